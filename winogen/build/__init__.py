@@ -1,0 +1,19 @@
+"""build: from C source to a loaded library, by the system's C compiler and an on-disk cache."""
+
+from .cache import cache_dir
+from .compiler import Compiler, find_compiler
+from .host import host_target, host_targets
+from .loader import Library, load
+from .progress import CompileEvent, on_compile
+
+__all__ = [
+    "CompileEvent",
+    "Compiler",
+    "Library",
+    "cache_dir",
+    "find_compiler",
+    "host_target",
+    "host_targets",
+    "load",
+    "on_compile",
+]

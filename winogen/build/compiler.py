@@ -1,0 +1,165 @@
+"""Finding a C compiler and knowing what it can do, without asking it twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import time
+import uuid
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ..codegen.targets import Target
+from ..errors import CompilerNotFound
+from .cache import Store, cache_dir, stores
+
+# Contraction (fused multiply-add) is wanted; -ffast-math is not: it would let the compiler
+# reassociate sums, and results would depend on compiler and optimisation level.
+BASE_FLAGS = ("-std=gnu11", "-O3", "-ffp-contract=fast", "-fPIC", "-shared")
+OLDEST = {"gcc": 9, "clang": 10}
+
+_INSTALL = (
+    "install gcc >= 9 or clang >= 10 (Debian, Ubuntu: apt install gcc; Fedora: dnf install gcc; "
+    "macOS: xcode-select --install), or set CC to one"
+)
+# Without OpenMP one thread works. Whether it is there is asked again after this time, since the
+# runtime may be installed later without any change to the compiler.
+_RECHECK_SECONDS = 24 * 3600
+_OPENMP_PROBE = "#include <omp.h>\nint probe(void) { return omp_get_max_threads(); }\n"
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C compiler that can build kernels."""
+
+    command: tuple[str, ...]  # the words of CC, the program as an absolute path
+    family: str  # "gcc" or "clang"
+    version: str  # first line of `--version`
+    openmp: bool  # -fopenmp compiles, links and loads
+
+    def flags(self, target: Target) -> tuple[str, ...]:
+        """Return the flags that every kernel for ``target`` is compiled with."""
+        return (*BASE_FLAGS, *target.flags, *(("-fopenmp",) if self.openmp else ()))
+
+
+_known: dict[tuple, Compiler] = {}
+
+
+def find_compiler() -> Compiler:
+    """Return the C compiler: CC if set, else the first of cc, gcc, clang that is new enough.
+
+    Raises CompilerNotFound when CC does not name a usable compiler, or none is on the path.
+    """
+    chosen = os.environ.get("CC", "").strip()
+    if chosen:
+        words = tuple(shlex.split(chosen))
+        program = shutil.which(words[0])
+        if program is None:
+            raise CompilerNotFound(f"CC: got {chosen!r}, which is not a program; {_INSTALL}")
+        return _examine((program, *words[1:]))
+    refusals = []
+    for name in ("cc", "gcc", "clang"):
+        program = shutil.which(name)
+        if program is None:
+            continue
+        try:
+            return _examine((program,))
+        except CompilerNotFound as refusal:
+            refusals.append(str(refusal))
+    if refusals:
+        raise CompilerNotFound(refusals[0])
+    raise CompilerNotFound(f"no C compiler: cc, gcc and clang are not on the path; {_INSTALL}")
+
+
+def _examine(command: tuple[str, ...]) -> Compiler:
+    # Memoised on disk by path, size and time of change of the program itself, because asking
+    # takes three runs of the compiler.
+    status = os.stat(command[0])
+    identity = (*command, os.path.realpath(command[0]), status.st_mtime_ns, status.st_size)
+    if identity not in _known:
+        digest = hashlib.sha256(repr(identity).encode()).hexdigest()[:32]
+        memo = cache_dir() / "compilers" / f"{digest}.json"
+        compiler = _recall(memo, command)
+        if compiler is None:
+            compiler = _interrogate(command)
+            _remember(memo, compiler)
+        _known[identity] = compiler
+    return _known[identity]
+
+
+def _recall(memo: Path, command: tuple[str, ...]) -> Compiler | None:
+    try:
+        facts = json.loads(memo.read_bytes())
+        if time.time() > facts.pop("expires"):
+            return None
+        compiler = Compiler(**{**facts, "command": tuple(facts["command"])})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return compiler if compiler.command == command else None
+
+
+def _remember(memo: Path, compiler: Compiler) -> None:
+    expires = time.time() + (10 * 365 if compiler.openmp else 1) * _RECHECK_SECONDS
+    draft = memo.with_name(f"{memo.name}.{uuid.uuid4().hex[:12]}")
+    try:
+        memo.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(json.dumps({**asdict(compiler), "expires": expires}))
+        os.replace(draft, memo)
+    except OSError:
+        draft.unlink(missing_ok=True)  # an unwritable cache only costs asking again
+
+
+def _interrogate(command: tuple[str, ...]) -> Compiler:
+    macros = _ask(command, "-dM", "-E", "-x", "c", os.devnull)
+    version = (_ask(command, "--version").splitlines() or [""])[0]
+    gnu = re.search(r"#define __GNUC__ (\d+)", macros)
+    clang = re.search(r"#define __clang_major__ (\d+)", macros)
+    if not gnu:
+        raise CompilerNotFound(f"{shlex.join(command)} is neither gcc nor clang; {_INSTALL}")
+    family, major = ("clang", int(clang[1])) if clang else ("gcc", int(gnu[1]))
+    if major < OLDEST[family]:
+        raise CompilerNotFound(f"{shlex.join(command)} is {family} {major}, too old; {_INSTALL}")
+    return Compiler(command, family, version, _has_openmp(command))
+
+
+def _ask(command: tuple[str, ...], *words: str) -> str:
+    try:
+        answer = subprocess.run(
+            [*command, *words], capture_output=True, text=True, errors="replace", check=True
+        )
+    except (OSError, subprocess.CalledProcessError) as problem:
+        raise CompilerNotFound(f"{shlex.join(command)} does not run ({problem}); {_INSTALL}")
+    return answer.stdout
+
+
+def _has_openmp(command: tuple[str, ...]) -> bool:
+    for store in stores():
+        try:
+            return _try_openmp(command, store)
+        except OSError:
+            continue
+    return False
+
+
+def _try_openmp(command: tuple[str, ...], store: Store) -> bool:
+    import cffi
+
+    with store.workbench(None) as folder:
+        source, library = folder / "probe.c", folder / "probe.so"
+        source.write_text(_OPENMP_PROBE)
+        run = subprocess.run(
+            [*command, "-shared", "-fPIC", "-fopenmp", str(source), "-o", str(library)],
+            capture_output=True,
+        )
+        if run.returncode:
+            return False
+        try:
+            cffi.FFI().dlopen(str(library))  # the runtime may be missing only here
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,55 @@
+"""Which instruction set to build for: what the CPU has, or what WINOGEN_ISA asks for."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+
+from ..codegen.targets import TARGETS, Target
+from ..errors import InvalidValue
+
+# What a CPU must report (archspec's feature names) before code for a target may run on it.
+_NEEDS = {
+    "avx512": {"avx512f", "avx512vl", "avx512bw", "avx512dq", "fma"},
+    "avx2": {"avx2", "fma"},
+    "sse2": {"sse2"},
+    "neon": {"asimd"},
+    "generic": set(),
+}
+
+
+@lru_cache(maxsize=1)
+def _cpu():
+    import archspec.cpu
+
+    return archspec.cpu.host()
+
+
+def host_targets() -> tuple[Target, ...]:
+    """Return every target whose code this CPU can run, widest first.
+
+    >>> from winogen.build import host_targets
+    >>> host_targets()[-1].name
+    'generic'
+    """
+    cpu = _cpu()
+    # Every 64-bit ARM has NEON; archspec's plain "aarch64" lists no features at all.
+    features = set(cpu.features) | ({"asimd"} if str(cpu.family) == "aarch64" else set())
+    return tuple(target for target in TARGETS.values() if _NEEDS[target.name] <= features)
+
+
+def host_target() -> Target:
+    """Return the target to build for: the widest that the CPU has, or WINOGEN_ISA.
+
+    Raises InvalidValue when WINOGEN_ISA names no target, or one that this CPU cannot run.
+    """
+    available = host_targets()
+    wanted = os.environ.get("WINOGEN_ISA")
+    if not wanted:
+        return available[0]
+    for target in available:
+        if target.name == wanted:
+            return target
+    names = ", ".join(target.name for target in available)
+    reason = f", which this CPU ({_cpu()}) does not have" if wanted in TARGETS else ""
+    raise InvalidValue(f"WINOGEN_ISA: got {wanted!r}{reason}; allowed here: {names}")

@@ -1,0 +1,199 @@
+"""From C source to loaded library: look in the cache, else compile and publish."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import platform
+import shlex
+import subprocess
+import threading
+import time
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..codegen.targets import Target
+from ..errors import BuildError, CacheUnavailable, CompileFailed
+from .cache import LIBRARY, SOURCE, Store, cache_dir, stores
+from .compiler import Compiler, find_compiler
+from .progress import CompileEvent, emit
+
+# Raised by hand whenever the way a library is built changes in a way that no flag shows.
+_FORMAT = "1"
+_MESSAGE_LINES = 30
+_FULL = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+
+
+@dataclass(frozen=True)
+class Library:
+    """A loaded kernel library: call ``lib.<function>`` with objects made by ``ffi``."""
+
+    ffi: Any  # cffi.FFI, shared by all libraries with the same cdef
+    lib: Any
+    path: Path  # the shared library; its source is beside it
+
+    @property
+    def source_path(self) -> Path:
+        """The C source that the library was compiled from."""
+        return self.path.with_name(SOURCE)
+
+
+@dataclass(frozen=True)
+class _Job:
+    source: str
+    name: str
+    target: Target
+    compiler: Compiler
+    flags: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        parts = (
+            _FORMAT,
+            self.source,
+            *self.flags,
+            *self.compiler.command[1:],
+            self.compiler.version,
+            self.target.name,
+            platform.machine(),
+            platform.system(),
+        )
+        # Each part with its length, so that no two lists of parts read the same.
+        text = "".join(f"{len(part)}:{part}" for part in parts)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+_loaded: dict[tuple, Library] = {}
+_locks: dict[tuple, threading.Lock] = {}
+_guard = threading.Lock()
+_warned: set[Path] = set()
+
+
+def load(
+    source: str, cdef: str, target: Target, flags: tuple[str, ...] = (), *, name: str = "kernel"
+) -> Library:
+    """Compile ``source`` for ``target`` unless the cache has it, and load it.
+
+    ``cdef`` declares what the library exports, in the C subset that cffi reads; ``flags`` are added
+    to the compiler's; ``name`` is what people see in the cache folder and while C compiles.
+    Loading the same source again in this process returns the same `Library`.
+
+    Raises CompilerNotFound, CompileFailed (with the compiler's message and the path of the kept
+    source), CacheUnavailable (nowhere to write), BuildError (compiled, but cannot be loaded).
+
+    >>> from winogen.build import host_target, load
+    >>> twice = load("int twice(int x) { return 2 * x; }", "int twice(int);", host_target())
+    >>> twice.lib.twice(21)
+    42
+    """
+    request = (source, cdef, target, tuple(flags), name, os.environ.get("CC"), cache_dir())
+    with _guard:
+        lock = _locks.setdefault(request, threading.Lock())
+    with lock:  # threads that want different kernels build side by side
+        if request not in _loaded:
+            compiler = find_compiler()
+            options = (*compiler.flags(target), *flags)
+            _loaded[request] = _obtain(_Job(source, name, target, compiler, options), _ffi(cdef))
+        return _loaded[request]
+
+
+@lru_cache(maxsize=None)
+def _ffi(cdef: str) -> Any:
+    import cffi
+
+    ffi = cffi.FFI()
+    ffi.cdef(cdef)
+    return ffi
+
+
+def _obtain(job: _Job, ffi: Any) -> Library:
+    problem: Exception | None = None
+    for store in stores():
+        if problem is not None:
+            _warn(problem, store)
+        try:
+            entry = store.entry(job.name, job.key)
+            path = store.find(entry) or _build(job, store, entry)
+        except OSError as refusal:
+            problem = CacheUnavailable(f"the kernel cache {store.root} cannot be used: {refusal}")
+            continue
+        try:
+            return Library(ffi, ffi.dlopen(str(path)), path)
+        except OSError as refusal:  # mounted noexec, or built on another system
+            problem = BuildError(f"{path} cannot be loaded: {refusal}")
+    raise problem
+
+
+def _warn(problem: Exception, store: Store) -> None:
+    cache = cache_dir()
+    if cache not in _warned:
+        _warned.add(cache)
+        warnings.warn(
+            f"{problem}; compiling into {store.root} instead, which is removed when this process "
+            "ends (set WINOGEN_CACHE to a folder that can be written)",
+            RuntimeWarning,
+            stacklevel=5,
+        )
+
+
+def _build(job: _Job, store: Store, entry: Path) -> Path:
+    """Compile and publish, unless another process does so first; raise OSError if not writable."""
+    with store.lock(job.key, lambda: _emit(job, "wait")) as locked:
+        path = store.find(entry)
+        if path is not None:
+            return path
+        store.sweep(job.key if locked else None)
+        with store.workbench(job.key if locked else None) as folder:
+            (folder / SOURCE).write_text(job.source)
+            command = [*job.compiler.command, *job.flags, SOURCE, "-o", LIBRARY]
+            _compile(job, command, folder, store, entry)
+            facts = {
+                "command": shlex.join(command),
+                "compiler": job.compiler.version,
+                "target": job.target.name,
+            }
+            return store.publish(folder, entry, facts)
+
+
+def _compile(job: _Job, command: list[str], folder: Path, store: Store, entry: Path) -> None:
+    _emit(job, "start")
+    begin = time.perf_counter()
+    # The compiler's own temporary files go into the folder too: what a killed build leaves is then
+    # swept with it. LC_ALL, because the message is searched for the names of errors below.
+    environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
+    run = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, errors="replace"
+    )
+    seconds = time.perf_counter() - begin
+    if run.returncode == 0:
+        _emit(job, "finish", seconds)
+        return
+    _emit(job, "fail", seconds)
+    message = (run.stderr or run.stdout).strip()
+    if any(text in message for text in _FULL) or not _has_room(folder):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(store.root))
+    kept = store.keep_failure(entry, folder / SOURCE, f"{shlex.join(command)}\n\n{message}\n")
+    lines = message.splitlines()
+    if len(lines) > _MESSAGE_LINES:
+        more = f"... {len(lines) - _MESSAGE_LINES} more lines in {kept.with_name('message.txt')}"
+        lines = [*lines[:_MESSAGE_LINES], more]
+    raise CompileFailed(
+        f"{shlex.join(command[:1])} could not compile {kept} (exit status {run.returncode}):\n"
+        + "\n".join(lines)
+    )
+
+
+def _has_room(folder: Path) -> bool:
+    try:
+        (folder / "room").write_bytes(bytes(1 << 20))
+    except OSError:
+        return False
+    return True
+
+
+def _emit(job: _Job, stage: str, seconds: float = 0.0) -> None:
+    emit(CompileEvent(stage, job.name, job.target.name, seconds))
