@@ -1,0 +1,6 @@
+"""From a matrix to a short straight-line program, proven equal to it."""
+
+from winogen.program.ir import Counts, Program, Statement, Term
+from winogen.program.simplify import simplify
+
+__all__ = ["Counts", "Program", "Statement", "Term", "simplify"]
