@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -106,12 +107,10 @@ def _recall(memo: Path, command: tuple[str, ...]) -> Compiler | None:
 def _remember(memo: Path, compiler: Compiler) -> None:
     expires = time.time() + (10 * 365 if compiler.openmp else 1) * _RECHECK_SECONDS
     draft = memo.with_name(f"{memo.name}.{uuid.uuid4().hex[:12]}")
-    try:
+    with suppress(OSError):  # a cache that cannot be written only costs asking again
         memo.parent.mkdir(parents=True, exist_ok=True)
         draft.write_text(json.dumps({**asdict(compiler), "expires": expires}))
         os.replace(draft, memo)
-    except OSError:
-        draft.unlink(missing_ok=True)  # an unwritable cache only costs asking again
 
 
 def _interrogate(command: tuple[str, ...]) -> Compiler:
@@ -155,6 +154,7 @@ def _try_openmp(command: tuple[str, ...], store: Store) -> bool:
         run = subprocess.run(
             [*command, "-shared", "-fPIC", "-fopenmp", str(source), "-o", str(library)],
             capture_output=True,
+            check=False,
         )
         if run.returncode:
             return False

@@ -33,8 +33,10 @@ def host_targets() -> tuple[Target, ...]:
     'generic'
     """
     cpu = _cpu()
-    # Every 64-bit ARM has NEON; archspec's plain "aarch64" lists no features at all.
-    features = set(cpu.features) | ({"asimd"} if str(cpu.family) == "aarch64" else set())
+    # What every CPU of a family has, archspec's plain "x86_64" and "aarch64" do not list.
+    features = set(cpu.features) | {"x86_64": {"sse2"}, "aarch64": {"asimd"}}.get(
+        str(cpu.family), set()
+    )
     return tuple(target for target in TARGETS.values() if _NEEDS[target.name] <= features)
 
 

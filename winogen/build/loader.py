@@ -12,7 +12,7 @@ import threading
 import time
 import warnings
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,7 @@ def load(
         return _loaded[request]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _ffi(cdef: str) -> Any:
     import cffi
 
@@ -129,9 +129,9 @@ def _obtain(job: _Job, ffi: Any) -> Library:
 
 
 def _warn(problem: Exception, store: Store) -> None:
-    cache = cache_dir()
-    if cache not in _warned:
-        _warned.add(cache)
+    root = cache_dir()
+    if root not in _warned:
+        _warned.add(root)
         warnings.warn(
             f"{problem}; compiling into {store.root} instead, which is removed when this process "
             "ends (set WINOGEN_CACHE to a folder that can be written)",
@@ -166,7 +166,13 @@ def _compile(job: _Job, command: list[str], folder: Path, store: Store, entry: P
     # swept with it. LC_ALL, because the message is searched for the names of errors below.
     environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
     run = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, errors="replace"
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
     seconds = time.perf_counter() - begin
     if run.returncode == 0:

@@ -38,5 +38,5 @@ def on_compile(callback: Callable[[CompileEvent], None]) -> Iterator[None]:
 
 def emit(event: CompileEvent) -> None:
     """Pass ``event`` on to every listener."""
-    for callback in list(_listeners):
+    for callback in tuple(_listeners):
         callback(event)
