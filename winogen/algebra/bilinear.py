@@ -1,0 +1,252 @@
+"""Bilinear algorithms for correlation: three exact matrices, and the proof that they are right.
+
+    y = A^T [ (G g) * (B^T d) ]        (* element by element)
+
+computes y[i] = sum_k g[k] d[i+k], the m outputs of a filter of r taps on n = m + r - 1 inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from winogen.algebra.moduli import parse_moduli
+from winogen.algebra.points import parse_points
+from winogen.algebra.scalar import Matrix, Scalar, as_scalar, matrix, to_sympy
+from winogen.errors import InvalidValue, VerificationError
+
+
+@dataclass(frozen=True)
+class BilinearAlgorithm:
+    """F(m, r): m outputs of an r-tap filter from n = m + r - 1 inputs by ``products`` products.
+
+    Made by ``cook_toom`` and ``winograd``; immutable, and every change of form returns a new one.
+
+    >>> from winogen.algebra import cook_toom
+    >>> f = cook_toom(2, 3)
+    >>> f.m, f.r, f.n, f.products, f.verify()
+    (2, 3, 4, 4, True)
+    >>> f.BT
+    Matrix([
+    [1,  0, -1, 0],
+    [0,  1,  1, 0],
+    [0, -1,  1, 0],
+    [0, -1,  0, 1]])
+    """
+
+    m: int
+    r: int
+    at: Matrix  # A^T: output rows x products
+    g: Matrix  # G: products x r
+    bt: Matrix  # B^T: products x input columns
+    points: tuple | None = None  # Scalars and INFINITY; () needs none; None when made by moduli
+    moduli: tuple | None = None  # Polynomials and INFINITY; None when made by points
+    # "fir": y[i] = sum g[k] d[i+k], n inputs and m outputs. "linear": the transposed problem,
+    # s[k] = sum g[j] h[k-j], m inputs and n outputs.
+    form: str = "fir"
+
+    def __post_init__(self):
+        inputs, outputs = (self.n, self.m) if self.form == "fir" else (self.m, self.n)
+        count = len(self.g)
+        shapes = (("at", self.at, outputs, count), ("g", self.g, count, self.r),
+                  ("bt", self.bt, count, inputs))  # fmt: skip
+        for name, rows, height, width in shapes:
+            if len(rows) != height or any(len(row) != width for row in rows):
+                got = f"{len(rows)} rows of {sorted({len(row) for row in rows})} entries"
+                raise InvalidValue(f"{name}: got {got}; allowed: {height} rows of {width}")
+
+    @property
+    def n(self) -> int:
+        """The number of inputs of one tile, m + r - 1."""
+        return self.m + self.r - 1
+
+    @property
+    def products(self) -> int:
+        """The number of general multiplications; n at the least."""
+        return len(self.g)
+
+    @property
+    def AT(self):
+        """A^T as a sympy matrix, m x products."""
+        return _sympy_matrix(self.at)
+
+    @property
+    def G(self):
+        """G as a sympy matrix, products x r."""
+        return _sympy_matrix(self.g)
+
+    @property
+    def BT(self):
+        """B^T as a sympy matrix, products x n."""
+        return _sympy_matrix(self.bt)
+
+    def arrays(self, dtype="float64"):
+        """Return (A^T, G, B^T) as numpy arrays, each entry rounded from its exact value."""
+        import numpy
+
+        return tuple(
+            numpy.array([[float(c) for c in row] for row in rows], dtype)
+            for rows in (self.at, self.g, self.bt)
+        )
+
+    def __call__(self, g: Sequence, d: Sequence) -> tuple:
+        """Run the algorithm exactly on filter ``g`` (r taps) and inputs ``d``.
+
+        >>> from winogen.algebra import cook_toom
+        >>> [int(y) for y in cook_toom(2, 3)([1, 10, 100], [1, 2, 3, 4])]
+        [321, 432]
+        """
+        for name, values, size in (("g", g, self.r), ("d", d, len(self.bt[0]))):
+            if len(values) != size:
+                raise InvalidValue(f"{name}: got {len(values)} values; allowed: {size}")
+        u, v = times(self.g, g), times(self.bt, d)
+        return times(self.at, [a * b for a, b in zip(u, v)])
+
+    def verify(self) -> bool:
+        """Prove that the algorithm is right: sum_a A^T[i,a] G[a,j] B^T[a,k] = [k = i + j].
+
+        This is the whole truth: both sides are bilinear in g and d, so equal coefficients mean
+        equal results for all data. (In the linear form the condition is [i = j + k].)
+
+        Raises:
+            VerificationError: names the first (i, j, k) that is wrong.
+        """
+        for i, row in enumerate(self.at):
+            for j in range(self.r):
+                weights = [(a, c * self.g[a][j]) for a, c in enumerate(row) if c and self.g[a][j]]
+                for k in range(len(self.bt[0])):
+                    value = sum(
+                        (c * self.bt[a][k] for a, c in weights if self.bt[a][k]), as_scalar(0)
+                    )
+                    expected = int(k == i + j if self.form == "fir" else i == j + k)
+                    if value != expected:
+                        raise VerificationError(
+                            f"F({self.m},{self.r}): the coefficient of g[{j}] d[{k}] in output {i} "
+                            f"is {value}, not {expected} (first wrong (i, j, k) = ({i}, {j}, {k}))"
+                        )
+        return True
+
+    def scale(
+        self,
+        input: Iterable | None = None,
+        filter: Iterable | None = None,
+        output: Iterable | None = None,
+    ) -> BilinearAlgorithm:
+        """Multiply row a of B^T, row a of G and column a of A^T by input[a], filter[a], output[a].
+
+        The three factors of a product must multiply to 1. A side that is left out takes what is
+        missing: the filter if it is free (it is transformed only once), else the input, else the
+        output.
+
+        Raises:
+            InvalidValue: wrong number of factors, a factor 0, or factors that do not cancel.
+
+        >>> from winogen.algebra import cook_toom
+        >>> f = cook_toom(2, 3).scale(input=[1, -1, 1, -1])
+        >>> f.verify(), f.g[1] == tuple(-c for c in cook_toom(2, 3).g[1])
+        (True, True)
+        """
+        given = {"input": input, "filter": filter, "output": output}
+        factors = {}
+        for name, values in given.items():
+            if values is None:
+                continue
+            factors[name] = [as_scalar(c, name) for c in values]
+            if len(factors[name]) != self.products:
+                raise InvalidValue(
+                    f"{name}: got {len(factors[name])} factors; allowed: {self.products}, one per product"
+                )
+            if any(c == 0 for c in factors[name]):
+                raise InvalidValue(f"{name}: got the factor 0; allowed: non-zero factors")
+        ones = [as_scalar(1)] * self.products
+        free = next((name for name in ("filter", "input", "output") if name not in factors), None)
+        for name in given:
+            factors.setdefault(name, ones)
+        rest = [a * b * c for a, b, c in zip(*factors.values())]
+        if free is not None:
+            factors[free] = [1 / c for c in rest]
+        elif any(c != 1 for c in rest):
+            a = next(a for a, c in enumerate(rest) if c != 1)
+            raise InvalidValue(
+                f"input, filter, output: got factors of product {a} that multiply to {rest[a]}; allowed: 1"
+            )
+        return replace(
+            self,
+            at=tuple(tuple(c * f for c, f in zip(row, factors["output"])) for row in self.at),
+            g=tuple(tuple(f * c for c in row) for row, f in zip(self.g, factors["filter"])),
+            bt=tuple(tuple(f * c for c in row) for row, f in zip(self.bt, factors["input"])),
+        )
+
+    def transpose(self) -> BilinearAlgorithm:
+        """Return the algorithm of the transposed problem, by the matrix-exchange theorem.
+
+        sum_a A^T[i,a] G[a,j] B^T[a,k] does not care which index is called an output: exchanging
+        A^T with B turns correlation ("fir", n inputs to m outputs) into linear convolution
+        ("linear", m inputs to n outputs) with the same products, and back.
+
+        >>> from winogen.algebra import cook_toom
+        >>> linear = cook_toom(2, 3).transpose()
+        >>> linear.form, [int(s) for s in linear([1, 10, 100], [1, 2])]
+        ('linear', [1, 12, 120, 200])
+        """
+        form = "linear" if self.form == "fir" else "fir"
+        return replace(self, at=tuple(zip(*self.bt)), bt=tuple(zip(*self.at)), form=form)
+
+    def to_dict(self) -> dict:
+        """Return plain data for JSON: numbers as text such as "-5/2", keys m, r, n, points, AT, G,
+        BT, and moduli or form where they apply.
+
+        >>> from winogen.algebra import cook_toom
+        >>> cook_toom(1, 2).to_dict()["G"]
+        [['1', '0'], ['0', '1']]
+        """
+        data = {"m": self.m, "r": self.r, "n": self.n, "points": _texts(self.points or ())}
+        if self.moduli is not None:
+            data["moduli"] = _texts(self.moduli)
+        if self.form != "fir":
+            data["form"] = self.form
+        for name, rows in (("AT", self.at), ("G", self.g), ("BT", self.bt)):
+            data[name] = [_texts(row) for row in rows]
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping) -> BilinearAlgorithm:
+        """Read what ``to_dict`` wrote; other keys are left alone. Does not verify.
+
+        Raises:
+            InvalidValue: a key is missing or holds what cannot be read.
+        """
+        try:
+            moduli = data.get("moduli")
+            return cls(
+                m=data["m"],
+                r=data["r"],
+                at=matrix(data["AT"]),
+                g=matrix(data["G"]),
+                bt=matrix(data["BT"]),
+                points=parse_points(data["points"]) if moduli is None else None,
+                moduli=None if moduli is None else parse_moduli(moduli),
+                form=data.get("form", "fir"),
+            )
+        except KeyError as error:
+            raise InvalidValue(
+                f"data: got no key {error}; allowed: m, r, points, AT, G, BT (and moduli, form)"
+            ) from None
+
+    def __str__(self):
+        return f"F({self.m},{self.r}) with {self.products} products"
+
+
+def times(rows: Matrix, vector: Sequence[Scalar]) -> tuple:
+    """Return the exact product of a matrix and a vector."""
+    return tuple(sum((c * x for c, x in zip(row, vector) if c), as_scalar(0)) for row in rows)
+
+
+def _sympy_matrix(rows: Matrix):
+    import sympy
+
+    return sympy.Matrix([[to_sympy(c) for c in row] for row in rows])
+
+
+def _texts(values: Iterable) -> list[str]:
+    return [str(value) for value in values]

@@ -1,0 +1,120 @@
+"""Winograd's algorithms: multiply polynomials by the Chinese remainder theorem, then transpose.
+
+The product s(x) = g(x) h(x) of r and m coefficients has n = m + r - 1. With pairwise coprime moduli
+m_i of total degree n and M_i = prod of the others,
+
+    s = sum_i M_i [ (T_i g mod m_i) (h mod m_i) mod m_i ],      T_i = M_i^-1 mod m_i,
+
+so that the only general products are those of the small residue products. A linear modulus x - p
+takes one (s is evaluated at p); one of degree d takes 2d - 1, by Toom-Cook again. The point at
+infinity stands for one more degree: its product g[r-1] h[m-1] is the leading coefficient of s,
+and contributes that times prod m_i (the "modified" form). The matrices of this linear convolution,
+with the columns for h and s exchanged, are those of the correlation F(m, r).
+
+Source: Winograd, Arithmetic Complexity of Computations, 1980; Blahut, Fast Algorithms for Signal
+Processing, ch. 5; Barabasz & Gregg, arXiv 1905.05233 (moduli of degree 2 for accuracy).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+
+from winogen.algebra.bilinear import BilinearAlgorithm
+from winogen.algebra.moduli import check_moduli
+from winogen.algebra.points import INFINITY
+from winogen.algebra.polynomial import Polynomial, inverse
+from winogen.algebra.scalar import Matrix, as_scalar
+
+_X = Polynomial([0, 1])
+
+
+def winograd(m: int, r: int, moduli: str | Iterable) -> BilinearAlgorithm:
+    """Return F(m, r) by the Chinese remainder theorem over the given moduli.
+
+    Args:
+        m: outputs, >= 1.
+        r: filter taps, >= 1.
+        moduli: pairwise coprime polynomials in x whose degrees add up to n = m + r - 1, where
+            "inf" (the modified form) may stand for one degree. Each is text such as "x^2+1", a
+            sympy Poly or expression, a ``Polynomial``, or a list of coefficients from the highest
+            power down; or all of them as one text, "x,x-1,x^2+1". They are made monic.
+
+    A modulus of degree d costs 2d - 1 products: 1 when linear, 3 of degree 2 (Karatsuba: its points
+    are 0, 1, infinity), in general Toom-Cook with the default points of F(d, d). That is minimal
+    where the modulus is irreducible over Q; a modulus that factors is better given by its factors.
+
+    Raises:
+        InvalidValue: moduli that share a factor, a wrong total degree, a constant, m or r < 1.
+        InvalidType: something else than an integer or a polynomial.
+
+    >>> f = winograd(2, 3, ["x", "x-1", "x^2+1"])
+    >>> f.products, f.verify()
+    (5, True)
+    """
+    checked = check_moduli(m, r, moduli)
+    return from_moduli(m, r, checked, moduli=checked)
+
+
+def from_moduli(m: int, r: int, factors: Sequence, **origin) -> BilinearAlgorithm:
+    """Build F(m, r) from checked moduli; ``origin`` is the field that tells what it is made of."""
+    finite = [q for q in factors if q != INFINITY]
+    whole = prod(finite, start=Polynomial([1]))
+    n = m + r - 1
+    at_rows, g_rows, bt_rows = [], [], []  # one entry per product
+    for q in factors:
+        if q == INFINITY:
+            g_rows.append(_unit(r - 1, r))
+            at_rows.append(_unit(m - 1, m))
+            bt_rows.append(_coefficients(whole, n))
+            continue
+        others = whole // q
+        unmixing = inverse(others, q)
+        # The row of the point 0 is the lone tap g[0] over a constant: keep that one positive,
+        # as the literature does.
+        if q == _X and unmixing[0] < 0:
+            others, unmixing = -others, -unmixing
+        g_residues = _residues(unmixing, q, r)
+        h_residues = _residues(Polynomial([1]), q, m)
+        small = _residue_product(q.degree)
+        for a in range(small.products):
+            g_rows.append(_row_times(small.g[a], g_residues))
+            at_rows.append(_row_times(small.bt[a], h_residues))
+            column = Polynomial([row[a] for row in small.at]) % q
+            bt_rows.append(_coefficients(others * column, n))
+    return BilinearAlgorithm(
+        m=m, r=r, at=tuple(zip(*at_rows)), g=tuple(g_rows), bt=tuple(bt_rows), **origin
+    )
+
+
+def _residue_product(degree: int) -> BilinearAlgorithm:
+    """Return the linear convolution of ``degree`` by ``degree`` coefficients in 2 degree - 1
+    products.
+    """
+    from winogen.algebra.cooktoom import cook_toom
+
+    if degree == 1:
+        return cook_toom(1, 1).transpose()
+    points = (0, 1, INFINITY) if degree == 2 else None
+    return cook_toom(degree, degree, points).transpose()
+
+
+def _residues(factor: Polynomial, modulus: Polynomial, size: int) -> Matrix:
+    """Return the matrix, degree x size, that takes p's coefficients to factor * p mod modulus."""
+    columns, power = [], factor % modulus
+    for _ in range(size):
+        columns.append(_coefficients(power, modulus.degree))
+        power = power * _X % modulus
+    return tuple(zip(*columns))
+
+
+def _row_times(row: Sequence, rows: Matrix) -> tuple:
+    return tuple(sum((c * x for c, x in zip(row, column)), as_scalar(0)) for column in zip(*rows))
+
+
+def _coefficients(polynomial: Polynomial, size: int) -> tuple:
+    return tuple(polynomial[k] for k in range(size))
+
+
+def _unit(index: int, size: int) -> tuple:
+    return tuple(as_scalar(int(k == index)) for k in range(size))

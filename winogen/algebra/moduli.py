@@ -1,0 +1,99 @@
+"""Moduli for Winograd's algorithms: reading polynomials in any usual form, and checking them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from winogen.algebra.parse import parse_polynomial
+from winogen.algebra.points import INFINITY, check_size, is_infinity
+from winogen.algebra.polynomial import Polynomial, gcd
+from winogen.algebra.scalar import as_scalar
+from winogen.errors import InvalidType, InvalidValue
+
+_X = Polynomial([0, 1])
+
+
+def parse_moduli(moduli: str | Iterable) -> tuple:
+    """Return moduli in any of the forms that ``winograd`` takes as monic ``Polynomial``s and
+    ``INFINITY``.
+    """
+    if isinstance(moduli, str):
+        moduli = moduli.split(",")
+    elif not isinstance(moduli, Iterable):
+        raise InvalidType(
+            f"moduli: got {moduli!r} of type {type(moduli).__name__}; allowed: a list of polynomials"
+        )
+    return tuple(INFINITY if is_infinity(item) else _as_polynomial(item) for item in moduli)
+
+
+def check_moduli(m: int, r: int, moduli: str | Iterable) -> tuple:
+    """Return ``moduli`` parsed, after checking that they are coprime and of total degree m+r-1."""
+    n = check_size(m, r)
+    checked = parse_moduli(moduli)
+    degree = sum(1 if q == INFINITY else q.degree for q in checked)
+    if degree != n:
+        infinite = INFINITY in checked
+        hint = (
+            "" if infinite or degree != n - 1 else "; append 'inf' to count the point at infinity"
+        )
+        raise InvalidValue(
+            f"moduli: got {', '.join(map(str, checked))} of total degree {degree}"
+            f"{' (inf counts 1)' if infinite else ''}; allowed: {n} = m + r - 1 for F({m},{r}){hint}"
+        )
+    for index, second in enumerate(checked):
+        for first in checked[:index]:
+            _require_coprime(first, second)
+    return checked
+
+
+def _require_coprime(first, second) -> None:
+    if INFINITY in (first, second):
+        if first == second:
+            raise InvalidValue("moduli: got 'inf' twice; allowed: once")
+        return
+    shared = gcd(first, second)
+    if shared.degree > 0:
+        raise InvalidValue(
+            f"moduli: got {first} and {second}, which share the factor {shared}; "
+            "allowed: pairwise coprime polynomials"
+        )
+
+
+def _as_polynomial(item) -> Polynomial:
+    sympy = sys.modules.get("sympy")
+    if isinstance(item, Polynomial):
+        polynomial = item
+    elif isinstance(item, str):
+        try:
+            polynomial = parse_polynomial(item, _X, as_scalar)
+        except InvalidValue as error:
+            raise InvalidValue(f"moduli: {error}") from None
+        if not isinstance(polynomial, Polynomial):
+            polynomial = Polynomial([polynomial])
+    elif sympy is not None and isinstance(item, sympy.Basic):
+        symbols = item.free_symbols
+        if len(symbols) != 1:
+            raise InvalidValue(f"moduli: got {item}; allowed: polynomials in one unknown")
+        try:
+            coefficients = sympy.Poly(item.as_expr(), *symbols).all_coeffs()
+        except sympy.PolynomialError:
+            raise InvalidValue(f"moduli: got {item}; allowed: polynomials") from None
+        polynomial = _from_list(coefficients)
+    elif isinstance(item, Iterable):
+        polynomial = _from_list(item)
+    else:
+        raise InvalidType(
+            f"moduli: got {item!r} of type {type(item).__name__}; allowed: text such as 'x^2+1', "
+            "sympy polynomials, lists of coefficients from the highest power down, 'inf'"
+        )
+    if polynomial.degree < 1:
+        raise InvalidValue(
+            f"moduli: got {str(item)!r}, which is constant; allowed: polynomials of degree >= 1 in x"
+        )
+    return polynomial.monic()
+
+
+def _from_list(coefficients: Iterable) -> Polynomial:
+    """Highest power first, as in ``numpy.poly1d`` and ``sympy.Poly.all_coeffs``."""
+    return Polynomial([as_scalar(c, "moduli") for c in coefficients][::-1])

@@ -1,0 +1,79 @@
+"""Two-dimensional algorithms: one 1D algorithm along each axis, which may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from winogen.algebra.bilinear import BilinearAlgorithm, times
+from winogen.algebra.scalar import Matrix
+from winogen.errors import InvalidType, InvalidValue
+
+
+@dataclass(frozen=True)
+class BilinearAlgorithm2D:
+    """F(m_h x m_w, r_h x r_w): Y = A_h^T [ (G_h g G_w^T) * (B_h^T d B_w) ] A_w.
+
+    >>> from winogen.algebra import cook_toom
+    >>> f = nest(cook_toom(2, 3), cook_toom(4, 3))
+    >>> f.products, f.verify()
+    (24, True)
+    """
+
+    h: BilinearAlgorithm  # along the rows' index
+    w: BilinearAlgorithm  # along the columns' index
+
+    @property
+    def products(self) -> int:
+        """The number of general multiplications per tile."""
+        return self.h.products * self.w.products
+
+    def verify(self) -> bool:
+        """Prove both axes, and with them the whole.
+
+        The 2D condition, [k = i + j and k' = i' + j'], is the product of the two 1D conditions, as
+        its left side is the product of the two sums.
+
+        Raises:
+            VerificationError: names the axis's first wrong (i, j, k).
+        """
+        return self.h.verify() and self.w.verify()
+
+    def __call__(self, g: Sequence[Sequence], d: Sequence[Sequence]) -> Matrix:
+        """Run the algorithm exactly on a filter (r_h x r_w) and a tile of inputs (n_h x n_w)."""
+        for name, rows, height, width in (
+            ("g", g, self.h.r, self.w.r),
+            ("d", d, len(self.h.bt[0]), len(self.w.bt[0])),
+        ):
+            if len(rows) != height or any(len(row) != width for row in rows):
+                raise InvalidValue(f"{name}: got another shape; allowed: {height} x {width}")
+        u = _both(self.h.g, self.w.g, g)
+        v = _both(self.h.bt, self.w.bt, d)
+        products = [[a * b for a, b in zip(*rows)] for rows in zip(u, v)]
+        return _both(self.h.at, self.w.at, products)
+
+    def __str__(self):
+        return f"F({self.h.m}x{self.w.m},{self.h.r}x{self.w.r}) with {self.products} products"
+
+
+def nest(h: BilinearAlgorithm, w: BilinearAlgorithm) -> BilinearAlgorithm2D:
+    """Nest two 1D algorithms to a 2D one, ``h`` along the height and ``w`` along the width.
+
+    Raises:
+        InvalidType: not two ``BilinearAlgorithm``s.
+        InvalidValue: one is in the linear form and the other is not.
+    """
+    for name, value in (("h", h), ("w", w)):
+        if not isinstance(value, BilinearAlgorithm):
+            raise InvalidType(
+                f"{name}: got {value!r} of type {type(value).__name__}; allowed: a BilinearAlgorithm"
+            )
+    if h.form != w.form:
+        raise InvalidValue(f"h, w: got the forms {h.form} and {w.form}; allowed: the same form")
+    return BilinearAlgorithm2D(h, w)
+
+
+def _both(left: Matrix, right: Matrix, rows: Sequence[Sequence]) -> Matrix:
+    """Return left rows right^T."""
+    across = [times(right, row) for row in rows]
+    return tuple(zip(*(times(left, column) for column in zip(*across))))

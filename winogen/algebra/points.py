@@ -1,0 +1,157 @@
+"""Interpolation points: reading them, checking them, and good ones for every n up to 18."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from winogen.algebra.scalar import as_scalar
+from winogen.errors import InvalidType, InvalidValue
+
+INFINITY = "inf"  # the point at infinity, beside the scalars
+
+
+@dataclass(frozen=True)
+class PointSet:
+    """Interpolation points and where they come from; iterates over the points."""
+
+    points: tuple
+    source: str
+
+    def __iter__(self):
+        return iter(self.points)
+
+    def __len__(self):
+        return len(self.points)
+
+    def __str__(self):
+        return ", ".join(map(str, self.points))
+
+
+def parse_points(text: str | Iterable) -> tuple:
+    """Return points, given as "0,1,-1,1/2,inf" or one by one, as exact scalars and ``INFINITY``.
+
+    Raises:
+        InvalidValue, InvalidType: a point is not an exact real number; see ``as_scalar``.
+
+    >>> parse_points("0, -1/2, inf")
+    (Fraction(0, 1), Fraction(-1, 2), 'inf')
+    """
+    if isinstance(text, str):
+        text = _split(text)
+    elif not isinstance(text, Iterable):
+        raise InvalidType(
+            f"points: got {text!r} of type {type(text).__name__}; allowed: a list of points or text "
+            "such as '0,1,-1,inf'"
+        )
+    return tuple(INFINITY if is_infinity(p) else as_scalar(p, "points") for p in text)
+
+
+def is_infinity(value) -> bool:
+    """Whether ``value`` names the point at infinity: "inf", float("inf") or sympy.oo.
+
+    There is only one; -inf is the same point, but is refused to keep one name for it.
+    """
+    if isinstance(value, str):
+        return value.strip().lower() in (INFINITY, "infinity", "∞", "oo")
+    if isinstance(value, float):
+        return value == math.inf
+    sympy = sys.modules.get("sympy")
+    return sympy is not None and value is sympy.oo
+
+
+def check_size(m: int, r: int) -> int:
+    """Return n = m + r - 1 after checking that m and r are integers >= 1."""
+    for name, value in (("m", m), ("r", r)):
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise InvalidType(
+                f"{name}: got {value!r} of type {type(value).__name__}; allowed: an integer >= 1"
+            )
+        if value < 1:
+            raise InvalidValue(f"{name}: got {value}; allowed: an integer >= 1")
+    return m + r - 1
+
+
+def check_points(m: int, r: int, points: str | Iterable) -> tuple:
+    """Return ``points`` as exact scalars after checking their number and that they differ."""
+    n = check_size(m, r)
+    parsed = parse_points(points)
+    if len(parsed) != n:
+        raise InvalidValue(
+            f"points: got {len(parsed)} ({', '.join(map(str, parsed))}); "
+            f"allowed: {n} = m + r - 1 points for F({m},{r})"
+        )
+    seen = set()
+    for p in parsed:
+        if p in seen:
+            raise InvalidValue(f"points: got {p} twice; allowed: {n} distinct points")
+        seen.add(p)
+    return parsed
+
+
+def default_points(m: int, r: int) -> PointSet:
+    """Return good points for F(m, r), a function of n = m + r - 1 <= 18, and their source.
+
+    Raises:
+        InvalidValue: n > 18, or m or r < 1.
+
+    >>> print(default_points(4, 3))
+    0, 5/8, -5/8, 3/2, -3/2, inf
+    """
+    n = check_size(m, r)
+    if n not in _DEFAULT:
+        raise InvalidValue(
+            f"m, r: got F({m},{r}) with n = {n}; allowed: n <= {max(_DEFAULT)} for default points, "
+            "else give points="
+        )
+    text, source = _DEFAULT[n]
+    points = []
+    for item in text.split():
+        if item.startswith("±"):
+            points += [as_scalar(item[1:]), -as_scalar(item[1:])]
+        else:
+            points.append(INFINITY if item == INFINITY else as_scalar(item))
+    return PointSet(tuple(points), source)
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas outside of parentheses (root(2,3) has one inside)."""
+    parts, depth, current = [], 0, ""
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            parts.append(current)
+            current = ""
+        else:
+            current += character
+    return [*parts, current] if text.strip() else []
+
+
+_CLASSIC = "classic (Winograd 1980; Lavin & Gray, arXiv 1509.09308)"
+_BARABASZ = "Barabasz, Anderson, Soodhalter, Gregg, TOMS 2020, arXiv 1803.10986"
+_SEARCH = "symmetric rational set with the least 2D float32 error in a sweep of this project"
+_CHOICE = "symmetric choice of this project"
+
+# n -> (points, source); "±a" stands for a, -a.
+_DEFAULT = {
+    1: ("0", _CLASSIC),
+    2: ("0 inf", _CLASSIC),
+    3: ("0 1 inf", _CLASSIC),
+    4: ("0 ±1 inf", _CLASSIC),
+    5: ("±1/3 ±5/4 inf", _SEARCH),
+    6: ("0 ±5/8 ±3/2 inf", _SEARCH),
+    7: ("±1/4 ±4/5 ±2 inf", _SEARCH),
+    8: ("0 ±1 ±1/2 ±2 inf", _BARABASZ),
+    9: ("±1/4 ±5/8 ±5/4 ±5/2 inf", _SEARCH),
+    10: ("0 ±2/5 ±4/5 ±5/4 ±5/2 inf", _SEARCH),
+    11: ("±1/5 ±1/2 ±1 ±2 ±5 inf", _CHOICE),
+    12: ("0 ±1/4 ±1/2 ±1 ±2 ±4 inf", _CHOICE),
+    13: ("±1/4 ±1/2 ±3/4 ±4/3 ±2 ±4 inf", _CHOICE),
+    14: ("0 ±1/4 ±1/2 ±3/4 ±4/3 ±2 ±4 inf", _CHOICE),
+    15: ("±1/4 ±1/2 ±3/4 ±1 ±4/3 ±2 ±4 inf", _CHOICE),
+    16: ("0 ±1/4 ±1/2 ±3/4 ±1 ±4/3 ±2 ±4 inf", _CHOICE),
+    17: ("±1/4 ±1/3 ±1/2 ±3/4 ±4/3 ±2 ±3 ±4 inf", _CHOICE),
+    18: ("0 ±1/4 ±1/3 ±1/2 ±3/4 ±4/3 ±2 ±3 ±4 inf", _CHOICE),
+}
