@@ -1,0 +1,213 @@
+"""Straight-line programs as text: C statements, and the factored equations above them.
+
+Nothing here changes a program; names are chosen, signs are placed, constants are spelled. Every
+operation of the program is one operation of the C text, so the compiled code (without contraction)
+and `Program.run` round alike, bit for bit.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+
+_ZERO = "0"
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A positive constant: its C name, its C initialiser and, if that is not exact, its value."""
+
+    name: str
+    initialiser: str
+    exact: str  # "" where the initialiser itself is the exact value
+
+
+@dataclass(frozen=True)
+class Routine:
+    """One transform ready for the template: constants, C lines and equations in the same order."""
+
+    constants: tuple[Constant, ...]
+    lines: tuple[str, ...]
+    equations: tuple[str, ...]
+
+
+def routine(program, source: str, target: str, vec: str = "WINOGEN_VEC") -> Routine:
+    """Spell ``program`` in C, reading ``source[i]`` and writing ``target[i]``, arrays of ``vec``.
+
+    >>> from winogen.program import Program, Statement, Term
+    >>> half = Program(("g0", "g1"), (Statement("t3", (Term("1/2", "g1"), Term(1, "g0"))),), ("t3",))
+    >>> text = routine(half, "g", "u")
+    >>> text.lines, text.equations
+    (('u[0] = k1_2 * g[1] + g[0];',), ('u0 = 1/2 g1 + g0',))
+    """
+    names = _names(program, target)
+    place = {name: f"{source}[{i}]" for i, name in enumerate(program.inputs)}
+    constants = _constants(program)
+    reads = Counter(name for s in program.statements for name in s.operands)
+    lines = []
+    for statement in program.statements:
+        own = names[statement.target]
+        value = _signed_sum(
+            (
+                term.coefficient,
+                place[term.operand],
+                "" if term.is_unit else constants[abs(term.coefficient)].name + " * ",
+            )
+            for term in statement.terms
+        )
+        if own.startswith(target) and not reads[statement.target]:
+            lines.append(f"{target}[{own[len(target) :]}] = {value};")
+        else:
+            lines.append(f"const {vec} {own} = {value};")
+            place[statement.target] = own
+            if own.startswith(target):
+                lines.append(f"{target}[{own[len(target) :]}] = {own};")
+    lines += _copies(program, names, place, target, vec)
+    return Routine(
+        tuple(constants.values()),
+        tuple(lines),
+        tuple(_equations(program, names, reads, target)),
+    )
+
+
+def _names(program, target: str) -> dict[str, str]:
+    """Name each value: inputs keep theirs, outputs are v0, v1, ..., the rest t0, t1, ... in order.
+
+    A value that is several outputs is named after the first of them.
+    """
+    names = {name: name for name in program.inputs}
+    for i, name in reversed(tuple(enumerate(program.outputs))):
+        if name not in program.inputs:
+            names[name] = f"{target}{i}"
+    spare = 0
+    for statement in program.statements:
+        if statement.target not in names:
+            names[statement.target] = f"t{spare}"
+            spare += 1
+    return names
+
+
+def _signed_sum(terms) -> str:
+    """Join (sign carrier, operand, factor text) with the positive terms first: "y - k * x"."""
+    text = ""
+    for coefficient, operand, factor in sorted(terms, key=lambda term: term[0] < 0):
+        if coefficient < 0:
+            text += f" - {factor}{operand}" if text else f"-{factor}{operand}"
+        else:
+            text += f" + {factor}{operand}" if text else f"{factor}{operand}"
+    return text
+
+
+def _copies(program, names, place, target: str, vec: str) -> list[str]:
+    """Outputs that no statement writes: an input, a second copy of an output, or zero."""
+    lines = []
+    for i, name in enumerate(program.outputs):
+        if name == _ZERO:
+            lines.append(f"{target}[{i}] = ({vec}){{0}};")
+        elif names[name] != f"{target}{i}":
+            # A value that is an output and read by nobody else has no local of its own.
+            value = place.get(name, f"{target}[{names[name][len(target) :]}]")
+            lines.append(f"{target}[{i}] = {value};")
+    return lines
+
+
+def _equations(program, names, reads, target: str) -> list[str]:
+    """One line per output or shared value; what is used once is written where it is used."""
+    outputs = set(program.outputs)
+    inlined: dict[str, str] = {}
+    lines = []
+    for statement in program.statements:
+        terms = sorted(statement.terms, key=lambda term: term.coefficient < 0)
+        parts = []
+        for index, term in enumerate(terms):
+            operand = inlined.get(term.operand)
+            # Sums are evaluated from left to right, so a leading sum needs no parentheses.
+            leads = index == 0 and term.coefficient == 1
+            if operand is None:
+                operand = names[term.operand]
+            elif not leads and re.search(r" [+-] ", operand):
+                operand = f"({operand})"
+            factor = "" if term.is_unit else _factor(abs(term.coefficient)) + " "
+            parts.append((term.coefficient, operand, factor))
+        value = _signed_sum(parts)
+        # A negated sum cannot be opened by a minus sign alone; it keeps a line of its own.
+        if statement.target not in outputs and reads[statement.target] == 1 and value[0] != "-":
+            inlined[statement.target] = value
+        else:
+            lines.append(f"{names[statement.target]} = {value}")
+    for i, name in enumerate(program.outputs):
+        if name == _ZERO:
+            lines.append(f"{target}{i} = 0")
+        elif names[name] != f"{target}{i}":
+            lines.append(f"{target}{i} = {names[name]}")
+    return lines
+
+
+def _factor(scalar) -> str:
+    text = str(scalar)
+    return f"({text})" if re.search(r"[+-]", text) else text
+
+
+def _constants(program) -> dict:
+    """Absolute values of the constants, smallest first, each with its C name."""
+    values = {abs(t.coefficient) for s in program.statements for t in s.terms if not t.is_unit}
+    table, taken = {}, set()
+    for value in sorted(values, key=lambda value: (float(value), str(value))):
+        name = _constant_name(value)
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        table[value] = _constant(name, value)
+    return table
+
+
+def _constant_name(value) -> str:
+    """5/4 is k5_4, sqrt(2)/2 is ksqrt2_2.
+
+    >>> _constant_name(Fraction(5, 4)), _constant_name(Fraction(3))
+    ('k5_4', 'k3')
+    """
+    text = re.sub(r"\s|[()]", "", str(value))
+    for sign, word in (("/", "_"), ("**", "e"), ("*", "x"), ("+", "p"), ("-", "m")):
+        text = text.replace(sign, word)
+    text = "k" + re.sub(r"\W", "_", text)
+    return text if len(text) <= 32 else f"k{len(text)}_{text[-24:]}"
+
+
+def _constant(name: str, value) -> Constant:
+    """The initialiser of ``value``: an exact quotient such as ``5.0 / 4`` wherever C rounds it once.
+
+    The quotient is computed in double and, where WINOGEN_REAL is float, rounded again. Both steps
+    together equal one rounding as long as numerator and denominator are small; where they are not,
+    the initialiser spells both roundings and picks by the size of WINOGEN_REAL.
+    """
+    double, single = float(value), _round_to_single(value)
+    if isinstance(value, Fraction):
+        top, bottom = value.numerator, value.denominator
+        text = f"{top}.0 / {bottom}" if bottom != 1 else str(top)
+        if max(top, bottom) >= 2**31:  # beyond int, where C would warn or overflow
+            text = f"{top}.0 / {bottom}.0" if bottom != 1 else f"{top}.0"
+        if float(top) / float(bottom) == double and _to_single(double) == single:
+            return Constant(name, text, "")
+        exact = str(value)
+    else:
+        text, exact = f"{double:.17g}", str(value)
+        if _to_single(double) == single:
+            return Constant(name, text, exact)
+    text = f"sizeof(WINOGEN_REAL) == sizeof(float) ? {single.hex()} : {double.hex()}"
+    return Constant(name, text, exact)
+
+
+def _to_single(double: float) -> float:
+    return struct.unpack("<f", struct.pack("<f", double))[0]
+
+
+def _round_to_single(value) -> float:
+    import numpy as np
+
+    from winogen.program.evaluate import round_scalar
+
+    return float(round_scalar(value, np.float32))

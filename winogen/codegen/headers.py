@@ -1,0 +1,191 @@
+"""A verified bilinear algorithm and its three programs, rendered as one self-contained C header.
+
+The head comment carries all that a reader needs to trust the code below it: F(m, r), points,
+provenance, the three matrices, operation counts, and what was proven.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from functools import cache
+
+from winogen import resources
+from winogen.codegen.ctext import routine
+
+WRITE_COMMAND = "winogen transforms write"
+_WIDTH = 97  # of a comment line, so that with " * " it stays within 100 columns
+
+# kind, matrix attribute, its name in formulas, input letter, output letter, what it transforms
+_KINDS = (
+    ("input", "bt", "B^T", "d", "v"),
+    ("filter", "g", "G", "g", "u"),
+    ("output", "at", "A^T", "p", "y"),
+)
+
+
+def render_header(algorithm, programs, name: str, *, source: str = "", command=WRITE_COMMAND) -> str:
+    """Return the C text of the header ``<name>.h``.
+
+    ``algorithm``: a verified BilinearAlgorithm. ``programs``: {"input", "filter", "output"} ->
+    Program, each computing BT, G, AT of it. ``source``: where the points come from. ``command``:
+    what regenerates the text, for its first line. The same arguments give the same bytes.
+    Raises VerificationError when a program does not compute its matrix.
+    """
+    for kind, matrix, *_ in _KINDS:
+        programs[kind].verify(getattr(algorithm, matrix))
+    return _template().render(
+        command=command,
+        head=_head(algorithm, programs, source),
+        guard=f"WINOGEN_{name.upper()}",
+        name=name,
+        m=algorithm.m,
+        r=algorithm.r,
+        n=algorithm.n,
+        products=algorithm.products,
+        transforms=[_transform(kind, algorithm, programs[kind[0]]) for kind in _KINDS],
+    )
+
+
+@cache
+def _template():
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(resources.folder("csrc")),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("transform.h.j2")
+
+
+def _transform(kind, algorithm, program) -> dict:
+    """The fields of one transform for the template."""
+    name, _, matrix, letter, target = kind
+    inputs, outputs = len(program.inputs), len(program.outputs)
+    counts = program.counts()
+    filters = "FILTER_" if name == "filter" else ""
+    vec = f"WINOGEN_{filters}VEC"
+    text = routine(program, letter, target, vec)
+    return {
+        "kind": name,
+        "title": f"{target} = {matrix} {letter}: {_plural(counts.instructions, 'instruction')}.",
+        "title_2d": f"{_TITLE_2D[name]}: {_twice(program)} instructions.",
+        "vec": vec,
+        "real": f"WINOGEN_{filters}REAL",
+        "parameters": f"const {vec} {letter}[{inputs}], {vec} {target}[{outputs}]",
+        "source": letter,
+        "target": target,
+        "inputs": inputs,
+        "outputs": outputs,
+        "constants": text.constants,
+        "equations": text.equations,
+        "lines": text.lines,
+        "column": _wrap([_at("in", i, "in_row", inputs) + "," for i in range(inputs)]),
+        "row": _wrap([f"half[{j}][i]," for j in range(inputs)]),
+        "stores": [f"{_at('out', j, 'out_col', outputs)} = {target}[{j}];" for j in range(outputs)],
+    }
+
+
+_TITLE_2D = {
+    "input": "V = B^T D B of a tile D, columns first, then rows",
+    "filter": "U = G g G^T of a filter g, columns first, then rows",
+    "output": "Y = A^T P A of a tile of products P, columns first, then rows",
+}
+
+
+def _at(array: str, index: int, stride: str, count: int) -> str:
+    # With one element the stride would be an unused parameter, which compilers warn about.
+    if index > 1 or count == 1:
+        return f"{array}[{index} * {stride}]"
+    return f"{array}[{stride if index else 0}]"
+
+
+def _wrap(words: list[str]) -> list[str]:
+    """Fill lines with ``words``, never breaking inside one."""
+    lines = textwrap.wrap(" ".join(word.replace(" ", "~") for word in words), 88)
+    return [line.replace("~", " ") for line in lines]
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _twice(program) -> int:
+    """Instructions of the nested 2D transform: once per column, then once per row of the result."""
+    return program.counts().instructions * (len(program.inputs) + len(program.outputs))
+
+
+# ---- the head comment ----------------------------------------------------------------------------
+
+
+def _head(algorithm, programs, source: str) -> list[str]:
+    m, r, n, products = algorithm.m, algorithm.r, algorithm.n, algorithm.products
+    lines = [
+        f"F({m}, {r}): {_plural(m, 'output')} of a {r}-tap filter from {_plural(n, 'input')}"
+        f" with {_plural(products, 'multiplication')}; direct, {m * r}.",
+        "",
+        "    y[i] = sum over k of g[k] d[i + k]",
+        "    y = A^T [(G g) .* (B^T d)]                  1D",
+        "    Y = A^T [(G g G^T) .* (B^T D B)] A          2D",
+        "",
+    ]
+    if algorithm.points:
+        lines += _field("Points: ", ", ".join(map(str, algorithm.points)))
+    elif algorithm.moduli:
+        lines += _field("Moduli: ", ", ".join(map(str, algorithm.moduli)))
+    if source:
+        lines += _field("Source: ", source)
+    for _, attribute, matrix, _, _ in _KINDS:
+        lines += ["", f"{matrix} =", *_matrix(getattr(algorithm, attribute))]
+    return [*lines, "", *_table(algorithm, programs), "", *_PROOF]
+
+
+_PROOF = textwrap.wrap(
+    "Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0"
+    " elsewhere, and each function below computes its matrix entry by entry.",
+    _WIDTH,
+)
+
+
+def _field(label: str, text: str) -> list[str]:
+    return textwrap.wrap(label + text, _WIDTH, subsequent_indent=" " * len(label))
+
+
+def _matrix(rows) -> list[str]:
+    text = [[str(entry) for entry in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*text)]
+    return ["    " + "  ".join(t.rjust(w) for t, w in zip(row, widths)) for row in text]
+
+
+def _table(algorithm, programs) -> list[str]:
+    """Operation counts, row by row as in the matrices -> as in the code."""
+    lines = [
+        f"{'operations':<12}{'additions':>13}{'multiplications':>17}{'with FMA':>13}"
+        f"{'2D, with FMA':>15}{'registers':>11}",
+    ]
+    for kind, attribute, *_ in _KINDS:
+        matrix, program = getattr(algorithm, attribute), programs[kind]
+        add, mul, fused = _plain_counts(matrix)
+        both = len(matrix) + len(matrix[0])
+        counts = program.counts()
+        lines.append(
+            f"{kind:<12}{f'{add} -> {counts.add}':>13}{f'{mul} -> {counts.mul}':>17}"
+            f"{f'{fused} -> {counts.instructions}':>13}"
+            f"{f'{fused * both} -> {_twice(program)}':>15}{counts.registers:>11}"
+        )
+    return lines
+
+
+def _plain_counts(matrix) -> tuple[int, int, int]:
+    """(additions, multiplications, instructions) of the matrix evaluated row by row."""
+    add = mul = fused = 0
+    for row in matrix:
+        terms = [entry for entry in row if entry != 0]
+        constants = sum(entry not in (1, -1) for entry in terms)
+        add += max(len(terms) - 1, 0)
+        mul += constants
+        # Every term beyond the first is one add or one FMA; a row of constants only needs one more.
+        fused += max(len(terms) - 1, 0) + (0 < constants == len(terms))
+    return add, mul, fused

@@ -1,0 +1,231 @@
+"""1D transforms as the kernels use them: exact matrices, operation counts and C text.
+
+What the catalog ships is read from ``transforms/`` and needs neither sympy nor Jinja2; anything
+else is derived, verified, simplified and rendered in memory on first use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache, cached_property, lru_cache
+from operator import index as as_index
+from pathlib import Path
+
+from winogen import resources
+from winogen.errors import InvalidType, InvalidValue
+from winogen.program.ir import exact
+
+_KINDS = {"input": "bt", "filter": "g", "output": "at"}  # a transform's kind -> its matrix
+
+
+@dataclass(frozen=True)
+class Transform:
+    """F(m, r) ready for use in C: y = A^T [(G g) ⊙ (B^T d)].
+
+    >>> t = load(4, 3)
+    >>> t.name, t.products, t.points[:3], t.instructions
+    ('f4_3', 6, ('0', '5/8', '-5/8'), (12, 9, 12))
+    >>> len(t.g), len(t.g[0]), "winogen_f4_3_input" in t.header
+    (6, 3, True)
+    """
+
+    name: str  # "f4_3", "f4_3_<tag>" or, for points outside the catalog, "f4_3_<digest>"
+    m: int  # outputs
+    r: int  # taps
+    n: int  # inputs, m + r - 1
+    products: int  # multiplications; n, or more where a modulus has degree 2 or above
+    points: tuple[str, ...] | None  # exact, "inf" for infinity; None if made from moduli
+    moduli: tuple[str, ...] | None  # polynomials in x; None if made from points
+    texts: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...] = field(repr=False)
+    ops: dict[str, dict[str, int]] = field(repr=False, compare=False)  # as in `derive --format json`
+    header: str = field(repr=False)  # the C text of the whole header
+    source: str = ""  # where the points or moduli come from
+
+    @cached_property
+    def at(self):
+        """A^T, m x products, exact (Fractions, or algebraic scalars where a point is one)."""
+        return self._exact("at")
+
+    @cached_property
+    def g(self):
+        """G, products x r, exact."""
+        return self._exact("g")
+
+    @cached_property
+    def bt(self):
+        """B^T, products x n, exact."""
+        return self._exact("bt")
+
+    @property
+    def instructions(self) -> tuple[int, int, int]:
+        """Instructions of one 1D transform once FMAs are formed: (input, filter, output)."""
+        return tuple(self.ops[kind]["instructions"] for kind in _KINDS)
+
+    def _exact(self, matrix: str):
+        return tuple(tuple(map(exact, row)) for row in dict(self.texts)[matrix])
+
+
+def load(m: int, r: int, points=None, name: str | None = None, *, moduli=None) -> Transform:
+    """Return the transform F(m, r): from the catalog if it is there, else derived and rendered.
+
+    ``points``: None for the default ones, text ("0,1,-1,inf") or a sequence of exact scalars.
+    ``moduli``: polynomials instead of points, text ("x, x-1, x^2+1") or a sequence. ``name``: an
+    entry of the catalog ("f4_3_classic"). The same request returns the same object.
+    Raises InvalidValue for m or r < 1, unknown names, and point or moduli sets that do not fit.
+
+    >>> load(4, 3, "0,1,-1,2,-2,inf").name
+    'f4_3_classic'
+    """
+    m, r = _count("m", m), _count("r", r)
+    if points is not None and moduli is not None:
+        raise InvalidValue("moduli: got both moduli and points; allowed: one of them")
+    if name is not None:
+        return _named(m, r, name)
+    return _load(m, r, _freeze(points), _freeze(moduli))
+
+
+def from_algorithm(algorithm, name: str | None = None, *, source="", command=None) -> Transform:
+    """Verify a BilinearAlgorithm, shorten its three transforms and render them as a header.
+
+    ``name``: how the C functions are called, by default one made of m, r and a digest of the
+    points or moduli. ``source``: provenance for the head comment. ``command``: what the first line
+    of the header says regenerates it. Raises VerificationError if the algorithm is wrong.
+    """
+    from winogen.codegen.headers import WRITE_COMMAND, render_header
+
+    algorithm.verify()
+    name = name or _digest_name(algorithm)
+    programs = shorten(algorithm)
+    data = algorithm.to_dict()
+    ops = {kind: programs[kind].counts().to_dict() for kind in _KINDS}
+    header = render_header(
+        algorithm, programs, name, source=source, command=command or WRITE_COMMAND
+    )
+    return _transform({**data, "name": name, "ops": ops, "source": source}, header)
+
+
+def shorten(algorithm) -> dict:
+    """Return {"input" | "filter" | "output": Program}, each proven equal to its matrix."""
+    from winogen.program import simplify
+
+    letters = {"input": ("d", "v"), "filter": ("g", "u"), "output": ("p", "y")}
+    return {
+        kind: simplify(getattr(algorithm, matrix), inputs=letters[kind][0], outputs=letters[kind][1])
+        for kind, matrix in _KINDS.items()
+    }
+
+
+# ---- the catalog, as shipped ---------------------------------------------------------------------
+
+
+@cache
+def catalog() -> dict[str, dict]:
+    """Return the generated index of the catalog: name -> the fields of `derive --format json`,
+    plus "source", "header" (a file name) and "products". Empty where nothing was generated yet."""
+    path = _folder() / "index.json"
+    return json.loads(path.read_text("utf-8"))["transforms"] if path.is_file() else {}
+
+
+def _folder() -> Path:
+    return resources.folder("transforms")
+
+
+@cache
+def _from_catalog(name: str) -> Transform:
+    entry = catalog()[name]
+    return _transform({**entry, "name": name}, (_folder() / entry["header"]).read_text("utf-8"))
+
+
+def _named(m: int, r: int, name: str) -> Transform:
+    entry = catalog().get(name)
+    if entry is None or (entry["m"], entry["r"]) != (m, r):
+        known = [key for key, e in catalog().items() if (e["m"], e["r"]) == (m, r)]
+        raise InvalidValue(
+            f"name: got {name!r}; allowed for F({m}, {r}): {', '.join(known) or 'none'}"
+        )
+    return _from_catalog(name)
+
+
+def _transform(data: dict, header: str) -> Transform:
+    moduli = data.get("moduli")
+    return Transform(
+        name=data["name"],
+        m=data["m"],
+        r=data["r"],
+        n=data["n"],
+        products=len(data["G"]),
+        points=tuple(map(str, data["points"])) if moduli is None else None,
+        moduli=None if moduli is None else tuple(map(str, moduli)),
+        texts=tuple(
+            (key.lower(), tuple(tuple(map(str, row)) for row in data[key]))
+            for key in ("AT", "G", "BT")
+        ),
+        ops=data["ops"],
+        header=header,
+        source=data["source"],
+    )
+
+
+# ---- everything else -----------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _load(m: int, r: int, points, moduli) -> Transform:
+    command = f"winogen derive {m} {r} --format c"
+    if points is None and moduli is None:
+        name = f"f{m}_{r}"
+        if name in catalog():
+            return _from_catalog(name)
+        algorithm, source = derive(m, r)
+        return from_algorithm(algorithm, name, source=source, command=command)
+    algorithm, source = derive(m, r, points, moduli)
+    option = "points" if moduli is None else "moduli"
+    given = [str(value) for value in getattr(algorithm, option)]
+    # The order of the products does not matter: the same set is the same algorithm.
+    for name, entry in catalog().items():
+        if (entry["m"], entry["r"]) == (m, r) and sorted(entry[option] or ()) == sorted(given):
+            return _from_catalog(name)
+    command += f" --{option} '{','.join(given)}'"
+    return from_algorithm(algorithm, source=source, command=command)
+
+
+def derive(m: int, r: int, points=None, moduli=None):
+    """Return (BilinearAlgorithm, provenance) for the given points or moduli, or the default ones."""
+    from winogen import algebra
+
+    if moduli is not None:
+        return algebra.winograd(m, r, moduli), "given by the caller"
+    algorithm = algebra.cook_toom(m, r, points)
+    if points is not None:
+        return algorithm, "given by the caller"
+    if not algorithm.points:
+        return algorithm, "one product per coefficient, nothing to transform"
+    return algorithm, algebra.default_points(m, r).source
+
+
+def _digest_name(algorithm) -> str:
+    """f4_3_<digest>: the digest is of the matrices, so that scaled algorithms differ, too."""
+    what = json.dumps([algorithm.to_dict()[key] for key in ("AT", "G", "BT")])
+    return f"f{algorithm.m}_{algorithm.r}_{hashlib.sha256(what.encode()).hexdigest()[:8]}"
+
+
+def _freeze(values):
+    """Points or moduli as something hashable; what they mean is for the algebra to say."""
+    if values is None or isinstance(values, str):
+        return values
+    if not isinstance(values, Iterable):
+        raise InvalidType(f"points, moduli: got {values!r}; allowed: text or a sequence")
+    return tuple(values)
+
+
+def _count(name: str, value) -> int:
+    try:
+        number = as_index(value)
+    except TypeError:
+        raise InvalidType(f"{name}: got {value!r}; allowed: an integer >= 1") from None
+    if number < 1:
+        raise InvalidValue(f"{name}: got {number}; allowed: an integer >= 1")
+    return number
