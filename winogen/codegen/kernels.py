@@ -1,0 +1,145 @@
+"""Convolution kernels: a `KernelSpec` says which, `render` writes its C.
+
+A kernel takes all sizes at run time, so one compiled kernel serves every layer of its kind. The text
+comes from the Jinja2 templates in ``csrc/``, one for each algorithm plus the parts that they share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from winogen import resources
+from winogen.codegen.targets import Target
+from winogen.codegen.transforms import Transform
+
+# algorithm -> (template, what the first line of the C says)
+ALGORITHMS = {
+    "direct": ("direct.c.j2", "Direct convolution, register-blocked"),
+    "im2col": ("direct.c.j2", "Convolution as patch matrix times filters (im2col + GEMM)"),
+    "winograd2d": ("winograd2d.c.j2", "2D Winograd convolution, tile by tile"),
+    "winograd1d": ("regions.c.j2", "2D convolution as a sum of 1D Winograd convolutions"),
+    "mcmr": ("regions.c.j2", "Multi-channel multi-region (batched GEMM) Winograd convolution"),
+}
+WINOGRAD = ("winograd2d", "winograd1d", "mcmr")
+BORDERS = ("unswitch", "buffer", "indirect")
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """One kind of kernel: everything that is fixed when its C is written.
+
+    ``transform_h`` and ``transform_w`` are the 1D algorithms along the height and the width (None
+    for direct and im2col; winograd1d needs F(1, 1) along the height). ``border`` says how tiles that
+    touch the padding are made: "unswitch" (code by border class), "buffer" (padding is copied into a
+    tile buffer), "indirect" (a table of pointers with a shared zero vector).
+    ``register_rows`` x ``register_vectors`` accumulators make the GEMM's register block.
+    """
+
+    algorithm: str
+    dtype: str  # "float32" | "float64"
+    layout: str  # "NCHW" | "NHWC"
+    target: Target
+    transform_h: Transform | None = None
+    transform_w: Transform | None = None
+    border: str = "unswitch"
+    register_rows: int = 0  # 0: `register_block` of the target
+    register_vectors: int = 0
+
+
+def register_block(target: Target) -> tuple[int, int]:
+    """Return (rows, vectors) of the GEMM accumulator: all registers but those for one step's operands.
+
+    >>> from winogen.codegen.targets import TARGETS
+    >>> register_block(TARGETS["avx512"]), register_block(TARGETS["avx2"])
+    ((14, 2), (6, 2))
+    """
+    return (14, 2) if target.registers >= 32 else (6, 2)
+
+
+def cdef(dtype: str, prefix: str = "winogen") -> str:
+    """Return the C declarations of a kernel library for cffi."""
+    real = _REAL[dtype]
+    fields = ", ".join(FIELDS)
+    return f"""
+typedef struct {{ int64_t {fields}; }} winogen_conv;
+size_t {prefix}_packed_bytes(const winogen_conv *p);
+void {prefix}_pack(const winogen_conv *p, const {real} *weight, {real} *packed);
+size_t {prefix}_workspace_bytes(const winogen_conv *p, int threads);
+void {prefix}_run(const winogen_conv *p, const {real} *input, const {real} *packed, const {real} *bias,
+                  {real} *output, void *workspace, int threads);
+"""
+
+
+_REAL = {"float32": "float", "float64": "double"}
+# The struct winogen_conv of csrc/problem.h.j2, in order.
+FIELDS = (
+    *("batch", "groups", "channels", "filters", "height", "width", "out_height", "out_width"),
+    *("kernel_height", "kernel_width", "stride_h", "stride_w", "dilation_h", "dilation_w"),
+    *("pad_top", "pad_left", "padding_mode", "row_begin", "row_end", "col_begin", "col_end"),
+    *("relu", "block_rows", "block_cols", "split"),
+)
+
+
+def render(spec: KernelSpec, prefix: str = "winogen") -> str:
+    """Return the C of a kernel: self-contained, its four functions named ``prefix``_…"""
+    template, title = ALGORITHMS[spec.algorithm]
+    rows, vectors = register_block(spec.target)
+    lanes = spec.target.lanes(spec.dtype)
+    height, width = _view(spec.transform_h), _view(spec.transform_w)
+    return _templates().get_template(template).render(
+        algorithm=spec.algorithm,
+        title=title + (f": {height['title']} x {width['title']}" if height else ""),
+        prefix=prefix,
+        layout=spec.layout,
+        border=spec.border,
+        block_unit="tiles" if height else "output pixels",
+        real=_REAL[spec.dtype],
+        integer={"float32": "int32_t", "float64": "int64_t"}[spec.dtype],
+        vector_bytes=spec.target.vector_bytes,
+        lanes=lanes,
+        block_sizes=[1 << i for i in range(lanes.bit_length() - 1)],
+        masked={"float32": "ps", "float64": "pd"}[spec.dtype] if spec.target.name == "avx512" else "",
+        register={"float32": "__m512", "float64": "__m512d"}[spec.dtype],
+        rows=spec.register_rows or rows,
+        vectors=spec.register_vectors or vectors,
+        # Tiles keep the LANES channels of a row together; a strip in NCHW keeps the pixels together.
+        row_step=1 if spec.layout == "NCHW" and not height else lanes,
+        H=height,
+        W=width,
+        P=height["products"] * width["products"] if height else 0,
+        transforms=_distinct(height, width),
+        # Length of a chain of additions in registers (channels, or channels x taps).
+        depth={"mcmr": 64, "winograd1d": 32}.get(spec.algorithm, 256),
+    )
+
+
+def _view(transform: Transform | None) -> dict | None:
+    if transform is None:
+        return None
+    what = transform.moduli if transform.points is None else transform.points
+    return {
+        "title": f"F({transform.m}, {transform.r}) on {{{', '.join(map(str, what))}}}",
+        "function": f"winogen_{transform.name}",
+        "g": [[repr(float(x)) for x in row] for row in transform.g],
+        **{key: getattr(transform, key) for key in ("m", "r", "n", "products", "header")},
+    }
+
+
+def _distinct(height, width) -> list:
+    if height is None:
+        return []
+    return [height] if height["function"] == width["function"] else [height, width]
+
+
+@cache
+def _templates():
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(resources.folder("csrc")),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
