@@ -37,8 +37,8 @@ class Transform:
     r: int  # taps
     n: int  # inputs, m + r - 1
     products: int  # multiplications; n, or more where a modulus has degree 2 or above
-    points: tuple[str, ...] | None  # exact, "inf" for infinity; None if made from moduli
-    moduli: tuple[str, ...] | None  # polynomials in x; None if made from points
+    points: tuple[str, ...]  # exact, "inf" for infinity; () where moduli or nothing made it
+    moduli: tuple[str, ...]  # polynomials in x; () where points or nothing made it
     texts: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...] = field(repr=False)
     ops: dict[str, dict[str, int]] = field(repr=False, compare=False)  # as in `derive --format json`
     header: str = field(repr=False)  # the C text of the whole header
@@ -84,7 +84,7 @@ def load(m: int, r: int, points=None, name: str | None = None, *, moduli=None) -
         raise InvalidValue("moduli: got both moduli and points; allowed: one of them")
     if name is not None:
         return _named(m, r, name)
-    return _load(m, r, _freeze(points), _freeze(moduli))
+    return _load(m, r, _freeze("points", points), _freeze("moduli", moduli))
 
 
 def from_algorithm(algorithm, name: str | None = None, *, source="", command=None) -> Transform:
@@ -150,15 +150,14 @@ def _named(m: int, r: int, name: str) -> Transform:
 
 
 def _transform(data: dict, header: str) -> Transform:
-    moduli = data.get("moduli")
     return Transform(
         name=data["name"],
         m=data["m"],
         r=data["r"],
         n=data["n"],
         products=len(data["G"]),
-        points=tuple(map(str, data["points"])) if moduli is None else None,
-        moduli=None if moduli is None else tuple(map(str, moduli)),
+        points=tuple(map(str, data["points"])),
+        moduli=tuple(map(str, data.get("moduli") or ())),
         texts=tuple(
             (key.lower(), tuple(tuple(map(str, row)) for row in data[key]))
             for key in ("AT", "G", "BT")
@@ -186,7 +185,7 @@ def _load(m: int, r: int, points, moduli) -> Transform:
     given = [str(value) for value in getattr(algorithm, option)]
     # The order of the products does not matter: the same set is the same algorithm.
     for name, entry in catalog().items():
-        if (entry["m"], entry["r"]) == (m, r) and sorted(entry[option] or ()) == sorted(given):
+        if (entry["m"], entry["r"]) == (m, r) and sorted(entry[option]) == sorted(given):
             return _from_catalog(name)
     command += f" --{option} '{','.join(given)}'"
     return from_algorithm(algorithm, source=source, command=command)
@@ -212,12 +211,12 @@ def _digest_name(algorithm) -> str:
     return f"f{algorithm.m}_{algorithm.r}_{hashlib.sha256(what.encode()).hexdigest()[:8]}"
 
 
-def _freeze(values):
+def _freeze(name: str, values):
     """Points or moduli as something hashable; what they mean is for the algebra to say."""
     if values is None or isinstance(values, str):
         return values
     if not isinstance(values, Iterable):
-        raise InvalidType(f"points, moduli: got {values!r}; allowed: text or a sequence")
+        raise InvalidType(f"{name}: got {values!r}; allowed: text or a sequence")
     return tuple(values)
 
 
