@@ -22,7 +22,7 @@ from math import prod
 
 from winogen.algebra.bilinear import BilinearAlgorithm
 from winogen.algebra.moduli import check_moduli
-from winogen.algebra.points import INFINITY
+from winogen.algebra.points import DEFAULT_SIZES, INFINITY, default_points
 from winogen.algebra.polynomial import Polynomial, inverse
 from winogen.algebra.scalar import Matrix, as_scalar
 
@@ -40,9 +40,10 @@ def winograd(m: int, r: int, moduli: str | Iterable) -> BilinearAlgorithm:
             sympy Poly or expression, a ``Polynomial``, or a list of coefficients from the highest
             power down; or all of them as one text, "x,x-1,x^2+1". They are made monic.
 
-    A modulus of degree d costs 2d - 1 products: 1 when linear, 3 of degree 2 (Karatsuba: its points
-    are 0, 1, infinity), in general Toom-Cook with the default points of F(d, d). That is minimal
-    where the modulus is irreducible over Q; a modulus that factors is better given by its factors.
+    A modulus of degree d costs 2d - 1 products: 1 when linear, 3 when quadratic (Karatsuba, which is
+    Toom-Cook at 0, 1, infinity), in general Toom-Cook at the default points of F(d, d), from d = 10
+    on at small integers. That is minimal where the modulus is irreducible over Q; one that factors
+    is better given by its factors.
 
     Raises:
         InvalidValue: moduli that share a factor, a wrong total degree, a constant, m or r < 1.
@@ -95,7 +96,12 @@ def _residue_product(degree: int) -> BilinearAlgorithm:
 
     if degree == 1:
         return cook_toom(1, 1).transpose()
-    points = (0, 1, INFINITY) if degree == 2 else None
+    if degree == 2:
+        points = (0, 1, INFINITY)  # Karatsuba
+    elif 2 * degree - 1 in DEFAULT_SIZES:
+        points = default_points(degree, degree)
+    else:
+        points = (INFINITY, *range(1 - degree, degree - 1))
     return cook_toom(degree, degree, points).transpose()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from winogen.algebra.parse import parse_polynomial
+from winogen.algebra.parse import parse_polynomial, split_list
 from winogen.algebra.points import INFINITY, check_size, is_infinity
 from winogen.algebra.polynomial import Polynomial, gcd
 from winogen.algebra.scalar import as_scalar
@@ -19,7 +19,7 @@ def parse_moduli(moduli: str | Iterable) -> tuple:
     ``INFINITY``.
     """
     if isinstance(moduli, str):
-        moduli = moduli.split(",")
+        moduli = split_list(moduli)
     elif not isinstance(moduli, Iterable):
         raise InvalidType(
             f"moduli: got {moduli!r} of type {type(moduli).__name__}; allowed: a list of polynomials"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from winogen.algebra.bilinear import BilinearAlgorithm, times
 from winogen.algebra.scalar import Matrix
-from winogen.errors import InvalidType, InvalidValue
+from winogen.errors import InvalidType, InvalidValue, VerificationError
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,14 @@ class BilinearAlgorithm2D:
         its left side is the product of the two sums.
 
         Raises:
-            VerificationError: names the axis's first wrong (i, j, k).
+            VerificationError: names the axis and its first wrong (i, j, k).
         """
-        return self.h.verify() and self.w.verify()
+        for axis, algorithm in (("height", self.h), ("width", self.w)):
+            try:
+                algorithm.verify()
+            except VerificationError as error:
+                raise VerificationError(f"{axis}: {error}") from None
+        return True
 
     def __call__(self, g: Sequence[Sequence], d: Sequence[Sequence]) -> Matrix:
         """Run the algorithm exactly on a filter (r_h x r_w) and a tile of inputs (n_h x n_w)."""

@@ -46,12 +46,12 @@ def parse_number(text: str):
         return Fraction(text.strip())
     reader = _Reader(text, "'-5/2', '0.25', 'sqrt(2)/2'")
     try:
-        return reader.read(Fraction, {}, _power_of_fractions)
+        return reader.read(Fraction, {}, _power)
     except _NeedsSympy:
         import sympy
 
         names = {name: getattr(sympy, name) for name in _IRRATIONAL}
-        value = reader.read(sympy.Integer, names, operator.pow)
+        value = reader.read(sympy.Integer, names, _sympy_power)
         if value.is_finite is False:
             raise reader.refusal("not finite") from None
         return value
@@ -80,22 +80,42 @@ def parse_polynomial(text: str, x, scalar: Callable[[str], object]):
     reader = _Reader(text, "polynomials with rational coefficients such as 'x^2+1', 'x-1/2'")
 
     def power(base, exponent):
-        if isinstance(base, Fraction):
-            return _power_of_fractions(base, exponent)
-        if exponent.denominator != 1 or exponent < 0:
+        if not isinstance(exponent, Fraction) or exponent.denominator != 1:
             raise ValueError("an exponent that is not a whole number")
+        if isinstance(base, Fraction):
+            return _power(base, exponent)
+        if exponent < 0 or getattr(base, "degree", 0) * exponent > _LARGEST_EXPONENT:
+            raise ValueError(f"an exponent that is not within 0 ... {_LARGEST_EXPONENT}")
         return base ** int(exponent)
 
     return reader.read(Fraction, {**names, "x": x}, power)
 
 
-def _power_of_fractions(base: Fraction, exponent: Fraction) -> Fraction:
+def split_list(text: str) -> list[str]:
+    """Split text at the commas that are outside of parentheses; blank text has no items.
+
+    >>> split_list("0,1,root(2,3),inf")
+    ['0', '1', 'root(2,3)', 'inf']
+    """
+    return re.split(r",(?![^(]*\))", text) if text.strip() else []
+
+
+def _power(base: Fraction, exponent: Fraction) -> Fraction:
     if exponent.denominator != 1:
         raise _NeedsSympy
+    return base ** int(_affordable(base, exponent))
+
+
+def _sympy_power(base, exponent):
+    return base ** (_affordable(base, exponent) if base.is_Rational else exponent)
+
+
+def _affordable(base, exponent):
+    """Return the exponent of a rational base unless the result would have too many digits."""
     size = max(abs(base.numerator), base.denominator).bit_length()
-    if size * abs(exponent) > _MOST_BITS:
+    if abs(exponent) > _LARGEST_EXPONENT or size * abs(exponent) > _MOST_BITS:
         raise ValueError("too large a power")
-    return base ** int(exponent)
+    return exponent
 
 
 class _Reader:
@@ -139,10 +159,7 @@ class _Reader:
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
             return _OPERATORS[type(node.op)](visit(node.left), visit(node.right))
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-            base, exponent = visit(node.left), visit(node.right)
-            if abs(exponent) > _LARGEST_EXPONENT:
-                raise self.refusal(f"an exponent beyond {_LARGEST_EXPONENT}")
-            return power(base, exponent)
+            return power(visit(node.left), visit(node.right))
         if isinstance(node, ast.Name):
             return self._lookup(node.id, names)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
