@@ -1,0 +1,47 @@
+"""What the convolution tests share: one kernel cache, quick compiles, the reference importable."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+_TESTS = str(Path(__file__).parents[1])
+if _TESTS not in sys.path:
+    sys.path.append(_TESTS)  # for `from conv.reference import ...`
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_kernels(request):
+    """Compile with -O1, into a cache that outlives the run: optimisation is not the subject.
+
+    Tests of the code as shipped ask for `shipped_kernels`.
+    """
+    from winogen.conv import execute
+
+    def quickly(source, cdef, target, **options):
+        return load(source, cdef, target, ("-O1",), **options)
+
+    load = execute.load
+    with pytest.MonkeyPatch.context() as patch:
+        if "WINOGEN_CACHE" not in os.environ:
+            patch.setenv("WINOGEN_CACHE", str(request.config.cache.mkdir("winogen-kernels")))
+        patch.setattr(execute, "load", quickly)
+        yield load
+    _forget(execute)
+
+
+@pytest.fixture
+def shipped_kernels(monkeypatch, quick_kernels):
+    """Compile with the flags that users get."""
+    from winogen.conv import execute
+
+    monkeypatch.setattr(execute, "load", quick_kernels)
+    _forget(execute)
+    yield
+    _forget(execute)
+
+
+def _forget(execute):
+    execute.kernel.cache_clear()
+    execute.prepare.cache_clear()

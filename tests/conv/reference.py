@@ -1,0 +1,84 @@
+"""Convolution by its definition, in numpy, knowing nothing of winogen.
+
+Integers stay int64, so that results can be compared to the bit; floats are computed in float64.
+"""
+
+import numpy as np
+
+_NUMPY_MODE = {"zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+def convolve(
+    x,
+    w,
+    bias=None,
+    stride=(1, 1),
+    padding=((0, 0), (0, 0)),
+    dilation=(1, 1),
+    groups=1,
+    padding_mode="zeros",
+    layout="NCHW",
+    relu=False,
+):
+    """x (N, C, H, W) or (N, H, W, C), w (M, C/groups, KH, KW); everything spelled out as pairs."""
+    kind = np.int64 if np.issubdtype(x.dtype, np.integer) else np.float64
+    x, w = x.astype(kind), w.astype(kind)
+    if layout == "NHWC":
+        x = x.transpose(0, 3, 1, 2)
+    x = np.pad(x, ((0, 0), (0, 0), *padding), mode=_NUMPY_MODE[padding_mode])
+    n, c, height, width = x.shape
+    m, _, kh, kw = w.shape
+    out_h = (height - dilation[0] * (kh - 1) - 1) // stride[0] + 1
+    out_w = (width - dilation[1] * (kw - 1) - 1) // stride[1] + 1
+    y = np.zeros((n, groups, m // groups, out_h, out_w), kind)
+    x = x.reshape(n, groups, c // groups, height, width)
+    w = w.reshape(groups, m // groups, c // groups, kh, kw)
+    for i in range(kh):
+        for j in range(kw):
+            rows = slice(i * dilation[0], i * dilation[0] + (out_h - 1) * stride[0] + 1, stride[0])
+            cols = slice(j * dilation[1], j * dilation[1] + (out_w - 1) * stride[1] + 1, stride[1])
+            y += np.einsum("ngchw,gmc->ngmhw", x[:, :, :, rows, cols], w[:, :, :, i, j])
+    y = y.reshape(n, m, out_h, out_w)
+    if bias is not None:
+        y += bias.astype(kind)[:, None, None]
+    if relu:
+        y = np.maximum(y, 0)
+    return y.transpose(0, 2, 3, 1) if layout == "NHWC" else y
+
+
+def slowly(x, w, stride=(1, 1), padding=((0, 0), (0, 0)), dilation=(1, 1), groups=1, mode="zeros"):
+    """The same by loops over single numbers, to check `convolve` itself; NCHW integers."""
+    n, c, height, width = x.shape
+    m, per_group, kh, kw = w.shape
+    (top, bottom), (left, right) = padding
+    out_h = (height + top + bottom - dilation[0] * (kh - 1) - 1) // stride[0] + 1
+    out_w = (width + left + right - dilation[1] * (kw - 1) - 1) // stride[1] + 1
+    y = np.zeros((n, m, out_h, out_w), np.int64)
+    for index in np.ndindex(*y.shape):
+        image, filter, row, col = index
+        first = filter // (m // groups) * per_group
+        for channel, i, j in np.ndindex(per_group, kh, kw):
+            at = (
+                _source(row * stride[0] + i * dilation[0] - top, height, mode),
+                _source(col * stride[1] + j * dilation[1] - left, width, mode),
+            )
+            if None not in at:
+                y[index] += int(w[filter, channel, i, j]) * int(x[(image, first + channel, *at)])
+    return y
+
+
+def _source(position, size, mode):
+    if 0 <= position < size:
+        return position
+    if mode == "zeros":
+        return None
+    if mode == "replicate":
+        return min(max(position, 0), size - 1)
+    if mode == "circular":
+        return position % size
+    return -position if position < 0 else 2 * (size - 1) - position
+
+
+def integers(rng, shape, largest, dtype=np.int64):
+    """Random integers in -largest..largest."""
+    return rng.integers(-largest, largest + 1, shape).astype(dtype)

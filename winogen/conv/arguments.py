@@ -1,0 +1,173 @@
+"""Reading the arguments of `conv2d`: every wrong type or value is named before any work is done.
+
+Each function takes the argument's name and value and returns the one form that the rest of the
+package uses. Messages read ``argument: got value; allowed: what``.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+
+import numpy as np
+
+from winogen.errors import InvalidType, InvalidValue
+
+LAYOUTS = ("NCHW", "NHWC")
+PADDING_MODES = ("zeros", "reflect", "replicate", "circular")  # the index is the C code's number
+ACTIVATIONS = (None, "relu")
+DTYPES = ("float32", "float64")
+
+# A size beyond this is a mistake, and below it no index computed in C leaves an int64.
+LARGEST = 2**31 - 1
+MOST_THREADS = 1024
+
+_ARRAY_PROTOCOLS = ("__array__", "__array_interface__", "__array_struct__", "__dlpack__")
+
+
+def choice(argument: str, value, allowed: tuple):
+    """Return ``value`` when it is one of ``allowed``; raises InvalidValue (InvalidType: no str)."""
+    if value is not None and not isinstance(value, str):
+        raise InvalidType(f"{argument}: got {_short(value)}; allowed: {_names(allowed)}")
+    if value not in allowed:
+        raise InvalidValue(f"{argument}: got {value!r}; allowed: {_names(allowed)}")
+    return value
+
+
+def whole(argument: str, value, least: int, allowed: str, most: int = LARGEST) -> int:
+    """Return ``value`` as an int in ``least..most``.
+
+    Floats (NaN and 2.0 too) and bools are an InvalidType, numbers out of range an InvalidValue.
+    """
+    if isinstance(value, (bool, np.bool_)):
+        raise InvalidType(f"{argument}: got {value!r}; allowed: {allowed}")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidType(f"{argument}: got {_short(value)}; allowed: {allowed}") from None
+    if not least <= number <= most:
+        limit = f" of at most {most}" if number > most else ""
+        raise InvalidValue(f"{argument}: got {number}; allowed: {allowed}{limit}")
+    return number
+
+
+def pair(argument: str, value, least: int) -> tuple[int, int]:
+    """Return (height, width) from an int for both axes, or from one or two of them (as torch)."""
+    kind = "non-negative" if least == 0 else "positive"
+    allowed = f"a {kind} int or a pair (height, width) of them"
+    if not isinstance(value, (tuple, list)):
+        number = whole(argument, value, least, allowed)
+        return number, number
+    if len(value) not in (1, 2):
+        raise InvalidValue(f"{argument}: got {_short(value)}; allowed: {allowed}")
+    numbers = [whole(argument, item, least, allowed) for item in value]
+    return numbers[0], numbers[-1]
+
+
+def padding(value, kernel, stride, dilation) -> tuple[int, int, int, int]:
+    """Return (top, bottom, left, right).
+
+    ``"same"`` keeps the size and puts the odd row or column at the bottom and right, as torch
+    does; it needs stride 1. ``"valid"`` is 0. Raises InvalidType or InvalidValue.
+    """
+    allowed = (
+        "a non-negative int, a pair (height, width), "
+        '((top, bottom), (left, right)), "same" or "valid"'
+    )
+    if isinstance(value, str):
+        if value == "valid":
+            return 0, 0, 0, 0
+        if value != "same":
+            raise InvalidValue(f"padding: got {value!r}; allowed: {allowed}")
+        if stride != (1, 1):
+            raise InvalidValue(f'padding: got "same" with stride {stride}; allowed: stride 1')
+        height, width = (d * (k - 1) for k, d in zip(kernel, dilation))
+        return height // 2, height - height // 2, width // 2, width - width // 2
+    if isinstance(value, (tuple, list)) and any(isinstance(item, (tuple, list)) for item in value):
+        if len(value) != 2:
+            raise InvalidValue(f"padding: got {_short(value)}; allowed: {allowed}")
+        sides: list[int] = []
+        for item in value:
+            ends = item if isinstance(item, (tuple, list)) else (item, item)
+            if len(ends) != 2:
+                raise InvalidValue(f"padding: got {_short(value)}; allowed: {allowed}")
+            sides += [whole("padding", end, 0, allowed) for end in ends]
+        return tuple(sides)
+    if isinstance(value, (tuple, list)):
+        if len(value) not in (1, 2):
+            raise InvalidValue(f"padding: got {_short(value)}; allowed: {allowed}")
+        numbers = [whole("padding", item, 0, allowed) for item in value]
+        return numbers[0], numbers[0], numbers[-1], numbers[-1]
+    number = whole("padding", value, 0, allowed)
+    return number, number, number, number
+
+
+def threads(value) -> int:
+    """Return the number of threads: ``value``, or what this process may use when it is None.
+
+    None obeys OMP_NUM_THREADS (its first number), else the CPUs that the process is allowed on.
+    """
+    if value is not None:
+        return whole("threads", value, 1, "None or a positive int", MOST_THREADS)
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if first.isdecimal() and int(first) > 0:
+        return min(int(first), MOST_THREADS)
+    try:
+        count = len(os.sched_getaffinity(0))
+    except AttributeError:  # not every system tells
+        count = os.cpu_count() or 1
+    return min(count, MOST_THREADS)
+
+
+def array(argument: str, value) -> np.ndarray:
+    """Return ``value`` as a numpy array over the same memory.
+
+    Arrays and whatever offers an array protocol (torch CPU tensors, memoryviews) are accepted.
+    Lists and numbers have no dtype of their own and would silently become float64; masked arrays
+    would lose their mask: both are an InvalidType.
+    """
+    if type(value) is np.ndarray:
+        return value
+    if isinstance(value, np.ma.MaskedArray):
+        raise InvalidType(f"{argument}: got a masked array; allowed: an array without a mask")
+    known = isinstance(value, memoryview) or any(hasattr(value, p) for p in _ARRAY_PROTOCOLS)
+    if not known or isinstance(value, type):
+        raise InvalidType(
+            f"{argument}: got {_short(value)}; allowed: an array of float32 or float64"
+        )
+    try:
+        return np.asarray(value)
+    except Exception as error:  # tensors on another device, or that need a gradient, say so here
+        raise InvalidType(
+            f"{argument}: got {type(value).__name__} that numpy cannot view ({error}); "
+            "allowed: an array of float32 or float64"
+        ) from error
+
+
+def float_array(argument: str, value) -> np.ndarray:
+    """Return ``value`` as an array of native float32 or float64; raises InvalidType otherwise."""
+    view = array(argument, value)
+    if view.dtype.name not in DTYPES:
+        raise InvalidType(f"{argument}: got dtype {view.dtype}; allowed: float32 or float64")
+    if not view.dtype.isnative:
+        raise InvalidType(
+            f"{argument}: got dtype {view.dtype.str!r}, whose bytes are swapped; allowed: native "
+            f"byte order, such as {argument}.astype({view.dtype.name!r})"
+        )
+    return view
+
+
+def same_dtype(argument: str, value: np.ndarray, dtype: np.dtype, of: str) -> None:
+    """Raise InvalidType unless ``value`` has the dtype of the argument ``of``."""
+    if value.dtype != dtype:
+        raise InvalidType(f"{argument}: got dtype {value.dtype}; allowed: {dtype}, as {of} has")
+
+
+def _names(allowed: tuple) -> str:
+    return ", ".join("None" if item is None else f'"{item}"' for item in allowed)
+
+
+def _short(value) -> str:
+    """The value for a message, cut where a whole array would fill the screen."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{type(value).__name__} {text[:50]}..."

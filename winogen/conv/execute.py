@@ -1,0 +1,221 @@
+"""From a choice to running C: kernels are rendered, loaded and bound to a problem's sizes.
+
+A `Kernel` is one loaded library. A `Prepared` problem holds the argument structs of all its kernel
+calls, so that running it again costs little more than the calls.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from winogen.build import Library, load
+from winogen.codegen import kernels, transforms
+from winogen.codegen.targets import Target
+from winogen.conv import arguments, memory, planner
+from winogen.conv.plan import Plan
+from winogen.conv.planner import Choice, Rectangle, Request
+from winogen.conv.problem import Problem
+
+
+class Kernel:
+    """A compiled kernel: packs weights and runs for any sizes of its algorithm and tile.
+
+    Made by `kernel`, which compiles each only once.
+    """
+
+    def __init__(self, spec: kernels.KernelSpec):
+        self.source = kernels.render(spec)
+        name = f"{spec.algorithm}_{spec.dtype}_{spec.layout}".lower()
+        library: Library = load(self.source, kernels.cdef(spec.dtype), spec.target, name=name)
+        self.ffi = library.ffi
+        self.lib = library.lib
+        self.transforms = spec.transform_h, spec.transform_w
+        real = "float" if spec.dtype == "float32" else "double"
+        self.reals = self.ffi.typeof(f"{real}[]")
+
+    def pack(self, sizes, weight: np.ndarray) -> np.ndarray:
+        """Return the weights, C-contiguous (M, C/groups, KH, KW), as this kernel reads them."""
+        packed = memory.aligned(self.lib.winogen_packed_bytes(sizes), "packed weights")
+        self.lib.winogen_pack(sizes, self.pointer(weight), self.pointer(packed))
+        return packed
+
+    def pointer(self, array: np.ndarray):
+        """Return a C pointer to the numbers of a contiguous array, which it keeps alive."""
+        return self.ffi.from_buffer(self.reals, array)
+
+
+@lru_cache(maxsize=None)
+def kernel(
+    algorithm: str,
+    dtype: str,
+    layout: str,
+    target: Target,
+    tile: planner.Axes | None = None,
+    taps: planner.Axes | None = None,
+    points: tuple[planner.Points | None, ...] = (None, None),
+    border: str = "unswitch",
+) -> Kernel:
+    """Return the kernel, rendered, compiled and loaded on first use.
+
+    Raises BuildError and what derives from it.
+    """
+    along_h = along_w = None
+    if tile is not None:
+        # winograd1d leaves the height alone, which F(1, 1) does.
+        taps_h = 1 if algorithm == "winograd1d" else taps[0]
+        along_h = transforms.load(tile[0], taps_h, points[0])
+        along_w = transforms.load(tile[1], taps[1], points[1])
+    return Kernel(
+        kernels.KernelSpec(algorithm, dtype, layout, target, along_h, along_w, border=border)
+    )
+
+
+class Prepared:
+    """A problem bound to kernels: pack the weights once, then run as often as wanted.
+
+    Immutable after construction, so that threads may share it.
+    """
+
+    def __init__(self, problem: Problem, choice: Choice, target: Target):
+        self.problem = problem
+        self.choice = choice
+        self.target = target
+        self.output_shape = problem.output_shape
+        self.dtype = np.dtype(problem.layer.dtype)
+        # (kernel, its argument struct, which of `kernels` it is) in the order of the calls
+        self.calls = []
+        self.kernels: list[Kernel] = []
+        self._sizes = []  # per kernel, the struct that its weights are packed with
+        inner, *rim = planner.rectangles(problem, choice)
+        self._add(choice, inner)
+        direct = Choice("direct", None, (None, None), "discard", "unswitch", choice.threads)
+        for part in rim:
+            self._add(direct, part)
+        self.workspace_bytes = max(
+            (k.lib.winogen_workspace_bytes(sizes, choice.threads) for k, sizes, _ in self.calls),
+            default=0,
+        )
+
+    def _add(self, choice: Choice, part: Rectangle) -> None:
+        """Plan the call that computes the outputs of ``part``; nothing if there are none."""
+        if not part.size:
+            return
+        layer = self.problem.layer
+        winograd = choice.tile is not None
+        code = kernel(
+            choice.algorithm,
+            layer.dtype,
+            layer.layout,
+            self.target,
+            choice.tile,
+            layer.kernel if winograd else None,
+            choice.points,
+            choice.border if winograd else "unswitch",
+        )
+        sizes = self._struct(code, choice, part)
+        if code not in self.kernels:
+            self.kernels.append(code)
+            self._sizes.append(sizes)
+        self.calls.append((code, sizes, self.kernels.index(code)))
+
+    def _struct(self, code: Kernel, choice: Choice, part: Rectangle):
+        problem, layer = self.problem, self.problem.layer
+        rows, cols, split = planner.blocking(problem, choice, part)
+        fields = {
+            "batch": problem.batch,
+            "groups": layer.groups,
+            "channels": layer.channels // layer.groups,
+            "filters": layer.filters // layer.groups,
+            "height": problem.height,
+            "width": problem.width,
+            "out_height": problem.out_height,
+            "out_width": problem.out_width,
+            "kernel_height": layer.kernel[0],
+            "kernel_width": layer.kernel[1],
+            "stride_h": layer.stride[0],
+            "stride_w": layer.stride[1],
+            "dilation_h": layer.dilation[0],
+            "dilation_w": layer.dilation[1],
+            "pad_top": layer.padding[0],
+            "pad_left": layer.padding[2],
+            "padding_mode": arguments.PADDING_MODES.index(layer.padding_mode),
+            "row_begin": part.row_begin,
+            "row_end": part.row_end,
+            "col_begin": part.col_begin,
+            "col_end": part.col_end,
+            "relu": layer.relu,
+            "block_rows": rows,
+            "block_cols": cols,
+            "split": split,
+        }
+        return code.ffi.new("winogen_conv *", fields)
+
+    def pack(self, weight: np.ndarray, kept: dict | None = None) -> tuple:
+        """Return the packed weights of every call, for `run`.
+
+        ``weight`` is C-contiguous. ``kept`` remembers them per kernel: packing does not depend on
+        the input's sizes, so that all problems of one layer can share it.
+        """
+        kept = {} if kept is None else kept
+        for code, sizes in zip(self.kernels, self._sizes):
+            if code.lib not in kept:
+                kept[code.lib] = code.pack(sizes, weight)
+        return tuple(code.pointer(kept[code.lib]) for code in self.kernels)
+
+    def run(self, input: np.ndarray, packed: tuple, bias: np.ndarray | None, output: np.ndarray):
+        """Compute ``output`` from contiguous arrays of the right shapes, which are not checked."""
+        if not output.size:
+            return
+        threads = self.choice.threads
+        scratch = memory.workspace(self.workspace_bytes)
+        for code, sizes, which in self.calls:
+            code.lib.winogen_run(
+                sizes,
+                code.pointer(input),
+                packed[which],
+                code.ffi.NULL if bias is None else code.pointer(bias),
+                code.pointer(output),
+                code.ffi.from_buffer(scratch),
+                threads,
+            )
+
+    def plan(self) -> Plan:
+        """Return the description of what `run` does."""
+        problem, layer, choice = self.problem, self.problem.layer, self.choice
+        main = self.calls[0][0]
+        packed = sum(
+            code.lib.winogen_packed_bytes(sizes) for code, sizes in zip(self.kernels, self._sizes)
+        )
+        points = None
+        if choice.tile is not None:
+            points = tuple(transform.points for transform in main.transforms)
+            if choice.algorithm == "winograd1d":
+                points = (None, points[1])
+        return Plan(
+            input_shape=problem.input_shape,
+            weight_shape=layer.weight_shape,
+            output_shape=problem.output_shape,
+            dtype=layer.dtype,
+            layout=layer.layout,
+            algorithm=choice.algorithm,
+            tile=choice.tile,
+            points=points,
+            edge=choice.edge,
+            border=choice.border,
+            isa=self.target.name,
+            threads=choice.threads,
+            workspace_bytes=self.workspace_bytes,
+            packed_weight_bytes=packed,
+            multiplications=planner.multiplications(problem, choice),
+            direct_multiplications=problem.direct_multiplications,
+            source=main.source,
+            rim_source=self.kernels[1].source if len(self.kernels) > 1 else None,
+        )
+
+
+@lru_cache(maxsize=256)
+def prepare(problem: Problem, request: Request, target: Target) -> Prepared:
+    """Return the problem planned and bound to compiled kernels; the last 256 are remembered."""
+    return Prepared(problem, planner.choose(problem, request), target)

@@ -1,0 +1,74 @@
+"""What a convolution will do and what it will cost, for people to read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one problem is computed; ``print(plan)`` shows it.
+
+    >>> import numpy as np, winogen
+    >>> conv = winogen.Conv2d(np.ones((8, 4, 3, 3), np.float32), padding=1, algorithm="winograd2d",
+    ...                       tile=2)
+    >>> plan = conv.plan((1, 4, 32, 32))
+    >>> plan.algorithm, plan.tile, plan.multiplications
+    ('winograd2d', (2, 2), 131072)
+    """
+
+    input_shape: tuple[int, ...]
+    weight_shape: tuple[int, ...]
+    output_shape: tuple[int, ...]
+    dtype: str
+    layout: str
+    algorithm: str  # what runs: never "auto"
+    tile: tuple[int, int] | None  # outputs of one Winograd tile, height and width
+    points: tuple[tuple[str, ...] | None, ...] | None  # along height and width; None: no tiles
+    edge: str  # "discard", or "direct" where partial tiles are left to direct convolution
+    border: str  # how tiles are made where they overlap the padding
+    isa: str  # the instruction set that the kernels are compiled for
+    threads: int
+    workspace_bytes: int  # scratch memory of one call
+    packed_weight_bytes: int  # weights as the kernels read them, kept between calls
+    multiplications: int  # element-wise, of the whole call, tile waste included
+    direct_multiplications: int  # those of the definition, to compare with
+    source: str = field(repr=False)  # the C text of the algorithm's kernel
+    rim_source: str | None = field(default=None, repr=False)  # of the direct kernel at the rim
+
+    def __str__(self) -> str:
+        times = self.direct_multiplications / max(1, self.multiplications)
+        rows = [
+            ("algorithm", self._algorithm()),
+            *self._points(),
+            ("instruction set", f"{self.isa}, {_count(self.threads, 'thread')}"),
+            ("multiplications", f"{self.multiplications:,} ({times:.2f}x fewer than direct)"),
+            ("packed weights", f"{self.packed_weight_bytes:,} bytes"),
+            ("workspace", f"{self.workspace_bytes:,} bytes"),
+        ]
+        if self.tile is None:
+            rows[-3] = ("multiplications", f"{self.multiplications:,}")
+        shapes = (self.input_shape, self.weight_shape, self.output_shape)
+        head = "{} * {} -> {}".format(*("x".join(map(str, shape)) for shape in shapes))
+        lines = [f"conv2d {self.dtype} {self.layout}: {head}"]
+        return "\n".join(lines + [f"  {name:<16} {text}" for name, text in rows])
+
+    def _algorithm(self) -> str:
+        if self.tile is None:
+            return self.algorithm
+        (m_h, m_w), (r_h, r_w) = self.tile, self.weight_shape[2:]
+        name = f"F({m_w},{r_w})" if self.algorithm == "winograd1d" else f"F({m_h}x{m_w},{r_h}x{r_w})"
+        return f"{self.algorithm} {name}, edge {self.edge}, border {self.border}"
+
+    def _points(self) -> list[tuple[str, str]]:
+        if self.tile is None:
+            return []
+        texts = [None if points is None else ", ".join(points) for points in self.points]
+        if texts[0] == texts[1]:
+            return [("points", texts[0])]
+        named = zip(("points (height)", "points (width)"), texts)
+        return [(name, text) for name, text in named if text is not None]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
