@@ -7,7 +7,7 @@
  *     Y = A^T [(G g G^T) .* (B^T D B)] A          2D
  *
  * Points: 1/3, -1/3, 5/4, -5/4, inf
- * Source: symmetric rational set with the least 2D float32 error in a sweep of this project
+ * Source: symmetric set with the least 2D float32 error in a sweep of this project
  *
  * B^T =
  *     -25/48  -25/16       1/3  1  0

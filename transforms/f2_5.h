@@ -7,7 +7,7 @@
  *     Y = A^T [(G g G^T) .* (B^T D B)] A          2D
  *
  * Points: 0, 5/8, -5/8, 3/2, -3/2, inf
- * Source: symmetric rational set with the least 2D float32 error in a sweep of this project
+ * Source: symmetric set with the least 2D float32 error in a sweep of this project
  *
  * B^T =
  *     225/256        0  -169/64        0  1  0

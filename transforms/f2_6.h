@@ -7,7 +7,7 @@
  *     Y = A^T [(G g G^T) .* (B^T D B)] A          2D
  *
  * Points: 1/4, -1/4, 4/5, -4/5, 2, -2, inf
- * Source: symmetric rational set with the least 2D float32 error in a sweep of this project
+ * Source: symmetric set with the least 2D float32 error in a sweep of this project
  *
  * B^T =
  *      16/25  64/25    -29/25   -116/25        1/4  1  0

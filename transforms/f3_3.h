@@ -7,7 +7,8 @@
  *     Y = A^T [(G g G^T) .* (B^T D B)] A          2D
  *
  * Points: 1/3, -1/3, 5/4, -5/4, inf
- * Source: symmetric rational set with the least 2D float32 error in a sweep of this project
+ * Source: symmetric set with the least 2D float32 error in a sweep of this project
+ * Scaled: columns of A^T by 1, 1, 4/5, 4/5, 1; rows of G by the inverse
  *
  * B^T =
  *     -25/48  -25/16       1/3  1  0
@@ -17,21 +18,21 @@
  *     25/144       0  -241/144  0  1
  *
  * G =
- *      -216/209  -72/209  -24/209
- *       216/209  -72/209   24/209
- *      288/1045   72/209   90/209
- *     -288/1045   72/209  -90/209
- *             0        0        1
+ *     -216/209  -72/209   -24/209
+ *      216/209  -72/209    24/209
+ *       72/209   90/209   225/418
+ *      -72/209   90/209  -225/418
+ *            0        0         1
  *
  * A^T =
- *       1     1      1      1  0
- *     1/3  -1/3    5/4   -5/4  0
- *     1/9   1/9  25/16  25/16  1
+ *       1     1  4/5  4/5  0
+ *     1/3  -1/3    1   -1  0
+ *     1/9   1/9  5/4  5/4  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            14 -> 10         14 -> 10     14 -> 10     140 -> 100          7
  * filter             8 -> 6         12 -> 10     12 -> 10       96 -> 80          4
- * output            10 -> 8           8 -> 6      11 -> 9       88 -> 72          7
+ * output            10 -> 8           8 -> 5      10 -> 8       80 -> 64          7
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -103,15 +104,15 @@ WINOGEN_INLINE void winogen_f3_3_input(const WINOGEN_VEC d[5], WINOGEN_VEC v[5])
  *     u0 = t2 - 216/209 t1
  *     t3 = -72/209 g1
  *     u1 = t3 + 216/209 t1
- *     u2 = 72/209 g1 + 288/1045 t0
- *     u3 = 72/209 g1 - 288/1045 t0
+ *     u2 = 90/209 g1 + 72/209 t0
+ *     u3 = 90/209 g1 - 72/209 t0
  *     u4 = g2
  */
 WINOGEN_INLINE void winogen_f3_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[5])
 {
     const WINOGEN_FILTER_REAL k1_9 = 1.0 / 9;
-    const WINOGEN_FILTER_REAL k288_1045 = 288.0 / 1045;
     const WINOGEN_FILTER_REAL k72_209 = 72.0 / 209;
+    const WINOGEN_FILTER_REAL k90_209 = 90.0 / 209;
     const WINOGEN_FILTER_REAL k216_209 = 216.0 / 209;
     const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
 
@@ -121,37 +122,36 @@ WINOGEN_INLINE void winogen_f3_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_F
     u[0] = t2 - k216_209 * t1;
     const WINOGEN_FILTER_VEC t3 = -k72_209 * g[1];
     u[1] = t3 + k216_209 * t1;
-    const WINOGEN_FILTER_VEC t4 = k72_209 * g[1];
-    u[2] = t4 + k288_1045 * t0;
-    const WINOGEN_FILTER_VEC t5 = k72_209 * g[1];
-    u[3] = t5 - k288_1045 * t0;
+    const WINOGEN_FILTER_VEC t4 = k90_209 * g[1];
+    u[2] = t4 + k72_209 * t0;
+    const WINOGEN_FILTER_VEC t5 = k90_209 * g[1];
+    u[3] = t5 - k72_209 * t0;
     u[4] = g[2];
 }
 
-/* y = A^T p: 9 instructions.
+/* y = A^T p: 8 instructions.
  *
  *     t0 = p2 + p3
  *     t1 = p0 + p1
- *     y0 = t0 + t1
- *     y1 = 1/3 p0 - 1/3 p1 + 5/4 p2 - 5/4 p3
- *     y2 = p4 + 25/16 t0 + 1/9 t1
+ *     y0 = t1 + 4/5 t0
+ *     y1 = p2 - p3 + 1/3 p0 - 1/3 p1
+ *     y2 = p4 + 5/4 t0 + 1/9 t1
  */
 WINOGEN_INLINE void winogen_f3_3_output(const WINOGEN_VEC p[5], WINOGEN_VEC y[3])
 {
     const WINOGEN_REAL k1_9 = 1.0 / 9;
     const WINOGEN_REAL k1_3 = 1.0 / 3;
+    const WINOGEN_REAL k4_5 = 4.0 / 5;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
 
     const WINOGEN_VEC t0 = p[2] + p[3];
     const WINOGEN_VEC t1 = p[0] + p[1];
-    y[0] = t0 + t1;
-    const WINOGEN_VEC t2 = k1_3 * p[0];
-    const WINOGEN_VEC t3 = t2 - k1_3 * p[1];
-    const WINOGEN_VEC t4 = t3 + k5_4 * p[2];
-    y[1] = t4 - k5_4 * p[3];
-    const WINOGEN_VEC t5 = p[4] + k25_16 * t0;
-    y[2] = t5 + k1_9 * t1;
+    y[0] = t1 + k4_5 * t0;
+    const WINOGEN_VEC t2 = p[2] - p[3];
+    const WINOGEN_VEC t3 = t2 + k1_3 * p[0];
+    y[1] = t3 - k1_3 * p[1];
+    const WINOGEN_VEC t4 = p[4] + k5_4 * t0;
+    y[2] = t4 + k1_9 * t1;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 100 instructions. */
@@ -208,7 +208,7 @@ WINOGEN_INLINE void winogen_f3_3_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 72 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 64 instructions. */
 WINOGEN_INLINE void winogen_f3_3_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

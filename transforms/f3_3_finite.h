@@ -8,6 +8,7 @@
  *
  * Points: 0, 3/4, -3/4, 3, -3
  * Source: winogen's own sweep for the mean 2D float32 error, all points finite
+ * Scaled: columns of A^T by 1, 16/9, 16/9, 1/3, 1/3; rows of G by the inverse
  *
  * B^T =
  *     81/16       0  -153/16     0  1
@@ -17,21 +18,21 @@
  *         0   27/16    -9/16    -3  1
  *
  * G =
- *         16/81        0       0
- *     -128/1215  -32/405  -8/135
- *     -128/1215   32/405  -8/135
- *        8/1215    8/405   8/135
- *        8/1215   -8/405   8/135
+ *      16/81       0      0
+ *     -8/135   -2/45  -1/30
+ *     -8/135    2/45  -1/30
+ *      8/405   8/135   8/45
+ *      8/405  -8/135   8/45
  *
  * A^T =
- *     1     1     1  1   1
- *     0   3/4  -3/4  3  -3
- *     0  9/16  9/16  9   9
+ *     1  16/9  16/9  1/3  1/3
+ *     0   4/3  -4/3    1   -1
+ *     0     1     1    3    3
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            14 -> 10         14 -> 10     14 -> 10     140 -> 100          7
  * filter             8 -> 6         13 -> 11     13 -> 11      104 -> 88          4
- * output            10 -> 8           8 -> 6     12 -> 10       96 -> 80          7
+ * output            10 -> 8           8 -> 5      10 -> 8       80 -> 64          7
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -100,19 +101,18 @@ WINOGEN_INLINE void winogen_f3_3_finite_input(const WINOGEN_VEC d[5], WINOGEN_VE
  *     t0 = g0 + 9 g2
  *     t1 = g0 + 9/16 g2
  *     u0 = 16/81 g0
- *     t2 = -32/405 g1
- *     u1 = t2 - 128/1215 t1
- *     u2 = 32/405 g1 - 128/1215 t1
- *     u3 = 8/405 g1 + 8/1215 t0
- *     t5 = -8/405 g1
- *     u4 = t5 + 8/1215 t0
+ *     t2 = -2/45 g1
+ *     u1 = t2 - 8/135 t1
+ *     u2 = 2/45 g1 - 8/135 t1
+ *     u3 = 8/135 g1 + 8/405 t0
+ *     t5 = -8/135 g1
+ *     u4 = t5 + 8/405 t0
  */
 WINOGEN_INLINE void winogen_f3_3_finite_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[5])
 {
-    const WINOGEN_FILTER_REAL k8_1215 = 8.0 / 1215;
     const WINOGEN_FILTER_REAL k8_405 = 8.0 / 405;
-    const WINOGEN_FILTER_REAL k32_405 = 32.0 / 405;
-    const WINOGEN_FILTER_REAL k128_1215 = 128.0 / 1215;
+    const WINOGEN_FILTER_REAL k2_45 = 2.0 / 45;
+    const WINOGEN_FILTER_REAL k8_135 = 8.0 / 135;
     const WINOGEN_FILTER_REAL k16_81 = 16.0 / 81;
     const WINOGEN_FILTER_REAL k9_16 = 9.0 / 16;
     const WINOGEN_FILTER_REAL k9 = 9;
@@ -120,41 +120,39 @@ WINOGEN_INLINE void winogen_f3_3_finite_filter(const WINOGEN_FILTER_VEC g[3], WI
     const WINOGEN_FILTER_VEC t0 = g[0] + k9 * g[2];
     const WINOGEN_FILTER_VEC t1 = g[0] + k9_16 * g[2];
     u[0] = k16_81 * g[0];
-    const WINOGEN_FILTER_VEC t2 = -k32_405 * g[1];
-    u[1] = t2 - k128_1215 * t1;
-    const WINOGEN_FILTER_VEC t3 = k32_405 * g[1];
-    u[2] = t3 - k128_1215 * t1;
-    const WINOGEN_FILTER_VEC t4 = k8_405 * g[1];
-    u[3] = t4 + k8_1215 * t0;
-    const WINOGEN_FILTER_VEC t5 = -k8_405 * g[1];
-    u[4] = t5 + k8_1215 * t0;
+    const WINOGEN_FILTER_VEC t2 = -k2_45 * g[1];
+    u[1] = t2 - k8_135 * t1;
+    const WINOGEN_FILTER_VEC t3 = k2_45 * g[1];
+    u[2] = t3 - k8_135 * t1;
+    const WINOGEN_FILTER_VEC t4 = k8_135 * g[1];
+    u[3] = t4 + k8_405 * t0;
+    const WINOGEN_FILTER_VEC t5 = -k8_135 * g[1];
+    u[4] = t5 + k8_405 * t0;
 }
 
-/* y = A^T p: 10 instructions.
+/* y = A^T p: 8 instructions.
  *
  *     t0 = p3 + p4
  *     t1 = p1 + p2
- *     y0 = p0 + t0 + t1
- *     y1 = 3/4 p1 - 3/4 p2 + 3 p3 - 3 p4
- *     y2 = 9 t0 + 9/16 t1
+ *     y0 = p0 + 1/3 t0 + 16/9 t1
+ *     y1 = p3 - p4 + 4/3 p1 - 4/3 p2
+ *     y2 = t1 + 3 t0
  */
 WINOGEN_INLINE void winogen_f3_3_finite_output(const WINOGEN_VEC p[5], WINOGEN_VEC y[3])
 {
-    const WINOGEN_REAL k9_16 = 9.0 / 16;
-    const WINOGEN_REAL k3_4 = 3.0 / 4;
+    const WINOGEN_REAL k1_3 = 1.0 / 3;
+    const WINOGEN_REAL k4_3 = 4.0 / 3;
+    const WINOGEN_REAL k16_9 = 16.0 / 9;
     const WINOGEN_REAL k3 = 3;
-    const WINOGEN_REAL k9 = 9;
 
     const WINOGEN_VEC t0 = p[3] + p[4];
     const WINOGEN_VEC t1 = p[1] + p[2];
-    const WINOGEN_VEC t2 = p[0] + t0;
-    y[0] = t2 + t1;
-    const WINOGEN_VEC t3 = k3_4 * p[1];
-    const WINOGEN_VEC t4 = t3 - k3_4 * p[2];
-    const WINOGEN_VEC t5 = t4 + k3 * p[3];
-    y[1] = t5 - k3 * p[4];
-    const WINOGEN_VEC t6 = k9 * t0;
-    y[2] = t6 + k9_16 * t1;
+    const WINOGEN_VEC t2 = p[0] + k1_3 * t0;
+    y[0] = t2 + k16_9 * t1;
+    const WINOGEN_VEC t3 = p[3] - p[4];
+    const WINOGEN_VEC t4 = t3 + k4_3 * p[1];
+    y[1] = t4 - k4_3 * p[2];
+    y[2] = t1 + k3 * t0;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 100 instructions. */
@@ -211,7 +209,7 @@ WINOGEN_INLINE void winogen_f3_3_finite_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 80 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 64 instructions. */
 WINOGEN_INLINE void winogen_f3_3_finite_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -7,7 +7,8 @@
  *     Y = A^T [(G g G^T) .* (B^T D B)] A          2D
  *
  * Points: 0, 5/8, -5/8, 3/2, -3/2, inf
- * Source: symmetric rational set with the least 2D float32 error in a sweep of this project
+ * Source: symmetric set with the least 2D float32 error in a sweep of this project
+ * Scaled: columns of A^T by 1, 1, 1, 2/3, 2/3, 1; rows of G by the inverse
  *
  * B^T =
  *     225/256        0  -169/64        0  1  0
@@ -21,19 +22,19 @@
  *        256/225         0        0        0
  *     -2048/2975  -256/595  -32/119  -20/119
  *     -2048/2975   256/595  -32/119   20/119
- *       128/1071    64/357   32/119   48/119
- *       128/1071   -64/357   32/119  -48/119
+ *         64/357    32/119   48/119   72/119
+ *         64/357   -32/119   48/119  -72/119
  *              0         0        0        1
  *
  * A^T =
- *     1      1      1    1     1  0
- *     0    5/8   -5/8  3/2  -3/2  0
- *     0  25/64  25/64  9/4   9/4  1
+ *     1      1      1  2/3  2/3  0
+ *     0    5/8   -5/8    1   -1  0
+ *     0  25/64  25/64  3/2  3/2  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            16 -> 12         16 -> 12     16 -> 12     192 -> 144          9
  * filter            12 -> 8         17 -> 13     17 -> 13     170 -> 130          5
- * output            11 -> 9           8 -> 6     12 -> 10      108 -> 90          7
+ * output            11 -> 9           8 -> 5      11 -> 9       99 -> 81          7
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -110,15 +111,15 @@ WINOGEN_INLINE void winogen_f3_4_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
  *     t4 = -256/595 t1
  *     u1 = t4 - 2048/2975 t2
  *     u2 = 256/595 t1 - 2048/2975 t2
- *     u3 = 64/357 t0 + 128/1071 t3
- *     t7 = -64/357 t0
- *     u4 = t7 + 128/1071 t3
+ *     u3 = 32/119 t0 + 64/357 t3
+ *     t7 = -32/119 t0
+ *     u4 = t7 + 64/357 t3
  *     u5 = g3
  */
 WINOGEN_INLINE void winogen_f3_4_filter(const WINOGEN_FILTER_VEC g[4], WINOGEN_FILTER_VEC u[6])
 {
-    const WINOGEN_FILTER_REAL k128_1071 = 128.0 / 1071;
     const WINOGEN_FILTER_REAL k64_357 = 64.0 / 357;
+    const WINOGEN_FILTER_REAL k32_119 = 32.0 / 119;
     const WINOGEN_FILTER_REAL k25_64 = 25.0 / 64;
     const WINOGEN_FILTER_REAL k256_595 = 256.0 / 595;
     const WINOGEN_FILTER_REAL k2048_2975 = 2048.0 / 2975;
@@ -134,38 +135,37 @@ WINOGEN_INLINE void winogen_f3_4_filter(const WINOGEN_FILTER_VEC g[4], WINOGEN_F
     u[1] = t4 - k2048_2975 * t2;
     const WINOGEN_FILTER_VEC t5 = k256_595 * t1;
     u[2] = t5 - k2048_2975 * t2;
-    const WINOGEN_FILTER_VEC t6 = k64_357 * t0;
-    u[3] = t6 + k128_1071 * t3;
-    const WINOGEN_FILTER_VEC t7 = -k64_357 * t0;
-    u[4] = t7 + k128_1071 * t3;
+    const WINOGEN_FILTER_VEC t6 = k32_119 * t0;
+    u[3] = t6 + k64_357 * t3;
+    const WINOGEN_FILTER_VEC t7 = -k32_119 * t0;
+    u[4] = t7 + k64_357 * t3;
     u[5] = g[3];
 }
 
-/* y = A^T p: 10 instructions.
+/* y = A^T p: 9 instructions.
  *
  *     t0 = p3 + p4
  *     t1 = p1 + p2
- *     y0 = p0 + t0 + t1
- *     y1 = 5/8 p1 - 5/8 p2 + 3/2 p3 - 3/2 p4
- *     y2 = p5 + 9/4 t0 + 25/64 t1
+ *     y0 = p0 + t1 + 2/3 t0
+ *     y1 = p3 - p4 + 5/8 p1 - 5/8 p2
+ *     y2 = p5 + 3/2 t0 + 25/64 t1
  */
 WINOGEN_INLINE void winogen_f3_4_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[3])
 {
     const WINOGEN_REAL k25_64 = 25.0 / 64;
     const WINOGEN_REAL k5_8 = 5.0 / 8;
+    const WINOGEN_REAL k2_3 = 2.0 / 3;
     const WINOGEN_REAL k3_2 = 3.0 / 2;
-    const WINOGEN_REAL k9_4 = 9.0 / 4;
 
     const WINOGEN_VEC t0 = p[3] + p[4];
     const WINOGEN_VEC t1 = p[1] + p[2];
-    const WINOGEN_VEC t2 = p[0] + t0;
-    y[0] = t2 + t1;
-    const WINOGEN_VEC t3 = k5_8 * p[1];
-    const WINOGEN_VEC t4 = t3 - k5_8 * p[2];
-    const WINOGEN_VEC t5 = t4 + k3_2 * p[3];
-    y[1] = t5 - k3_2 * p[4];
-    const WINOGEN_VEC t6 = p[5] + k9_4 * t0;
-    y[2] = t6 + k25_64 * t1;
+    const WINOGEN_VEC t2 = p[0] + t1;
+    y[0] = t2 + k2_3 * t0;
+    const WINOGEN_VEC t3 = p[3] - p[4];
+    const WINOGEN_VEC t4 = t3 + k5_8 * p[1];
+    y[1] = t4 - k5_8 * p[2];
+    const WINOGEN_VEC t5 = p[5] + k3_2 * t0;
+    y[2] = t5 + k25_64 * t1;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 144 instructions. */
@@ -224,7 +224,7 @@ WINOGEN_INLINE void winogen_f3_4_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 90 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 81 instructions. */
 WINOGEN_INLINE void winogen_f3_4_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -7,7 +7,8 @@
  *     Y = A^T [(G g G^T) .* (B^T D B)] A          2D
  *
  * Points: 1/4, -1/4, 4/5, -4/5, 2, -2, inf
- * Source: symmetric rational set with the least 2D float32 error in a sweep of this project
+ * Source: symmetric set with the least 2D float32 error in a sweep of this project
+ * Scaled: columns of A^T by 1, 1, 5/4, 5/4, 1, 1, 1; rows of G by the inverse
  *
  * B^T =
  *      16/25  64/25    -29/25   -116/25        1/4  1  0
@@ -21,21 +22,21 @@
  * G =
  *      12800/14553  3200/14553   800/14553  200/14553   50/14553
  *     -12800/14553  3200/14553  -800/14553  200/14553  -50/14553
- *       -3125/9702  -1250/4851  -1000/4851  -800/4851  -640/4851
- *        3125/9702  -1250/4851   1000/4851  -800/4851   640/4851
+ *       -1250/4851  -1000/4851   -800/4851  -640/4851  -512/4851
+ *        1250/4851  -1000/4851    800/4851  -640/4851   512/4851
  *          25/1323     50/1323    100/1323   200/1323   400/1323
  *         -25/1323     50/1323   -100/1323   200/1323  -400/1323
  *                0           0           0          0          1
  *
  * A^T =
- *        1     1      1      1  1   1  0
- *      1/4  -1/4    4/5   -4/5  2  -2  0
- *     1/16  1/16  16/25  16/25  4   4  1
+ *        1     1  5/4  5/4  1   1  0
+ *      1/4  -1/4    1   -1  2  -2  0
+ *     1/16  1/16  4/5  4/5  4   4  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            33 -> 21         33 -> 21     33 -> 21     462 -> 294         10
  * filter           24 -> 15         30 -> 21     30 -> 21     360 -> 252          8
- * output           16 -> 13          12 -> 9     17 -> 14     170 -> 140         10
+ * output           16 -> 13          12 -> 8     16 -> 13     160 -> 130         10
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -133,9 +134,9 @@ WINOGEN_INLINE void winogen_f3_5_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[7])
  *     u0 = 50/14553 t1 + 3200/14553 t7
  *     t10 = -50/14553 t1
  *     u1 = t10 + 3200/14553 t7
- *     t11 = -640/4851 t3
- *     u2 = t11 - 1250/4851 t4
- *     u3 = 640/4851 t3 - 1250/4851 t4
+ *     t11 = -512/4851 t3
+ *     u2 = t11 - 1000/4851 t4
+ *     u3 = 512/4851 t3 - 1000/4851 t4
  *     u4 = 50/1323 t6 + 100/1323 t8
  *     u5 = 50/1323 t6 - 100/1323 t8
  *     u6 = g4
@@ -146,10 +147,10 @@ WINOGEN_INLINE void winogen_f3_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_F
     const WINOGEN_FILTER_REAL k50_1323 = 50.0 / 1323;
     const WINOGEN_FILTER_REAL k1_16 = 1.0 / 16;
     const WINOGEN_FILTER_REAL k100_1323 = 100.0 / 1323;
-    const WINOGEN_FILTER_REAL k640_4851 = 640.0 / 4851;
+    const WINOGEN_FILTER_REAL k512_4851 = 512.0 / 4851;
+    const WINOGEN_FILTER_REAL k1000_4851 = 1000.0 / 4851;
     const WINOGEN_FILTER_REAL k3200_14553 = 3200.0 / 14553;
     const WINOGEN_FILTER_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_FILTER_REAL k1250_4851 = 1250.0 / 4851;
     const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
     const WINOGEN_FILTER_REAL k625_256 = 625.0 / 256;
     const WINOGEN_FILTER_REAL k4 = 4;
@@ -169,10 +170,10 @@ WINOGEN_INLINE void winogen_f3_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_F
     u[0] = t9 + k3200_14553 * t7;
     const WINOGEN_FILTER_VEC t10 = -k50_14553 * t1;
     u[1] = t10 + k3200_14553 * t7;
-    const WINOGEN_FILTER_VEC t11 = -k640_4851 * t3;
-    u[2] = t11 - k1250_4851 * t4;
-    const WINOGEN_FILTER_VEC t12 = k640_4851 * t3;
-    u[3] = t12 - k1250_4851 * t4;
+    const WINOGEN_FILTER_VEC t11 = -k512_4851 * t3;
+    u[2] = t11 - k1000_4851 * t4;
+    const WINOGEN_FILTER_VEC t12 = k512_4851 * t3;
+    u[3] = t12 - k1000_4851 * t4;
     const WINOGEN_FILTER_VEC t13 = k50_1323 * t6;
     u[4] = t13 + k100_1323 * t8;
     const WINOGEN_FILTER_VEC t14 = k50_1323 * t6;
@@ -180,38 +181,37 @@ WINOGEN_INLINE void winogen_f3_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_F
     u[6] = g[4];
 }
 
-/* y = A^T p: 14 instructions.
+/* y = A^T p: 13 instructions.
  *
  *     t0 = p2 + p3
  *     t1 = p4 + p5
  *     t2 = p0 + p1
- *     y0 = t0 + t1 + t2
- *     y1 = 1/4 p0 - 1/4 p1 + 4/5 p2 - 4/5 p3 + 2 p4 - 2 p5
- *     y2 = p6 + 16/25 t0 + 4 t1 + 1/16 t2
+ *     y0 = t1 + t2 + 5/4 t0
+ *     y1 = p2 - p3 + 1/4 p0 - 1/4 p1 + 2 p4 - 2 p5
+ *     y2 = p6 + 4/5 t0 + 4 t1 + 1/16 t2
  */
 WINOGEN_INLINE void winogen_f3_5_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[3])
 {
     const WINOGEN_REAL k1_16 = 1.0 / 16;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k16_25 = 16.0 / 25;
     const WINOGEN_REAL k4_5 = 4.0 / 5;
+    const WINOGEN_REAL k5_4 = 5.0 / 4;
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
 
     const WINOGEN_VEC t0 = p[2] + p[3];
     const WINOGEN_VEC t1 = p[4] + p[5];
     const WINOGEN_VEC t2 = p[0] + p[1];
-    const WINOGEN_VEC t3 = t0 + t1;
-    y[0] = t3 + t2;
-    const WINOGEN_VEC t4 = k1_4 * p[0];
-    const WINOGEN_VEC t5 = t4 - k1_4 * p[1];
-    const WINOGEN_VEC t6 = t5 + k4_5 * p[2];
-    const WINOGEN_VEC t7 = t6 - k4_5 * p[3];
-    const WINOGEN_VEC t8 = t7 + k2 * p[4];
-    y[1] = t8 - k2 * p[5];
-    const WINOGEN_VEC t9 = p[6] + k16_25 * t0;
-    const WINOGEN_VEC t10 = t9 + k4 * t1;
-    y[2] = t10 + k1_16 * t2;
+    const WINOGEN_VEC t3 = t1 + t2;
+    y[0] = t3 + k5_4 * t0;
+    const WINOGEN_VEC t4 = p[2] - p[3];
+    const WINOGEN_VEC t5 = t4 + k1_4 * p[0];
+    const WINOGEN_VEC t6 = t5 - k1_4 * p[1];
+    const WINOGEN_VEC t7 = t6 + k2 * p[4];
+    y[1] = t7 - k2 * p[5];
+    const WINOGEN_VEC t8 = p[6] + k4_5 * t0;
+    const WINOGEN_VEC t9 = t8 + k4 * t1;
+    y[2] = t9 + k1_16 * t2;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 294 instructions. */
@@ -273,7 +273,7 @@ WINOGEN_INLINE void winogen_f3_5_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 140 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 130 instructions. */
 WINOGEN_INLINE void winogen_f3_5_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -7,7 +7,8 @@
  *     Y = A^T [(G g G^T) .* (B^T D B)] A          2D
  *
  * Points: 1/4, -1/4, 5/8, -5/8, 5/4, -5/4, 5/2, -5/2, inf
- * Source: symmetric rational set with the least 2D float32 error in a sweep of this project
+ * Source: symmetric set with the least 2D float32 error in a sweep of this project
+ * Scaled: columns of A^T by 1, 1, 1, 1, 4/5, 4/5, 1, 1, 1; rows of G by the inverse
  *
  * B^T =
  *     -15625/16384  -15625/4096    13125/4096  13125/1024   -525/256  -525/64      1/4  1  0
@@ -25,21 +26,21 @@
  *            4096/6237     -1024/6237       256/6237     -64/6237      16/6237   -4/6237    1/6237
  *      1048576/2953125  131072/590625   16384/118125   2048/23625     256/4725    32/945     4/189
  *     -1048576/2953125  131072/590625  -16384/118125   2048/23625    -256/4725    32/945    -4/189
- *          -4096/84375    -1024/16875      -256/3375      -64/675      -16/135     -4/27     -5/27
- *           4096/84375    -1024/16875       256/3375      -64/675       16/135     -4/27      5/27
+ *          -1024/16875      -256/3375        -64/675      -16/135        -4/27     -5/27   -25/108
+ *           1024/16875      -256/3375         64/675      -16/135         4/27     -5/27    25/108
  *       16384/13921875   8192/2784375    4096/556875  2048/111375   1024/22275  512/4455   256/891
  *      -16384/13921875   8192/2784375   -4096/556875  2048/111375  -1024/22275  512/4455  -256/891
  *                    0              0              0            0            0         0         1
  *
  * A^T =
- *        1     1      1      1      1      1     1     1  0
- *      1/4  -1/4    5/8   -5/8    5/4   -5/4   5/2  -5/2  0
- *     1/16  1/16  25/64  25/64  25/16  25/16  25/4  25/4  1
+ *        1     1      1      1  4/5  4/5     1     1  0
+ *      1/4  -1/4    5/8   -5/8    1   -1   5/2  -5/2  0
+ *     1/16  1/16  25/64  25/64  5/4  5/4  25/4  25/4  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            60 -> 36         60 -> 36     60 -> 36    1080 -> 648         15
  * filter           48 -> 28         56 -> 36     56 -> 36     896 -> 576         12
- * output           22 -> 18         16 -> 12     23 -> 19     276 -> 228         13
+ * output           22 -> 18         16 -> 11     22 -> 18     264 -> 216         13
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -174,9 +175,9 @@ WINOGEN_INLINE void winogen_f3_7_input(const WINOGEN_VEC d[9], WINOGEN_VEC v[9])
  *     u2 = 256/4725 t14 + 32/945 t19
  *     t23 = -256/4725 t14
  *     u3 = t23 + 32/945 t19
- *     t24 = -4096/84375 t6
- *     u4 = t24 - 1024/16875 t18
- *     u5 = 4096/84375 t6 - 1024/16875 t18
+ *     t24 = -1024/16875 t6
+ *     u4 = t24 - 256/3375 t18
+ *     u5 = 1024/16875 t6 - 256/3375 t18
  *     u6 = 8192/2784375 t10 + 1024/22275 t17
  *     u7 = 8192/2784375 t10 - 1024/22275 t17
  *     u8 = g6
@@ -188,11 +189,11 @@ WINOGEN_INLINE void winogen_f3_7_filter(const WINOGEN_FILTER_VEC g[7], WINOGEN_F
     const WINOGEN_FILTER_REAL k32_945 = 32.0 / 945;
     const WINOGEN_FILTER_REAL k256_6237 = 256.0 / 6237;
     const WINOGEN_FILTER_REAL k1024_22275 = 1024.0 / 22275;
-    const WINOGEN_FILTER_REAL k4096_84375 = 4096.0 / 84375;
     const WINOGEN_FILTER_REAL k256_4725 = 256.0 / 4725;
     const WINOGEN_FILTER_REAL k15625_262144 = 15625.0 / 262144;
     const WINOGEN_FILTER_REAL k1024_16875 = 1024.0 / 16875;
     const WINOGEN_FILTER_REAL k1_16 = 1.0 / 16;
+    const WINOGEN_FILTER_REAL k256_3375 = 256.0 / 3375;
     const WINOGEN_FILTER_REAL k4_25 = 4.0 / 25;
     const WINOGEN_FILTER_REAL k1024_6237 = 1024.0 / 6237;
     const WINOGEN_FILTER_REAL k25_64 = 25.0 / 64;
@@ -233,10 +234,10 @@ WINOGEN_INLINE void winogen_f3_7_filter(const WINOGEN_FILTER_VEC g[7], WINOGEN_F
     u[2] = t22 + k32_945 * t19;
     const WINOGEN_FILTER_VEC t23 = -k256_4725 * t14;
     u[3] = t23 + k32_945 * t19;
-    const WINOGEN_FILTER_VEC t24 = -k4096_84375 * t6;
-    u[4] = t24 - k1024_16875 * t18;
-    const WINOGEN_FILTER_VEC t25 = k4096_84375 * t6;
-    u[5] = t25 - k1024_16875 * t18;
+    const WINOGEN_FILTER_VEC t24 = -k1024_16875 * t6;
+    u[4] = t24 - k256_3375 * t18;
+    const WINOGEN_FILTER_VEC t25 = k1024_16875 * t6;
+    u[5] = t25 - k256_3375 * t18;
     const WINOGEN_FILTER_VEC t26 = k8192_2784375 * t10;
     u[6] = t26 + k1024_22275 * t17;
     const WINOGEN_FILTER_VEC t27 = k8192_2784375 * t10;
@@ -244,15 +245,15 @@ WINOGEN_INLINE void winogen_f3_7_filter(const WINOGEN_FILTER_VEC g[7], WINOGEN_F
     u[8] = g[6];
 }
 
-/* y = A^T p: 19 instructions.
+/* y = A^T p: 18 instructions.
  *
  *     t0 = p6 + p7
  *     t1 = p2 + p3
  *     t2 = p0 + p1
  *     t3 = p4 + p5
- *     y0 = t0 + t1 + t2 + t3
- *     y1 = 1/4 p0 - 1/4 p1 + 5/8 p2 - 5/8 p3 + 5/4 p4 - 5/4 p5 + 5/2 p6 - 5/2 p7
- *     y2 = p8 + 25/4 t0 + 25/64 t1 + 1/16 t2 + 25/16 t3
+ *     y0 = t0 + t1 + t2 + 4/5 t3
+ *     y1 = p4 - p5 + 1/4 p0 - 1/4 p1 + 5/8 p2 - 5/8 p3 + 5/2 p6 - 5/2 p7
+ *     y2 = p8 + 25/4 t0 + 25/64 t1 + 1/16 t2 + 5/4 t3
  */
 WINOGEN_INLINE void winogen_f3_7_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[3])
 {
@@ -260,8 +261,8 @@ WINOGEN_INLINE void winogen_f3_7_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[3]
     const WINOGEN_REAL k1_4 = 1.0 / 4;
     const WINOGEN_REAL k25_64 = 25.0 / 64;
     const WINOGEN_REAL k5_8 = 5.0 / 8;
+    const WINOGEN_REAL k4_5 = 4.0 / 5;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
     const WINOGEN_REAL k5_2 = 5.0 / 2;
     const WINOGEN_REAL k25_4 = 25.0 / 4;
 
@@ -271,19 +272,18 @@ WINOGEN_INLINE void winogen_f3_7_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[3]
     const WINOGEN_VEC t3 = p[4] + p[5];
     const WINOGEN_VEC t4 = t0 + t1;
     const WINOGEN_VEC t5 = t4 + t2;
-    y[0] = t5 + t3;
-    const WINOGEN_VEC t6 = k1_4 * p[0];
-    const WINOGEN_VEC t7 = t6 - k1_4 * p[1];
-    const WINOGEN_VEC t8 = t7 + k5_8 * p[2];
-    const WINOGEN_VEC t9 = t8 - k5_8 * p[3];
-    const WINOGEN_VEC t10 = t9 + k5_4 * p[4];
-    const WINOGEN_VEC t11 = t10 - k5_4 * p[5];
-    const WINOGEN_VEC t12 = t11 + k5_2 * p[6];
-    y[1] = t12 - k5_2 * p[7];
-    const WINOGEN_VEC t13 = p[8] + k25_4 * t0;
-    const WINOGEN_VEC t14 = t13 + k25_64 * t1;
-    const WINOGEN_VEC t15 = t14 + k1_16 * t2;
-    y[2] = t15 + k25_16 * t3;
+    y[0] = t5 + k4_5 * t3;
+    const WINOGEN_VEC t6 = p[4] - p[5];
+    const WINOGEN_VEC t7 = t6 + k1_4 * p[0];
+    const WINOGEN_VEC t8 = t7 - k1_4 * p[1];
+    const WINOGEN_VEC t9 = t8 + k5_8 * p[2];
+    const WINOGEN_VEC t10 = t9 - k5_8 * p[3];
+    const WINOGEN_VEC t11 = t10 + k5_2 * p[6];
+    y[1] = t11 - k5_2 * p[7];
+    const WINOGEN_VEC t12 = p[8] + k25_4 * t0;
+    const WINOGEN_VEC t13 = t12 + k25_64 * t1;
+    const WINOGEN_VEC t14 = t13 + k1_16 * t2;
+    y[2] = t14 + k5_4 * t3;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 648 instructions. */
@@ -351,7 +351,7 @@ WINOGEN_INLINE void winogen_f3_7_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 228 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 216 instructions. */
 WINOGEN_INLINE void winogen_f3_7_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -7,7 +7,8 @@
  *     Y = A^T [(G g G^T) .* (B^T D B)] A          2D
  *
  * Points: 1/3, -1/3, 5/4, -5/4, inf
- * Source: symmetric rational set with the least 2D float32 error in a sweep of this project
+ * Source: symmetric set with the least 2D float32 error in a sweep of this project
+ * Scaled: columns of A^T by 1, 1, 4/5, 4/5, 1; rows of G by the inverse
  *
  * B^T =
  *     -25/48  -25/16       1/3  1  0
@@ -17,22 +18,22 @@
  *     25/144       0  -241/144  0  1
  *
  * G =
- *      -216/209  -72/209
- *       216/209  -72/209
- *      288/1045   72/209
- *     -288/1045   72/209
- *             0        1
+ *     -216/209  -72/209
+ *      216/209  -72/209
+ *       72/209   90/209
+ *      -72/209   90/209
+ *            0        1
  *
  * A^T =
- *        1      1       1        1  0
- *      1/3   -1/3     5/4     -5/4  0
- *      1/9    1/9   25/16    25/16  0
- *     1/27  -1/27  125/64  -125/64  1
+ *        1      1    4/5     4/5  0
+ *      1/3   -1/3      1      -1  0
+ *      1/9    1/9    5/4     5/4  0
+ *     1/27  -1/27  25/16  -25/16  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            14 -> 10         14 -> 10     14 -> 10     140 -> 100          7
  * filter             4 -> 4           8 -> 8       8 -> 8       56 -> 56          3
- * output            13 -> 9          12 -> 6     15 -> 11      135 -> 99          5
+ * output            13 -> 9          12 -> 6     14 -> 10      126 -> 90          5
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -101,59 +102,58 @@ WINOGEN_INLINE void winogen_f4_2_input(const WINOGEN_VEC d[5], WINOGEN_VEC v[5])
  *     t0 = -216/209 g0
  *     u0 = t0 - 72/209 g1
  *     u1 = 216/209 g0 - 72/209 g1
- *     u2 = 288/1045 g0 + 72/209 g1
- *     t3 = -288/1045 g0
- *     u3 = t3 + 72/209 g1
+ *     u2 = 72/209 g0 + 90/209 g1
+ *     t3 = -72/209 g0
+ *     u3 = t3 + 90/209 g1
  *     u4 = g1
  */
 WINOGEN_INLINE void winogen_f4_2_filter(const WINOGEN_FILTER_VEC g[2], WINOGEN_FILTER_VEC u[5])
 {
-    const WINOGEN_FILTER_REAL k288_1045 = 288.0 / 1045;
     const WINOGEN_FILTER_REAL k72_209 = 72.0 / 209;
+    const WINOGEN_FILTER_REAL k90_209 = 90.0 / 209;
     const WINOGEN_FILTER_REAL k216_209 = 216.0 / 209;
 
     const WINOGEN_FILTER_VEC t0 = -k216_209 * g[0];
     u[0] = t0 - k72_209 * g[1];
     const WINOGEN_FILTER_VEC t1 = k216_209 * g[0];
     u[1] = t1 - k72_209 * g[1];
-    const WINOGEN_FILTER_VEC t2 = k288_1045 * g[0];
-    u[2] = t2 + k72_209 * g[1];
-    const WINOGEN_FILTER_VEC t3 = -k288_1045 * g[0];
-    u[3] = t3 + k72_209 * g[1];
+    const WINOGEN_FILTER_VEC t2 = k72_209 * g[0];
+    u[2] = t2 + k90_209 * g[1];
+    const WINOGEN_FILTER_VEC t3 = -k72_209 * g[0];
+    u[3] = t3 + k90_209 * g[1];
     u[4] = g[1];
 }
 
-/* y = A^T p: 11 instructions.
+/* y = A^T p: 10 instructions.
  *
  *     t0 = p2 - p3
  *     t1 = p2 + p3
  *     t2 = p0 + p1
  *     t3 = p0 - p1
- *     y0 = t1 + t2
- *     y1 = 5/4 t0 + 1/3 t3
- *     y2 = 25/16 t1 + 1/9 t2
- *     y3 = p4 + 125/64 t0 + 1/27 t3
+ *     y0 = t2 + 4/5 t1
+ *     y1 = t0 + 1/3 t3
+ *     y2 = 5/4 t1 + 1/9 t2
+ *     y3 = p4 + 25/16 t0 + 1/27 t3
  */
 WINOGEN_INLINE void winogen_f4_2_output(const WINOGEN_VEC p[5], WINOGEN_VEC y[4])
 {
     const WINOGEN_REAL k1_27 = 1.0 / 27;
     const WINOGEN_REAL k1_9 = 1.0 / 9;
     const WINOGEN_REAL k1_3 = 1.0 / 3;
+    const WINOGEN_REAL k4_5 = 4.0 / 5;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
     const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k125_64 = 125.0 / 64;
 
     const WINOGEN_VEC t0 = p[2] - p[3];
     const WINOGEN_VEC t1 = p[2] + p[3];
     const WINOGEN_VEC t2 = p[0] + p[1];
     const WINOGEN_VEC t3 = p[0] - p[1];
-    y[0] = t1 + t2;
-    const WINOGEN_VEC t4 = k5_4 * t0;
-    y[1] = t4 + k1_3 * t3;
-    const WINOGEN_VEC t5 = k25_16 * t1;
-    y[2] = t5 + k1_9 * t2;
-    const WINOGEN_VEC t6 = p[4] + k125_64 * t0;
-    y[3] = t6 + k1_27 * t3;
+    y[0] = t2 + k4_5 * t1;
+    y[1] = t0 + k1_3 * t3;
+    const WINOGEN_VEC t4 = k5_4 * t1;
+    y[2] = t4 + k1_9 * t2;
+    const WINOGEN_VEC t5 = p[4] + k25_16 * t0;
+    y[3] = t5 + k1_27 * t3;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 100 instructions. */
@@ -210,7 +210,7 @@ WINOGEN_INLINE void winogen_f4_2_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 99 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 90 instructions. */
 WINOGEN_INLINE void winogen_f4_2_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

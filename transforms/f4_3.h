@@ -7,7 +7,8 @@
  *     Y = A^T [(G g G^T) .* (B^T D B)] A          2D
  *
  * Points: 0, 5/8, -5/8, 3/2, -3/2, inf
- * Source: symmetric rational set with the least 2D float32 error in a sweep of this project
+ * Source: symmetric set with the least 2D float32 error in a sweep of this project
+ * Scaled: columns of A^T by 1, 8/5, 8/5, 4/9, 4/9, 1; rows of G by the inverse
  *
  * B^T =
  *     225/256        0  -169/64        0  1  0
@@ -18,23 +19,23 @@
  *           0  225/256        0  -169/64  0  1
  *
  * G =
- *        256/225         0        0
- *     -2048/2975  -256/595  -32/119
- *     -2048/2975   256/595  -32/119
- *       128/1071    64/357   32/119
- *       128/1071   -64/357   32/119
- *              0         0        1
+ *      256/225        0        0
+ *     -256/595  -32/119  -20/119
+ *     -256/595   32/119  -20/119
+ *       32/119   48/119   72/119
+ *       32/119  -48/119   72/119
+ *            0        0        1
  *
  * A^T =
- *     1        1         1     1      1  0
- *     0      5/8      -5/8   3/2   -3/2  0
- *     0    25/64     25/64   9/4    9/4  0
- *     0  125/512  -125/512  27/8  -27/8  1
+ *     1    8/5     8/5  4/9   4/9  0
+ *     0      1      -1  2/3  -2/3  0
+ *     0    5/8     5/8    1     1  0
+ *     0  25/64  -25/64  3/2  -3/2  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            16 -> 12         16 -> 12     16 -> 12     192 -> 144          9
  * filter             8 -> 6         13 -> 11     13 -> 11      117 -> 99          4
- * output           14 -> 10          12 -> 6     16 -> 12     160 -> 120          5
+ * output           14 -> 10          12 -> 6     14 -> 10     140 -> 100          5
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -106,70 +107,67 @@ WINOGEN_INLINE void winogen_f4_3_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
  *     t0 = g0 + 9/4 g2
  *     t1 = g0 + 25/64 g2
  *     u0 = 256/225 g0
- *     t2 = -256/595 g1
- *     u1 = t2 - 2048/2975 t1
- *     u2 = 256/595 g1 - 2048/2975 t1
- *     u3 = 64/357 g1 + 128/1071 t0
- *     t5 = -64/357 g1
- *     u4 = t5 + 128/1071 t0
+ *     t2 = -32/119 g1
+ *     u1 = t2 - 256/595 t1
+ *     u2 = 32/119 g1 - 256/595 t1
+ *     u3 = 48/119 g1 + 32/119 t0
+ *     t5 = -48/119 g1
+ *     u4 = t5 + 32/119 t0
  *     u5 = g2
  */
 WINOGEN_INLINE void winogen_f4_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[6])
 {
-    const WINOGEN_FILTER_REAL k128_1071 = 128.0 / 1071;
-    const WINOGEN_FILTER_REAL k64_357 = 64.0 / 357;
+    const WINOGEN_FILTER_REAL k32_119 = 32.0 / 119;
     const WINOGEN_FILTER_REAL k25_64 = 25.0 / 64;
+    const WINOGEN_FILTER_REAL k48_119 = 48.0 / 119;
     const WINOGEN_FILTER_REAL k256_595 = 256.0 / 595;
-    const WINOGEN_FILTER_REAL k2048_2975 = 2048.0 / 2975;
     const WINOGEN_FILTER_REAL k256_225 = 256.0 / 225;
     const WINOGEN_FILTER_REAL k9_4 = 9.0 / 4;
 
     const WINOGEN_FILTER_VEC t0 = g[0] + k9_4 * g[2];
     const WINOGEN_FILTER_VEC t1 = g[0] + k25_64 * g[2];
     u[0] = k256_225 * g[0];
-    const WINOGEN_FILTER_VEC t2 = -k256_595 * g[1];
-    u[1] = t2 - k2048_2975 * t1;
-    const WINOGEN_FILTER_VEC t3 = k256_595 * g[1];
-    u[2] = t3 - k2048_2975 * t1;
-    const WINOGEN_FILTER_VEC t4 = k64_357 * g[1];
-    u[3] = t4 + k128_1071 * t0;
-    const WINOGEN_FILTER_VEC t5 = -k64_357 * g[1];
-    u[4] = t5 + k128_1071 * t0;
+    const WINOGEN_FILTER_VEC t2 = -k32_119 * g[1];
+    u[1] = t2 - k256_595 * t1;
+    const WINOGEN_FILTER_VEC t3 = k32_119 * g[1];
+    u[2] = t3 - k256_595 * t1;
+    const WINOGEN_FILTER_VEC t4 = k48_119 * g[1];
+    u[3] = t4 + k32_119 * t0;
+    const WINOGEN_FILTER_VEC t5 = -k48_119 * g[1];
+    u[4] = t5 + k32_119 * t0;
     u[5] = g[2];
 }
 
-/* y = A^T p: 12 instructions.
+/* y = A^T p: 10 instructions.
  *
  *     t0 = p3 - p4
  *     t1 = p3 + p4
  *     t2 = p1 + p2
  *     t3 = p1 - p2
- *     y0 = p0 + t1 + t2
- *     y1 = 3/2 t0 + 5/8 t3
- *     y2 = 9/4 t1 + 25/64 t2
- *     y3 = p5 + 27/8 t0 + 125/512 t3
+ *     y0 = p0 + 4/9 t1 + 8/5 t2
+ *     y1 = t3 + 2/3 t0
+ *     y2 = t1 + 5/8 t2
+ *     y3 = p5 + 3/2 t0 + 25/64 t3
  */
 WINOGEN_INLINE void winogen_f4_3_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[4])
 {
-    const WINOGEN_REAL k125_512 = 125.0 / 512;
     const WINOGEN_REAL k25_64 = 25.0 / 64;
+    const WINOGEN_REAL k4_9 = 4.0 / 9;
     const WINOGEN_REAL k5_8 = 5.0 / 8;
+    const WINOGEN_REAL k2_3 = 2.0 / 3;
     const WINOGEN_REAL k3_2 = 3.0 / 2;
-    const WINOGEN_REAL k9_4 = 9.0 / 4;
-    const WINOGEN_REAL k27_8 = 27.0 / 8;
+    const WINOGEN_REAL k8_5 = 8.0 / 5;
 
     const WINOGEN_VEC t0 = p[3] - p[4];
     const WINOGEN_VEC t1 = p[3] + p[4];
     const WINOGEN_VEC t2 = p[1] + p[2];
     const WINOGEN_VEC t3 = p[1] - p[2];
-    const WINOGEN_VEC t4 = p[0] + t1;
-    y[0] = t4 + t2;
-    const WINOGEN_VEC t5 = k3_2 * t0;
-    y[1] = t5 + k5_8 * t3;
-    const WINOGEN_VEC t6 = k9_4 * t1;
-    y[2] = t6 + k25_64 * t2;
-    const WINOGEN_VEC t7 = p[5] + k27_8 * t0;
-    y[3] = t7 + k125_512 * t3;
+    const WINOGEN_VEC t4 = p[0] + k4_9 * t1;
+    y[0] = t4 + k8_5 * t2;
+    y[1] = t3 + k2_3 * t0;
+    y[2] = t1 + k5_8 * t2;
+    const WINOGEN_VEC t5 = p[5] + k3_2 * t0;
+    y[3] = t5 + k25_64 * t3;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 144 instructions. */
@@ -228,7 +226,7 @@ WINOGEN_INLINE void winogen_f4_3_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 120 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 100 instructions. */
 WINOGEN_INLINE void winogen_f4_3_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

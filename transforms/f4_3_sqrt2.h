@@ -8,6 +8,7 @@
  *
  * Points: 0, sqrt(2)/2, -sqrt(2)/2, sqrt(2), -sqrt(2), inf
  * Source: ncnn, conv3x3s1_winograd43: irrational points whose even powers are rational
+ * Scaled: columns of A^T by 1, 2, 2, sqrt(2)/2, sqrt(2)/2, 1; rows of G by the inverse
  *
  * B^T =
  *     1           0  -5/2           0  1  0
@@ -18,23 +19,23 @@
  *     0           1     0        -5/2  0  1
  *
  * G =
- *        1           0     0
- *     -2/3  -sqrt(2)/3  -1/3
- *     -2/3   sqrt(2)/3  -1/3
- *      1/6   sqrt(2)/6   1/3
- *      1/6  -sqrt(2)/6   1/3
- *        0           0     1
+ *             1           0          0
+ *          -1/3  -sqrt(2)/6       -1/6
+ *          -1/3   sqrt(2)/6       -1/6
+ *     sqrt(2)/6         1/3  sqrt(2)/3
+ *     sqrt(2)/6        -1/3  sqrt(2)/3
+ *             0           0          1
  *
  * A^T =
- *     1          1           1          1           1  0
- *     0  sqrt(2)/2  -sqrt(2)/2    sqrt(2)    -sqrt(2)  0
- *     0        1/2         1/2          2           2  0
- *     0  sqrt(2)/4  -sqrt(2)/4  2*sqrt(2)  -2*sqrt(2)  1
+ *     1          2           2  sqrt(2)/2  sqrt(2)/2  0
+ *     0    sqrt(2)    -sqrt(2)          1         -1  0
+ *     0          1           1    sqrt(2)    sqrt(2)  0
+ *     0  sqrt(2)/2  -sqrt(2)/2          2         -2  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            16 -> 12         14 -> 10     16 -> 12     192 -> 144          9
  * filter             8 -> 6         12 -> 10     12 -> 10      108 -> 90          4
- * output           14 -> 10          12 -> 6     16 -> 12     160 -> 120          5
+ * output           14 -> 10          12 -> 6     14 -> 10     140 -> 100          5
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -102,70 +103,63 @@ WINOGEN_INLINE void winogen_f4_3_sqrt2_input(const WINOGEN_VEC d[6], WINOGEN_VEC
  *
  *     t0 = g0 + 2 g2
  *     t1 = g0 + 1/2 g2
- *     t2 = -sqrt(2)/3 g1
- *     u1 = t2 - 2/3 t1
- *     u2 = sqrt(2)/3 g1 - 2/3 t1
- *     u3 = sqrt(2)/6 g1 + 1/6 t0
- *     t5 = -sqrt(2)/6 g1
- *     u4 = t5 + 1/6 t0
+ *     t2 = -sqrt(2)/6 g1
+ *     u1 = t2 - 1/3 t1
+ *     u2 = sqrt(2)/6 g1 - 1/3 t1
+ *     u3 = 1/3 g1 + sqrt(2)/6 t0
+ *     t5 = -1/3 g1
+ *     u4 = t5 + sqrt(2)/6 t0
  *     u0 = g0
  *     u5 = g2
  */
 WINOGEN_INLINE void winogen_f4_3_sqrt2_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[6])
 {
-    const WINOGEN_FILTER_REAL k1_6 = 1.0 / 6;
     const WINOGEN_FILTER_REAL ksqrt2_6 = 0.23570226039551584; /* sqrt(2)/6 */
-    const WINOGEN_FILTER_REAL ksqrt2_3 = 0.47140452079103168; /* sqrt(2)/3 */
+    const WINOGEN_FILTER_REAL k1_3 = 1.0 / 3;
     const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_FILTER_REAL k2_3 = 2.0 / 3;
     const WINOGEN_FILTER_REAL k2 = 2;
 
     const WINOGEN_FILTER_VEC t0 = g[0] + k2 * g[2];
     const WINOGEN_FILTER_VEC t1 = g[0] + k1_2 * g[2];
-    const WINOGEN_FILTER_VEC t2 = -ksqrt2_3 * g[1];
-    u[1] = t2 - k2_3 * t1;
-    const WINOGEN_FILTER_VEC t3 = ksqrt2_3 * g[1];
-    u[2] = t3 - k2_3 * t1;
-    const WINOGEN_FILTER_VEC t4 = ksqrt2_6 * g[1];
-    u[3] = t4 + k1_6 * t0;
-    const WINOGEN_FILTER_VEC t5 = -ksqrt2_6 * g[1];
-    u[4] = t5 + k1_6 * t0;
+    const WINOGEN_FILTER_VEC t2 = -ksqrt2_6 * g[1];
+    u[1] = t2 - k1_3 * t1;
+    const WINOGEN_FILTER_VEC t3 = ksqrt2_6 * g[1];
+    u[2] = t3 - k1_3 * t1;
+    const WINOGEN_FILTER_VEC t4 = k1_3 * g[1];
+    u[3] = t4 + ksqrt2_6 * t0;
+    const WINOGEN_FILTER_VEC t5 = -k1_3 * g[1];
+    u[4] = t5 + ksqrt2_6 * t0;
     u[0] = g[0];
     u[5] = g[2];
 }
 
-/* y = A^T p: 12 instructions.
+/* y = A^T p: 10 instructions.
  *
  *     t0 = p3 - p4
  *     t1 = p3 + p4
  *     t2 = p1 + p2
  *     t3 = p1 - p2
- *     y0 = p0 + t1 + t2
- *     y1 = sqrt(2) t0 + sqrt(2)/2 t3
- *     y2 = 2 t1 + 1/2 t2
- *     y3 = p5 + 2*sqrt(2) t0 + sqrt(2)/4 t3
+ *     y0 = p0 + sqrt(2)/2 t1 + 2 t2
+ *     y1 = t0 + sqrt(2) t3
+ *     y2 = t2 + sqrt(2) t1
+ *     y3 = p5 + 2 t0 + sqrt(2)/2 t3
  */
 WINOGEN_INLINE void winogen_f4_3_sqrt2_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[4])
 {
-    const WINOGEN_REAL ksqrt2_4 = 0.35355339059327379; /* sqrt(2)/4 */
-    const WINOGEN_REAL k1_2 = 1.0 / 2;
     const WINOGEN_REAL ksqrt2_2 = 0.70710678118654757; /* sqrt(2)/2 */
     const WINOGEN_REAL ksqrt2 = 1.4142135623730951; /* sqrt(2) */
     const WINOGEN_REAL k2 = 2;
-    const WINOGEN_REAL k2xsqrt2 = 2.8284271247461903; /* 2*sqrt(2) */
 
     const WINOGEN_VEC t0 = p[3] - p[4];
     const WINOGEN_VEC t1 = p[3] + p[4];
     const WINOGEN_VEC t2 = p[1] + p[2];
     const WINOGEN_VEC t3 = p[1] - p[2];
-    const WINOGEN_VEC t4 = p[0] + t1;
-    y[0] = t4 + t2;
-    const WINOGEN_VEC t5 = ksqrt2 * t0;
-    y[1] = t5 + ksqrt2_2 * t3;
-    const WINOGEN_VEC t6 = k2 * t1;
-    y[2] = t6 + k1_2 * t2;
-    const WINOGEN_VEC t7 = p[5] + k2xsqrt2 * t0;
-    y[3] = t7 + ksqrt2_4 * t3;
+    const WINOGEN_VEC t4 = p[0] + ksqrt2_2 * t1;
+    y[0] = t4 + k2 * t2;
+    y[1] = t0 + ksqrt2 * t3;
+    y[2] = t2 + ksqrt2 * t1;
+    const WINOGEN_VEC t5 = p[5] + k2 * t0;
+    y[3] = t5 + ksqrt2_2 * t3;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 144 instructions. */
@@ -224,7 +218,7 @@ WINOGEN_INLINE void winogen_f4_3_sqrt2_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 120 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 100 instructions. */
 WINOGEN_INLINE void winogen_f4_3_sqrt2_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

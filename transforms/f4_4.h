@@ -7,7 +7,8 @@
  *     Y = A^T [(G g G^T) .* (B^T D B)] A          2D
  *
  * Points: 1/4, -1/4, 4/5, -4/5, 2, -2, inf
- * Source: symmetric rational set with the least 2D float32 error in a sweep of this project
+ * Source: symmetric set with the least 2D float32 error in a sweep of this project
+ * Scaled: columns of A^T by 1, 1, 25/16, 25/16, 1/2, 1/2, 1; rows of G by the inverse
  *
  * B^T =
  *      16/25  64/25    -29/25   -116/25        1/4  1  0
@@ -21,22 +22,22 @@
  * G =
  *      12800/14553  3200/14553   800/14553  200/14553
  *     -12800/14553  3200/14553  -800/14553  200/14553
- *       -3125/9702  -1250/4851  -1000/4851  -800/4851
- *        3125/9702  -1250/4851   1000/4851  -800/4851
- *          25/1323     50/1323    100/1323   200/1323
- *         -25/1323     50/1323   -100/1323   200/1323
+ *       -1000/4851   -800/4851   -640/4851  -512/4851
+ *        1000/4851   -800/4851    640/4851  -512/4851
+ *          50/1323    100/1323    200/1323   400/1323
+ *         -50/1323    100/1323   -200/1323   400/1323
  *                0           0           0          1
  *
  * A^T =
- *        1      1       1        1  1   1  0
- *      1/4   -1/4     4/5     -4/5  2  -2  0
- *     1/16   1/16   16/25    16/25  4   4  0
- *     1/64  -1/64  64/125  -64/125  8  -8  1
+ *        1      1  25/16  25/16  1/2  1/2  0
+ *      1/4   -1/4    5/4   -5/4    1   -1  0
+ *     1/16   1/16      1      1    2    2  0
+ *     1/64  -1/64    4/5   -4/5    4   -4  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            33 -> 21         33 -> 21     33 -> 21     462 -> 294         10
  * filter           18 -> 12         24 -> 18     24 -> 18     264 -> 198          7
- * output           21 -> 15          18 -> 9     23 -> 17     253 -> 187          7
+ * output           21 -> 15          18 -> 9     21 -> 15     231 -> 165          7
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -134,23 +135,23 @@ WINOGEN_INLINE void winogen_f4_4_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[7])
  *     u0 = 12800/14553 t2 + 3200/14553 t5
  *     t7 = -12800/14553 t2
  *     u1 = t7 + 3200/14553 t5
- *     t8 = -1250/4851 t0
- *     u2 = t8 - 3125/9702 t3
- *     t9 = -1250/4851 t0
- *     u3 = t9 + 3125/9702 t3
- *     u4 = 25/1323 t1 + 50/1323 t4
- *     t11 = -25/1323 t1
- *     u5 = t11 + 50/1323 t4
+ *     t8 = -800/4851 t0
+ *     u2 = t8 - 1000/4851 t3
+ *     t9 = -800/4851 t0
+ *     u3 = t9 + 1000/4851 t3
+ *     u4 = 50/1323 t1 + 100/1323 t4
+ *     t11 = -50/1323 t1
+ *     u5 = t11 + 100/1323 t4
  *     u6 = g3
  */
 WINOGEN_INLINE void winogen_f4_4_filter(const WINOGEN_FILTER_VEC g[4], WINOGEN_FILTER_VEC u[7])
 {
-    const WINOGEN_FILTER_REAL k25_1323 = 25.0 / 1323;
     const WINOGEN_FILTER_REAL k50_1323 = 50.0 / 1323;
     const WINOGEN_FILTER_REAL k1_16 = 1.0 / 16;
+    const WINOGEN_FILTER_REAL k100_1323 = 100.0 / 1323;
+    const WINOGEN_FILTER_REAL k800_4851 = 800.0 / 4851;
+    const WINOGEN_FILTER_REAL k1000_4851 = 1000.0 / 4851;
     const WINOGEN_FILTER_REAL k3200_14553 = 3200.0 / 14553;
-    const WINOGEN_FILTER_REAL k1250_4851 = 1250.0 / 4851;
-    const WINOGEN_FILTER_REAL k3125_9702 = 3125.0 / 9702;
     const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
     const WINOGEN_FILTER_REAL k12800_14553 = 12800.0 / 14553;
     const WINOGEN_FILTER_REAL k4 = 4;
@@ -165,18 +166,18 @@ WINOGEN_INLINE void winogen_f4_4_filter(const WINOGEN_FILTER_VEC g[4], WINOGEN_F
     u[0] = t6 + k3200_14553 * t5;
     const WINOGEN_FILTER_VEC t7 = -k12800_14553 * t2;
     u[1] = t7 + k3200_14553 * t5;
-    const WINOGEN_FILTER_VEC t8 = -k1250_4851 * t0;
-    u[2] = t8 - k3125_9702 * t3;
-    const WINOGEN_FILTER_VEC t9 = -k1250_4851 * t0;
-    u[3] = t9 + k3125_9702 * t3;
-    const WINOGEN_FILTER_VEC t10 = k25_1323 * t1;
-    u[4] = t10 + k50_1323 * t4;
-    const WINOGEN_FILTER_VEC t11 = -k25_1323 * t1;
-    u[5] = t11 + k50_1323 * t4;
+    const WINOGEN_FILTER_VEC t8 = -k800_4851 * t0;
+    u[2] = t8 - k1000_4851 * t3;
+    const WINOGEN_FILTER_VEC t9 = -k800_4851 * t0;
+    u[3] = t9 + k1000_4851 * t3;
+    const WINOGEN_FILTER_VEC t10 = k50_1323 * t1;
+    u[4] = t10 + k100_1323 * t4;
+    const WINOGEN_FILTER_VEC t11 = -k50_1323 * t1;
+    u[5] = t11 + k100_1323 * t4;
     u[6] = g[3];
 }
 
-/* y = A^T p: 17 instructions.
+/* y = A^T p: 15 instructions.
  *
  *     t0 = p4 + p5
  *     t1 = p2 + p3
@@ -184,22 +185,22 @@ WINOGEN_INLINE void winogen_f4_4_filter(const WINOGEN_FILTER_VEC g[4], WINOGEN_F
  *     t3 = p2 - p3
  *     t4 = p0 + p1
  *     t5 = p0 - p1
- *     y0 = t0 + t1 + t4
- *     y1 = 2 t2 + 4/5 t3 + 1/4 t5
- *     y2 = 4 t0 + 16/25 t1 + 1/16 t4
- *     y3 = p6 + 8 t2 + 64/125 t3 + 1/64 t5
+ *     y0 = t4 + 1/2 t0 + 25/16 t1
+ *     y1 = t2 + 5/4 t3 + 1/4 t5
+ *     y2 = t1 + 2 t0 + 1/16 t4
+ *     y3 = p6 + 4 t2 + 4/5 t3 + 1/64 t5
  */
 WINOGEN_INLINE void winogen_f4_4_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[4])
 {
     const WINOGEN_REAL k1_64 = 1.0 / 64;
     const WINOGEN_REAL k1_16 = 1.0 / 16;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k64_125 = 64.0 / 125;
-    const WINOGEN_REAL k16_25 = 16.0 / 25;
+    const WINOGEN_REAL k1_2 = 1.0 / 2;
     const WINOGEN_REAL k4_5 = 4.0 / 5;
+    const WINOGEN_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_REAL k25_16 = 25.0 / 16;
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k8 = 8;
 
     const WINOGEN_VEC t0 = p[4] + p[5];
     const WINOGEN_VEC t1 = p[2] + p[3];
@@ -207,17 +208,15 @@ WINOGEN_INLINE void winogen_f4_4_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[4]
     const WINOGEN_VEC t3 = p[2] - p[3];
     const WINOGEN_VEC t4 = p[0] + p[1];
     const WINOGEN_VEC t5 = p[0] - p[1];
-    const WINOGEN_VEC t6 = t0 + t1;
-    y[0] = t6 + t4;
-    const WINOGEN_VEC t7 = k2 * t2;
-    const WINOGEN_VEC t8 = t7 + k4_5 * t3;
-    y[1] = t8 + k1_4 * t5;
-    const WINOGEN_VEC t9 = k4 * t0;
-    const WINOGEN_VEC t10 = t9 + k16_25 * t1;
-    y[2] = t10 + k1_16 * t4;
-    const WINOGEN_VEC t11 = p[6] + k8 * t2;
-    const WINOGEN_VEC t12 = t11 + k64_125 * t3;
-    y[3] = t12 + k1_64 * t5;
+    const WINOGEN_VEC t6 = t4 + k1_2 * t0;
+    y[0] = t6 + k25_16 * t1;
+    const WINOGEN_VEC t7 = t2 + k5_4 * t3;
+    y[1] = t7 + k1_4 * t5;
+    const WINOGEN_VEC t8 = t1 + k2 * t0;
+    y[2] = t8 + k1_16 * t4;
+    const WINOGEN_VEC t9 = p[6] + k4 * t2;
+    const WINOGEN_VEC t10 = t9 + k4_5 * t3;
+    y[3] = t10 + k1_64 * t5;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 294 instructions. */
@@ -279,7 +278,7 @@ WINOGEN_INLINE void winogen_f4_4_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 187 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 165 instructions. */
 WINOGEN_INLINE void winogen_f4_4_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -7,7 +7,8 @@
  *     Y = A^T [(G g G^T) .* (B^T D B)] A          2D
  *
  * Points: 0, 5/8, -5/8, 3/2, -3/2, inf
- * Source: symmetric rational set with the least 2D float32 error in a sweep of this project
+ * Source: symmetric set with the least 2D float32 error in a sweep of this project
+ * Scaled: columns of A^T by 1, 8/5, 8/5, 4/9, 4/9, 1; rows of G by the inverse
  *
  * B^T =
  *     225/256        0  -169/64        0  1  0
@@ -18,24 +19,24 @@
  *           0  225/256        0  -169/64  0  1
  *
  * G =
- *        256/225         0
- *     -2048/2975  -256/595
- *     -2048/2975   256/595
- *       128/1071    64/357
- *       128/1071   -64/357
- *              0         1
+ *      256/225        0
+ *     -256/595  -32/119
+ *     -256/595   32/119
+ *       32/119   48/119
+ *       32/119  -48/119
+ *            0        1
  *
  * A^T =
- *     1         1         1      1      1  0
- *     0       5/8      -5/8    3/2   -3/2  0
- *     0     25/64     25/64    9/4    9/4  0
- *     0   125/512  -125/512   27/8  -27/8  0
- *     0  625/4096  625/4096  81/16  81/16  1
+ *     1      8/5      8/5  4/9   4/9  0
+ *     0        1       -1  2/3  -2/3  0
+ *     0      5/8      5/8    1     1  0
+ *     0    25/64   -25/64  3/2  -3/2  0
+ *     0  125/512  125/512  9/4   9/4  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            16 -> 12         16 -> 12     16 -> 12     192 -> 144          9
  * filter             4 -> 4           9 -> 9       9 -> 9       72 -> 72          3
- * output           17 -> 11          16 -> 8     20 -> 14     220 -> 154          6
+ * output           17 -> 11          16 -> 8     18 -> 12     198 -> 132          6
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -105,71 +106,68 @@ WINOGEN_INLINE void winogen_f5_2_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
 /* u = G g: 9 instructions.
  *
  *     u0 = 256/225 g0
- *     t0 = -2048/2975 g0
- *     u1 = t0 - 256/595 g1
- *     t1 = -2048/2975 g0
- *     u2 = t1 + 256/595 g1
- *     u3 = 128/1071 g0 + 64/357 g1
- *     u4 = 128/1071 g0 - 64/357 g1
+ *     t0 = -256/595 g0
+ *     u1 = t0 - 32/119 g1
+ *     t1 = -256/595 g0
+ *     u2 = t1 + 32/119 g1
+ *     u3 = 32/119 g0 + 48/119 g1
+ *     u4 = 32/119 g0 - 48/119 g1
  *     u5 = g1
  */
 WINOGEN_INLINE void winogen_f5_2_filter(const WINOGEN_FILTER_VEC g[2], WINOGEN_FILTER_VEC u[6])
 {
-    const WINOGEN_FILTER_REAL k128_1071 = 128.0 / 1071;
-    const WINOGEN_FILTER_REAL k64_357 = 64.0 / 357;
+    const WINOGEN_FILTER_REAL k32_119 = 32.0 / 119;
+    const WINOGEN_FILTER_REAL k48_119 = 48.0 / 119;
     const WINOGEN_FILTER_REAL k256_595 = 256.0 / 595;
-    const WINOGEN_FILTER_REAL k2048_2975 = 2048.0 / 2975;
     const WINOGEN_FILTER_REAL k256_225 = 256.0 / 225;
 
     u[0] = k256_225 * g[0];
-    const WINOGEN_FILTER_VEC t0 = -k2048_2975 * g[0];
-    u[1] = t0 - k256_595 * g[1];
-    const WINOGEN_FILTER_VEC t1 = -k2048_2975 * g[0];
-    u[2] = t1 + k256_595 * g[1];
-    const WINOGEN_FILTER_VEC t2 = k128_1071 * g[0];
-    u[3] = t2 + k64_357 * g[1];
-    const WINOGEN_FILTER_VEC t3 = k128_1071 * g[0];
-    u[4] = t3 - k64_357 * g[1];
+    const WINOGEN_FILTER_VEC t0 = -k256_595 * g[0];
+    u[1] = t0 - k32_119 * g[1];
+    const WINOGEN_FILTER_VEC t1 = -k256_595 * g[0];
+    u[2] = t1 + k32_119 * g[1];
+    const WINOGEN_FILTER_VEC t2 = k32_119 * g[0];
+    u[3] = t2 + k48_119 * g[1];
+    const WINOGEN_FILTER_VEC t3 = k32_119 * g[0];
+    u[4] = t3 - k48_119 * g[1];
     u[5] = g[1];
 }
 
-/* y = A^T p: 14 instructions.
+/* y = A^T p: 12 instructions.
  *
  *     t0 = p3 + p4
  *     t1 = p1 + p2
  *     t2 = p1 - p2
  *     t3 = p3 - p4
- *     y0 = p0 + t0 + t1
- *     y1 = 5/8 t2 + 3/2 t3
- *     y2 = 9/4 t0 + 25/64 t1
- *     y3 = 125/512 t2 + 27/8 t3
- *     y4 = p5 + 81/16 t0 + 625/4096 t1
+ *     y0 = p0 + 4/9 t0 + 8/5 t1
+ *     y1 = t2 + 2/3 t3
+ *     y2 = t0 + 5/8 t1
+ *     y3 = 25/64 t2 + 3/2 t3
+ *     y4 = p5 + 9/4 t0 + 125/512 t1
  */
 WINOGEN_INLINE void winogen_f5_2_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[5])
 {
-    const WINOGEN_REAL k625_4096 = 625.0 / 4096;
     const WINOGEN_REAL k125_512 = 125.0 / 512;
     const WINOGEN_REAL k25_64 = 25.0 / 64;
+    const WINOGEN_REAL k4_9 = 4.0 / 9;
     const WINOGEN_REAL k5_8 = 5.0 / 8;
+    const WINOGEN_REAL k2_3 = 2.0 / 3;
     const WINOGEN_REAL k3_2 = 3.0 / 2;
+    const WINOGEN_REAL k8_5 = 8.0 / 5;
     const WINOGEN_REAL k9_4 = 9.0 / 4;
-    const WINOGEN_REAL k27_8 = 27.0 / 8;
-    const WINOGEN_REAL k81_16 = 81.0 / 16;
 
     const WINOGEN_VEC t0 = p[3] + p[4];
     const WINOGEN_VEC t1 = p[1] + p[2];
     const WINOGEN_VEC t2 = p[1] - p[2];
     const WINOGEN_VEC t3 = p[3] - p[4];
-    const WINOGEN_VEC t4 = p[0] + t0;
-    y[0] = t4 + t1;
-    const WINOGEN_VEC t5 = k5_8 * t2;
-    y[1] = t5 + k3_2 * t3;
-    const WINOGEN_VEC t6 = k9_4 * t0;
-    y[2] = t6 + k25_64 * t1;
-    const WINOGEN_VEC t7 = k125_512 * t2;
-    y[3] = t7 + k27_8 * t3;
-    const WINOGEN_VEC t8 = p[5] + k81_16 * t0;
-    y[4] = t8 + k625_4096 * t1;
+    const WINOGEN_VEC t4 = p[0] + k4_9 * t0;
+    y[0] = t4 + k8_5 * t1;
+    y[1] = t2 + k2_3 * t3;
+    y[2] = t0 + k5_8 * t1;
+    const WINOGEN_VEC t5 = k25_64 * t2;
+    y[3] = t5 + k3_2 * t3;
+    const WINOGEN_VEC t6 = p[5] + k9_4 * t0;
+    y[4] = t6 + k125_512 * t1;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 144 instructions. */
@@ -228,7 +226,7 @@ WINOGEN_INLINE void winogen_f5_2_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 154 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 132 instructions. */
 WINOGEN_INLINE void winogen_f5_2_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

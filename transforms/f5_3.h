@@ -7,7 +7,8 @@
  *     Y = A^T [(G g G^T) .* (B^T D B)] A          2D
  *
  * Points: 1/4, -1/4, 4/5, -4/5, 2, -2, inf
- * Source: symmetric rational set with the least 2D float32 error in a sweep of this project
+ * Source: symmetric set with the least 2D float32 error in a sweep of this project
+ * Scaled: columns of A^T by 1, 1, 25/16, 25/16, 1/2, 1/2, 1; rows of G by the inverse
  *
  * B^T =
  *      16/25  64/25    -29/25   -116/25        1/4  1  0
@@ -21,23 +22,23 @@
  * G =
  *      12800/14553  3200/14553   800/14553
  *     -12800/14553  3200/14553  -800/14553
- *       -3125/9702  -1250/4851  -1000/4851
- *        3125/9702  -1250/4851   1000/4851
- *          25/1323     50/1323    100/1323
- *         -25/1323     50/1323   -100/1323
+ *       -1000/4851   -800/4851   -640/4851
+ *        1000/4851   -800/4851    640/4851
+ *          50/1323    100/1323    200/1323
+ *         -50/1323    100/1323   -200/1323
  *                0           0           1
  *
  * A^T =
- *         1      1        1        1   1   1  0
- *       1/4   -1/4      4/5     -4/5   2  -2  0
- *      1/16   1/16    16/25    16/25   4   4  0
- *      1/64  -1/64   64/125  -64/125   8  -8  0
- *     1/256  1/256  256/625  256/625  16  16  1
+ *         1      1  25/16  25/16  1/2  1/2  0
+ *       1/4   -1/4    5/4   -5/4    1   -1  0
+ *      1/16   1/16      1      1    2    2  0
+ *      1/64  -1/64    4/5   -4/5    4   -4  0
+ *     1/256  1/256  16/25  16/25    8    8  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            33 -> 21         33 -> 21     33 -> 21     462 -> 294         10
  * filter            12 -> 9         18 -> 15     18 -> 15     180 -> 150          5
- * output           26 -> 17         24 -> 12     29 -> 20     348 -> 240          9
+ * output           26 -> 17         24 -> 12     27 -> 18     324 -> 216          9
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -131,22 +132,22 @@ WINOGEN_INLINE void winogen_f5_3_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[7])
  *     t2 = g0 + 1/16 g2
  *     u0 = 3200/14553 g1 + 12800/14553 t2
  *     u1 = 3200/14553 g1 - 12800/14553 t2
- *     t5 = -1250/4851 g1
- *     u2 = t5 - 3125/9702 t0
- *     t6 = -1250/4851 g1
- *     u3 = t6 + 3125/9702 t0
- *     u4 = 50/1323 g1 + 25/1323 t1
- *     u5 = 50/1323 g1 - 25/1323 t1
+ *     t5 = -800/4851 g1
+ *     u2 = t5 - 1000/4851 t0
+ *     t6 = -800/4851 g1
+ *     u3 = t6 + 1000/4851 t0
+ *     u4 = 100/1323 g1 + 50/1323 t1
+ *     u5 = 100/1323 g1 - 50/1323 t1
  *     u6 = g2
  */
 WINOGEN_INLINE void winogen_f5_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[7])
 {
-    const WINOGEN_FILTER_REAL k25_1323 = 25.0 / 1323;
     const WINOGEN_FILTER_REAL k50_1323 = 50.0 / 1323;
     const WINOGEN_FILTER_REAL k1_16 = 1.0 / 16;
+    const WINOGEN_FILTER_REAL k100_1323 = 100.0 / 1323;
+    const WINOGEN_FILTER_REAL k800_4851 = 800.0 / 4851;
+    const WINOGEN_FILTER_REAL k1000_4851 = 1000.0 / 4851;
     const WINOGEN_FILTER_REAL k3200_14553 = 3200.0 / 14553;
-    const WINOGEN_FILTER_REAL k1250_4851 = 1250.0 / 4851;
-    const WINOGEN_FILTER_REAL k3125_9702 = 3125.0 / 9702;
     const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
     const WINOGEN_FILTER_REAL k12800_14553 = 12800.0 / 14553;
     const WINOGEN_FILTER_REAL k4 = 4;
@@ -158,18 +159,18 @@ WINOGEN_INLINE void winogen_f5_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_F
     u[0] = t3 + k12800_14553 * t2;
     const WINOGEN_FILTER_VEC t4 = k3200_14553 * g[1];
     u[1] = t4 - k12800_14553 * t2;
-    const WINOGEN_FILTER_VEC t5 = -k1250_4851 * g[1];
-    u[2] = t5 - k3125_9702 * t0;
-    const WINOGEN_FILTER_VEC t6 = -k1250_4851 * g[1];
-    u[3] = t6 + k3125_9702 * t0;
-    const WINOGEN_FILTER_VEC t7 = k50_1323 * g[1];
-    u[4] = t7 + k25_1323 * t1;
-    const WINOGEN_FILTER_VEC t8 = k50_1323 * g[1];
-    u[5] = t8 - k25_1323 * t1;
+    const WINOGEN_FILTER_VEC t5 = -k800_4851 * g[1];
+    u[2] = t5 - k1000_4851 * t0;
+    const WINOGEN_FILTER_VEC t6 = -k800_4851 * g[1];
+    u[3] = t6 + k1000_4851 * t0;
+    const WINOGEN_FILTER_VEC t7 = k100_1323 * g[1];
+    u[4] = t7 + k50_1323 * t1;
+    const WINOGEN_FILTER_VEC t8 = k100_1323 * g[1];
+    u[5] = t8 - k50_1323 * t1;
     u[6] = g[2];
 }
 
-/* y = A^T p: 20 instructions.
+/* y = A^T p: 18 instructions.
  *
  *     t0 = p2 + p3
  *     t1 = p4 + p5
@@ -177,11 +178,11 @@ WINOGEN_INLINE void winogen_f5_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_F
  *     t3 = p2 - p3
  *     t4 = p4 - p5
  *     t5 = p0 - p1
- *     y0 = t0 + t1 + t2
- *     y1 = 4/5 t3 + 2 t4 + 1/4 t5
- *     y2 = 16/25 t0 + 4 t1 + 1/16 t2
- *     y3 = 64/125 t3 + 8 t4 + 1/64 t5
- *     y4 = p6 + 256/625 t0 + 16 t1 + 1/256 t2
+ *     y0 = t2 + 25/16 t0 + 1/2 t1
+ *     y1 = t4 + 5/4 t3 + 1/4 t5
+ *     y2 = t0 + 2 t1 + 1/16 t2
+ *     y3 = 4/5 t3 + 4 t4 + 1/64 t5
+ *     y4 = p6 + 16/25 t0 + 8 t1 + 1/256 t2
  */
 WINOGEN_INLINE void winogen_f5_3_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[5])
 {
@@ -189,14 +190,14 @@ WINOGEN_INLINE void winogen_f5_3_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[5]
     const WINOGEN_REAL k1_64 = 1.0 / 64;
     const WINOGEN_REAL k1_16 = 1.0 / 16;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k256_625 = 256.0 / 625;
-    const WINOGEN_REAL k64_125 = 64.0 / 125;
+    const WINOGEN_REAL k1_2 = 1.0 / 2;
     const WINOGEN_REAL k16_25 = 16.0 / 25;
     const WINOGEN_REAL k4_5 = 4.0 / 5;
+    const WINOGEN_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_REAL k25_16 = 25.0 / 16;
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k8 = 8;
-    const WINOGEN_REAL k16 = 16;
 
     const WINOGEN_VEC t0 = p[2] + p[3];
     const WINOGEN_VEC t1 = p[4] + p[5];
@@ -204,20 +205,18 @@ WINOGEN_INLINE void winogen_f5_3_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[5]
     const WINOGEN_VEC t3 = p[2] - p[3];
     const WINOGEN_VEC t4 = p[4] - p[5];
     const WINOGEN_VEC t5 = p[0] - p[1];
-    const WINOGEN_VEC t6 = t0 + t1;
-    y[0] = t6 + t2;
-    const WINOGEN_VEC t7 = k4_5 * t3;
-    const WINOGEN_VEC t8 = t7 + k2 * t4;
-    y[1] = t8 + k1_4 * t5;
-    const WINOGEN_VEC t9 = k16_25 * t0;
-    const WINOGEN_VEC t10 = t9 + k4 * t1;
-    y[2] = t10 + k1_16 * t2;
-    const WINOGEN_VEC t11 = k64_125 * t3;
-    const WINOGEN_VEC t12 = t11 + k8 * t4;
-    y[3] = t12 + k1_64 * t5;
-    const WINOGEN_VEC t13 = p[6] + k256_625 * t0;
-    const WINOGEN_VEC t14 = t13 + k16 * t1;
-    y[4] = t14 + k1_256 * t2;
+    const WINOGEN_VEC t6 = t2 + k25_16 * t0;
+    y[0] = t6 + k1_2 * t1;
+    const WINOGEN_VEC t7 = t4 + k5_4 * t3;
+    y[1] = t7 + k1_4 * t5;
+    const WINOGEN_VEC t8 = t0 + k2 * t1;
+    y[2] = t8 + k1_16 * t2;
+    const WINOGEN_VEC t9 = k4_5 * t3;
+    const WINOGEN_VEC t10 = t9 + k4 * t4;
+    y[3] = t10 + k1_64 * t5;
+    const WINOGEN_VEC t11 = p[6] + k16_25 * t0;
+    const WINOGEN_VEC t12 = t11 + k8 * t1;
+    y[4] = t12 + k1_256 * t2;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 294 instructions. */
@@ -279,7 +278,7 @@ WINOGEN_INLINE void winogen_f5_3_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 240 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 216 instructions. */
 WINOGEN_INLINE void winogen_f5_3_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -7,7 +7,9 @@
  *     Y = A^T [(G g G^T) .* (B^T D B)] A          2D
  *
  * Points: 1/4, -1/4, 5/8, -5/8, 5/4, -5/4, 5/2, -5/2, inf
- * Source: symmetric rational set with the least 2D float32 error in a sweep of this project
+ * Source: symmetric set with the least 2D float32 error in a sweep of this project
+ * Scaled: columns of A^T by 1, 1, 64/25, 64/25, 64/125, 64/125, 2/5, 2/5, 1; rows of G by the
+ *         inverse
  *
  * B^T =
  *     -15625/16384  -15625/4096    13125/4096  13125/1024   -525/256  -525/64      1/4  1  0
@@ -21,27 +23,27 @@
  *      15625/65536            0  -75625/16384           0   6825/512        0  -529/64  0  1
  *
  * G =
- *           -4096/6237     -1024/6237      -256/6237     -64/6237     -16/6237
- *            4096/6237     -1024/6237       256/6237     -64/6237      16/6237
- *      1048576/2953125  131072/590625   16384/118125   2048/23625     256/4725
- *     -1048576/2953125  131072/590625  -16384/118125   2048/23625    -256/4725
- *          -4096/84375    -1024/16875      -256/3375      -64/675      -16/135
- *           4096/84375    -1024/16875       256/3375      -64/675       16/135
- *       16384/13921875   8192/2784375    4096/556875  2048/111375   1024/22275
- *      -16384/13921875   8192/2784375   -4096/556875  2048/111375  -1024/22275
- *                    0              0              0            0            1
+ *        -4096/6237   -1024/6237     -256/6237    -64/6237   -16/6237
+ *         4096/6237   -1024/6237      256/6237    -64/6237    16/6237
+ *      16384/118125   2048/23625      256/4725      32/945      4/189
+ *     -16384/118125   2048/23625     -256/4725      32/945     -4/189
+ *           -64/675      -16/135         -4/27       -5/27    -25/108
+ *            64/675      -16/135          4/27       -5/27     25/108
+ *      8192/2784375  4096/556875   2048/111375  1024/22275   512/4455
+ *     -8192/2784375  4096/556875  -2048/111375  1024/22275  -512/4455
+ *                 0            0             0           0          1
  *
  * A^T =
- *         1      1         1         1        1        1       1       1  0
- *       1/4   -1/4       5/8      -5/8      5/4     -5/4     5/2    -5/2  0
- *      1/16   1/16     25/64     25/64    25/16    25/16    25/4    25/4  0
- *      1/64  -1/64   125/512  -125/512   125/64  -125/64   125/8  -125/8  0
- *     1/256  1/256  625/4096  625/4096  625/256  625/256  625/16  625/16  1
+ *         1      1  64/25  64/25  64/125  64/125    2/5    2/5  0
+ *       1/4   -1/4    8/5   -8/5   16/25  -16/25      1     -1  0
+ *      1/16   1/16      1      1     4/5     4/5    5/2    5/2  0
+ *      1/64  -1/64    5/8   -5/8       1      -1   25/4  -25/4  0
+ *     1/256  1/256  25/64  25/64     5/4     5/4  125/8  125/8  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            60 -> 36         60 -> 36     60 -> 36    1080 -> 648         15
  * filter           32 -> 20         40 -> 28     40 -> 28     560 -> 392          9
- * output           36 -> 24         32 -> 16     39 -> 27     546 -> 378         12
+ * output           36 -> 24         32 -> 16     36 -> 24     504 -> 336         12
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -173,29 +175,29 @@ WINOGEN_INLINE void winogen_f5_5_input(const WINOGEN_VEC d[9], WINOGEN_VEC v[9])
  *     t12 = -4096/6237 t7
  *     u0 = t12 - 1024/6237 t11
  *     u1 = 4096/6237 t7 - 1024/6237 t11
- *     u2 = 1048576/2953125 t3 + 131072/590625 t10
- *     t15 = -1048576/2953125 t3
- *     u3 = t15 + 131072/590625 t10
- *     t16 = -1024/16875 t2
- *     u4 = t16 - 4096/84375 t6
- *     t17 = -1024/16875 t2
- *     u5 = t17 + 4096/84375 t6
- *     u6 = 1024/22275 t8 + 8192/2784375 t9
- *     t19 = -1024/22275 t8
- *     u7 = t19 + 8192/2784375 t9
+ *     u2 = 16384/118125 t3 + 2048/23625 t10
+ *     t15 = -16384/118125 t3
+ *     u3 = t15 + 2048/23625 t10
+ *     t16 = -16/135 t2
+ *     u4 = t16 - 64/675 t6
+ *     t17 = -16/135 t2
+ *     u5 = t17 + 64/675 t6
+ *     u6 = 512/4455 t8 + 4096/556875 t9
+ *     t19 = -512/4455 t8
+ *     u7 = t19 + 4096/556875 t9
  *     u8 = g4
  */
 WINOGEN_INLINE void winogen_f5_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_FILTER_VEC u[9])
 {
-    const WINOGEN_FILTER_REAL k8192_2784375 = 8192.0 / 2784375;
+    const WINOGEN_FILTER_REAL k4096_556875 = 4096.0 / 556875;
     const WINOGEN_FILTER_REAL k16_625 = 16.0 / 625;
-    const WINOGEN_FILTER_REAL k1024_22275 = 1024.0 / 22275;
-    const WINOGEN_FILTER_REAL k4096_84375 = 4096.0 / 84375;
-    const WINOGEN_FILTER_REAL k1024_16875 = 1024.0 / 16875;
     const WINOGEN_FILTER_REAL k1_16 = 1.0 / 16;
+    const WINOGEN_FILTER_REAL k2048_23625 = 2048.0 / 23625;
+    const WINOGEN_FILTER_REAL k64_675 = 64.0 / 675;
+    const WINOGEN_FILTER_REAL k512_4455 = 512.0 / 4455;
+    const WINOGEN_FILTER_REAL k16_135 = 16.0 / 135;
+    const WINOGEN_FILTER_REAL k16384_118125 = 16384.0 / 118125;
     const WINOGEN_FILTER_REAL k1024_6237 = 1024.0 / 6237;
-    const WINOGEN_FILTER_REAL k131072_590625 = 131072.0 / 590625;
-    const WINOGEN_FILTER_REAL k1048576_2953125 = 1048576.0 / 2953125;
     const WINOGEN_FILTER_REAL k25_64 = 25.0 / 64;
     const WINOGEN_FILTER_REAL k4096_6237 = 4096.0 / 6237;
     const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
@@ -217,22 +219,22 @@ WINOGEN_INLINE void winogen_f5_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_F
     u[0] = t12 - k1024_6237 * t11;
     const WINOGEN_FILTER_VEC t13 = k4096_6237 * t7;
     u[1] = t13 - k1024_6237 * t11;
-    const WINOGEN_FILTER_VEC t14 = k1048576_2953125 * t3;
-    u[2] = t14 + k131072_590625 * t10;
-    const WINOGEN_FILTER_VEC t15 = -k1048576_2953125 * t3;
-    u[3] = t15 + k131072_590625 * t10;
-    const WINOGEN_FILTER_VEC t16 = -k1024_16875 * t2;
-    u[4] = t16 - k4096_84375 * t6;
-    const WINOGEN_FILTER_VEC t17 = -k1024_16875 * t2;
-    u[5] = t17 + k4096_84375 * t6;
-    const WINOGEN_FILTER_VEC t18 = k1024_22275 * t8;
-    u[6] = t18 + k8192_2784375 * t9;
-    const WINOGEN_FILTER_VEC t19 = -k1024_22275 * t8;
-    u[7] = t19 + k8192_2784375 * t9;
+    const WINOGEN_FILTER_VEC t14 = k16384_118125 * t3;
+    u[2] = t14 + k2048_23625 * t10;
+    const WINOGEN_FILTER_VEC t15 = -k16384_118125 * t3;
+    u[3] = t15 + k2048_23625 * t10;
+    const WINOGEN_FILTER_VEC t16 = -k16_135 * t2;
+    u[4] = t16 - k64_675 * t6;
+    const WINOGEN_FILTER_VEC t17 = -k16_135 * t2;
+    u[5] = t17 + k64_675 * t6;
+    const WINOGEN_FILTER_VEC t18 = k512_4455 * t8;
+    u[6] = t18 + k4096_556875 * t9;
+    const WINOGEN_FILTER_VEC t19 = -k512_4455 * t8;
+    u[7] = t19 + k4096_556875 * t9;
     u[8] = g[4];
 }
 
-/* y = A^T p: 27 instructions.
+/* y = A^T p: 24 instructions.
  *
  *     t0 = p6 + p7
  *     t1 = p2 + p3
@@ -242,30 +244,30 @@ WINOGEN_INLINE void winogen_f5_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_F
  *     t5 = p2 - p3
  *     t6 = p4 - p5
  *     t7 = p0 - p1
- *     y0 = t0 + t1 + t2 + t3
- *     y1 = 5/2 t4 + 5/8 t5 + 5/4 t6 + 1/4 t7
- *     y2 = 25/4 t0 + 25/64 t1 + 1/16 t2 + 25/16 t3
- *     y3 = 125/8 t4 + 125/512 t5 + 125/64 t6 + 1/64 t7
- *     y4 = p8 + 625/16 t0 + 625/4096 t1 + 1/256 t2 + 625/256 t3
+ *     y0 = t2 + 2/5 t0 + 64/25 t1 + 64/125 t3
+ *     y1 = t4 + 8/5 t5 + 16/25 t6 + 1/4 t7
+ *     y2 = t1 + 5/2 t0 + 1/16 t2 + 4/5 t3
+ *     y3 = t6 + 25/4 t4 + 5/8 t5 + 1/64 t7
+ *     y4 = p8 + 125/8 t0 + 25/64 t1 + 1/256 t2 + 5/4 t3
  */
 WINOGEN_INLINE void winogen_f5_5_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[5])
 {
     const WINOGEN_REAL k1_256 = 1.0 / 256;
     const WINOGEN_REAL k1_64 = 1.0 / 64;
     const WINOGEN_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_REAL k625_4096 = 625.0 / 4096;
-    const WINOGEN_REAL k125_512 = 125.0 / 512;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
     const WINOGEN_REAL k25_64 = 25.0 / 64;
+    const WINOGEN_REAL k2_5 = 2.0 / 5;
+    const WINOGEN_REAL k64_125 = 64.0 / 125;
     const WINOGEN_REAL k5_8 = 5.0 / 8;
+    const WINOGEN_REAL k16_25 = 16.0 / 25;
+    const WINOGEN_REAL k4_5 = 4.0 / 5;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k125_64 = 125.0 / 64;
-    const WINOGEN_REAL k625_256 = 625.0 / 256;
+    const WINOGEN_REAL k8_5 = 8.0 / 5;
     const WINOGEN_REAL k5_2 = 5.0 / 2;
+    const WINOGEN_REAL k64_25 = 64.0 / 25;
     const WINOGEN_REAL k25_4 = 25.0 / 4;
     const WINOGEN_REAL k125_8 = 125.0 / 8;
-    const WINOGEN_REAL k625_16 = 625.0 / 16;
 
     const WINOGEN_VEC t0 = p[6] + p[7];
     const WINOGEN_VEC t1 = p[2] + p[3];
@@ -275,25 +277,22 @@ WINOGEN_INLINE void winogen_f5_5_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[5]
     const WINOGEN_VEC t5 = p[2] - p[3];
     const WINOGEN_VEC t6 = p[4] - p[5];
     const WINOGEN_VEC t7 = p[0] - p[1];
-    const WINOGEN_VEC t8 = t0 + t1;
-    const WINOGEN_VEC t9 = t8 + t2;
-    y[0] = t9 + t3;
-    const WINOGEN_VEC t10 = k5_2 * t4;
-    const WINOGEN_VEC t11 = t10 + k5_8 * t5;
-    const WINOGEN_VEC t12 = t11 + k5_4 * t6;
-    y[1] = t12 + k1_4 * t7;
-    const WINOGEN_VEC t13 = k25_4 * t0;
-    const WINOGEN_VEC t14 = t13 + k25_64 * t1;
-    const WINOGEN_VEC t15 = t14 + k1_16 * t2;
-    y[2] = t15 + k25_16 * t3;
-    const WINOGEN_VEC t16 = k125_8 * t4;
-    const WINOGEN_VEC t17 = t16 + k125_512 * t5;
-    const WINOGEN_VEC t18 = t17 + k125_64 * t6;
-    y[3] = t18 + k1_64 * t7;
-    const WINOGEN_VEC t19 = p[8] + k625_16 * t0;
-    const WINOGEN_VEC t20 = t19 + k625_4096 * t1;
-    const WINOGEN_VEC t21 = t20 + k1_256 * t2;
-    y[4] = t21 + k625_256 * t3;
+    const WINOGEN_VEC t8 = t2 + k2_5 * t0;
+    const WINOGEN_VEC t9 = t8 + k64_25 * t1;
+    y[0] = t9 + k64_125 * t3;
+    const WINOGEN_VEC t10 = t4 + k8_5 * t5;
+    const WINOGEN_VEC t11 = t10 + k16_25 * t6;
+    y[1] = t11 + k1_4 * t7;
+    const WINOGEN_VEC t12 = t1 + k5_2 * t0;
+    const WINOGEN_VEC t13 = t12 + k1_16 * t2;
+    y[2] = t13 + k4_5 * t3;
+    const WINOGEN_VEC t14 = t6 + k25_4 * t4;
+    const WINOGEN_VEC t15 = t14 + k5_8 * t5;
+    y[3] = t15 + k1_64 * t7;
+    const WINOGEN_VEC t16 = p[8] + k125_8 * t0;
+    const WINOGEN_VEC t17 = t16 + k25_64 * t1;
+    const WINOGEN_VEC t18 = t17 + k1_256 * t2;
+    y[4] = t18 + k5_4 * t3;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 648 instructions. */
@@ -360,7 +359,7 @@ WINOGEN_INLINE void winogen_f5_5_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 378 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 336 instructions. */
 WINOGEN_INLINE void winogen_f5_5_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

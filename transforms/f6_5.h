@@ -7,7 +7,9 @@
  *     Y = A^T [(G g G^T) .* (B^T D B)] A          2D
  *
  * Points: 0, 2/5, -2/5, 4/5, -4/5, 5/4, -5/4, 5/2, -5/2, inf
- * Source: symmetric rational set with the least 2D float32 error in a sweep of this project
+ * Source: symmetric set with the least 2D float32 error in a sweep of this project
+ * Scaled: columns of A^T by 1, 25/4, 25/4, 625/256, 625/256, 64/125, 64/125, 2/5, 2/5, 1; rows of G
+ *         by the inverse
  *
  * B^T =
  *     1     0  -689/80           0  644721/40000             0    -689/80        0  1  0
@@ -22,29 +24,29 @@
  *     0     1        0     -689/80             0  644721/40000          0  -689/80  0  1
  *
  * G =
- *                   1                0                0               0               0
- *     -781250/1024947  -312500/1024947  -125000/1024947  -50000/1024947  -20000/1024947
- *     -781250/1024947   312500/1024947  -125000/1024947   50000/1024947  -20000/1024947
- *      390625/1242054    156250/621027    125000/621027   100000/621027    80000/621027
- *      390625/1242054   -156250/621027    125000/621027  -100000/621027    80000/621027
- *       -32768/621027    -40960/621027    -51200/621027   -64000/621027   -80000/621027
- *       -32768/621027     40960/621027    -51200/621027    64000/621027   -80000/621027
- *         512/1024947     1280/1024947     3200/1024947    8000/1024947   20000/1024947
- *         512/1024947    -1280/1024947     3200/1024947   -8000/1024947   20000/1024947
- *                   0                0                0               0               1
+ *                   1               0               0               0               0
+ *     -125000/1024947  -50000/1024947  -20000/1024947   -8000/1024947   -3200/1024947
+ *     -125000/1024947   50000/1024947  -20000/1024947    8000/1024947   -3200/1024947
+ *        80000/621027    64000/621027    51200/621027    40960/621027    32768/621027
+ *        80000/621027   -64000/621027    51200/621027   -40960/621027    32768/621027
+ *       -64000/621027   -80000/621027  -100000/621027  -125000/621027  -156250/621027
+ *       -64000/621027    80000/621027  -100000/621027   125000/621027  -156250/621027
+ *        1280/1024947    3200/1024947    8000/1024947   20000/1024947   50000/1024947
+ *        1280/1024947   -3200/1024947    8000/1024947  -20000/1024947   50000/1024947
+ *                   0               0               0               0               1
  *
  * A^T =
- *     1        1         1          1           1          1           1        1         1  0
- *     0      2/5      -2/5        4/5        -4/5        5/4        -5/4      5/2      -5/2  0
- *     0     4/25      4/25      16/25       16/25      25/16       25/16     25/4      25/4  0
- *     0    8/125    -8/125     64/125     -64/125     125/64     -125/64    125/8    -125/8  0
- *     0   16/625    16/625    256/625     256/625    625/256     625/256   625/16    625/16  0
- *     0  32/3125  -32/3125  1024/3125  -1024/3125  3125/1024  -3125/1024  3125/32  -3125/32  1
+ *     1   25/4    25/4  625/256  625/256  64/125  64/125     2/5      2/5  0
+ *     0    5/2    -5/2   125/64  -125/64   16/25  -16/25       1       -1  0
+ *     0      1       1    25/16    25/16     4/5     4/5     5/2      5/2  0
+ *     0    2/5    -2/5      5/4     -5/4       1      -1    25/4    -25/4  0
+ *     0   4/25    4/25        1        1     5/4     5/4   125/8    125/8  0
+ *     0  8/125  -8/125      4/5     -4/5   25/16  -25/16  625/16  -625/16  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            64 -> 40         62 -> 38     64 -> 40    1280 -> 800         17
  * filter           32 -> 20         40 -> 28     40 -> 28     600 -> 420          9
- * output           44 -> 28         40 -> 20     48 -> 32     768 -> 512          9
+ * output           44 -> 28         40 -> 20     44 -> 28     704 -> 448          9
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -172,33 +174,30 @@ WINOGEN_INLINE void winogen_f6_5_input(const WINOGEN_VEC d[10], WINOGEN_VEC v[10
  *     t9 = g1 + 25/4 g3
  *     t10 = g1 + 16/25 g3
  *     t11 = g1 + 4/25 g3
- *     t12 = -781250/1024947 t7
- *     u1 = t12 - 312500/1024947 t11
- *     t13 = -781250/1024947 t7
- *     u2 = t13 + 312500/1024947 t11
- *     u3 = 390625/1242054 t3 + 156250/621027 t10
- *     u4 = 390625/1242054 t3 - 156250/621027 t10
- *     t16 = -40960/621027 t2
- *     u5 = t16 - 32768/621027 t6
- *     u6 = 40960/621027 t2 - 32768/621027 t6
- *     u7 = 20000/1024947 t8 + 1280/1024947 t9
- *     u8 = 20000/1024947 t8 - 1280/1024947 t9
+ *     t12 = -125000/1024947 t7
+ *     u1 = t12 - 50000/1024947 t11
+ *     t13 = -125000/1024947 t7
+ *     u2 = t13 + 50000/1024947 t11
+ *     u3 = 80000/621027 t3 + 64000/621027 t10
+ *     u4 = 80000/621027 t3 - 64000/621027 t10
+ *     t16 = -80000/621027 t2
+ *     u5 = t16 - 64000/621027 t6
+ *     u6 = 80000/621027 t2 - 64000/621027 t6
+ *     u7 = 50000/1024947 t8 + 3200/1024947 t9
+ *     u8 = 50000/1024947 t8 - 3200/1024947 t9
  *     u0 = g0
  *     u9 = g4
  */
 WINOGEN_INLINE void winogen_f6_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_FILTER_VEC u[10])
 {
-    const WINOGEN_FILTER_REAL k1280_1024947 = 1280.0 / 1024947;
-    const WINOGEN_FILTER_REAL k20000_1024947 = 20000.0 / 1024947;
+    const WINOGEN_FILTER_REAL k3200_1024947 = 3200.0 / 1024947;
     const WINOGEN_FILTER_REAL k16_625 = 16.0 / 625;
-    const WINOGEN_FILTER_REAL k32768_621027 = 32768.0 / 621027;
-    const WINOGEN_FILTER_REAL k40960_621027 = 40960.0 / 621027;
+    const WINOGEN_FILTER_REAL k50000_1024947 = 50000.0 / 1024947;
+    const WINOGEN_FILTER_REAL k64000_621027 = 64000.0 / 621027;
+    const WINOGEN_FILTER_REAL k125000_1024947 = 125000.0 / 1024947;
+    const WINOGEN_FILTER_REAL k80000_621027 = 80000.0 / 621027;
     const WINOGEN_FILTER_REAL k4_25 = 4.0 / 25;
-    const WINOGEN_FILTER_REAL k156250_621027 = 156250.0 / 621027;
-    const WINOGEN_FILTER_REAL k312500_1024947 = 312500.0 / 1024947;
-    const WINOGEN_FILTER_REAL k390625_1242054 = 390625.0 / 1242054;
     const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_FILTER_REAL k781250_1024947 = 781250.0 / 1024947;
     const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
     const WINOGEN_FILTER_REAL k25_4 = 25.0 / 4;
 
@@ -214,27 +213,27 @@ WINOGEN_INLINE void winogen_f6_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_F
     const WINOGEN_FILTER_VEC t9 = g[1] + k25_4 * g[3];
     const WINOGEN_FILTER_VEC t10 = g[1] + k16_25 * g[3];
     const WINOGEN_FILTER_VEC t11 = g[1] + k4_25 * g[3];
-    const WINOGEN_FILTER_VEC t12 = -k781250_1024947 * t7;
-    u[1] = t12 - k312500_1024947 * t11;
-    const WINOGEN_FILTER_VEC t13 = -k781250_1024947 * t7;
-    u[2] = t13 + k312500_1024947 * t11;
-    const WINOGEN_FILTER_VEC t14 = k390625_1242054 * t3;
-    u[3] = t14 + k156250_621027 * t10;
-    const WINOGEN_FILTER_VEC t15 = k390625_1242054 * t3;
-    u[4] = t15 - k156250_621027 * t10;
-    const WINOGEN_FILTER_VEC t16 = -k40960_621027 * t2;
-    u[5] = t16 - k32768_621027 * t6;
-    const WINOGEN_FILTER_VEC t17 = k40960_621027 * t2;
-    u[6] = t17 - k32768_621027 * t6;
-    const WINOGEN_FILTER_VEC t18 = k20000_1024947 * t8;
-    u[7] = t18 + k1280_1024947 * t9;
-    const WINOGEN_FILTER_VEC t19 = k20000_1024947 * t8;
-    u[8] = t19 - k1280_1024947 * t9;
+    const WINOGEN_FILTER_VEC t12 = -k125000_1024947 * t7;
+    u[1] = t12 - k50000_1024947 * t11;
+    const WINOGEN_FILTER_VEC t13 = -k125000_1024947 * t7;
+    u[2] = t13 + k50000_1024947 * t11;
+    const WINOGEN_FILTER_VEC t14 = k80000_621027 * t3;
+    u[3] = t14 + k64000_621027 * t10;
+    const WINOGEN_FILTER_VEC t15 = k80000_621027 * t3;
+    u[4] = t15 - k64000_621027 * t10;
+    const WINOGEN_FILTER_VEC t16 = -k80000_621027 * t2;
+    u[5] = t16 - k64000_621027 * t6;
+    const WINOGEN_FILTER_VEC t17 = k80000_621027 * t2;
+    u[6] = t17 - k64000_621027 * t6;
+    const WINOGEN_FILTER_VEC t18 = k50000_1024947 * t8;
+    u[7] = t18 + k3200_1024947 * t9;
+    const WINOGEN_FILTER_VEC t19 = k50000_1024947 * t8;
+    u[8] = t19 - k3200_1024947 * t9;
     u[0] = g[0];
     u[9] = g[4];
 }
 
-/* y = A^T p: 32 instructions.
+/* y = A^T p: 28 instructions.
  *
  *     t0 = p5 + p6
  *     t1 = p3 - p4
@@ -244,22 +243,18 @@ WINOGEN_INLINE void winogen_f6_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_F
  *     t5 = p5 - p6
  *     t6 = p7 - p8
  *     t7 = p7 + p8
- *     y0 = p0 + t0 + t2 + t4 + t7
- *     y1 = 4/5 t1 + 2/5 t3 + 5/4 t5 + 5/2 t6
- *     y2 = 25/16 t0 + 4/25 t2 + 16/25 t4 + 25/4 t7
- *     y3 = 64/125 t1 + 8/125 t3 + 125/64 t5 + 125/8 t6
- *     y4 = 625/256 t0 + 16/625 t2 + 256/625 t4 + 625/16 t7
- *     y5 = p9 + 1024/3125 t1 + 32/3125 t3 + 3125/1024 t5 + 3125/32 t6
+ *     y0 = p0 + 64/125 t0 + 25/4 t2 + 625/256 t4 + 2/5 t7
+ *     y1 = t6 + 125/64 t1 + 5/2 t3 + 16/25 t5
+ *     y2 = t2 + 4/5 t0 + 25/16 t4 + 5/2 t7
+ *     y3 = t5 + 5/4 t1 + 2/5 t3 + 25/4 t6
+ *     y4 = t4 + 5/4 t0 + 4/25 t2 + 125/8 t7
+ *     y5 = p9 + 4/5 t1 + 8/125 t3 + 25/16 t5 + 625/16 t6
  */
 WINOGEN_INLINE void winogen_f6_5_output(const WINOGEN_VEC p[10], WINOGEN_VEC y[6])
 {
-    const WINOGEN_REAL k32_3125 = 32.0 / 3125;
-    const WINOGEN_REAL k16_625 = 16.0 / 625;
     const WINOGEN_REAL k8_125 = 8.0 / 125;
     const WINOGEN_REAL k4_25 = 4.0 / 25;
-    const WINOGEN_REAL k1024_3125 = 1024.0 / 3125;
     const WINOGEN_REAL k2_5 = 2.0 / 5;
-    const WINOGEN_REAL k256_625 = 256.0 / 625;
     const WINOGEN_REAL k64_125 = 64.0 / 125;
     const WINOGEN_REAL k16_25 = 16.0 / 25;
     const WINOGEN_REAL k4_5 = 4.0 / 5;
@@ -268,11 +263,9 @@ WINOGEN_INLINE void winogen_f6_5_output(const WINOGEN_VEC p[10], WINOGEN_VEC y[6
     const WINOGEN_REAL k125_64 = 125.0 / 64;
     const WINOGEN_REAL k625_256 = 625.0 / 256;
     const WINOGEN_REAL k5_2 = 5.0 / 2;
-    const WINOGEN_REAL k3125_1024 = 3125.0 / 1024;
     const WINOGEN_REAL k25_4 = 25.0 / 4;
     const WINOGEN_REAL k125_8 = 125.0 / 8;
     const WINOGEN_REAL k625_16 = 625.0 / 16;
-    const WINOGEN_REAL k3125_32 = 3125.0 / 32;
 
     const WINOGEN_VEC t0 = p[5] + p[6];
     const WINOGEN_VEC t1 = p[3] - p[4];
@@ -282,30 +275,26 @@ WINOGEN_INLINE void winogen_f6_5_output(const WINOGEN_VEC p[10], WINOGEN_VEC y[6
     const WINOGEN_VEC t5 = p[5] - p[6];
     const WINOGEN_VEC t6 = p[7] - p[8];
     const WINOGEN_VEC t7 = p[7] + p[8];
-    const WINOGEN_VEC t8 = p[0] + t0;
-    const WINOGEN_VEC t9 = t8 + t2;
-    const WINOGEN_VEC t10 = t9 + t4;
-    y[0] = t10 + t7;
-    const WINOGEN_VEC t11 = k4_5 * t1;
-    const WINOGEN_VEC t12 = t11 + k2_5 * t3;
-    const WINOGEN_VEC t13 = t12 + k5_4 * t5;
-    y[1] = t13 + k5_2 * t6;
-    const WINOGEN_VEC t14 = k25_16 * t0;
-    const WINOGEN_VEC t15 = t14 + k4_25 * t2;
-    const WINOGEN_VEC t16 = t15 + k16_25 * t4;
-    y[2] = t16 + k25_4 * t7;
-    const WINOGEN_VEC t17 = k64_125 * t1;
-    const WINOGEN_VEC t18 = t17 + k8_125 * t3;
-    const WINOGEN_VEC t19 = t18 + k125_64 * t5;
-    y[3] = t19 + k125_8 * t6;
-    const WINOGEN_VEC t20 = k625_256 * t0;
-    const WINOGEN_VEC t21 = t20 + k16_625 * t2;
-    const WINOGEN_VEC t22 = t21 + k256_625 * t4;
-    y[4] = t22 + k625_16 * t7;
-    const WINOGEN_VEC t23 = p[9] + k1024_3125 * t1;
-    const WINOGEN_VEC t24 = t23 + k32_3125 * t3;
-    const WINOGEN_VEC t25 = t24 + k3125_1024 * t5;
-    y[5] = t25 + k3125_32 * t6;
+    const WINOGEN_VEC t8 = p[0] + k64_125 * t0;
+    const WINOGEN_VEC t9 = t8 + k25_4 * t2;
+    const WINOGEN_VEC t10 = t9 + k625_256 * t4;
+    y[0] = t10 + k2_5 * t7;
+    const WINOGEN_VEC t11 = t6 + k125_64 * t1;
+    const WINOGEN_VEC t12 = t11 + k5_2 * t3;
+    y[1] = t12 + k16_25 * t5;
+    const WINOGEN_VEC t13 = t2 + k4_5 * t0;
+    const WINOGEN_VEC t14 = t13 + k25_16 * t4;
+    y[2] = t14 + k5_2 * t7;
+    const WINOGEN_VEC t15 = t5 + k5_4 * t1;
+    const WINOGEN_VEC t16 = t15 + k2_5 * t3;
+    y[3] = t16 + k25_4 * t6;
+    const WINOGEN_VEC t17 = t4 + k5_4 * t0;
+    const WINOGEN_VEC t18 = t17 + k4_25 * t2;
+    y[4] = t18 + k125_8 * t7;
+    const WINOGEN_VEC t19 = p[9] + k4_5 * t1;
+    const WINOGEN_VEC t20 = t19 + k8_125 * t3;
+    const WINOGEN_VEC t21 = t20 + k25_16 * t5;
+    y[5] = t21 + k625_16 * t6;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 800 instructions. */
@@ -374,7 +363,7 @@ WINOGEN_INLINE void winogen_f6_5_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 512 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 448 instructions. */
 WINOGEN_INLINE void winogen_f6_5_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -7,7 +7,9 @@
  *     Y = A^T [(G g G^T) .* (B^T D B)] A          2D
  *
  * Points: 1/4, -1/4, 5/8, -5/8, 5/4, -5/4, 5/2, -5/2, inf
- * Source: symmetric rational set with the least 2D float32 error in a sweep of this project
+ * Source: symmetric set with the least 2D float32 error in a sweep of this project
+ * Scaled: columns of A^T by 1, 1, 64/25, 64/25, 64/125, 64/125, 2/5, 2/5, 1; rows of G by the
+ *         inverse
  *
  * B^T =
  *     -15625/16384  -15625/4096    13125/4096  13125/1024   -525/256  -525/64      1/4  1  0
@@ -21,29 +23,29 @@
  *      15625/65536            0  -75625/16384           0   6825/512        0  -529/64  0  1
  *
  * G =
- *           -4096/6237     -1024/6237      -256/6237
- *            4096/6237     -1024/6237       256/6237
- *      1048576/2953125  131072/590625   16384/118125
- *     -1048576/2953125  131072/590625  -16384/118125
- *          -4096/84375    -1024/16875      -256/3375
- *           4096/84375    -1024/16875       256/3375
- *       16384/13921875   8192/2784375    4096/556875
- *      -16384/13921875   8192/2784375   -4096/556875
- *                    0              0              1
+ *        -4096/6237   -1024/6237     -256/6237
+ *         4096/6237   -1024/6237      256/6237
+ *      16384/118125   2048/23625      256/4725
+ *     -16384/118125   2048/23625     -256/4725
+ *           -64/675      -16/135         -4/27
+ *            64/675      -16/135          4/27
+ *      8192/2784375  4096/556875   2048/111375
+ *     -8192/2784375  4096/556875  -2048/111375
+ *                 0            0             1
  *
  * A^T =
- *          1        1             1             1           1           1         1         1  0
- *        1/4     -1/4           5/8          -5/8         5/4        -5/4       5/2      -5/2  0
- *       1/16     1/16         25/64         25/64       25/16       25/16      25/4      25/4  0
- *       1/64    -1/64       125/512      -125/512      125/64     -125/64     125/8    -125/8  0
- *      1/256    1/256      625/4096      625/4096     625/256     625/256    625/16    625/16  0
- *     1/1024  -1/1024    3125/32768   -3125/32768   3125/1024  -3125/1024   3125/32  -3125/32  0
- *     1/4096   1/4096  15625/262144  15625/262144  15625/4096  15625/4096  15625/64  15625/64  1
+ *          1        1     64/25     64/25  64/125  64/125      2/5      2/5  0
+ *        1/4     -1/4       8/5      -8/5   16/25  -16/25        1       -1  0
+ *       1/16     1/16         1         1     4/5     4/5      5/2      5/2  0
+ *       1/64    -1/64       5/8      -5/8       1      -1     25/4    -25/4  0
+ *      1/256    1/256     25/64     25/64     5/4     5/4    125/8    125/8  0
+ *     1/1024  -1/1024   125/512  -125/512   25/16  -25/16   625/16  -625/16  0
+ *     1/4096   1/4096  625/4096  625/4096  125/64  125/64  3125/32  3125/32  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            60 -> 36         60 -> 36     60 -> 36    1080 -> 648         15
  * filter           16 -> 12         24 -> 20     24 -> 20     288 -> 240          6
- * output           50 -> 30         48 -> 24     55 -> 35     880 -> 560         12
+ * output           50 -> 30         48 -> 24     52 -> 32     832 -> 512         12
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -172,26 +174,26 @@ WINOGEN_INLINE void winogen_f7_3_input(const WINOGEN_VEC d[9], WINOGEN_VEC v[9])
  *     u0 = t4 - 4096/6237 t2
  *     t5 = -1024/6237 g1
  *     u1 = t5 + 4096/6237 t2
- *     u2 = 131072/590625 g1 + 1048576/2953125 t1
- *     u3 = 131072/590625 g1 - 1048576/2953125 t1
- *     t8 = -1024/16875 g1
- *     u4 = t8 - 4096/84375 t3
- *     t9 = -1024/16875 g1
- *     u5 = t9 + 4096/84375 t3
- *     u6 = 8192/2784375 g1 + 16384/13921875 t0
- *     u7 = 8192/2784375 g1 - 16384/13921875 t0
+ *     u2 = 2048/23625 g1 + 16384/118125 t1
+ *     u3 = 2048/23625 g1 - 16384/118125 t1
+ *     t8 = -16/135 g1
+ *     u4 = t8 - 64/675 t3
+ *     t9 = -16/135 g1
+ *     u5 = t9 + 64/675 t3
+ *     u6 = 4096/556875 g1 + 8192/2784375 t0
+ *     u7 = 4096/556875 g1 - 8192/2784375 t0
  *     u8 = g2
  */
 WINOGEN_INLINE void winogen_f7_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[9])
 {
-    const WINOGEN_FILTER_REAL k16384_13921875 = 16384.0 / 13921875;
     const WINOGEN_FILTER_REAL k8192_2784375 = 8192.0 / 2784375;
-    const WINOGEN_FILTER_REAL k4096_84375 = 4096.0 / 84375;
-    const WINOGEN_FILTER_REAL k1024_16875 = 1024.0 / 16875;
+    const WINOGEN_FILTER_REAL k4096_556875 = 4096.0 / 556875;
     const WINOGEN_FILTER_REAL k1_16 = 1.0 / 16;
+    const WINOGEN_FILTER_REAL k2048_23625 = 2048.0 / 23625;
+    const WINOGEN_FILTER_REAL k64_675 = 64.0 / 675;
+    const WINOGEN_FILTER_REAL k16_135 = 16.0 / 135;
+    const WINOGEN_FILTER_REAL k16384_118125 = 16384.0 / 118125;
     const WINOGEN_FILTER_REAL k1024_6237 = 1024.0 / 6237;
-    const WINOGEN_FILTER_REAL k131072_590625 = 131072.0 / 590625;
-    const WINOGEN_FILTER_REAL k1048576_2953125 = 1048576.0 / 2953125;
     const WINOGEN_FILTER_REAL k25_64 = 25.0 / 64;
     const WINOGEN_FILTER_REAL k4096_6237 = 4096.0 / 6237;
     const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
@@ -205,22 +207,22 @@ WINOGEN_INLINE void winogen_f7_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_F
     u[0] = t4 - k4096_6237 * t2;
     const WINOGEN_FILTER_VEC t5 = -k1024_6237 * g[1];
     u[1] = t5 + k4096_6237 * t2;
-    const WINOGEN_FILTER_VEC t6 = k131072_590625 * g[1];
-    u[2] = t6 + k1048576_2953125 * t1;
-    const WINOGEN_FILTER_VEC t7 = k131072_590625 * g[1];
-    u[3] = t7 - k1048576_2953125 * t1;
-    const WINOGEN_FILTER_VEC t8 = -k1024_16875 * g[1];
-    u[4] = t8 - k4096_84375 * t3;
-    const WINOGEN_FILTER_VEC t9 = -k1024_16875 * g[1];
-    u[5] = t9 + k4096_84375 * t3;
-    const WINOGEN_FILTER_VEC t10 = k8192_2784375 * g[1];
-    u[6] = t10 + k16384_13921875 * t0;
-    const WINOGEN_FILTER_VEC t11 = k8192_2784375 * g[1];
-    u[7] = t11 - k16384_13921875 * t0;
+    const WINOGEN_FILTER_VEC t6 = k2048_23625 * g[1];
+    u[2] = t6 + k16384_118125 * t1;
+    const WINOGEN_FILTER_VEC t7 = k2048_23625 * g[1];
+    u[3] = t7 - k16384_118125 * t1;
+    const WINOGEN_FILTER_VEC t8 = -k16_135 * g[1];
+    u[4] = t8 - k64_675 * t3;
+    const WINOGEN_FILTER_VEC t9 = -k16_135 * g[1];
+    u[5] = t9 + k64_675 * t3;
+    const WINOGEN_FILTER_VEC t10 = k4096_556875 * g[1];
+    u[6] = t10 + k8192_2784375 * t0;
+    const WINOGEN_FILTER_VEC t11 = k4096_556875 * g[1];
+    u[7] = t11 - k8192_2784375 * t0;
     u[8] = g[2];
 }
 
-/* y = A^T p: 35 instructions.
+/* y = A^T p: 32 instructions.
  *
  *     t0 = p6 + p7
  *     t1 = p2 + p3
@@ -230,13 +232,13 @@ WINOGEN_INLINE void winogen_f7_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_F
  *     t5 = p2 - p3
  *     t6 = p4 - p5
  *     t7 = p0 - p1
- *     y0 = t0 + t1 + t2 + t3
- *     y1 = 5/2 t4 + 5/8 t5 + 5/4 t6 + 1/4 t7
- *     y2 = 25/4 t0 + 25/64 t1 + 1/16 t2 + 25/16 t3
- *     y3 = 125/8 t4 + 125/512 t5 + 125/64 t6 + 1/64 t7
- *     y4 = 625/16 t0 + 625/4096 t1 + 1/256 t2 + 625/256 t3
- *     y5 = 3125/32 t4 + 3125/32768 t5 + 3125/1024 t6 + 1/1024 t7
- *     y6 = p8 + 15625/64 t0 + 15625/262144 t1 + 1/4096 t2 + 15625/4096 t3
+ *     y0 = t2 + 2/5 t0 + 64/25 t1 + 64/125 t3
+ *     y1 = t4 + 8/5 t5 + 16/25 t6 + 1/4 t7
+ *     y2 = t1 + 5/2 t0 + 1/16 t2 + 4/5 t3
+ *     y3 = t6 + 25/4 t4 + 5/8 t5 + 1/64 t7
+ *     y4 = 125/8 t0 + 25/64 t1 + 1/256 t2 + 5/4 t3
+ *     y5 = 625/16 t4 + 125/512 t5 + 25/16 t6 + 1/1024 t7
+ *     y6 = p8 + 3125/32 t0 + 625/4096 t1 + 1/4096 t2 + 125/64 t3
  */
 WINOGEN_INLINE void winogen_f7_3_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[7])
 {
@@ -244,26 +246,26 @@ WINOGEN_INLINE void winogen_f7_3_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[7]
     const WINOGEN_REAL k1_1024 = 1.0 / 1024;
     const WINOGEN_REAL k1_256 = 1.0 / 256;
     const WINOGEN_REAL k1_64 = 1.0 / 64;
-    const WINOGEN_REAL k15625_262144 = 15625.0 / 262144;
     const WINOGEN_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_REAL k3125_32768 = 3125.0 / 32768;
     const WINOGEN_REAL k625_4096 = 625.0 / 4096;
     const WINOGEN_REAL k125_512 = 125.0 / 512;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
     const WINOGEN_REAL k25_64 = 25.0 / 64;
+    const WINOGEN_REAL k2_5 = 2.0 / 5;
+    const WINOGEN_REAL k64_125 = 64.0 / 125;
     const WINOGEN_REAL k5_8 = 5.0 / 8;
+    const WINOGEN_REAL k16_25 = 16.0 / 25;
+    const WINOGEN_REAL k4_5 = 4.0 / 5;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
     const WINOGEN_REAL k25_16 = 25.0 / 16;
+    const WINOGEN_REAL k8_5 = 8.0 / 5;
     const WINOGEN_REAL k125_64 = 125.0 / 64;
-    const WINOGEN_REAL k625_256 = 625.0 / 256;
     const WINOGEN_REAL k5_2 = 5.0 / 2;
-    const WINOGEN_REAL k3125_1024 = 3125.0 / 1024;
-    const WINOGEN_REAL k15625_4096 = 15625.0 / 4096;
+    const WINOGEN_REAL k64_25 = 64.0 / 25;
     const WINOGEN_REAL k25_4 = 25.0 / 4;
     const WINOGEN_REAL k125_8 = 125.0 / 8;
     const WINOGEN_REAL k625_16 = 625.0 / 16;
     const WINOGEN_REAL k3125_32 = 3125.0 / 32;
-    const WINOGEN_REAL k15625_64 = 15625.0 / 64;
 
     const WINOGEN_VEC t0 = p[6] + p[7];
     const WINOGEN_VEC t1 = p[2] + p[3];
@@ -273,33 +275,30 @@ WINOGEN_INLINE void winogen_f7_3_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[7]
     const WINOGEN_VEC t5 = p[2] - p[3];
     const WINOGEN_VEC t6 = p[4] - p[5];
     const WINOGEN_VEC t7 = p[0] - p[1];
-    const WINOGEN_VEC t8 = t0 + t1;
-    const WINOGEN_VEC t9 = t8 + t2;
-    y[0] = t9 + t3;
-    const WINOGEN_VEC t10 = k5_2 * t4;
-    const WINOGEN_VEC t11 = t10 + k5_8 * t5;
-    const WINOGEN_VEC t12 = t11 + k5_4 * t6;
-    y[1] = t12 + k1_4 * t7;
-    const WINOGEN_VEC t13 = k25_4 * t0;
-    const WINOGEN_VEC t14 = t13 + k25_64 * t1;
-    const WINOGEN_VEC t15 = t14 + k1_16 * t2;
-    y[2] = t15 + k25_16 * t3;
-    const WINOGEN_VEC t16 = k125_8 * t4;
-    const WINOGEN_VEC t17 = t16 + k125_512 * t5;
-    const WINOGEN_VEC t18 = t17 + k125_64 * t6;
-    y[3] = t18 + k1_64 * t7;
-    const WINOGEN_VEC t19 = k625_16 * t0;
-    const WINOGEN_VEC t20 = t19 + k625_4096 * t1;
-    const WINOGEN_VEC t21 = t20 + k1_256 * t2;
-    y[4] = t21 + k625_256 * t3;
-    const WINOGEN_VEC t22 = k3125_32 * t4;
-    const WINOGEN_VEC t23 = t22 + k3125_32768 * t5;
-    const WINOGEN_VEC t24 = t23 + k3125_1024 * t6;
-    y[5] = t24 + k1_1024 * t7;
-    const WINOGEN_VEC t25 = p[8] + k15625_64 * t0;
-    const WINOGEN_VEC t26 = t25 + k15625_262144 * t1;
-    const WINOGEN_VEC t27 = t26 + k1_4096 * t2;
-    y[6] = t27 + k15625_4096 * t3;
+    const WINOGEN_VEC t8 = t2 + k2_5 * t0;
+    const WINOGEN_VEC t9 = t8 + k64_25 * t1;
+    y[0] = t9 + k64_125 * t3;
+    const WINOGEN_VEC t10 = t4 + k8_5 * t5;
+    const WINOGEN_VEC t11 = t10 + k16_25 * t6;
+    y[1] = t11 + k1_4 * t7;
+    const WINOGEN_VEC t12 = t1 + k5_2 * t0;
+    const WINOGEN_VEC t13 = t12 + k1_16 * t2;
+    y[2] = t13 + k4_5 * t3;
+    const WINOGEN_VEC t14 = t6 + k25_4 * t4;
+    const WINOGEN_VEC t15 = t14 + k5_8 * t5;
+    y[3] = t15 + k1_64 * t7;
+    const WINOGEN_VEC t16 = k125_8 * t0;
+    const WINOGEN_VEC t17 = t16 + k25_64 * t1;
+    const WINOGEN_VEC t18 = t17 + k1_256 * t2;
+    y[4] = t18 + k5_4 * t3;
+    const WINOGEN_VEC t19 = k625_16 * t4;
+    const WINOGEN_VEC t20 = t19 + k125_512 * t5;
+    const WINOGEN_VEC t21 = t20 + k25_16 * t6;
+    y[5] = t21 + k1_1024 * t7;
+    const WINOGEN_VEC t22 = p[8] + k3125_32 * t0;
+    const WINOGEN_VEC t23 = t22 + k625_4096 * t1;
+    const WINOGEN_VEC t24 = t23 + k1_4096 * t2;
+    y[6] = t24 + k125_64 * t3;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 648 instructions. */
@@ -366,7 +365,7 @@ WINOGEN_INLINE void winogen_f7_3_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 560 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 512 instructions. */
 WINOGEN_INLINE void winogen_f7_3_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

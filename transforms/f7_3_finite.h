@@ -8,6 +8,8 @@
  *
  * Points: 0, 2/5, -2/5, 4/5, -4/5, 8/5, -8/5, 4, -4
  * Source: winogen's own sweep for the mean 2D float32 error, all points finite
+ * Scaled: columns of A^T by 1, 25/4, 25/4, 625/256, 625/256, 125/512, 125/512, 1/4, 1/4; rows of G
+ *         by the inverse
  *
  * B^T =
  *     65536/15625             0  -541696/15625             0  34944/625          0  -484/25     0  1
@@ -21,29 +23,29 @@
  *               0   16384/15625    -4096/15625     -5376/625   1344/625     336/25   -84/25    -4  1
  *
  * G =
- *          15625/65536                 0                0
- *        -78125/456192     -15625/228096     -3125/114048
- *        -78125/456192      15625/228096     -3125/114048
- *       390625/7077888     78125/1769472     15625/442368
- *       390625/7077888    -78125/1769472     15625/442368
- *      -78125/24772608    -15625/3096576     -3125/387072
- *      -78125/24772608     15625/3096576     -3125/387072
- *     15625/1634992128   15625/408748032  15625/102187008
- *     15625/1634992128  -15625/408748032  15625/102187008
+ *         15625/65536                 0               0
+ *        -3125/114048        -625/57024      -125/28512
+ *        -3125/114048         625/57024      -125/28512
+ *           625/27648          125/6912         25/1728
+ *           625/27648         -125/6912         25/1728
+ *          -625/48384         -125/6048         -25/756
+ *          -625/48384          125/6048         -25/756
+ *     15625/408748032   15625/102187008  15625/25546752
+ *     15625/408748032  -15625/102187008  15625/25546752
  *
  * A^T =
- *     1         1         1           1           1             1             1     1      1
- *     0       2/5      -2/5         4/5        -4/5           8/5          -8/5     4     -4
- *     0      4/25      4/25       16/25       16/25         64/25         64/25    16     16
- *     0     8/125    -8/125      64/125     -64/125       512/125      -512/125    64    -64
- *     0    16/625    16/625     256/625     256/625      4096/625      4096/625   256    256
- *     0   32/3125  -32/3125   1024/3125  -1024/3125    32768/3125   -32768/3125  1024  -1024
- *     0  64/15625  64/15625  4096/15625  4096/15625  262144/15625  262144/15625  4096   4096
+ *     1    25/4    25/4  625/256  625/256  125/512  125/512   1/4   1/4
+ *     0     5/2    -5/2   125/64  -125/64    25/64   -25/64     1    -1
+ *     0       1       1    25/16    25/16      5/8      5/8     4     4
+ *     0     2/5    -2/5      5/4     -5/4        1       -1    16   -16
+ *     0    4/25    4/25        1        1      8/5      8/5    64    64
+ *     0   8/125  -8/125      4/5     -4/5    64/25   -64/25   256  -256
+ *     0  16/625  16/625    16/25    16/25  512/125  512/125  1024  1024
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            60 -> 36         60 -> 36     60 -> 36    1080 -> 648         15
  * filter           16 -> 12         25 -> 21     25 -> 21     300 -> 252          6
- * output           50 -> 30         48 -> 24     56 -> 36     896 -> 576         12
+ * output           50 -> 30         48 -> 24     52 -> 32     832 -> 512         12
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -167,30 +169,30 @@ WINOGEN_INLINE void winogen_f7_3_finite_input(const WINOGEN_VEC d[9], WINOGEN_VE
  *     t2 = g0 + 4/25 g2
  *     t3 = g0 + 64/25 g2
  *     u0 = 15625/65536 g0
- *     t4 = -15625/228096 g1
- *     u1 = t4 - 78125/456192 t2
- *     u2 = 15625/228096 g1 - 78125/456192 t2
- *     u3 = 78125/1769472 g1 + 390625/7077888 t1
- *     t7 = -78125/1769472 g1
- *     u4 = t7 + 390625/7077888 t1
- *     t8 = -15625/3096576 g1
- *     u5 = t8 - 78125/24772608 t3
- *     u6 = 15625/3096576 g1 - 78125/24772608 t3
- *     u7 = 15625/408748032 g1 + 15625/1634992128 t0
- *     t11 = -15625/408748032 g1
- *     u8 = t11 + 15625/1634992128 t0
+ *     t4 = -625/57024 g1
+ *     u1 = t4 - 3125/114048 t2
+ *     u2 = 625/57024 g1 - 3125/114048 t2
+ *     u3 = 125/6912 g1 + 625/27648 t1
+ *     t7 = -125/6912 g1
+ *     u4 = t7 + 625/27648 t1
+ *     t8 = -125/6048 g1
+ *     u5 = t8 - 625/48384 t3
+ *     u6 = 125/6048 g1 - 625/48384 t3
+ *     u7 = 15625/102187008 g1 + 15625/408748032 t0
+ *     t11 = -15625/102187008 g1
+ *     u8 = t11 + 15625/408748032 t0
  */
 WINOGEN_INLINE void winogen_f7_3_finite_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[9])
 {
-    const WINOGEN_FILTER_REAL k15625_1634992128 = 15625.0 / 1634992128;
     const WINOGEN_FILTER_REAL k15625_408748032 = 15625.0 / 408748032;
-    const WINOGEN_FILTER_REAL k78125_24772608 = 78125.0 / 24772608;
-    const WINOGEN_FILTER_REAL k15625_3096576 = 15625.0 / 3096576;
-    const WINOGEN_FILTER_REAL k78125_1769472 = 78125.0 / 1769472;
-    const WINOGEN_FILTER_REAL k390625_7077888 = 390625.0 / 7077888;
-    const WINOGEN_FILTER_REAL k15625_228096 = 15625.0 / 228096;
+    const WINOGEN_FILTER_REAL k15625_102187008 = 15625.0 / 102187008;
+    const WINOGEN_FILTER_REAL k625_57024 = 625.0 / 57024;
+    const WINOGEN_FILTER_REAL k625_48384 = 625.0 / 48384;
+    const WINOGEN_FILTER_REAL k125_6912 = 125.0 / 6912;
+    const WINOGEN_FILTER_REAL k125_6048 = 125.0 / 6048;
+    const WINOGEN_FILTER_REAL k625_27648 = 625.0 / 27648;
+    const WINOGEN_FILTER_REAL k3125_114048 = 3125.0 / 114048;
     const WINOGEN_FILTER_REAL k4_25 = 4.0 / 25;
-    const WINOGEN_FILTER_REAL k78125_456192 = 78125.0 / 456192;
     const WINOGEN_FILTER_REAL k15625_65536 = 15625.0 / 65536;
     const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
     const WINOGEN_FILTER_REAL k64_25 = 64.0 / 25;
@@ -201,25 +203,25 @@ WINOGEN_INLINE void winogen_f7_3_finite_filter(const WINOGEN_FILTER_VEC g[3], WI
     const WINOGEN_FILTER_VEC t2 = g[0] + k4_25 * g[2];
     const WINOGEN_FILTER_VEC t3 = g[0] + k64_25 * g[2];
     u[0] = k15625_65536 * g[0];
-    const WINOGEN_FILTER_VEC t4 = -k15625_228096 * g[1];
-    u[1] = t4 - k78125_456192 * t2;
-    const WINOGEN_FILTER_VEC t5 = k15625_228096 * g[1];
-    u[2] = t5 - k78125_456192 * t2;
-    const WINOGEN_FILTER_VEC t6 = k78125_1769472 * g[1];
-    u[3] = t6 + k390625_7077888 * t1;
-    const WINOGEN_FILTER_VEC t7 = -k78125_1769472 * g[1];
-    u[4] = t7 + k390625_7077888 * t1;
-    const WINOGEN_FILTER_VEC t8 = -k15625_3096576 * g[1];
-    u[5] = t8 - k78125_24772608 * t3;
-    const WINOGEN_FILTER_VEC t9 = k15625_3096576 * g[1];
-    u[6] = t9 - k78125_24772608 * t3;
-    const WINOGEN_FILTER_VEC t10 = k15625_408748032 * g[1];
-    u[7] = t10 + k15625_1634992128 * t0;
-    const WINOGEN_FILTER_VEC t11 = -k15625_408748032 * g[1];
-    u[8] = t11 + k15625_1634992128 * t0;
+    const WINOGEN_FILTER_VEC t4 = -k625_57024 * g[1];
+    u[1] = t4 - k3125_114048 * t2;
+    const WINOGEN_FILTER_VEC t5 = k625_57024 * g[1];
+    u[2] = t5 - k3125_114048 * t2;
+    const WINOGEN_FILTER_VEC t6 = k125_6912 * g[1];
+    u[3] = t6 + k625_27648 * t1;
+    const WINOGEN_FILTER_VEC t7 = -k125_6912 * g[1];
+    u[4] = t7 + k625_27648 * t1;
+    const WINOGEN_FILTER_VEC t8 = -k125_6048 * g[1];
+    u[5] = t8 - k625_48384 * t3;
+    const WINOGEN_FILTER_VEC t9 = k125_6048 * g[1];
+    u[6] = t9 - k625_48384 * t3;
+    const WINOGEN_FILTER_VEC t10 = k15625_102187008 * g[1];
+    u[7] = t10 + k15625_408748032 * t0;
+    const WINOGEN_FILTER_VEC t11 = -k15625_102187008 * g[1];
+    u[8] = t11 + k15625_408748032 * t0;
 }
 
-/* y = A^T p: 36 instructions.
+/* y = A^T p: 32 instructions.
  *
  *     t0 = p7 + p8
  *     t1 = p3 + p4
@@ -229,40 +231,40 @@ WINOGEN_INLINE void winogen_f7_3_finite_filter(const WINOGEN_FILTER_VEC g[3], WI
  *     t5 = p3 - p4
  *     t6 = p5 - p6
  *     t7 = p1 - p2
- *     y0 = p0 + t0 + t1 + t2 + t3
- *     y1 = 4 t4 + 4/5 t5 + 8/5 t6 + 2/5 t7
- *     y2 = 16 t0 + 16/25 t1 + 4/25 t2 + 64/25 t3
- *     y3 = 64 t4 + 64/125 t5 + 512/125 t6 + 8/125 t7
- *     y4 = 256 t0 + 256/625 t1 + 16/625 t2 + 4096/625 t3
- *     y5 = 1024 t4 + 1024/3125 t5 + 32768/3125 t6 + 32/3125 t7
- *     y6 = 4096 t0 + 4096/15625 t1 + 64/15625 t2 + 262144/15625 t3
+ *     y0 = p0 + 1/4 t0 + 625/256 t1 + 25/4 t2 + 125/512 t3
+ *     y1 = t4 + 125/64 t5 + 25/64 t6 + 5/2 t7
+ *     y2 = t2 + 4 t0 + 25/16 t1 + 5/8 t3
+ *     y3 = t6 + 16 t4 + 5/4 t5 + 2/5 t7
+ *     y4 = t1 + 64 t0 + 4/25 t2 + 8/5 t3
+ *     y5 = 256 t4 + 4/5 t5 + 64/25 t6 + 8/125 t7
+ *     y6 = 1024 t0 + 16/25 t1 + 16/625 t2 + 512/125 t3
  */
 WINOGEN_INLINE void winogen_f7_3_finite_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[7])
 {
-    const WINOGEN_REAL k64_15625 = 64.0 / 15625;
-    const WINOGEN_REAL k32_3125 = 32.0 / 3125;
     const WINOGEN_REAL k16_625 = 16.0 / 625;
     const WINOGEN_REAL k8_125 = 8.0 / 125;
     const WINOGEN_REAL k4_25 = 4.0 / 25;
-    const WINOGEN_REAL k4096_15625 = 4096.0 / 15625;
-    const WINOGEN_REAL k1024_3125 = 1024.0 / 3125;
+    const WINOGEN_REAL k125_512 = 125.0 / 512;
+    const WINOGEN_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_REAL k25_64 = 25.0 / 64;
     const WINOGEN_REAL k2_5 = 2.0 / 5;
-    const WINOGEN_REAL k256_625 = 256.0 / 625;
-    const WINOGEN_REAL k64_125 = 64.0 / 125;
+    const WINOGEN_REAL k5_8 = 5.0 / 8;
     const WINOGEN_REAL k16_25 = 16.0 / 25;
     const WINOGEN_REAL k4_5 = 4.0 / 5;
+    const WINOGEN_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_REAL k25_16 = 25.0 / 16;
     const WINOGEN_REAL k8_5 = 8.0 / 5;
+    const WINOGEN_REAL k125_64 = 125.0 / 64;
+    const WINOGEN_REAL k625_256 = 625.0 / 256;
+    const WINOGEN_REAL k5_2 = 5.0 / 2;
     const WINOGEN_REAL k64_25 = 64.0 / 25;
     const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k512_125 = 512.0 / 125;
-    const WINOGEN_REAL k4096_625 = 4096.0 / 625;
-    const WINOGEN_REAL k32768_3125 = 32768.0 / 3125;
+    const WINOGEN_REAL k25_4 = 25.0 / 4;
     const WINOGEN_REAL k16 = 16;
-    const WINOGEN_REAL k262144_15625 = 262144.0 / 15625;
     const WINOGEN_REAL k64 = 64;
     const WINOGEN_REAL k256 = 256;
     const WINOGEN_REAL k1024 = 1024;
-    const WINOGEN_REAL k4096 = 4096;
 
     const WINOGEN_VEC t0 = p[7] + p[8];
     const WINOGEN_VEC t1 = p[3] + p[4];
@@ -272,34 +274,30 @@ WINOGEN_INLINE void winogen_f7_3_finite_output(const WINOGEN_VEC p[9], WINOGEN_V
     const WINOGEN_VEC t5 = p[3] - p[4];
     const WINOGEN_VEC t6 = p[5] - p[6];
     const WINOGEN_VEC t7 = p[1] - p[2];
-    const WINOGEN_VEC t8 = p[0] + t0;
-    const WINOGEN_VEC t9 = t8 + t1;
-    const WINOGEN_VEC t10 = t9 + t2;
-    y[0] = t10 + t3;
-    const WINOGEN_VEC t11 = k4 * t4;
-    const WINOGEN_VEC t12 = t11 + k4_5 * t5;
-    const WINOGEN_VEC t13 = t12 + k8_5 * t6;
-    y[1] = t13 + k2_5 * t7;
-    const WINOGEN_VEC t14 = k16 * t0;
-    const WINOGEN_VEC t15 = t14 + k16_25 * t1;
-    const WINOGEN_VEC t16 = t15 + k4_25 * t2;
-    y[2] = t16 + k64_25 * t3;
-    const WINOGEN_VEC t17 = k64 * t4;
-    const WINOGEN_VEC t18 = t17 + k64_125 * t5;
-    const WINOGEN_VEC t19 = t18 + k512_125 * t6;
-    y[3] = t19 + k8_125 * t7;
-    const WINOGEN_VEC t20 = k256 * t0;
-    const WINOGEN_VEC t21 = t20 + k256_625 * t1;
-    const WINOGEN_VEC t22 = t21 + k16_625 * t2;
-    y[4] = t22 + k4096_625 * t3;
-    const WINOGEN_VEC t23 = k1024 * t4;
-    const WINOGEN_VEC t24 = t23 + k1024_3125 * t5;
-    const WINOGEN_VEC t25 = t24 + k32768_3125 * t6;
-    y[5] = t25 + k32_3125 * t7;
-    const WINOGEN_VEC t26 = k4096 * t0;
-    const WINOGEN_VEC t27 = t26 + k4096_15625 * t1;
-    const WINOGEN_VEC t28 = t27 + k64_15625 * t2;
-    y[6] = t28 + k262144_15625 * t3;
+    const WINOGEN_VEC t8 = p[0] + k1_4 * t0;
+    const WINOGEN_VEC t9 = t8 + k625_256 * t1;
+    const WINOGEN_VEC t10 = t9 + k25_4 * t2;
+    y[0] = t10 + k125_512 * t3;
+    const WINOGEN_VEC t11 = t4 + k125_64 * t5;
+    const WINOGEN_VEC t12 = t11 + k25_64 * t6;
+    y[1] = t12 + k5_2 * t7;
+    const WINOGEN_VEC t13 = t2 + k4 * t0;
+    const WINOGEN_VEC t14 = t13 + k25_16 * t1;
+    y[2] = t14 + k5_8 * t3;
+    const WINOGEN_VEC t15 = t6 + k16 * t4;
+    const WINOGEN_VEC t16 = t15 + k5_4 * t5;
+    y[3] = t16 + k2_5 * t7;
+    const WINOGEN_VEC t17 = t1 + k64 * t0;
+    const WINOGEN_VEC t18 = t17 + k4_25 * t2;
+    y[4] = t18 + k8_5 * t3;
+    const WINOGEN_VEC t19 = k256 * t4;
+    const WINOGEN_VEC t20 = t19 + k4_5 * t5;
+    const WINOGEN_VEC t21 = t20 + k64_25 * t6;
+    y[5] = t21 + k8_125 * t7;
+    const WINOGEN_VEC t22 = k1024 * t0;
+    const WINOGEN_VEC t23 = t22 + k16_25 * t1;
+    const WINOGEN_VEC t24 = t23 + k16_625 * t2;
+    y[6] = t24 + k512_125 * t3;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 648 instructions. */
@@ -366,7 +364,7 @@ WINOGEN_INLINE void winogen_f7_3_finite_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 576 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 512 instructions. */
 WINOGEN_INLINE void winogen_f7_3_finite_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

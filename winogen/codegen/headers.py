@@ -23,19 +23,22 @@ _KINDS = (
 )
 
 
-def render_header(algorithm, programs, name: str, *, source: str = "", command=WRITE_COMMAND) -> str:
+def render_header(
+    algorithm, programs, name: str, *, source: str = "", factors=(), command=WRITE_COMMAND
+) -> str:
     """Return the C text of the header ``<name>.h``.
 
     ``algorithm``: a verified BilinearAlgorithm. ``programs``: {"input", "filter", "output"} ->
-    Program, each computing BT, G, AT of it. ``source``: where the points come from. ``command``:
-    what regenerates the text, for its first line. The same arguments give the same bytes.
+    Program, each computing BT, G, AT of it. ``source``: where the points come from. ``factors``:
+    what the columns of A^T were scaled by, if they were. ``command``: what regenerates the text,
+    for its first line. The same arguments give the same bytes.
     Raises VerificationError when a program does not compute its matrix.
     """
     for kind, matrix, *_ in _KINDS:
         programs[kind].verify(getattr(algorithm, matrix))
     return _template().render(
         command=command,
-        head=_head(algorithm, programs, source),
+        head=_head(algorithm, programs, source, factors),
         guard=f"WINOGEN_{name.upper()}",
         name=name,
         m=algorithm.m,
@@ -120,7 +123,7 @@ def _twice(program) -> int:
 # ---- the head comment ----------------------------------------------------------------------------
 
 
-def _head(algorithm, programs, source: str) -> list[str]:
+def _head(algorithm, programs, source: str, factors) -> list[str]:
     m, r, n, products = algorithm.m, algorithm.r, algorithm.n, algorithm.products
     lines = [
         f"F({m}, {r}): {_plural(m, 'output')} of a {r}-tap filter from {_plural(n, 'input')}"
@@ -137,6 +140,9 @@ def _head(algorithm, programs, source: str) -> list[str]:
         lines += _field("Moduli: ", ", ".join(map(str, algorithm.moduli)))
     if source:
         lines += _field("Source: ", source)
+    if any(factor != 1 for factor in factors):
+        what = f"columns of A^T by {', '.join(map(str, factors))}; rows of G by the inverse"
+        lines += _field("Scaled: ", what)
     for _, attribute, matrix, _, _ in _KINDS:
         lines += ["", f"{matrix} =", *_matrix(getattr(algorithm, attribute))]
     return [*lines, "", *_table(algorithm, programs), "", *_PROOF]

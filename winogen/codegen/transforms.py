@@ -46,7 +46,10 @@ class Transform:
 
     @cached_property
     def at(self):
-        """A^T, m x products, exact (Fractions, or algebraic scalars where a point is one)."""
+        """A^T, m x products, exact (Fractions, or algebraic scalars where a point is one).
+
+        Its columns may be scaled against the rows of G; see `winogen.codegen.scaling`.
+        """
         return self._exact("at")
 
     @cached_property
@@ -87,22 +90,34 @@ def load(m: int, r: int, points=None, name: str | None = None, *, moduli=None) -
     return _load(m, r, _freeze("points", points), _freeze("moduli", moduli))
 
 
-def from_algorithm(algorithm, name: str | None = None, *, source="", command=None) -> Transform:
+def from_algorithm(
+    algorithm, name: str | None = None, *, source="", command=None, scale=True
+) -> Transform:
     """Verify a BilinearAlgorithm, shorten its three transforms and render them as a header.
 
     ``name``: how the C functions are called, by default one made of m, r and a digest of the
-    points or moduli. ``source``: provenance for the head comment. ``command``: what the first line
-    of the header says regenerates it. Raises VerificationError if the algorithm is wrong.
+    matrices. ``source``: provenance for the head comment. ``command``: what the first line of the
+    header says regenerates it. ``scale``: whether constants may move from A^T into G where that
+    saves instructions. Raises VerificationError if the algorithm is wrong.
     """
     from winogen.codegen.headers import WRITE_COMMAND, render_header
+    from winogen.codegen.scaling import lighten
 
     algorithm.verify()
+    factors = ()
+    if scale:
+        algorithm, factors = lighten(algorithm)
     name = name or _digest_name(algorithm)
     programs = shorten(algorithm)
     data = algorithm.to_dict()
     ops = {kind: programs[kind].counts().to_dict() for kind in _KINDS}
     header = render_header(
-        algorithm, programs, name, source=source, command=command or WRITE_COMMAND
+        algorithm,
+        programs,
+        name,
+        source=source,
+        factors=factors,
+        command=command or WRITE_COMMAND,
     )
     return _transform({**data, "name": name, "ops": ops, "source": source}, header)
 
