@@ -16,7 +16,7 @@ from winogen.codegen.targets import Target
 from winogen.conv import arguments, memory, planner
 from winogen.conv.plan import Plan
 from winogen.conv.planner import Choice, Rectangle, Request
-from winogen.conv.problem import Problem
+from winogen.conv.problem import Layer, Problem
 
 
 class Kernel:
@@ -27,7 +27,8 @@ class Kernel:
 
     def __init__(self, spec: kernels.KernelSpec):
         self.source = kernels.render(spec)
-        name = f"{spec.algorithm}_{spec.dtype}_{spec.layout}".lower()
+        tile = [t.name for t in dict.fromkeys((spec.transform_h, spec.transform_w)) if t]
+        name = "_".join([spec.algorithm, *tile, spec.dtype, spec.layout.lower()])
         library: Library = load(self.source, kernels.cdef(spec.dtype), spec.target, name=name)
         self.ffi = library.ffi
         self.lib = library.lib
@@ -47,29 +48,60 @@ class Kernel:
 
 
 @lru_cache(maxsize=None)
-def kernel(
-    algorithm: str,
-    dtype: str,
-    layout: str,
-    target: Target,
-    tile: planner.Axes | None = None,
-    taps: planner.Axes | None = None,
-    points: tuple[planner.Points | None, ...] = (None, None),
-    border: str = "unswitch",
-) -> Kernel:
+def kernel(spec: kernels.KernelSpec) -> Kernel:
     """Return the kernel, rendered, compiled and loaded on first use.
 
     Raises BuildError and what derives from it.
     """
+    return Kernel(spec)
+
+
+def specify(layer: Layer, choice: Choice, target: Target) -> kernels.KernelSpec:
+    """Return which kernel a choice needs."""
     along_h = along_w = None
-    if tile is not None:
+    border = "unswitch"
+    if choice.tile is not None:
         # winograd1d leaves the height alone, which F(1, 1) does.
-        taps_h = 1 if algorithm == "winograd1d" else taps[0]
-        along_h = transforms.load(tile[0], taps_h, points[0])
-        along_w = transforms.load(tile[1], taps[1], points[1])
-    return Kernel(
-        kernels.KernelSpec(algorithm, dtype, layout, target, along_h, along_w, border=border)
+        taps_h = 1 if choice.algorithm == "winograd1d" else layer.kernel[0]
+        along_h = transforms.load(choice.tile[0], taps_h, choice.points[0])
+        along_w = transforms.load(choice.tile[1], layer.kernel[1], choice.points[1])
+        border = choice.border
+    return kernels.KernelSpec(
+        choice.algorithm, layer.dtype, layer.layout, target, along_h, along_w, border=border
     )
+
+
+def sizes(problem: Problem, choice: Choice, part: Rectangle) -> dict[str, int]:
+    """Return the fields of `winogen_conv` for the kernel call that computes ``part``."""
+    layer = problem.layer
+    rows, cols, split = planner.blocking(problem, choice, part)
+    return {
+        "batch": problem.batch,
+        "groups": layer.groups,
+        "channels": layer.channels // layer.groups,
+        "filters": layer.filters // layer.groups,
+        "height": problem.height,
+        "width": problem.width,
+        "out_height": problem.out_height,
+        "out_width": problem.out_width,
+        "kernel_height": layer.kernel[0],
+        "kernel_width": layer.kernel[1],
+        "stride_h": layer.stride[0],
+        "stride_w": layer.stride[1],
+        "dilation_h": layer.dilation[0],
+        "dilation_w": layer.dilation[1],
+        "pad_top": layer.padding[0],
+        "pad_left": layer.padding[2],
+        "padding_mode": arguments.PADDING_MODES.index(layer.padding_mode),
+        "row_begin": part.row_begin,
+        "row_end": part.row_end,
+        "col_begin": part.col_begin,
+        "col_end": part.col_end,
+        "relu": int(layer.relu),
+        "block_rows": rows,
+        "block_cols": cols,
+        "split": split,
+    }
 
 
 class Prepared:
@@ -102,55 +134,12 @@ class Prepared:
         """Plan the call that computes the outputs of ``part``; nothing if there are none."""
         if not part.size:
             return
-        layer = self.problem.layer
-        winograd = choice.tile is not None
-        code = kernel(
-            choice.algorithm,
-            layer.dtype,
-            layer.layout,
-            self.target,
-            choice.tile,
-            layer.kernel if winograd else None,
-            choice.points,
-            choice.border if winograd else "unswitch",
-        )
-        sizes = self._struct(code, choice, part)
+        code = kernel(specify(self.problem.layer, choice, self.target))
+        struct = code.ffi.new("winogen_conv *", sizes(self.problem, choice, part))
         if code not in self.kernels:
             self.kernels.append(code)
-            self._sizes.append(sizes)
-        self.calls.append((code, sizes, self.kernels.index(code)))
-
-    def _struct(self, code: Kernel, choice: Choice, part: Rectangle):
-        problem, layer = self.problem, self.problem.layer
-        rows, cols, split = planner.blocking(problem, choice, part)
-        fields = {
-            "batch": problem.batch,
-            "groups": layer.groups,
-            "channels": layer.channels // layer.groups,
-            "filters": layer.filters // layer.groups,
-            "height": problem.height,
-            "width": problem.width,
-            "out_height": problem.out_height,
-            "out_width": problem.out_width,
-            "kernel_height": layer.kernel[0],
-            "kernel_width": layer.kernel[1],
-            "stride_h": layer.stride[0],
-            "stride_w": layer.stride[1],
-            "dilation_h": layer.dilation[0],
-            "dilation_w": layer.dilation[1],
-            "pad_top": layer.padding[0],
-            "pad_left": layer.padding[2],
-            "padding_mode": arguments.PADDING_MODES.index(layer.padding_mode),
-            "row_begin": part.row_begin,
-            "row_end": part.row_end,
-            "col_begin": part.col_begin,
-            "col_end": part.col_end,
-            "relu": layer.relu,
-            "block_rows": rows,
-            "block_cols": cols,
-            "split": split,
-        }
-        return code.ffi.new("winogen_conv *", fields)
+            self._sizes.append(struct)
+        self.calls.append((code, struct, self.kernels.index(code)))
 
     def pack(self, weight: np.ndarray, kept: dict | None = None) -> tuple:
         """Return the packed weights of every call, for `run`.
