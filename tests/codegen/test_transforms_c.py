@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(CC is None, reason="no C compiler")
 
 def compile_c(folder, source, *flags, cc=CC, output="out"):
     (folder / "source.c").write_text(source)
-    command = [cc, "source.c", "-o", output, f"-I{HEADERS}", *flags]
+    command = [*cc.split(), "source.c", "-o", output, f"-I{HEADERS}", *flags]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return folder / output
