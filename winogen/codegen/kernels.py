@@ -45,6 +45,7 @@ class KernelSpec:
     border: str = "unswitch"
     register_rows: int = 0  # 0: `register_block` of the target
     register_vectors: int = 0
+    profile: bool = False  # export `<prefix>_profile`, seconds per stage (one thread)
 
 
 def register_block(target: Target) -> tuple[int, int]:
@@ -57,7 +58,7 @@ def register_block(target: Target) -> tuple[int, int]:
     return (14, 2) if target.registers >= 32 else (6, 2)
 
 
-def cdef(dtype: str, prefix: str = "winogen") -> str:
+def cdef(dtype: str, prefix: str = "winogen", profile: bool = False) -> str:
     """Return the C declarations of a kernel library for cffi."""
     real = _REAL[dtype]
     fields = ", ".join(FIELDS)
@@ -68,6 +69,7 @@ void {prefix}_pack(const winogen_conv *p, const {real} *weight, {real} *packed);
 size_t {prefix}_workspace_bytes(const winogen_conv *p, int threads);
 void {prefix}_run(const winogen_conv *p, const {real} *input, const {real} *packed, const {real} *bias,
                   {real} *output, void *workspace, int threads);
+{f"extern double {prefix}_profile[4];" if profile else ""}
 """
 
 
@@ -101,6 +103,8 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
         block_sizes=[1 << i for i in range(lanes.bit_length() - 1)],
         masked={"float32": "ps", "float64": "pd"}[spec.dtype] if spec.target.name == "avx512" else "",
         register={"float32": "__m512", "float64": "__m512d"}[spec.dtype],
+        profile=spec.profile,
+        prefetch=8192 // spec.target.vector_bytes * lanes,
         rows=spec.register_rows or rows,
         vectors=spec.register_vectors or vectors,
         # Tiles keep the LANES channels of a row together; a strip in NCHW keeps the pixels together.
