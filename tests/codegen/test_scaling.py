@@ -1,4 +1,4 @@
-"""Moving constants into the filter transform: never wrong, never longer, and shorter as promised."""
+"""Moving constants into the filter transform: never wrong, never longer, shorter as promised."""
 
 from fractions import Fraction
 

@@ -62,7 +62,8 @@ int main(void)
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < 4; j++) {
             float direct = 0;
-            for (int k = 0; k < 9; k++) direct += kernel[k / 3][k % 3] * image[i + k / 3][j + k % 3];
+            for (int k = 0; k < 9; k++)
+                direct += kernel[k / 3][k % 3] * image[i + k / 3][j + k % 3];
             if (Y[i][j] - direct > 1e-3f || direct - Y[i][j] > 1e-3f) return 2;
         }
     return 0;
@@ -200,7 +201,9 @@ def test_the_equations_are_the_program():
             scope = {f"{letter}{j}": value for j, value in enumerate(values)} | {"F": Fraction}
             for line in re.findall(rf"^ \*     ([t{out}]\d+ = .*)$", block(t.header, letter), re.M):
                 line = re.sub(
-                    r"(?<!\w)(\d+)(?:/(\d+))? (?=[a-z(])", lambda k: f"F({k[1]}, {k[2] or 1}) * ", line
+                    r"(?<!\w)(\d+)(?:/(\d+))? (?=[a-z(])",
+                    lambda k: f"F({k[1]}, {k[2] or 1}) * ",
+                    line,
                 )
                 exec(line, scope)
             found = [scope[f"{out}{i}"] for i in range(len(matrix))]

@@ -59,9 +59,7 @@ def entries(folder: str | Path | None = None) -> list[Entry]:
         data = tomllib.loads(path.read_text("utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise InvalidValue(f"{path}: got {error}; allowed: TOML") from None
-    found = [
-        Entry(m, row["r"]) for row in data.get("default_points", ()) for m in row["m"]
-    ]
+    found = [Entry(m, row["r"]) for row in data.get("default_points", ()) for m in row["m"]]
     for row in data.get("transform", ()):
         if unknown := set(row) - _FIELDS:
             raise InvalidValue(

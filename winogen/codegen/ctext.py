@@ -38,7 +38,8 @@ def routine(program, source: str, target: str, vec: str = "WINOGEN_VEC") -> Rout
     """Spell ``program`` in C, reading ``source[i]`` and writing ``target[i]``, arrays of ``vec``.
 
     >>> from winogen.program import Program, Statement, Term
-    >>> half = Program(("g0", "g1"), (Statement("t3", (Term("1/2", "g1"), Term(1, "g0"))),), ("t3",))
+    >>> half = Statement("t3", (Term("1/2", "g1"), Term(1, "g0")))
+    >>> half = Program(("g0", "g1"), (half,), ("t3",))
     >>> text = routine(half, "g", "u")
     >>> text.lines, text.equations
     (('u[0] = k1_2 * g[1] + g[0];',), ('u0 = 1/2 g1 + g0',))
@@ -178,7 +179,7 @@ def _constant_name(value) -> str:
 
 
 def _constant(name: str, value) -> Constant:
-    """The initialiser of ``value``: an exact quotient such as ``5.0 / 4`` wherever C rounds it once.
+    """The initialiser of ``value``: an exact quotient such as ``5.0 / 4`` where C rounds it once.
 
     The quotient is computed in double and, where WINOGEN_REAL is float, rounded again. Both steps
     together equal one rounding as long as numerator and denominator are small; where they are not,

@@ -26,8 +26,8 @@ class Transform:
     """F(m, r) ready for use in C: y = A^T [(G g) ⊙ (B^T d)].
 
     >>> t = load(4, 3)
-    >>> t.name, t.products, t.points[:3], t.instructions
-    ('f4_3', 6, ('0', '5/8', '-5/8'), (12, 9, 12))
+    >>> t.name, t.products, t.points[:3], t.ops["input"]["instructions"]
+    ('f4_3', 6, ('0', '5/8', '-5/8'), 12)
     >>> len(t.g), len(t.g[0]), "winogen_f4_3_input" in t.header
     (6, 3, True)
     """
@@ -40,7 +40,9 @@ class Transform:
     points: tuple[str, ...]  # exact, "inf" for infinity; () where moduli or nothing made it
     moduli: tuple[str, ...]  # polynomials in x; () where points or nothing made it
     texts: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...] = field(repr=False)
-    ops: dict[str, dict[str, int]] = field(repr=False, compare=False)  # as in `derive --format json`
+    ops: dict[str, dict[str, int]] = field(
+        repr=False, compare=False
+    )  # as in `derive --format json`
     header: str = field(repr=False)  # the C text of the whole header
     source: str = ""  # where the points or moduli come from
 
@@ -66,6 +68,10 @@ class Transform:
     def instructions(self) -> tuple[int, int, int]:
         """Instructions of one 1D transform once FMAs are formed: (input, filter, output)."""
         return tuple(self.ops[kind]["instructions"] for kind in _KINDS)
+
+    def __hash__(self):
+        # Kernels are looked up by their transforms on every call; a text's hash is kept by Python.
+        return hash(self.header)
 
     def _exact(self, matrix: str):
         return tuple(tuple(map(exact, row)) for row in dict(self.texts)[matrix])
@@ -126,10 +132,9 @@ def shorten(algorithm) -> dict:
     """Return {"input" | "filter" | "output": Program}, each proven equal to its matrix."""
     from winogen.program import simplify
 
-    letters = {"input": ("d", "v"), "filter": ("g", "u"), "output": ("p", "y")}
     return {
-        kind: simplify(getattr(algorithm, matrix), inputs=letters[kind][0], outputs=letters[kind][1])
-        for kind, matrix in _KINDS.items()
+        kind: simplify(getattr(algorithm, matrix), inputs=source, outputs=target)
+        for (kind, matrix), (source, target) in zip(_KINDS.items(), ("dv", "gu", "py"))
     }
 
 
@@ -207,7 +212,7 @@ def _load(m: int, r: int, points, moduli) -> Transform:
 
 
 def derive(m: int, r: int, points=None, moduli=None):
-    """Return (BilinearAlgorithm, provenance) for the given points or moduli, or the default ones."""
+    """Return (BilinearAlgorithm, provenance) for given points or moduli, or the default ones."""
     from winogen import algebra
 
     if moduli is not None:
