@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from winogen.algebra.moduli import parse_moduli
-from winogen.algebra.points import parse_points
+from winogen.algebra.points import check_size, parse_points
 from winogen.algebra.scalar import Matrix, Scalar, as_scalar, matrix, to_sympy
-from winogen.errors import InvalidValue, VerificationError
+from winogen.errors import InvalidType, InvalidValue, VerificationError
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,24 @@ class BilinearAlgorithm:
     form: str = "fir"
 
     def __post_init__(self):
+        check_size(self.m, self.r)
+        if self.form not in ("fir", "linear"):
+            raise InvalidValue(f"form: got {self.form!r}; allowed: 'fir', 'linear'")
+        for name in ("at", "g", "bt"):
+            object.__setattr__(self, name, matrix(getattr(self, name), name))
         inputs, outputs = (self.n, self.m) if self.form == "fir" else (self.m, self.n)
-        count = len(self.g)
-        shapes = (("at", self.at, outputs, count), ("g", self.g, count, self.r),
-                  ("bt", self.bt, count, inputs))  # fmt: skip
-        for name, rows, height, width in shapes:
+        shapes = {
+            "at": (outputs, self.products),
+            "g": (self.products, self.r),
+            "bt": (self.products, inputs),
+        }
+        for name, (height, width) in shapes.items():
+            rows = getattr(self, name)
             if len(rows) != height or any(len(row) != width for row in rows):
-                got = f"{len(rows)} rows of {sorted({len(row) for row in rows})} entries"
-                raise InvalidValue(f"{name}: got {got}; allowed: {height} rows of {width}")
+                widths = " or ".join(str(w) for w in sorted({len(row) for row in rows})) or "0"
+                raise InvalidValue(
+                    f"{name}: got {len(rows)} rows of {widths}; allowed: {height} rows of {width}"
+                )
 
     @property
     def n(self) -> int:
@@ -154,7 +164,8 @@ class BilinearAlgorithm:
             factors[name] = [as_scalar(c, name) for c in values]
             if len(factors[name]) != self.products:
                 raise InvalidValue(
-                    f"{name}: got {len(factors[name])} factors; allowed: {self.products}, one per product"
+                    f"{name}: got {len(factors[name])} factors; "
+                    f"allowed: {self.products}, one per product"
                 )
             if any(c == 0 for c in factors[name]):
                 raise InvalidValue(f"{name}: got the factor 0; allowed: non-zero factors")
@@ -168,7 +179,8 @@ class BilinearAlgorithm:
         elif any(c != 1 for c in rest):
             a = next(a for a, c in enumerate(rest) if c != 1)
             raise InvalidValue(
-                f"input, filter, output: got factors of product {a} that multiply to {rest[a]}; allowed: 1"
+                f"input, filter, output: got factors of product {a} that multiply to {rest[a]}; "
+                "allowed: 1"
             )
         return replace(
             self,
@@ -214,16 +226,18 @@ class BilinearAlgorithm:
         """Read what ``to_dict`` wrote; other keys are left alone. Does not verify.
 
         Raises:
-            InvalidValue: a key is missing or holds what cannot be read.
+            InvalidValue, InvalidType: a key is missing, or holds what cannot be read.
         """
+        if not isinstance(data, Mapping):
+            raise InvalidType(f"data: got a {type(data).__name__}; allowed: a dict, from to_dict")
         try:
             moduli = data.get("moduli")
             return cls(
                 m=data["m"],
                 r=data["r"],
-                at=matrix(data["AT"]),
-                g=matrix(data["G"]),
-                bt=matrix(data["BT"]),
+                at=data["AT"],
+                g=data["G"],
+                bt=data["BT"],
                 points=parse_points(data["points"]) if moduli is None else None,
                 moduli=None if moduli is None else parse_moduli(moduli),
                 form=data.get("form", "fir"),

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from winogen.algebra.bilinear import BilinearAlgorithm
-from winogen.algebra.crt import from_moduli
-from winogen.algebra.points import INFINITY, check_points, check_size, default_points
-from winogen.algebra.polynomial import Polynomial
-from winogen.algebra.scalar import as_scalar
+from winogen.algebra.crt import from_moduli, linear_moduli
+from winogen.algebra.points import check_points, check_size, default_points
 
 
 def cook_toom(m: int, r: int, points: str | Iterable | None = None) -> BilinearAlgorithm:
     """Return F(m, r) with n = m + r - 1 products, by interpolation at n distinct points.
 
-    With N_i = prod_{j != i} (p_i - p_j) over the finite points, A^T has the columns p_i^0 .. p_i^(m-1),
-    G the rows p_i^0 .. p_i^(r-1) over N_i, and B^T the coefficients of prod_{j != i} (x - p_j). The
-    point infinity picks the last tap, the last output and the coefficients of prod_j (x - p_j). The
-    row of the point 0 is signed so that its entry in G is positive. This is the usual scaling
+    With N_i = prod_{j != i} (p_i - p_j) over the finite points, A^T has the columns p_i^0, p_i^1,
+    ..., G the rows p_i^0, p_i^1, ... over N_i, and B^T the coefficients of prod_{j != i} (x - p_j).
+    The point infinity picks the last tap, the last output and the coefficients of prod_j (x - p_j).
+    The row of the point 0 is signed so that its entry in G is positive. This is the usual scaling
     (Lavin & Gray, arXiv 1509.09308); ``BilinearAlgorithm.scale`` changes it.
 
     Args:
@@ -32,25 +30,26 @@ def cook_toom(m: int, r: int, points: str | Iterable | None = None) -> BilinearA
         InvalidValue: m or r < 1, another number of points, a point twice, not real or not finite.
         InvalidType: m, r or a point is not an exact number (floats are refused).
 
-    >>> cook_toom(4, 3, "0, 1, -1, 2, -2, inf").at[1]
-    (Fraction(0, 1), Fraction(1, 1), Fraction(-1, 1), Fraction(2, 1), Fraction(-2, 1), Fraction(0, 1))
+    >>> cook_toom(4, 3, "0, 1, -1, 2, -2, inf").AT
+    Matrix([
+    [1, 1,  1, 1,  1, 0],
+    [0, 1, -1, 2, -2, 0],
+    [0, 1,  1, 4,  4, 0],
+    [0, 1, -1, 8, -8, 1]])
     """
-    n = check_size(m, r)
+    m, r, _ = check_size(m, r)
     if points is None:
         if m == 1 or r == 1:
             return _direct(m, r)
         points = default_points(m, r)
     checked = check_points(m, r, points)
-    moduli = [p if p == INFINITY else Polynomial([-p, 1]) for p in checked]
-    assert len(moduli) == n
-    return from_moduli(m, r, moduli, points=checked)
+    return from_moduli(m, r, linear_moduli(checked), points=checked)
 
 
 def _direct(m: int, r: int) -> BilinearAlgorithm:
     """F(m, 1) scales m inputs by one tap, F(1, r) is an inner product: no transform helps."""
     n = m + r - 1
-    one, zero = as_scalar(1), as_scalar(0)
-    identity = tuple(tuple(one if i == k else zero for k in range(n)) for i in range(n))
-    at = identity if r == 1 else ((one,) * n,)
-    g = ((one,),) * n if r == 1 else identity
+    identity = [[int(i == k) for k in range(n)] for i in range(n)]
+    at = identity if r == 1 else [[1] * n]
+    g = [[1]] * n if r == 1 else identity
     return BilinearAlgorithm(m=m, r=r, at=at, g=g, bt=identity, points=())

@@ -22,7 +22,7 @@ from math import prod
 
 from winogen.algebra.bilinear import BilinearAlgorithm
 from winogen.algebra.moduli import check_moduli
-from winogen.algebra.points import DEFAULT_SIZES, INFINITY, default_points
+from winogen.algebra.points import DEFAULT_SIZES, INFINITY, check_size, default_points, parse_points
 from winogen.algebra.polynomial import Polynomial, inverse
 from winogen.algebra.scalar import Matrix, as_scalar
 
@@ -40,7 +40,7 @@ def winograd(m: int, r: int, moduli: str | Iterable) -> BilinearAlgorithm:
             sympy Poly or expression, a ``Polynomial``, or a list of coefficients from the highest
             power down; or all of them as one text, "x,x-1,x^2+1". They are made monic.
 
-    A modulus of degree d costs 2d - 1 products: 1 when linear, 3 when quadratic (Karatsuba, which is
+    A modulus of degree d costs 2d - 1 products: 1 when linear, 3 when quadratic (Karatsuba, that is
     Toom-Cook at 0, 1, infinity), in general Toom-Cook at the default points of F(d, d), from d = 10
     on at small integers. That is minimal where the modulus is irreducible over Q; one that factors
     is better given by its factors.
@@ -53,6 +53,7 @@ def winograd(m: int, r: int, moduli: str | Iterable) -> BilinearAlgorithm:
     >>> f.products, f.verify()
     (5, True)
     """
+    m, r, _ = check_size(m, r)
     checked = check_moduli(m, r, moduli)
     return from_moduli(m, r, checked, moduli=checked)
 
@@ -88,21 +89,22 @@ def from_moduli(m: int, r: int, factors: Sequence, **origin) -> BilinearAlgorith
     )
 
 
-def _residue_product(degree: int) -> BilinearAlgorithm:
-    """Return the linear convolution of ``degree`` by ``degree`` coefficients in 2 degree - 1
-    products.
-    """
-    from winogen.algebra.cooktoom import cook_toom
+def linear_moduli(points: Iterable) -> list:
+    """Return the moduli x - p of Cook-Toom; infinity stays what it is."""
+    return [p if p == INFINITY else Polynomial([-p, 1]) for p in points]
 
+
+def _residue_product(degree: int) -> BilinearAlgorithm:
+    """Return the product of two polynomials of ``degree`` coefficients, 2 degree - 1 products."""
     if degree == 1:
-        return cook_toom(1, 1).transpose()
+        return BilinearAlgorithm(1, 1, at=[[1]], g=[[1]], bt=[[1]], form="linear")
     if degree == 2:
-        points = (0, 1, INFINITY)  # Karatsuba
+        points = parse_points("0,1,inf")  # Karatsuba
     elif 2 * degree - 1 in DEFAULT_SIZES:
         points = default_points(degree, degree)
     else:
-        points = (INFINITY, *range(1 - degree, degree - 1))
-    return cook_toom(degree, degree, points).transpose()
+        points = parse_points([*range(1 - degree, degree - 1), INFINITY])
+    return from_moduli(degree, degree, linear_moduli(points)).transpose()
 
 
 def _residues(factor: Polynomial, modulus: Polynomial, size: int) -> Matrix:

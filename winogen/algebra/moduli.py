@@ -22,14 +22,15 @@ def parse_moduli(moduli: str | Iterable) -> tuple:
         moduli = split_list(moduli)
     elif not isinstance(moduli, Iterable):
         raise InvalidType(
-            f"moduli: got {moduli!r} of type {type(moduli).__name__}; allowed: a list of polynomials"
+            f"moduli: got {moduli!r} of type {type(moduli).__name__}; "
+            "allowed: a list of polynomials, or text such as 'x, x-1, x^2+1'"
         )
     return tuple(INFINITY if is_infinity(item) else _as_polynomial(item) for item in moduli)
 
 
 def check_moduli(m: int, r: int, moduli: str | Iterable) -> tuple:
     """Return ``moduli`` parsed, after checking that they are coprime and of total degree m+r-1."""
-    n = check_size(m, r)
+    m, r, n = check_size(m, r)
     checked = parse_moduli(moduli)
     degree = sum(1 if q == INFINITY else q.degree for q in checked)
     if degree != n:
@@ -39,7 +40,8 @@ def check_moduli(m: int, r: int, moduli: str | Iterable) -> tuple:
         )
         raise InvalidValue(
             f"moduli: got {', '.join(map(str, checked))} of total degree {degree}"
-            f"{' (inf counts 1)' if infinite else ''}; allowed: {n} = m + r - 1 for F({m},{r}){hint}"
+            f"{' (inf counts 1)' if infinite else ''}; "
+            f"allowed: {n} = m + r - 1 for F({m},{r}){hint}"
         )
     for index, second in enumerate(checked):
         for first in checked[:index]:
@@ -89,7 +91,8 @@ def _as_polynomial(item) -> Polynomial:
         )
     if polynomial.degree < 1:
         raise InvalidValue(
-            f"moduli: got {str(item)!r}, which is constant; allowed: polynomials of degree >= 1 in x"
+            f"moduli: got '{polynomial}', which is constant; "
+            "allowed: polynomials in x of degree >= 1"
         )
     return polynomial.monic()
 

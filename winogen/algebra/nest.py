@@ -71,7 +71,8 @@ def nest(h: BilinearAlgorithm, w: BilinearAlgorithm) -> BilinearAlgorithm2D:
     for name, value in (("h", h), ("w", w)):
         if not isinstance(value, BilinearAlgorithm):
             raise InvalidType(
-                f"{name}: got {value!r} of type {type(value).__name__}; allowed: a BilinearAlgorithm"
+                f"{name}: got {value!r} of type {type(value).__name__}; "
+                "allowed: a BilinearAlgorithm"
             )
     if h.form != w.form:
         raise InvalidValue(f"h, w: got the forms {h.form} and {w.form}; allowed: the same form")

@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import index
 
 from winogen.algebra.parse import split_list
 from winogen.algebra.scalar import as_scalar
@@ -44,8 +45,8 @@ def parse_points(text: str | Iterable) -> tuple:
         text = split_list(text)
     elif not isinstance(text, Iterable):
         raise InvalidType(
-            f"points: got {text!r} of type {type(text).__name__}; allowed: a list of points or text "
-            "such as '0,1,-1,inf'"
+            f"points: got {text!r} of type {type(text).__name__}; "
+            "allowed: a list of points or text such as '0,1,-1,inf'"
         )
     return tuple(INFINITY if is_infinity(p) else as_scalar(p, "points") for p in text)
 
@@ -63,8 +64,9 @@ def is_infinity(value) -> bool:
     return sympy is not None and value is sympy.oo
 
 
-def check_size(m: int, r: int) -> int:
-    """Return n = m + r - 1 after checking that m and r are integers >= 1."""
+def check_size(m: int, r: int) -> tuple[int, int, int]:
+    """Return (m, r, n = m + r - 1) after checking that m and r are integers >= 1."""
+    sizes = []
     for name, value in (("m", m), ("r", r)):
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             raise InvalidType(
@@ -72,12 +74,13 @@ def check_size(m: int, r: int) -> int:
             )
         if value < 1:
             raise InvalidValue(f"{name}: got {value}; allowed: an integer >= 1")
-    return m + r - 1
+        sizes.append(index(value))
+    return sizes[0], sizes[1], sum(sizes) - 1
 
 
 def check_points(m: int, r: int, points: str | Iterable) -> tuple:
     """Return ``points`` as exact scalars after checking their number and that they differ."""
-    n = check_size(m, r)
+    m, r, n = check_size(m, r)
     parsed = parse_points(points)
     if len(parsed) != n:
         raise InvalidValue(
@@ -101,11 +104,11 @@ def default_points(m: int, r: int) -> PointSet:
     >>> print(default_points(4, 3))
     0, 5/8, -5/8, 3/2, -3/2, inf
     """
-    n = check_size(m, r)
+    m, r, n = check_size(m, r)
     if n not in DEFAULT_SIZES:
         raise InvalidValue(
-            f"m, r: got F({m},{r}) with n = m + r - 1 = {n}; allowed: n <= {max(DEFAULT_SIZES)} for "
-            "default points, else give points="
+            f"m, r: got F({m},{r}) with n = m + r - 1 = {n}; "
+            f"allowed: n <= {max(DEFAULT_SIZES)} for default points, else give points="
         )
     text, source = _DEFAULT[n]
     points = []

@@ -1,12 +1,13 @@
 """Exact numbers: what enters as a point or a coefficient, and the matrices made of them.
 
-A scalar is a ``fractions.Fraction``, or an ``Algebraic`` where it is irrational. Rational work never
-imports sympy.
+A scalar is a ``fractions.Fraction``, or an ``Algebraic`` where it is irrational. Rational work
+never imports sympy.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Rational, Real
@@ -72,9 +73,16 @@ def _from_text(text: str) -> Scalar:
     return value if isinstance(value, Fraction) else algebraic(value)
 
 
-def matrix(rows) -> Matrix:
-    """Return rows of numbers as an exact matrix."""
-    return tuple(tuple(as_scalar(value, "matrix entry") for value in row) for row in rows)
+def matrix(rows, name: str = "matrix") -> Matrix:
+    """Return rows of numbers as an exact matrix; ``name`` is the argument's name in errors."""
+    if isinstance(rows, str) or not isinstance(rows, Iterable):
+        raise InvalidType(f"{name}: got {rows!r}; allowed: rows of numbers")
+    result = []
+    for row in rows:
+        if isinstance(row, str) or not isinstance(row, Iterable):
+            raise InvalidType(f"{name}: got the row {row!r}; allowed: rows of numbers")
+        result.append(tuple(as_scalar(value, name) for value in row))
+    return tuple(result)
 
 
 def to_sympy(value: Scalar):
