@@ -83,13 +83,17 @@ def test_text_float_and_pickle(text):
 
 
 def test_close_numbers_are_ordered():
-    """Equal to 40 digits, told apart all the same."""
-    root = as_scalar("sqrt(2)")
-    near = Fraction(int(sympy.sqrt(2).evalf(60) * 10**45), 10**45)
+    """Equal to 45 digits, told apart all the same."""
+    root = as_scalar("sqrt(11)")  # used in no other test, so that its enclosure is still wide
+    near = Fraction(int(sympy.sqrt(11).evalf(60) * 10**45), 10**45)
     assert near < root < near + Fraction(1, 10**45)
     assert sorted([root, near, -root]) == [-root, near, root]
-    tiny = root - near
-    assert tiny > 0 and float(tiny) > 0
+
+
+def test_float_of_a_tiny_difference_is_correctly_rounded():
+    near = Fraction(int(sympy.sqrt(13).evalf(60) * 10**45), 10**45)
+    tiny = as_scalar("sqrt(13)") - near
+    assert float(tiny) == float((sympy.sqrt(13) - to_sympy(near)).evalf(40)) != 0
 
 
 polynomials = st.lists(strategies.rationals, max_size=6).map(Polynomial)
