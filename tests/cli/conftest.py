@@ -1,0 +1,31 @@
+"""Runs `winogen` in this process."""
+
+import pytest
+from typer.testing import CliRunner
+
+from winogen.cli.app import app
+
+
+@pytest.fixture
+def winogen():
+    """``winogen("derive", "2", "3")`` runs the command; ``.output``, ``.exit_code`` tell."""
+
+    def run(*words):
+        return CliRunner().invoke(app, [str(word) for word in words])
+
+    return run
+
+
+@pytest.fixture
+def refused(winogen):
+    """Run a command that must fail with one clear line and status 2; return the line."""
+
+    def run(*words) -> str:
+        result = winogen(*words)
+        assert result.exit_code == 2
+        assert "Traceback" not in result.output
+        (line,) = result.stderr.splitlines()
+        assert line.startswith("winogen: ")
+        return line
+
+    return run

@@ -1,0 +1,70 @@
+"""The command line as a whole: help, version, and how failures look."""
+
+import subprocess
+import sys
+
+import pytest
+
+import winogen as package
+
+COMMANDS = (
+    ("derive",),
+    ("transforms", "write"),
+    ("transforms", "check"),
+    ("generate",),
+    ("demo",),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids="-".join)
+def test_every_command_has_help_with_an_example(winogen, command):
+    result = winogen(*command, "--help")
+    assert result.exit_code == 0
+    assert f"Example: winogen {' '.join(command)}" in result.output
+
+
+def test_without_arguments_it_lists_the_commands(winogen):
+    output = winogen().output
+    for command in COMMANDS:
+        assert command[0] in output
+
+
+def test_version(winogen):
+    assert winogen("--version").output == f"winogen {package.__version__}\n"
+
+
+def test_an_expected_error_is_one_line_and_status_2(refused):
+    assert refused("derive", 0, 3) == "winogen: m: got 0; allowed: an integer >= 1"
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(refused, tmp_path):
+    (tmp_path / "file").touch()
+    line = refused(
+        *("generate", "--input", "1,1,4,4", "--weight", "1,1,3,3", "--isa", "generic"),
+        *("-o", tmp_path / "file" / "out"),
+    )
+    assert "Not a directory" in line
+
+
+def test_the_installed_command_sets_the_exit_status():
+    code = "import sys; sys.argv = ['winogen', 'derive', '2', '3', '--points', '0,1']; "
+    run = subprocess.run(
+        [sys.executable, "-c", code + "from winogen.cli import main; main()"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 2
+    assert "points: got 2" in run.stderr and not run.stdout
+
+
+def test_a_closed_pipe_is_no_traceback():
+    code = "import sys; sys.argv = ['winogen', 'derive', '8', '3']; "
+    run = subprocess.run(
+        f'{sys.executable} -c "{code}from winogen.cli import main; main()" | true',
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in run.stderr

@@ -1,0 +1,127 @@
+"""winogen derive: four formats of one algorithm."""
+
+import json
+import subprocess
+
+import pytest
+import sympy
+
+from winogen.algebra import BilinearAlgorithm, cook_toom
+from winogen.build import find_compiler
+from winogen.codegen.transforms import load
+
+GAUSSIAN = "x,x-1,x+1,x^2+1,inf"
+
+
+def as_json(winogen, *words) -> dict:
+    result = winogen("derive", *words, "--format", "json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_json_has_exactly_the_documented_fields(winogen):
+    data = as_json(winogen, 4, 3)
+    assert list(data) == ["m", "r", "n", "points", "AT", "G", "BT", "ops"]
+    assert (data["m"], data["r"], data["n"]) == (4, 3, 6)
+    assert list(data["ops"]) == ["input", "filter", "output"]
+    for ops in data["ops"].values():
+        assert list(ops) == ["add", "mul", "fma", "instructions", "registers"]
+        assert all(isinstance(count, int) for count in ops.values())
+        assert ops["instructions"] == ops["add"] + ops["mul"] - ops["fma"]
+
+
+def test_json_is_the_textbook_f23(winogen):
+    data = as_json(winogen, 2, 3)
+    assert data["points"] == ["0", "1", "-1", "inf"]
+    assert data["G"] == [
+        ["1", "0", "0"], ["1/2", "1/2", "1/2"], ["1/2", "-1/2", "1/2"], ["0", "0", "1"]
+    ]  # fmt: skip
+    assert data["ops"]["input"]["instructions"] == 4
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (1, 1),
+        (1, 5),
+        (5, 1),
+        (6, 3),
+        (4, 3, "--points", "0,1,-1,1/2,-2,inf"),
+        (2, 3, "--points", "-1,0,1,2"),
+        (4, 3, "--moduli", GAUSSIAN),
+        (2, 3, "--points", "0,sqrt(2)/2,-sqrt(2)/2,inf"),
+    ],
+    ids=str,
+)
+def test_json_matrices_verify(winogen, words):
+    assert BilinearAlgorithm.from_dict(as_json(winogen, *words)).verify()
+
+
+def test_json_keeps_the_order_of_the_points(winogen):
+    given = "inf,-2,0,1/2,1,-1"
+    assert as_json(winogen, 4, 3, "--points", given)["points"] == given.split(",")
+
+
+def test_json_names_the_moduli(winogen):
+    data = as_json(winogen, 4, 3, "--moduli", GAUSSIAN)
+    assert data["moduli"] == ["x", "x - 1", "x + 1", "x^2 + 1", "inf"]
+    assert data["points"] == [] and len(data["G"]) == 7
+
+
+def test_text_shows_points_counts_and_programs(winogen):
+    output = winogen("derive", 2, 3).stdout
+    assert "F(2, 3): 2 outputs of a 3-tap filter from 4 inputs" in output
+    assert "0, 1, -1, inf" in output
+    assert "4 instead of 6 in 1D, 16 instead of 36 in 2D" in output
+    assert "\nB^T (4 x 4)\n  1   0  -1  0\n" in output
+    assert "  input        4    0    0             4" in output
+    assert "v0 = d0 - d2" in output
+
+
+def test_latex_holds_the_matrices(winogen):
+    lines = winogen("derive", 2, 3, "--format", "latex").stdout.splitlines()
+    f = cook_toom(2, 3)
+    for line, matrix in zip(lines[2:], (f.AT, f.G, f.BT)):
+        body = line.split(r"\begin{bmatrix}")[1].split(r"\end{bmatrix}")[0]
+        rows = [row.split("&") for row in body.split(r"\\")]
+        assert sympy.Matrix([[number(entry) for entry in row] for row in rows]) == matrix
+
+
+def number(text: str) -> sympy.Rational:
+    return sympy.Rational(
+        text.replace(r"\frac{", "").replace("}{", "/").strip("} ").replace(" ", "")
+    )
+
+
+@pytest.mark.parametrize("words", [(4, 3), (2, 3, "--points", "0,1,2,inf")], ids=str)
+def test_c_is_a_header_that_compiles_by_itself(winogen, words, tmp_path):
+    header = winogen("derive", *words, "--format", "c").stdout
+    (tmp_path / "transform.h").write_text(header)
+    (tmp_path / "use.c").write_text('#include "transform.h"\nint main(void) { return 0; }\n')
+    subprocess.run(
+        [*find_compiler().command, "-Wall", "-Wextra", "-Werror", "-c", "use.c"],
+        cwd=tmp_path,
+        check=True,
+    )
+
+
+def test_c_of_the_catalog_is_the_header_that_ships(winogen):
+    assert winogen("derive", 4, 3, "--format", "c").stdout == load(4, 3).header
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ((0, 3), "m: got 0"),
+        ((2, 0), "r: got 0"),
+        ((2, 3, "--points", "0,1,1,inf"), "points: got 1 twice"),
+        ((2, 3, "--points", "0,1,inf"), "allowed: 4"),
+        ((2, 3, "--points", "0,1,-1,pi"), "pi"),
+        ((2, 3, "--moduli", "x,x,x-1,inf"), "moduli"),
+        ((2, 3, "--moduli", "x,x-1,x+1,inf", "--points", "0,1,-1,inf"), "one of them"),
+        ((30, 3), "points"),
+    ],
+)
+@pytest.mark.parametrize("format", ["text", "c"])
+def test_wrong_values_are_named(refused, words, message, format):
+    assert message in refused("derive", *words, "--format", format)

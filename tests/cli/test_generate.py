@@ -1,0 +1,162 @@
+"""winogen generate: the pair of files compiles by itself and computes the layer."""
+
+import ctypes
+import subprocess
+
+import numpy as np
+import pytest
+
+from winogen.build import find_compiler, host_targets
+
+HERE = [target.name for target in host_targets()]
+
+
+def generate(winogen, folder, *words) -> str:
+    """Generate into ``folder``; return the name of the layer."""
+    result = winogen("generate", *words, "-o", folder)
+    assert result.exit_code == 0, result.output
+    source, header = result.stdout.split()
+    assert source.endswith(".c") and header == source[:-2] + ".h"
+    return source[:-2].rsplit("/", 1)[1]
+
+
+def compiled(folder, name: str, *flags: str) -> ctypes.CDLL:
+    """Compile with -O3 and no include path, every warning an error."""
+    command = [*find_compiler().command, "-O3", "-Wall", "-Wextra", "-Werror", *flags]
+    subprocess.run(
+        [*command, "-fPIC", "-shared", f"{name}.c", "-o", f"{name}.so"], cwd=folder, check=True
+    )
+    return ctypes.CDLL(str(folder / f"{name}.so"))
+
+
+def run(library, name: str, x, w, bias, shape, threads: int) -> np.ndarray:
+    """Call the four functions as the header says, with memory of exactly the size asked for."""
+
+    def function(suffix, result=None):
+        found = getattr(library, f"{name}_{suffix}")
+        found.restype = result
+        return found
+
+    def room(count):
+        buffer = np.zeros(count + 64, np.uint8)
+        start = -buffer.ctypes.data % 64
+        return buffer[start : start + count]
+
+    def pointer(array):
+        return None if array is None else ctypes.c_void_p(array.ctypes.data)
+
+    packed = room(function("packed_bytes", ctypes.c_size_t)())
+    workspace = room(function("workspace_bytes", ctypes.c_size_t)(threads))
+    assert packed.size % 64 == 0 and workspace.size % 64 == 0 and workspace.size
+    y = np.full(shape, np.nan, x.dtype)
+    function("pack")(pointer(w), pointer(packed))
+    function("run")(*map(pointer, (x, packed, bias, y, workspace)), threads)
+    return y
+
+
+def reference(x, w, bias, padding: int):
+    """NCHW, float64, tap by tap."""
+    x = np.pad(x.astype(float), ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+    height, width = x.shape[2] - w.shape[2] + 1, x.shape[3] - w.shape[3] + 1
+    y = 0 if bias is None else bias[:, None, None].astype(float)
+    for i in range(w.shape[2]):
+        for j in range(w.shape[3]):
+            part = x[:, :, i : i + height, j : j + width]
+            y = y + np.einsum("mc,nchw->nmhw", w[:, :, i, j].astype(float), part)
+    return y
+
+
+def data(x_shape, w_shape, dtype=np.float32):
+    """Small integers: every algorithm must be exact up to the constants of its transforms."""
+    draw = np.random.default_rng(1)
+    return (
+        draw.integers(-3, 4, x_shape).astype(dtype),
+        draw.integers(-3, 4, w_shape).astype(dtype),
+        draw.integers(-3, 4, w_shape[:1]).astype(dtype),
+    )
+
+
+@pytest.mark.parametrize(
+    "algorithm, isa, flags",
+    [
+        ("direct", HERE[0], ("-fopenmp",)),
+        ("im2col", "generic", ()),
+        ("winograd2d", "generic", ()),
+        ("winograd1d", HERE[0], ()),
+        ("mcmr", HERE[0], ("-fopenmp",)),
+        ("auto", HERE[min(1, len(HERE) - 1)], ()),
+    ],
+)
+def test_the_files_compute_the_layer(winogen, tmp_path, algorithm, isa, flags):
+    if flags and not find_compiler().openmp:
+        flags = ()
+    name = generate(
+        *(winogen, tmp_path, "--input", "2,5,11,9", "--weight", "7,5,3,3", "--padding", 1),
+        *("--algorithm", algorithm, "--isa", isa),
+    )
+    x, w, bias = data((2, 5, 11, 9), (7, 5, 3, 3))
+    library = compiled(tmp_path, name, *flags)
+    for b, threads in ((bias, 2), (None, 1)):
+        y = run(library, name, x, w, b, (2, 7, 11, 9), threads)
+        np.testing.assert_allclose(y, reference(x, w, b, 1), rtol=0, atol=2e-3)
+
+
+def test_channels_last_doubles_and_relu(winogen, tmp_path):
+    name = generate(
+        *(winogen, tmp_path, "--input", "1,4,8,10", "--weight", "6,4,3,3", "--padding", "same"),
+        *("--layout", "NHWC", "--dtype", "float64", "--activation", "relu", "--name", "last"),
+    )
+    x, w, bias = data((1, 4, 8, 10), (6, 4, 3, 3), np.float64)
+    library = compiled(tmp_path, name)
+    channels_last = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    y = run(library, name, channels_last, w, bias, (1, 8, 10, 6), 1)
+    expected = np.maximum(reference(x, w, bias, 1), 0)
+    np.testing.assert_allclose(y.transpose(0, 3, 1, 2), expected, rtol=0, atol=1e-9)
+
+
+def test_the_head_says_what_it_is_and_how_it_was_made(winogen, tmp_path):
+    words = ("--input", "1,64,56,56", "--weight", "64,64,3,3", "--padding", "1", "--algorithm", "mcmr",
+             "--tile", "4", "--isa", "avx2")  # fmt: skip
+    name = generate(winogen, tmp_path, *words)
+    assert name == "conv_56x56_64_64_3x3"
+    for suffix in ("c", "h"):
+        text = (tmp_path / f"{name}.{suffix}").read_text()
+        assert text.startswith(f"/* Generated by `winogen generate {' '.join(words)}`")
+    assert "F(4, 3), points" in text and "output   1 x 64 x 56 x 56" in text
+    assert "28,901,376" not in text or "direct: 115,605,504" in text
+
+
+def test_two_layers_link_into_one_program(winogen, tmp_path):
+    for name in ("first", "second"):
+        generate(
+            *(winogen, tmp_path, "--input", "1,1,4,4", "--weight", "1,1,3,3", "--name", name),
+            *("--isa", "generic", "--algorithm", "direct"),
+        )
+    (tmp_path / "main.c").write_text(
+        '#include "first.h"\n#include "second.h"\n'
+        "int main(void) { return first_packed_bytes() != second_packed_bytes(); }\n"
+    )
+    command = [*find_compiler().command, "-O1", "main.c", "first.c", "second.c", "-o", "main"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    subprocess.run([tmp_path / "main"], check=True)
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (("--input", "1,2,8", "--weight", "4,2,3,3"), "input: got '1,2,8'; allowed: 4 integers"),
+        (("--input", "1,2,8,x", "--weight", "4,2,3,3"), "input: got '1,2,8,x'"),
+        (("--input", "1,3,8,8", "--weight", "4,2,3,3"), "input: got 3 channels"),
+        (("--input", "0,2,8,8", "--weight", "4,2,3,3"), "batch of at least 1"),
+        (("--input", "1,2,8,8", "--weight", "4,2,3,3", "--isa", "mmx"), "isa: got 'mmx'"),
+        (("--input", "1,2,8,8", "--weight", "4,2,3,3", "--padding", "-1"), "padding: got -1"),
+        (("--input", "1,2,8,8", "--weight", "4,2,3,3", "--name", "a-b"), "name: got 'a-b'"),
+        (
+            ("--input", "1,2,8,8", "--weight", "4,2,3,3", "--stride", "2", "--algorithm", "mcmr"),
+            'algorithm: got "mcmr" with stride',
+        ),
+    ],
+)
+def test_wrong_values_are_named(refused, tmp_path, words, message):
+    assert message in refused("generate", *words, "-o", tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,59 @@
+"""All commands of `winogen`, and what happens when one of them fails."""
+
+from __future__ import annotations
+
+import typer
+from typer.core import TyperGroup
+
+from winogen.cli import demo, derive, generate, transforms
+from winogen.errors import WinogenError
+
+BAD_INPUT = 2  # exit status, as for a usage error
+
+
+class _Commands(TyperGroup):
+    """Prints an expected error as one message instead of a traceback."""
+
+    def invoke(self, ctx):
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # `winogen derive ... | head`: click ends quietly
+        except (WinogenError, OSError) as error:
+            typer.echo(f"winogen: {error}", err=True)
+            raise typer.Exit(BAD_INPUT) from None
+
+
+app = typer.Typer(
+    name="winogen",
+    cls=_Commands,
+    help="Synthesizes fast convolution: exact Winograd algorithms, short transforms, readable C.",
+    epilog="Example: winogen derive 4 3",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import winogen
+
+        typer.echo(f"winogen {winogen.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    pass
+
+
+app.command(epilog=derive.EXAMPLE)(derive.derive)
+app.add_typer(transforms.app, name="transforms")
+app.command(epilog=generate.EXAMPLE)(generate.generate)
+app.command(epilog=demo.EXAMPLE)(demo.demo)

@@ -1,0 +1,127 @@
+"""`winogen derive`: the matrices of F(m, r), their shortened programs, as text, JSON, LaTeX or C."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+
+import typer
+
+EXAMPLE = (
+    "Example: winogen derive 4 3 --points 0,1,-1,1/2,-2,inf\n\n"
+    "Example: winogen derive 4 3 --moduli 'x,x-1,x+1,x^2+1,inf' --format json"
+)
+
+# kind of transform -> (attribute of BilinearAlgorithm, name on paper)
+_MATRICES = {"input": ("bt", "B^T"), "filter": ("g", "G"), "output": ("at", "A^T")}
+
+
+class Format(str, Enum):
+    """What to print."""
+
+    text = "text"
+    json = "json"
+    latex = "latex"
+    c = "c"
+
+
+def derive(
+    m: int = typer.Argument(help="Outputs of one tile."),
+    r: int = typer.Argument(help="Taps of the filter."),
+    points: str = typer.Option(
+        None, help="m + r - 1 exact interpolation points, such as 0,1,-1,1/2,inf."
+    ),
+    moduli: str = typer.Option(
+        None, help="Polynomials instead of points, such as 'x,x-1,x^2+1'; inf is allowed."
+    ),
+    format: Format = typer.Option(Format.text, help="Output format."),
+) -> None:
+    """Derive F(m, r): exact matrices, verified, and short programs that compute them."""
+    from winogen.codegen import transforms
+
+    if format is Format.c:
+        typer.echo(transforms.load(m, r, points, moduli=moduli).header, nl=False)
+        return
+    if points is not None and moduli is not None:
+        from winogen.errors import InvalidValue
+
+        raise InvalidValue("moduli: got both moduli and points; allowed: one of them")
+    algorithm, source = transforms.derive(m, r, points, moduli)
+    algorithm.verify()
+    if format is Format.latex:
+        typer.echo(_latex(algorithm))
+        return
+    programs = transforms.shorten(algorithm)
+    typer.echo((_json if format is Format.json else _text)(algorithm, programs, source))
+
+
+def _json(algorithm, programs, source: str) -> str:
+    data = algorithm.to_dict()
+    data["ops"] = {kind: programs[kind].counts().to_dict() for kind in _MATRICES}
+    # One row of a matrix, or one kind of operations, per line.
+    fields = []
+    for key, value in data.items():
+        text = json.dumps(value)
+        if key in ("AT", "G", "BT"):
+            text = "[\n" + ",\n".join(f"    {json.dumps(row)}" for row in value) + "\n  ]"
+        elif key == "ops":
+            rows = (f"    {json.dumps(kind)}: {json.dumps(ops)}" for kind, ops in value.items())
+            text = "{\n" + ",\n".join(rows) + "\n  }"
+        fields.append(f'  "{key}": {text}')
+    return "{\n" + ",\n".join(fields) + "\n}"
+
+
+def _text(algorithm, programs, source: str) -> str:
+    m, r, n, products = algorithm.m, algorithm.r, algorithm.n, algorithm.products
+    made_from = ("moduli", algorithm.moduli) if algorithm.moduli else ("points", algorithm.points)
+    lines = [
+        f"F({m}, {r}): {m} outputs of a {r}-tap filter from {n} inputs",
+        "",
+        f"  {made_from[0]}           {', '.join(map(str, made_from[1])) or 'none needed'}",
+        f"  source           {source}",
+        f"  multiplications  {products} instead of {m * r} in 1D, {products**2} instead of "
+        + f"{(m * r) ** 2} in 2D",
+        "  verified         y = A^T [(G g) * (B^T d)] gives y[i] = sum_k g[k] d[i+k] exactly",
+    ]
+    for attribute, name in _MATRICES.values():
+        rows = [[str(value) for value in row] for row in getattr(algorithm, attribute)]
+        lines += ["", f"{name} ({len(rows)} x {len(rows[0])})", *_aligned(rows)]
+    header = ["transform", "add", "mul", "fma", "instructions", "registers"]
+    table = [header]
+    for kind in _MATRICES:
+        counts = programs[kind].counts().to_dict()
+        table.append([kind, *(str(counts[name]) for name in header[1:])])
+    lines += ["", *_aligned(table, left=1)]
+    for kind, (_, name) in _MATRICES.items():
+        lines += ["", f"{kind} transform, {name} as a program"]
+        lines += [f"  {line}" for line in str(programs[kind]).splitlines()]
+    return "\n".join(lines)
+
+
+def _aligned(rows: list[list[str]], left: int = 0) -> list[str]:
+    """Lines of columns, the first ``left`` of them aligned to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return [
+        "  "
+        + "  ".join(
+            text.ljust(width) if k < left else text.rjust(width)
+            for k, (text, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _latex(algorithm) -> str:
+    import sympy
+
+    names = {"AT": "A^T", "G": "G", "BT": "B^T"}
+    made_from = algorithm.moduli or algorithm.points
+    lines = [
+        f"% F({algorithm.m}, {algorithm.r}): {', '.join(map(str, made_from))}",
+        r"% y = A^T \left[ (G g) \odot (B^T d) \right]",
+    ]
+    lines += [
+        f"{name} = {sympy.latex(getattr(algorithm, attribute), mat_str='bmatrix', mat_delim='')}"
+        for attribute, name in names.items()
+    ]
+    return "\n".join(lines)

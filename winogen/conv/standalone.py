@@ -1,0 +1,111 @@
+"""One layer, planned, as a pair of C files; for instruction sets that this CPU need not have."""
+
+from __future__ import annotations
+
+import shlex
+
+from winogen.build import host_target
+from winogen.codegen.standalone import render_pair
+from winogen.codegen.targets import TARGETS
+from winogen.conv import arguments, execute, planner
+from winogen.conv.problem import Layer, Problem
+from winogen.errors import InvalidValue
+
+
+def standalone(
+    input_shape,
+    weight_shape,
+    *,
+    dtype="float32",
+    algorithm="auto",
+    tile=None,
+    points=None,
+    threads=None,
+    isa=None,
+    name=None,
+    command="winogen.conv.standalone",
+    **layer_options,
+) -> dict[str, str]:
+    """Return {"<name>.c": text, "<name>.h": text} for one layer on inputs of one shape.
+
+    ``layer_options``: stride, padding, dilation, groups, padding_mode, layout and activation as in
+    `conv2d`. ``isa``: an instruction set of `TARGETS`, by default this CPU's. ``threads``: how many
+    the work is cut for; any number may run it. ``command``: what the files say regenerates them.
+    Raises InvalidType, InvalidValue and Unsupported as `conv2d` does.
+
+    >>> sorted(standalone((1, 64, 56, 56), (64, 64, 3, 3), padding=1, isa="avx2"))
+    ['conv_56x56_64_64_3x3.c', 'conv_56x56_64_64_3x3.h']
+    """
+    dtype = arguments.choice("dtype", dtype, arguments.DTYPES)
+    target = host_target() if isa is None else TARGETS[arguments.choice("isa", isa, tuple(TARGETS))]
+    layer = Layer.of(weight_shape, dtype, **layer_options)
+    problem = layer.problem(input_shape)
+    if not problem.batch:
+        raise InvalidValue(f"input: got shape {tuple(input_shape)}; allowed: a batch of at least 1")
+    request = planner.request(layer, algorithm=algorithm, tile=tile, points=points, threads=threads)
+    choice = planner.choose(problem, request)
+    (whole,) = planner.rectangles(problem, choice)
+    spec = execute.specify(layer, choice, target)
+    return render_pair(
+        name or _name(problem),
+        spec,
+        execute.sizes(problem, choice, whole),
+        _about(problem, choice, spec),
+        command,
+    )
+
+
+def _name(problem: Problem) -> str:
+    layer = problem.layer
+    kernel = "x".join(map(str, layer.kernel))
+    size = f"{problem.height}x{problem.width}"
+    return f"conv_{size}_{layer.channels}_{layer.filters}_{kernel}"
+
+
+def _about(problem: Problem, choice: planner.Choice, spec) -> list[str]:
+    layer = problem.layer
+    top, bottom, left, right = layer.padding
+    shapes = (("input", problem.input_shape), ("weight", layer.weight_shape),
+              ("output", problem.output_shape))  # fmt: skip
+    lines = [
+        f"2D convolution, {layer.dtype}, {layer.layout}, for {spec.target.name}.",
+        *(f"{what:<8} {' x '.join(map(str, shape))}" for what, shape in shapes),
+        f"padding  top {top}, bottom {bottom}, left {left}, right {right}: {layer.padding_mode}",
+    ]
+    for what, value, usual in (
+        ("stride", layer.stride, (1, 1)),
+        ("dilation", layer.dilation, (1, 1)),
+        ("groups", layer.groups, 1),
+    ):
+        if value != usual:
+            lines.append(
+                f"{what:<8} {value if isinstance(value, int) else ' x '.join(map(str, value))}"
+            )
+    lines.append(f"computed by {choice.algorithm}")
+    if choice.tile is not None:
+        sides = [("width", spec.transform_w)]
+        if choice.algorithm != "winograd1d":
+            sides.insert(0, ("height", spec.transform_h))
+        for axis, transform in sides:
+            made_of = transform.points or transform.moduli
+            lines.append(
+                f"  along the {axis} F({transform.m}, {transform.r}), points {', '.join(made_of)}"
+            )
+    if layer.relu:
+        lines.append("followed by max(y, 0)")
+    multiplications = planner.multiplications(problem, choice)
+    lines.append(
+        f"multiplications {multiplications:,} (direct: {problem.direct_multiplications:,})"
+    )
+    return lines
+
+
+def command_line(options: dict) -> str:
+    """Return `winogen generate` with the options that were given, quoted for a shell.
+
+    >>> command_line({"input": "1,3,8,8", "padding": None})
+    'winogen generate --input 1,3,8,8'
+    """
+    words = [word for key, value in options.items() if value is not None
+             for word in (f"--{key}", str(value))]  # fmt: skip
+    return shlex.join(["winogen", "generate", *words])

@@ -1,0 +1,141 @@
+"""What the demonstration runs, and what it measures of every algorithm."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+import numpy as np
+
+from .filters import banks, weights
+from .reference import convolve
+
+ALGORITHMS = ("direct", "im2col", "winograd2d", "winograd1d", "mcmr")
+_SECONDS = 0.4  # spent on timing each algorithm, after one call to warm up
+_CALLS = 50
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One convolution to run by every algorithm, stride 1, output as large as the input."""
+
+    title: str
+    x: np.ndarray  # (N, C, H, W)
+    weight: np.ndarray  # (M, C, K, K)
+    padding_mode: str = "zeros"
+
+    @property
+    def padding(self) -> int:
+        """Rows and columns added at every side."""
+        return self.weight.shape[-1] // 2
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of the direct convolution."""
+        batch, _, height, width = self.x.shape
+        return 2 * batch * height * width * self.weight.size
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One row of the table."""
+
+    algorithm: str
+    threads: int
+    tile: str  # "F(4x4, 3x3)", or "" without tiles
+    points: str  # along the width, "±a" for a and -a
+    multiplications: int
+    workspace_bytes: int
+    seconds: float  # median
+    gflops: float  # of the direct convolution, whatever the algorithm
+    max_error: float  # max |y - y64| / max |y64|
+    mean_error: float  # mean |y - y64| / max |y64|
+
+
+def layers(photo: np.ndarray) -> list[Layer]:
+    """Return the photograph (3, H, W) with each filter bank, and a layer as VGG has them."""
+    # The colours are three images of one channel: every filter is applied to each of them.
+    found = [
+        Layer(f"photograph, {size}x{size} filters", photo[:, None], weights(bank), "replicate")
+        for size, bank in banks().items()
+    ]
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal((1, 256, 56, 56), np.float32)
+    weight = generator.standard_normal((256, 256, 3, 3), np.float32) * np.float32(0.03)
+    return [*found, Layer("VGG-sized layer, 56x56, 256 -> 256 channels", x, weight)]
+
+
+def measure(
+    layer: Layer, threads: int | None = None, say: Callable[[str], object] = lambda text: None
+) -> Iterator[tuple[Measurement, np.ndarray, np.ndarray]]:
+    """Run ``layer`` by each algorithm; yield its measurement, its result, and the error in float64.
+
+    ``say(text)`` is told what is going on. Raises what `winogen.Conv2d` raises.
+    """
+    from winogen.conv import Conv2d
+
+    say(f"{layer.title}: float64 reference")
+    exact = convolve(layer.x, layer.weight, layer.padding, layer.padding_mode)
+    largest = np.abs(exact).max()
+    for algorithm in ALGORITHMS:
+        say(f"{layer.title}: {algorithm}")
+        conv = Conv2d(
+            layer.weight,
+            padding=layer.padding,
+            padding_mode=layer.padding_mode,
+            algorithm=algorithm,
+            threads=threads,
+        )
+        plan = conv.plan(layer.x.shape)
+        y = conv(layer.x)
+        seconds = _time(partial(conv, layer.x, out=y))
+        error = np.abs(y - exact)
+        measurement = Measurement(
+            algorithm=plan.algorithm,
+            threads=plan.threads,
+            tile=_tile_text(plan, layer.weight.shape[2:]),
+            points=points_text(plan.points[-1]) if plan.points else "",
+            multiplications=plan.multiplications,
+            workspace_bytes=plan.workspace_bytes,
+            seconds=seconds,
+            gflops=layer.flops / seconds / 1e9,
+            max_error=error.max() / largest,
+            mean_error=error.mean() / largest,
+        )
+        yield measurement, y, error
+
+
+def points_text(points: tuple[str, ...]) -> str:
+    """Return points as short text: each pair of opposite ones as "±a".
+
+    >>> points_text(("0", "1/2", "-1/2", "2", "inf"))
+    '0, ±1/2, 2, inf'
+    """
+    texts = []
+    for point in points:
+        opposite = point[1:] if point.startswith("-") else f"-{point}"
+        if opposite not in points:
+            texts.append(point)
+        elif not point.startswith("-"):
+            texts.append(f"±{point}")
+    return ", ".join(texts)
+
+
+def _tile_text(plan, kernel: tuple[int, int]) -> str:
+    if plan.tile is None:
+        return ""
+    (m_h, m_w), (r_h, r_w) = plan.tile, kernel
+    return f"F({m_w}, {r_w})" if plan.algorithm == "winograd1d" else f"F({m_h}x{m_w}, {r_h}x{r_w})"
+
+
+def _time(call: Callable[[], object]) -> float:
+    call()
+    times: list[float] = []
+    while len(times) < 3 or (sum(times) < _SECONDS and len(times) < _CALLS):
+        begin = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begin)
+    return median(times)
