@@ -73,6 +73,7 @@ void {prefix}_run(const winogen_conv *p, const {real} *input, const {real} *pack
 """
 
 
+_NARROW = {"NCHW": "pixel_lanes", "NHWC": "group_lanes"}
 _REAL = {"float32": "float", "float64": "double"}
 # The struct winogen_conv of csrc/problem.h.j2, in order.
 FIELDS = (
@@ -108,6 +109,9 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
         rows=spec.register_rows or rows,
         vectors=spec.register_vectors or vectors,
         # Tiles keep the LANES channels of a row together; a strip in NCHW keeps the pixels together.
+        # The second way of direct convolution, for groups too narrow to fill the lanes with filters.
+        narrow=_NARROW[spec.layout] if spec.algorithm == "direct" else "",
+        pixel_rows=(spec.register_rows or rows) // 2 * 2 - (2 if spec.target.registers >= 32 else 0),
         row_step=1 if spec.layout == "NCHW" and not height else lanes,
         H=height,
         W=width,

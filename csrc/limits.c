@@ -1,0 +1,71 @@
+/* What the machine can do at most: fused multiply-adds from registers, and reading from each level
+ * of memory. Compiled with -DVECTOR_BYTES=..., one thread or many. */
+#include <stddef.h>
+#include <stdint.h>
+
+typedef float vector __attribute__((vector_size(VECTOR_BYTES)));
+
+enum {
+    LANES = VECTOR_BYTES / sizeof(float),
+    /* Enough chains to hide 5 cycles of latency on two units, few enough for 16 registers. */
+    CHAINS = 12,
+    /* Loads in flight; the sums are integers, whose additions take one cycle. */
+    STREAMS = 8,
+};
+
+/* Adds `factor` * 1 to every number of `start`, `steps` times over: acc = acc * factor + addend.
+ * The chains begin with numbers that the compiler cannot know, and that the caller makes all
+ * different: equal accumulators are one to the optimiser, and the peak would come out too high.
+ * `result` gets every chain of every thread, [threads][CHAINS][LANES], to prove that all ran. */
+void limits_fma(const float *start, float factor, float addend, int64_t steps, int threads,
+                float *result)
+{
+    (void)threads;
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+    for (int t = 0; t < threads; t++) {
+        vector acc[CHAINS], f = factor - (vector){0}, a = addend - (vector){0};
+        __builtin_memcpy(acc, start, sizeof acc);
+        for (int64_t i = 0; i < steps; i++) {
+#pragma GCC unroll 16
+            for (int k = 0; k < CHAINS; k++) acc[k] = acc[k] * f + a;
+        }
+        __builtin_memcpy(result + (size_t)t * CHAINS * LANES, acc, sizeof acc);
+    }
+}
+
+typedef uint32_t words __attribute__((vector_size(VECTOR_BYTES)));
+
+/* Fills each thread's part from that thread, so that its pages lie near it. */
+void limits_fill(uint32_t *data, int64_t vectors, uint32_t value, int threads)
+{
+    (void)threads;
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+    for (int t = 0; t < threads; t++)
+        for (int64_t i = 0; i < vectors * LANES; i++) data[t * vectors * LANES + i] = value;
+}
+
+/* Reads `vectors` vectors per thread `passes` times and returns the sum of all words (modulo 2^32),
+ * which proves that nothing was left out. */
+uint32_t limits_read(const uint32_t *data, int64_t vectors, int64_t passes, int threads)
+{
+    uint32_t total = 0;
+    (void)threads;
+#pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(+ : total)
+    for (int t = 0; t < threads; t++) {
+        const words *v = (const words *)data + t * vectors;
+        words sum[STREAMS] = {{0}};
+        for (int64_t pass = 0; pass < passes; pass++) {
+            /* Otherwise the passes could be made one. */
+            __asm__ volatile("" : "+r"(v) : : "memory");
+            int64_t i = 0;
+            for (; i + STREAMS <= vectors; i += STREAMS) {
+#pragma GCC unroll 8
+                for (int k = 0; k < STREAMS; k++) sum[k] += v[i + k];
+            }
+            for (; i < vectors; i++) sum[0] += v[i];
+        }
+        for (int k = 0; k < STREAMS; k++)
+            for (size_t l = 0; l < LANES; l++) total += sum[k][l];
+    }
+    return total;
+}
