@@ -108,7 +108,8 @@ WINOGEN_INLINE void winogen_f3_3_finite_input(const WINOGEN_VEC d[5], WINOGEN_VE
  *     t5 = -8/135 g1
  *     u4 = t5 + 8/405 t0
  */
-WINOGEN_INLINE void winogen_f3_3_finite_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[5])
+WINOGEN_INLINE void winogen_f3_3_finite_filter(
+    const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[5])
 {
     const WINOGEN_FILTER_REAL k8_405 = 8.0 / 405;
     const WINOGEN_FILTER_REAL k2_45 = 2.0 / 45;

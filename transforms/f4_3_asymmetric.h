@@ -111,7 +111,8 @@ WINOGEN_INLINE void winogen_f4_3_asymmetric_input(const WINOGEN_VEC d[6], WINOGE
  *     u0 = g0
  *     u5 = g2
  */
-WINOGEN_INLINE void winogen_f4_3_asymmetric_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[6])
+WINOGEN_INLINE void winogen_f4_3_asymmetric_filter(
+    const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[6])
 {
     const WINOGEN_FILTER_REAL k1_15 = 1.0 / 15;
     const WINOGEN_FILTER_REAL k2_15 = 2.0 / 15;

@@ -109,7 +109,8 @@ WINOGEN_INLINE void winogen_f4_3_classic_input(const WINOGEN_VEC d[6], WINOGEN_V
  *     u4 = t5 + 1/24 t0
  *     u5 = g2
  */
-WINOGEN_INLINE void winogen_f4_3_classic_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[6])
+WINOGEN_INLINE void winogen_f4_3_classic_filter(
+    const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[6])
 {
     const WINOGEN_FILTER_REAL k1_24 = 1.0 / 24;
     const WINOGEN_FILTER_REAL k1_12 = 1.0 / 12;

@@ -109,7 +109,8 @@ WINOGEN_INLINE void winogen_f4_3_gaussian_input(const WINOGEN_VEC d[6], WINOGEN_
  *     u0 = g0
  *     u6 = g2
  */
-WINOGEN_INLINE void winogen_f4_3_gaussian_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[7])
+WINOGEN_INLINE void winogen_f4_3_gaussian_filter(
+    const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[7])
 {
     const WINOGEN_FILTER_REAL k1_4 = 1.0 / 4;
     const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;

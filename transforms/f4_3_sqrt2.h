@@ -112,7 +112,8 @@ WINOGEN_INLINE void winogen_f4_3_sqrt2_input(const WINOGEN_VEC d[6], WINOGEN_VEC
  *     u0 = g0
  *     u5 = g2
  */
-WINOGEN_INLINE void winogen_f4_3_sqrt2_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[6])
+WINOGEN_INLINE void winogen_f4_3_sqrt2_filter(
+    const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[6])
 {
     const WINOGEN_FILTER_REAL ksqrt2_6 = 0.23570226039551584; /* sqrt(2)/6 */
     const WINOGEN_FILTER_REAL k1_3 = 1.0 / 3;

@@ -139,7 +139,8 @@ WINOGEN_INLINE void winogen_f5_3_finite_input(const WINOGEN_VEC d[7], WINOGEN_VE
  *     t8 = -32/14553 g1
  *     u6 = t8 + 8/14553 t1
  */
-WINOGEN_INLINE void winogen_f5_3_finite_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[7])
+WINOGEN_INLINE void winogen_f5_3_finite_filter(
+    const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[7])
 {
     const WINOGEN_FILTER_REAL k8_14553 = 8.0 / 14553;
     const WINOGEN_FILTER_REAL k32_14553 = 32.0 / 14553;

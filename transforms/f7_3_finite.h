@@ -182,7 +182,8 @@ WINOGEN_INLINE void winogen_f7_3_finite_input(const WINOGEN_VEC d[9], WINOGEN_VE
  *     t11 = -15625/102187008 g1
  *     u8 = t11 + 15625/408748032 t0
  */
-WINOGEN_INLINE void winogen_f7_3_finite_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[9])
+WINOGEN_INLINE void winogen_f7_3_finite_filter(
+    const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[9])
 {
     const WINOGEN_FILTER_REAL k15625_408748032 = 15625.0 / 408748032;
     const WINOGEN_FILTER_REAL k15625_102187008 = 15625.0 / 102187008;

@@ -7,10 +7,9 @@ provenance, the three matrices, operation counts, and what was proven.
 from __future__ import annotations
 
 import textwrap
-from functools import cache
 
-from winogen import resources
 from winogen.codegen.ctext import routine
+from winogen.codegen.templates import environment
 
 WRITE_COMMAND = "winogen transforms write"
 _WIDTH = 97  # of a comment line, so that with " * " it stays within 100 columns
@@ -36,7 +35,8 @@ def render_header(
     """
     for kind, matrix, *_ in _KINDS:
         programs[kind].verify(getattr(algorithm, matrix))
-    return _template().render(
+    template = environment().get_template("transform.h.j2")
+    return template.render(
         command=command,
         head=_head(algorithm, programs, source, factors),
         guard=f"WINOGEN_{name.upper()}",
@@ -45,25 +45,11 @@ def render_header(
         r=algorithm.r,
         n=algorithm.n,
         products=algorithm.products,
-        transforms=[_transform(kind, algorithm, programs[kind[0]]) for kind in _KINDS],
+        transforms=[_transform(kind, name, programs[kind[0]]) for kind in _KINDS],
     )
 
 
-@cache
-def _template():
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(resources.folder("csrc")),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("transform.h.j2")
-
-
-def _transform(kind, algorithm, program) -> dict:
+def _transform(kind, header: str, program) -> dict:
     """The fields of one transform for the template."""
     name, _, matrix, letter, target = kind
     inputs, outputs = len(program.inputs), len(program.outputs)
@@ -77,7 +63,10 @@ def _transform(kind, algorithm, program) -> dict:
         "title_2d": f"{_TITLE_2D[name]}: {_twice(program)} instructions.",
         "vec": vec,
         "real": f"WINOGEN_{filters}REAL",
-        "parameters": f"const {vec} {letter}[{inputs}], {vec} {target}[{outputs}]",
+        "signature": _signature(
+            f"WINOGEN_INLINE void winogen_{header}_{name}",
+            f"const {vec} {letter}[{inputs}], {vec} {target}[{outputs}]",
+        ),
         "source": letter,
         "target": target,
         "inputs": inputs,
@@ -96,6 +85,11 @@ _TITLE_2D = {
     "filter": "U = G g G^T of a filter g, columns first, then rows",
     "output": "Y = A^T P A of a tile of products P, columns first, then rows",
 }
+
+
+def _signature(function: str, parameters: str) -> str:
+    line = f"{function}({parameters})"
+    return line if len(line) <= 100 else f"{function}(\n    {parameters})"
 
 
 def _at(array: str, index: int, stride: str, count: int) -> str:
