@@ -12,7 +12,7 @@ if _TESTS not in sys.path:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def quick_kernels(request):
+def quick_kernels(request, tmp_path_factory):
     """Compile with -O1, into a cache that outlives the run: optimisation is not the subject.
 
     Tests of the code as shipped ask for `shipped_kernels`.
@@ -25,7 +25,11 @@ def quick_kernels(request):
     load = execute.load
     with pytest.MonkeyPatch.context() as patch:
         if "WINOGEN_CACHE" not in os.environ:
-            patch.setenv("WINOGEN_CACHE", str(request.config.cache.mkdir("winogen-kernels")))
+            kept = getattr(request.config, "cache", None)  # pytest's own, which may be off
+            folder = kept.mkdir("winogen-kernels") if kept else tmp_path_factory.mktemp("kernels")
+            patch.setenv("WINOGEN_CACHE", str(folder))
+        # Threads that wait in a spin loop for a busy machine are slow; those tests ask for them.
+        patch.setenv("OMP_NUM_THREADS", "1")
         patch.setattr(execute, "load", quickly)
         yield load
     _forget(execute)

@@ -77,8 +77,3 @@ def _source(position, size, mode):
     if mode == "circular":
         return position % size
     return -position if position < 0 else 2 * (size - 1) - position
-
-
-def integers(rng, shape, largest, dtype=np.int64):
-    """Random integers in -largest..largest."""
-    return rng.integers(-largest, largest + 1, shape).astype(dtype)

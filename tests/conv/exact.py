@@ -1,0 +1,93 @@
+"""Data that every algorithm computes without any rounding, so that results compare to the bit.
+
+Weights are multiples of the filter transform's denominators and points are small integers: every
+number met on the way is an integer (or a small fraction of two) that the dtype holds exactly.
+`test_exact.py` proves it from the matrices.
+"""
+
+from fractions import Fraction
+from math import lcm, prod
+
+import numpy as np
+from conv.reference import convolve
+
+from winogen.codegen.transforms import load
+from winogen.conv import Conv2d
+
+MODES = ("zeros", "reflect", "replicate", "circular")
+BORDERS = ("unswitch", "buffer", "indirect")
+LAYOUTS = ("NCHW", "NHWC")
+WINOGRAD = ("winograd2d", "winograd1d", "mcmr")
+PLAIN = ("direct", "im2col")
+
+# m != r - 1 along both axes, m != n, and no axis is like the other.
+KERNEL, TILE = (3, 2), (3, 4)
+POINTS = "0,1,-1,2,inf"
+# float64 rounds the filters to 53 bits, so there only halves are exact: F(2,3) x F(3,2).
+HALF_TILE, HALF_POINTS = (2, 3), "0,1,-1,inf"
+
+
+def transforms(algorithm, tile=TILE, points=POINTS):
+    """The transforms of the axes that the algorithm transforms."""
+    axes = [load(m, r, points) for m, r in zip(tile, KERNEL)]
+    return axes[1:] if algorithm == "winograd1d" else axes
+
+
+def scale(algorithm, tile=TILE, points=POINTS):
+    """The least integer that clears all denominators of the filter transform."""
+    if algorithm in PLAIN:
+        return 1
+    axes = transforms(algorithm, tile, points)
+    return prod(lcm(*(Fraction(x).denominator for row in t.g for x in row)) for t in axes)
+
+
+def chosen(algorithm, tile=TILE, points=POINTS):
+    """The options of conv2d that ask for just this algorithm, tile and points."""
+    if algorithm in PLAIN:
+        return dict(algorithm=algorithm)
+    tile = (1, tile[1]) if algorithm == "winograd1d" else tile
+    return dict(algorithm=algorithm, tile=tile, points=points)
+
+
+def integers(rng, shape, largest):
+    """Random integers in -largest..largest."""
+    return rng.integers(-largest, largest + 1, shape)
+
+
+def guarded(shape, dtype):
+    """An array of NaN in the middle of a larger one, and a check that just the array changed."""
+    size, room = prod(shape), 64
+    buffer = np.full(size + 2 * room, 7.5, dtype)
+    out = buffer[room : room + size].reshape(shape)
+    out[...] = np.nan
+
+    def check():
+        assert (buffer[:room] == 7.5).all() and (buffer[room + size :] == 7.5).all()
+        assert not np.isnan(out).any()
+
+    return out, check
+
+
+def check(x, w, bias=None, dtype="float32", *, convs=None, relu=False, algorithm, **options):
+    """Assert that conv2d of integers (x in NCHW) equals the reference and writes nothing else.
+
+    ``options`` are those of the reference; ``algorithm`` holds further ones of conv2d. ``convs`` keeps
+    the Conv2d for the next call with the same weights and options.
+    """
+    x = x if options.get("layout") != "NHWC" else x.transpose(0, 2, 3, 1)
+    wanted = convolve(x, w, bias, relu=relu, **options)
+    convs = {} if convs is None else convs
+    if "conv" not in convs:
+        convs["conv"] = Conv2d(
+            w.astype(dtype),
+            None if bias is None else bias.astype(dtype),
+            activation="relu" if relu else None,
+            **options,
+            **algorithm,
+        )
+    out, unharmed = guarded(wanted.shape, dtype)
+    given = np.ascontiguousarray(x, dtype)
+    given.flags.writeable = False
+    assert convs["conv"](given, out) is out
+    unharmed()
+    assert np.array_equal(out, wanted), (x.shape, options, algorithm)

@@ -1,0 +1,69 @@
+"""`direct` and `im2col` serve every layer: strides, dilations, groups, any kernel and padding."""
+
+import numpy as np
+import pytest
+from conv import exact
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from winogen.conv import Conv2d
+
+numbers = st.integers
+
+
+@st.composite
+def problems(draw):
+    """Options of a layer, its weights' shape, a fitting input size, and the batch."""
+    groups = draw(numbers(1, 3))
+    options = dict(
+        stride=draw(st.tuples(numbers(1, 4), numbers(1, 4))),
+        dilation=draw(st.tuples(numbers(1, 3), numbers(1, 3))),
+        padding=tuple(draw(st.tuples(numbers(0, 4), numbers(0, 4))) for _ in range(2)),
+        padding_mode=draw(st.sampled_from(exact.MODES)),
+        layout=draw(st.sampled_from(exact.LAYOUTS)),
+        groups=groups,
+    )
+    filters, channels = draw(numbers(1, 20)), draw(numbers(1, 20))
+    kernel = draw(st.tuples(numbers(1, 5), numbers(1, 5)))
+    spare = {"zeros": None, "replicate": None, "circular": 0, "reflect": 1}[options["padding_mode"]]
+    size = []
+    for taps, dilation, ends in zip(kernel, options["dilation"], options["padding"]):
+        least = max(1, dilation * (taps - 1) + 1 - sum(ends))
+        if spare is not None:
+            least = max(least, max(ends) + spare)
+        size.append(least + draw(numbers(0, 12)))
+    return options, (groups * filters, channels, *kernel), tuple(size), draw(numbers(1, 2))
+
+
+@pytest.mark.parametrize("algorithm", exact.PLAIN)
+@settings(max_examples=300)
+@given(problem=problems())
+@example(problem=(dict(stride=(5, 7)), (2, 3, 2, 2), (9, 16), 1))  # strides beyond the kernel
+@example(problem=(dict(dilation=(4, 6)), (2, 3, 3, 3), (9, 13), 1))  # one output
+@example(problem=(dict(padding=((9, 9), (9, 9))), (2, 3, 1, 1), (1, 1), 1))  # mostly padding
+@example(problem=(dict(stride=(1, 2), groups=24), (24, 1, 3, 3), (9, 33), 2))  # depthwise
+@example(problem=(dict(), (3, 2, 1, 11), (4, 70), 1))  # wider than a register block
+def test_any_layer_equals_the_reference(algorithm, problem):
+    options, weight, size, batch = problem
+    shape = (batch, weight[1] * options.get("groups", 1), *size)
+    rng = np.random.default_rng(sum(shape + weight))
+    exact.check(
+        exact.integers(rng, shape, 9),
+        exact.integers(rng, weight, 9),
+        exact.integers(rng, weight[0], 9),
+        relu=size[0] % 2 == 1,
+        algorithm=dict(algorithm=algorithm),
+        **options,
+    )
+
+
+@pytest.mark.parametrize("layout", exact.LAYOUTS)
+def test_auto_takes_every_layer_too(layout):
+    """Whatever `auto` chooses is valid; small F(2,3) weights keep even Winograd nearly exact."""
+    rng = np.random.default_rng(3)
+    for options in (dict(stride=2), dict(dilation=2), dict(groups=16), dict(padding=1), dict()):
+        w = rng.standard_normal((16, 16 // options.get("groups", 1), 3, 3)).astype(np.float32)
+        x = rng.standard_normal((1, 16, 9, 11)).astype(np.float32)
+        x = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+        auto = Conv2d(w, layout=layout, **options)(x)
+        assert np.allclose(auto, Conv2d(w, layout=layout, algorithm="direct", **options)(x), atol=1e-3)

@@ -1,0 +1,136 @@
+"""Integers as data: every algorithm equals the int64 reference to the bit."""
+
+import itertools
+from fractions import Fraction
+from math import prod
+
+import numpy as np
+import pytest
+from conv import exact
+from conv.exact import BORDERS, LAYOUTS, MODES, PLAIN, TILE, WINOGRAD
+
+from winogen.build import host_targets
+
+LARGEST_INPUT, CHANNELS, FILTERS = 3, 3, 5
+# groups, channels and filters of a group: below, at and above the lanes of a vector and the two
+# vectors of a register block; depthwise with and without multiplier.
+GROUPINGS = [
+    *((1, 1, 1), (1, 2, 33), (1, 16, 16), (1, 17, 31), (1, 70, 40), (1, 8, 65)),
+    *((3, 5, 4), (2, 17, 20), (19, 1, 1), (32, 1, 1), (5, 1, 2), (4, 3, 1)),
+]
+# Height and width that make 1, 13, 14, 15 and 28 tiles of 3 x 4: around the 14 rows of a block.
+TILE_COUNTS = [(3, 4), (3, 52), (6, 27), (15, 12), (12, 28)]
+
+
+def rows_of(matrix):
+    return max(sum(abs(x) for x in row) for row in matrix)
+
+
+@pytest.mark.parametrize("algorithm", WINOGRAD)
+@pytest.mark.parametrize(
+    "tile, points", [(TILE, exact.POINTS), (exact.HALF_TILE, exact.HALF_POINTS)]
+)
+def test_the_data_leaves_no_room_for_rounding(algorithm, tile, points):
+    axes = exact.transforms(algorithm, tile, points)
+    assert all(Fraction(x).denominator == 1 for t in axes for row in (*t.at, *t.bt) for x in row)
+    taps = exact.KERNEL[0] if algorithm == "winograd1d" else 1
+    bound = exact.scale(algorithm, tile, points) * taps
+    bound *= prod(rows_of(matrix) for t in axes for matrix in (t.g, t.bt, t.at))
+    assert bound * CHANNELS * LARGEST_INPUT < 2**22  # two bits to spare for halves and quarters
+    assert bound * max(channels for _, channels, _ in GROUPINGS) < 2**24
+
+
+def sizes():
+    """Heights and widths that leave every residue, some smaller than a tile."""
+    return itertools.product(range(3, 3 + 2 * TILE[0]), range(3, 3 + 2 * TILE[1] - 1))
+
+
+def padding(mode):
+    """Every side another width, as wide as the smallest input allows."""
+    return ((2, 1), (0, 2)) if mode == "reflect" else ((1, 3), (2, 0))
+
+
+def check_all(dtype, layout, edges=("discard",), *, factor, **algorithm):
+    """Every size, padding mode and edge; ReLU in one of the modes."""
+    rng = np.random.default_rng(0)
+    x = exact.integers(rng, (2, CHANNELS, 9, 10), LARGEST_INPUT)
+    w = exact.integers(rng, (FILTERS, CHANNELS, *exact.KERNEL), 1) * factor
+    bias = exact.integers(rng, FILTERS, 50) * factor
+    for mode, edge in itertools.product(MODES, edges):
+        options = dict(padding=padding(mode), padding_mode=mode, layout=layout)
+        convs = {}
+        for height, width in sizes():
+            exact.check(
+                x[:, :, :height, :width],
+                w,
+                bias,
+                dtype,
+                convs=convs,
+                relu=mode == "zeros",
+                algorithm=dict(algorithm, edge=edge),
+                **options,
+            )
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("algorithm", WINOGRAD)
+def test_winograd_at_every_residue_padding_and_edge(algorithm, border, layout):
+    check_all(
+        "float32",
+        layout,
+        ("discard", "direct"),
+        factor=exact.scale(algorithm),
+        border=border,
+        **exact.chosen(algorithm),
+    )
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("algorithm", WINOGRAD)
+def test_winograd_in_float64(algorithm, layout):
+    half = exact.HALF_TILE, exact.HALF_POINTS
+    factor = exact.scale(algorithm, *half)
+    check_all("float64", layout, factor=factor, **exact.chosen(algorithm, *half))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+@pytest.mark.parametrize("algorithm", PLAIN)
+def test_plain_algorithms_at_every_size_and_padding(algorithm, dtype, layout):
+    check_all(dtype, layout, factor=1, algorithm=algorithm)
+
+
+def check_groupings(algorithm, layout, groupings=GROUPINGS, sizes=TILE_COUNTS):
+    rng = np.random.default_rng(1)
+    for groups, channels, filters in groupings:
+        shape = (groups * filters, channels, *exact.KERNEL)
+        w = exact.integers(rng, shape, 1) * exact.scale(algorithm)
+        convs = {}
+        for height, width in sizes:
+            exact.check(
+                exact.integers(rng, (1, groups * channels, height, width), 1),
+                w,
+                convs=convs,
+                algorithm=exact.chosen(algorithm),
+                padding=((1, 1), (0, 1)),
+                groups=groups,
+                layout=layout,
+            )
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("algorithm", PLAIN + WINOGRAD)
+def test_every_count_of_channels_filters_groups_and_tiles(algorithm, layout):
+    check_groupings(algorithm, layout)
+
+
+@pytest.mark.parametrize("target", [target.name for target in host_targets()[1:]])
+@pytest.mark.parametrize(
+    "algorithm, layout",
+    [("direct", "NCHW"), ("im2col", "NHWC"), ("winograd2d", "NCHW"), ("winograd1d", "NHWC"),
+     ("mcmr", "NCHW")],
+)  # fmt: skip
+def test_every_instruction_set_of_this_cpu(target, algorithm, layout, monkeypatch):
+    monkeypatch.setenv("WINOGEN_ISA", target)
+    check_groupings(algorithm, layout, GROUPINGS[3:], TILE_COUNTS[:3])
