@@ -45,7 +45,7 @@ def demo(
     console.print(f"pictures: {output / 'filters.png'}, {output / 'algorithms.png'}")
 
 
-_NARROW = 125  # columns; the whole table needs that many
+_NARROW = 140  # columns; the whole table needs that many
 
 
 def _table(narrow: bool):
@@ -58,11 +58,12 @@ def _table(narrow: bool):
         box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0 if narrow else 1),
     )  # fmt: skip
     table.add_column("algorithm")
-    table.add_column("F(m, r)")
+    table.add_column("F(m, r)", no_wrap=True)
     if not narrow:
-        table.add_column("points")
+        table.add_column("points", no_wrap=True)
     sizes = ("products", "workspace") if narrow else ("multiplications", "workspace bytes")
-    for name in (*sizes, "time", "GFLOP/s", "max error", "mean error"):
+    errors = ("max err", "mean err") if narrow else ("max error", "mean error")
+    for name in (*sizes, "time", "GFLOP/s", *errors):
         table.add_column(name, justify="right", no_wrap=True)
     return table
 
@@ -78,7 +79,7 @@ def _add(table, row, narrow: bool) -> None:
         sizes = (row.points or "-", f"{row.multiplications:,}", f"{row.workspace_bytes:,}")
     table.add_row(
         row.algorithm,
-        row.tile or "-",
+        (row.tile.replace(" ", "") if narrow else row.tile) or "-",
         *sizes,
         f"{row.seconds * 1e3:.2f} ms",
         f"{row.gflops:.1f}",
