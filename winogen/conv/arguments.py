@@ -16,7 +16,7 @@ from winogen.errors import InvalidType, InvalidValue
 LAYOUTS = ("NCHW", "NHWC")
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")  # the index is the C code's number
 ACTIVATIONS = (None, "relu")
-DTYPES = ("float32", "float64")
+DTYPES = {np.dtype(name): name for name in ("float32", "float64")}  # native byte order only
 
 # A size beyond this is a mistake, and below it no index computed in C leaves an int64.
 LARGEST = 2**31 - 1
@@ -147,14 +147,14 @@ def array(argument: str, value) -> np.ndarray:
 def float_array(argument: str, value) -> np.ndarray:
     """Return ``value`` as an array of native float32 or float64; raises InvalidType otherwise."""
     view = array(argument, value)
-    if view.dtype.name not in DTYPES:
-        raise InvalidType(f"{argument}: got dtype {view.dtype}; allowed: float32 or float64")
-    if not view.dtype.isnative:
+    if view.dtype in DTYPES:
+        return view
+    if view.dtype.newbyteorder() in DTYPES:
         raise InvalidType(
             f"{argument}: got dtype {view.dtype.str!r}, whose bytes are swapped; allowed: native "
             f"byte order, such as {argument}.astype({view.dtype.name!r})"
         )
-    return view
+    raise InvalidType(f"{argument}: got dtype {view.dtype}; allowed: float32 or float64")
 
 
 def same_dtype(argument: str, value: np.ndarray, dtype: np.dtype, of: str) -> None:

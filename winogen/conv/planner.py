@@ -1,8 +1,8 @@
 """How a problem is computed: which algorithm, tile and blocking, out of those that apply.
 
 `request` checks what the user asked for; `candidates` lists every way that satisfies it; `choose`
-takes the cheapest by `cost`, a count of multiplications and transform work. Nothing here touches C
-or arrays, so that the rule can be replaced without anything else noticing.
+takes the cheapest by `cost`, an estimate in multiply-adds. Nothing here touches C or arrays, so that
+the rule can be replaced without anything else noticing.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from winogen.codegen.transforms import catalog
 from winogen.conv import arguments
 from winogen.conv.problem import Layer, Problem
 from winogen.errors import InvalidType, InvalidValue, Unsupported
@@ -25,18 +26,20 @@ _TILES = (2, 3, 4, 5, 6)
 _POINTS = 8
 _MOST_POINTS = 18
 
-# Transforming one number costs about as much as this many multiply-adds of the inner product.
-_TRANSFORM = 4
+# Multiply-adds that fit into the time in which one number of the packed filters arrives from beyond
+# the second-level cache.
+_STREAM = 6
 # Fewer channels or filters than this leave the matrix products of `mcmr` mostly padding.
 _CHANNELS = 16
 
-# Bytes that the data of one block may take, so that filters have room beside them in a
-# second-level cache of 1 MiB.
-_BLOCK_BYTES = 640 * 1024
+# Bytes that the data of one block may take, so that it stays in a second-level cache ...
+_BLOCK_BYTES = 1 << 20
+# ... or, up to this many tiles (or pixels), in all: fewer make products too flat for the register
+# block, and the filters are read once per block.
+_FLAT = 28
+_FLAT_BYTES = 3 << 20
 # Filters that a kernel computes at once: two vectors of 512 bits.
 _FILTERS = 32
-# Fewer tiles (or pixels) than this per thread make products too flat for the register block.
-_FLAT = 28
 
 Axes = tuple[int, int]
 Points = tuple[str, ...]
@@ -150,12 +153,22 @@ def candidates(problem: Problem, request: Request) -> Iterator[Choice]:
 
 
 def cost(problem: Problem, choice: Choice) -> float:
-    """Return the work of a choice in multiply-adds: products, and transforms by a rough factor."""
+    """Return the work of a choice in multiply-adds.
+
+    Those of the products; of the transforms, where a tile of n x n takes about n per number along
+    either axis; and the wait for the filters, which every block of tiles reads again unless they
+    stay in the cache.
+    """
     layer = problem.layer
     if choice.tile is None:
         return multiplications(problem, choice)
     channels, filters = layer.channels // layer.groups, layer.filters // layer.groups
-    share = 1 + _TRANSFORM * (1 / channels + 1 / filters)
+    taps = (1 if choice.algorithm == "winograd1d" else layer.kernel[0], layer.kernel[1])
+    points = sum(m + r - 1 for m, r in zip(choice.tile, taps) if r > 1)
+    share = 1 + points * (1 / channels + 1 / filters)
+    if products(layer.kernel, choice) * channels * filters * layer.itemsize > _BLOCK_BYTES:
+        rows, cols, _ = blocking(problem, choice, rectangles(problem, choice)[0])
+        share += _STREAM / (rows * cols)
     inside = _tile_products(problem, choice)
     return inside * share + multiplications(problem, choice) - inside
 
@@ -215,16 +228,22 @@ def blocking(problem: Problem, choice: Choice, part: Rectangle) -> tuple[int, in
     most = rows * cols if split else share
 
     def fits(block_rows: int, block_cols: int) -> bool:
+        count = block_rows * block_cols
         size = _footprint(layer, choice, block_rows, block_cols) * layer.itemsize
-        return block_rows * block_cols <= most and size <= _BLOCK_BYTES
+        return count <= most and size <= (_FLAT_BYTES if count <= _FLAT else _BLOCK_BYTES)
 
-    block_cols, block_rows = cols, 1
-    while block_cols > 1 and not fits(1, block_cols):
-        block_cols = -(-block_cols // 2)
-    while block_rows < rows and fits(block_rows + 1, block_cols):
-        block_rows += 1
-    # Blocks of equal height: no thin rest at the bottom.
-    return -(-rows // -(-rows // block_rows)), block_cols, split
+    block_cols = _largest(cols, lambda count: fits(1, count))
+    block_rows = _largest(rows, lambda count: fits(count, block_cols))
+    return block_rows, block_cols, split
+
+
+def _largest(count: int, fits) -> int:
+    """The largest block that fits, at least 1, once ``count`` is cut into blocks of equal size."""
+    low, high = 1, count  # by bisection
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return -(-count // -(-count // low))
 
 
 def _footprint(layer: Layer, choice: Choice, rows: int, cols: int) -> int:
@@ -255,12 +274,12 @@ def _tile_products(problem: Problem, choice: Choice) -> int:
 
 
 def _worth_trying(layer: Layer) -> bool:
-    """Whether `auto` considers Winograd at all."""
+    """Whether `auto` considers Winograd at all: it applies, is shipped, and fills the vectors."""
     return (
         layer.stride == (1, 1)
         and layer.dilation == (1, 1)
         and max(layer.kernel) > 1
-        and max(layer.kernel) + 1 <= _POINTS
+        and all(taps == 1 or f"f2_{taps}" in catalog() for taps in layer.kernel)
         and min(layer.channels, layer.filters) // layer.groups >= _CHANNELS
     )
 
@@ -271,7 +290,7 @@ def _tiles(given: int | None, taps: int) -> tuple[int, ...]:
         return (given,)
     if taps == 1:
         return (1,)  # nothing to save along this axis, and F(1,1) is exact
-    few = tuple(m for m in _TILES if m + taps - 1 <= _POINTS)
+    few = tuple(m for m in _TILES if m + taps - 1 <= _POINTS and f"f{m}_{taps}" in catalog())
     return few or (min(2, _MOST_POINTS - taps + 1),)
 
 
