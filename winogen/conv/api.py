@@ -116,7 +116,7 @@ def conv2d(
     w, b = _parameters(weight, bias)
     layer = Layer.of(
         w.shape,
-        arguments.DTYPES[w.dtype],
+        arguments.DTYPE_NAMES[w.dtype],
         stride=stride,
         padding=padding,
         dilation=dilation,
@@ -183,7 +183,7 @@ class Conv2d:
         w, b = _parameters(weight, bias)
         self._layer = Layer.of(
             w.shape,
-            arguments.DTYPES[w.dtype],
+            arguments.DTYPE_NAMES[w.dtype],
             stride=stride,
             padding=padding,
             dilation=dilation,

@@ -16,7 +16,8 @@ from winogen.errors import InvalidType, InvalidValue
 LAYOUTS = ("NCHW", "NHWC")
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")  # the index is the C code's number
 ACTIVATIONS = (None, "relu")
-DTYPES = {np.dtype(name): name for name in ("float32", "float64")}  # native byte order only
+DTYPES = ("float32", "float64")
+DTYPE_NAMES = {np.dtype(name): name for name in DTYPES}  # only of native byte order
 
 # A size beyond this is a mistake, and below it no index computed in C leaves an int64.
 LARGEST = 2**31 - 1
@@ -147,9 +148,9 @@ def array(argument: str, value) -> np.ndarray:
 def float_array(argument: str, value) -> np.ndarray:
     """Return ``value`` as an array of native float32 or float64; raises InvalidType otherwise."""
     view = array(argument, value)
-    if view.dtype in DTYPES:
+    if view.dtype in DTYPE_NAMES:
         return view
-    if view.dtype.newbyteorder() in DTYPES:
+    if view.dtype.newbyteorder() in DTYPE_NAMES:
         raise InvalidType(
             f"{argument}: got dtype {view.dtype.str!r}, whose bytes are swapped; allowed: native "
             f"byte order, such as {argument}.astype({view.dtype.name!r})"
