@@ -1,0 +1,179 @@
+"""Rounding error that a convolution cannot exceed: an a-priori bound for every algorithm.
+
+A Winograd convolution is a sum of monomials, each one a filter value times an input value times
+matrix entries. In floating point every operation on a monomial's way multiplies it by 1 + e with
+|e| <= u (half a unit in the last place), so a monomial that meets k operations is off by at most
+(1 + u)^k - 1 of its own size, whatever the order of summation and whether operations are fused.
+Summing sizes instead of values (the *majorant*) gives
+
+    |y - y_exact| <= ((1+u)^k - 1) * |A_h^T| [sum_c (|G_h||g||G_w^T|) * (|B_h^T||d||B_w|)] |A_w|.
+
+This is the componentwise form of the bound of Barabasz, Anderson, Soodhalter and Gregg, ACM TOMS
+2020 (arXiv 1803.10986), with the filter transformed in float64 and rounded once to the storage
+type. It is a bound: with random data the largest error is two or three orders of magnitude smaller,
+and more with many channels, where rounding errors cancel; ``winogen.numerics.estimate`` tells what
+to expect.
+
+Transforms shortened by common sub-expressions obey it as long as no term is added and taken away
+again; ``Growth.of_program`` measures that for one program. Overflow and underflow are left out, as
+in the paper, but for an allowance in the order of the smallest normal number.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from winogen.errors import InvalidType, InvalidValue
+
+_DOUBLE = 2.0**-53
+# Covers that the bound itself is computed in float64, and that constants may be rounded twice, from
+# exact to double to float.
+_SLACK = 1 + 1e-8
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What one linear transform does to sizes: |out| <= matrix |in|, with so many roundings."""
+
+    matrix: np.ndarray
+    roundings: int  # on the longest way from an input to an output, constants included
+
+    @classmethod
+    def of_matrix(cls, rows) -> Growth:
+        """Bound every way to compute ``rows`` times a vector without cancelling terms.
+
+        A row of k entries needs at most k - 1 additions, and no more scalings than that and one
+        first, each with a rounded constant: 3k - 1. Rows that only pick or negate cost nothing.
+        """
+        matrix = np.abs(np.array([[float(c) for c in row] for row in rows]))
+        entries = max(int(np.count_nonzero(row)) for row in matrix)
+        picks = all(np.count_nonzero(row) <= 1 and row.max(initial=0) in (0, 1) for row in matrix)
+        return cls(matrix, 0 if picks else 3 * entries - 1)
+
+    @classmethod
+    def of_program(cls, program) -> Growth:
+        """Measure a straight-line program (``winogen.program``) statement by statement."""
+        size = len(program.inputs)
+        ways = {name: (np.eye(size)[k], 0) for k, name in enumerate(program.inputs)}
+        for statement in program.statements:
+            total, longest = np.zeros(size), 0
+            for term in statement.terms:
+                sizes, roundings = ways[term.operand]
+                total = total + abs(float(term.coefficient)) * sizes
+                longest = max(longest, roundings + (0 if term.is_unit else 2))
+            ways[statement.target] = (total, longest + len(statement.terms) - 1)
+        nothing = (np.zeros(size), 0)
+        outputs = [ways.get(name, nothing) for name in program.outputs]
+        return cls(np.array([sizes for sizes, _ in outputs]), max(k for _, k in outputs))
+
+
+@dataclass(frozen=True)
+class Growths:
+    """The growth of the three transforms along one axis."""
+
+    input: Growth
+    filter: Growth
+    output: Growth
+
+    @classmethod
+    def of(cls, algorithm) -> Growths:
+        """From anything with the matrices ``at``, ``g``, ``bt``; None is no transform at all."""
+        if isinstance(algorithm, Growths):
+            return algorithm
+        if algorithm is None:
+            one = Growth.of_matrix([[1]])
+            return cls(one, one, one)
+        return cls(
+            Growth.of_matrix(algorithm.bt),
+            Growth.of_matrix(algorithm.g),
+            Growth.of_matrix(algorithm.at),
+        )
+
+
+def error_bound(
+    alg_h, alg_w, channels: int, dtype="float32", x_max=1.0, w_max=1.0, bias_max=0.0
+) -> float:
+    """Return a bound on |y - y_exact| for every output of a convolution.
+
+    Args:
+        alg_h, alg_w: the algorithm along each axis: ``BilinearAlgorithm``, ``Transform``, or
+            ``Growths``; None where an axis has no transform.
+        channels: how many products are added up per point of the transformed tile, so C for
+            ``winograd2d`` and ``mcmr``; C * KH for ``winograd1d`` (``alg_h`` None); and
+            C * KH * KW for ``direct`` and ``im2col`` (both None).
+        dtype: of data, packed filter and arithmetic.
+        x_max, w_max, bias_max: bounds on |input|, |weight| and |bias|.
+
+    Raises:
+        InvalidValue: negative or not finite sizes, channels < 0. InvalidType: not a float dtype.
+
+    >>> from winogen.algebra import cook_toom
+    >>> f = cook_toom(4, 3)
+    >>> error_bound(None, None, 64 * 9) < error_bound(f, f, 64) < 1
+    True
+    >>> error_bound(f, f, 64, x_max=0) < 1e-30
+    True
+    """
+    for name, value in (("x_max", x_max), ("w_max", w_max), ("bias_max", bias_max)):
+        if not 0 <= value < math.inf:
+            raise InvalidValue(f"{name}: got {value}; allowed: a finite number >= 0")
+    if channels < 0:
+        raise InvalidValue(f"channels: got {channels}; allowed: an integer >= 0")
+    h, w = Growths.of(alg_h), Growths.of(alg_w)
+    tile = np.full((1, h.input.matrix.shape[1], w.input.matrix.shape[1]), float(x_max))
+    weight = np.full((1, h.filter.matrix.shape[1], w.filter.matrix.shape[1]), float(w_max))
+    sizes = channels * _majorant(h, w, tile, weight)
+    return float(_bound(h, w, sizes, channels, dtype, bias_max).max())
+
+
+def tile_error_bound(alg_h, alg_w, tile, weight, dtype="float32", bias=0.0) -> np.ndarray:
+    """Return the bound for each output of one tile, from the data themselves (much sharper).
+
+    Args:
+        alg_h, alg_w: as in ``error_bound``.
+        tile: inputs, C x n_h x n_w.
+        weight: filter, C x r_h x r_w.
+
+    Returns:
+        m_h x m_w bounds on |y - y_exact|.
+
+    >>> from winogen.algebra import cook_toom
+    >>> f = cook_toom(2, 3)
+    >>> tile_error_bound(f, f, np.ones((8, 4, 4)), np.ones((8, 3, 3))).shape
+    (2, 2)
+    """
+    h, w = Growths.of(alg_h), Growths.of(alg_w)
+    tile, weight = (np.abs(np.asarray(a, dtype="float64")) for a in (tile, weight))
+    shape = (h.input.matrix.shape[1], w.input.matrix.shape[1])
+    taps = (h.filter.matrix.shape[1], w.filter.matrix.shape[1])
+    if tile.shape[1:] != shape or weight.shape != (len(tile), *taps):
+        raise InvalidValue(
+            f"tile, weight: got shapes {tile.shape} and {weight.shape}; "
+            f"allowed: C x {shape[0]} x {shape[1]} and C x {taps[0]} x {taps[1]}"
+        )
+    return _bound(h, w, _majorant(h, w, tile, weight), len(tile), dtype, np.abs(bias))
+
+
+def _majorant(h: Growths, w: Growths, tile: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    u = h.filter.matrix @ weight @ w.filter.matrix.T
+    v = h.input.matrix @ tile @ w.input.matrix.T
+    return h.output.matrix @ (u * v).sum(axis=0) @ w.output.matrix.T
+
+
+def _bound(h: Growths, w: Growths, sizes: np.ndarray, channels: int, dtype, bias) -> np.ndarray:
+    dtype = np.dtype(dtype)
+    if dtype.kind != "f":
+        raise InvalidType(f"dtype: got {dtype}; allowed: floating-point types")
+    info = np.finfo(dtype)
+    transforms = (h.input, w.input, h.output, w.output)
+    # One rounding stores the filter, one multiplies, one adds the bias; a sum of that many
+    # channels has fewer additions than channels, and one more where it starts from zero.
+    single = sum(t.roundings for t in transforms) + channels + 3
+    double = h.filter.roundings + w.filter.roundings
+    relative = math.expm1(single * math.log1p(float(info.eps) / 2) + double * math.log1p(_DOUBLE))
+    # Not part of the theorem: results in the range of denormals.
+    allowance = (single + double) * float(info.tiny) * (1 + channels)
+    return (relative * (sizes + bias) + allowance) * _SLACK
