@@ -26,6 +26,7 @@ class Kernel:
     """
 
     def __init__(self, spec: kernels.KernelSpec):
+        self.spec = spec
         self.source = kernels.render(spec)
         tile = [t.name for t in dict.fromkeys((spec.transform_h, spec.transform_w)) if t]
         name = "_".join([spec.algorithm, *tile, spec.dtype, spec.layout.lower()])
