@@ -1,0 +1,195 @@
+"""The mean rounding error of an algorithm, estimated without running it.
+
+Rounding errors are taken as independent random numbers, and the inputs as independent ones of known
+moments. Both reach the result through exact linear maps, so that variances propagate from stage to
+stage by matrices: v = B^T d has the second moments S = B^T (B^T)^T for inputs of variance 1, a value
+c . d that is rounded contributes u^2 |c|^2, and in two dimensions all is a Kronecker product of what
+happens along the axes. The sum over C independent channels multiplies by C.
+
+It costs milliseconds where a measurement costs seconds, and has no noise: the search for points
+sorts its candidates by it, and plans predict with it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from winogen.errors import InvalidValue
+from winogen.numerics.data import distribution_named
+from winogen.numerics.formats import Format, format_named
+from winogen.numerics.linear import RoundedProgram, rounding_variance
+from winogen.numerics.tiles import Axis, Direct, axes_of
+
+_MEAN_OF_NORMAL = math.sqrt(2 / math.pi)  # mean |x| of a normal x, in standard deviations
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The expected rounding error of one output."""
+
+    mean: float  # expected mean |error|
+    relative_l2: float  # expected root mean square error over root mean square output
+
+
+def estimate(
+    algorithm,
+    *,
+    dims: int = 2,
+    channels: int = 1,
+    order: str = "huffman",
+    distribution: str = "uniform",
+    dtype: str = "float32",
+    transforms: str | None = None,
+    filters: str | None = None,
+    fused: bool = False,
+    block: int | None = 64,
+) -> Estimate:
+    """Estimate what ``measure`` finds for the same arguments.
+
+    Within a factor of 2 of the measured mean for the whole catalog, within 20 % for most of it.
+    Raises what ``measure`` raises.
+
+    >>> from winogen.algebra import cook_toom
+    >>> found = estimate(cook_toom(4, 3), channels=256, distribution="relu", filters="float64")
+    >>> 1e-6 < found.mean < 1e-4
+    True
+    """
+    if not isinstance(channels, int) or channels < 1:
+        raise InvalidValue(f"channels: got {channels!r}; allowed: an integer >= 1")
+    drawn_from = distribution_named(distribution)
+    product = format_named(dtype)
+    in_transforms = format_named(transforms or dtype, "transforms")
+    in_filters = format_named(filters or transforms or dtype, "filters")
+    unit = rounding_variance(product)
+    if isinstance(algorithm, Direct):
+        terms = channels * algorithm.r**dims
+        variance = unit * chain_variance(terms, block, fused)
+        sides = {moment: (variance, terms) for moment in ("independent", "ones")}
+    else:
+        axes = axes_of(algorithm, dims, order)
+        programs = [_rounded_programs(axis, in_transforms, in_filters, fused) for axis in axes]
+        # What the transforms compute in a wider format is rounded on its way into memory.
+        stored = unit * sum(f.bits > product.bits for f in (in_filters, in_transforms))
+        local = unit * chain_variance(channels, block, fused) + channels * stored
+        sides = {
+            moment: propagate(*(_moments(p, moment) for p in programs), channels, local)
+            for moment in ("independent", "ones")
+        }
+    errors = outputs = 0.0
+    weights = {"independent": drawn_from.input_variance, "ones": drawn_from.input_mean**2}
+    for moment, weight in weights.items():
+        error, output = sides[moment]
+        errors = errors + weight * drawn_from.filter_variance * error
+        outputs = outputs + weight * drawn_from.filter_variance * output
+    return Estimate(
+        mean=float(_MEAN_OF_NORMAL * np.sqrt(errors).mean()),
+        relative_l2=float(math.sqrt(np.mean(errors) / np.mean(outputs))),
+    )
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Second moments along one axis, (…, products, products); leading dimensions are candidates.
+
+    ``sv`` and ``su`` are those of the transformed inputs and filters, ``dv`` and ``du`` of their
+    rounding errors, ``cv`` and ``cu`` of what rounding the constants does to them.
+    ``output_errors`` and ``output_shift`` are the variances that the output transform adds, (…, m).
+    """
+
+    at: np.ndarray  # (…, m, products)
+    sv: np.ndarray
+    su: np.ndarray
+    dv: np.ndarray
+    du: np.ndarray
+    cv: np.ndarray
+    cu: np.ndarray
+    output_errors: np.ndarray
+    output_shift: np.ndarray
+
+    def out(self, moments: np.ndarray) -> np.ndarray:
+        """The variances of the outputs (…, m) for products with these second moments."""
+        return (self.at @ moments * self.at).sum(-1)
+
+
+def propagate(h: Moments, w: Moments, channels: int, local: float) -> tuple:
+    """Return the variances of error and of value of the outputs, (…, m_h, m_w) each.
+
+    ``local``: what multiplying and adding up the channels brings, in units of one product.
+    """
+    ws, hs = w.sv * w.su, h.sv * h.su
+    value_h, value_w = h.out(hs), w.out(ws)
+    lone_h, lone_w = h.out(_diagonal(hs)), w.out(_diagonal(ws))
+    # The pass along the height comes first; its errors are spread by the pass along the width just
+    # as data are. Errors of the second are independent between the rows that the first has made.
+    first = h.out(h.dv * h.su + h.sv * h.du + h.cv * h.su + h.sv * h.cu) + h.output_shift
+    second = w.out(w.dv * w.su + w.sv * w.du)
+    # Constants are the same at every row, so their errors are not independent.
+    constants = w.out(w.cv * w.su + w.sv * w.cu) + w.output_shift
+    errors = (
+        channels * _outer(first, value_w)
+        + channels * _outer(lone_h, second)
+        + channels * _outer(value_h, constants)
+        + local * _outer(lone_h, lone_w)
+        # The output transform: along the height, where columns are independent, then the width.
+        + channels * _outer(h.output_errors, lone_w)
+        + channels * _outer(value_h, w.output_errors)
+    )
+    return errors, channels * _outer(value_h, value_w)
+
+
+def chain_variance(count: int, block: int | None, fused: bool) -> float:
+    """The roundings of a sum of ``count`` products in chains of ``block``, then of the chains.
+
+    In units of the variance of one product and of one rounding: a partial sum of k independent
+    products has the variance k.
+
+    >>> chain_variance(3, None, False), chain_variance(3, None, True)
+    (8.0, 6.0)
+    """
+    block = min(block or count, count)
+    sizes = [block] * (count // block) + ([count % block] if count % block else [])
+    partial = sum(size * (size + 1) / 2 - 1 for size in sizes)
+    totals = [min((k + 1) * block, count) for k in range(1, len(sizes))]
+    products = len(sizes) if fused else count
+    return float(products + partial + sum(totals))
+
+
+def _rounded_programs(axis: Axis, transforms: Format, filters: Format, fused: bool):
+    return tuple(
+        RoundedProgram(program, number_format, fused)
+        for program, number_format in (
+            (axis.input, transforms),
+            (axis.filter, filters),
+            (axis.output, transforms),
+        )
+    )
+
+
+def _moments(programs, moment: str) -> Moments:
+    """The moments for inputs of variance 1 that are independent, or all the same ("ones")."""
+    along_input, along_filter, along_output = programs
+    n, r = along_input.matrix.shape[1], along_filter.matrix.shape[1]
+    inputs, taps = np.eye(n) if moment == "independent" else np.ones((n, n)), np.eye(r)
+    sv, su = along_input.image(inputs), along_filter.image(taps)
+    return Moments(
+        at=along_output.matrix,
+        sv=sv,
+        su=su,
+        dv=along_input.errors(inputs),
+        du=along_filter.errors(taps),
+        cv=along_input.shift(inputs),
+        cu=along_filter.shift(taps),
+        output_errors=np.diag(along_output.errors(sv * su)),
+        output_shift=np.diag(along_output.shift(sv * su)),
+    )
+
+
+def _diagonal(matrices: np.ndarray) -> np.ndarray:
+    return matrices * np.eye(matrices.shape[-1])
+
+
+def _outer(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    return left[..., :, None] * right[..., None, :]

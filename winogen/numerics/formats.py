@@ -1,0 +1,167 @@
+"""Number formats and arithmetic in them, emulated where numpy has none.
+
+An `Arithmetic` runs straight-line programs the way a machine of that format would: every operation
+is rounded once. Narrow formats are carried in float32 and rounded after each operation; since
+24 >= 2 * 11 + 2 bits, rounding twice gives what rounding once does (Figueroa 1995).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from winogen.errors import InvalidValue
+from winogen.program import Program
+from winogen.program.evaluate import round_scalar
+from winogen.program.ir import ZERO
+
+
+@dataclass(frozen=True)
+class Format:
+    """A binary floating-point format; ``carrier`` is the numpy dtype that holds its numbers."""
+
+    name: str
+    bits: int  # significand bits, the hidden one included
+    carrier: type
+
+    @property
+    def unit(self) -> float:
+        """The unit roundoff, the largest relative error of one rounding."""
+        return 2.0**-self.bits
+
+    @property
+    def emulated(self) -> bool:
+        """Whether the carrier is wider, so that results must be rounded."""
+        return np.finfo(self.carrier).nmant + 1 != self.bits
+
+    def round(self, values) -> np.ndarray:
+        """Round numbers to nearest even in this format, held in its carrier.
+
+        >>> formats = format_named("bfloat16"), format_named("float16")
+        >>> [float(f.round(np.float32(1 + 1 / 512 + 1 / 1024))) for f in formats]
+        [1.0, 1.0029296875]
+        """
+        values = np.asarray(values, self.carrier)
+        if self.name == "float16":
+            with np.errstate(over="ignore"):
+                return values.astype(np.float16).astype(np.float32)
+        if self.name == "bfloat16":
+            return _bfloat16(values)
+        return values
+
+    def ulp(self, values) -> np.ndarray:
+        """The distance between neighbouring numbers at ``values``, as float64; subnormals aside."""
+        _, exponent = np.frexp(np.asarray(values, np.float64))
+        return np.ldexp(1.0, exponent - self.bits)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+FORMATS = {
+    name: Format(name, bits, carrier)
+    for name, bits, carrier in (
+        ("bfloat16", 8, np.float32),
+        ("float16", 11, np.float32),
+        ("float32", 24, np.float32),
+        ("float64", 53, np.float64),
+    )
+}
+
+
+def format_named(name: str | Format, argument: str = "dtype") -> Format:
+    """Return the format called ``name``; ``argument`` is named in the error.
+
+    >>> format_named("float32").unit == 2.0 ** -24
+    True
+    """
+    if isinstance(name, Format):
+        return name
+    key = name if isinstance(name, str) else getattr(np.dtype(name), "name", None)
+    if key not in FORMATS:
+        raise InvalidValue(f"{argument}: got {name!r}; allowed: {', '.join(FORMATS)}")
+    return FORMATS[key]
+
+
+def _bfloat16(values: np.ndarray) -> np.ndarray:
+    bits = values.view(np.uint32)
+    half = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    rounded = ((bits + half) & np.uint32(0xFFFF0000)).view(np.float32)
+    return np.where(np.isnan(values), values, rounded)
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Addition, multiplication and multiply-add in one format.
+
+    ``fused`` rounds c*x + y once, as compiled C does where the machine has FMA instructions.
+    """
+
+    format: Format
+    fused: bool = False
+
+    def __post_init__(self):
+        if self.fused and self.format.name == "float64":
+            # The product of two float64 numbers fits no wider type of numpy.
+            raise InvalidValue(
+                "fused: got True with float64; allowed: False, or float32 and narrower formats"
+            )
+
+    def add(self, x, y):
+        """x + y, rounded once."""
+        return self._rounded(x + y)
+
+    def multiply(self, x, y):
+        """x * y, rounded once."""
+        return self._rounded(x * y)
+
+    def multiply_add(self, x, y, z):
+        """x * y + z, rounded once if fused, else twice."""
+        if not self.fused:
+            return self.add(self.multiply(x, y), z)
+        # The product is exact in float64, so only the sum and the way back round.
+        return self.format.round(np.multiply(x, y, dtype=np.float64) + z)
+
+    def run(self, program: Program, values: np.ndarray) -> np.ndarray:
+        """The outputs of ``program`` for ``values``, whose first axis are the inputs.
+
+        Values are taken to be numbers of the format; constants are rounded to it once.
+        """
+        carrier = self.format.carrier
+        value = dict(zip(program.inputs, values))
+        value[ZERO] = np.zeros(values.shape[1:], carrier)
+        for statement in program.statements:
+            value[statement.target] = self._statement(statement, value)
+        result = np.empty((len(program.outputs), *values.shape[1:]), carrier)
+        for i, name in enumerate(program.outputs):
+            result[i] = value[name]
+        return result
+
+    def _statement(self, statement, value):
+        # Positive terms come first, as in the C: signs are carried by the addition and cost nothing.
+        terms = sorted(statement.terms, key=lambda term: term.coefficient < 0)
+        constants = [self.constant(abs(term.coefficient)) for term in terms]
+        operands = [value[term.operand] for term in terms]
+        signs = [-1 if term.coefficient < 0 else 1 for term in terms]
+        if len(terms) == 1:
+            result = operands[0] if terms[0].is_unit else self.multiply(constants[0], operands[0])
+            return -result if signs[0] < 0 else result
+        scaled = next((k for k in (0, 1) if not terms[k].is_unit), None)
+        if scaled is not None and self.fused:
+            other = 1 - scaled
+            x, y = signs[scaled] * constants[scaled], operands[other]
+            return self.multiply_add(x, operands[scaled], -y if signs[other] < 0 else y)
+        if scaled is not None:
+            operands[scaled] = self.multiply(constants[scaled], operands[scaled])
+        x, y = operands
+        if signs[0] < 0:
+            x = -x
+        return self._rounded(x - y if signs[1] < 0 else x + y)
+
+    def constant(self, scalar):
+        """An exact scalar rounded to the format."""
+        return self.format.round(round_scalar(scalar, self.format.carrier))[()]
+
+    def _rounded(self, values):
+        return self.format.round(values) if self.format.emulated else values

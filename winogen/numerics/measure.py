@@ -1,0 +1,231 @@
+"""The rounding error of an algorithm, measured on random tiles.
+
+Two protocols. That of the literature (Barabasz, Anderson, Soodhalter, Gregg, TOMS 2020, arXiv
+1803.10986) has one tile, one channel, filter and input uniform in (-1, 1), and gives the mean over
+trials of sum |error| / outputs against float64. The practical one is what a layer does: many
+channels, filters transformed in float64, the shipped programs, fused multiply-adds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+
+from winogen.errors import InvalidValue
+from winogen.numerics.data import REFERENCES, distribution_named
+from winogen.numerics.formats import Arithmetic, format_named
+from winogen.numerics.tiles import Direct, Rounding, axes_of, direct, winograd
+
+LITERATURE = {}  # the defaults of `measure`
+PRACTICAL = {
+    "channels": 64,
+    "order": "program",
+    "distribution": "normal",
+    "filters": "float64",
+    "fused": True,
+    "trials": 1000,
+}
+_CHUNK = 1 << 19  # numbers in the largest array at a time, so that it stays in cache
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Errors of one algorithm over many trials; ``print`` shows them.
+
+    ``mean`` is the figure of the literature: sum of |error| over a tile, divided by its outputs,
+    averaged over trials; its 95 % confidence interval is mean ± ``half_width``.
+    """
+
+    mean: float
+    half_width: float
+    maximum: float  # the largest |error|
+    relative_l2: float  # ||error|| / ||reference||, all trials together
+    relative_max: float  # max |error| / max |reference|
+    ulp_mean: float  # |error| in units of the last place of the reference
+    ulp_median: float
+    trials: int
+    outputs: int  # of one tile
+    ranges: dict = field(compare=False)  # stage -> the largest |value| in it
+    settings: dict  # the arguments of `measure`
+    errors: np.ndarray = field(repr=False, compare=False)  # (m_h, m_w, trials), signed
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % confidence interval of the mean."""
+        return self.mean - self.half_width, self.mean + self.half_width
+
+    def to_dict(self) -> dict:
+        """Plain numbers for JSON, without the single errors."""
+        data = {k: v for k, v in asdict(self).items() if k != "errors"}
+        return data
+
+    def __str__(self):
+        rows = [
+            ("mean |error|", f"{self.mean:.3e} ± {self.half_width:.1e} (95 %)"),
+            ("max |error|", f"{self.maximum:.3e}"),
+            ("relative L2", f"{self.relative_l2:.3e}"),
+            ("max / max", f"{self.relative_max:.3e}"),
+            ("ulps", f"{self.ulp_median:.2f} median, {self.ulp_mean:.2f} mean"),
+            *((f"max {stage}", f"{value:.3g}") for stage, value in self.ranges.items()),
+        ]
+        head = "{algorithm}, {dims}D, {channels} channels, {dtype}, {order}, {distribution}"
+        return "\n".join(
+            [head.format(**self.settings), *(f"  {name:<24}{text}" for name, text in rows)]
+        )
+
+
+def measure(
+    algorithm,
+    *,
+    dims: int = 2,
+    channels: int = 1,
+    trials: int = 5000,
+    order: str = "huffman",
+    distribution: str = "uniform",
+    dtype: str = "float32",
+    storage: str | None = None,
+    transforms: str | None = None,
+    filters: str | None = None,
+    fused: bool = False,
+    block: int | None = 64,
+    reference: str | None = None,
+    compiled: str | None = None,
+    seed: int = 0,
+) -> Measurement:
+    """Measure the rounding error of one tile of ``algorithm``.
+
+    Args:
+        algorithm: a ``BilinearAlgorithm`` (used along both axes if ``dims`` is 2), a
+            ``BilinearAlgorithm2D``, a ``Transform`` of the catalog, or ``Direct(m, r)``.
+        dims: 1 or 2.
+        channels: how many are summed, in the transformed domain.
+        trials: random tiles, each with its own filter.
+        order: how transforms add: "naive", "huffman" or "pairwise", row by row (see
+            ``winogen.program.summation``), or "program", the short programs that are shipped.
+        distribution: "uniform" in (-1, 1) as in the literature, "uniform-dense" (all bits random),
+            "normal", or "relu" (normal filters, inputs max(0, normal)).
+        dtype: arithmetic of products and sums: "float64", "float32", "float16", "bfloat16".
+        storage: what data, transformed data and outputs are rounded to; default ``dtype``. With
+            "bfloat16" and ``dtype="float32"`` only storage is narrow.
+        transforms: arithmetic of the input and output transforms; default ``dtype``. "float64" is
+            the mixed precision of the literature (give ``filters`` too, or it follows).
+        filters: arithmetic of the filter transform; default ``transforms``.
+        fused: multiply-adds round once, as in compiled C with FMA.
+        block: channels in one chain of additions; None for one chain (products, for ``Direct``).
+        reference: "float64" or "exact" (rational); default: "exact" for float64, else "float64".
+        compiled: None, or the algorithm of ``conv2d`` ("winograd2d", "mcmr", "direct", ...) whose
+            compiled C is measured instead of its numpy twin. It has its own order and blocks.
+        seed: of the random numbers; the same arguments give the same result.
+
+    Raises:
+        InvalidValue, InvalidType: an argument that is not allowed.
+
+    >>> from winogen.algebra import cook_toom
+    >>> found = measure(cook_toom(2, 3), trials=2000)
+    >>> 7e-8 < found.mean < 8e-8, measure(Direct(1, 3), trials=2000).mean < found.mean
+    (True, True)
+    """
+    settings = {k: v for k, v in locals().items() if k != "algorithm"}
+    for name, value in (("channels", channels), ("trials", trials)):
+        if not isinstance(value, int) or value < 1:
+            raise InvalidValue(f"{name}: got {value!r}; allowed: an integer >= 1")
+    if block is not None and (not isinstance(block, int) or block < 1):
+        raise InvalidValue(f"block: got {block!r}; allowed: an integer >= 1 or None")
+    drawn_from = distribution_named(distribution)
+    rounding = _rounding(dtype, storage, transforms, filters, fused, block)
+    exactly = REFERENCES.get(reference or ("exact" if dtype == "float64" else "float64"))
+    if exactly is None:
+        raise InvalidValue(f"reference: got {reference!r}; allowed: {', '.join(REFERENCES)}")
+    (r_h, r_w), (n_h, n_w), run = _runner(algorithm, dims, order, rounding, compiled, settings)
+
+    rng = np.random.default_rng(seed)
+    ranges: dict[str, float] = {}
+
+    def watch(stage, array):
+        ranges[stage] = max(ranges.get(stage, 0.0), float(np.max(np.abs(array), initial=0.0)))
+
+    errors, references, ulps = [], [], []
+    chunk = max(1, min(trials, _CHUNK // (channels * n_h * n_w)))
+    for first in range(0, trials, chunk):
+        count = min(chunk, trials - first)
+        g = drawn_from.filters(rng, (channels, r_h, r_w, count), rounding.storage)
+        d = drawn_from.inputs(rng, (channels, n_h, n_w, count), rounding.storage)
+        truth = exactly(g, d)
+        errors.append(truth.errors(run(g, d, watch)))
+        references.append(truth.values)
+        ulps.append(np.abs(errors[-1]) / rounding.storage.ulp(truth.values))
+    return _summary(
+        np.concatenate(errors, -1),
+        np.concatenate(references, -1),
+        np.concatenate(ulps, -1),
+        ranges,
+        {"algorithm": _text(algorithm), **settings},
+    )
+
+
+def _runner(algorithm, dims, order, rounding, compiled, settings):
+    """Return (filter shape, input shape, run(filters, inputs, watch) -> outputs)."""
+    if compiled is not None:
+        from winogen.numerics.compiled import runner
+
+        return runner(algorithm, dims, compiled, settings)
+    if isinstance(algorithm, Direct):
+        m, r = (1, algorithm.m), (1, algorithm.r)
+        if dims == 2:
+            m, r = (algorithm.m,) * 2, (algorithm.r,) * 2
+        n = tuple(a + b - 1 for a, b in zip(m, r))
+        return r, n, lambda g, d, watch: direct(rounding, g, d, watch)
+    axes = axes_of(algorithm, dims, order)
+    r, n = tuple(a.r for a in axes), tuple(a.n for a in axes)
+    return r, n, lambda g, d, watch: winograd(axes, rounding, g, d, watch)
+
+
+def _rounding(dtype, storage, transforms, filters, fused, block) -> Rounding:
+    product = format_named(dtype)
+    in_transforms = format_named(transforms or dtype, "transforms")
+    in_filters = format_named(filters or transforms or dtype, "filters")
+
+    def arithmetic(number_format):
+        # Filters and mixed transforms in float64 are far more precise anyway.
+        return Arithmetic(number_format, fused and number_format.name != "float64")
+
+    return Rounding(
+        storage=format_named(storage or dtype, "storage"),
+        transform=arithmetic(in_transforms),
+        filter=arithmetic(in_filters),
+        product=Arithmetic(product, fused),
+        block=block,
+    )
+
+
+def _summary(errors, references, ulps, ranges, settings) -> Measurement:
+    sizes = np.abs(errors)
+    per_tile = sizes.mean((0, 1))
+    trials = per_tile.size
+    deviation = per_tile.std(ddof=1) if trials > 1 else math.inf
+    return Measurement(
+        mean=float(per_tile.mean()),
+        half_width=float(1.96 * deviation / math.sqrt(trials)),
+        maximum=float(sizes.max()),
+        relative_l2=float(np.linalg.norm(errors) / np.linalg.norm(references)),
+        relative_max=float(sizes.max() / np.abs(references).max()),
+        ulp_mean=float(ulps.mean()),
+        ulp_median=float(np.median(ulps)),
+        trials=trials,
+        outputs=sizes.shape[0] * sizes.shape[1],
+        ranges=ranges,
+        settings=settings,
+        errors=errors,
+    )
+
+
+def _text(algorithm) -> str:
+    points = getattr(algorithm, "points", None)
+    moduli = getattr(algorithm, "moduli", None)
+    if points or moduli:
+        kind = "moduli" if moduli else "points"
+        values = ", ".join(map(str, moduli or points))
+        return f"F({algorithm.m},{algorithm.r}) {kind} {values}"
+    return str(algorithm)

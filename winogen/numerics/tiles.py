@@ -1,0 +1,157 @@
+"""One tile through a fast convolution, many trials at once, in a chosen arithmetic.
+
+Arrays are (channels, height, width, trials); in one dimension the height is 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from winogen.algebra import BilinearAlgorithm, BilinearAlgorithm2D, cook_toom
+from winogen.errors import InvalidType, InvalidValue
+from winogen.numerics.formats import Arithmetic, Format
+from winogen.program import Program, simplify
+from winogen.program.summation import ORDERS as SUMMATIONS
+from winogen.program.summation import summation
+
+ORDERS = (*SUMMATIONS, "program")
+_LETTERS = {"bt": ("d", "v"), "g": ("g", "u"), "at": ("p", "y")}
+
+
+@dataclass(frozen=True)
+class Direct:
+    """Direct convolution, to compare with: m outputs of r taps along each axis."""
+
+    m: int
+    r: int
+
+    def __str__(self):
+        return f"direct({self.m},{self.r})"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The three programs of one axis, and the sizes that they fit."""
+
+    m: int
+    r: int
+    n: int
+    input: Program
+    filter: Program
+    output: Program
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Where rounding happens: one arithmetic per stage, and what numbers are stored in."""
+
+    storage: Format  # of inputs, filters, both transformed, and outputs
+    transform: Arithmetic  # of inputs and outputs
+    filter: Arithmetic  # of filters
+    product: Arithmetic  # element-wise products and their sum over channels
+    block: int | None  # products in one chain of additions; None: all
+
+
+def axes_of(algorithm, dims: int, order: str) -> tuple[Axis, Axis]:
+    """Return the axes along height and width of anything that has the matrices of an algorithm.
+
+    ``algorithm``: a ``BilinearAlgorithm`` or a ``Transform`` (both axes alike; in one dimension the
+    height is left alone) or a ``BilinearAlgorithm2D``.
+    """
+    if dims not in (1, 2):
+        raise InvalidValue(f"dims: got {dims!r}; allowed: 1, 2")
+    if order not in ORDERS:
+        raise InvalidValue(f"order: got {order!r}; allowed: {', '.join(ORDERS)}")
+    if isinstance(algorithm, BilinearAlgorithm2D):
+        if dims == 1:
+            raise InvalidValue("dims: got 1 with a 2D algorithm; allowed: 2")
+        return _axis(algorithm.h, order), _axis(algorithm.w, order)
+    width = _axis(algorithm, order)
+    return (width if dims == 2 else _axis(cook_toom(1, 1), order)), width
+
+
+def _axis(algorithm, order: str) -> Axis:
+    for name in ("m", "r", "at", "g", "bt"):
+        if not hasattr(algorithm, name):
+            raise InvalidType(
+                f"algorithm: got {algorithm!r}; allowed: a BilinearAlgorithm, a BilinearAlgorithm2D, "
+                "a Transform or Direct(m, r)"
+            )
+    if getattr(algorithm, "form", "fir") != "fir":
+        raise InvalidValue(f"algorithm: got the form {algorithm.form}; allowed: fir")
+    m, r = algorithm.m, algorithm.r
+    programs = (_program(getattr(algorithm, k), k, order) for k in ("bt", "g", "at"))
+    return Axis(m, r, m + r - 1, *programs)
+
+
+@lru_cache(maxsize=512)
+def _program(matrix, kind: str, order: str) -> Program:
+    inputs, outputs = _LETTERS[kind]
+    if order == "program":
+        return simplify(matrix, inputs=inputs, outputs=outputs)
+    return summation(matrix, order, inputs=inputs, outputs=outputs)
+
+
+def transform(axes, kind: str, values: np.ndarray, arithmetic: Arithmetic) -> np.ndarray:
+    """Apply the ``kind`` ("input", "filter", "output") programs along both axes of (C, H, W, T)."""
+    values = arithmetic.format.round(values)
+    height, width = (getattr(axis, kind) for axis in axes)
+    values = arithmetic.run(height, np.ascontiguousarray(values.swapaxes(0, 1)))  # (P, C, W, T)
+    values = arithmetic.run(width, np.ascontiguousarray(values.transpose(2, 1, 0, 3)))
+    return values.transpose(1, 2, 0, 3)  # (Q, C, P, T) -> (C, P, Q, T)
+
+
+def winograd(axes, rounding: Rounding, filters: np.ndarray, inputs: np.ndarray, watch=None):
+    """Return the outputs (m_h, m_w, T) of filters (C, r_h, r_w, T) on inputs (C, n_h, n_w, T).
+
+    ``watch(stage, array)`` is called with what each stage yields.
+    """
+    watch = watch or (lambda stage, array: None)
+    store = rounding.storage.round
+    watch("filter", filters)
+    watch("input", inputs)
+    u = store(transform(axes, "filter", filters, rounding.filter))
+    watch("transformed filter", u)
+    v = store(transform(axes, "input", inputs, rounding.transform))
+    watch("transformed input", v)
+    sums = accumulate(rounding, u, v, watch)
+    watch("sum over channels", sums)
+    y = transform(axes, "output", sums[None], rounding.transform)[0]
+    y = store(y)
+    watch("output", y)
+    return y
+
+
+def direct(rounding: Rounding, filters: np.ndarray, inputs: np.ndarray, watch=None):
+    """Return what `winograd` does, by the definition, one product after the other."""
+    watch = watch or (lambda stage, array: None)
+    watch("filter", filters)
+    watch("input", inputs)
+    channels, r_h, r_w, trials = filters.shape
+    m_h, m_w = inputs.shape[1] - r_h + 1, inputs.shape[2] - r_w + 1
+    taps = [(c, k, l) for c in range(channels) for k in range(r_h) for l in range(r_w)]
+    u = (filters[c, k, l] for c, k, l in taps)
+    v = (inputs[c, k : k + m_h, l : l + m_w] for c, k, l in taps)
+    y = rounding.storage.round(accumulate(rounding, u, v, watch))
+    watch("output", y)
+    return y
+
+
+def accumulate(rounding: Rounding, left, right, watch=lambda stage, array: None) -> np.ndarray:
+    """Sum products in chains of ``block`` terms, then the chains, as the kernels do."""
+    arithmetic, block = rounding.product, rounding.block
+    total = chain = None
+    for index, (a, b) in enumerate(zip(left, right)):
+        a, b = arithmetic.format.round(a), arithmetic.format.round(b)
+        if block and index and index % block == 0:
+            total = chain if total is None else arithmetic.add(total, chain)
+            chain = None
+        if chain is None:
+            chain = arithmetic.multiply(a, b)
+            watch("product", chain)
+        else:
+            chain = arithmetic.multiply_add(a, b, chain)
+    return chain if total is None else arithmetic.add(total, chain)
