@@ -71,7 +71,7 @@ def test_division_by_zero_and_floats():
         a * 0.5
 
 
-@pytest.mark.parametrize("text", ROOTS)
+@pytest.mark.parametrize("text", [*ROOTS, "cbrt(2)-sqrt(3)", "sqrt(3)-cbrt(2)"])
 def test_text_float_and_pickle(text):
     a = as_scalar(text)
     assert isinstance(a, Algebraic) and as_scalar(str(a)) == a

@@ -231,9 +231,7 @@ def _evalf(expression, digits: int) -> Fraction:
     import sympy
 
     real, imaginary = expression.evalf(digits).as_real_imag()
-    if not (real.is_Float or real.is_Rational) or abs(imaginary) > sympy.Float(10) ** (
-        -digits // 2
-    ):
+    if not real.is_number or abs(imaginary) > sympy.Rational(1, 10 ** (digits // 2)):
         raise InvalidValue(f"got {expression}; allowed: real algebraic numbers")
     exact = sympy.Rational(real)
     return Fraction(int(exact.p), int(exact.q))
@@ -269,7 +267,7 @@ def _from_text(text: str, expression):
         if _evalf(expression, 40) < -b / 2:
             half_root = -half_root
         return Algebraic(_field(sympy.sqrt(free)), Polynomial([-b / 2, half_root]))
-    if text.startswith("-"):  # x and -x share a field
+    if expression.could_extract_minus_sign():  # x and -x share a field
         return -algebraic(-expression)
     return Algebraic(_field(expression, modulus), _X)
 
