@@ -47,6 +47,12 @@ def test_the_layers_are_three_banks_and_one_of_vgg():
 def test_opposite_points_are_written_as_one():
     points = ("0", "1/2", "-1/2", "-3", "3", "5", "inf")
     assert workload.points_text(points) == "0, ±1/2, ±3, 5, inf"
+    assert workload._axes_text((None, points)) == "0, ±1/2, ±3, 5, inf"
+    assert workload._axes_text((points, points)) == "0, ±1/2, ±3, 5, inf"
+    assert workload._axes_text((("0", "inf"), points)).splitlines() == [
+        "0, inf (height)",
+        "0, ±1/2, ±3, 5, inf (width)",
+    ]
 
 
 @pytest.fixture

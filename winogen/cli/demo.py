@@ -72,7 +72,7 @@ def _add(table, row, narrow: bool) -> None:
     if narrow:
         # Exact counts and points do not fit: round the former, list the latter underneath.
         sizes = (f"{row.multiplications / 1e6:.1f} M", f"{row.workspace_bytes / 1024:,.0f} KiB")
-        line = f"{row.tile}: points {row.points}"
+        line = f"{row.tile}: points {row.points}".replace("\n", ", ")
         if row.points and line not in table.caption:
             table.caption += f"\n{line}"
     else:

@@ -46,7 +46,7 @@ class Measurement:
     algorithm: str
     threads: int
     tile: str  # "F(4x4, 3x3)", or "" without tiles
-    points: str  # along the width, "±a" for a and -a
+    points: str  # "±a" for a and -a; a line for each axis where they differ
     multiplications: int
     workspace_bytes: int
     seconds: float  # median
@@ -97,7 +97,7 @@ def measure(
             algorithm=plan.algorithm,
             threads=plan.threads,
             tile=_tile_text(plan, layer.weight.shape[2:]),
-            points=points_text(plan.points[-1]) if plan.points else "",
+            points=_axes_text(plan.points) if plan.points else "",
             multiplications=plan.multiplications,
             workspace_bytes=plan.workspace_bytes,
             seconds=seconds,
@@ -122,6 +122,13 @@ def points_text(points: tuple[str, ...]) -> str:
         elif not point.startswith("-"):
             texts.append(f"±{point}")
     return ", ".join(texts)
+
+
+def _axes_text(points: tuple[tuple[str, ...] | None, ...]) -> str:
+    along_h, along_w = (None if axis is None else points_text(axis) for axis in points)
+    if along_h in (None, along_w):
+        return along_w
+    return f"{along_h} (height)\n{along_w} (width)"
 
 
 def _tile_text(plan, kernel: tuple[int, int]) -> str:
