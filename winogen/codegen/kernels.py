@@ -7,10 +7,9 @@ comes from the Jinja2 templates in ``csrc/``, one for each algorithm plus the pa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
-from winogen import resources
 from winogen.codegen.targets import Target
+from winogen.codegen.templates import environment
 from winogen.codegen.transforms import Transform
 
 # algorithm -> (template, what the first line of the C says)
@@ -90,7 +89,7 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
     rows, vectors = register_block(spec.target)
     lanes = spec.target.lanes(spec.dtype)
     height, width = _view(spec.transform_h), _view(spec.transform_w)
-    return _templates().get_template(template).render(
+    return environment().get_template(template).render(
         algorithm=spec.algorithm,
         title=title + (f": {height['title']} x {width['title']}" if height else ""),
         prefix=prefix,
@@ -138,16 +137,3 @@ def _distinct(height, width) -> list:
     if height is None:
         return []
     return [height] if height["function"] == width["function"] else [height, width]
-
-
-@cache
-def _templates():
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    return Environment(
-        loader=FileSystemLoader(resources.folder("csrc")),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-    )
