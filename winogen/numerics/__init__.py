@@ -1,0 +1,37 @@
+"""How accurate an algorithm is: measured, estimated, bounded, and searched for.
+
+>>> from winogen.algebra import cook_toom
+>>> from winogen.numerics import estimate, measure
+>>> found = measure(cook_toom(4, 3), trials=1000)
+>>> expected = estimate(cook_toom(4, 3))
+>>> expected.mean / 2 < found.mean < expected.mean * 2
+True
+"""
+
+from importlib import import_module
+
+# Loaded on first use: a plan that only wants a bound should not pay for the search.
+_PUBLIC = {
+    "LITERATURE": "protocol",
+    "PRACTICAL": "protocol",
+    "Measurement": "protocol",
+    "measure": "protocol",
+    "Direct": "tiles",
+    "Estimate": "variance",
+    "estimate": "variance",
+    "error_bound": "bounds",
+    "tile_error_bound": "bounds",
+}
+__all__ = sorted(_PUBLIC)
+
+
+def __getattr__(name):
+    if name in _PUBLIC:
+        value = getattr(import_module(f"winogen.numerics.{_PUBLIC[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'winogen.numerics' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted([*globals(), *_PUBLIC])

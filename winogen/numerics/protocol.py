@@ -115,8 +115,10 @@ def measure(
         fused: multiply-adds round once, as in compiled C with FMA.
         block: channels in one chain of additions; None for one chain (products, for ``Direct``).
         reference: "float64" or "exact" (rational); default: "exact" for float64, else "float64".
-        compiled: None, or the algorithm of ``conv2d`` ("winograd2d", "mcmr", "direct", ...) whose
-            compiled C is measured instead of its numpy twin. It has its own order and blocks.
+        compiled: measure compiled C instead of its numpy twin: None, an algorithm of ``conv2d``
+            ("winograd2d", "mcmr", "direct", ...) with its own order, blocks and filters in float64,
+            or "header": the C transforms of the order asked for around a plain loop. Without
+            ``fused`` the latter has the very bits of the numpy twin.
         seed: of the random numbers; the same arguments give the same result.
 
     Raises:
@@ -134,7 +136,7 @@ def measure(
     if block is not None and (not isinstance(block, int) or block < 1):
         raise InvalidValue(f"block: got {block!r}; allowed: an integer >= 1 or None")
     drawn_from = distribution_named(distribution)
-    rounding = _rounding(dtype, storage, transforms, filters, fused, block)
+    rounding = _rounding(dtype, storage, transforms, filters, fused and not compiled, block)
     exactly = REFERENCES.get(reference or ("exact" if dtype == "float64" else "float64"))
     if exactly is None:
         raise InvalidValue(f"reference: got {reference!r}; allowed: {', '.join(REFERENCES)}")
