@@ -1,110 +1,55 @@
 """From a matrix to its shortest straight-line program."""
 
-import random
-from collections import Counter
-from fractions import Fraction
+from functools import lru_cache
 
 from winogen.errors import InvalidValue
-from winogen.program.ir import ZERO, Program, Statement, Term, exact
+from winogen.program.ir import Program, exact
+from winogen.program.lower import Names
+from winogen.program.search import candidates, check_objective, scheduled
 
-OBJECTIVES = ("instructions", "additions", "depth", "registers", "error")
 
+def simplify(
+    matrix,
+    objective="instructions",
+    inputs="d",
+    outputs="v",
+    temporaries="t",
+    *,
+    strategies=None,
+    registers=None,
+    error_limit=1.5,
+) -> Program:
+    """The best program found for ``matrix`` (exact rows), proven equal to it.
 
-def simplify(matrix, objective="instructions", inputs="d", outputs="v", temporaries="t", tries=40):
-    """A program that computes ``matrix`` (exact rows), proven equal to it.
+    ``objective``: "instructions" (additions, multiplications and FMAs once fused), "additions"
+    (constants free), "depth" (critical path), "registers" or "error" (rounding, see
+    :func:`winogen.program.analysis.error_growth`). ``inputs``, ``outputs``, ``temporaries``:
+    prefixes of names. ``strategies``: names from :mod:`winogen.program.strategies`, by default
+    all. ``registers``: keep the order of statements if it needs no more than this; by default it
+    is chosen to need few. ``error_limit``: how many times the rounding error of the most careful
+    row-by-row program is tolerable, if that can be met. The same arguments give the same program.
 
-    ``inputs``, ``outputs`` and ``temporaries`` are name prefixes. Deterministic.
-    Raises :class:`InvalidValue` for an unknown objective or a ragged matrix.
+    Raises :class:`InvalidValue` for an unknown objective or strategy, a ragged or empty matrix.
 
-    >>> simplify([[1, 0, -1], [0, 1, 1]]).counts().instructions
-    2
+    >>> print(simplify([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, -1, 0, 1]]))
+    v0 = d0 - d2
+    v1 = d1 + d2
+    v2 = d2 - d1
+    v3 = d3 - d1
+    outputs: v0, v1, v2, v3
     """
-    if objective not in OBJECTIVES:
-        raise InvalidValue(f"objective: got {objective!r}; allowed: {', '.join(OBJECTIVES)}")
+    check_objective(objective)
     matrix = tuple(tuple(exact(c) for c in row) for row in matrix)
-    if len({len(row) for row in matrix}) > 1:
-        raise InvalidValue("matrix: got rows of different lengths; allowed: equal lengths")
-    best = None
-    for seed in range(tries):
-        program = _greedy(matrix, inputs, outputs, temporaries, random.Random(seed))
-        counts = program.counts()
-        cost = (counts.instructions, counts.registers)
-        if objective == "additions":
-            cost = (counts.add, *cost)
-        if best is None or cost < best[0]:
-            best = (cost, program)
-    best[1].verify(matrix)
-    return best[1]
+    if not matrix or len({len(row) for row in matrix}) > 1 or not matrix[0]:
+        raise InvalidValue("matrix: got no or unequal rows; allowed: rows of one length, 1 or more")
+    names = Names(inputs, outputs, temporaries)
+    strategies = None if strategies is None else tuple(strategies)
+    return _simplify(matrix, objective, names, strategies, registers, error_limit)
 
 
-def _greedy(matrix, inputs, outputs, temporaries, rng):
-    width = len(matrix[0]) if matrix else 0
-    names = tuple(f"{inputs}{j}" for j in range(width))
-    rows = [{names[j]: c for j, c in enumerate(row) if c != 0} for row in matrix]
-    statements, fresh = [], 0
-    while True:
-        found = Counter()
-        for row in rows:
-            items = list(row.items())
-            for k, (a, ca) in enumerate(items):
-                for b, cb in items[k + 1 :]:
-                    if not isinstance(a, str):
-                        continue
-                    key = (a, b, cb / ca) if a < b else (b, a, ca / cb)
-                    found[key] += 1
-        if not found or max(found.values()) < 2:
-            break
-        most = max(found.values())
-        a, b, ratio = rng.choice([key for key, count in found.items() if count == most])
-        name = f"{temporaries}{fresh}"
-        fresh += 1
-        scale = Fraction(1)
-        if ratio not in (1, -1):
-            votes = Counter()
-            for row in rows:
-                if a in row and b in row and row[b] / row[a] == ratio:
-                    votes["a"] += row[a] in (1, -1)
-                    votes["b"] += row[b] in (1, -1)
-            if votes["b"] > votes["a"]:
-                scale = 1 / ratio
-        statements.append(Statement(name, (Term(scale, a), Term(ratio * scale, b))))
-        for row in rows:
-            if a in row and b in row and row[b] / row[a] == ratio:
-                coefficient = row.pop(a) / scale
-                del row[b]
-                row[name] = coefficient
-    targets, done = [], {}
-    for i, row in enumerate(rows):
-        key = tuple(sorted(row.items()))
-        if not row:
-            targets.append(ZERO)
-        elif len(row) == 1 and next(iter(row.values())) == 1:
-            targets.append(next(iter(row)))
-        elif key in done:
-            targets.append(done[key])
-        else:
-            fresh = _sum(row, f"{outputs}{i}", temporaries, fresh, statements)
-            targets.append(f"{outputs}{i}")
-            done[key] = targets[-1]
-    return Program(names, tuple(statements), tuple(targets))
-
-
-def _sum(row, target, temporaries, fresh, statements):
-    terms = sorted(row.items(), key=lambda item: item[1] not in (1, -1))
-    terms = [Term(c, name) for name, c in terms]
-    if len(terms) > 1 and not terms[0].is_unit:
-        name = f"{temporaries}{fresh}"
-        fresh += 1
-        statements.append(Statement(name, (terms[0],)))
-        terms[0] = Term(1, name)
-    total = terms[0]
-    for k, term in enumerate(terms[1:]):
-        name = target
-        if k < len(terms) - 2:
-            name = f"{temporaries}{fresh}"
-            fresh += 1
-        statements.append(Statement(name, (total, term)))
-        total = Term(1, name)
-    if len(terms) == 1:
-        statements.append(Statement(target, (total,)))
-    return fresh
+@lru_cache(maxsize=512)
+def _simplify(matrix, objective, names, strategies, registers, error_limit):
+    found = candidates(matrix, objective, strategies, names=names, error_limit=error_limit)
+    program = scheduled(found, names, objective, registers).program
+    program.verify(matrix)
+    return program

@@ -1,0 +1,95 @@
+"""How rounding errors grow in a program: statistically, and at worst."""
+
+import math
+from fractions import Fraction
+
+from winogen.program.ir import ZERO
+
+
+def error_growth(program) -> float:
+    """How much rounding the program adds: 1 is what one rounding of the exact result adds.
+
+    For inputs that are independent with equal variance, every statement (fused: one rounding) adds
+    an error with variance proportional to that of its exact value, which travels on to the outputs
+    linearly; so does every constant that float32 cannot hold. Per output, the variance that
+    arrives is compared with that of one rounding of the output itself; the root of the mean over
+    the outputs is returned. First order in the unit roundoff, errors taken as independent.
+
+    >>> from winogen.program.simplify import simplify
+    >>> error_growth(simplify([[1, 1]])), round(error_growth(simplify([[1, 1, 1]])), 2)
+    (1.0, 1.29)
+    """
+    forms = _forms(program)
+    variance = {name: sum(c * c for c in row) for name, row in forms.items()}
+    rounding = {}
+    for statement in program.statements:
+        rounding[statement.target] = variance[statement.target]
+        for term in statement.terms:
+            if not _holds(term.coefficient):
+                factor = float(term.coefficient)
+                rounding[statement.target] += factor * factor * variance[term.operand]
+    ratios = []
+    for output, gain in _gains(program):
+        received = sum(g * g * rounding[name] for name, g in gain.items() if name in rounding)
+        ratios.append(received / variance[output])
+    return math.sqrt(sum(ratios) / len(ratios)) if ratios else 0.0
+
+
+def error_bound(program) -> float:
+    """The worst case of :func:`error_growth`: no error cancels and inputs are the least lucky.
+
+    For inputs within [-1, 1], the largest possible error of an output divided by its largest
+    possible value, in unit roundoffs; the maximum over the outputs.
+
+    >>> from winogen.program.simplify import simplify
+    >>> error_bound(simplify([[1, 1]])), round(error_bound(simplify([[1, 1, 1]])), 2)
+    (1.0, 1.67)
+    """
+    size = {name: sum(abs(c) for c in row) for name, row in _forms(program).items()}
+    rounding = {}
+    for statement in program.statements:
+        rounding[statement.target] = size[statement.target]
+        for term in statement.terms:
+            if not _holds(term.coefficient):
+                rounding[statement.target] += abs(float(term.coefficient)) * size[term.operand]
+    worst = 0.0
+    for output, gain in _gains(program):
+        received = sum(abs(g) * rounding[name] for name, g in gain.items() if name in rounding)
+        worst = max(worst, received / size[output])
+    return worst
+
+
+def _forms(program):
+    """Every value as a row of floats over the inputs."""
+    width = len(program.inputs)
+    forms = {name: [float(k == j) for k in range(width)] for j, name in enumerate(program.inputs)}
+    for statement in program.statements:
+        row = [0.0] * width
+        for term in statement.terms:
+            factor = float(term.coefficient)
+            row = [r + factor * c for r, c in zip(row, forms[term.operand])]
+        forms[statement.target] = row
+    return forms
+
+
+def _gains(program):
+    """Per computed output: (its name, {value: how much an error in it changes the output})."""
+    for output in dict.fromkeys(program.outputs):
+        if output == ZERO or output in program.inputs:
+            continue
+        gain = {output: 1.0}
+        for statement in reversed(program.statements):
+            own = gain.get(statement.target)
+            if own is not None:
+                for term in statement.terms:
+                    through = own * float(term.coefficient)
+                    gain[term.operand] = gain.get(term.operand, 0.0) + through
+        yield output, gain
+
+
+def _holds(constant) -> bool:
+    """Whether float32 holds the constant exactly."""
+    if not isinstance(constant, Fraction):
+        return False
+    bottom = constant.denominator
+    return bottom & (bottom - 1) == 0 and abs(constant.numerator) < 2**24

@@ -1,0 +1,272 @@
+"""A cancellation-aware search for few gates, in the geometry of points and lines.
+
+Up to scale, rows are points of a projective space, and a gate may draw any point on the line
+through two points that are there. The search keeps, for every target that is missing, its
+shortest combinations of present points ("target = 2 p - 5 q + r"), and draws the point (2 p - 5 q,
+or 2 p + r, ...) that shortens most targets at once. A combination may use any point, so finished
+targets and cancelling differences take part; this finds what eliminating common terms cannot:
+
+    u1 = g0 + g1 + g2     t  = g1 + g2            5 gates for the filter transform of F(4,3),
+    u2 = g0 - g1 + g2     u1 = g0 + t             points {0, ±1, ±2}, where pairing ±1 and ±2
+    u3 = g0 + 2 g1 + 4 g2 u2 = u1 - 2 g1          takes 6
+    u4 = g0 - 2 g1 + 4 g2 u3 = u2 + 3 t
+                          u4 = u3 - 4 g1
+
+Rational entries only; all arithmetic is on integers and exact. The method is that of Boyar and
+Peralta for XOR circuits (J. Cryptology 2013), carried over from GF(2) to points with any constants.
+"""
+
+import random
+from collections import Counter
+from fractions import Fraction
+from itertools import combinations
+from math import gcd, lcm, log
+
+from winogen.program.network import Builder
+
+MAX_WEIGHT = 4  # alternative combinations of more points are not looked for
+_CAP = 96  # combinations remembered per target
+_HEAT = (0, 0, 0, 0.5)
+
+
+def incidence(matrix, tries=24, seed=0):
+    """The distinct networks found in ``tries`` runs; empty when an entry is irrational.
+
+    >>> F = Fraction
+    >>> rows = [[F(1), F(p), F(p * p)] for p in (1, -1, 2, -2)]
+    >>> len(incidence(rows)[0].gates)
+    5
+    """
+    points = points_of(matrix)
+    if points is None:
+        return []
+    width = len(matrix[0])
+    basis = [tuple(int(k == j) for k in range(width)) for j in range(width)]
+    targets = [p for p in dict.fromkeys(points) if p is not None and p not in basis]
+    limit = sum(sum(c != 0 for c in p) - 1 for p in targets)
+    found = {}
+    for attempt in range(tries):
+        # Most runs take the best point there is, at random where several are best.
+        heat = _HEAT[attempt % len(_HEAT)]
+        nodes = _run(basis, targets, limit, random.Random(f"{seed}/{attempt}"), heat)
+        if nodes is not None:
+            limit = len(nodes) - width
+            found.setdefault(tuple(nodes), None)
+    networks = [network_of(nodes, width, matrix, points) for nodes in found]
+    return sorted(dict.fromkeys(networks), key=lambda network: len(network.gates))
+
+
+# ---- points --------------------------------------------------------------------------------------
+
+
+def points_of(matrix):
+    """The rows up to scale as coprime integers, None for zero rows; None if one is irrational."""
+    points = []
+    for row in matrix:
+        lead = next((c for c in row if c != 0), None)
+        if lead is None:
+            points.append(None)
+            continue
+        row = [c / lead for c in row]
+        if not all(isinstance(c, Fraction) for c in row):
+            return None
+        common = lcm(*(c.denominator for c in row))
+        points.append(primitive([int(c * common) for c in row]))
+    return points
+
+
+def primitive(values):
+    """Coprime integers, the first non-zero one positive; None for all zero."""
+    divisor = gcd(*values)
+    if divisor == 0:
+        return None
+    for c in values:
+        if c:
+            if c < 0:
+                divisor = -divisor
+            break
+    return tuple(values) if divisor == 1 else tuple(c // divisor for c in values)
+
+
+def _modulo(point, pivot, by):
+    """The image of a point when ``by`` becomes zero: one coordinate (``pivot``) is eliminated."""
+    f, g = by[pivot], point[pivot]
+    if g == 0:
+        return primitive(point)
+    return primitive([f * c - g * d for c, d in zip(point, by)])
+
+
+def _pivot(point):
+    return next(j for j, c in enumerate(point) if c)
+
+
+def _constants(target, points):
+    """Integers c with target ~ sum c[i] points[i], None unless they exist and none is zero."""
+    # Elimination in a matrix whose columns are the points, the target last.
+    rows = [list(row) for row in zip(*points, target)]
+    count = len(points)
+    done = 0
+    for j in range(count):
+        row = next((i for i in range(done, len(rows)) if rows[i][j]), None)
+        if row is None:
+            return None
+        rows[done], rows[row] = rows[row], rows[done]
+        p = rows[done]
+        for i, q in enumerate(rows):
+            if i != done and q[j]:
+                f, g = p[j], q[j]
+                rows[i] = [f * c - g * d for c, d in zip(q, p)]
+        done += 1
+    if any(row[count] for row in rows[done:]):
+        return None
+    common = lcm(*(rows[i][i] for i in range(count)))
+    result = [rows[i][count] * (common // rows[i][i]) for i in range(count)]
+    return result if all(result) else None
+
+
+# ---- the search ----------------------------------------------------------------------------------
+
+
+class _Target:
+    """One missing target and its shortest combinations of the points present."""
+
+    def __init__(self, point, width):
+        self.point = point
+        self.pivot = _pivot(point)
+        self.images = []  # of every present point, modulo the target
+        self.weight = sum(c != 0 for c in point)
+        support = [j for j, c in enumerate(point) if c]
+        self.gains = Counter()  # point that shortens the target -> in how many combinations
+        self.count = 0
+        self._remember([point[j] for j in support], [_axis(width, j) for j in support])
+
+    def _remember(self, constants, points):
+        self.count += 1
+        for i, j in combinations(range(len(points)), 2):
+            a, b = constants[i], constants[j]
+            self.gains[primitive([a * p + b * q for p, q in zip(points[i], points[j])])] += 1
+
+    def see(self, nodes):
+        """Take the last of ``nodes`` into account; True when the target is on a line through it."""
+        new = nodes[-1]
+        image = _modulo(new, self.pivot, self.point)
+        if image in self.images:
+            self.weight = 2
+            return True
+        shorter = self.weight - 1
+        sets = self._combinations(image, nodes, shorter) if shorter > 2 else []
+        if sets:
+            self.weight, self.count = shorter, 0
+            self.gains = Counter()
+        elif self.weight <= MAX_WEIGHT:
+            sets = self._combinations(image, nodes, self.weight)
+        for points, constants in sets:
+            if self.count < _CAP:
+                self._remember(constants, points)
+        self.images.append(image)
+        return False
+
+    def _combinations(self, image, nodes, weight):
+        """Combinations of ``weight`` points, the newest among them, that give the target."""
+        if weight > MAX_WEIGHT:
+            return []
+        pivot = _pivot(image)
+        images = [_modulo(p, pivot, image) for p in self.images]
+        if weight == 3:
+            chosen = [(-1, i, j) for i, j in _equal(images)]
+        else:
+            chosen = []
+            for k, p in enumerate(images):
+                if p is not None:
+                    at = _pivot(p)
+                    rest = [None if q is None else _modulo(q, at, p) for q in images[k + 1 :]]
+                    chosen += [(-1, k, k + 1 + i, k + 1 + j) for i, j in _equal(rest)]
+                    if len(chosen) > _CAP:
+                        break
+        result = []
+        for indices in chosen:
+            points = [nodes[i] for i in indices]
+            constants = _constants(self.point, points)
+            if constants is not None:
+                result.append((points, constants))
+        return result
+
+
+def _axis(width, j):
+    return tuple(int(k == j) for k in range(width))
+
+
+def _equal(points):
+    """Index pairs of equal points, in order."""
+    places = {}
+    for i, point in enumerate(points):
+        if point is not None:
+            places.setdefault(point, []).append(i)
+    return [pair for group in places.values() for pair in combinations(group, 2)]
+
+
+def _run(basis, targets, limit, rng, heat):
+    """One run: the points drawn, basis first; None when it will need more than ``limit`` gates."""
+    width = len(basis)
+    nodes, missing = [], [_Target(point, width) for point in targets]
+    arriving = list(basis)
+    while arriving or missing:
+        if arriving:
+            nodes.append(arriving.pop(0))
+        else:
+            if len(nodes) - width + 1 + len(missing) > limit:
+                return None
+            nodes.append(_choose(missing, nodes, rng, heat))
+        reached = [target for target in missing if target.see(nodes)]
+        missing = [target for target in missing if target not in reached]
+        arriving += [target.point for target in reached]
+    return nodes
+
+
+def _choose(missing, nodes, rng, heat):
+    shortened, share = Counter(), Counter()
+    for target in missing:
+        for point, times in target.gains.items():
+            shortened[point] += 1
+            share[point] += times / target.count
+    for point in nodes:
+        shortened.pop(point, None)
+    worth = {point: n + 0.2 * share[point] for point, n in shortened.items()}
+    if heat:
+        # Gumbel noise: a point is drawn with a probability that grows with its worth.
+        return max(worth, key=lambda point: worth[point] - heat * log(-log(rng.random() or 0.5)))
+    level = max(worth.values()) - 1e-9
+    return rng.choice([point for point, value in worth.items() if value >= level])
+
+
+# ---- from points to gates ------------------------------------------------------------------------
+
+
+def network_of(nodes, width, matrix, points):
+    """Gates that draw the points in their order; the first line found through each is taken."""
+    build = Builder(width)
+    signal = {point: (Fraction(1), j) for j, point in enumerate(nodes[:width])}
+    for k in range(width, len(nodes)):
+        p, q, constants = _line(nodes[k], nodes[:k])
+        a, b = (Fraction(c) for c in constants)
+        total = build.add((a * signal[p][0], signal[p][1]), (b * signal[q][0], signal[q][1]))
+        # ``constants`` give the target up to scale; the scale is read off one coordinate.
+        j = _pivot(nodes[k])
+        factor = Fraction(nodes[k][j]) / (a * p[j] + b * q[j])
+        signal[nodes[k]] = (factor * total[0], total[1])
+    outputs = []
+    for row, point in zip(matrix, points):
+        if point is None:
+            outputs.append(None)
+        else:
+            j = _pivot(point)
+            factor = row[j] / point[j]
+            outputs.append((factor * signal[point][0], signal[point][1]))
+    return build.network(outputs)
+
+
+def _line(point, nodes):
+    pivot = _pivot(point)
+    images = [_modulo(node, pivot, point) for node in nodes]
+    i, j = _equal(images)[0]
+    return nodes[i], nodes[j], _constants(point, [nodes[i], nodes[j]])

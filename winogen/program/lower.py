@@ -1,0 +1,139 @@
+"""From networks to programs: scales, then signs, then names."""
+
+import random
+from typing import NamedTuple
+
+from winogen.program.ir import ZERO, Program, Statement, Term
+from winogen.program.network import ONE
+from winogen.program.passes import prefer_sums
+from winogen.program.scales import Scales, alternatives
+
+
+class Names(NamedTuple):
+    """The prefixes of the names of inputs, outputs and temporaries."""
+
+    inputs: str = "d"
+    outputs: str = "v"
+    temporaries: str = "t"
+
+
+class Lowered(NamedTuple):
+    """A program and the factors of the scales that were left to choose (1 where none was).
+
+    The program computes ``output_scales[i] * matrix[i][j] / input_scales[j]``.
+    """
+
+    program: Program
+    output_scales: tuple
+    input_scales: tuple
+
+
+def lower(network, names=Names(), free_outputs=False, free_inputs=False, tries=24, seed=0) -> list:
+    """The programs (:class:`Lowered`) of fewest statements found, those of few constants first.
+
+    ``free_outputs``: any multiple of each row will do. ``free_inputs``: of each column.
+
+    >>> from winogen.program.greedy import greedy
+    >>> from fractions import Fraction as F
+    >>> network = greedy([[F(5, 8), F(-5, 8)], [F(3, 2), F(3, 2)]])[0]
+    >>> [lower(network, free_outputs=f)[0].program.counts().instructions for f in (False, True)]
+    [4, 2]
+    """
+    choices = alternatives(network)
+    best, found = None, {}
+    for attempt in range(tries):
+        scales = Scales(network, choices, free_outputs, free_inputs)
+        order = {0: "backward", 1: "forward"}.get(attempt)
+        cost = scales.assign(random.Random(f"{seed}/{attempt}"), order)
+        if best is None or cost[0] < best:
+            best, found = cost[0], {}
+        if cost[0] == best:
+            lowered = _emit(scales, names)
+            found[lowered] = min(cost, found.get(lowered, cost))
+    return sorted(found, key=found.get)
+
+
+def _emit(scales, names):
+    """The program of the scales that were assigned."""
+    network = scales.network
+    width = network.width
+    used = [f"{names.inputs}{j}" for j in range(width)]
+    value = {node: (ONE, used[node]) for node in range(width)}  # node -> (sign, name)
+    product = {}  # (constant, node) -> (sign, name)
+    sign = {}  # of a node that is an output with a given scale
+    label = {}  # node or product -> the name of the output that it is
+    for i, out in enumerate(network.outputs):
+        if out is None or out[1] < width or i in scales.multiples:
+            continue
+        if out[1] not in label:
+            label[out[1]] = f"{names.outputs}{i}"
+            sign[out[1]] = ONE if scales.free_outputs or out[0] > 0 else -ONE
+    statements = []
+
+    def state(key, terms):
+        name = label.get(key, f"{names.temporaries}{len(statements)}")
+        statements.append(Statement(name, tuple(terms)))
+        return name
+
+    def multiply(node):
+        for constant, source in scales.products:
+            if source == node:
+                known, name = value[node]
+                negative = False
+                for i, own in scales.multiples.items():
+                    if own == (constant, node) and (constant, node) not in label:
+                        label[constant, node] = f"{names.outputs}{i}"
+                        negative = network.outputs[i][0] < 0
+                        factor = (-constant if negative else constant) * known
+                result = -ONE if negative else ONE
+                factor = constant * known * result
+                product[constant, node] = (result, state((constant, node), [Term(factor, name)]))
+
+    def term(constant, node, own, use_product):
+        if use_product and (abs(constant), node) in product:
+            factor, name = product[abs(constant), node]
+            return Term(own * factor * (ONE if constant > 0 else -ONE), name)
+        factor, name = value[node]
+        return Term(own * factor * constant, name)
+
+    for node in range(width):
+        multiply(node)
+    for k, option in enumerate(scales.chosen):
+        if option is None:
+            continue
+        p, x, q, y = option
+        own = sign.get(width + k, ONE)
+        misfit = abs(p) != 1 != abs(q)
+        first = term(p, x, own, misfit)
+        second = term(q, y, own, misfit and not first.is_unit)
+        value[width + k] = (own, state(width + k, [first, second]))
+        multiply(width + k)
+    return _finish(scales, names, used, statements, value, product)
+
+
+def _finish(scales, names, inputs, statements, value, product):
+    network = scales.network
+    outputs, output_scales = [], []
+    for i, out in enumerate(network.outputs):
+        if out is None:
+            outputs.append(ZERO)
+            output_scales.append(ONE)
+            continue
+        own, name = product[scales.multiples[i]] if i in scales.multiples else value[out[1]]
+        if scales.free_outputs:
+            output_scales.append(own * scales.scale(out[1]) / out[0])
+        else:
+            output_scales.append(ONE)
+            if (own < 0) != (out[0] < 0):
+                negated = f"{names.outputs}{i}"
+                statements.append(Statement(negated, (Term(-ONE, name),)))
+                name = negated
+        outputs.append(name)
+    program = Program(tuple(inputs), tuple(statements), tuple(outputs))
+    fixed = () if scales.free_outputs else program.outputs
+    program, flipped = prefer_sums(program, fixed)
+    output_scales = tuple(
+        -scale if name in flipped else scale for scale, name in zip(output_scales, outputs)
+    )
+    input_scales = tuple(scales.scale(node) for node in range(network.width))
+    return Lowered(program, output_scales, input_scales)

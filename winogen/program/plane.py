@@ -1,0 +1,100 @@
+"""The search of :mod:`winogen.program.incidence` for matrices of three columns, systematically.
+
+Three columns are points of a plane, where any two lines meet: every target is one drawn point away,
+namely where a line through two present points crosses a line through the target and a present
+point. So a few drawn points suffice and all choices of one, two, three can be looked at in turn,
+the crossings of most lines first.
+"""
+
+from collections import Counter
+from itertools import combinations
+
+from winogen.program.incidence import network_of, points_of, primitive
+
+_STATES = 250  # sets of points looked at per number of drawn points
+_WANTED = 12  # networks to find before stopping
+
+
+def plane(matrix):
+    """Networks of few gates for a rational matrix of three columns; empty for any other.
+
+    >>> from fractions import Fraction as F
+    >>> rows = [[F(1), F(p), F(p * p)] for p in (1, -1, 2, -2, F(1, 2), F(-1, 2))]
+    >>> len(plane(rows)[0].gates)
+    8
+    """
+    if len(matrix[0]) != 3:
+        return []
+    points = points_of(matrix)
+    if points is None:
+        return []
+    basis = [(1, 0, 0), (0, 1, 0), (0, 0, 1)]
+    targets = [p for p in dict.fromkeys(points) if p is not None and p not in basis]
+    for drawn in range(len(targets) + 1):
+        search = _Search()
+        search.extend(basis, targets, drawn)
+        if search.found:
+            networks = [network_of(nodes, 3, matrix, points) for nodes in search.found]
+            return list(dict.fromkeys(networks))
+    return []
+
+
+class _Search:
+    def __init__(self):
+        self.found, self.seen, self.states = [], set(), 0
+
+    def extend(self, nodes, missing, drawn):
+        """All ways to reach the missing targets with ``drawn`` more points, depth first."""
+        nodes, missing = _close(nodes, missing)
+        if not missing:
+            self.found.append(nodes)
+            return
+        key = frozenset(nodes)
+        if drawn == 0 or key in self.seen:
+            return
+        self.seen.add(key)
+        self.states += 1
+        for point in _crossings(nodes, missing):
+            if self.states > _STATES or len(self.found) >= _WANTED:
+                return
+            self.extend([*nodes, point], missing, drawn - 1)
+
+
+def _close(nodes, missing):
+    """Add the targets that lie on lines through two points, again and again."""
+    nodes, missing = list(nodes), list(missing)
+    k = 0
+    lines = set()
+    pending = list(range(len(nodes)))
+    while pending:
+        k = pending.pop(0)
+        lines.update(_cross(nodes[i], nodes[k]) for i in range(k))
+        for target in list(missing):
+            if any(_dot(line, target) == 0 for line in lines):
+                missing.remove(target)
+                pending.append(len(nodes))
+                nodes.append(target)
+    return nodes, missing
+
+
+def _crossings(nodes, missing):
+    """Points where a present line crosses one through a target, those of most targets first."""
+    lines = sorted({_cross(p, q) for p, q in combinations(nodes, 2)})
+    votes = Counter()
+    for target in missing:
+        rays = {_cross(target, node) for node in nodes}
+        votes.update({_cross(line, ray) for line in lines for ray in rays if line != ray})
+    for node in nodes:
+        votes.pop(node, None)
+    return sorted(votes, key=lambda p: (-votes[p], max(map(abs, p)), p))
+
+
+def _cross(p, q):
+    """The line through two points, or the point on two lines."""
+    a, b, c = p
+    d, e, f = q
+    return primitive((b * f - c * e, c * d - a * f, a * e - b * d))
+
+
+def _dot(p, q):
+    return p[0] * q[0] + p[1] * q[1] + p[2] * q[2]

@@ -1,0 +1,118 @@
+"""From strategies to programs: the best result under an objective."""
+
+import math
+from functools import cached_property
+
+from winogen.errors import InvalidValue
+from winogen.program.analysis import error_growth
+from winogen.program.lower import Names, lower
+from winogen.program.passes import rename
+from winogen.program.schedule import schedule
+from winogen.program.strategies import STRATEGIES, strategy
+
+_FIRST, _SECOND = 6, 32  # tries of lowering: for every network, for the best ones
+_NETWORKS, _FINALISTS = 14, 3
+_EQUAL = 4  # equally good programs that are scheduled
+_SLACK = 2  # networks with so many gates more than the best may need fewer multiplications
+
+
+class Candidate:
+    """A program that computes what is wanted (up to scales, where those are free) and its costs."""
+
+    def __init__(self, lowered):
+        self.lowered = lowered
+        self.program = lowered.program
+        self.counts = self.program.counts()
+
+    @cached_property
+    def growth(self):
+        """:func:`winogen.program.analysis.error_growth`, to three digits: less is no difference."""
+        return round(error_growth(self.program), 3)
+
+    @cached_property
+    def depth(self):
+        """Statements on the critical path."""
+        return self.program.depth()
+
+
+# Objective -> what to compare, most important first. Registers are known after scheduling only.
+OBJECTIVES = {
+    "instructions": lambda c: (c.counts.instructions, c.growth, c.depth, c.counts.mul),
+    "additions": lambda c: (c.counts.add, c.counts.instructions, c.growth, c.depth),
+    "depth": lambda c: (c.depth, c.counts.instructions, c.growth),
+    "registers": lambda c: (c.counts.registers, c.counts.instructions, c.growth),
+    "error": lambda c: (c.growth, c.counts.instructions, c.depth),
+}
+
+
+def check_objective(objective):
+    """Raise :class:`InvalidValue` for an unknown objective."""
+    if objective not in OBJECTIVES:
+        raise InvalidValue(f"objective: got {objective!r}; allowed: {', '.join(OBJECTIVES)}")
+
+
+def candidates(
+    matrix,
+    objective,
+    strategies=None,
+    free_outputs=False,
+    free_inputs=False,
+    names=Names(),
+    error_limit=None,
+):
+    """Candidates (:class:`Candidate`, not scheduled) in the order of the objective, best first.
+
+    ``strategies``: names, by default all. For ``free_outputs``, ``free_inputs`` see
+    :func:`winogen.program.lower.lower`, for ``error_limit`` ``simplify``.
+    """
+    check_objective(objective)
+    networks = {}
+    for name in strategies or STRATEGIES:
+        for network in strategy(name)(matrix):
+            networks.setdefault(network.compact(), None)
+    limit = math.inf
+    if error_limit is not None or objective == "error":
+        careful = [network.compact() for network in strategy("direct")(matrix)]
+        networks.update(dict.fromkeys(careful))
+        grown = [_candidates(network, names, False, False, 1)[0].growth for network in careful]
+        limit = min(grown) * (error_limit or math.inf)
+    if not networks:
+        raise InvalidValue(f"strategies: got {strategies}; allowed: one that applies to the matrix")
+
+    def cost(candidate):
+        return candidate.growth > limit, *OBJECTIVES[objective](candidate)
+
+    by_gates = sorted(networks, key=lambda network: len(network.gates))
+    if limit == math.inf and objective in ("instructions", "additions"):
+        by_gates = [n for n in by_gates if len(n.gates) <= len(by_gates[0].gates) + _SLACK]
+    chosen = by_gates[:_NETWORKS]
+    if limit < math.inf or objective == "error":
+        chosen += [network for network in careful if network not in chosen]
+    free = (free_outputs, free_inputs)
+    first = {n: min(map(cost, _candidates(n, names, *free, _FIRST))) for n in chosen}
+    result = []
+    for network in sorted(chosen, key=first.get)[:_FINALISTS]:
+        result += _candidates(network, names, *free, _SECOND)
+    return sorted(result, key=cost)
+
+
+def _candidates(network, names, free_outputs, free_inputs, tries):
+    return [Candidate(item) for item in lower(network, names, free_outputs, free_inputs, tries)]
+
+
+def scheduled(found, names, objective, registers=None) -> Candidate:
+    """Of the candidates that are as good as the first, the one that needs fewest registers.
+
+    Its statements are in their final order and its values have their final names.
+    """
+    cost = OBJECTIVES[objective]
+    if objective == "registers":
+        equal = found[: 4 * _EQUAL]
+    else:
+        equal = [c for c in found if cost(c) == cost(found[0])][:_EQUAL]
+    result = []
+    for candidate in equal:
+        program = schedule(candidate.program, registers)
+        program = rename(program, names.outputs, names.temporaries)
+        result.append(Candidate(candidate.lowered._replace(program=program)))
+    return min(result, key=lambda c: (*cost(c), c.counts.registers))

@@ -1,0 +1,175 @@
+"""The registry of strategies: ways to turn a matrix into networks of few gates.
+
+A strategy is a function ``strategy(matrix) -> list of Network``, all computing the matrix exactly.
+It may return none when it does not apply. Add one with :func:`register_strategy`; ``simplify`` tries
+all that its objective lists and takes the best result per transform.
+"""
+
+from winogen.errors import InvalidValue
+from winogen.program import pairs
+from winogen.program.greedy import greedy
+from winogen.program.incidence import incidence
+from winogen.program.plane import plane
+from winogen.program.network import ONE, Builder, Network
+
+STRATEGIES = {}
+_KEEP = 8  # networks that go on to the next stage
+
+
+def register_strategy(name):
+    """Decorator: make a function known under ``name``.
+
+    >>> sorted(STRATEGIES)  # doctest: +NORMALIZE_WHITESPACE
+    ['direct', 'greedy', 'hierarchy', 'incidence', 'pairs', 'transposed']
+    """
+
+    def register(function):
+        STRATEGIES[name] = function
+        return function
+
+    return register
+
+
+def strategy(name):
+    """The strategy called ``name``; raises :class:`InvalidValue` naming those that exist."""
+    if name not in STRATEGIES:
+        raise InvalidValue(f"strategy: got {name!r}; allowed: {', '.join(sorted(STRATEGIES))}")
+    return STRATEGIES[name]
+
+
+@register_strategy("direct")
+def direct(matrix):
+    """Every row on its own, from left to right: what a reader of the matrix would write.
+
+    Also as balanced sums, and as sums that add the smallest constants first, which keeps rounding
+    errors small (a Huffman tree: Barabasz, Anderson, Soodhalter, Gregg, TOMS 2020).
+    """
+    found = []
+    for shape in (Builder.chain, Builder.sum, _huffman):
+        build = Builder(len(matrix[0]))
+        found.append(build.network([shape(build, _signals(row)) for row in matrix]))
+    return list(dict.fromkeys(found))
+
+
+def _signals(row):
+    return [(c, j) for j, c in enumerate(row) if c != 0]
+
+
+def _huffman(build, signals):
+    """The sum of signals, the two of smallest magnitude first."""
+    waiting = sorted((abs(float(c)), k, (c, node)) for k, (c, node) in enumerate(signals))
+    serial = len(waiting)
+    while len(waiting) > 1:
+        (p, _, x), (q, _, y) = waiting[:2]
+        serial += 1
+        waiting = sorted([*waiting[2:], (p + q, serial, build.add(x, y))])
+    return waiting[0][2] if waiting else None
+
+
+register_strategy("greedy")(greedy)
+
+
+@register_strategy("incidence")
+def search(matrix):
+    """:func:`winogen.program.incidence.incidence` where a matrix is small enough for it."""
+    reduced = _Reduced(matrix)
+    if not reduced.rows:
+        return [reduced.restore(Network(reduced.width, (), ()))]
+    if reduced.width > 6 or len(reduced.rows) > 10:
+        return []
+    if reduced.width == 3:
+        return [reduced.restore(network) for network in plane(reduced.rows)]
+    # Runs take longer in more dimensions; the first ones find most of what there is to find.
+    tries = {1: 1, 2: 8, 4: 48, 5: 24, 6: 8}[reduced.width]
+    return [reduced.restore(network) for network in incidence(reduced.rows, tries)[:_KEEP]]
+
+
+@register_strategy("pairs")
+def paired(matrix):
+    """Even and odd part apart (:mod:`winogen.program.pairs`), each by the best other way."""
+    found = pairs.split(matrix)
+    if found is None:
+        return []
+    parts, joins = found
+    options = [best_networks(rows, ("greedy", "incidence", "pairs")) for _, rows in parts]
+    networks = []
+    # All first choices together, then variations of one part at a time.
+    for k in range(_KEEP):
+        chosen = [option[k % len(option)] for option in options]
+        networks.append(pairs.join(len(matrix[0]), parts, chosen, joins))
+    return list(dict.fromkeys(networks))
+
+
+@register_strategy("transposed")
+def transposed(matrix):
+    """The other strategies on the transposed matrix, turned back (as genfft transposes networks)."""
+    columns = tuple(zip(*matrix))
+    networks = best_networks(columns, ("greedy", "incidence", "pairs"))
+    return [network.transposed() for network in networks]
+
+
+def best_networks(matrix, names):
+    """The networks of fewest gates by any of the named strategies, at most a handful."""
+    found = {}
+    for name in names:
+        for network in STRATEGIES[name](matrix):
+            found.setdefault(network.compact(), None)
+    fewest = min(len(network.gates) for network in found)
+    return [network for network in found if len(network.gates) == fewest][:_KEEP]
+
+
+class _Reduced:
+    """A matrix without what is settled: zero, single-entry and repeated rows, lonely columns.
+
+    A column that only one row reads can be added to that row at the very end: leaving it out of
+    any network saves at least one gate, so nothing is lost.
+    """
+
+    def __init__(self, matrix):
+        self.matrix = matrix
+        self.full_width = len(matrix[0])
+        readers = [[i for i, row in enumerate(matrix) if row[j] != 0] for j in range(self.full_width)]
+        support = [sum(c != 0 for c in row) for row in matrix]
+        self.lonely = {}  # row -> columns
+        for j, rows in enumerate(readers):
+            # Two columns stay: a row that is left with one of them is settled.
+            if len(rows) == 1 and support[rows[0]] > 1:
+                support[rows[0]] -= 1
+                self.lonely.setdefault(rows[0], []).append(j)
+        gone = {j for columns in self.lonely.values() for j in columns}
+        self.columns = [j for j in range(self.full_width) if readers[j] and j not in gone]
+        self.width = len(self.columns)
+        self.rows, self.places, known = [], [], {}
+        for i, row in enumerate(matrix):
+            rest = [row[j] for j in self.columns]
+            lead = next((c for c in rest if c != 0), None)
+            if lead is None:
+                self.places.append(None)
+                continue
+            form = tuple(c / lead for c in rest)
+            if sum(c != 0 for c in form) == 1:
+                column = next(k for k, c in enumerate(form) if c != 0)
+                self.places.append((lead, None, column))
+                continue
+            if form not in known:
+                known[form] = len(self.rows)
+                self.rows.append(form)
+            self.places.append((lead, known[form], None))
+
+    def restore(self, network):
+        """The network of the full matrix from one of ``rows``."""
+        build = Builder(self.full_width)
+        inner = build.embed(network, [(ONE, j) for j in self.columns])
+        outputs = []
+        for i, place in enumerate(self.places):
+            if place is None:
+                total = None
+            elif place[1] is None:
+                total = (place[0], self.columns[place[2]])
+            else:
+                factor, node = inner[place[1]]
+                total = (place[0] * factor, node)
+            for j in self.lonely.get(i, ()):
+                total = build.add(total, (self.matrix[i][j], j))
+            outputs.append(total)
+        return build.network(outputs)
