@@ -1,0 +1,196 @@
+"""Layer sets: which convolutions are measured, from the package or from a file of the user's own.
+
+A set is JSON: a list of ``{"name", "net", "input": [N, C, H, W], "weight": [M, C/groups, KH, KW],
+"stride": 1, "padding": P}``. ``net``, ``stride``, ``padding``, ``dilation`` and ``groups`` may be
+left out; ``stride``, ``padding`` and ``dilation`` are an int or a pair [height, width].
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from winogen.conv import Layer, Problem
+from winogen.errors import InvalidValue
+
+_SETS = Path(__file__).parent / "sets"
+DEFAULT_SET = "thesis27"
+
+_REQUIRED = ("name", "input", "weight")
+_OPTIONAL = {"net": "", "stride": 1, "padding": 0, "dilation": 1, "groups": 1}
+
+Axes = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class BenchLayer:
+    """One convolution to measure: float32, zero padding, no bias.
+
+    >>> layer = BenchLayer.from_dict(
+    ...     {"name": "stem", "input": [1, 3, 32, 32], "weight": [8, 3, 3, 3], "stride": 2})
+    >>> layer.output, layer.flops
+    ((1, 8, 15, 15), 97200)
+    """
+
+    name: str
+    net: str
+    input: tuple[int, int, int, int]  # N, C, H, W whatever the layout that is measured
+    weight: tuple[int, int, int, int]  # M, C/groups, KH, KW
+    stride: Axes
+    padding: Axes  # at both ends of the height, and of the width
+    dilation: Axes
+    groups: int
+
+    @classmethod
+    def from_dict(cls, fields, where: str = "layers") -> BenchLayer:
+        """Return the checked layer; ``where`` begins the message of the InvalidValue it may raise."""
+        if not isinstance(fields, dict):
+            raise InvalidValue(f"{where}: got {_short(fields)}; allowed: an object with a name")
+        for field in _REQUIRED:
+            if field not in fields:
+                raise InvalidValue(f"{where}: got no {field!r}; allowed: {_field_names()}")
+        unknown = sorted(set(fields) - {*_REQUIRED, *_OPTIONAL})
+        if unknown:
+            raise InvalidValue(f"{where}: got unknown {unknown[0]!r}; allowed: {_field_names()}")
+        given = {**_OPTIONAL, **fields}
+        for field in ("name", "net"):
+            if not isinstance(given[field], str):
+                raise InvalidValue(f"{where}, {field}: got {_short(given[field])}; allowed: text")
+        if not given["name"]:
+            raise InvalidValue(f"{where}, name: got ''; allowed: text that is not empty")
+        where = f"{where}, {given['name']}"
+        layer = cls(
+            name=given["name"],
+            net=given["net"],
+            input=_ints(f"{where}, input", given["input"], 4, 1),
+            weight=_ints(f"{where}, weight", given["weight"], 4, 1),
+            stride=_pair(f"{where}, stride", given["stride"], 1),
+            padding=_pair(f"{where}, padding", given["padding"], 0),
+            dilation=_pair(f"{where}, dilation", given["dilation"], 1),
+            groups=_ints(f"{where}, groups", [given["groups"]], 1, 1)[0],
+        )
+        try:  # what fits together is the business of the convolution itself
+            layer.problem()
+        except InvalidValue as error:
+            raise InvalidValue(f"{where}, {error}") from None
+        return layer
+
+    def to_dict(self) -> dict:
+        """Return the JSON form; pairs of equal numbers as one number."""
+        pairs = {field: _shortened(getattr(self, field)) for field in ("stride", "padding")}
+        fields = {
+            "name": self.name,
+            "net": self.net,
+            "input": list(self.input),
+            "weight": list(self.weight),
+            **pairs,
+        }
+        if self.dilation != (1, 1):
+            fields["dilation"] = _shortened(self.dilation)
+        if self.groups != 1:
+            fields["groups"] = self.groups
+        return fields
+
+    def with_batch(self, batch: int) -> BenchLayer:
+        """Return the layer applied to ``batch`` images at once."""
+        return dataclasses.replace(self, input=(batch, *self.input[1:]))
+
+    def problem(self, layout: str = "NCHW") -> Problem:
+        """Return the convolution in ``layout``; raises InvalidValue when sizes do not fit."""
+        pads = tuple((size, size) for size in self.padding)
+        layer = Layer.of(
+            self.weight,
+            "float32",
+            stride=self.stride,
+            padding=pads,
+            dilation=self.dilation,
+            groups=self.groups,
+            layout=layout,
+        )
+        batch, channels, height, width = self.input
+        if layout == "NHWC":
+            return layer.problem((batch, height, width, channels))
+        return layer.problem(self.input)
+
+    @cached_property
+    def output(self) -> tuple[int, ...]:
+        """N, M, OH, OW."""
+        return self.problem().output_shape
+
+    @cached_property
+    def flops(self) -> int:
+        """Operations of the direct convolution, 2·N·OH·OW·M·(C/groups)·KH·KW."""
+        return 2 * self.problem().direct_multiplications
+
+
+def layer_sets() -> tuple[str, ...]:
+    """Return the names of the sets in the package.
+
+    >>> layer_sets()
+    ('googlenet', 'inception-v3', 'resnet50', 'squeezenet', 'thesis27', 'vgg16')
+    """
+    return tuple(sorted(path.stem for path in _SETS.glob("*.json")))
+
+
+def load_layers(name_or_file: str = DEFAULT_SET) -> tuple[BenchLayer, ...]:
+    """Return a set by name, or from a JSON file.
+
+    Raises InvalidValue that names the file, the layer and the field.
+
+    >>> len(load_layers("thesis27")), load_layers("vgg16")[0].input
+    (27, (1, 3, 224, 224))
+    """
+    path = Path(name_or_file)
+    if str(name_or_file) in layer_sets():
+        path = _SETS / f"{name_or_file}.json"
+    elif not path.is_file():
+        names = ", ".join(layer_sets())
+        raise InvalidValue(
+            f"layers: got {str(name_or_file)!r}, which is no file; allowed: {names}, or a JSON file"
+        )
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # also what is not UTF-8
+        raise InvalidValue(f"layers: got {path}, which is not JSON ({error})") from None
+    if not isinstance(rows, list) or not rows:
+        raise InvalidValue(f"layers: got {_short(rows)} in {path}; allowed: a list of layers")
+    layers = tuple(BenchLayer.from_dict(row, f"{path}, layer {i}") for i, row in enumerate(rows, 1))
+    names = [layer.name for layer in layers]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidValue(f"layers: got two layers named {name!r} in {path}; allowed: one")
+    return layers
+
+
+def _pair(where: str, value, least: int) -> Axes:
+    if not isinstance(value, list):
+        value = [value, value]
+    return _ints(where, value, 2, least)
+
+
+def _ints(where: str, value, count: int, least: int) -> tuple:
+    good = isinstance(value, list) and len(value) == count
+    # JSON true is a Python int, and 3.0 is no size.
+    if not good or any(type(item) is not int or item < least for item in value):
+        what = f"a list of {count} ints" if count == 4 else "an int or a pair of ints"
+        value = value[0] if count == 1 else value
+        raise InvalidValue(
+            f"{where}: got {_short(value)}; allowed: {'an int' if count == 1 else what} >= {least}"
+        )
+    return tuple(value)
+
+
+def _field_names() -> str:
+    return f"{', '.join(_REQUIRED)} and optionally {', '.join(_OPTIONAL)}"
+
+
+def _shortened(pair: Axes):
+    return pair[0] if pair[0] == pair[1] else list(pair)
+
+
+def _short(value) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,181 @@
+"""What this machine can do at most, measured: fused multiply-adds and reading from memory.
+
+Both are measured by ``csrc/limits.c`` compiled for the same target as the kernels, with a proof in
+the result that all of the work was done. A limit is the best of many short samples.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from winogen import resources
+from winogen.build import find_compiler, host_target, load
+from winogen.codegen.targets import Target
+from winogen.conv import memory
+from winogen.errors import WinogenError
+
+_CDEF = """
+void limits_fma(const float *start, float factor, float addend, int64_t steps, int threads,
+                float *result);
+void limits_fill(uint32_t *data, int64_t vectors, uint32_t value, int threads);
+uint32_t limits_read(const uint32_t *data, int64_t vectors, int64_t passes, int threads);
+"""
+_CHAINS = 12  # as in limits.c
+_STEPS = 1 << 17  # of one FMA sample: about a millisecond, and exact in float32
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_UNKNOWN = {"L1": 32 << 10, "L2": 512 << 10, "L3": 8 << 20}  # where the system does not say
+# A large shared cache may be mostly other people's; this much stands for it.
+_L3_SAMPLE = 32 << 20
+_MEMORY_SAMPLE = 1 << 30
+
+
+class WorkSkipped(WinogenError):
+    """A measured limit would be wrong: the compiler left out some of the work."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of one machine for one number of threads.
+
+    ``fma_gflops`` has the peak for other numbers of threads too. ``read`` lists (level, bytes that
+    were read over and over, GB/s of all threads together), smallest first.
+    """
+
+    threads: int
+    fma_gflops: dict[int, float]
+    read: tuple[tuple[str, int, float], ...]
+
+    @property
+    def peak(self) -> float:
+        """GFLOP/s of all threads together."""
+        return self.fma_gflops[self.threads]
+
+    def reading(self, size: int) -> tuple[str, float]:
+        """Return (level, GB/s) for data of ``size`` bytes, by the smallest level that holds them.
+
+        >>> limits = Limits(1, {1: 100.0}, (("L2", 1 << 20, 90.0), ("memory", 1 << 30, 20.0)))
+        >>> limits.reading(4096), limits.reading(1 << 33)
+        (('L2', 90.0), ('memory', 20.0))
+        """
+        for level, sample, speed in self.read:
+            if size <= sample:
+                break
+        return level, speed
+
+    def to_dict(self) -> dict:
+        """Return what ``machine`` in the JSON output holds of it."""
+        return {
+            "fma_peak_gflops": self.peak,
+            "fma_peak_gflops_by_threads": {str(n): peak for n, peak in self.fma_gflops.items()},
+            "read_gbytes_per_s": {
+                level: {"bytes": size, "gbytes_per_s": speed} for level, size, speed in self.read
+            },
+        }
+
+
+def measure_limits(threads: int = 1, target: Target | None = None, seconds: float = 0.1) -> Limits:
+    """Measure the machine, about ``seconds`` for each figure.
+
+    Raises WorkSkipped when a result shows that not all was computed, and BuildError.
+    """
+    target = target or host_target()
+    counts = sorted({1, threads} | {2**k for k in range(10) if 2**k < threads})
+    peaks = {count: fma_peak(count, target, seconds) for count in counts}
+    read = tuple(
+        (level, size, read_speed(size, threads, target, seconds))
+        for level, size in levels(threads).items()
+    )
+    return Limits(threads, peaks, read)
+
+
+def fma_peak(threads: int = 1, target: Target | None = None, seconds: float = 0.1) -> float:
+    """Return the GFLOP/s of multiply-adds that never leave the registers; best sample."""
+    target = target or host_target()
+    library = _library(target)
+    lanes = target.lanes("float32")
+    start = np.arange(_CHAINS * lanes, dtype=np.float32)  # all different
+    result = np.empty((threads, start.size), np.float32)
+    best = float("inf")
+    end = time.perf_counter() + seconds
+    while True:
+        begin = time.perf_counter()
+        library.lib.limits_fma(
+            _floats(library, start), 1.0, 1.0, _STEPS, threads, _floats(library, result)
+        )
+        now = time.perf_counter()
+        best = min(best, now - begin)
+        if now > end:
+            break
+    # start + 1 + 1 + ... is exact in float32, so a single step that was skipped would show.
+    if not np.array_equal(result, np.broadcast_to(start + _STEPS, result.shape)):
+        raise WorkSkipped("FMA peak: the accumulators are not what all steps would have made them")
+    return 2 * result.size * _STEPS / best / 1e9
+
+
+def read_speed(
+    size: int, threads: int = 1, target: Target | None = None, seconds: float = 0.1
+) -> float:
+    """Return the GB/s of reading ``size`` bytes again and again, each thread its own part."""
+    target = target or host_target()
+    library = _library(target)
+    vectors = max(1, size // threads // target.vector_bytes)
+    size = vectors * threads * target.vector_bytes
+    data = memory.aligned(size, "sample of memory")
+    pointer = library.ffi.from_buffer("uint32_t[]", data)
+    value = 0x01234567
+    library.lib.limits_fill(pointer, vectors, value, threads)
+    passes, best = 1, float("inf")
+    end = time.perf_counter() + seconds
+    while True:
+        begin = time.perf_counter()
+        total = library.lib.limits_read(pointer, vectors, passes, threads)
+        now = time.perf_counter()
+        if total != size // 4 * value * passes % 2**32:
+            raise WorkSkipped("read bandwidth: the sum of what was read is wrong")
+        best = min(best, (now - begin) / passes)
+        if now > end:
+            return size / best / 1e9
+        if now - begin < 1e-3:  # starting threads must not count
+            passes *= 2
+
+
+def levels(threads: int = 1) -> dict[str, int]:
+    """Return level -> bytes to read of all threads together: half a cache, or far beyond all."""
+    caches = _caches()
+    sizes = {name: caches[name] // 2 * threads for name in ("L1", "L2") if name in caches}
+    largest = max(caches.values())
+    if "L3" in caches:
+        sizes["L3"] = max(min(caches["L3"] // 2, _L3_SAMPLE), 2 * sizes.get("L2", 0))
+    sizes["memory"] = max(min(2 * largest, _MEMORY_SAMPLE), 2 * max(sizes.values()))
+    return sizes
+
+
+def _caches() -> dict[str, int]:
+    found = {}
+    for index in sorted(_CACHES.glob("index*")):
+        try:
+            kind, level, size = (
+                (index / name).read_text().strip() for name in ("type", "level", "size")
+            )
+            if kind != "Instruction":
+                found[f"L{level}"] = int(size.rstrip("KMG")) << "KMG".index(size[-1]) * 10 + 10
+        except (OSError, ValueError):
+            continue
+    return found or dict(_UNKNOWN)
+
+
+@lru_cache(maxsize=None)
+def _library(target: Target):
+    source = (resources.folder("csrc") / "limits.c").read_text()
+    return load(
+        source, _CDEF, target, (f"-DVECTOR_BYTES={target.vector_bytes}",), name="limits"
+    )
+
+
+def _floats(library, array: np.ndarray):
+    return library.ffi.from_buffer("float[]", array)

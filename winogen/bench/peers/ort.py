@@ -1,0 +1,31 @@
+"""ONNX Runtime, CPU provider, on a one-node model with its input and output bound beforehand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import Way
+from .onnx_model import conv_model
+
+
+def ways(layer, x, weight, threads):
+    """One session with all graph optimizations."""
+    return {"CPU": lambda: _session(layer, x, weight, threads)}
+
+
+def _session(layer, x, weight, threads) -> Way:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    session = onnxruntime.InferenceSession(
+        conv_model(layer, weight), options, providers=["CPUExecutionProvider"]
+    )
+    binding = session.io_binding()
+    value = onnxruntime.OrtValue.ortvalue_from_numpy
+    y = value(np.empty(layer.output, np.float32))
+    binding.bind_ortvalue_input("x", value(x))
+    binding.bind_ortvalue_output("y", y)
+    return Way(lambda: session.run_with_iobinding(binding), lambda _: y.numpy())

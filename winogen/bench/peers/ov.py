@@ -1,0 +1,51 @@
+"""OpenVINO on the CPU with the hint f32, its input tensor shared beforehand."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from . import Way
+from .onnx_model import conv_model
+
+
+def ways(layer, x, weight, threads):
+    """Data in NCHW, or in NHWC, which its convolutions take without a conversion."""
+    return {
+        layout: partial(_request, layer, x, weight, threads, layout)
+        for layout in ("NCHW", "NHWC")
+    }
+
+
+def _request(layer, x, weight, threads, layout) -> Way:
+    import openvino
+    from openvino.preprocess import PrePostProcessor
+
+    core = openvino.Core()
+    model = core.read_model(conv_model(layer, weight))
+    if layout == "NHWC":
+        steps = PrePostProcessor(model)
+        for end in (steps.input(), steps.output()):
+            end.tensor().set_layout(openvino.Layout("NHWC"))
+            end.model().set_layout(openvino.Layout("NCHW"))
+        model = steps.build()
+        x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    compiled = core.compile_model(
+        model,
+        "CPU",
+        {
+            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_NUM_THREADS": threads,
+            "PERFORMANCE_HINT": "LATENCY",
+            "NUM_STREAMS": 1,
+        },
+    )
+    request = compiled.create_infer_request()
+    request.set_input_tensor(openvino.Tensor(x, shared_memory=True))
+
+    def output(_):
+        y = request.get_output_tensor(0).data
+        return y.transpose(0, 3, 1, 2) if layout == "NHWC" else y
+
+    return Way(request.infer, output, alive=(x,))

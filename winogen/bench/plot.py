@@ -1,0 +1,70 @@
+"""The report as a picture: one group of bars per layer, and the FMA peak as a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from winogen.bench import report
+
+_OURS = "#c1272d"
+# Quiet colours that can be told apart without seeing red and green, and in grey.
+_RIVALS = ("#08306b", "#4292c6", "#9ecae1", "#525252", "#969696", "#d9d9d9")
+
+
+def save_plot(document: dict, path) -> None:
+    """Draw GFLOP/s of winogen and every rival per layer; the suffix of ``path`` is the format."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    layers = document["layers"]
+    rivals = [name for name, row in document["peers"].items() if "absent" not in row]
+    names = [*rivals, "winogen"]
+    width = 0.84 / len(names)
+    figure = Figure(figsize=(max(8.0, 2.0 + 0.52 * len(layers)), 5.8), layout="constrained")
+    FigureCanvasAgg(figure)  # no window system needed
+    axes = figure.add_subplot()
+    for number, name in enumerate(names):
+        heights = [_gflops(layer, name) for layer in layers]
+        places = [at + (number - (len(names) - 1) / 2) * width for at in range(len(layers))]
+        color = _OURS if name == "winogen" else _RIVALS[number % len(_RIVALS)]
+        axes.bar(places, heights, width, label=name, color=color)
+    peak = document["machine"]["fma_peak_gflops"]
+    axes.axhline(peak, color="black", linewidth=1, linestyle="--", label=f"FMA peak, {peak:.0f}")
+    axes.set_xticks(range(len(layers)), [_label(layer) for layer in layers], rotation=50)
+    for label in axes.get_xticklabels():
+        label.set(ha="right", rotation_mode="anchor", fontsize=8)
+    axes.set_xlim(-0.6, len(layers) - 0.4)
+    axes.set_ylabel("GFLOP/s of the direct convolution")
+    axes.yaxis.grid(True, color="0.88", linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.set_title(_title(document), loc="left", fontsize=10)
+    figure.legend(loc="outside lower center", ncols=len(names) + 1, frameon=False, fontsize=8.5)
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+
+
+def _gflops(layer: dict, name: str) -> float:
+    row = layer if name == "winogen" else layer["peers"].get(name, {})
+    return report.flops(layer) / row["median_s"] / 1e9 if "median_s" in row else 0.0
+
+
+def _label(layer: dict) -> str:
+    """What tells layers apart in little room: size and channels, kernel, stride."""
+    _, channels, height, width = layer["input"]
+    filters, _, kh, kw = layer["weight"]
+    size = str(height) if height == width else f"{height}x{width}"
+    text = f"{size}² " if height == width else f"{size} "
+    text += f"{channels}→{filters} {kh}x{kw}"
+    return text if layer["stride"] == 1 else f"{text} /{layer['stride']}"
+
+
+def _title(document: dict) -> str:
+    machine, summary = document["machine"], document["summary"]
+    threads = "1 thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
+    text = f"{machine['cpu']}, {threads}, {document['settings']['layout']}, float32"
+    if summary["ratio"] is not None:
+        text += f"; {summary['ratio']:.2f} x the fastest rival (geometric mean)"
+    return text

@@ -1,0 +1,178 @@
+"""Where the time of one call goes: input transform, multiplication, output transform.
+
+The kernel is rendered once more with ``profile`` set, which lets it count the seconds of each stage
+on one thread. Each stage's rate stands beside the limit that binds it: the FMA peak for arithmetic
+(an instruction of a transform is half a multiply-add), or reading and writing at the speed of the
+level of memory where the data must be.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+
+import numpy as np
+
+from winogen.bench.layers import BenchLayer
+from winogen.bench.limits import Limits
+
+STAGES = ("input transform", "multiply", "output transform", "other")
+_MOST_CALLS, _SECONDS = 200, 0.3
+
+
+def profile(layer: BenchLayer, x, weight, layout="NCHW", algorithm="auto", tile=None) -> dict:
+    """Return seconds per call of each stage on one thread, and what each stage does.
+
+    ``{"algorithm", "tile", "seconds", "stages": {name: {"seconds", "share"}}, "work": {name:
+    {"flop", "bytes"}}}``; see `add_rates`.
+    """
+    from winogen import Conv2d
+    from winogen.conv import memory
+
+    conv = Conv2d(
+        weight,
+        stride=layer.stride,
+        padding=tuple((size, size) for size in layer.padding),
+        dilation=layer.dilation,
+        groups=layer.groups,
+        layout=layout,
+        algorithm=algorithm,
+        tile=None if algorithm in ("direct", "im2col") else tile,
+        threads=1,
+    )
+    data = np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if layout == "NHWC" else x
+    prepared = conv._prepare(data.shape)
+    calls = [_Profiled(kernel, sizes, weight) for kernel, sizes, _ in prepared.calls]
+    found = []
+    output = np.empty(prepared.output_shape, np.float32)
+    scratch = memory.workspace(prepared.workspace_bytes)
+    end = time.perf_counter() + _SECONDS
+    while len(found) < 2 or (len(found) < _MOST_CALLS and time.perf_counter() < end):
+        for call in calls:
+            call.reset()
+        begin = time.perf_counter()
+        for call in calls:
+            call.run(data, output, scratch)
+        whole = time.perf_counter() - begin
+        stages = [sum(call.seconds[i] for call in calls) for i in range(3)]
+        found.append((whole, *stages))
+    # Of the middle call, not the middle of each stage: the parts must make the whole.
+    whole, *stages = sorted(found[1:])[len(found[1:]) // 2]
+    stages.append(max(0.0, whole - sum(stages)))
+    plan = prepared.plan()
+    return {
+        "algorithm": plan.algorithm,
+        "tile": None if plan.tile is None else list(plan.tile),
+        "seconds": whole,
+        "stages": {
+            name: {"seconds": seconds, "share": seconds / whole}
+            for name, seconds in zip(STAGES, stages)
+        },
+        "work": work(layer, plan, calls[0].spec),
+    }
+
+
+def work(layer: BenchLayer, plan, spec) -> dict[str, dict]:
+    """Return what each stage must do: operations (an FMA is two), and bytes by where they are.
+
+    "bytes" are read from or written to the arrays of the caller, "near" is traffic with the
+    workspace, which should stay in the second-level cache. Without tiles only the multiplication
+    has a model.
+    """
+    multiply = {"flop": 2 * plan.multiplications, "bytes": plan.packed_weight_bytes, "near": 0}
+    if plan.tile is None:
+        return {"multiply": multiply}
+    batch, filters, rows, cols = layer.output
+    channels = layer.input[1]
+    (m_h, m_w), h, w = plan.tile, spec.transform_h, spec.transform_w
+    wide = -(-cols // m_w)
+    if plan.algorithm == "winograd1d":  # every row of the input is transformed on its own
+        tiles, inputs = batch * rows * wide, batch * (rows + layer.weight[2] - 1) * wide
+    else:
+        tiles = inputs = batch * -(-rows // m_h) * wide
+    # Rows first, then columns: h works on w.n columns of a tile, w on the products of h.
+    before = h.instructions[0] * w.n + w.instructions[0] * h.products
+    after = h.instructions[2] * w.products + w.instructions[2] * m_h
+    positions = h.products * w.products
+    return {
+        "input transform": {
+            "flop": 2 * before * inputs * channels,
+            "bytes": 4 * int(np.prod(layer.input)),
+            "near": 4 * positions * inputs * channels,
+        },
+        "multiply": multiply,
+        "output transform": {
+            "flop": 2 * after * tiles * filters,
+            "bytes": 4 * int(np.prod(layer.output)),
+            "near": 4 * positions * tiles * filters,
+        },
+    }
+
+
+def add_rates(found: dict, peak_gflops: float, limits: Limits) -> dict:
+    """Return a profile whose stages have "rate", "limit" and "unit": GFLOP/s, or GB/s if that binds.
+
+    ``peak_gflops`` is that of one thread at the time of the measurement.
+    """
+    stages = {name: dict(stage) for name, stage in found["stages"].items()}
+    _, near_speed = limits.reading(_second_level(limits))
+    for name, job in found["work"].items():
+        stage = stages[name]
+        _, speed = limits.reading(job["bytes"])
+        arithmetic = job["flop"] / peak_gflops / 1e9
+        moving = job["bytes"] / speed / 1e9 + job["near"] / near_speed / 1e9
+        amount, least, unit = (job["flop"], arithmetic, "GFLOP/s")
+        if moving > arithmetic:
+            amount, least, unit = (job["bytes"] + job["near"], moving, "GB/s")
+        if stage["seconds"] > 0:
+            stage["rate"] = amount / stage["seconds"] / 1e9
+            stage["limit"] = amount / least / 1e9
+            stage["unit"] = unit
+    return {**{k: v for k, v in found.items() if k != "work"}, "stages": stages}
+
+
+class _Profiled:
+    """One kernel call of a prepared problem, by the profiled twin of its kernel."""
+
+    def __init__(self, kernel, sizes, weight):
+        from winogen.build import load
+        from winogen.codegen import kernels
+
+        self.spec = dataclasses.replace(kernel.spec, profile=True)
+        cdef = kernels.cdef(self.spec.dtype) + "extern double winogen_profile[4];\n"
+        name = f"{self.spec.algorithm}_profile"
+        library = load(kernels.render(self.spec), cdef, self.spec.target, name=name)
+        self._ffi, self._lib = library.ffi, library.lib
+        fields = {field: getattr(sizes, field) for field in kernels.FIELDS}
+        self._sizes = self._ffi.new("winogen_conv *", fields)
+        self._packed = _aligned(self._lib.winogen_packed_bytes(self._sizes))
+        self._lib.winogen_pack(self._sizes, self._floats(weight), self._floats(self._packed))
+
+    @property
+    def seconds(self) -> list[float]:
+        """Seconds of each stage since `reset`."""
+        return list(self._lib.winogen_profile)
+
+    def reset(self) -> None:
+        for stage in range(len(STAGES)):
+            self._lib.winogen_profile[stage] = 0.0
+
+    def run(self, x, output, scratch) -> None:
+        self._lib.winogen_run(
+            self._sizes, self._floats(x), self._floats(self._packed), self._ffi.NULL,
+            self._floats(output), self._ffi.from_buffer(scratch), 1,
+        )  # fmt: skip
+
+    def _floats(self, array):
+        return self._ffi.from_buffer("float[]", array)
+
+
+def _aligned(size: int):
+    from winogen.conv import memory
+
+    return memory.aligned(size, "packed weights")
+
+
+def _second_level(limits: Limits) -> int:
+    sizes = {level: size for level, size, _ in limits.read}
+    return sizes.get("L2", min(sizes.values()))

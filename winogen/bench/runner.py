@@ -1,0 +1,325 @@
+"""One run of the benchmark: limits of the machine, then layer by layer everybody in turns."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean, median
+
+import numpy as np
+
+from winogen.bench import contest, peers, profile, reference, report
+from winogen.bench.layers import BenchLayer
+from winogen.bench.limits import Limits
+from winogen.bench.team import Contestant, ContestantFailed
+from winogen.build import find_compiler, host_target
+from winogen.errors import WinogenError
+
+ALGORITHMS = ("direct", "im2col", "winograd2d", "winograd1d", "mcmr")
+# Where `direct` must be near the peak and `mcmr` well ahead of it.
+YARDSTICK = BenchLayer.from_dict(
+    {"name": "56x56 256->256", "input": [1, 256, 56, 56], "weight": [256, 256, 3, 3], "padding": 1}
+)
+_PEAK_SAMPLE = 0.003  # seconds
+_PROFILE_PEAK = 0.03
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to measure."""
+
+    threads: int = 1
+    layout: str = "NCHW"  # of our input and output; rivals use what suits them
+    algorithm: str = "auto"  # ours
+    tile: tuple[int, int] | int | None = None
+    algorithms: tuple[str, ...] = ()  # of ours, to compare with one another
+    peers: tuple[peers.Peer, ...] = ()
+    rounds: int = 9
+    min_time: float = 0.02  # seconds of a turn
+    profile: bool = False
+
+
+@dataclass
+class _Entry:
+    """A way to compute the layer that takes part in the contest."""
+
+    contestant: Contestant
+    way: str
+    row: dict = field(default_factory=dict)  # for the report
+    seconds: float = 0.0  # first estimate
+
+
+def run(
+    layers: Sequence[BenchLayer],
+    settings: Settings,
+    say: Callable[[str], None] = lambda text: None,
+) -> dict:
+    """Measure and return the document described in `winogen.bench.report`.
+
+    ``say`` is told what is going on. Raises what the float64 reference raises; whatever goes wrong
+    with a rival, or with winogen on one layer, is in the document.
+    """
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="winogen-bench-"))
+        bench = _Bench(settings, Path(folder), say, stack)
+        say("measuring the machine")
+        limits = bench.ours.ask("limits", settings.threads)
+        yardstick = bench.yardstick()
+        measured = []
+        for number, layer in enumerate(layers, 1):
+            bench.prefix = f"{number}/{len(layers)} {layer.name}"
+            measured.append(bench.measure(layer, limits))
+    peaks = bench.peaks
+    return {
+        "machine": {
+            **_machine(),
+            "threads": settings.threads,
+            **limits.to_dict(),
+            # The clock moves: what the contestants met says more than one good moment before.
+            "fma_peak_gflops": median(peaks),
+            "fma_peak_gflops_range": [min(peaks), max(peaks)],
+        },
+        "settings": {
+            "layout": settings.layout,
+            "algorithm": settings.algorithm,
+            "tile": settings.tile,
+            "rounds": settings.rounds,
+            "min_time_s": settings.min_time,
+        },
+        "peers": bench.present,
+        "yardstick": yardstick,
+        "layers": measured,
+        "summary": report.summarize(measured),
+    }
+
+
+class _Bench:
+    """The contestants, and what they have in common."""
+
+    def __init__(self, settings: Settings, folder: Path, say, stack: ExitStack):
+        def contestant(name: str) -> Contestant:
+            return stack.enter_context(Contestant(name, settings.threads))
+
+        self.settings = settings
+        self.folder = folder
+        self.prefix = ""
+        self.peaks: list[float] = []
+        self.ours = contestant("winogen")
+        # In a process of its own, so that the memory of the comparison is not counted as ours.
+        self.variants = contestant("winogen's algorithms")
+        self.present: dict[str, dict] = {}
+        self.rivals: dict[peers.Peer, Contestant] = {}
+        self._say = say
+        for peer in settings.peers:
+            missing = peer.missing()
+            if missing:
+                self.present[peer.name] = {"absent": f"not installed: {missing}"}
+            else:
+                self.present[peer.name] = {"version": peer.version()}
+                self.rivals[peer] = contestant(peer.name)
+
+    def yardstick(self) -> dict:
+        """`direct` against the peak, and `mcmr` against `direct`, where both should be good."""
+        self.prefix = YARDSTICK.name
+        y64 = self._lay_out(YARDSTICK)
+        entries = self._algorithms(YARDSTICK, y64, ("direct", "mcmr"))
+        peak = self._contest(entries)
+        self._finish()
+        direct, mcmr = (entries[name].row for name in ("direct", "mcmr"))
+        found = {"layer": YARDSTICK.to_dict(), "direct": direct, "mcmr": mcmr}
+        if "median_s" in direct and "median_s" in mcmr:
+            found["direct_gflops"] = YARDSTICK.flops / direct["median_s"] / 1e9
+            found["fma_peak_gflops"] = peak
+            found["direct_share_of_peak"] = found["direct_gflops"] / peak
+            found["mcmr_over_direct"] = direct["median_s"] / mcmr["median_s"]
+        return found
+
+    def measure(self, layer: BenchLayer, limits: Limits) -> dict:
+        """Everybody on one layer; returns its part of the document."""
+        y64 = self._lay_out(layer)
+        settings = self.settings
+        mine = self._ours(layer, y64)
+        rivals = {peer.name: self._rival(peer, layer, y64) for peer in self.rivals}
+        variants = self._algorithms(layer, y64, settings.algorithms)
+        everybody = {"winogen": mine, **{f"peer {k}": v for k, v in rivals.items()}}
+        everybody |= {f"algorithm {k}": v for k, v in variants.items()}
+        peak = self._contest(everybody)
+        measured = {**layer.to_dict(), "gflop": layer.flops / 1e9}
+        measured |= mine.row
+        measured["fma_peak_gflops"] = peak
+        if "median_s" in measured:
+            measured["gflops"] = layer.flops / measured["median_s"] / 1e9
+            measured["roofline_s"] = roofline(measured, peak, limits)
+        measured["peers"] = {name: entry.row for name, entry in rivals.items()}
+        if variants:
+            measured["algorithms"] = {name: entry.row for name, entry in variants.items()}
+        if settings.profile and "median_s" in measured:
+            measured["profile"] = self._profile(layer, limits)
+        self._finish()
+        return measured
+
+    def _lay_out(self, layer: BenchLayer) -> np.ndarray:
+        """Write the data where every process finds it; return the float64 result."""
+        self._tell("float64 reference")
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir()
+        x, weight = reference.data(layer)
+        np.save(self.folder / "x.npy", x)
+        np.save(self.folder / "w.npy", weight)
+        return reference.exact(layer, x, weight)
+
+    def _ours(self, layer: BenchLayer, y64: np.ndarray) -> _Entry:
+        options = {
+            "layout": self.settings.layout,
+            "algorithms": (self.settings.algorithm,),
+            "tile": self.settings.tile,
+        }
+        entries = self._prepare(self.ours, peers.OURS, layer, y64, options)
+        return entries[self.settings.algorithm] if entries else _Entry(self.ours, "")
+
+    def _algorithms(self, layer: BenchLayer, y64, names: Sequence[str]) -> dict[str, _Entry]:
+        if not names:
+            return {}
+        options = {"layout": self.settings.layout, "algorithms": tuple(names), "tile": None}
+        return self._prepare(self.variants, peers.OURS, layer, y64, options)
+
+    def _rival(self, peer: peers.Peer, layer: BenchLayer, y64: np.ndarray) -> _Entry:
+        """The fastest of the ways in which the rival can be used."""
+        entries = self._prepare(self.rivals[peer], peer.adapter, layer, y64, {})
+        able = [entry for entry in entries.values() if "error" not in entry.row]
+        if not able:
+            return next(iter(entries.values()))
+        best = min(able, key=lambda entry: entry.seconds)
+        self._keep(best.contestant, [best])
+        return best
+
+    def _prepare(self, contestant, adapter, layer, y64, options) -> dict[str, _Entry]:
+        """Let a contestant build all its ways; one entry with the error if it cannot."""
+        self._tell(f"preparing {contestant.name}")
+        names = options.get("algorithms", ("",))
+        arguments = (adapter, layer.to_dict(), str(self.folder), self.settings.threads, options)
+        try:
+            answers = contestant.ask("prepare", *arguments)
+        except ContestantFailed as failure:
+            answers = {name: {"error": str(failure)} for name in names}
+        entries = {}
+        for way, answer in answers.items():
+            entry = entries[way] = _Entry(contestant, way)
+            if "error" in answer:
+                entry.row = {"error": answer["error"]}
+                continue
+            y = np.load(answer["output"], mmap_mode="r")
+            error = reference.relative_error(y, y64)
+            entry.row = {"rel_error": error, **answer["facts"]}
+            if adapter != peers.OURS:
+                entry.row["way"] = way
+            if not np.isfinite(error):  # JSON has no NaN, and a time would mean nothing
+                entry.row = {"error": "the result is not finite"}
+            entry.seconds = answer["seconds"]
+        if adapter == peers.OURS:
+            self._keep(contestant, [e for e in entries.values() if "error" not in e.row])
+        return entries
+
+    def _keep(self, contestant: Contestant, entries: list[_Entry]) -> None:
+        try:
+            contestant.ask("keep", [entry.way for entry in entries])
+        except ContestantFailed as failure:
+            for entry in entries:
+                entry.row = {"error": str(failure)}
+
+    def _contest(self, entries: dict[str, _Entry]) -> float:
+        """Fill in the times; return the FMA peak, the best of a sample per round."""
+        self._tell("running")
+        settings, samples = self.settings, []
+
+        def sample_peak() -> None:
+            samples.append(self.ours.ask("fma", settings.threads, _PEAK_SAMPLE))
+
+        def turn(entry: _Entry):
+            calls = contest.calls_for(entry.seconds, settings.min_time)
+            return lambda: entry.contestant.ask("turn", entry.way, calls)
+
+        able = {name: entry for name, entry in entries.items() if "error" not in entry.row}
+        turns = {name: turn(entry) for name, entry in able.items()}
+        for name, times in contest.take_turns(turns, settings.rounds, sample_peak).items():
+            if isinstance(times, str):
+                able[name].row = {"error": times}
+            else:
+                able[name].row |= {"median_s": times.median, "best_s": times.best}
+                able[name].row["cores"] = round(median(times.cores), 2)
+                able[name].row["preempted"] = round(mean(times.preempted), 3)
+        by_process: dict[int, list[_Entry]] = {}
+        for entry in able.values():
+            by_process.setdefault(id(entry.contestant), []).append(entry)
+        for sharing in by_process.values():
+            try:
+                peak = sharing[0].contestant.ask("finish")
+            except ContestantFailed:
+                continue
+            if peak is not None and len(sharing) == 1:
+                sharing[0].row["peak_rss_bytes"] = peak
+        self.peaks.append(max(samples))
+        return max(samples)
+
+    def _profile(self, layer: BenchLayer, limits: Limits) -> dict:
+        """The stages on one thread, beside the peak of one thread at this moment."""
+        self._tell("profile")
+        settings = self.settings
+        options = {
+            "layout": settings.layout, "algorithm": settings.algorithm, "tile": settings.tile,
+        }  # fmt: skip
+        try:
+            found = self.variants.ask("profile", layer.to_dict(), str(self.folder), options)
+            peak = self.variants.ask("fma", 1, _PROFILE_PEAK)
+            return profile.add_rates(found, peak, limits)
+        except ContestantFailed as failure:
+            return {"error": str(failure)}
+
+    def _finish(self) -> None:
+        for path in self.folder.glob("*.npy"):
+            path.unlink()
+
+    def _tell(self, what: str) -> None:
+        self._say(f"{self.prefix}: {what}")
+
+
+def roofline(row: dict, peak_gflops: float, limits: Limits) -> float:
+    """Return the least seconds: all multiplications at the peak, or reading the packed weights.
+
+    Multiplications are those of the algorithm that ran, tile waste included, each with its addition.
+    """
+    arithmetic = 2 * row["multiplications"] / peak_gflops / 1e9
+    _, speed = limits.reading(row["packed_weight_bytes"])
+    return max(arithmetic, row["packed_weight_bytes"] / speed / 1e9)
+
+
+def _machine() -> dict:
+    try:
+        compiler = find_compiler().version
+    except WinogenError:
+        compiler = None
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:
+        cores = os.cpu_count()
+    return {
+        "cpu": _cpu_name(),
+        "cores": cores,
+        "isa": host_target().name,
+        "compiler": compiler,
+        "system": platform.platform(terse=True),
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

@@ -1,0 +1,171 @@
+"""One contestant in a process of its own: prepares a layer, runs it when it is its turn.
+
+`winogen.bench.team` starts it as ``python -m winogen.bench.worker <socket>`` and sends (command,
+arguments); every command is answered by ("ok", value) or ("error", message).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import resource
+import signal
+import sys
+import time
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+from winogen.bench.layers import BenchLayer
+from winogen.bench.peers import Way
+
+# How long the first estimate of a running time may take, and how few calls it may rest on.
+_ESTIMATE_SECONDS, _ESTIMATE_CALLS = 0.03, 4
+_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+class Worker:
+    """The commands."""
+
+    def __init__(self):
+        self.ways: dict[str, Way] = {}
+
+    def prepare(self, adapter, layer, folder, threads, options) -> dict:
+        """Build every way to compute the layer whose x.npy and w.npy are in ``folder``.
+
+        Returns way -> {"seconds", "facts"} or {"error"}; the output of a way goes to the file
+        named by "output".
+        """
+        layer = BenchLayer.from_dict(layer)
+        x, weight = (np.load(Path(folder, f"{name}.npy")) for name in "xw")
+        found, answers = import_module(adapter).ways(layer, x, weight, threads, **options), {}
+        for number, (name, build) in enumerate(found.items()):
+            try:
+                way = build()
+                y = np.asarray(way.output(way.run()))
+                if y.shape != layer.output or y.dtype != np.float32:
+                    raise ValueError(f"gave {y.dtype} {y.shape} for {layer.output}")
+                path = Path(folder, f"y-{os.getpid()}-{number}.npy")
+                np.save(path, y)
+                answers[name] = {
+                    "seconds": _estimate(way),
+                    "facts": way.facts,
+                    "output": str(path),
+                }
+                self.ways[name] = way
+            except Exception as error:
+                answers[name] = {"error": describe(error)}
+        return answers
+
+    def keep(self, names) -> None:
+        """Forget all other ways; from here on the peak of the memory is watched."""
+        self.ways = {name: self.ways[name] for name in names}
+        _give_back_memory()
+        with suppress(OSError):
+            _RESET.write_text("5")  # Linux: begin a new peak
+
+    def turn(self, name, calls) -> tuple[list[float], float, float]:
+        """Return the seconds of calls, how many cores were busy, and the share of preempted calls.
+
+        The first call finds the caches full of a rival's data and is not counted; nor are calls
+        during which the system gave a core to some other program, as long as any are left.
+        """
+        way, clean, preempted = self.ways[name], [], []
+        way.run()
+        begin_all, busy = time.perf_counter(), time.process_time()
+        for _ in range(calls):
+            switches = _preemptions()
+            begin = time.perf_counter()
+            way.run()
+            seconds = time.perf_counter() - begin
+            (clean if _preemptions() == switches else preempted).append(seconds)
+        busy = (time.process_time() - busy) / (time.perf_counter() - begin_all)
+        return clean or preempted, busy, len(preempted) / calls
+
+    def finish(self) -> int | None:
+        """Forget the layer; return the peak of the resident bytes since `keep`, if known."""
+        peak = None
+        with suppress(OSError, StopIteration, ValueError):
+            lines = _STATUS.read_text().splitlines()
+            peak = next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
+        self.ways = {}
+        _give_back_memory()
+        return peak
+
+    def limits(self, threads):
+        """Return the `Limits` of this machine."""
+        from winogen.bench.limits import measure_limits
+
+        return measure_limits(threads)
+
+    def fma(self, threads, seconds) -> float:
+        """Return a sample of the FMA peak, GFLOP/s."""
+        from winogen.bench.limits import fma_peak
+
+        return fma_peak(threads, seconds=seconds)
+
+    def profile(self, layer, folder, options) -> dict:
+        """Return where our time goes; see `winogen.bench.profile`."""
+        from winogen.bench.profile import profile
+
+        x, weight = (np.load(Path(folder, f"{name}.npy")) for name in "xw")
+        return profile(BenchLayer.from_dict(layer), x, weight, **options)
+
+
+def describe(error: BaseException) -> str:
+    """Return an exception as one line."""
+    text = " ".join(str(error).split())
+    if len(text) > 300:
+        text = f"{text[:297]}..."
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _preemptions() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+
+
+def _estimate(way: Way) -> float:
+    best, end, calls = float("inf"), time.perf_counter() + _ESTIMATE_SECONDS, 0
+    while calls < _ESTIMATE_CALLS or time.perf_counter() < end:
+        begin = time.perf_counter()
+        way.run()
+        best = min(best, time.perf_counter() - begin)
+        calls += 1
+    return best
+
+
+def _give_back_memory() -> None:
+    gc.collect()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _die_with_parent() -> None:
+    """A stopped process would otherwise outlive a benchmark that was killed."""
+    with suppress(OSError, AttributeError):
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+def main() -> None:
+    """Answer commands until the benchmark closes the socket."""
+    from multiprocessing.connection import Connection
+
+    _die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the benchmark, which ends us
+    connection, worker = Connection(int(sys.argv[1])), Worker()
+    with suppress(EOFError, ConnectionError):
+        while True:
+            command, arguments = connection.recv()
+            try:
+                answer = ("ok", getattr(worker, command)(*arguments))
+            except Exception as error:
+                answer = ("error", describe(error))
+            connection.send(answer)
+
+
+if __name__ == "__main__":
+    main()
