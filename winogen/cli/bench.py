@@ -1,0 +1,156 @@
+"""`winogen bench`: winogen beside every rival that is installed, and beside the machine's limits."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+
+import typer
+
+EXAMPLE = "Example: winogen bench --layers vgg16 --peers torch,ncnn --json vgg16.json"
+
+_WIDTH = 190  # of a report that goes to a file
+_PICTURES = (".png", ".svg", ".pdf")
+
+
+class Layout(str, Enum):
+    """Order of our input's and output's axes."""
+
+    NCHW = "NCHW"
+    NHWC = "NHWC"
+
+
+def bench(
+    layers: str = typer.Option(
+        "thesis27",
+        help="A layer set: googlenet, inception-v3, resnet50, squeezenet, thesis27, vgg16; or a "
+        "JSON file.",
+    ),
+    only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
+    peers: str = typer.Option(
+        None,
+        help="Rivals, comma-separated: torch, onnxruntime, openvino, ncnn, mnn; or none. "
+        "Default: all that are installed.",
+    ),
+    threads: int = typer.Option(1, min=1, max=1024, help="Threads of every contestant."),
+    batch: int = typer.Option(None, min=1, help="Images per call, instead of the set's."),
+    layout: Layout = typer.Option(Layout.NCHW, help="Of our arrays; rivals use what suits them."),
+    algorithm: str = typer.Option("auto", help="Ours: auto, direct, im2col, winograd2d, ..."),
+    tile: str = typer.Option(None, metavar="M|MH,MW", help="Outputs of one Winograd tile."),
+    algorithms: str = typer.Option(
+        None, help="Also compare these of our algorithms, comma-separated, or all."
+    ),
+    profile: bool = typer.Option(False, "--profile", help="Also show where our time goes."),
+    repeat: int = typer.Option(9, min=1, help="Rounds in which everybody takes a turn."),
+    min_time: float = typer.Option(0.02, min=0.0, help="Seconds of one turn, at least."),
+    json: Path = typer.Option(None, help="Write the results here."),
+    plot: Path = typer.Option(None, help="Draw the results here (.png, .svg, .pdf)."),
+    show: Path = typer.Option(
+        None, metavar="FILE", help="Measure nothing: show (and draw) what --json wrote."
+    ),
+) -> None:
+    """Measure winogen, its rivals and the limits of this machine, layer by layer, in turns."""
+    from rich.console import Console
+
+    from winogen.bench import report, tables
+
+    _check_outputs(json, plot)
+    if show is not None:
+        document = report.load(show)
+    else:
+        document = _measure(
+            _layers(layers, only, batch),
+            peers=peers,
+            threads=threads,
+            layout=layout.value,
+            algorithm=algorithm,
+            tile=tile,
+            algorithms=algorithms,
+            profile=profile,
+            rounds=repeat,
+            min_time=min_time,
+        )
+        if json is not None:
+            report.save(document, json)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _WIDTH
+    console.print(tables.render(document))
+    if plot is not None:
+        from winogen.bench.plot import save_plot
+
+        save_plot(document, plot)
+
+
+def _measure(layers, *, peers, algorithm, tile, algorithms, **settings) -> dict:
+    from winogen.bench import Settings, run
+    from winogen.bench.peers import chosen
+    from winogen.bench.runner import ALGORITHMS
+    from winogen.cli.progress import stderr
+
+    rivals = chosen(peers)
+    ours = Settings(
+        algorithm=_named("algorithm", algorithm, ("auto", *ALGORITHMS)),
+        tile=_tile(tile, algorithm),
+        algorithms=_algorithms(algorithms, ALGORITHMS),
+        peers=rivals,
+        **settings,
+    )
+    status = stderr().status("")
+    with status:
+        return run(layers, ours, status.update)
+
+
+def _layers(name: str, only: str | None, batch: int | None):
+    from winogen.bench import load_layers
+    from winogen.errors import InvalidValue
+
+    found = [layer for layer in load_layers(name) if only is None or only in layer.name]
+    if not found:
+        raise InvalidValue(f"only: got {only!r}; allowed: text in the name of a layer of {name}")
+    return [layer if batch is None else layer.with_batch(batch) for layer in found]
+
+
+def _algorithms(text: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
+    if text is None:
+        return ()
+    if text == "all":
+        return known
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    return tuple(dict.fromkeys(_named("algorithms", name, ("all", *known)) for name in names))
+
+
+def _tile(text: str | None, algorithm: str):
+    from winogen.errors import InvalidValue
+
+    if text is None:
+        return None
+    if algorithm in ("direct", "im2col"):
+        raise InvalidValue(f"tile: got {text!r}; allowed: none with {algorithm}, which has no tiles")
+    try:
+        numbers = tuple(int(part) for part in text.replace("x", ",").split(","))
+    except ValueError:
+        numbers = ()
+    if len(numbers) not in (1, 2) or min(numbers) < 1:
+        raise InvalidValue(f"tile: got {text!r}; allowed: a positive int, or two as 4,6")
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def _named(option: str, value: str, allowed: tuple[str, ...]) -> str:
+    from winogen.errors import InvalidValue
+
+    if value not in allowed:
+        raise InvalidValue(f"{option}: got {value!r}; allowed: {', '.join(allowed)}")
+    return value
+
+
+def _check_outputs(json: Path | None, plot: Path | None) -> None:
+    """Raise now what would otherwise be lost minutes later."""
+    from winogen.errors import InvalidValue
+
+    if plot is not None and plot.suffix.lower() not in _PICTURES:
+        raise InvalidValue(f"plot: got {str(plot)!r}; allowed: a name with {', '.join(_PICTURES)}")
+    for path in filter(None, (json, plot)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "a"):
+            pass
