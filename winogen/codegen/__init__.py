@@ -1,0 +1,1 @@
+"""codegen: from algorithms and templates to readable C: headers, kernels, standalone files."""

@@ -1,0 +1,37 @@
+"""Every example in a docstring runs, and everything public is explained where it is defined."""
+
+import doctest
+import inspect
+from importlib import import_module
+from pkgutil import iter_modules, walk_packages
+
+import pytest
+
+import winogen
+
+MODULES = [module.name for module in walk_packages(winogen.__path__, "winogen.")]
+STATIONS = [f"winogen.{m.name}" for m in iter_modules(winogen.__path__) if m.ispkg]
+
+
+@pytest.mark.parametrize("name", ["winogen", *MODULES])
+def test_the_examples_run(name):
+    assert doctest.testmod(import_module(name)).failed == 0
+
+
+@pytest.mark.parametrize("name", sorted({"winogen", "winogen.errors", *STATIONS}))
+def test_public_names_are_explained(name):
+    module = import_module(name)
+    for public in getattr(module, "__all__", ()):
+        thing = getattr(module, public)
+        if inspect.isclass(thing) or inspect.isroutine(thing):
+            own = inspect.getdoc(thing)
+            # A dataclass without a docstring gets its signature for one.
+            assert own and not own.startswith(f"{public}("), f"{name}.{public} has no docstring"
+    assert module.__doc__, name
+
+
+@pytest.mark.parametrize("name", winogen.__all__)
+def test_the_front_door_has_examples(name):
+    thing = getattr(winogen, name)
+    if not (inspect.isclass(thing) and issubclass(thing, Exception)):
+        assert ">>>" in inspect.getdoc(thing), name

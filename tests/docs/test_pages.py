@@ -1,0 +1,201 @@
+"""README.md and docs/ are programs: every block of code on them runs, in the order of the page.
+
+What a fenced block means is told by its language:
+
+    ```python   a doctest; the blocks of a page share one namespace
+    ```c        a file of the page's folder, called what its first line says: /* name.c */
+    ```sh       commands, run in the page's folder; a ```text after it is what they print
+    ```text     without ```sh before it: a picture made of letters
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from winogen.build import find_compiler
+from winogen.errors import BuildError
+
+ROOT = Path(__file__).parents[2]
+PAGES = {str(path.relative_to(ROOT)): path for path in (ROOT / "README.md", *ROOT.glob("docs/*.md"))}
+LANGUAGES = ("python", "c", "sh", "text", "json", "toml")
+# Commands of winogen that take minutes: only their options are checked.
+SLOW = ("demo", "bench", "search", "report", "calibrate")
+# What differs between machines, where page and result need not agree.
+MACHINE = (
+    (re.compile(r"\b(avx512|avx2|sse2|neon|generic)\b"), "<isa>"),
+    (re.compile(r"\b[\d,]+ bytes"), "<number> bytes"),
+    (re.compile(r"\b\d+ threads?\b"), "<number> threads"),
+)
+STRICT = "-std=c11 -O2 -Wall -Wextra -Werror -c -o strict.o"
+
+every_page = pytest.mark.parametrize("page", sorted(PAGES))
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block; ``printed`` is the ```text that follows a ```sh."""
+
+    language: str
+    text: str
+    line: int
+    printed: str | None = None
+
+
+def blocks(page: str) -> list[Block]:
+    """Return the blocks of a page in order."""
+    text = PAGES[page].read_text("utf-8")
+    found: list[Block] = []
+    for fence in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        language, body = fence.groups()
+        if language == "text" and found and found[-1].language == "sh" and not found[-1].printed:
+            found[-1] = Block("sh", found[-1].text, found[-1].line, body)
+        else:
+            found.append(Block(language, body, text.count("\n", 0, fence.start(2)) + 1))
+    count = sum(1 + (block.printed is not None) for block in found)
+    assert text.count("\n```") == 2 * count, f"{page}: a fence that is not closed or has spaces"
+    return found
+
+
+@every_page
+def test_languages(page):
+    for block in blocks(page):
+        assert block.language in LANGUAGES, f"{page}, line {block.line}: ```{block.language}"
+
+
+@every_page
+def test_python(page, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    runner = doctest.DocTestRunner(Checker())
+    for block in blocks(page):
+        if block.language == "python":
+            parser = doctest.DocTestParser()
+            test = parser.get_doctest(block.text, names, page, page, block.line - 1)
+            assert test.examples, f"{page}, line {block.line}: python without >>>"
+            runner.run(test, clear_globs=False)
+            names = test.globs
+    assert runner.failures == 0
+
+
+class Checker(doctest.OutputChecker):
+    """Compares what does not depend on the machine."""
+
+    def check_output(self, want, got, optionflags):
+        return super().check_output(alike(want), alike(got), optionflags)
+
+
+def alike(text: str) -> str:
+    """The text with what depends on the machine replaced by what it is."""
+    for pattern, name in MACHINE:
+        text = pattern.sub(name, text)
+    return text
+
+
+@every_page
+def test_c_and_shell(page, tmp_path):
+    found = [block for block in blocks(page) if block.language in ("c", "sh")]
+    if not found:
+        return
+    shell = Shell(tmp_path)
+    for block in found:
+        if block.language == "c":
+            name = re.match(r"/\* (\w+\.[ch]) \*/\n", block.text)
+            assert name, f"{page}, line {block.line}: the first line must be /* name.c */"
+            (tmp_path / name[1]).write_text(block.text)
+            continue
+        printed = shell("\n".join(filter(shell.is_quick, commands(block.text))))
+        if block.printed is not None:
+            assert alike(printed) == alike(block.printed), f"{page}, line {block.line}"
+    for file in sorted(tmp_path.glob("*.c")):
+        shell(f"cc {STRICT} -I transforms -I . {file.name}")
+
+
+def commands(text: str) -> list[str]:
+    """The commands of a shell block: continued lines joined, comments left out."""
+    lines = text.replace("\\\n", " ").splitlines()
+    return [line for line in lines if shlex.split(line, comments=True)]
+
+
+class Shell:
+    """A reader's shell: the repository's folders, and winogen, python and cc on the path."""
+
+    def __init__(self, folder: Path):
+        try:
+            compiler = find_compiler()
+        except BuildError:
+            pytest.skip("no C compiler")
+        for name in ("transforms", "csrc", "docs", "tests", "Makefile"):
+            (folder / name).symlink_to(ROOT / name)
+        tools = {
+            "winogen": [sys.executable, "-c", "from winogen.cli import main; main()"],
+            "python": [sys.executable],
+            "cc": list(compiler.command),
+        }
+        (folder / "bin").mkdir()
+        for name, words in tools.items():
+            (folder / "bin" / name).write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+            (folder / "bin" / name).chmod(0o755)
+        path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
+        self.folder, self.environment = folder, {**os.environ, "PATH": path, "COLUMNS": "200"}
+
+    def __call__(self, script: str) -> str:
+        """Run a script that must succeed; return what it prints."""
+        done = subprocess.run(
+            ["sh", "-e", "-c", script],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def is_quick(self, command: str) -> bool:
+        """Whether a test may run the command; if not, it has been checked as far as that goes."""
+        words = shlex.split(command, comments=True)
+        while "=" in words[0]:  # CC=clang make test
+            words = words[1:]
+        program, *rest = words
+        if program == "make":
+            rules = (ROOT / "Makefile").read_text("utf-8")
+            assert all(f"\n{target}:" in rules for target in rest), command
+        elif program == "winogen" and rest[0] in SLOW:
+            known = self(f"winogen {rest[0]} --help")
+            assert all(word in known for word in rest if word.startswith("-")), command
+        elif "pytest" in command:
+            paths = [word.partition("::")[0] for word in rest if word.startswith("tests/")]
+            assert all((ROOT / path).exists() for path in paths), command
+        else:
+            return program not in ("git", "cd", "pip")
+        return False
+
+
+@every_page
+def test_links_lead_somewhere(page):
+    """Relative links, their #sections, and the files and folders that the text names."""
+    text = re.sub(r"^```.*?^```$", "", PAGES[page].read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'src="([^"]+)"', text):
+        if "://" in target:
+            continue
+        path, _, section = target.partition("#")
+        linked = (PAGES[page].parent / path).resolve() if path else PAGES[page]
+        assert linked.exists(), f"{page}: {target}"
+        if section:
+            assert section in sections(linked), f"{page}: {target}"
+    for name in re.findall(r"`((?:winogen|csrc|transforms|tests|docs|scripts)/[\w./*-]*)`", text):
+        assert list(ROOT.glob(name.rstrip("/"))), f"{page}: `{name}`"
+
+
+def sections(path: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in headings}
