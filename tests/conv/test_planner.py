@@ -7,9 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from winogen.build import host_target
+from winogen.codegen.targets import TARGETS
 from winogen.conv import Layer, planner
-from winogen.conv.planner import Choice, Request
-from winogen.errors import Unsupported
+from winogen.conv.choice import Choice, multiplications, rectangles
+from winogen.conv.execute import Prepared
+from winogen.conv.request import Request, request
+from winogen.errors import InvalidValue, Unsupported
 
 WINOGRAD = ("winograd2d", "winograd1d", "mcmr")
 
@@ -19,7 +23,8 @@ def layer(weight=(64, 64, 3, 3), **options):
 
 
 def choose(made, shape, **options):
-    return planner.choose(made.problem(shape), planner.request(made, threads=1, **options))
+    asked = request(made, threads=1, **options)
+    return planner.choose(made.problem(shape), asked, TARGETS["avx512"])
 
 
 @pytest.mark.parametrize(
@@ -37,10 +42,13 @@ def test_auto_falls_back_to_direct(options, shape):
     assert choose(layer(**options), shape).algorithm == "direct"
 
 
-@pytest.mark.parametrize("size, tile", [(56, (6, 6)), (12, (6, 6)), (10, (5, 5)), (8, (4, 4))])
-def test_auto_fits_the_tile_to_the_map(size, tile):
+@pytest.mark.parametrize("size", (56, 28, 14, 12, 10, 8, 7))
+def test_auto_fits_the_tile_to_the_map(size):
+    """Hardly any output is computed in vain, whatever the size of the map."""
     chosen = choose(layer(padding=1), (1, 64, size, size))
-    assert (chosen.algorithm, chosen.tile) == ("mcmr", tile)
+    assert chosen.algorithm == "mcmr"
+    for m in chosen.tile:
+        assert -(-size // m) * m <= 1.15 * size
 
 
 def test_auto_transforms_only_the_axes_that_gain():
@@ -91,7 +99,7 @@ def test_rectangles_cover_every_output_once(out, tile, edge):
     problem = layer((4, 4, 1, 1)).problem((1, 4, *out))
     choice = Choice("mcmr", tile, (None, None), edge, "unswitch", 1)
     seen = np.zeros(out, int)
-    first, *rim = planner.rectangles(problem, choice)
+    first, *rim = rectangles(problem, choice)
     for part in (first, *rim):
         seen[part.row_begin : part.row_end, part.col_begin : part.col_end] += 1
     assert (seen == 1).all()
@@ -107,7 +115,7 @@ def test_multiplications_count_the_waste():
 
     def count(algorithm, tile, edge="discard"):
         choice = Choice(algorithm, tile, (None, None), edge, "unswitch", 1)
-        return planner.multiplications(problem, choice)
+        return multiplications(problem, choice)
 
     assert count("direct", None) == pairs * 100 * 15
     assert count("mcmr", (4, 4)) == count("winograd2d", (4, 4)) == pairs * 3 * 3 * 6 * 8
@@ -121,19 +129,58 @@ def test_multiplications_count_the_waste():
 @pytest.mark.parametrize("algorithm", ("direct", "im2col", *WINOGRAD))
 @pytest.mark.parametrize("threads", (1, 2, 64))
 @pytest.mark.parametrize("made", (layer(padding=1), layer((2048, 2048, 3, 3), padding=1)))
-def test_blocks_fit_the_problem_and_the_cache(algorithm, threads, made):
+def test_blocks_fit_the_problem_and_the_workspace(algorithm, threads, made):
+    target = TARGETS["avx512"]
     for size, batch in itertools.product(((1, 1), (7, 7), (56, 56), (3, 1000)), (0, 1, 3)):
         problem = made.problem((batch, made.channels, *size))
-        request = Request(algorithm, threads=threads)
-        if algorithm == "winograd1d":
-            request = planner.request(made, algorithm=algorithm, threads=threads)
-        chosen = planner.choose(problem, request)
-        part = planner.rectangles(problem, chosen)[0]
-        rows, cols, split = planner.blocking(problem, chosen, part)
+        asked = request(made, algorithm=algorithm, threads=threads)
+        chosen = planner.choose(problem, asked, target)
+        work = planner.blocking(problem, chosen, rectangles(problem, chosen)[0], target)
         m_h, m_w = chosen.tile or (1, 1)
+        rows, cols = work.block
         assert 1 <= rows <= -(-size[0] // m_h) and 1 <= cols <= -(-size[1] // m_w)
-        assert split in (0, 1) and (threads > 1 or not split)
-        if (rows, cols) != (1, 1):
-            size = planner._footprint(made, chosen, rows, cols) * 4
-            most = planner._FLAT_BYTES if rows * cols <= planner._FLAT else planner._BLOCK_BYTES
-            assert size <= most
+        assert work.split in (0, 1) and (threads > 1 or not work.split)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_smaller_limits_give_smaller_workspaces(target):
+    problem = layer((256, 256, 3, 3), padding=1).problem((1, 256, 56, 56))
+    target = TARGETS[target]
+    for limit in (8 << 20, 1 << 20, 300_000):
+        asked = request(problem.layer, workspace_limit=limit, threads=2)
+        chosen = planner.choose(problem, asked, target)
+        assert 0 < planner.workspace_bytes(problem, chosen, target, limit) <= limit
+
+
+def test_a_limit_that_nothing_keeps_to_says_what_would():
+    problem = layer(padding=1).problem((1, 64, 56, 56))
+    asked = request(problem.layer, algorithm="mcmr", workspace_limit=1000)
+    with pytest.raises(InvalidValue, match="workspace_limit: got 1000; allowed: at least [0-9]+ bytes"):
+        planner.choose(problem, asked, TARGETS["avx2"])
+
+
+@pytest.mark.parametrize("layout", ("NCHW", "NHWC"))
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(algorithm="direct"),
+        dict(algorithm="im2col"),
+        *(dict(algorithm=algorithm, border=border) for algorithm in WINOGRAD
+          for border in ("unswitch", "indirect")),
+        dict(algorithm="mcmr", edge="direct"),
+    ],
+)  # fmt: skip
+def test_the_workspace_is_known_before_anything_is_compiled(layout, options):
+    """What `Work.workspace_bytes` says is what the compiled kernel asks for, to the byte."""
+    target = host_target()
+    cases = [((40, 33, 3, 3), {}), ((9, 1, 3, 3), dict(groups=9)), ((64, 3, 3, 3), {})]
+    if options["algorithm"] in ("direct", "im2col"):
+        cases += [((24, 5, 3, 2), dict(stride=(2, 3), dilation=2)), ((40, 1, 5, 5), dict(groups=40))]
+    for threads, (weight, more) in itertools.product((1, 2), cases):
+        made = layer(weight, padding=1, layout=layout, **more)
+        shape = (2, 29, 23, made.channels) if layout == "NHWC" else (2, made.channels, 29, 23)
+        problem = made.problem(shape)
+        asked = request(made, threads=threads, **options)
+        ranked = planner.ranked(problem, asked, target)[:1]
+        made_of_c = Prepared(problem, ranked, target)
+        assert made_of_c.workspace_bytes == planner.workspace_bytes(problem, ranked[0][1], target)

@@ -57,6 +57,11 @@ def register_block(target: Target) -> tuple[int, int]:
     return (14, 2) if target.registers >= 32 else (6, 2)
 
 
+def pixel_rows(target: Target) -> int:
+    """Return how many filters share the accumulators where pixels fill the lanes (two vectors)."""
+    return 12 if target.registers >= 32 else 6
+
+
 def cdef(dtype: str, prefix: str = "winogen", profile: bool = False) -> str:
     """Return the C declarations of a kernel library for cffi."""
     real = _REAL[dtype]
@@ -110,7 +115,7 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
         # Tiles keep the LANES channels of a row together; a strip in NCHW keeps the pixels together.
         # The second way of direct convolution, for groups too narrow to fill the lanes with filters.
         narrow=_NARROW[spec.layout] if spec.algorithm == "direct" else "",
-        pixel_rows=(spec.register_rows or rows) // 2 * 2 - (2 if spec.target.registers >= 32 else 0),
+        pixel_rows=pixel_rows(spec.target),
         row_step=1 if spec.layout == "NCHW" and not height else lanes,
         H=height,
         W=width,

@@ -7,10 +7,11 @@ import threading as _threading
 import numpy as np
 
 from winogen.build import host_target
-from winogen.conv import arguments, memory, planner
+from winogen.conv import arguments, memory
 from winogen.conv.execute import Prepared, prepare
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer
+from winogen.conv.request import request as requested
 from winogen.errors import InvalidType, InvalidValue
 
 # Input shapes whose bound kernels one `Conv2d` remembers.
@@ -35,6 +36,7 @@ def conv2d(
     edge="discard",
     border="unswitch",
     threads=None,
+    workspace_limit=None,
     out=None,
 ) -> np.ndarray:
     """Return the 2D convolution (cross-correlation) of ``input`` with ``weight``.
@@ -127,7 +129,7 @@ def conv2d(
     )
     arguments.same_dtype("input", x, w.dtype, "weight")
     problem = layer.problem(x.shape)
-    request = planner.request(
+    asked = requested(
         layer,
         algorithm=algorithm,
         tile=tile,
@@ -135,12 +137,13 @@ def conv2d(
         edge=edge,
         border=border,
         threads=threads,
+        workspace_limit=workspace_limit,
     )
     if out is not None:
         _check_out(out, problem.output_shape, x.dtype, {"input": x, "weight": w, "bias": b})
     if problem.batch == 0:  # not worth a compiler
         return np.empty(problem.output_shape, x.dtype) if out is None else out
-    prepared = prepare(problem, request, host_target())
+    prepared = prepare(problem, asked, host_target())
     packed = prepared.pack(memory.contiguous(w, "weight"))
     b = None if b is None else memory.contiguous(b, "bias")
     return _apply(prepared, x, packed, b, out)
@@ -179,6 +182,7 @@ class Conv2d:
         edge="discard",
         border="unswitch",
         threads=None,
+        workspace_limit=None,
     ):
         w, b = _parameters(weight, bias)
         self._layer = Layer.of(
@@ -192,7 +196,7 @@ class Conv2d:
             layout=layout,
             activation=activation,
         )
-        self._request = planner.request(
+        self._request = requested(
             self._layer,
             algorithm=algorithm,
             tile=tile,
@@ -200,6 +204,7 @@ class Conv2d:
             edge=edge,
             border=border,
             threads=threads,
+            workspace_limit=workspace_limit,
         )
         self._weight = np.array(w, order="C")
         self._bias = None if b is None else np.array(b, order="C")

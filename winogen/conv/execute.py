@@ -11,12 +11,17 @@ from functools import lru_cache
 import numpy as np
 
 from winogen.build import Library, load
-from winogen.codegen import kernels, transforms
+from winogen.codegen import kernels
 from winogen.codegen.targets import Target
 from winogen.conv import arguments, memory, planner
 from winogen.conv.plan import Plan
-from winogen.conv.planner import Choice, Rectangle, Request
+from winogen.conv.choice import Choice, Rectangle, multiplications
 from winogen.conv.problem import Layer, Problem
+from winogen.conv.request import Request
+from winogen.conv.work import Work
+
+Ranking = list[tuple[float, Choice]]  # predicted seconds and candidate, fastest first
+_ALTERNATIVES = 6  # of which a plan tells
 
 
 class Kernel:
@@ -59,23 +64,17 @@ def kernel(spec: kernels.KernelSpec) -> Kernel:
 
 def specify(layer: Layer, choice: Choice, target: Target) -> kernels.KernelSpec:
     """Return which kernel a choice needs."""
-    along_h = along_w = None
-    border = "unswitch"
-    if choice.tile is not None:
-        # winograd1d leaves the height alone, which F(1, 1) does.
-        taps_h = 1 if choice.algorithm == "winograd1d" else layer.kernel[0]
-        along_h = transforms.load(choice.tile[0], taps_h, choice.points[0])
-        along_w = transforms.load(choice.tile[1], layer.kernel[1], choice.points[1])
-        border = choice.border
+    along_h, along_w = planner.axes(layer, choice)
+    border = choice.border if choice.tile else "unswitch"
     return kernels.KernelSpec(
         choice.algorithm, layer.dtype, layer.layout, target, along_h, along_w, border=border
     )
 
 
-def sizes(problem: Problem, choice: Choice, part: Rectangle) -> dict[str, int]:
-    """Return the fields of `winogen_conv` for the kernel call that computes ``part``."""
+def sizes(problem: Problem, part: Rectangle, work: Work) -> dict[str, int]:
+    """Return the fields of `winogen_conv` for the kernel call ``work`` that computes ``part``."""
     layer = problem.layer
-    rows, cols, split = planner.blocking(problem, choice, part)
+    rows, cols = work.block
     return {
         "batch": problem.batch,
         "groups": layer.groups,
@@ -101,7 +100,7 @@ def sizes(problem: Problem, choice: Choice, part: Rectangle) -> dict[str, int]:
         "relu": int(layer.relu),
         "block_rows": rows,
         "block_cols": cols,
-        "split": split,
+        "split": work.split,
     }
 
 
@@ -111,8 +110,10 @@ class Prepared:
     Immutable after construction, so that threads may share it.
     """
 
-    def __init__(self, problem: Problem, choice: Choice, target: Target):
+    def __init__(self, problem: Problem, ranked: Ranking, target: Target, limit: int | None = None):
+        choice = ranked[0][1]
         self.problem = problem
+        self.ranked = ranked
         self.choice = choice
         self.target = target
         self.output_shape = problem.output_shape
@@ -121,22 +122,17 @@ class Prepared:
         self.calls = []
         self.kernels: list[Kernel] = []
         self._sizes = []  # per kernel, the struct that its weights are packed with
-        inner, *rim = planner.rectangles(problem, choice)
-        self._add(choice, inner)
-        direct = Choice("direct", None, (None, None), "discard", "unswitch", choice.threads)
-        for part in rim:
-            self._add(direct, part)
+        for part, way in planner.parts(problem, choice):
+            self._add(way, part, planner.blocking(problem, way, part, target, limit))
         self.workspace_bytes = max(
             (k.lib.winogen_workspace_bytes(sizes, choice.threads) for k, sizes, _ in self.calls),
             default=0,
         )
 
-    def _add(self, choice: Choice, part: Rectangle) -> None:
-        """Plan the call that computes the outputs of ``part``; nothing if there are none."""
-        if not part.size:
-            return
+    def _add(self, choice: Choice, part: Rectangle, work: Work) -> None:
+        """Bind the call that computes the outputs of ``part``."""
         code = kernel(specify(self.problem.layer, choice, self.target))
-        struct = code.ffi.new("winogen_conv *", sizes(self.problem, choice, part))
+        struct = code.ffi.new("winogen_conv *", sizes(self.problem, part, work))
         if code not in self.kernels:
             self.kernels.append(code)
             self._sizes.append(struct)
@@ -198,8 +194,11 @@ class Prepared:
             threads=choice.threads,
             workspace_bytes=self.workspace_bytes,
             packed_weight_bytes=packed,
-            multiplications=planner.multiplications(problem, choice),
+            multiplications=multiplications(problem, choice),
             direct_multiplications=problem.direct_multiplications,
+            predictions=tuple(
+                (seconds, way.algorithm, way.tile) for seconds, way in self.ranked[:_ALTERNATIVES]
+            ),
             source=main.source,
             rim_source=self.kernels[1].source if len(self.kernels) > 1 else None,
         )
@@ -208,4 +207,4 @@ class Prepared:
 @lru_cache(maxsize=256)
 def prepare(problem: Problem, request: Request, target: Target) -> Prepared:
     """Return the problem planned and bound to compiled kernels; the last 256 are remembered."""
-    return Prepared(problem, planner.choose(problem, request), target)
+    return Prepared(problem, planner.ranked(problem, request, target), target, request.workspace_limit)

@@ -33,6 +33,8 @@ class Plan:
     packed_weight_bytes: int  # weights as the kernels read them, kept between calls
     multiplications: int  # element-wise, of the whole call, tile waste included
     direct_multiplications: int  # those of the definition, to compare with
+    # Predicted seconds, algorithm and tile of the best candidates; the first is what runs.
+    predictions: tuple[tuple[float, str, tuple[int, int] | None], ...] = field(repr=False)
     source: str = field(repr=False)  # the C text of the algorithm's kernel
     rim_source: str | None = field(default=None, repr=False)  # of the direct kernel at the rim
 
@@ -48,17 +50,29 @@ class Plan:
         ]
         if self.tile is None:
             rows[-3] = ("multiplications", f"{self.multiplications:,}")
+        rows += zip(("predicted", *[""] * len(self.predictions)), self._alternatives())
         shapes = (self.input_shape, self.weight_shape, self.output_shape)
         head = "{} * {} -> {}".format(*("x".join(map(str, shape)) for shape in shapes))
         lines = [f"conv2d {self.dtype} {self.layout}: {head}"]
         return "\n".join(lines + [f"  {name:<16} {text}" for name, text in rows])
 
     def _algorithm(self) -> str:
-        if self.tile is None:
-            return self.algorithm
-        (m_h, m_w), (r_h, r_w) = self.tile, self.weight_shape[2:]
-        name = f"F({m_w},{r_w})" if self.algorithm == "winograd1d" else f"F({m_h}x{m_w},{r_h}x{r_w})"
-        return f"{self.algorithm} {name}, edge {self.edge}, border {self.border}"
+        name = self._named(self.algorithm, self.tile)
+        return name if self.tile is None else f"{name}, edge {self.edge}, border {self.border}"
+
+    def _named(self, algorithm: str, tile: tuple[int, int] | None) -> str:
+        if tile is None:
+            return algorithm
+        (m_h, m_w), (r_h, r_w) = tile, self.weight_shape[2:]
+        name = f"F({m_w},{r_w})" if algorithm == "winograd1d" else f"F({m_h}x{m_w},{r_h}x{r_w})"
+        return f"{algorithm} {name}"
+
+    def _alternatives(self) -> list[str]:
+        """What each of the best candidates was predicted to take."""
+        return [
+            f"{1e3 * seconds:.3g} ms by {self._named(algorithm, tile)}"
+            for seconds, algorithm, tile in self.predictions
+        ]
 
     def _points(self) -> list[tuple[str, str]]:
         if self.tile is None:

@@ -8,6 +8,9 @@ from winogen.build import host_target
 from winogen.codegen.standalone import render_pair
 from winogen.codegen.targets import TARGETS
 from winogen.conv import arguments, execute, planner
+from winogen.conv.choice import Choice
+from winogen.conv.choice import multiplications as counted
+from winogen.conv.request import request as request_of
 from winogen.conv.problem import Layer, Problem
 from winogen.errors import InvalidValue
 
@@ -42,14 +45,14 @@ def standalone(
     problem = layer.problem(input_shape)
     if not problem.batch:
         raise InvalidValue(f"input: got shape {tuple(input_shape)}; allowed: a batch of at least 1")
-    request = planner.request(layer, algorithm=algorithm, tile=tile, points=points, threads=threads)
-    choice = planner.choose(problem, request)
-    (whole,) = planner.rectangles(problem, choice)
+    request = request_of(layer, algorithm=algorithm, tile=tile, points=points, threads=threads)
+    choice = planner.choose(problem, request, target)
+    ((whole, _),) = planner.parts(problem, choice)
     spec = execute.specify(layer, choice, target)
     return render_pair(
         name or _name(problem),
         spec,
-        execute.sizes(problem, choice, whole),
+        execute.sizes(problem, whole, planner.blocking(problem, choice, whole, target)),
         _about(problem, choice, spec),
         command,
     )
@@ -62,7 +65,7 @@ def _name(problem: Problem) -> str:
     return f"conv_{size}_{layer.channels}_{layer.filters}_{kernel}"
 
 
-def _about(problem: Problem, choice: planner.Choice, spec) -> list[str]:
+def _about(problem: Problem, choice: Choice, spec) -> list[str]:
     layer = problem.layer
     top, bottom, left, right = layer.padding
     shapes = (("input", problem.input_shape), ("weight", layer.weight_shape),
@@ -93,7 +96,7 @@ def _about(problem: Problem, choice: planner.Choice, spec) -> list[str]:
             )
     if layer.relu:
         lines.append("followed by max(y, 0)")
-    multiplications = planner.multiplications(problem, choice)
+    multiplications = counted(problem, choice)
     lines.append(
         f"multiplications {multiplications:,} (direct: {problem.direct_multiplications:,})"
     )

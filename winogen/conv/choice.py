@@ -1,0 +1,79 @@
+"""One way to compute a problem, and the exact counts that follow from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from winogen.conv.problem import Problem
+from winogen.conv.request import Axes, Points
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way to compute a problem, complete."""
+
+    algorithm: str
+    tile: Axes | None  # outputs of one tile; None without tiles
+    points: tuple[Points | None, Points | None]
+    edge: str
+    border: str
+    threads: int
+
+
+@dataclass(frozen=True)
+class Rectangle:
+    """Outputs to compute: rows row_begin..row_end-1, and columns alike."""
+
+    row_begin: int
+    row_end: int
+    col_begin: int
+    col_end: int
+
+    @property
+    def size(self) -> int:
+        """How many outputs it has."""
+        return max(0, self.row_end - self.row_begin) * max(0, self.col_end - self.col_begin)
+
+
+def multiplications(problem: Problem, choice: Choice) -> int:
+    """Return the element-wise multiplications of one call, over the batch, tile waste included.
+
+    Winograd: products of a tile · tiles · (C/groups) · M, and KH times that for `winograd1d`,
+    whose tiles are rows; outputs computed directly: (C/groups) · M · KH · KW each.
+    """
+    if choice.tile is None:
+        return problem.direct_multiplications
+    outputs = problem.out_height * problem.out_width
+    rim = outputs - rectangles(problem, choice)[0].size
+    return _tile_products(problem, choice) + problem.direct_multiplications // outputs * rim
+
+
+def rectangles(problem: Problem, choice: Choice) -> tuple[Rectangle, ...]:
+    """Return the outputs that the chosen algorithm computes, then those left to `direct`.
+
+    With edge="direct" the Winograd part ends at the last full tile; below and to the right of it
+    remain at most two strips.
+    """
+    height, width = problem.out_height, problem.out_width
+    if choice.tile is None or choice.edge == "discard":
+        return (Rectangle(0, height, 0, width),)
+    rows = height - height % choice.tile[0]
+    cols = width - width % choice.tile[1]
+    if not rows or not cols:
+        return Rectangle(0, 0, 0, 0), Rectangle(0, height, 0, width)
+    rim = (Rectangle(rows, height, 0, width), Rectangle(0, rows, cols, width))
+    return (Rectangle(0, rows, 0, cols), *(part for part in rim if part.size))
+
+
+def products(kernel: Axes, choice: Choice) -> int:
+    """Return the multiplications of one tile, per channel and filter."""
+    if choice.algorithm == "winograd1d":
+        return kernel[0] * (choice.tile[1] + kernel[1] - 1)
+    return (choice.tile[0] + kernel[0] - 1) * (choice.tile[1] + kernel[1] - 1)
+
+
+def _tile_products(problem: Problem, choice: Choice) -> int:
+    layer, part = problem.layer, rectangles(problem, choice)[0]
+    tiles = -(-part.row_end // choice.tile[0]) * -(-part.col_end // choice.tile[1])
+    pairs = layer.filters * layer.channels // layer.groups
+    return problem.batch * tiles * products(layer.kernel, choice) * pairs

@@ -1,0 +1,66 @@
+"""What the planner believes about the machine: rates per clock cycle of one core, and cache sizes.
+
+The default is a middling server core, so that plans are the same everywhere and always; `calibrate`
+(the command ``winogen calibrate``) measures this machine and keeps the result in the cache folder,
+from where later processes take it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+
+_FILE = "machine.json"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Rates of one core. A cycle is that of the FMA units at full load.
+
+    >>> machine = Machine()
+    >>> machine.read_rate(256 << 10) > machine.read_rate(8 << 20) > machine.read_rate(1 << 30)
+    True
+    """
+
+    clock_ghz: float = 3.0
+    vectors_per_cycle: float = 2.0  # FMAs (or additions) of full vectors
+    l2_bytes: int = 1 << 20  # of one core
+    l3_bytes: int = 16 << 20  # what one core can count on of the last cache
+    l2_rate: float = 40.0  # bytes per cycle, streamed
+    l3_rate: float = 12.0
+    memory_rate: float = 4.0
+
+    def read_rate(self, size: int) -> float:
+        """Return the bytes per cycle at which ``size`` bytes are streamed again and again."""
+        if size <= self.l2_bytes // 2:
+            return self.l2_rate
+        return self.l3_rate if size <= self.l3_bytes else self.memory_rate
+
+
+def save(machine: Machine, folder: Path) -> Path:
+    """Keep ``machine`` in ``folder`` for later processes; return the file."""
+    path = folder / _FILE
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(asdict(machine), indent=2) + "\n")
+    partial.replace(path)
+    current.cache_clear()
+    return path
+
+
+def stored(folder: Path) -> Machine | None:
+    """Return the machine kept in ``folder``; None if there is none or it is not readable as one."""
+    try:
+        known = json.loads((folder / _FILE).read_text())
+        return Machine(**{field.name: type(field.default)(known[field.name]) for field in fields(Machine)})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+@lru_cache(maxsize=None)
+def current() -> Machine:
+    """Return the calibrated machine if there is one, else the default; the same all process long."""
+    from winogen.build import cache_dir
+
+    return stored(cache_dir()) or Machine()

@@ -1,0 +1,167 @@
+"""A roofline model: how many cycles a way of computing a convolution takes, stage by stage.
+
+Each stage does arithmetic and moves data; the slower of the two sets its time, and a part of the
+other shows as well. What is counted: vector instructions of the transforms (from the programs),
+steps of the GEMM's register block with its latency and its loads, bytes of filters, transformed
+tiles, inputs and outputs by the cache level that they come from, and the waste of partial tiles,
+lanes and panels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from winogen.codegen import kernels
+from winogen.codegen.targets import Target
+from winogen.conv.machine import Machine
+from winogen.conv.work import Work, blocks
+
+# The part of the faster of arithmetic and traffic that is not hidden behind the slower.
+_SHOWS = 0.3
+# Cycles to enter and leave the micro-kernel, and per accumulator that it loads, adds and stores.
+_CALL = 40
+_ACCUMULATOR = 1.5
+# Latency of an FMA: with fewer accumulators than this times its rate, a step takes this long.
+_LATENCY = 4
+# A step's loads, two a cycle, besides the FMAs.
+_LOADS = 2
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Cycles of one call on one of the threads that share it; `seconds` at the machine's clock."""
+
+    input: float
+    multiply: float
+    output: float
+    clock_ghz: float
+
+    @property
+    def cycles(self) -> float:
+        """All stages, one after the other."""
+        return self.input + self.multiply + self.output
+
+    @property
+    def seconds(self) -> float:
+        """The predicted time of one call."""
+        return self.cycles / (self.clock_ghz * 1e9)
+
+
+def predict(work: Work, target: Target, machine: Machine) -> Prediction:
+    """Return what ``work`` is predicted to cost."""
+    stage = _tiles if work.transforms[1] is not None else _pixels
+    input_, multiply, output = stage(work, target, machine)
+    return Prediction(input_, multiply, output, machine.clock_ghz)
+
+
+def _roof(arithmetic: float, traffic: float) -> float:
+    return max(arithmetic, traffic) + _SHOWS * min(arithmetic, traffic)
+
+
+def _product(work: Work, target: Target, rows: int, depth: int, channels: int, taps: int) -> float:
+    """Cycles of the GEMM for ``rows`` rows against all filters, ``channels`` x ``taps`` deep."""
+    height, vectors = kernels.register_block(target)
+    panels = blocks(rows, height)
+    panel = blocks(rows, panels)
+    total = 0.0
+    filters = blocks(work.filters, work.lanes(target))
+    for width, count in ((vectors, filters // vectors), (filters % vectors, 1)):
+        if not width or not count:
+            continue
+        for size, times in ((panel, rows // panel), (rows % panel, 1)):
+            if size and times:
+                step = max(size * width / 2, (size + width) / _LOADS, _LATENCY)
+                calls = blocks(channels, depth)
+                total += count * times * (
+                    channels * taps * step + calls * (_CALL + _ACCUMULATOR * size * width)
+                )
+    return total
+
+
+def _share(work: Work, items: int) -> float:
+    """The items of the busiest thread, as a part of all; with split every item is shared."""
+    if work.split:
+        return 1 / work.threads
+    return blocks(items, work.threads) / max(1, items)
+
+
+def _tiles(work: Work, target: Target, machine: Machine) -> tuple[float, float, float]:
+    along_h, along_w = work.transforms
+    one_d = work.algorithm == "winograd1d"
+    taps = work.kernel[0] if one_d else 1
+    lanes, size = work.lanes(target), work.itemsize
+    rows, cols = work.block
+    items = work.items
+    positions = along_h.products * along_w.products
+    channel_vectors = blocks(work.channels, lanes)
+    filter_vectors = blocks(work.filters, lanes)
+    share = _share(work, items) * items  # blocks that one thread pays for
+
+    # Input: pixels become channel vectors (NCHW: by transposition), then columns, then rows.
+    lines = rows + taps - 1
+    in_rows, in_cols = work.strip
+    pixels = in_rows * in_cols
+    arrange = (lanes.bit_length() + 1) * pixels if work.layout == "NCHW" else 0
+    columns = lines * in_cols * (along_h.instructions[0] / 2 + along_h.products)
+    across = lines * cols * along_h.products * (along_w.instructions[0] / 2 + along_w.products)
+    transform = channel_vectors * (arrange + columns + across)
+    fetched = pixels * work.channels * size / machine.memory_rate
+    input_ = share * _roof(transform, fetched)
+
+    # Product: filters are read once per block, transformed tiles once per block of filters.
+    filters = positions * taps * work.channels * filter_vectors * lanes * size
+    v_bytes = positions * lines * cols * channel_vectors * lanes * size
+    if work.algorithm == "winograd2d":
+        depth, groups = lanes, 1
+        y_bytes = positions * rows * cols * filter_vectors * lanes * size
+    else:
+        depth, groups = (32 if one_d else 64), blocks(filter_vectors, kernels.register_block(target)[1])
+        y_bytes = positions * rows * cols * kernels.register_block(target)[1] * lanes * size
+    line_rows = (cols, rows) if one_d else (rows * cols, 1)
+    arithmetic = positions * line_rows[1] * _product(work, target, line_rows[0], depth, work.channels, taps)
+    again = machine.read_rate(filters) if items > 1 else machine.memory_rate
+    traffic = filters / again
+    if v_bytes + y_bytes > machine.l2_bytes * 3 // 4:
+        traffic += v_bytes * groups / machine.l3_rate
+    multiply = share * _roof(arithmetic, traffic)
+
+    # Output: columns, then rows; NCHW transposes back. A written line is read first.
+    columns = along_w.products * (along_h.instructions[2] / 2 + along_h.products / 2 + along_h.m)
+    across = along_h.m * (along_w.instructions[2] / 2 + along_w.m)
+    arrange = (lanes.bit_length() + 2) * along_h.m * along_w.m if work.layout == "NCHW" else 0
+    transform = rows * cols * filter_vectors * (columns + across + arrange)
+    written = 2 * rows * cols * along_h.m * along_w.m * work.filters * size / machine.memory_rate
+    output = share * _roof(transform, written)
+    return input_, multiply, output
+
+
+def _pixels(work: Work, target: Target, machine: Machine) -> tuple[float, float, float]:
+    lanes, size = work.lanes(target), work.itemsize
+    taps = work.kernel[0] * work.kernel[1]
+    rows, cols = work.block
+    items = work.items
+    share = _share(work, items) * items
+    in_rows, in_cols = work.strip
+    strip = in_rows * in_cols * work.channels * size
+    copies = 1 + (taps if work.algorithm == "im2col" else 0)
+    input_ = share * _roof(copies * 2 * strip / machine.l2_rate, strip / machine.memory_rate)
+
+    filter_vectors = blocks(work.filters, lanes)
+    if work.narrow(target) == "pixels":
+        # Panels of filters, pairs of vectors of pixels.
+        step = max(min(work.filters, 12), _LATENCY)
+        arithmetic = rows * blocks(cols, 2 * lanes) * blocks(work.filters, 12) * (
+            work.channels * taps * step + _CALL + 2 * _ACCUMULATOR * 12
+        )
+    elif work.narrow(target) == "groups":
+        arithmetic = rows * cols * taps / lanes
+    else:
+        depth = lanes * max(1, 256 // (taps * lanes))
+        arithmetic = rows * _product(work, target, cols, depth, work.channels, taps)
+    filters = taps * work.channels * filter_vectors * lanes * size
+    again = machine.read_rate(filters) if items > 1 else machine.memory_rate
+    multiply = share * _roof(arithmetic, filters / again)
+    written = 2 * rows * cols * work.filters * size / machine.memory_rate
+    arrange = (lanes.bit_length() + 2) * rows * cols * filter_vectors if work.layout == "NCHW" else 0
+    output = share * _roof(arrange, written)
+    return input_, multiply, output

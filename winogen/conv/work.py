@@ -1,0 +1,144 @@
+"""One kernel call with its blocking, and the exact memory that it works in.
+
+The sizes mirror `lay_out` in the templates of ``csrc/``; they are known before anything is compiled,
+so that plans can be compared and refused by their workspace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from winogen.codegen import kernels
+from winogen.codegen.targets import Target
+
+_LINE = 64  # every array of a workspace begins at a cache line
+_POINTER = 8
+
+
+@dataclass(frozen=True)
+class Work:
+    """A kernel call: sizes of one group, the outputs to compute, and how they are cut into blocks."""
+
+    algorithm: str
+    layout: str
+    itemsize: int
+    batch: int
+    groups: int
+    channels: int  # of one group, as are the filters
+    filters: int
+    out: tuple[int, int]  # outputs to compute, height and width
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    transforms: tuple  # along height and width: Transform, or None without tiles
+    border: str
+    block: tuple[int, int]  # tiles, or output pixels without tiles
+    split: int
+    threads: int
+
+    def lanes(self, target: Target) -> int:
+        """Numbers in one vector."""
+        return target.vector_bytes // self.itemsize
+
+    @property
+    def tiled(self) -> bool:
+        """Whether this is a Winograd algorithm."""
+        return self.transforms[1] is not None
+
+    @property
+    def taps(self) -> int:
+        """Taps that the product sums over, besides the channels."""
+        if self.algorithm == "winograd1d":
+            return self.kernel[0]
+        return 1 if self.tiled else self.kernel[0] * self.kernel[1]
+
+    @cached_property
+    def items(self) -> int:
+        """Blocks of all images and groups."""
+        tiles = (blocks(o, t.m) if t else o for o, t in zip(self.out, self.transforms))
+        high, wide = (blocks(count, size) for count, size in zip(tiles, self.block))
+        groups = 1 if self.depthwise and self.algorithm == "winograd2d" else self.groups
+        return self.batch * groups * high * wide
+
+    @property
+    def depthwise(self) -> bool:
+        """Whether every group has one channel and one filter."""
+        return self.channels == 1 and self.filters == 1
+
+    @cached_property
+    def strip(self) -> tuple[int, int]:
+        """Rows and columns of padded input that a block reads."""
+        rows, cols = self.block
+        if self.tiled:
+            h, w = self.transforms
+            lines = rows + self.kernel[0] - 1 if self.algorithm == "winograd1d" else rows
+            return lines * h.m + h.n - h.m, cols * w.m + w.n - w.m
+        return tuple(
+            (count - 1) * s + (k - 1) * d + 1
+            for count, s, k, d in zip(self.block, self.stride, self.kernel, self.dilation)
+        )
+
+    def narrow(self, target: Target) -> str:
+        """What fills the lanes of `direct` where filters do not: "pixels", "groups" or ""."""
+        if self.algorithm != "direct":
+            return ""
+        if self.layout == "NHWC":
+            return "groups" if self.depthwise else ""
+        few = self.filters <= self.lanes(target) // 2
+        return "pixels" if few or self.channels * self.taps <= 64 else ""
+
+    def workspace_bytes(self, target: Target) -> int:
+        """Exactly what the kernel's workspace function returns."""
+        if not self.tiled:
+            return self._pixel_bytes(target) * self.threads
+        own, shared = self._tile_bytes(target)
+        return own * self.threads + shared * (1 if self.split else self.threads)
+
+    def _tile_bytes(self, target: Target) -> tuple[int, int]:
+        lanes, size = self.lanes(target), self.itemsize
+        (h, w), (rows, cols) = self.transforms, self.block
+        positions, tiles = h.products * w.products, rows * cols
+        width = kernels.register_block(target)[1] * lanes
+        in_rows, in_cols = self.strip
+        own = [
+            max(in_rows * in_cols, h.m * cols * w.m) * lanes * size,
+            h.products * in_cols * lanes * size,
+            in_rows * in_cols * _POINTER if self.border == "indirect" else 0,
+        ]
+        if self.algorithm == "winograd2d":
+            filters = blocks(self.filters, lanes) * lanes
+            own += [positions * tiles * lanes * size, positions * (tiles * filters + lanes) * size, tiles * 8]
+            return _lines(own), 0
+        lines = tiles + (self.kernel[0] - 1) * cols if self.algorithm == "winograd1d" else tiles
+        own += [positions * (tiles * width + lanes) * size, lines * 8]
+        channels = blocks(self.channels, lanes) * lanes
+        return _lines(own), _lines([positions * (lines * channels + lanes) * size])
+
+    def _pixel_bytes(self, target: Target) -> int:
+        lanes, size = self.lanes(target), self.itemsize
+        rows, vectors = kernels.register_block(target)
+        groups_in_lanes = self.narrow(target) == "groups"
+        channels = self.groups if groups_in_lanes else self.channels
+        in_rows, in_cols = self.strip
+        pixels = self.block[0] * self.block[1]
+        phase = blocks(in_cols, self.stride[1]) * (lanes if self.layout == "NHWC" else 1)
+        plane = blocks(in_rows * phase * self.stride[1], lanes) * lanes | lanes
+        planes = blocks(channels, lanes) if self.layout == "NHWC" else channels
+        sums = pixels * vectors * lanes
+        if self.algorithm == "direct" and self.layout == "NCHW":
+            pitch = blocks(self.block[1], lanes) * lanes
+            sums = max(sums, self.block[0] * kernels.pixel_rows(target) * pitch)
+        own = [(planes * plane + 2 * lanes) * size, sums * size, self.taps * 8]
+        if self.algorithm == "im2col":
+            own.append((pixels * blocks(channels, lanes) * lanes * self.taps + lanes) * size)
+        return _lines(own)
+
+
+def blocks(count: int, size: int) -> int:
+    """How many pieces of at most ``size`` make ``count``."""
+    return -(-count // size)
+
+
+def _lines(arrays) -> int:
+    return sum(blocks(count, _LINE) * _LINE for count in arrays)
