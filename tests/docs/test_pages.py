@@ -25,7 +25,9 @@ from winogen.build import find_compiler
 from winogen.errors import BuildError
 
 ROOT = Path(__file__).parents[2]
-PAGES = {str(path.relative_to(ROOT)): path for path in (ROOT / "README.md", *ROOT.glob("docs/*.md"))}
+PAGES = {
+    str(path.relative_to(ROOT)): path for path in (ROOT / "README.md", *ROOT.glob("docs/*.md"))
+}
 LANGUAGES = ("python", "c", "sh", "text", "json", "toml")
 # Commands of winogen that take minutes: only their options are checked.
 SLOW = ("demo", "bench", "search", "report", "calibrate")
@@ -182,7 +184,9 @@ class Shell:
 @every_page
 def test_links_lead_somewhere(page):
     """Relative links, their #sections, and the files and folders that the text names."""
-    text = re.sub(r"^```.*?^```$", "", PAGES[page].read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(
+        r"^```.*?^```$", "", PAGES[page].read_text("utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
     for target in re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'src="([^"]+)"', text):
         if "://" in target:
             continue
