@@ -40,8 +40,9 @@ def take_turns(
 ) -> dict[str, Times | str]:
     """Let everybody run once per round; return the times, or the message of who failed.
 
-    A turn returns (seconds of each call, busy cores, share of preempted calls). Whoever begins a round ends the next, so that
-    nobody always follows the same rival. ``between`` is called before each round.
+    A turn returns (seconds of each call, busy cores, share of preempted calls). Whoever begins a
+    round ends the next, so that nobody has the same rival before it every time. ``between`` is
+    called before each round.
 
     >>> times = take_turns({"a": lambda: ([1.0, 2.0, 9.0], 1.0, 0.0)}, rounds=2)
     >>> times["a"].median, times["a"].best

@@ -46,7 +46,10 @@ class BenchLayer:
 
     @classmethod
     def from_dict(cls, fields, where: str = "layers") -> BenchLayer:
-        """Return the checked layer; ``where`` begins the message of the InvalidValue it may raise."""
+        """Return the checked layer.
+
+        Raises InvalidValue, whose message begins with ``where``.
+        """
         if not isinstance(fields, dict):
             raise InvalidValue(f"{where}: got {_short(fields)}; allowed: an object with a name")
         for field in _REQUIRED:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from winogen import resources
-from winogen.build import find_compiler, host_target, load
+from winogen.build import host_target, load
 from winogen.codegen.targets import Target
 from winogen.conv import memory
 from winogen.errors import WinogenError
@@ -99,7 +99,7 @@ def fma_peak(threads: int = 1, target: Target | None = None, seconds: float = 0.
     library = _library(target)
     lanes = target.lanes("float32")
     start = np.arange(_CHAINS * lanes, dtype=np.float32)  # all different
-    result = np.empty((threads, start.size), np.float32)
+    result = np.zeros((threads, start.size), np.float32)  # not what an earlier call left there
     best = float("inf")
     end = time.perf_counter() + seconds
     while True:
@@ -169,12 +169,10 @@ def _caches() -> dict[str, int]:
     return found or dict(_UNKNOWN)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _library(target: Target):
     source = (resources.folder("csrc") / "limits.c").read_text()
-    return load(
-        source, _CDEF, target, (f"-DVECTOR_BYTES={target.vector_bytes}",), name="limits"
-    )
+    return load(source, _CDEF, target, (f"-DVECTOR_BYTES={target.vector_bytes}",), name="limits")
 
 
 def _floats(library, array: np.ndarray):

@@ -15,6 +15,9 @@ import numpy as np
 
 from winogen.bench.layers import BenchLayer
 from winogen.bench.limits import Limits
+from winogen.build import load
+from winogen.codegen import kernels
+from winogen.conv import Conv2d, memory
 
 STAGES = ("input transform", "multiply", "output transform", "other")
 _MOST_CALLS, _SECONDS = 200, 0.3
@@ -26,9 +29,6 @@ def profile(layer: BenchLayer, x, weight, layout="NCHW", algorithm="auto", tile=
     ``{"algorithm", "tile", "seconds", "stages": {name: {"seconds", "share"}}, "work": {name:
     {"flop", "bytes"}}}``; see `add_rates`.
     """
-    from winogen import Conv2d
-    from winogen.conv import memory
-
     conv = Conv2d(
         weight,
         stride=layer.stride,
@@ -110,7 +110,7 @@ def work(layer: BenchLayer, plan, spec) -> dict[str, dict]:
 
 
 def add_rates(found: dict, peak_gflops: float, limits: Limits) -> dict:
-    """Return a profile whose stages have "rate", "limit" and "unit": GFLOP/s, or GB/s if that binds.
+    """Return a profile whose stages have "rate", "limit" and "unit" (GFLOP/s, or GB/s if it binds).
 
     ``peak_gflops`` is that of one thread at the time of the measurement.
     """
@@ -135,9 +135,6 @@ class _Profiled:
     """One kernel call of a prepared problem, by the profiled twin of its kernel."""
 
     def __init__(self, kernel, sizes, weight):
-        from winogen.build import load
-        from winogen.codegen import kernels
-
         self.spec = dataclasses.replace(kernel.spec, profile=True)
         cdef = kernels.cdef(self.spec.dtype) + "extern double winogen_profile[4];\n"
         name = f"{self.spec.algorithm}_profile"
@@ -145,7 +142,7 @@ class _Profiled:
         self._ffi, self._lib = library.ffi, library.lib
         fields = {field: getattr(sizes, field) for field in kernels.FIELDS}
         self._sizes = self._ffi.new("winogen_conv *", fields)
-        self._packed = _aligned(self._lib.winogen_packed_bytes(self._sizes))
+        self._packed = memory.aligned(self._lib.winogen_packed_bytes(self._sizes), "packed weights")
         self._lib.winogen_pack(self._sizes, self._floats(weight), self._floats(self._packed))
 
     @property
@@ -165,12 +162,6 @@ class _Profiled:
 
     def _floats(self, array):
         return self._ffi.from_buffer("float[]", array)
-
-
-def _aligned(size: int):
-    from winogen.conv import memory
-
-    return memory.aligned(size, "packed weights")
 
 
 def _second_level(limits: Limits) -> int:

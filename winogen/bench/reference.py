@@ -32,7 +32,7 @@ def exact(layer: BenchLayer, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     It is computed by winogen's direct algorithm, which is fast enough, and compared with the
     definition in numpy at a sample of outputs. Raises WrongReference if they differ.
     """
-    from winogen import conv2d
+    from winogen.conv import conv2d
 
     y = conv2d(
         x.astype(np.float64),

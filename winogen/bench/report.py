@@ -1,9 +1,10 @@
 """What the benchmark found, as one JSON document, and the figures that follow from it.
 
-``{"machine", "settings", "peers", "yardstick", "layers", "summary"}``. A layer has the fields of its
-set plus ``algorithm, tile, median_s, gflops, rel_error, workspace_bytes, ...`` for winogen, and
-``peers``: name -> ``{"median_s", "rel_error", ...}`` or ``{"error": message}``. GFLOP/s are those of
-the direct convolution over the time, whatever the algorithm; rel_error is max |y - y64| / max |y64|.
+``{"machine", "settings", "peers", "yardstick", "layers", "summary"}``. A layer has the fields of
+its set plus ``algorithm, tile, median_s, gflops, rel_error, workspace_bytes, ...`` for winogen, and
+``peers``: name -> ``{"median_s", "rel_error", ...}`` or ``{"error": message}``. GFLOP/s are those
+of the direct convolution over the time, whatever the algorithm; rel_error is
+max |y - y64| / max |y64|.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def summarize(layers: list[dict]) -> dict:
         "layers": len(layers),
         "failed": [layer["name"] for layer in layers if "median_s" not in layer],
         "gflops": geometric_mean(layer["gflops"] for layer in timed),
-        "roofline_share": geometric_mean(layer["roofline_s"] / layer["median_s"] for layer in timed),
+        "roofline_share": geometric_mean(
+            layer["roofline_s"] / layer["median_s"] for layer in timed
+        ),
         "max_rel_error": max((layer["rel_error"] for layer in timed), default=None),
         "max_workspace_bytes": max((layer["workspace_bytes"] for layer in timed), default=None),
         "preempted": sum(shares) / len(shares) if shares else None,
@@ -97,7 +100,7 @@ def save(document: dict, path) -> None:
         if key == "layers":
             rows = ",\n".join(f"  {json.dumps(layer, allow_nan=False)}" for layer in value)
             text = f"[\n{rows}\n ]"
-        parts.append(f' {json.dumps(key)}: {text}')
+        parts.append(f" {json.dumps(key)}: {text}")
     Path(path).write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
 
 

@@ -292,7 +292,7 @@ class _Bench:
 def roofline(row: dict, peak_gflops: float, limits: Limits) -> float:
     """Return the least seconds: all multiplications at the peak, or reading the packed weights.
 
-    Multiplications are those of the algorithm that ran, tile waste included, each with its addition.
+    Multiplications are those of the algorithm that ran, tile waste included, each with an addition.
     """
     arithmetic = 2 * row["multiplications"] / peak_gflops / 1e9
     _, speed = limits.reading(row["packed_weight_bytes"])
@@ -320,6 +320,8 @@ def _machine() -> dict:
 def _cpu_name() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+        return next(
+            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
+        )
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()

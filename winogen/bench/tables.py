@@ -226,7 +226,9 @@ def _too_many_cores(document: dict) -> Iterator[str]:
     """Name whoever ran on more threads than it was allowed."""
     threads = document["machine"]["threads"]
     for name in ("winogen", *_timed_peers(document)):
-        rows = [row if name == "winogen" else row["peers"].get(name, {}) for row in document["layers"]]
+        rows = [
+            row if name == "winogen" else row["peers"].get(name, {}) for row in document["layers"]
+        ]
         cores = max((row["cores"] for row in rows if "cores" in row), default=0)
         if cores > threads + _SPARE:
             yield f"[yellow]{name} kept {cores:.1f} cores busy, {threads} allowed[/]"

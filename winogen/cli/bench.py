@@ -126,7 +126,9 @@ def _tile(text: str | None, algorithm: str):
     if text is None:
         return None
     if algorithm in ("direct", "im2col"):
-        raise InvalidValue(f"tile: got {text!r}; allowed: none with {algorithm}, which has no tiles")
+        raise InvalidValue(
+            f"tile: got {text!r}; allowed: none with {algorithm}, which has no tiles"
+        )
     try:
         numbers = tuple(int(part) for part in text.replace("x", ",").split(","))
     except ValueError:
@@ -150,7 +152,17 @@ def _check_outputs(json: Path | None, plot: Path | None) -> None:
 
     if plot is not None and plot.suffix.lower() not in _PICTURES:
         raise InvalidValue(f"plot: got {str(plot)!r}; allowed: a name with {', '.join(_PICTURES)}")
-    for path in filter(None, (json, plot)):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(path, "a"):
-            pass
+    for option, path in (("json", json), ("plot", plot)):
+        if path is None:
+            continue
+        known = path.exists()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(path, "a"):
+                pass
+        except OSError as error:
+            raise InvalidValue(
+                f"{option}: got {str(path)!r} ({error.strerror}); allowed: a file to write"
+            ) from None
+        if not known:
+            path.unlink()

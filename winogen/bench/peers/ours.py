@@ -17,7 +17,7 @@ def ways(layer, x, weight, threads, layout="NCHW", algorithms=("auto",), tile=No
 
 
 def _conv(layer, x, weight, threads, layout, algorithm, tile) -> Way:
-    from winogen import Conv2d
+    from winogen.conv import Conv2d
 
     conv = Conv2d(
         weight,
@@ -40,6 +40,4 @@ def _conv(layer, x, weight, threads, layout, algorithm, tile) -> Way:
         "packed_weight_bytes": plan.packed_weight_bytes,
         "multiplications": plan.multiplications,
     }
-    return Way(
-        lambda: conv(data), lambda y: y.transpose(0, 3, 1, 2) if nhwc else y, facts
-    )
+    return Way(lambda: conv(data), lambda y: y.transpose(0, 3, 1, 2) if nhwc else y, facts)

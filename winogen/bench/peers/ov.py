@@ -13,8 +13,7 @@ from .onnx_model import conv_model
 def ways(layer, x, weight, threads):
     """Data in NCHW, or in NHWC, which its convolutions take without a conversion."""
     return {
-        layout: partial(_request, layer, x, weight, threads, layout)
-        for layout in ("NCHW", "NHWC")
+        layout: partial(_request, layer, x, weight, threads, layout) for layout in ("NCHW", "NHWC")
     }
 
 

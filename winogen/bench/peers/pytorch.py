@@ -1,4 +1,4 @@
-"""PyTorch on the CPU (oneDNN): plain modules, and with weights packed as torch.compile packs them."""
+"""PyTorch on the CPU (oneDNN): plain modules, and weights packed as torch.compile packs them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,7 @@
+"""A rival with one way, "failing"."""
+
+import fake_rivals
+
+
+def ways(layer, x, weight, threads):
+    return fake_rivals.ways(layer, x, weight, threads, which=("failing",))

@@ -1,0 +1,47 @@
+"""The examples of docs/benchmark.md."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from winogen import bench
+from winogen.bench import load_layers, report
+from winogen.cli.app import app
+
+PAGE = Path(__file__).parents[2] / "docs" / "benchmark.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^(winogen bench.*?)(?:  +#.*)?$", TEXT, re.MULTILINE)
+
+
+def test_there_are_examples():
+    assert len(COMMANDS) >= 4
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_are_understood(command, document, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bench, "run", lambda layers, settings, say: document)
+    report.save(document, "resnet.json")
+    result = CliRunner().invoke(app, shlex.split(command)[1:])
+    assert result.exit_code == 0, result.output
+
+
+def test_the_layer_file(tmp_path):
+    (block,) = re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)
+    path = tmp_path / "mine.json"
+    path.write_text(block)
+    assert [layer.name for layer in load_layers(str(path))] == [
+        row["name"] for row in json.loads(block)
+    ]
+
+
+def test_the_json_fields_are_those_written(document):
+    block = TEXT.split("## The JSON file")[1]
+    for layer in document["layers"]:
+        for field in set(layer) | set(document["summary"]) - {"layers", "failed"}:
+            if field not in ("roofline_share", "max_workspace_bytes"):
+                assert f'"{field}"' in block, field

@@ -1,0 +1,134 @@
+"""A whole run on tiny layers with rivals that need no installation."""
+
+import json
+
+import pytest
+
+from winogen.bench import BenchLayer, Limits, Settings, report, run, runner
+from winogen.bench.peers import Peer
+from winogen.bench.runner import roofline
+
+from .conftest import FAKES
+
+LAYERS = [
+    {"name": "tiny", "net": "Net", "input": [1, 16, 9, 11], "weight": [16, 16, 3, 3], "padding": 1},
+    {"name": "strided", "input": [2, 4, 9, 9], "weight": [4, 4, 3, 3], "stride": 2},
+]
+NAMES = ("rivals", "failing", "dying", "not_finite", "dying_later", "absent")
+
+
+@pytest.fixture(scope="module")
+def found():
+    """Two layers, six rivals, two of our algorithms, profiles; and what was said on the way."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("PYTHONPATH", str(FAKES))
+    layers, said = [BenchLayer.from_dict(fields) for fields in LAYERS], []
+    patch.setattr(runner, "YARDSTICK", layers[0])
+    needs = {name: ("numpy",) for name in NAMES} | {"absent": ("numpy", "no_such_module")}
+    rivals = tuple(Peer(name, f"fake_{name}", needs[name], "numpy") for name in NAMES)
+    settings = Settings(
+        peers=rivals, algorithms=("direct", "mcmr"), rounds=2, min_time=0.01, profile=True
+    )
+    yield run(layers, settings, said.append), said
+    patch.undo()
+
+
+@pytest.fixture
+def document(found):
+    return found[0]
+
+
+def test_the_document_has_the_agreed_fields(document):
+    machine = document["machine"]
+    assert machine["threads"] == 1 and machine["fma_peak_gflops"] > 0
+    low, high = machine["fma_peak_gflops_range"]
+    assert low <= machine["fma_peak_gflops"] <= high
+    for layer, fields in zip(document["layers"], LAYERS):
+        assert fields.items() <= layer.items()
+        for field in ("algorithm", "tile", "median_s", "gflops", "rel_error", "workspace_bytes"):
+            assert field in layer
+        assert layer["gflops"] == pytest.approx(layer["gflop"] / layer["median_s"])
+        assert 0 < layer["best_s"] <= layer["median_s"] and layer["rel_error"] < 1e-4
+        assert layer["roofline_s"] > 0
+    assert document["layers"][0]["gflop"] == 2 * 9 * 11 * 16 * 16 * 9 / 1e9
+    assert document["layers"][1]["gflop"] == 2 * 2 * 4 * 4 * 4 * 4 * 9 / 1e9
+
+
+def test_rivals_that_work_have_times_and_errors(document):
+    for layer in document["layers"]:
+        row = layer["peers"]["rivals"]
+        assert row["way"] == "exact" and row["kind"] == "numpy"  # not the slow way
+        assert 0 < row["median_s"] < 0.05 and row["rel_error"] < 1e-5
+
+
+def test_rivals_that_fail_have_messages(document):
+    for layer in document["layers"]:
+        rows = layer["peers"]
+        assert rows["failing"] == {"error": "RuntimeError: no such primitive"}
+        assert rows["dying"] == {"error": "died of SIGSEGV: about to fall"}
+        assert rows["not_finite"] == {"error": "the result is not finite"}
+        assert rows["dying_later"] == {"error": "died with status 3"}
+
+
+def test_absent_rivals_are_listed_and_not_measured(document):
+    assert document["peers"]["absent"] == {"absent": "not installed: no_such_module"}
+    assert set(document["peers"]["rivals"]) == {"version"}
+    assert all("absent" not in layer["peers"] for layer in document["layers"])
+
+
+def test_our_algorithms_are_compared(document):
+    tiny, strided = (layer["algorithms"] for layer in document["layers"])
+    assert tiny["direct"]["algorithm"] == "direct" and tiny["direct"]["median_s"] > 0
+    assert tiny["mcmr"]["tile"] is not None and tiny["mcmr"]["rel_error"] < 1e-5
+    assert strided["direct"]["median_s"] > 0
+    assert strided["mcmr"]["error"].startswith("Unsupported: algorithm")
+
+
+def test_the_yardstick(document):
+    found = document["yardstick"]
+    assert found["direct_gflops"] == pytest.approx(
+        document["layers"][0]["gflop"] / found["direct"]["median_s"]
+    )
+    ratio = found["direct"]["median_s"] / found["mcmr"]["median_s"]
+    assert found["mcmr_over_direct"] == pytest.approx(ratio)
+    share = found["direct_gflops"] / found["fma_peak_gflops"]
+    assert found["direct_share_of_peak"] == pytest.approx(share)
+
+
+def test_profiles(document):
+    for layer in document["layers"]:
+        stages = layer["profile"]["stages"]
+        assert list(stages) == ["input transform", "multiply", "output transform", "other"]
+        assert sum(stage["share"] for stage in stages.values()) == pytest.approx(1, abs=0.02)
+        assert stages["multiply"]["rate"] > 0 and stages["multiply"]["limit"] > 0
+
+
+def test_it_says_what_is_going_on(found):
+    _, said = found
+    assert said[0] == "measuring the machine"
+    assert "2/2 strided: preparing rivals" in said and "1/2 tiny: running" in said
+
+
+def test_the_document_survives_a_file(document, tmp_path):
+    path = tmp_path / "bench.json"
+    report.save(document, path)
+    assert report.load(path) == json.loads(json.dumps(document))
+
+
+def test_a_layer_that_winogen_cannot_do_is_reported(monkeypatch):
+    strided = BenchLayer.from_dict(LAYERS[1])
+    monkeypatch.setattr(runner, "YARDSTICK", strided)
+    found = run([strided], Settings(algorithm="winograd2d", rounds=1, min_time=0.0))
+    (layer,) = found["layers"]
+    assert layer["error"].startswith("Unsupported: algorithm") and "median_s" not in layer
+    assert found["summary"]["failed"] == ["strided"] and found["summary"]["gflops"] is None
+    assert "mcmr_over_direct" not in found["yardstick"]
+    assert found["yardstick"]["mcmr"]["error"].startswith("Unsupported")
+
+
+def test_roofline_is_what_binds():
+    limits = Limits(1, {1: 100.0}, (("L2", 1 << 20, 50.0), ("memory", 1 << 30, 10.0)))
+    row = {"multiplications": 10**9, "packed_weight_bytes": 1000}
+    assert roofline(row, 100.0, limits) == pytest.approx(0.02)
+    row = {"multiplications": 10**6, "packed_weight_bytes": 10**8}
+    assert roofline(row, 100.0, limits) == pytest.approx(0.01)
