@@ -16,24 +16,25 @@ class OutOfMemory(WinogenError, MemoryError):
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype, what: str) -> np.ndarray:
-    """Return a new uninitialised array; raises OutOfMemory that names ``what`` and the bytes."""
+    """Return a new uninitialised array that begins at a multiple of ALIGNMENT.
+
+    Rows that begin at a cache line are written in half as many pieces. Raises OutOfMemory that names
+    ``what`` and the bytes.
+    """
+    size = dtype.itemsize
+    for extent in shape:
+        size *= extent
     try:
-        return np.empty(shape, dtype)
+        raw = np.empty(size + ALIGNMENT, np.uint8)
     except (MemoryError, ValueError) as error:  # numpy: ValueError when a size passes the intp
-        size = dtype.itemsize
-        for extent in shape:
-            size *= extent
         raise OutOfMemory(f"{what}: could not allocate {size} bytes for shape {shape}") from error
+    skip = -raw.ctypes.data % ALIGNMENT
+    return raw[skip : skip + size].view(dtype).reshape(shape)
 
 
 def aligned(size: int, what: str) -> np.ndarray:
-    """Return ``size`` uninitialised bytes that begin at a multiple of ALIGNMENT.
-
-    Raises OutOfMemory that names ``what`` and the bytes.
-    """
-    raw = empty((size + ALIGNMENT,), np.dtype(np.uint8), what)
-    skip = -raw.ctypes.data % ALIGNMENT
-    return raw[skip : skip + size]
+    """Return ``size`` uninitialised bytes, aligned as `empty` does; raises OutOfMemory likewise."""
+    return empty((size,), np.dtype(np.uint8), what)
 
 
 def contiguous(array: np.ndarray, what: str) -> np.ndarray:

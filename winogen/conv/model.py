@@ -115,7 +115,7 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple[float, float, 
         depth, groups = lanes, 1
         y_bytes = positions * rows * cols * filter_vectors * lanes * size
     else:
-        depth, groups = (32 if one_d else 64), blocks(filter_vectors, kernels.register_block(target)[1])
+        depth, groups = kernels.DEPTH[work.algorithm], blocks(filter_vectors, kernels.register_block(target)[1])
         y_bytes = positions * rows * cols * kernels.register_block(target)[1] * lanes * size
     line_rows = (cols, rows) if one_d else (rows * cols, 1)
     arithmetic = positions * line_rows[1] * _product(work, target, line_rows[0], depth, work.channels, taps)
@@ -149,14 +149,16 @@ def _pixels(work: Work, target: Target, machine: Machine) -> tuple[float, float,
     filter_vectors = blocks(work.filters, lanes)
     if work.narrow(target) == "pixels":
         # Panels of filters, pairs of vectors of pixels.
-        step = max(min(work.filters, 12), _LATENCY)
-        arithmetic = rows * blocks(cols, 2 * lanes) * blocks(work.filters, 12) * (
-            work.channels * taps * step + _CALL + 2 * _ACCUMULATOR * 12
+        most = kernels.register_block(target)[0]
+        rows_of_filters = blocks(work.filters, most)
+        step = max(blocks(work.filters, rows_of_filters), _LATENCY)
+        arithmetic = rows * blocks(cols, 2 * lanes) * rows_of_filters * (
+            work.channels * taps * step + _CALL + 2 * _ACCUMULATOR * step
         )
     elif work.narrow(target) == "groups":
         arithmetic = rows * cols * taps / lanes
     else:
-        depth = lanes * max(1, 256 // (taps * lanes))
+        depth = lanes * max(1, kernels.DEPTH[work.algorithm] // (taps * lanes))
         arithmetic = rows * _product(work, target, cols, depth, work.channels, taps)
     filters = taps * work.channels * filter_vectors * lanes * size
     again = machine.read_rate(filters) if items > 1 else machine.memory_rate

@@ -122,13 +122,14 @@ class Work:
         channels = self.groups if groups_in_lanes else self.channels
         in_rows, in_cols = self.strip
         pixels = self.block[0] * self.block[1]
-        phase = blocks(in_cols, self.stride[1]) * (lanes if self.layout == "NHWC" else 1)
+        columns = blocks(in_cols, self.stride[1])
+        phase = columns * lanes if self.layout == "NHWC" else blocks(columns, lanes) * lanes
         plane = blocks(in_rows * phase * self.stride[1], lanes) * lanes | lanes
         planes = blocks(channels, lanes) if self.layout == "NHWC" else channels
         sums = pixels * vectors * lanes
         if self.algorithm == "direct" and self.layout == "NCHW":
             pitch = blocks(self.block[1], lanes) * lanes
-            sums = max(sums, self.block[0] * kernels.pixel_rows(target) * pitch)
+            sums = max(sums, self.block[0] * rows * pitch)
         own = [(planes * plane + 2 * lanes) * size, sums * size, self.taps * 8]
         if self.algorithm == "im2col":
             own.append((pixels * blocks(channels, lanes) * lanes * self.taps + lanes) * size)
