@@ -18,7 +18,7 @@ def test_everybody_runs_once_per_round_and_the_first_changes():
 
 def test_medians_of_medians():
     answers = iter(
-        [([3.0, 1.0, 2.0], 1.0, 0.5), ([9.0, 7.0], 0.8, 0.0), ([0.5, 4.0, 4.0], 1.0, 0.0)]
+        [([3.0, 1.0, 2.0], 1.0, 0.5), ([9.0, 7.0], 0.8, 0.0), ([4.0, 4.0, 0.5], 1.0, 0.0)]
     )
     times = contest.take_turns({"a": lambda: next(answers)}, 3)["a"]
     assert times.medians == [2.0, 8.0, 4.0]

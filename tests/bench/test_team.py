@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from winogen.bench import reference
+from winogen.bench.peers import Way
 from winogen.bench.team import Contestant, ContestantFailed
+from winogen.bench.worker import Worker
 
 
 @pytest.fixture
@@ -45,6 +47,19 @@ def test_a_turn(contestant, prepare, tiny):
     assert peak is None or peak > 10 << 20  # Python and numpy
     with pytest.raises(ContestantFailed, match="KeyError"):
         contestant.ask("turn", "exact", 1)
+
+
+def test_preempted_calls_count_only_where_there_are_no_others(monkeypatch):
+    worker, slow = Worker(), iter([0.0, 0.0, 0.02, 0.0, 0.02])
+    worker.ways["a"] = Way(lambda: time.sleep(next(slow)), lambda y: y)
+    # Read before and after each call: the second and the fourth were interrupted.
+    switches = iter([5, 5, 5, 9, 9, 9, 9, 10, 0, 1])
+    monkeypatch.setattr("winogen.bench.worker._preemptions", lambda: next(switches))
+    seconds, _, preempted = worker.turn("a", 4)
+    assert len(seconds) == 2 and max(seconds) < 0.02 and preempted == 0.5
+    worker.ways["a"] = Way(lambda: None, lambda y: y)
+    seconds, _, preempted = worker.turn("a", 1)
+    assert len(seconds) == 1 and preempted == 1.0
 
 
 def test_ways_fail_one_by_one(prepare):
