@@ -35,6 +35,32 @@ def error_growth(program) -> float:
     return math.sqrt(sum(ratios) / len(ratios)) if ratios else 0.0
 
 
+def network_growth(network) -> float:
+    """:func:`error_growth` of any program of a network, but for constants that must be rounded.
+
+    It does not depend on scales: a scaled value has a scaled error.
+    """
+    forms = [[float(k == j) for k in range(network.width)] for j in range(network.width)]
+    gates = [(float(a), x, float(b), y) for a, x, b, y in network.gates]
+    for a, x, b, y in gates:
+        forms.append([a * p + b * q for p, q in zip(forms[x], forms[y])])
+    variance = [sum([c * c for c in form]) for form in forms]
+    total, outputs = 0.0, {out[1] for out in network.outputs if out} - set(range(network.width))
+    for output in outputs:
+        gain = [0.0] * len(forms)
+        gain[output] = 1.0
+        received = 0.0
+        for node in range(output, network.width - 1, -1):
+            own = gain[node]
+            if own:
+                received += own * own * variance[node]
+                a, x, b, y = gates[node - network.width]
+                gain[x] += own * a
+                gain[y] += own * b
+        total += received / variance[output]
+    return math.sqrt(total / len(outputs)) if outputs else 0.0
+
+
 def error_bound(program) -> float:
     """The worst case of :func:`error_growth`: no error cancels and inputs are the least lucky.
 

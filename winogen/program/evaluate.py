@@ -99,7 +99,7 @@ def round_scalar(scalar, dtype):
     numbers; that case is decided by the sign of the exact remainder.
 
     >>> import numpy as np
-    >>> round_scalar(Fraction(1, 3), np.float32) == np.float32(1 / 3)
+    >>> bool(round_scalar(Fraction(1, 3), np.float32) == np.float32(1 / 3))
     True
     """
     import numpy as np

@@ -20,12 +20,22 @@ import random
 from collections import Counter
 from fractions import Fraction
 from itertools import combinations
-from math import gcd, lcm, log
+from math import log
 
+from winogen.program.geometry import (
+    constants_of,
+    equal_pairs,
+    is_rational,
+    modulo,
+    pivot_of,
+    point_of,
+    primitive,
+)
 from winogen.program.network import Builder
 
 MAX_WEIGHT = 4  # alternative combinations of more points are not looked for
 _CAP = 96  # combinations remembered per target
+_SLACK = 1  # gates more than the fewest so far that a run may need: others may round less
 _HEAT = (0, 0, 0, 0.5)
 
 
@@ -33,12 +43,12 @@ def incidence(matrix, tries=24, seed=0):
     """The distinct networks found in ``tries`` runs; empty when an entry is irrational.
 
     >>> F = Fraction
-    >>> rows = [[F(1), F(p), F(p * p)] for p in (1, -1, 2, -2)]
-    >>> len(incidence(rows)[0].gates)
-    5
+    >>> rows = [[F(p) ** k for k in range(4)] for p in (1, 4, F(1, 4), 16)]
+    >>> len(incidence(rows)[0].gates)  # row by row: 12
+    10
     """
-    points = points_of(matrix)
-    if points is None:
+    points = [point_of(row) for row in matrix]
+    if not all(point is None or is_rational(point) for point in points):
         return []
     width = len(matrix[0])
     basis = [tuple(int(k == j) for k in range(width)) for j in range(width)]
@@ -50,78 +60,10 @@ def incidence(matrix, tries=24, seed=0):
         heat = _HEAT[attempt % len(_HEAT)]
         nodes = _run(basis, targets, limit, random.Random(f"{seed}/{attempt}"), heat)
         if nodes is not None:
-            limit = len(nodes) - width
+            limit = min(limit, len(nodes) - width + _SLACK)
             found.setdefault(tuple(nodes), None)
     networks = [network_of(nodes, width, matrix, points) for nodes in found]
     return sorted(dict.fromkeys(networks), key=lambda network: len(network.gates))
-
-
-# ---- points --------------------------------------------------------------------------------------
-
-
-def points_of(matrix):
-    """The rows up to scale as coprime integers, None for zero rows; None if one is irrational."""
-    points = []
-    for row in matrix:
-        lead = next((c for c in row if c != 0), None)
-        if lead is None:
-            points.append(None)
-            continue
-        row = [c / lead for c in row]
-        if not all(isinstance(c, Fraction) for c in row):
-            return None
-        common = lcm(*(c.denominator for c in row))
-        points.append(primitive([int(c * common) for c in row]))
-    return points
-
-
-def primitive(values):
-    """Coprime integers, the first non-zero one positive; None for all zero."""
-    divisor = gcd(*values)
-    if divisor == 0:
-        return None
-    for c in values:
-        if c:
-            if c < 0:
-                divisor = -divisor
-            break
-    return tuple(values) if divisor == 1 else tuple(c // divisor for c in values)
-
-
-def _modulo(point, pivot, by):
-    """The image of a point when ``by`` becomes zero: one coordinate (``pivot``) is eliminated."""
-    f, g = by[pivot], point[pivot]
-    if g == 0:
-        return primitive(point)
-    return primitive([f * c - g * d for c, d in zip(point, by)])
-
-
-def _pivot(point):
-    return next(j for j, c in enumerate(point) if c)
-
-
-def _constants(target, points):
-    """Integers c with target ~ sum c[i] points[i], None unless they exist and none is zero."""
-    # Elimination in a matrix whose columns are the points, the target last.
-    rows = [list(row) for row in zip(*points, target)]
-    count = len(points)
-    done = 0
-    for j in range(count):
-        row = next((i for i in range(done, len(rows)) if rows[i][j]), None)
-        if row is None:
-            return None
-        rows[done], rows[row] = rows[row], rows[done]
-        p = rows[done]
-        for i, q in enumerate(rows):
-            if i != done and q[j]:
-                f, g = p[j], q[j]
-                rows[i] = [f * c - g * d for c, d in zip(q, p)]
-        done += 1
-    if any(row[count] for row in rows[done:]):
-        return None
-    common = lcm(*(rows[i][i] for i in range(count)))
-    result = [rows[i][count] * (common // rows[i][i]) for i in range(count)]
-    return result if all(result) else None
 
 
 # ---- the search ----------------------------------------------------------------------------------
@@ -132,7 +74,7 @@ class _Target:
 
     def __init__(self, point, width):
         self.point = point
-        self.pivot = _pivot(point)
+        self.pivot = pivot_of(point)
         self.images = []  # of every present point, modulo the target
         self.weight = sum(c != 0 for c in point)
         support = [j for j, c in enumerate(point) if c]
@@ -149,7 +91,7 @@ class _Target:
     def see(self, nodes):
         """Take the last of ``nodes`` into account; True when the target is on a line through it."""
         new = nodes[-1]
-        image = _modulo(new, self.pivot, self.point)
+        image = modulo(new, self.pivot, self.point)
         if image in self.images:
             self.weight = 2
             return True
@@ -170,23 +112,23 @@ class _Target:
         """Combinations of ``weight`` points, the newest among them, that give the target."""
         if weight > MAX_WEIGHT:
             return []
-        pivot = _pivot(image)
-        images = [_modulo(p, pivot, image) for p in self.images]
+        pivot = pivot_of(image)
+        images = [modulo(p, pivot, image) for p in self.images]
         if weight == 3:
-            chosen = [(-1, i, j) for i, j in _equal(images)]
+            chosen = [(-1, i, j) for i, j in equal_pairs(images)]
         else:
             chosen = []
             for k, p in enumerate(images):
                 if p is not None:
-                    at = _pivot(p)
-                    rest = [None if q is None else _modulo(q, at, p) for q in images[k + 1 :]]
-                    chosen += [(-1, k, k + 1 + i, k + 1 + j) for i, j in _equal(rest)]
+                    at = pivot_of(p)
+                    rest = [None if q is None else modulo(q, at, p) for q in images[k + 1 :]]
+                    chosen += [(-1, k, k + 1 + i, k + 1 + j) for i, j in equal_pairs(rest)]
                     if len(chosen) > _CAP:
                         break
         result = []
         for indices in chosen:
             points = [nodes[i] for i in indices]
-            constants = _constants(self.point, points)
+            constants = constants_of(self.point, points)
             if constants is not None:
                 result.append((points, constants))
         return result
@@ -194,15 +136,6 @@ class _Target:
 
 def _axis(width, j):
     return tuple(int(k == j) for k in range(width))
-
-
-def _equal(points):
-    """Index pairs of equal points, in order."""
-    places = {}
-    for i, point in enumerate(points):
-        if point is not None:
-            places.setdefault(point, []).append(i)
-    return [pair for group in places.values() for pair in combinations(group, 2)]
 
 
 def _run(basis, targets, limit, rng, heat):
@@ -251,7 +184,7 @@ def network_of(nodes, width, matrix, points):
         a, b = (Fraction(c) for c in constants)
         total = build.add((a * signal[p][0], signal[p][1]), (b * signal[q][0], signal[q][1]))
         # ``constants`` give the target up to scale; the scale is read off one coordinate.
-        j = _pivot(nodes[k])
+        j = pivot_of(nodes[k])
         factor = Fraction(nodes[k][j]) / (a * p[j] + b * q[j])
         signal[nodes[k]] = (factor * total[0], total[1])
     outputs = []
@@ -259,14 +192,14 @@ def network_of(nodes, width, matrix, points):
         if point is None:
             outputs.append(None)
         else:
-            j = _pivot(point)
+            j = pivot_of(point)
             factor = row[j] / point[j]
             outputs.append((factor * signal[point][0], signal[point][1]))
     return build.network(outputs)
 
 
 def _line(point, nodes):
-    pivot = _pivot(point)
-    images = [_modulo(node, pivot, point) for node in nodes]
-    i, j = _equal(images)[0]
-    return nodes[i], nodes[j], _constants(point, [nodes[i], nodes[j]])
+    pivot = pivot_of(point)
+    images = [modulo(node, pivot, point) for node in nodes]
+    i, j = equal_pairs(images)[0]
+    return nodes[i], nodes[j], constants_of(point, [nodes[i], nodes[j]])

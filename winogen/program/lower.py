@@ -1,12 +1,17 @@
 """From networks to programs: scales, then signs, then names."""
 
 import random
+from functools import lru_cache
 from typing import NamedTuple
 
 from winogen.program.ir import ZERO, Program, Statement, Term
 from winogen.program.network import ONE
 from winogen.program.passes import prefer_sums
-from winogen.program.scales import Scales, alternatives
+from winogen.program.repair import repair
+from winogen.program.scales import Assignment, ScaleProblem, tie
+
+
+_VARIETY = 6  # programs that are enough when none can be shorter
 
 
 class Names(NamedTuple):
@@ -39,23 +44,34 @@ def lower(network, names=Names(), free_outputs=False, free_inputs=False, tries=2
     >>> [lower(network, free_outputs=f)[0].program.counts().instructions for f in (False, True)]
     [4, 2]
     """
-    choices = alternatives(network)
+    problem = _problem(network, free_outputs, free_inputs)
     best, found = None, {}
     for attempt in range(tries):
-        scales = Scales(network, choices, free_outputs, free_inputs)
-        order = {0: "backward", 1: "forward"}.get(attempt)
-        cost = scales.assign(random.Random(f"{seed}/{attempt}"), order)
-        if best is None or cost[0] < best:
-            best, found = cost[0], {}
-        if cost[0] == best:
-            lowered = _emit(scales, names)
-            found[lowered] = min(cost, found.get(lowered, cost))
-    return sorted(found, key=found.get)
+        rng = random.Random(f"{seed}/{attempt}")
+        scales = tie(problem, rng, {0: "backward", 1: "forward"}.get(attempt))
+        scales = tuple(repair(problem, scales, rng))
+        if scales in found:
+            continue
+        assignment = Assignment(problem, scales)
+        if best is None or assignment.cost[0] < best:
+            best, found = assignment.cost[0], {}
+        if assignment.cost[0] == best:
+            found[scales] = assignment
+            # No network can do with fewer statements than gates: variety is all that is left.
+            if best == len(network.gates) and len(found) >= _VARIETY:
+                break
+    ordered = sorted(found.values(), key=lambda assignment: assignment.cost)
+    return list(dict.fromkeys(_emit(assignment, names) for assignment in ordered))
 
 
-def _emit(scales, names):
-    """The program of the scales that were assigned."""
-    network = scales.network
+@lru_cache(maxsize=64)
+def _problem(network, free_outputs, free_inputs):
+    return ScaleProblem(network, free_outputs, free_inputs)
+
+
+def _emit(assignment, names):
+    """The program of an assignment of scales."""
+    network = assignment.problem.network
     width = network.width
     used = [f"{names.inputs}{j}" for j in range(width)]
     value = {node: (ONE, used[node]) for node in range(width)}  # node -> (sign, name)
@@ -63,11 +79,11 @@ def _emit(scales, names):
     sign = {}  # of a node that is an output with a given scale
     label = {}  # node or product -> the name of the output that it is
     for i, out in enumerate(network.outputs):
-        if out is None or out[1] < width or i in scales.multiples:
+        if out is None or out[1] < width or i in assignment.multiples:
             continue
         if out[1] not in label:
             label[out[1]] = f"{names.outputs}{i}"
-            sign[out[1]] = ONE if scales.free_outputs or out[0] > 0 else -ONE
+            sign[out[1]] = ONE if assignment.problem.free_outputs or out[0] > 0 else -ONE
     statements = []
 
     def state(key, terms):
@@ -76,11 +92,11 @@ def _emit(scales, names):
         return name
 
     def multiply(node):
-        for constant, source in scales.products:
+        for constant, source in assignment.products:
             if source == node:
                 known, name = value[node]
                 negative = False
-                for i, own in scales.multiples.items():
+                for i, own in assignment.multiples.items():
                     if own == (constant, node) and (constant, node) not in label:
                         label[constant, node] = f"{names.outputs}{i}"
                         negative = network.outputs[i][0] < 0
@@ -98,7 +114,7 @@ def _emit(scales, names):
 
     for node in range(width):
         multiply(node)
-    for k, option in enumerate(scales.chosen):
+    for k, option in enumerate(assignment.chosen):
         if option is None:
             continue
         p, x, q, y = option
@@ -108,20 +124,21 @@ def _emit(scales, names):
         second = term(q, y, own, misfit and not first.is_unit)
         value[width + k] = (own, state(width + k, [first, second]))
         multiply(width + k)
-    return _finish(scales, names, used, statements, value, product)
+    return _finish(assignment, names, used, statements, value, product)
 
 
-def _finish(scales, names, inputs, statements, value, product):
-    network = scales.network
+def _finish(assignment, names, inputs, statements, value, product):
+    network, scales = assignment.problem.network, assignment.scales
+    free_outputs = assignment.problem.free_outputs
     outputs, output_scales = [], []
     for i, out in enumerate(network.outputs):
         if out is None:
             outputs.append(ZERO)
             output_scales.append(ONE)
             continue
-        own, name = product[scales.multiples[i]] if i in scales.multiples else value[out[1]]
-        if scales.free_outputs:
-            output_scales.append(own * scales.scale(out[1]) / out[0])
+        own, name = product[assignment.multiples[i]] if i in assignment.multiples else value[out[1]]
+        if free_outputs:
+            output_scales.append(own * scales[out[1]] / out[0])
         else:
             output_scales.append(ONE)
             if (own < 0) != (out[0] < 0):
@@ -130,10 +147,10 @@ def _finish(scales, names, inputs, statements, value, product):
                 name = negated
         outputs.append(name)
     program = Program(tuple(inputs), tuple(statements), tuple(outputs))
-    fixed = () if scales.free_outputs else program.outputs
+    fixed = () if free_outputs else program.outputs
     program, flipped = prefer_sums(program, fixed)
     output_scales = tuple(
         -scale if name in flipped else scale for scale, name in zip(output_scales, outputs)
     )
-    input_scales = tuple(scales.scale(node) for node in range(network.width))
+    input_scales = tuple(scales[: network.width])
     return Lowered(program, output_scales, input_scales)

@@ -14,45 +14,43 @@ def prefer_sums(program, fixed=()):
     Values named in ``fixed`` and inputs keep their signs. Returns the program and the set of
     flipped names; outputs among them are now negated.
     """
-    statements = {s.target: dict((t.operand, t.coefficient) for t in s.terms) for s in program.statements}
-    readers = {}
+    signs = {s.target: [1 if t.coefficient > 0 else -1 for t in s.terms] for s in program.statements}
+    places = {s.target: [] for s in program.statements}  # value -> where it is read
     for s in program.statements:
-        for operand in s.operands:
-            readers.setdefault(operand, []).append(s.target)
+        for k, operand in enumerate(s.operands):
+            if operand in places:
+                places[operand].append((signs[s.target], k))
     flipped = set()
     improved = True
     while improved:
         improved = False
-        for name in statements:
+        for name, read in places.items():
             if name in fixed:
                 continue
-            near = [name, *readers.get(name, ())]
-            before = sum(_minus(statements[n]) for n in near)
-            _flip(statements, readers, name)
-            if sum(_minus(statements[n]) for n in near) < before:
+            own = signs[name]
+            change = _awkward([-c for c in own]) - _awkward(own)
+            for terms, k in read:
+                change -= _awkward(terms)
+                terms[k] = -terms[k]
+                change += _awkward(terms)
+            if change < 0:
+                own[:] = [-c for c in own]
                 flipped ^= {name}
                 improved = True
             else:
-                _flip(statements, readers, name)
-    changed = tuple(
-        Statement(s.target, tuple(Term(statements[s.target][t.operand], t.operand) for t in s.terms))
-        for s in program.statements
-    )
+                for terms, k in read:
+                    terms[k] = -terms[k]
+    changed = []
+    for s in program.statements:
+        terms = [Term(c * abs(t.coefficient), t.operand) for c, t in zip(signs[s.target], s.terms)]
+        changed.append(Statement(s.target, tuple(terms)))
     return Program(program.inputs, changed, program.outputs), flipped
 
 
-def _minus(terms):
-    """How awkward the signs of a statement are: all minus is worst, constants like a plus."""
-    negative = sum(c < 0 for c in terms.values())
-    return (4 if negative == len(terms) else 0) + negative
-
-
-def _flip(statements, readers, name):
-    own = statements[name]
-    for operand in own:
-        own[operand] = -own[operand]
-    for reader in readers.get(name, ()):
-        statements[reader][name] = -statements[reader][name]
+def _awkward(signs):
+    """All minus is worst; otherwise a plus is nicer to read than a minus."""
+    negative = signs.count(-1)
+    return negative + (4 if negative == len(signs) else 0)
 
 
 def rename(program, outputs, temporaries) -> Program:

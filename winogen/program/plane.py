@@ -9,7 +9,8 @@ the crossings of most lines first.
 from collections import Counter
 from itertools import combinations
 
-from winogen.program.incidence import network_of, points_of, primitive
+from winogen.program.geometry import is_rational, point_of, primitive
+from winogen.program.incidence import network_of
 
 _STATES = 250  # sets of points looked at per number of drawn points
 _WANTED = 12  # networks to find before stopping
@@ -25,8 +26,8 @@ def plane(matrix):
     """
     if len(matrix[0]) != 3:
         return []
-    points = points_of(matrix)
-    if points is None:
+    points = [point_of(row) for row in matrix]
+    if not all(point is None or is_rational(point) for point in points):
         return []
     basis = [(1, 0, 0), (0, 1, 0), (0, 0, 1)]
     targets = [p for p in dict.fromkeys(points) if p is not None and p not in basis]

@@ -1,98 +1,75 @@
 """Local search on scales: move one scale at a time until more gates fit.
 
-The search of WalkSAT (Selman, Kautz, Cohen 1994): take a gate that does not fit, move the scale of
-one of its three nodes so that it does, preferring the move that breaks fewest others.
+The search of WalkSAT (Selman, Kautz, Cohen 1994): take a wish that does not hold, move the scale of
+one of its nodes so that it does, preferring the move that breaks fewest others.
 """
 
 import math
 
-_CLOSE = 1e-9  # logarithms of different scales differ by far more
+from winogen.program.scales import CLOSE
+
 _STEPS = 60
 _TABU = 4  # a scale that was moved rests for so many steps
 
 
-def repair(problem, scales, rng):
-    """Better scales than ``scales`` for a :class:`winogen.program.scales.Scales`, or the same.
-
-    What fits is judged by logarithms in floating point; the scales themselves are exact.
-    """
+def repair(problem, scales, rng) -> list:
+    """Scales that grant at least as many wishes of a ScaleProblem as ``scales`` do."""
     search = _Repair(problem, scales)
-    if not search.misfits:
-        return scales
-    best, fewest = search.scales, len(search.misfits)
+    best, fewest = scales, len(search.broken)
     resting = {}
     for step in range(_STEPS):
-        wish = rng.choice(sorted(search.misfits))
+        if not search.broken:
+            break
+        wish = rng.choice(sorted(search.broken))
         moves = [m for m in search.moves(wish) if resting.get(m[0], -1) < step]
         if not moves:
             continue
         rng.shuffle(moves)
-        node, scale = min(moves, key=lambda move: search.change(*move))
-        search.move(node, scale)
+        node, log, factor, source = min(moves, key=lambda move: search.change(move[0], move[1]))
+        search.move(node, log, factor * search.scales[source])
         resting[node] = step + _TABU
-        if len(search.misfits) < fewest:
-            best, fewest = list(search.scales), len(search.misfits)
-            if fewest == 0:
-                break
+        if len(search.broken) < fewest:
+            best, fewest = search.scales[:-1], len(search.broken)
     return best
 
 
 class _Repair:
-    """Scales with their logarithms, and the wishes (gates, then outputs) that do not fit them."""
-
     def __init__(self, problem, scales):
-        network = problem.network
-        self.problem, self.width = problem, network.width
-        self.scales = list(scales)
-        self.logs = [math.log(float(scale)) for scale in scales]
-        self.fixed = set() if problem.free_inputs else set(range(network.width))
-        self.wishes = []  # per wish: (gate's node or None, [(log a, x), ...] or [(log c, node)])
-        self.concerned = [[] for _ in scales]  # node -> wishes
-        for k, choices in enumerate(problem.choices):
-            edges = [(abs(a), x) for a, x, _, _ in choices] + [(abs(b), y) for _, _, b, y in choices]
-            self._wish(self.width + k, edges)
-        if not problem.free_outputs:
-            for out in network.outputs:
-                if out is not None:
-                    self._wish(None, [(abs(out[0]), out[1])])
-        self.misfits = {w for w in range(len(self.wishes)) if not self._fits(w)}
+        self.problem = problem
+        self.scales = [*scales, 1]
+        self.logs = [*(math.log(float(scale)) for scale in scales), 0.0]
+        self.broken = {w for w in range(len(problem.wishes)) if not self._holds(w)}
 
-    def _wish(self, node, edges):
-        number = len(self.wishes)
-        edges = [(constant, math.log(float(constant)), x) for constant, x in edges]
-        self.wishes.append((node, edges))
-        for concerned in {node, *(x for _, _, x in edges)} - {None}:
-            self.concerned[concerned].append(number)
-
-    def _fits(self, wish):
-        node, edges = self.wishes[wish]
+    def _holds(self, wish):
         logs = self.logs
-        if node is None:
-            return abs(edges[0][1] - logs[edges[0][2]]) < _CLOSE
-        own = logs[node]
-        return any(abs(own + log - logs[x]) < _CLOSE for _, log, x in edges)
+        for node, _, log, other in self.problem.wishes[wish]:
+            if abs(logs[node] + log - logs[other]) < CLOSE:
+                return True
+        return False
 
     def moves(self, wish):
-        """(node, scale): ways to make the wish fit by moving one scale."""
-        node, edges = self.wishes[wish]
-        if node is None:
-            found = [(edges[0][2], edges[0][0])]
-        else:
-            found = [(node, self.scales[x] / constant) for constant, _, x in edges]
-            found += [(x, self.scales[node] * constant) for constant, _, x in edges]
-        return [move for move in dict.fromkeys(found) if move[0] not in self.fixed]
+        """(node, new logarithm, factor, source): scale of node = factor * scale of source."""
+        found = {}
+        for node, constant, log, other in self.problem.wishes[wish]:
+            if node not in self.problem.fixed:
+                found[node, other] = (node, self.logs[other] - log, 1 / constant, other)
+            if other not in self.problem.fixed:
+                found[other, node] = (other, self.logs[node] + log, constant, node)
+        return list(found.values())
 
-    def change(self, node, scale):
-        """By how many more wishes would not fit after a move."""
-        concerned = self.concerned[node]
-        before = sum(wish in self.misfits for wish in concerned)
-        old, self.logs[node] = self.logs[node], math.log(float(scale))
-        after = sum(not self._fits(wish) for wish in concerned)
+    def change(self, node, log):
+        """By how many more wishes would be broken after a move."""
+        concerned = self.problem.concerned[node]
+        before = sum([wish in self.broken for wish in concerned])
+        old, self.logs[node] = self.logs[node], log
+        after = sum([not self._holds(wish) for wish in concerned])
         self.logs[node] = old
         return after - before
 
-    def move(self, node, scale):
-        """Make a move."""
-        self.scales[node], self.logs[node] = scale, math.log(float(scale))
-        for wish in self.concerned[node]:
-            (self.misfits.discard if self._fits(wish) else self.misfits.add)(wish)
+    def move(self, node, log, scale):
+        self.scales[node], self.logs[node] = scale, log
+        for wish in self.problem.concerned[node]:
+            if self._holds(wish):
+                self.broken.discard(wish)
+            else:
+                self.broken.add(wish)

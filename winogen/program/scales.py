@@ -4,185 +4,221 @@ A gate ``a x + b y`` is one instruction if one of its constants is ±1 once valu
 gate therefore wishes its own scale to fit that of one operand, each output wishes the scale that
 its matrix demands, and inputs are given. Wishes are granted one after another, as in Kruskal's
 algorithm: groups of nodes whose scales are tied to one another merge as long as nothing
-contradicts. A gate left out costs one multiplication, which others may share. The caller draws the
-order at random, many times, and keeps the cheapest outcome.
+contradicts. A gate left out costs one multiplication, which others may share.
+
+Scales are positive here, signs are chosen later. Whether they fit is judged by their logarithms in
+floating point, where different scales differ by far more than rounding; the scales are exact.
 """
 
 import math
 from collections import Counter
+from typing import NamedTuple
 
+from winogen.program.geometry import between, modulo_any, pivot_of, point_of
 from winogen.program.network import ONE
-from winogen.program.repair import repair
 
-_NUMBER = -1  # the node that stands for the number one: what is tied to it has a known scale
+CLOSE = 1e-9
+_CHOICES = 8  # ways to make a node that are considered
 
 
-def alternatives(network):
-    """For every gate, all pairs of earlier nodes that give it: [(a, x, b, y), ...].
+class Edge(NamedTuple):
+    """The wish ``scale of node * constant = scale of other``."""
 
-    Three nodes on a line define each other, so the same node can often be had from other
-    neighbours whose scales suit it better. The gate's own pair comes first.
+    node: int
+    constant: object
+    log: float
+    other: int
+
+
+class ScaleProblem:
+    """What there is to choose for one network, prepared once for many attempts.
+
+    ``choices``: per gate all pairs of earlier nodes that give it, [(a, x, b, y), ...]: three nodes
+    on a line define each other, and other neighbours may have scales that suit better. ``wishes``:
+    lists of edges one of which should hold; gates first, then outputs. ``concerned``: per node the
+    wishes that mention it. The number one is the node after the last; what is tied to it is known.
     """
+
+    def __init__(self, network, free_outputs, free_inputs):
+        self.network, self.width = network, network.width
+        self.free_outputs, self.free_inputs = free_outputs, free_inputs
+        self.count = network.width + len(network.gates)
+        self.one = self.count
+        self.choices = _choices(network)
+        self.wishes = []
+        for k, choices in enumerate(self.choices):
+            edges = []
+            for a, x, b, y in choices:
+                edges += [self._edge(self.width + k, a, x), self._edge(self.width + k, b, y)]
+            self.wishes.append(edges)
+        if not free_outputs:
+            for out in network.outputs:
+                if out is not None:
+                    self.wishes.append([self._edge(self.one, out[0], out[1])])
+        self.concerned = [[] for _ in range(self.count + 1)]
+        for wish, edges in enumerate(self.wishes):
+            for node in {edge.node for edge in edges} | {edge.other for edge in edges}:
+                self.concerned[node].append(wish)
+        self.fixed = {self.one} if free_inputs else {self.one, *range(self.width)}
+
+    @staticmethod
+    def _edge(node, constant, other):
+        return Edge(node, abs(constant), math.log(abs(float(constant))), other)
+
+
+def _choices(network):
     forms = network.forms()
+    points = [point_of(form) for form in forms]
     result = []
     for index, gate in enumerate(network.gates):
         node = network.width + index
-        form = forms[node]
-        pivot = next(j for j, c in enumerate(form) if c != 0)
+        pivot = pivot_of(points[node])
         places = {}
         for k in range(node):
-            image = _modulo(forms[k], form, pivot)
+            image = modulo_any(points[k], pivot, points[node])
             if image is not None:
                 places.setdefault(image, []).append(k)
         found = [tuple(gate)]
         for group in places.values():
             for i, x in enumerate(group):
                 for y in group[i + 1 :]:
-                    if {x, y} != {gate.x, gate.y} and len(found) < 8:
-                        found.append(_between(form, forms[x], x, forms[y], y))
-        result.append([choice for choice in found if choice is not None])
+                    if {x, y} != {gate.x, gate.y} and len(found) < _CHOICES:
+                        constants = between(forms[node], forms[x], forms[y])
+                        if constants is not None:
+                            found.append((constants[0], x, constants[1], y))
+        result.append(found)
     return result
 
 
-def _modulo(form, by, pivot):
-    """``form`` modulo ``by``, up to scale; None for zero."""
-    f = form[pivot] / by[pivot]
-    rest = form if f == 0 else tuple(c - f * d for c, d in zip(form, by))
-    lead = next((c for c in rest if c != 0), None)
-    return None if lead is None else tuple(c if c == 0 else c / lead for c in rest)
+def tie(problem, rng, order=None) -> list:
+    """Exact scales of all nodes, found by granting wishes one after another.
+
+    ``order``: "forward" from the inputs, "backward" from the outputs, None for a random one.
+    """
+    groups = _Groups(problem.count + 1)
+    for node in problem.fixed:
+        if node != problem.one:
+            groups.tie(Edge(problem.one, ONE, 0.0, node))
+    wishes = list(problem.wishes)
+    if order == "backward":
+        wishes.reverse()
+    elif order is None:
+        rng.shuffle(wishes)
+    for edges in wishes:
+        if any(groups.holds(edge) for edge in edges):
+            continue
+        open_edges = [edge for edge in edges if groups.is_open(edge)]
+        if open_edges:
+            if order is None:
+                rng.shuffle(open_edges)
+            # A constant of one ties without leaving an odd scale to the rest.
+            groups.tie(min(open_edges, key=lambda edge: edge.log != 0.0))
+    # What is still loose can make second constants vanish.
+    for edges in rng.sample(problem.wishes, len(problem.wishes)):
+        for edge in edges[:2]:
+            if groups.is_open(edge):
+                groups.tie(edge)
+    for node in range(problem.count):
+        edge = Edge(problem.one, ONE, 0.0, node)
+        if groups.is_open(edge):
+            groups.tie(edge)
+    return groups.scales(problem.one)
 
 
-def _between(form, p, x, q, y):
-    """(a, x, b, y) with form = a p + b q; None where p and q are one point."""
-    for i, j in ((i, j) for i in range(len(p)) for j in range(i)):
-        det = p[i] * q[j] - p[j] * q[i]
-        if det != 0:
-            a = (form[i] * q[j] - form[j] * q[i]) / det
-            b = (p[i] * form[j] - p[j] * form[i]) / det
-            return a, x, b, y
-    return None
+class _Groups:
+    """Nodes whose scales are tied: ``log of a node = shift + log of its root``."""
+
+    def __init__(self, count):
+        self.root = list(range(count))
+        self.shift = [0.0] * count
+        self.members = [[node] for node in range(count)]
+        self.ties = [[] for _ in range(count)]
+
+    def is_open(self, edge):
+        return self.root[edge.node] != self.root[edge.other]
+
+    def holds(self, edge):
+        return (
+            self.root[edge.node] == self.root[edge.other]
+            and abs(self.shift[edge.node] + edge.log - self.shift[edge.other]) < CLOSE
+        )
+
+    def tie(self, edge):
+        p, q, gap = edge.node, edge.other, edge.log
+        if len(self.members[self.root[p]]) > len(self.members[self.root[q]]):
+            p, q, gap = q, p, -gap
+        # log of q = gap + log of p; the group of p moves into that of q.
+        old, new = self.root[p], self.root[q]
+        change = self.shift[q] - gap - self.shift[p]
+        for node in self.members[old]:
+            self.root[node] = new
+            self.shift[node] += change
+        self.members[new] += self.members[old]
+        self.members[old] = []
+        self.ties[edge.node].append((edge.other, edge.constant, True))
+        self.ties[edge.other].append((edge.node, edge.constant, False))
+
+    def scales(self, one):
+        """Exact scales of all nodes but the last, following the ties from the number one."""
+        scale = {one: ONE}
+        pending = [one]
+        while pending:
+            node = pending.pop()
+            for other, constant, times in self.ties[node]:
+                if other not in scale:
+                    own = scale[node]
+                    if constant != 1:
+                        own = own * constant if times else own / constant
+                    scale[other] = own
+                    pending.append(other)
+        return [scale[node] for node in range(one)]
 
 
-class Scales:
-    """The scales of all nodes while they are being tied; node -1 is the number one.
+class Assignment:
+    """What a network costs with given scales, and which of the choices that takes.
 
-    ``value of node = scale * form``; a node's scale is ``ratio * scale of its root``. Signs are
-    chosen later, so all scales here are positive.
+    ``chosen``: gate -> (p, x, q, y), ``value = p * value x + q * value y``, None for a gate that
+    nobody needs any more. ``multiples``: output -> its product. ``products``: ``(constant, node)``
+    in order. ``cost``: (statements, constants, size of the constants).
     """
 
-    def __init__(self, network, choices, free_outputs, free_inputs):
-        self.network, self.choices = network, choices
-        self.free_outputs, self.free_inputs = free_outputs, free_inputs
-        count = network.width + len(network.gates)
-        self.root = {node: node for node in range(_NUMBER, count)}
-        self.ratio = {node: ONE for node in range(_NUMBER, count)}
-        self.members = {node: [node] for node in range(_NUMBER, count)}
-        if not free_inputs:
-            for node in range(network.width):
-                self._tie(node, _NUMBER, ONE)
-
-    def _tie(self, p, q, ratio):
-        """scale p = ratio * scale q from now on; False when that contradicts what is tied."""
-        a, b = self.root[p], self.root[q]
-        if a == b:
-            return self.ratio[p] == ratio * self.ratio[q]
-        if len(self.members[a]) > len(self.members[b]):
-            p, q, a, b, ratio = q, p, b, a, 1 / ratio
-        factor = ratio * self.ratio[q] / self.ratio[p]
-        for node in self.members.pop(a):
-            self.root[node] = b
-            self.ratio[node] = self.ratio[node] * factor
-            self.members[b].append(node)
-        return True
-
-    def _tied(self, p, q, ratio):
-        return self.root[p] == self.root[q] and self.ratio[p] == ratio * self.ratio[q]
-
-    def _edges(self, index):
-        node = self.network.width + index
-        for a, x, b, y in self.choices[index]:
-            yield node, x, 1 / abs(a)
-            yield node, y, 1 / abs(b)
-
-    def assign(self, rng, order=None):
-        """Tie all scales; return (statements, multiplications, size of the constants).
-
-        ``order``: "forward" from the inputs, "backward" from the outputs, None for a random one.
-        """
-        network = self.network
-        wishes = [("gate", k) for k in range(len(network.gates))]
-        if not self.free_outputs:
-            wishes += [("output", i) for i, out in enumerate(network.outputs) if out is not None]
-        if order == "backward":
-            wishes.reverse()
-        elif order is None:
-            rng.shuffle(wishes)
-        for kind, k in wishes:
-            if kind == "output":
-                constant, node = network.outputs[k]
-                self._tie(node, _NUMBER, abs(constant))
-                continue
-            edges = list(self._edges(k))
-            if not any(self._tied(*edge) for edge in edges):
-                if order is None:
-                    rng.shuffle(edges)
-                open_edges = [e for e in edges if self.root[e[0]] != self.root[e[1]]]
-                # A constant of one ties without leaving an odd scale to the rest.
-                open_edges.sort(key=lambda edge: edge[2] != 1)
-                if open_edges:
-                    self._tie(*open_edges[0])
-        # What is still loose can make second constants vanish.
-        for k in rng.sample(range(len(network.gates)), len(network.gates)):
-            for edge in list(self._edges(k))[:2]:
-                self._tie(*edge)
-        for node in range(network.width + len(network.gates)):
-            self._tie(node, _NUMBER, ONE)
-        self.scales = [self.ratio[node] / self.ratio[_NUMBER] for node in range(len(self.root) - 1)]
-        if rng is not None:
-            self.scales = repair(self, self.scales, rng)
-        return self._cost()
-
-    def scale(self, node):
-        """The scale of a node: its value is so many times its form."""
-        return self.scales[node]
-
-    def _cost(self):
-        """Choose per gate among its alternatives, and which products the gates left out share.
-
-        Sets ``chosen`` (gate -> (p, x, q, y): ``value = p * value x + q * value y``; None for a
-        gate that nobody needs any more), ``multiples`` (output -> its product) and ``products``
-        (in order: ``(constant, node)``).
-        """
-        width = self.network.width
+    def __init__(self, problem, scales):
+        self.problem, self.scales = problem, scales
+        network, width = problem.network, problem.width
+        logs = [math.log(float(scale)) for scale in scales]
         self.chosen, depth = [], [0] * width
-        for k in range(len(self.network.gates)):
-            own = self.scale(width + k)
-            options = []
-            for a, x, b, y in self.choices[k]:
-                p, q = own * a / self.scale(x), own * b / self.scale(y)
-                constants = [c for c in (abs(p), abs(q)) if c != 1]
-                level = 1 + max(depth[x], depth[y])
-                options.append(((len(constants), level, size(constants)), (p, x, q, y)))
-            best, option = min(options, key=lambda option: option[0])
-            self.chosen.append(option)
-            depth.append(best[1])
+        for k, choices in enumerate(problem.choices):
+            edges = problem.wishes[k]
+            own = logs[width + k]
+            best = None
+            for c, choice in enumerate(choices):
+                gaps = [abs(own + e.log - logs[e.other]) for e in edges[2 * c : 2 * c + 2]]
+                gaps = [gap for gap in gaps if gap >= CLOSE]
+                level = 1 + max(depth[choice[1]], depth[choice[3]])
+                key = (len(gaps), level, sum(gaps))
+                if best is None or key < best[0]:
+                    best = (key, choice)
+            depth.append(best[0][1])
+            a, x, b, y = best[1]
+            own = scales[width + k]
+            self.chosen.append((own * a / scales[x], x, own * b / scales[y], y))
         self._drop_unneeded()
         self.multiples, self.products = {}, {}
-        if not self.free_outputs:
-            for i, out in enumerate(self.network.outputs):
-                if out is not None and abs(out[0]) != self.scale(out[1]):
-                    product = (abs(out[0]) / self.scale(out[1]), out[1])
+        if not problem.free_outputs:
+            for i, out in enumerate(network.outputs):
+                if out is not None and abs(out[0]) != scales[out[1]]:
+                    product = (abs(out[0]) / scales[out[1]], out[1])
                     self.multiples[i] = product
                     self.products[product] = None
         self._share_products()
         gates = [option for option in self.chosen if option is not None]
         constants = [c for p, _, q, _ in gates for c in (abs(p), abs(q)) if c != 1]
         constants += [c for c, _ in self.products]
-        return len(gates) + len(self.products), len(constants), size(constants)
+        self.cost = (len(gates) + len(self.products), len(constants), size(constants))
 
     def _drop_unneeded(self):
-        width = self.network.width
-        needed = {out[1] for out in self.network.outputs if out is not None}
+        width = self.problem.width
+        needed = {out[1] for out in self.problem.network.outputs if out is not None}
         for k in reversed(range(len(self.chosen))):
             if width + k in needed:
                 needed.update(self.chosen[k][1::2])
@@ -205,17 +241,17 @@ class Scales:
 
 
 def size(constants) -> float:
-    """How long constants are to write and how far from one: 0 for 1, small for 2 or 1/2.
+    """How long constants are to write: 0 for 1, small for 2 or 1/2.
 
     Powers of two count half, because multiplying by them is exact.
     """
     total = 0.0
     for constant in constants:
-        numerator = getattr(constant, "numerator", None)
-        if numerator is None:  # irrational
+        top = getattr(constant, "numerator", None)
+        if top is None:  # irrational
             total += 8
             continue
-        bits = math.log2(abs(numerator)) + math.log2(constant.denominator)
-        exact = numerator & (numerator - 1) == 0 == constant.denominator & (constant.denominator - 1)
-        total += bits / 2 if exact else bits
+        bottom = constant.denominator
+        bits = math.log2(abs(top)) + math.log2(bottom)
+        total += bits / 2 if abs(top) & (abs(top) - 1) == 0 == bottom & (bottom - 1) else bits
     return total

@@ -1,10 +1,10 @@
 """From strategies to programs: the best result under an objective."""
 
 import math
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from winogen.errors import InvalidValue
-from winogen.program.analysis import error_growth
+from winogen.program.analysis import error_growth, network_growth
 from winogen.program.lower import Names, lower
 from winogen.program.passes import rename
 from winogen.program.schedule import schedule
@@ -19,8 +19,8 @@ _SLACK = 2  # networks with so many gates more than the best may need fewer mult
 class Candidate:
     """A program that computes what is wanted (up to scales, where those are free) and its costs."""
 
-    def __init__(self, lowered):
-        self.lowered = lowered
+    def __init__(self, network, lowered):
+        self.network, self.lowered = network, lowered
         self.program = lowered.program
         self.counts = self.program.counts()
 
@@ -66,28 +66,24 @@ def candidates(
     :func:`winogen.program.lower.lower`, for ``error_limit`` ``simplify``.
     """
     check_objective(objective)
-    networks = {}
-    for name in strategies or STRATEGIES:
-        for network in strategy(name)(matrix):
-            networks.setdefault(network.compact(), None)
+    growth = dict(networks_of(matrix, tuple(strategies or STRATEGIES)))
     limit = math.inf
     if error_limit is not None or objective == "error":
-        careful = [network.compact() for network in strategy("direct")(matrix)]
-        networks.update(dict.fromkeys(careful))
+        careful = dict(networks_of(matrix, ("direct",)))
+        growth.update(careful)
         grown = [_candidates(network, names, False, False, 1)[0].growth for network in careful]
         limit = min(grown) * (error_limit or math.inf)
-    if not networks:
-        raise InvalidValue(f"strategies: got {strategies}; allowed: one that applies to the matrix")
 
     def cost(candidate):
         return candidate.growth > limit, *OBJECTIVES[objective](candidate)
 
-    by_gates = sorted(networks, key=lambda network: len(network.gates))
-    if limit == math.inf and objective in ("instructions", "additions"):
-        by_gates = [n for n in by_gates if len(n.gates) <= len(by_gates[0].gates) + _SLACK]
-    chosen = by_gates[:_NETWORKS]
-    if limit < math.inf or objective == "error":
-        chosen += [network for network in careful if network not in chosen]
+    if objective == "error":
+        chosen = sorted(growth, key=lambda network: (growth[network], len(network.gates)))
+    else:
+        chosen = sorted(growth, key=lambda n: (growth[n] > limit, len(n.gates), growth[n]))
+    if objective in ("instructions", "additions"):
+        chosen = [n for n in chosen if len(n.gates) <= len(chosen[0].gates) + _SLACK]
+    chosen = chosen[:_NETWORKS]
     free = (free_outputs, free_inputs)
     first = {n: min(map(cost, _candidates(n, names, *free, _FIRST))) for n in chosen}
     result = []
@@ -96,8 +92,25 @@ def candidates(
     return sorted(result, key=cost)
 
 
+@lru_cache(maxsize=64)
+def networks_of(matrix, strategies):
+    """Pairs of each network that the named strategies find and its growth of errors.
+
+    Kept, because the same matrix is searched again and again: with scales fixed and free, and
+    rescaled by what other transforms want.
+    """
+    networks = {}
+    for name in strategies:
+        for network in strategy(name)(matrix):
+            networks.setdefault(network.compact(), None)
+    if not networks:
+        raise InvalidValue(f"strategies: got {strategies}; allowed: one that applies to the matrix")
+    return tuple((network, round(network_growth(network), 3)) for network in networks)
+
+
 def _candidates(network, names, free_outputs, free_inputs, tries):
-    return [Candidate(item) for item in lower(network, names, free_outputs, free_inputs, tries)]
+    found = lower(network, names, free_outputs, free_inputs, tries)
+    return [Candidate(network, item) for item in found]
 
 
 def scheduled(found, names, objective, registers=None) -> Candidate:
@@ -114,5 +127,5 @@ def scheduled(found, names, objective, registers=None) -> Candidate:
     for candidate in equal:
         program = schedule(candidate.program, registers)
         program = rename(program, names.outputs, names.temporaries)
-        result.append(Candidate(candidate.lowered._replace(program=program)))
+        result.append(Candidate(candidate.network, candidate.lowered._replace(program=program)))
     return min(result, key=lambda c: (*cost(c), c.counts.registers))

@@ -17,7 +17,7 @@ def simplify(
     *,
     strategies=None,
     registers=None,
-    error_limit=1.5,
+    error_limit=1.75,
 ) -> Program:
     """The best program found for ``matrix`` (exact rows), proven equal to it.
 

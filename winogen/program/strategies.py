@@ -7,13 +7,16 @@ all that its objective lists and takes the best result per transform.
 
 from winogen.errors import InvalidValue
 from winogen.program import pairs
+from winogen.program.analysis import network_growth
 from winogen.program.greedy import greedy
+from winogen.program.hierarchy import hierarchy
 from winogen.program.incidence import incidence
 from winogen.program.plane import plane
 from winogen.program.network import ONE, Builder, Network
 
 STRATEGIES = {}
-_KEEP = 8  # networks that go on to the next stage
+# Networks that go on to the next stage: so many of the fewest gates, of one and of two more.
+_KEEP = (5, 2, 1)
 
 
 def register_strategy(name):
@@ -66,6 +69,7 @@ def _huffman(build, signals):
     return waiting[0][2] if waiting else None
 
 
+register_strategy("hierarchy")(hierarchy)
 register_strategy("greedy")(greedy)
 
 
@@ -81,7 +85,7 @@ def search(matrix):
         return [reduced.restore(network) for network in plane(reduced.rows)]
     # Runs take longer in more dimensions; the first ones find most of what there is to find.
     tries = {1: 1, 2: 8, 4: 48, 5: 24, 6: 8}[reduced.width]
-    return [reduced.restore(network) for network in incidence(reduced.rows, tries)[:_KEEP]]
+    return [reduced.restore(network) for network in incidence(reduced.rows, tries)]
 
 
 @register_strategy("pairs")
@@ -93,8 +97,8 @@ def paired(matrix):
     parts, joins = found
     options = [best_networks(rows, ("greedy", "incidence", "pairs")) for _, rows in parts]
     networks = []
-    # All first choices together, then variations of one part at a time.
-    for k in range(_KEEP):
+    # The k-th choices together; with parts of one shape, which is usual, they are of one kind.
+    for k in range(max(map(len, options))):
         chosen = [option[k % len(option)] for option in options]
         networks.append(pairs.join(len(matrix[0]), parts, chosen, joins))
     return list(dict.fromkeys(networks))
@@ -109,13 +113,29 @@ def transposed(matrix):
 
 
 def best_networks(matrix, names):
-    """The networks of fewest gates by any of the named strategies, at most a handful."""
+    """The networks of fewest gates by any of the named strategies, a handful.
+
+    Of equally many gates those that add least rounding error; some with more gates are kept, for
+    the fewest may be had by cancellation that costs accuracy.
+    """
     found = {}
     for name in names:
         for network in STRATEGIES[name](matrix):
             found.setdefault(network.compact(), None)
-    fewest = min(len(network.gates) for network in found)
-    return [network for network in found if len(network.gates) == fewest][:_KEEP]
+    return select(found)
+
+
+def select(networks):
+    """See :func:`best_networks`."""
+    by_gates = {}
+    for network in networks:
+        by_gates.setdefault(len(network.gates), []).append(network)
+    kept = []
+    fewest = min(by_gates)
+    for more, count in enumerate(_KEEP):
+        group = by_gates.get(fewest + more, ())
+        kept += sorted(group, key=lambda network: round(network_growth(network), 3))[:count]
+    return kept
 
 
 class _Reduced:

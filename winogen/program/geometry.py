@@ -1,0 +1,107 @@
+"""Linear forms up to scale, as points: integer coordinates, lines through two points.
+
+A rational row up to scale is a tuple of coprime integers whose first non-zero one is positive, so
+equal points are equal tuples and all tests are exact and fast. Rows with irrational quotients keep
+exact scalars, the first non-zero one being 1.
+"""
+
+from fractions import Fraction
+from itertools import combinations
+from math import gcd, lcm
+
+
+def point_of(row):
+    """A row of exact scalars up to scale; None for a row of zeros."""
+    lead = next((c for c in row if c != 0), None)
+    if lead is None:
+        return None
+    if not all(isinstance(c, Fraction) for c in row):
+        row = [c / lead for c in row]
+        if not all(isinstance(c, Fraction) for c in row):
+            return tuple(row)
+    common = lcm(*(c.denominator for c in row))
+    return primitive([c.numerator * (common // c.denominator) for c in row])
+
+
+def is_rational(point) -> bool:
+    """Whether all quotients of coordinates are rational."""
+    return all(isinstance(c, int) for c in point)
+
+
+def primitive(values):
+    """Coprime integers, the first non-zero one positive; None for all zero."""
+    divisor = gcd(*values)
+    if divisor == 0:
+        return None
+    for c in values:
+        if c:
+            if c < 0:
+                divisor = -divisor
+            break
+    return tuple(values) if divisor == 1 else tuple([c // divisor for c in values])
+
+
+def pivot_of(point):
+    """The first coordinate that is not zero."""
+    return next(j for j, c in enumerate(point) if c)
+
+
+def modulo(point, pivot, by):
+    """The image of ``point`` when ``by`` becomes zero: coordinate ``pivot`` is eliminated.
+
+    Two points have the same image when their line goes through ``by``. None for ``by`` itself.
+    """
+    f, g = by[pivot], point[pivot]
+    if g == 0:
+        return point
+    return primitive([f * c - g * d for c, d in zip(point, by)])
+
+
+def modulo_any(point, pivot, by):
+    """:func:`modulo` for points that may be irrational."""
+    if is_rational(point) and is_rational(by):
+        return modulo(point, pivot, by)
+    factor = Fraction(1) * point[pivot] / by[pivot]
+    return point_of([Fraction(1) * c - factor * d for c, d in zip(point, by)])
+
+
+def equal_pairs(points):
+    """Index pairs of equal points, None left out, in order."""
+    places = {}
+    for i, point in enumerate(points):
+        if point is not None:
+            places.setdefault(point, []).append(i)
+    return [pair for group in places.values() for pair in combinations(group, 2)]
+
+
+def constants_of(target, points):
+    """Integers c with target ~ sum c[i] points[i]; None unless they are unique and none is zero."""
+    # Elimination in the matrix whose columns are the points, the target last.
+    rows = [list(row) for row in zip(*points, target)]
+    count = len(points)
+    for j in range(count):
+        row = next((i for i in range(j, len(rows)) if rows[i][j]), None)
+        if row is None:
+            return None
+        rows[j], rows[row] = rows[row], rows[j]
+        p = rows[j]
+        for i, q in enumerate(rows):
+            if i != j and q[j]:
+                f, g = p[j], q[j]
+                rows[i] = [f * c - g * d for c, d in zip(q, p)]
+    if any(row[count] for row in rows[count:]):
+        return None
+    common = lcm(*(rows[i][i] for i in range(count)))
+    result = [rows[i][count] * (common // rows[i][i]) for i in range(count)]
+    return result if all(result) else None
+
+
+def between(form, p, q):
+    """(a, b) with form = a p + b q for exact rows on one line; None where p and q are one point."""
+    for i, j in combinations(range(len(p)), 2):
+        det = p[i] * q[j] - p[j] * q[i]
+        if det != 0:
+            a = (form[i] * q[j] - form[j] * q[i]) / det
+            b = (p[i] * form[j] - p[j] * form[i]) / det
+            return a, b
+    return None

@@ -1,0 +1,132 @@
+"""All three transforms of an algorithm together, with the scalings between them free.
+
+Row a of B^T, row a of G and column a of A^T may be multiplied by factors whose product is 1. So the
+input transform may compute any multiple of each row, the output transform may want any multiple of
+each product, and the filter transform, which runs once and not for every tile, makes up for both:
+
+    y1 = 5/8 (p1 - p2) + 3/2 (p3 - p4)      ->      y1 = (p1 - p2) + 2/3 (p3 - p4)
+"""
+
+import math
+from typing import NamedTuple
+
+from winogen.errors import VerificationError
+from winogen.program.ir import Program
+from winogen.program.lower import Names, lower
+from winogen.program.network import Network
+from winogen.program.search import OBJECTIVES, Candidate, candidates, check_objective, scheduled
+from winogen.program.simplify import simplify
+
+_CHOICES = 4  # equally good programs for input and output that are combined
+
+
+class ShortTransforms(NamedTuple):
+    """A rescaled algorithm and the programs of its three matrices."""
+
+    algorithm: object
+    input: Program
+    filter: Program
+    output: Program
+
+    @property
+    def programs(self) -> dict:
+        """The programs by kind."""
+        return {"input": self.input, "filter": self.filter, "output": self.output}
+
+
+def shortest_transforms(
+    algorithm, objective="instructions", filter_objective=None, *, registers=None, error_limit=1.75
+) -> ShortTransforms:
+    """Programs for B^T, G and A^T of a bilinear algorithm, rows and columns rescaled to suit.
+
+    ``objective`` is that of the transforms of inputs and outputs, which run for every tile, and by
+    default of the filters, too; ``registers`` and ``error_limit`` as in ``simplify``. The result is
+    exact: every program computes its matrix of the rescaled algorithm, which is verified.
+
+    >>> from winogen.algebra import cook_toom
+    >>> short = shortest_transforms(cook_toom(4, 3, "0, 5/8, -5/8, 3/2, -3/2, inf"))
+    >>> [short.programs[kind].counts().instructions for kind in ("input", "filter", "output")]
+    [12, 8, 10]
+    """
+    check_objective(objective)
+    filter_objective = filter_objective or objective
+    check_objective(filter_objective)
+    into, out = Names("d", "v"), Names("p", "y")
+    free = {"error_limit": error_limit}
+    # The matrices as they are take part: where freedom saves nothing, the filters decide.
+    inputs = candidates(algorithm.bt, objective, names=into, **free)[:1]
+    inputs += candidates(algorithm.bt, objective, free_outputs=True, names=into, **free)
+    outputs = candidates(algorithm.at, objective, names=out, **free)[:1]
+    outputs += candidates(algorithm.at, objective, free_inputs=True, names=out, **free)
+    inputs, outputs = _equal(inputs, objective), _equal(outputs, objective)
+    filters = _filter_networks(algorithm.g, filter_objective)
+    best = None
+    for first in inputs:
+        for last in outputs:
+            factors = _factors(first, last)
+            cost = (_filter_cost(filters, factors, filter_objective), _distortion(factors))
+            if best is None or cost < best[0]:
+                best = (cost, first, last)
+    _, first, last = best
+    first = scheduled([first], into, objective, registers)
+    last = scheduled([last], out, objective, registers)
+    scaled = algorithm.scale(input=_input_factors(first), output=_output_factors(last))
+    filter_program = simplify(
+        scaled.g, filter_objective, "g", "u", registers=registers, error_limit=error_limit
+    )
+    if not scaled.verify():
+        raise VerificationError("the rescaled algorithm is wrong")
+    first.program.verify(scaled.bt)
+    last.program.verify(scaled.at)
+    return ShortTransforms(scaled, first.program, filter_program, last.program)
+
+
+def _equal(found, objective):
+    """The candidates that are as good as the first but for rounding, and differ in their scales."""
+    cost = OBJECTIVES[objective]
+    best = min(cost(candidate)[0] for candidate in found)
+    growth = min(candidate.growth for candidate in found if cost(candidate)[0] == best)
+    wanted = {}
+    for candidate in found:
+        same = cost(candidate)[0] == best and candidate.growth <= 1.1 * growth
+        scales = (candidate.lowered.output_scales, candidate.lowered.input_scales)
+        if same and len(wanted) < _CHOICES:
+            wanted.setdefault(scales, candidate)
+    return list(wanted.values())
+
+
+def _input_factors(candidate):
+    return candidate.lowered.output_scales
+
+
+def _output_factors(candidate):
+    return [1 / scale for scale in candidate.lowered.input_scales]
+
+
+def _factors(first, last):
+    """What the rows of G are multiplied by."""
+    return [1 / (b * a) for b, a in zip(_input_factors(first), _output_factors(last))]
+
+
+def _filter_networks(matrix, objective):
+    found = candidates(matrix, objective)
+    return [found[0].network, *(c.network for c in found[1:] if c.network != found[0].network)][:2]
+
+
+def _filter_cost(networks, factors, objective):
+    """The least cost of the filter transform when its rows are multiplied by ``factors``."""
+    cost = OBJECTIVES[objective]
+    costs = []
+    for network in networks:
+        outputs = tuple(
+            None if out is None else (factor * out[0], out[1])
+            for factor, out in zip(factors, network.outputs)
+        )
+        scaled = Network(network.width, network.gates, outputs)
+        costs += [cost(Candidate(scaled, item)) for item in lower(scaled, tries=4)]
+    return min(costs)[0]
+
+
+def _distortion(factors):
+    """How far factors are from one: products that keep their size are easier to look at."""
+    return sum(abs(math.log2(abs(float(factor)))) for factor in factors)
