@@ -39,5 +39,6 @@ def _conv(layer, x, weight, threads, layout, algorithm, tile) -> Way:
         "workspace_bytes": plan.workspace_bytes,
         "packed_weight_bytes": plan.packed_weight_bytes,
         "multiplications": plan.multiplications,
+        "predicted_s": plan.predictions[0][0],
     }
     return Way(lambda: conv(data), lambda y: y.transpose(0, 3, 1, 2) if nhwc else y, facts)
