@@ -68,6 +68,8 @@ def shortest_transforms(
             if best is None or cost < best[0]:
                 best = (cost, first, last)
     _, first, last = best
+    pool = [_input_factors(candidate) for candidate in inputs]
+    first = _refined(algorithm, first, last, pool, filters, objective, filter_objective)
     first = scheduled([first], into, objective, registers)
     last = scheduled([last], out, objective, registers)
     scaled = algorithm.scale(input=_input_factors(first), output=_output_factors(last))
@@ -108,6 +110,41 @@ def _factors(first, last):
     return [1 / (b * a) for b, a in zip(_input_factors(first), _output_factors(last))]
 
 
+def _refined(algorithm, first, last, pool, filters, objective, filter_objective):
+    """An input program that is as good as ``first`` and makes the filter transform cheaper.
+
+    Scales of rows that mirror each other change together; tried are those of other candidates and
+    those that make the first constant of a row of G vanish.
+    """
+    cost = OBJECTIVES[objective]
+    after = _output_factors(last)
+    current = _filter_cost(filters, _factors(first, last), filter_objective)
+    groups = {}
+    for a, row in enumerate(algorithm.bt):
+        groups.setdefault(tuple(abs(c) for c in row), []).append(a)
+    for rows in groups.values():
+        lead = rows[0]
+        wanted = [abs(factors[lead]) for factors in pool]
+        constants = [c for c in algorithm.g[lead] if c != 0]
+        wanted += [abs(c / after[lead]) for c in constants]
+        for value in dict.fromkeys(wanted):
+            factors = list(_input_factors(first))
+            for a in rows:
+                factors[a] = value if factors[a] > 0 else -value
+            cheaper = _filter_cost(
+                filters, [1 / (b * a) for b, a in zip(factors, after)], filter_objective
+            )
+            if cheaper >= current:
+                continue
+            scaled = _rescaled(first.network, factors)
+            for item in lower(scaled, Names("d", "v"), tries=6):
+                found = Candidate(first.network, item._replace(output_scales=tuple(factors)))
+                if cost(found)[0] <= cost(first)[0] and found.growth <= 1.1 * first.growth:
+                    first, current = found, cheaper
+                    break
+    return first
+
+
 def _filter_networks(matrix, objective):
     found = candidates(matrix, objective)
     return [found[0].network, *(c.network for c in found[1:] if c.network != found[0].network)][:2]
@@ -116,15 +153,16 @@ def _filter_networks(matrix, objective):
 def _filter_cost(networks, factors, objective):
     """The least cost of the filter transform when its rows are multiplied by ``factors``."""
     cost = OBJECTIVES[objective]
-    costs = []
-    for network in networks:
-        outputs = tuple(
-            None if out is None else (factor * out[0], out[1])
-            for factor, out in zip(factors, network.outputs)
-        )
-        scaled = Network(network.width, network.gates, outputs)
-        costs += [cost(Candidate(scaled, item)) for item in lower(scaled, tries=4)]
-    return min(costs)[0]
+    scaled = [_rescaled(network, factors) for network in networks]
+    return min(cost(Candidate(n, item))[0] for n in scaled for item in lower(n, tries=4))
+
+
+def _rescaled(network, factors):
+    outputs = tuple(
+        None if out is None else (factor * out[0], out[1])
+        for factor, out in zip(factors, network.outputs)
+    )
+    return Network(network.width, network.gates, outputs)
 
 
 def _distortion(factors):

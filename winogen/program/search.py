@@ -10,8 +10,8 @@ from winogen.program.passes import rename
 from winogen.program.schedule import schedule
 from winogen.program.strategies import STRATEGIES, strategy
 
-_FIRST, _SECOND = 6, 32  # tries of lowering: for every network, for the best ones
-_NETWORKS, _FINALISTS = 14, 3
+_FIRST, _SECOND = 5, 24  # tries of lowering: for every network, for the best ones
+_NETWORKS, _FINALISTS = 10, 3
 _EQUAL = 4  # equally good programs that are scheduled
 _SLACK = 2  # networks with so many gates more than the best may need fewer multiplications
 
@@ -89,7 +89,8 @@ def candidates(
     result = []
     for network in sorted(chosen, key=first.get)[:_FINALISTS]:
         result += _candidates(network, names, *free, _SECOND)
-    return sorted(result, key=cost)
+    within = [candidate for candidate in result if candidate.growth <= limit]
+    return sorted(within or result, key=cost)
 
 
 @lru_cache(maxsize=64)

@@ -15,8 +15,7 @@ from winogen.program.plane import plane
 from winogen.program.network import ONE, Builder, Network
 
 STRATEGIES = {}
-# Networks that go on to the next stage: so many of the fewest gates, of one and of two more.
-_KEEP = (5, 2, 1)
+_KEEP = 4  # networks of fewest gates that go on to the next stage
 
 
 def register_strategy(name):
@@ -127,14 +126,14 @@ def best_networks(matrix, names):
 
 def select(networks):
     """See :func:`best_networks`."""
-    by_gates = {}
-    for network in networks:
-        by_gates.setdefault(len(network.gates), []).append(network)
-    kept = []
-    fewest = min(by_gates)
-    for more, count in enumerate(_KEEP):
-        group = by_gates.get(fewest + more, ())
-        kept += sorted(group, key=lambda network: round(network_growth(network), 3))[:count]
+    scored = [(len(n.gates), round(network_growth(n), 3), k, n) for k, n in enumerate(networks)]
+    kept, least = [], float("inf")
+    fewest = min(scored)[0]
+    for gates, growth, _, network in sorted(scored):
+        first_ones = gates == fewest and len(kept) < _KEEP
+        if first_ones or growth < 0.95 * least:
+            kept.append(network)
+            least = min(least, growth)
     return kept
 
 
