@@ -24,6 +24,7 @@ from winogen.bench.peers import Way
 
 # How long the first estimate of a running time may take, and how few calls it may rest on.
 _ESTIMATE_SECONDS, _ESTIMATE_CALLS = 0.03, 4
+_PEAK_TRIES = 8
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -102,10 +103,16 @@ class Worker:
         return measure_limits(threads)
 
     def fma(self, threads, seconds) -> float:
-        """Return a sample of the FMA peak, GFLOP/s."""
+        """Return a sample of the FMA peak, GFLOP/s; again if other programs spoiled it."""
         from winogen.bench.limits import fma_peak
 
-        return fma_peak(threads, seconds=seconds)
+        best = 0.0
+        for _ in range(_PEAK_TRIES):
+            switches = _preemptions()
+            best = max(best, fma_peak(threads, seconds=seconds))
+            if _preemptions() == switches:
+                break
+        return best
 
     def profile(self, layer, folder, options) -> dict:
         """Return where our time goes; see `winogen.bench.profile`."""
