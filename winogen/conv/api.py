@@ -86,6 +86,9 @@ def conv2d(
     threads
         None for OMP_NUM_THREADS or else all CPUs of this process, or a positive int. The result
         does not depend on it.
+    workspace_limit
+        None, or the most bytes of scratch memory that one call may take; less memory may mean more
+        time. InvalidValue where the algorithm needs more, with the number.
     out
         Array for the result: C-contiguous, writeable, right shape and dtype, no memory shared with
         an argument.

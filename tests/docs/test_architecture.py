@@ -1,0 +1,41 @@
+"""Data goes one way: a folder of winogen imports only from those before it in docs/architecture.md."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PICTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8").partition("```text")[2]
+ORDER = re.findall(r"│  (\w+)  ", PICTURE) + ["demo", "cli"]
+
+
+def imported(path: Path) -> set[str]:
+    """The folders of winogen that a file imports from, wherever in the file it does so."""
+    package = path.relative_to(ROOT).parts[:-1]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join((*base, *filter(None, [node.module])))
+            names = [f"{module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        parts = [name.split(".") for name in names]
+        found |= {p[1] for p in parts if p[0] == "winogen" and len(p) > 1 and p[1] in ORDER}
+    return found
+
+
+def test_the_picture_has_every_folder():
+    folders = {path.parent.name for path in (ROOT / "winogen").glob("*/__init__.py")}
+    assert sorted(folders) == sorted(ORDER)
+
+
+@pytest.mark.parametrize("folder", ORDER)
+def test_imports_go_one_way(folder):
+    allowed = {*ORDER[: ORDER.index(folder) + 1]}
+    for path in (ROOT / "winogen" / folder).rglob("*.py"):
+        assert imported(path) <= allowed, path
