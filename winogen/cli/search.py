@@ -1,0 +1,143 @@
+"""`winogen search`: points, moduli and row scalings with a small error, few instructions, or both."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from pathlib import Path
+
+import typer
+
+EXAMPLE = (
+    "Example: winogen search 4 3\n\n"
+    "Example: winogen search 7 3 --families pairs,free --scalings --results f7_3.jsonl --jobs -1\n\n"
+    "Example: winogen search 4 5 --families pairs,quadratic --objective pareto"
+)
+
+
+class Objective(str, Enum):
+    """What is sought."""
+
+    error = "error"
+    instructions = "instructions"
+    pareto = "pareto"
+
+
+def search(
+    m: int = typer.Argument(help="Outputs of one tile."),
+    r: int = typer.Argument(help="Taps of the filter."),
+    families: str = typer.Option(
+        "pairs",
+        help="Kinds of points: pairs (±a), reciprocal (±a, ±1/a), free, algebraic (±sqrt q), "
+        "quadratic (moduli of degree 2); several with commas.",
+    ),
+    zero: bool = typer.Option(None, "--zero/--no-zero", help="Only sets with, or without, 0."),
+    infinity: bool = typer.Option(
+        None, "--infinity/--no-infinity", help="Only sets with, or without, infinity."
+    ),
+    objective: Objective = typer.Option(
+        Objective.error, help="Least error, fewest instructions, or the best trades of both."
+    ),
+    scalings: bool = typer.Option(False, "--scalings", help="Search row scalings, too."),
+    height: int = typer.Option(8, help="Largest numerator and denominator of a point."),
+    starts: int = typer.Option(4, help="Random starts where there are too many sets to try all."),
+    keep: int = typer.Option(64, help="Candidates to measure."),
+    trials: int = typer.Option(20_000, help="Random tiles of the last measurement."),
+    dims: int = typer.Option(2, help="1 or 2 dimensions."),
+    channels: int = typer.Option(1, help="Channels that are summed."),
+    order: str = typer.Option("huffman", help="Summation: huffman, naive, pairwise or program."),
+    distribution: str = typer.Option("uniform", help="uniform, uniform-dense, normal or relu."),
+    filters: str = typer.Option(None, help="float64 transforms filters so; default as the rest."),
+    fused: bool = typer.Option(False, "--fused", help="Multiply-adds round once."),
+    seed: int = typer.Option(0, help="Of all random numbers."),
+    jobs: int = typer.Option(1, help="Processes; -1 for all CPUs."),
+    dask: str = typer.Option(None, help="Address of a Dask scheduler to work on instead."),
+    results: Path = typer.Option(
+        None, help="File for intermediate results: run the same again to go on after a stop."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
+) -> None:
+    """Search for good points of F(m, r): estimate many, measure the best, the fewer the longer."""
+    from winogen.numerics.search import Results, Search, executor
+    from winogen.numerics.search import search as run
+
+    wanted = Search(
+        m=m,
+        r=r,
+        families=tuple(name.strip() for name in families.split(",")),
+        zero=zero,
+        infinity=infinity,
+        objective=objective.value,
+        scalings=scalings,
+        height=height,
+        starts=starts,
+        keep=keep,
+        trials=trials,
+        dims=dims,
+        settings={
+            "channels": channels,
+            "order": order,
+            "distribution": distribution,
+            "filters": filters,
+            "fused": fused,
+        },
+        seed=seed,
+    )
+    with _bar() as progress, executor(Results(results), jobs, dask, progress) as execute:
+        found = run(wanted, execute)
+    if as_json:
+        typer.echo(json.dumps([entry.to_dict() for entry in found], indent=2))
+    else:
+        _print(wanted, found)
+
+
+class _bar:
+    """One line per stage on stderr, as it goes on."""
+
+    def __enter__(self):
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import TimeElapsedColumn
+
+        from winogen.cli.progress import stderr
+
+        columns = (
+            TextColumn("{task.description:<20}"),
+            *(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()),
+        )
+        self._progress = Progress(*columns, console=stderr())
+        self._progress.start()
+        self._tasks: dict = {}
+        return self._show
+
+    def _show(self, stage: str, done: int, total: int) -> None:
+        if stage not in self._tasks:
+            self._tasks[stage] = self._progress.add_task(stage, total=total)
+        self._progress.update(self._tasks[stage], completed=done)
+
+    def __exit__(self, *error):
+        self._progress.stop()
+
+
+def _print(wanted, found) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    counted = found[0].instructions is not None
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("mean |error|", justify="right")
+    table.add_column("± (95 %)", justify="right")
+    table.add_column("products", justify="right")
+    if counted:
+        table.add_column("instructions (input, output, filter)", justify="right")
+        table.add_column("front", justify="center")
+    table.add_column("points or moduli", overflow="fold")
+    for entry in found:
+        row = [f"{entry.mean:.3e}", f"{entry.half_width:.0e}", str(entry.candidate.multiplications)]
+        if counted:
+            kinds = [entry.instructions[kind] for kind in ("input", "output", "filter")]
+            row += [f"{entry.cost} ({', '.join(map(str, kinds))})", "*" if entry.on_front else ""]
+        table.add_row(*row, str(entry.candidate))
+    Console().print(table)
+    best = found[0].candidate
+    option, values = ("moduli", best.moduli) if best.moduli else ("points", best.points)
+    typer.echo(f"\nwinogen derive {wanted.m} {wanted.r} --{option} '{','.join(values)}'")

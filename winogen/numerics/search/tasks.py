@@ -1,0 +1,127 @@
+"""The pieces of work that a search is made of: plain data in, plain data out.
+
+They can run in any process on any machine, and what comes out depends on nothing but the task, so
+that a result on disk stands for the work.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+from winogen.numerics.protocol import measure
+from winogen.numerics.search.candidate import Candidate
+from winogen.numerics.search.propose import propose
+from winogen.numerics.search.scalings import scale_for_error
+from winogen.numerics.search.spaces import Structure
+
+
+def propose_task(structure: Structure, m, r, height, dims, settings, start, keep) -> dict:
+    """The task of finding promising candidates of a structure by the estimate."""
+    return {
+        "task": "propose",
+        "structure": [structure.zero, structure.infinity, list(structure.slots)],
+        **{"m": m, "r": r, "height": height, "dims": dims, "settings": settings},
+        **{"start": start, "keep": keep},
+    }
+
+
+def measure_task(candidate: Candidate, dims, settings, trials: int, seed: int) -> dict:
+    """The task of measuring the error of one candidate."""
+    return {
+        "task": "measure",
+        "candidate": candidate.to_dict(),
+        **{"dims": dims, "settings": settings, "trials": trials, "seed": seed},
+    }
+
+
+def scale_task(candidate: Candidate, dims, settings) -> dict:
+    """The task of finding row scalings for a candidate."""
+    return {
+        "task": "scale",
+        "candidate": candidate.to_dict(),
+        **{"dims": dims, "settings": settings},
+    }
+
+
+def count_task(candidate: Candidate) -> dict:
+    """The task of shortening the transforms of a candidate and counting their instructions.
+
+    Its result is that of the candidate with the row scalings that make them shortest.
+    """
+    return {"task": "count", "candidate": candidate.to_dict()}
+
+
+def key_of(task: dict) -> str:
+    """The same text for the same task."""
+    return json.dumps(task, sort_keys=True)
+
+
+def run(task: dict):
+    """Do the work of a task; the result is plain data for JSON."""
+    return _KINDS[task["task"]](task)
+
+
+def _propose(task):
+    zero, infinity, slots = task["structure"]
+    structure = Structure(zero, infinity, tuple(slots))
+    m, r = task["m"], task["r"]
+    found = propose(
+        *(structure, m, r, task["height"], task["dims"], task["settings"]),
+        *(task["start"], task["keep"]),
+    )
+    return [[error, structure.candidate(m, r, values).to_dict()] for error, values in found]
+
+
+def _measure(task):
+    found = measure(
+        Candidate.from_dict(task["candidate"]).algorithm,
+        **{"dims": task["dims"], "trials": task["trials"], "seed": task["seed"]},
+        **task["settings"],
+    )
+    return {"mean": found.mean, "half_width": found.half_width}
+
+
+def _scale(task):
+    candidate = Candidate.from_dict(task["candidate"])
+    return scale_for_error(candidate, task["dims"], task["settings"]).to_dict()
+
+
+def _count(task):
+    """Shorten the programs; rows that are not scaled yet get the scalings that help most."""
+    from winogen.program import simplify
+    from winogen.program.scaling import shortest_transforms
+
+    candidate = Candidate.from_dict(task["candidate"])
+    algorithm = candidate.algorithm
+    if candidate.output is not None:
+        programs = {k: simplify(getattr(algorithm, rows)) for k, rows in _MATRICES.items()}
+        counts = {kind: program.counts().instructions for kind, program in programs.items()}
+        return {"instructions": counts, "candidate": candidate.to_dict()}
+    short = shortest_transforms(algorithm, filter_objective="error")
+    scaled = replace(
+        candidate,
+        input=_ratios(short.algorithm.bt, algorithm.bt),
+        output=_ratios(zip(*short.algorithm.at), zip(*algorithm.at)),
+    )
+    counts = {kind: program.counts().instructions for kind, program in short.programs.items()}
+    return {"instructions": counts, "candidate": scaled.to_dict()}
+
+
+def _ratios(scaled, plain) -> tuple[str, ...]:
+    """By what the rows of one matrix were multiplied to get those of the other."""
+    return tuple(
+        str(next(c / d for c, d in zip(new, old) if d != 0)) for new, old in zip(scaled, plain)
+    )
+
+
+def simplicity(candidate: Candidate) -> int:
+    """How many different constants the run-time transforms have: fewer tend to share more."""
+    algorithm = candidate.algorithm
+    constants = {abs(c) for rows in (algorithm.bt, algorithm.at) for row in rows for c in row}
+    return len(constants - {Fraction(0), Fraction(1)})
+
+
+_MATRICES = {"input": "bt", "filter": "g", "output": "at"}
+_KINDS = {"propose": _propose, "measure": _measure, "scale": _scale, "count": _count}
