@@ -48,6 +48,11 @@ class Algebraic:
 
     Results that turn out rational come back as ``Fraction``, so the type tells which it is.
     Made by ``as_scalar``, not by hand.
+
+    >>> from winogen.algebra import as_scalar
+    >>> root = as_scalar("sqrt(2)")
+    >>> root * root, 1 < root < 2, str(root / 2)
+    (Fraction(2, 1), True, 'sqrt(2)/2')
     """
 
     __slots__ = ("_float", "field", "polynomial")

@@ -91,7 +91,14 @@ class BilinearAlgorithm:
         return _sympy_matrix(self.bt)
 
     def arrays(self, dtype="float64"):
-        """Return (A^T, G, B^T) as numpy arrays, each entry rounded from its exact value."""
+        """Return (A^T, G, B^T) as numpy arrays, each entry rounded from its exact value.
+
+        Shapes: m x products, products x r, products x n. ``dtype``: any floating-point type of numpy.
+
+        >>> from winogen.algebra import cook_toom
+        >>> [matrix.shape for matrix in cook_toom(4, 3).arrays()]
+        [(4, 6), (6, 3), (6, 6)]
+        """
         import numpy
 
         return tuple(
@@ -100,7 +107,10 @@ class BilinearAlgorithm:
         )
 
     def __call__(self, g: Sequence, d: Sequence) -> tuple:
-        """Run the algorithm exactly on filter ``g`` (r taps) and inputs ``d``.
+        """Run the algorithm exactly on filter ``g`` (r taps) and inputs ``d`` (n; m if linear).
+
+        Raises:
+            InvalidValue: another number of taps or inputs.
 
         >>> from winogen.algebra import cook_toom
         >>> [int(y) for y in cook_toom(2, 3)([1, 10, 100], [1, 2, 3, 4])]

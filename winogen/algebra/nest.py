@@ -45,7 +45,11 @@ class BilinearAlgorithm2D:
         return True
 
     def __call__(self, g: Sequence[Sequence], d: Sequence[Sequence]) -> Matrix:
-        """Run the algorithm exactly on a filter (r_h x r_w) and a tile of inputs (n_h x n_w)."""
+        """Return the outputs (m_h x m_w), exactly, of a filter (r_h x r_w) and inputs (n_h x n_w).
+
+        Raises:
+            InvalidValue: another shape.
+        """
         for name, rows, height, width in (
             ("g", g, self.h.r, self.w.r),
             ("d", d, len(self.h.bt[0]), len(self.w.bt[0])),
@@ -67,6 +71,10 @@ def nest(h: BilinearAlgorithm, w: BilinearAlgorithm) -> BilinearAlgorithm2D:
     Raises:
         InvalidType: not two ``BilinearAlgorithm``s.
         InvalidValue: one is in the linear form and the other is not.
+
+    >>> from winogen.algebra import cook_toom
+    >>> print(nest(cook_toom(2, 3), cook_toom(4, 5)))
+    F(2x4,3x5) with 32 products
     """
     for name, value in (("h", h), ("w", w)):
         if not isinstance(value, BilinearAlgorithm):

@@ -17,7 +17,11 @@ INFINITY = "inf"  # the point at infinity, beside the scalars
 
 @dataclass(frozen=True)
 class PointSet:
-    """Interpolation points and where they come from; iterates over the points."""
+    """Interpolation points and where they come from; iterates over the points.
+
+    >>> str(PointSet(parse_points("0,1,inf"), "a book"))
+    '0, 1, inf'
+    """
 
     points: tuple
     source: str

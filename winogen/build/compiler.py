@@ -55,6 +55,10 @@ def find_compiler() -> Compiler:
     """Return the C compiler: CC if set, else the first of cc, gcc, clang that is new enough.
 
     Raises CompilerNotFound when CC does not name a usable compiler, or none is on the path.
+
+    >>> from winogen.build import find_compiler
+    >>> find_compiler().family in ("gcc", "clang")
+    True
     """
     chosen = os.environ.get("CC", "").strip()
     if chosen:

@@ -44,6 +44,10 @@ def host_target() -> Target:
     """Return the target to build for: the widest that the CPU has, or WINOGEN_ISA.
 
     Raises InvalidValue when WINOGEN_ISA names no target, or one that this CPU cannot run.
+
+    >>> from winogen.build import host_target, host_targets
+    >>> host_target() in host_targets()
+    True
     """
     available = host_targets()
     wanted = os.environ.get("WINOGEN_ISA")

@@ -87,7 +87,13 @@ FIELDS = (
 
 
 def render(spec: KernelSpec, prefix: str = "winogen") -> str:
-    """Return the C of a kernel: self-contained, its four functions named ``prefix``_…"""
+    """Return the C of a kernel: self-contained, its four functions named ``prefix``_…
+
+    >>> from winogen.codegen.targets import TARGETS
+    >>> text = render(KernelSpec("direct", "float32", "NCHW", TARGETS["generic"]), "layer")
+    >>> "size_t layer_workspace_bytes(const winogen_conv *p, int threads)" in text
+    True
+    """
     template, title = ALGORITHMS[spec.algorithm]
     rows, vectors = register_block(spec.target)
     lanes = spec.target.lanes(spec.dtype)

@@ -105,6 +105,10 @@ def from_algorithm(
     matrices. ``source``: provenance for the head comment. ``command``: what the first line of the
     header says regenerates it. ``scale``: whether constants may move from A^T into G where that
     saves instructions. Raises VerificationError if the algorithm is wrong.
+
+    >>> from winogen.algebra import cook_toom
+    >>> from_algorithm(cook_toom(2, 3), "mine", source="by hand").instructions
+    (4, 4, 4)
     """
     from winogen.codegen.headers import WRITE_COMMAND, render_header
     from winogen.codegen.scaling import lighten
