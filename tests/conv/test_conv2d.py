@@ -1,10 +1,12 @@
 """`Conv2d` as an object: weights packed once, plans, copies, and several threads at once."""
 
 import copy
+import functools
 import pickle
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -111,13 +113,16 @@ def test_results_depend_neither_on_threads_nor_on_blocks(normal, algorithm, monk
     wanted = conv2d(x, w, threads=1, **chosen)
     for threads in (2, 3):
         assert np.array_equal(conv2d(x, w, threads=threads, **chosen), wanted)
+    cut = planner.blocking
     for threads in (1, 2, 3):
-        for blocking in ((1, 1), (1, 3), (2, 2), (20, 20)):
+        for block in ((1, 1), (1, 3), (2, 2), (20, 20)):
             for split in (0, 1):
-                monkeypatch.setattr(planner, "blocking", lambda *_: (*blocking, split))
+                forced = functools.partial(replace, block=block, split=split)
+                monkeypatch.setattr(planner, "blocking", lambda *args: forced(cut(*args)))
                 execute.prepare.cache_clear()
                 got = conv2d(x, w, threads=threads, **chosen)
-                assert np.array_equal(got, wanted), (threads, blocking, split)
+                assert np.array_equal(got, wanted), (threads, block, split)
+    execute.prepare.cache_clear()
 
 
 @pytest.mark.parametrize("algorithm", exact.PLAIN + exact.WINOGRAD)

@@ -71,7 +71,7 @@ def test_an_int_tile_is_meant_for_the_long_axes():
 
 
 @pytest.mark.parametrize("algorithm", WINOGRAD)
-@pytest.mark.parametrize("kernel", [(1, 1), (1, 7), (7, 1), (2, 2), (4, 6), (11, 11), (3, 18)])
+@pytest.mark.parametrize("kernel", [(1, 1), (1, 7), (7, 1), (2, 2), (4, 6), (3, 18)])
 def test_explicit_winograd_finds_a_tile_for_any_kernel(algorithm, kernel):
     made = layer((4, 4, *kernel), padding=9)
     chosen = choose(made, (1, 4, 20, 20), algorithm=algorithm)
