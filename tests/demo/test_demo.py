@@ -73,7 +73,7 @@ def test_the_command_filters_the_photograph_by_every_algorithm(one_bank, tmp_pat
     assert tuple(rows) == workload.ALGORITHMS
     for algorithm, row in rows.items():
         assert 0 < float(row[-1]) < float(row[-2]) < 2e-5, algorithm  # mean and max error
-    assert "photograph, 5x5 filters; 2 threads" in result.stdout
+    assert "colour by colour, 6 filters of 5x5; 2 threads" in result.stdout
     for name in ("filters.png", "algorithms.png"):
         height, width = matplotlib.image.imread(tmp_path / name).shape[:2]
         assert height > 200 and width > 500

@@ -42,6 +42,10 @@ def demo(
         say("drawing")
         demo.filter_sheet(output / "filters.png", photo, by_size)
         demo.algorithm_sheet(output / "algorithms.png", banks[5][3], compared)
+    console.print(
+        "With one channel, as in the photograph, a transform is used for few products and may cost\n"
+        "more than it saves. With many channels, as in the layer of a net, it pays.\n"
+    )
     console.print(f"pictures: {output / 'filters.png'}, {output / 'algorithms.png'}")
 
 

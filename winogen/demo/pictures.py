@@ -16,7 +16,7 @@ _DETAIL = (50, 125, 285)  # top, left and size of the part shown beside the whol
 
 
 def photograph() -> np.ndarray:
-    """Return Grace Hopper's portrait from matplotlib's sample data: (3, 606, 512), float32, 0..1.
+    """Return Grace Hopper's portrait from matplotlib's sample data: (3, 600, 512), float32, 0..1.
 
     Raises WinogenError when matplotlib came without its sample data.
     """

@@ -58,8 +58,14 @@ class Measurement:
 def layers(photo: np.ndarray) -> list[Layer]:
     """Return the photograph (3, H, W) with each filter bank, and a layer as VGG has them."""
     # The colours are three images of one channel: every filter is applied to each of them.
+    picture = f"photograph {photo.shape[1]}x{photo.shape[2]}, colour by colour"
     found = [
-        Layer(f"photograph, {size}x{size} filters", photo[:, None], weights(bank), "replicate")
+        Layer(
+            f"{picture}, {len(bank)} filters of {size}x{size}",
+            photo[:, None],
+            weights(bank),
+            "replicate",
+        )
         for size, bank in banks().items()
     ]
     generator = np.random.default_rng(0)
