@@ -75,6 +75,7 @@ void {prefix}_run(const winogen_conv *p, const {real} *input, const {real} *pack
 # Terms (for the Winograd algorithms: channels) that are summed in one chain before their sum is added
 # to what came before. Half the length is about 0.7 of the error, and 3 to 6 % of the speed.
 DEPTH = {"direct": 256, "im2col": 256, "winograd1d": 32, "mcmr": 32, "winograd2d": 16}
+BAND = 8  # blocks of filters that one position goes through before the next
 _NARROW = {"NCHW": "pixel_lanes", "NHWC": "group_lanes"}
 _REAL = {"float32": "float", "float64": "double"}
 # The struct winogen_conv of csrc/problem.h.j2, in order.
@@ -126,6 +127,7 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
         P=height["products"] * width["products"] if height else 0,
         transforms=_distinct(height, width),
         depth=DEPTH[spec.algorithm],
+        band=BAND,
     )
 
 

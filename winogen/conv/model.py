@@ -105,24 +105,25 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple[float, float, 
     columns = lines * in_cols * (along_h.instructions[0] / 2 + along_h.products)
     across = lines * cols * along_h.products * (along_w.instructions[0] / 2 + along_w.products)
     transform = channel_vectors * (arrange + columns + across)
-    fetched = pixels * work.channels * size / machine.memory_rate
+    fetched = pixels * work.channels * size / machine.read_rate(work.input_bytes)
     input_ = share * _roof(transform, fetched)
 
-    # Product: filters are read once per block, transformed tiles once per block of filters.
+    # Product: filters are read once per block, transformed tiles once per band of filters, the sums
+    # written and read again.
     filters = positions * taps * work.channels * filter_vectors * lanes * size
     v_bytes = positions * lines * cols * channel_vectors * lanes * size
+    band = kernels.BAND * kernels.register_block(target)[1]
     if work.algorithm == "winograd2d":
-        depth, groups = lanes, 1
-        y_bytes = positions * rows * cols * filter_vectors * lanes * size
-    else:
-        depth, groups = kernels.DEPTH[work.algorithm], blocks(filter_vectors, kernels.register_block(target)[1])
-        y_bytes = positions * rows * cols * kernels.register_block(target)[1] * lanes * size
+        band = filter_vectors
+    bands = blocks(filter_vectors, band)
+    y_bytes = positions * rows * cols * min(filter_vectors, band) * lanes * size
+    depth = kernels.DEPTH[work.algorithm]
     line_rows = (cols, rows) if one_d else (rows * cols, 1)
     arithmetic = positions * line_rows[1] * _product(work, target, line_rows[0], depth, work.channels, taps)
     again = machine.read_rate(filters) if items > 1 else machine.memory_rate
     traffic = filters / again
     if v_bytes + y_bytes > machine.l2_bytes * 3 // 4:
-        traffic += v_bytes * groups / machine.l3_rate
+        traffic += (v_bytes + 2 * y_bytes) * bands / machine.l3_rate
     multiply = share * _roof(arithmetic, traffic)
 
     # Output: columns, then rows; NCHW transposes back. A written line is read first.
@@ -130,7 +131,8 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple[float, float, 
     across = along_h.m * (along_w.instructions[2] / 2 + along_w.m)
     arrange = (lanes.bit_length() + 2) * along_h.m * along_w.m if work.layout == "NCHW" else 0
     transform = rows * cols * filter_vectors * (columns + across + arrange)
-    written = 2 * rows * cols * along_h.m * along_w.m * work.filters * size / machine.memory_rate
+    written = 2 * rows * cols * along_h.m * along_w.m * work.filters * size
+    written /= machine.read_rate(work.output_bytes)
     output = share * _roof(transform, written)
     return input_, multiply, output
 
@@ -144,7 +146,8 @@ def _pixels(work: Work, target: Target, machine: Machine) -> tuple[float, float,
     in_rows, in_cols = work.strip
     strip = in_rows * in_cols * work.channels * size
     copies = 1 + (taps if work.algorithm == "im2col" else 0)
-    input_ = share * _roof(copies * 2 * strip / machine.l2_rate, strip / machine.memory_rate)
+    fetched = strip / machine.read_rate(work.input_bytes)
+    input_ = share * _roof(copies * 2 * strip / machine.l2_rate, fetched)
 
     filter_vectors = blocks(work.filters, lanes)
     if work.narrow(target) == "pixels":
@@ -163,7 +166,8 @@ def _pixels(work: Work, target: Target, machine: Machine) -> tuple[float, float,
     filters = taps * work.channels * filter_vectors * lanes * size
     again = machine.read_rate(filters) if items > 1 else machine.memory_rate
     multiply = share * _roof(arithmetic, filters / again)
-    written = 2 * rows * cols * work.filters * size / machine.memory_rate
-    arrange = (lanes.bit_length() + 2) * rows * cols * filter_vectors if work.layout == "NCHW" else 0
-    output = share * _roof(arrange, written)
-    return input_, multiply, output
+    written = 2 * rows * cols * work.filters * size / machine.read_rate(work.output_bytes)
+    if work.layout == "NHWC" or work.narrow(target):  # sums are stored where they belong, meanwhile
+        return input_, _roof(multiply, share * written), 0.0
+    arrange = (lanes.bit_length() + 2) * rows * cols * filter_vectors
+    return input_, multiply, share * _roof(arrange, written)

@@ -62,6 +62,17 @@ class Work:
         return self.batch * groups * high * wide
 
     @property
+    def input_bytes(self) -> int:
+        """The image under the outputs to compute, all channels."""
+        area = self.out[0] * self.stride[0] * self.out[1] * self.stride[1]
+        return self.groups * self.channels * area * self.itemsize
+
+    @property
+    def output_bytes(self) -> int:
+        """The outputs to compute of one image."""
+        return self.groups * self.filters * self.out[0] * self.out[1] * self.itemsize
+
+    @property
     def depthwise(self) -> bool:
         """Whether every group has one channel and one filter."""
         return self.channels == 1 and self.filters == 1
@@ -99,7 +110,8 @@ class Work:
         lanes, size = self.lanes(target), self.itemsize
         (h, w), (rows, cols) = self.transforms, self.block
         positions, tiles = h.products * w.products, rows * cols
-        width = kernels.register_block(target)[1] * lanes
+        filters = blocks(self.filters, lanes) * lanes
+        width = min(filters, kernels.BAND * kernels.register_block(target)[1] * lanes)
         in_rows, in_cols = self.strip
         own = [
             max(in_rows * in_cols, h.m * cols * w.m) * lanes * size,
@@ -107,7 +119,6 @@ class Work:
             in_rows * in_cols * _POINTER if self.border == "indirect" else 0,
         ]
         if self.algorithm == "winograd2d":
-            filters = blocks(self.filters, lanes) * lanes
             own += [positions * tiles * lanes * size, positions * (tiles * filters + lanes) * size, tiles * 8]
             return _lines(own), 0
         lines = tiles + (self.kernel[0] - 1) * cols if self.algorithm == "winograd1d" else tiles
