@@ -53,13 +53,14 @@ def bench(
     from rich.console import Console
 
     from winogen.bench import report, tables
+    from winogen.bench.layers import chosen_layers
 
     _check_outputs(json, plot)
     if show is not None:
         document = report.load(show)
     else:
         document = _measure(
-            _layers(layers, only, batch),
+            [layer if batch is None else layer.with_batch(batch) for layer in chosen_layers(layers, only)],
             peers=peers,
             threads=threads,
             layout=layout.value,
@@ -99,16 +100,6 @@ def _measure(layers, *, peers, algorithm, tile, algorithms, **settings) -> dict:
     status = stderr().status("")
     with status:
         return run(layers, ours, status.update)
-
-
-def _layers(name: str, only: str | None, batch: int | None):
-    from winogen.bench import load_layers
-    from winogen.errors import InvalidValue
-
-    found = [layer for layer in load_layers(name) if only is None or only in layer.name]
-    if not found:
-        raise InvalidValue(f"only: got {only!r}; allowed: text in the name of a layer of {name}")
-    return [layer if batch is None else layer.with_batch(batch) for layer in found]
 
 
 def _algorithms(text: str | None, known: tuple[str, ...]) -> tuple[str, ...]:

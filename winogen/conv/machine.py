@@ -49,6 +49,12 @@ def save(machine: Machine, folder: Path) -> Path:
     return path
 
 
+def forget(folder: Path) -> None:
+    """Remove the machine kept in ``folder``, if there is one."""
+    (folder / _FILE).unlink(missing_ok=True)
+    current.cache_clear()
+
+
 def stored(folder: Path) -> Machine | None:
     """Return the machine kept in ``folder``; None if there is none or it is not readable as one."""
     try:

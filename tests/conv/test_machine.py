@@ -1,0 +1,35 @@
+"""What the planner believes about the machine, and where it keeps it."""
+
+from dataclasses import replace
+
+import pytest
+
+from winogen.build import cache_dir
+from winogen.conv import machine
+from winogen.conv.machine import Machine
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path))
+    machine.current.cache_clear()
+    yield tmp_path
+    machine.current.cache_clear()
+
+
+def test_a_saved_machine_is_the_current_one(folder):
+    mine = replace(Machine(), l3_rate=7.5, l2_bytes=123)
+    assert machine.current() == Machine()
+    machine.save(mine, cache_dir())
+    assert machine.current() == mine
+    machine.forget(cache_dir())
+    assert machine.current() == Machine()
+    machine.forget(cache_dir())  # nothing to forget is fine
+
+
+@pytest.mark.parametrize("text", ("", "{", "[]", '{"clock_ghz": 3}', '{"clock_ghz": "fast"}', "\x00"))
+def test_a_damaged_file_means_the_default(folder, text):
+    machine.save(Machine(), folder)
+    (path,) = folder.glob("machine*")
+    path.write_text(text)
+    assert machine.stored(folder) is None and machine.current() == Machine()
