@@ -1,7 +1,7 @@
 """The C itself: no warnings anywhere, and no access or arithmetic that C leaves undefined.
 
-Kernels are linked with a plain C program (`sanitized.c`) that runs them on a spread of layers within
-allocations of just the right size, and compares with loops over single numbers.
+Kernels are linked with a plain C program (`sanitized.c`) that runs them on a spread of layers
+within allocations of just the right size, and compares with loops over single numbers.
 """
 
 import itertools

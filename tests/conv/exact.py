@@ -71,8 +71,8 @@ def guarded(shape, dtype):
 def check(x, w, bias=None, dtype="float32", *, convs=None, relu=False, algorithm, **options):
     """Assert that conv2d of integers (x in NCHW) equals the reference and writes nothing else.
 
-    ``options`` are those of the reference; ``algorithm`` holds further ones of conv2d. ``convs`` keeps
-    the Conv2d for the next call with the same weights and options.
+    ``options`` are those of the reference; ``algorithm`` holds further ones of conv2d. ``convs``
+    keeps the Conv2d for the next call with the same weights and options.
     """
     x = x if options.get("layout") != "NHWC" else x.transpose(0, 2, 3, 1)
     wanted = convolve(x, w, bias, relu=relu, **options)

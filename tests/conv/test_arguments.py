@@ -50,7 +50,11 @@ WRONG = {
     "input empty": (dict(input=zeros(1, 4, 0, 7)), InvalidValue, ["input", "(1, 4, 0, 7)"]),
     "weight rank": (dict(weight=zeros(6, 4, 3)), InvalidValue, ["weight", "(6, 4, 3)", "4 axes"]),
     "weight empty": (dict(weight=zeros(0, 4, 3, 3)), InvalidValue, ["weight", "(0, 4, 3, 3)"]),
-    "weight dtype": (dict(weight=zeros(6, 4, 3, 3, dtype="f8")), InvalidType, ["float32", "float64"]),
+    "weight dtype": (
+        dict(weight=zeros(6, 4, 3, 3, dtype="f8")),
+        InvalidType,
+        ["float32", "float64"],
+    ),
     "bias shape": (dict(bias=zeros(5)), InvalidValue, ["bias", "(5,)", "(6,)"]),
     "bias rank": (dict(bias=zeros(6, 1)), InvalidValue, ["bias", "(6, 1)", "(6,)"]),
     "bias dtype": (dict(bias=zeros(6, dtype="f8")), InvalidType, ["bias", "float64", "float32"]),
@@ -72,7 +76,11 @@ WRONG = {
     "padding of four": (dict(padding=(1, 1, 1, 1)), InvalidValue, ["padding", "(1, 1, 1, 1)"]),
     "padding triple": (dict(padding=((1, 1, 1), (0, 0))), InvalidValue, ["padding", "(1, 1, 1)"]),
     "padding one axis": (dict(padding=((1, 1),)), InvalidValue, ["padding", "((1, 1),)"]),
-    "same with stride": (dict(padding="same", stride=2), InvalidValue, ["same", "stride", "(2, 2)"]),
+    "same with stride": (
+        dict(padding="same", stride=2),
+        InvalidValue,
+        ["same", "stride", "(2, 2)"],
+    ),
     "groups 0": (dict(groups=0), InvalidValue, ["groups", "got 0"]),
     "groups of filters": (
         dict(groups=4, weight=zeros(6, 1, 3, 3)),
@@ -84,7 +92,11 @@ WRONG = {
         InvalidValue,
         ["input", "4 channels", "8", "4 x 2 groups"],
     ),
-    "padding_mode": (dict(padding_mode="mirror"), InvalidValue, ["padding_mode", "mirror", "reflect"]),
+    "padding_mode": (
+        dict(padding_mode="mirror"),
+        InvalidValue,
+        ["padding_mode", "mirror", "reflect"],
+    ),
     "padding_mode None": (dict(padding_mode=None), InvalidValue, ["padding_mode", "None", "zeros"]),
     "padding_mode number": (dict(padding_mode=1), InvalidType, ["padding_mode", "1", "zeros"]),
     "reflect too wide": (
@@ -166,6 +178,8 @@ WRONG = {
         Unsupported,
         ["algorithm", "width of 19", "at most 18"],
     ),
+    "workspace_limit float": (dict(workspace_limit=1e6), InvalidType, ["workspace_limit", "bytes"]),
+    "workspace_limit negative": (dict(workspace_limit=-1), InvalidValue, ["workspace_limit", "-1"]),
     "unknown keyword": (dict(striide=2), TypeError, ["striide"]),
 }
 
@@ -261,6 +275,10 @@ def test_threads_follow_the_environment(monkeypatch):
         monkeypatch.setenv("OMP_NUM_THREADS", nonsense)
         assert arguments.threads(None) >= 1
     assert arguments.threads(np.int64(5)) == 5
+
+
+def test_a_workspace_may_be_larger_than_any_size():
+    Conv2d(W, workspace_limit=2**40)
 
 
 def test_numpy_integers_and_single_items_are_taken_as_torch_takes_them():

@@ -1,4 +1,4 @@
-"""What may be passed as arrays: any memory order, read-only, foreign objects, `out=`, zero batch."""
+"""What may be passed as arrays: any memory order, read-only, foreign objects, out=, zero batch."""
 
 import array
 
@@ -29,7 +29,8 @@ def spread(values):
 
 
 def backwards(values):
-    return values[(slice(None, None, -1),) * values.ndim].copy()[(slice(None, None, -1),) * values.ndim]
+    reverse = (slice(None, None, -1),) * values.ndim
+    return values[reverse].copy()[reverse]
 
 
 def misaligned(values):
@@ -61,9 +62,9 @@ ORDERS = {
     "misaligned": misaligned,
     "read-only": read_only,
     "subclass": lambda values: values.view(type("Sub", (np.ndarray,), {})),
-    "channels last": lambda v: np.moveaxis(np.ascontiguousarray(np.moveaxis(v, 1, -1)), -1, 1)
-    if v.ndim == 4
-    else v,
+    "channels last": lambda v: (
+        np.moveaxis(np.ascontiguousarray(np.moveaxis(v, 1, -1)), -1, 1) if v.ndim == 4 else v
+    ),
     "__array_interface__": foreign("__array_interface__"),
     "__array__": foreign("__array__"),
     "memoryview": memoryview,
@@ -210,7 +211,7 @@ def test_refused_memory_is_an_error_with_the_bytes(monkeypatch, data):
     with pytest.raises(OutOfMemory, match=r"output: could not allocate 960 bytes") as caught:
         conv(x)
     assert isinstance(caught.value, MemoryError)
-    with pytest.raises(OutOfMemory, match=r"contiguous copy of input: could not allocate 1344 bytes"):
+    with pytest.raises(OutOfMemory, match="contiguous copy of input: .* 1344 bytes"):
         conv(np.asfortranarray(x))
 
 

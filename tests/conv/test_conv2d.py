@@ -60,8 +60,14 @@ def test_plan_tells_what_runs(normal):
     assert plan.workspace_bytes > 0 and plan.packed_weight_bytes >= 4 * 4 * 3 * (25 + 6)
     assert "winogen_run" in plan.source and "winogen_run" in plan.rim_source
     text = str(plan)
-    for part in ("2x3x11x12 * 4x3x3x2 -> 2x4x11x13", "mcmr F(3x4,3x2)", "edge direct", "2 threads",
-                 "0, 1, -1, 2, inf", f"{plan.workspace_bytes:,} bytes", "fewer than direct"):  # fmt: skip
+    for part in (
+        "2x3x11x12 * 4x3x3x2 -> 2x4x11x13",
+        "mcmr F(3x4,3x2), edge direct",
+        "0, 1, -1, 2, inf",
+        "2 threads",
+        f"{plan.workspace_bytes:,} bytes",
+        "fewer than direct",
+    ):
         assert part in text, text
     assert conv.plan([2, 3, 11, 12]) == plan
 
@@ -96,7 +102,9 @@ def test_many_shapes_do_not_fill_the_memory(normal, monkeypatch):
     assert len(conv._bound) == 3
 
 
-@pytest.mark.parametrize("again", (copy.copy, copy.deepcopy, lambda c: pickle.loads(pickle.dumps(c))))
+@pytest.mark.parametrize(
+    "again", (copy.copy, copy.deepcopy, lambda c: pickle.loads(pickle.dumps(c)))
+)
 def test_copies_and_pickles_work(normal, again):
     x, conv = normal(1, 3, 6, 7), Conv2d(normal(4, 3, 3, 2), normal(4), algorithm="direct")
     wanted = conv(x)

@@ -49,7 +49,8 @@ def test_problems_are_values():
 
 
 def test_reflection_and_wrapping_have_their_limits():
-    reflect, circular = layer(padding=4, padding_mode="reflect"), layer(padding=4, padding_mode="circular")
+    reflect = layer(padding=4, padding_mode="reflect")
+    circular = layer(padding=4, padding_mode="circular")
     assert reflect.problem((1, 2, 5, 5)).output_shape == (1, 4, 11, 11)
     assert circular.problem((1, 2, 4, 4)).output_shape == (1, 4, 10, 10)
     with pytest.raises(InvalidValue, match="at most 3"):
@@ -83,9 +84,7 @@ def test_output_shape_is_that_of_the_reference(data):
     padding = tuple(data.draw(st.tuples(numbers(0, 3), numbers(0, 3))) for _ in range(2))
     size = data.draw(st.tuples(numbers(1, 9), numbers(1, 9)))
     options = dict(stride=stride, dilation=dilation, padding=padding)
-    fits = all(
-        s + sum(p) >= d * (k - 1) + 1 for s, p, d, k in zip(size, padding, dilation, kernel)
-    )
+    fits = all(s + sum(p) >= d * (k - 1) + 1 for s, p, d, k in zip(size, padding, dilation, kernel))
     made = layer((4, 2, *kernel), groups=2, **options)
     if not fits:
         with pytest.raises(InvalidValue, match="weight: .*padded input"):

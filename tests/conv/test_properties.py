@@ -175,7 +175,11 @@ def test_whatever_auto_takes_is_right(layout):
         assert plan.algorithm == "direct" or not {"stride", "dilation"} & set(options)
         chosen = Case(plan.algorithm, (3, 3), plan.tile, layout)
         pairs = {
-            name: ((1, 1),) * 2 if name == "padding" else value if name == "groups" else (value,) * 2
+            name: ((1, 1),) * 2
+            if name == "padding"
+            else value
+            if name == "groups"
+            else (value,) * 2
             for name, value in options.items()
         }
         wanted = convolve(x, w, bias, layout=layout, **pairs)

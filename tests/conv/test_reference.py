@@ -1,4 +1,4 @@
-"""The reference that everything else is compared with: checked by loops, and by torch if present."""
+"""The reference that all else is compared with: checked by loops, and by torch if present."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,9 @@ def test_reference_and_conv2d_equal_torch(options):
     rng = np.random.default_rng(2)
     groups = options.get("groups", 1)
     x, w = integers(rng, (2, 4, 5, 6), 9), integers(rng, (4, 4 // groups, 3, 2), 9)
-    mode = {"zeros": "constant"}.get(options.get("padding_mode", "zeros"), options.get("padding_mode"))
+    mode = {"zeros": "constant"}.get(
+        options.get("padding_mode", "zeros"), options.get("padding_mode")
+    )
     (top, bottom), (left, right) = options.get("padding", ((0, 0), (0, 0)))
     tensor = torch.tensor(x.astype(np.float32))
     y = torch.nn.functional.conv2d(

@@ -286,7 +286,9 @@ def _check_out(out, shape, dtype, others: dict) -> None:
         raise InvalidValue(f"out: got shape {out.shape}; allowed: {shape}")
     flags = out.flags
     if not (flags.c_contiguous and flags.aligned and flags.writeable):
-        wrong = [name for name in ("c_contiguous", "aligned", "writeable") if not flags[name.upper()]]
+        wrong = [
+            name for name in ("c_contiguous", "aligned", "writeable") if not flags[name.upper()]
+        ]
         raise InvalidValue(
             f"out: got an array that is not {' and not '.join(wrong)}; allowed: a C-contiguous, "
             "aligned, writeable array"

@@ -52,7 +52,8 @@ def request(
     border = arguments.choice("border", border, BORDERS)
     threads = arguments.threads(threads)
     if workspace_limit is not None:
-        workspace_limit = arguments.whole("workspace_limit", workspace_limit, 0, "None or bytes")
+        allowed = "None or a number of bytes"
+        workspace_limit = arguments.whole("workspace_limit", workspace_limit, 0, allowed, 2**62)
     free, rest = ((None, None), (None, None)), (edge, border, threads, workspace_limit)
     if algorithm in ("direct", "im2col"):
         for name, value in (("tile", tile), ("points", points)):
