@@ -37,6 +37,7 @@ def conv2d(
     border="unswitch",
     threads=None,
     workspace_limit=None,
+    tolerance=None,
     out=None,
 ) -> np.ndarray:
     """Return the 2D convolution (cross-correlation) of ``input`` with ``weight``.
@@ -89,6 +90,9 @@ def conv2d(
     workspace_limit
         None, or the most bytes of scratch memory that one call may take; less memory may mean more
         time. InvalidValue where the algorithm needs more, with the number.
+    tolerance
+        Largest predicted error (`Plan.predicted_error`) of a tile that the planner may choose; None
+        for 6e-6, which keeps the largest error of a layer below 1e-5 of its largest output.
     out
         Array for the result: C-contiguous, writeable, right shape and dtype, no memory shared with
         an argument.
@@ -141,6 +145,7 @@ def conv2d(
         border=border,
         threads=threads,
         workspace_limit=workspace_limit,
+        tolerance=tolerance,
     )
     if out is not None:
         _check_out(out, problem.output_shape, x.dtype, {"input": x, "weight": w, "bias": b})
@@ -186,6 +191,7 @@ class Conv2d:
         border="unswitch",
         threads=None,
         workspace_limit=None,
+        tolerance=None,
     ):
         w, b = _parameters(weight, bias)
         self._layer = Layer.of(
@@ -208,6 +214,7 @@ class Conv2d:
             border=border,
             threads=threads,
             workspace_limit=workspace_limit,
+        tolerance=tolerance,
         )
         self._weight = np.array(w, order="C")
         self._bias = None if b is None else np.array(b, order="C")

@@ -6,6 +6,7 @@ package uses. Messages read ``argument: got value; allowed: what``.
 
 from __future__ import annotations
 
+import numbers
 import operator
 import os
 
@@ -49,6 +50,16 @@ def whole(argument: str, value, least: int, allowed: str, most: int = LARGEST) -
     if not least <= number <= most:
         limit = f" of at most {most}" if number > most else ""
         raise InvalidValue(f"{argument}: got {number}; allowed: {allowed}{limit}")
+    return number
+
+
+def positive(argument: str, value, allowed: str) -> float:
+    """Return ``value`` as a finite float above 0; other numbers are an InvalidValue."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.number)):
+        raise InvalidType(f"{argument}: got {_short(value)}; allowed: {allowed}")
+    number = float(value)
+    if not 0 < number < float("inf"):
+        raise InvalidValue(f"{argument}: got {value!r}; allowed: {allowed}")
     return number
 
 

@@ -196,8 +196,10 @@ class Prepared:
             packed_weight_bytes=packed,
             multiplications=multiplications(problem, choice),
             direct_multiplications=problem.direct_multiplications,
+            predicted_error=planner.predicted_error(layer, choice),
             predictions=tuple(
-                (seconds, way.algorithm, way.tile) for seconds, way in self.ranked[:_ALTERNATIVES]
+                (seconds, planner.predicted_error(layer, way), way.algorithm, way.tile)
+                for seconds, way in self.ranked[:_ALTERNATIVES]
             ),
             source=main.source,
             rim_source=self.kernels[1].source if len(self.kernels) > 1 else None,

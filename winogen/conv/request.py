@@ -29,6 +29,7 @@ class Request:
     border: str = "unswitch"
     threads: int = 1
     workspace_limit: int | None = None  # bytes of scratch memory per call; None: the planner's choice
+    tolerance: float | None = None  # of the predicted error; None: the planner's default
 
 
 def request(
@@ -41,6 +42,7 @@ def request(
     border="unswitch",
     threads=None,
     workspace_limit=None,
+    tolerance=None,
 ) -> Request:
     """Return the checked request.
 
@@ -54,7 +56,9 @@ def request(
     if workspace_limit is not None:
         allowed = "None or a number of bytes"
         workspace_limit = arguments.whole("workspace_limit", workspace_limit, 0, allowed, 2**62)
-    free, rest = ((None, None), (None, None)), (edge, border, threads, workspace_limit)
+    if tolerance is not None:
+        tolerance = arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
+    free, rest = ((None, None), (None, None)), (edge, border, threads, workspace_limit, tolerance)
     if algorithm in ("direct", "im2col"):
         for name, value in (("tile", tile), ("points", points)):
             if value is not None:

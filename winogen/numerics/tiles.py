@@ -69,6 +69,9 @@ def axes_of(algorithm, dims: int, order: str) -> tuple[Axis, Axis]:
         if dims == 1:
             raise InvalidValue("dims: got 1 with a 2D algorithm; allowed: 2")
         return _axis(algorithm.h, order), _axis(algorithm.w, order)
+    if isinstance(algorithm, tuple):
+        height, width = algorithm
+        return _axis(height, order), _axis(width, order)
     width = _axis(algorithm, order)
     return (width if dims == 2 else _axis(cook_toom(1, 1), order)), width
 

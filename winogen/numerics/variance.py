@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -32,6 +33,7 @@ class Estimate:
 
     mean: float  # expected mean |error|
     relative_l2: float  # expected root mean square error over root mean square output
+    worst_l2: float  # the same for the output of a tile with the largest error
 
 
 def estimate(
@@ -70,12 +72,12 @@ def estimate(
         sides = {moment: (variance, terms) for moment in ("independent", "ones")}
     else:
         axes = axes_of(algorithm, dims, order)
-        programs = [_rounded_programs(axis, in_transforms, in_filters, fused) for axis in axes]
+        along = [_moments_of(axis, in_transforms, in_filters, fused) for axis in axes]
         # What the transforms compute in a wider format is rounded on its way into memory.
         stored = unit * sum(f.bits > product.bits for f in (in_filters, in_transforms))
         local = unit * chain_variance(channels, block, fused) + channels * stored
         sides = {
-            moment: propagate(*(_moments(p, moment) for p in programs), channels, local)
+            moment: propagate(*(moments[moment] for moments in along), channels, local)
             for moment in ("independent", "ones")
         }
     errors = outputs = 0.0
@@ -87,6 +89,7 @@ def estimate(
     return Estimate(
         mean=float(_MEAN_OF_NORMAL * np.sqrt(errors).mean()),
         relative_l2=float(math.sqrt(np.mean(errors) / np.mean(outputs))),
+        worst_l2=float(math.sqrt(np.max(errors) / np.mean(outputs))),
     )
 
 
@@ -157,8 +160,9 @@ def chain_variance(count: int, block: int | None, fused: bool) -> float:
     return float(products + partial + sum(totals))
 
 
-def _rounded_programs(axis: Axis, transforms: Format, filters: Format, fused: bool):
-    return tuple(
+@lru_cache(maxsize=256)
+def _moments_of(axis: Axis, transforms: Format, filters: Format, fused: bool) -> dict[str, Moments]:
+    programs = tuple(
         RoundedProgram(program, number_format, fused)
         for program, number_format in (
             (axis.input, transforms),
@@ -166,6 +170,7 @@ def _rounded_programs(axis: Axis, transforms: Format, filters: Format, fused: bo
             (axis.output, transforms),
         )
     )
+    return {moment: _moments(programs, moment) for moment in ("independent", "ones")}
 
 
 def _moments(programs, moment: str) -> Moments:

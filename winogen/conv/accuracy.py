@@ -1,0 +1,48 @@
+"""The error that a way of computing a convolution is expected to have."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from winogen.codegen import kernels
+
+
+@lru_cache(maxsize=4096)
+def predicted_error(
+    algorithm: str, dtype: str, channels: int, kernel: tuple[int, int], transforms: tuple
+) -> float:
+    """Return the expected max |y - y_exact| / max |y_exact| on normal data.
+
+    ``channels`` of one group. From the variances that rounding adds at every stage, for the outputs
+    of a tile that fare worst; with very many outputs the largest error of all is of this size too,
+    because the largest output grows likewise.
+
+    >>> predicted_error("direct", "float32", 64, (3, 3), (None, None)) < 1e-6
+    True
+    """
+    from winogen.numerics.tiles import Direct
+    from winogen.numerics.variance import estimate
+
+    chain = kernels.DEPTH[algorithm]
+    options = dict(dtype=dtype, distribution="normal", fused=True, order="naive", filters="float64")
+    along_h, along_w = transforms
+    if along_w is None:
+        terms = channels * kernel[0] * kernel[1]
+        return estimate(Direct(1, terms), dims=1, channels=1, block=chain, **options).worst_l2
+    if algorithm == "winograd1d":
+        taps = kernel[0]
+        return estimate(along_w, dims=1, channels=channels * taps, block=chain * taps, **options).worst_l2
+    return estimate((along_h, along_w), channels=channels, block=chain, **options).worst_l2
+
+
+@lru_cache(maxsize=1024)
+def direct_error(dtype: str, terms: int) -> float:
+    """Return the same for direct convolution that sums all ``terms`` of an output in one chain.
+
+    This is what frameworks do on CPUs, give or take a few partial sums.
+    """
+    from winogen.numerics.tiles import Direct
+    from winogen.numerics.variance import estimate
+
+    options = dict(dtype=dtype, distribution="normal", fused=True, order="naive")
+    return estimate(Direct(1, terms), dims=1, channels=1, block=None, **options).worst_l2
