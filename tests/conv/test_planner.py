@@ -53,7 +53,7 @@ def test_auto_fits_the_tile_to_the_map(size):
 
 def test_auto_transforms_only_the_axes_that_gain():
     chosen = choose(layer((64, 64, 1, 7), padding="same"), (1, 64, 17, 17))
-    assert chosen.algorithm == "mcmr" and chosen.tile == (1, 2)
+    assert chosen.algorithm == "mcmr" and chosen.tile[0] == 1 < chosen.tile[1]
 
 
 def test_a_tile_or_points_ask_for_winograd():
@@ -184,3 +184,31 @@ def test_the_workspace_is_known_before_anything_is_compiled(layout, options):
         ranked = planner.ranked(problem, asked, target)[:1]
         made_of_c = Prepared(problem, ranked, target)
         assert made_of_c.workspace_bytes == planner.workspace_bytes(problem, ranked[0][1], target)
+
+
+@pytest.mark.parametrize("tolerance", (3e-7, 1e-6, 6e-6))
+def test_a_tolerance_bounds_the_predicted_error(tolerance):
+    made = layer((256, 256, 3, 3), padding=1)
+    chosen = choose(made, (1, 256, 56, 56), tolerance=tolerance)
+    assert planner.predicted_error(made, chosen) <= tolerance
+
+
+def test_less_tolerance_never_means_a_larger_error():
+    made = layer((256, 256, 3, 3), padding=1)
+    errors = [
+        planner.predicted_error(made, choose(made, (1, 256, 56, 56), algorithm="mcmr", tolerance=t))
+        for t in (1e-6, 3e-6, 1e-5)
+    ]
+    assert errors == sorted(errors)
+
+
+def test_a_tolerance_that_nothing_keeps_to_says_what_would():
+    with pytest.raises(InvalidValue, match="tolerance: got 1e-09; allowed: at least [0-9.e-]+"):
+        choose(layer(), (1, 64, 9, 9), tolerance=1e-9)
+    assert choose(layer(), (1, 64, 9, 9), tile=6, tolerance=1e-9).tile == (6, 6)  # as asked
+
+
+@pytest.mark.parametrize("value", (0, -1e-6, float("nan"), float("inf")))
+def test_a_tolerance_is_a_positive_number(value):
+    with pytest.raises(InvalidValue, match="tolerance: got .*positive number"):
+        request(layer(), tolerance=value)
