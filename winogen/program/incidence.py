@@ -76,41 +76,68 @@ class _Target:
         self.point = point
         self.pivot = pivot_of(point)
         self.images = []  # of every present point, modulo the target
-        self.weight = sum(c != 0 for c in point)
         support = [j for j, c in enumerate(point) if c]
+        basis = [tuple(int(k == j) for k in range(width)) for j in support]
+        self._start_over([(basis, [point[j] for j in support])])
+
+    def _start_over(self, found):
+        """Forget all combinations but those of ``found``: [(points, constants), ...]."""
+        self.weight = len(found[0][0])
         self.gains = Counter()  # point that shortens the target -> in how many combinations
         self.count = 0
-        self._remember([point[j] for j in support], [_axis(width, j) for j in support])
+        self.long = []  # the combinations themselves, while they are too long to be looked for
+        self._remember(found)
 
-    def _remember(self, constants, points):
-        self.count += 1
-        for i, j in combinations(range(len(points)), 2):
-            a, b = constants[i], constants[j]
-            self.gains[primitive([a * p + b * q for p, q in zip(points[i], points[j])])] += 1
+    def _remember(self, found):
+        for points, constants in found[: _CAP - self.count]:
+            self.count += 1
+            for i, j in combinations(range(len(points)), 2):
+                drawn = _mixed(constants[i], points[i], constants[j], points[j])
+                self.gains[primitive(drawn)] += 1
+            if self.weight > MAX_WEIGHT:
+                self.long.append((points, constants))
 
     def see(self, nodes):
         """Take the last of ``nodes`` into account; True when the target is on a line through it."""
         new = nodes[-1]
         image = modulo(new, self.pivot, self.point)
         if image in self.images:
-            self.weight = 2
             return True
-        shorter = self.weight - 1
-        sets = self._combinations(image, nodes, shorter) if shorter > 2 else []
-        if sets:
-            self.weight, self.count = shorter, 0
-            self.gains = Counter()
-        elif self.weight <= MAX_WEIGHT:
-            sets = self._combinations(image, nodes, self.weight)
-        for points, constants in sets:
-            if self.count < _CAP:
-                self._remember(constants, points)
+        # One more point shortens a combination by one at most, except where longer ones than
+        # MAX_WEIGHT were not looked for.
+        shorter = range(3, self.weight) if self.weight > MAX_WEIGHT + 1 else [self.weight - 1]
+        for weight in shorter:
+            found = self._combinations(image, nodes, weight)
+            if found:
+                self._start_over(found)
+                break
+        else:
+            found = self._substituted(new)
+            if found:
+                self._start_over(found)
+            elif self.weight <= MAX_WEIGHT:
+                self._remember(self._combinations(image, nodes, self.weight))
         self.images.append(image)
         return False
 
+    def _substituted(self, new):
+        """Long combinations with two of their points replaced by the new one between them."""
+        found = []
+        for points, constants in self.long:
+            for i, j in combinations(range(len(points)), 2):
+                drawn = _mixed(constants[i], points[i], constants[j], points[j])
+                if primitive(drawn) == new:
+                    at = pivot_of(new)
+                    rest = [k for k in range(len(points)) if k not in (i, j)]
+                    constant = drawn[at] // new[at]
+                    found.append(
+                        ([*(points[k] for k in rest), new], [*(constants[k] for k in rest), constant])
+                    )
+        return found
+
     def _combinations(self, image, nodes, weight):
         """Combinations of ``weight`` points, the newest among them, that give the target."""
-        if weight > MAX_WEIGHT:
+        if not 2 < weight <= MAX_WEIGHT:
             return []
         pivot = pivot_of(image)
         images = [modulo(p, pivot, image) for p in self.images]
@@ -134,8 +161,8 @@ class _Target:
         return result
 
 
-def _axis(width, j):
-    return tuple(int(k == j) for k in range(width))
+def _mixed(a, p, b, q):
+    return [a * c + b * d for c, d in zip(p, q)]
 
 
 def _run(basis, targets, limit, rng, heat):

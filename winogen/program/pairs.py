@@ -57,8 +57,12 @@ def split(matrix):
     if odd is None:
         return None
     width = len(matrix[0])
-    # A column that the pairs leave alone joins the side of the rows that it is in, which matters
-    # little: it is in no pair, so no sharing is lost.
+    odd = set(odd)
+    # A column that pairs do not read goes to the side that the other rows read it with.
+    for j in sorted(set(range(width)) - odd):
+        near = [k for row in matrix if row[j] != 0 for k in range(width) if k != j and row[k] != 0]
+        if near and all(k in odd for k in near):
+            odd.add(j)
     columns = [sorted(set(range(width)) - odd), sorted(odd)]
     rows, joins = ([], []), []
     known = ({}, {})

@@ -5,10 +5,10 @@ from functools import cached_property, lru_cache
 
 from winogen.errors import InvalidValue
 from winogen.program.analysis import error_growth, network_growth
-from winogen.program.lower import Names, lower
+from winogen.program.lower import Lowered, Names, lower
 from winogen.program.passes import rename
 from winogen.program.schedule import schedule
-from winogen.program.strategies import STRATEGIES, strategy
+from winogen.program.strategies import FAST, strategy
 
 _FIRST, _SECOND = 5, 24  # tries of lowering: for every network, for the best ones
 _NETWORKS, _FINALISTS = 10, 3
@@ -23,6 +23,11 @@ class Candidate:
         self.network, self.lowered = network, lowered
         self.program = lowered.program
         self.counts = self.program.counts()
+
+    @classmethod
+    def of(cls, program):
+        """A candidate from a program that is there already."""
+        return cls(None, Lowered(program, (), ()))
 
     @cached_property
     def growth(self):
@@ -62,16 +67,16 @@ def candidates(
 ):
     """Candidates (:class:`Candidate`, not scheduled) in the order of the objective, best first.
 
-    ``strategies``: names, by default all. For ``free_outputs``, ``free_inputs`` see
+    ``strategies``: names, by default the fast ones. For ``free_outputs``, ``free_inputs`` see
     :func:`winogen.program.lower.lower`, for ``error_limit`` ``simplify``.
     """
     check_objective(objective)
-    growth = dict(networks_of(matrix, tuple(strategies or STRATEGIES)))
+    growth = dict(networks_of(matrix, tuple(strategies or FAST)))
     limit = math.inf
     if error_limit is not None or objective == "error":
         careful = dict(networks_of(matrix, ("direct",)))
         growth.update(careful)
-        grown = [_candidates(network, names, False, False, 1)[0].growth for network in careful]
+        grown = [lowered_candidates(network, names, False, False, 1)[0].growth for network in careful]
         limit = min(grown) * (error_limit or math.inf)
 
     def cost(candidate):
@@ -85,10 +90,12 @@ def candidates(
         chosen = [n for n in chosen if len(n.gates) <= len(chosen[0].gates) + _SLACK]
     chosen = chosen[:_NETWORKS]
     free = (free_outputs, free_inputs)
-    first = {n: min(map(cost, _candidates(n, names, *free, _FIRST))) for n in chosen}
+    first = {n: min(map(cost, lowered_candidates(n, names, *free, _FIRST))) for n in chosen}
     result = []
     for network in sorted(chosen, key=first.get)[:_FINALISTS]:
-        result += _candidates(network, names, *free, _SECOND)
+        result += lowered_candidates(network, names, *free, _SECOND)
+    for network, _ in networks_of(matrix, ("direct",)):  # what is found never costs more than that
+        result += lowered_candidates(network, names, *free, 2)
     within = [candidate for candidate in result if candidate.growth <= limit]
     return sorted(within or result, key=cost)
 
@@ -109,7 +116,8 @@ def networks_of(matrix, strategies):
     return tuple((network, round(network_growth(network), 3)) for network in networks)
 
 
-def _candidates(network, names, free_outputs, free_inputs, tries):
+def lowered_candidates(network, names, free_outputs=False, free_inputs=False, tries=1):
+    """Candidates from one network, those of fewest statements; see ``lower``."""
     found = lower(network, names, free_outputs, free_inputs, tries)
     return [Candidate(network, item) for item in found]
 
@@ -127,6 +135,9 @@ def scheduled(found, names, objective, registers=None) -> Candidate:
     result = []
     for candidate in equal:
         program = schedule(candidate.program, registers)
+        program.verify(candidate.program.to_matrix())
         program = rename(program, names.outputs, names.temporaries)
-        result.append(Candidate(candidate.network, candidate.lowered._replace(program=program)))
+        program.verify(candidate.program.to_matrix())
+        lowered = candidate.lowered._replace(program=program)
+        result.append(Candidate(candidate.network, lowered))
     return min(result, key=lambda c: (*cost(c), c.counts.registers))

@@ -25,7 +25,7 @@ def simplify(
     (constants free), "depth" (critical path), "registers" or "error" (rounding, see
     :func:`winogen.program.analysis.error_growth`). ``inputs``, ``outputs``, ``temporaries``:
     prefixes of names. ``strategies``: names from :mod:`winogen.program.strategies`, by default
-    all. ``registers``: keep the order of statements if it needs no more than this; by default it
+    the fast ones. ``registers``: keep the order of statements if it needs no more than this; by default it
     is chosen to need few. ``error_limit``: how many times the rounding error of the most careful
     row-by-row program is tolerable, if that can be met. The same arguments give the same program.
 

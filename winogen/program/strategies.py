@@ -5,6 +5,8 @@ It may return none when it does not apply. Add one with :func:`register_strategy
 all that its objective lists and takes the best result per transform.
 """
 
+from functools import lru_cache
+
 from winogen.errors import InvalidValue
 from winogen.program import pairs
 from winogen.program.analysis import network_growth
@@ -15,6 +17,7 @@ from winogen.program.plane import plane
 from winogen.program.network import ONE, Builder, Network
 
 STRATEGIES = {}
+FAST = ("direct", "hierarchy", "greedy", "pairs", "incidence", "transposed")  # tried by default
 _KEEP = 4  # networks of fewest gates that go on to the next stage
 
 
@@ -22,7 +25,7 @@ def register_strategy(name):
     """Decorator: make a function known under ``name``.
 
     >>> sorted(STRATEGIES)  # doctest: +NORMALIZE_WHITESPACE
-    ['direct', 'greedy', 'hierarchy', 'incidence', 'pairs', 'transposed']
+    ['direct', 'greedy', 'hierarchy', 'incidence', 'pairs', 'transposed', 'wide']
     """
 
     def register(function):
@@ -72,19 +75,30 @@ register_strategy("hierarchy")(hierarchy)
 register_strategy("greedy")(greedy)
 
 
+# Columns -> runs of the incidence search. Runs take longer in more dimensions, and the first ones
+# find most of what there is to find.
+_RUNS = {1: 1, 2: 8, 4: 48, 5: 24, 6: 8}
+_WIDE_RUNS = {**_RUNS, **dict.fromkeys(range(7, 10), 24), **dict.fromkeys(range(10, 17), 8)}
+
+
 @register_strategy("incidence")
-def search(matrix):
+def search(matrix, runs=_RUNS):
     """:func:`winogen.program.incidence.incidence` where a matrix is small enough for it."""
     reduced = _Reduced(matrix)
     if not reduced.rows:
         return [reduced.restore(Network(reduced.width, (), ()))]
-    if reduced.width > 6 or len(reduced.rows) > 10:
-        return []
     if reduced.width == 3:
         return [reduced.restore(network) for network in plane(reduced.rows)]
-    # Runs take longer in more dimensions; the first ones find most of what there is to find.
-    tries = {1: 1, 2: 8, 4: 48, 5: 24, 6: 8}[reduced.width]
+    if reduced.width not in runs or len(reduced.rows) > 16:
+        return []
+    tries = runs[reduced.width]
     return [reduced.restore(network) for network in incidence(reduced.rows, tries)]
+
+
+@register_strategy("wide")
+def wide(matrix):
+    """The incidence search for matrices of up to 16 columns, which takes seconds."""
+    return search(matrix, _WIDE_RUNS)
 
 
 @register_strategy("pairs")
@@ -94,7 +108,7 @@ def paired(matrix):
     if found is None:
         return []
     parts, joins = found
-    options = [best_networks(rows, ("greedy", "incidence", "pairs")) for _, rows in parts]
+    options = [best_networks(tuple(rows), ("greedy", "incidence", "pairs")) for _, rows in parts]
     networks = []
     # The k-th choices together; with parts of one shape, which is usual, they are of one kind.
     for k in range(max(map(len, options))):
@@ -111,6 +125,7 @@ def transposed(matrix):
     return [network.transposed() for network in networks]
 
 
+@lru_cache(maxsize=256)
 def best_networks(matrix, names):
     """The networks of fewest gates by any of the named strategies, a handful.
 
@@ -121,7 +136,7 @@ def best_networks(matrix, names):
     for name in names:
         for network in STRATEGIES[name](matrix):
             found.setdefault(network.compact(), None)
-    return select(found)
+    return tuple(select(found))
 
 
 def select(networks):
