@@ -16,7 +16,7 @@ typedef struct winogen_conv {
 } winogen_conv;
 
 size_t winogen_packed_bytes(const winogen_conv *p);
-void winogen_pack(const winogen_conv *p, const REAL *weight, REAL *packed);
+void winogen_pack(const winogen_conv *p, const REAL *weight, REAL *packed, int threads);
 size_t winogen_workspace_bytes(const winogen_conv *p, int threads);
 void winogen_run(const winogen_conv *p, const REAL *input, const REAL *packed, const REAL *bias,
                  REAL *output, void *workspace, int threads);
@@ -79,7 +79,7 @@ static int failed(const winogen_conv *p, int threads, unsigned seed)
     REAL *output = exactly((size_t)outputs * sizeof(REAL), 8);
     REAL *packed = exactly(winogen_packed_bytes(p), 64);
     void *workspace = exactly(winogen_workspace_bytes(p, threads), 64);
-    winogen_pack(p, weight, packed);
+    winogen_pack(p, weight, packed, 1);
     winogen_run(p, input, packed, bias, output, workspace, threads);
     int wrong = 0;
     for (int64_t n = 0; n < p->batch; n++)

@@ -27,7 +27,9 @@ def test_a_saved_machine_is_the_current_one(folder):
     machine.forget(cache_dir())  # nothing to forget is fine
 
 
-@pytest.mark.parametrize("text", ("", "{", "[]", '{"clock_ghz": 3}', '{"clock_ghz": "fast"}', "\x00"))
+@pytest.mark.parametrize(
+    "text", ("", "{", "[]", '{"clock_ghz": 3}', '{"clock_ghz": "fast"}', "\x00")
+)
 def test_a_damaged_file_means_the_default(folder, text):
     machine.save(Machine(), folder)
     (path,) = folder.glob("machine*")

@@ -12,7 +12,7 @@ from winogen.codegen.targets import TARGETS
 from winogen.conv import Layer, planner
 from winogen.conv.choice import Choice, multiplications, rectangles
 from winogen.conv.execute import Prepared
-from winogen.conv.request import Request, request
+from winogen.conv.request import request
 from winogen.errors import InvalidValue, Unsupported
 
 WINOGRAD = ("winograd2d", "winograd1d", "mcmr")
@@ -155,7 +155,9 @@ def test_smaller_limits_give_smaller_workspaces(target):
 def test_a_limit_that_nothing_keeps_to_says_what_would():
     problem = layer(padding=1).problem((1, 64, 56, 56))
     asked = request(problem.layer, algorithm="mcmr", workspace_limit=1000)
-    with pytest.raises(InvalidValue, match="workspace_limit: got 1000; allowed: at least [0-9]+ bytes"):
+    with pytest.raises(
+        InvalidValue, match="workspace_limit: got 1000; allowed: at least [0-9]+ bytes"
+    ):
         planner.choose(problem, asked, TARGETS["avx2"])
 
 
@@ -175,7 +177,10 @@ def test_the_workspace_is_known_before_anything_is_compiled(layout, options):
     target = host_target()
     cases = [((40, 33, 3, 3), {}), ((9, 1, 3, 3), dict(groups=9)), ((64, 3, 3, 3), {})]
     if options["algorithm"] in ("direct", "im2col"):
-        cases += [((24, 5, 3, 2), dict(stride=(2, 3), dilation=2)), ((40, 1, 5, 5), dict(groups=40))]
+        cases += [
+            ((24, 5, 3, 2), dict(stride=(2, 3), dilation=2)),
+            ((40, 1, 5, 5), dict(groups=40)),
+        ]
     for threads, (weight, more) in itertools.product((1, 2), cases):
         made = layer(weight, padding=1, layout=layout, **more)
         shape = (2, 29, 23, made.channels) if layout == "NHWC" else (2, made.channels, 29, 23)

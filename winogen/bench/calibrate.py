@@ -28,7 +28,7 @@ def machine_of(limits: Limits, target: Target) -> Machine:
     ...                                 ("memory", 1 << 30, 9.0)))
     >>> machine_of(limits, TARGETS["avx512"])
     Machine(clock_ghz=3.0, vectors_per_cycle=2.0, l2_bytes=2097152, l3_bytes=33554432, l2_rate=40.0, l3_rate=10.0, memory_rate=3.0)
-    """  # noqa: E501
+    """
     standard = Machine()
     clock = limits.peak / (2 * standard.vectors_per_cycle * target.lanes("float32"))
     known = {level: (size, speed / clock) for level, size, speed in limits.read}
@@ -36,4 +36,6 @@ def machine_of(limits: Limits, target: Target) -> Machine:
     # The sample of the second level is half of it. Where there is no third, memory stands for it.
     l2_bytes, l2_rate = known.get("L2", (standard.l2_bytes // 2, standard.l2_rate))
     l3_bytes, l3_rate = known.get("L3", (2 * l2_bytes, memory_rate))
-    return Machine(clock, standard.vectors_per_cycle, 2 * l2_bytes, l3_bytes, l2_rate, l3_rate, memory_rate)
+    return Machine(
+        clock, standard.vectors_per_cycle, 2 * l2_bytes, l3_bytes, l2_rate, l3_rate, memory_rate
+    )

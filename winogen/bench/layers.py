@@ -172,7 +172,9 @@ def chosen_layers(name_or_file: str, only: str | None = None) -> list[BenchLayer
     """Return the layers of a set whose names contain ``only``; raises InvalidValue if none does."""
     found = [layer for layer in load_layers(name_or_file) if only is None or only in layer.name]
     if not found:
-        raise InvalidValue(f"only: got {only!r}; allowed: text in the name of a layer of {name_or_file}")
+        raise InvalidValue(
+            f"only: got {only!r}; allowed: text in the name of a layer of {name_or_file}"
+        )
     return found
 
 

@@ -143,7 +143,7 @@ class _Profiled:
         fields = {field: getattr(sizes, field) for field in kernels.FIELDS}
         self._sizes = self._ffi.new("winogen_conv *", fields)
         self._packed = memory.aligned(self._lib.winogen_packed_bytes(self._sizes), "packed weights")
-        self._lib.winogen_pack(self._sizes, self._floats(weight), self._floats(self._packed))
+        self._lib.winogen_pack(self._sizes, self._floats(weight), self._floats(self._packed), 1)
 
     @property
     def seconds(self) -> list[float]:

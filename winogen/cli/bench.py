@@ -60,7 +60,10 @@ def bench(
         document = report.load(show)
     else:
         document = _measure(
-            [layer if batch is None else layer.with_batch(batch) for layer in chosen_layers(layers, only)],
+            [
+                layer if batch is None else layer.with_batch(batch)
+                for layer in chosen_layers(layers, only)
+            ],
             peers=peers,
             threads=threads,
             layout=layout.value,

@@ -30,7 +30,9 @@ def calibrate(
         found = calibrated(seconds=seconds)
         typer.echo(f"kept in {machine.save(found, folder)}")
     for name, value in asdict(found).items():
-        typer.echo(f"{name:<18} {value:.4g}" if isinstance(value, float) else f"{name:<18} {value:,}")
+        typer.echo(
+            f"{name:<18} {value:.4g}" if isinstance(value, float) else f"{name:<18} {value:,}"
+        )
 
 
 def regret(

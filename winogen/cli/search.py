@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 
@@ -56,6 +57,7 @@ def search(
         None, help="File for intermediate results: run the same again to go on after a stop."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
+    as_toml: bool = typer.Option(False, "--toml", help="Print entries for the catalog."),
 ) -> None:
     """Search for good points of F(m, r): estimate many, measure the best, the fewer the longer."""
     from winogen.numerics.search import Results, Search, executor
@@ -83,39 +85,42 @@ def search(
         },
         seed=seed,
     )
-    with _bar() as progress, executor(Results(results), jobs, dask, progress) as execute:
+    kept = Results(results)
+    with _bar() as progress, executor(kept, jobs, dask, progress) as execute:
         found = run(wanted, execute)
     if as_json:
         typer.echo(json.dumps([entry.to_dict() for entry in found], indent=2))
+    elif as_toml:
+        best = [entry for entry in found if entry.on_front]
+        typer.echo("\n".join(_toml(wanted, entry) for entry in best), nl=False)
     else:
         _print(wanted, found)
 
 
-class _bar:
-    """One line per stage on stderr, as it goes on."""
+@contextmanager
+def _bar():
+    """Yields ``show(stage, done, total)``: one line per stage on stderr."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeElapsedColumn
 
-    def __enter__(self):
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-        from rich.progress import TimeElapsedColumn
+    from winogen.cli.progress import stderr
 
-        from winogen.cli.progress import stderr
+    stage = TextColumn("{task.description:<20}")
+    columns = (stage, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    progress = Progress(*columns, console=stderr())
+    tasks: dict = {}
 
-        columns = (
-            TextColumn("{task.description:<20}"),
-            *(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()),
-        )
-        self._progress = Progress(*columns, console=stderr())
-        self._progress.start()
-        self._tasks: dict = {}
-        return self._show
+    def show(stage: str, done: int, total: int) -> None:
+        progress.start()
+        if stage not in tasks:
+            tasks[stage] = progress.add_task(stage, total=total)
+        progress.update(tasks[stage], completed=done)
 
-    def _show(self, stage: str, done: int, total: int) -> None:
-        if stage not in self._tasks:
-            self._tasks[stage] = self._progress.add_task(stage, total=total)
-        self._progress.update(self._tasks[stage], completed=done)
-
-    def __exit__(self, *error):
-        self._progress.stop()
+    try:
+        yield show
+    finally:
+        if tasks:
+            progress.stop()
 
 
 def _print(wanted, found) -> None:
@@ -128,16 +133,41 @@ def _print(wanted, found) -> None:
     table.add_column("± (95 %)", justify="right")
     table.add_column("products", justify="right")
     if counted:
-        table.add_column("instructions (input, output, filter)", justify="right")
+        table.add_column("instructions", justify="right")
         table.add_column("front", justify="center")
     table.add_column("points or moduli", overflow="fold")
     for entry in found:
-        row = [f"{entry.mean:.3e}", f"{entry.half_width:.0e}", str(entry.candidate.multiplications)]
+        candidate = entry.candidate
+        row = [f"{entry.mean:.3e}", f"{entry.half_width:.0e}", str(candidate.multiplications)]
+        text = str(candidate)
         if counted:
-            kinds = [entry.instructions[kind] for kind in ("input", "output", "filter")]
-            row += [f"{entry.cost} ({', '.join(map(str, kinds))})", "*" if entry.on_front else ""]
-        table.add_row(*row, str(entry.candidate))
-    Console().print(table)
+            row += [str(entry.cost), "*" if entry.on_front else ""]
+        elif candidate.output is not None:
+            text += "  (rows scaled)"
+        table.add_row(*row, text)
+    console = Console()
+    console.print(table)
+    if counted:
+        console.print(
+            "\ninstructions: of the input and the output transform in one dimension, with fused "
+            "multiply-adds;\nrows are scaled to make them few. *: no other is better in both.",
+            highlight=False,
+        )
     best = found[0].candidate
     option, values = ("moduli", best.moduli) if best.moduli else ("points", best.points)
     typer.echo(f"\nwinogen derive {wanted.m} {wanted.r} --{option} '{','.join(values)}'")
+
+
+def _toml(wanted, entry) -> str:
+    """An entry as ``transforms/catalog.toml`` takes it; row scalings are chosen there anew."""
+    candidate = entry.candidate
+    option, values = (
+        ("moduli", candidate.moduli) if candidate.moduli else ("points", candidate.points)
+    )
+    settings = ", ".join(f"{k} {v}" for k, v in wanted.settings.items() if v)
+    return (
+        f"[[transform]]\nm = {candidate.m}\nr = {candidate.r}\n"
+        f'tag = ""\n{option} = "{", ".join(values)}"\n'
+        f'source = "winogen search: mean {wanted.dims}D error {entry.mean:.3g} ± '
+        f'{entry.half_width:.1g} ({settings})"\n'
+    )

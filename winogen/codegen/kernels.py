@@ -64,7 +64,7 @@ def cdef(dtype: str, prefix: str = "winogen", profile: bool = False) -> str:
     return f"""
 typedef struct {{ int64_t {fields}; }} winogen_conv;
 size_t {prefix}_packed_bytes(const winogen_conv *p);
-void {prefix}_pack(const winogen_conv *p, const {real} *weight, {real} *packed);
+void {prefix}_pack(const winogen_conv *p, const {real} *weight, {real} *packed, int threads);
 size_t {prefix}_workspace_bytes(const winogen_conv *p, int threads);
 void {prefix}_run(const winogen_conv *p, const {real} *input, const {real} *packed, const {real} *bias,
                   {real} *output, void *workspace, int threads);
@@ -99,35 +99,41 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
     rows, vectors = register_block(spec.target)
     lanes = spec.target.lanes(spec.dtype)
     height, width = _view(spec.transform_h), _view(spec.transform_w)
-    return environment().get_template(template).render(
-        algorithm=spec.algorithm,
-        title=title + (f": {height['title']} x {width['title']}" if height else ""),
-        prefix=prefix,
-        layout=spec.layout,
-        border=spec.border,
-        block_unit="tiles" if height else "output pixels",
-        real=_REAL[spec.dtype],
-        integer={"float32": "int32_t", "float64": "int64_t"}[spec.dtype],
-        vector_bytes=spec.target.vector_bytes,
-        lanes=lanes,
-        block_sizes=[1 << i for i in range(lanes.bit_length() - 1)],
-        masked={"float32": "ps", "float64": "pd"}[spec.dtype] if spec.target.name == "avx512" else "",
-        register={"float32": "__m512", "float64": "__m512d"}[spec.dtype],
-        profile=spec.profile,
-        prefetch=8192 // spec.target.vector_bytes * lanes,
-        rows=spec.register_rows or rows,
-        vectors=spec.register_vectors or vectors,
-        # Tiles keep the LANES channels of a row together; a strip in NCHW keeps the pixels together.
-        # The second way of direct convolution, for groups too narrow to fill the lanes with filters.
-        narrow=_NARROW[spec.layout] if spec.algorithm == "direct" else "",
-        pixel_rows=spec.register_rows or rows,
-        row_step=1 if spec.layout == "NCHW" and not height else lanes,
-        H=height,
-        W=width,
-        P=height["products"] * width["products"] if height else 0,
-        transforms=_distinct(height, width),
-        depth=DEPTH[spec.algorithm],
-        band=BAND,
+    return (
+        environment()
+        .get_template(template)
+        .render(
+            algorithm=spec.algorithm,
+            title=title + (f": {height['title']} x {width['title']}" if height else ""),
+            prefix=prefix,
+            layout=spec.layout,
+            border=spec.border,
+            block_unit="tiles" if height else "output pixels",
+            real=_REAL[spec.dtype],
+            integer={"float32": "int32_t", "float64": "int64_t"}[spec.dtype],
+            vector_bytes=spec.target.vector_bytes,
+            lanes=lanes,
+            block_sizes=[1 << i for i in range(lanes.bit_length() - 1)],
+            masked={"float32": "ps", "float64": "pd"}[spec.dtype]
+            if spec.target.name == "avx512"
+            else "",
+            register={"float32": "__m512", "float64": "__m512d"}[spec.dtype],
+            profile=spec.profile,
+            prefetch=8192 // spec.target.vector_bytes * lanes,
+            rows=spec.register_rows or rows,
+            vectors=spec.register_vectors or vectors,
+            # Tiles keep the LANES channels of a row together; a strip in NCHW keeps the pixels together.
+            # The second way of direct convolution, for groups too narrow to fill the lanes with filters.
+            narrow=_NARROW[spec.layout] if spec.algorithm == "direct" else "",
+            pixel_rows=spec.register_rows or rows,
+            row_step=1 if spec.layout == "NCHW" and not height else lanes,
+            H=height,
+            W=width,
+            P=height["products"] * width["products"] if height else 0,
+            transforms=_distinct(height, width),
+            depth=DEPTH[spec.algorithm],
+            band=BAND,
+        )
     )
 
 

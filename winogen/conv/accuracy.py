@@ -31,7 +31,9 @@ def predicted_error(
         return estimate(Direct(1, terms), dims=1, channels=1, block=chain, **options).worst_l2
     if algorithm == "winograd1d":
         taps = kernel[0]
-        return estimate(along_w, dims=1, channels=channels * taps, block=chain * taps, **options).worst_l2
+        return estimate(
+            along_w, dims=1, channels=channels * taps, block=chain * taps, **options
+        ).worst_l2
     return estimate((along_h, along_w), channels=channels, block=chain, **options).worst_l2
 
 

@@ -214,7 +214,7 @@ class Conv2d:
             border=border,
             threads=threads,
             workspace_limit=workspace_limit,
-        tolerance=tolerance,
+            tolerance=tolerance,
         )
         self._weight = np.array(w, order="C")
         self._bias = None if b is None else np.array(b, order="C")

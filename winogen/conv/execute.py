@@ -6,7 +6,7 @@ calls, so that running it again costs little more than the calls.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from winogen.build import Library, load
 from winogen.codegen import kernels
 from winogen.codegen.targets import Target
 from winogen.conv import arguments, memory, planner
-from winogen.conv.plan import Plan
 from winogen.conv.choice import Choice, Rectangle, multiplications
+from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import Request
 from winogen.conv.work import Work
@@ -42,10 +42,10 @@ class Kernel:
         real = "float" if spec.dtype == "float32" else "double"
         self.reals = self.ffi.typeof(f"{real}[]")
 
-    def pack(self, sizes, weight: np.ndarray) -> np.ndarray:
+    def pack(self, sizes, weight: np.ndarray, threads: int) -> np.ndarray:
         """Return the weights, C-contiguous (M, C/groups, KH, KW), as this kernel reads them."""
         packed = memory.aligned(self.lib.winogen_packed_bytes(sizes), "packed weights")
-        self.lib.winogen_pack(sizes, self.pointer(weight), self.pointer(packed))
+        self.lib.winogen_pack(sizes, self.pointer(weight), self.pointer(packed), threads)
         return packed
 
     def pointer(self, array: np.ndarray):
@@ -53,7 +53,7 @@ class Kernel:
         return self.ffi.from_buffer(self.reals, array)
 
 
-@lru_cache(maxsize=None)
+@cache
 def kernel(spec: kernels.KernelSpec) -> Kernel:
     """Return the kernel, rendered, compiled and loaded on first use.
 
@@ -147,7 +147,7 @@ class Prepared:
         kept = {} if kept is None else kept
         for code, sizes in zip(self.kernels, self._sizes):
             if code.lib not in kept:
-                kept[code.lib] = code.pack(sizes, weight)
+                kept[code.lib] = code.pack(sizes, weight, self.choice.threads)
         return tuple(code.pointer(kept[code.lib]) for code in self.kernels)
 
     def run(self, input: np.ndarray, packed: tuple, bias: np.ndarray | None, output: np.ndarray):
@@ -209,4 +209,6 @@ class Prepared:
 @lru_cache(maxsize=256)
 def prepare(problem: Problem, request: Request, target: Target) -> Prepared:
     """Return the problem planned and bound to compiled kernels; the last 256 are remembered."""
-    return Prepared(problem, planner.ranked(problem, request, target), target, request.workspace_limit)
+    return Prepared(
+        problem, planner.ranked(problem, request, target), target, request.workspace_limit
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 _FILE = "machine.json"
@@ -59,12 +59,14 @@ def stored(folder: Path) -> Machine | None:
     """Return the machine kept in ``folder``; None if there is none or it is not readable as one."""
     try:
         known = json.loads((folder / _FILE).read_text())
-        return Machine(**{field.name: type(field.default)(known[field.name]) for field in fields(Machine)})
+        return Machine(
+            **{field.name: type(field.default)(known[field.name]) for field in fields(Machine)}
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-@lru_cache(maxsize=None)
+@cache
 def current() -> Machine:
     """Return the calibrated machine if there is one, else the default; the same all process long."""
     from winogen.build import cache_dir

@@ -72,8 +72,10 @@ def _product(work: Work, target: Target, rows: int, depth: int, channels: int, t
             if size and times:
                 step = max(size * width / 2, (size + width) / _LOADS, _LATENCY)
                 calls = blocks(channels, depth)
-                total += count * times * (
-                    channels * taps * step + calls * (_CALL + _ACCUMULATOR * size * width)
+                total += (
+                    count
+                    * times
+                    * (channels * taps * step + calls * (_CALL + _ACCUMULATOR * size * width))
                 )
     return total
 
@@ -119,7 +121,9 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple[float, float, 
     y_bytes = positions * rows * cols * min(filter_vectors, band) * lanes * size
     depth = kernels.DEPTH[work.algorithm]
     line_rows = (cols, rows) if one_d else (rows * cols, 1)
-    arithmetic = positions * line_rows[1] * _product(work, target, line_rows[0], depth, work.channels, taps)
+    arithmetic = (
+        positions * line_rows[1] * _product(work, target, line_rows[0], depth, work.channels, taps)
+    )
     again = machine.read_rate(filters) if items > 1 else machine.memory_rate
     traffic = filters / again
     if v_bytes + y_bytes > machine.l2_bytes * 3 // 4:
@@ -155,8 +159,11 @@ def _pixels(work: Work, target: Target, machine: Machine) -> tuple[float, float,
         most = kernels.register_block(target)[0]
         rows_of_filters = blocks(work.filters, most)
         step = max(blocks(work.filters, rows_of_filters), _LATENCY)
-        arithmetic = rows * blocks(cols, 2 * lanes) * rows_of_filters * (
-            work.channels * taps * step + _CALL + 2 * _ACCUMULATOR * step
+        arithmetic = (
+            rows
+            * blocks(cols, 2 * lanes)
+            * rows_of_filters
+            * (work.channels * taps * step + _CALL + 2 * _ACCUMULATOR * step)
         )
     elif work.narrow(target) == "groups":
         arithmetic = rows * cols * taps / lanes

@@ -55,7 +55,10 @@ def ranked(problem: Problem, request: Request, target: Target) -> list[tuple[flo
     convolution usually is, then that one. The others follow by time.
     """
     limit = request.workspace_limit
-    found = [(choice, workspace_bytes(problem, choice, target, limit)) for choice in candidates(problem, request)]
+    found = [
+        (choice, workspace_bytes(problem, choice, target, limit))
+        for choice in candidates(problem, request)
+    ]
     fitting = [choice for choice, needed in found if limit is None or needed <= limit]
     if not fitting:
         raise InvalidValue(
@@ -71,7 +74,8 @@ def ranked(problem: Problem, request: Request, target: Target) -> list[tuple[flo
         (
             pair
             for pair in pairs
-            if pair[0] <= (1 + _FOR_ACCURACY) * pairs[0][0] and predicted_error(layer, pair[1]) <= usual
+            if pair[0] <= (1 + _FOR_ACCURACY) * pairs[0][0]
+            and predicted_error(layer, pair[1]) <= usual
         ),
         pairs[0],
     )
@@ -81,7 +85,9 @@ def ranked(problem: Problem, request: Request, target: Target) -> list[tuple[flo
 def predicted_error(layer: Layer, choice: Choice) -> float:
     """Return the expected max |y - y_exact| / max |y_exact| on normal data."""
     channels = layer.channels // layer.groups
-    return accuracy.predicted_error(choice.algorithm, layer.dtype, channels, layer.kernel, axes(layer, choice))
+    return accuracy.predicted_error(
+        choice.algorithm, layer.dtype, channels, layer.kernel, axes(layer, choice)
+    )
 
 
 def candidates(problem: Problem, request: Request) -> Iterator[Choice]:
@@ -128,10 +134,15 @@ def seconds(problem: Problem, choice: Choice, target: Target, limit: int | None 
     return total
 
 
-def workspace_bytes(problem: Problem, choice: Choice, target: Target, limit: int | None = None) -> int:
+def workspace_bytes(
+    problem: Problem, choice: Choice, target: Target, limit: int | None = None
+) -> int:
     """Return the workspace of one call."""
     return max(
-        (blocking(problem, way, part, target, limit).workspace_bytes(target) for part, way in parts(problem, choice)),
+        (
+            blocking(problem, way, part, target, limit).workspace_bytes(target)
+            for part, way in parts(problem, choice)
+        ),
         default=0,
     )
 
@@ -140,7 +151,11 @@ def parts(problem: Problem, choice: Choice) -> list[tuple[Rectangle, Choice]]:
     """Return the kernel calls: what each computes, and how; the rim of Winograd tiles is direct."""
     inner, *rim = rectangles(problem, choice)
     direct = Choice("direct", None, (None, None), "discard", "unswitch", choice.threads)
-    return [(part, way) for part, way in ((inner, choice), *((part, direct) for part in rim)) if part.size]
+    return [
+        (part, way)
+        for part, way in ((inner, choice), *((part, direct) for part in rim))
+        if part.size
+    ]
 
 
 @lru_cache(maxsize=4096)
@@ -229,7 +244,5 @@ def _tiles(given: int | None, taps: int) -> tuple[int, ...]:
         return (given,)
     if taps == 1:
         return (1,)  # nothing to save along this axis, and F(1,1) is exact
-    few = tuple(
-        m for m in range(2, _POINTS - taps + 2) if f"f{m}_{taps}" in transforms.catalog()
-    )
+    few = tuple(m for m in range(2, _POINTS - taps + 2) if f"f{m}_{taps}" in transforms.catalog())
     return few or (min(2, MOST_POINTS - taps + 1),)

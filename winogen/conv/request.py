@@ -28,7 +28,9 @@ class Request:
     edge: str = "discard"
     border: str = "unswitch"
     threads: int = 1
-    workspace_limit: int | None = None  # bytes of scratch memory per call; None: the planner's choice
+    workspace_limit: int | None = (
+        None  # bytes of scratch memory per call; None: the planner's choice
+    )
     tolerance: float | None = None  # of the predicted error; None: the planner's default
 
 
@@ -131,7 +133,9 @@ def _points(value, kernel: Axes, algorithm: str) -> tuple[Points | None, Points 
 
 
 def _is_set(item) -> bool:
-    return item is None or isinstance(item, (tuple, list)) or (isinstance(item, str) and "," in item)
+    return (
+        item is None or isinstance(item, (tuple, list)) or (isinstance(item, str) and "," in item)
+    )
 
 
 def _point_set(value) -> Points:

@@ -119,7 +119,11 @@ class Work:
             in_rows * in_cols * _POINTER if self.border == "indirect" else 0,
         ]
         if self.algorithm == "winograd2d":
-            own += [positions * tiles * lanes * size, positions * (tiles * filters + lanes) * size, tiles * 8]
+            own += [
+                positions * tiles * lanes * size,
+                positions * (tiles * filters + lanes) * size,
+                tiles * 8,
+            ]
             return _lines(own), 0
         lines = tiles + (self.kernel[0] - 1) * cols if self.algorithm == "winograd1d" else tiles
         own += [positions * (tiles * width + lanes) * size, lines * 8]
