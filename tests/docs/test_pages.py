@@ -30,13 +30,14 @@ PAGES = {
 }
 LANGUAGES = ("python", "c", "sh", "text", "json", "toml")
 # Commands of winogen that take minutes: only their options are checked.
-SLOW = ("demo", "bench", "search", "report", "calibrate")
+SLOW = ("demo", "bench", "search", "report", "calibrate", "regret")
 # What differs between machines, where page and result need not agree.
 MACHINE = (
     (re.compile(r"\b(avx512|avx2|sse2|neon|generic)\b"), "<isa>"),
     (re.compile(r"\b[\d,]+ bytes"), "<number> bytes"),
     (re.compile(r"\b\d+ threads?\b"), "<number> threads"),
     (re.compile(r"\b[\d.]+ ms\b"), "<number> ms"),
+    (re.compile(r"\berror \d\.\de-\d\d\b"), "error <number>"),
 )
 
 every_page = pytest.mark.parametrize("page", sorted(PAGES))
