@@ -205,3 +205,9 @@ def sections(path: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", path.read_text("utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in headings}
+
+
+def test_every_page_is_in_the_index():
+    index = PAGES["docs/README.md"].read_text("utf-8")
+    missing = [page for page in PAGES if page.startswith("docs/") and f"({page[5:]})" not in index]
+    assert missing == ["docs/README.md"]
