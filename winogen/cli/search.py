@@ -100,8 +100,7 @@ def search(
 @contextmanager
 def _bar():
     """Yields ``show(stage, done, total)``: one line per stage on stderr."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from winogen.cli.progress import stderr
 

@@ -59,7 +59,11 @@ def _conv2d_runner(algorithm, dims: int, kernel: str, dtype: str):
         weight = np.ascontiguousarray(filters.transpose(3, 0, 1, 2), dtype)
         image = np.ascontiguousarray(inputs.transpose(3, 0, 1, 2), dtype)
         y = conv2d(
-            image.reshape(1, trials * channels, *n), weight, groups=trials, algorithm=kernel, **options
+            image.reshape(1, trials * channels, *n),
+            weight,
+            groups=trials,
+            algorithm=kernel,
+            **options,
         )
         return y.reshape(trials, *m).transpose(1, 2, 0)
 
@@ -151,16 +155,20 @@ def _source(algorithms, axes, real: str, filter_real: str) -> str:
         }
         for kind, (into, inner, out) in kinds.items()
     ]
-    return environment().get_template("tile.c.j2").render(
-        title=f"F({h.m} x {w.m}, {h.r} x {w.r})",
-        real=real,
-        filter_real=filter_real,
-        headers=headers,
-        h=names[0],
-        w=names[1],
-        transforms=transforms,
-        positions=len(h.input.outputs) * len(w.input.outputs),
-        taps=h.r * w.r,
-        inputs=h.n * w.n,
-        outputs=h.m * w.m,
+    return (
+        environment()
+        .get_template("tile.c.j2")
+        .render(
+            title=f"F({h.m} x {w.m}, {h.r} x {w.r})",
+            real=real,
+            filter_real=filter_real,
+            headers=headers,
+            h=names[0],
+            w=names[1],
+            transforms=transforms,
+            positions=len(h.input.outputs) * len(w.input.outputs),
+            taps=h.r * w.r,
+            inputs=h.n * w.n,
+            outputs=h.m * w.m,
+        )
     )

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from winogen.algebra import BilinearAlgorithm, BilinearAlgorithm2D, cook_toom
+from winogen.algebra import BilinearAlgorithm2D, cook_toom
 from winogen.errors import InvalidType, InvalidValue
 from winogen.numerics.formats import Arithmetic, Format
 from winogen.program import Program, simplify
@@ -133,7 +133,7 @@ def direct(rounding: Rounding, filters: np.ndarray, inputs: np.ndarray, watch=No
     watch = watch or (lambda stage, array: None)
     watch("filter", filters)
     watch("input", inputs)
-    channels, r_h, r_w, trials = filters.shape
+    channels, r_h, r_w, _ = filters.shape
     m_h, m_w = inputs.shape[1] - r_h + 1, inputs.shape[2] - r_w + 1
     taps = [(c, k, l) for c in range(channels) for k in range(r_h) for l in range(r_w)]
     u = (filters[c, k, l] for c, k, l in taps)

@@ -69,7 +69,7 @@ class Candidate:
             if value.startswith("-") and opposite in values:
                 continue
             texts.append(f"±{value}" if opposite in values else value)
-        return ", ".join(texts) + (" (rows scaled)" if self.output else "")
+        return ", ".join(texts)
 
 
 def root_text(square: Fraction) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from winogen.errors import InvalidValue, WinogenError
 from winogen.numerics.search.tasks import key_of, run
 
+_PATIENCE = "10s"  # for a scheduler to answer
 Progress = Callable[[str, int, int], None]  # (stage, tasks done, of how many)
 
 
@@ -123,7 +124,7 @@ def executor(
 def _cluster(address: str) -> Iterator[int]:
     joblib, distributed = _import("joblib"), _import("distributed")
     try:
-        client = distributed.Client(address, timeout="10s", set_as_default=True)
+        client = distributed.Client(address, timeout=_PATIENCE, set_as_default=True)
     except (OSError, TimeoutError, ValueError) as error:
         raise WinogenError(f"dask: got {address!r}, where no scheduler answers: {error}") from None
     with client, joblib.parallel_config("dask", client=client, wait_for_workers_timeout=30):

@@ -31,7 +31,14 @@ def is_small(structure: Structure, height: int) -> bool:
 
 
 def propose(
-    structure: Structure, m: int, r: int, height: int, dims: int, settings: dict, start: int, keep: int
+    structure: Structure,
+    m: int,
+    r: int,
+    height: int,
+    dims: int,
+    settings: dict,
+    start: int,
+    keep: int,
 ) -> list[tuple[float, tuple]]:
     """Return up to ``keep`` (estimated error, values) of a structure, the best first.
 
@@ -81,7 +88,9 @@ def _exchange(structure: Structure, height: int, found: dict, look, rng) -> None
     while True:
         before = found[current]
         for slot in rng.permutation(len(grids)):
-            current = _best(structure, current, [(slot, value) for value in grids[slot]], found, look)
+            current = _best(
+                structure, current, [(slot, value) for value in grids[slot]], found, look
+            )
         if found[current] < before:
             continue
         moves = []

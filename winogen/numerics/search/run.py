@@ -14,14 +14,25 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 
+from winogen.algebra import cook_toom
 from winogen.errors import InvalidValue
 from winogen.numerics.search import tasks
 from winogen.numerics.search.candidate import Candidate
 from winogen.numerics.search.execute import Executor
 from winogen.numerics.search.propose import is_small
 from winogen.numerics.search.spaces import structures
+from winogen.numerics.variance import estimate
 
 OBJECTIVES = ("error", "instructions", "pareto")
+DEFAULTS = {  # the protocol of the literature
+    "channels": 1,
+    "order": "huffman",
+    "distribution": "uniform",
+    "dtype": "float32",
+    "filters": None,
+    "fused": False,
+    "block": 64,
+}
 _FIRST_TRIALS = 250
 _SHRINK = 4
 _FINALISTS = 6
@@ -44,7 +55,7 @@ class Search:
     keep: int = 64  # candidates that are measured
     trials: int = 20_000  # of the final measurement
     dims: int = 2
-    settings: dict = field(default_factory=dict)  # of `measure`; default: the literature's
+    settings: dict = field(default_factory=dict)  # of `measure` where they are not DEFAULTS
     seed: int = 0
 
     def __post_init__(self):
@@ -55,6 +66,10 @@ class Search:
         for name in ("height", "starts", "keep", "trials"):
             if getattr(self, name) < 1:
                 raise InvalidValue(f"{name}: got {getattr(self, name)}; allowed: a number >= 1")
+        # What cannot be is said before any work: the structures, and what is measured.
+        structures(self.m, self.r, self.families, self.zero, self.infinity)
+        smallest = cook_toom(1, 1)
+        estimate(smallest, dims=self.dims, **{**DEFAULTS, **self.settings})
 
 
 @dataclass(frozen=True)
@@ -75,17 +90,6 @@ class Found:
     def to_dict(self) -> dict:
         """Plain data for JSON."""
         return {**asdict(self), "candidate": self.candidate.to_dict(), "text": str(self.candidate)}
-
-
-DEFAULTS = {
-    "channels": 1,
-    "order": "huffman",
-    "distribution": "uniform",
-    "dtype": "float32",
-    "filters": None,
-    "fused": False,
-    "block": 64,
-}
 
 
 def search(wanted: Search, execute: Executor) -> list[Found]:

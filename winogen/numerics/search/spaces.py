@@ -200,7 +200,7 @@ def _roots(rest: int) -> list[tuple]:
 
 def _quadratics(rest: int) -> list[tuple]:
     found = []
-    for moduli in (1, 2):
+    for moduli in (1, 2, 3):
         left = rest - 2 * moduli
         if left >= 0:
             free = left % 2

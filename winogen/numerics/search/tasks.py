@@ -22,8 +22,13 @@ def propose_task(structure: Structure, m, r, height, dims, settings, start, keep
     return {
         "task": "propose",
         "structure": [structure.zero, structure.infinity, list(structure.slots)],
-        **{"m": m, "r": r, "height": height, "dims": dims, "settings": settings},
-        **{"start": start, "keep": keep},
+        "m": m,
+        "r": r,
+        "height": height,
+        "dims": dims,
+        "settings": settings,
+        "start": start,
+        "keep": keep,
     }
 
 
@@ -32,17 +37,17 @@ def measure_task(candidate: Candidate, dims, settings, trials: int, seed: int) -
     return {
         "task": "measure",
         "candidate": candidate.to_dict(),
-        **{"dims": dims, "settings": settings, "trials": trials, "seed": seed},
+        "dims": dims,
+        "settings": settings,
+        "trials": trials,
+        "seed": seed,
     }
 
 
 def scale_task(candidate: Candidate, dims, settings) -> dict:
     """The task of finding row scalings for a candidate."""
-    return {
-        "task": "scale",
-        "candidate": candidate.to_dict(),
-        **{"dims": dims, "settings": settings},
-    }
+    data = {"candidate": candidate.to_dict(), "dims": dims, "settings": settings}
+    return {"task": "scale", **data}
 
 
 def count_task(candidate: Candidate) -> dict:
@@ -77,7 +82,9 @@ def _propose(task):
 def _measure(task):
     found = measure(
         Candidate.from_dict(task["candidate"]).algorithm,
-        **{"dims": task["dims"], "trials": task["trials"], "seed": task["seed"]},
+        dims=task["dims"],
+        trials=task["trials"],
+        seed=task["seed"],
         **task["settings"],
     )
     return {"mean": found.mean, "half_width": found.half_width}

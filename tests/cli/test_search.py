@@ -1,0 +1,52 @@
+"""`winogen search`: what it prints, keeps and refuses."""
+
+import json
+
+import tomllib
+
+from winogen.codegen.catalog import Entry, generate
+
+FEW = ("search", 3, 3, "--keep", 6, "--trials", 500, "--height", 4)
+
+
+def test_prints_the_best_first_and_how_to_derive_it(winogen):
+    result = winogen(*FEW)
+    assert result.exit_code == 0
+    head, first, *rest = result.stdout.splitlines()
+    assert "mean |error|" in head and "products" in head
+    assert float(first.split()[0]) <= float(rest[0].split()[0])
+    assert rest[-1].startswith("winogen derive 3 3 --points '")
+
+
+def test_json_and_results_on_disk(winogen, tmp_path):
+    path = tmp_path / "results" / "f3_3.jsonl"
+    first = winogen(*FEW, "--results", path, "--json")
+    found = json.loads(first.stdout)
+    assert found[0]["on_front"] and found[0]["mean"] < 2e-7
+    assert {"m", "r", "points"} <= found[0]["candidate"].keys()
+    lines = path.read_text().splitlines()
+    assert winogen(*FEW, "--results", path, "--json").stdout == first.stdout
+    assert path.read_text().splitlines() == lines  # nothing was done again
+
+
+def test_toml_is_what_the_catalog_takes(winogen):
+    result = winogen(*FEW, "--toml", "--families", "pairs,quadratic", "--no-infinity")
+    (row,) = tomllib.loads(result.stdout)["transform"]
+    entry = Entry(**{**row, "tag": "found"})
+    assert generate(entry).name == "f3_3_found" and "mean 2D error" in entry.source
+
+
+def test_points_that_must_or_must_not_be_there(winogen):
+    result = winogen(*FEW, "--zero", "--no-infinity", "--json")
+    for entry in json.loads(result.stdout):
+        assert "0" in entry["candidate"]["points"] and "inf" not in entry["candidate"]["points"]
+
+
+def test_refusals(refused, tmp_path):
+    assert "families: got 'odd'" in refused("search", 3, 3, "--families", "odd")
+    assert "n = m + r - 1 = 5" in refused("search", 3, 3, "--zero", "--infinity")
+    assert "keep: got 0" in refused("search", 3, 3, "--keep", 0)
+    assert "distribution: got 'cauchy'" in refused(*FEW, "--distribution", "cauchy")
+    notes = tmp_path / "notes.txt"
+    notes.write_text("no results\n")
+    assert "notes.txt" in refused(*FEW, "--results", notes)

@@ -1,0 +1,72 @@
+"""Compiled C has the errors that its numpy twin predicts, and without contraction its very bits."""
+
+import numpy as np
+import pytest
+
+from winogen.algebra import cook_toom, nest, winograd
+from winogen.errors import InvalidValue
+from winogen.numerics import PRACTICAL, Direct, measure
+from winogen.numerics.tiles import ORDERS
+
+F43 = cook_toom(4, 3)
+GAUSSIAN = winograd(4, 3, "x,x-1,x+1,x^2+1,inf")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("settings", [{}, {"channels": 70, "filters": "float64"}])
+def test_the_bits_of_every_order(order, settings):
+    c = measure(F43, order=order, trials=40, compiled="header", **settings)
+    twin = measure(F43, order=order, trials=40, **settings)
+    assert np.array_equal(c.errors, twin.errors)
+
+
+@pytest.mark.parametrize(
+    "algorithm,settings",
+    [
+        (nest(cook_toom(2, 3), GAUSSIAN), {"channels": 3, "block": 2}),
+        (cook_toom(2, 5), {"dims": 1, "dtype": "float64"}),
+    ],
+)
+def test_the_bits_of_other_algorithms(algorithm, settings):
+    c = measure(algorithm, trials=40, compiled="header", **settings)
+    assert np.array_equal(c.errors, measure(algorithm, trials=40, **settings).errors)
+
+
+def test_contracted_code_is_as_accurate_as_predicted():
+    settings = {"order": "huffman", "trials": 2000}
+    c = measure(F43, compiled="header", fused=True, **settings).mean
+    assert c == pytest.approx(measure(F43, fused=True, **settings).mean, rel=0.1)
+    assert c < 0.9 * measure(F43, compiled="header", **settings).mean
+
+
+def test_kernels_of_conv2d():
+    settings = {**PRACTICAL, "trials": 100}
+    twin = measure(F43, **settings).relative_l2
+    for kernel in ("winograd2d", "mcmr"):
+        found = measure(F43, compiled=kernel, **settings).relative_l2
+        assert 0.5 * twin < found < 1.25 * twin  # shorter chains of channels make it smaller
+    direct = measure(Direct(4, 3), compiled="direct", **settings).relative_l2
+    assert direct < twin
+
+
+def test_one_dimension():
+    found = measure(F43, dims=1, compiled="winograd1d", trials=500)
+    twin = measure(F43, dims=1, trials=500, order="program", filters="float64", fused=True)
+    assert found.errors.shape == (1, 4, 500)
+    assert found.mean == pytest.approx(twin.mean, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    "algorithm,settings,named",
+    [
+        (F43, {"compiled": "fft"}, "compiled"),
+        (GAUSSIAN, {"compiled": "mcmr"}, "header"),
+        (Direct(4, 3), {"compiled": "header"}, "direct"),
+        (F43, {"compiled": "mcmr", "dtype": "bfloat16"}, "dtype"),
+        (F43, {"compiled": "header", "transforms": "float64"}, "transforms"),
+        (F43, {"compiled": "header", "filters": "float16"}, "filters"),
+    ],
+)
+def test_what_cannot_be_compiled_is_refused(algorithm, settings, named):
+    with pytest.raises(InvalidValue, match=named):
+        measure(algorithm, trials=5, **settings)

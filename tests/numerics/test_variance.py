@@ -1,0 +1,78 @@
+"""The estimate is near what is measured."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from winogen.algebra import cook_toom, nest, winograd
+from winogen.codegen import transforms
+from winogen.errors import WinogenError
+from winogen.numerics import PRACTICAL, Direct, estimate, measure
+from winogen.numerics.variance import chain_variance
+
+# Every catalog entry in one of the protocols, so that all are seen and the time stays short.
+PROTOCOLS = [
+    {"trials": 800},
+    {"dims": 1, "trials": 1500},
+    {**PRACTICAL, "order": "naive", "trials": 60},
+    {"channels": 20, "distribution": "relu", "block": 8, "trials": 150, "order": "pairwise"},
+]
+
+
+@pytest.mark.parametrize("number,name", list(enumerate(sorted(transforms.catalog()))))
+def test_the_whole_catalog_within_a_factor_of_2(number, name):
+    entry = transforms.catalog()[name]
+    transform = transforms.load(entry["m"], entry["r"], name=name)
+    settings = PROTOCOLS[number % len(PROTOCOLS)]
+    measured = measure(transform, **settings)
+    expected = estimate(transform, **{k: v for k, v in settings.items() if k != "trials"})
+    assert measured.mean / 2 < expected.mean < measured.mean * 2
+    assert measured.relative_l2 / 2 < expected.relative_l2 < measured.relative_l2 * 2
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"order": "program"},
+        {"channels": 64, "filters": "float64", "fused": True, "distribution": "normal"},
+        {"channels": 256, "distribution": "relu", "filters": "float64", "block": 32},
+        {"dtype": "bfloat16", "channels": 4, "distribution": "normal"},
+        {"transforms": "float64", "distribution": "normal"},
+    ],
+)
+def test_usual_settings_within_15_per_cent(settings):
+    f = cook_toom(4, 3)
+    measured = measure(
+        f, **{"trials": 1500 if settings.get("channels", 1) < 9 else 150, **settings}
+    )
+    assert estimate(f, **settings).relative_l2 == pytest.approx(measured.relative_l2, rel=0.15)
+
+
+@pytest.mark.parametrize("channels,block", [(1, 64), (64, None), (256, 64)])
+def test_direct_convolution(channels, block):
+    settings = {"channels": channels, "block": block, "distribution": "normal"}
+    measured = measure(Direct(1, 3), trials=2000, **settings).relative_l2
+    assert estimate(Direct(1, 3), **settings).relative_l2 == pytest.approx(measured, rel=0.2)
+
+
+def test_unlike_axes_and_moduli():
+    f = nest(cook_toom(2, 3), winograd(4, 3, "x,x-1,x+1,x^2+1,inf"))
+    assert estimate(f).mean == pytest.approx(measure(f, trials=1500).mean, rel=0.2)
+
+
+@given(st.integers(1, 300), st.integers(1, 300), st.booleans())
+def test_chains_by_brute_force(count, block, fused):
+    total, done = 0.0, 0
+    while done < count:
+        size = min(block, count - done)
+        total += (1 if fused else size) + sum(range(2, size + 1))
+        total += done + size if done else 0
+        done += size
+    assert chain_variance(count, block, fused) == total
+
+
+def test_wrong_arguments_are_named():
+    for wrong in ({"channels": 0}, {"dtype": "int8"}, {"order": "x"}, {"distribution": "x"}):
+        with pytest.raises(WinogenError, match=next(iter(wrong))):
+            estimate(cook_toom(2, 3), **wrong)
