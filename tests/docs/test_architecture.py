@@ -1,4 +1,4 @@
-"""Data goes one way: a folder of winogen imports only from those before it in docs/architecture.md."""
+"""Data goes one way: folders import only from those before them in docs/architecture.md."""
 
 import ast
 import re
@@ -8,8 +8,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PICTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8").partition("```text")[2]
-# The planner asks for the error that an algorithm is expected to have; that part of numerics works on
-# matrices alone.
+# The planner asks for the error that an algorithm is expected to have, which that part of numerics
+# computes from matrices alone.
 BACK = {("conv/accuracy.py", "numerics")}
 ORDER = re.findall(r"│  (\w+)  ", PICTURE) + ["demo", "cli"]
 
