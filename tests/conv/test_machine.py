@@ -12,9 +12,9 @@ from winogen.conv.machine import Machine
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path))
-    machine.current.cache_clear()
+    machine._known.cache_clear()
     yield tmp_path
-    machine.current.cache_clear()
+    machine._known.cache_clear()
 
 
 def test_a_saved_machine_is_the_current_one(folder):
@@ -35,3 +35,10 @@ def test_a_damaged_file_means_the_default(folder, text):
     (path,) = folder.glob("machine*")
     path.write_text(text)
     assert machine.stored(folder) is None and machine.current() == Machine()
+
+
+def test_an_assumed_machine_holds_within_its_block(folder):
+    slow = replace(Machine(), memory_rate=0.5)
+    with machine.assumed(slow):
+        assert machine.current() == slow
+    assert machine.current() == Machine()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 from typer.core import TyperGroup
 
-from winogen.cli import bench, demo, derive, generate, planning, search, transforms
+from winogen.cli import bench, demo, derive, generate, planning, report, search, transforms
 from winogen.errors import WinogenError
 
 BAD_INPUT = 2  # exit status, as for a usage error
@@ -60,4 +60,5 @@ app.command(epilog=bench.EXAMPLE)(bench.bench)
 app.command(epilog=planning.CALIBRATE_EXAMPLE)(planning.calibrate)
 app.command(epilog=planning.REGRET_EXAMPLE)(planning.regret)
 app.command(epilog=search.EXAMPLE)(search.search)
+app.command(epilog=report.EXAMPLE)(report.report)
 app.command(epilog=demo.EXAMPLE)(demo.demo)

@@ -29,6 +29,7 @@ def generate(
     dtype: str = typer.Option(None, help="float32 or float64 (default: float32)."),
     layout: str = typer.Option(None, help="NCHW or NHWC (default: NCHW)."),
     activation: str = typer.Option(None, help="relu (default: none)."),
+    threads: int = typer.Option(None, min=1, help="Threads to cut the work for (default: 1)."),
     name: str = typer.Option(None, help="Prefix of files and functions (default: from shapes)."),
 ) -> None:
     """Write one layer as a .c and a .h that compile with `cc -O3` and nothing else."""
@@ -46,6 +47,7 @@ def generate(
         "dtype": dtype,
         "layout": layout,
         "activation": activation,
+        "threads": threads,
         "name": name,
     }
     options = {key: value for key, value in given.items() if value is not None}

@@ -21,7 +21,6 @@ from winogen.conv.request import Request
 from winogen.conv.work import Work
 
 Ranking = list[tuple[float, Choice]]  # predicted seconds and candidate, fastest first
-_ALTERNATIVES = 6  # of which a plan tells
 
 
 class Kernel:
@@ -199,7 +198,7 @@ class Prepared:
             predicted_error=planner.predicted_error(layer, choice),
             predictions=tuple(
                 (seconds, planner.predicted_error(layer, way), way.algorithm, way.tile)
-                for seconds, way in self.ranked[:_ALTERNATIVES]
+                for seconds, way in self.ranked
             ),
             source=main.source,
             rim_source=self.kernels[1].source if len(self.kernels) > 1 else None,
@@ -209,6 +208,5 @@ class Prepared:
 @lru_cache(maxsize=256)
 def prepare(problem: Problem, request: Request, target: Target) -> Prepared:
     """Return the problem planned and bound to compiled kernels; the last 256 are remembered."""
-    return Prepared(
-        problem, planner.ranked(problem, request, target), target, request.workspace_limit
-    )
+    ranked = planner.ranked(problem, request, target, planner.ALTERNATIVES)
+    return Prepared(problem, ranked, target, request.workspace_limit)

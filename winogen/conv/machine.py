@@ -8,6 +8,8 @@ from where later processes take it.
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -45,14 +47,14 @@ def save(machine: Machine, folder: Path) -> Path:
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(asdict(machine), indent=2) + "\n")
     partial.replace(path)
-    current.cache_clear()
+    _known.cache_clear()
     return path
 
 
 def forget(folder: Path) -> None:
     """Remove the machine kept in ``folder``, if there is one."""
     (folder / _FILE).unlink(missing_ok=True)
-    current.cache_clear()
+    _known.cache_clear()
 
 
 def stored(folder: Path) -> Machine | None:
@@ -66,9 +68,27 @@ def stored(folder: Path) -> Machine | None:
         return None
 
 
-@cache
+@contextmanager
+def assumed(machine: Machine):
+    """Plan for ``machine`` within the block, whatever this one is: for code that runs elsewhere."""
+    token = _assumed.set(machine)
+    try:
+        yield
+    finally:
+        _assumed.reset(token)
+
+
 def current() -> Machine:
-    """Return the calibrated machine if there is one, else the default; the same all process long."""
+    """Return the assumed machine, else the calibrated one, else the default."""
+    return _assumed.get() or _known()
+
+
+_assumed: ContextVar[Machine | None] = ContextVar("assumed", default=None)
+
+
+@cache
+def _known() -> Machine:
+    """The calibrated machine or the default; the same all process long."""
     from winogen.build import cache_dir
 
     return stored(cache_dir()) or Machine()

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 
 from winogen.codegen import transforms
 from winogen.codegen.targets import Target
 from winogen.conv import accuracy, machine, model
 from winogen.conv.choice import Choice, Rectangle, rectangles
+from winogen.conv.machine import Machine
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import MOST_POINTS, Request
 from winogen.conv.work import Work, blocks
@@ -31,6 +33,7 @@ _USUAL = 2.2
 _FOR_ACCURACY = 0.1
 # The workspace of one thread, where nothing else is asked for.
 _WORKSPACE = 4 << 20
+ALTERNATIVES = 6  # candidates that a plan is chosen from, and tells of
 # Tiles (or pixels) that a block should have, at most: between them the model decides.
 _BLOCK_SIZES = (4, 9, 14, 16, 28, 42, 56, 84, 112, 224)
 
@@ -45,41 +48,48 @@ def choose(problem: Problem, request: Request, target: Target) -> Choice:
     >>> choose(layer.problem((1, 64, 56, 56)), Request(), TARGETS["avx512"]).algorithm
     'mcmr'
     """
-    return ranked(problem, request, target)[0][1]
+    return ranked(problem, request, target, ALTERNATIVES)[0][1]
 
 
-def ranked(problem: Problem, request: Request, target: Target) -> list[tuple[float, Choice]]:
-    """Return (predicted seconds, candidate) of all that keep to the request, the chosen one first.
+def ranked(
+    problem: Problem, request: Request, target: Target, most: int | None = None
+) -> list[tuple[float, Choice]]:
+    """Return (predicted seconds, candidate) of the ``most`` fastest that keep to the request.
 
-    It is the fastest; but if one that takes at most a tenth longer is as accurate as direct
-    convolution usually is, then that one. The others follow by time.
+    The chosen one is first, the others follow by time. It is the fastest; but if one that takes at
+    most a tenth longer is as accurate as direct convolution usually is, then that one.
+
+    Raises InvalidValue if nothing keeps to the ``workspace_limit`` or the ``tolerance``.
     """
-    limit = request.workspace_limit
-    found = [
-        (choice, workspace_bytes(problem, choice, target, limit))
-        for choice in candidates(problem, request)
-    ]
-    fitting = [choice for choice, needed in found if limit is None or needed <= limit]
-    if not fitting:
-        raise InvalidValue(
-            f"workspace_limit: got {limit}; allowed: at least {min(needed for _, needed in found)} "
-            "bytes for this problem and algorithm"
-        )
-    pairs = [(seconds(problem, choice, target, limit), choice) for choice in fitting]
-    pairs.sort(key=lambda pair: pair[0])
-    layer = problem.layer
+    layer, limit = problem.layer, request.workspace_limit
+    pairs = sorted(
+        (
+            (seconds(problem, choice, target, limit), choice)
+            for choice in _fitting(problem, request, target)
+        ),
+        key=lambda pair: pair[0],
+    )
+    # A tile or points that the user gave are taken as they are. Errors are only predicted as far
+    # as they are needed: that takes longer than the times.
+    given = request.points != (None, None) or None not in request.tile
+    tolerance = _TOLERANCE if request.tolerance is None else request.tolerance
+    careful = (pair for pair in pairs if given or predicted_error(layer, pair[1]) <= tolerance)
+    found = list(islice(careful, most))
+    if not found:
+        most_careful = min(pairs, key=lambda pair: predicted_error(layer, pair[1]))
+        if request.tolerance is not None:
+            raise InvalidValue(
+                f"tolerance: got {tolerance:g}; allowed: at least "
+                f"{predicted_error(layer, most_careful[1]):.2g}, the least error that is predicted "
+                f'for this layer with algorithm "{request.algorithm}"'
+            )
+        return [most_careful]
     terms = layer.channels // layer.groups * layer.kernel[0] * layer.kernel[1]
     usual = _USUAL * accuracy.direct_error(layer.dtype, terms)
-    chosen = next(
-        (
-            pair
-            for pair in pairs
-            if pair[0] <= (1 + _FOR_ACCURACY) * pairs[0][0]
-            and predicted_error(layer, pair[1]) <= usual
-        ),
-        pairs[0],
-    )
-    return [chosen, *(pair for pair in pairs if pair is not chosen)]
+    window = (1 + _FOR_ACCURACY) * found[0][0]
+    near = (pair for pair in found if pair[0] <= window)
+    chosen = next((pair for pair in near if predicted_error(layer, pair[1]) <= usual), found[0])
+    return [chosen, *(pair for pair in found if pair is not chosen)]
 
 
 def predicted_error(layer: Layer, choice: Choice) -> float:
@@ -90,27 +100,23 @@ def predicted_error(layer: Layer, choice: Choice) -> float:
     )
 
 
-def candidates(problem: Problem, request: Request) -> Iterator[Choice]:
-    """Yield every way to compute the problem that satisfies the request.
-
-    What the request leaves open keeps to its ``tolerance``: tiles of a predicted error above it are
-    left out. A tile or points that the user gave are taken as they are.
-    """
-    layer = problem.layer
-    tolerance = _TOLERANCE if request.tolerance is None else request.tolerance
-    given = request.points != (None, None) or None not in request.tile
-    found = list(_all_candidates(layer, request))
-    careful = [choice for choice in found if given or predicted_error(layer, choice) <= tolerance]
-    if not careful and request.tolerance is not None:
-        least = min(predicted_error(layer, choice) for choice in found)
+def _fitting(problem: Problem, request: Request, target: Target) -> list[Choice]:
+    """The candidates whose workspace keeps to the limit."""
+    limit = request.workspace_limit
+    found = list(candidates(problem.layer, request))
+    if limit is None:
+        return found
+    needed = [workspace_bytes(problem, choice, target, limit) for choice in found]
+    if min(needed) > limit:
         raise InvalidValue(
-            f"tolerance: got {request.tolerance:g}; allowed: at least {least:.2g}, the least error that is "
-            f'predicted for this layer with algorithm "{request.algorithm}"'
+            f"workspace_limit: got {limit}; allowed: at least {min(needed)} bytes for this problem "
+            "and algorithm"
         )
-    yield from careful or found[:1]  # the smallest tile is the most accurate
+    return [choice for choice, size in zip(found, needed) if size <= limit]
 
 
-def _all_candidates(layer: Layer, request: Request) -> Iterator[Choice]:
+def candidates(layer: Layer, request: Request) -> Iterator[Choice]:
+    """Yield every way to compute the layer that the request leaves open."""
     rest = (request.edge, request.border, request.threads)
     if request.algorithm in ("auto", "direct", "im2col"):
         algorithm = "direct" if request.algorithm == "auto" else request.algorithm
@@ -158,7 +164,6 @@ def parts(problem: Problem, choice: Choice) -> list[tuple[Rectangle, Choice]]:
     ]
 
 
-@lru_cache(maxsize=4096)
 def blocking(
     problem: Problem, choice: Choice, part: Rectangle, target: Target, limit: int | None = None
 ) -> Work:
@@ -167,6 +172,18 @@ def blocking(
     Blocks are rectangles of tiles (or output pixels), cut evenly. With several threads both ways of
     sharing are tried: whole blocks for each, or the channels and filters of every block among all.
     """
+    return _blocking(problem, choice, part, target, limit, machine.current())
+
+
+@lru_cache(maxsize=4096)
+def _blocking(
+    problem: Problem,
+    choice: Choice,
+    part: Rectangle,
+    target: Target,
+    limit: int | None,
+    known: Machine,
+) -> Work:
     along = axes(problem.layer, choice)
     tiles = tuple(
         blocks(size, t.m if t else 1)
@@ -182,7 +199,7 @@ def blocking(
     ]
     sizes = [work.workspace_bytes(target) for work in works]
     fitting = [work for work, size in zip(works, sizes) if size <= max(limit, min(sizes))]
-    return min(fitting, key=lambda work: model.predict(work, target, machine.current()).cycles)
+    return min(fitting, key=lambda work: model.predict(work, target, known).cycles)
 
 
 def axes(layer: Layer, choice: Choice) -> tuple:

@@ -11,6 +11,7 @@ from winogen.conv import arguments, execute, planner
 from winogen.conv.choice import Choice
 from winogen.conv.choice import multiplications as counted
 from winogen.conv.problem import Layer, Problem
+from winogen.conv.machine import Machine, assumed
 from winogen.conv.request import request as request_of
 from winogen.errors import InvalidValue
 
@@ -23,7 +24,7 @@ def standalone(
     algorithm="auto",
     tile=None,
     points=None,
-    threads=None,
+    threads=1,
     isa=None,
     name=None,
     command="winogen.conv.standalone",
@@ -34,6 +35,7 @@ def standalone(
     ``layer_options``: stride, padding, dilation, groups, padding_mode, layout and activation as in
     `conv2d`. ``isa``: an instruction set of `TARGETS`, by default this CPU's. ``threads``: how many
     the work is cut for; any number may run it. ``command``: what the files say regenerates them.
+    The plan is that for the default machine, so that the files are the same wherever they are made.
     Raises InvalidType, InvalidValue and Unsupported as `conv2d` does.
 
     >>> sorted(standalone((1, 64, 56, 56), (64, 64, 3, 3), padding=1, isa="avx2"))
@@ -46,13 +48,15 @@ def standalone(
     if not problem.batch:
         raise InvalidValue(f"input: got shape {tuple(input_shape)}; allowed: a batch of at least 1")
     request = request_of(layer, algorithm=algorithm, tile=tile, points=points, threads=threads)
-    choice = planner.choose(problem, request, target)
-    ((whole, _),) = planner.parts(problem, choice)
+    with assumed(Machine()):
+        choice = planner.choose(problem, request, target)
+        ((whole, _),) = planner.parts(problem, choice)
+        work = planner.blocking(problem, choice, whole, target)
     spec = execute.specify(layer, choice, target)
     return render_pair(
         name or _name(problem),
         spec,
-        execute.sizes(problem, whole, planner.blocking(problem, choice, whole, target)),
+        execute.sizes(problem, whole, work),
         _about(problem, choice, spec),
         command,
     )
