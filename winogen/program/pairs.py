@@ -57,12 +57,13 @@ def split(matrix):
     if odd is None:
         return None
     width = len(matrix[0])
-    odd = set(odd)
-    # A column that pairs do not read goes to the side that the other rows read it with.
-    for j in sorted(set(range(width)) - odd):
-        near = [k for row in matrix if row[j] != 0 for k in range(width) if k != j and row[k] != 0]
-        if near and all(k in odd for k in near):
-            odd.add(j)
+    # A column that one row alone reads goes to the side of the others that this row reads.
+    for j in range(width):
+        readers = [row for row in matrix if row[j] != 0]
+        if j not in odd and len(readers) == 1:
+            near = {k for k in range(width) if readers[0][k] != 0} - {j}
+            if near and near <= odd:
+                odd = odd | {j}
     columns = [sorted(set(range(width)) - odd), sorted(odd)]
     rows, joins = ([], []), []
     known = ({}, {})

@@ -12,7 +12,8 @@ from itertools import combinations
 from winogen.program.geometry import is_rational, point_of, primitive
 from winogen.program.incidence import network_of
 
-_STATES = 250  # sets of points looked at per number of drawn points
+_STATES = 120  # sets of points looked at per number of drawn points
+_DRAWN = 3  # points drawn at most; where more are needed, chance does better than this order
 _WANTED = 12  # networks to find before stopping
 
 
@@ -31,7 +32,7 @@ def plane(matrix):
         return []
     basis = [(1, 0, 0), (0, 1, 0), (0, 0, 1)]
     targets = [p for p in dict.fromkeys(points) if p is not None and p not in basis]
-    for drawn in range(len(targets) + 1):
+    for drawn in range(_DRAWN + 1):
         search = _Search()
         search.extend(basis, targets, drawn)
         if search.found:

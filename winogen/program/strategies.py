@@ -77,7 +77,7 @@ register_strategy("greedy")(greedy)
 
 # Columns -> runs of the incidence search. Runs take longer in more dimensions, and the first ones
 # find most of what there is to find.
-_RUNS = {1: 1, 2: 8, 4: 48, 5: 24, 6: 8}
+_RUNS = {1: 1, 2: 8, 3: 32, 4: 48, 5: 24, 6: 8}
 _WIDE_RUNS = {**_RUNS, **dict.fromkeys(range(7, 10), 24), **dict.fromkeys(range(10, 17), 8)}
 
 
@@ -88,7 +88,9 @@ def search(matrix, runs=_RUNS):
     if not reduced.rows:
         return [reduced.restore(Network(reduced.width, (), ()))]
     if reduced.width == 3:
-        return [reduced.restore(network) for network in plane(reduced.rows)]
+        networks = plane(reduced.rows)
+        if networks:
+            return [reduced.restore(network) for network in networks]
     if reduced.width not in runs or len(reduced.rows) > 16:
         return []
     tries = runs[reduced.width]
