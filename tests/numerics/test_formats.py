@@ -36,6 +36,13 @@ def test_bfloat16_is_the_nearest_of_its_neighbours(value):
         assert int(np.float32(rounded).view(np.uint32)) >> 16 & 1 == 0  # ties go to even
 
 
+@given(st.integers(0x3000, 0x4F00))
+def test_bfloat16_ties_go_to_even(upper):
+    value = np.uint32(upper << 16 | 0x8000).view(np.float32)
+    rounded = int(narrow("bfloat16", value).view(np.uint32)) >> 16
+    assert rounded == upper + upper % 2
+
+
 def test_infinities_and_nan_survive():
     for name in ("bfloat16", "float16"):
         values = narrow(name, [np.inf, -np.inf, np.nan])

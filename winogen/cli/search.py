@@ -30,7 +30,7 @@ def search(
     families: str = typer.Option(
         "pairs",
         help="Kinds of points: pairs (±a), reciprocal (±a, ±1/a), free, algebraic (±sqrt q), "
-        "quadratic (moduli of degree 2); several with commas.",
+        "quadratic (one modulus of degree 2), quadratics (two or three); several with commas.",
     ),
     zero: bool = typer.Option(None, "--zero/--no-zero", help="Only sets with, or without, 0."),
     infinity: bool = typer.Option(

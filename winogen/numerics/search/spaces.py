@@ -198,9 +198,9 @@ def _roots(rest: int) -> list[tuple]:
     return [("root",) * (rest // 2)] if rest and rest % 2 == 0 else []
 
 
-def _quadratics(rest: int) -> list[tuple]:
+def _quadratics(rest: int, counts: tuple[int, ...]) -> list[tuple]:
     found = []
-    for moduli in (1, 2, 3):
+    for moduli in counts:
         left = rest - 2 * moduli
         if left >= 0:
             free = left % 2
@@ -213,7 +213,8 @@ FAMILIES = {
     "reciprocal": _reciprocals,
     "free": _some_free,
     "algebraic": _roots,
-    "quadratic": _quadratics,
+    "quadratic": lambda rest: _quadratics(rest, (1,)),
+    "quadratics": lambda rest: _quadratics(rest, (2, 3)),
 }
 
 
