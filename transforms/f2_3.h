@@ -27,7 +27,7 @@
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input              4 -> 4           0 -> 0       4 -> 4       32 -> 32          3
- * filter             4 -> 3           6 -> 4       6 -> 5       42 -> 35          3
+ * filter             4 -> 3           6 -> 2       6 -> 4       42 -> 28          3
  * output             4 -> 4           0 -> 0       4 -> 4       24 -> 24          3
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
@@ -72,12 +72,10 @@ WINOGEN_INLINE void winogen_f2_3_input(const WINOGEN_VEC d[4], WINOGEN_VEC v[4])
     v[3] = d[3] - d[1];
 }
 
-/* u = G g: 5 instructions.
+/* u = G g: 4 instructions.
  *
- *     t0 = g0 + g2
- *     u1 = 1/2 g1 + 1/2 t0
- *     t2 = -1/2 g1
- *     u2 = t2 + 1/2 t0
+ *     u1 = 1/2 g1 + 1/2 (g0 + g2)
+ *     u2 = u1 - g1
  *     u0 = g0
  *     u3 = g2
  */
@@ -87,24 +85,24 @@ WINOGEN_INLINE void winogen_f2_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_F
 
     const WINOGEN_FILTER_VEC t0 = g[0] + g[2];
     const WINOGEN_FILTER_VEC t1 = k1_2 * g[1];
-    u[1] = t1 + k1_2 * t0;
-    const WINOGEN_FILTER_VEC t2 = -k1_2 * g[1];
-    u[2] = t2 + k1_2 * t0;
+    const WINOGEN_FILTER_VEC u1 = t1 + k1_2 * t0;
+    u[1] = u1;
+    u[2] = u1 - g[1];
     u[0] = g[0];
     u[3] = g[2];
 }
 
 /* y = A^T p: 4 instructions.
  *
- *     y0 = p0 + p1 + p2
- *     y1 = p1 - p2 + p3
+ *     y0 = p2 + (p0 + p1)
+ *     y1 = p3 + (p1 - p2)
  */
 WINOGEN_INLINE void winogen_f2_3_output(const WINOGEN_VEC p[4], WINOGEN_VEC y[2])
 {
     const WINOGEN_VEC t0 = p[0] + p[1];
-    y[0] = t0 + p[2];
+    y[0] = p[2] + t0;
     const WINOGEN_VEC t1 = p[1] - p[2];
-    y[1] = t1 + p[3];
+    y[1] = p[3] + t1;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 32 instructions. */
@@ -133,7 +131,7 @@ WINOGEN_INLINE void winogen_f2_3_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 35 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 28 instructions. */
 WINOGEN_INLINE void winogen_f2_3_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -28,9 +28,9 @@
  *     1/3  -1/3  5/4  -5/4  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            14 -> 10         14 -> 10     14 -> 10     140 -> 100          7
- * filter            12 -> 8         16 -> 12     16 -> 12     144 -> 108          5
- * output             7 -> 7           4 -> 4       7 -> 7       49 -> 49          5
+ * input            14 -> 10         14 -> 10     14 -> 10     140 -> 100          5
+ * filter            12 -> 8          16 -> 9      16 -> 9      144 -> 81          5
+ * output             7 -> 7           4 -> 2       7 -> 7       49 -> 49          5
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -61,80 +61,76 @@
 
 /* v = B^T d: 10 instructions.
  *
- *     t0 = d3 - 1/9 d1
- *     t1 = d3 - 25/16 d1
- *     t2 = d0 - 16/25 d2
- *     t3 = d0 - 9 d2
- *     v0 = t1 - 25/48 t2
- *     v1 = t1 + 25/48 t2
- *     v2 = t0 - 5/36 t3
- *     v3 = t0 + 5/36 t3
- *     v4 = d4 + 25/144 d0 - 241/144 d2
+ *     t0 = 1/9 d0 - d2
+ *     t1 = d0 - 16/25 d2
+ *     v4 = d4 + 25/144 (d0 - 241/25 d2)
+ *     t3 = d3 - 25/16 d1
+ *     t4 = d3 - 1/9 d1
+ *     v0 = t3 - 25/48 t1
+ *     v1 = t3 + 25/48 t1
+ *     v2 = t4 - 5/4 t0
+ *     v3 = 5/4 t0 + t4
  */
 WINOGEN_INLINE void winogen_f2_4_input(const WINOGEN_VEC d[5], WINOGEN_VEC v[5])
 {
     const WINOGEN_REAL k1_9 = 1.0 / 9;
-    const WINOGEN_REAL k5_36 = 5.0 / 36;
     const WINOGEN_REAL k25_144 = 25.0 / 144;
     const WINOGEN_REAL k25_48 = 25.0 / 48;
     const WINOGEN_REAL k16_25 = 16.0 / 25;
+    const WINOGEN_REAL k5_4 = 5.0 / 4;
     const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k241_144 = 241.0 / 144;
-    const WINOGEN_REAL k9 = 9;
+    const WINOGEN_REAL k241_25 = 241.0 / 25;
 
-    const WINOGEN_VEC t0 = d[3] - k1_9 * d[1];
-    const WINOGEN_VEC t1 = d[3] - k25_16 * d[1];
-    const WINOGEN_VEC t2 = d[0] - k16_25 * d[2];
-    const WINOGEN_VEC t3 = d[0] - k9 * d[2];
-    v[0] = t1 - k25_48 * t2;
-    v[1] = t1 + k25_48 * t2;
-    v[2] = t0 - k5_36 * t3;
-    v[3] = t0 + k5_36 * t3;
-    const WINOGEN_VEC t4 = d[4] + k25_144 * d[0];
-    v[4] = t4 - k241_144 * d[2];
+    const WINOGEN_VEC t0 = k1_9 * d[0] - d[2];
+    const WINOGEN_VEC t1 = d[0] - k16_25 * d[2];
+    const WINOGEN_VEC t2 = d[0] - k241_25 * d[2];
+    v[4] = d[4] + k25_144 * t2;
+    const WINOGEN_VEC t3 = d[3] - k25_16 * d[1];
+    const WINOGEN_VEC t4 = d[3] - k1_9 * d[1];
+    v[0] = t3 - k25_48 * t1;
+    v[1] = t3 + k25_48 * t1;
+    v[2] = t4 - k5_4 * t0;
+    v[3] = k5_4 * t0 + t4;
 }
 
-/* u = G g: 12 instructions.
+/* u = G g: 9 instructions.
  *
- *     t0 = g1 + 25/16 g3
- *     t1 = g1 + 1/9 g3
- *     t2 = g0 + 1/9 g2
- *     t3 = g0 + 25/16 g2
- *     t4 = -72/209 t1
- *     u0 = t4 - 216/209 t2
- *     t5 = -72/209 t1
- *     u1 = t5 + 216/209 t2
- *     u2 = 72/209 t0 + 288/1045 t3
- *     u3 = 72/209 t0 - 288/1045 t3
+ *     t1 = 72/209 g1 + 8/209 g3
+ *     t2 = g0 + 25/16 g2
+ *     t3 = 1/2 g3 + t1
+ *     t4 = g0 + 1/9 g2
+ *     u0 = -t1 - 216/209 t4
+ *     u1 = 216/209 t4 - t1
+ *     u2 = 288/1045 t2 + t3
+ *     u3 = t3 - 288/1045 t2
  *     u4 = g3
  */
 WINOGEN_INLINE void winogen_f2_4_filter(const WINOGEN_FILTER_VEC g[4], WINOGEN_FILTER_VEC u[5])
 {
+    const WINOGEN_FILTER_REAL k8_209 = 8.0 / 209;
     const WINOGEN_FILTER_REAL k1_9 = 1.0 / 9;
     const WINOGEN_FILTER_REAL k288_1045 = 288.0 / 1045;
     const WINOGEN_FILTER_REAL k72_209 = 72.0 / 209;
+    const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
     const WINOGEN_FILTER_REAL k216_209 = 216.0 / 209;
     const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
 
-    const WINOGEN_FILTER_VEC t0 = g[1] + k25_16 * g[3];
-    const WINOGEN_FILTER_VEC t1 = g[1] + k1_9 * g[3];
-    const WINOGEN_FILTER_VEC t2 = g[0] + k1_9 * g[2];
-    const WINOGEN_FILTER_VEC t3 = g[0] + k25_16 * g[2];
-    const WINOGEN_FILTER_VEC t4 = -k72_209 * t1;
-    u[0] = t4 - k216_209 * t2;
-    const WINOGEN_FILTER_VEC t5 = -k72_209 * t1;
-    u[1] = t5 + k216_209 * t2;
-    const WINOGEN_FILTER_VEC t6 = k72_209 * t0;
-    u[2] = t6 + k288_1045 * t3;
-    const WINOGEN_FILTER_VEC t7 = k72_209 * t0;
-    u[3] = t7 - k288_1045 * t3;
+    const WINOGEN_FILTER_VEC t0 = k8_209 * g[3];
+    const WINOGEN_FILTER_VEC t1 = k72_209 * g[1] + t0;
+    const WINOGEN_FILTER_VEC t2 = g[0] + k25_16 * g[2];
+    const WINOGEN_FILTER_VEC t3 = k1_2 * g[3] + t1;
+    const WINOGEN_FILTER_VEC t4 = g[0] + k1_9 * g[2];
+    u[0] = -t1 - k216_209 * t4;
+    u[1] = k216_209 * t4 - t1;
+    u[2] = k288_1045 * t2 + t3;
+    u[3] = t3 - k288_1045 * t2;
     u[4] = g[3];
 }
 
 /* y = A^T p: 7 instructions.
  *
- *     y0 = p0 + p1 + p2 + p3
- *     y1 = p4 + 1/3 p0 - 1/3 p1 + 5/4 p2 - 5/4 p3
+ *     y0 = p0 + p1 + (p2 + p3)
+ *     y1 = 5/4 (p2 - p3) + (p4 + 1/3 (p0 - p1))
  */
 WINOGEN_INLINE void winogen_f2_4_output(const WINOGEN_VEC p[5], WINOGEN_VEC y[2])
 {
@@ -142,12 +138,12 @@ WINOGEN_INLINE void winogen_f2_4_output(const WINOGEN_VEC p[5], WINOGEN_VEC y[2]
     const WINOGEN_REAL k5_4 = 5.0 / 4;
 
     const WINOGEN_VEC t0 = p[0] + p[1];
-    const WINOGEN_VEC t1 = t0 + p[2];
-    y[0] = t1 + p[3];
-    const WINOGEN_VEC t2 = p[4] + k1_3 * p[0];
-    const WINOGEN_VEC t3 = t2 - k1_3 * p[1];
-    const WINOGEN_VEC t4 = t3 + k5_4 * p[2];
-    y[1] = t4 - k5_4 * p[3];
+    const WINOGEN_VEC t1 = p[0] - p[1];
+    const WINOGEN_VEC t2 = p[2] + p[3];
+    y[0] = t0 + t2;
+    const WINOGEN_VEC t3 = p[2] - p[3];
+    const WINOGEN_VEC t4 = p[4] + k1_3 * t1;
+    y[1] = k5_4 * t3 + t4;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 100 instructions. */
@@ -177,7 +173,7 @@ WINOGEN_INLINE void winogen_f2_4_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 108 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 81 instructions. */
 WINOGEN_INLINE void winogen_f2_4_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -34,9 +34,9 @@
  *     0  1  -1  1/2  -1/2  2  -2  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            36 -> 24         28 -> 18     36 -> 24     576 -> 384         13
- * filter           36 -> 21         42 -> 22     42 -> 27     630 -> 405          8
- * output           12 -> 12           4 -> 4     12 -> 12     120 -> 120          7
+ * input            36 -> 22         28 -> 14     36 -> 22     576 -> 352          8
+ * filter           36 -> 19         42 -> 18     42 -> 21     630 -> 315          8
+ * output           12 -> 12           4 -> 2     12 -> 12     120 -> 120          5
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -65,148 +65,147 @@
 #define WINOGEN_F2_7_N 8
 #define WINOGEN_F2_7_PRODUCTS 8
 
-/* v = B^T d: 24 instructions.
+/* v = B^T d: 22 instructions.
  *
- *     t4 = d2 + d6 - 17/4 d4
- *     t6 = 1/4 d2 + d6 - 5/4 d4
- *     t7 = d3 - 4/5 (d1 + 1/4 d5)
- *     t9 = d1 - 5 (d3 - 4/5 d5)
- *     t10 = 4 d2 + (d6 - 5 d4)
- *     t11 = d1 + (d5 - 17/4 d3)
- *     v0 = d0 - d6 - 21/4 d2 + 21/4 d4
- *     v1 = t4 + t11
- *     v2 = t4 - t11
- *     v3 = t10 - 5/2 t7
- *     v4 = t10 + 5/2 t7
- *     v5 = t6 + 1/2 t9
- *     v6 = t6 - 1/2 t9
- *     v7 = d7 - d1 + 21/4 d3 - 21/4 d5
+ *     t0 = d3 - d5
+ *     t2 = 17/4 d3 - (d1 + d5)
+ *     t3 = d3 - d1
+ *     t5 = 1/4 t0 + t3
+ *     t6 = t0 + 1/4 t3
+ *     v7 = d7 + (21/4 t0 - d1)
+ *     t7 = d2 - d4
+ *     t9 = 4/17 (d2 + d6) - d4
+ *     t10 = d6 - d4
+ *     t12 = 4 t7 + t10
+ *     t13 = 1/4 t7 + t10
+ *     v0 = d0 - (d6 + 21/4 t7)
+ *     v1 = 17/4 t9 - t2
+ *     v2 = t2 + 17/4 t9
+ *     v3 = t12 - 2 t5
+ *     v4 = 2 t5 + t12
+ *     v5 = t13 - 2 t6
+ *     v6 = 2 t6 + t13
  */
 WINOGEN_INLINE void winogen_f2_7_input(const WINOGEN_VEC d[8], WINOGEN_VEC v[8])
 {
+    const WINOGEN_REAL k4_17 = 4.0 / 17;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_REAL k4_5 = 4.0 / 5;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k5_2 = 5.0 / 2;
+    const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k17_4 = 17.0 / 4;
-    const WINOGEN_REAL k5 = 5;
     const WINOGEN_REAL k21_4 = 21.0 / 4;
 
-    const WINOGEN_VEC t0 = d[5] - k17_4 * d[3];
-    const WINOGEN_VEC t1 = d[3] - k4_5 * d[5];
-    const WINOGEN_VEC t2 = d[2] + d[6];
-    const WINOGEN_VEC t3 = d[1] + k1_4 * d[5];
-    const WINOGEN_VEC t4 = t2 - k17_4 * d[4];
-    const WINOGEN_VEC t5 = k1_4 * d[2] + d[6];
-    const WINOGEN_VEC t6 = t5 - k5_4 * d[4];
-    const WINOGEN_VEC t7 = d[3] - k4_5 * t3;
-    const WINOGEN_VEC t8 = d[6] - k5 * d[4];
-    const WINOGEN_VEC t9 = d[1] - k5 * t1;
-    const WINOGEN_VEC t10 = k4 * d[2] + t8;
-    const WINOGEN_VEC t11 = d[1] + t0;
-    const WINOGEN_VEC t12 = d[0] - d[6];
-    const WINOGEN_VEC t13 = t12 - k21_4 * d[2];
-    v[0] = t13 + k21_4 * d[4];
-    v[1] = t4 + t11;
-    v[2] = t4 - t11;
-    v[3] = t10 - k5_2 * t7;
-    v[4] = t10 + k5_2 * t7;
-    v[5] = t6 + k1_2 * t9;
-    v[6] = t6 - k1_2 * t9;
-    const WINOGEN_VEC t14 = d[7] - d[1];
-    const WINOGEN_VEC t15 = t14 + k21_4 * d[3];
-    v[7] = t15 - k21_4 * d[5];
+    const WINOGEN_VEC t0 = d[3] - d[5];
+    const WINOGEN_VEC t1 = d[1] + d[5];
+    const WINOGEN_VEC t2 = k17_4 * d[3] - t1;
+    const WINOGEN_VEC t3 = d[3] - d[1];
+    const WINOGEN_VEC t4 = k21_4 * t0 - d[1];
+    const WINOGEN_VEC t5 = k1_4 * t0 + t3;
+    const WINOGEN_VEC t6 = t0 + k1_4 * t3;
+    v[7] = d[7] + t4;
+    const WINOGEN_VEC t7 = d[2] - d[4];
+    const WINOGEN_VEC t8 = d[2] + d[6];
+    const WINOGEN_VEC t9 = k4_17 * t8 - d[4];
+    const WINOGEN_VEC t10 = d[6] - d[4];
+    const WINOGEN_VEC t11 = d[6] + k21_4 * t7;
+    const WINOGEN_VEC t12 = k4 * t7 + t10;
+    const WINOGEN_VEC t13 = k1_4 * t7 + t10;
+    v[0] = d[0] - t11;
+    v[1] = k17_4 * t9 - t2;
+    v[2] = t2 + k17_4 * t9;
+    v[3] = t12 - k2 * t5;
+    v[4] = k2 * t5 + t12;
+    v[5] = t13 - k2 * t6;
+    v[6] = k2 * t6 + t13;
 }
 
-/* u = G g: 27 instructions.
+/* u = G g: 21 instructions.
  *
- *     t5 = g2 + g6 + (g0 + g4)
- *     t6 = g0 + 1/64 g6 + 1/4 (g2 + 1/4 g4)
- *     t8 = g4 + 4 (g6 + 1/64 (g0 + 4 g2))
- *     t12 = g3 + 1/4 (g1 + 16 g5)
- *     t13 = g3 + 4 (g1 + 1/16 g5)
- *     t14 = g5 + (g1 + g3)
- *     t15 = -2/9 t5
- *     u1 = t15 - 2/9 t14
- *     t16 = -2/9 t5
- *     u2 = t16 + 2/9 t14
- *     u3 = 32/45 t6 + 4/45 t13
- *     u4 = 32/45 t6 - 4/45 t13
- *     u5 = 8/45 t8 + 4/45 t12
- *     u6 = 8/45 t8 - 4/45 t12
+ *     t1 = g2 + g6
+ *     t2 = g4 + 1/4 t1
+ *     t3 = g0 + 16 t2
+ *     t4 = g6 + 1/60 t3
+ *     t6 = 4/17 g2 + (g0 + 1/255 t3)
+ *     t8 = 1/6 t1 + (2/9 g0 + 2/9 t2)
+ *     t9 = g1 + g5
+ *     t11 = g3 + t9
+ *     t12 = 4/45 g3 + 1/45 t9
+ *     t13 = 1/3 g1 + t12
+ *     t14 = 1/3 g5 + t12
+ *     u1 = -t8 - 2/9 t11
+ *     u2 = 2/9 t11 - t8
+ *     u3 = 17/24 t6 + t13
+ *     u4 = 17/24 t6 - t13
+ *     u5 = 2/3 t4 + t14
+ *     u6 = 2/3 t4 - t14
  *     u0 = g0
  *     u7 = g6
  */
 WINOGEN_INLINE void winogen_f2_7_filter(const WINOGEN_FILTER_VEC g[7], WINOGEN_FILTER_VEC u[8])
 {
-    const WINOGEN_FILTER_REAL k1_64 = 1.0 / 64;
-    const WINOGEN_FILTER_REAL k1_16 = 1.0 / 16;
+    const WINOGEN_FILTER_REAL k1_255 = 1.0 / 255;
+    const WINOGEN_FILTER_REAL k1_60 = 1.0 / 60;
+    const WINOGEN_FILTER_REAL k1_45 = 1.0 / 45;
     const WINOGEN_FILTER_REAL k4_45 = 4.0 / 45;
-    const WINOGEN_FILTER_REAL k8_45 = 8.0 / 45;
+    const WINOGEN_FILTER_REAL k1_6 = 1.0 / 6;
     const WINOGEN_FILTER_REAL k2_9 = 2.0 / 9;
+    const WINOGEN_FILTER_REAL k4_17 = 4.0 / 17;
     const WINOGEN_FILTER_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_FILTER_REAL k32_45 = 32.0 / 45;
-    const WINOGEN_FILTER_REAL k4 = 4;
+    const WINOGEN_FILTER_REAL k1_3 = 1.0 / 3;
+    const WINOGEN_FILTER_REAL k2_3 = 2.0 / 3;
+    const WINOGEN_FILTER_REAL k17_24 = 17.0 / 24;
     const WINOGEN_FILTER_REAL k16 = 16;
 
-    const WINOGEN_FILTER_VEC t0 = g[2] + g[6];
-    const WINOGEN_FILTER_VEC t1 = g[0] + k1_64 * g[6];
-    const WINOGEN_FILTER_VEC t2 = g[0] + k4 * g[2];
-    const WINOGEN_FILTER_VEC t3 = g[0] + g[4];
-    const WINOGEN_FILTER_VEC t4 = g[2] + k1_4 * g[4];
-    const WINOGEN_FILTER_VEC t5 = t0 + t3;
-    const WINOGEN_FILTER_VEC t6 = t1 + k1_4 * t4;
-    const WINOGEN_FILTER_VEC t7 = g[6] + k1_64 * t2;
-    const WINOGEN_FILTER_VEC t8 = g[4] + k4 * t7;
-    const WINOGEN_FILTER_VEC t9 = g[1] + g[3];
-    const WINOGEN_FILTER_VEC t10 = g[1] + k16 * g[5];
-    const WINOGEN_FILTER_VEC t11 = g[1] + k1_16 * g[5];
-    const WINOGEN_FILTER_VEC t12 = g[3] + k1_4 * t10;
-    const WINOGEN_FILTER_VEC t13 = g[3] + k4 * t11;
-    const WINOGEN_FILTER_VEC t14 = g[5] + t9;
-    const WINOGEN_FILTER_VEC t15 = -k2_9 * t5;
-    u[1] = t15 - k2_9 * t14;
-    const WINOGEN_FILTER_VEC t16 = -k2_9 * t5;
-    u[2] = t16 + k2_9 * t14;
-    const WINOGEN_FILTER_VEC t17 = k32_45 * t6;
-    u[3] = t17 + k4_45 * t13;
-    const WINOGEN_FILTER_VEC t18 = k32_45 * t6;
-    u[4] = t18 - k4_45 * t13;
-    const WINOGEN_FILTER_VEC t19 = k8_45 * t8;
-    u[5] = t19 + k4_45 * t12;
-    const WINOGEN_FILTER_VEC t20 = k8_45 * t8;
-    u[6] = t20 - k4_45 * t12;
+    const WINOGEN_FILTER_VEC t0 = k2_9 * g[0];
+    const WINOGEN_FILTER_VEC t1 = g[2] + g[6];
+    const WINOGEN_FILTER_VEC t2 = g[4] + k1_4 * t1;
+    const WINOGEN_FILTER_VEC t3 = g[0] + k16 * t2;
+    const WINOGEN_FILTER_VEC t4 = g[6] + k1_60 * t3;
+    const WINOGEN_FILTER_VEC t5 = g[0] + k1_255 * t3;
+    const WINOGEN_FILTER_VEC t6 = k4_17 * g[2] + t5;
+    const WINOGEN_FILTER_VEC t7 = t0 + k2_9 * t2;
+    const WINOGEN_FILTER_VEC t8 = k1_6 * t1 + t7;
+    const WINOGEN_FILTER_VEC t9 = g[1] + g[5];
+    const WINOGEN_FILTER_VEC t10 = k1_45 * t9;
+    const WINOGEN_FILTER_VEC t11 = g[3] + t9;
+    const WINOGEN_FILTER_VEC t12 = k4_45 * g[3] + t10;
+    const WINOGEN_FILTER_VEC t13 = k1_3 * g[1] + t12;
+    const WINOGEN_FILTER_VEC t14 = k1_3 * g[5] + t12;
+    u[1] = -t8 - k2_9 * t11;
+    u[2] = k2_9 * t11 - t8;
+    u[3] = k17_24 * t6 + t13;
+    u[4] = k17_24 * t6 - t13;
+    u[5] = k2_3 * t4 + t14;
+    u[6] = k2_3 * t4 - t14;
     u[0] = g[0];
     u[7] = g[6];
 }
 
 /* y = A^T p: 12 instructions.
  *
- *     y0 = p0 + p1 + p2 + p3 + p4 + p5 + p6
- *     y1 = p1 - p2 + p7 + 1/2 p3 - 1/2 p4 + 2 p5 - 2 p6
+ *     y0 = p6 + (p0 + p1) + (p2 + p3 + (p4 + p5))
+ *     y1 = 2 (p5 - p6) + (p1 - p2 + (p7 + 1/2 (p3 - p4)))
  */
 WINOGEN_INLINE void winogen_f2_7_output(const WINOGEN_VEC p[8], WINOGEN_VEC y[2])
 {
     const WINOGEN_REAL k1_2 = 1.0 / 2;
     const WINOGEN_REAL k2 = 2;
 
-    const WINOGEN_VEC t0 = p[0] + p[1];
-    const WINOGEN_VEC t1 = t0 + p[2];
-    const WINOGEN_VEC t2 = t1 + p[3];
-    const WINOGEN_VEC t3 = t2 + p[4];
-    const WINOGEN_VEC t4 = t3 + p[5];
-    y[0] = t4 + p[6];
+    const WINOGEN_VEC t0 = p[2] + p[3];
+    const WINOGEN_VEC t1 = p[3] - p[4];
+    const WINOGEN_VEC t2 = p[4] + p[5];
+    const WINOGEN_VEC t3 = t0 + t2;
+    const WINOGEN_VEC t4 = p[7] + k1_2 * t1;
     const WINOGEN_VEC t5 = p[1] - p[2];
-    const WINOGEN_VEC t6 = t5 + p[7];
-    const WINOGEN_VEC t7 = t6 + k1_2 * p[3];
-    const WINOGEN_VEC t8 = t7 - k1_2 * p[4];
-    const WINOGEN_VEC t9 = t8 + k2 * p[5];
-    y[1] = t9 - k2 * p[6];
+    const WINOGEN_VEC t6 = t5 + t4;
+    const WINOGEN_VEC t7 = p[0] + p[1];
+    const WINOGEN_VEC t8 = p[6] + t7;
+    y[0] = t8 + t3;
+    const WINOGEN_VEC t9 = p[5] - p[6];
+    y[1] = k2 * t9 + t6;
 }
 
-/* V = B^T D B of a tile D, columns first, then rows: 384 instructions. */
+/* V = B^T D B of a tile D, columns first, then rows: 352 instructions. */
 WINOGEN_INLINE void winogen_f2_7_input_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -238,7 +237,7 @@ WINOGEN_INLINE void winogen_f2_7_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 405 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 315 instructions. */
 WINOGEN_INLINE void winogen_f2_7_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

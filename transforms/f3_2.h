@@ -28,8 +28,8 @@
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input              4 -> 4           0 -> 0       4 -> 4       32 -> 32          3
- * filter             2 -> 2           4 -> 4       4 -> 4       24 -> 24          3
- * output             5 -> 4           0 -> 0       5 -> 4       35 -> 28          4
+ * filter             2 -> 2           4 -> 2       4 -> 3       24 -> 18          2
+ * output             5 -> 4           0 -> 0       5 -> 4       35 -> 28          3
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -73,10 +73,11 @@ WINOGEN_INLINE void winogen_f3_2_input(const WINOGEN_VEC d[4], WINOGEN_VEC v[4])
     v[3] = d[3] - d[1];
 }
 
-/* u = G g: 4 instructions.
+/* u = G g: 3 instructions.
  *
- *     u1 = 1/2 g0 + 1/2 g1
- *     u2 = 1/2 g0 - 1/2 g1
+ *     t0 = g0 - g1
+ *     u1 = g0 - 1/2 t0
+ *     u2 = 1/2 t0
  *     u0 = g0
  *     u3 = g1
  */
@@ -84,10 +85,9 @@ WINOGEN_INLINE void winogen_f3_2_filter(const WINOGEN_FILTER_VEC g[2], WINOGEN_F
 {
     const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
 
-    const WINOGEN_FILTER_VEC t0 = k1_2 * g[0];
-    u[1] = t0 + k1_2 * g[1];
-    const WINOGEN_FILTER_VEC t1 = k1_2 * g[0];
-    u[2] = t1 - k1_2 * g[1];
+    const WINOGEN_FILTER_VEC t0 = g[0] - g[1];
+    u[1] = g[0] - k1_2 * t0;
+    u[2] = k1_2 * t0;
     u[0] = g[0];
     u[3] = g[1];
 }
@@ -95,15 +95,15 @@ WINOGEN_INLINE void winogen_f3_2_filter(const WINOGEN_FILTER_VEC g[2], WINOGEN_F
 /* y = A^T p: 4 instructions.
  *
  *     t0 = p1 + p2
- *     y0 = p0 + t0
  *     y1 = p1 - p2
+ *     y0 = p0 + t0
  *     y2 = p3 + t0
  */
 WINOGEN_INLINE void winogen_f3_2_output(const WINOGEN_VEC p[4], WINOGEN_VEC y[3])
 {
     const WINOGEN_VEC t0 = p[1] + p[2];
-    y[0] = p[0] + t0;
     y[1] = p[1] - p[2];
+    y[0] = p[0] + t0;
     y[2] = p[3] + t0;
 }
 
@@ -133,7 +133,7 @@ WINOGEN_INLINE void winogen_f3_2_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 24 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 18 instructions. */
 WINOGEN_INLINE void winogen_f3_2_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -8,31 +8,33 @@
  *
  * Points: 0, 3/4, -3/4, 3, -3
  * Source: winogen's own sweep for the mean 2D float32 error, all points finite
- * Scaled: columns of A^T by 1, 16/9, 16/9, 1/3, 1/3; rows of G by the inverse
+ * Scaled: rows of B^T by 16/81, 1, 1, 1, 1
+ *         columns of A^T by 1, 1, 1, 1/9, 1/6
+ *         rows of G to make up for both
  *
  * B^T =
- *     81/16       0  -153/16     0  1
- *         0   -27/4       -9   3/4  1
- *         0    27/4       -9  -3/4  1
- *         0  -27/16    -9/16     3  1
- *         0   27/16    -9/16    -3  1
+ *     1       0  -17/9     0  16/81
+ *     0   -27/4     -9   3/4      1
+ *     0    27/4     -9  -3/4      1
+ *     0  -27/16  -9/16     3      1
+ *     0   27/16  -9/16    -3      1
  *
  * G =
- *      16/81       0      0
- *     -8/135   -2/45  -1/30
- *     -8/135    2/45  -1/30
- *      8/405   8/135   8/45
- *      8/405  -8/135   8/45
+ *             1        0       0
+ *     -128/1215  -32/405  -8/135
+ *     -128/1215   32/405  -8/135
+ *         8/135     8/45    8/15
+ *        16/405  -16/135   16/45
  *
  * A^T =
- *     1  16/9  16/9  1/3  1/3
- *     0   4/3  -4/3    1   -1
- *     0     1     1    3    3
+ *     1     1     1  1/9   1/6
+ *     0   3/4  -3/4  1/3  -1/2
+ *     0  9/16  9/16    1   3/2
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            14 -> 10         14 -> 10     14 -> 10     140 -> 100          7
- * filter             8 -> 6         13 -> 11     13 -> 11      104 -> 88          4
- * output            10 -> 8           8 -> 5      10 -> 8       80 -> 64          7
+ * input            14 -> 10         14 -> 10     14 -> 10     140 -> 100          5
+ * filter             8 -> 6          12 -> 8      12 -> 8       96 -> 64          4
+ * output            10 -> 8           9 -> 5      11 -> 8       88 -> 64          4
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -63,97 +65,97 @@
 
 /* v = B^T d: 10 instructions.
  *
- *     t0 = d4 - 9/16 d2
  *     t1 = d4 - 9 d2
- *     t2 = d1 - 1/9 d3
- *     t3 = d1 - 16/9 d3
- *     v0 = d4 + 81/16 d0 - 153/16 d2
- *     v1 = t1 - 27/4 t2
- *     v2 = t1 + 27/4 t2
- *     v3 = t0 - 27/16 t3
- *     v4 = t0 + 27/16 t3
+ *     t2 = d4 - 9/16 d2
+ *     v0 = d0 + 17/9 (16/153 d4 - d2)
+ *     v3 = 3 d3 + (t2 - 27/16 d1)
+ *     v4 = 2 t2 - v3
+ *     t4 = d1 - 1/9 d3
+ *     v1 = t1 - 27/4 t4
+ *     v2 = t1 + 27/4 t4
  */
 WINOGEN_INLINE void winogen_f3_3_finite_input(const WINOGEN_VEC d[5], WINOGEN_VEC v[5])
 {
+    const WINOGEN_REAL k16_153 = 16.0 / 153;
     const WINOGEN_REAL k1_9 = 1.0 / 9;
     const WINOGEN_REAL k9_16 = 9.0 / 16;
     const WINOGEN_REAL k27_16 = 27.0 / 16;
-    const WINOGEN_REAL k16_9 = 16.0 / 9;
-    const WINOGEN_REAL k81_16 = 81.0 / 16;
+    const WINOGEN_REAL k17_9 = 17.0 / 9;
+    const WINOGEN_REAL k2 = 2;
+    const WINOGEN_REAL k3 = 3;
     const WINOGEN_REAL k27_4 = 27.0 / 4;
     const WINOGEN_REAL k9 = 9;
-    const WINOGEN_REAL k153_16 = 153.0 / 16;
 
-    const WINOGEN_VEC t0 = d[4] - k9_16 * d[2];
+    const WINOGEN_VEC t0 = k16_153 * d[4] - d[2];
     const WINOGEN_VEC t1 = d[4] - k9 * d[2];
-    const WINOGEN_VEC t2 = d[1] - k1_9 * d[3];
-    const WINOGEN_VEC t3 = d[1] - k16_9 * d[3];
-    const WINOGEN_VEC t4 = d[4] + k81_16 * d[0];
-    v[0] = t4 - k153_16 * d[2];
-    v[1] = t1 - k27_4 * t2;
-    v[2] = t1 + k27_4 * t2;
-    v[3] = t0 - k27_16 * t3;
-    v[4] = t0 + k27_16 * t3;
+    const WINOGEN_VEC t2 = d[4] - k9_16 * d[2];
+    v[0] = d[0] + k17_9 * t0;
+    const WINOGEN_VEC t3 = t2 - k27_16 * d[1];
+    const WINOGEN_VEC v3 = k3 * d[3] + t3;
+    v[3] = v3;
+    v[4] = k2 * t2 - v3;
+    const WINOGEN_VEC t4 = d[1] - k1_9 * d[3];
+    v[1] = t1 - k27_4 * t4;
+    v[2] = t1 + k27_4 * t4;
 }
 
-/* u = G g: 11 instructions.
+/* u = G g: 8 instructions.
  *
- *     t0 = g0 + 9 g2
- *     t1 = g0 + 9/16 g2
- *     u0 = 16/81 g0
- *     t2 = -2/45 g1
- *     u1 = t2 - 8/135 t1
- *     u2 = 2/45 g1 - 8/135 t1
- *     u3 = 8/135 g1 + 8/405 t0
- *     t5 = -8/135 g1
- *     u4 = t5 + 8/405 t0
+ *     t1 = 128/1215 g0 + 8/135 g2
+ *     t2 = g2 + 9/8 t1
+ *     t3 = 45/16 t2 - g1
+ *     u3 = t2 - 8/45 t3
+ *     u4 = 16/135 t3
+ *     u2 = 32/405 g1 - t1
+ *     u1 = -32/405 g1 - t1
+ *     u0 = g0
  */
 WINOGEN_INLINE void winogen_f3_3_finite_filter(
     const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[5])
 {
-    const WINOGEN_FILTER_REAL k8_405 = 8.0 / 405;
-    const WINOGEN_FILTER_REAL k2_45 = 2.0 / 45;
     const WINOGEN_FILTER_REAL k8_135 = 8.0 / 135;
-    const WINOGEN_FILTER_REAL k16_81 = 16.0 / 81;
-    const WINOGEN_FILTER_REAL k9_16 = 9.0 / 16;
-    const WINOGEN_FILTER_REAL k9 = 9;
+    const WINOGEN_FILTER_REAL k32_405 = 32.0 / 405;
+    const WINOGEN_FILTER_REAL k128_1215 = 128.0 / 1215;
+    const WINOGEN_FILTER_REAL k16_135 = 16.0 / 135;
+    const WINOGEN_FILTER_REAL k8_45 = 8.0 / 45;
+    const WINOGEN_FILTER_REAL k9_8 = 9.0 / 8;
+    const WINOGEN_FILTER_REAL k45_16 = 45.0 / 16;
 
-    const WINOGEN_FILTER_VEC t0 = g[0] + k9 * g[2];
-    const WINOGEN_FILTER_VEC t1 = g[0] + k9_16 * g[2];
-    u[0] = k16_81 * g[0];
-    const WINOGEN_FILTER_VEC t2 = -k2_45 * g[1];
-    u[1] = t2 - k8_135 * t1;
-    const WINOGEN_FILTER_VEC t3 = k2_45 * g[1];
-    u[2] = t3 - k8_135 * t1;
-    const WINOGEN_FILTER_VEC t4 = k8_135 * g[1];
-    u[3] = t4 + k8_405 * t0;
-    const WINOGEN_FILTER_VEC t5 = -k8_135 * g[1];
-    u[4] = t5 + k8_405 * t0;
+    const WINOGEN_FILTER_VEC t0 = k8_135 * g[2];
+    const WINOGEN_FILTER_VEC t1 = k128_1215 * g[0] + t0;
+    const WINOGEN_FILTER_VEC t2 = g[2] + k9_8 * t1;
+    const WINOGEN_FILTER_VEC t3 = k45_16 * t2 - g[1];
+    u[3] = t2 - k8_45 * t3;
+    u[4] = k16_135 * t3;
+    u[2] = k32_405 * g[1] - t1;
+    u[1] = -k32_405 * g[1] - t1;
+    u[0] = g[0];
 }
 
 /* y = A^T p: 8 instructions.
  *
- *     t0 = p3 + p4
- *     t1 = p1 + p2
- *     y0 = p0 + 1/3 t0 + 16/9 t1
- *     y1 = p3 - p4 + 4/3 p1 - 4/3 p2
- *     y2 = t1 + 3 t0
+ *     t0 = p1 + p2
+ *     t2 = p3 + 3/2 p4
+ *     y1 = 3/4 (p1 - p2) + (1/3 t2 - p4)
+ *     y2 = t2 + 9/16 t0
+ *     y0 = t0 + (p0 + 1/9 t2)
  */
 WINOGEN_INLINE void winogen_f3_3_finite_output(const WINOGEN_VEC p[5], WINOGEN_VEC y[3])
 {
+    const WINOGEN_REAL k1_9 = 1.0 / 9;
     const WINOGEN_REAL k1_3 = 1.0 / 3;
-    const WINOGEN_REAL k4_3 = 4.0 / 3;
-    const WINOGEN_REAL k16_9 = 16.0 / 9;
-    const WINOGEN_REAL k3 = 3;
+    const WINOGEN_REAL k9_16 = 9.0 / 16;
+    const WINOGEN_REAL k3_4 = 3.0 / 4;
+    const WINOGEN_REAL k3_2 = 3.0 / 2;
 
-    const WINOGEN_VEC t0 = p[3] + p[4];
-    const WINOGEN_VEC t1 = p[1] + p[2];
-    const WINOGEN_VEC t2 = p[0] + k1_3 * t0;
-    y[0] = t2 + k16_9 * t1;
-    const WINOGEN_VEC t3 = p[3] - p[4];
-    const WINOGEN_VEC t4 = t3 + k4_3 * p[1];
-    y[1] = t4 - k4_3 * p[2];
-    y[2] = t1 + k3 * t0;
+    const WINOGEN_VEC t0 = p[1] + p[2];
+    const WINOGEN_VEC t1 = p[1] - p[2];
+    const WINOGEN_VEC t2 = p[3] + k3_2 * p[4];
+    const WINOGEN_VEC t3 = k1_3 * t2 - p[4];
+    y[1] = k3_4 * t1 + t3;
+    y[2] = t2 + k9_16 * t0;
+    const WINOGEN_VEC t4 = p[0] + k1_9 * t2;
+    y[0] = t0 + t4;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 100 instructions. */
@@ -183,7 +185,7 @@ WINOGEN_INLINE void winogen_f3_3_finite_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 88 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 64 instructions. */
 WINOGEN_INLINE void winogen_f3_3_finite_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -8,33 +8,35 @@
  *
  * Points: 0, 5/8, -5/8, 3/2, -3/2, inf
  * Source: symmetric set with the least 2D float32 error in a sweep of this project
- * Scaled: columns of A^T by 1, 1, 1, 2/3, 2/3, 1; rows of G by the inverse
+ * Scaled: rows of B^T by 256/225, 1, 1, 1, 1, 1
+ *         columns of A^T by 1, 8/5, 8/5, 1, 1, 1
+ *         rows of G to make up for both
  *
  * B^T =
- *     225/256        0  -169/64        0  1  0
- *           0   -45/32     -9/4      5/8  1  0
- *           0    45/32     -9/4     -5/8  1  0
- *           0  -75/128   -25/64      3/2  1  0
- *           0   75/128   -25/64     -3/2  1  0
- *           0  225/256        0  -169/64  0  1
+ *     1        0  -676/225        0  256/225  0
+ *     0   -45/32      -9/4      5/8        1  0
+ *     0    45/32      -9/4     -5/8        1  0
+ *     0  -75/128    -25/64      3/2        1  0
+ *     0   75/128    -25/64     -3/2        1  0
+ *     0  225/256         0  -169/64        0  1
  *
  * G =
- *        256/225         0        0        0
- *     -2048/2975  -256/595  -32/119  -20/119
- *     -2048/2975   256/595  -32/119   20/119
- *         64/357    32/119   48/119   72/119
- *         64/357   -32/119   48/119  -72/119
- *              0         0        0        1
+ *            1        0        0        0
+ *     -256/595  -32/119  -20/119  -25/238
+ *     -256/595   32/119  -20/119   25/238
+ *     128/1071   64/357   32/119   48/119
+ *     128/1071  -64/357   32/119  -48/119
+ *            0        0        0        1
  *
  * A^T =
- *     1      1      1  2/3  2/3  0
- *     0    5/8   -5/8    1   -1  0
- *     0  25/64  25/64  3/2  3/2  1
+ *     1  8/5  8/5    1     1  0
+ *     0    1   -1  3/2  -3/2  0
+ *     0  5/8  5/8  9/4   9/4  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            16 -> 12         16 -> 12     16 -> 12     192 -> 144          9
- * filter            12 -> 8         17 -> 13     17 -> 13     170 -> 130          5
- * output            11 -> 9           8 -> 5      11 -> 9       99 -> 81          7
+ * input            16 -> 12         16 -> 12     16 -> 12     192 -> 144          5
+ * filter            12 -> 8         16 -> 10     16 -> 10     160 -> 100          5
+ * output            11 -> 9           8 -> 4      11 -> 9       99 -> 81          5
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -65,107 +67,104 @@
 
 /* v = B^T d: 12 instructions.
  *
- *     t0 = d4 - 25/64 d2
- *     t1 = d4 - 9/4 d2
- *     t2 = d1 - 4/9 d3
- *     t3 = d1 - 64/25 d3
- *     v0 = d4 + 225/256 d0 - 169/64 d2
- *     v1 = t1 - 45/32 t2
- *     v2 = t1 + 45/32 t2
- *     v3 = t0 - 75/128 t3
- *     v4 = t0 + 75/128 t3
- *     v5 = d5 + 225/256 d1 - 169/64 d3
+ *     t0 = 25/64 d1 - d3
+ *     t1 = d1 - 4/9 d3
+ *     v5 = d5 + 225/256 (d1 - 676/225 d3)
+ *     v0 = 256/225 d4 + (d0 - 676/225 d2)
+ *     t4 = d4 - 9/4 d2
+ *     t5 = d4 - 25/64 d2
+ *     v1 = t4 - 45/32 t1
+ *     v2 = t4 + 45/32 t1
+ *     v3 = t5 - 3/2 t0
+ *     v4 = 3/2 t0 + t5
  */
 WINOGEN_INLINE void winogen_f3_4_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
 {
     const WINOGEN_REAL k25_64 = 25.0 / 64;
     const WINOGEN_REAL k4_9 = 4.0 / 9;
-    const WINOGEN_REAL k75_128 = 75.0 / 128;
     const WINOGEN_REAL k225_256 = 225.0 / 256;
+    const WINOGEN_REAL k256_225 = 256.0 / 225;
     const WINOGEN_REAL k45_32 = 45.0 / 32;
+    const WINOGEN_REAL k3_2 = 3.0 / 2;
     const WINOGEN_REAL k9_4 = 9.0 / 4;
-    const WINOGEN_REAL k64_25 = 64.0 / 25;
-    const WINOGEN_REAL k169_64 = 169.0 / 64;
+    const WINOGEN_REAL k676_225 = 676.0 / 225;
 
-    const WINOGEN_VEC t0 = d[4] - k25_64 * d[2];
-    const WINOGEN_VEC t1 = d[4] - k9_4 * d[2];
-    const WINOGEN_VEC t2 = d[1] - k4_9 * d[3];
-    const WINOGEN_VEC t3 = d[1] - k64_25 * d[3];
-    const WINOGEN_VEC t4 = d[4] + k225_256 * d[0];
-    v[0] = t4 - k169_64 * d[2];
-    v[1] = t1 - k45_32 * t2;
-    v[2] = t1 + k45_32 * t2;
-    v[3] = t0 - k75_128 * t3;
-    v[4] = t0 + k75_128 * t3;
-    const WINOGEN_VEC t5 = d[5] + k225_256 * d[1];
-    v[5] = t5 - k169_64 * d[3];
+    const WINOGEN_VEC t0 = k25_64 * d[1] - d[3];
+    const WINOGEN_VEC t1 = d[1] - k4_9 * d[3];
+    const WINOGEN_VEC t2 = d[1] - k676_225 * d[3];
+    v[5] = d[5] + k225_256 * t2;
+    const WINOGEN_VEC t3 = d[0] - k676_225 * d[2];
+    v[0] = k256_225 * d[4] + t3;
+    const WINOGEN_VEC t4 = d[4] - k9_4 * d[2];
+    const WINOGEN_VEC t5 = d[4] - k25_64 * d[2];
+    v[1] = t4 - k45_32 * t1;
+    v[2] = t4 + k45_32 * t1;
+    v[3] = t5 - k3_2 * t0;
+    v[4] = k3_2 * t0 + t5;
 }
 
-/* u = G g: 13 instructions.
+/* u = G g: 10 instructions.
  *
- *     t0 = g1 + 9/4 g3
- *     t1 = g1 + 25/64 g3
- *     t2 = g0 + 25/64 g2
- *     t3 = g0 + 9/4 g2
- *     u0 = 256/225 g0
- *     t4 = -256/595 t1
- *     u1 = t4 - 2048/2975 t2
- *     u2 = 256/595 t1 - 2048/2975 t2
- *     u3 = 32/119 t0 + 64/357 t3
- *     t7 = -32/119 t0
- *     u4 = t7 + 64/357 t3
+ *     t2 = g0 + 9/4 g2
+ *     t3 = 256/595 g0 + 20/119 g2
+ *     t4 = 64/357 g1 + 25/357 g3
+ *     t5 = 1/3 g3 + t4
+ *     u1 = -t3 - 3/2 t4
+ *     u2 = 3/2 t4 - t3
+ *     u3 = 128/1071 t2 + t5
+ *     u4 = 128/1071 t2 - t5
+ *     u0 = g0
  *     u5 = g3
  */
 WINOGEN_INLINE void winogen_f3_4_filter(const WINOGEN_FILTER_VEC g[4], WINOGEN_FILTER_VEC u[6])
 {
+    const WINOGEN_FILTER_REAL k25_357 = 25.0 / 357;
+    const WINOGEN_FILTER_REAL k128_1071 = 128.0 / 1071;
+    const WINOGEN_FILTER_REAL k20_119 = 20.0 / 119;
     const WINOGEN_FILTER_REAL k64_357 = 64.0 / 357;
-    const WINOGEN_FILTER_REAL k32_119 = 32.0 / 119;
-    const WINOGEN_FILTER_REAL k25_64 = 25.0 / 64;
+    const WINOGEN_FILTER_REAL k1_3 = 1.0 / 3;
     const WINOGEN_FILTER_REAL k256_595 = 256.0 / 595;
-    const WINOGEN_FILTER_REAL k2048_2975 = 2048.0 / 2975;
-    const WINOGEN_FILTER_REAL k256_225 = 256.0 / 225;
+    const WINOGEN_FILTER_REAL k3_2 = 3.0 / 2;
     const WINOGEN_FILTER_REAL k9_4 = 9.0 / 4;
 
-    const WINOGEN_FILTER_VEC t0 = g[1] + k9_4 * g[3];
-    const WINOGEN_FILTER_VEC t1 = g[1] + k25_64 * g[3];
-    const WINOGEN_FILTER_VEC t2 = g[0] + k25_64 * g[2];
-    const WINOGEN_FILTER_VEC t3 = g[0] + k9_4 * g[2];
-    u[0] = k256_225 * g[0];
-    const WINOGEN_FILTER_VEC t4 = -k256_595 * t1;
-    u[1] = t4 - k2048_2975 * t2;
-    const WINOGEN_FILTER_VEC t5 = k256_595 * t1;
-    u[2] = t5 - k2048_2975 * t2;
-    const WINOGEN_FILTER_VEC t6 = k32_119 * t0;
-    u[3] = t6 + k64_357 * t3;
-    const WINOGEN_FILTER_VEC t7 = -k32_119 * t0;
-    u[4] = t7 + k64_357 * t3;
+    const WINOGEN_FILTER_VEC t0 = k20_119 * g[2];
+    const WINOGEN_FILTER_VEC t1 = k25_357 * g[3];
+    const WINOGEN_FILTER_VEC t2 = g[0] + k9_4 * g[2];
+    const WINOGEN_FILTER_VEC t3 = k256_595 * g[0] + t0;
+    const WINOGEN_FILTER_VEC t4 = k64_357 * g[1] + t1;
+    const WINOGEN_FILTER_VEC t5 = k1_3 * g[3] + t4;
+    u[1] = -t3 - k3_2 * t4;
+    u[2] = k3_2 * t4 - t3;
+    u[3] = k128_1071 * t2 + t5;
+    u[4] = k128_1071 * t2 - t5;
+    u[0] = g[0];
     u[5] = g[3];
 }
 
 /* y = A^T p: 9 instructions.
  *
- *     t0 = p3 + p4
- *     t1 = p1 + p2
- *     y0 = p0 + t1 + 2/3 t0
- *     y1 = p3 - p4 + 5/8 p1 - 5/8 p2
- *     y2 = p5 + 3/2 t0 + 25/64 t1
+ *     t0 = p1 + p2
+ *     t2 = p3 + p4
+ *     y0 = t2 + (p0 + 8/5 t0)
+ *     y1 = p1 - p2 + 3/2 (p3 - p4)
+ *     y2 = 9/4 t2 + (p5 + 5/8 t0)
  */
 WINOGEN_INLINE void winogen_f3_4_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[3])
 {
-    const WINOGEN_REAL k25_64 = 25.0 / 64;
     const WINOGEN_REAL k5_8 = 5.0 / 8;
-    const WINOGEN_REAL k2_3 = 2.0 / 3;
     const WINOGEN_REAL k3_2 = 3.0 / 2;
+    const WINOGEN_REAL k8_5 = 8.0 / 5;
+    const WINOGEN_REAL k9_4 = 9.0 / 4;
 
-    const WINOGEN_VEC t0 = p[3] + p[4];
-    const WINOGEN_VEC t1 = p[1] + p[2];
-    const WINOGEN_VEC t2 = p[0] + t1;
-    y[0] = t2 + k2_3 * t0;
+    const WINOGEN_VEC t0 = p[1] + p[2];
+    const WINOGEN_VEC t1 = p[1] - p[2];
+    const WINOGEN_VEC t2 = p[3] + p[4];
     const WINOGEN_VEC t3 = p[3] - p[4];
-    const WINOGEN_VEC t4 = t3 + k5_8 * p[1];
-    y[1] = t4 - k5_8 * p[2];
-    const WINOGEN_VEC t5 = p[5] + k3_2 * t0;
-    y[2] = t5 + k25_64 * t1;
+    const WINOGEN_VEC t4 = p[0] + k8_5 * t0;
+    y[0] = t2 + t4;
+    y[1] = t1 + k3_2 * t3;
+    const WINOGEN_VEC t5 = p[5] + k5_8 * t0;
+    y[2] = k9_4 * t2 + t5;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 144 instructions. */
@@ -196,7 +195,7 @@ WINOGEN_INLINE void winogen_f3_4_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 130 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 100 instructions. */
 WINOGEN_INLINE void winogen_f3_4_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

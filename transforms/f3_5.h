@@ -8,7 +8,9 @@
  *
  * Points: 1/4, -1/4, 4/5, -4/5, 2, -2, inf
  * Source: symmetric set with the least 2D float32 error in a sweep of this project
- * Scaled: columns of A^T by 1, 1, 5/4, 5/4, 1, 1, 1; rows of G by the inverse
+ * Scaled: rows of B^T by 1, 1, 1, 1, 1, 1, 1
+ *         columns of A^T by 1, 1, 5/16, 5/16, 1/2, 1/2, 1
+ *         rows of G to make up for both
  *
  * B^T =
  *      16/25  64/25    -29/25   -116/25        1/4  1  0
@@ -20,23 +22,23 @@
  *      -4/25      0     57/20         0  -1881/400  0  1
  *
  * G =
- *      12800/14553  3200/14553   800/14553  200/14553   50/14553
- *     -12800/14553  3200/14553  -800/14553  200/14553  -50/14553
- *       -1250/4851  -1000/4851   -800/4851  -640/4851  -512/4851
- *        1250/4851  -1000/4851    800/4851  -640/4851   512/4851
- *          25/1323     50/1323    100/1323   200/1323   400/1323
- *         -25/1323     50/1323   -100/1323   200/1323  -400/1323
- *                0           0           0          0          1
+ *      12800/14553  3200/14553   800/14553   200/14553    50/14553
+ *     -12800/14553  3200/14553  -800/14553   200/14553   -50/14553
+ *       -5000/4851  -4000/4851  -3200/4851  -2560/4851  -2048/4851
+ *        5000/4851  -4000/4851   3200/4851  -2560/4851   2048/4851
+ *          50/1323    100/1323    200/1323    400/1323    800/1323
+ *         -50/1323    100/1323   -200/1323    400/1323   -800/1323
+ *                0           0           0           0           1
  *
  * A^T =
- *        1     1  5/4  5/4  1   1  0
- *      1/4  -1/4    1   -1  2  -2  0
- *     1/16  1/16  4/5  4/5  4   4  1
+ *        1     1  5/16  5/16  1/2  1/2  0
+ *      1/4  -1/4   1/4  -1/4    1   -1  0
+ *     1/16  1/16   1/5   1/5    2    2  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            33 -> 21         33 -> 21     33 -> 21     462 -> 294         10
- * filter           24 -> 15         30 -> 21     30 -> 21     360 -> 252          8
- * output           16 -> 13          12 -> 8     16 -> 13     160 -> 130         10
+ * input            33 -> 21         33 -> 21     33 -> 21     462 -> 294          8
+ * filter           24 -> 15         30 -> 18     30 -> 18     360 -> 216          7
+ * output           16 -> 13          14 -> 6     16 -> 13     160 -> 130          6
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -67,151 +69,147 @@
 
 /* v = B^T d: 21 instructions.
  *
- *     t3 = 64/25 d1 + d5 - 116/25 d3
- *     t7 = d0 - 281/16 (d2 - 400/281 d4)
- *     t8 = d0 - 65/4 (d2 - 16/65 d4)
- *     t9 = d0 - 29/16 (d2 - 25/116 d4)
- *     t10 = d5 + 1/25 (d1 - 281/16 d3)
- *     t11 = d5 + 1/4 (d1 - 65/4 d3)
- *     v0 = t3 + 16/25 t9
- *     v1 = t3 - 16/25 t9
- *     v2 = t11 + 1/5 t8
- *     v3 = t11 - 1/5 t8
- *     v4 = t10 + 2/25 t7
- *     v5 = t10 - 2/25 t7
- *     v6 = d6 - 4/25 d0 + 57/20 d2 - 1881/400 d4
+ *     t2 = 1/25 d1 + (d5 - 281/400 d3)
+ *     t4 = d5 + 1/4 (d1 - 65/4 d3)
+ *     t5 = 64/25 d1 + d5 - 116/25 d3
+ *     t7 = d0 - 29/16 d2
+ *     t8 = d0 - 281/16 d2
+ *     t9 = d2 - 4/65 (d0 + 4 d4)
+ *     v2 = t4 - 13/4 t9
+ *     t10 = d4 + 64/25 t7
+ *     v3 = t4 + 13/4 t9
+ *     t11 = d4 + 1/25 t8
+ *     v0 = 1/4 t10 + t5
+ *     v1 = t5 - 1/4 t10
+ *     v4 = t2 + 2 t11
+ *     v5 = t2 - 2 t11
+ *     v6 = 256/1575 (1/64 t7 - t8) + (d6 - 1881/400 d4)
  */
 WINOGEN_INLINE void winogen_f3_5_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[7])
 {
+    const WINOGEN_REAL k1_64 = 1.0 / 64;
     const WINOGEN_REAL k1_25 = 1.0 / 25;
-    const WINOGEN_REAL k2_25 = 2.0 / 25;
-    const WINOGEN_REAL k4_25 = 4.0 / 25;
-    const WINOGEN_REAL k1_5 = 1.0 / 5;
-    const WINOGEN_REAL k25_116 = 25.0 / 116;
-    const WINOGEN_REAL k16_65 = 16.0 / 65;
+    const WINOGEN_REAL k4_65 = 4.0 / 65;
+    const WINOGEN_REAL k256_1575 = 256.0 / 1575;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_REAL k400_281 = 400.0 / 281;
+    const WINOGEN_REAL k281_400 = 281.0 / 400;
     const WINOGEN_REAL k29_16 = 29.0 / 16;
+    const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k64_25 = 64.0 / 25;
-    const WINOGEN_REAL k57_20 = 57.0 / 20;
+    const WINOGEN_REAL k13_4 = 13.0 / 4;
+    const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k116_25 = 116.0 / 25;
     const WINOGEN_REAL k1881_400 = 1881.0 / 400;
     const WINOGEN_REAL k65_4 = 65.0 / 4;
     const WINOGEN_REAL k281_16 = 281.0 / 16;
 
-    const WINOGEN_VEC t0 = d[2] - k25_116 * d[4];
-    const WINOGEN_VEC t1 = k64_25 * d[1] + d[5];
-    const WINOGEN_VEC t2 = d[1] - k65_4 * d[3];
-    const WINOGEN_VEC t3 = t1 - k116_25 * d[3];
-    const WINOGEN_VEC t4 = d[1] - k281_16 * d[3];
-    const WINOGEN_VEC t5 = d[2] - k400_281 * d[4];
-    const WINOGEN_VEC t6 = d[2] - k16_65 * d[4];
-    const WINOGEN_VEC t7 = d[0] - k281_16 * t5;
-    const WINOGEN_VEC t8 = d[0] - k65_4 * t6;
-    const WINOGEN_VEC t9 = d[0] - k29_16 * t0;
-    const WINOGEN_VEC t10 = d[5] + k1_25 * t4;
-    const WINOGEN_VEC t11 = d[5] + k1_4 * t2;
-    v[0] = t3 + k16_25 * t9;
-    v[1] = t3 - k16_25 * t9;
-    v[2] = t11 + k1_5 * t8;
-    v[3] = t11 - k1_5 * t8;
-    v[4] = t10 + k2_25 * t7;
-    v[5] = t10 - k2_25 * t7;
-    const WINOGEN_VEC t12 = d[6] - k4_25 * d[0];
-    const WINOGEN_VEC t13 = t12 + k57_20 * d[2];
-    v[6] = t13 - k1881_400 * d[4];
+    const WINOGEN_VEC t0 = k64_25 * d[1] + d[5];
+    const WINOGEN_VEC t1 = d[5] - k281_400 * d[3];
+    const WINOGEN_VEC t2 = k1_25 * d[1] + t1;
+    const WINOGEN_VEC t3 = d[1] - k65_4 * d[3];
+    const WINOGEN_VEC t4 = d[5] + k1_4 * t3;
+    const WINOGEN_VEC t5 = t0 - k116_25 * d[3];
+    const WINOGEN_VEC t6 = d[0] + k4 * d[4];
+    const WINOGEN_VEC t7 = d[0] - k29_16 * d[2];
+    const WINOGEN_VEC t8 = d[0] - k281_16 * d[2];
+    const WINOGEN_VEC t9 = d[2] - k4_65 * t6;
+    v[2] = t4 - k13_4 * t9;
+    const WINOGEN_VEC t10 = d[4] + k64_25 * t7;
+    v[3] = t4 + k13_4 * t9;
+    const WINOGEN_VEC t11 = d[4] + k1_25 * t8;
+    v[0] = k1_4 * t10 + t5;
+    v[1] = t5 - k1_4 * t10;
+    v[4] = t2 + k2 * t11;
+    v[5] = t2 - k2 * t11;
+    const WINOGEN_VEC t12 = k1_64 * t7 - t8;
+    const WINOGEN_VEC t13 = d[6] - k1881_400 * d[4];
+    v[6] = k256_1575 * t12 + t13;
 }
 
-/* u = G g: 21 instructions.
+/* u = G g: 18 instructions.
  *
- *     t1 = g4 + 256 (g0 + 1/16 g2)
- *     t3 = g4 + 625/256 (g0 + 16/25 g2)
- *     t4 = g1 + 16/25 g3
- *     t6 = g1 + 4 g3
- *     t7 = g1 + 1/16 g3
- *     t8 = g2 + 1/4 (g0 + 16 g4)
- *     u0 = 50/14553 t1 + 3200/14553 t7
- *     t10 = -50/14553 t1
- *     u1 = t10 + 3200/14553 t7
- *     t11 = -512/4851 t3
- *     u2 = t11 - 1000/4851 t4
- *     u3 = 512/4851 t3 - 1000/4851 t4
- *     u4 = 50/1323 t6 + 100/1323 t8
- *     u5 = 50/1323 t6 - 100/1323 t8
+ *     t4 = 5000/4851 g0 + (3200/4851 g2 + 2048/4851 g4)
+ *     t5 = g0 + 1/16 (g2 + 1/16 g4)
+ *     t6 = g4 + 1/16 (g0 + 4 g2)
+ *     t9 = 100/1323 g1 + 400/1323 g3
+ *     t10 = 3200/14553 g1 + 200/14553 g3
+ *     t11 = g1 + 16/25 g3
+ *     u0 = t10 + 12800/14553 t5
+ *     u1 = t10 - 12800/14553 t5
+ *     u2 = -t4 - 4000/4851 t11
+ *     u3 = t4 - 4000/4851 t11
+ *     u4 = t9 + 800/1323 t6
+ *     u5 = t9 - 800/1323 t6
  *     u6 = g4
  */
 WINOGEN_INLINE void winogen_f3_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_FILTER_VEC u[7])
 {
-    const WINOGEN_FILTER_REAL k50_14553 = 50.0 / 14553;
-    const WINOGEN_FILTER_REAL k50_1323 = 50.0 / 1323;
+    const WINOGEN_FILTER_REAL k200_14553 = 200.0 / 14553;
     const WINOGEN_FILTER_REAL k1_16 = 1.0 / 16;
     const WINOGEN_FILTER_REAL k100_1323 = 100.0 / 1323;
-    const WINOGEN_FILTER_REAL k512_4851 = 512.0 / 4851;
-    const WINOGEN_FILTER_REAL k1000_4851 = 1000.0 / 4851;
     const WINOGEN_FILTER_REAL k3200_14553 = 3200.0 / 14553;
-    const WINOGEN_FILTER_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_FILTER_REAL k400_1323 = 400.0 / 1323;
+    const WINOGEN_FILTER_REAL k2048_4851 = 2048.0 / 4851;
+    const WINOGEN_FILTER_REAL k800_1323 = 800.0 / 1323;
     const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_FILTER_REAL k625_256 = 625.0 / 256;
+    const WINOGEN_FILTER_REAL k3200_4851 = 3200.0 / 4851;
+    const WINOGEN_FILTER_REAL k4000_4851 = 4000.0 / 4851;
+    const WINOGEN_FILTER_REAL k12800_14553 = 12800.0 / 14553;
+    const WINOGEN_FILTER_REAL k5000_4851 = 5000.0 / 4851;
     const WINOGEN_FILTER_REAL k4 = 4;
-    const WINOGEN_FILTER_REAL k16 = 16;
-    const WINOGEN_FILTER_REAL k256 = 256;
 
-    const WINOGEN_FILTER_VEC t0 = g[0] + k1_16 * g[2];
-    const WINOGEN_FILTER_VEC t1 = g[4] + k256 * t0;
-    const WINOGEN_FILTER_VEC t2 = g[0] + k16_25 * g[2];
-    const WINOGEN_FILTER_VEC t3 = g[4] + k625_256 * t2;
-    const WINOGEN_FILTER_VEC t4 = g[1] + k16_25 * g[3];
-    const WINOGEN_FILTER_VEC t5 = g[0] + k16 * g[4];
-    const WINOGEN_FILTER_VEC t6 = g[1] + k4 * g[3];
-    const WINOGEN_FILTER_VEC t7 = g[1] + k1_16 * g[3];
-    const WINOGEN_FILTER_VEC t8 = g[2] + k1_4 * t5;
-    const WINOGEN_FILTER_VEC t9 = k50_14553 * t1;
-    u[0] = t9 + k3200_14553 * t7;
-    const WINOGEN_FILTER_VEC t10 = -k50_14553 * t1;
-    u[1] = t10 + k3200_14553 * t7;
-    const WINOGEN_FILTER_VEC t11 = -k512_4851 * t3;
-    u[2] = t11 - k1000_4851 * t4;
-    const WINOGEN_FILTER_VEC t12 = k512_4851 * t3;
-    u[3] = t12 - k1000_4851 * t4;
-    const WINOGEN_FILTER_VEC t13 = k50_1323 * t6;
-    u[4] = t13 + k100_1323 * t8;
-    const WINOGEN_FILTER_VEC t14 = k50_1323 * t6;
-    u[5] = t14 - k100_1323 * t8;
+    const WINOGEN_FILTER_VEC t0 = k2048_4851 * g[4];
+    const WINOGEN_FILTER_VEC t1 = k3200_4851 * g[2] + t0;
+    const WINOGEN_FILTER_VEC t2 = g[2] + k1_16 * g[4];
+    const WINOGEN_FILTER_VEC t3 = g[0] + k4 * g[2];
+    const WINOGEN_FILTER_VEC t4 = k5000_4851 * g[0] + t1;
+    const WINOGEN_FILTER_VEC t5 = g[0] + k1_16 * t2;
+    const WINOGEN_FILTER_VEC t6 = g[4] + k1_16 * t3;
+    const WINOGEN_FILTER_VEC t7 = k100_1323 * g[1];
+    const WINOGEN_FILTER_VEC t8 = k200_14553 * g[3];
+    const WINOGEN_FILTER_VEC t9 = t7 + k400_1323 * g[3];
+    const WINOGEN_FILTER_VEC t10 = k3200_14553 * g[1] + t8;
+    const WINOGEN_FILTER_VEC t11 = g[1] + k16_25 * g[3];
+    u[0] = t10 + k12800_14553 * t5;
+    u[1] = t10 - k12800_14553 * t5;
+    u[2] = -t4 - k4000_4851 * t11;
+    u[3] = t4 - k4000_4851 * t11;
+    u[4] = t9 + k800_1323 * t6;
+    u[5] = t9 - k800_1323 * t6;
     u[6] = g[4];
 }
 
 /* y = A^T p: 13 instructions.
  *
- *     t0 = p2 + p3
- *     t1 = p4 + p5
- *     t2 = p0 + p1
- *     y0 = t1 + t2 + 5/4 t0
- *     y1 = p2 - p3 + 1/4 p0 - 1/4 p1 + 2 p4 - 2 p5
- *     y2 = p6 + 4/5 t0 + 4 t1 + 1/16 t2
+ *     t0 = p0 + p1
+ *     t2 = p2 + p3
+ *     t7 = p4 + p5
+ *     y0 = 1/2 t7 + (t0 + 5/16 t2)
+ *     y1 = p4 - p5 + 1/4 (p0 - p1 + (p2 - p3))
+ *     y2 = 2 t7 + (p6 + 1/16 (t0 + 16/5 t2))
  */
 WINOGEN_INLINE void winogen_f3_5_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[3])
 {
     const WINOGEN_REAL k1_16 = 1.0 / 16;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k4_5 = 4.0 / 5;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_REAL k5_16 = 5.0 / 16;
+    const WINOGEN_REAL k1_2 = 1.0 / 2;
     const WINOGEN_REAL k2 = 2;
-    const WINOGEN_REAL k4 = 4;
+    const WINOGEN_REAL k16_5 = 16.0 / 5;
 
-    const WINOGEN_VEC t0 = p[2] + p[3];
-    const WINOGEN_VEC t1 = p[4] + p[5];
-    const WINOGEN_VEC t2 = p[0] + p[1];
-    const WINOGEN_VEC t3 = t1 + t2;
-    y[0] = t3 + k5_4 * t0;
-    const WINOGEN_VEC t4 = p[2] - p[3];
-    const WINOGEN_VEC t5 = t4 + k1_4 * p[0];
-    const WINOGEN_VEC t6 = t5 - k1_4 * p[1];
-    const WINOGEN_VEC t7 = t6 + k2 * p[4];
-    y[1] = t7 - k2 * p[5];
-    const WINOGEN_VEC t8 = p[6] + k4_5 * t0;
-    const WINOGEN_VEC t9 = t8 + k4 * t1;
-    y[2] = t9 + k1_16 * t2;
+    const WINOGEN_VEC t0 = p[0] + p[1];
+    const WINOGEN_VEC t1 = p[0] - p[1];
+    const WINOGEN_VEC t2 = p[2] + p[3];
+    const WINOGEN_VEC t3 = p[2] - p[3];
+    const WINOGEN_VEC t4 = t0 + k5_16 * t2;
+    const WINOGEN_VEC t5 = t1 + t3;
+    const WINOGEN_VEC t6 = t0 + k16_5 * t2;
+    const WINOGEN_VEC t7 = p[4] + p[5];
+    y[0] = k1_2 * t7 + t4;
+    const WINOGEN_VEC t8 = p[4] - p[5];
+    y[1] = t8 + k1_4 * t5;
+    const WINOGEN_VEC t9 = p[6] + k1_16 * t6;
+    y[2] = k2 * t7 + t9;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 294 instructions. */
@@ -244,7 +242,7 @@ WINOGEN_INLINE void winogen_f3_5_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 252 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 216 instructions. */
 WINOGEN_INLINE void winogen_f3_5_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

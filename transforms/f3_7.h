@@ -8,39 +8,41 @@
  *
  * Points: 1/4, -1/4, 5/8, -5/8, 5/4, -5/4, 5/2, -5/2, inf
  * Source: symmetric set with the least 2D float32 error in a sweep of this project
- * Scaled: columns of A^T by 1, 1, 1, 1, 4/5, 4/5, 1, 1, 1; rows of G by the inverse
+ * Scaled: rows of B^T by 4, -4, -64/315, 64/315, -65536/9375, 65536/9375, 2/5, -2/5, 1
+ *         columns of A^T by 4, 4, 4/25, 4/25, 1, 1, 4/25, 4/25, 25/16
+ *         rows of G to make up for both
  *
  * B^T =
- *     -15625/16384  -15625/4096    13125/4096  13125/1024   -525/256  -525/64      1/4  1  0
- *      15625/16384  -15625/4096   -13125/4096  13125/1024    525/256  -525/64     -1/4  1  0
- *       -3125/8192    -625/1024    13125/2048    2625/256    -315/64    -63/8      5/8  1  0
- *        3125/8192    -625/1024   -13125/2048    2625/256     315/64    -63/8     -5/8  1  0
- *      -3125/16384    -625/4096    14625/4096   2925/1024  -2145/256  -429/64      5/4  1  0
- *       3125/16384    -625/4096   -14625/4096   2925/1024   2145/256  -429/64     -5/4  1  0
- *      -3125/32768   -625/16384     1875/1024     375/512   -645/128  -129/64      5/2  1  0
- *       3125/32768   -625/16384    -1875/1024     375/512    645/128  -129/64     -5/2  1  0
- *      15625/65536            0  -75625/16384           0   6825/512        0  -529/64  0  1
+ *     -15625/4096  -15625/1024    13125/1024   13125/256    -525/64       -525/16            1            4  0
+ *     -15625/4096   15625/1024    13125/1024  -13125/256    -525/64        525/16            1           -4  0
+ *        625/8064     125/1008       -125/96      -25/12          1           8/5        -8/63      -64/315  0
+ *        625/8064    -125/1008       -125/96       25/12          1          -8/5        -8/63       64/315  0
+ *             4/3        16/15       -624/25   -2496/125  36608/625   146432/3125  -16384/1875  -65536/9375  0
+ *             4/3       -16/15       -624/25    2496/125  36608/625  -146432/3125  -16384/1875   65536/9375  0
+ *      -625/16384    -125/8192       375/512      75/256    -129/64      -129/160            1          2/5  0
+ *      -625/16384     125/8192       375/512     -75/256    -129/64       129/160            1         -2/5  0
+ *     15625/65536            0  -75625/16384           0   6825/512             0      -529/64            0  1
  *
  * G =
- *           -4096/6237     -1024/6237      -256/6237     -64/6237     -16/6237   -4/6237   -1/6237
- *            4096/6237     -1024/6237       256/6237     -64/6237      16/6237   -4/6237    1/6237
- *      1048576/2953125  131072/590625   16384/118125   2048/23625     256/4725    32/945     4/189
- *     -1048576/2953125  131072/590625  -16384/118125   2048/23625    -256/4725    32/945    -4/189
- *          -1024/16875      -256/3375        -64/675      -16/135        -4/27     -5/27   -25/108
- *           1024/16875      -256/3375         64/675      -16/135         4/27     -5/27    25/108
- *       16384/13921875   8192/2784375    4096/556875  2048/111375   1024/22275  512/4455   256/891
- *      -16384/13921875   8192/2784375   -4096/556875  2048/111375  -1024/22275  512/4455  -256/891
- *                    0              0              0            0            0         0         1
+ *       -256/6237     -64/6237  -16/6237    -4/6237    -1/6237      -1/24948      -1/99792
+ *       -256/6237      64/6237  -16/6237     4/6237    -1/6237       1/24948      -1/99792
+ *       -4096/375      -512/75    -64/15       -8/3       -5/3        -25/24      -125/192
+ *       -4096/375       512/75    -64/15        8/3       -5/3         25/24      -125/192
+ *           1/144        5/576   25/2304   125/9216  625/36864   3125/147456  15625/589824
+ *           1/144       -5/576   25/2304  -125/9216  625/36864  -3125/147456  15625/589824
+ *     2048/111375   1024/22275  512/4455    256/891    640/891      1600/891      4000/891
+ *     2048/111375  -1024/22275  512/4455   -256/891    640/891     -1600/891      4000/891
+ *               0            0         0          0          0             0         16/25
  *
  * A^T =
- *        1     1      1      1  4/5  4/5     1     1  0
- *      1/4  -1/4    5/8   -5/8    1   -1   5/2  -5/2  0
- *     1/16  1/16  25/64  25/64  5/4  5/4  25/4  25/4  1
+ *       4    4  4/25   4/25      1      1  4/25  4/25      0
+ *       1   -1  1/10  -1/10    5/4   -5/4   2/5  -2/5      0
+ *     1/4  1/4  1/16   1/16  25/16  25/16     1     1  25/16
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            60 -> 36         60 -> 36     60 -> 36    1080 -> 648         15
- * filter           48 -> 28         56 -> 36     56 -> 36     896 -> 576         12
- * output           22 -> 18         16 -> 11     22 -> 18     264 -> 216         13
+ * input            60 -> 35         62 -> 35     62 -> 35    1116 -> 630         10
+ * filter           48 -> 26         57 -> 30     57 -> 30     912 -> 480          9
+ * output           22 -> 18          19 -> 8     22 -> 18     264 -> 216          8
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -69,224 +71,225 @@
 #define WINOGEN_F3_7_N 9
 #define WINOGEN_F3_7_PRODUCTS 9
 
-/* v = B^T d: 36 instructions.
+/* v = B^T d: 35 instructions.
  *
- *     t14 = 13125/1024 d3 + (d7 - 15625/4096 d1) - 525/64 d5
- *     t15 = 375/512 d3 + d7 - 625/16384 d1 - 129/64 d5
- *     t16 = 2625/256 d3 + (d7 - 625/1024 (d1 + 8064/625 d5))
- *     t18 = d0 - 16384/625 (d6 + 375/512 (d2 - 344/125 d4))
- *     t19 = 2925/1024 d3 + (d7 - 625/4096 (d1 + 27456/625 d5))
- *     t21 = d4 - 64/525 (d6 - 15625/4096 (d0 - 84/25 d2))
- *     t22 = d4 - 64/429 (d6 - 625/4096 (d0 - 468/25 d2))
- *     t23 = d4 - 125/96 (d2 - 5/84 (d0 - 1024/625 d6))
- *     v0 = t14 - 525/256 t21
- *     v1 = t14 + 525/256 t21
- *     v2 = t16 - 315/64 t23
- *     v3 = t16 + 315/64 t23
- *     v4 = t19 - 2145/256 t22
- *     v5 = t19 + 2145/256 t22
- *     v6 = t15 - 3125/32768 t18
- *     v7 = t15 + 3125/32768 t18
- *     v8 = d8 + 15625/65536 d0 - 75625/16384 d2 + 6825/512 d4 - 529/64 d6
+ *     t1 = d0 - 484/25 d2
+ *     t2 = 84/5 d2 - d0
+ *     t3 = d6 + 625/16384 t2
+ *     t5 = d4 - 8/63 (d6 + 625/1024 t2)
+ *     t7 = d6 - 525/64 (d4 + 625/1344 (d0 - 84/25 d2))
+ *     t11 = t3 + 375/4096 (d2 - 2752/125 d4)
+ *     t13 = t1 + 36608/625 (d4 - 64/429 t3)
+ *     v8 = d8 + 6825/512 (d4 + 4232/6825 (15625/541696 t1 - d6))
+ *     t16 = d7 + 625/16384 (96/5 d3 - d1)
+ *     t18 = d5 - 64/429 (d7 + 625/4096 (468/25 d3 - d1))
+ *     v4 = t13 + 146432/3125 t18
+ *     t19 = d5 - 64/129 t16
+ *     v5 = t13 - 146432/3125 t18
+ *     t23 = d1 - 416/25 d3 + 43008/3125 (d5 - 8/63 t16)
+ *     t25 = d1 - 16/5 d3 + 1792/825 (d5 - 64/525 t16)
+ *     v0 = t7 - 61875/4096 t25
+ *     v1 = t7 + 61875/4096 t25
+ *     v2 = t5 + 625/5376 t23
+ *     v3 = t5 - 625/5376 t23
+ *     v6 = t11 - 129/160 t19
+ *     v7 = t11 + 129/160 t19
  */
 WINOGEN_INLINE void winogen_f3_7_input(const WINOGEN_VEC d[9], WINOGEN_VEC v[9])
 {
+    const WINOGEN_REAL k15625_541696 = 15625.0 / 541696;
     const WINOGEN_REAL k625_16384 = 625.0 / 16384;
-    const WINOGEN_REAL k5_84 = 5.0 / 84;
-    const WINOGEN_REAL k3125_32768 = 3125.0 / 32768;
+    const WINOGEN_REAL k375_4096 = 375.0 / 4096;
+    const WINOGEN_REAL k625_5376 = 625.0 / 5376;
     const WINOGEN_REAL k64_525 = 64.0 / 525;
+    const WINOGEN_REAL k8_63 = 8.0 / 63;
     const WINOGEN_REAL k64_429 = 64.0 / 429;
     const WINOGEN_REAL k625_4096 = 625.0 / 4096;
-    const WINOGEN_REAL k15625_65536 = 15625.0 / 65536;
+    const WINOGEN_REAL k625_1344 = 625.0 / 1344;
+    const WINOGEN_REAL k64_129 = 64.0 / 129;
     const WINOGEN_REAL k625_1024 = 625.0 / 1024;
-    const WINOGEN_REAL k375_512 = 375.0 / 512;
-    const WINOGEN_REAL k125_96 = 125.0 / 96;
-    const WINOGEN_REAL k1024_625 = 1024.0 / 625;
-    const WINOGEN_REAL k129_64 = 129.0 / 64;
-    const WINOGEN_REAL k525_256 = 525.0 / 256;
-    const WINOGEN_REAL k344_125 = 344.0 / 125;
-    const WINOGEN_REAL k2925_1024 = 2925.0 / 1024;
+    const WINOGEN_REAL k4232_6825 = 4232.0 / 6825;
+    const WINOGEN_REAL k129_160 = 129.0 / 160;
+    const WINOGEN_REAL k1792_825 = 1792.0 / 825;
+    const WINOGEN_REAL k16_5 = 16.0 / 5;
     const WINOGEN_REAL k84_25 = 84.0 / 25;
-    const WINOGEN_REAL k15625_4096 = 15625.0 / 4096;
-    const WINOGEN_REAL k75625_16384 = 75625.0 / 16384;
-    const WINOGEN_REAL k315_64 = 315.0 / 64;
     const WINOGEN_REAL k525_64 = 525.0 / 64;
-    const WINOGEN_REAL k529_64 = 529.0 / 64;
-    const WINOGEN_REAL k2145_256 = 2145.0 / 256;
-    const WINOGEN_REAL k2625_256 = 2625.0 / 256;
-    const WINOGEN_REAL k13125_1024 = 13125.0 / 1024;
-    const WINOGEN_REAL k8064_625 = 8064.0 / 625;
     const WINOGEN_REAL k6825_512 = 6825.0 / 512;
+    const WINOGEN_REAL k43008_3125 = 43008.0 / 3125;
+    const WINOGEN_REAL k61875_4096 = 61875.0 / 4096;
+    const WINOGEN_REAL k416_25 = 416.0 / 25;
+    const WINOGEN_REAL k84_5 = 84.0 / 5;
     const WINOGEN_REAL k468_25 = 468.0 / 25;
-    const WINOGEN_REAL k16384_625 = 16384.0 / 625;
-    const WINOGEN_REAL k27456_625 = 27456.0 / 625;
+    const WINOGEN_REAL k96_5 = 96.0 / 5;
+    const WINOGEN_REAL k484_25 = 484.0 / 25;
+    const WINOGEN_REAL k2752_125 = 2752.0 / 125;
+    const WINOGEN_REAL k146432_3125 = 146432.0 / 3125;
+    const WINOGEN_REAL k36608_625 = 36608.0 / 625;
 
-    const WINOGEN_VEC t0 = d[0] - k468_25 * d[2];
-    const WINOGEN_VEC t1 = d[0] - k84_25 * d[2];
-    const WINOGEN_VEC t2 = d[1] + k8064_625 * d[5];
-    const WINOGEN_VEC t3 = d[1] + k27456_625 * d[5];
-    const WINOGEN_VEC t4 = d[2] - k344_125 * d[4];
-    const WINOGEN_VEC t5 = d[7] - k15625_4096 * d[1];
-    const WINOGEN_VEC t6 = k375_512 * d[3] + d[7];
-    const WINOGEN_VEC t7 = t6 - k625_16384 * d[1];
-    const WINOGEN_VEC t8 = d[0] - k1024_625 * d[6];
-    const WINOGEN_VEC t9 = k13125_1024 * d[3] + t5;
-    const WINOGEN_VEC t10 = d[7] - k625_1024 * t2;
-    const WINOGEN_VEC t11 = d[7] - k625_4096 * t3;
-    const WINOGEN_VEC t12 = d[6] - k15625_4096 * t1;
-    const WINOGEN_VEC t13 = d[6] - k625_4096 * t0;
-    const WINOGEN_VEC t14 = t9 - k525_64 * d[5];
-    const WINOGEN_VEC t15 = t7 - k129_64 * d[5];
-    const WINOGEN_VEC t16 = k2625_256 * d[3] + t10;
-    const WINOGEN_VEC t17 = d[6] + k375_512 * t4;
-    const WINOGEN_VEC t18 = d[0] - k16384_625 * t17;
-    const WINOGEN_VEC t19 = k2925_1024 * d[3] + t11;
-    const WINOGEN_VEC t20 = d[2] - k5_84 * t8;
-    const WINOGEN_VEC t21 = d[4] - k64_525 * t12;
-    const WINOGEN_VEC t22 = d[4] - k64_429 * t13;
-    const WINOGEN_VEC t23 = d[4] - k125_96 * t20;
-    v[0] = t14 - k525_256 * t21;
-    v[1] = t14 + k525_256 * t21;
-    v[2] = t16 - k315_64 * t23;
-    v[3] = t16 + k315_64 * t23;
-    v[4] = t19 - k2145_256 * t22;
-    v[5] = t19 + k2145_256 * t22;
-    v[6] = t15 - k3125_32768 * t18;
-    v[7] = t15 + k3125_32768 * t18;
-    const WINOGEN_VEC t24 = d[8] + k15625_65536 * d[0];
-    const WINOGEN_VEC t25 = t24 - k75625_16384 * d[2];
-    const WINOGEN_VEC t26 = t25 + k6825_512 * d[4];
-    v[8] = t26 - k529_64 * d[6];
+    const WINOGEN_VEC t0 = d[0] - k84_25 * d[2];
+    const WINOGEN_VEC t1 = d[0] - k484_25 * d[2];
+    const WINOGEN_VEC t2 = k84_5 * d[2] - d[0];
+    const WINOGEN_VEC t3 = d[6] + k625_16384 * t2;
+    const WINOGEN_VEC t4 = d[6] + k625_1024 * t2;
+    const WINOGEN_VEC t5 = d[4] - k8_63 * t4;
+    const WINOGEN_VEC t6 = d[4] + k625_1344 * t0;
+    const WINOGEN_VEC t7 = d[6] - k525_64 * t6;
+    const WINOGEN_VEC t8 = k15625_541696 * t1 - d[6];
+    const WINOGEN_VEC t9 = d[4] + k4232_6825 * t8;
+    const WINOGEN_VEC t10 = d[2] - k2752_125 * d[4];
+    const WINOGEN_VEC t11 = t3 + k375_4096 * t10;
+    const WINOGEN_VEC t12 = d[4] - k64_429 * t3;
+    const WINOGEN_VEC t13 = t1 + k36608_625 * t12;
+    v[8] = d[8] + k6825_512 * t9;
+    const WINOGEN_VEC t14 = k96_5 * d[3] - d[1];
+    const WINOGEN_VEC t15 = k468_25 * d[3] - d[1];
+    const WINOGEN_VEC t16 = d[7] + k625_16384 * t14;
+    const WINOGEN_VEC t17 = d[7] + k625_4096 * t15;
+    const WINOGEN_VEC t18 = d[5] - k64_429 * t17;
+    v[4] = t13 + k146432_3125 * t18;
+    const WINOGEN_VEC t19 = d[5] - k64_129 * t16;
+    v[5] = t13 - k146432_3125 * t18;
+    const WINOGEN_VEC t20 = d[1] - k416_25 * d[3];
+    const WINOGEN_VEC t21 = d[1] - k16_5 * d[3];
+    const WINOGEN_VEC t22 = d[5] - k8_63 * t16;
+    const WINOGEN_VEC t23 = t20 + k43008_3125 * t22;
+    const WINOGEN_VEC t24 = d[5] - k64_525 * t16;
+    const WINOGEN_VEC t25 = t21 + k1792_825 * t24;
+    v[0] = t7 - k61875_4096 * t25;
+    v[1] = t7 + k61875_4096 * t25;
+    v[2] = t5 + k625_5376 * t23;
+    v[3] = t5 - k625_5376 * t23;
+    v[6] = t11 - k129_160 * t19;
+    v[7] = t11 + k129_160 * t19;
 }
 
-/* u = G g: 36 instructions.
+/* u = G g: 30 instructions.
  *
- *     t6 = g0 + 625/256 (g4 + 16/25 (g2 + 625/256 g6))
- *     t10 = g1 + 25/4 (g3 + 25/4 g5)
- *     t14 = g4 + 64/25 (g2 + 64/25 (g0 + 15625/262144 g6))
- *     t15 = g2 + 1/256 (g6 + 4096 (g0 + 1/256 g4))
- *     t16 = g1 + 1/16 (g3 + 1/16 g5)
- *     t17 = g4 + 4/25 (g2 + 4/25 (g0 + 15625/64 g6))
- *     t18 = g1 + 25/16 (g3 + 25/16 g5)
- *     t19 = g5 + 4096/625 (g1 + 25/64 g3)
- *     t20 = -256/6237 t15
- *     u0 = t20 - 1024/6237 t16
- *     u1 = 256/6237 t15 - 1024/6237 t16
- *     u2 = 256/4725 t14 + 32/945 t19
- *     t23 = -256/4725 t14
- *     u3 = t23 + 32/945 t19
- *     t24 = -1024/16875 t6
- *     u4 = t24 - 256/3375 t18
- *     u5 = 1024/16875 t6 - 256/3375 t18
- *     u6 = 8192/2784375 t10 + 1024/22275 t17
- *     u7 = 8192/2784375 t10 - 1024/22275 t17
- *     u8 = g6
+ *     u8 = 16/25 g6
+ *     t1 = 256/625 g2 + g6
+ *     t2 = 64/25 g4 + t1
+ *     t5 = 15625/262144 t2 + (g0 + 375/1024 g2)
+ *     t7 = 2048/111375 g0 + (1250/297 g6 + 250/891 t2)
+ *     t9 = 1/144 g0 + (625/36864 g4 + 15625/589824 t1)
+ *     t13 = 1/19008 (g6 - 25/21 t2) - 256/6237 (g0 + 99/1600 g2)
+ *     t14 = g3 + 1/16 g5
+ *     t15 = 16 g1 + t14
+ *     t17 = 32/75 g1 + (g5 + 2/3 t14)
+ *     t18 = 2 g3 + t17
+ *     t19 = 32/5 g1 + t18
+ *     t20 = g5 + 8/125 t18
+ *     u0 = t13 - 4/6237 t15
+ *     u1 = t13 + 4/6237 t15
+ *     u2 = -4096/375 t5 - t19
+ *     u3 = t19 - 4096/375 t5
+ *     u4 = t9 + 125/6144 t17
+ *     u5 = t9 - 125/6144 t17
+ *     u6 = t7 + 500/297 t20
+ *     u7 = t7 - 500/297 t20
  */
 WINOGEN_INLINE void winogen_f3_7_filter(const WINOGEN_FILTER_VEC g[7], WINOGEN_FILTER_VEC u[9])
 {
-    const WINOGEN_FILTER_REAL k8192_2784375 = 8192.0 / 2784375;
-    const WINOGEN_FILTER_REAL k1_256 = 1.0 / 256;
-    const WINOGEN_FILTER_REAL k32_945 = 32.0 / 945;
+    const WINOGEN_FILTER_REAL k1_19008 = 1.0 / 19008;
+    const WINOGEN_FILTER_REAL k4_6237 = 4.0 / 6237;
+    const WINOGEN_FILTER_REAL k1_144 = 1.0 / 144;
+    const WINOGEN_FILTER_REAL k625_36864 = 625.0 / 36864;
+    const WINOGEN_FILTER_REAL k2048_111375 = 2048.0 / 111375;
+    const WINOGEN_FILTER_REAL k125_6144 = 125.0 / 6144;
+    const WINOGEN_FILTER_REAL k15625_589824 = 15625.0 / 589824;
     const WINOGEN_FILTER_REAL k256_6237 = 256.0 / 6237;
-    const WINOGEN_FILTER_REAL k1024_22275 = 1024.0 / 22275;
-    const WINOGEN_FILTER_REAL k256_4725 = 256.0 / 4725;
     const WINOGEN_FILTER_REAL k15625_262144 = 15625.0 / 262144;
-    const WINOGEN_FILTER_REAL k1024_16875 = 1024.0 / 16875;
+    const WINOGEN_FILTER_REAL k99_1600 = 99.0 / 1600;
     const WINOGEN_FILTER_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_FILTER_REAL k256_3375 = 256.0 / 3375;
-    const WINOGEN_FILTER_REAL k4_25 = 4.0 / 25;
-    const WINOGEN_FILTER_REAL k1024_6237 = 1024.0 / 6237;
-    const WINOGEN_FILTER_REAL k25_64 = 25.0 / 64;
+    const WINOGEN_FILTER_REAL k8_125 = 8.0 / 125;
+    const WINOGEN_FILTER_REAL k250_891 = 250.0 / 891;
+    const WINOGEN_FILTER_REAL k375_1024 = 375.0 / 1024;
+    const WINOGEN_FILTER_REAL k256_625 = 256.0 / 625;
+    const WINOGEN_FILTER_REAL k32_75 = 32.0 / 75;
     const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_FILTER_REAL k625_256 = 625.0 / 256;
+    const WINOGEN_FILTER_REAL k2_3 = 2.0 / 3;
+    const WINOGEN_FILTER_REAL k25_21 = 25.0 / 21;
+    const WINOGEN_FILTER_REAL k500_297 = 500.0 / 297;
+    const WINOGEN_FILTER_REAL k2 = 2;
     const WINOGEN_FILTER_REAL k64_25 = 64.0 / 25;
-    const WINOGEN_FILTER_REAL k25_4 = 25.0 / 4;
-    const WINOGEN_FILTER_REAL k4096_625 = 4096.0 / 625;
-    const WINOGEN_FILTER_REAL k15625_64 = 15625.0 / 64;
-    const WINOGEN_FILTER_REAL k4096 = 4096;
+    const WINOGEN_FILTER_REAL k1250_297 = 1250.0 / 297;
+    const WINOGEN_FILTER_REAL k32_5 = 32.0 / 5;
+    const WINOGEN_FILTER_REAL k4096_375 = 4096.0 / 375;
+    const WINOGEN_FILTER_REAL k16 = 16;
 
-    const WINOGEN_FILTER_VEC t0 = g[2] + k625_256 * g[6];
-    const WINOGEN_FILTER_VEC t1 = g[0] + k15625_64 * g[6];
-    const WINOGEN_FILTER_VEC t2 = g[0] + k1_256 * g[4];
-    const WINOGEN_FILTER_VEC t3 = g[0] + k15625_262144 * g[6];
-    const WINOGEN_FILTER_VEC t4 = g[3] + k25_16 * g[5];
-    const WINOGEN_FILTER_VEC t5 = g[4] + k16_25 * t0;
-    const WINOGEN_FILTER_VEC t6 = g[0] + k625_256 * t5;
-    const WINOGEN_FILTER_VEC t7 = g[2] + k64_25 * t3;
-    const WINOGEN_FILTER_VEC t8 = g[3] + k25_4 * g[5];
-    const WINOGEN_FILTER_VEC t9 = g[6] + k4096 * t2;
-    const WINOGEN_FILTER_VEC t10 = g[1] + k25_4 * t8;
-    const WINOGEN_FILTER_VEC t11 = g[3] + k1_16 * g[5];
-    const WINOGEN_FILTER_VEC t12 = g[2] + k4_25 * t1;
-    const WINOGEN_FILTER_VEC t13 = g[1] + k25_64 * g[3];
-    const WINOGEN_FILTER_VEC t14 = g[4] + k64_25 * t7;
-    const WINOGEN_FILTER_VEC t15 = g[2] + k1_256 * t9;
-    const WINOGEN_FILTER_VEC t16 = g[1] + k1_16 * t11;
-    const WINOGEN_FILTER_VEC t17 = g[4] + k4_25 * t12;
-    const WINOGEN_FILTER_VEC t18 = g[1] + k25_16 * t4;
-    const WINOGEN_FILTER_VEC t19 = g[5] + k4096_625 * t13;
-    const WINOGEN_FILTER_VEC t20 = -k256_6237 * t15;
-    u[0] = t20 - k1024_6237 * t16;
-    const WINOGEN_FILTER_VEC t21 = k256_6237 * t15;
-    u[1] = t21 - k1024_6237 * t16;
-    const WINOGEN_FILTER_VEC t22 = k256_4725 * t14;
-    u[2] = t22 + k32_945 * t19;
-    const WINOGEN_FILTER_VEC t23 = -k256_4725 * t14;
-    u[3] = t23 + k32_945 * t19;
-    const WINOGEN_FILTER_VEC t24 = -k1024_16875 * t6;
-    u[4] = t24 - k256_3375 * t18;
-    const WINOGEN_FILTER_VEC t25 = k1024_16875 * t6;
-    u[5] = t25 - k256_3375 * t18;
-    const WINOGEN_FILTER_VEC t26 = k8192_2784375 * t10;
-    u[6] = t26 + k1024_22275 * t17;
-    const WINOGEN_FILTER_VEC t27 = k8192_2784375 * t10;
-    u[7] = t27 - k1024_22275 * t17;
-    u[8] = g[6];
+    const WINOGEN_FILTER_VEC t0 = k625_36864 * g[4];
+    u[8] = k16_25 * g[6];
+    const WINOGEN_FILTER_VEC t1 = k256_625 * g[2] + g[6];
+    const WINOGEN_FILTER_VEC t2 = k64_25 * g[4] + t1;
+    const WINOGEN_FILTER_VEC t3 = k250_891 * t2;
+    const WINOGEN_FILTER_VEC t4 = g[0] + k375_1024 * g[2];
+    const WINOGEN_FILTER_VEC t5 = k15625_262144 * t2 + t4;
+    const WINOGEN_FILTER_VEC t6 = k1250_297 * g[6] + t3;
+    const WINOGEN_FILTER_VEC t7 = k2048_111375 * g[0] + t6;
+    const WINOGEN_FILTER_VEC t8 = t0 + k15625_589824 * t1;
+    const WINOGEN_FILTER_VEC t9 = k1_144 * g[0] + t8;
+    const WINOGEN_FILTER_VEC t10 = g[6] - k25_21 * t2;
+    const WINOGEN_FILTER_VEC t11 = k1_19008 * t10;
+    const WINOGEN_FILTER_VEC t12 = g[0] + k99_1600 * g[2];
+    const WINOGEN_FILTER_VEC t13 = t11 - k256_6237 * t12;
+    const WINOGEN_FILTER_VEC t14 = g[3] + k1_16 * g[5];
+    const WINOGEN_FILTER_VEC t15 = k16 * g[1] + t14;
+    const WINOGEN_FILTER_VEC t16 = g[5] + k2_3 * t14;
+    const WINOGEN_FILTER_VEC t17 = k32_75 * g[1] + t16;
+    const WINOGEN_FILTER_VEC t18 = k2 * g[3] + t17;
+    const WINOGEN_FILTER_VEC t19 = k32_5 * g[1] + t18;
+    const WINOGEN_FILTER_VEC t20 = g[5] + k8_125 * t18;
+    u[0] = t13 - k4_6237 * t15;
+    u[1] = t13 + k4_6237 * t15;
+    u[2] = -k4096_375 * t5 - t19;
+    u[3] = t19 - k4096_375 * t5;
+    u[4] = t9 + k125_6144 * t17;
+    u[5] = t9 - k125_6144 * t17;
+    u[6] = t7 + k500_297 * t20;
+    u[7] = t7 - k500_297 * t20;
 }
 
 /* y = A^T p: 18 instructions.
  *
- *     t0 = p6 + p7
- *     t1 = p2 + p3
+ *     t0 = p2 + p3
  *     t2 = p0 + p1
- *     t3 = p4 + p5
- *     y0 = t0 + t1 + t2 + 4/5 t3
- *     y1 = p4 - p5 + 1/4 p0 - 1/4 p1 + 5/8 p2 - 5/8 p3 + 5/2 p6 - 5/2 p7
- *     y2 = p8 + 25/4 t0 + 25/64 t1 + 1/16 t2 + 5/4 t3
+ *     t5 = p6 + p7
+ *     t7 = p4 + p5
+ *     y0 = 4/25 (t0 + t5) + (4 t2 + t7)
+ *     y1 = p0 - p1 + 1/10 (p2 - p3) + 5/4 (p4 - p5 + 8/25 (p6 - p7))
+ *     y2 = t5 + 1/4 t2 + 25/16 (t7 + (p8 + 1/25 t0))
  */
 WINOGEN_INLINE void winogen_f3_7_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[3])
 {
-    const WINOGEN_REAL k1_16 = 1.0 / 16;
+    const WINOGEN_REAL k1_25 = 1.0 / 25;
+    const WINOGEN_REAL k1_10 = 1.0 / 10;
+    const WINOGEN_REAL k4_25 = 4.0 / 25;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k25_64 = 25.0 / 64;
-    const WINOGEN_REAL k5_8 = 5.0 / 8;
-    const WINOGEN_REAL k4_5 = 4.0 / 5;
+    const WINOGEN_REAL k8_25 = 8.0 / 25;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k5_2 = 5.0 / 2;
-    const WINOGEN_REAL k25_4 = 25.0 / 4;
+    const WINOGEN_REAL k25_16 = 25.0 / 16;
+    const WINOGEN_REAL k4 = 4;
 
-    const WINOGEN_VEC t0 = p[6] + p[7];
-    const WINOGEN_VEC t1 = p[2] + p[3];
+    const WINOGEN_VEC t0 = p[2] + p[3];
+    const WINOGEN_VEC t1 = p[2] - p[3];
     const WINOGEN_VEC t2 = p[0] + p[1];
-    const WINOGEN_VEC t3 = p[4] + p[5];
-    const WINOGEN_VEC t4 = t0 + t1;
-    const WINOGEN_VEC t5 = t4 + t2;
-    y[0] = t5 + k4_5 * t3;
-    const WINOGEN_VEC t6 = p[4] - p[5];
-    const WINOGEN_VEC t7 = t6 + k1_4 * p[0];
-    const WINOGEN_VEC t8 = t7 - k1_4 * p[1];
-    const WINOGEN_VEC t9 = t8 + k5_8 * p[2];
-    const WINOGEN_VEC t10 = t9 - k5_8 * p[3];
-    const WINOGEN_VEC t11 = t10 + k5_2 * p[6];
-    y[1] = t11 - k5_2 * p[7];
-    const WINOGEN_VEC t12 = p[8] + k25_4 * t0;
-    const WINOGEN_VEC t13 = t12 + k25_64 * t1;
-    const WINOGEN_VEC t14 = t13 + k1_16 * t2;
-    y[2] = t14 + k5_4 * t3;
+    const WINOGEN_VEC t3 = p[0] - p[1];
+    const WINOGEN_VEC t4 = t3 + k1_10 * t1;
+    const WINOGEN_VEC t5 = p[6] + p[7];
+    const WINOGEN_VEC t6 = p[6] - p[7];
+    const WINOGEN_VEC t7 = p[4] + p[5];
+    const WINOGEN_VEC t8 = p[4] - p[5];
+    const WINOGEN_VEC t9 = t0 + t5;
+    const WINOGEN_VEC t10 = t8 + k8_25 * t6;
+    const WINOGEN_VEC t11 = k4 * t2 + t7;
+    y[0] = k4_25 * t9 + t11;
+    y[1] = t4 + k5_4 * t10;
+    const WINOGEN_VEC t12 = p[8] + k1_25 * t0;
+    const WINOGEN_VEC t13 = t5 + k1_4 * t2;
+    const WINOGEN_VEC t14 = t7 + t12;
+    y[2] = t13 + k25_16 * t14;
 }
 
-/* V = B^T D B of a tile D, columns first, then rows: 648 instructions. */
+/* V = B^T D B of a tile D, columns first, then rows: 630 instructions. */
 WINOGEN_INLINE void winogen_f3_7_input_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -319,7 +322,7 @@ WINOGEN_INLINE void winogen_f3_7_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 576 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 480 instructions. */
 WINOGEN_INLINE void winogen_f3_7_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

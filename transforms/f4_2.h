@@ -8,32 +8,34 @@
  *
  * Points: 1/3, -1/3, 5/4, -5/4, inf
  * Source: symmetric set with the least 2D float32 error in a sweep of this project
- * Scaled: columns of A^T by 1, 1, 4/5, 4/5, 1; rows of G by the inverse
+ * Scaled: rows of B^T by 1, 1, 9, 9, 1
+ *         columns of A^T by 9, 3, 1, 1, 1
+ *         rows of G to make up for both
  *
  * B^T =
  *     -25/48  -25/16       1/3  1  0
  *      25/48  -25/16      -1/3  1  0
- *      -5/36    -1/9       5/4  1  0
- *       5/36    -1/9      -5/4  1  0
+ *       -5/4      -1      45/4  9  0
+ *        5/4      -1     -45/4  9  0
  *     25/144       0  -241/144  0  1
  *
  * G =
- *     -216/209  -72/209
- *      216/209  -72/209
- *       72/209   90/209
- *      -72/209   90/209
+ *      -24/209   -8/209
+ *       72/209  -24/209
+ *      32/1045    8/209
+ *     -32/1045    8/209
  *            0        1
  *
  * A^T =
- *        1      1    4/5     4/5  0
- *      1/3   -1/3      1      -1  0
- *      1/9    1/9    5/4     5/4  0
- *     1/27  -1/27  25/16  -25/16  1
+ *       9     3       1        1  0
+ *       3    -1     5/4     -5/4  0
+ *       1   1/3   25/16    25/16  0
+ *     1/3  -1/9  125/64  -125/64  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            14 -> 10         14 -> 10     14 -> 10     140 -> 100          7
- * filter             4 -> 4           8 -> 8       8 -> 8       56 -> 56          3
- * output            13 -> 9          12 -> 6     14 -> 10      126 -> 90          5
+ * input            14 -> 10         14 -> 10     14 -> 10     140 -> 100          5
+ * filter             4 -> 4           8 -> 6       8 -> 6       56 -> 42          3
+ * output            13 -> 9          12 -> 7      13 -> 9      117 -> 81          5
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -64,96 +66,95 @@
 
 /* v = B^T d: 10 instructions.
  *
- *     t0 = d3 - 1/9 d1
- *     t1 = d3 - 25/16 d1
- *     t2 = d0 - 16/25 d2
- *     t3 = d0 - 9 d2
- *     v0 = t1 - 25/48 t2
- *     v1 = t1 + 25/48 t2
- *     v2 = t0 - 5/36 t3
- *     v3 = t0 + 5/36 t3
- *     v4 = d4 + 25/144 d0 - 241/144 d2
+ *     t0 = d0 - 9 d2
+ *     t1 = d0 - 16/25 d2
+ *     v4 = d4 + 25/144 (d0 - 241/25 d2)
+ *     t3 = d3 - 25/16 d1
+ *     t4 = 9 d3 - d1
+ *     v0 = t3 - 25/48 t1
+ *     v1 = t3 + 25/48 t1
+ *     v2 = t4 - 5/4 t0
+ *     v3 = 5/4 t0 + t4
  */
 WINOGEN_INLINE void winogen_f4_2_input(const WINOGEN_VEC d[5], WINOGEN_VEC v[5])
 {
-    const WINOGEN_REAL k1_9 = 1.0 / 9;
-    const WINOGEN_REAL k5_36 = 5.0 / 36;
     const WINOGEN_REAL k25_144 = 25.0 / 144;
     const WINOGEN_REAL k25_48 = 25.0 / 48;
     const WINOGEN_REAL k16_25 = 16.0 / 25;
+    const WINOGEN_REAL k5_4 = 5.0 / 4;
     const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k241_144 = 241.0 / 144;
     const WINOGEN_REAL k9 = 9;
+    const WINOGEN_REAL k241_25 = 241.0 / 25;
 
-    const WINOGEN_VEC t0 = d[3] - k1_9 * d[1];
-    const WINOGEN_VEC t1 = d[3] - k25_16 * d[1];
-    const WINOGEN_VEC t2 = d[0] - k16_25 * d[2];
-    const WINOGEN_VEC t3 = d[0] - k9 * d[2];
-    v[0] = t1 - k25_48 * t2;
-    v[1] = t1 + k25_48 * t2;
-    v[2] = t0 - k5_36 * t3;
-    v[3] = t0 + k5_36 * t3;
-    const WINOGEN_VEC t4 = d[4] + k25_144 * d[0];
-    v[4] = t4 - k241_144 * d[2];
+    const WINOGEN_VEC t0 = d[0] - k9 * d[2];
+    const WINOGEN_VEC t1 = d[0] - k16_25 * d[2];
+    const WINOGEN_VEC t2 = d[0] - k241_25 * d[2];
+    v[4] = d[4] + k25_144 * t2;
+    const WINOGEN_VEC t3 = d[3] - k25_16 * d[1];
+    const WINOGEN_VEC t4 = k9 * d[3] - d[1];
+    v[0] = t3 - k25_48 * t1;
+    v[1] = t3 + k25_48 * t1;
+    v[2] = t4 - k5_4 * t0;
+    v[3] = k5_4 * t0 + t4;
 }
 
-/* u = G g: 8 instructions.
+/* u = G g: 6 instructions.
  *
- *     t0 = -216/209 g0
- *     u0 = t0 - 72/209 g1
- *     u1 = 216/209 g0 - 72/209 g1
- *     u2 = 72/209 g0 + 90/209 g1
- *     t3 = -72/209 g0
- *     u3 = t3 + 90/209 g1
+ *     u1 = 72/209 g0 - 24/209 g1
+ *     u2 = 32/1045 g0 + 8/209 g1
+ *     u3 = 16/209 g1 - u2
+ *     u0 = -8/95 g0 - u2
  *     u4 = g1
  */
 WINOGEN_INLINE void winogen_f4_2_filter(const WINOGEN_FILTER_VEC g[2], WINOGEN_FILTER_VEC u[5])
 {
+    const WINOGEN_FILTER_REAL k32_1045 = 32.0 / 1045;
+    const WINOGEN_FILTER_REAL k8_209 = 8.0 / 209;
+    const WINOGEN_FILTER_REAL k16_209 = 16.0 / 209;
+    const WINOGEN_FILTER_REAL k8_95 = 8.0 / 95;
+    const WINOGEN_FILTER_REAL k24_209 = 24.0 / 209;
     const WINOGEN_FILTER_REAL k72_209 = 72.0 / 209;
-    const WINOGEN_FILTER_REAL k90_209 = 90.0 / 209;
-    const WINOGEN_FILTER_REAL k216_209 = 216.0 / 209;
 
-    const WINOGEN_FILTER_VEC t0 = -k216_209 * g[0];
-    u[0] = t0 - k72_209 * g[1];
-    const WINOGEN_FILTER_VEC t1 = k216_209 * g[0];
-    u[1] = t1 - k72_209 * g[1];
-    const WINOGEN_FILTER_VEC t2 = k72_209 * g[0];
-    u[2] = t2 + k90_209 * g[1];
-    const WINOGEN_FILTER_VEC t3 = -k72_209 * g[0];
-    u[3] = t3 + k90_209 * g[1];
+    const WINOGEN_FILTER_VEC t0 = k24_209 * g[1];
+    u[1] = k72_209 * g[0] - t0;
+    const WINOGEN_FILTER_VEC t1 = k8_209 * g[1];
+    const WINOGEN_FILTER_VEC u2 = k32_1045 * g[0] + t1;
+    u[2] = u2;
+    u[3] = k16_209 * g[1] - u2;
+    u[0] = -k8_95 * g[0] - u2;
     u[4] = g[1];
 }
 
-/* y = A^T p: 10 instructions.
+/* y = A^T p: 9 instructions.
  *
- *     t0 = p2 - p3
- *     t1 = p2 + p3
- *     t2 = p0 + p1
- *     t3 = p0 - p1
- *     y0 = t2 + 4/5 t1
- *     y1 = t0 + 1/3 t3
- *     y2 = 5/4 t1 + 1/9 t2
- *     y3 = p4 + 25/16 t0 + 1/27 t3
+ *     t0 = 3 p0 - p1
+ *     t1 = p0 + 1/3 p1
+ *     t2 = p2 + p3
+ *     t3 = p2 - p3
+ *     y1 = t0 + 5/4 t3
+ *     y0 = 9 t1 + t2
+ *     y2 = t1 + 25/16 t2
+ *     y3 = p4 + 1/9 t0 + 125/64 t3
  */
 WINOGEN_INLINE void winogen_f4_2_output(const WINOGEN_VEC p[5], WINOGEN_VEC y[4])
 {
-    const WINOGEN_REAL k1_27 = 1.0 / 27;
     const WINOGEN_REAL k1_9 = 1.0 / 9;
     const WINOGEN_REAL k1_3 = 1.0 / 3;
-    const WINOGEN_REAL k4_5 = 4.0 / 5;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
     const WINOGEN_REAL k25_16 = 25.0 / 16;
+    const WINOGEN_REAL k125_64 = 125.0 / 64;
+    const WINOGEN_REAL k3 = 3;
+    const WINOGEN_REAL k9 = 9;
 
-    const WINOGEN_VEC t0 = p[2] - p[3];
-    const WINOGEN_VEC t1 = p[2] + p[3];
-    const WINOGEN_VEC t2 = p[0] + p[1];
-    const WINOGEN_VEC t3 = p[0] - p[1];
-    y[0] = t2 + k4_5 * t1;
-    y[1] = t0 + k1_3 * t3;
-    const WINOGEN_VEC t4 = k5_4 * t1;
-    y[2] = t4 + k1_9 * t2;
-    const WINOGEN_VEC t5 = p[4] + k25_16 * t0;
-    y[3] = t5 + k1_27 * t3;
+    const WINOGEN_VEC t0 = k3 * p[0] - p[1];
+    const WINOGEN_VEC t1 = p[0] + k1_3 * p[1];
+    const WINOGEN_VEC t2 = p[2] + p[3];
+    const WINOGEN_VEC t3 = p[2] - p[3];
+    const WINOGEN_VEC t4 = p[4] + k1_9 * t0;
+    y[1] = t0 + k5_4 * t3;
+    y[0] = k9 * t1 + t2;
+    y[2] = t1 + k25_16 * t2;
+    y[3] = t4 + k125_64 * t3;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 100 instructions. */
@@ -183,7 +184,7 @@ WINOGEN_INLINE void winogen_f4_2_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 56 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 42 instructions. */
 WINOGEN_INLINE void winogen_f4_2_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -210,7 +211,7 @@ WINOGEN_INLINE void winogen_f4_2_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 90 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 81 instructions. */
 WINOGEN_INLINE void winogen_f4_2_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -8,23 +8,25 @@
  *
  * Points: 0, 5/8, -5/8, 3/2, -3/2, inf
  * Source: symmetric set with the least 2D float32 error in a sweep of this project
- * Scaled: columns of A^T by 1, 8/5, 8/5, 4/9, 4/9, 1; rows of G by the inverse
+ * Scaled: rows of B^T by 256/225, -4/9, -4/9, -64/25, -64/25, 1
+ *         columns of A^T by 1, 8/5, 8/5, 4/9, 4/9, 1
+ *         rows of G to make up for both
  *
  * B^T =
- *     225/256        0  -169/64        0  1  0
- *           0   -45/32     -9/4      5/8  1  0
- *           0    45/32     -9/4     -5/8  1  0
- *           0  -75/128   -25/64      3/2  1  0
- *           0   75/128   -25/64     -3/2  1  0
- *           0  225/256        0  -169/64  0  1
+ *     1        0  -676/225        0  256/225  0
+ *     0      5/8         1    -5/18     -4/9  0
+ *     0     -5/8         1     5/18     -4/9  0
+ *     0      3/2         1   -96/25   -64/25  0
+ *     0     -3/2         1    96/25   -64/25  0
+ *     0  225/256         0  -169/64        0  1
  *
  * G =
- *      256/225        0        0
- *     -256/595  -32/119  -20/119
- *     -256/595   32/119  -20/119
- *       32/119   48/119   72/119
- *       32/119  -48/119   72/119
- *            0        0        1
+ *           1        0         0
+ *     576/595   72/119    45/119
+ *     576/595  -72/119    45/119
+ *     -25/238  -75/476  -225/952
+ *     -25/238   75/476  -225/952
+ *           0        0         1
  *
  * A^T =
  *     1    8/5     8/5  4/9   4/9  0
@@ -33,8 +35,8 @@
  *     0  25/64  -25/64  3/2  -3/2  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            16 -> 12         16 -> 12     16 -> 12     192 -> 144          9
- * filter             8 -> 6         13 -> 11     13 -> 11      117 -> 99          4
+ * input            16 -> 12         16 -> 12     16 -> 12     192 -> 144          5
+ * filter             8 -> 6          12 -> 8      12 -> 8      108 -> 72          4
  * output           14 -> 10          12 -> 6     14 -> 10     140 -> 100          5
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
@@ -66,88 +68,83 @@
 
 /* v = B^T d: 12 instructions.
  *
- *     t0 = d4 - 25/64 d2
- *     t1 = d4 - 9/4 d2
- *     t2 = d1 - 4/9 d3
- *     t3 = d1 - 64/25 d3
- *     v0 = d4 + 225/256 d0 - 169/64 d2
- *     v1 = t1 - 45/32 t2
- *     v2 = t1 + 45/32 t2
- *     v3 = t0 - 75/128 t3
- *     v4 = t0 + 75/128 t3
- *     v5 = d5 + 225/256 d1 - 169/64 d3
+ *     t0 = d1 - 64/25 d3
+ *     t1 = d1 - 4/9 d3
+ *     v5 = d5 + 225/256 (d1 - 676/225 d3)
+ *     v0 = 256/225 d4 + (d0 - 676/225 d2)
+ *     t4 = d2 - 64/25 d4
+ *     t5 = d2 - 4/9 d4
+ *     v1 = t5 + 5/8 t1
+ *     v2 = t5 - 5/8 t1
+ *     v3 = t4 + 3/2 t0
+ *     v4 = t4 - 3/2 t0
  */
 WINOGEN_INLINE void winogen_f4_3_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
 {
-    const WINOGEN_REAL k25_64 = 25.0 / 64;
     const WINOGEN_REAL k4_9 = 4.0 / 9;
-    const WINOGEN_REAL k75_128 = 75.0 / 128;
+    const WINOGEN_REAL k5_8 = 5.0 / 8;
     const WINOGEN_REAL k225_256 = 225.0 / 256;
-    const WINOGEN_REAL k45_32 = 45.0 / 32;
-    const WINOGEN_REAL k9_4 = 9.0 / 4;
+    const WINOGEN_REAL k256_225 = 256.0 / 225;
+    const WINOGEN_REAL k3_2 = 3.0 / 2;
     const WINOGEN_REAL k64_25 = 64.0 / 25;
-    const WINOGEN_REAL k169_64 = 169.0 / 64;
+    const WINOGEN_REAL k676_225 = 676.0 / 225;
 
-    const WINOGEN_VEC t0 = d[4] - k25_64 * d[2];
-    const WINOGEN_VEC t1 = d[4] - k9_4 * d[2];
-    const WINOGEN_VEC t2 = d[1] - k4_9 * d[3];
-    const WINOGEN_VEC t3 = d[1] - k64_25 * d[3];
-    const WINOGEN_VEC t4 = d[4] + k225_256 * d[0];
-    v[0] = t4 - k169_64 * d[2];
-    v[1] = t1 - k45_32 * t2;
-    v[2] = t1 + k45_32 * t2;
-    v[3] = t0 - k75_128 * t3;
-    v[4] = t0 + k75_128 * t3;
-    const WINOGEN_VEC t5 = d[5] + k225_256 * d[1];
-    v[5] = t5 - k169_64 * d[3];
+    const WINOGEN_VEC t0 = d[1] - k64_25 * d[3];
+    const WINOGEN_VEC t1 = d[1] - k4_9 * d[3];
+    const WINOGEN_VEC t2 = d[1] - k676_225 * d[3];
+    v[5] = d[5] + k225_256 * t2;
+    const WINOGEN_VEC t3 = d[0] - k676_225 * d[2];
+    v[0] = k256_225 * d[4] + t3;
+    const WINOGEN_VEC t4 = d[2] - k64_25 * d[4];
+    const WINOGEN_VEC t5 = d[2] - k4_9 * d[4];
+    v[1] = t5 + k5_8 * t1;
+    v[2] = t5 - k5_8 * t1;
+    v[3] = t4 + k3_2 * t0;
+    v[4] = t4 - k3_2 * t0;
 }
 
-/* u = G g: 11 instructions.
+/* u = G g: 8 instructions.
  *
- *     t0 = g0 + 9/4 g2
- *     t1 = g0 + 25/64 g2
- *     u0 = 256/225 g0
- *     t2 = -32/119 g1
- *     u1 = t2 - 256/595 t1
- *     u2 = 32/119 g1 - 256/595 t1
- *     u3 = 48/119 g1 + 32/119 t0
- *     t5 = -48/119 g1
- *     u4 = t5 + 32/119 t0
+ *     t2 = 25/238 g0 + 225/952 g2
+ *     t3 = 576/595 g0 + 45/119 g2
+ *     u1 = 72/119 g1 + t3
+ *     u2 = t3 - 72/119 g1
+ *     u3 = -75/476 g1 - t2
+ *     u4 = 75/476 g1 - t2
+ *     u0 = g0
  *     u5 = g2
  */
 WINOGEN_INLINE void winogen_f4_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[6])
 {
-    const WINOGEN_FILTER_REAL k32_119 = 32.0 / 119;
-    const WINOGEN_FILTER_REAL k25_64 = 25.0 / 64;
-    const WINOGEN_FILTER_REAL k48_119 = 48.0 / 119;
-    const WINOGEN_FILTER_REAL k256_595 = 256.0 / 595;
-    const WINOGEN_FILTER_REAL k256_225 = 256.0 / 225;
-    const WINOGEN_FILTER_REAL k9_4 = 9.0 / 4;
+    const WINOGEN_FILTER_REAL k25_238 = 25.0 / 238;
+    const WINOGEN_FILTER_REAL k75_476 = 75.0 / 476;
+    const WINOGEN_FILTER_REAL k225_952 = 225.0 / 952;
+    const WINOGEN_FILTER_REAL k45_119 = 45.0 / 119;
+    const WINOGEN_FILTER_REAL k72_119 = 72.0 / 119;
+    const WINOGEN_FILTER_REAL k576_595 = 576.0 / 595;
 
-    const WINOGEN_FILTER_VEC t0 = g[0] + k9_4 * g[2];
-    const WINOGEN_FILTER_VEC t1 = g[0] + k25_64 * g[2];
-    u[0] = k256_225 * g[0];
-    const WINOGEN_FILTER_VEC t2 = -k32_119 * g[1];
-    u[1] = t2 - k256_595 * t1;
-    const WINOGEN_FILTER_VEC t3 = k32_119 * g[1];
-    u[2] = t3 - k256_595 * t1;
-    const WINOGEN_FILTER_VEC t4 = k48_119 * g[1];
-    u[3] = t4 + k32_119 * t0;
-    const WINOGEN_FILTER_VEC t5 = -k48_119 * g[1];
-    u[4] = t5 + k32_119 * t0;
+    const WINOGEN_FILTER_VEC t0 = k25_238 * g[0];
+    const WINOGEN_FILTER_VEC t1 = k45_119 * g[2];
+    const WINOGEN_FILTER_VEC t2 = t0 + k225_952 * g[2];
+    const WINOGEN_FILTER_VEC t3 = k576_595 * g[0] + t1;
+    u[1] = k72_119 * g[1] + t3;
+    u[2] = t3 - k72_119 * g[1];
+    u[3] = -k75_476 * g[1] - t2;
+    u[4] = k75_476 * g[1] - t2;
+    u[0] = g[0];
     u[5] = g[2];
 }
 
 /* y = A^T p: 10 instructions.
  *
- *     t0 = p3 - p4
- *     t1 = p3 + p4
- *     t2 = p1 + p2
- *     t3 = p1 - p2
- *     y0 = p0 + 4/9 t1 + 8/5 t2
- *     y1 = t3 + 2/3 t0
- *     y2 = t1 + 5/8 t2
- *     y3 = p5 + 3/2 t0 + 25/64 t3
+ *     t0 = p1 - p2
+ *     t1 = p1 + p2
+ *     t2 = p3 + p4
+ *     t3 = p3 - p4
+ *     y0 = 8/5 t1 + (p0 + 4/9 t2)
+ *     y1 = t0 + 2/3 t3
+ *     y2 = t2 + 5/8 t1
+ *     y3 = 3/2 t3 + (p5 + 25/64 t0)
  */
 WINOGEN_INLINE void winogen_f4_3_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[4])
 {
@@ -158,16 +155,16 @@ WINOGEN_INLINE void winogen_f4_3_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[4]
     const WINOGEN_REAL k3_2 = 3.0 / 2;
     const WINOGEN_REAL k8_5 = 8.0 / 5;
 
-    const WINOGEN_VEC t0 = p[3] - p[4];
-    const WINOGEN_VEC t1 = p[3] + p[4];
-    const WINOGEN_VEC t2 = p[1] + p[2];
-    const WINOGEN_VEC t3 = p[1] - p[2];
-    const WINOGEN_VEC t4 = p[0] + k4_9 * t1;
-    y[0] = t4 + k8_5 * t2;
-    y[1] = t3 + k2_3 * t0;
-    y[2] = t1 + k5_8 * t2;
-    const WINOGEN_VEC t5 = p[5] + k3_2 * t0;
-    y[3] = t5 + k25_64 * t3;
+    const WINOGEN_VEC t0 = p[1] - p[2];
+    const WINOGEN_VEC t1 = p[1] + p[2];
+    const WINOGEN_VEC t2 = p[3] + p[4];
+    const WINOGEN_VEC t3 = p[3] - p[4];
+    const WINOGEN_VEC t4 = p[0] + k4_9 * t2;
+    y[0] = k8_5 * t1 + t4;
+    y[1] = t0 + k2_3 * t3;
+    y[2] = t2 + k5_8 * t1;
+    const WINOGEN_VEC t5 = p[5] + k25_64 * t0;
+    y[3] = k3_2 * t3 + t5;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 144 instructions. */
@@ -198,7 +195,7 @@ WINOGEN_INLINE void winogen_f4_3_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 99 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 72 instructions. */
 WINOGEN_INLINE void winogen_f4_3_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -9,6 +9,9 @@
  * Points: 0, 1, -1, 1/2, -2, inf
  * Source: Barabasz, Anderson, Soodhalter, Gregg, Error Analysis and Improving the Accuracy of
  *         Winograd Convolution for Deep Neural Networks, TOMS 46 (2020), arXiv 1803.10986
+ * Scaled: rows of B^T by 1, 1, 1, 1, 1, 1
+ *         columns of A^T by 1, 1, 1, 2, 1/2, 1
+ *         rows of G to make up for both
  *
  * B^T =
  *     1  -3/2    -2   3/2    1  0
@@ -19,23 +22,23 @@
  *     0     1  -3/2    -2  3/2  1
  *
  * G =
- *          1      0      0
- *        1/3    1/3    1/3
- *       -1/3    1/3   -1/3
- *     -16/15  -8/15  -4/15
- *       1/15  -2/15   4/15
- *          0      0      1
+ *         1      0      0
+ *       1/3    1/3    1/3
+ *      -1/3    1/3   -1/3
+ *     -8/15  -4/15  -2/15
+ *      2/15  -4/15   8/15
+ *         0      0      1
  *
  * A^T =
- *     1  1   1    1   1  0
- *     0  1  -1  1/2  -2  0
- *     0  1   1  1/4   4  0
- *     0  1  -1  1/8  -8  1
+ *     1  1   1    2  1/2  0
+ *     0  1  -1    1   -1  0
+ *     0  1   1  1/2    2  0
+ *     0  1  -1  1/4   -4  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            20 -> 16         14 -> 10     20 -> 16     240 -> 192          7
- * filter             8 -> 7         12 -> 10     12 -> 11      108 -> 99          5
- * output           14 -> 12           6 -> 6     14 -> 12     140 -> 120          5
+ * input            20 -> 14          14 -> 6     20 -> 14     240 -> 168          6
+ * filter             8 -> 6          12 -> 8      12 -> 8      108 -> 72          4
+ * output           14 -> 10           6 -> 5     14 -> 10     140 -> 100          5
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -64,111 +67,105 @@
 #define WINOGEN_F4_3_ASYMMETRIC_N 6
 #define WINOGEN_F4_3_ASYMMETRIC_PRODUCTS 6
 
-/* v = B^T d: 16 instructions.
+/* v = B^T d: 14 instructions.
  *
- *     t0 = d2 - d4
- *     t1 = d1 - d3
- *     v0 = d0 + d4 - 2 d2 - 3/2 t1
- *     v1 = d4 - d1 + 1/2 d2 + 5/2 d3
- *     v2 = d1 + d4 - 5/2 d2 + 1/2 d3
- *     v3 = -t0 - 2 t1
- *     v4 = 1/2 t1 - t0
- *     v5 = d1 + d5 - 2 d3 - 3/2 t0
+ *     t0 = d4 - d2
+ *     t1 = 3/2 d3 + t0
+ *     v0 = t1 + (d0 - d2) - 3/2 d1
+ *     t4 = d1 - d3
+ *     t5 = 3/2 d2 - t4
+ *     v5 = t4 - d3 + (d5 + 3/2 t0)
+ *     v4 = t0 + 1/2 t4
+ *     v3 = t0 - 2 t4
+ *     v2 = t1 - t5
+ *     v1 = t1 + t5
  */
 WINOGEN_INLINE void winogen_f4_3_asymmetric_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
 {
     const WINOGEN_REAL k1_2 = 1.0 / 2;
     const WINOGEN_REAL k3_2 = 3.0 / 2;
     const WINOGEN_REAL k2 = 2;
-    const WINOGEN_REAL k5_2 = 5.0 / 2;
 
-    const WINOGEN_VEC t0 = d[2] - d[4];
-    const WINOGEN_VEC t1 = d[1] - d[3];
-    const WINOGEN_VEC t2 = d[0] + d[4];
-    const WINOGEN_VEC t3 = t2 - k2 * d[2];
-    v[0] = t3 - k3_2 * t1;
-    const WINOGEN_VEC t4 = d[4] - d[1];
-    const WINOGEN_VEC t5 = t4 + k1_2 * d[2];
-    v[1] = t5 + k5_2 * d[3];
-    const WINOGEN_VEC t6 = d[1] + d[4];
-    const WINOGEN_VEC t7 = t6 - k5_2 * d[2];
-    v[2] = t7 + k1_2 * d[3];
-    v[3] = -t0 - k2 * t1;
-    v[4] = k1_2 * t1 - t0;
-    const WINOGEN_VEC t8 = d[1] + d[5];
-    const WINOGEN_VEC t9 = t8 - k2 * d[3];
-    v[5] = t9 - k3_2 * t0;
+    const WINOGEN_VEC t0 = d[4] - d[2];
+    const WINOGEN_VEC t1 = k3_2 * d[3] + t0;
+    const WINOGEN_VEC t2 = d[0] - d[2];
+    const WINOGEN_VEC t3 = t1 + t2;
+    v[0] = t3 - k3_2 * d[1];
+    const WINOGEN_VEC t4 = d[1] - d[3];
+    const WINOGEN_VEC t5 = k3_2 * d[2] - t4;
+    const WINOGEN_VEC t6 = t4 - d[3];
+    const WINOGEN_VEC t7 = d[5] + k3_2 * t0;
+    v[5] = t6 + t7;
+    v[4] = t0 + k1_2 * t4;
+    v[3] = t0 - k2 * t4;
+    v[2] = t1 - t5;
+    v[1] = t1 + t5;
 }
 
-/* u = G g: 11 instructions.
+/* u = G g: 8 instructions.
  *
- *     t0 = g0 + g2
- *     u1 = 1/3 g1 + 1/3 t0
- *     u2 = 1/3 g1 - 1/3 t0
- *     t3 = -16/15 g0
- *     u3 = t3 - 8/15 g1 - 4/15 g2
- *     u4 = 1/15 g0 - 2/15 g1 + 4/15 g2
+ *     t2 = 1/3 g0 + 1/3 g2
+ *     u4 = 4/15 (3/2 g2 - g1) + 2/5 t2
+ *     u3 = u4 - 2 t2
+ *     u2 = 1/3 g1 - t2
+ *     u1 = 1/3 g1 + t2
  *     u0 = g0
  *     u5 = g2
  */
 WINOGEN_INLINE void winogen_f4_3_asymmetric_filter(
     const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[6])
 {
-    const WINOGEN_FILTER_REAL k1_15 = 1.0 / 15;
-    const WINOGEN_FILTER_REAL k2_15 = 2.0 / 15;
     const WINOGEN_FILTER_REAL k4_15 = 4.0 / 15;
     const WINOGEN_FILTER_REAL k1_3 = 1.0 / 3;
-    const WINOGEN_FILTER_REAL k8_15 = 8.0 / 15;
-    const WINOGEN_FILTER_REAL k16_15 = 16.0 / 15;
+    const WINOGEN_FILTER_REAL k2_5 = 2.0 / 5;
+    const WINOGEN_FILTER_REAL k3_2 = 3.0 / 2;
+    const WINOGEN_FILTER_REAL k2 = 2;
 
-    const WINOGEN_FILTER_VEC t0 = g[0] + g[2];
-    const WINOGEN_FILTER_VEC t1 = k1_3 * g[1];
-    u[1] = t1 + k1_3 * t0;
-    const WINOGEN_FILTER_VEC t2 = k1_3 * g[1];
-    u[2] = t2 - k1_3 * t0;
-    const WINOGEN_FILTER_VEC t3 = -k16_15 * g[0];
-    const WINOGEN_FILTER_VEC t4 = t3 - k8_15 * g[1];
-    u[3] = t4 - k4_15 * g[2];
-    const WINOGEN_FILTER_VEC t5 = k1_15 * g[0];
-    const WINOGEN_FILTER_VEC t6 = t5 - k2_15 * g[1];
-    u[4] = t6 + k4_15 * g[2];
+    const WINOGEN_FILTER_VEC t0 = k1_3 * g[0];
+    const WINOGEN_FILTER_VEC t1 = k3_2 * g[2] - g[1];
+    const WINOGEN_FILTER_VEC t2 = t0 + k1_3 * g[2];
+    const WINOGEN_FILTER_VEC t3 = k2_5 * t2;
+    const WINOGEN_FILTER_VEC u4 = k4_15 * t1 + t3;
+    u[4] = u4;
+    u[3] = u4 - k2 * t2;
+    u[2] = k1_3 * g[1] - t2;
+    u[1] = k1_3 * g[1] + t2;
     u[0] = g[0];
     u[5] = g[2];
 }
 
-/* y = A^T p: 12 instructions.
+/* y = A^T p: 10 instructions.
  *
- *     t0 = p1 - p2
- *     t1 = p1 + p2
- *     y0 = p0 + p3 + p4 + t1
- *     y1 = t0 + 1/2 p3 - 2 p4
- *     y2 = t1 + 1/4 p3 + 4 p4
- *     y3 = p5 + t0 + 1/8 p3 - 8 p4
+ *     t2 = p3 + 4 p4
+ *     y2 = p1 + p2 + 1/2 t2
+ *     t3 = p3 - p4
+ *     y1 = p1 - p2 + t3
+ *     y0 = p0 + (y2 + 3/2 t3)
+ *     y3 = p5 + 3/4 (4/3 y1 - t2)
  */
 WINOGEN_INLINE void winogen_f4_3_asymmetric_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[4])
 {
-    const WINOGEN_REAL k1_8 = 1.0 / 8;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
     const WINOGEN_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_REAL k2 = 2;
+    const WINOGEN_REAL k3_4 = 3.0 / 4;
+    const WINOGEN_REAL k4_3 = 4.0 / 3;
+    const WINOGEN_REAL k3_2 = 3.0 / 2;
     const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k8 = 8;
 
-    const WINOGEN_VEC t0 = p[1] - p[2];
-    const WINOGEN_VEC t1 = p[1] + p[2];
-    const WINOGEN_VEC t2 = p[0] + p[3];
-    const WINOGEN_VEC t3 = t2 + p[4];
-    y[0] = t3 + t1;
-    const WINOGEN_VEC t4 = t0 + k1_2 * p[3];
-    y[1] = t4 - k2 * p[4];
-    const WINOGEN_VEC t5 = t1 + k1_4 * p[3];
-    y[2] = t5 + k4 * p[4];
-    const WINOGEN_VEC t6 = p[5] + t0;
-    const WINOGEN_VEC t7 = t6 + k1_8 * p[3];
-    y[3] = t7 - k8 * p[4];
+    const WINOGEN_VEC t0 = p[1] + p[2];
+    const WINOGEN_VEC t1 = p[1] - p[2];
+    const WINOGEN_VEC t2 = p[3] + k4 * p[4];
+    const WINOGEN_VEC y2 = t0 + k1_2 * t2;
+    y[2] = y2;
+    const WINOGEN_VEC t3 = p[3] - p[4];
+    const WINOGEN_VEC t4 = y2 + k3_2 * t3;
+    const WINOGEN_VEC y1 = t1 + t3;
+    y[1] = y1;
+    const WINOGEN_VEC t5 = k4_3 * y1 - t2;
+    y[0] = p[0] + t4;
+    y[3] = p[5] + k3_4 * t5;
 }
 
-/* V = B^T D B of a tile D, columns first, then rows: 192 instructions. */
+/* V = B^T D B of a tile D, columns first, then rows: 168 instructions. */
 WINOGEN_INLINE void winogen_f4_3_asymmetric_input_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -196,7 +193,7 @@ WINOGEN_INLINE void winogen_f4_3_asymmetric_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 99 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 72 instructions. */
 WINOGEN_INLINE void winogen_f4_3_asymmetric_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -224,7 +221,7 @@ WINOGEN_INLINE void winogen_f4_3_asymmetric_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 120 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 100 instructions. */
 WINOGEN_INLINE void winogen_f4_3_asymmetric_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

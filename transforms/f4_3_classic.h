@@ -8,22 +8,25 @@
  *
  * Points: 0, 1, -1, 2, -2, inf
  * Source: Lavin & Gray, Fast Algorithms for Convolutional Neural Networks, arXiv 1509.09308 (2015)
+ * Scaled: rows of B^T by 1/4, -1/4, -1/4, -1, -1, 1
+ *         columns of A^T by 1, 1, 1, 1, 1, 1
+ *         rows of G to make up for both
  *
  * B^T =
- *     4   0  -5   0  1  0
- *     0  -4  -4   1  1  0
- *     0   4  -4  -1  1  0
- *     0  -2  -1   2  1  0
- *     0   2  -1  -2  1  0
- *     0   4   0  -5  0  1
+ *     1   0  -5/4     0   1/4  0
+ *     0   1     1  -1/4  -1/4  0
+ *     0  -1     1   1/4  -1/4  0
+ *     0   2     1    -2    -1  0
+ *     0  -2     1     2    -1  0
+ *     0   4     0    -5     0  1
  *
  * G =
- *      1/4      0     0
- *     -1/6   -1/6  -1/6
- *     -1/6    1/6  -1/6
- *     1/24   1/12   1/6
- *     1/24  -1/12   1/6
- *        0      0     1
+ *         1      0     0
+ *       2/3    2/3   2/3
+ *       2/3   -2/3   2/3
+ *     -1/24  -1/12  -1/6
+ *     -1/24   1/12  -1/6
+ *         0      0     1
  *
  * A^T =
  *     1  1   1  1   1  0
@@ -32,8 +35,8 @@
  *     0  1  -1  8  -8  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            16 -> 12          12 -> 8     16 -> 12     192 -> 144          9
- * filter             8 -> 6         13 -> 10     13 -> 11      117 -> 99          4
+ * input            16 -> 12          12 -> 7     16 -> 12     192 -> 144          6
+ * filter             8 -> 5          12 -> 6      12 -> 6      108 -> 54          3
  * output           14 -> 10           6 -> 3     14 -> 10     140 -> 100          5
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
@@ -65,83 +68,82 @@
 
 /* v = B^T d: 12 instructions.
  *
- *     t0 = d2 - d4
- *     t1 = d4 - 4 d2
- *     t2 = d3 - 4 d1
- *     t3 = d1 - d3
- *     v0 = d4 + 4 d0 - 5 d2
- *     v1 = t1 + t2
- *     v2 = t1 - t2
- *     v3 = -t0 - 2 t3
- *     v4 = 2 t3 - t0
- *     v5 = d5 + 4 d1 - 5 d3
+ *     t0 = d1 - 5/4 d3
+ *     t1 = d1 - d3
+ *     t2 = d3 + t0
+ *     v5 = d5 + 4 t0
+ *     t4 = d2 - d4
+ *     t5 = d2 - 1/4 d4
+ *     v3 = t4 + 2 t1
+ *     v4 = t4 - 2 t1
+ *     v1 = t5 + t2
+ *     v2 = t5 - t2
+ *     v0 = d0 + 5/4 (1/5 d4 - d2)
  */
 WINOGEN_INLINE void winogen_f4_3_classic_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
 {
+    const WINOGEN_REAL k1_5 = 1.0 / 5;
+    const WINOGEN_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_REAL k5_4 = 5.0 / 4;
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k5 = 5;
 
-    const WINOGEN_VEC t0 = d[2] - d[4];
-    const WINOGEN_VEC t1 = d[4] - k4 * d[2];
-    const WINOGEN_VEC t2 = d[3] - k4 * d[1];
-    const WINOGEN_VEC t3 = d[1] - d[3];
-    const WINOGEN_VEC t4 = d[4] + k4 * d[0];
-    v[0] = t4 - k5 * d[2];
-    v[1] = t1 + t2;
-    v[2] = t1 - t2;
-    v[3] = -t0 - k2 * t3;
-    v[4] = k2 * t3 - t0;
-    const WINOGEN_VEC t5 = d[5] + k4 * d[1];
-    v[5] = t5 - k5 * d[3];
+    const WINOGEN_VEC t0 = d[1] - k5_4 * d[3];
+    const WINOGEN_VEC t1 = d[1] - d[3];
+    const WINOGEN_VEC t2 = d[3] + t0;
+    v[5] = d[5] + k4 * t0;
+    const WINOGEN_VEC t3 = k1_5 * d[4] - d[2];
+    const WINOGEN_VEC t4 = d[2] - d[4];
+    const WINOGEN_VEC t5 = d[2] - k1_4 * d[4];
+    v[3] = t4 + k2 * t1;
+    v[4] = t4 - k2 * t1;
+    v[1] = t5 + t2;
+    v[2] = t5 - t2;
+    v[0] = d[0] + k5_4 * t3;
 }
 
-/* u = G g: 11 instructions.
+/* u = G g: 6 instructions.
  *
- *     t0 = g0 + 4 g2
- *     t1 = g0 + g2
- *     u0 = 1/4 g0
- *     t2 = -1/6 g1
- *     u1 = t2 - 1/6 t1
- *     u2 = 1/6 g1 - 1/6 t1
- *     u3 = 1/12 g1 + 1/24 t0
- *     t5 = -1/12 g1
- *     u4 = t5 + 1/24 t0
+ *     t1 = 1/2 g0 - g1
+ *     u4 = -1/6 g2 - 1/12 t1
+ *     u3 = u4 - 1/6 g1
+ *     u2 = t1 - 4 u3
+ *     u1 = 4/3 g1 + u2
+ *     u0 = g0
  *     u5 = g2
  */
 WINOGEN_INLINE void winogen_f4_3_classic_filter(
     const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[6])
 {
-    const WINOGEN_FILTER_REAL k1_24 = 1.0 / 24;
     const WINOGEN_FILTER_REAL k1_12 = 1.0 / 12;
     const WINOGEN_FILTER_REAL k1_6 = 1.0 / 6;
-    const WINOGEN_FILTER_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
+    const WINOGEN_FILTER_REAL k4_3 = 4.0 / 3;
     const WINOGEN_FILTER_REAL k4 = 4;
 
-    const WINOGEN_FILTER_VEC t0 = g[0] + k4 * g[2];
-    const WINOGEN_FILTER_VEC t1 = g[0] + g[2];
-    u[0] = k1_4 * g[0];
-    const WINOGEN_FILTER_VEC t2 = -k1_6 * g[1];
-    u[1] = t2 - k1_6 * t1;
-    const WINOGEN_FILTER_VEC t3 = k1_6 * g[1];
-    u[2] = t3 - k1_6 * t1;
-    const WINOGEN_FILTER_VEC t4 = k1_12 * g[1];
-    u[3] = t4 + k1_24 * t0;
-    const WINOGEN_FILTER_VEC t5 = -k1_12 * g[1];
-    u[4] = t5 + k1_24 * t0;
+    const WINOGEN_FILTER_VEC t0 = k1_6 * g[2];
+    const WINOGEN_FILTER_VEC t1 = k1_2 * g[0] - g[1];
+    const WINOGEN_FILTER_VEC u4 = -t0 - k1_12 * t1;
+    u[4] = u4;
+    const WINOGEN_FILTER_VEC u3 = u4 - k1_6 * g[1];
+    u[3] = u3;
+    const WINOGEN_FILTER_VEC u2 = t1 - k4 * u3;
+    u[2] = u2;
+    u[1] = k4_3 * g[1] + u2;
+    u[0] = g[0];
     u[5] = g[2];
 }
 
 /* y = A^T p: 10 instructions.
  *
- *     t0 = p3 - p4
- *     t1 = p3 + p4
- *     t2 = p1 + p2
- *     t3 = p1 - p2
- *     y0 = p0 + t1 + t2
- *     y1 = t3 + 2 t0
- *     y2 = t2 + 4 t1
- *     y3 = p5 + t3 + 8 t0
+ *     t0 = p1 + p2
+ *     t1 = p1 - p2
+ *     t2 = p3 + p4
+ *     t3 = p3 - p4
+ *     y0 = t2 + (p0 + t0)
+ *     y1 = t1 + 2 t3
+ *     y2 = t0 + 4 t2
+ *     y3 = 8 t3 + (p5 + t1)
  */
 WINOGEN_INLINE void winogen_f4_3_classic_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[4])
 {
@@ -149,16 +151,16 @@ WINOGEN_INLINE void winogen_f4_3_classic_output(const WINOGEN_VEC p[6], WINOGEN_
     const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k8 = 8;
 
-    const WINOGEN_VEC t0 = p[3] - p[4];
-    const WINOGEN_VEC t1 = p[3] + p[4];
-    const WINOGEN_VEC t2 = p[1] + p[2];
-    const WINOGEN_VEC t3 = p[1] - p[2];
-    const WINOGEN_VEC t4 = p[0] + t1;
-    y[0] = t4 + t2;
-    y[1] = t3 + k2 * t0;
-    y[2] = t2 + k4 * t1;
-    const WINOGEN_VEC t5 = p[5] + t3;
-    y[3] = t5 + k8 * t0;
+    const WINOGEN_VEC t0 = p[1] + p[2];
+    const WINOGEN_VEC t1 = p[1] - p[2];
+    const WINOGEN_VEC t2 = p[3] + p[4];
+    const WINOGEN_VEC t3 = p[3] - p[4];
+    const WINOGEN_VEC t4 = p[0] + t0;
+    y[0] = t2 + t4;
+    y[1] = t1 + k2 * t3;
+    y[2] = t0 + k4 * t2;
+    const WINOGEN_VEC t5 = p[5] + t1;
+    y[3] = k8 * t3 + t5;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 144 instructions. */
@@ -189,7 +191,7 @@ WINOGEN_INLINE void winogen_f4_3_classic_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 99 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 54 instructions. */
 WINOGEN_INLINE void winogen_f4_3_classic_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

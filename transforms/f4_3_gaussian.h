@@ -9,35 +9,38 @@
  * Moduli: x, x - 1, x + 1, x^2 + 1, inf
  * Source: Barabasz & Gregg, Winograd Convolution for DNNs: Beyond Linear Polynomials, arXiv
  *         1905.05233 (2019): one modulus of degree 2, one multiplication more
+ * Scaled: rows of B^T by 1, 1/2, 1/2, -1, -1, 1/2, -1
+ *         columns of A^T by 1, 1/2, 1/2, 1/2, 1/2, 1, 1
+ *         rows of G to make up for both
  *
  * B^T =
- *     1   0   0   0  -1  0
- *     0   1   1   1   1  0
- *     0  -1   1  -1   1  0
- *     0  -1   1   1  -1  0
- *     0   0  -1   0   1  0
- *     0   1   1  -1  -1  0
- *     0  -1   0   0   0  1
+ *     1     0    0     0    -1   0
+ *     0   1/2  1/2   1/2   1/2   0
+ *     0  -1/2  1/2  -1/2   1/2   0
+ *     0     1   -1    -1     1   0
+ *     0     0    1     0    -1   0
+ *     0   1/2  1/2  -1/2  -1/2   0
+ *     0     1    0     0     0  -1
  *
  * G =
- *       1     0     0
- *     1/4   1/4   1/4
- *     1/4  -1/4   1/4
- *       0  -1/2     0
- *     1/2  -1/2  -1/2
- *     1/2     0  -1/2
- *       0     0     1
+ *      1   0   0
+ *      1   1   1
+ *      1  -1   1
+ *      0   1   0
+ *     -1   1   1
+ *      1   0  -1
+ *      0   0  -1
  *
  * A^T =
- *     1  1   1   1   1   0  0
- *     0  1  -1   0   1   1  0
- *     0  1   1  -1  -1   0  0
- *     0  1  -1   0  -1  -1  1
+ *     1  1/2   1/2   1/2   1/2   0  0
+ *     0  1/2  -1/2     0   1/2   1  0
+ *     0  1/2   1/2  -1/2  -1/2   0  0
+ *     0  1/2  -1/2     0  -1/2  -1  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            15 -> 11           0 -> 0     15 -> 11     195 -> 143          7
- * filter             7 -> 5          12 -> 8     12 -> 10     120 -> 100          4
- * output           14 -> 10           0 -> 0     14 -> 10     154 -> 110          5
+ * input             15 -> 9          12 -> 3      18 -> 9     234 -> 117          6
+ * filter             7 -> 5           0 -> 2       7 -> 5       70 -> 50          4
+ * output            14 -> 9          14 -> 3      15 -> 9      165 -> 99          5
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -66,95 +69,88 @@
 #define WINOGEN_F4_3_GAUSSIAN_N 6
 #define WINOGEN_F4_3_GAUSSIAN_PRODUCTS 7
 
-/* v = B^T d: 11 instructions.
+/* v = B^T d: 9 instructions.
  *
- *     t0 = d2 - d4
- *     t1 = d2 + d4
- *     t2 = d1 + d3
- *     t3 = d1 - d3
+ *     v4 = d2 - d4
+ *     t0 = d3 + v4
+ *     v3 = d1 - t0
+ *     v5 = v4 + 1/2 v3
+ *     t1 = d1 + t0
+ *     v1 = d4 + 1/2 t1
+ *     v2 = d2 - 1/2 t1
  *     v0 = d0 - d4
- *     v1 = t1 + t2
- *     v2 = t1 - t2
- *     v3 = t0 - t3
- *     v4 = -t0
- *     v5 = t0 + t3
- *     v6 = d5 - d1
+ *     v6 = d1 - d5
  */
 WINOGEN_INLINE void winogen_f4_3_gaussian_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[7])
 {
-    const WINOGEN_VEC t0 = d[2] - d[4];
-    const WINOGEN_VEC t1 = d[2] + d[4];
-    const WINOGEN_VEC t2 = d[1] + d[3];
-    const WINOGEN_VEC t3 = d[1] - d[3];
+    const WINOGEN_REAL k1_2 = 1.0 / 2;
+
+    const WINOGEN_VEC v4 = d[2] - d[4];
+    v[4] = v4;
+    const WINOGEN_VEC t0 = d[3] + v4;
+    const WINOGEN_VEC v3 = d[1] - t0;
+    v[3] = v3;
+    v[5] = v4 + k1_2 * v3;
+    const WINOGEN_VEC t1 = d[1] + t0;
+    v[1] = d[4] + k1_2 * t1;
+    v[2] = d[2] - k1_2 * t1;
     v[0] = d[0] - d[4];
-    v[1] = t1 + t2;
-    v[2] = t1 - t2;
-    v[3] = t0 - t3;
-    v[4] = -t0;
-    v[5] = t0 + t3;
-    v[6] = d[5] - d[1];
+    v[6] = d[1] - d[5];
 }
 
-/* u = G g: 10 instructions.
+/* u = G g: 5 instructions.
  *
- *     t0 = g0 - g2
- *     t1 = g0 + g2
- *     u1 = 1/4 g1 + 1/4 t1
- *     t3 = -1/4 g1
- *     u2 = t3 + 1/4 t1
- *     u3 = -1/2 g1
- *     t4 = -1/2 g1
- *     u4 = t4 + 1/2 t0
- *     u5 = 1/2 t0
+ *     u5 = g0 - g2
+ *     u4 = g1 - u5
+ *     u2 = 2 g2 - u4
+ *     u1 = 2 g0 + u4
+ *     u6 = -g2
  *     u0 = g0
- *     u6 = g2
+ *     u3 = g1
  */
 WINOGEN_INLINE void winogen_f4_3_gaussian_filter(
     const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[7])
 {
-    const WINOGEN_FILTER_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
+    const WINOGEN_FILTER_REAL k2 = 2;
 
-    const WINOGEN_FILTER_VEC t0 = g[0] - g[2];
-    const WINOGEN_FILTER_VEC t1 = g[0] + g[2];
-    const WINOGEN_FILTER_VEC t2 = k1_4 * g[1];
-    u[1] = t2 + k1_4 * t1;
-    const WINOGEN_FILTER_VEC t3 = -k1_4 * g[1];
-    u[2] = t3 + k1_4 * t1;
-    u[3] = -k1_2 * g[1];
-    const WINOGEN_FILTER_VEC t4 = -k1_2 * g[1];
-    u[4] = t4 + k1_2 * t0;
-    u[5] = k1_2 * t0;
+    const WINOGEN_FILTER_VEC u5 = g[0] - g[2];
+    u[5] = u5;
+    const WINOGEN_FILTER_VEC u4 = g[1] - u5;
+    u[4] = u4;
+    u[2] = k2 * g[2] - u4;
+    u[1] = k2 * g[0] + u4;
+    u[6] = -g[2];
     u[0] = g[0];
-    u[6] = g[2];
+    u[3] = g[1];
 }
 
-/* y = A^T p: 10 instructions.
+/* y = A^T p: 9 instructions.
  *
- *     t0 = p4 + p5
- *     t1 = p3 + p4
- *     t2 = p1 + p2
- *     t3 = p1 - p2
- *     y0 = p0 + t1 + t2
- *     y1 = t0 + t3
- *     y2 = t2 - t1
- *     y3 = p6 - t0 + t3
+ *     t0 = p1 + p2
+ *     t1 = p4 + t0
+ *     t2 = p5 + 1/2 t1
+ *     y1 = t2 - p2
+ *     t3 = p3 + t1
+ *     y3 = p1 + p6 - t2
+ *     y2 = t0 - 1/2 t3
+ *     y0 = p0 + 1/2 t3
  */
 WINOGEN_INLINE void winogen_f4_3_gaussian_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[4])
 {
-    const WINOGEN_VEC t0 = p[4] + p[5];
-    const WINOGEN_VEC t1 = p[3] + p[4];
-    const WINOGEN_VEC t2 = p[1] + p[2];
-    const WINOGEN_VEC t3 = p[1] - p[2];
-    const WINOGEN_VEC t4 = p[0] + t1;
-    y[0] = t4 + t2;
-    y[1] = t0 + t3;
-    y[2] = t2 - t1;
-    const WINOGEN_VEC t5 = p[6] - t0;
-    y[3] = t5 + t3;
+    const WINOGEN_REAL k1_2 = 1.0 / 2;
+
+    const WINOGEN_VEC t0 = p[1] + p[2];
+    const WINOGEN_VEC t1 = p[4] + t0;
+    const WINOGEN_VEC t2 = p[5] + k1_2 * t1;
+    y[1] = t2 - p[2];
+    const WINOGEN_VEC t3 = p[3] + t1;
+    const WINOGEN_VEC t4 = p[1] + p[6];
+    y[3] = t4 - t2;
+    y[2] = t0 - k1_2 * t3;
+    y[0] = p[0] + k1_2 * t3;
 }
 
-/* V = B^T D B of a tile D, columns first, then rows: 143 instructions. */
+/* V = B^T D B of a tile D, columns first, then rows: 117 instructions. */
 WINOGEN_INLINE void winogen_f4_3_gaussian_input_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -183,7 +179,7 @@ WINOGEN_INLINE void winogen_f4_3_gaussian_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 100 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 50 instructions. */
 WINOGEN_INLINE void winogen_f4_3_gaussian_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -212,7 +208,7 @@ WINOGEN_INLINE void winogen_f4_3_gaussian_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 110 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 99 instructions. */
 WINOGEN_INLINE void winogen_f4_3_gaussian_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

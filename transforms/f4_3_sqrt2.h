@@ -8,34 +8,36 @@
  *
  * Points: 0, sqrt(2)/2, -sqrt(2)/2, sqrt(2), -sqrt(2), inf
  * Source: ncnn, conv3x3s1_winograd43: irrational points whose even powers are rational
- * Scaled: columns of A^T by 1, 2, 2, sqrt(2)/2, sqrt(2)/2, 1; rows of G by the inverse
+ * Scaled: rows of B^T by 1, -1/2, -1/2, -2, -2, 1
+ *         columns of A^T by 1, sqrt(2), sqrt(2), 1/2, sqrt(2)/4, 1
+ *         rows of G to make up for both
  *
  * B^T =
- *     1           0  -5/2           0  1  0
- *     0    -sqrt(2)    -2   sqrt(2)/2  1  0
- *     0     sqrt(2)    -2  -sqrt(2)/2  1  0
- *     0  -sqrt(2)/2  -1/2     sqrt(2)  1  0
- *     0   sqrt(2)/2  -1/2    -sqrt(2)  1  0
- *     0           1     0        -5/2  0  1
+ *     1           0  -5/2           0     1  0
+ *     0   sqrt(2)/2     1  -sqrt(2)/4  -1/2  0
+ *     0  -sqrt(2)/2     1   sqrt(2)/4  -1/2  0
+ *     0     sqrt(2)     1  -2*sqrt(2)    -2  0
+ *     0    -sqrt(2)     1   2*sqrt(2)    -2  0
+ *     0           1     0        -5/2     0  1
  *
  * G =
- *             1           0          0
- *          -1/3  -sqrt(2)/6       -1/6
- *          -1/3   sqrt(2)/6       -1/6
- *     sqrt(2)/6         1/3  sqrt(2)/3
- *     sqrt(2)/6        -1/3  sqrt(2)/3
- *             0           0          1
+ *               1           0           0
+ *     2*sqrt(2)/3         2/3   sqrt(2)/3
+ *     2*sqrt(2)/3        -2/3   sqrt(2)/3
+ *            -1/6  -sqrt(2)/6        -1/3
+ *      -sqrt(2)/6         1/3  -sqrt(2)/3
+ *               0           0           1
  *
  * A^T =
- *     1          2           2  sqrt(2)/2  sqrt(2)/2  0
- *     0    sqrt(2)    -sqrt(2)          1         -1  0
- *     0          1           1    sqrt(2)    sqrt(2)  0
- *     0  sqrt(2)/2  -sqrt(2)/2          2         -2  1
+ *     1    sqrt(2)    sqrt(2)        1/2  sqrt(2)/4  0
+ *     0          1         -1  sqrt(2)/2       -1/2  0
+ *     0  sqrt(2)/2  sqrt(2)/2          1  sqrt(2)/2  0
+ *     0        1/2       -1/2    sqrt(2)         -1  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            16 -> 12         14 -> 10     16 -> 12     192 -> 144          9
- * filter             8 -> 6         12 -> 10     12 -> 10      108 -> 90          4
- * output           14 -> 10          12 -> 6     14 -> 10     140 -> 100          5
+ * input            16 -> 12         14 -> 10     16 -> 12     192 -> 144          5
+ * filter             8 -> 6          12 -> 8      12 -> 8      108 -> 72          4
+ * output           14 -> 10          12 -> 7     14 -> 10     140 -> 100          5
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -66,16 +68,16 @@
 
 /* v = B^T d: 12 instructions.
  *
- *     t0 = d4 - 1/2 d2
- *     t1 = d4 - 2 d2
- *     t2 = d1 - 1/2 d3
- *     t3 = d1 - 2 d3
- *     v0 = d0 + d4 - 5/2 d2
- *     v1 = t1 - sqrt(2) t2
- *     v2 = t1 + sqrt(2) t2
- *     v3 = t0 - sqrt(2)/2 t3
- *     v4 = t0 + sqrt(2)/2 t3
- *     v5 = d1 + d5 - 5/2 d3
+ *     t0 = d1 - 1/2 d3
+ *     t1 = d1 - 2 d3
+ *     v5 = d5 + (d1 - 5/2 d3)
+ *     v0 = d4 + (d0 - 5/2 d2)
+ *     t4 = d2 - 1/2 d4
+ *     t5 = d2 - 2 d4
+ *     v1 = t4 + sqrt(2)/2 t0
+ *     v2 = t4 - sqrt(2)/2 t0
+ *     v3 = t5 + sqrt(2) t1
+ *     v4 = t5 - sqrt(2) t1
  */
 WINOGEN_INLINE void winogen_f4_3_sqrt2_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
 {
@@ -85,30 +87,28 @@ WINOGEN_INLINE void winogen_f4_3_sqrt2_input(const WINOGEN_VEC d[6], WINOGEN_VEC
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k5_2 = 5.0 / 2;
 
-    const WINOGEN_VEC t0 = d[4] - k1_2 * d[2];
-    const WINOGEN_VEC t1 = d[4] - k2 * d[2];
-    const WINOGEN_VEC t2 = d[1] - k1_2 * d[3];
-    const WINOGEN_VEC t3 = d[1] - k2 * d[3];
-    const WINOGEN_VEC t4 = d[0] + d[4];
-    v[0] = t4 - k5_2 * d[2];
-    v[1] = t1 - ksqrt2 * t2;
-    v[2] = t1 + ksqrt2 * t2;
-    v[3] = t0 - ksqrt2_2 * t3;
-    v[4] = t0 + ksqrt2_2 * t3;
-    const WINOGEN_VEC t5 = d[1] + d[5];
-    v[5] = t5 - k5_2 * d[3];
+    const WINOGEN_VEC t0 = d[1] - k1_2 * d[3];
+    const WINOGEN_VEC t1 = d[1] - k2 * d[3];
+    const WINOGEN_VEC t2 = d[1] - k5_2 * d[3];
+    v[5] = d[5] + t2;
+    const WINOGEN_VEC t3 = d[0] - k5_2 * d[2];
+    v[0] = d[4] + t3;
+    const WINOGEN_VEC t4 = d[2] - k1_2 * d[4];
+    const WINOGEN_VEC t5 = d[2] - k2 * d[4];
+    v[1] = t4 + ksqrt2_2 * t0;
+    v[2] = t4 - ksqrt2_2 * t0;
+    v[3] = t5 + ksqrt2 * t1;
+    v[4] = t5 - ksqrt2 * t1;
 }
 
-/* u = G g: 10 instructions.
+/* u = G g: 8 instructions.
  *
- *     t0 = g0 + 2 g2
- *     t1 = g0 + 1/2 g2
- *     t2 = -sqrt(2)/6 g1
- *     u1 = t2 - 1/3 t1
- *     u2 = sqrt(2)/6 g1 - 1/3 t1
- *     u3 = 1/3 g1 + sqrt(2)/6 t0
- *     t5 = -1/3 g1
- *     u4 = t5 + sqrt(2)/6 t0
+ *     t1 = sqrt(2)/6 g0 + sqrt(2)/3 g2
+ *     t3 = sqrt(2)/2 g0 + t1
+ *     u3 = -sqrt(2)/6 g1 - sqrt(2)/2 t1
+ *     u1 = 2/3 g1 + t3
+ *     u2 = t3 - 2/3 g1
+ *     u4 = 1/3 g1 - t1
  *     u0 = g0
  *     u5 = g2
  */
@@ -117,50 +117,49 @@ WINOGEN_INLINE void winogen_f4_3_sqrt2_filter(
 {
     const WINOGEN_FILTER_REAL ksqrt2_6 = 0.23570226039551584; /* sqrt(2)/6 */
     const WINOGEN_FILTER_REAL k1_3 = 1.0 / 3;
-    const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_FILTER_REAL k2 = 2;
+    const WINOGEN_FILTER_REAL ksqrt2_3 = 0.47140452079103168; /* sqrt(2)/3 */
+    const WINOGEN_FILTER_REAL k2_3 = 2.0 / 3;
+    const WINOGEN_FILTER_REAL ksqrt2_2 = 0.70710678118654757; /* sqrt(2)/2 */
 
-    const WINOGEN_FILTER_VEC t0 = g[0] + k2 * g[2];
-    const WINOGEN_FILTER_VEC t1 = g[0] + k1_2 * g[2];
-    const WINOGEN_FILTER_VEC t2 = -ksqrt2_6 * g[1];
-    u[1] = t2 - k1_3 * t1;
-    const WINOGEN_FILTER_VEC t3 = ksqrt2_6 * g[1];
-    u[2] = t3 - k1_3 * t1;
-    const WINOGEN_FILTER_VEC t4 = k1_3 * g[1];
-    u[3] = t4 + ksqrt2_6 * t0;
-    const WINOGEN_FILTER_VEC t5 = -k1_3 * g[1];
-    u[4] = t5 + ksqrt2_6 * t0;
+    const WINOGEN_FILTER_VEC t0 = ksqrt2_6 * g[0];
+    const WINOGEN_FILTER_VEC t1 = t0 + ksqrt2_3 * g[2];
+    const WINOGEN_FILTER_VEC t2 = ksqrt2_6 * g[1];
+    const WINOGEN_FILTER_VEC t3 = ksqrt2_2 * g[0] + t1;
+    u[3] = -t2 - ksqrt2_2 * t1;
+    u[1] = k2_3 * g[1] + t3;
+    u[2] = t3 - k2_3 * g[1];
+    u[4] = k1_3 * g[1] - t1;
     u[0] = g[0];
     u[5] = g[2];
 }
 
 /* y = A^T p: 10 instructions.
  *
- *     t0 = p3 - p4
- *     t1 = p3 + p4
- *     t2 = p1 + p2
- *     t3 = p1 - p2
- *     y0 = p0 + sqrt(2)/2 t1 + 2 t2
- *     y1 = t0 + sqrt(2) t3
- *     y2 = t2 + sqrt(2) t1
- *     y3 = p5 + 2 t0 + sqrt(2)/2 t3
+ *     t0 = p3 + sqrt(2)/2 p4
+ *     t1 = sqrt(2) p3 - p4
+ *     t2 = p1 - p2
+ *     t3 = p1 + p2
+ *     y0 = sqrt(2) t3 + (p0 + 1/2 t0)
+ *     y1 = t2 + 1/2 t1
+ *     y2 = t0 + sqrt(2)/2 t3
+ *     y3 = t1 + (p5 + 1/2 t2)
  */
 WINOGEN_INLINE void winogen_f4_3_sqrt2_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[4])
 {
+    const WINOGEN_REAL k1_2 = 1.0 / 2;
     const WINOGEN_REAL ksqrt2_2 = 0.70710678118654757; /* sqrt(2)/2 */
     const WINOGEN_REAL ksqrt2 = 1.4142135623730951; /* sqrt(2) */
-    const WINOGEN_REAL k2 = 2;
 
-    const WINOGEN_VEC t0 = p[3] - p[4];
-    const WINOGEN_VEC t1 = p[3] + p[4];
-    const WINOGEN_VEC t2 = p[1] + p[2];
-    const WINOGEN_VEC t3 = p[1] - p[2];
-    const WINOGEN_VEC t4 = p[0] + ksqrt2_2 * t1;
-    y[0] = t4 + k2 * t2;
-    y[1] = t0 + ksqrt2 * t3;
-    y[2] = t2 + ksqrt2 * t1;
-    const WINOGEN_VEC t5 = p[5] + k2 * t0;
-    y[3] = t5 + ksqrt2_2 * t3;
+    const WINOGEN_VEC t0 = p[3] + ksqrt2_2 * p[4];
+    const WINOGEN_VEC t1 = ksqrt2 * p[3] - p[4];
+    const WINOGEN_VEC t2 = p[1] - p[2];
+    const WINOGEN_VEC t3 = p[1] + p[2];
+    const WINOGEN_VEC t4 = p[0] + k1_2 * t0;
+    y[0] = ksqrt2 * t3 + t4;
+    y[1] = t2 + k1_2 * t1;
+    y[2] = t0 + ksqrt2_2 * t3;
+    const WINOGEN_VEC t5 = p[5] + k1_2 * t2;
+    y[3] = t1 + t5;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 144 instructions. */
@@ -191,7 +190,7 @@ WINOGEN_INLINE void winogen_f4_3_sqrt2_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 90 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 72 instructions. */
 WINOGEN_INLINE void winogen_f4_3_sqrt2_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -8,7 +8,9 @@
  *
  * Points: 1/4, -1/4, 4/5, -4/5, 2, -2, inf
  * Source: symmetric set with the least 2D float32 error in a sweep of this project
- * Scaled: columns of A^T by 1, 1, 25/16, 25/16, 1/2, 1/2, 1; rows of G by the inverse
+ * Scaled: rows of B^T by 1, 1, 1, 1, 1, 1, 1
+ *         columns of A^T by 1, 1, 125/4096, 125/4096, 1/4, 1/2, 1
+ *         rows of G to make up for both
  *
  * B^T =
  *      16/25  64/25    -29/25   -116/25        1/4  1  0
@@ -20,24 +22,24 @@
  *      -4/25      0     57/20         0  -1881/400  0  1
  *
  * G =
- *      12800/14553  3200/14553   800/14553  200/14553
- *     -12800/14553  3200/14553  -800/14553  200/14553
- *       -1000/4851   -800/4851   -640/4851  -512/4851
- *        1000/4851   -800/4851    640/4851  -512/4851
- *          50/1323    100/1323    200/1323   400/1323
- *         -50/1323    100/1323   -200/1323   400/1323
- *                0           0           0          1
+ *      12800/14553   3200/14553    800/14553      200/14553
+ *     -12800/14553   3200/14553   -800/14553      200/14553
+ *      -51200/4851  -40960/4851  -32768/4851  -131072/24255
+ *       51200/4851  -40960/4851   32768/4851  -131072/24255
+ *         100/1323     200/1323     400/1323       800/1323
+ *         -50/1323     100/1323    -200/1323       400/1323
+ *                0            0            0              1
  *
  * A^T =
- *        1      1  25/16  25/16  1/2  1/2  0
- *      1/4   -1/4    5/4   -5/4    1   -1  0
- *     1/16   1/16      1      1    2    2  0
- *     1/64  -1/64    4/5   -4/5    4   -4  1
+ *        1      1  125/4096  125/4096  1/4  1/2  0
+ *      1/4   -1/4   25/1024  -25/1024  1/2   -1  0
+ *     1/16   1/16     5/256     5/256    1    2  0
+ *     1/64  -1/64      1/64     -1/64    2   -4  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            33 -> 21         33 -> 21     33 -> 21     462 -> 294         10
- * filter           18 -> 12         24 -> 18     24 -> 18     264 -> 198          7
- * output           21 -> 15          18 -> 9     21 -> 15     231 -> 165          7
+ * input            33 -> 21         33 -> 21     33 -> 21     462 -> 294          8
+ * filter           18 -> 12         24 -> 15     24 -> 15     264 -> 165          6
+ * output           21 -> 15         20 -> 10     21 -> 15     231 -> 165          7
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -68,155 +70,153 @@
 
 /* v = B^T d: 21 instructions.
  *
- *     t3 = 64/25 d1 + d5 - 116/25 d3
- *     t7 = d0 - 281/16 (d2 - 400/281 d4)
- *     t8 = d0 - 65/4 (d2 - 16/65 d4)
- *     t9 = d0 - 29/16 (d2 - 25/116 d4)
- *     t10 = d5 + 1/25 (d1 - 281/16 d3)
- *     t11 = d5 + 1/4 (d1 - 65/4 d3)
- *     v0 = t3 + 16/25 t9
- *     v1 = t3 - 16/25 t9
- *     v2 = t11 + 1/5 t8
- *     v3 = t11 - 1/5 t8
- *     v4 = t10 + 2/25 t7
- *     v5 = t10 - 2/25 t7
- *     v6 = d6 - 4/25 d0 + 57/20 d2 - 1881/400 d4
+ *     t2 = 1/25 d1 + (d5 - 281/400 d3)
+ *     t4 = d5 + 1/4 (d1 - 65/4 d3)
+ *     t5 = 64/25 d1 + d5 - 116/25 d3
+ *     t7 = d0 - 29/16 d2
+ *     t8 = d0 - 281/16 d2
+ *     t9 = d2 - 4/65 (d0 + 4 d4)
+ *     v2 = t4 - 13/4 t9
+ *     t10 = d4 + 64/25 t7
+ *     v3 = t4 + 13/4 t9
+ *     t11 = d4 + 1/25 t8
+ *     v0 = 1/4 t10 + t5
+ *     v1 = t5 - 1/4 t10
+ *     v4 = t2 + 2 t11
+ *     v5 = t2 - 2 t11
+ *     v6 = 256/1575 (1/64 t7 - t8) + (d6 - 1881/400 d4)
  */
 WINOGEN_INLINE void winogen_f4_4_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[7])
 {
+    const WINOGEN_REAL k1_64 = 1.0 / 64;
     const WINOGEN_REAL k1_25 = 1.0 / 25;
-    const WINOGEN_REAL k2_25 = 2.0 / 25;
-    const WINOGEN_REAL k4_25 = 4.0 / 25;
-    const WINOGEN_REAL k1_5 = 1.0 / 5;
-    const WINOGEN_REAL k25_116 = 25.0 / 116;
-    const WINOGEN_REAL k16_65 = 16.0 / 65;
+    const WINOGEN_REAL k4_65 = 4.0 / 65;
+    const WINOGEN_REAL k256_1575 = 256.0 / 1575;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_REAL k400_281 = 400.0 / 281;
+    const WINOGEN_REAL k281_400 = 281.0 / 400;
     const WINOGEN_REAL k29_16 = 29.0 / 16;
+    const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k64_25 = 64.0 / 25;
-    const WINOGEN_REAL k57_20 = 57.0 / 20;
+    const WINOGEN_REAL k13_4 = 13.0 / 4;
+    const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k116_25 = 116.0 / 25;
     const WINOGEN_REAL k1881_400 = 1881.0 / 400;
     const WINOGEN_REAL k65_4 = 65.0 / 4;
     const WINOGEN_REAL k281_16 = 281.0 / 16;
 
-    const WINOGEN_VEC t0 = d[2] - k25_116 * d[4];
-    const WINOGEN_VEC t1 = k64_25 * d[1] + d[5];
-    const WINOGEN_VEC t2 = d[1] - k65_4 * d[3];
-    const WINOGEN_VEC t3 = t1 - k116_25 * d[3];
-    const WINOGEN_VEC t4 = d[1] - k281_16 * d[3];
-    const WINOGEN_VEC t5 = d[2] - k400_281 * d[4];
-    const WINOGEN_VEC t6 = d[2] - k16_65 * d[4];
-    const WINOGEN_VEC t7 = d[0] - k281_16 * t5;
-    const WINOGEN_VEC t8 = d[0] - k65_4 * t6;
-    const WINOGEN_VEC t9 = d[0] - k29_16 * t0;
-    const WINOGEN_VEC t10 = d[5] + k1_25 * t4;
-    const WINOGEN_VEC t11 = d[5] + k1_4 * t2;
-    v[0] = t3 + k16_25 * t9;
-    v[1] = t3 - k16_25 * t9;
-    v[2] = t11 + k1_5 * t8;
-    v[3] = t11 - k1_5 * t8;
-    v[4] = t10 + k2_25 * t7;
-    v[5] = t10 - k2_25 * t7;
-    const WINOGEN_VEC t12 = d[6] - k4_25 * d[0];
-    const WINOGEN_VEC t13 = t12 + k57_20 * d[2];
-    v[6] = t13 - k1881_400 * d[4];
+    const WINOGEN_VEC t0 = k64_25 * d[1] + d[5];
+    const WINOGEN_VEC t1 = d[5] - k281_400 * d[3];
+    const WINOGEN_VEC t2 = k1_25 * d[1] + t1;
+    const WINOGEN_VEC t3 = d[1] - k65_4 * d[3];
+    const WINOGEN_VEC t4 = d[5] + k1_4 * t3;
+    const WINOGEN_VEC t5 = t0 - k116_25 * d[3];
+    const WINOGEN_VEC t6 = d[0] + k4 * d[4];
+    const WINOGEN_VEC t7 = d[0] - k29_16 * d[2];
+    const WINOGEN_VEC t8 = d[0] - k281_16 * d[2];
+    const WINOGEN_VEC t9 = d[2] - k4_65 * t6;
+    v[2] = t4 - k13_4 * t9;
+    const WINOGEN_VEC t10 = d[4] + k64_25 * t7;
+    v[3] = t4 + k13_4 * t9;
+    const WINOGEN_VEC t11 = d[4] + k1_25 * t8;
+    v[0] = k1_4 * t10 + t5;
+    v[1] = t5 - k1_4 * t10;
+    v[4] = t2 + k2 * t11;
+    v[5] = t2 - k2 * t11;
+    const WINOGEN_VEC t12 = k1_64 * t7 - t8;
+    const WINOGEN_VEC t13 = d[6] - k1881_400 * d[4];
+    v[6] = k256_1575 * t12 + t13;
 }
 
-/* u = G g: 18 instructions.
+/* u = G g: 15 instructions.
  *
- *     t0 = g1 + 16/25 g3
- *     t1 = g0 + 4 g2
- *     t2 = g0 + 1/16 g2
- *     t3 = g0 + 16/25 g2
- *     t4 = g1 + 4 g3
- *     t5 = g1 + 1/16 g3
- *     u0 = 12800/14553 t2 + 3200/14553 t5
- *     t7 = -12800/14553 t2
- *     u1 = t7 + 3200/14553 t5
- *     t8 = -800/4851 t0
- *     u2 = t8 - 1000/4851 t3
- *     t9 = -800/4851 t0
- *     u3 = t9 + 1000/4851 t3
- *     u4 = 50/1323 t1 + 100/1323 t4
- *     t11 = -50/1323 t1
- *     u5 = t11 + 100/1323 t4
+ *     t2 = 12800/14553 g0 + 800/14553 g2
+ *     t3 = 100/1323 g0 + 400/1323 g2
+ *     t5 = 51200/4851 g0 + 32768/4851 g2
+ *     u4 = t3 + 200/1323 (g1 + 4 g3)
+ *     u5 = 1/2 u4 - t3
+ *     t7 = g1 + 16/25 g3
+ *     t8 = g1 + 1/16 g3
+ *     u0 = t2 + 3200/14553 t8
+ *     u1 = 3200/14553 t8 - t2
+ *     u2 = -t5 - 40960/4851 t7
+ *     u3 = t5 - 40960/4851 t7
  *     u6 = g3
  */
 WINOGEN_INLINE void winogen_f4_4_filter(const WINOGEN_FILTER_VEC g[4], WINOGEN_FILTER_VEC u[7])
 {
-    const WINOGEN_FILTER_REAL k50_1323 = 50.0 / 1323;
+    const WINOGEN_FILTER_REAL k800_14553 = 800.0 / 14553;
     const WINOGEN_FILTER_REAL k1_16 = 1.0 / 16;
     const WINOGEN_FILTER_REAL k100_1323 = 100.0 / 1323;
-    const WINOGEN_FILTER_REAL k800_4851 = 800.0 / 4851;
-    const WINOGEN_FILTER_REAL k1000_4851 = 1000.0 / 4851;
+    const WINOGEN_FILTER_REAL k200_1323 = 200.0 / 1323;
     const WINOGEN_FILTER_REAL k3200_14553 = 3200.0 / 14553;
+    const WINOGEN_FILTER_REAL k400_1323 = 400.0 / 1323;
+    const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
     const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
     const WINOGEN_FILTER_REAL k12800_14553 = 12800.0 / 14553;
     const WINOGEN_FILTER_REAL k4 = 4;
+    const WINOGEN_FILTER_REAL k32768_4851 = 32768.0 / 4851;
+    const WINOGEN_FILTER_REAL k40960_4851 = 40960.0 / 4851;
+    const WINOGEN_FILTER_REAL k51200_4851 = 51200.0 / 4851;
 
-    const WINOGEN_FILTER_VEC t0 = g[1] + k16_25 * g[3];
-    const WINOGEN_FILTER_VEC t1 = g[0] + k4 * g[2];
-    const WINOGEN_FILTER_VEC t2 = g[0] + k1_16 * g[2];
-    const WINOGEN_FILTER_VEC t3 = g[0] + k16_25 * g[2];
-    const WINOGEN_FILTER_VEC t4 = g[1] + k4 * g[3];
-    const WINOGEN_FILTER_VEC t5 = g[1] + k1_16 * g[3];
-    const WINOGEN_FILTER_VEC t6 = k12800_14553 * t2;
-    u[0] = t6 + k3200_14553 * t5;
-    const WINOGEN_FILTER_VEC t7 = -k12800_14553 * t2;
-    u[1] = t7 + k3200_14553 * t5;
-    const WINOGEN_FILTER_VEC t8 = -k800_4851 * t0;
-    u[2] = t8 - k1000_4851 * t3;
-    const WINOGEN_FILTER_VEC t9 = -k800_4851 * t0;
-    u[3] = t9 + k1000_4851 * t3;
-    const WINOGEN_FILTER_VEC t10 = k50_1323 * t1;
-    u[4] = t10 + k100_1323 * t4;
-    const WINOGEN_FILTER_VEC t11 = -k50_1323 * t1;
-    u[5] = t11 + k100_1323 * t4;
+    const WINOGEN_FILTER_VEC t0 = k100_1323 * g[0];
+    const WINOGEN_FILTER_VEC t1 = k800_14553 * g[2];
+    const WINOGEN_FILTER_VEC t2 = k12800_14553 * g[0] + t1;
+    const WINOGEN_FILTER_VEC t3 = t0 + k400_1323 * g[2];
+    const WINOGEN_FILTER_VEC t4 = k32768_4851 * g[2];
+    const WINOGEN_FILTER_VEC t5 = k51200_4851 * g[0] + t4;
+    const WINOGEN_FILTER_VEC t6 = g[1] + k4 * g[3];
+    const WINOGEN_FILTER_VEC u4 = t3 + k200_1323 * t6;
+    u[4] = u4;
+    u[5] = k1_2 * u4 - t3;
+    const WINOGEN_FILTER_VEC t7 = g[1] + k16_25 * g[3];
+    const WINOGEN_FILTER_VEC t8 = g[1] + k1_16 * g[3];
+    u[0] = t2 + k3200_14553 * t8;
+    u[1] = k3200_14553 * t8 - t2;
+    u[2] = -t5 - k40960_4851 * t7;
+    u[3] = t5 - k40960_4851 * t7;
     u[6] = g[3];
 }
 
 /* y = A^T p: 15 instructions.
  *
- *     t0 = p4 + p5
- *     t1 = p2 + p3
- *     t2 = p4 - p5
+ *     t0 = p0 + p1
+ *     t1 = p0 - p1
+ *     t2 = p2 + p3
  *     t3 = p2 - p3
- *     t4 = p0 + p1
- *     t5 = p0 - p1
- *     y0 = t4 + 1/2 t0 + 25/16 t1
- *     y1 = t2 + 5/4 t3 + 1/4 t5
- *     y2 = t1 + 2 t0 + 1/16 t4
- *     y3 = p6 + 4 t2 + 4/5 t3 + 1/64 t5
+ *     t4 = p4 + 2 p5
+ *     t5 = 1/2 p4 - p5
+ *     y0 = 1/4 t4 + (t0 + 125/4096 t2)
+ *     y1 = t5 + 1/4 (t1 + 25/256 t3)
+ *     y2 = t4 + 1/16 (t0 + 5/16 t2)
+ *     y3 = 4 t5 + (p6 + 1/64 (t1 + t3))
  */
 WINOGEN_INLINE void winogen_f4_4_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[4])
 {
     const WINOGEN_REAL k1_64 = 1.0 / 64;
+    const WINOGEN_REAL k125_4096 = 125.0 / 4096;
     const WINOGEN_REAL k1_16 = 1.0 / 16;
+    const WINOGEN_REAL k25_256 = 25.0 / 256;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_REAL k5_16 = 5.0 / 16;
     const WINOGEN_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_REAL k4_5 = 4.0 / 5;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
 
-    const WINOGEN_VEC t0 = p[4] + p[5];
-    const WINOGEN_VEC t1 = p[2] + p[3];
-    const WINOGEN_VEC t2 = p[4] - p[5];
+    const WINOGEN_VEC t0 = p[0] + p[1];
+    const WINOGEN_VEC t1 = p[0] - p[1];
+    const WINOGEN_VEC t2 = p[2] + p[3];
     const WINOGEN_VEC t3 = p[2] - p[3];
-    const WINOGEN_VEC t4 = p[0] + p[1];
-    const WINOGEN_VEC t5 = p[0] - p[1];
-    const WINOGEN_VEC t6 = t4 + k1_2 * t0;
-    y[0] = t6 + k25_16 * t1;
-    const WINOGEN_VEC t7 = t2 + k5_4 * t3;
-    y[1] = t7 + k1_4 * t5;
-    const WINOGEN_VEC t8 = t1 + k2 * t0;
-    y[2] = t8 + k1_16 * t4;
-    const WINOGEN_VEC t9 = p[6] + k4 * t2;
-    const WINOGEN_VEC t10 = t9 + k4_5 * t3;
-    y[3] = t10 + k1_64 * t5;
+    const WINOGEN_VEC t4 = p[4] + k2 * p[5];
+    const WINOGEN_VEC t5 = k1_2 * p[4] - p[5];
+    const WINOGEN_VEC t6 = t0 + k125_4096 * t2;
+    y[0] = k1_4 * t4 + t6;
+    const WINOGEN_VEC t7 = t1 + k25_256 * t3;
+    y[1] = t5 + k1_4 * t7;
+    const WINOGEN_VEC t8 = t0 + k5_16 * t2;
+    y[2] = t4 + k1_16 * t8;
+    const WINOGEN_VEC t9 = t1 + t3;
+    const WINOGEN_VEC t10 = p[6] + k1_64 * t9;
+    y[3] = k4 * t5 + t10;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 294 instructions. */
@@ -249,7 +249,7 @@ WINOGEN_INLINE void winogen_f4_4_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 198 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 165 instructions. */
 WINOGEN_INLINE void winogen_f4_4_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -8,42 +8,44 @@
  *
  * Points: 0, 2/5, -2/5, 4/5, -4/5, 5/4, -5/4, 5/2, -5/2, inf
  * Source: symmetric set with the least 2D float32 error in a sweep of this project
- * Scaled: columns of A^T by 1, 1, 1, 25/16, 25/16, 4/5, 4/5, 1, 1, 1; rows of G by the inverse
+ * Scaled: rows of B^T by 1, 5/2, -5/2, -16/75, 16/75, -1/3, 1/3, 125/8, -125/8, 1
+ *         columns of A^T by 1, 125/8, 125/8, 5/4, 2/5, 16/25, 16/25, 2/5, 2/5, 16/25
+ *         rows of G to make up for both
  *
  * B^T =
- *     1     0  -689/80           0  644721/40000             0    -689/80        0  1  0
- *     0  -5/2    -25/4      189/32        945/64    -3381/1000  -3381/400      2/5  1  0
- *     0   5/2    -25/4     -189/32        945/64     3381/1000  -3381/400     -2/5  1  0
- *     0  -5/4   -25/16      141/16        705/64     -3189/500  -3189/400      4/5  1  0
- *     0   5/4   -25/16     -141/16        705/64      3189/500  -3189/400     -4/5  1  0
- *     0  -4/5   -16/25    3189/500      3189/625       -141/16    -141/20      5/4  1  0
- *     0   4/5   -16/25   -3189/500      3189/625        141/16    -141/20     -5/4  1  0
- *     0  -2/5    -4/25   3381/1000     3381/2500       -189/32    -189/80      5/2  1  0
- *     0   2/5    -4/25  -3381/1000     3381/2500        189/32    -189/80     -5/2  1  0
- *     0     1        0     -689/80             0  644721/40000          0  -689/80  0  1
+ *     1      0  -689/80          0  644721/40000             0    -689/80        0       1  0
+ *     0  -25/4   -125/8     945/64      4725/128     -3381/400  -3381/160        1     5/2  0
+ *     0  -25/4    125/8     945/64     -4725/128     -3381/400   3381/160        1    -5/2  0
+ *     0   4/15      1/3     -47/25        -47/20     4252/3125   1063/625  -64/375  -16/75  0
+ *     0   4/15     -1/3     -47/25         47/20     4252/3125  -1063/625  -64/375   16/75  0
+ *     0   4/15    16/75  -1063/500     -1063/625         47/16      47/20    -5/12    -1/3  0
+ *     0   4/15   -16/75  -1063/500      1063/625         47/16     -47/20    -5/12     1/3  0
+ *     0  -25/4     -5/2    3381/64      3381/160    -23625/256  -4725/128   625/16   125/8  0
+ *     0  -25/4      5/2    3381/64     -3381/160    -23625/256   4725/128   625/16  -125/8  0
+ *     0      1        0    -689/80             0  644721/40000          0  -689/80       0  1
  *
  * G =
- *                   1                0                0               0               0               0               0
- *     -781250/1024947  -312500/1024947  -125000/1024947  -50000/1024947  -20000/1024947   -8000/1024947   -3200/1024947
- *     -781250/1024947   312500/1024947  -125000/1024947   50000/1024947  -20000/1024947    8000/1024947   -3200/1024947
- *       125000/621027    100000/621027     80000/621027    64000/621027    51200/621027    40960/621027    32768/621027
- *       125000/621027   -100000/621027     80000/621027   -64000/621027    51200/621027   -40960/621027    32768/621027
- *       -40960/621027    -51200/621027    -64000/621027   -80000/621027  -100000/621027  -125000/621027  -156250/621027
- *       -40960/621027     51200/621027    -64000/621027    80000/621027  -100000/621027   125000/621027  -156250/621027
- *         512/1024947     1280/1024947     3200/1024947    8000/1024947   20000/1024947   50000/1024947  125000/1024947
- *         512/1024947    -1280/1024947     3200/1024947   -8000/1024947   20000/1024947  -50000/1024947  125000/1024947
- *                   0                0                0               0               0               0               1
+ *                     1                 0               0               0               0               0               0
+ *        -20000/1024947     -8000/1024947   -3200/1024947   -1280/1024947    -512/1024947   -1024/5124735  -2048/25623675
+ *         20000/1024947     -8000/1024947    3200/1024947   -1280/1024947     512/1024947   -1024/5124735   2048/25623675
+ *      -1953125/1656072    -390625/414018  -156250/207009  -125000/207009  -100000/207009   -80000/207009   -64000/207009
+ *     48828125/13248576  -9765625/3312144  1953125/828036  -390625/207009   312500/207009  -250000/207009   200000/207009
+ *          51200/207009      64000/207009    80000/207009   100000/207009   125000/207009   156250/207009   390625/414018
+ *         -51200/207009      64000/207009   -80000/207009   100000/207009  -125000/207009   156250/207009  -390625/414018
+ *         2048/25623675      1024/5124735     512/1024947    1280/1024947    3200/1024947    8000/1024947   20000/1024947
+ *        -2048/25623675      1024/5124735    -512/1024947    1280/1024947   -3200/1024947    8000/1024947  -20000/1024947
+ *                     0                 0               0               0               0               0           25/16
  *
  * A^T =
- *     1      1       1  25/16  25/16    4/5     4/5      1       1  0
- *     0    2/5    -2/5    5/4   -5/4      1      -1    5/2    -5/2  0
- *     0   4/25    4/25      1      1    5/4     5/4   25/4    25/4  0
- *     0  8/125  -8/125    4/5   -4/5  25/16  -25/16  125/8  -125/8  1
+ *     1  125/8  125/8    5/4       2/5  16/25  16/25   2/5    2/5      0
+ *     0   25/4  -25/4      1     -8/25    4/5   -4/5     1     -1      0
+ *     0    5/2    5/2    4/5    32/125      1      1   5/2    5/2      0
+ *     0      1     -1  16/25  -128/625    5/4   -5/4  25/4  -25/4  16/25
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            64 -> 40         62 -> 38     64 -> 40    1280 -> 800         17
- * filter           48 -> 28         56 -> 36     56 -> 36     952 -> 612         12
- * output           30 -> 22         24 -> 12     30 -> 22     420 -> 308          9
+ * input            64 -> 36         68 -> 34     70 -> 36    1400 -> 720         10
+ * filter           48 -> 26         57 -> 29     57 -> 30     969 -> 510          8
+ * output           30 -> 22         26 -> 12     30 -> 22     420 -> 308         10
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -72,230 +74,239 @@
 #define WINOGEN_F4_7_N 10
 #define WINOGEN_F4_7_PRODUCTS 10
 
-/* v = B^T d: 40 instructions.
+/* v = B^T d: 36 instructions.
  *
- *     t11 = d8 - 25/16 d2 + 705/64 (d4 - 4252/5875 d6)
- *     t16 = 3189/625 d4 + d8 - 141/20 d6 - 16/25 d2
- *     t17 = d8 - 189/80 d6 - 4/25 (d2 - 3381/400 d4)
- *     t19 = d1 - 16/25 (d7 + 705/64 (d3 - 4252/5875 d5))
- *     t20 = d3 - 80/189 (d1 + 3381/2500 (d5 - 400/3381 d7))
- *     t21 = d8 - 25/4 (d2 - 189/80 d4) - 3381/400 d6
- *     t22 = d1 - 3381/400 (d3 - 1125/644 (d5 - 80/189 d7))
- *     t23 = d5 + 64/705 (d1 - 3189/400 (d3 + 625/3189 d7))
- *     v0 = d0 + d8 - 689/80 d2 + 644721/40000 d4 - 689/80 d6
- *     v1 = t21 + 189/32 t20
- *     v2 = t21 - 189/32 t20
- *     v3 = t11 - 5/4 t19
- *     v4 = t11 + 5/4 t19
- *     v5 = t16 - 141/16 t23
- *     v6 = t16 + 141/16 t23
- *     v7 = t17 - 2/5 t22
- *     v8 = t17 + 2/5 t22
- *     v9 = d1 + d9 - 689/80 d3 + 644721/40000 d5 - 689/80 d7
+ *     t0 = d1 + 3381/2500 d5
+ *     t2 = d7 + 945/64 (d3 - 80/189 t0)
+ *     t3 = d3 + d7
+ *     t6 = d5 - 64/375 (t3 + 641/64 (d3 - 100/641 t0))
+ *     t8 = t2 + 536529/6400 (400/881 t3 - d5)
+ *     t12 = t6 + 78843/50000 (d5 - 100/641 t3)
+ *     v9 = d9 + 689/80 (80/689 (d1 + 644721/40000 d5) - t3)
+ *     t15 = d2 + d6
+ *     t16 = d8 - 16/25 (d2 + 705/64 d6)
+ *     t17 = d8 - 4/25 (d2 + 945/64 d6)
+ *     v0 = d0 + 689/80 (644721/344500 (d4 + 40000/644721 d8) - t15)
+ *     t20 = d4 + 625/3189 t16
+ *     t22 = t15 - 5875/492 (d4 + 64/705 t16)
+ *     v3 = t6 + 123/625 t22
+ *     v4 = t6 - 123/625 t22
+ *     t23 = d4 + 2500/3381 t17
+ *     t25 = t15 - 1125/464 (d4 + 64/945 t17)
+ *     v1 = t2 - 609/40 t25
+ *     v2 = t2 + 609/40 t25
+ *     v5 = t12 - 1063/625 t20
+ *     v6 = t12 + 1063/625 t20
+ *     v7 = t8 + 3381/160 t23
+ *     v8 = t8 - 3381/160 t23
  */
 WINOGEN_INLINE void winogen_f4_7_input(const WINOGEN_VEC d[10], WINOGEN_VEC v[10])
 {
+    const WINOGEN_REAL k40000_644721 = 40000.0 / 644721;
+    const WINOGEN_REAL k64_945 = 64.0 / 945;
     const WINOGEN_REAL k64_705 = 64.0 / 705;
-    const WINOGEN_REAL k400_3381 = 400.0 / 3381;
+    const WINOGEN_REAL k80_689 = 80.0 / 689;
+    const WINOGEN_REAL k100_641 = 100.0 / 641;
     const WINOGEN_REAL k4_25 = 4.0 / 25;
+    const WINOGEN_REAL k64_375 = 64.0 / 375;
     const WINOGEN_REAL k625_3189 = 625.0 / 3189;
-    const WINOGEN_REAL k2_5 = 2.0 / 5;
+    const WINOGEN_REAL k123_625 = 123.0 / 625;
     const WINOGEN_REAL k80_189 = 80.0 / 189;
+    const WINOGEN_REAL k400_881 = 400.0 / 881;
     const WINOGEN_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_REAL k4252_5875 = 4252.0 / 5875;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_REAL k2500_3381 = 2500.0 / 3381;
     const WINOGEN_REAL k3381_2500 = 3381.0 / 2500;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k1125_644 = 1125.0 / 644;
-    const WINOGEN_REAL k189_80 = 189.0 / 80;
-    const WINOGEN_REAL k3189_625 = 3189.0 / 625;
-    const WINOGEN_REAL k189_32 = 189.0 / 32;
-    const WINOGEN_REAL k25_4 = 25.0 / 4;
-    const WINOGEN_REAL k141_20 = 141.0 / 20;
-    const WINOGEN_REAL k3189_400 = 3189.0 / 400;
-    const WINOGEN_REAL k3381_400 = 3381.0 / 400;
+    const WINOGEN_REAL k78843_50000 = 78843.0 / 50000;
+    const WINOGEN_REAL k1063_625 = 1063.0 / 625;
+    const WINOGEN_REAL k644721_344500 = 644721.0 / 344500;
+    const WINOGEN_REAL k1125_464 = 1125.0 / 464;
     const WINOGEN_REAL k689_80 = 689.0 / 80;
-    const WINOGEN_REAL k141_16 = 141.0 / 16;
+    const WINOGEN_REAL k641_64 = 641.0 / 64;
     const WINOGEN_REAL k705_64 = 705.0 / 64;
+    const WINOGEN_REAL k5875_492 = 5875.0 / 492;
+    const WINOGEN_REAL k945_64 = 945.0 / 64;
+    const WINOGEN_REAL k609_40 = 609.0 / 40;
     const WINOGEN_REAL k644721_40000 = 644721.0 / 40000;
+    const WINOGEN_REAL k3381_160 = 3381.0 / 160;
+    const WINOGEN_REAL k536529_6400 = 536529.0 / 6400;
 
-    const WINOGEN_VEC t0 = d[2] - k189_80 * d[4];
-    const WINOGEN_VEC t1 = d[5] - k400_3381 * d[7];
-    const WINOGEN_VEC t2 = d[8] - k25_4 * t0;
-    const WINOGEN_VEC t3 = d[3] + k625_3189 * d[7];
-    const WINOGEN_VEC t4 = d[3] - k4252_5875 * d[5];
-    const WINOGEN_VEC t5 = k3189_625 * d[4] + d[8];
-    const WINOGEN_VEC t6 = d[8] - k25_16 * d[2];
-    const WINOGEN_VEC t7 = d[2] - k3381_400 * d[4];
-    const WINOGEN_VEC t8 = d[4] - k4252_5875 * d[6];
-    const WINOGEN_VEC t9 = d[5] - k80_189 * d[7];
-    const WINOGEN_VEC t10 = d[1] + k3381_2500 * t1;
-    const WINOGEN_VEC t11 = t6 + k705_64 * t8;
-    const WINOGEN_VEC t12 = d[3] - k1125_644 * t9;
-    const WINOGEN_VEC t13 = t5 - k141_20 * d[6];
-    const WINOGEN_VEC t14 = d[1] - k3189_400 * t3;
-    const WINOGEN_VEC t15 = d[8] - k189_80 * d[6];
-    const WINOGEN_VEC t16 = t13 - k16_25 * d[2];
-    const WINOGEN_VEC t17 = t15 - k4_25 * t7;
-    const WINOGEN_VEC t18 = d[7] + k705_64 * t4;
-    const WINOGEN_VEC t19 = d[1] - k16_25 * t18;
-    const WINOGEN_VEC t20 = d[3] - k80_189 * t10;
-    const WINOGEN_VEC t21 = t2 - k3381_400 * d[6];
-    const WINOGEN_VEC t22 = d[1] - k3381_400 * t12;
-    const WINOGEN_VEC t23 = d[5] + k64_705 * t14;
-    const WINOGEN_VEC t24 = d[0] + d[8];
-    const WINOGEN_VEC t25 = t24 - k689_80 * d[2];
-    const WINOGEN_VEC t26 = t25 + k644721_40000 * d[4];
-    v[0] = t26 - k689_80 * d[6];
-    v[1] = t21 + k189_32 * t20;
-    v[2] = t21 - k189_32 * t20;
-    v[3] = t11 - k5_4 * t19;
-    v[4] = t11 + k5_4 * t19;
-    v[5] = t16 - k141_16 * t23;
-    v[6] = t16 + k141_16 * t23;
-    v[7] = t17 - k2_5 * t22;
-    v[8] = t17 + k2_5 * t22;
-    const WINOGEN_VEC t27 = d[1] + d[9];
-    const WINOGEN_VEC t28 = t27 - k689_80 * d[3];
-    const WINOGEN_VEC t29 = t28 + k644721_40000 * d[5];
-    v[9] = t29 - k689_80 * d[7];
+    const WINOGEN_VEC t0 = d[1] + k3381_2500 * d[5];
+    const WINOGEN_VEC t1 = d[3] - k80_189 * t0;
+    const WINOGEN_VEC t2 = d[7] + k945_64 * t1;
+    const WINOGEN_VEC t3 = d[3] + d[7];
+    const WINOGEN_VEC t4 = d[3] - k100_641 * t0;
+    const WINOGEN_VEC t5 = t3 + k641_64 * t4;
+    const WINOGEN_VEC t6 = d[5] - k64_375 * t5;
+    const WINOGEN_VEC t7 = k400_881 * t3 - d[5];
+    const WINOGEN_VEC t8 = t2 + k536529_6400 * t7;
+    const WINOGEN_VEC t9 = d[1] + k644721_40000 * d[5];
+    const WINOGEN_VEC t10 = k80_689 * t9 - t3;
+    const WINOGEN_VEC t11 = d[5] - k100_641 * t3;
+    const WINOGEN_VEC t12 = t6 + k78843_50000 * t11;
+    v[9] = d[9] + k689_80 * t10;
+    const WINOGEN_VEC t13 = d[2] + k705_64 * d[6];
+    const WINOGEN_VEC t14 = d[2] + k945_64 * d[6];
+    const WINOGEN_VEC t15 = d[2] + d[6];
+    const WINOGEN_VEC t16 = d[8] - k16_25 * t13;
+    const WINOGEN_VEC t17 = d[8] - k4_25 * t14;
+    const WINOGEN_VEC t18 = d[4] + k40000_644721 * d[8];
+    const WINOGEN_VEC t19 = k644721_344500 * t18 - t15;
+    v[0] = d[0] + k689_80 * t19;
+    const WINOGEN_VEC t20 = d[4] + k625_3189 * t16;
+    const WINOGEN_VEC t21 = d[4] + k64_705 * t16;
+    const WINOGEN_VEC t22 = t15 - k5875_492 * t21;
+    v[3] = t6 + k123_625 * t22;
+    v[4] = t6 - k123_625 * t22;
+    const WINOGEN_VEC t23 = d[4] + k2500_3381 * t17;
+    const WINOGEN_VEC t24 = d[4] + k64_945 * t17;
+    const WINOGEN_VEC t25 = t15 - k1125_464 * t24;
+    v[1] = t2 - k609_40 * t25;
+    v[2] = t2 + k609_40 * t25;
+    v[5] = t12 - k1063_625 * t20;
+    v[6] = t12 + k1063_625 * t20;
+    v[7] = t8 + k3381_160 * t23;
+    v[8] = t8 - k3381_160 * t23;
 }
 
-/* u = G g: 36 instructions.
+/* u = G g: 30 instructions.
  *
- *     t6 = g0 + 625/256 (g4 + 16/25 (g2 + 625/256 g6))
- *     t10 = g1 + 25/4 (g3 + 25/4 g5)
- *     t14 = g4 + 25/16 (g2 + 25/16 (g0 + 4096/15625 g6))
- *     t15 = g2 + 16/625 (g6 + 15625/64 (g0 + 16/625 g4))
- *     t16 = g1 + 4/25 (g3 + 4/25 g5)
- *     t17 = g4 + 4/25 (g2 + 4/25 (g0 + 15625/64 g6))
- *     t18 = g1 + 25/16 (g3 + 25/16 g5)
- *     t19 = g5 + 625/256 (g1 + 16/25 g3)
- *     t20 = -125000/1024947 t15
- *     u1 = t20 - 312500/1024947 t16
- *     t21 = -125000/1024947 t15
- *     u2 = t21 + 312500/1024947 t16
- *     u3 = 51200/621027 t14 + 40960/621027 t19
- *     u4 = 51200/621027 t14 - 40960/621027 t19
- *     t24 = -40960/621027 t6
- *     u5 = t24 - 51200/621027 t18
- *     t25 = -40960/621027 t6
- *     u6 = t25 + 51200/621027 t18
- *     u7 = 1280/1024947 t10 + 20000/1024947 t17
- *     t27 = -1280/1024947 t10
- *     u8 = t27 + 20000/1024947 t17
+ *     t3 = 1024/5124735 g1 + (1280/1024947 (g3 + 25/4 g5))
+ *     t4 = g1 - g5
+ *     t5 = 550625/414018 g1 + 125000/207009 g3
+ *     u9 = 25/16 g6
+ *     t6 = g2 + 625/256 g6
+ *     t7 = g2 + 625/16 g6
+ *     t11 = 80000/207009 t6 + (51200/207009 g0 + 125000/207009 g4)
+ *     t12 = g0 + 625/16 g4 + 25/4 t7
+ *     t13 = t6 - 881/10256 t7
+ *     t14 = g0 + 64/375 t13
+ *     t15 = t12 + 390369/256 t14
+ *     t17 = 5/2 t11 + (t13 + 110125/35904 t14)
+ *     u7 = 2048/25623675 t12 + t3
+ *     t18 = t3 + 64/8415 t4
+ *     u8 = t3 - 2048/25623675 t12
+ *     t19 = 80000/207009 t4 - t5
+ *     t20 = 414018/390625 t5 - t4
+ *     u1 = -8192/640591875 t15 - t18
+ *     u2 = 8192/640591875 t15 - t18
+ *     u3 = t19 - 8/25 t17
+ *     u4 = t17 + 25/8 t19
+ *     u5 = t11 + 156250/207009 t20
+ *     u6 = 156250/207009 t20 - t11
  *     u0 = g0
- *     u9 = g6
  */
 WINOGEN_INLINE void winogen_f4_7_filter(const WINOGEN_FILTER_VEC g[7], WINOGEN_FILTER_VEC u[10])
 {
+    const WINOGEN_FILTER_REAL k8192_640591875 = 8192.0 / 640591875;
+    const WINOGEN_FILTER_REAL k2048_25623675 = 2048.0 / 25623675;
+    const WINOGEN_FILTER_REAL k1024_5124735 = 1024.0 / 5124735;
     const WINOGEN_FILTER_REAL k1280_1024947 = 1280.0 / 1024947;
-    const WINOGEN_FILTER_REAL k20000_1024947 = 20000.0 / 1024947;
-    const WINOGEN_FILTER_REAL k16_625 = 16.0 / 625;
-    const WINOGEN_FILTER_REAL k40960_621027 = 40960.0 / 621027;
-    const WINOGEN_FILTER_REAL k51200_621027 = 51200.0 / 621027;
-    const WINOGEN_FILTER_REAL k125000_1024947 = 125000.0 / 1024947;
-    const WINOGEN_FILTER_REAL k4_25 = 4.0 / 25;
-    const WINOGEN_FILTER_REAL k4096_15625 = 4096.0 / 15625;
-    const WINOGEN_FILTER_REAL k312500_1024947 = 312500.0 / 1024947;
-    const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
+    const WINOGEN_FILTER_REAL k64_8415 = 64.0 / 8415;
+    const WINOGEN_FILTER_REAL k881_10256 = 881.0 / 10256;
+    const WINOGEN_FILTER_REAL k64_375 = 64.0 / 375;
+    const WINOGEN_FILTER_REAL k51200_207009 = 51200.0 / 207009;
+    const WINOGEN_FILTER_REAL k8_25 = 8.0 / 25;
+    const WINOGEN_FILTER_REAL k80000_207009 = 80000.0 / 207009;
+    const WINOGEN_FILTER_REAL k125000_207009 = 125000.0 / 207009;
+    const WINOGEN_FILTER_REAL k156250_207009 = 156250.0 / 207009;
+    const WINOGEN_FILTER_REAL k414018_390625 = 414018.0 / 390625;
+    const WINOGEN_FILTER_REAL k550625_414018 = 550625.0 / 414018;
     const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
     const WINOGEN_FILTER_REAL k625_256 = 625.0 / 256;
+    const WINOGEN_FILTER_REAL k5_2 = 5.0 / 2;
+    const WINOGEN_FILTER_REAL k110125_35904 = 110125.0 / 35904;
+    const WINOGEN_FILTER_REAL k25_8 = 25.0 / 8;
     const WINOGEN_FILTER_REAL k25_4 = 25.0 / 4;
-    const WINOGEN_FILTER_REAL k15625_64 = 15625.0 / 64;
+    const WINOGEN_FILTER_REAL k625_16 = 625.0 / 16;
+    const WINOGEN_FILTER_REAL k390369_256 = 390369.0 / 256;
 
-    const WINOGEN_FILTER_VEC t0 = g[2] + k625_256 * g[6];
-    const WINOGEN_FILTER_VEC t1 = g[0] + k15625_64 * g[6];
-    const WINOGEN_FILTER_VEC t2 = g[0] + k16_625 * g[4];
-    const WINOGEN_FILTER_VEC t3 = g[0] + k4096_15625 * g[6];
-    const WINOGEN_FILTER_VEC t4 = g[3] + k25_16 * g[5];
-    const WINOGEN_FILTER_VEC t5 = g[4] + k16_25 * t0;
-    const WINOGEN_FILTER_VEC t6 = g[0] + k625_256 * t5;
-    const WINOGEN_FILTER_VEC t7 = g[2] + k25_16 * t3;
-    const WINOGEN_FILTER_VEC t8 = g[3] + k25_4 * g[5];
-    const WINOGEN_FILTER_VEC t9 = g[6] + k15625_64 * t2;
-    const WINOGEN_FILTER_VEC t10 = g[1] + k25_4 * t8;
-    const WINOGEN_FILTER_VEC t11 = g[3] + k4_25 * g[5];
-    const WINOGEN_FILTER_VEC t12 = g[2] + k4_25 * t1;
-    const WINOGEN_FILTER_VEC t13 = g[1] + k16_25 * g[3];
-    const WINOGEN_FILTER_VEC t14 = g[4] + k25_16 * t7;
-    const WINOGEN_FILTER_VEC t15 = g[2] + k16_625 * t9;
-    const WINOGEN_FILTER_VEC t16 = g[1] + k4_25 * t11;
-    const WINOGEN_FILTER_VEC t17 = g[4] + k4_25 * t12;
-    const WINOGEN_FILTER_VEC t18 = g[1] + k25_16 * t4;
-    const WINOGEN_FILTER_VEC t19 = g[5] + k625_256 * t13;
-    const WINOGEN_FILTER_VEC t20 = -k125000_1024947 * t15;
-    u[1] = t20 - k312500_1024947 * t16;
-    const WINOGEN_FILTER_VEC t21 = -k125000_1024947 * t15;
-    u[2] = t21 + k312500_1024947 * t16;
-    const WINOGEN_FILTER_VEC t22 = k51200_621027 * t14;
-    u[3] = t22 + k40960_621027 * t19;
-    const WINOGEN_FILTER_VEC t23 = k51200_621027 * t14;
-    u[4] = t23 - k40960_621027 * t19;
-    const WINOGEN_FILTER_VEC t24 = -k40960_621027 * t6;
-    u[5] = t24 - k51200_621027 * t18;
-    const WINOGEN_FILTER_VEC t25 = -k40960_621027 * t6;
-    u[6] = t25 + k51200_621027 * t18;
-    const WINOGEN_FILTER_VEC t26 = k1280_1024947 * t10;
-    u[7] = t26 + k20000_1024947 * t17;
-    const WINOGEN_FILTER_VEC t27 = -k1280_1024947 * t10;
-    u[8] = t27 + k20000_1024947 * t17;
+    const WINOGEN_FILTER_VEC t0 = k125000_207009 * g[3];
+    const WINOGEN_FILTER_VEC t1 = g[3] + k25_4 * g[5];
+    const WINOGEN_FILTER_VEC t2 = k1280_1024947 * t1;
+    const WINOGEN_FILTER_VEC t3 = k1024_5124735 * g[1] + t2;
+    const WINOGEN_FILTER_VEC t4 = g[1] - g[5];
+    const WINOGEN_FILTER_VEC t5 = k550625_414018 * g[1] + t0;
+    u[9] = k25_16 * g[6];
+    const WINOGEN_FILTER_VEC t6 = g[2] + k625_256 * g[6];
+    const WINOGEN_FILTER_VEC t7 = g[2] + k625_16 * g[6];
+    const WINOGEN_FILTER_VEC t8 = k51200_207009 * g[0];
+    const WINOGEN_FILTER_VEC t9 = t8 + k125000_207009 * g[4];
+    const WINOGEN_FILTER_VEC t10 = g[0] + k625_16 * g[4];
+    const WINOGEN_FILTER_VEC t11 = k80000_207009 * t6 + t9;
+    const WINOGEN_FILTER_VEC t12 = t10 + k25_4 * t7;
+    const WINOGEN_FILTER_VEC t13 = t6 - k881_10256 * t7;
+    const WINOGEN_FILTER_VEC t14 = g[0] + k64_375 * t13;
+    const WINOGEN_FILTER_VEC t15 = t12 + k390369_256 * t14;
+    const WINOGEN_FILTER_VEC t16 = t13 + k110125_35904 * t14;
+    const WINOGEN_FILTER_VEC t17 = k5_2 * t11 + t16;
+    u[7] = k2048_25623675 * t12 + t3;
+    const WINOGEN_FILTER_VEC t18 = t3 + k64_8415 * t4;
+    u[8] = t3 - k2048_25623675 * t12;
+    const WINOGEN_FILTER_VEC t19 = k80000_207009 * t4 - t5;
+    const WINOGEN_FILTER_VEC t20 = k414018_390625 * t5 - t4;
+    u[1] = -k8192_640591875 * t15 - t18;
+    u[2] = k8192_640591875 * t15 - t18;
+    u[3] = t19 - k8_25 * t17;
+    u[4] = t17 + k25_8 * t19;
+    u[5] = t11 + k156250_207009 * t20;
+    u[6] = k156250_207009 * t20 - t11;
     u[0] = g[0];
-    u[9] = g[6];
 }
 
 /* y = A^T p: 22 instructions.
  *
  *     t0 = p5 + p6
- *     t1 = p3 - p4
- *     t2 = p1 + p2
- *     t3 = p1 - p2
- *     t4 = p3 + p4
- *     t5 = p5 - p6
- *     t6 = p7 - p8
- *     t7 = p7 + p8
- *     y0 = p0 + t2 + t7 + 4/5 t0 + 25/16 t4
- *     y1 = t5 + 5/4 t1 + 2/5 t3 + 5/2 t6
- *     y2 = t4 + 5/4 t0 + 4/25 t2 + 25/4 t7
- *     y3 = p9 + 4/5 t1 + 8/125 t3 + 25/16 t5 + 125/8 t6
+ *     t1 = p5 - p6
+ *     t2 = p3 - 8/25 p4
+ *     t3 = 25/8 p3 + p4
+ *     t4 = p7 + p8
+ *     t5 = p7 - p8
+ *     t9 = p1 + p2
+ *     t10 = p1 - p2
+ *     y0 = 2/5 (t3 + t4) + (125/8 t9 + (p0 + 16/25 t0))
+ *     y1 = t2 + 25/4 t10 + (t5 + 4/5 t1)
+ *     y2 = t0 + 32/125 t3 + 5/2 (t4 + t9)
+ *     y3 = t10 + 25/4 t5 + 5/4 (t1 + 64/125 (p9 + t2))
  */
 WINOGEN_INLINE void winogen_f4_7_output(const WINOGEN_VEC p[10], WINOGEN_VEC y[4])
 {
-    const WINOGEN_REAL k8_125 = 8.0 / 125;
-    const WINOGEN_REAL k4_25 = 4.0 / 25;
+    const WINOGEN_REAL k32_125 = 32.0 / 125;
+    const WINOGEN_REAL k8_25 = 8.0 / 25;
     const WINOGEN_REAL k2_5 = 2.0 / 5;
+    const WINOGEN_REAL k64_125 = 64.0 / 125;
+    const WINOGEN_REAL k16_25 = 16.0 / 25;
     const WINOGEN_REAL k4_5 = 4.0 / 5;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
     const WINOGEN_REAL k5_2 = 5.0 / 2;
+    const WINOGEN_REAL k25_8 = 25.0 / 8;
     const WINOGEN_REAL k25_4 = 25.0 / 4;
     const WINOGEN_REAL k125_8 = 125.0 / 8;
 
     const WINOGEN_VEC t0 = p[5] + p[6];
-    const WINOGEN_VEC t1 = p[3] - p[4];
-    const WINOGEN_VEC t2 = p[1] + p[2];
-    const WINOGEN_VEC t3 = p[1] - p[2];
-    const WINOGEN_VEC t4 = p[3] + p[4];
-    const WINOGEN_VEC t5 = p[5] - p[6];
-    const WINOGEN_VEC t6 = p[7] - p[8];
-    const WINOGEN_VEC t7 = p[7] + p[8];
-    const WINOGEN_VEC t8 = p[0] + t2;
-    const WINOGEN_VEC t9 = t8 + t7;
-    const WINOGEN_VEC t10 = t9 + k4_5 * t0;
-    y[0] = t10 + k25_16 * t4;
-    const WINOGEN_VEC t11 = t5 + k5_4 * t1;
-    const WINOGEN_VEC t12 = t11 + k2_5 * t3;
-    y[1] = t12 + k5_2 * t6;
-    const WINOGEN_VEC t13 = t4 + k5_4 * t0;
-    const WINOGEN_VEC t14 = t13 + k4_25 * t2;
-    y[2] = t14 + k25_4 * t7;
-    const WINOGEN_VEC t15 = p[9] + k4_5 * t1;
-    const WINOGEN_VEC t16 = t15 + k8_125 * t3;
-    const WINOGEN_VEC t17 = t16 + k25_16 * t5;
-    y[3] = t17 + k125_8 * t6;
+    const WINOGEN_VEC t1 = p[5] - p[6];
+    const WINOGEN_VEC t2 = p[3] - k8_25 * p[4];
+    const WINOGEN_VEC t3 = k25_8 * p[3] + p[4];
+    const WINOGEN_VEC t4 = p[7] + p[8];
+    const WINOGEN_VEC t5 = p[7] - p[8];
+    const WINOGEN_VEC t6 = p[0] + k16_25 * t0;
+    const WINOGEN_VEC t7 = t0 + k32_125 * t3;
+    const WINOGEN_VEC t8 = t3 + t4;
+    const WINOGEN_VEC t9 = p[1] + p[2];
+    const WINOGEN_VEC t10 = p[1] - p[2];
+    const WINOGEN_VEC t11 = k125_8 * t9 + t6;
+    y[0] = k2_5 * t8 + t11;
+    const WINOGEN_VEC t12 = t2 + k25_4 * t10;
+    const WINOGEN_VEC t13 = t4 + t9;
+    const WINOGEN_VEC t14 = t5 + k4_5 * t1;
+    y[1] = t12 + t14;
+    y[2] = t7 + k5_2 * t13;
+    const WINOGEN_VEC t15 = p[9] + t2;
+    const WINOGEN_VEC t16 = t10 + k25_4 * t5;
+    const WINOGEN_VEC t17 = t1 + k64_125 * t15;
+    y[3] = t16 + k5_4 * t17;
 }
 
-/* V = B^T D B of a tile D, columns first, then rows: 800 instructions. */
+/* V = B^T D B of a tile D, columns first, then rows: 720 instructions. */
 WINOGEN_INLINE void winogen_f4_7_input_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -329,7 +340,7 @@ WINOGEN_INLINE void winogen_f4_7_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 612 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 510 instructions. */
 WINOGEN_INLINE void winogen_f4_7_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

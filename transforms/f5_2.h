@@ -8,35 +8,37 @@
  *
  * Points: 0, 5/8, -5/8, 3/2, -3/2, inf
  * Source: symmetric set with the least 2D float32 error in a sweep of this project
- * Scaled: columns of A^T by 1, 8/5, 8/5, 4/9, 4/9, 1; rows of G by the inverse
+ * Scaled: rows of B^T by 256/225, -4/9, -4/9, -1, -1, 1
+ *         columns of A^T by 1, 8/5, 8/5, 8/27, 4/9, 1
+ *         rows of G to make up for both
  *
  * B^T =
- *     225/256        0  -169/64        0  1  0
- *           0   -45/32     -9/4      5/8  1  0
- *           0    45/32     -9/4     -5/8  1  0
- *           0  -75/128   -25/64      3/2  1  0
- *           0   75/128   -25/64     -3/2  1  0
- *           0  225/256        0  -169/64  0  1
+ *     1        0  -676/225        0  256/225  0
+ *     0      5/8         1    -5/18     -4/9  0
+ *     0     -5/8         1     5/18     -4/9  0
+ *     0   75/128     25/64     -3/2       -1  0
+ *     0  -75/128     25/64      3/2       -1  0
+ *     0  225/256         0  -169/64        0  1
  *
  * G =
- *      256/225        0
- *     -256/595  -32/119
- *     -256/595   32/119
- *       32/119   48/119
- *       32/119  -48/119
- *            0        1
+ *           1        0
+ *     576/595   72/119
+ *     576/595  -72/119
+ *     -48/119  -72/119
+ *     -32/119   48/119
+ *           0        1
  *
  * A^T =
- *     1      8/5      8/5  4/9   4/9  0
- *     0        1       -1  2/3  -2/3  0
- *     0      5/8      5/8    1     1  0
- *     0    25/64   -25/64  3/2  -3/2  0
- *     0  125/512  125/512  9/4   9/4  1
+ *     1      8/5      8/5  8/27   4/9  0
+ *     0        1       -1   4/9  -2/3  0
+ *     0      5/8      5/8   2/3     1  0
+ *     0    25/64   -25/64     1  -3/2  0
+ *     0  125/512  125/512   3/2   9/4  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            16 -> 12         16 -> 12     16 -> 12     192 -> 144          9
- * filter             4 -> 4           9 -> 9       9 -> 9       72 -> 72          3
- * output           17 -> 11          16 -> 8     18 -> 12     198 -> 132          6
+ * input            16 -> 12         16 -> 12     16 -> 12     192 -> 144          5
+ * filter             4 -> 4           8 -> 6       8 -> 6       64 -> 48          3
+ * output           17 -> 11          16 -> 9     17 -> 11     187 -> 121          5
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -67,83 +69,80 @@
 
 /* v = B^T d: 12 instructions.
  *
- *     t0 = d4 - 25/64 d2
- *     t1 = d4 - 9/4 d2
- *     t2 = d1 - 4/9 d3
- *     t3 = d1 - 64/25 d3
- *     v0 = d4 + 225/256 d0 - 169/64 d2
- *     v1 = t1 - 45/32 t2
- *     v2 = t1 + 45/32 t2
- *     v3 = t0 - 75/128 t3
- *     v4 = t0 + 75/128 t3
- *     v5 = d5 + 225/256 d1 - 169/64 d3
+ *     t0 = 25/64 d1 - d3
+ *     t1 = d1 - 4/9 d3
+ *     v5 = d5 + 225/256 (d1 - 676/225 d3)
+ *     v0 = 256/225 d4 + (d0 - 676/225 d2)
+ *     t4 = 25/64 d2 - d4
+ *     t5 = d2 - 4/9 d4
+ *     v1 = t5 + 5/8 t1
+ *     v2 = t5 - 5/8 t1
+ *     v3 = t4 + 3/2 t0
+ *     v4 = t4 - 3/2 t0
  */
 WINOGEN_INLINE void winogen_f5_2_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
 {
     const WINOGEN_REAL k25_64 = 25.0 / 64;
     const WINOGEN_REAL k4_9 = 4.0 / 9;
-    const WINOGEN_REAL k75_128 = 75.0 / 128;
+    const WINOGEN_REAL k5_8 = 5.0 / 8;
     const WINOGEN_REAL k225_256 = 225.0 / 256;
-    const WINOGEN_REAL k45_32 = 45.0 / 32;
-    const WINOGEN_REAL k9_4 = 9.0 / 4;
-    const WINOGEN_REAL k64_25 = 64.0 / 25;
-    const WINOGEN_REAL k169_64 = 169.0 / 64;
+    const WINOGEN_REAL k256_225 = 256.0 / 225;
+    const WINOGEN_REAL k3_2 = 3.0 / 2;
+    const WINOGEN_REAL k676_225 = 676.0 / 225;
 
-    const WINOGEN_VEC t0 = d[4] - k25_64 * d[2];
-    const WINOGEN_VEC t1 = d[4] - k9_4 * d[2];
-    const WINOGEN_VEC t2 = d[1] - k4_9 * d[3];
-    const WINOGEN_VEC t3 = d[1] - k64_25 * d[3];
-    const WINOGEN_VEC t4 = d[4] + k225_256 * d[0];
-    v[0] = t4 - k169_64 * d[2];
-    v[1] = t1 - k45_32 * t2;
-    v[2] = t1 + k45_32 * t2;
-    v[3] = t0 - k75_128 * t3;
-    v[4] = t0 + k75_128 * t3;
-    const WINOGEN_VEC t5 = d[5] + k225_256 * d[1];
-    v[5] = t5 - k169_64 * d[3];
+    const WINOGEN_VEC t0 = k25_64 * d[1] - d[3];
+    const WINOGEN_VEC t1 = d[1] - k4_9 * d[3];
+    const WINOGEN_VEC t2 = d[1] - k676_225 * d[3];
+    v[5] = d[5] + k225_256 * t2;
+    const WINOGEN_VEC t3 = d[0] - k676_225 * d[2];
+    v[0] = k256_225 * d[4] + t3;
+    const WINOGEN_VEC t4 = k25_64 * d[2] - d[4];
+    const WINOGEN_VEC t5 = d[2] - k4_9 * d[4];
+    v[1] = t5 + k5_8 * t1;
+    v[2] = t5 - k5_8 * t1;
+    v[3] = t4 + k3_2 * t0;
+    v[4] = t4 - k3_2 * t0;
 }
 
-/* u = G g: 9 instructions.
+/* u = G g: 6 instructions.
  *
- *     u0 = 256/225 g0
- *     t0 = -256/595 g0
- *     u1 = t0 - 32/119 g1
- *     t1 = -256/595 g0
- *     u2 = t1 + 32/119 g1
- *     u3 = 32/119 g0 + 48/119 g1
- *     u4 = 32/119 g0 - 48/119 g1
+ *     u4 = 48/119 g1 - 32/119 g0
+ *     u3 = -48/119 g0 - 72/119 g1
+ *     u2 = 48/35 g0 + u3
+ *     u1 = 48/85 g0 - u3
+ *     u0 = g0
  *     u5 = g1
  */
 WINOGEN_INLINE void winogen_f5_2_filter(const WINOGEN_FILTER_VEC g[2], WINOGEN_FILTER_VEC u[6])
 {
     const WINOGEN_FILTER_REAL k32_119 = 32.0 / 119;
     const WINOGEN_FILTER_REAL k48_119 = 48.0 / 119;
-    const WINOGEN_FILTER_REAL k256_595 = 256.0 / 595;
-    const WINOGEN_FILTER_REAL k256_225 = 256.0 / 225;
+    const WINOGEN_FILTER_REAL k48_85 = 48.0 / 85;
+    const WINOGEN_FILTER_REAL k72_119 = 72.0 / 119;
+    const WINOGEN_FILTER_REAL k48_35 = 48.0 / 35;
 
-    u[0] = k256_225 * g[0];
-    const WINOGEN_FILTER_VEC t0 = -k256_595 * g[0];
-    u[1] = t0 - k32_119 * g[1];
-    const WINOGEN_FILTER_VEC t1 = -k256_595 * g[0];
-    u[2] = t1 + k32_119 * g[1];
-    const WINOGEN_FILTER_VEC t2 = k32_119 * g[0];
-    u[3] = t2 + k48_119 * g[1];
-    const WINOGEN_FILTER_VEC t3 = k32_119 * g[0];
-    u[4] = t3 - k48_119 * g[1];
+    const WINOGEN_FILTER_VEC t0 = k32_119 * g[0];
+    u[4] = k48_119 * g[1] - t0;
+    const WINOGEN_FILTER_VEC t1 = k48_119 * g[0];
+    const WINOGEN_FILTER_VEC u3 = -t1 - k72_119 * g[1];
+    u[3] = u3;
+    u[2] = k48_35 * g[0] + u3;
+    u[1] = k48_85 * g[0] - u3;
+    u[0] = g[0];
     u[5] = g[1];
 }
 
-/* y = A^T p: 12 instructions.
+/* y = A^T p: 11 instructions.
  *
- *     t0 = p3 + p4
- *     t1 = p1 + p2
- *     t2 = p1 - p2
- *     t3 = p3 - p4
- *     y0 = p0 + 4/9 t0 + 8/5 t1
- *     y1 = t2 + 2/3 t3
- *     y2 = t0 + 5/8 t1
- *     y3 = 25/64 t2 + 3/2 t3
- *     y4 = p5 + 9/4 t0 + 125/512 t1
+ *     t0 = p1 + p2
+ *     t1 = p1 - p2
+ *     t2 = 2/3 p3 + p4
+ *     t3 = p3 - 3/2 p4
+ *     y0 = 4/9 t2 + (p0 + 8/5 t0)
+ *     y1 = t1 + 4/9 t3
+ *     y2 = 5/8 t0 + t2
+ *     y3 = 25/64 t1 + t3
+ *     y4 = 9/4 t2 + (p5 + 125/512 t0)
  */
 WINOGEN_INLINE void winogen_f5_2_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[5])
 {
@@ -156,18 +155,17 @@ WINOGEN_INLINE void winogen_f5_2_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[5]
     const WINOGEN_REAL k8_5 = 8.0 / 5;
     const WINOGEN_REAL k9_4 = 9.0 / 4;
 
-    const WINOGEN_VEC t0 = p[3] + p[4];
-    const WINOGEN_VEC t1 = p[1] + p[2];
-    const WINOGEN_VEC t2 = p[1] - p[2];
-    const WINOGEN_VEC t3 = p[3] - p[4];
-    const WINOGEN_VEC t4 = p[0] + k4_9 * t0;
-    y[0] = t4 + k8_5 * t1;
-    y[1] = t2 + k2_3 * t3;
-    y[2] = t0 + k5_8 * t1;
-    const WINOGEN_VEC t5 = k25_64 * t2;
-    y[3] = t5 + k3_2 * t3;
-    const WINOGEN_VEC t6 = p[5] + k9_4 * t0;
-    y[4] = t6 + k125_512 * t1;
+    const WINOGEN_VEC t0 = p[1] + p[2];
+    const WINOGEN_VEC t1 = p[1] - p[2];
+    const WINOGEN_VEC t2 = k2_3 * p[3] + p[4];
+    const WINOGEN_VEC t3 = p[3] - k3_2 * p[4];
+    const WINOGEN_VEC t4 = p[0] + k8_5 * t0;
+    y[0] = k4_9 * t2 + t4;
+    y[1] = t1 + k4_9 * t3;
+    y[2] = k5_8 * t0 + t2;
+    y[3] = k25_64 * t1 + t3;
+    const WINOGEN_VEC t5 = p[5] + k125_512 * t0;
+    y[4] = k9_4 * t2 + t5;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 144 instructions. */
@@ -198,7 +196,7 @@ WINOGEN_INLINE void winogen_f5_2_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 72 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 48 instructions. */
 WINOGEN_INLINE void winogen_f5_2_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -226,7 +224,7 @@ WINOGEN_INLINE void winogen_f5_2_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 132 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 121 instructions. */
 WINOGEN_INLINE void winogen_f5_2_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -8,37 +8,39 @@
  *
  * Points: 0, 1/2, -1/2, 5/4, -5/4, 4, -4
  * Source: winogen's own sweep for the mean 2D float32 error, all points finite
- * Scaled: columns of A^T by 1, 4, 4, 64/125, 64/125, 1/4, 1/4; rows of G by the inverse
+ * Scaled: rows of B^T by 4/25, 1/25, 1/25, 1/4, 1/4, -16/29, -16/29
+ *         columns of A^T by 1, 8, 8, 16/25, 16/25, 1/4, 1/256
+ *         rows of G to make up for both
  *
  * B^T =
- *     25/4       0  -1881/64        0   285/16     0  -1
- *        0    25/2        25  -281/32  -281/16   1/2   1
- *        0   -25/2        25   281/32  -281/16  -1/2   1
- *        0       5         4  -325/16    -65/4   5/4   1
- *        0      -5         4   325/16    -65/4  -5/4   1
- *        0   25/16     25/64    -29/4   -29/16     4   1
- *        0  -25/16     25/64     29/4   -29/16    -4   1
+ *     1       0  -1881/400         0     57/20       0   -4/25
+ *     0     1/2          1  -281/800  -281/400    1/50    1/25
+ *     0    -1/2          1   281/800  -281/400   -1/50    1/25
+ *     0     5/4          1   -325/64    -65/16    5/16     1/4
+ *     0    -5/4          1    325/64    -65/16   -5/16     1/4
+ *     0  -25/29    -25/116         4         1  -64/29  -16/29
+ *     0   25/29    -25/116        -4         1   64/29  -16/29
  *
  * G =
- *          4/25          0          0
- *       32/1323    16/1323     8/1323
- *       32/1323   -16/1323     8/1323
- *     -160/4851  -200/4851  -250/4851
- *     -160/4851   200/4851  -250/4851
- *       8/14553   32/14553  128/14553
- *       8/14553  -32/14553  128/14553
+ *              1           0             0
+ *       400/1323    200/1323      100/1323
+ *       400/1323   -200/1323      100/1323
+ *      -512/4851   -640/4851     -800/4851
+ *      -512/4851    640/4851     -800/4851
+ *      -29/29106   -58/14553    -232/14553
+ *     -928/14553  3712/14553  -14848/14553
  *
  * A^T =
- *     1    4     4  64/125  64/125  1/4  1/4
- *     0    2    -2   16/25  -16/25    1   -1
- *     0    1     1     4/5     4/5    4    4
- *     0  1/2  -1/2       1      -1   16  -16
- *     0  1/4   1/4     5/4     5/4   64   64
+ *     1    8    8  16/25  16/25  1/4  1/256
+ *     0    4   -4    4/5   -4/5    1  -1/64
+ *     0    2    2      1      1    4   1/16
+ *     0    1   -1    5/4   -5/4   16   -1/4
+ *     0  1/2  1/2  25/16  25/16   64      1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            33 -> 21         33 -> 21     33 -> 21     462 -> 294         10
- * filter            12 -> 9         19 -> 16     19 -> 16     190 -> 160          5
- * output           26 -> 17         24 -> 12     27 -> 18     324 -> 216          9
+ * input            33 -> 21         33 -> 20     33 -> 21     462 -> 294          7
+ * filter            12 -> 9         18 -> 13     18 -> 13     180 -> 130          5
+ * output           26 -> 17         24 -> 13     26 -> 17     312 -> 204          7
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -69,153 +71,149 @@
 
 /* v = B^T d: 21 instructions.
  *
- *     t4 = 25/64 d2 + d6 - 29/16 d4
- *     t5 = d5 + 4 (d1 - 65/16 d3)
- *     t8 = d5 + 25/64 (d1 - 116/25 d3)
- *     t9 = d5 + 25 (d1 - 281/400 d3)
- *     t10 = 25 d2 + (d6 - 281/16 d4)
- *     t11 = 4 d2 + (d6 - 65/4 d4)
- *     v0 = 25/4 d0 - d6 - 1881/64 d2 + 285/16 d4
- *     v1 = t10 + 1/2 t9
- *     v2 = t10 - 1/2 t9
- *     v3 = t11 + 5/4 t5
- *     v4 = t11 - 5/4 t5
- *     v5 = t4 + 4 t8
- *     v6 = t4 - 4 t8
+ *     t2 = d1 + 281/400 (16/281 d5 - d3)
+ *     t4 = d5 + 4 (d1 - 65/16 d3)
+ *     t5 = d3 - 25/116 (d1 + 64/25 d5)
+ *     v1 = d2 + 281/400 (16/281 d6 - d4) + 1/2 t2
+ *     v2 = v1 - t2
+ *     t10 = d4 - 25/116 (d2 + 64/25 d6)
+ *     t11 = d2 + 65/16 (4/65 d6 - d4)
+ *     v0 = d0 - 1881/400 d2 + 57/20 (d4 - 16/285 d6)
+ *     v3 = t11 + 5/16 t4
+ *     v4 = t11 - 5/16 t4
+ *     v5 = t10 + 4 t5
+ *     v6 = t10 - 4 t5
  */
 WINOGEN_INLINE void winogen_f5_3_finite_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[7])
 {
-    const WINOGEN_REAL k25_64 = 25.0 / 64;
+    const WINOGEN_REAL k16_285 = 16.0 / 285;
+    const WINOGEN_REAL k16_281 = 16.0 / 281;
+    const WINOGEN_REAL k4_65 = 4.0 / 65;
+    const WINOGEN_REAL k25_116 = 25.0 / 116;
+    const WINOGEN_REAL k5_16 = 5.0 / 16;
     const WINOGEN_REAL k1_2 = 1.0 / 2;
     const WINOGEN_REAL k281_400 = 281.0 / 400;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k29_16 = 29.0 / 16;
+    const WINOGEN_REAL k64_25 = 64.0 / 25;
+    const WINOGEN_REAL k57_20 = 57.0 / 20;
     const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k65_16 = 65.0 / 16;
-    const WINOGEN_REAL k116_25 = 116.0 / 25;
-    const WINOGEN_REAL k25_4 = 25.0 / 4;
-    const WINOGEN_REAL k65_4 = 65.0 / 4;
-    const WINOGEN_REAL k281_16 = 281.0 / 16;
-    const WINOGEN_REAL k285_16 = 285.0 / 16;
-    const WINOGEN_REAL k25 = 25;
-    const WINOGEN_REAL k1881_64 = 1881.0 / 64;
+    const WINOGEN_REAL k1881_400 = 1881.0 / 400;
 
-    const WINOGEN_VEC t0 = d[1] - k116_25 * d[3];
-    const WINOGEN_VEC t1 = k25_64 * d[2] + d[6];
-    const WINOGEN_VEC t2 = d[1] - k281_400 * d[3];
+    const WINOGEN_VEC t0 = d[1] + k64_25 * d[5];
+    const WINOGEN_VEC t1 = k16_281 * d[5] - d[3];
+    const WINOGEN_VEC t2 = d[1] + k281_400 * t1;
     const WINOGEN_VEC t3 = d[1] - k65_16 * d[3];
-    const WINOGEN_VEC t4 = t1 - k29_16 * d[4];
-    const WINOGEN_VEC t5 = d[5] + k4 * t3;
-    const WINOGEN_VEC t6 = d[6] - k65_4 * d[4];
-    const WINOGEN_VEC t7 = d[6] - k281_16 * d[4];
-    const WINOGEN_VEC t8 = d[5] + k25_64 * t0;
-    const WINOGEN_VEC t9 = d[5] + k25 * t2;
-    const WINOGEN_VEC t10 = k25 * d[2] + t7;
-    const WINOGEN_VEC t11 = k4 * d[2] + t6;
-    const WINOGEN_VEC t12 = k25_4 * d[0] - d[6];
-    const WINOGEN_VEC t13 = t12 - k1881_64 * d[2];
-    v[0] = t13 + k285_16 * d[4];
-    v[1] = t10 + k1_2 * t9;
-    v[2] = t10 - k1_2 * t9;
-    v[3] = t11 + k5_4 * t5;
-    v[4] = t11 - k5_4 * t5;
-    v[5] = t4 + k4 * t8;
-    v[6] = t4 - k4 * t8;
+    const WINOGEN_VEC t4 = d[5] + k4 * t3;
+    const WINOGEN_VEC t5 = d[3] - k25_116 * t0;
+    const WINOGEN_VEC t6 = k16_281 * d[6] - d[4];
+    const WINOGEN_VEC t7 = d[2] + k281_400 * t6;
+    const WINOGEN_VEC v1 = t7 + k1_2 * t2;
+    v[1] = v1;
+    v[2] = v1 - t2;
+    const WINOGEN_VEC t8 = k4_65 * d[6] - d[4];
+    const WINOGEN_VEC t9 = d[2] + k64_25 * d[6];
+    const WINOGEN_VEC t10 = d[4] - k25_116 * t9;
+    const WINOGEN_VEC t11 = d[2] + k65_16 * t8;
+    const WINOGEN_VEC t12 = d[4] - k16_285 * d[6];
+    const WINOGEN_VEC t13 = d[0] - k1881_400 * d[2];
+    v[0] = t13 + k57_20 * t12;
+    v[3] = t11 + k5_16 * t4;
+    v[4] = t11 - k5_16 * t4;
+    v[5] = t10 + k4 * t5;
+    v[6] = t10 - k4 * t5;
 }
 
-/* u = G g: 16 instructions.
+/* u = G g: 13 instructions.
  *
- *     t0 = g0 + 25/16 g2
- *     t1 = g0 + 16 g2
- *     t2 = g0 + 1/4 g2
- *     u0 = 4/25 g0
- *     u1 = 16/1323 g1 + 32/1323 t2
- *     t4 = -16/1323 g1
- *     u2 = t4 + 32/1323 t2
- *     t5 = -200/4851 g1
- *     u3 = t5 - 160/4851 t0
- *     u4 = 200/4851 g1 - 160/4851 t0
- *     u5 = 32/14553 g1 + 8/14553 t1
- *     t8 = -32/14553 g1
- *     u6 = t8 + 8/14553 t1
+ *     t2 = 512/4851 g0 + 800/4851 g2
+ *     t3 = 928/14553 g0 + 14848/14553 g2
+ *     t5 = 400/1323 g0 + 100/1323 g2
+ *     u5 = -58/14553 g1 - 1/64 t3
+ *     u1 = 200/1323 g1 + t5
+ *     u2 = t5 - 200/1323 g1
+ *     u3 = -640/4851 g1 - t2
+ *     u4 = 640/4851 g1 - t2
+ *     u6 = 3712/14553 g1 - t3
+ *     u0 = g0
  */
 WINOGEN_INLINE void winogen_f5_3_finite_filter(
     const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[7])
 {
-    const WINOGEN_FILTER_REAL k8_14553 = 8.0 / 14553;
-    const WINOGEN_FILTER_REAL k32_14553 = 32.0 / 14553;
-    const WINOGEN_FILTER_REAL k16_1323 = 16.0 / 1323;
-    const WINOGEN_FILTER_REAL k32_1323 = 32.0 / 1323;
-    const WINOGEN_FILTER_REAL k160_4851 = 160.0 / 4851;
-    const WINOGEN_FILTER_REAL k200_4851 = 200.0 / 4851;
-    const WINOGEN_FILTER_REAL k4_25 = 4.0 / 25;
-    const WINOGEN_FILTER_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_FILTER_REAL k16 = 16;
+    const WINOGEN_FILTER_REAL k58_14553 = 58.0 / 14553;
+    const WINOGEN_FILTER_REAL k1_64 = 1.0 / 64;
+    const WINOGEN_FILTER_REAL k928_14553 = 928.0 / 14553;
+    const WINOGEN_FILTER_REAL k100_1323 = 100.0 / 1323;
+    const WINOGEN_FILTER_REAL k512_4851 = 512.0 / 4851;
+    const WINOGEN_FILTER_REAL k640_4851 = 640.0 / 4851;
+    const WINOGEN_FILTER_REAL k200_1323 = 200.0 / 1323;
+    const WINOGEN_FILTER_REAL k800_4851 = 800.0 / 4851;
+    const WINOGEN_FILTER_REAL k3712_14553 = 3712.0 / 14553;
+    const WINOGEN_FILTER_REAL k400_1323 = 400.0 / 1323;
+    const WINOGEN_FILTER_REAL k14848_14553 = 14848.0 / 14553;
 
-    const WINOGEN_FILTER_VEC t0 = g[0] + k25_16 * g[2];
-    const WINOGEN_FILTER_VEC t1 = g[0] + k16 * g[2];
-    const WINOGEN_FILTER_VEC t2 = g[0] + k1_4 * g[2];
-    u[0] = k4_25 * g[0];
-    const WINOGEN_FILTER_VEC t3 = k16_1323 * g[1];
-    u[1] = t3 + k32_1323 * t2;
-    const WINOGEN_FILTER_VEC t4 = -k16_1323 * g[1];
-    u[2] = t4 + k32_1323 * t2;
-    const WINOGEN_FILTER_VEC t5 = -k200_4851 * g[1];
-    u[3] = t5 - k160_4851 * t0;
-    const WINOGEN_FILTER_VEC t6 = k200_4851 * g[1];
-    u[4] = t6 - k160_4851 * t0;
-    const WINOGEN_FILTER_VEC t7 = k32_14553 * g[1];
-    u[5] = t7 + k8_14553 * t1;
-    const WINOGEN_FILTER_VEC t8 = -k32_14553 * g[1];
-    u[6] = t8 + k8_14553 * t1;
+    const WINOGEN_FILTER_VEC t0 = k512_4851 * g[0];
+    const WINOGEN_FILTER_VEC t1 = k928_14553 * g[0];
+    const WINOGEN_FILTER_VEC t2 = t0 + k800_4851 * g[2];
+    const WINOGEN_FILTER_VEC t3 = t1 + k14848_14553 * g[2];
+    const WINOGEN_FILTER_VEC t4 = k100_1323 * g[2];
+    const WINOGEN_FILTER_VEC t5 = k400_1323 * g[0] + t4;
+    const WINOGEN_FILTER_VEC t6 = k1_64 * t3;
+    u[5] = -k58_14553 * g[1] - t6;
+    u[1] = k200_1323 * g[1] + t5;
+    u[2] = t5 - k200_1323 * g[1];
+    u[3] = -k640_4851 * g[1] - t2;
+    u[4] = k640_4851 * g[1] - t2;
+    u[6] = k3712_14553 * g[1] - t3;
+    u[0] = g[0];
 }
 
-/* y = A^T p: 18 instructions.
+/* y = A^T p: 17 instructions.
  *
  *     t0 = p3 + p4
- *     t1 = p5 + p6
+ *     t1 = p3 - p4
  *     t2 = p1 + p2
- *     t3 = p3 - p4
- *     t4 = p5 - p6
- *     t5 = p1 - p2
- *     y0 = p0 + 64/125 t0 + 1/4 t1 + 4 t2
- *     y1 = t4 + 16/25 t3 + 2 t5
- *     y2 = t2 + 4/5 t0 + 4 t1
- *     y3 = t3 + 16 t4 + 1/2 t5
- *     y4 = 5/4 t0 + 64 t1 + 1/4 t2
+ *     t3 = p1 - p2
+ *     t4 = 64 p5 + p6
+ *     t5 = p5 - 1/64 p6
+ *     y1 = 4 t3 + (t5 + 4/5 t1)
+ *     y0 = p0 + 16/25 t0 + 8 (t2 + 1/2048 t4)
+ *     y2 = 1/16 t4 + (t0 + 2 t2)
+ *     y3 = t3 + 16 (t5 + 5/64 t1)
+ *     y4 = t4 + 25/16 (t0 + 8/25 t2)
  */
 WINOGEN_INLINE void winogen_f5_3_finite_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[5])
 {
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_REAL k64_125 = 64.0 / 125;
+    const WINOGEN_REAL k1_2048 = 1.0 / 2048;
+    const WINOGEN_REAL k1_64 = 1.0 / 64;
+    const WINOGEN_REAL k1_16 = 1.0 / 16;
+    const WINOGEN_REAL k5_64 = 5.0 / 64;
+    const WINOGEN_REAL k8_25 = 8.0 / 25;
     const WINOGEN_REAL k16_25 = 16.0 / 25;
     const WINOGEN_REAL k4_5 = 4.0 / 5;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_REAL k25_16 = 25.0 / 16;
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
+    const WINOGEN_REAL k8 = 8;
     const WINOGEN_REAL k16 = 16;
     const WINOGEN_REAL k64 = 64;
 
     const WINOGEN_VEC t0 = p[3] + p[4];
-    const WINOGEN_VEC t1 = p[5] + p[6];
+    const WINOGEN_VEC t1 = p[3] - p[4];
     const WINOGEN_VEC t2 = p[1] + p[2];
-    const WINOGEN_VEC t3 = p[3] - p[4];
-    const WINOGEN_VEC t4 = p[5] - p[6];
-    const WINOGEN_VEC t5 = p[1] - p[2];
-    const WINOGEN_VEC t6 = p[0] + k64_125 * t0;
-    const WINOGEN_VEC t7 = t6 + k1_4 * t1;
-    y[0] = t7 + k4 * t2;
-    const WINOGEN_VEC t8 = t4 + k16_25 * t3;
-    y[1] = t8 + k2 * t5;
-    const WINOGEN_VEC t9 = t2 + k4_5 * t0;
-    y[2] = t9 + k4 * t1;
-    const WINOGEN_VEC t10 = t3 + k16 * t4;
-    y[3] = t10 + k1_2 * t5;
-    const WINOGEN_VEC t11 = k5_4 * t0;
-    const WINOGEN_VEC t12 = t11 + k64 * t1;
-    y[4] = t12 + k1_4 * t2;
+    const WINOGEN_VEC t3 = p[1] - p[2];
+    const WINOGEN_VEC t4 = k64 * p[5] + p[6];
+    const WINOGEN_VEC t5 = p[5] - k1_64 * p[6];
+    const WINOGEN_VEC t6 = t5 + k4_5 * t1;
+    y[1] = k4 * t3 + t6;
+    const WINOGEN_VEC t7 = p[0] + k16_25 * t0;
+    const WINOGEN_VEC t8 = t5 + k5_64 * t1;
+    const WINOGEN_VEC t9 = t2 + k1_2048 * t4;
+    y[0] = t7 + k8 * t9;
+    const WINOGEN_VEC t10 = t0 + k2 * t2;
+    y[2] = k1_16 * t4 + t10;
+    y[3] = t3 + k16 * t8;
+    const WINOGEN_VEC t11 = t0 + k8_25 * t2;
+    y[4] = t4 + k25_16 * t11;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 294 instructions. */
@@ -248,7 +246,7 @@ WINOGEN_INLINE void winogen_f5_3_finite_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 160 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 130 instructions. */
 WINOGEN_INLINE void winogen_f5_3_finite_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -277,7 +275,7 @@ WINOGEN_INLINE void winogen_f5_3_finite_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 216 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 204 instructions. */
 WINOGEN_INLINE void winogen_f5_3_finite_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -8,42 +8,43 @@
  *
  * Points: 1/4, -1/4, 5/8, -5/8, 5/4, -5/4, 5/2, -5/2, inf
  * Source: symmetric set with the least 2D float32 error in a sweep of this project
- * Scaled: columns of A^T by 1, 1, 64/25, 64/25, 64/125, 64/125, 2/5, 2/5, 1; rows of G by the
- *         inverse
+ * Scaled: rows of B^T by 1, 1, 8192/39375, 8192/39375, 1, 1, 1, 1, 1
+ *         columns of A^T by 256, 4, 16/15, 16/15, 64/125, 16/25, 16/25, 16/25, 375/16
+ *         rows of G to make up for both
  *
  * B^T =
- *     -15625/16384  -15625/4096    13125/4096  13125/1024   -525/256  -525/64      1/4  1  0
- *      15625/16384  -15625/4096   -13125/4096  13125/1024    525/256  -525/64     -1/4  1  0
- *       -3125/8192    -625/1024    13125/2048    2625/256    -315/64    -63/8      5/8  1  0
- *        3125/8192    -625/1024   -13125/2048    2625/256     315/64    -63/8     -5/8  1  0
- *      -3125/16384    -625/4096    14625/4096   2925/1024  -2145/256  -429/64      5/4  1  0
- *       3125/16384    -625/4096   -14625/4096   2925/1024   2145/256  -429/64     -5/4  1  0
- *      -3125/32768   -625/16384     1875/1024     375/512   -645/128  -129/64      5/2  1  0
- *       3125/32768   -625/16384    -1875/1024     375/512    645/128  -129/64     -5/2  1  0
- *      15625/65536            0  -75625/16384           0   6825/512        0  -529/64  0  1
+ *     -15625/16384  -15625/4096    13125/4096  13125/1024   -525/256    -525/64         1/4           1  0
+ *      15625/16384  -15625/4096   -13125/4096  13125/1024    525/256    -525/64        -1/4           1  0
+ *            -5/63        -8/63           4/3       32/15   -128/125  -1024/625   1024/7875  8192/39375  0
+ *             5/63        -8/63          -4/3       32/15    128/125  -1024/625  -1024/7875  8192/39375  0
+ *      -3125/16384    -625/4096    14625/4096   2925/1024  -2145/256    -429/64         5/4           1  0
+ *       3125/16384    -625/4096   -14625/4096   2925/1024   2145/256    -429/64        -5/4           1  0
+ *      -3125/32768   -625/16384     1875/1024     375/512   -645/128    -129/64         5/2           1  0
+ *       3125/32768   -625/16384    -1875/1024     375/512    645/128    -129/64        -5/2           1  0
+ *      15625/65536            0  -75625/16384           0   6825/512          0     -529/64           0  1
  *
  * G =
- *        -4096/6237   -1024/6237     -256/6237    -64/6237   -16/6237
- *         4096/6237   -1024/6237      256/6237    -64/6237    16/6237
- *      16384/118125   2048/23625      256/4725      32/945      4/189
- *     -16384/118125   2048/23625     -256/4725      32/945     -4/189
- *           -64/675      -16/135         -4/27       -5/27    -25/108
- *            64/675      -16/135          4/27       -5/27     25/108
- *      8192/2784375  4096/556875   2048/111375  1024/22275   512/4455
- *     -8192/2784375  4096/556875  -2048/111375  1024/22275  -512/4455
- *                 0            0             0           0          1
+ *         -16/6237     -4/6237     -1/6237  -1/24948  -1/99792
+ *        1024/6237   -256/6237     64/6237  -16/6237    4/6237
+ *              8/5           1         5/8     25/64   125/512
+ *             -8/5           1        -5/8     25/64  -125/512
+ *          -64/675     -16/135       -4/27     -5/27   -25/108
+ *         256/3375     -64/675      16/135     -4/27      5/27
+ *      1024/556875  512/111375   256/22275  128/4455    64/891
+ *     -1024/556875  512/111375  -256/22275  128/4455   -64/891
+ *                0           0           0         0    16/375
  *
  * A^T =
- *         1      1  64/25  64/25  64/125  64/125    2/5    2/5  0
- *       1/4   -1/4    8/5   -8/5   16/25  -16/25      1     -1  0
- *      1/16   1/16      1      1     4/5     4/5    5/2    5/2  0
- *      1/64  -1/64    5/8   -5/8       1      -1   25/4  -25/4  0
- *     1/256  1/256  25/64  25/64     5/4     5/4  125/8  125/8  1
+ *     256      4    16/15    16/15  64/125  16/25  16/25  16/25       0
+ *      64     -1      2/3     -2/3   16/25   -4/5    8/5   -8/5       0
+ *      16    1/4     5/12     5/12     4/5      1      4      4       0
+ *       4  -1/16    25/96   -25/96       1   -5/4     10    -10       0
+ *       1   1/64  125/768  125/768     5/4  25/16     25     25  375/16
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            60 -> 36         60 -> 36     60 -> 36    1080 -> 648         15
- * filter           32 -> 20         40 -> 28     40 -> 28     560 -> 392          9
- * output           36 -> 24         32 -> 16     36 -> 24     504 -> 336         12
+ * input            60 -> 35         62 -> 35     62 -> 35    1116 -> 630         10
+ * filter           32 -> 19         39 -> 24     39 -> 24     546 -> 336          8
+ * output           36 -> 23         37 -> 17     37 -> 23     518 -> 322          9
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -72,230 +73,235 @@
 #define WINOGEN_F5_5_N 9
 #define WINOGEN_F5_5_PRODUCTS 9
 
-/* v = B^T d: 36 instructions.
+/* v = B^T d: 35 instructions.
  *
- *     t14 = 13125/1024 d3 + (d7 - 15625/4096 d1) - 525/64 d5
- *     t15 = 375/512 d3 + d7 - 625/16384 d1 - 129/64 d5
- *     t16 = 2625/256 d3 + (d7 - 625/1024 (d1 + 8064/625 d5))
- *     t18 = d0 - 16384/625 (d6 + 375/512 (d2 - 344/125 d4))
- *     t19 = 2925/1024 d3 + (d7 - 625/4096 (d1 + 27456/625 d5))
- *     t21 = d4 - 64/525 (d6 - 15625/4096 (d0 - 84/25 d2))
- *     t22 = d4 - 64/429 (d6 - 625/4096 (d0 - 468/25 d2))
- *     t23 = d4 - 125/96 (d2 - 5/84 (d0 - 1024/625 d6))
- *     v0 = t14 - 525/256 t21
- *     v1 = t14 + 525/256 t21
- *     v2 = t16 - 315/64 t23
- *     v3 = t16 + 315/64 t23
- *     v4 = t19 - 2145/256 t22
- *     v5 = t19 + 2145/256 t22
- *     v6 = t15 - 3125/32768 t18
- *     v7 = t15 + 3125/32768 t18
- *     v8 = d8 + 15625/65536 d0 - 75625/16384 d2 + 6825/512 d4 - 529/64 d6
+ *     t0 = d0 - 84/25 d2
+ *     t1 = 1/16 t0 - d2
+ *     t2 = d2 - 25/336 t0
+ *     t3 = d6 + 525/1024 t2
+ *     t5 = 128/125 d4 - (t2 + 1024/7875 t3)
+ *     t7 = d6 - 15625/4096 (1344/625 d4 + t0)
+ *     t11 = 4096/375 t3 + (d2 - 2752/125 d4)
+ *     t13 = t1 + 2288/625 (d4 - 64/429 t3)
+ *     v8 = d8 + 6825/512 (d4 + 4232/6825 (15625/33856 t1 - d6))
+ *     t16 = d7 + 625/16384 (96/5 d3 - d1)
+ *     t18 = d7 + 625/4096 (468/25 d3 - d1) - 429/64 d5
+ *     v4 = t18 - 9375/4096 t13
+ *     t19 = t16 - 129/64 d5
+ *     v5 = 9375/4096 t13 + t18
+ *     v6 = 1875/8192 t11 + t19
+ *     v7 = t19 - 1875/8192 t11
+ *     t23 = d1 - 416/25 d3 + 43008/3125 (d5 - 8/63 t16)
+ *     t25 = 61875/16384 (d1 - 16/5 d3) + (525/64 d5 - t16)
+ *     v0 = 1/4 t7 - t25
+ *     v1 = -1/4 t7 - t25
+ *     v2 = -t5 - 5/42 t23
+ *     v3 = t5 - 5/42 t23
  */
 WINOGEN_INLINE void winogen_f5_5_input(const WINOGEN_VEC d[9], WINOGEN_VEC v[9])
 {
     const WINOGEN_REAL k625_16384 = 625.0 / 16384;
-    const WINOGEN_REAL k5_84 = 5.0 / 84;
-    const WINOGEN_REAL k3125_32768 = 3125.0 / 32768;
-    const WINOGEN_REAL k64_525 = 64.0 / 525;
+    const WINOGEN_REAL k1_16 = 1.0 / 16;
+    const WINOGEN_REAL k25_336 = 25.0 / 336;
+    const WINOGEN_REAL k5_42 = 5.0 / 42;
+    const WINOGEN_REAL k8_63 = 8.0 / 63;
+    const WINOGEN_REAL k1024_7875 = 1024.0 / 7875;
     const WINOGEN_REAL k64_429 = 64.0 / 429;
     const WINOGEN_REAL k625_4096 = 625.0 / 4096;
-    const WINOGEN_REAL k15625_65536 = 15625.0 / 65536;
-    const WINOGEN_REAL k625_1024 = 625.0 / 1024;
-    const WINOGEN_REAL k375_512 = 375.0 / 512;
-    const WINOGEN_REAL k125_96 = 125.0 / 96;
-    const WINOGEN_REAL k1024_625 = 1024.0 / 625;
+    const WINOGEN_REAL k1875_8192 = 1875.0 / 8192;
+    const WINOGEN_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_REAL k15625_33856 = 15625.0 / 33856;
+    const WINOGEN_REAL k525_1024 = 525.0 / 1024;
+    const WINOGEN_REAL k4232_6825 = 4232.0 / 6825;
+    const WINOGEN_REAL k128_125 = 128.0 / 125;
     const WINOGEN_REAL k129_64 = 129.0 / 64;
-    const WINOGEN_REAL k525_256 = 525.0 / 256;
-    const WINOGEN_REAL k344_125 = 344.0 / 125;
-    const WINOGEN_REAL k2925_1024 = 2925.0 / 1024;
+    const WINOGEN_REAL k1344_625 = 1344.0 / 625;
+    const WINOGEN_REAL k9375_4096 = 9375.0 / 4096;
+    const WINOGEN_REAL k16_5 = 16.0 / 5;
     const WINOGEN_REAL k84_25 = 84.0 / 25;
+    const WINOGEN_REAL k2288_625 = 2288.0 / 625;
+    const WINOGEN_REAL k61875_16384 = 61875.0 / 16384;
     const WINOGEN_REAL k15625_4096 = 15625.0 / 4096;
-    const WINOGEN_REAL k75625_16384 = 75625.0 / 16384;
-    const WINOGEN_REAL k315_64 = 315.0 / 64;
+    const WINOGEN_REAL k429_64 = 429.0 / 64;
     const WINOGEN_REAL k525_64 = 525.0 / 64;
-    const WINOGEN_REAL k529_64 = 529.0 / 64;
-    const WINOGEN_REAL k2145_256 = 2145.0 / 256;
-    const WINOGEN_REAL k2625_256 = 2625.0 / 256;
-    const WINOGEN_REAL k13125_1024 = 13125.0 / 1024;
-    const WINOGEN_REAL k8064_625 = 8064.0 / 625;
+    const WINOGEN_REAL k4096_375 = 4096.0 / 375;
     const WINOGEN_REAL k6825_512 = 6825.0 / 512;
+    const WINOGEN_REAL k43008_3125 = 43008.0 / 3125;
+    const WINOGEN_REAL k416_25 = 416.0 / 25;
     const WINOGEN_REAL k468_25 = 468.0 / 25;
-    const WINOGEN_REAL k16384_625 = 16384.0 / 625;
-    const WINOGEN_REAL k27456_625 = 27456.0 / 625;
+    const WINOGEN_REAL k96_5 = 96.0 / 5;
+    const WINOGEN_REAL k2752_125 = 2752.0 / 125;
 
-    const WINOGEN_VEC t0 = d[0] - k468_25 * d[2];
-    const WINOGEN_VEC t1 = d[0] - k84_25 * d[2];
-    const WINOGEN_VEC t2 = d[1] + k8064_625 * d[5];
-    const WINOGEN_VEC t3 = d[1] + k27456_625 * d[5];
-    const WINOGEN_VEC t4 = d[2] - k344_125 * d[4];
-    const WINOGEN_VEC t5 = d[7] - k15625_4096 * d[1];
-    const WINOGEN_VEC t6 = k375_512 * d[3] + d[7];
-    const WINOGEN_VEC t7 = t6 - k625_16384 * d[1];
-    const WINOGEN_VEC t8 = d[0] - k1024_625 * d[6];
-    const WINOGEN_VEC t9 = k13125_1024 * d[3] + t5;
-    const WINOGEN_VEC t10 = d[7] - k625_1024 * t2;
-    const WINOGEN_VEC t11 = d[7] - k625_4096 * t3;
-    const WINOGEN_VEC t12 = d[6] - k15625_4096 * t1;
-    const WINOGEN_VEC t13 = d[6] - k625_4096 * t0;
-    const WINOGEN_VEC t14 = t9 - k525_64 * d[5];
-    const WINOGEN_VEC t15 = t7 - k129_64 * d[5];
-    const WINOGEN_VEC t16 = k2625_256 * d[3] + t10;
-    const WINOGEN_VEC t17 = d[6] + k375_512 * t4;
-    const WINOGEN_VEC t18 = d[0] - k16384_625 * t17;
-    const WINOGEN_VEC t19 = k2925_1024 * d[3] + t11;
-    const WINOGEN_VEC t20 = d[2] - k5_84 * t8;
-    const WINOGEN_VEC t21 = d[4] - k64_525 * t12;
-    const WINOGEN_VEC t22 = d[4] - k64_429 * t13;
-    const WINOGEN_VEC t23 = d[4] - k125_96 * t20;
-    v[0] = t14 - k525_256 * t21;
-    v[1] = t14 + k525_256 * t21;
-    v[2] = t16 - k315_64 * t23;
-    v[3] = t16 + k315_64 * t23;
-    v[4] = t19 - k2145_256 * t22;
-    v[5] = t19 + k2145_256 * t22;
-    v[6] = t15 - k3125_32768 * t18;
-    v[7] = t15 + k3125_32768 * t18;
-    const WINOGEN_VEC t24 = d[8] + k15625_65536 * d[0];
-    const WINOGEN_VEC t25 = t24 - k75625_16384 * d[2];
-    const WINOGEN_VEC t26 = t25 + k6825_512 * d[4];
-    v[8] = t26 - k529_64 * d[6];
+    const WINOGEN_VEC t0 = d[0] - k84_25 * d[2];
+    const WINOGEN_VEC t1 = k1_16 * t0 - d[2];
+    const WINOGEN_VEC t2 = d[2] - k25_336 * t0;
+    const WINOGEN_VEC t3 = d[6] + k525_1024 * t2;
+    const WINOGEN_VEC t4 = t2 + k1024_7875 * t3;
+    const WINOGEN_VEC t5 = k128_125 * d[4] - t4;
+    const WINOGEN_VEC t6 = k1344_625 * d[4] + t0;
+    const WINOGEN_VEC t7 = d[6] - k15625_4096 * t6;
+    const WINOGEN_VEC t8 = k15625_33856 * t1 - d[6];
+    const WINOGEN_VEC t9 = d[4] + k4232_6825 * t8;
+    const WINOGEN_VEC t10 = d[2] - k2752_125 * d[4];
+    const WINOGEN_VEC t11 = k4096_375 * t3 + t10;
+    const WINOGEN_VEC t12 = d[4] - k64_429 * t3;
+    const WINOGEN_VEC t13 = t1 + k2288_625 * t12;
+    v[8] = d[8] + k6825_512 * t9;
+    const WINOGEN_VEC t14 = k96_5 * d[3] - d[1];
+    const WINOGEN_VEC t15 = k468_25 * d[3] - d[1];
+    const WINOGEN_VEC t16 = d[7] + k625_16384 * t14;
+    const WINOGEN_VEC t17 = d[7] + k625_4096 * t15;
+    const WINOGEN_VEC t18 = t17 - k429_64 * d[5];
+    v[4] = t18 - k9375_4096 * t13;
+    const WINOGEN_VEC t19 = t16 - k129_64 * d[5];
+    v[5] = k9375_4096 * t13 + t18;
+    const WINOGEN_VEC t20 = d[1] - k416_25 * d[3];
+    const WINOGEN_VEC t21 = d[1] - k16_5 * d[3];
+    v[6] = k1875_8192 * t11 + t19;
+    v[7] = t19 - k1875_8192 * t11;
+    const WINOGEN_VEC t22 = d[5] - k8_63 * t16;
+    const WINOGEN_VEC t23 = t20 + k43008_3125 * t22;
+    const WINOGEN_VEC t24 = k525_64 * d[5] - t16;
+    const WINOGEN_VEC t25 = k61875_16384 * t21 + t24;
+    v[0] = k1_4 * t7 - t25;
+    v[1] = -k1_4 * t7 - t25;
+    v[2] = -t5 - k5_42 * t23;
+    v[3] = t5 - k5_42 * t23;
 }
 
-/* u = G g: 28 instructions.
+/* u = G g: 24 instructions.
  *
- *     t2 = g1 + 25/16 g3
- *     t3 = g0 + 25/64 (g2 + 25/64 g4)
- *     t6 = g0 + 25/16 (g2 + 25/16 g4)
- *     t7 = g0 + 1/16 (g2 + 1/16 g4)
- *     t8 = g4 + 16/625 (g0 + 25/4 g2)
- *     t9 = g1 + 25/4 g3
- *     t10 = g1 + 25/64 g3
- *     t11 = g1 + 1/16 g3
- *     t12 = -4096/6237 t7
- *     u0 = t12 - 1024/6237 t11
- *     u1 = 4096/6237 t7 - 1024/6237 t11
- *     u2 = 16384/118125 t3 + 2048/23625 t10
- *     t15 = -16384/118125 t3
- *     u3 = t15 + 2048/23625 t10
- *     t16 = -16/135 t2
- *     u4 = t16 - 64/675 t6
- *     t17 = -16/135 t2
- *     u5 = t17 + 64/675 t6
- *     u6 = 512/4455 t8 + 4096/556875 t9
- *     t19 = -512/4455 t8
- *     u7 = t19 + 4096/556875 t9
- *     u8 = g4
+ *     t1 = 512/111375 g1 + 128/4455 g3
+ *     t2 = g1 + 25/64 g3
+ *     t3 = g1 + 25/16 g3
+ *     u8 = 16/375 g4
+ *     t8 = 256/3375 g0 + (16/135 g2 + 5/27 g4)
+ *     t9 = g2 + 45/16 t8
+ *     t10 = g0 + 5/16 t9
+ *     t11 = g4 + 16/125 t9
+ *     u4 = -16/135 t3 - 5/4 t8
+ *     u5 = t8 - 64/675 t3
+ *     t13 = 2048/23625 t2 - t1
+ *     u2 = t2 + 3/2 t10
+ *     u0 = -1/6237 (g2 + 16 (g0 + 1/256 g4)) - 1/128 t13
+ *     u1 = -t13 - 64 u0
+ *     u3 = t2 - 3/2 t10
+ *     u6 = t1 + 20/297 t11
+ *     u7 = t1 - 20/297 t11
  */
 WINOGEN_INLINE void winogen_f5_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_FILTER_VEC u[9])
 {
-    const WINOGEN_FILTER_REAL k4096_556875 = 4096.0 / 556875;
-    const WINOGEN_FILTER_REAL k16_625 = 16.0 / 625;
-    const WINOGEN_FILTER_REAL k1_16 = 1.0 / 16;
+    const WINOGEN_FILTER_REAL k1_6237 = 1.0 / 6237;
+    const WINOGEN_FILTER_REAL k1_256 = 1.0 / 256;
+    const WINOGEN_FILTER_REAL k512_111375 = 512.0 / 111375;
+    const WINOGEN_FILTER_REAL k1_128 = 1.0 / 128;
+    const WINOGEN_FILTER_REAL k128_4455 = 128.0 / 4455;
+    const WINOGEN_FILTER_REAL k16_375 = 16.0 / 375;
+    const WINOGEN_FILTER_REAL k20_297 = 20.0 / 297;
+    const WINOGEN_FILTER_REAL k256_3375 = 256.0 / 3375;
     const WINOGEN_FILTER_REAL k2048_23625 = 2048.0 / 23625;
     const WINOGEN_FILTER_REAL k64_675 = 64.0 / 675;
-    const WINOGEN_FILTER_REAL k512_4455 = 512.0 / 4455;
     const WINOGEN_FILTER_REAL k16_135 = 16.0 / 135;
-    const WINOGEN_FILTER_REAL k16384_118125 = 16384.0 / 118125;
-    const WINOGEN_FILTER_REAL k1024_6237 = 1024.0 / 6237;
+    const WINOGEN_FILTER_REAL k16_125 = 16.0 / 125;
+    const WINOGEN_FILTER_REAL k5_27 = 5.0 / 27;
+    const WINOGEN_FILTER_REAL k5_16 = 5.0 / 16;
     const WINOGEN_FILTER_REAL k25_64 = 25.0 / 64;
-    const WINOGEN_FILTER_REAL k4096_6237 = 4096.0 / 6237;
+    const WINOGEN_FILTER_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_FILTER_REAL k3_2 = 3.0 / 2;
     const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_FILTER_REAL k25_4 = 25.0 / 4;
+    const WINOGEN_FILTER_REAL k45_16 = 45.0 / 16;
+    const WINOGEN_FILTER_REAL k16 = 16;
+    const WINOGEN_FILTER_REAL k64 = 64;
 
-    const WINOGEN_FILTER_VEC t0 = g[2] + k25_16 * g[4];
-    const WINOGEN_FILTER_VEC t1 = g[2] + k25_64 * g[4];
-    const WINOGEN_FILTER_VEC t2 = g[1] + k25_16 * g[3];
-    const WINOGEN_FILTER_VEC t3 = g[0] + k25_64 * t1;
-    const WINOGEN_FILTER_VEC t4 = g[0] + k25_4 * g[2];
-    const WINOGEN_FILTER_VEC t5 = g[2] + k1_16 * g[4];
-    const WINOGEN_FILTER_VEC t6 = g[0] + k25_16 * t0;
-    const WINOGEN_FILTER_VEC t7 = g[0] + k1_16 * t5;
-    const WINOGEN_FILTER_VEC t8 = g[4] + k16_625 * t4;
-    const WINOGEN_FILTER_VEC t9 = g[1] + k25_4 * g[3];
-    const WINOGEN_FILTER_VEC t10 = g[1] + k25_64 * g[3];
-    const WINOGEN_FILTER_VEC t11 = g[1] + k1_16 * g[3];
-    const WINOGEN_FILTER_VEC t12 = -k4096_6237 * t7;
-    u[0] = t12 - k1024_6237 * t11;
-    const WINOGEN_FILTER_VEC t13 = k4096_6237 * t7;
-    u[1] = t13 - k1024_6237 * t11;
-    const WINOGEN_FILTER_VEC t14 = k16384_118125 * t3;
-    u[2] = t14 + k2048_23625 * t10;
-    const WINOGEN_FILTER_VEC t15 = -k16384_118125 * t3;
-    u[3] = t15 + k2048_23625 * t10;
-    const WINOGEN_FILTER_VEC t16 = -k16_135 * t2;
-    u[4] = t16 - k64_675 * t6;
-    const WINOGEN_FILTER_VEC t17 = -k16_135 * t2;
-    u[5] = t17 + k64_675 * t6;
-    const WINOGEN_FILTER_VEC t18 = k512_4455 * t8;
-    u[6] = t18 + k4096_556875 * t9;
-    const WINOGEN_FILTER_VEC t19 = -k512_4455 * t8;
-    u[7] = t19 + k4096_556875 * t9;
-    u[8] = g[4];
+    const WINOGEN_FILTER_VEC t0 = k128_4455 * g[3];
+    const WINOGEN_FILTER_VEC t1 = k512_111375 * g[1] + t0;
+    const WINOGEN_FILTER_VEC t2 = g[1] + k25_64 * g[3];
+    const WINOGEN_FILTER_VEC t3 = g[1] + k25_16 * g[3];
+    u[8] = k16_375 * g[4];
+    const WINOGEN_FILTER_VEC t4 = k5_27 * g[4];
+    const WINOGEN_FILTER_VEC t5 = g[0] + k1_256 * g[4];
+    const WINOGEN_FILTER_VEC t6 = k16_135 * g[2] + t4;
+    const WINOGEN_FILTER_VEC t7 = g[2] + k16 * t5;
+    const WINOGEN_FILTER_VEC t8 = k256_3375 * g[0] + t6;
+    const WINOGEN_FILTER_VEC t9 = g[2] + k45_16 * t8;
+    const WINOGEN_FILTER_VEC t10 = g[0] + k5_16 * t9;
+    const WINOGEN_FILTER_VEC t11 = g[4] + k16_125 * t9;
+    const WINOGEN_FILTER_VEC t12 = k5_4 * t8;
+    u[4] = -k16_135 * t3 - t12;
+    u[5] = t8 - k64_675 * t3;
+    const WINOGEN_FILTER_VEC t13 = k2048_23625 * t2 - t1;
+    u[2] = t2 + k3_2 * t10;
+    const WINOGEN_FILTER_VEC t14 = k1_128 * t13;
+    const WINOGEN_FILTER_VEC u0 = -k1_6237 * t7 - t14;
+    u[0] = u0;
+    u[1] = -t13 - k64 * u0;
+    u[3] = t2 - k3_2 * t10;
+    u[6] = t1 + k20_297 * t11;
+    u[7] = t1 - k20_297 * t11;
 }
 
-/* y = A^T p: 24 instructions.
+/* y = A^T p: 23 instructions.
  *
  *     t0 = p6 + p7
- *     t1 = p2 + p3
- *     t2 = p0 + p1
- *     t3 = p4 + p5
- *     t4 = p6 - p7
- *     t5 = p2 - p3
- *     t6 = p4 - p5
- *     t7 = p0 - p1
- *     y0 = t2 + 2/5 t0 + 64/25 t1 + 64/125 t3
- *     y1 = t4 + 8/5 t5 + 16/25 t6 + 1/4 t7
- *     y2 = t1 + 5/2 t0 + 1/16 t2 + 4/5 t3
- *     y3 = t6 + 25/4 t4 + 5/8 t5 + 1/64 t7
- *     y4 = p8 + 125/8 t0 + 25/64 t1 + 1/256 t2 + 5/4 t3
+ *     t1 = p6 - p7
+ *     t2 = p2 + p3
+ *     t3 = p2 - p3
+ *     t4 = p0 + 1/64 p1
+ *     t5 = 64 p0 - p1
+ *     t9 = p4 - 5/4 p5
+ *     t10 = t0 + 5/48 t2
+ *     t11 = t10 + (4/5 p4 + p5)
+ *     y2 = t11 + 16 (t4 + 3/16 t10)
+ *     y4 = 25/16 t11 + (t4 + 375/16 (p8 + t0))
+ *     y3 = 1/16 (t5 + 25/6 t3) + (t9 + 10 t1)
+ *     y1 = t5 + 2/3 t3 + 16/25 (t9 + 5/2 t1)
+ *     y0 = 16/25 t11 + (t2 + 256 t4)
  */
 WINOGEN_INLINE void winogen_f5_5_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[5])
 {
-    const WINOGEN_REAL k1_256 = 1.0 / 256;
     const WINOGEN_REAL k1_64 = 1.0 / 64;
     const WINOGEN_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k25_64 = 25.0 / 64;
-    const WINOGEN_REAL k2_5 = 2.0 / 5;
-    const WINOGEN_REAL k64_125 = 64.0 / 125;
-    const WINOGEN_REAL k5_8 = 5.0 / 8;
+    const WINOGEN_REAL k5_48 = 5.0 / 48;
+    const WINOGEN_REAL k3_16 = 3.0 / 16;
     const WINOGEN_REAL k16_25 = 16.0 / 25;
+    const WINOGEN_REAL k2_3 = 2.0 / 3;
     const WINOGEN_REAL k4_5 = 4.0 / 5;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k8_5 = 8.0 / 5;
+    const WINOGEN_REAL k25_16 = 25.0 / 16;
     const WINOGEN_REAL k5_2 = 5.0 / 2;
-    const WINOGEN_REAL k64_25 = 64.0 / 25;
-    const WINOGEN_REAL k25_4 = 25.0 / 4;
-    const WINOGEN_REAL k125_8 = 125.0 / 8;
+    const WINOGEN_REAL k25_6 = 25.0 / 6;
+    const WINOGEN_REAL k10 = 10;
+    const WINOGEN_REAL k16 = 16;
+    const WINOGEN_REAL k375_16 = 375.0 / 16;
+    const WINOGEN_REAL k64 = 64;
+    const WINOGEN_REAL k256 = 256;
 
     const WINOGEN_VEC t0 = p[6] + p[7];
-    const WINOGEN_VEC t1 = p[2] + p[3];
-    const WINOGEN_VEC t2 = p[0] + p[1];
-    const WINOGEN_VEC t3 = p[4] + p[5];
-    const WINOGEN_VEC t4 = p[6] - p[7];
-    const WINOGEN_VEC t5 = p[2] - p[3];
-    const WINOGEN_VEC t6 = p[4] - p[5];
-    const WINOGEN_VEC t7 = p[0] - p[1];
-    const WINOGEN_VEC t8 = t2 + k2_5 * t0;
-    const WINOGEN_VEC t9 = t8 + k64_25 * t1;
-    y[0] = t9 + k64_125 * t3;
-    const WINOGEN_VEC t10 = t4 + k8_5 * t5;
-    const WINOGEN_VEC t11 = t10 + k16_25 * t6;
-    y[1] = t11 + k1_4 * t7;
-    const WINOGEN_VEC t12 = t1 + k5_2 * t0;
-    const WINOGEN_VEC t13 = t12 + k1_16 * t2;
-    y[2] = t13 + k4_5 * t3;
-    const WINOGEN_VEC t14 = t6 + k25_4 * t4;
-    const WINOGEN_VEC t15 = t14 + k5_8 * t5;
-    y[3] = t15 + k1_64 * t7;
-    const WINOGEN_VEC t16 = p[8] + k125_8 * t0;
-    const WINOGEN_VEC t17 = t16 + k25_64 * t1;
-    const WINOGEN_VEC t18 = t17 + k1_256 * t2;
-    y[4] = t18 + k5_4 * t3;
+    const WINOGEN_VEC t1 = p[6] - p[7];
+    const WINOGEN_VEC t2 = p[2] + p[3];
+    const WINOGEN_VEC t3 = p[2] - p[3];
+    const WINOGEN_VEC t4 = p[0] + k1_64 * p[1];
+    const WINOGEN_VEC t5 = k64 * p[0] - p[1];
+    const WINOGEN_VEC t6 = t5 + k25_6 * t3;
+    const WINOGEN_VEC t7 = t5 + k2_3 * t3;
+    const WINOGEN_VEC t8 = k4_5 * p[4] + p[5];
+    const WINOGEN_VEC t9 = p[4] - k5_4 * p[5];
+    const WINOGEN_VEC t10 = t0 + k5_48 * t2;
+    const WINOGEN_VEC t11 = t10 + t8;
+    const WINOGEN_VEC t12 = t4 + k3_16 * t10;
+    y[2] = t11 + k16 * t12;
+    const WINOGEN_VEC t13 = p[8] + t0;
+    const WINOGEN_VEC t14 = t4 + k375_16 * t13;
+    y[4] = k25_16 * t11 + t14;
+    const WINOGEN_VEC t15 = t2 + k256 * t4;
+    const WINOGEN_VEC t16 = t9 + k10 * t1;
+    y[3] = k1_16 * t6 + t16;
+    const WINOGEN_VEC t17 = t9 + k5_2 * t1;
+    y[1] = t7 + k16_25 * t17;
+    y[0] = k16_25 * t11 + t15;
 }
 
-/* V = B^T D B of a tile D, columns first, then rows: 648 instructions. */
+/* V = B^T D B of a tile D, columns first, then rows: 630 instructions. */
 WINOGEN_INLINE void winogen_f5_5_input_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -328,7 +334,7 @@ WINOGEN_INLINE void winogen_f5_5_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 392 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 336 instructions. */
 WINOGEN_INLINE void winogen_f5_5_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -359,7 +365,7 @@ WINOGEN_INLINE void winogen_f5_5_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 336 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 322 instructions. */
 WINOGEN_INLINE void winogen_f5_5_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

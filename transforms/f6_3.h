@@ -38,9 +38,9 @@
  *     0  1  -1  1/32  -1/32  32  -32  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            36 -> 24         28 -> 18     36 -> 24     576 -> 384         13
- * filter            12 -> 9         18 -> 14     18 -> 15     198 -> 165          5
- * output           32 -> 20         20 -> 10     32 -> 20     448 -> 280          7
+ * input            36 -> 22         28 -> 14     36 -> 22     576 -> 352          8
+ * filter            12 -> 8         18 -> 11     18 -> 11     198 -> 121          5
+ * output           32 -> 18          20 -> 9     32 -> 18     448 -> 252          8
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -69,158 +69,153 @@
 #define WINOGEN_F6_3_N 8
 #define WINOGEN_F6_3_PRODUCTS 8
 
-/* v = B^T d: 24 instructions.
+/* v = B^T d: 22 instructions.
  *
- *     t4 = d2 + d6 - 17/4 d4
- *     t6 = 1/4 d2 + d6 - 5/4 d4
- *     t7 = d3 - 4/5 (d1 + 1/4 d5)
- *     t9 = d1 - 5 (d3 - 4/5 d5)
- *     t10 = 4 d2 + (d6 - 5 d4)
- *     t11 = d1 + (d5 - 17/4 d3)
- *     v0 = d0 - d6 - 21/4 d2 + 21/4 d4
- *     v1 = t4 + t11
- *     v2 = t4 - t11
- *     v3 = t10 - 5/2 t7
- *     v4 = t10 + 5/2 t7
- *     v5 = t6 + 1/2 t9
- *     v6 = t6 - 1/2 t9
- *     v7 = d7 - d1 + 21/4 d3 - 21/4 d5
+ *     t0 = d3 - d5
+ *     t2 = 17/4 d3 - (d1 + d5)
+ *     t3 = d3 - d1
+ *     t5 = 1/4 t0 + t3
+ *     t6 = t0 + 1/4 t3
+ *     v7 = d7 + (21/4 t0 - d1)
+ *     t7 = d2 - d4
+ *     t9 = 4/17 (d2 + d6) - d4
+ *     t10 = d6 - d4
+ *     t12 = 4 t7 + t10
+ *     t13 = 1/4 t7 + t10
+ *     v0 = d0 - (d6 + 21/4 t7)
+ *     v1 = 17/4 t9 - t2
+ *     v2 = t2 + 17/4 t9
+ *     v3 = t12 - 2 t5
+ *     v4 = 2 t5 + t12
+ *     v5 = t13 - 2 t6
+ *     v6 = 2 t6 + t13
  */
 WINOGEN_INLINE void winogen_f6_3_input(const WINOGEN_VEC d[8], WINOGEN_VEC v[8])
 {
+    const WINOGEN_REAL k4_17 = 4.0 / 17;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_REAL k4_5 = 4.0 / 5;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k5_2 = 5.0 / 2;
+    const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k17_4 = 17.0 / 4;
-    const WINOGEN_REAL k5 = 5;
     const WINOGEN_REAL k21_4 = 21.0 / 4;
 
-    const WINOGEN_VEC t0 = d[5] - k17_4 * d[3];
-    const WINOGEN_VEC t1 = d[3] - k4_5 * d[5];
-    const WINOGEN_VEC t2 = d[2] + d[6];
-    const WINOGEN_VEC t3 = d[1] + k1_4 * d[5];
-    const WINOGEN_VEC t4 = t2 - k17_4 * d[4];
-    const WINOGEN_VEC t5 = k1_4 * d[2] + d[6];
-    const WINOGEN_VEC t6 = t5 - k5_4 * d[4];
-    const WINOGEN_VEC t7 = d[3] - k4_5 * t3;
-    const WINOGEN_VEC t8 = d[6] - k5 * d[4];
-    const WINOGEN_VEC t9 = d[1] - k5 * t1;
-    const WINOGEN_VEC t10 = k4 * d[2] + t8;
-    const WINOGEN_VEC t11 = d[1] + t0;
-    const WINOGEN_VEC t12 = d[0] - d[6];
-    const WINOGEN_VEC t13 = t12 - k21_4 * d[2];
-    v[0] = t13 + k21_4 * d[4];
-    v[1] = t4 + t11;
-    v[2] = t4 - t11;
-    v[3] = t10 - k5_2 * t7;
-    v[4] = t10 + k5_2 * t7;
-    v[5] = t6 + k1_2 * t9;
-    v[6] = t6 - k1_2 * t9;
-    const WINOGEN_VEC t14 = d[7] - d[1];
-    const WINOGEN_VEC t15 = t14 + k21_4 * d[3];
-    v[7] = t15 - k21_4 * d[5];
+    const WINOGEN_VEC t0 = d[3] - d[5];
+    const WINOGEN_VEC t1 = d[1] + d[5];
+    const WINOGEN_VEC t2 = k17_4 * d[3] - t1;
+    const WINOGEN_VEC t3 = d[3] - d[1];
+    const WINOGEN_VEC t4 = k21_4 * t0 - d[1];
+    const WINOGEN_VEC t5 = k1_4 * t0 + t3;
+    const WINOGEN_VEC t6 = t0 + k1_4 * t3;
+    v[7] = d[7] + t4;
+    const WINOGEN_VEC t7 = d[2] - d[4];
+    const WINOGEN_VEC t8 = d[2] + d[6];
+    const WINOGEN_VEC t9 = k4_17 * t8 - d[4];
+    const WINOGEN_VEC t10 = d[6] - d[4];
+    const WINOGEN_VEC t11 = d[6] + k21_4 * t7;
+    const WINOGEN_VEC t12 = k4 * t7 + t10;
+    const WINOGEN_VEC t13 = k1_4 * t7 + t10;
+    v[0] = d[0] - t11;
+    v[1] = k17_4 * t9 - t2;
+    v[2] = t2 + k17_4 * t9;
+    v[3] = t12 - k2 * t5;
+    v[4] = k2 * t5 + t12;
+    v[5] = t13 - k2 * t6;
+    v[6] = k2 * t6 + t13;
 }
 
-/* u = G g: 15 instructions.
+/* u = G g: 11 instructions.
  *
- *     t0 = g0 + 1/4 g2
- *     t1 = g0 + 4 g2
- *     t2 = g0 + g2
- *     t3 = -2/9 g1
- *     u1 = t3 - 2/9 t2
- *     u2 = 2/9 g1 - 2/9 t2
- *     u3 = 16/45 g1 + 32/45 t0
- *     t6 = -16/45 g1
- *     u4 = t6 + 32/45 t0
- *     u5 = 1/45 g1 + 1/90 t1
- *     t8 = -1/45 g1
- *     u6 = t8 + 1/90 t1
+ *     t1 = 2/9 g0 + 2/9 g2
+ *     t3 = 1/45 g1 - 1/20 t1
+ *     u6 = 1/30 g2 - t3
+ *     u4 = 8/15 g0 - 16 t3
+ *     u1 = -2/9 g1 - t1
+ *     u2 = 2/9 g1 - t1
+ *     u3 = 32/45 g1 + u4
+ *     u5 = 2/45 g1 + u6
  *     u0 = g0
  *     u7 = g2
  */
 WINOGEN_INLINE void winogen_f6_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[8])
 {
-    const WINOGEN_FILTER_REAL k1_90 = 1.0 / 90;
     const WINOGEN_FILTER_REAL k1_45 = 1.0 / 45;
+    const WINOGEN_FILTER_REAL k1_30 = 1.0 / 30;
+    const WINOGEN_FILTER_REAL k2_45 = 2.0 / 45;
+    const WINOGEN_FILTER_REAL k1_20 = 1.0 / 20;
     const WINOGEN_FILTER_REAL k2_9 = 2.0 / 9;
-    const WINOGEN_FILTER_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_FILTER_REAL k16_45 = 16.0 / 45;
+    const WINOGEN_FILTER_REAL k8_15 = 8.0 / 15;
     const WINOGEN_FILTER_REAL k32_45 = 32.0 / 45;
-    const WINOGEN_FILTER_REAL k4 = 4;
+    const WINOGEN_FILTER_REAL k16 = 16;
 
-    const WINOGEN_FILTER_VEC t0 = g[0] + k1_4 * g[2];
-    const WINOGEN_FILTER_VEC t1 = g[0] + k4 * g[2];
-    const WINOGEN_FILTER_VEC t2 = g[0] + g[2];
-    const WINOGEN_FILTER_VEC t3 = -k2_9 * g[1];
-    u[1] = t3 - k2_9 * t2;
-    const WINOGEN_FILTER_VEC t4 = k2_9 * g[1];
-    u[2] = t4 - k2_9 * t2;
-    const WINOGEN_FILTER_VEC t5 = k16_45 * g[1];
-    u[3] = t5 + k32_45 * t0;
-    const WINOGEN_FILTER_VEC t6 = -k16_45 * g[1];
-    u[4] = t6 + k32_45 * t0;
-    const WINOGEN_FILTER_VEC t7 = k1_45 * g[1];
-    u[5] = t7 + k1_90 * t1;
-    const WINOGEN_FILTER_VEC t8 = -k1_45 * g[1];
-    u[6] = t8 + k1_90 * t1;
+    const WINOGEN_FILTER_VEC t0 = k2_9 * g[0];
+    const WINOGEN_FILTER_VEC t1 = t0 + k2_9 * g[2];
+    const WINOGEN_FILTER_VEC t2 = k1_20 * t1;
+    const WINOGEN_FILTER_VEC t3 = k1_45 * g[1] - t2;
+    const WINOGEN_FILTER_VEC u6 = k1_30 * g[2] - t3;
+    u[6] = u6;
+    const WINOGEN_FILTER_VEC t4 = k16 * t3;
+    const WINOGEN_FILTER_VEC u4 = k8_15 * g[0] - t4;
+    u[4] = u4;
+    u[1] = -k2_9 * g[1] - t1;
+    u[2] = k2_9 * g[1] - t1;
+    u[3] = k32_45 * g[1] + u4;
+    u[5] = k2_45 * g[1] + u6;
     u[0] = g[0];
     u[7] = g[2];
 }
 
-/* y = A^T p: 20 instructions.
+/* y = A^T p: 18 instructions.
  *
- *     t0 = p5 + p6
- *     t1 = p3 + p4
- *     t2 = p5 - p6
- *     t3 = p3 - p4
- *     t4 = p1 + p2
- *     t5 = p1 - p2
- *     y0 = p0 + t0 + t1 + t4
- *     y1 = t5 + 2 t2 + 1/2 t3
- *     y2 = t4 + 4 t0 + 1/4 t1
- *     y3 = t5 + 8 t2 + 1/8 t3
- *     y4 = t4 + 16 t0 + 1/16 t1
- *     y5 = p7 + t5 + 32 t2 + 1/32 t3
+ *     t0 = p5 - p6
+ *     t1 = p5 + p6
+ *     t2 = p3 - p4
+ *     t3 = p3 + p4
+ *     t4 = p1 - p2
+ *     t5 = p1 + p2
+ *     t6 = t0 + 1/64 t2
+ *     t7 = 2 t6 + t4
+ *     y3 = 8 t6 + t4
+ *     t8 = t1 + 1/16 t3
+ *     t9 = t8 + t5
+ *     y4 = 15 t1 + t9
+ *     y5 = t7 + (p7 + 30 t0)
+ *     y2 = 4 t8 + t5
+ *     y1 = 15/32 t2 + t7
+ *     y0 = t9 + (p0 + 15/16 t3)
  */
 WINOGEN_INLINE void winogen_f6_3_output(const WINOGEN_VEC p[8], WINOGEN_VEC y[6])
 {
-    const WINOGEN_REAL k1_32 = 1.0 / 32;
+    const WINOGEN_REAL k1_64 = 1.0 / 64;
     const WINOGEN_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_REAL k1_8 = 1.0 / 8;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k1_2 = 1.0 / 2;
+    const WINOGEN_REAL k15_32 = 15.0 / 32;
+    const WINOGEN_REAL k15_16 = 15.0 / 16;
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k8 = 8;
-    const WINOGEN_REAL k16 = 16;
-    const WINOGEN_REAL k32 = 32;
+    const WINOGEN_REAL k15 = 15;
+    const WINOGEN_REAL k30 = 30;
 
-    const WINOGEN_VEC t0 = p[5] + p[6];
-    const WINOGEN_VEC t1 = p[3] + p[4];
-    const WINOGEN_VEC t2 = p[5] - p[6];
-    const WINOGEN_VEC t3 = p[3] - p[4];
-    const WINOGEN_VEC t4 = p[1] + p[2];
-    const WINOGEN_VEC t5 = p[1] - p[2];
-    const WINOGEN_VEC t6 = p[0] + t0;
-    const WINOGEN_VEC t7 = t6 + t1;
-    y[0] = t7 + t4;
-    const WINOGEN_VEC t8 = t5 + k2 * t2;
-    y[1] = t8 + k1_2 * t3;
-    const WINOGEN_VEC t9 = t4 + k4 * t0;
-    y[2] = t9 + k1_4 * t1;
-    const WINOGEN_VEC t10 = t5 + k8 * t2;
-    y[3] = t10 + k1_8 * t3;
-    const WINOGEN_VEC t11 = t4 + k16 * t0;
-    y[4] = t11 + k1_16 * t1;
-    const WINOGEN_VEC t12 = p[7] + t5;
-    const WINOGEN_VEC t13 = t12 + k32 * t2;
-    y[5] = t13 + k1_32 * t3;
+    const WINOGEN_VEC t0 = p[5] - p[6];
+    const WINOGEN_VEC t1 = p[5] + p[6];
+    const WINOGEN_VEC t2 = p[3] - p[4];
+    const WINOGEN_VEC t3 = p[3] + p[4];
+    const WINOGEN_VEC t4 = p[1] - p[2];
+    const WINOGEN_VEC t5 = p[1] + p[2];
+    const WINOGEN_VEC t6 = t0 + k1_64 * t2;
+    const WINOGEN_VEC t7 = k2 * t6 + t4;
+    y[3] = k8 * t6 + t4;
+    const WINOGEN_VEC t8 = t1 + k1_16 * t3;
+    const WINOGEN_VEC t9 = t8 + t5;
+    y[4] = k15 * t1 + t9;
+    const WINOGEN_VEC t10 = p[7] + k30 * t0;
+    y[5] = t7 + t10;
+    y[2] = k4 * t8 + t5;
+    y[1] = k15_32 * t2 + t7;
+    const WINOGEN_VEC t11 = p[0] + k15_16 * t3;
+    y[0] = t9 + t11;
 }
 
-/* V = B^T D B of a tile D, columns first, then rows: 384 instructions. */
+/* V = B^T D B of a tile D, columns first, then rows: 352 instructions. */
 WINOGEN_INLINE void winogen_f6_3_input_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -252,7 +247,7 @@ WINOGEN_INLINE void winogen_f6_3_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 165 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 121 instructions. */
 WINOGEN_INLINE void winogen_f6_3_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -282,7 +277,7 @@ WINOGEN_INLINE void winogen_f6_3_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 280 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 252 instructions. */
 WINOGEN_INLINE void winogen_f6_3_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -8,8 +8,9 @@
  *
  * Points: 0, 2/5, -2/5, 4/5, -4/5, 5/4, -5/4, 5/2, -5/2, inf
  * Source: symmetric set with the least 2D float32 error in a sweep of this project
- * Scaled: columns of A^T by 1, 25/4, 25/4, 625/256, 625/256, 64/125, 64/125, 2/5, 2/5, 1; rows of G
- *         by the inverse
+ * Scaled: rows of B^T by 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
+ *         columns of A^T by 1, 625/16, 5/2, 25/12, 125/48, 256/369, 1024/1845, 1, 1, 1
+ *         rows of G to make up for both
  *
  * B^T =
  *     1     0  -689/80           0  644721/40000             0    -689/80        0  1  0
@@ -24,29 +25,29 @@
  *     0     1        0     -689/80             0  644721/40000          0  -689/80  0  1
  *
  * G =
- *                   1               0               0               0               0
- *     -125000/1024947  -50000/1024947  -20000/1024947   -8000/1024947   -3200/1024947
- *     -125000/1024947   50000/1024947  -20000/1024947    8000/1024947   -3200/1024947
- *        80000/621027    64000/621027    51200/621027    40960/621027    32768/621027
- *        80000/621027   -64000/621027    51200/621027   -40960/621027    32768/621027
- *       -64000/621027   -80000/621027  -100000/621027  -125000/621027  -156250/621027
- *       -64000/621027    80000/621027  -100000/621027   125000/621027  -156250/621027
- *        1280/1024947    3200/1024947    8000/1024947   20000/1024947   50000/1024947
- *        1280/1024947   -3200/1024947    8000/1024947  -20000/1024947   50000/1024947
- *                   0               0               0               0               1
+ *                   1               0               0              0              0
+ *      -20000/1024947   -8000/1024947   -3200/1024947  -1280/1024947   -512/1024947
+ *     -312500/1024947  125000/1024947  -50000/1024947  20000/1024947  -8000/1024947
+ *        31250/207009    25000/207009    20000/207009   16000/207009   12800/207009
+ *        25000/207009   -20000/207009    16000/207009  -12800/207009   10240/207009
+ *           -128/1683       -160/1683       -200/1683      -250/1683      -625/3366
+ *           -160/1683        200/1683       -250/1683       625/3366    -3125/13464
+ *         512/1024947    1280/1024947    3200/1024947   8000/1024947  20000/1024947
+ *         512/1024947   -1280/1024947    3200/1024947  -8000/1024947  20000/1024947
+ *                   0               0               0              0              1
  *
  * A^T =
- *     1   25/4    25/4  625/256  625/256  64/125  64/125     2/5      2/5  0
- *     0    5/2    -5/2   125/64  -125/64   16/25  -16/25       1       -1  0
- *     0      1       1    25/16    25/16     4/5     4/5     5/2      5/2  0
- *     0    2/5    -2/5      5/4     -5/4       1      -1    25/4    -25/4  0
- *     0   4/25    4/25        1        1     5/4     5/4   125/8    125/8  0
- *     0  8/125  -8/125      4/5     -4/5   25/16  -25/16  625/16  -625/16  1
+ *     1  625/16      5/2    25/12  125/48    256/369  1024/1845        1         1  0
+ *     0   125/8       -1      5/3  -25/12    320/369   -256/369      5/2      -5/2  0
+ *     0    25/4      2/5      4/3     5/3    400/369    320/369     25/4      25/4  0
+ *     0     5/2    -4/25    16/15    -4/3    500/369   -400/369    125/8    -125/8  0
+ *     0       1    8/125    64/75   16/15    625/369    500/369   625/16    625/16  0
+ *     0     2/5  -16/625  256/375  -64/75  3125/1476   -625/369  3125/32  -3125/32  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            64 -> 40         62 -> 38     64 -> 40    1280 -> 800         17
- * filter           32 -> 20         40 -> 28     40 -> 28     600 -> 420          9
- * output           44 -> 28         40 -> 20     44 -> 28     704 -> 448          9
+ * input            64 -> 36         62 -> 33     64 -> 36    1280 -> 720         10
+ * filter           32 -> 19         40 -> 23     40 -> 24     600 -> 360          7
+ * output           44 -> 26         44 -> 19     46 -> 26     736 -> 416          9
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -75,229 +76,235 @@
 #define WINOGEN_F6_5_N 10
 #define WINOGEN_F6_5_PRODUCTS 10
 
-/* v = B^T d: 40 instructions.
+/* v = B^T d: 36 instructions.
  *
- *     t11 = d8 - 25/16 d2 + 705/64 (d4 - 4252/5875 d6)
- *     t16 = 3189/625 d4 + d8 - 141/20 d6 - 16/25 d2
- *     t17 = d8 - 189/80 d6 - 4/25 (d2 - 3381/400 d4)
- *     t19 = d1 - 16/25 (d7 + 705/64 (d3 - 4252/5875 d5))
- *     t20 = d3 - 80/189 (d1 + 3381/2500 (d5 - 400/3381 d7))
- *     t21 = d8 - 25/4 (d2 - 189/80 d4) - 3381/400 d6
- *     t22 = d1 - 3381/400 (d3 - 1125/644 (d5 - 80/189 d7))
- *     t23 = d5 + 64/705 (d1 - 3189/400 (d3 + 625/3189 d7))
- *     v0 = d0 + d8 - 689/80 d2 + 644721/40000 d4 - 689/80 d6
- *     v1 = t21 + 189/32 t20
- *     v2 = t21 - 189/32 t20
- *     v3 = t11 - 5/4 t19
- *     v4 = t11 + 5/4 t19
- *     v5 = t16 - 141/16 t23
- *     v6 = t16 + 141/16 t23
- *     v7 = t17 - 2/5 t22
- *     v8 = t17 + 2/5 t22
- *     v9 = d1 + d9 - 689/80 d3 + 644721/40000 d5 - 689/80 d7
+ *     t0 = d1 + 3381/2500 d5
+ *     t2 = d7 + 945/64 (d3 - 80/189 t0)
+ *     t3 = d3 + d7
+ *     t6 = d5 - 641/375 (64/641 t3 + (d3 - 100/641 t0))
+ *     t8 = t2 + 536529/6400 (400/881 t3 - d5)
+ *     t12 = t6 + 78843/50000 (d5 - 100/641 t3)
+ *     v9 = d9 + (d1 + 644721/40000 d5 - 689/80 t3)
+ *     t15 = d2 + d6
+ *     t16 = d8 - 16/25 (d2 + 705/64 d6)
+ *     t17 = d8 - 4/25 (d2 + 945/64 d6)
+ *     v0 = d0 + 689/80 (644721/344500 (d4 + 40000/644721 d8) - t15)
+ *     t20 = 3189/625 d4 + t16
+ *     t22 = 705/64 d4 + t16 - 369/400 t15
+ *     v3 = t22 - 75/16 t6
+ *     v4 = 75/16 t6 + t22
+ *     t23 = 3381/2500 d4 + t17
+ *     t25 = 945/64 d4 + t17 - 609/100 t15
+ *     v1 = 2/5 t2 + t25
+ *     v2 = t25 - 2/5 t2
+ *     v5 = t20 - 3 t12
+ *     v6 = 3 t12 + t20
+ *     v7 = 8/125 t8 + t23
+ *     v8 = t23 - 8/125 t8
  */
 WINOGEN_INLINE void winogen_f6_5_input(const WINOGEN_VEC d[10], WINOGEN_VEC v[10])
 {
-    const WINOGEN_REAL k64_705 = 64.0 / 705;
-    const WINOGEN_REAL k400_3381 = 400.0 / 3381;
+    const WINOGEN_REAL k40000_644721 = 40000.0 / 644721;
+    const WINOGEN_REAL k8_125 = 8.0 / 125;
+    const WINOGEN_REAL k64_641 = 64.0 / 641;
+    const WINOGEN_REAL k100_641 = 100.0 / 641;
     const WINOGEN_REAL k4_25 = 4.0 / 25;
-    const WINOGEN_REAL k625_3189 = 625.0 / 3189;
     const WINOGEN_REAL k2_5 = 2.0 / 5;
     const WINOGEN_REAL k80_189 = 80.0 / 189;
+    const WINOGEN_REAL k400_881 = 400.0 / 881;
     const WINOGEN_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_REAL k4252_5875 = 4252.0 / 5875;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_REAL k369_400 = 369.0 / 400;
     const WINOGEN_REAL k3381_2500 = 3381.0 / 2500;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k1125_644 = 1125.0 / 644;
-    const WINOGEN_REAL k189_80 = 189.0 / 80;
+    const WINOGEN_REAL k78843_50000 = 78843.0 / 50000;
+    const WINOGEN_REAL k641_375 = 641.0 / 375;
+    const WINOGEN_REAL k644721_344500 = 644721.0 / 344500;
+    const WINOGEN_REAL k3 = 3;
+    const WINOGEN_REAL k75_16 = 75.0 / 16;
     const WINOGEN_REAL k3189_625 = 3189.0 / 625;
-    const WINOGEN_REAL k189_32 = 189.0 / 32;
-    const WINOGEN_REAL k25_4 = 25.0 / 4;
-    const WINOGEN_REAL k141_20 = 141.0 / 20;
-    const WINOGEN_REAL k3189_400 = 3189.0 / 400;
-    const WINOGEN_REAL k3381_400 = 3381.0 / 400;
+    const WINOGEN_REAL k609_100 = 609.0 / 100;
     const WINOGEN_REAL k689_80 = 689.0 / 80;
-    const WINOGEN_REAL k141_16 = 141.0 / 16;
     const WINOGEN_REAL k705_64 = 705.0 / 64;
+    const WINOGEN_REAL k945_64 = 945.0 / 64;
     const WINOGEN_REAL k644721_40000 = 644721.0 / 40000;
+    const WINOGEN_REAL k536529_6400 = 536529.0 / 6400;
 
-    const WINOGEN_VEC t0 = d[2] - k189_80 * d[4];
-    const WINOGEN_VEC t1 = d[5] - k400_3381 * d[7];
-    const WINOGEN_VEC t2 = d[8] - k25_4 * t0;
-    const WINOGEN_VEC t3 = d[3] + k625_3189 * d[7];
-    const WINOGEN_VEC t4 = d[3] - k4252_5875 * d[5];
-    const WINOGEN_VEC t5 = k3189_625 * d[4] + d[8];
-    const WINOGEN_VEC t6 = d[8] - k25_16 * d[2];
-    const WINOGEN_VEC t7 = d[2] - k3381_400 * d[4];
-    const WINOGEN_VEC t8 = d[4] - k4252_5875 * d[6];
-    const WINOGEN_VEC t9 = d[5] - k80_189 * d[7];
-    const WINOGEN_VEC t10 = d[1] + k3381_2500 * t1;
-    const WINOGEN_VEC t11 = t6 + k705_64 * t8;
-    const WINOGEN_VEC t12 = d[3] - k1125_644 * t9;
-    const WINOGEN_VEC t13 = t5 - k141_20 * d[6];
-    const WINOGEN_VEC t14 = d[1] - k3189_400 * t3;
-    const WINOGEN_VEC t15 = d[8] - k189_80 * d[6];
-    const WINOGEN_VEC t16 = t13 - k16_25 * d[2];
-    const WINOGEN_VEC t17 = t15 - k4_25 * t7;
-    const WINOGEN_VEC t18 = d[7] + k705_64 * t4;
-    const WINOGEN_VEC t19 = d[1] - k16_25 * t18;
-    const WINOGEN_VEC t20 = d[3] - k80_189 * t10;
-    const WINOGEN_VEC t21 = t2 - k3381_400 * d[6];
-    const WINOGEN_VEC t22 = d[1] - k3381_400 * t12;
-    const WINOGEN_VEC t23 = d[5] + k64_705 * t14;
-    const WINOGEN_VEC t24 = d[0] + d[8];
-    const WINOGEN_VEC t25 = t24 - k689_80 * d[2];
-    const WINOGEN_VEC t26 = t25 + k644721_40000 * d[4];
-    v[0] = t26 - k689_80 * d[6];
-    v[1] = t21 + k189_32 * t20;
-    v[2] = t21 - k189_32 * t20;
-    v[3] = t11 - k5_4 * t19;
-    v[4] = t11 + k5_4 * t19;
-    v[5] = t16 - k141_16 * t23;
-    v[6] = t16 + k141_16 * t23;
-    v[7] = t17 - k2_5 * t22;
-    v[8] = t17 + k2_5 * t22;
-    const WINOGEN_VEC t27 = d[1] + d[9];
-    const WINOGEN_VEC t28 = t27 - k689_80 * d[3];
-    const WINOGEN_VEC t29 = t28 + k644721_40000 * d[5];
-    v[9] = t29 - k689_80 * d[7];
+    const WINOGEN_VEC t0 = d[1] + k3381_2500 * d[5];
+    const WINOGEN_VEC t1 = d[3] - k80_189 * t0;
+    const WINOGEN_VEC t2 = d[7] + k945_64 * t1;
+    const WINOGEN_VEC t3 = d[3] + d[7];
+    const WINOGEN_VEC t4 = d[3] - k100_641 * t0;
+    const WINOGEN_VEC t5 = k64_641 * t3 + t4;
+    const WINOGEN_VEC t6 = d[5] - k641_375 * t5;
+    const WINOGEN_VEC t7 = k400_881 * t3 - d[5];
+    const WINOGEN_VEC t8 = t2 + k536529_6400 * t7;
+    const WINOGEN_VEC t9 = d[1] + k644721_40000 * d[5];
+    const WINOGEN_VEC t10 = t9 - k689_80 * t3;
+    const WINOGEN_VEC t11 = d[5] - k100_641 * t3;
+    const WINOGEN_VEC t12 = t6 + k78843_50000 * t11;
+    v[9] = d[9] + t10;
+    const WINOGEN_VEC t13 = d[2] + k705_64 * d[6];
+    const WINOGEN_VEC t14 = d[2] + k945_64 * d[6];
+    const WINOGEN_VEC t15 = d[2] + d[6];
+    const WINOGEN_VEC t16 = d[8] - k16_25 * t13;
+    const WINOGEN_VEC t17 = d[8] - k4_25 * t14;
+    const WINOGEN_VEC t18 = d[4] + k40000_644721 * d[8];
+    const WINOGEN_VEC t19 = k644721_344500 * t18 - t15;
+    v[0] = d[0] + k689_80 * t19;
+    const WINOGEN_VEC t20 = k3189_625 * d[4] + t16;
+    const WINOGEN_VEC t21 = k705_64 * d[4] + t16;
+    const WINOGEN_VEC t22 = t21 - k369_400 * t15;
+    v[3] = t22 - k75_16 * t6;
+    v[4] = k75_16 * t6 + t22;
+    const WINOGEN_VEC t23 = k3381_2500 * d[4] + t17;
+    const WINOGEN_VEC t24 = k945_64 * d[4] + t17;
+    const WINOGEN_VEC t25 = t24 - k609_100 * t15;
+    v[1] = k2_5 * t2 + t25;
+    v[2] = t25 - k2_5 * t2;
+    v[5] = t20 - k3 * t12;
+    v[6] = k3 * t12 + t20;
+    v[7] = k8_125 * t8 + t23;
+    v[8] = t23 - k8_125 * t8;
 }
 
-/* u = G g: 28 instructions.
+/* u = G g: 24 instructions.
  *
- *     t2 = g1 + 25/16 g3
- *     t3 = g0 + 16/25 (g2 + 16/25 g4)
- *     t6 = g0 + 25/16 (g2 + 25/16 g4)
- *     t7 = g0 + 4/25 (g2 + 4/25 g4)
- *     t8 = g4 + 16/625 (g0 + 25/4 g2)
- *     t9 = g1 + 25/4 g3
- *     t10 = g1 + 16/25 g3
- *     t11 = g1 + 4/25 g3
- *     t12 = -125000/1024947 t7
- *     u1 = t12 - 50000/1024947 t11
- *     t13 = -125000/1024947 t7
- *     u2 = t13 + 50000/1024947 t11
- *     u3 = 80000/621027 t3 + 64000/621027 t10
- *     u4 = 80000/621027 t3 - 64000/621027 t10
- *     t16 = -80000/621027 t2
- *     u5 = t16 - 64000/621027 t6
- *     u6 = 80000/621027 t2 - 64000/621027 t6
- *     u7 = 50000/1024947 t8 + 3200/1024947 t9
- *     u8 = 50000/1024947 t8 - 3200/1024947 t9
+ *     t1 = 40/1683 g1 + 250/1683 g3
+ *     t5 = g0 + 25/16 (g2 + 25/16 g4)
+ *     t6 = 20000/1024947 g0 + (3200/1024947 g2 + 512/1024947 g4)
+ *     t7 = g0 - g4
+ *     t8 = 40/561 g1 + t1
+ *     u5 = -t8 - 128/1683 t5
+ *     t10 = 187/123 t8 - t1
+ *     t11 = g1 + 69003/25000 t10
+ *     u6 = 5/2 (t8 + 1/2 u5)
+ *     t13 = t5 + 369/256 t7
+ *     u3 = t10 + 12800/207009 t13
+ *     u1 = -2000/341649 t11 - t6
+ *     u2 = 125/8 (2000/341649 t11 - t6)
+ *     u4 = 10240/207009 t13 - 4/5 t10
+ *     t15 = t6 - 32/1683 t7
+ *     u7 = 32/609 t1 + t15
+ *     u8 = t15 - 32/609 t1
  *     u0 = g0
  *     u9 = g4
  */
 WINOGEN_INLINE void winogen_f6_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_FILTER_VEC u[10])
 {
+    const WINOGEN_FILTER_REAL k512_1024947 = 512.0 / 1024947;
     const WINOGEN_FILTER_REAL k3200_1024947 = 3200.0 / 1024947;
-    const WINOGEN_FILTER_REAL k16_625 = 16.0 / 625;
-    const WINOGEN_FILTER_REAL k50000_1024947 = 50000.0 / 1024947;
-    const WINOGEN_FILTER_REAL k64000_621027 = 64000.0 / 621027;
-    const WINOGEN_FILTER_REAL k125000_1024947 = 125000.0 / 1024947;
-    const WINOGEN_FILTER_REAL k80000_621027 = 80000.0 / 621027;
-    const WINOGEN_FILTER_REAL k4_25 = 4.0 / 25;
-    const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
+    const WINOGEN_FILTER_REAL k2000_341649 = 2000.0 / 341649;
+    const WINOGEN_FILTER_REAL k32_1683 = 32.0 / 1683;
+    const WINOGEN_FILTER_REAL k20000_1024947 = 20000.0 / 1024947;
+    const WINOGEN_FILTER_REAL k40_1683 = 40.0 / 1683;
+    const WINOGEN_FILTER_REAL k10240_207009 = 10240.0 / 207009;
+    const WINOGEN_FILTER_REAL k32_609 = 32.0 / 609;
+    const WINOGEN_FILTER_REAL k12800_207009 = 12800.0 / 207009;
+    const WINOGEN_FILTER_REAL k40_561 = 40.0 / 561;
+    const WINOGEN_FILTER_REAL k128_1683 = 128.0 / 1683;
+    const WINOGEN_FILTER_REAL k250_1683 = 250.0 / 1683;
+    const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
+    const WINOGEN_FILTER_REAL k4_5 = 4.0 / 5;
+    const WINOGEN_FILTER_REAL k369_256 = 369.0 / 256;
+    const WINOGEN_FILTER_REAL k187_123 = 187.0 / 123;
     const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_FILTER_REAL k25_4 = 25.0 / 4;
+    const WINOGEN_FILTER_REAL k5_2 = 5.0 / 2;
+    const WINOGEN_FILTER_REAL k69003_25000 = 69003.0 / 25000;
+    const WINOGEN_FILTER_REAL k125_8 = 125.0 / 8;
 
-    const WINOGEN_FILTER_VEC t0 = g[2] + k25_16 * g[4];
-    const WINOGEN_FILTER_VEC t1 = g[2] + k16_25 * g[4];
-    const WINOGEN_FILTER_VEC t2 = g[1] + k25_16 * g[3];
-    const WINOGEN_FILTER_VEC t3 = g[0] + k16_25 * t1;
-    const WINOGEN_FILTER_VEC t4 = g[0] + k25_4 * g[2];
-    const WINOGEN_FILTER_VEC t5 = g[2] + k4_25 * g[4];
-    const WINOGEN_FILTER_VEC t6 = g[0] + k25_16 * t0;
-    const WINOGEN_FILTER_VEC t7 = g[0] + k4_25 * t5;
-    const WINOGEN_FILTER_VEC t8 = g[4] + k16_625 * t4;
-    const WINOGEN_FILTER_VEC t9 = g[1] + k25_4 * g[3];
-    const WINOGEN_FILTER_VEC t10 = g[1] + k16_25 * g[3];
-    const WINOGEN_FILTER_VEC t11 = g[1] + k4_25 * g[3];
-    const WINOGEN_FILTER_VEC t12 = -k125000_1024947 * t7;
-    u[1] = t12 - k50000_1024947 * t11;
-    const WINOGEN_FILTER_VEC t13 = -k125000_1024947 * t7;
-    u[2] = t13 + k50000_1024947 * t11;
-    const WINOGEN_FILTER_VEC t14 = k80000_621027 * t3;
-    u[3] = t14 + k64000_621027 * t10;
-    const WINOGEN_FILTER_VEC t15 = k80000_621027 * t3;
-    u[4] = t15 - k64000_621027 * t10;
-    const WINOGEN_FILTER_VEC t16 = -k80000_621027 * t2;
-    u[5] = t16 - k64000_621027 * t6;
-    const WINOGEN_FILTER_VEC t17 = k80000_621027 * t2;
-    u[6] = t17 - k64000_621027 * t6;
-    const WINOGEN_FILTER_VEC t18 = k50000_1024947 * t8;
-    u[7] = t18 + k3200_1024947 * t9;
-    const WINOGEN_FILTER_VEC t19 = k50000_1024947 * t8;
-    u[8] = t19 - k3200_1024947 * t9;
+    const WINOGEN_FILTER_VEC t0 = k40_1683 * g[1];
+    const WINOGEN_FILTER_VEC t1 = t0 + k250_1683 * g[3];
+    const WINOGEN_FILTER_VEC t2 = k512_1024947 * g[4];
+    const WINOGEN_FILTER_VEC t3 = k3200_1024947 * g[2] + t2;
+    const WINOGEN_FILTER_VEC t4 = g[2] + k25_16 * g[4];
+    const WINOGEN_FILTER_VEC t5 = g[0] + k25_16 * t4;
+    const WINOGEN_FILTER_VEC t6 = k20000_1024947 * g[0] + t3;
+    const WINOGEN_FILTER_VEC t7 = g[0] - g[4];
+    const WINOGEN_FILTER_VEC t8 = k40_561 * g[1] + t1;
+    const WINOGEN_FILTER_VEC u5 = -t8 - k128_1683 * t5;
+    u[5] = u5;
+    const WINOGEN_FILTER_VEC t9 = t8 + k1_2 * u5;
+    const WINOGEN_FILTER_VEC t10 = k187_123 * t8 - t1;
+    const WINOGEN_FILTER_VEC t11 = g[1] + k69003_25000 * t10;
+    u[6] = k5_2 * t9;
+    const WINOGEN_FILTER_VEC t12 = k4_5 * t10;
+    const WINOGEN_FILTER_VEC t13 = t5 + k369_256 * t7;
+    u[3] = t10 + k12800_207009 * t13;
+    u[1] = -k2000_341649 * t11 - t6;
+    const WINOGEN_FILTER_VEC t14 = k2000_341649 * t11 - t6;
+    u[2] = k125_8 * t14;
+    u[4] = k10240_207009 * t13 - t12;
+    const WINOGEN_FILTER_VEC t15 = t6 - k32_1683 * t7;
+    u[7] = k32_609 * t1 + t15;
+    u[8] = t15 - k32_609 * t1;
     u[0] = g[0];
     u[9] = g[4];
 }
 
-/* y = A^T p: 28 instructions.
+/* y = A^T p: 26 instructions.
  *
- *     t0 = p5 + p6
- *     t1 = p3 - p4
- *     t2 = p1 + p2
- *     t3 = p1 - p2
- *     t4 = p3 + p4
- *     t5 = p5 - p6
- *     t6 = p7 - p8
- *     t7 = p7 + p8
- *     y0 = p0 + 64/125 t0 + 25/4 t2 + 625/256 t4 + 2/5 t7
- *     y1 = t6 + 125/64 t1 + 5/2 t3 + 16/25 t5
- *     y2 = t2 + 4/5 t0 + 25/16 t4 + 5/2 t7
- *     y3 = t5 + 5/4 t1 + 2/5 t3 + 25/4 t6
- *     y4 = t4 + 5/4 t0 + 4/25 t2 + 125/8 t7
- *     y5 = p9 + 4/5 t1 + 8/125 t3 + 25/16 t5 + 625/16 t6
+ *     t0 = 5/4 p5 - p6
+ *     t1 = p5 + 4/5 p6
+ *     t3 = 100/123 t0 + (4/5 p3 - p4)
+ *     t6 = 25/12 t3 + (125/8 p1 - p2)
+ *     t7 = t0 - 609/625 t6
+ *     t8 = 100/123 t1 + (p3 + 5/4 p4)
+ *     t11 = t6 + 3125/32 (p7 - p8)
+ *     t12 = 4/75 t8 + (p1 + 8/125 p2)
+ *     t13 = t1 - 609/16 t12
+ *     t15 = t12 + (p7 + p8)
+ *     y5 = t11 + (t7 + (p9 + 4/5 t3))
+ *     y4 = 625/16 t15 + (4/5 t8 + t13)
+ *     y3 = t3 + 4/25 t11
+ *     y2 = t8 + 25/4 t15
+ *     y1 = 16/625 t11 - t7
+ *     y0 = t15 + (p0 - t13)
  */
 WINOGEN_INLINE void winogen_f6_5_output(const WINOGEN_VEC p[10], WINOGEN_VEC y[6])
 {
+    const WINOGEN_REAL k16_625 = 16.0 / 625;
+    const WINOGEN_REAL k4_75 = 4.0 / 75;
     const WINOGEN_REAL k8_125 = 8.0 / 125;
     const WINOGEN_REAL k4_25 = 4.0 / 25;
-    const WINOGEN_REAL k2_5 = 2.0 / 5;
-    const WINOGEN_REAL k64_125 = 64.0 / 125;
-    const WINOGEN_REAL k16_25 = 16.0 / 25;
     const WINOGEN_REAL k4_5 = 4.0 / 5;
+    const WINOGEN_REAL k100_123 = 100.0 / 123;
+    const WINOGEN_REAL k609_625 = 609.0 / 625;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k125_64 = 125.0 / 64;
-    const WINOGEN_REAL k625_256 = 625.0 / 256;
-    const WINOGEN_REAL k5_2 = 5.0 / 2;
+    const WINOGEN_REAL k25_12 = 25.0 / 12;
     const WINOGEN_REAL k25_4 = 25.0 / 4;
     const WINOGEN_REAL k125_8 = 125.0 / 8;
+    const WINOGEN_REAL k609_16 = 609.0 / 16;
     const WINOGEN_REAL k625_16 = 625.0 / 16;
+    const WINOGEN_REAL k3125_32 = 3125.0 / 32;
 
-    const WINOGEN_VEC t0 = p[5] + p[6];
-    const WINOGEN_VEC t1 = p[3] - p[4];
-    const WINOGEN_VEC t2 = p[1] + p[2];
-    const WINOGEN_VEC t3 = p[1] - p[2];
-    const WINOGEN_VEC t4 = p[3] + p[4];
-    const WINOGEN_VEC t5 = p[5] - p[6];
-    const WINOGEN_VEC t6 = p[7] - p[8];
-    const WINOGEN_VEC t7 = p[7] + p[8];
-    const WINOGEN_VEC t8 = p[0] + k64_125 * t0;
-    const WINOGEN_VEC t9 = t8 + k25_4 * t2;
-    const WINOGEN_VEC t10 = t9 + k625_256 * t4;
-    y[0] = t10 + k2_5 * t7;
-    const WINOGEN_VEC t11 = t6 + k125_64 * t1;
-    const WINOGEN_VEC t12 = t11 + k5_2 * t3;
-    y[1] = t12 + k16_25 * t5;
-    const WINOGEN_VEC t13 = t2 + k4_5 * t0;
-    const WINOGEN_VEC t14 = t13 + k25_16 * t4;
-    y[2] = t14 + k5_2 * t7;
-    const WINOGEN_VEC t15 = t5 + k5_4 * t1;
-    const WINOGEN_VEC t16 = t15 + k2_5 * t3;
-    y[3] = t16 + k25_4 * t6;
-    const WINOGEN_VEC t17 = t4 + k5_4 * t0;
-    const WINOGEN_VEC t18 = t17 + k4_25 * t2;
-    y[4] = t18 + k125_8 * t7;
-    const WINOGEN_VEC t19 = p[9] + k4_5 * t1;
-    const WINOGEN_VEC t20 = t19 + k8_125 * t3;
-    const WINOGEN_VEC t21 = t20 + k25_16 * t5;
-    y[5] = t21 + k625_16 * t6;
+    const WINOGEN_VEC t0 = k5_4 * p[5] - p[6];
+    const WINOGEN_VEC t1 = p[5] + k4_5 * p[6];
+    const WINOGEN_VEC t2 = k4_5 * p[3] - p[4];
+    const WINOGEN_VEC t3 = k100_123 * t0 + t2;
+    const WINOGEN_VEC t4 = p[3] + k5_4 * p[4];
+    const WINOGEN_VEC t5 = k125_8 * p[1] - p[2];
+    const WINOGEN_VEC t6 = k25_12 * t3 + t5;
+    const WINOGEN_VEC t7 = t0 - k609_625 * t6;
+    const WINOGEN_VEC t8 = k100_123 * t1 + t4;
+    const WINOGEN_VEC t9 = p[1] + k8_125 * p[2];
+    const WINOGEN_VEC t10 = p[7] - p[8];
+    const WINOGEN_VEC t11 = t6 + k3125_32 * t10;
+    const WINOGEN_VEC t12 = k4_75 * t8 + t9;
+    const WINOGEN_VEC t13 = t1 - k609_16 * t12;
+    const WINOGEN_VEC t14 = p[7] + p[8];
+    const WINOGEN_VEC t15 = t12 + t14;
+    const WINOGEN_VEC t16 = p[9] + k4_5 * t3;
+    const WINOGEN_VEC t17 = t7 + t16;
+    y[5] = t11 + t17;
+    const WINOGEN_VEC t18 = k4_5 * t8 + t13;
+    y[4] = k625_16 * t15 + t18;
+    y[3] = t3 + k4_25 * t11;
+    y[2] = t8 + k25_4 * t15;
+    y[1] = k16_625 * t11 - t7;
+    const WINOGEN_VEC t19 = p[0] - t13;
+    y[0] = t15 + t19;
 }
 
-/* V = B^T D B of a tile D, columns first, then rows: 800 instructions. */
+/* V = B^T D B of a tile D, columns first, then rows: 720 instructions. */
 WINOGEN_INLINE void winogen_f6_5_input_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -331,7 +338,7 @@ WINOGEN_INLINE void winogen_f6_5_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 420 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 360 instructions. */
 WINOGEN_INLINE void winogen_f6_5_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -363,7 +370,7 @@ WINOGEN_INLINE void winogen_f6_5_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 448 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 416 instructions. */
 WINOGEN_INLINE void winogen_f6_5_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

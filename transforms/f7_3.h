@@ -8,8 +8,9 @@
  *
  * Points: 1/4, -1/4, 5/8, -5/8, 5/4, -5/4, 5/2, -5/2, inf
  * Source: symmetric set with the least 2D float32 error in a sweep of this project
- * Scaled: columns of A^T by 1, 1, 64/25, 64/25, 64/125, 64/125, 2/5, 2/5, 1; rows of G by the
- *         inverse
+ * Scaled: rows of B^T by 1, 1, 1, 1, 1, 1, 1, 1, 1
+ *         columns of A^T by 25600, 25600, 128/255, 128/75, 64/375, 16/25, 512/5, 512/5, 1
+ *         rows of G to make up for both
  *
  * B^T =
  *     -15625/16384  -15625/4096    13125/4096  13125/1024   -525/256  -525/64      1/4  1  0
@@ -23,29 +24,29 @@
  *      15625/65536            0  -75625/16384           0   6825/512        0  -529/64  0  1
  *
  * G =
- *        -4096/6237   -1024/6237     -256/6237
- *         4096/6237   -1024/6237      256/6237
- *      16384/118125   2048/23625      256/4725
- *     -16384/118125   2048/23625     -256/4725
- *           -64/675      -16/135         -4/27
- *            64/675      -16/135          4/27
- *      8192/2784375  4096/556875   2048/111375
- *     -8192/2784375  4096/556875  -2048/111375
- *                 0            0             1
+ *         -4/155925    -1/155925  -1/623700
+ *          4/155925    -1/155925   1/623700
+ *     139264/196875  17408/39375  2176/7875
+ *       -8192/39375    1024/7875  -128/1575
+ *           -64/225       -16/45       -4/9
+ *          256/3375      -64/675     16/135
+ *        32/2784375    16/556875   8/111375
+ *       -32/2784375    16/556875  -8/111375
+ *                 0            0          1
  *
  * A^T =
- *          1        1     64/25     64/25  64/125  64/125      2/5      2/5  0
- *        1/4     -1/4       8/5      -8/5   16/25  -16/25        1       -1  0
- *       1/16     1/16         1         1     4/5     4/5      5/2      5/2  0
- *       1/64    -1/64       5/8      -5/8       1      -1     25/4    -25/4  0
- *      1/256    1/256     25/64     25/64     5/4     5/4    125/8    125/8  0
- *     1/1024  -1/1024   125/512  -125/512   25/16  -25/16   625/16  -625/16  0
- *     1/4096   1/4096  625/4096  625/4096  125/64  125/64  3125/32  3125/32  1
+ *     25600  25600      128/255    128/75   64/375    16/25  512/5   512/5  0
+ *      6400  -6400        16/51    -16/15    16/75     -4/5    256    -256  0
+ *      1600   1600        10/51       2/3     4/15        1    640     640  0
+ *       400   -400       25/204     -5/12      1/3     -5/4   1600   -1600  0
+ *       100    100     125/1632     25/96     5/12    25/16   4000    4000  0
+ *        25    -25    625/13056  -125/768    25/48  -125/64  10000  -10000  0
+ *      25/4   25/4  3125/104448  625/6144  125/192  625/256  25000   25000  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            60 -> 36         60 -> 36     60 -> 36    1080 -> 648         15
- * filter           16 -> 12         24 -> 20     24 -> 20     288 -> 240          6
- * output           50 -> 30         48 -> 24     52 -> 32     832 -> 512         12
+ * input            60 -> 35         60 -> 35     60 -> 35    1080 -> 630         10
+ * filter           16 -> 10         24 -> 16     24 -> 16     288 -> 192          4
+ * output           50 -> 28         55 -> 24     55 -> 28     880 -> 448          9
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -74,234 +75,237 @@
 #define WINOGEN_F7_3_N 9
 #define WINOGEN_F7_3_PRODUCTS 9
 
-/* v = B^T d: 36 instructions.
+/* v = B^T d: 35 instructions.
  *
- *     t14 = 13125/1024 d3 + (d7 - 15625/4096 d1) - 525/64 d5
- *     t15 = 375/512 d3 + d7 - 625/16384 d1 - 129/64 d5
- *     t16 = 2625/256 d3 + (d7 - 625/1024 (d1 + 8064/625 d5))
- *     t18 = d0 - 16384/625 (d6 + 375/512 (d2 - 344/125 d4))
- *     t19 = 2925/1024 d3 + (d7 - 625/4096 (d1 + 27456/625 d5))
- *     t21 = d4 - 64/525 (d6 - 15625/4096 (d0 - 84/25 d2))
- *     t22 = d4 - 64/429 (d6 - 625/4096 (d0 - 468/25 d2))
- *     t23 = d4 - 125/96 (d2 - 5/84 (d0 - 1024/625 d6))
- *     v0 = t14 - 525/256 t21
- *     v1 = t14 + 525/256 t21
- *     v2 = t16 - 315/64 t23
- *     v3 = t16 + 315/64 t23
- *     v4 = t19 - 2145/256 t22
- *     v5 = t19 + 2145/256 t22
- *     v6 = t15 - 3125/32768 t18
- *     v7 = t15 + 3125/32768 t18
- *     v8 = d8 + 15625/65536 d0 - 75625/16384 d2 + 6825/512 d4 - 529/64 d6
+ *     t0 = 25/84 d0 - d2
+ *     t1 = 21/100 t0 - d2
+ *     t2 = d2 - 1/4 t0
+ *     t3 = d6 + 525/1024 t2
+ *     t5 = 128/125 d4 - (t2 + 1024/7875 t3)
+ *     t7 = 64/525 d6 - (d4 + 25/16 t0)
+ *     t11 = 4096/375 t3 + (d2 - 2752/125 d4)
+ *     t13 = t1 + 2288/625 (d4 - 64/429 t3)
+ *     v8 = d8 + 6825/512 (d4 + 4232/6825 (15625/33856 t1 - d6))
+ *     t16 = d7 + 625/16384 (96/5 d3 - d1)
+ *     t18 = d7 + 625/4096 (468/25 d3 - d1) - 429/64 d5
+ *     v4 = t18 - 9375/4096 t13
+ *     t19 = t16 - 129/64 d5
+ *     v5 = 9375/4096 t13 + t18
+ *     v6 = 1875/8192 t11 + t19
+ *     v7 = t19 - 1875/8192 t11
+ *     t23 = 9375/16384 (d1 - 416/25 d3) + (63/8 d5 - t16)
+ *     t25 = 61875/16384 (d1 - 16/5 d3) + (525/64 d5 - t16)
+ *     v0 = 525/256 t7 - t25
+ *     v1 = -525/256 t7 - t25
+ *     v2 = -39375/8192 t5 - t23
+ *     v3 = 39375/8192 t5 - t23
  */
 WINOGEN_INLINE void winogen_f7_3_input(const WINOGEN_VEC d[9], WINOGEN_VEC v[9])
 {
     const WINOGEN_REAL k625_16384 = 625.0 / 16384;
-    const WINOGEN_REAL k5_84 = 5.0 / 84;
-    const WINOGEN_REAL k3125_32768 = 3125.0 / 32768;
     const WINOGEN_REAL k64_525 = 64.0 / 525;
+    const WINOGEN_REAL k1024_7875 = 1024.0 / 7875;
     const WINOGEN_REAL k64_429 = 64.0 / 429;
     const WINOGEN_REAL k625_4096 = 625.0 / 4096;
-    const WINOGEN_REAL k15625_65536 = 15625.0 / 65536;
-    const WINOGEN_REAL k625_1024 = 625.0 / 1024;
-    const WINOGEN_REAL k375_512 = 375.0 / 512;
-    const WINOGEN_REAL k125_96 = 125.0 / 96;
-    const WINOGEN_REAL k1024_625 = 1024.0 / 625;
+    const WINOGEN_REAL k21_100 = 21.0 / 100;
+    const WINOGEN_REAL k1875_8192 = 1875.0 / 8192;
+    const WINOGEN_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_REAL k25_84 = 25.0 / 84;
+    const WINOGEN_REAL k15625_33856 = 15625.0 / 33856;
+    const WINOGEN_REAL k525_1024 = 525.0 / 1024;
+    const WINOGEN_REAL k9375_16384 = 9375.0 / 16384;
+    const WINOGEN_REAL k4232_6825 = 4232.0 / 6825;
+    const WINOGEN_REAL k128_125 = 128.0 / 125;
+    const WINOGEN_REAL k25_16 = 25.0 / 16;
     const WINOGEN_REAL k129_64 = 129.0 / 64;
     const WINOGEN_REAL k525_256 = 525.0 / 256;
-    const WINOGEN_REAL k344_125 = 344.0 / 125;
-    const WINOGEN_REAL k2925_1024 = 2925.0 / 1024;
-    const WINOGEN_REAL k84_25 = 84.0 / 25;
-    const WINOGEN_REAL k15625_4096 = 15625.0 / 4096;
-    const WINOGEN_REAL k75625_16384 = 75625.0 / 16384;
-    const WINOGEN_REAL k315_64 = 315.0 / 64;
+    const WINOGEN_REAL k9375_4096 = 9375.0 / 4096;
+    const WINOGEN_REAL k16_5 = 16.0 / 5;
+    const WINOGEN_REAL k2288_625 = 2288.0 / 625;
+    const WINOGEN_REAL k61875_16384 = 61875.0 / 16384;
+    const WINOGEN_REAL k39375_8192 = 39375.0 / 8192;
+    const WINOGEN_REAL k429_64 = 429.0 / 64;
+    const WINOGEN_REAL k63_8 = 63.0 / 8;
     const WINOGEN_REAL k525_64 = 525.0 / 64;
-    const WINOGEN_REAL k529_64 = 529.0 / 64;
-    const WINOGEN_REAL k2145_256 = 2145.0 / 256;
-    const WINOGEN_REAL k2625_256 = 2625.0 / 256;
-    const WINOGEN_REAL k13125_1024 = 13125.0 / 1024;
-    const WINOGEN_REAL k8064_625 = 8064.0 / 625;
+    const WINOGEN_REAL k4096_375 = 4096.0 / 375;
     const WINOGEN_REAL k6825_512 = 6825.0 / 512;
+    const WINOGEN_REAL k416_25 = 416.0 / 25;
     const WINOGEN_REAL k468_25 = 468.0 / 25;
-    const WINOGEN_REAL k16384_625 = 16384.0 / 625;
-    const WINOGEN_REAL k27456_625 = 27456.0 / 625;
+    const WINOGEN_REAL k96_5 = 96.0 / 5;
+    const WINOGEN_REAL k2752_125 = 2752.0 / 125;
 
-    const WINOGEN_VEC t0 = d[0] - k468_25 * d[2];
-    const WINOGEN_VEC t1 = d[0] - k84_25 * d[2];
-    const WINOGEN_VEC t2 = d[1] + k8064_625 * d[5];
-    const WINOGEN_VEC t3 = d[1] + k27456_625 * d[5];
-    const WINOGEN_VEC t4 = d[2] - k344_125 * d[4];
-    const WINOGEN_VEC t5 = d[7] - k15625_4096 * d[1];
-    const WINOGEN_VEC t6 = k375_512 * d[3] + d[7];
-    const WINOGEN_VEC t7 = t6 - k625_16384 * d[1];
-    const WINOGEN_VEC t8 = d[0] - k1024_625 * d[6];
-    const WINOGEN_VEC t9 = k13125_1024 * d[3] + t5;
-    const WINOGEN_VEC t10 = d[7] - k625_1024 * t2;
-    const WINOGEN_VEC t11 = d[7] - k625_4096 * t3;
-    const WINOGEN_VEC t12 = d[6] - k15625_4096 * t1;
-    const WINOGEN_VEC t13 = d[6] - k625_4096 * t0;
-    const WINOGEN_VEC t14 = t9 - k525_64 * d[5];
-    const WINOGEN_VEC t15 = t7 - k129_64 * d[5];
-    const WINOGEN_VEC t16 = k2625_256 * d[3] + t10;
-    const WINOGEN_VEC t17 = d[6] + k375_512 * t4;
-    const WINOGEN_VEC t18 = d[0] - k16384_625 * t17;
-    const WINOGEN_VEC t19 = k2925_1024 * d[3] + t11;
-    const WINOGEN_VEC t20 = d[2] - k5_84 * t8;
-    const WINOGEN_VEC t21 = d[4] - k64_525 * t12;
-    const WINOGEN_VEC t22 = d[4] - k64_429 * t13;
-    const WINOGEN_VEC t23 = d[4] - k125_96 * t20;
-    v[0] = t14 - k525_256 * t21;
-    v[1] = t14 + k525_256 * t21;
-    v[2] = t16 - k315_64 * t23;
-    v[3] = t16 + k315_64 * t23;
-    v[4] = t19 - k2145_256 * t22;
-    v[5] = t19 + k2145_256 * t22;
-    v[6] = t15 - k3125_32768 * t18;
-    v[7] = t15 + k3125_32768 * t18;
-    const WINOGEN_VEC t24 = d[8] + k15625_65536 * d[0];
-    const WINOGEN_VEC t25 = t24 - k75625_16384 * d[2];
-    const WINOGEN_VEC t26 = t25 + k6825_512 * d[4];
-    v[8] = t26 - k529_64 * d[6];
+    const WINOGEN_VEC t0 = k25_84 * d[0] - d[2];
+    const WINOGEN_VEC t1 = k21_100 * t0 - d[2];
+    const WINOGEN_VEC t2 = d[2] - k1_4 * t0;
+    const WINOGEN_VEC t3 = d[6] + k525_1024 * t2;
+    const WINOGEN_VEC t4 = t2 + k1024_7875 * t3;
+    const WINOGEN_VEC t5 = k128_125 * d[4] - t4;
+    const WINOGEN_VEC t6 = d[4] + k25_16 * t0;
+    const WINOGEN_VEC t7 = k64_525 * d[6] - t6;
+    const WINOGEN_VEC t8 = k15625_33856 * t1 - d[6];
+    const WINOGEN_VEC t9 = d[4] + k4232_6825 * t8;
+    const WINOGEN_VEC t10 = d[2] - k2752_125 * d[4];
+    const WINOGEN_VEC t11 = k4096_375 * t3 + t10;
+    const WINOGEN_VEC t12 = d[4] - k64_429 * t3;
+    const WINOGEN_VEC t13 = t1 + k2288_625 * t12;
+    v[8] = d[8] + k6825_512 * t9;
+    const WINOGEN_VEC t14 = k96_5 * d[3] - d[1];
+    const WINOGEN_VEC t15 = k468_25 * d[3] - d[1];
+    const WINOGEN_VEC t16 = d[7] + k625_16384 * t14;
+    const WINOGEN_VEC t17 = d[7] + k625_4096 * t15;
+    const WINOGEN_VEC t18 = t17 - k429_64 * d[5];
+    v[4] = t18 - k9375_4096 * t13;
+    const WINOGEN_VEC t19 = t16 - k129_64 * d[5];
+    v[5] = k9375_4096 * t13 + t18;
+    const WINOGEN_VEC t20 = d[1] - k416_25 * d[3];
+    const WINOGEN_VEC t21 = d[1] - k16_5 * d[3];
+    v[6] = k1875_8192 * t11 + t19;
+    v[7] = t19 - k1875_8192 * t11;
+    const WINOGEN_VEC t22 = k63_8 * d[5] - t16;
+    const WINOGEN_VEC t23 = k9375_16384 * t20 + t22;
+    const WINOGEN_VEC t24 = k525_64 * d[5] - t16;
+    const WINOGEN_VEC t25 = k61875_16384 * t21 + t24;
+    v[0] = k525_256 * t7 - t25;
+    v[1] = -k525_256 * t7 - t25;
+    v[2] = -k39375_8192 * t5 - t23;
+    v[3] = k39375_8192 * t5 - t23;
 }
 
-/* u = G g: 20 instructions.
+/* u = G g: 16 instructions.
  *
- *     t0 = g0 + 25/4 g2
- *     t1 = g0 + 25/64 g2
- *     t2 = g0 + 1/16 g2
- *     t3 = g0 + 25/16 g2
- *     t4 = -1024/6237 g1
- *     u0 = t4 - 4096/6237 t2
- *     t5 = -1024/6237 g1
- *     u1 = t5 + 4096/6237 t2
- *     u2 = 2048/23625 g1 + 16384/118125 t1
- *     u3 = 2048/23625 g1 - 16384/118125 t1
- *     t8 = -16/135 g1
- *     u4 = t8 - 64/675 t3
- *     t9 = -16/135 g1
- *     u5 = t9 + 64/675 t3
- *     u6 = 4096/556875 g1 + 8192/2784375 t0
- *     u7 = 4096/556875 g1 - 8192/2784375 t0
+ *     t1 = g0 + 25/16 g2
+ *     u5 = 256/3375 t1 - 64/675 g1
+ *     u4 = -16/45 g1 - 64/225 t1
+ *     t4 = g0 + 5/12 g1
+ *     t5 = 32/928125 t4 - 1/24750 u4
+ *     u7 = t5 - 32/556875 t1
+ *     u6 = 32/556875 g1 - u7
+ *     u2 = 107712/7 t5
+ *     t7 = g1 - 556875/32 t5
+ *     u3 = 2048/7875 t7
+ *     u0 = 4/779625 t7 - 4/185625 t4
+ *     u1 = -2/155925 g1 - u0
  *     u8 = g2
  */
 WINOGEN_INLINE void winogen_f7_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[9])
 {
-    const WINOGEN_FILTER_REAL k8192_2784375 = 8192.0 / 2784375;
-    const WINOGEN_FILTER_REAL k4096_556875 = 4096.0 / 556875;
-    const WINOGEN_FILTER_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_FILTER_REAL k2048_23625 = 2048.0 / 23625;
+    const WINOGEN_FILTER_REAL k4_779625 = 4.0 / 779625;
+    const WINOGEN_FILTER_REAL k2_155925 = 2.0 / 155925;
+    const WINOGEN_FILTER_REAL k4_185625 = 4.0 / 185625;
+    const WINOGEN_FILTER_REAL k32_928125 = 32.0 / 928125;
+    const WINOGEN_FILTER_REAL k1_24750 = 1.0 / 24750;
+    const WINOGEN_FILTER_REAL k32_556875 = 32.0 / 556875;
+    const WINOGEN_FILTER_REAL k256_3375 = 256.0 / 3375;
     const WINOGEN_FILTER_REAL k64_675 = 64.0 / 675;
-    const WINOGEN_FILTER_REAL k16_135 = 16.0 / 135;
-    const WINOGEN_FILTER_REAL k16384_118125 = 16384.0 / 118125;
-    const WINOGEN_FILTER_REAL k1024_6237 = 1024.0 / 6237;
-    const WINOGEN_FILTER_REAL k25_64 = 25.0 / 64;
-    const WINOGEN_FILTER_REAL k4096_6237 = 4096.0 / 6237;
+    const WINOGEN_FILTER_REAL k2048_7875 = 2048.0 / 7875;
+    const WINOGEN_FILTER_REAL k64_225 = 64.0 / 225;
+    const WINOGEN_FILTER_REAL k16_45 = 16.0 / 45;
+    const WINOGEN_FILTER_REAL k5_12 = 5.0 / 12;
     const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_FILTER_REAL k25_4 = 25.0 / 4;
+    const WINOGEN_FILTER_REAL k107712_7 = 107712.0 / 7;
+    const WINOGEN_FILTER_REAL k556875_32 = 556875.0 / 32;
 
-    const WINOGEN_FILTER_VEC t0 = g[0] + k25_4 * g[2];
-    const WINOGEN_FILTER_VEC t1 = g[0] + k25_64 * g[2];
-    const WINOGEN_FILTER_VEC t2 = g[0] + k1_16 * g[2];
-    const WINOGEN_FILTER_VEC t3 = g[0] + k25_16 * g[2];
-    const WINOGEN_FILTER_VEC t4 = -k1024_6237 * g[1];
-    u[0] = t4 - k4096_6237 * t2;
-    const WINOGEN_FILTER_VEC t5 = -k1024_6237 * g[1];
-    u[1] = t5 + k4096_6237 * t2;
-    const WINOGEN_FILTER_VEC t6 = k2048_23625 * g[1];
-    u[2] = t6 + k16384_118125 * t1;
-    const WINOGEN_FILTER_VEC t7 = k2048_23625 * g[1];
-    u[3] = t7 - k16384_118125 * t1;
-    const WINOGEN_FILTER_VEC t8 = -k16_135 * g[1];
-    u[4] = t8 - k64_675 * t3;
-    const WINOGEN_FILTER_VEC t9 = -k16_135 * g[1];
-    u[5] = t9 + k64_675 * t3;
-    const WINOGEN_FILTER_VEC t10 = k4096_556875 * g[1];
-    u[6] = t10 + k8192_2784375 * t0;
-    const WINOGEN_FILTER_VEC t11 = k4096_556875 * g[1];
-    u[7] = t11 - k8192_2784375 * t0;
+    const WINOGEN_FILTER_VEC t0 = k64_675 * g[1];
+    const WINOGEN_FILTER_VEC t1 = g[0] + k25_16 * g[2];
+    u[5] = k256_3375 * t1 - t0;
+    const WINOGEN_FILTER_VEC t2 = k16_45 * g[1];
+    const WINOGEN_FILTER_VEC u4 = -t2 - k64_225 * t1;
+    u[4] = u4;
+    const WINOGEN_FILTER_VEC t3 = k1_24750 * u4;
+    const WINOGEN_FILTER_VEC t4 = g[0] + k5_12 * g[1];
+    const WINOGEN_FILTER_VEC t5 = k32_928125 * t4 - t3;
+    const WINOGEN_FILTER_VEC t6 = k4_185625 * t4;
+    const WINOGEN_FILTER_VEC u7 = t5 - k32_556875 * t1;
+    u[7] = u7;
+    u[6] = k32_556875 * g[1] - u7;
+    u[2] = k107712_7 * t5;
+    const WINOGEN_FILTER_VEC t7 = g[1] - k556875_32 * t5;
+    u[3] = k2048_7875 * t7;
+    const WINOGEN_FILTER_VEC u0 = k4_779625 * t7 - t6;
+    u[0] = u0;
+    u[1] = -k2_155925 * g[1] - u0;
     u[8] = g[2];
 }
 
-/* y = A^T p: 32 instructions.
+/* y = A^T p: 28 instructions.
  *
- *     t0 = p6 + p7
- *     t1 = p2 + p3
- *     t2 = p0 + p1
- *     t3 = p4 + p5
- *     t4 = p6 - p7
- *     t5 = p2 - p3
- *     t6 = p4 - p5
- *     t7 = p0 - p1
- *     y0 = t2 + 2/5 t0 + 64/25 t1 + 64/125 t3
- *     y1 = t4 + 8/5 t5 + 16/25 t6 + 1/4 t7
- *     y2 = t1 + 5/2 t0 + 1/16 t2 + 4/5 t3
- *     y3 = t6 + 25/4 t4 + 5/8 t5 + 1/64 t7
- *     y4 = 125/8 t0 + 25/64 t1 + 1/256 t2 + 5/4 t3
- *     y5 = 625/16 t4 + 125/512 t5 + 25/16 t6 + 1/1024 t7
- *     y6 = p8 + 3125/32 t0 + 625/4096 t1 + 1/4096 t2 + 125/64 t3
+ *     t0 = p6 - p7
+ *     t1 = p6 + p7
+ *     t2 = p4 - 15/4 p5
+ *     t3 = 4/15 p4 + p5
+ *     t5 = p0 + p1
+ *     t6 = 5/17 p2 - p3
+ *     t8 = t0 + 1/3840 t6 + 1/1200 t2
+ *     t9 = t8 + 25 (p0 - p1)
+ *     t10 = p2 - 17/10 t6
+ *     y5 = t9 + 9375 (t0 + 208/3125 t8)
+ *     t12 = 20/51 t10 + t3
+ *     y3 = 16 t9 + (1584 t8 - t2)
+ *     t15 = 25/64 t12 + (t5 + 4000 t1)
+ *     y2 = t12 + 1600 (t5 + 2/5 t1)
+ *     y6 = 25/4 t15 + (p8 - 15625/17408 t10)
+ *     y4 = t15 + 99 (t5 + 25/2112 t3)
+ *     y1 = t6 + 256 t9
+ *     y0 = 16/625 t15 + (63/100 t3 + (15999984/625 t5 + t10))
  */
 WINOGEN_INLINE void winogen_f7_3_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[7])
 {
-    const WINOGEN_REAL k1_4096 = 1.0 / 4096;
-    const WINOGEN_REAL k1_1024 = 1.0 / 1024;
-    const WINOGEN_REAL k1_256 = 1.0 / 256;
-    const WINOGEN_REAL k1_64 = 1.0 / 64;
-    const WINOGEN_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_REAL k625_4096 = 625.0 / 4096;
-    const WINOGEN_REAL k125_512 = 125.0 / 512;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_REAL k1_3840 = 1.0 / 3840;
+    const WINOGEN_REAL k1_1200 = 1.0 / 1200;
+    const WINOGEN_REAL k25_2112 = 25.0 / 2112;
+    const WINOGEN_REAL k16_625 = 16.0 / 625;
+    const WINOGEN_REAL k208_3125 = 208.0 / 3125;
+    const WINOGEN_REAL k4_15 = 4.0 / 15;
+    const WINOGEN_REAL k5_17 = 5.0 / 17;
     const WINOGEN_REAL k25_64 = 25.0 / 64;
+    const WINOGEN_REAL k20_51 = 20.0 / 51;
     const WINOGEN_REAL k2_5 = 2.0 / 5;
-    const WINOGEN_REAL k64_125 = 64.0 / 125;
-    const WINOGEN_REAL k5_8 = 5.0 / 8;
-    const WINOGEN_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_REAL k4_5 = 4.0 / 5;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k8_5 = 8.0 / 5;
-    const WINOGEN_REAL k125_64 = 125.0 / 64;
-    const WINOGEN_REAL k5_2 = 5.0 / 2;
-    const WINOGEN_REAL k64_25 = 64.0 / 25;
+    const WINOGEN_REAL k63_100 = 63.0 / 100;
+    const WINOGEN_REAL k15625_17408 = 15625.0 / 17408;
+    const WINOGEN_REAL k17_10 = 17.0 / 10;
+    const WINOGEN_REAL k15_4 = 15.0 / 4;
     const WINOGEN_REAL k25_4 = 25.0 / 4;
-    const WINOGEN_REAL k125_8 = 125.0 / 8;
-    const WINOGEN_REAL k625_16 = 625.0 / 16;
-    const WINOGEN_REAL k3125_32 = 3125.0 / 32;
+    const WINOGEN_REAL k16 = 16;
+    const WINOGEN_REAL k25 = 25;
+    const WINOGEN_REAL k99 = 99;
+    const WINOGEN_REAL k256 = 256;
+    const WINOGEN_REAL k1584 = 1584;
+    const WINOGEN_REAL k1600 = 1600;
+    const WINOGEN_REAL k4000 = 4000;
+    const WINOGEN_REAL k9375 = 9375;
+    const WINOGEN_REAL k15999984_625 = 15999984.0 / 625;
 
-    const WINOGEN_VEC t0 = p[6] + p[7];
-    const WINOGEN_VEC t1 = p[2] + p[3];
-    const WINOGEN_VEC t2 = p[0] + p[1];
-    const WINOGEN_VEC t3 = p[4] + p[5];
-    const WINOGEN_VEC t4 = p[6] - p[7];
-    const WINOGEN_VEC t5 = p[2] - p[3];
-    const WINOGEN_VEC t6 = p[4] - p[5];
-    const WINOGEN_VEC t7 = p[0] - p[1];
-    const WINOGEN_VEC t8 = t2 + k2_5 * t0;
-    const WINOGEN_VEC t9 = t8 + k64_25 * t1;
-    y[0] = t9 + k64_125 * t3;
-    const WINOGEN_VEC t10 = t4 + k8_5 * t5;
-    const WINOGEN_VEC t11 = t10 + k16_25 * t6;
-    y[1] = t11 + k1_4 * t7;
-    const WINOGEN_VEC t12 = t1 + k5_2 * t0;
-    const WINOGEN_VEC t13 = t12 + k1_16 * t2;
-    y[2] = t13 + k4_5 * t3;
-    const WINOGEN_VEC t14 = t6 + k25_4 * t4;
-    const WINOGEN_VEC t15 = t14 + k5_8 * t5;
-    y[3] = t15 + k1_64 * t7;
-    const WINOGEN_VEC t16 = k125_8 * t0;
-    const WINOGEN_VEC t17 = t16 + k25_64 * t1;
-    const WINOGEN_VEC t18 = t17 + k1_256 * t2;
-    y[4] = t18 + k5_4 * t3;
-    const WINOGEN_VEC t19 = k625_16 * t4;
-    const WINOGEN_VEC t20 = t19 + k125_512 * t5;
-    const WINOGEN_VEC t21 = t20 + k25_16 * t6;
-    y[5] = t21 + k1_1024 * t7;
-    const WINOGEN_VEC t22 = p[8] + k3125_32 * t0;
-    const WINOGEN_VEC t23 = t22 + k625_4096 * t1;
-    const WINOGEN_VEC t24 = t23 + k1_4096 * t2;
-    y[6] = t24 + k125_64 * t3;
+    const WINOGEN_VEC t0 = p[6] - p[7];
+    const WINOGEN_VEC t1 = p[6] + p[7];
+    const WINOGEN_VEC t2 = p[4] - k15_4 * p[5];
+    const WINOGEN_VEC t3 = k4_15 * p[4] + p[5];
+    const WINOGEN_VEC t4 = p[0] - p[1];
+    const WINOGEN_VEC t5 = p[0] + p[1];
+    const WINOGEN_VEC t6 = k5_17 * p[2] - p[3];
+    const WINOGEN_VEC t7 = t0 + k1_3840 * t6;
+    const WINOGEN_VEC t8 = t7 + k1_1200 * t2;
+    const WINOGEN_VEC t9 = t8 + k25 * t4;
+    const WINOGEN_VEC t10 = p[2] - k17_10 * t6;
+    const WINOGEN_VEC t11 = t0 + k208_3125 * t8;
+    y[5] = t9 + k9375 * t11;
+    const WINOGEN_VEC t12 = k20_51 * t10 + t3;
+    const WINOGEN_VEC t13 = k1584 * t8 - t2;
+    const WINOGEN_VEC t14 = t5 + k4000 * t1;
+    y[3] = k16 * t9 + t13;
+    const WINOGEN_VEC t15 = k25_64 * t12 + t14;
+    const WINOGEN_VEC t16 = t5 + k2_5 * t1;
+    y[2] = t12 + k1600 * t16;
+    const WINOGEN_VEC t17 = p[8] - k15625_17408 * t10;
+    y[6] = k25_4 * t15 + t17;
+    const WINOGEN_VEC t18 = t5 + k25_2112 * t3;
+    y[4] = t15 + k99 * t18;
+    y[1] = t6 + k256 * t9;
+    const WINOGEN_VEC t19 = k15999984_625 * t5 + t10;
+    const WINOGEN_VEC t20 = k63_100 * t3 + t19;
+    y[0] = k16_625 * t15 + t20;
 }
 
-/* V = B^T D B of a tile D, columns first, then rows: 648 instructions. */
+/* V = B^T D B of a tile D, columns first, then rows: 630 instructions. */
 WINOGEN_INLINE void winogen_f7_3_input_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -334,7 +338,7 @@ WINOGEN_INLINE void winogen_f7_3_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 240 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 192 instructions. */
 WINOGEN_INLINE void winogen_f7_3_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -365,7 +369,7 @@ WINOGEN_INLINE void winogen_f7_3_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 512 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 448 instructions. */
 WINOGEN_INLINE void winogen_f7_3_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

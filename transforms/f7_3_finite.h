@@ -8,44 +8,46 @@
  *
  * Points: 0, 2/5, -2/5, 4/5, -4/5, 8/5, -8/5, 4, -4
  * Source: winogen's own sweep for the mean 2D float32 error, all points finite
- * Scaled: columns of A^T by 1, 25/4, 25/4, 625/256, 625/256, 125/512, 125/512, 1/4, 1/4; rows of G
- *         by the inverse
+ * Scaled: rows of B^T by 15625/65536, -78125/811008, 78125/811008, 3125/109824, -3125/109824,
+ *         -78125/172032, 78125/172032, -15625/16384, 15625/16384
+ *         columns of A^T by 1, 8/3, 10/3, 3125/1024, 15625/4096, 625/4096, 3125/12672, 1, 1
+ *         rows of G to make up for both
  *
  * B^T =
- *     65536/15625             0  -541696/15625             0  34944/625          0  -484/25     0  1
- *               0   -32768/3125     -16384/625    66048/3125  33024/625    -192/25    -96/5   2/5  1
- *               0    32768/3125     -16384/625   -66048/3125  33024/625     192/25    -96/5  -2/5  1
- *               0   -16384/3125      -4096/625   109824/3125  27456/625  -1872/125  -468/25   4/5  1
- *               0    16384/3125      -4096/625  -109824/3125  27456/625   1872/125  -468/25  -4/5  1
- *               0    -8192/3125      -1024/625    64512/3125   8064/625    -672/25    -84/5   8/5  1
- *               0     8192/3125      -1024/625   -64512/3125   8064/625     672/25    -84/5  -8/5  1
- *               0  -16384/15625    -4096/15625      5376/625   1344/625    -336/25   -84/25     4  1
- *               0   16384/15625    -4096/15625     -5376/625   1344/625     336/25   -84/25    -4  1
+ *     1        0   -529/64          0    6825/512           0  -75625/16384              0    15625/65536
+ *     0   100/99    250/99  -1075/528  -5375/1056   3125/4224    15625/8448  -15625/405504  -78125/811008
+ *     0   100/99   -250/99  -1075/528   5375/1056   3125/4224   -15625/8448  -15625/405504   78125/811008
+ *     0  -64/429   -80/429          1         5/4     -75/176      -375/704      625/27456    3125/109824
+ *     0  -64/429    80/429          1        -5/4     -75/176       375/704      625/27456   -3125/109824
+ *     0    25/21   125/168      -75/8     -375/64    3125/256    15625/2048   -15625/21504  -78125/172032
+ *     0    25/21  -125/168      -75/8      375/64    3125/256   -15625/2048   -15625/21504   78125/172032
+ *     0        1       1/4    -525/64    -525/256  13125/1024    13125/4096    -15625/4096   -15625/16384
+ *     0        1      -1/4    -525/64     525/256  13125/1024   -13125/4096    -15625/4096    15625/16384
  *
  * G =
- *         15625/65536                 0               0
- *        -3125/114048        -625/57024      -125/28512
- *        -3125/114048         625/57024      -125/28512
- *           625/27648          125/6912         25/1728
- *           625/27648         -125/6912         25/1728
- *          -625/48384         -125/6048         -25/756
- *          -625/48384          125/6048         -25/756
- *     15625/408748032   15625/102187008  15625/25546752
- *     15625/408748032  -15625/102187008  15625/25546752
+ *             1           0             0
+ *           2/3        4/15          8/75
+ *         -8/15       16/75       -32/375
+ *       143/225    572/1125     2288/5625
+ *     -572/1125   2288/5625   -9152/28125
+ *      256/5625  2048/28125  16384/140625
+ *      -88/3125   704/15625   -5632/78125
+ *      -1/99792    -1/24948       -1/6237
+ *       1/99792    -1/24948        1/6237
  *
  * A^T =
- *     1    25/4    25/4  625/256  625/256  125/512  125/512   1/4   1/4
- *     0     5/2    -5/2   125/64  -125/64    25/64   -25/64     1    -1
- *     0       1       1    25/16    25/16      5/8      5/8     4     4
- *     0     2/5    -2/5      5/4     -5/4        1       -1    16   -16
- *     0    4/25    4/25        1        1      8/5      8/5    64    64
- *     0   8/125  -8/125      4/5     -4/5    64/25   -64/25   256  -256
- *     0  16/625  16/625    16/25    16/25  512/125  512/125  1024  1024
+ *     1        8/3      10/3  3125/1024  15625/4096  625/4096  3125/12672     1      1
+ *     0      16/15      -4/3    625/256  -3125/1024   125/512   -625/1584     4     -4
+ *     0      32/75      8/15     125/64     625/256     25/64     125/198    16     16
+ *     0     64/375    -16/75      25/16     -125/64       5/8     -100/99    64    -64
+ *     0   128/1875    32/375        5/4       25/16         1      160/99   256    256
+ *     0   256/9375  -64/1875          1        -5/4       8/5     -256/99  1024  -1024
+ *     0  512/46875  128/9375        4/5           1     64/25    2048/495  4096   4096
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            60 -> 36         60 -> 36     60 -> 36    1080 -> 648         15
- * filter           16 -> 12         25 -> 21     25 -> 21     300 -> 252          6
- * output           50 -> 30         48 -> 24     52 -> 32     832 -> 512         12
+ * input            60 -> 33         64 -> 33     64 -> 33    1152 -> 594          9
+ * filter           16 -> 10         24 -> 17     24 -> 17     288 -> 204          5
+ * output           50 -> 28         51 -> 25     53 -> 28     848 -> 448         10
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -74,234 +76,234 @@
 #define WINOGEN_F7_3_FINITE_N 9
 #define WINOGEN_F7_3_FINITE_PRODUCTS 9
 
-/* v = B^T d: 36 instructions.
+/* v = B^T d: 33 instructions.
  *
- *     t11 = 33024/625 d4 + d8 - 16384/625 (d2 + 375/512 d6)
- *     t15 = d3 - 75/176 (d5 + 1024/2925 (d1 - 625/4096 d7))
- *     t17 = d8 - 4096/625 (d2 - 429/64 (d4 - 75/176 d6))
- *     t19 = d7 + 1344/625 (d3 - 64/525 (d1 + 13125/1024 d5))
- *     t20 = d5 + 512/375 (d1 - 129/64 (d3 + 625/33024 d7))
- *     t21 = d8 + 1344/625 (d4 - 64/525 (d2 + 13125/1024 d6))
- *     t22 = d5 + 256/2625 (d1 - 63/8 (d3 + 625/8064 d7))
- *     t23 = d8 - 1024/625 (d2 - 63/8 (d4 - 125/96 d6))
- *     v0 = d8 + 65536/15625 d0 - 541696/15625 d2 + 34944/625 d4 - 484/25 d6
- *     v1 = t11 - 192/25 t20
- *     v2 = t11 + 192/25 t20
- *     v3 = t17 + 109824/3125 t15
- *     v4 = t17 - 109824/3125 t15
- *     v5 = t23 - 672/25 t22
- *     v6 = t23 + 672/25 t22
- *     v7 = t21 + 4 t19
- *     v8 = t21 - 4 t19
+ *     t2 = d4 + 625/27456 d8 - 64/429 (d2 + 2925/1024 d6)
+ *     t4 = 25/16 d6 - d4
+ *     t5 = d4 + 625/1344 d8
+ *     t6 = d2 + 13125/1024 d6 - 525/64 t5
+ *     t7 = d2 - 21/16 t5
+ *     t8 = t7 + 105/16 t4
+ *     t12 = t6 - 33/5 (t7 + 105/64 t4)
+ *     v0 = d0 - 121/336 (t6 + 8203125/495616 (d8 + 17408/13125 t7))
+ *     t13 = d1 - 15625/4096 d7
+ *     t16 = d3 - 75/176 (d5 + 1024/2925 (d1 - 625/4096 d7))
+ *     t17 = 25/16 d5 - d3
+ *     t18 = d1 - 25/16 d3
+ *     v3 = t16 + 5/4 t2
+ *     t19 = t13 + 525/64 t17
+ *     v4 = t16 - 5/4 t2
+ *     t21 = t18 + 1/99 (t13 + 375/8 t17)
+ *     t23 = t18 + 4/21 (t13 + 2625/64 t17)
+ *     v1 = t21 - 625/1386 t12
+ *     v2 = t21 + 625/1386 t12
+ *     v5 = t23 + 125/168 t8
+ *     v6 = t23 - 125/168 t8
+ *     v7 = t19 + 1/4 t6
+ *     v8 = t19 - 1/4 t6
  */
 WINOGEN_INLINE void winogen_f7_3_finite_input(const WINOGEN_VEC d[9], WINOGEN_VEC v[9])
 {
-    const WINOGEN_REAL k625_33024 = 625.0 / 33024;
-    const WINOGEN_REAL k625_8064 = 625.0 / 8064;
-    const WINOGEN_REAL k256_2625 = 256.0 / 2625;
-    const WINOGEN_REAL k64_525 = 64.0 / 525;
+    const WINOGEN_REAL k1_99 = 1.0 / 99;
+    const WINOGEN_REAL k625_27456 = 625.0 / 27456;
+    const WINOGEN_REAL k64_429 = 64.0 / 429;
     const WINOGEN_REAL k625_4096 = 625.0 / 4096;
+    const WINOGEN_REAL k4_21 = 4.0 / 21;
+    const WINOGEN_REAL k1_4 = 1.0 / 4;
     const WINOGEN_REAL k1024_2925 = 1024.0 / 2925;
+    const WINOGEN_REAL k121_336 = 121.0 / 336;
     const WINOGEN_REAL k75_176 = 75.0 / 176;
-    const WINOGEN_REAL k375_512 = 375.0 / 512;
-    const WINOGEN_REAL k125_96 = 125.0 / 96;
-    const WINOGEN_REAL k512_375 = 512.0 / 375;
-    const WINOGEN_REAL k1024_625 = 1024.0 / 625;
-    const WINOGEN_REAL k129_64 = 129.0 / 64;
-    const WINOGEN_REAL k1344_625 = 1344.0 / 625;
-    const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k65536_15625 = 65536.0 / 15625;
-    const WINOGEN_REAL k4096_625 = 4096.0 / 625;
-    const WINOGEN_REAL k429_64 = 429.0 / 64;
-    const WINOGEN_REAL k192_25 = 192.0 / 25;
-    const WINOGEN_REAL k63_8 = 63.0 / 8;
+    const WINOGEN_REAL k625_1386 = 625.0 / 1386;
+    const WINOGEN_REAL k625_1344 = 625.0 / 1344;
+    const WINOGEN_REAL k125_168 = 125.0 / 168;
+    const WINOGEN_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_REAL k21_16 = 21.0 / 16;
+    const WINOGEN_REAL k17408_13125 = 17408.0 / 13125;
+    const WINOGEN_REAL k25_16 = 25.0 / 16;
+    const WINOGEN_REAL k105_64 = 105.0 / 64;
+    const WINOGEN_REAL k2925_1024 = 2925.0 / 1024;
+    const WINOGEN_REAL k15625_4096 = 15625.0 / 4096;
+    const WINOGEN_REAL k105_16 = 105.0 / 16;
+    const WINOGEN_REAL k33_5 = 33.0 / 5;
+    const WINOGEN_REAL k525_64 = 525.0 / 64;
     const WINOGEN_REAL k13125_1024 = 13125.0 / 1024;
-    const WINOGEN_REAL k484_25 = 484.0 / 25;
-    const WINOGEN_REAL k16384_625 = 16384.0 / 625;
-    const WINOGEN_REAL k672_25 = 672.0 / 25;
-    const WINOGEN_REAL k541696_15625 = 541696.0 / 15625;
-    const WINOGEN_REAL k109824_3125 = 109824.0 / 3125;
-    const WINOGEN_REAL k33024_625 = 33024.0 / 625;
-    const WINOGEN_REAL k34944_625 = 34944.0 / 625;
+    const WINOGEN_REAL k8203125_495616 = 8203125.0 / 495616;
+    const WINOGEN_REAL k2625_64 = 2625.0 / 64;
+    const WINOGEN_REAL k375_8 = 375.0 / 8;
 
-    const WINOGEN_VEC t0 = d[4] - k75_176 * d[6];
-    const WINOGEN_VEC t1 = k33024_625 * d[4] + d[8];
-    const WINOGEN_VEC t2 = d[3] + k625_8064 * d[7];
-    const WINOGEN_VEC t3 = d[2] + k375_512 * d[6];
-    const WINOGEN_VEC t4 = d[3] + k625_33024 * d[7];
-    const WINOGEN_VEC t5 = d[1] - k625_4096 * d[7];
-    const WINOGEN_VEC t6 = d[1] - k63_8 * t2;
-    const WINOGEN_VEC t7 = d[1] + k13125_1024 * d[5];
-    const WINOGEN_VEC t8 = d[1] - k129_64 * t4;
-    const WINOGEN_VEC t9 = d[2] + k13125_1024 * d[6];
-    const WINOGEN_VEC t10 = d[5] + k1024_2925 * t5;
-    const WINOGEN_VEC t11 = t1 - k16384_625 * t3;
-    const WINOGEN_VEC t12 = d[2] - k429_64 * t0;
-    const WINOGEN_VEC t13 = d[4] - k64_525 * t9;
-    const WINOGEN_VEC t14 = d[4] - k125_96 * d[6];
-    const WINOGEN_VEC t15 = d[3] - k75_176 * t10;
-    const WINOGEN_VEC t16 = d[2] - k63_8 * t14;
-    const WINOGEN_VEC t17 = d[8] - k4096_625 * t12;
-    const WINOGEN_VEC t18 = d[3] - k64_525 * t7;
-    const WINOGEN_VEC t19 = d[7] + k1344_625 * t18;
-    const WINOGEN_VEC t20 = d[5] + k512_375 * t8;
-    const WINOGEN_VEC t21 = d[8] + k1344_625 * t13;
-    const WINOGEN_VEC t22 = d[5] + k256_2625 * t6;
-    const WINOGEN_VEC t23 = d[8] - k1024_625 * t16;
-    const WINOGEN_VEC t24 = d[8] + k65536_15625 * d[0];
-    const WINOGEN_VEC t25 = t24 - k541696_15625 * d[2];
-    const WINOGEN_VEC t26 = t25 + k34944_625 * d[4];
-    v[0] = t26 - k484_25 * d[6];
-    v[1] = t11 - k192_25 * t20;
-    v[2] = t11 + k192_25 * t20;
-    v[3] = t17 + k109824_3125 * t15;
-    v[4] = t17 - k109824_3125 * t15;
-    v[5] = t23 - k672_25 * t22;
-    v[6] = t23 + k672_25 * t22;
-    v[7] = t21 + k4 * t19;
-    v[8] = t21 - k4 * t19;
+    const WINOGEN_VEC t0 = d[4] + k625_27456 * d[8];
+    const WINOGEN_VEC t1 = d[2] + k2925_1024 * d[6];
+    const WINOGEN_VEC t2 = t0 - k64_429 * t1;
+    const WINOGEN_VEC t3 = d[2] + k13125_1024 * d[6];
+    const WINOGEN_VEC t4 = k25_16 * d[6] - d[4];
+    const WINOGEN_VEC t5 = d[4] + k625_1344 * d[8];
+    const WINOGEN_VEC t6 = t3 - k525_64 * t5;
+    const WINOGEN_VEC t7 = d[2] - k21_16 * t5;
+    const WINOGEN_VEC t8 = t7 + k105_16 * t4;
+    const WINOGEN_VEC t9 = d[8] + k17408_13125 * t7;
+    const WINOGEN_VEC t10 = t6 + k8203125_495616 * t9;
+    const WINOGEN_VEC t11 = t7 + k105_64 * t4;
+    const WINOGEN_VEC t12 = t6 - k33_5 * t11;
+    v[0] = d[0] - k121_336 * t10;
+    const WINOGEN_VEC t13 = d[1] - k15625_4096 * d[7];
+    const WINOGEN_VEC t14 = d[1] - k625_4096 * d[7];
+    const WINOGEN_VEC t15 = d[5] + k1024_2925 * t14;
+    const WINOGEN_VEC t16 = d[3] - k75_176 * t15;
+    const WINOGEN_VEC t17 = k25_16 * d[5] - d[3];
+    const WINOGEN_VEC t18 = d[1] - k25_16 * d[3];
+    v[3] = t16 + k5_4 * t2;
+    const WINOGEN_VEC t19 = t13 + k525_64 * t17;
+    v[4] = t16 - k5_4 * t2;
+    const WINOGEN_VEC t20 = t13 + k375_8 * t17;
+    const WINOGEN_VEC t21 = t18 + k1_99 * t20;
+    const WINOGEN_VEC t22 = t13 + k2625_64 * t17;
+    const WINOGEN_VEC t23 = t18 + k4_21 * t22;
+    v[1] = t21 - k625_1386 * t12;
+    v[2] = t21 + k625_1386 * t12;
+    v[5] = t23 + k125_168 * t8;
+    v[6] = t23 - k125_168 * t8;
+    v[7] = t19 + k1_4 * t6;
+    v[8] = t19 - k1_4 * t6;
 }
 
-/* u = G g: 21 instructions.
+/* u = G g: 17 instructions.
  *
- *     t0 = g0 + 16 g2
  *     t1 = g0 + 16/25 g2
- *     t2 = g0 + 4/25 g2
- *     t3 = g0 + 64/25 g2
- *     u0 = 15625/65536 g0
- *     t4 = -625/57024 g1
- *     u1 = t4 - 3125/114048 t2
- *     u2 = 625/57024 g1 - 3125/114048 t2
- *     u3 = 125/6912 g1 + 625/27648 t1
- *     t7 = -125/6912 g1
- *     u4 = t7 + 625/27648 t1
- *     t8 = -125/6048 g1
- *     u5 = t8 - 625/48384 t3
- *     u6 = 125/6048 g1 - 625/48384 t3
- *     u7 = 15625/102187008 g1 + 15625/408748032 t0
- *     t11 = -15625/102187008 g1
- *     u8 = t11 + 15625/408748032 t0
+ *     t2 = 1024/28125 g1 + 4096/46875 g2
+ *     u3 = 572/1125 g1 + 143/225 t1
+ *     u5 = 256/3575 u3 + t2
+ *     u2 = 375/128 u5 - 2/3 t1
+ *     u4 = 2288/5625 g1 - 572/1125 t1
+ *     t6 = g1 - 28125/4096 u5
+ *     u6 = 1408/15625 t6
+ *     u1 = 8/15 (25/16 t1 + t6)
+ *     u7 = 1/31185 t6 - 625/405504 t2
+ *     u8 = -1/12474 g1 - u7
+ *     u0 = g0
  */
 WINOGEN_INLINE void winogen_f7_3_finite_filter(
     const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[9])
 {
-    const WINOGEN_FILTER_REAL k15625_408748032 = 15625.0 / 408748032;
-    const WINOGEN_FILTER_REAL k15625_102187008 = 15625.0 / 102187008;
-    const WINOGEN_FILTER_REAL k625_57024 = 625.0 / 57024;
-    const WINOGEN_FILTER_REAL k625_48384 = 625.0 / 48384;
-    const WINOGEN_FILTER_REAL k125_6912 = 125.0 / 6912;
-    const WINOGEN_FILTER_REAL k125_6048 = 125.0 / 6048;
-    const WINOGEN_FILTER_REAL k625_27648 = 625.0 / 27648;
-    const WINOGEN_FILTER_REAL k3125_114048 = 3125.0 / 114048;
-    const WINOGEN_FILTER_REAL k4_25 = 4.0 / 25;
-    const WINOGEN_FILTER_REAL k15625_65536 = 15625.0 / 65536;
+    const WINOGEN_FILTER_REAL k1_31185 = 1.0 / 31185;
+    const WINOGEN_FILTER_REAL k1_12474 = 1.0 / 12474;
+    const WINOGEN_FILTER_REAL k625_405504 = 625.0 / 405504;
+    const WINOGEN_FILTER_REAL k1024_28125 = 1024.0 / 28125;
+    const WINOGEN_FILTER_REAL k256_3575 = 256.0 / 3575;
+    const WINOGEN_FILTER_REAL k4096_46875 = 4096.0 / 46875;
+    const WINOGEN_FILTER_REAL k1408_15625 = 1408.0 / 15625;
+    const WINOGEN_FILTER_REAL k2288_5625 = 2288.0 / 5625;
+    const WINOGEN_FILTER_REAL k572_1125 = 572.0 / 1125;
+    const WINOGEN_FILTER_REAL k8_15 = 8.0 / 15;
+    const WINOGEN_FILTER_REAL k143_225 = 143.0 / 225;
     const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_FILTER_REAL k64_25 = 64.0 / 25;
-    const WINOGEN_FILTER_REAL k16 = 16;
+    const WINOGEN_FILTER_REAL k2_3 = 2.0 / 3;
+    const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
+    const WINOGEN_FILTER_REAL k375_128 = 375.0 / 128;
+    const WINOGEN_FILTER_REAL k28125_4096 = 28125.0 / 4096;
 
-    const WINOGEN_FILTER_VEC t0 = g[0] + k16 * g[2];
+    const WINOGEN_FILTER_VEC t0 = k1024_28125 * g[1];
     const WINOGEN_FILTER_VEC t1 = g[0] + k16_25 * g[2];
-    const WINOGEN_FILTER_VEC t2 = g[0] + k4_25 * g[2];
-    const WINOGEN_FILTER_VEC t3 = g[0] + k64_25 * g[2];
-    u[0] = k15625_65536 * g[0];
-    const WINOGEN_FILTER_VEC t4 = -k625_57024 * g[1];
-    u[1] = t4 - k3125_114048 * t2;
-    const WINOGEN_FILTER_VEC t5 = k625_57024 * g[1];
-    u[2] = t5 - k3125_114048 * t2;
-    const WINOGEN_FILTER_VEC t6 = k125_6912 * g[1];
-    u[3] = t6 + k625_27648 * t1;
-    const WINOGEN_FILTER_VEC t7 = -k125_6912 * g[1];
-    u[4] = t7 + k625_27648 * t1;
-    const WINOGEN_FILTER_VEC t8 = -k125_6048 * g[1];
-    u[5] = t8 - k625_48384 * t3;
-    const WINOGEN_FILTER_VEC t9 = k125_6048 * g[1];
-    u[6] = t9 - k625_48384 * t3;
-    const WINOGEN_FILTER_VEC t10 = k15625_102187008 * g[1];
-    u[7] = t10 + k15625_408748032 * t0;
-    const WINOGEN_FILTER_VEC t11 = -k15625_102187008 * g[1];
-    u[8] = t11 + k15625_408748032 * t0;
+    const WINOGEN_FILTER_VEC t2 = t0 + k4096_46875 * g[2];
+    const WINOGEN_FILTER_VEC t3 = k2_3 * t1;
+    const WINOGEN_FILTER_VEC t4 = k143_225 * t1;
+    const WINOGEN_FILTER_VEC u3 = k572_1125 * g[1] + t4;
+    u[3] = u3;
+    const WINOGEN_FILTER_VEC u5 = k256_3575 * u3 + t2;
+    u[5] = u5;
+    u[2] = k375_128 * u5 - t3;
+    const WINOGEN_FILTER_VEC t5 = k572_1125 * t1;
+    u[4] = k2288_5625 * g[1] - t5;
+    const WINOGEN_FILTER_VEC t6 = g[1] - k28125_4096 * u5;
+    u[6] = k1408_15625 * t6;
+    const WINOGEN_FILTER_VEC t7 = k1_31185 * t6;
+    const WINOGEN_FILTER_VEC t8 = k25_16 * t1 + t6;
+    u[1] = k8_15 * t8;
+    const WINOGEN_FILTER_VEC u7 = t7 - k625_405504 * t2;
+    u[7] = u7;
+    u[8] = -k1_12474 * g[1] - u7;
+    u[0] = g[0];
 }
 
-/* y = A^T p: 32 instructions.
+/* y = A^T p: 28 instructions.
  *
- *     t0 = p7 + p8
- *     t1 = p3 + p4
- *     t2 = p1 + p2
- *     t3 = p5 + p6
- *     t4 = p7 - p8
- *     t5 = p3 - p4
- *     t6 = p5 - p6
- *     t7 = p1 - p2
- *     y0 = p0 + 1/4 t0 + 625/256 t1 + 25/4 t2 + 125/512 t3
- *     y1 = t4 + 125/64 t5 + 25/64 t6 + 5/2 t7
- *     y2 = t2 + 4 t0 + 25/16 t1 + 5/8 t3
- *     y3 = t6 + 16 t4 + 5/4 t5 + 2/5 t7
- *     y4 = t1 + 64 t0 + 4/25 t2 + 8/5 t3
- *     y5 = 256 t4 + 4/5 t5 + 64/25 t6 + 8/125 t7
- *     y6 = 1024 t0 + 16/25 t1 + 16/625 t2 + 512/125 t3
+ *     t0 = 99/160 p5 - p6
+ *     t1 = p5 + 160/99 p6
+ *     t2 = p3 - 5/4 p4
+ *     t3 = 4/5 p3 + p4
+ *     t4 = p1 - 5/4 p2
+ *     t5 = t0 + 528/3125 t4
+ *     t6 = 16/99 t5 + t2
+ *     t7 = p2 + 2/5 t4
+ *     t10 = t6 + 1024 (p7 - p8)
+ *     t11 = p7 + p8
+ *     t12 = t1 + 64/375 t7
+ *     y5 = 80/33 t0 + t10
+ *     y3 = 1/16 t10 + (t5 + 3/2 t2)
+ *     t13 = t3 + 4/25 t12
+ *     y6 = t13 + 4096 (t11 + 3/5120 t1)
+ *     y1 = 1/256 t10 + (t4 + 39/16 t6)
+ *     y4 = t12 + 25/16 (t3 + 4096/25 t11)
+ *     y2 = 625/256 t13 + (16 t11 + t7)
+ *     y0 = t11 + 625/4096 t1 + (20/3 t7 + (p0 + 15625/4096 t3))
  */
 WINOGEN_INLINE void winogen_f7_3_finite_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[7])
 {
-    const WINOGEN_REAL k16_625 = 16.0 / 625;
-    const WINOGEN_REAL k8_125 = 8.0 / 125;
+    const WINOGEN_REAL k3_5120 = 3.0 / 5120;
+    const WINOGEN_REAL k1_256 = 1.0 / 256;
+    const WINOGEN_REAL k1_16 = 1.0 / 16;
+    const WINOGEN_REAL k625_4096 = 625.0 / 4096;
     const WINOGEN_REAL k4_25 = 4.0 / 25;
-    const WINOGEN_REAL k125_512 = 125.0 / 512;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k25_64 = 25.0 / 64;
+    const WINOGEN_REAL k16_99 = 16.0 / 99;
+    const WINOGEN_REAL k528_3125 = 528.0 / 3125;
+    const WINOGEN_REAL k64_375 = 64.0 / 375;
     const WINOGEN_REAL k2_5 = 2.0 / 5;
-    const WINOGEN_REAL k5_8 = 5.0 / 8;
-    const WINOGEN_REAL k16_25 = 16.0 / 25;
+    const WINOGEN_REAL k99_160 = 99.0 / 160;
     const WINOGEN_REAL k4_5 = 4.0 / 5;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_REAL k3_2 = 3.0 / 2;
     const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k8_5 = 8.0 / 5;
-    const WINOGEN_REAL k125_64 = 125.0 / 64;
+    const WINOGEN_REAL k160_99 = 160.0 / 99;
+    const WINOGEN_REAL k80_33 = 80.0 / 33;
+    const WINOGEN_REAL k39_16 = 39.0 / 16;
     const WINOGEN_REAL k625_256 = 625.0 / 256;
-    const WINOGEN_REAL k5_2 = 5.0 / 2;
-    const WINOGEN_REAL k64_25 = 64.0 / 25;
-    const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k512_125 = 512.0 / 125;
-    const WINOGEN_REAL k25_4 = 25.0 / 4;
+    const WINOGEN_REAL k15625_4096 = 15625.0 / 4096;
+    const WINOGEN_REAL k20_3 = 20.0 / 3;
     const WINOGEN_REAL k16 = 16;
-    const WINOGEN_REAL k64 = 64;
-    const WINOGEN_REAL k256 = 256;
+    const WINOGEN_REAL k4096_25 = 4096.0 / 25;
     const WINOGEN_REAL k1024 = 1024;
+    const WINOGEN_REAL k4096 = 4096;
 
-    const WINOGEN_VEC t0 = p[7] + p[8];
-    const WINOGEN_VEC t1 = p[3] + p[4];
-    const WINOGEN_VEC t2 = p[1] + p[2];
-    const WINOGEN_VEC t3 = p[5] + p[6];
-    const WINOGEN_VEC t4 = p[7] - p[8];
-    const WINOGEN_VEC t5 = p[3] - p[4];
-    const WINOGEN_VEC t6 = p[5] - p[6];
-    const WINOGEN_VEC t7 = p[1] - p[2];
-    const WINOGEN_VEC t8 = p[0] + k1_4 * t0;
-    const WINOGEN_VEC t9 = t8 + k625_256 * t1;
-    const WINOGEN_VEC t10 = t9 + k25_4 * t2;
-    y[0] = t10 + k125_512 * t3;
-    const WINOGEN_VEC t11 = t4 + k125_64 * t5;
-    const WINOGEN_VEC t12 = t11 + k25_64 * t6;
-    y[1] = t12 + k5_2 * t7;
-    const WINOGEN_VEC t13 = t2 + k4 * t0;
-    const WINOGEN_VEC t14 = t13 + k25_16 * t1;
-    y[2] = t14 + k5_8 * t3;
-    const WINOGEN_VEC t15 = t6 + k16 * t4;
-    const WINOGEN_VEC t16 = t15 + k5_4 * t5;
-    y[3] = t16 + k2_5 * t7;
-    const WINOGEN_VEC t17 = t1 + k64 * t0;
-    const WINOGEN_VEC t18 = t17 + k4_25 * t2;
-    y[4] = t18 + k8_5 * t3;
-    const WINOGEN_VEC t19 = k256 * t4;
-    const WINOGEN_VEC t20 = t19 + k4_5 * t5;
-    const WINOGEN_VEC t21 = t20 + k64_25 * t6;
-    y[5] = t21 + k8_125 * t7;
-    const WINOGEN_VEC t22 = k1024 * t0;
-    const WINOGEN_VEC t23 = t22 + k16_25 * t1;
-    const WINOGEN_VEC t24 = t23 + k16_625 * t2;
-    y[6] = t24 + k512_125 * t3;
+    const WINOGEN_VEC t0 = k99_160 * p[5] - p[6];
+    const WINOGEN_VEC t1 = p[5] + k160_99 * p[6];
+    const WINOGEN_VEC t2 = p[3] - k5_4 * p[4];
+    const WINOGEN_VEC t3 = k4_5 * p[3] + p[4];
+    const WINOGEN_VEC t4 = p[1] - k5_4 * p[2];
+    const WINOGEN_VEC t5 = t0 + k528_3125 * t4;
+    const WINOGEN_VEC t6 = k16_99 * t5 + t2;
+    const WINOGEN_VEC t7 = p[2] + k2_5 * t4;
+    const WINOGEN_VEC t8 = t5 + k3_2 * t2;
+    const WINOGEN_VEC t9 = p[7] - p[8];
+    const WINOGEN_VEC t10 = t6 + k1024 * t9;
+    const WINOGEN_VEC t11 = p[7] + p[8];
+    const WINOGEN_VEC t12 = t1 + k64_375 * t7;
+    y[5] = k80_33 * t0 + t10;
+    y[3] = k1_16 * t10 + t8;
+    const WINOGEN_VEC t13 = t3 + k4_25 * t12;
+    const WINOGEN_VEC t14 = t4 + k39_16 * t6;
+    const WINOGEN_VEC t15 = t11 + k3_5120 * t1;
+    y[6] = t13 + k4096 * t15;
+    y[1] = k1_256 * t10 + t14;
+    const WINOGEN_VEC t16 = t3 + k4096_25 * t11;
+    y[4] = t12 + k25_16 * t16;
+    const WINOGEN_VEC t17 = k16 * t11 + t7;
+    y[2] = k625_256 * t13 + t17;
+    const WINOGEN_VEC t18 = p[0] + k15625_4096 * t3;
+    const WINOGEN_VEC t19 = t11 + k625_4096 * t1;
+    const WINOGEN_VEC t20 = k20_3 * t7 + t18;
+    y[0] = t19 + t20;
 }
 
-/* V = B^T D B of a tile D, columns first, then rows: 648 instructions. */
+/* V = B^T D B of a tile D, columns first, then rows: 594 instructions. */
 WINOGEN_INLINE void winogen_f7_3_finite_input_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -334,7 +336,7 @@ WINOGEN_INLINE void winogen_f7_3_finite_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 252 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 204 instructions. */
 WINOGEN_INLINE void winogen_f7_3_finite_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -365,7 +367,7 @@ WINOGEN_INLINE void winogen_f7_3_finite_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 512 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 448 instructions. */
 WINOGEN_INLINE void winogen_f7_3_finite_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -8,47 +8,49 @@
  *
  * Points: 0, 2/5, -2/5, 4/5, -4/5, 5/4, -5/4, 5/2, -5/2, inf
  * Source: symmetric set with the least 2D float32 error in a sweep of this project
- * Scaled: columns of A^T by 1, 25/4, 25/4, 625/256, 625/256, 64/125, 64/125, 2/5, 2/5, 1; rows of G
- *         by the inverse
+ * Scaled: rows of B^T by 1, 5/2, -5/2, -4/5, 4/5, -1, 1, 125/8, -125/8, 1
+ *         columns of A^T by 1, 15625/4872, 3906250/1024947, 15625/4096, 15625/4096, 64/125, 64/125,
+ *         32/3125, 8/625, 1
+ *         rows of G to make up for both
  *
  * B^T =
- *     1     0  -689/80           0  644721/40000             0    -689/80        0  1  0
- *     0  -5/2    -25/4      189/32        945/64    -3381/1000  -3381/400      2/5  1  0
- *     0   5/2    -25/4     -189/32        945/64     3381/1000  -3381/400     -2/5  1  0
- *     0  -5/4   -25/16      141/16        705/64     -3189/500  -3189/400      4/5  1  0
- *     0   5/4   -25/16     -141/16        705/64      3189/500  -3189/400     -4/5  1  0
- *     0  -4/5   -16/25    3189/500      3189/625       -141/16    -141/20      5/4  1  0
- *     0   4/5   -16/25   -3189/500      3189/625        141/16    -141/20     -5/4  1  0
- *     0  -2/5    -4/25   3381/1000     3381/2500       -189/32    -189/80      5/2  1  0
- *     0   2/5    -4/25  -3381/1000     3381/2500        189/32    -189/80     -5/2  1  0
- *     0     1        0     -689/80             0  644721/40000          0  -689/80  0  1
+ *     1      0  -689/80          0  644721/40000             0    -689/80        0       1  0
+ *     0  -25/4   -125/8     945/64      4725/128     -3381/400  -3381/160        1     5/2  0
+ *     0  -25/4    125/8     945/64     -4725/128     -3381/400   3381/160        1    -5/2  0
+ *     0      1      5/4    -141/20       -141/16      3189/625   3189/500   -16/25    -4/5  0
+ *     0      1     -5/4    -141/20        141/16      3189/625  -3189/500   -16/25     4/5  0
+ *     0    4/5    16/25  -3189/500     -3189/625        141/16     141/20     -5/4      -1  0
+ *     0    4/5   -16/25  -3189/500      3189/625        141/16    -141/20     -5/4       1  0
+ *     0  -25/4     -5/2    3381/64      3381/160    -23625/256  -4725/128   625/16   125/8  0
+ *     0  -25/4      5/2    3381/64     -3381/160    -23625/256   4725/128   625/16  -125/8  0
+ *     0      1        0    -689/80             0  644721/40000          0  -689/80       0  1
  *
  * G =
- *                   1               0               0
- *     -125000/1024947  -50000/1024947  -20000/1024947
- *     -125000/1024947   50000/1024947  -20000/1024947
- *        80000/621027    64000/621027    51200/621027
- *        80000/621027   -64000/621027    51200/621027
- *       -64000/621027   -80000/621027  -100000/621027
- *       -64000/621027    80000/621027  -100000/621027
- *        1280/1024947    3200/1024947    8000/1024947
- *        1280/1024947   -3200/1024947    8000/1024947
- *                   0               0               1
+ *                 1              0               0
+ *         -160/1683       -64/1683       -128/8415
+ *              2/25         -4/125           8/625
+ *     -64000/621027  -51200/621027   -40960/621027
+ *      64000/621027  -51200/621027    40960/621027
+ *      64000/621027   80000/621027   100000/621027
+ *     -64000/621027   80000/621027  -100000/621027
+ *      3200/1024947   8000/1024947   20000/1024947
+ *     -2560/1024947   6400/1024947  -16000/1024947
+ *                 0              0               1
  *
  * A^T =
- *     1     25/4      25/4  625/256  625/256   64/125    64/125       2/5        2/5  0
- *     0      5/2      -5/2   125/64  -125/64    16/25    -16/25         1         -1  0
- *     0        1         1    25/16    25/16      4/5       4/5       5/2        5/2  0
- *     0      2/5      -2/5      5/4     -5/4        1        -1      25/4      -25/4  0
- *     0     4/25      4/25        1        1      5/4       5/4     125/8      125/8  0
- *     0    8/125    -8/125      4/5     -4/5    25/16    -25/16    625/16    -625/16  0
- *     0   16/625    16/625    16/25    16/25   125/64    125/64   3125/32    3125/32  0
- *     0  32/3125  -32/3125   64/125  -64/125  625/256  -625/256  15625/64  -15625/64  1
+ *     1  15625/4872   3906250/1024947  15625/4096  15625/4096   64/125    64/125  32/3125    8/625  0
+ *     0   3125/2436  -1562500/1024947   3125/1024  -3125/1024    16/25    -16/25   16/625   -4/125  0
+ *     0    625/1218    625000/1024947     625/256     625/256      4/5       4/5    8/125     2/25  0
+ *     0     125/609   -250000/1024947      125/64     -125/64        1        -1     4/25     -1/5  0
+ *     0      50/609    100000/1024947       25/16       25/16      5/4       5/4      2/5      1/2  0
+ *     0      20/609    -40000/1024947         5/4        -5/4    25/16    -25/16        1     -5/4  0
+ *     0       8/609     16000/1024947           1           1   125/64    125/64      5/2     25/8  0
+ *     0     16/3045     -6400/1024947         4/5        -4/5  625/256  -625/256     25/4  -125/16  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            64 -> 40         62 -> 38     64 -> 40    1280 -> 800         17
- * filter           16 -> 12         24 -> 20     24 -> 20     312 -> 260          6
- * output           58 -> 34         56 -> 28     60 -> 36    1080 -> 648          9
+ * input            64 -> 36         64 -> 33     66 -> 36    1320 -> 720         10
+ * filter           16 -> 10         24 -> 15     24 -> 15     312 -> 195          5
+ * output           58 -> 32         59 -> 27     61 -> 32    1098 -> 576          9
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -77,232 +79,240 @@
 #define WINOGEN_F8_3_N 10
 #define WINOGEN_F8_3_PRODUCTS 10
 
-/* v = B^T d: 40 instructions.
+/* v = B^T d: 36 instructions.
  *
- *     t11 = d8 - 25/16 d2 + 705/64 (d4 - 4252/5875 d6)
- *     t16 = 3189/625 d4 + d8 - 141/20 d6 - 16/25 d2
- *     t17 = d8 - 189/80 d6 - 4/25 (d2 - 3381/400 d4)
- *     t19 = d1 - 16/25 (d7 + 705/64 (d3 - 4252/5875 d5))
- *     t20 = d3 - 80/189 (d1 + 3381/2500 (d5 - 400/3381 d7))
- *     t21 = d8 - 25/4 (d2 - 189/80 d4) - 3381/400 d6
- *     t22 = d1 - 3381/400 (d3 - 1125/644 (d5 - 80/189 d7))
- *     t23 = d5 + 64/705 (d1 - 3189/400 (d3 + 625/3189 d7))
- *     v0 = d0 + d8 - 689/80 d2 + 644721/40000 d4 - 689/80 d6
- *     v1 = t21 + 189/32 t20
- *     v2 = t21 - 189/32 t20
- *     v3 = t11 - 5/4 t19
- *     v4 = t11 + 5/4 t19
- *     v5 = t16 - 141/16 t23
- *     v6 = t16 + 141/16 t23
- *     v7 = t17 - 2/5 t22
- *     v8 = t17 + 2/5 t22
- *     v9 = d1 + d9 - 689/80 d3 + 644721/40000 d5 - 689/80 d7
+ *     t2 = d7 - 3381/400 (d5 + 2500/3381 (d1 - 189/80 d3))
+ *     t3 = d3 + d7
+ *     t8 = d1 - 641/100 d3 + 3189/625 (d5 - 400/3189 t3)
+ *     t10 = t2 + 536529/6400 (400/881 t3 - d5)
+ *     t12 = t8 + 236529/40000 (d5 - 100/641 t3)
+ *     v9 = d9 + (d1 + 644721/40000 (d5 - 344500/644721 t3))
+ *     t13 = d2 + d6
+ *     t14 = 641/100 d6 - d8
+ *     t15 = d6 - 400/881 d8
+ *     v0 = d0 + 644721/40000 (d4 + 40000/644721 (d8 - 689/80 t13))
+ *     t19 = 3189/625 d4 - (16/25 t13 + t14)
+ *     t21 = t19 + 492/5875 (641/100 t14 - t13)
+ *     v3 = t8 - 29375/17008 t21
+ *     v4 = t8 + 29375/17008 t21
+ *     t24 = d4 - 400/3381 (t13 + 881/64 t15)
+ *     t25 = d4 - 80/189 (t13 + 881/2500 t15)
+ *     v1 = t2 + 4725/128 t25
+ *     v2 = t2 - 4725/128 t25
+ *     v5 = 4/5 t12 - t19
+ *     v6 = 4/5 t12 + t19
+ *     v7 = t10 + 3381/160 t24
+ *     v8 = t10 - 3381/160 t24
  */
 WINOGEN_INLINE void winogen_f8_3_input(const WINOGEN_VEC d[10], WINOGEN_VEC v[10])
 {
-    const WINOGEN_REAL k64_705 = 64.0 / 705;
+    const WINOGEN_REAL k40000_644721 = 40000.0 / 644721;
+    const WINOGEN_REAL k492_5875 = 492.0 / 5875;
     const WINOGEN_REAL k400_3381 = 400.0 / 3381;
-    const WINOGEN_REAL k4_25 = 4.0 / 25;
-    const WINOGEN_REAL k625_3189 = 625.0 / 3189;
-    const WINOGEN_REAL k2_5 = 2.0 / 5;
+    const WINOGEN_REAL k400_3189 = 400.0 / 3189;
+    const WINOGEN_REAL k100_641 = 100.0 / 641;
+    const WINOGEN_REAL k881_2500 = 881.0 / 2500;
     const WINOGEN_REAL k80_189 = 80.0 / 189;
+    const WINOGEN_REAL k400_881 = 400.0 / 881;
+    const WINOGEN_REAL k344500_644721 = 344500.0 / 644721;
     const WINOGEN_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_REAL k4252_5875 = 4252.0 / 5875;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k3381_2500 = 3381.0 / 2500;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k1125_644 = 1125.0 / 644;
+    const WINOGEN_REAL k2500_3381 = 2500.0 / 3381;
+    const WINOGEN_REAL k4_5 = 4.0 / 5;
+    const WINOGEN_REAL k29375_17008 = 29375.0 / 17008;
     const WINOGEN_REAL k189_80 = 189.0 / 80;
     const WINOGEN_REAL k3189_625 = 3189.0 / 625;
-    const WINOGEN_REAL k189_32 = 189.0 / 32;
-    const WINOGEN_REAL k25_4 = 25.0 / 4;
-    const WINOGEN_REAL k141_20 = 141.0 / 20;
-    const WINOGEN_REAL k3189_400 = 3189.0 / 400;
+    const WINOGEN_REAL k236529_40000 = 236529.0 / 40000;
+    const WINOGEN_REAL k641_100 = 641.0 / 100;
     const WINOGEN_REAL k3381_400 = 3381.0 / 400;
     const WINOGEN_REAL k689_80 = 689.0 / 80;
-    const WINOGEN_REAL k141_16 = 141.0 / 16;
-    const WINOGEN_REAL k705_64 = 705.0 / 64;
+    const WINOGEN_REAL k881_64 = 881.0 / 64;
     const WINOGEN_REAL k644721_40000 = 644721.0 / 40000;
+    const WINOGEN_REAL k3381_160 = 3381.0 / 160;
+    const WINOGEN_REAL k4725_128 = 4725.0 / 128;
+    const WINOGEN_REAL k536529_6400 = 536529.0 / 6400;
 
-    const WINOGEN_VEC t0 = d[2] - k189_80 * d[4];
-    const WINOGEN_VEC t1 = d[5] - k400_3381 * d[7];
-    const WINOGEN_VEC t2 = d[8] - k25_4 * t0;
-    const WINOGEN_VEC t3 = d[3] + k625_3189 * d[7];
-    const WINOGEN_VEC t4 = d[3] - k4252_5875 * d[5];
-    const WINOGEN_VEC t5 = k3189_625 * d[4] + d[8];
-    const WINOGEN_VEC t6 = d[8] - k25_16 * d[2];
-    const WINOGEN_VEC t7 = d[2] - k3381_400 * d[4];
-    const WINOGEN_VEC t8 = d[4] - k4252_5875 * d[6];
-    const WINOGEN_VEC t9 = d[5] - k80_189 * d[7];
-    const WINOGEN_VEC t10 = d[1] + k3381_2500 * t1;
-    const WINOGEN_VEC t11 = t6 + k705_64 * t8;
-    const WINOGEN_VEC t12 = d[3] - k1125_644 * t9;
-    const WINOGEN_VEC t13 = t5 - k141_20 * d[6];
-    const WINOGEN_VEC t14 = d[1] - k3189_400 * t3;
-    const WINOGEN_VEC t15 = d[8] - k189_80 * d[6];
-    const WINOGEN_VEC t16 = t13 - k16_25 * d[2];
-    const WINOGEN_VEC t17 = t15 - k4_25 * t7;
-    const WINOGEN_VEC t18 = d[7] + k705_64 * t4;
-    const WINOGEN_VEC t19 = d[1] - k16_25 * t18;
-    const WINOGEN_VEC t20 = d[3] - k80_189 * t10;
-    const WINOGEN_VEC t21 = t2 - k3381_400 * d[6];
-    const WINOGEN_VEC t22 = d[1] - k3381_400 * t12;
-    const WINOGEN_VEC t23 = d[5] + k64_705 * t14;
-    const WINOGEN_VEC t24 = d[0] + d[8];
-    const WINOGEN_VEC t25 = t24 - k689_80 * d[2];
-    const WINOGEN_VEC t26 = t25 + k644721_40000 * d[4];
-    v[0] = t26 - k689_80 * d[6];
-    v[1] = t21 + k189_32 * t20;
-    v[2] = t21 - k189_32 * t20;
-    v[3] = t11 - k5_4 * t19;
-    v[4] = t11 + k5_4 * t19;
-    v[5] = t16 - k141_16 * t23;
-    v[6] = t16 + k141_16 * t23;
-    v[7] = t17 - k2_5 * t22;
-    v[8] = t17 + k2_5 * t22;
-    const WINOGEN_VEC t27 = d[1] + d[9];
-    const WINOGEN_VEC t28 = t27 - k689_80 * d[3];
-    const WINOGEN_VEC t29 = t28 + k644721_40000 * d[5];
-    v[9] = t29 - k689_80 * d[7];
+    const WINOGEN_VEC t0 = d[1] - k189_80 * d[3];
+    const WINOGEN_VEC t1 = d[5] + k2500_3381 * t0;
+    const WINOGEN_VEC t2 = d[7] - k3381_400 * t1;
+    const WINOGEN_VEC t3 = d[3] + d[7];
+    const WINOGEN_VEC t4 = d[1] - k641_100 * d[3];
+    const WINOGEN_VEC t5 = d[5] - k344500_644721 * t3;
+    const WINOGEN_VEC t6 = d[1] + k644721_40000 * t5;
+    const WINOGEN_VEC t7 = d[5] - k400_3189 * t3;
+    const WINOGEN_VEC t8 = t4 + k3189_625 * t7;
+    const WINOGEN_VEC t9 = k400_881 * t3 - d[5];
+    const WINOGEN_VEC t10 = t2 + k536529_6400 * t9;
+    const WINOGEN_VEC t11 = d[5] - k100_641 * t3;
+    const WINOGEN_VEC t12 = t8 + k236529_40000 * t11;
+    v[9] = d[9] + t6;
+    const WINOGEN_VEC t13 = d[2] + d[6];
+    const WINOGEN_VEC t14 = k641_100 * d[6] - d[8];
+    const WINOGEN_VEC t15 = d[6] - k400_881 * d[8];
+    const WINOGEN_VEC t16 = d[8] - k689_80 * t13;
+    const WINOGEN_VEC t17 = d[4] + k40000_644721 * t16;
+    v[0] = d[0] + k644721_40000 * t17;
+    const WINOGEN_VEC t18 = k16_25 * t13 + t14;
+    const WINOGEN_VEC t19 = k3189_625 * d[4] - t18;
+    const WINOGEN_VEC t20 = k641_100 * t14 - t13;
+    const WINOGEN_VEC t21 = t19 + k492_5875 * t20;
+    v[3] = t8 - k29375_17008 * t21;
+    v[4] = t8 + k29375_17008 * t21;
+    const WINOGEN_VEC t22 = t13 + k881_64 * t15;
+    const WINOGEN_VEC t23 = t13 + k881_2500 * t15;
+    const WINOGEN_VEC t24 = d[4] - k400_3381 * t22;
+    const WINOGEN_VEC t25 = d[4] - k80_189 * t23;
+    v[1] = t2 + k4725_128 * t25;
+    v[2] = t2 - k4725_128 * t25;
+    v[5] = k4_5 * t12 - t19;
+    v[6] = k4_5 * t12 + t19;
+    v[7] = t10 + k3381_160 * t24;
+    v[8] = t10 - k3381_160 * t24;
 }
 
-/* u = G g: 20 instructions.
+/* u = G g: 15 instructions.
  *
- *     t0 = g0 + 25/4 g2
- *     t1 = g0 + 16/25 g2
- *     t2 = g0 + 4/25 g2
- *     t3 = g0 + 25/16 g2
- *     t4 = -50000/1024947 g1
- *     u1 = t4 - 125000/1024947 t2
- *     u2 = 50000/1024947 g1 - 125000/1024947 t2
- *     u3 = 64000/621027 g1 + 80000/621027 t1
- *     t7 = -64000/621027 g1
- *     u4 = t7 + 80000/621027 t1
- *     t8 = -80000/621027 g1
- *     u5 = t8 - 64000/621027 t3
- *     u6 = 80000/621027 g1 - 64000/621027 t3
- *     u7 = 3200/1024947 g1 + 1280/1024947 t0
- *     t11 = -3200/1024947 g1
- *     u8 = t11 + 1280/1024947 t0
+ *     t0 = 64000/621027 g0
+ *     t1 = g1 + 5/4 g2
+ *     u5 = t0 + 80000/621027 t1
+ *     u6 = 160000/621027 g1 - u5
+ *     t2 = t1 - 207009/80000 u6
+ *     u7 = 4000/341649 t2
+ *     u8 = 12800/1024947 (g1 - 3/4 t2)
+ *     t4 = t0 + 51200/621027 g1
+ *     u3 = -40960/621027 g2 - t4
+ *     u4 = -102400/621027 g1 - u3
+ *     t5 = -369/1600 u4
+ *     u1 = t5 - 1107/1600 t4
+ *     u2 = -8/125 (g1 + 1683/128 u1)
  *     u0 = g0
  *     u9 = g2
  */
 WINOGEN_INLINE void winogen_f8_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[10])
 {
-    const WINOGEN_FILTER_REAL k1280_1024947 = 1280.0 / 1024947;
-    const WINOGEN_FILTER_REAL k3200_1024947 = 3200.0 / 1024947;
-    const WINOGEN_FILTER_REAL k50000_1024947 = 50000.0 / 1024947;
+    const WINOGEN_FILTER_REAL k4000_341649 = 4000.0 / 341649;
+    const WINOGEN_FILTER_REAL k12800_1024947 = 12800.0 / 1024947;
+    const WINOGEN_FILTER_REAL k8_125 = 8.0 / 125;
+    const WINOGEN_FILTER_REAL k40960_621027 = 40960.0 / 621027;
+    const WINOGEN_FILTER_REAL k51200_621027 = 51200.0 / 621027;
     const WINOGEN_FILTER_REAL k64000_621027 = 64000.0 / 621027;
-    const WINOGEN_FILTER_REAL k125000_1024947 = 125000.0 / 1024947;
     const WINOGEN_FILTER_REAL k80000_621027 = 80000.0 / 621027;
-    const WINOGEN_FILTER_REAL k4_25 = 4.0 / 25;
-    const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_FILTER_REAL k25_4 = 25.0 / 4;
+    const WINOGEN_FILTER_REAL k102400_621027 = 102400.0 / 621027;
+    const WINOGEN_FILTER_REAL k369_1600 = 369.0 / 1600;
+    const WINOGEN_FILTER_REAL k160000_621027 = 160000.0 / 621027;
+    const WINOGEN_FILTER_REAL k1107_1600 = 1107.0 / 1600;
+    const WINOGEN_FILTER_REAL k3_4 = 3.0 / 4;
+    const WINOGEN_FILTER_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_FILTER_REAL k207009_80000 = 207009.0 / 80000;
+    const WINOGEN_FILTER_REAL k1683_128 = 1683.0 / 128;
 
-    const WINOGEN_FILTER_VEC t0 = g[0] + k25_4 * g[2];
-    const WINOGEN_FILTER_VEC t1 = g[0] + k16_25 * g[2];
-    const WINOGEN_FILTER_VEC t2 = g[0] + k4_25 * g[2];
-    const WINOGEN_FILTER_VEC t3 = g[0] + k25_16 * g[2];
-    const WINOGEN_FILTER_VEC t4 = -k50000_1024947 * g[1];
-    u[1] = t4 - k125000_1024947 * t2;
-    const WINOGEN_FILTER_VEC t5 = k50000_1024947 * g[1];
-    u[2] = t5 - k125000_1024947 * t2;
-    const WINOGEN_FILTER_VEC t6 = k64000_621027 * g[1];
-    u[3] = t6 + k80000_621027 * t1;
-    const WINOGEN_FILTER_VEC t7 = -k64000_621027 * g[1];
-    u[4] = t7 + k80000_621027 * t1;
-    const WINOGEN_FILTER_VEC t8 = -k80000_621027 * g[1];
-    u[5] = t8 - k64000_621027 * t3;
-    const WINOGEN_FILTER_VEC t9 = k80000_621027 * g[1];
-    u[6] = t9 - k64000_621027 * t3;
-    const WINOGEN_FILTER_VEC t10 = k3200_1024947 * g[1];
-    u[7] = t10 + k1280_1024947 * t0;
-    const WINOGEN_FILTER_VEC t11 = -k3200_1024947 * g[1];
-    u[8] = t11 + k1280_1024947 * t0;
+    const WINOGEN_FILTER_VEC t0 = k64000_621027 * g[0];
+    const WINOGEN_FILTER_VEC t1 = g[1] + k5_4 * g[2];
+    const WINOGEN_FILTER_VEC u5 = t0 + k80000_621027 * t1;
+    u[5] = u5;
+    const WINOGEN_FILTER_VEC u6 = k160000_621027 * g[1] - u5;
+    u[6] = u6;
+    const WINOGEN_FILTER_VEC t2 = t1 - k207009_80000 * u6;
+    u[7] = k4000_341649 * t2;
+    const WINOGEN_FILTER_VEC t3 = g[1] - k3_4 * t2;
+    u[8] = k12800_1024947 * t3;
+    const WINOGEN_FILTER_VEC t4 = t0 + k51200_621027 * g[1];
+    const WINOGEN_FILTER_VEC u3 = -k40960_621027 * g[2] - t4;
+    u[3] = u3;
+    const WINOGEN_FILTER_VEC u4 = -k102400_621027 * g[1] - u3;
+    u[4] = u4;
+    const WINOGEN_FILTER_VEC t5 = -k369_1600 * u4;
+    const WINOGEN_FILTER_VEC u1 = t5 - k1107_1600 * t4;
+    u[1] = u1;
+    const WINOGEN_FILTER_VEC t6 = g[1] + k1683_128 * u1;
+    u[2] = -k8_125 * t6;
     u[0] = g[0];
     u[9] = g[2];
 }
 
-/* y = A^T p: 36 instructions.
+/* y = A^T p: 32 instructions.
  *
- *     t0 = p5 + p6
- *     t1 = p3 - p4
- *     t2 = p1 + p2
- *     t3 = p1 - p2
- *     t4 = p3 + p4
- *     t5 = p5 - p6
- *     t6 = p7 - p8
- *     t7 = p7 + p8
- *     y0 = p0 + 64/125 t0 + 25/4 t2 + 625/256 t4 + 2/5 t7
- *     y1 = t6 + 125/64 t1 + 5/2 t3 + 16/25 t5
- *     y2 = t2 + 4/5 t0 + 25/16 t4 + 5/2 t7
- *     y3 = t5 + 5/4 t1 + 2/5 t3 + 25/4 t6
- *     y4 = t4 + 5/4 t0 + 4/25 t2 + 125/8 t7
- *     y5 = 4/5 t1 + 8/125 t3 + 25/16 t5 + 625/16 t6
- *     y6 = 125/64 t0 + 16/625 t2 + 16/25 t4 + 3125/32 t7
- *     y7 = p9 + 64/125 t1 + 32/3125 t3 + 625/256 t5 + 15625/64 t6
+ *     t0 = p3 - p4
+ *     t1 = p3 + p4
+ *     t3 = 4/5 t0 + (p5 - p6)
+ *     t5 = 1683/2000 p1 - p2
+ *     t6 = t0 + 128000/621027 t5
+ *     t7 = p1 - 1000/1683 t5
+ *     t8 = p7 - 5/4 p8
+ *     t9 = p8 + 2/5 t8
+ *     t10 = 40000/1024947 t5 + t8
+ *     t11 = t1 + 4/5 (p5 + p6)
+ *     y3 = t3 + 369/320 (t6 + 256/1845 t10)
+ *     y7 = p9 - 369/320 t6 + 25/4 (t10 + 25/64 t3)
+ *     t16 = 369/256 t1 + t7
+ *     y5 = t10 + 25/16 t3
+ *     t18 = 100/609 t7 + t9
+ *     y4 = t18 + 25/16 t11
+ *     y1 = t5 + 325089/128000 t6 + 16/625 (t10 + 25 t3)
+ *     y6 = 625/256 t11 + (25/4 t18 - t16)
+ *     y2 = t11 + (t16 + 4/25 t18)
+ *     y0 = 15625/2436 (t7 + 38976/9765625 t9) + (16/25 t11 + (p0 + 325089/102400 t1))
  */
 WINOGEN_INLINE void winogen_f8_3_output(const WINOGEN_VEC p[10], WINOGEN_VEC y[8])
 {
-    const WINOGEN_REAL k32_3125 = 32.0 / 3125;
+    const WINOGEN_REAL k38976_9765625 = 38976.0 / 9765625;
     const WINOGEN_REAL k16_625 = 16.0 / 625;
-    const WINOGEN_REAL k8_125 = 8.0 / 125;
+    const WINOGEN_REAL k40000_1024947 = 40000.0 / 1024947;
+    const WINOGEN_REAL k256_1845 = 256.0 / 1845;
     const WINOGEN_REAL k4_25 = 4.0 / 25;
+    const WINOGEN_REAL k100_609 = 100.0 / 609;
+    const WINOGEN_REAL k128000_621027 = 128000.0 / 621027;
+    const WINOGEN_REAL k25_64 = 25.0 / 64;
     const WINOGEN_REAL k2_5 = 2.0 / 5;
-    const WINOGEN_REAL k64_125 = 64.0 / 125;
+    const WINOGEN_REAL k1000_1683 = 1000.0 / 1683;
     const WINOGEN_REAL k16_25 = 16.0 / 25;
     const WINOGEN_REAL k4_5 = 4.0 / 5;
+    const WINOGEN_REAL k1683_2000 = 1683.0 / 2000;
+    const WINOGEN_REAL k369_320 = 369.0 / 320;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_REAL k369_256 = 369.0 / 256;
     const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k125_64 = 125.0 / 64;
     const WINOGEN_REAL k625_256 = 625.0 / 256;
-    const WINOGEN_REAL k5_2 = 5.0 / 2;
+    const WINOGEN_REAL k325089_128000 = 325089.0 / 128000;
+    const WINOGEN_REAL k325089_102400 = 325089.0 / 102400;
     const WINOGEN_REAL k25_4 = 25.0 / 4;
-    const WINOGEN_REAL k125_8 = 125.0 / 8;
-    const WINOGEN_REAL k625_16 = 625.0 / 16;
-    const WINOGEN_REAL k3125_32 = 3125.0 / 32;
-    const WINOGEN_REAL k15625_64 = 15625.0 / 64;
+    const WINOGEN_REAL k15625_2436 = 15625.0 / 2436;
+    const WINOGEN_REAL k25 = 25;
 
-    const WINOGEN_VEC t0 = p[5] + p[6];
-    const WINOGEN_VEC t1 = p[3] - p[4];
-    const WINOGEN_VEC t2 = p[1] + p[2];
-    const WINOGEN_VEC t3 = p[1] - p[2];
-    const WINOGEN_VEC t4 = p[3] + p[4];
-    const WINOGEN_VEC t5 = p[5] - p[6];
-    const WINOGEN_VEC t6 = p[7] - p[8];
-    const WINOGEN_VEC t7 = p[7] + p[8];
-    const WINOGEN_VEC t8 = p[0] + k64_125 * t0;
-    const WINOGEN_VEC t9 = t8 + k25_4 * t2;
-    const WINOGEN_VEC t10 = t9 + k625_256 * t4;
-    y[0] = t10 + k2_5 * t7;
-    const WINOGEN_VEC t11 = t6 + k125_64 * t1;
-    const WINOGEN_VEC t12 = t11 + k5_2 * t3;
-    y[1] = t12 + k16_25 * t5;
-    const WINOGEN_VEC t13 = t2 + k4_5 * t0;
-    const WINOGEN_VEC t14 = t13 + k25_16 * t4;
-    y[2] = t14 + k5_2 * t7;
-    const WINOGEN_VEC t15 = t5 + k5_4 * t1;
-    const WINOGEN_VEC t16 = t15 + k2_5 * t3;
-    y[3] = t16 + k25_4 * t6;
-    const WINOGEN_VEC t17 = t4 + k5_4 * t0;
-    const WINOGEN_VEC t18 = t17 + k4_25 * t2;
-    y[4] = t18 + k125_8 * t7;
-    const WINOGEN_VEC t19 = k4_5 * t1;
-    const WINOGEN_VEC t20 = t19 + k8_125 * t3;
-    const WINOGEN_VEC t21 = t20 + k25_16 * t5;
-    y[5] = t21 + k625_16 * t6;
-    const WINOGEN_VEC t22 = k125_64 * t0;
-    const WINOGEN_VEC t23 = t22 + k16_625 * t2;
-    const WINOGEN_VEC t24 = t23 + k16_25 * t4;
-    y[6] = t24 + k3125_32 * t7;
-    const WINOGEN_VEC t25 = p[9] + k64_125 * t1;
-    const WINOGEN_VEC t26 = t25 + k32_3125 * t3;
-    const WINOGEN_VEC t27 = t26 + k625_256 * t5;
-    y[7] = t27 + k15625_64 * t6;
+    const WINOGEN_VEC t0 = p[3] - p[4];
+    const WINOGEN_VEC t1 = p[3] + p[4];
+    const WINOGEN_VEC t2 = p[5] - p[6];
+    const WINOGEN_VEC t3 = k4_5 * t0 + t2;
+    const WINOGEN_VEC t4 = p[5] + p[6];
+    const WINOGEN_VEC t5 = k1683_2000 * p[1] - p[2];
+    const WINOGEN_VEC t6 = t0 + k128000_621027 * t5;
+    const WINOGEN_VEC t7 = p[1] - k1000_1683 * t5;
+    const WINOGEN_VEC t8 = p[7] - k5_4 * p[8];
+    const WINOGEN_VEC t9 = p[8] + k2_5 * t8;
+    const WINOGEN_VEC t10 = k40000_1024947 * t5 + t8;
+    const WINOGEN_VEC t11 = t1 + k4_5 * t4;
+    const WINOGEN_VEC t12 = p[9] - k369_320 * t6;
+    const WINOGEN_VEC t13 = t5 + k325089_128000 * t6;
+    const WINOGEN_VEC t14 = t6 + k256_1845 * t10;
+    y[3] = t3 + k369_320 * t14;
+    const WINOGEN_VEC t15 = t10 + k25_64 * t3;
+    y[7] = t12 + k25_4 * t15;
+    const WINOGEN_VEC t16 = k369_256 * t1 + t7;
+    y[5] = t10 + k25_16 * t3;
+    const WINOGEN_VEC t17 = t10 + k25 * t3;
+    const WINOGEN_VEC t18 = k100_609 * t7 + t9;
+    y[4] = t18 + k25_16 * t11;
+    y[1] = t13 + k16_625 * t17;
+    const WINOGEN_VEC t19 = k25_4 * t18 - t16;
+    y[6] = k625_256 * t11 + t19;
+    const WINOGEN_VEC t20 = t16 + k4_25 * t18;
+    y[2] = t11 + t20;
+    const WINOGEN_VEC t21 = p[0] + k325089_102400 * t1;
+    const WINOGEN_VEC t22 = t7 + k38976_9765625 * t9;
+    const WINOGEN_VEC t23 = k16_25 * t11 + t21;
+    y[0] = k15625_2436 * t22 + t23;
 }
 
-/* V = B^T D B of a tile D, columns first, then rows: 800 instructions. */
+/* V = B^T D B of a tile D, columns first, then rows: 720 instructions. */
 WINOGEN_INLINE void winogen_f8_3_input_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -336,7 +346,7 @@ WINOGEN_INLINE void winogen_f8_3_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 260 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 195 instructions. */
 WINOGEN_INLINE void winogen_f8_3_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -368,7 +378,7 @@ WINOGEN_INLINE void winogen_f8_3_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 648 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 576 instructions. */
 WINOGEN_INLINE void winogen_f8_3_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -23,14 +23,14 @@ _KINDS = (
 
 
 def render_header(
-    algorithm, programs, name: str, *, source: str = "", factors=(), command=WRITE_COMMAND
+    algorithm, programs, name: str, *, source: str = "", textbook=None, command=WRITE_COMMAND
 ) -> str:
     """Return the C text of the header ``<name>.h``.
 
     ``algorithm``: a verified BilinearAlgorithm. ``programs``: {"input", "filter", "output"} ->
-    Program, each computing BT, G, AT of it. ``source``: where the points come from. ``factors``:
-    what the columns of A^T were scaled by, if they were. ``command``: what regenerates the text,
-    for its first line. The same arguments give the same bytes.
+    Program, each computing BT, G, AT of it. ``source``: where the points come from. ``textbook``:
+    the algorithm that ``algorithm`` was rescaled from, if it was. ``command``: what regenerates the
+    text, for its first line. The same arguments give the same bytes.
     Raises VerificationError when a program does not compute its matrix.
     """
     for kind, matrix, *_ in _KINDS:
@@ -38,7 +38,7 @@ def render_header(
     template = environment().get_template("transform.h.j2")
     return template.render(
         command=command,
-        head=_head(algorithm, programs, source, factors),
+        head=_head(algorithm, programs, source, textbook or algorithm),
         guard=f"WINOGEN_{name.upper()}",
         name=name,
         m=algorithm.m,
@@ -117,7 +117,7 @@ def _twice(program) -> int:
 # ---- the head comment ----------------------------------------------------------------------------
 
 
-def _head(algorithm, programs, source: str, factors) -> list[str]:
+def _head(algorithm, programs, source: str, textbook) -> list[str]:
     m, r, n, products = algorithm.m, algorithm.r, algorithm.n, algorithm.products
     lines = [
         f"F({m}, {r}): {_plural(m, 'output')} of a {r}-tap filter from {_plural(n, 'input')}"
@@ -134,9 +134,14 @@ def _head(algorithm, programs, source: str, factors) -> list[str]:
         lines += _field("Moduli: ", ", ".join(map(str, algorithm.moduli)))
     if source:
         lines += _field("Source: ", source)
-    if any(factor != 1 for factor in factors):
-        what = f"columns of A^T by {', '.join(map(str, factors))}; rows of G by the inverse"
-        lines += _field("Scaled: ", what)
+    scaled = {
+        "rows of B^T": _ratios(algorithm.bt, textbook.bt),
+        "columns of A^T": _ratios(zip(*algorithm.at), zip(*textbook.at)),
+    }
+    if any(factor != 1 for factors in scaled.values() for factor in factors):
+        texts = [f"{what} by {', '.join(map(str, factors))}" for what, factors in scaled.items()]
+        for label, text in zip(("Scaled: ", *[" " * 8] * 2), (*texts, "rows of G to make up for both")):
+            lines += _field(label, text)
     for _, attribute, matrix, _, _ in _KINDS:
         lines += ["", f"{matrix} =", *_matrix(getattr(algorithm, attribute))]
     return [*lines, "", *_table(algorithm, programs), "", *_PROOF]
@@ -147,6 +152,13 @@ _PROOF = textwrap.wrap(
     " elsewhere, and each function below computes its matrix entry by entry.",
     _WIDTH,
 )
+
+
+def _ratios(rows, textbook) -> list:
+    """What each row was multiplied by."""
+    return [
+        next(c / t for c, t in zip(row, plain) if t != 0) for row, plain in zip(rows, textbook)
+    ]
 
 
 def _field(label: str, text: str) -> list[str]:

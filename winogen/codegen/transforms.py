@@ -50,7 +50,7 @@ class Transform:
     def at(self):
         """A^T, m x products, exact (Fractions, or algebraic scalars where a point is one).
 
-        Its columns may be scaled against the rows of G; see `winogen.codegen.scaling`.
+        Its columns may be scaled against the rows of G; see `winogen.program.scaling`.
         """
         return self._exact("at")
 
@@ -103,22 +103,24 @@ def from_algorithm(
 
     ``name``: how the C functions are called, by default one made of m, r and a digest of the
     matrices. ``source``: provenance for the head comment. ``command``: what the first line of the
-    header says regenerates it. ``scale``: whether constants may move from A^T into G where that
-    saves instructions. Raises VerificationError if the algorithm is wrong.
+    header says regenerates it. ``scale``: whether constants may move from B^T and A^T into G where
+    that saves instructions. Raises VerificationError if the algorithm is wrong.
 
     >>> from winogen.algebra import cook_toom
     >>> from_algorithm(cook_toom(2, 3), "mine", source="by hand").instructions
     (4, 4, 4)
     """
     from winogen.codegen.headers import WRITE_COMMAND, render_header
-    from winogen.codegen.scaling import lighten
+    from winogen.program import shortest_transforms
 
     algorithm.verify()
-    factors = ()
+    textbook = algorithm
     if scale:
-        algorithm, factors = lighten(algorithm)
+        short = shortest_transforms(algorithm)
+        algorithm, programs = short.algorithm, short.programs
+    else:
+        programs = shorten(algorithm)
     name = name or _digest_name(algorithm)
-    programs = shorten(algorithm)
     data = algorithm.to_dict()
     ops = {kind: programs[kind].counts().to_dict() for kind in _KINDS}
     header = render_header(
@@ -126,7 +128,7 @@ def from_algorithm(
         programs,
         name,
         source=source,
-        factors=factors,
+        textbook=textbook,
         command=command or WRITE_COMMAND,
     )
     return _transform({**data, "name": name, "ops": ops, "source": source}, header)
