@@ -2,8 +2,6 @@
 
 import csv
 import json
-import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +15,6 @@ from winogen.numerics.report.catalog import shares
 
 NAMES = ("f2_3", "f3_3", "f4_3", "f4_3_classic", "f4_3_gaussian", "f2_5")
 OPTIONS = {"names": NAMES, "trials": 300, "channels": (1, 16)}
-VOID = {"meta", "br", "link", "img", "hr", "input"}
 
 
 def tiny_case(name: str = "tiny <layer> & Co", stride: int = 1) -> Case:
@@ -152,63 +149,12 @@ def test_tables_have_what_the_document_has(folder, document):
     assert float(first["f4_3"]) == document["channels"]["series"][3]["relative_l2"][0]
 
 
-class Tags(HTMLParser):
-    """Checks that tags match, and collects ids, links and what would be loaded."""
-
-    def __init__(self, text: str):
-        super().__init__()
-        self.open, self.ids, self.links, self.loaded, self.names = [], [], [], [], []
-        self.feed(text)
-        assert not self.open
-
-    def handle_starttag(self, tag, attributes):
-        given = dict(attributes)
-        self.names.append(tag)
-        if tag not in VOID:
-            self.open.append(tag)
-        if "id" in given:
-            self.ids.append(given["id"])
-        if "src" in given or tag in ("script", "link", "iframe", "object"):
-            self.loaded.append((tag, given))
-        if tag == "a":
-            self.links.append(given["href"])
-
-    def handle_startendtag(self, tag, attributes):
-        self.handle_starttag(tag, attributes)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-
-def check_page(path: Path) -> Tags:
-    """A page that is complete by itself: nothing to load, links that lead somewhere."""
-    text = path.read_text("utf-8")
-    page = Tags(text)
-    assert page.loaded == [] and "@import" not in text and "http-equiv" not in text
-    assert not re.search(r"url\((?!#)", text)
-    assert len(page.ids) == len(set(page.ids))
-    for link in page.links:
-        found = link[1:] in page.ids if link.startswith("#") else (path.parent / link).is_file()
-        assert found, link
-    assert 'name="viewport"' in text and "prefers-color-scheme: dark" in text
-    assert "None" not in text and "nan" not in re.sub(r"<svg.*?</svg>", "", text, flags=re.DOTALL)
-    return page
-
-
-def test_the_page(folder):
+def test_the_page(folder, check_page):
     page = check_page(folder / "index.html")
     assert page.names.count("svg") == 2 * 6 and page.names.count("table") == 4
     text = (folder / "index.html").read_text("utf-8")
     assert "tiny &lt;layer&gt; &amp; Co" in text  # names are text, whatever is in them
     assert "not installed here" in text and len(text) < 2_000_000
-
-
-def test_a_page_without_layers(tmp_path):
-    path = write_catalog_report(tmp_path / "r", names=["f2_5"], trials=50, channels=(2,))
-    page = check_page(path)
-    assert page.names.count("svg") == 2 * 5 and not (path.parent / "layers.csv").exists()
 
 
 @pytest.mark.parametrize(

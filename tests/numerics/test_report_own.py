@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from tests.numerics.test_report_catalog import check_page
 from winogen.conv import Conv2d, Layer
 from winogen.errors import InvalidType, InvalidValue
 from winogen.numerics.report import Case, layer_report, own, write_layer_report
@@ -74,7 +73,9 @@ def test_predictions_know_a_mean_from_a_variance():
     """Inputs that are all alike make direct convolution worse than Winograd's F(2, 3)."""
     _, weight = data()
     plan = Conv2d(weight, algorithm="mcmr", tile=3).plan((1, 32, 14, 11))
-    assert predicted(plan, Moments(0.0, 1.0)) != pytest.approx(predicted(plan, Moments(1.0, 0.0)), 0.1)
+    assert predicted(plan, Moments(0.0, 1.0)) != pytest.approx(
+        predicted(plan, Moments(1.0, 0.0)), 0.1
+    )
     assert predicted(plan, Moments(4.0, 0.0)) == pytest.approx(predicted(plan, Moments(1.0, 0.0)))
     assert predicted(plan, Moments(0.0, 0.0)) == 0
 
@@ -128,13 +129,23 @@ def test_ways_fit_the_kernel(kernel):
     tiled = [way.label() for way in own.ways(case)[0][3:]]
     wanted = {
         (1, 1): [],
-        (1, 3): ["mcmr F(1x2,1x3)", "mcmr F(1x3,1x3)", "winograd1d F(2,3)", "winograd2d F(1x2,1x3)"],
-        (3, 2): ["mcmr F(2x2,3x2)", "mcmr F(3x3,3x2)", "winograd1d F(2,2)", "winograd2d F(2x2,3x2)"],
+        (1, 3): [
+            "mcmr F(1x2,1x3)",
+            "mcmr F(1x3,1x3)",
+            "winograd1d F(2,3)",
+            "winograd2d F(1x2,1x3)",
+        ],
+        (3, 2): [
+            "mcmr F(2x2,3x2)",
+            "mcmr F(3x3,3x2)",
+            "winograd1d F(2,2)",
+            "winograd2d F(2x2,3x2)",
+        ],
     }
     assert tiled == wanted[kernel]
 
 
-def test_the_files(tmp_path):
+def test_the_files(tmp_path, check_page):
     x, weight = data()
     case = case_of(x, weight, padding=1)
     steps = []
@@ -153,7 +164,7 @@ def test_the_files(tmp_path):
     assert document["data"]["input"]["zeros"] == 0 and document["layer"]["output"] == [1, 3, 14, 11]
 
 
-def test_a_layer_that_is_exact(tmp_path):
+def test_a_layer_that_is_exact(tmp_path, check_page):
     x, weight = data(channels=4)
     path = write_layer_report(tmp_path, case_of(x, 0 * weight))
     assert check_page(path).names.count("svg") == 2

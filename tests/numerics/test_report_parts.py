@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def test_the_front_beats_all_others(pairs):
 def test_a_staircase_goes_down(pairs):
     steps = staircase(pairs)
     assert steps == sorted(steps) and len({cost for cost, _ in steps}) == len(steps)
-    assert all(left[1] > right[1] for left, right in zip(steps, steps[1:]))
+    assert all(left[1] > right[1] for left, right in pairwise(steps))
 
 
 def test_noise_beats_nobody():
@@ -78,7 +79,9 @@ def test_a_place_that_cannot_be_written_to(tmp_path, monkeypatch, place):
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(-1e9, 1e9) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 

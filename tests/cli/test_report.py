@@ -1,0 +1,108 @@
+"""`winogen report` as it is typed."""
+
+import json
+
+import numpy as np
+import pytest
+
+from winogen.numerics.report import catalog, own
+
+LAYER = ("--layer", "1,4,8,9:3,4,3,3", "--padding", "1")
+
+
+@pytest.fixture(autouse=True)
+def few_tiles(monkeypatch):
+    monkeypatch.setattr(own, "_MOST_POINTS", 4)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where the command runs: good and bad files."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((1, 4, 8, 9), np.float32)
+    np.save("x.npy", x)
+    np.save("w.npy", rng.standard_normal((3, 4, 3, 3), np.float32))
+    np.save("x64.npy", x.astype(np.float64))
+    np.savez("both.npz", x=x)
+    (tmp_path / "text.npy").write_text("1 2 3")
+    (tmp_path / "empty.npy").write_bytes(b"")
+    layer = {"input": [1, 4, 8, 9], "weight": [3, 4, 3, 3], "padding": 1}
+    (tmp_path / "layer.json").write_text(json.dumps([layer]))
+    (tmp_path / "two.json").write_text(json.dumps([layer, layer]))
+    return tmp_path
+
+
+def test_help_has_an_example(winogen):
+    result = winogen("report", "--help")
+    assert result.exit_code == 0 and "Example: winogen report -o" in result.output
+
+
+def test_of_the_catalog(winogen, folder, monkeypatch):
+    monkeypatch.setattr(catalog, "_SERIES_POINTS", 4)  # finding programs takes long
+    result = winogen("report", "-o", "out", "--layers", "none", "--trials", 20, "--seed", 1)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.strip() == "out/index.html"
+    document = json.loads((folder / "out" / "report.json").read_text("utf-8"))
+    assert document["settings"] == {"trials": 20, "seed": 1} and len(document["entries"]) > 20
+    assert not (folder / "out" / "layers.csv").exists()
+    assert (folder / "out" / "index.html").read_text("utf-8").count("<svg ") == 2 * 5
+
+
+def test_of_a_layer_by_shapes_and_by_file(winogen, folder):
+    files = ("--weights", "w.npy", "--input", "x.npy")
+    for number, layer in enumerate((LAYER, ("--layer", "layer.json"))):
+        result = winogen("report", *layer, *files, "--tolerance", "1e-6", "-o", f"out{number}")
+        assert result.exit_code == 0, result.output
+    first, second = (
+        json.loads((folder / f"out{k}" / "report.json").read_text("utf-8")) for k in (0, 1)
+    )
+    assert first["rows"] == second["rows"] and first["tolerance"] == 1e-6
+    assert (first["layer"]["name"], second["layer"]["name"]) == (LAYER[1], "layer")
+    assert first["data"]["weights"]["source"] == "w.npy"
+
+
+def test_data_are_drawn_where_none_are_given(winogen, folder):
+    result = winogen(
+        "report", "--layer", "1,4,9,9:4,2,3,3", "--stride", "2,1", "--groups", 2, "-o", "o"
+    )
+    assert result.exit_code == 0, result.output
+    document = json.loads((folder / "o" / "report.json").read_text("utf-8"))
+    assert document["layer"]["stride"] == [2, 1] and document["layer"]["groups"] == 2
+    assert document["data"]["input"]["source"] == "random, normal"
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (("--layers", "vgg17"), "layers: got 'vgg17'"),
+        (("--weights", "w.npy"), "weights: got 'w.npy'; allowed: nothing without --layer"),
+        (("--thorough",), "thorough: got 'True'; allowed: nothing without --layer"),
+        ((*LAYER, "--trials", 9), "trials: got '9'; allowed: nothing with --layer"),
+        (("--layer", "1,4"), "layer: got '1,4'; allowed: N,C,H,W:M,C,KH,KW, or a JSON file"),
+        (("--layer", "1,4,8,9:3,4,3"), "layer: got '3,4,3'; allowed: N,C,H,W:M,C,KH,KW"),
+        (("--layer", "1,4,8,9:3,5,3,3"), "got 4 channels"),
+        (("--layer", "two.json"), "layer: got two.json; allowed: a file with one layer"),
+        (("--layer", "x.npy"), "layer: got x.npy, which is not JSON"),
+        (
+            ("--layer", "layer.json", "--stride", "2"),
+            "stride: got '2'; allowed: nothing, layer.json",
+        ),
+        ((*LAYER, "--stride", "a"), "stride: got 'a'; allowed: one or two integers"),
+        ((*LAYER, "--input", "x64.npy"), "input: got dtype float64; allowed: float32"),
+        ((*LAYER, "--input", "w.npy"), "input: got shape (3, 4, 3, 3); allowed: (1, 4, 8, 9)"),
+        ((*LAYER, "--input", "none.npy"), "input: got 'none.npy' (No such file or directory)"),
+        ((*LAYER, "--input", "text.npy"), "input: got 'text.npy', which is not .npy"),
+        ((*LAYER, "--weights", "empty.npy"), "weights: got 'empty.npy', which is not .npy"),
+        ((*LAYER, "--weights", "both.npz"), "weights: got 'both.npz', which is not .npy"),
+        ((*LAYER, "--tolerance", "-1"), "tolerance: got -1.0; allowed: a positive number"),
+    ],
+)
+def test_mistakes(refused, folder, words, message):
+    before = sorted(path.name for path in folder.iterdir())
+    assert message in refused("report", "-o", "out", *words)
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_a_place_where_nothing_can_be_written(refused, folder):
+    assert "output: got 'x.npy'" in refused("report", *LAYER, "-o", "x.npy")

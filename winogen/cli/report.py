@@ -1,0 +1,177 @@
+"""`winogen report`: how accurate the catalog is, or one layer with the user's own data, as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+EXAMPLE = (
+    "Example: winogen report -o accuracy\n\n"
+    "winogen report --layer 1,64,56,56:64,64,3,3 --padding 1 --weights w.npy --input x.npy -o mine"
+)
+
+_ONE_LAYER = "One layer"
+_SHAPES = "N,C,H,W:M,C,KH,KW"
+
+
+def report(
+    output: Path = typer.Option(..., "--output", "-o", metavar="DIR", help="Folder to write to."),
+    layers: str = typer.Option(
+        None, help="Layer set for the errors of whole layers, or none (default: thesis27)."
+    ),
+    trials: int = typer.Option(None, min=1, help="Random tiles per figure (default: 5000)."),
+    seed: int = typer.Option(None, min=0, help="Of the random tiles (default: 0)."),
+    layer: str = typer.Option(
+        None,
+        metavar=f"{_SHAPES}|FILE",
+        help="Report on this layer instead: shapes, or a JSON file as for `winogen bench`.",
+        rich_help_panel=_ONE_LAYER,
+    ),
+    weights: Path = typer.Option(
+        None, metavar="FILE.npy", help="Your weights, float32.", rich_help_panel=_ONE_LAYER
+    ),
+    input: Path = typer.Option(
+        None, metavar="FILE.npy", help="Your input, float32.", rich_help_panel=_ONE_LAYER
+    ),
+    padding: str = typer.Option(None, help="P, or PH,PW (default: 0).", rich_help_panel=_ONE_LAYER),
+    stride: str = typer.Option(None, help="S, or SH,SW (default: 1).", rich_help_panel=_ONE_LAYER),
+    groups: int = typer.Option(None, help="Groups of channels.", rich_help_panel=_ONE_LAYER),
+    tolerance: float = typer.Option(
+        None,
+        help="Largest max |error| / max |output| to recommend (default: 1e-5).",
+        rich_help_panel=_ONE_LAYER,
+    ),
+    thorough: bool = typer.Option(
+        False, "--thorough", help="Every tile of every algorithm.", rich_help_panel=_ONE_LAYER
+    ),
+) -> None:
+    """Write a page on accuracy, with the figures as JSON and CSV: of the catalog, or of one layer."""
+    of_catalog = {"layers": layers, "trials": trials, "seed": seed}
+    of_layer = {
+        "weights": weights,
+        "input": input,
+        "padding": padding,
+        "stride": stride,
+        "groups": groups,
+        "tolerance": tolerance,
+        "thorough": thorough or None,
+    }
+    if layer is None:
+        _refuse(of_layer, "nothing without --layer")
+        page = _catalog(output, **_given(of_catalog))
+    else:
+        _refuse(of_catalog, "nothing with --layer")
+        page = _layer(output, layer, **_given(of_layer))
+    typer.echo(page)
+
+
+def _given(options: dict) -> dict:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _refuse(options: dict, allowed: str) -> None:
+    from winogen.errors import InvalidValue
+
+    for name, value in _given(options).items():
+        raise InvalidValue(f"{name}: got {str(value)!r}; allowed: {allowed}")
+
+
+def _catalog(output: Path, layers: str = "thesis27", **options) -> Path:
+    from functools import partial
+
+    from winogen.bench import load_layers
+    from winogen.bench.reference import data
+    from winogen.cli.progress import counting
+    from winogen.numerics.report import Case, write_catalog_report
+
+    chosen = () if layers == "none" else load_layers(layers)
+    cases = [Case(one.name, one.problem(), partial(data, one)) for one in chosen]
+    with counting("measuring") as step:
+        return write_catalog_report(output, cases, progress=step, **options)
+
+
+def _layer(output: Path, layer: str, weights=None, input=None, tolerance=None, **options) -> Path:
+    from winogen.bench.reference import data
+    from winogen.cli.progress import counting
+    from winogen.numerics.report import Case, write_layer_report
+
+    thorough = options.pop("thorough", False)
+    described = _described(layer, options)
+    files = {"input": input, "weights": weights}
+
+    drawn = data(described) if None in files.values() else (None, None)
+    arrays = tuple(
+        array if path is None else _array(name, path)
+        for array, (name, path) in zip(drawn, files.items())
+    )
+    sources = {
+        name: "random, normal" if path is None else str(path) for name, path in files.items()
+    }
+    case = Case(described.name, described.problem(), lambda: arrays, sources)
+    chosen = {} if tolerance is None else {"tolerance": tolerance}
+    with counting("measuring") as step:
+        return write_layer_report(output, case, thorough=thorough, progress=step, **chosen)
+
+
+def _described(text: str, options: dict):
+    """The layer that --layer names: shapes with further options, or a JSON file that has all."""
+    import json
+
+    from winogen.bench import BenchLayer
+    from winogen.errors import InvalidValue
+
+    path = Path(text)
+    if path.is_file():
+        _refuse(options, f"nothing, {text} says it")
+        try:
+            fields = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise InvalidValue(f"layer: got {text}, which is not JSON ({error})") from None
+        if isinstance(fields, list) and len(fields) == 1:
+            fields = fields[0]
+        if not isinstance(fields, dict):
+            raise InvalidValue(f"layer: got {text}; allowed: a file with one layer")
+        return BenchLayer.from_dict({"name": path.stem, **fields}, f"layer, {text}")
+    shapes = [_integers("layer", part, 4) for part in text.split(":")] if ":" in text else []
+    if len(shapes) != 2:
+        raise InvalidValue(f"layer: got {text!r}; allowed: {_SHAPES}, or a JSON file")
+    fields = {"name": text, "input": shapes[0], "weight": shapes[1]}
+    for name in ("padding", "stride"):
+        if name in options:
+            pair = _integers(name, options[name])
+            fields[name] = pair * 2 if len(pair) == 1 else pair
+    if "groups" in options:
+        fields["groups"] = options["groups"]
+    return BenchLayer.from_dict(fields, "layer")
+
+
+def _integers(name: str, text: str, count: int | None = None) -> list[int]:
+    from winogen.errors import InvalidValue
+
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in ((count,) if count else (1, 2)):
+        allowed = _SHAPES if count else "one or two integers"
+        raise InvalidValue(f"{name}: got {text!r}; allowed: {allowed}")
+    return numbers
+
+
+def _array(name: str, path: Path):
+    import numpy as np
+
+    from winogen.errors import InvalidValue
+
+    allowed = "an array that numpy.save wrote"
+    try:
+        array = np.load(path, allow_pickle=False)
+    except OSError as error:
+        why = error.strerror or "not an array"
+        raise InvalidValue(f"{name}: got {str(path)!r} ({why}); allowed: {allowed}") from None
+    except (ValueError, EOFError):
+        array = None
+    if not isinstance(array, np.ndarray):
+        raise InvalidValue(f"{name}: got {str(path)!r}, which is not .npy; allowed: {allowed}")
+    return array

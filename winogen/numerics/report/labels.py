@@ -1,0 +1,89 @@
+"""Labels beside the points of a picture, clear of each other and of the points."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from winogen.numerics.report.charts import GREY
+
+# Where a label may stand, in its own heights from the point: near ones first.
+_PLACES = tuple(
+    place
+    for far in (0.95, 1.6, 2.4, 3.6, 5.0)
+    for place in (
+        *((far, 0.0), (far, 0.7 * far), (far, -0.7 * far), (0.0, far), (0.0, -far)),
+        *((-far, 0.0), (-far, 0.7 * far), (-far, -0.7 * far)),
+    )
+)
+_DESCENT = 0.2  # baselines stand this many heights above the bottom of a box
+_GAP = 0.25  # heights that are left free at either end
+_LEADER = 2.0  # heights; a label farther from its point gets a line to it
+
+Box = tuple[float, float, float, float]  # left, bottom, right, top
+
+
+def label(axes, points: list[tuple[float, float, str]], others=(), steps=()) -> list[str]:
+    """Write each text beside its point (x, y, text); return those that fitted nowhere.
+
+    ``others``: further points (x, y) to keep clear of. ``steps``: the corners (x, y) of a staircase
+    that must not be crossed. The limits of the axes must be final.
+    """
+    axes.figure.draw_without_rendering()  # settles the layout that the places are computed in
+    transform = axes.transData.transform
+    half = 0.4 * _text_height(axes)
+    spots = [transform((x, y)) for x, y in [*((x, y) for x, y, _ in points), *others]]
+    taken = [(x - half, y - half, x + half, y + half) for x, y in spots]
+    corners = [transform(corner) for corner in steps]
+    for (x0, y0), (x1, y1) in pairwise(corners):  # across at y0, then up or down at x1
+        taken += [(min(x0, x1), y0 - 1, max(x0, x1), y0 + 1)]
+        taken += [(x1 - 1, min(y0, y1), x1 + 1, max(y0, y1))]
+    return [
+        text
+        for (x, y, text), spot in zip(points, spots)
+        if not _place(axes, (x, y), spot, text, taken)
+    ]
+
+
+def _place(axes, at, spot, text: str, taken: list[Box]) -> bool:
+    height = _text_height(axes)
+    width = _text_width(axes, text)
+    frame = axes.get_window_extent()
+    for across, up in _PLACES:
+        side = 0.0 if across > 0 else 1.0 if across < 0 else 0.5
+        left = spot[0] + across * height - side * width
+        bottom = spot[1] + up * height - height / 2
+        gap = _GAP * height
+        box = (left - gap, bottom, left + width + gap, bottom + height)
+        if _within(box, frame.extents) and not any(_overlap(box, other) for other in taken):
+            taken.append(box)
+            leader = abs(across) + abs(up) > _LEADER
+            axes.annotate(
+                text,
+                at,
+                xytext=(left - spot[0], bottom - spot[1] + _DESCENT * height),
+                textcoords="offset points",
+                va="baseline",
+                arrowprops={"arrowstyle": "-", "color": GREY, "lw": 0.6} if leader else None,
+            ).set_in_layout(False)
+            return True
+    return False
+
+
+def _text_height(axes) -> float:
+    return 1.15 * axes.xaxis.label.get_size() * axes.figure.dpi / 72
+
+
+def _text_width(axes, text: str) -> float:
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    font = FontProperties(size=axes.xaxis.label.get_size())
+    return float(TextPath((0, 0), text, prop=font).get_extents().width) * axes.figure.dpi / 72
+
+
+def _within(box: Box, frame) -> bool:
+    return frame[0] <= box[0] and frame[1] <= box[1] and box[2] <= frame[2] and box[3] <= frame[3]
+
+
+def _overlap(a: Box, b: Box) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]

@@ -1,0 +1,103 @@
+"""The page: one file of HTML with its pictures inside, made from a report's document alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+_TEMPLATES = Path(__file__).resolve().parent / "templates"
+# Arguments of `Conv2d` that need no mention, as JSON has them.
+_DEFAULTS = {"stride": [1, 1], "padding": [[0, 0], [0, 0]], "dilation": [1, 1], "groups": 1}
+
+
+def render(document: dict, tables: Sequence[str] = ()) -> str:
+    """Return the HTML text of a document of `catalog_report` or `layer_report`.
+
+    ``tables``: names of the files beside it that the page mentions.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    if document["kind"] == "catalog":
+        from winogen.numerics.report.catalog_pictures import pictures, short_name
+    else:
+        from winogen.numerics.report.own_pictures import pictures
+
+        short_name = None
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        error=error_text,
+        times=times_text,
+        number=number_text,
+        python=python_text,
+        points=points_text,
+    )
+    drawn = {
+        name: {kind: Markup(svg) for kind, svg in kinds.items()}
+        for name, kinds in pictures(document).items()
+    }
+    template = environment.get_template(f"{document['kind']}.html.j2")
+    return template.render(
+        document=document,
+        pictures=drawn,
+        tables=tables,
+        short_name=short_name,
+        defaults=_DEFAULTS,
+    )
+
+
+def error_text(value: float | None) -> str:
+    """An error in three digits.
+
+    >>> error_text(2.6178e-7), error_text(0.0), error_text(None)
+    ('2.62e-7', '0', '–')
+    """
+    if value is None:
+        return "–"
+    if value == 0:
+        return "0"
+    if 0.01 <= value < 1000:
+        return f"{value:.3g}"
+    digits, exponent = f"{value:.2e}".split("e")
+    return f"{digits}e{int(exponent)}"
+
+
+def times_text(value: float | None) -> str:
+    """A ratio: 0.63."""
+    return "–" if value is None else f"{value:.2f}"
+
+
+def number_text(value: float) -> str:
+    """A count with thousands apart, or four digits of another number."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def python_text(value) -> str:
+    """A value of JSON as one would type it: pairs as tuples, twice the same number once.
+
+    >>> python_text([[1, 1], [1, 1]]), python_text([1, 2]), python_text("mcmr")
+    ('1', '(1, 2)', "'mcmr'")
+    """
+    if isinstance(value, list):
+        texts = [python_text(item) for item in value]
+        if len(texts) == 2 and texts[0] == texts[1]:
+            return texts[0]
+        return f"({', '.join(texts)})"
+    return repr(value)
+
+
+def points_text(axes: list) -> str:
+    """The points along height and width, once where they are alike.
+
+    >>> points_text([["0", "-1/2", "inf"], ["0", "-1/2", "inf"]])
+    '0, −1/2, ∞'
+    """
+    texts = [", ".join(points) for points in axes if points]
+    # A true minus is not a place to break a line.
+    return "; ".join(dict.fromkeys(texts)).replace("-", "−").replace("inf", "∞") or "–"

@@ -1,0 +1,39 @@
+"""Which of several algorithms are worth having: those that no other one beats in both respects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def front(pairs: Iterable[tuple[float, float]], slacks: Iterable[float] = ()) -> list[bool]:
+    """Return for each (cost, error) whether no other pair is as good in both and better in one.
+
+    ``slacks``: how uncertain each error is. At the same cost an error must be smaller by more than
+    both slacks to count as better.
+
+    >>> front([(3, 1.0), (1, 3.0), (2, 2.0), (2, 2.5), (4, 1.0)])
+    [True, True, True, False, False]
+    >>> front([(2, 2.0), (2, 2.5)], [0.3, 0.3])
+    [True, True]
+    """
+    pairs = list(pairs)
+    slacks = list(slacks) or [0.0] * len(pairs)
+
+    def beats(other: int, one: int) -> bool:
+        (their_cost, their_error), (cost, error) = pairs[other], pairs[one]
+        if their_cost == cost:
+            return their_error + slacks[other] + slacks[one] < error
+        return their_cost < cost and their_error <= error
+
+    every = range(len(pairs))
+    return [not any(beats(other, one) for other in every) for one in every]
+
+
+def staircase(pairs: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the pairs of the front, by rising cost, each once.
+
+    >>> staircase([(3, 1.0), (1, 3.0), (2, 4.0)])
+    [(1, 3.0), (3, 1.0)]
+    """
+    pairs = list(pairs)
+    return sorted({pair for pair, best in zip(pairs, front(pairs)) if best})

@@ -1,0 +1,94 @@
+"""What error to expect of a layer, and what it cannot exceed, from the moments of its data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from winogen.codegen import transforms
+from winogen.codegen.kernels import DEPTH
+from winogen.numerics.bounds import error_bound
+from winogen.numerics.data import DISTRIBUTIONS
+from winogen.numerics.tiles import Direct
+from winogen.numerics.variance import estimate
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What the estimate needs to know of the inputs: how they vary, and about what mean."""
+
+    variance: float
+    mean_square: float  # of the channels' means
+
+    @classmethod
+    def of(cls, x: np.ndarray, weight: np.ndarray) -> Moments:
+        """From input (N, C, H, W); the weights only scale the error with the output."""
+        wide = x.astype(np.float64)
+        means = wide.mean((0, 2, 3))
+        square = float((means**2).mean())
+        return cls(max(float((wide**2).mean()) - square, 0.0), square)
+
+
+def predicted(plan, moments: Moments) -> float:
+    """Return the expected ||error|| / ||output|| of a plan of `conv2d` in float32.
+
+    The squares of error and output are linear in variance and mean square of the inputs, so those
+    of two known distributions give those of any. Real inputs have neighbours that resemble each
+    other, which the estimate knows nothing of; and padding is taken for data.
+    """
+    algorithm, options = _as_tile(plan)
+    share = {}
+    for name in ("normal", "relu"):
+        known = DISTRIBUTIONS[name]
+        size = known.input_variance + known.input_mean**2
+        # Filters vary about 0, so the mean square of outputs is proportional to that of the inputs.
+        relative = estimate(algorithm, distribution=name, **options).relative_l2
+        share[name] = relative**2 * size
+    relu = DISTRIBUTIONS["relu"]
+    varying = share["normal"]
+    steady = (share["relu"] - relu.input_variance * varying) / relu.input_mean**2
+    total = moments.variance + moments.mean_square
+    if not total:
+        return 0.0
+    squares = moments.variance * varying + moments.mean_square * max(steady, 0.0)
+    return float(np.sqrt(squares / total))
+
+
+def bound(plan, layer, x_max: float, w_max: float) -> float:
+    """Return the largest |error| that a plan of `conv2d` can have on data of these sizes."""
+    along = _axes(plan)
+    channels = layer.channels // layer.groups
+    if plan.tile is None:
+        channels *= layer.kernel[0] * layer.kernel[1]
+    elif plan.algorithm == "winograd1d":
+        channels *= layer.kernel[0]
+    return error_bound(*along, channels, layer.dtype, x_max, w_max)
+
+
+def _axes(plan) -> tuple:
+    """The transforms along height and width; None where there is none."""
+    if plan.tile is None:
+        return None, None
+    taps = plan.weight_shape[2:]
+    height, width = (
+        transforms.load(m, r, points) if points else None
+        for m, r, points in zip(plan.tile, taps, plan.points)
+    )
+    return (None if plan.algorithm == "winograd1d" else height), width
+
+
+def _as_tile(plan) -> tuple:
+    """(algorithm, options) of `estimate` for what a plan does to one tile."""
+    _, channels, taps_h, taps_w = plan.weight_shape
+    chain = DEPTH[plan.algorithm]
+    options = {"filters": "float64", "fused": True}
+    if plan.tile is None:
+        terms = channels * taps_h * taps_w
+        return Direct(1, terms), {**options, "dims": 1, "block": chain}
+    height, width = _axes(plan)
+    if plan.algorithm == "winograd1d":
+        rows = {"channels": channels * taps_h, "block": chain * taps_h}
+        return width, {**options, **rows, "dims": 1}
+    one = transforms.load(1, 1)
+    return (height or one, width or one), {**options, "channels": channels, "block": chain}
