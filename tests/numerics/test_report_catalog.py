@@ -145,6 +145,12 @@ def test_tables_have_what_the_document_has(folder, document):
         assert row["points"].split() == entry["points"]
     with open(folder / "channels.csv", newline="", encoding="utf-8") as file:
         first = next(csv.DictReader(file))
+    with open(folder / "histogram.csv", newline="", encoding="utf-8") as file:
+        bins = list(csv.DictReader(file))
+    edges = document["histogram"]["edges"]
+    assert [float(row["from"]) for row in bins] == [0.0, *edges[:-1]]
+    assert [float(row["to"]) for row in bins] == edges
+    assert sum(float(row["f2_3"]) for row in bins) == pytest.approx(1, abs=1e-4)
     assert first["channels"] == "1"
     assert float(first["f4_3"]) == document["channels"]["series"][3]["relative_l2"][0]
 

@@ -5,11 +5,13 @@ import json
 import numpy as np
 import pytest
 
+from winogen.algebra import cook_toom
 from winogen.conv import Conv2d, Layer
 from winogen.errors import InvalidType, InvalidValue
+from winogen.numerics.bounds import error_bound
 from winogen.numerics.report import Case, layer_report, own, write_layer_report
 from winogen.numerics.report.layers import layer_errors
-from winogen.numerics.report.predict import Moments, predicted
+from winogen.numerics.report.predict import Moments, bound, predicted
 
 
 @pytest.fixture(autouse=True)
@@ -62,11 +64,23 @@ def test_errors_are_those_of_conv2d(rows):
         assert row["maximum"] < row["bound"] < 1
 
 
-@pytest.mark.parametrize("kind", ["normal", "relu", "shifted"])
-def test_predictions_fit_the_data(kind):
-    x, weight = data(kind=kind, size=(24, 24))
+@pytest.mark.parametrize("kind, factor", [("normal", 1.15), ("relu", 2), ("shifted", 2)])
+def test_predictions_fit_the_data(kind, factor):
+    x, weight = data(channels=96, kind=kind, size=(24, 24))
     for row in layer_report(case_of(x, weight))["rows"]:
-        assert 0.5 < row["predicted_relative_l2"] / row["relative_l2"] < 2, row["label"]
+        if row["tile"] or factor == 2:  # how direct convolution splits its sums depends on the ISA
+            ratio = row["predicted_relative_l2"] / row["relative_l2"]
+            assert 1 / factor < ratio < factor, row["label"]
+
+
+def test_bounds_count_what_is_added_up():
+    layer = Layer.of((3, 32, 3, 3), "float32")
+    weight = np.zeros(layer.weight_shape, "f")
+    for algorithm, tile, channels in (("direct", None, 288), ("winograd1d", 2, 96), ("mcmr", 2, 32)):
+        plan = Conv2d(weight, algorithm=algorithm, tile=tile).plan((1, 32, 14, 11))
+        f = cook_toom(2, 3) if tile else None
+        along = (None if algorithm == "winograd1d" else f), f
+        assert bound(plan, layer, 2.0, 0.5) == error_bound(*along, channels, "float32", 2.0, 0.5)
 
 
 def test_predictions_know_a_mean_from_a_variance():

@@ -37,7 +37,7 @@ def folder(output: str | Path) -> Iterator[Path]:
         output.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=".report-", dir=output))
     except OSError as error:
-        _remove(made)
+        _remove_empty(made)
         raise InvalidValue(
             f"output: got {str(output)!r} ({error.strerror}); allowed: a folder to write to"
         ) from None
@@ -45,13 +45,12 @@ def folder(output: str | Path) -> Iterator[Path]:
         yield partial
         for path in sorted(partial.iterdir()):
             os.replace(path, output / path.name)
-        made = []
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-        _remove(made)
+        _remove_empty(made)
 
 
-def _remove(folders: list[Path]) -> None:
+def _remove_empty(folders: list[Path]) -> None:
     for path in folders:  # the innermost first
         with suppress(OSError):
             path.rmdir()
