@@ -128,10 +128,10 @@ _CLASSIC = "classic (Winograd 1980; Lavin & Gray, arXiv 1509.09308)"
 _BARABASZ = "Barabasz, Anderson, Soodhalter, Gregg, TOMS 2020, arXiv 1803.10986"
 # How the project's own sets were found: all finite points but 0 in pairs +-a, since that makes the
 # transforms even and odd and thus short; a = p/q with small p, q moved one at a time while the mean
-# error in 2D fell (one tile, F(n-2, 3), data uniform in (-1, 1), float32). Beyond n = 10 the result
-# is a choice, not an optimum: near-by sets differ by a few per cent.
+# error in 2D fell (one tile, F(n-2, 3), data uniform in (-1, 1), float32). Near-by sets differ by a
+# few per cent. From n = 11 on the sets are those of `winogen search`.
 _SWEEP = "symmetric set with the least 2D float32 error in a sweep of this project"
-_CHOICE = "symmetric choice of this project, by its 2D float32 error"
+_SEARCH = "winogen search, all points finite: least mean 2D float32 error with r = 3"
 
 # n -> (points, source); "±a" stands for a, -a.
 _DEFAULT = {
@@ -145,13 +145,13 @@ _DEFAULT = {
     8: ("0 ±1 ±1/2 ±2 inf", _BARABASZ),
     9: ("±1/4 ±5/8 ±5/4 ±5/2 inf", _SWEEP),
     10: ("0 ±2/5 ±4/5 ±5/4 ±5/2 inf", _SWEEP),
-    11: ("±1/5 ±1/2 ±5/6 ±4/3 ±3 inf", _CHOICE),
-    12: ("0 ±1/3 ±2/3 ±1 ±3/2 ±3 inf", _CHOICE),
-    13: ("±1/5 ±3/7 ±3/4 ±1 ±8/5 ±7/2 inf", _CHOICE),
-    14: ("0 ±2/7 ±4/7 ±5/6 ±6/5 ±7/4 ±7/2 inf", _CHOICE),
-    15: ("±1/5 ±2/5 ±2/3 ±1 ±5/4 ±7/4 ±7/2 inf", _CHOICE),
-    16: ("0 ±1/4 ±1/2 ±5/7 ±1 ±4/3 ±2 ±4 inf", _CHOICE),
-    17: ("±1/5 ±3/8 ±3/5 ±5/6 ±1 ±7/5 ±2 ±4 inf", _CHOICE),
-    18: ("0 ±1/4 ±3/7 ±2/3 ±5/6 ±6/5 ±3/2 ±7/3 ±4 inf", _CHOICE),
+    11: ("0 ±1/3 ±7/10 ±11/10 ±2 ±6", _SEARCH),
+    12: ("±1/7 ±1/2 ±9/11 ±11/9 ±2 ±7", _SEARCH),
+    13: ("0 ±2/7 ±3/5 ±10/11 ±4/3 ±9/4 ±8", _SEARCH),
+    14: ("±1/7 ±5/12 ±7/10 ±1 ±10/7 ±7/3 ±8", _SEARCH),
+    15: ("0 ±3/11 ±6/11 ±4/5 ±11/10 ±3/2 ±5/2 ±8", _SEARCH),
+    16: ("±1/8 ±3/8 ±5/8 ±7/8 ±7/6 ±8/5 ±8/3 ±8", _SEARCH),
+    17: ("0 ±1/4 ±1/2 ±5/7 ±11/12 ±11/9 ±5/3 ±11/4 ±8", _SEARCH),
+    18: ("±1/9 ±1/3 ±5/9 ±4/5 ±1 ±9/7 ±7/4 ±3 ±8", _SEARCH),
 }
 DEFAULT_SIZES = range(1, len(_DEFAULT) + 1)

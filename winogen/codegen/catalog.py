@@ -178,6 +178,8 @@ def _index_entry(t: Transform) -> str:
         lines.append(f'  "{key}": [\n{body}\n  ]')
     body = ",\n".join(f"    {json.dumps(k)}: {json.dumps(v)}" for k, v in t.ops.items())
     lines.append(f'  "ops": {{\n{body}\n  }}')
+    body = ",\n".join(f"    {json.dumps(k)}: {json.dumps(v)}" for k, v in t.listings.items())
+    lines.append(f'  "programs": {{\n{body}\n  }}')
     return "{\n" + ",\n".join(lines) + "\n}"
 
 

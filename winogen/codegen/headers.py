@@ -140,7 +140,9 @@ def _head(algorithm, programs, source: str, textbook) -> list[str]:
     }
     if any(factor != 1 for factors in scaled.values() for factor in factors):
         texts = [f"{what} by {', '.join(map(str, factors))}" for what, factors in scaled.items()]
-        for label, text in zip(("Scaled: ", *[" " * 8] * 2), (*texts, "rows of G to make up for both")):
+        for label, text in zip(
+            ("Scaled: ", *[" " * 8] * 2), (*texts, "rows of G to make up for both")
+        ):
             lines += _field(label, text)
     for _, attribute, matrix, _, _ in _KINDS:
         lines += ["", f"{matrix} =", *_matrix(getattr(algorithm, attribute))]
@@ -156,9 +158,7 @@ _PROOF = textwrap.wrap(
 
 def _ratios(rows, textbook) -> list:
     """What each row was multiplied by."""
-    return [
-        next(c / t for c, t in zip(row, plain) if t != 0) for row, plain in zip(rows, textbook)
-    ]
+    return [next(c / t for c, t in zip(row, plain) if t != 0) for row, plain in zip(rows, textbook)]
 
 
 def _field(label: str, text: str) -> list[str]:

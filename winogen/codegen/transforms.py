@@ -43,6 +43,7 @@ class Transform:
     ops: dict[str, dict[str, int]] = field(
         repr=False, compare=False
     )  # as in `derive --format json`
+    listings: dict[str, dict] = field(repr=False, compare=False)  # the programs as JSON, by kind
     header: str = field(repr=False)  # the C text of the whole header
     source: str = ""  # where the points or moduli come from
 
@@ -63,6 +64,13 @@ class Transform:
     def bt(self):
         """B^T, products x n, exact."""
         return self._exact("bt")
+
+    @cached_property
+    def programs(self) -> dict:
+        """The straight-line programs of the C functions: {"input" | "filter" | "output": Program}."""
+        from winogen.program import Program
+
+        return {kind: Program.from_json(data) for kind, data in self.listings.items()}
 
     @property
     def instructions(self) -> tuple[int, int, int]:
@@ -131,7 +139,9 @@ def from_algorithm(
         textbook=textbook,
         command=command or WRITE_COMMAND,
     )
-    return _transform({**data, "name": name, "ops": ops, "source": source}, header)
+    listings = {kind: programs[kind].to_json() for kind in _KINDS}
+    data |= {"name": name, "ops": ops, "programs": listings, "source": source}
+    return _transform(data, header)
 
 
 def shorten(algorithm) -> dict:
@@ -189,6 +199,7 @@ def _transform(data: dict, header: str) -> Transform:
             for key in ("AT", "G", "BT")
         ),
         ops=data["ops"],
+        listings=data["programs"],
         header=header,
         source=data["source"],
     )

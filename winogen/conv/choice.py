@@ -14,10 +14,15 @@ class Choice:
 
     algorithm: str
     tile: Axes | None  # outputs of one tile; None without tiles
-    points: tuple[Points | None, Points | None]
+    points: tuple[Points | str | None, Points | str | None]  # a str: a name from the catalog
     edge: str
     border: str
     threads: int
+
+    @property
+    def tag(self) -> str:
+        """What its transforms are called in the catalog besides m and r: "" or "gaussian"."""
+        return self.points[1].split("_")[-1] if isinstance(self.points[1], str) else ""
 
 
 @dataclass(frozen=True)

@@ -175,7 +175,7 @@ class Prepared:
         )
         points = None
         if choice.tile is not None:
-            points = tuple(transform.points for transform in main.transforms)
+            points = tuple(t.points or t.moduli for t in main.transforms)
             if choice.algorithm == "winograd1d":
                 points = (None, points[1])
         return Plan(
@@ -197,7 +197,7 @@ class Prepared:
             direct_multiplications=problem.direct_multiplications,
             predicted_error=planner.predicted_error(layer, choice),
             predictions=tuple(
-                (seconds, planner.predicted_error(layer, way), way.algorithm, way.tile)
+                (seconds, planner.predicted_error(layer, way), way.algorithm, way.tile, way.tag)
                 for seconds, way in self.ranked
             ),
             source=main.source,

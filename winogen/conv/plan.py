@@ -34,8 +34,11 @@ class Plan:
     multiplications: int  # element-wise, of the whole call, tile waste included
     direct_multiplications: int  # those of the definition, to compare with
     predicted_error: float  # expected max |y - y_exact| / max |y_exact| on normal data
-    # Predicted seconds and error, algorithm and tile of the best candidates; the first is what runs.
-    predictions: tuple[tuple[float, float, str, tuple[int, int] | None], ...] = field(repr=False)
+    # Predicted seconds and error, algorithm, tile and tag ("gaussian": with the modulus x^2 + 1) of
+    # the best candidates; the first is what runs.
+    predictions: tuple[tuple[float, float, str, tuple[int, int] | None, str], ...] = field(
+        repr=False
+    )
     source: str = field(repr=False)  # the C text of the algorithm's kernel
     rim_source: str | None = field(default=None, repr=False)  # of the direct kernel at the rim
 
@@ -71,8 +74,8 @@ class Plan:
     def _alternatives(self) -> list[str]:
         """What each of the best candidates was predicted to take."""
         return [
-            f"{1e3 * seconds:.3g} ms, error {error:.1e}: {self._named(algorithm, tile)}"
-            for seconds, error, algorithm, tile in self.predictions
+            f"{1e3 * seconds:.3g} ms, error {error:.1e}: {self._named(algorithm, tile)} {tag}".rstrip()
+            for seconds, error, algorithm, tile, tag in self.predictions
         ]
 
     def _points(self) -> list[tuple[str, str]]:

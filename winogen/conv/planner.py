@@ -7,9 +7,10 @@ compiles, so that the alternatives of a plan cost next to nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, product
 
 from winogen.codegen import transforms
 from winogen.codegen.targets import Target
@@ -29,11 +30,12 @@ _TOLERANCE = 6e-6
 # The largest error of direct convolution in frameworks, measured, over what one chain of additions
 # is expected to have: 2.2 to 2.6 for 27 to 4608 terms.
 _USUAL = 2.2
-# How much longer a call may take if that makes it as accurate as direct convolution usually is.
-_FOR_ACCURACY = 0.1
+# What a call must be faster by for every doubling of its error above that. A tile that is a tenth
+# slower than the fastest is preferred if that makes it as accurate as direct convolution usually is.
+_DOUBLING = 0.05
 # The workspace of one thread, where nothing else is asked for.
 _WORKSPACE = 4 << 20
-ALTERNATIVES = 6  # candidates that a plan is chosen from, and tells of
+ALTERNATIVES = 8  # candidates that a plan is chosen from, and tells of
 # Tiles (or pixels) that a block should have, at most: between them the model decides.
 _BLOCK_SIZES = (4, 9, 14, 16, 28, 42, 56, 84, 112, 224)
 
@@ -56,8 +58,8 @@ def ranked(
 ) -> list[tuple[float, Choice]]:
     """Return (predicted seconds, candidate) of the ``most`` fastest that keep to the request.
 
-    The chosen one is first, the others follow by time. It is the fastest; but if one that takes at
-    most a tenth longer is as accurate as direct convolution usually is, then that one.
+    The chosen one is first, the others follow by time. It is the fastest, if every doubling of the
+    error, beyond what direct convolution usually has, buys enough time.
 
     Raises InvalidValue if nothing keeps to the ``workspace_limit`` or the ``tolerance``.
     """
@@ -86,9 +88,13 @@ def ranked(
         return [most_careful]
     terms = layer.channels // layer.groups * layer.kernel[0] * layer.kernel[1]
     usual = _USUAL * accuracy.direct_error(layer.dtype, terms)
-    window = (1 + _FOR_ACCURACY) * found[0][0]
-    near = (pair for pair in found if pair[0] <= window)
-    chosen = next((pair for pair in near if predicted_error(layer, pair[1]) <= usual), found[0])
+
+    def price(pair) -> float:
+        return pair[0] * (
+            1 + _DOUBLING * math.log2(max(1, predicted_error(layer, pair[1]) / usual))
+        )
+
+    chosen = min(found, key=price)
     return [chosen, *(pair for pair in found if pair is not chosen)]
 
 
@@ -125,10 +131,16 @@ def candidates(layer: Layer, request: Request) -> Iterator[Choice]:
             return
     algorithms = ("mcmr", "winograd1d") if request.algorithm == "auto" else (request.algorithm,)
     for algorithm in algorithms:
-        heights = (1,) if algorithm == "winograd1d" else _tiles(request.tile[0], layer.kernel[0])
+        one_d = algorithm == "winograd1d"
+        heights = (1,) if one_d else _tiles(request.tile[0], layer.kernel[0])
         for m_h in heights:
             for m_w in _tiles(request.tile[1], layer.kernel[1]):
                 yield Choice(algorithm, (m_h, m_w), request.points, *rest)
+        if request.tile[1] is None and request.points == (None, None):
+            taps = (1 if one_d else layer.kernel[0], layer.kernel[1])
+            for names in product(*map(_gaussian, taps)):
+                tile = tuple(transforms.catalog()[name]["m"] for name in names)
+                yield Choice(algorithm, tile, names, *rest)
 
 
 def seconds(problem: Problem, choice: Choice, target: Target, limit: int | None = None) -> float:
@@ -209,9 +221,16 @@ def axes(layer: Layer, choice: Choice) -> tuple:
     # winograd1d leaves the height alone, which F(1, 1) does.
     taps_h = 1 if choice.algorithm == "winograd1d" else layer.kernel[0]
     return (
-        transforms.load(choice.tile[0], taps_h, choice.points[0]),
-        transforms.load(choice.tile[1], layer.kernel[1], choice.points[1]),
+        _transform(choice.tile[0], taps_h, choice.points[0]),
+        _transform(choice.tile[1], layer.kernel[1], choice.points[1]),
     )
+
+
+def _transform(m: int, taps: int, points):
+    """Points as the user gave them, a name from the catalog, or None for the default points."""
+    if isinstance(points, str):
+        return transforms.load(m, taps, name=points)
+    return transforms.load(m, taps, points)
 
 
 def _shape(tiles: tuple[int, int], size: int) -> tuple[int, int]:
@@ -242,6 +261,13 @@ def _work(problem: Problem, choice: Choice, part: Rectangle, along, shape, split
         split=split,
         threads=choice.threads,
     )
+
+
+def _gaussian(taps: int) -> list[str]:
+    """Names of the transforms with the modulus x^2 + 1: one more product, a fraction of the error."""
+    if taps == 1:
+        return ["f1_1"]
+    return [name for name in transforms.catalog() if name.endswith(f"_{taps}_gaussian")]
 
 
 def _worth_trying(layer: Layer) -> bool:

@@ -80,9 +80,19 @@ class Growths:
 
     @classmethod
     def of(cls, algorithm) -> Growths:
-        """From anything with the matrices ``at``, ``g``, ``bt``; None is no transform at all."""
+        """From anything with the matrices ``at``, ``g``, ``bt``; None is no transform at all.
+
+        Something that also has ``programs`` is measured by those of inputs and outputs: a short
+        program may carry a term further than its matrix shows. Kernels transform filters by G itself.
+        """
         if isinstance(algorithm, Growths):
             return algorithm
+        if hasattr(algorithm, "programs"):
+            return cls(
+                Growth.of_program(algorithm.programs["input"]),
+                Growth.of_matrix(algorithm.g),
+                Growth.of_program(algorithm.programs["output"]),
+            )
         if algorithm is None:
             one = Growth.of_matrix([[1]])
             return cls(one, one, one)
