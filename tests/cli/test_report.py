@@ -39,7 +39,7 @@ def test_help_has_an_example(winogen):
 
 
 def test_of_the_catalog(winogen, folder, monkeypatch):
-    monkeypatch.setattr(catalog, "_SERIES_POINTS", 4)  # finding programs takes long
+    monkeypatch.setattr(catalog, "USUAL_POINTS", 4)  # finding programs takes long
     result = winogen("report", "-o", "out", "--layers", "none", "--trials", 20, "--seed", 1)
     assert result.exit_code == 0, result.output
     assert result.stdout.strip() == "out/index.html"

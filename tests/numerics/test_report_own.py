@@ -76,7 +76,11 @@ def test_predictions_fit_the_data(kind, factor):
 def test_bounds_count_what_is_added_up():
     layer = Layer.of((3, 32, 3, 3), "float32")
     weight = np.zeros(layer.weight_shape, "f")
-    for algorithm, tile, channels in (("direct", None, 288), ("winograd1d", 2, 96), ("mcmr", 2, 32)):
+    for algorithm, tile, channels in (
+        ("direct", None, 288),
+        ("winograd1d", 2, 96),
+        ("mcmr", 2, 32),
+    ):
         plan = Conv2d(weight, algorithm=algorithm, tile=tile).plan((1, 32, 14, 11))
         f = cook_toom(2, 3) if tile else None
         along = (None if algorithm == "winograd1d" else f), f

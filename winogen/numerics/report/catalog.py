@@ -19,7 +19,7 @@ CHANNELS = (1, 4, 16, 64, 256)
 PUBLISHED_BY = "Barabasz, Anderson, Soodhalter, Gregg, TOMS 46 (2020), arXiv 1803.10986"
 _TAPS = 3  # of all that is published
 _DIRECT_TRIALS = 20  # times as many as for a tile, which has more outputs and costs more
-_SERIES_POINTS = 10  # larger tiles are out of use, and their programs take long to find
+USUAL_POINTS = 10  # larger tiles are out of use, and their programs take long to find
 _PRODUCTS = 1 << 14  # channels x trials of one measurement in the channel series
 _FEWEST_TRIALS = 128
 _HISTOGRAM_CHANNELS = 64
@@ -188,7 +188,7 @@ def _series(transforms) -> list:
     return [
         t
         for t in transforms
-        if t.r == taps and t.n <= _SERIES_POINTS and (t.name == f"f{t.m}_{t.r}" or t.moduli)
+        if t.r == taps and t.n <= USUAL_POINTS and (t.name == f"f{t.m}_{t.r}" or t.moduli)
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from winogen.numerics.report.catalog import USUAL_POINTS
 from winogen.numerics.report.charts import COLORS, GREY, INK, MARKERS, PAPER, draw, few_ticks
 from winogen.numerics.report.labels import label
 from winogen.numerics.report.layers import TORCH
@@ -92,10 +93,16 @@ def error_over_channels(sheet, document: dict) -> None:
     sheet.legend(columns=9)
 
 
+def _usual(document: dict) -> list[dict]:
+    """The entries for the commonest taps, but for those whose error nobody would take."""
+    taps = document["channels"]["taps"]
+    return [e for e in document["entries"] if e["r"] == taps and e["n"] <= USUAL_POINTS]
+
+
 def instructions(sheet, document: dict) -> None:
     """Error against instructions of the run-time transforms, sizes of tiles apart."""
     taps = document["channels"]["taps"]
-    entries = [entry for entry in document["entries"] if entry["r"] == taps]
+    entries = _usual(document)
     (axes,) = sheet.axes()
     axes.set_yscale("log")
     sizes = sorted({entry["m"] for entry in entries})
@@ -123,7 +130,7 @@ def instructions(sheet, document: dict) -> None:
 def multiplications(sheet, document: dict) -> None:
     """Error against multiplications per output, with the front over all sizes of tiles."""
     taps = document["channels"]["taps"]
-    entries = [entry for entry in document["entries"] if entry["r"] == taps]
+    entries = _usual(document)
     direct = (float(taps**2), document["direct"]["2d"]["mean"])
     (axes,) = sheet.axes()
     axes.set_xscale("log")

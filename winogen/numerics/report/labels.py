@@ -9,7 +9,7 @@ from winogen.numerics.report.charts import GREY
 # Where a label may stand, in its own heights from the point: near ones first.
 _PLACES = tuple(
     place
-    for far in (0.95, 1.6, 2.4, 3.6, 5.0)
+    for far in (0.95, 1.6, 2.4, 3.4)
     for place in (
         *((far, 0.0), (far, 0.7 * far), (far, -0.7 * far), (0.0, far), (0.0, -far)),
         *((-far, 0.0), (-far, 0.7 * far), (-far, -0.7 * far)),
@@ -17,6 +17,7 @@ _PLACES = tuple(
 )
 _DESCENT = 0.2  # baselines stand this many heights above the bottom of a box
 _GAP = 0.25  # heights that are left free at either end
+_MARK = 0.4  # half the height of a mark
 _LEADER = 2.0  # heights; a label farther from its point gets a line to it
 
 Box = tuple[float, float, float, float]  # left, bottom, right, top
@@ -30,9 +31,9 @@ def label(axes, points: list[tuple[float, float, str]], others=(), steps=()) -> 
     """
     axes.figure.draw_without_rendering()  # settles the layout that the places are computed in
     transform = axes.transData.transform
-    half = 0.4 * _text_height(axes)
+    height = _text_height(axes)
     spots = [transform((x, y)) for x, y in [*((x, y) for x, y, _ in points), *others]]
-    taken = [(x - half, y - half, x + half, y + half) for x, y in spots]
+    taken = [_around(spot, height) for spot in spots]
     corners = [transform(corner) for corner in steps]
     for (x0, y0), (x1, y1) in pairwise(corners):  # across at y0, then up or down at x1
         taken += [(min(x0, x1), y0 - 1, max(x0, x1), y0 + 1)]
@@ -47,16 +48,21 @@ def label(axes, points: list[tuple[float, float, str]], others=(), steps=()) -> 
 def _place(axes, at, spot, text: str, taken: list[Box]) -> bool:
     height = _text_height(axes)
     width = _text_width(axes, text)
-    frame = axes.get_window_extent()
+    frame = axes.get_window_extent().extents
+    own = taken.index(_around(spot, height))
     for across, up in _PLACES:
         side = 0.0 if across > 0 else 1.0 if across < 0 else 0.5
         left = spot[0] + across * height - side * width
         bottom = spot[1] + up * height - height / 2
         gap = _GAP * height
         box = (left - gap, bottom, left + width + gap, bottom + height)
-        if _within(box, frame.extents) and not any(_overlap(box, other) for other in taken):
-            taken.append(box)
-            leader = abs(across) + abs(up) > _LEADER
+        end = (spot[0] + across * height, spot[1] + up * height)
+        leader = _between(spot, end) if abs(across) + abs(up) > _LEADER else []
+        free = not any(_overlap(box, other) for other in taken) and not any(
+            _overlap(piece, other) for piece in leader for k, other in enumerate(taken) if k != own
+        )
+        if free and _within(box, frame):
+            taken += [box, *leader]
             axes.annotate(
                 text,
                 at,
@@ -67,6 +73,21 @@ def _place(axes, at, spot, text: str, taken: list[Box]) -> bool:
             ).set_in_layout(False)
             return True
     return False
+
+
+def _around(spot, height: float) -> Box:
+    """What the mark of a point covers."""
+    half = _MARK * height
+    return (spot[0] - half, spot[1] - half, spot[0] + half, spot[1] + half)
+
+
+def _between(start, end) -> list[Box]:
+    """Small boxes along the second half of a line: near its point it may cross other marks."""
+    steps = [0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
+    spots = [
+        (start[0] + t * (end[0] - start[0]), start[1] + t * (end[1] - start[1])) for t in steps
+    ]
+    return [(x - 1, y - 1, x + 1, y + 1) for x, y in spots]
 
 
 def _text_height(axes) -> float:
