@@ -91,11 +91,32 @@ def _text(algorithm, programs, source: str) -> str:
     for kind in _MATRICES:
         counts = programs[kind].counts().to_dict()
         table.append([kind, *(str(counts[name]) for name in header[1:])])
-    lines += ["", *_aligned(table, left=1)]
+    lines += ["", *_aligned(table, left=1), "", "instructions, FMAs formed, on the way there"]
+    lines += _aligned(_stages(algorithm, programs), left=1)
+    lines += ["  (rescaled: rows of B^T and columns of A^T scaled against G, as --format c prints it)"]
     for kind, (_, name) in _MATRICES.items():
         lines += ["", f"{kind} transform, {name} as a program"]
         lines += [f"  {line}" for line in str(programs[kind]).splitlines()]
     return "\n".join(lines)
+
+
+def _stages(algorithm, programs) -> list[list[str]]:
+    """Instructions per transform: row by row, by the hierarchy of sub-expressions, best, rescaled."""
+    from winogen.program import shortest_transforms, simplify
+    from winogen.program.summation import summation
+
+    rescaled = shortest_transforms(algorithm).programs
+    table = [["transform", "naive", "hierarchy", "best", "rescaled"]]
+    for kind, (attribute, _) in _MATRICES.items():
+        matrix = getattr(algorithm, attribute)
+        ways = (
+            summation(matrix, "naive"),
+            simplify(matrix, strategies=("hierarchy",)),
+            programs[kind],
+            rescaled[kind],
+        )
+        table.append([kind, *(str(way.counts().instructions) for way in ways)])
+    return table
 
 
 def _aligned(rows: list[list[str]], left: int = 0) -> list[str]:
