@@ -4,4 +4,12 @@ from winogen.program.ir import Counts, Program, Statement, Term
 from winogen.program.scaling import ShortTransforms, shortest_transforms
 from winogen.program.simplify import simplify
 
-__all__ = ["Counts", "Program", "ShortTransforms", "Statement", "Term", "shortest_transforms", "simplify"]
+__all__ = [
+    "Counts",
+    "Program",
+    "ShortTransforms",
+    "Statement",
+    "Term",
+    "shortest_transforms",
+    "simplify",
+]

@@ -17,6 +17,7 @@ search in the manner of exact synthesis of Boolean chains (Knuth, TAOCP 7.2.2.2)
 
 from fractions import Fraction
 from itertools import combinations
+from typing import NamedTuple
 
 from winogen.errors import Unsupported
 from winogen.program.geometry import is_rational, point_of
@@ -37,24 +38,60 @@ def proven_minimal(matrix, gates, limit=2000) -> bool:
     >>> proven_minimal(filters, 3), proven_minimal(filters, 4)
     (True, False)
     """
-    points = _targets(matrix)
-    width = len(matrix[0])
-    for fewer in range(len(points), gates):
-        if not points:
-            return False
-        problem = _Shapes(points, width, fewer)
-        try:
-            for _ in range(limit):
-                shape = problem.propose()
-                if shape is None:
-                    break
-                if not problem.refute_by_cuts(shape) and not problem.refute_by_algebra(shape):
-                    return False
-            else:
+    rows = _reduced([[Fraction(1) * c for c in row] for row in matrix])
+    gates -= rows.settled
+    points = _targets(rows.rows)
+    if not points:
+        return gates <= 0
+    # Turned round, a network has as many gates more as the matrix has rows more than columns, so
+    # the smaller of the two questions answers both.
+    turned = gates + len(points) - len(points[0])
+    if turned < gates:
+        points, gates = _targets([[Fraction(c) for c in column] for column in zip(*points)]), turned
+    return all(
+        _excluded(points, len(points[0]), fewer, limit) for fewer in range(len(points), gates)
+    )
+
+
+def _excluded(points, width, gates, limit):
+    """Whether it is proven that no network of exactly ``gates`` useful gates has these points."""
+    problem = _Shapes(points, width, gates)
+    try:
+        for _ in range(limit):
+            shape = problem.propose()
+            if shape is None:
+                return True
+            if not problem.refute_by_cuts(shape) and not problem.refute_by_algebra(shape):
                 return False
-        finally:
-            problem.close()
-    return True
+    finally:
+        problem.close()
+    return False
+
+
+class _Rest(NamedTuple):
+    rows: list  # what is left of a matrix, every column in two rows at least
+    settled: int  # gates that what was taken away needs in any network
+
+
+def _reduced(rows):
+    """Without columns that a single row reads; each of them costs that row one gate.
+
+    (Set the input to zero: at least one gate falls away, and the others compute the rest.)
+    """
+    settled = 0
+    while True:
+        rows = [row for row in rows if sum(c != 0 for c in row) > 1]
+        rows = list({point_of(row): row for row in rows}.values())
+        used = [column for column in zip(*rows) if any(column)]
+        lonely = next(
+            (j for j, column in enumerate(used) if sum(c != 0 for c in column) == 1), None
+        )
+        if lonely is not None:
+            del used[lonely]
+            settled += 1
+        rows = [list(row) for row in zip(*used)]
+        if lonely is None or not rows:
+            return _Rest(rows, settled)
 
 
 def _targets(matrix):
@@ -190,7 +227,9 @@ class _Shapes:
         import sympy
 
         known = {place[t]: self.targets[t] for t in rows}
-        points = {j: [sympy.Integer(int(k == j)) for k in range(self.width)] for j in range(self.width)}
+        points = {
+            j: [sympy.Integer(int(k == j)) for k in range(self.width)] for j in range(self.width)
+        }
         unknowns, equations, lines = [], [], []
         for g in sorted(_behind(operands, list(known), self.width)):
             x, y = (points[node] for node in operands[g])
@@ -208,7 +247,9 @@ class _Shapes:
         if any(equation.is_number for equation in equations):
             return False
         # Constants are not zero, or there would be a gate less.
-        return self._solvable(equations, [sympy.prod(unknowns)] if unknowns else [], unknowns, lines)
+        return self._solvable(
+            equations, [sympy.prod(unknowns)] if unknowns else [], unknowns, lines
+        )
 
     def _solvable(self, equations, nonzero, unknowns, lines) -> bool:
         """Whether equations with some expressions other than zero have a complex solution.

@@ -24,7 +24,9 @@ def greedy(matrix, tries=24, seed=0):
     width = len(matrix[0])
     found = {}
     for attempt in range(tries):
-        network = _run([dict(row) for row in rows], width, table, random.Random(f"{seed}/{attempt}"))
+        network = _run(
+            [dict(row) for row in rows], width, table, random.Random(f"{seed}/{attempt}")
+        )
         found.setdefault(network, None)
     return sorted(found, key=lambda network: len(network.gates))
 

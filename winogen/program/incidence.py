@@ -131,7 +131,10 @@ class _Target:
                     rest = [k for k in range(len(points)) if k not in (i, j)]
                     constant = drawn[at] // new[at]
                     found.append(
-                        ([*(points[k] for k in rest), new], [*(constants[k] for k in rest), constant])
+                        (
+                            [*(points[k] for k in rest), new],
+                            [*(constants[k] for k in rest), constant],
+                        )
                     )
         return found
 

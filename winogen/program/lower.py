@@ -10,7 +10,6 @@ from winogen.program.passes import prefer_sums
 from winogen.program.repair import repair
 from winogen.program.scales import Assignment, ScaleProblem, tie
 
-
 _VARIETY = 6  # programs that are enough when none can be shorter
 
 
@@ -20,6 +19,9 @@ class Names(NamedTuple):
     inputs: str = "d"
     outputs: str = "v"
     temporaries: str = "t"
+
+
+NAMES = Names()
 
 
 class Lowered(NamedTuple):
@@ -33,7 +35,7 @@ class Lowered(NamedTuple):
     input_scales: tuple
 
 
-def lower(network, names=Names(), free_outputs=False, free_inputs=False, tries=24, seed=0) -> list:
+def lower(network, names=NAMES, free_outputs=False, free_inputs=False, tries=24, seed=0) -> list:
     """The programs (:class:`Lowered`) of fewest statements found, those of few constants first.
 
     ``free_outputs``: any multiple of each row will do. ``free_inputs``: of each column.

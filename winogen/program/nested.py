@@ -60,7 +60,9 @@ def nest_programs(vertical, horizontal, inputs="d", outputs="v", temporaries="t"
     def inline(program, values):
         local = {"0": "0", **dict(zip(program.inputs, values))}
         for s in program.statements:
-            terms = [Term(t.coefficient, local[t.operand]) for t in s.terms if local[t.operand] != "0"]
+            terms = [
+                Term(t.coefficient, local[t.operand]) for t in s.terms if local[t.operand] != "0"
+            ]
             local[s.target] = "0"
             if terms:
                 local[s.target] = f"_{len(statements)}"

@@ -14,7 +14,9 @@ def prefer_sums(program, fixed=()):
     Values named in ``fixed`` and inputs keep their signs. Returns the program and the set of
     flipped names; outputs among them are now negated.
     """
-    signs = {s.target: [1 if t.coefficient > 0 else -1 for t in s.terms] for s in program.statements}
+    signs = {
+        s.target: [1 if t.coefficient > 0 else -1 for t in s.terms] for s in program.statements
+    }
     places = {s.target: [] for s in program.statements}  # value -> where it is read
     for s in program.statements:
         for k, operand in enumerate(s.operands):

@@ -5,7 +5,7 @@ from functools import cached_property, lru_cache
 
 from winogen.errors import InvalidValue
 from winogen.program.analysis import error_growth, network_growth
-from winogen.program.lower import Lowered, Names, lower
+from winogen.program.lower import NAMES, Lowered, lower
 from winogen.program.passes import rename
 from winogen.program.schedule import schedule
 from winogen.program.strategies import FAST, strategy
@@ -62,7 +62,7 @@ def candidates(
     strategies=None,
     free_outputs=False,
     free_inputs=False,
-    names=Names(),
+    names=NAMES,
     error_limit=None,
 ):
     """Candidates (:class:`Candidate`, not scheduled) in the order of the objective, best first.
@@ -76,7 +76,9 @@ def candidates(
     if error_limit is not None or objective == "error":
         careful = dict(networks_of(matrix, ("direct",)))
         growth.update(careful)
-        grown = [lowered_candidates(network, names, False, False, 1)[0].growth for network in careful]
+        grown = [
+            lowered_candidates(network, names, False, False, 1)[0].growth for network in careful
+        ]
         limit = min(grown) * (error_limit or math.inf)
 
     def cost(candidate):

@@ -13,8 +13,8 @@ from winogen.program.analysis import network_growth
 from winogen.program.greedy import greedy
 from winogen.program.hierarchy import hierarchy
 from winogen.program.incidence import incidence
-from winogen.program.plane import plane
 from winogen.program.network import ONE, Builder, Network
+from winogen.program.plane import plane
 
 STRATEGIES = {}
 FAST = ("direct", "hierarchy", "greedy", "pairs", "incidence", "transposed")  # tried by default
@@ -164,7 +164,9 @@ class _Reduced:
     def __init__(self, matrix):
         self.matrix = matrix
         self.full_width = len(matrix[0])
-        readers = [[i for i, row in enumerate(matrix) if row[j] != 0] for j in range(self.full_width)]
+        readers = [
+            [i for i, row in enumerate(matrix) if row[j] != 0] for j in range(self.full_width)
+        ]
         support = [sum(c != 0 for c in row) for row in matrix]
         self.lonely = {}  # row -> columns
         for j, rows in enumerate(readers):
