@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from winogen.algebra import cook_toom
+from winogen.codegen.transforms import load
 from winogen.conv import Conv2d, Layer
 from winogen.errors import InvalidType, InvalidValue
 from winogen.numerics.bounds import error_bound
@@ -82,7 +82,7 @@ def test_bounds_count_what_is_added_up():
         ("mcmr", 2, 32),
     ):
         plan = Conv2d(weight, algorithm=algorithm, tile=tile).plan((1, 32, 14, 11))
-        f = cook_toom(2, 3) if tile else None
+        f = load(2, 3) if tile else None
         along = (None if algorithm == "winograd1d" else f), f
         assert bound(plan, layer, 2.0, 0.5) == error_bound(*along, channels, "float32", 2.0, 0.5)
 
@@ -96,6 +96,19 @@ def test_predictions_know_a_mean_from_a_variance():
     )
     assert predicted(plan, Moments(4.0, 0.0)) == pytest.approx(predicted(plan, Moments(1.0, 0.0)))
     assert predicted(plan, Moments(0.0, 0.0)) == 0
+
+
+def test_plans_with_moduli():
+    """With x^2 + 1 the error is about that of F(3, 3), which also tells what was predicted."""
+    weight = np.zeros((16, 16, 3, 3), "f")
+    conv = Conv2d(weight, padding=1, algorithm="mcmr", tolerance=3e-7)
+    plan = conv.plan((1, 16, 24, 24))
+    assert plan.tile == (4, 4) and "x^2 + 1" in plan.points[0]
+    assert own._named(plan) == "mcmr F(4x4,3x3) of moduli"
+    points = Conv2d(weight, padding=1, algorithm="mcmr", tile=4).plan((1, 16, 24, 24))
+    ratio = predicted(plan, Moments(1.0, 0.0)) / predicted(points, Moments(1.0, 0.0))
+    assert 0.25 < ratio < 0.5
+    assert 0 < bound(plan, conv._layer, 1, 1) < 1
 
 
 def test_layer_errors_by_hand():

@@ -14,13 +14,13 @@ from winogen.errors import InvalidType, InvalidValue, Unsupported
 from winogen.numerics.report.catalog import shares, short
 from winogen.numerics.report.layers import Case, layer_errors
 from winogen.numerics.report.pareto import front
-from winogen.numerics.report.predict import Moments, bound, predicted
+from winogen.numerics.report.predict import Moments, bound, is_moduli, predicted
 
 TOLERANCE = 1e-5  # of max |error| / max |output|
 _WINOGRAD = ("mcmr", "winograd1d", "winograd2d")
 # All tiles of the algorithm that is usually fastest. The others transform alike and differ little
-# in error; some of their tiles show how much, and each more is a kernel to compile.
-_FEW = (2, 4)
+# in error; one of their tiles shows how much, and each more is a kernel to compile.
+_FEW = (4,)
 _MOST_POINTS = 10
 _HISTOGRAM_ROWS = 6
 _COMPILERS = 4  # at once
@@ -229,7 +229,8 @@ def _named(plan) -> str:
         return plan.algorithm
     (m_h, m_w), (r_h, r_w) = plan.tile, plan.weight_shape[2:]
     one = plan.algorithm == "winograd1d"
-    return f"{plan.algorithm} " + (f"F({m_w},{r_w})" if one else f"F({m_h}x{m_w},{r_h}x{r_w})")
+    name = f"{plan.algorithm} " + (f"F({m_w},{r_w})" if one else f"F({m_h}x{m_w},{r_h}x{r_w})")
+    return f"{name} of moduli" if is_moduli(plan.points[1]) else name
 
 
 def _shown(tried: list[Way]) -> list[Way]:

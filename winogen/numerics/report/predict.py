@@ -71,11 +71,22 @@ def _axes(plan) -> tuple:
     if plan.tile is None:
         return None, None
     taps = plan.weight_shape[2:]
-    height, width = (
-        transforms.load(m, r, points) if points else None
-        for m, r, points in zip(plan.tile, taps, plan.points)
-    )
+    height, width = map(_transform, plan.tile, taps, plan.points)
     return (None if plan.algorithm == "winograd1d" else height), width
+
+
+def _transform(m: int, r: int, made_of):
+    """What a plan calls points may be moduli, polynomials in x; without either nothing is done."""
+    if not made_of:
+        return None
+    if is_moduli(made_of):
+        return transforms.load(m, r, moduli=made_of)
+    return transforms.load(m, r, made_of)
+
+
+def is_moduli(made_of) -> bool:
+    """Whether the texts are polynomials and not points."""
+    return any("x" in text for text in made_of or ())
 
 
 def _as_tile(plan) -> tuple:
