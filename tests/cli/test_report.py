@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from winogen.numerics.report import catalog, own
+from winogen.numerics.report import catalog, ways
 
 LAYER = ("--layer", "1,4,8,9:3,4,3,3", "--padding", "1")
 
 
 @pytest.fixture(autouse=True)
 def few_tiles(monkeypatch):
-    monkeypatch.setattr(own, "_MOST_POINTS", 4)
+    monkeypatch.setattr(ways, "_MOST_POINTS", 4)
 
 
 @pytest.fixture

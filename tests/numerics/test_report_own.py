@@ -9,7 +9,7 @@ from winogen.codegen.transforms import load
 from winogen.conv import Conv2d, Layer
 from winogen.errors import InvalidType, InvalidValue
 from winogen.numerics.bounds import error_bound
-from winogen.numerics.report import Case, layer_report, own, write_layer_report
+from winogen.numerics.report import Case, layer_report, own, ways, write_layer_report
 from winogen.numerics.report.layers import layer_errors
 from winogen.numerics.report.predict import Moments, bound, predicted
 
@@ -17,8 +17,8 @@ from winogen.numerics.report.predict import Moments, bound, predicted
 @pytest.fixture(autouse=True)
 def few_tiles(monkeypatch):
     """Tiles 2 and 3 only: each kernel takes more than a second to compile."""
-    monkeypatch.setattr(own, "_MOST_POINTS", 5)
-    monkeypatch.setattr(own, "_FEW", (2,))
+    monkeypatch.setattr(ways, "_MOST_POINTS", 5)
+    monkeypatch.setattr(ways, "_FEW", (2,))
 
 
 def case_of(x, weight, **options) -> Case:
@@ -139,15 +139,17 @@ def test_what_winograd_cannot_do():
     x, weight = data(channels=4)
     found = layer_report(case_of(x, weight, stride=2))
     assert [row["label"] for row in found["rows"]] == ["auto: direct", "direct", "im2col"]
-    assert [item["algorithm"] for item in found["refused"]] == list(own._WINOGRAD)
+    assert [item["algorithm"] for item in found["refused"]] == list(ways.WINOGRAD)
     assert all(item["why"].startswith("stride 1") for item in found["refused"])
 
 
 def test_thorough_takes_other_points(monkeypatch):
-    monkeypatch.setattr(own, "_MOST_POINTS", 6)
+    monkeypatch.setattr(ways, "_MOST_POINTS", 6)
     x, weight = data()
     case = case_of(x, weight)
-    few, many = ({way.label() for way in own.ways(case, thorough)[0]} for thorough in (False, True))
+    few, many = (
+        {way.label() for way in ways.ways(case, thorough)[0]} for thorough in (False, True)
+    )
     assert few < many
     assert {"mcmr F(4x4,3x3) classic", "winograd2d F(3x3,3x3)"} <= many - few
 
@@ -155,9 +157,9 @@ def test_thorough_takes_other_points(monkeypatch):
 @pytest.mark.parametrize("kernel", [(1, 1), (1, 3), (3, 2)])
 def test_ways_fit_the_kernel(kernel):
     case = case_of(np.zeros((1, 4, 9, 9), "f"), np.zeros((4, 4, *kernel), "f"))
-    for way in own.ways(case)[0]:
+    for way in ways.ways(case)[0]:
         Conv2d(case.data()[1], **way.options())  # accepted
-    tiled = [way.label() for way in own.ways(case)[0][3:]]
+    tiled = [way.label() for way in ways.ways(case)[0][3:]]
     wanted = {
         (1, 1): [],
         (1, 3): [

@@ -5,44 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 
 import numpy as np
 
 from winogen.conv import Conv2d
-from winogen.errors import InvalidType, InvalidValue, Unsupported
+from winogen.errors import InvalidType, InvalidValue
 from winogen.numerics.report.catalog import shares, short
 from winogen.numerics.report.layers import Case, layer_errors
 from winogen.numerics.report.pareto import front
 from winogen.numerics.report.predict import Moments, bound, is_moduli, predicted
+from winogen.numerics.report.ways import Way, ways
 
 TOLERANCE = 1e-5  # of max |error| / max |output|
-_WINOGRAD = ("mcmr", "winograd1d", "winograd2d")
-# All tiles of the algorithm that is usually fastest. The others transform alike and differ little
-# in error; one of their tiles shows how much, and each more is a kernel to compile.
-_FEW = (4,)
-_MOST_POINTS = 10
 _HISTOGRAM_ROWS = 6
 _COMPILERS = 4  # at once
-
-
-@dataclass(frozen=True)
-class Way:
-    """One way to compute the layer."""
-
-    algorithm: str
-    tile: int | None = None
-    points: tuple[str, ...] | None = None  # None: the default ones
-    name: str = ""
-
-    def options(self) -> dict:
-        """The arguments of `Conv2d` that ask for it."""
-        given = {"algorithm": self.algorithm, "tile": self.tile, "points": self.points}
-        return {key: value for key, value in given.items() if value is not None}
-
-    def label(self) -> str:
-        """What it is called in tables."""
-        return " ".join(filter(None, (self.algorithm, self.name)))
 
 
 def check_array(name: str, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -64,57 +40,6 @@ def check_array(name: str, array: np.ndarray, shape: tuple[int, ...]) -> np.ndar
     return np.ascontiguousarray(array)
 
 
-def ways(case: Case, thorough: bool = False) -> tuple[list[Way], list[dict]]:
-    """Return what is tried, and what does not apply: {"algorithm", "why"}.
-
-    ``thorough``: every tile of every algorithm, and every other set of points in the catalog.
-    """
-    found = [Way("auto"), Way("direct"), Way("im2col")]
-    weight = np.zeros(case.problem.layer.weight_shape, np.float32)
-    refused = []
-    for algorithm in _WINOGRAD:
-        try:
-            Conv2d(weight, algorithm=algorithm, **case.options())
-        except Unsupported as error:
-            why = str(error).partition("allowed: ")[2] or str(error)
-            refused.append({"algorithm": algorithm, "why": why})
-            continue
-        found += _tiles(case, algorithm, thorough)
-    return found, refused
-
-
-def _tiles(case: Case, algorithm: str, thorough: bool) -> list[Way]:
-    from winogen.codegen import transforms
-
-    kernel = case.problem.layer.kernel
-    along = kernel[1:] if algorithm == "winograd1d" else kernel
-    along = sorted({taps for taps in along if taps > 1})
-    if not along:
-        return []  # F(1, 1) is the direct convolution of a 1 x 1 kernel
-    known = transforms.catalog()
-    sizes = [
-        m
-        for m in range(2, _MOST_POINTS)
-        if m + along[-1] - 1 <= _MOST_POINTS and all(f"f{m}_{taps}" in known for taps in along)
-    ]
-    if algorithm != "mcmr" and not thorough:
-        sizes = [m for m in sizes if m in _FEW]
-    shape = f"{kernel[0]}x{kernel[1]}"
-    found = []
-    for m in sizes:
-        m_h, m_w = (m if taps > 1 else 1 for taps in kernel)
-        name = f"F({m},{kernel[1]})" if algorithm == "winograd1d" else f"F({m_h}x{m_w},{shape})"
-        found.append(Way(algorithm, m, None, name))
-    if thorough and algorithm == "mcmr" and len(along) == 1 and kernel[0] == kernel[1]:
-        for key, entry in known.items():
-            other = key != f"f{entry['m']}_{entry['r']}" and entry["points"]
-            if other and entry["r"] == along[0] and entry["m"] in sizes:
-                tag = key.partition("_")[2].partition("_")[2]
-                name = f"F({entry['m']}x{entry['m']},{shape}) {tag}"
-                found.append(Way(algorithm, entry["m"], tuple(entry["points"]), name))
-    return found
-
-
 def measure_own(
     case: Case,
     *,
@@ -134,17 +59,12 @@ def measure_own(
     x = check_array("input", x, problem.input_shape)
     weight = check_array("weights", weight, layer.weight_shape)
     tried, refused = ways(case, thorough)
-    total = len(tried) + 1
-    y64 = case.truth(x, weight)
-    progress(1, total, "reference in float64")
+    shown = _shown(tried)
     moments = Moments.of(x, weight)
+    limits = float(np.abs(x).max(initial=0)), float(np.abs(weight).max(initial=0))
     rows: dict[Way, dict] = {}
     spread: dict[Way, np.ndarray] = {}
-    scale = float(np.sqrt(np.mean(y64**2))) or 1.0
-    limits = float(np.abs(x).max(initial=0)), float(np.abs(weight).max(initial=0))
-    for way, conv, plan in _compiled(case, weight, x.shape, tried):
-        y = conv(x)
-        spread[way] = np.abs(y - y64).ravel() / scale
+    for way, y, y64, plan in _computed(case, x, weight, tried):
         rows[way] = {
             "label": way.label() if way.algorithm != "auto" else f"auto: {_named(plan)}",
             "algorithm": plan.algorithm,
@@ -161,7 +81,9 @@ def measure_own(
             "packed_weight_bytes": plan.packed_weight_bytes,
             "predicted_ms": short(1e3 * plan.predictions[0][0]),
         }
-        progress(len(rows) + 1, total, way.label())
+        if way in shown:
+            spread[way] = np.abs(y - y64).ravel() / (float(np.sqrt(np.mean(y64**2))) or 1.0)
+        progress(len(rows), len(tried), way.label())
     ordered = [rows[way] for way in tried]
     for row, best in zip(
         ordered, front((row["predicted_ms"], row["relative_max"]) for row in ordered)
@@ -185,7 +107,7 @@ def measure_own(
         "tolerance": tolerance,
         "recommended": recommend(ordered, tolerance),
         "histogram": shares(
-            [(way.label(), spread[way]) for way in _shown(tried)], "this layer, all outputs"
+            [(way.label(), spread[way]) for way in shown], "this layer, all outputs"
         ),
     }
 
@@ -208,18 +130,20 @@ def recommend(rows: list[dict], tolerance: float) -> dict:
     }
 
 
-def _compiled(case: Case, weight: np.ndarray, shape, tried: list[Way]) -> Iterator[tuple]:
-    """Yield (way, convolution, plan) as they get ready; compilers run several at once."""
+def _computed(case: Case, x: np.ndarray, weight: np.ndarray, tried: list[Way]) -> Iterator[tuple]:
+    """Yield (way, output, output in float64, plan) as they get ready; compilers run side by side."""
 
     def prepare(way: Way):
         conv = Conv2d(weight, **case.options(), **way.options())
-        return conv, conv.plan(shape)
+        return conv, conv.plan(x.shape)
 
     pool = ThreadPoolExecutor(min(_COMPILERS, os.cpu_count() or 1))
     try:
+        truth = pool.submit(case.truth, x, weight)
         futures = {pool.submit(prepare, way): way for way in tried}
         for future in as_completed(futures):
-            yield futures[future], *future.result()
+            conv, plan = future.result()
+            yield futures[future], conv(x), truth.result(), plan
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -1,0 +1,87 @@
+"""In which ways a layer can be computed: algorithms, tiles and points, as `Conv2d` takes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from winogen.conv import Conv2d
+from winogen.errors import Unsupported
+from winogen.numerics.report.layers import Case
+
+WINOGRAD = ("mcmr", "winograd1d", "winograd2d")
+# All tiles of the algorithm that is usually fastest. The others transform alike and differ little
+# in error; one of their tiles shows how much, and each more is a kernel to compile.
+_FEW = (4,)
+_MOST_POINTS = 10
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to compute the layer."""
+
+    algorithm: str
+    tile: int | None = None
+    points: tuple[str, ...] | None = None  # None: the default ones
+    name: str = ""
+
+    def options(self) -> dict:
+        """The arguments of `Conv2d` that ask for it."""
+        given = {"algorithm": self.algorithm, "tile": self.tile, "points": self.points}
+        return {key: value for key, value in given.items() if value is not None}
+
+    def label(self) -> str:
+        """What it is called in tables."""
+        return " ".join(filter(None, (self.algorithm, self.name)))
+
+
+def ways(case: Case, thorough: bool = False) -> tuple[list[Way], list[dict]]:
+    """Return what is tried, and what does not apply: {"algorithm", "why"}.
+
+    ``thorough``: every tile of every algorithm, and every other set of points in the catalog.
+    """
+    found = [Way("auto"), Way("direct"), Way("im2col")]
+    weight = np.zeros(case.problem.layer.weight_shape, np.float32)
+    refused = []
+    for algorithm in WINOGRAD:
+        try:
+            Conv2d(weight, algorithm=algorithm, **case.options())
+        except Unsupported as error:
+            why = str(error).partition("allowed: ")[2] or str(error)
+            refused.append({"algorithm": algorithm, "why": why})
+            continue
+        found += _tiles(case, algorithm, thorough)
+    return found, refused
+
+
+def _tiles(case: Case, algorithm: str, thorough: bool) -> list[Way]:
+    from winogen.codegen import transforms
+
+    kernel = case.problem.layer.kernel
+    along = kernel[1:] if algorithm == "winograd1d" else kernel
+    along = sorted({taps for taps in along if taps > 1})
+    if not along:
+        return []  # F(1, 1) is the direct convolution of a 1 x 1 kernel
+    known = transforms.catalog()
+    sizes = [
+        m
+        for m in range(2, _MOST_POINTS)
+        if m + along[-1] - 1 <= _MOST_POINTS and all(f"f{m}_{taps}" in known for taps in along)
+    ]
+    if algorithm != "mcmr" and not thorough:
+        sizes = [m for m in sizes if m in _FEW]
+    shape = f"{kernel[0]}x{kernel[1]}"
+    found = []
+    for m in sizes:
+        m_h, m_w = (m if taps > 1 else 1 for taps in kernel)
+        name = f"F({m},{kernel[1]})" if algorithm == "winograd1d" else f"F({m_h}x{m_w},{shape})"
+        found.append(Way(algorithm, m, None, name))
+    if thorough and algorithm == "mcmr" and len(along) == 1 and kernel[0] == kernel[1]:
+        for key, entry in known.items():
+            other = key != f"f{entry['m']}_{entry['r']}" and entry["points"]
+            if other and entry["r"] == along[0] and entry["m"] in sizes:
+                tag = key.partition("_")[2].partition("_")[2]
+                name = f"F({entry['m']}x{entry['m']},{shape}) {tag}"
+                found.append(Way(algorithm, entry["m"], tuple(entry["points"]), name))
+    return found
