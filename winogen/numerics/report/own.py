@@ -124,9 +124,9 @@ def recommend(rows: list[dict], tolerance: float) -> dict:
     return {
         "within_tolerance": fastest(k for k in every if rows[k]["relative_max"] <= tolerance),
         "as_accurate_as_direct": fastest(
-            k for k in every if rows[k]["relative_l2"] <= direct["relative_l2"]
+            k for k in every if rows[k]["relative_max"] <= direct["relative_max"]
         ),
-        "most_accurate": min(every, key=lambda k: (rows[k]["relative_l2"], k)),
+        "most_accurate": min(every, key=lambda k: (rows[k]["relative_max"], k)),
     }
 
 

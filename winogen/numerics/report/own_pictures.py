@@ -74,10 +74,12 @@ def tradeoff(sheet, document: dict) -> None:
     axes.set_xlabel("predicted time in ms (the planner's model)")
     axes.set_ylabel("max |error| / max |output|")
     sheet.legend()
-    best = [
-        (row["predicted_ms"], row["relative_max"], row["label"]) for row in rows if row["pareto"]
-    ]
-    label(axes, best, [(row["predicted_ms"], row["relative_max"]) for row in rows])
+    best: dict[tuple[float, float], str] = {}
+    for row in rows:
+        if row["pareto"]:  # "auto" is there once more under its own name
+            best.setdefault((row["predicted_ms"], row["relative_max"]), row["label"])
+    places = [(row["predicted_ms"], row["relative_max"]) for row in rows]
+    label(axes, [(*place, text) for place, text in best.items()], places)
 
 
 def histogram(sheet, document: dict) -> None:
