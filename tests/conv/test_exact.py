@@ -32,8 +32,18 @@ def rows_of(matrix):
     "tile, points", [(TILE, exact.POINTS), (exact.HALF_TILE, exact.HALF_POINTS)]
 )
 def test_the_data_leaves_no_room_for_rounding(algorithm, tile, points):
+    """Sums of halves and quarters, all within the significand.
+
+    A constant of a shortened program may be a third: it meets multiples of three, whose third is an
+    integer that rounding finds back.
+    """
     axes = exact.transforms(algorithm, tile, points)
-    assert all(Fraction(x).denominator == 1 for t in axes for row in (*t.at, *t.bt) for x in row)
+    grains = [
+        max(Fraction(x).denominator for row in matrix for x in row)
+        for t in axes
+        for matrix in (t.at, t.bt)
+    ]
+    assert all(grain in (1, 2, 4) for grain in grains)
     taps = exact.KERNEL[0] if algorithm == "winograd1d" else 1
     bound = exact.scale(algorithm, tile, points) * taps
     bound *= prod(rows_of(matrix) for t in axes for matrix in (t.g, t.bt, t.at))
