@@ -12,7 +12,7 @@ from conv.exact import BORDERS, LAYOUTS, MODES, PLAIN, TILE, WINOGRAD
 from winogen.build import host_targets
 
 # Channels that fill a vector of 16 and leave a rest.
-LARGEST_INPUT, CHANNELS, FILTERS = 3, 18, 5
+LARGEST_INPUT, CHANNELS, FILTERS = 2, 18, 5
 # groups, channels and filters of a group: below, at and above the lanes of a vector and the two
 # vectors of a register block; depthwise with and without multiplier.
 GROUPINGS = [
