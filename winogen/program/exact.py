@@ -38,19 +38,37 @@ def proven_minimal(matrix, gates, limit=2000) -> bool:
     >>> proven_minimal(filters, 3), proven_minimal(filters, 4)  # doctest: +SKIP
     (True, False)
     """
-    rows = _reduced([[Fraction(1) * c for c in row] for row in matrix])
-    gates -= rows.settled
-    points = _targets(rows.rows)
+    return proven_question(*question(matrix, gates), limit)
+
+
+def proven_question(points, gates, limit=2000) -> bool:
+    """:func:`proven_minimal` for what :func:`question` gives."""
     if not points:
         return gates <= 0
-    # Turned round, a network has as many gates more as the matrix has rows more than columns, so
-    # the smaller of the two questions answers both.
-    turned = gates + len(points) - len(points[0])
-    if turned < gates:
-        points, gates = _targets([[Fraction(c) for c in column] for column in zip(*points)]), turned
     return all(
         _excluded(points, len(points[0]), fewer, limit) for fewer in range(len(points), gates)
     )
+
+
+def question(matrix, gates) -> tuple:
+    """(points, gates): what has to be proven after what is settled without a search is taken off.
+
+    Matrices with the same question share the answer; its gates tell how hard it is.
+
+    >>> question([[1, 1, 1, 0], [0, 1, -1, 1]], 4)
+    (((1, 1), (1, -1)), 2)
+    """
+    rows = _reduced([[Fraction(1) * c for c in row] for row in matrix])
+    gates -= rows.settled
+    points = _targets(rows.rows)
+    if points:
+        # Turned round, a network has as many gates more as the matrix has rows more than columns,
+        # so the smaller of the two questions answers both.
+        turned = gates + len(points) - len(points[0])
+        if turned < gates:
+            columns = [[Fraction(c) for c in column] for column in zip(*points)]
+            points, gates = _targets(columns), turned
+    return tuple(points), gates
 
 
 def _excluded(points, width, gates, limit):
