@@ -6,47 +6,48 @@
  *     y = A^T [(G g) .* (B^T d)]                  1D
  *     Y = A^T [(G g G^T) .* (B^T D B)] A          2D
  *
- * Moduli: x, x - 3/4, x + 3/4, x - 3/2, x + 3/2, x^2 + 1, inf
- * Source: winogen search 6 3 --families quadratic: mean 2D error 1.77e-7 (F(4,3) by points:
- *         2.53e-7, at as many multiplications)
- * Scaled: rows of B^T by 64/81, 1, 1, 1, 1, 1, 1, 1, 1
+ * Moduli: x, x - 3/4, x + 3/4, x - 4/3, x + 4/3, x^2 + 1, inf
+ * Source: winogen's own sweep over pairs of small fractions beside x^2 + 1, for the worst output of
+ *         a tile with many channels: a tenth of the error of F(6,3) by points, at the
+ *         multiplications of F(4,3)
+ * Scaled: rows of B^T by 1, -12/7, 12/7, 12/7, -12/7, -144/337, -144/337, 144/337, 1
  *         columns of A^T by 1, 1, 1, 1, 1, 1, 1, 1, 1
  *         rows of G to make up for both
  *
  * B^T =
- *     1       0   -11/9       0  -116/81       0  64/81  0
- *     0  -27/16    -9/4  -15/16     -5/4     3/4      1  0
- *     0   27/16    -9/4   15/16     -5/4    -3/4      1  0
- *     0  -27/32   -9/16   21/32     7/16     3/2      1  0
- *     0   27/32   -9/16  -21/32     7/16    -3/2      1  0
- *     0   81/64  -81/64  -45/16    45/16       1     -1  0
- *     0       0   81/64       0   -45/16       0      1  0
- *     0  -81/64  -81/64   45/16    45/16      -1     -1  0
- *     0   81/64       0  -99/64        0  -29/16      0  1
+ *     1         0  -193/144         0  -193/144         0         1  0
+ *     0      16/7     64/21         1       4/3      -9/7     -12/7  0
+ *     0      16/7    -64/21         1      -4/3      -9/7      12/7  0
+ *     0      -9/7    -27/28         1       3/4      16/7      12/7  0
+ *     0      -9/7     27/28         1      -3/4      16/7     -12/7  0
+ *     0  -144/337   144/337         1        -1  -144/337   144/337  0
+ *     0         0  -144/337         0         1         0  -144/337  0
+ *     0  -144/337  -144/337         1         1  -144/337  -144/337  0
+ *     0         1         0  -193/144         0  -193/144         0  1
  *
  * G =
- *              1          0         0
- *     -2048/6075  -512/2025  -128/675
- *     -2048/6075   512/2025  -128/675
- *       128/3159    64/1053    32/351
- *       128/3159   -64/1053    32/351
- *              0     64/325         0
- *        -64/325     64/325    64/325
- *        -64/325          0    64/325
- *              0          0         1
+ *             1         0         0
+ *      512/1875   128/625    96/625
+ *     -512/1875   128/625   -96/625
+ *      243/5000   81/1250    54/625
+ *     -243/5000   81/1250   -54/625
+ *             0  -337/625         0
+ *       337/625  -337/625  -337/625
+ *      -337/625         0   337/625
+ *             0         0         1
  *
  * A^T =
- *     1         1          1       1        1   1   1   0  0
- *     0       3/4       -3/4     3/2     -3/2   0   1   1  0
- *     0      9/16       9/16     9/4      9/4  -1  -1   0  0
- *     0     27/64     -27/64    27/8    -27/8   0  -1  -1  0
- *     0    81/256     81/256   81/16    81/16   1   1   0  0
- *     0  243/1024  -243/1024  243/32  -243/32   0   1   1  1
+ *     1         1          1         1          1   1   1   0  0
+ *     0       3/4       -3/4       4/3       -4/3   0   1   1  0
+ *     0      9/16       9/16      16/9       16/9  -1  -1   0  0
+ *     0     27/64     -27/64     64/27     -64/27   0  -1  -1  0
+ *     0    81/256     81/256    256/81     256/81   1   1   0  0
+ *     0  243/1024  -243/1024  1024/243  -1024/243   0   1   1  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            38 -> 22         36 -> 22     38 -> 22     646 -> 374          8
+ * input            38 -> 22         34 -> 14     38 -> 22     646 -> 374          8
  * filter            11 -> 7         18 -> 11     18 -> 11     216 -> 132          4
- * output           32 -> 20         20 -> 10     32 -> 20     480 -> 300          7
+ * output           32 -> 18          20 -> 9     32 -> 18     480 -> 270          8
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -77,156 +78,152 @@
 
 /* v = B^T d: 22 instructions.
  *
- *     t0 = 5/4 d3 - d5
- *     t1 = 9/4 d1 + t0
- *     t2 = d5 - 9/20 t1
- *     t3 = 9/4 t0 + t2
- *     t6 = d5 + 9/16 (7/9 d3 - d1)
- *     v8 = d7 - 9/4 (d3 + 5/9 t2)
- *     t8 = d6 + 9/16 (7/9 d4 - d2)
- *     t9 = d6 - 9/4 d2
- *     t10 = t9 - 5/4 d4
- *     t11 = d2 - 4/5 d4
- *     v6 = t9 + 225/64 t11
- *     v0 = d0 + 5/9 (64/45 t10 + t11)
- *     v1 = t10 - 3/4 t1
- *     v2 = 3/4 t1 + t10
- *     v3 = 3/2 t6 + t8
- *     v4 = t8 - 3/2 t6
- *     v5 = -5/4 t3 - v6
- *     v7 = 5/4 t3 - v6
+ *     t1 = d3 - 144/337 (d1 + d5)
+ *     t2 = d3 + d5
+ *     t3 = d1 - d5
+ *     t5 = t2 + 16/7 t3
+ *     t6 = t2 - 9/7 t3
+ *     v8 = d7 + (d1 - 193/144 t2)
+ *     t7 = d2 + d6
+ *     v6 = d4 - 144/337 t7
+ *     t8 = d4 - 9/7 t7
+ *     t10 = d6 + 7/25 t8
+ *     t11 = d2 + 7/25 t8
+ *     v0 = d0 - 193/144 (d2 + (d4 - 144/193 d6))
+ *     v1 = t5 + 100/21 t11
+ *     v2 = t5 - 100/21 t11
+ *     v3 = t6 + 75/28 t10
+ *     v4 = t6 - 75/28 t10
+ *     v5 = t1 - v6
+ *     v7 = t1 + v6
  */
 WINOGEN_INLINE void winogen_f6_3_gaussian_input(const WINOGEN_VEC d[8], WINOGEN_VEC v[9])
 {
-    const WINOGEN_REAL k9_20 = 9.0 / 20;
-    const WINOGEN_REAL k5_9 = 5.0 / 9;
-    const WINOGEN_REAL k9_16 = 9.0 / 16;
-    const WINOGEN_REAL k3_4 = 3.0 / 4;
-    const WINOGEN_REAL k7_9 = 7.0 / 9;
-    const WINOGEN_REAL k4_5 = 4.0 / 5;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k64_45 = 64.0 / 45;
-    const WINOGEN_REAL k3_2 = 3.0 / 2;
-    const WINOGEN_REAL k9_4 = 9.0 / 4;
-    const WINOGEN_REAL k225_64 = 225.0 / 64;
+    const WINOGEN_REAL k7_25 = 7.0 / 25;
+    const WINOGEN_REAL k144_337 = 144.0 / 337;
+    const WINOGEN_REAL k144_193 = 144.0 / 193;
+    const WINOGEN_REAL k9_7 = 9.0 / 7;
+    const WINOGEN_REAL k193_144 = 193.0 / 144;
+    const WINOGEN_REAL k16_7 = 16.0 / 7;
+    const WINOGEN_REAL k75_28 = 75.0 / 28;
+    const WINOGEN_REAL k100_21 = 100.0 / 21;
 
-    const WINOGEN_VEC t0 = k5_4 * d[3] - d[5];
-    const WINOGEN_VEC t1 = k9_4 * d[1] + t0;
-    const WINOGEN_VEC t2 = d[5] - k9_20 * t1;
-    const WINOGEN_VEC t3 = k9_4 * t0 + t2;
-    const WINOGEN_VEC t4 = d[3] + k5_9 * t2;
-    const WINOGEN_VEC t5 = k7_9 * d[3] - d[1];
-    const WINOGEN_VEC t6 = d[5] + k9_16 * t5;
-    v[8] = d[7] - k9_4 * t4;
-    const WINOGEN_VEC t7 = k7_9 * d[4] - d[2];
-    const WINOGEN_VEC t8 = d[6] + k9_16 * t7;
-    const WINOGEN_VEC t9 = d[6] - k9_4 * d[2];
-    const WINOGEN_VEC t10 = t9 - k5_4 * d[4];
-    const WINOGEN_VEC t11 = d[2] - k4_5 * d[4];
-    const WINOGEN_VEC t12 = k64_45 * t10 + t11;
-    const WINOGEN_VEC v6 = t9 + k225_64 * t11;
+    const WINOGEN_VEC t0 = d[1] + d[5];
+    const WINOGEN_VEC t1 = d[3] - k144_337 * t0;
+    const WINOGEN_VEC t2 = d[3] + d[5];
+    const WINOGEN_VEC t3 = d[1] - d[5];
+    const WINOGEN_VEC t4 = d[1] - k193_144 * t2;
+    const WINOGEN_VEC t5 = t2 + k16_7 * t3;
+    const WINOGEN_VEC t6 = t2 - k9_7 * t3;
+    v[8] = d[7] + t4;
+    const WINOGEN_VEC t7 = d[2] + d[6];
+    const WINOGEN_VEC v6 = d[4] - k144_337 * t7;
     v[6] = v6;
-    v[0] = d[0] + k5_9 * t12;
-    v[1] = t10 - k3_4 * t1;
-    v[2] = k3_4 * t1 + t10;
-    v[3] = k3_2 * t6 + t8;
-    v[4] = t8 - k3_2 * t6;
-    v[5] = -k5_4 * t3 - v6;
-    v[7] = k5_4 * t3 - v6;
+    const WINOGEN_VEC t8 = d[4] - k9_7 * t7;
+    const WINOGEN_VEC t9 = d[4] - k144_193 * d[6];
+    const WINOGEN_VEC t10 = d[6] + k7_25 * t8;
+    const WINOGEN_VEC t11 = d[2] + k7_25 * t8;
+    const WINOGEN_VEC t12 = d[2] + t9;
+    v[0] = d[0] - k193_144 * t12;
+    v[1] = t5 + k100_21 * t11;
+    v[2] = t5 - k100_21 * t11;
+    v[3] = t6 + k75_28 * t10;
+    v[4] = t6 - k75_28 * t10;
+    v[5] = t1 - v6;
+    v[7] = t1 + v6;
 }
 
 /* u = G g: 11 instructions.
  *
- *     u5 = 64/325 g1
- *     u7 = 64/325 g2 - 64/325 g0
- *     u6 = 64/325 g1 + u7
- *     t1 = g1 + 3/4 g2
- *     u1 = -2048/6075 g0 - 512/2025 t1
- *     u2 = 1024/2025 g1 + u1
- *     u3 = 32/351 t1 - 25/208 u2
- *     u4 = u3 - 128/1053 g1
+ *     u7 = 337/625 g2 - 337/625 g0
+ *     t2 = 512/1875 g0 + 96/625 g2
+ *     u5 = -337/625 g1
+ *     u6 = -337/625 g1 - u7
+ *     u1 = 128/625 g1 + t2
+ *     u2 = 128/625 g1 - t2
+ *     u3 = 189/2696 u7 + 81/256 u1
+ *     u4 = 81/625 g1 - u3
  *     u0 = g0
  *     u8 = g2
  */
 WINOGEN_INLINE void winogen_f6_3_gaussian_filter(
     const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[9])
 {
-    const WINOGEN_FILTER_REAL k32_351 = 32.0 / 351;
-    const WINOGEN_FILTER_REAL k25_208 = 25.0 / 208;
-    const WINOGEN_FILTER_REAL k128_1053 = 128.0 / 1053;
-    const WINOGEN_FILTER_REAL k64_325 = 64.0 / 325;
-    const WINOGEN_FILTER_REAL k512_2025 = 512.0 / 2025;
-    const WINOGEN_FILTER_REAL k2048_6075 = 2048.0 / 6075;
-    const WINOGEN_FILTER_REAL k1024_2025 = 1024.0 / 2025;
-    const WINOGEN_FILTER_REAL k3_4 = 3.0 / 4;
+    const WINOGEN_FILTER_REAL k189_2696 = 189.0 / 2696;
+    const WINOGEN_FILTER_REAL k81_625 = 81.0 / 625;
+    const WINOGEN_FILTER_REAL k96_625 = 96.0 / 625;
+    const WINOGEN_FILTER_REAL k128_625 = 128.0 / 625;
+    const WINOGEN_FILTER_REAL k512_1875 = 512.0 / 1875;
+    const WINOGEN_FILTER_REAL k81_256 = 81.0 / 256;
+    const WINOGEN_FILTER_REAL k337_625 = 337.0 / 625;
 
-    const WINOGEN_FILTER_VEC t0 = k64_325 * g[0];
-    u[5] = k64_325 * g[1];
-    const WINOGEN_FILTER_VEC u7 = k64_325 * g[2] - t0;
+    const WINOGEN_FILTER_VEC t0 = k337_625 * g[0];
+    const WINOGEN_FILTER_VEC u7 = k337_625 * g[2] - t0;
     u[7] = u7;
-    u[6] = k64_325 * g[1] + u7;
-    const WINOGEN_FILTER_VEC t1 = g[1] + k3_4 * g[2];
-    const WINOGEN_FILTER_VEC t2 = k512_2025 * t1;
-    const WINOGEN_FILTER_VEC u1 = -k2048_6075 * g[0] - t2;
+    const WINOGEN_FILTER_VEC t1 = k96_625 * g[2];
+    const WINOGEN_FILTER_VEC t2 = k512_1875 * g[0] + t1;
+    u[5] = -k337_625 * g[1];
+    u[6] = -k337_625 * g[1] - u7;
+    const WINOGEN_FILTER_VEC u1 = k128_625 * g[1] + t2;
     u[1] = u1;
-    const WINOGEN_FILTER_VEC u2 = k1024_2025 * g[1] + u1;
-    u[2] = u2;
-    const WINOGEN_FILTER_VEC t3 = k25_208 * u2;
-    const WINOGEN_FILTER_VEC u3 = k32_351 * t1 - t3;
+    const WINOGEN_FILTER_VEC t3 = k81_256 * u1;
+    u[2] = k128_625 * g[1] - t2;
+    const WINOGEN_FILTER_VEC u3 = k189_2696 * u7 + t3;
     u[3] = u3;
-    u[4] = u3 - k128_1053 * g[1];
+    u[4] = k81_625 * g[1] - u3;
     u[0] = g[0];
     u[8] = g[2];
 }
 
-/* y = A^T p: 20 instructions.
+/* y = A^T p: 18 instructions.
  *
- *     t0 = p1 + p2
- *     t1 = p1 - p2
- *     t2 = p3 + p4
- *     t3 = p3 - p4
- *     t4 = p5 + p6
- *     y0 = t4 + (t2 + (p0 + t0))
- *     t7 = p6 + p7
- *     y1 = 3/2 t3 + (3/4 t1 + t7)
- *     y2 = 9/4 t2 + (9/16 t0 - t4)
- *     y3 = 27/8 t3 + (27/64 t1 - t7)
- *     y4 = 81/16 t2 + (81/256 t0 + t4)
- *     y5 = 243/32 t3 + (243/1024 t1 + (p8 + t7))
+ *     t0 = p3 - p4
+ *     t1 = p3 + p4
+ *     t2 = p1 - p2
+ *     t3 = p1 + p2
+ *     t4 = 4096/729 t0 + t2
+ *     t5 = p6 + p7
+ *     t6 = 243/1024 t4 + t5
+ *     y3 = 27/64 t4 - t5
+ *     t7 = t1 + 81/256 t3
+ *     t8 = p5 + p6
+ *     t9 = t7 + t8
+ *     y4 = 175/81 t1 + t9
+ *     y5 = t6 + (p8 + 700/243 t0)
+ *     y2 = 16/9 t7 - t8
+ *     y1 = 525/1024 t2 + t6
+ *     y0 = t9 + (p0 + 175/256 t3)
  */
 WINOGEN_INLINE void winogen_f6_3_gaussian_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[6])
 {
     const WINOGEN_REAL k243_1024 = 243.0 / 1024;
     const WINOGEN_REAL k81_256 = 81.0 / 256;
     const WINOGEN_REAL k27_64 = 27.0 / 64;
-    const WINOGEN_REAL k9_16 = 9.0 / 16;
-    const WINOGEN_REAL k3_4 = 3.0 / 4;
-    const WINOGEN_REAL k3_2 = 3.0 / 2;
-    const WINOGEN_REAL k9_4 = 9.0 / 4;
-    const WINOGEN_REAL k27_8 = 27.0 / 8;
-    const WINOGEN_REAL k81_16 = 81.0 / 16;
-    const WINOGEN_REAL k243_32 = 243.0 / 32;
+    const WINOGEN_REAL k525_1024 = 525.0 / 1024;
+    const WINOGEN_REAL k175_256 = 175.0 / 256;
+    const WINOGEN_REAL k16_9 = 16.0 / 9;
+    const WINOGEN_REAL k175_81 = 175.0 / 81;
+    const WINOGEN_REAL k700_243 = 700.0 / 243;
+    const WINOGEN_REAL k4096_729 = 4096.0 / 729;
 
-    const WINOGEN_VEC t0 = p[1] + p[2];
-    const WINOGEN_VEC t1 = p[1] - p[2];
-    const WINOGEN_VEC t2 = p[3] + p[4];
-    const WINOGEN_VEC t3 = p[3] - p[4];
-    const WINOGEN_VEC t4 = p[5] + p[6];
-    const WINOGEN_VEC t5 = p[0] + t0;
-    const WINOGEN_VEC t6 = t2 + t5;
-    y[0] = t4 + t6;
-    const WINOGEN_VEC t7 = p[6] + p[7];
-    const WINOGEN_VEC t8 = k3_4 * t1 + t7;
-    y[1] = k3_2 * t3 + t8;
-    const WINOGEN_VEC t9 = k9_16 * t0 - t4;
-    y[2] = k9_4 * t2 + t9;
-    const WINOGEN_VEC t10 = k27_64 * t1 - t7;
-    y[3] = k27_8 * t3 + t10;
-    const WINOGEN_VEC t11 = k81_256 * t0 + t4;
-    y[4] = k81_16 * t2 + t11;
-    const WINOGEN_VEC t12 = p[8] + t7;
-    const WINOGEN_VEC t13 = k243_1024 * t1 + t12;
-    y[5] = k243_32 * t3 + t13;
+    const WINOGEN_VEC t0 = p[3] - p[4];
+    const WINOGEN_VEC t1 = p[3] + p[4];
+    const WINOGEN_VEC t2 = p[1] - p[2];
+    const WINOGEN_VEC t3 = p[1] + p[2];
+    const WINOGEN_VEC t4 = k4096_729 * t0 + t2;
+    const WINOGEN_VEC t5 = p[6] + p[7];
+    const WINOGEN_VEC t6 = k243_1024 * t4 + t5;
+    y[3] = k27_64 * t4 - t5;
+    const WINOGEN_VEC t7 = t1 + k81_256 * t3;
+    const WINOGEN_VEC t8 = p[5] + p[6];
+    const WINOGEN_VEC t9 = t7 + t8;
+    y[4] = k175_81 * t1 + t9;
+    const WINOGEN_VEC t10 = p[8] + k700_243 * t0;
+    y[5] = t6 + t10;
+    y[2] = k16_9 * t7 - t8;
+    y[1] = k525_1024 * t2 + t6;
+    const WINOGEN_VEC t11 = p[0] + k175_256 * t3;
+    y[0] = t9 + t11;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 374 instructions. */
@@ -293,7 +290,7 @@ WINOGEN_INLINE void winogen_f6_3_gaussian_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 300 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 270 instructions. */
 WINOGEN_INLINE void winogen_f6_3_gaussian_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

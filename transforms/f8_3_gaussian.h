@@ -6,48 +6,49 @@
  *     y = A^T [(G g) .* (B^T d)]                  1D
  *     Y = A^T [(G g G^T) .* (B^T D B)] A          2D
  *
- * Moduli: x, x - 1/2, x + 1/2, x - 1, x + 1, x - 2, x + 2, x^2 + 1, inf
- * Source: winogen search 8 3 --families quadratic: mean 2D error 3.85e-7 (F(5,3) by points:
- *         4.28e-7, at more multiplications)
- * Scaled: rows of B^T by 1, -2, 2, -4/9, 4/9, -1/2, 1/2, 4/25, -4/25, -4/25, 1
+ * Moduli: x, x - 3/5, x + 3/5, x - 1, x + 1, x - 5/3, x + 5/3, x^2 + 1, inf
+ * Source: winogen's own sweep over pairs of small fractions beside x^2 + 1, for the worst output of
+ *         a tile with many channels
+ * Scaled: rows of B^T by 1, -5/3, 5/3, -225/256, 225/256, -3/5, 3/5, 225/1156, -225/1156,
+ *         -225/1156, 1
  *         columns of A^T by 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
  *         rows of G to make up for both
  *
  * B^T =
- *     1      0  -17/4      0       0       0    17/4      0     -1  0
- *     0     -4     -8      1       2       4       8     -1     -2  0
- *     0     -4      8      1      -2       4      -8     -1      2  0
- *     0   -4/9   -4/9   13/9    13/9    13/9    13/9   -4/9   -4/9  0
- *     0   -4/9    4/9   13/9   -13/9    13/9   -13/9   -4/9    4/9  0
- *     0   -1/4   -1/8      1     1/2     1/4     1/8     -1   -1/2  0
- *     0   -1/4    1/8      1    -1/2     1/4    -1/8     -1    1/2  0
- *     0  -4/25   4/25  21/25  -21/25  -21/25   21/25   4/25  -4/25  0
- *     0      0   4/25      0  -21/25       0   21/25      0  -4/25  0
- *     0  -4/25  -4/25  21/25   21/25  -21/25  -21/25   4/25   4/25  0
- *     0     -1      0   17/4       0       0       0  -17/4      0  1
+ *     1          0   -706/225         0          0          0    706/225         0         -1  0
+ *     0      -25/9    -125/27         1        5/3       25/9     125/27        -1       -5/3  0
+ *     0      -25/9     125/27         1       -5/3       25/9    -125/27        -1        5/3  0
+ *     0   -225/256   -225/256   481/256    481/256    481/256    481/256  -225/256   -225/256  0
+ *     0   -225/256    225/256   481/256   -481/256    481/256   -481/256  -225/256    225/256  0
+ *     0      -9/25    -27/125         1        3/5       9/25     27/125        -1       -3/5  0
+ *     0      -9/25     27/125         1       -3/5       9/25    -27/125        -1        3/5  0
+ *     0  -225/1156   225/1156  931/1156  -931/1156  -931/1156   931/1156  225/1156  -225/1156  0
+ *     0          0   225/1156         0  -931/1156          0   931/1156         0  -225/1156  0
+ *     0  -225/1156  -225/1156  931/1156   931/1156  -931/1156  -931/1156  225/1156   225/1156  0
+ *     0         -1          0   706/225          0          0          0  -706/225          0  1
  *
  * G =
- *           1        0        0
- *     -64/225  -32/225  -16/225
- *      64/225  -32/225   16/225
- *         1/4      1/4      1/4
- *        -1/4      1/4     -1/4
- *      -1/225   -2/225   -4/225
- *       1/225   -2/225    4/225
- *           0     -1/2        0
- *        -1/2      1/2      1/2
- *        -1/2        0      1/2
- *           0        0        1
+ *                  1               0              0
+ *     -234375/591872  -140625/591872  -84375/591872
+ *      234375/591872  -140625/591872   84375/591872
+ *                1/4             1/4            1/4
+ *               -1/4             1/4           -1/4
+ *      -10935/591872   -18225/591872  -30375/591872
+ *       10935/591872   -18225/591872   30375/591872
+ *                  0            -1/2              0
+ *               -1/2             1/2            1/2
+ *               -1/2               0            1/2
+ *                  0               0              1
  *
  * A^T =
- *     1      1       1  1   1    1     1   1   1   0  0
- *     0    1/2    -1/2  1  -1    2    -2   0   1   1  0
- *     0    1/4     1/4  1   1    4     4  -1  -1   0  0
- *     0    1/8    -1/8  1  -1    8    -8   0  -1  -1  0
- *     0   1/16    1/16  1   1   16    16   1   1   0  0
- *     0   1/32   -1/32  1  -1   32   -32   0   1   1  0
- *     0   1/64    1/64  1   1   64    64  -1  -1   0  0
- *     0  1/128  -1/128  1  -1  128  -128   0  -1  -1  1
+ *     1           1            1  1   1           1            1   1   1   0  0
+ *     0         3/5         -3/5  1  -1         5/3         -5/3   0   1   1  0
+ *     0        9/25         9/25  1   1        25/9         25/9  -1  -1   0  0
+ *     0      27/125      -27/125  1  -1      125/27      -125/27   0  -1  -1  0
+ *     0      81/625       81/625  1   1      625/81       625/81   1   1   0  0
+ *     0    243/3125    -243/3125  1  -1    3125/243    -3125/243   0   1   1  0
+ *     0   729/15625    729/15625  1   1   15625/729    15625/729  -1  -1   0  0
+ *     0  2187/78125  -2187/78125  1  -1  78125/2187  -78125/2187   0  -1  -1  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            65 -> 30         64 -> 20     70 -> 30    1470 -> 630         10
@@ -84,75 +85,75 @@
 /* v = B^T d: 30 instructions.
  *
  *     t0 = d3 - d7
- *     t1 = d1 - 17/4 t0
+ *     t1 = d1 - 706/225 t0
  *     t2 = d5 - d1
  *     t3 = d5 + t0
- *     t5 = d7 + 4/9 (13/4 t3 - d1)
- *     t6 = t0 + 4 t2
- *     t7 = t0 + 1/4 t2
- *     t9 = d3 - 4/25 (t1 + 21/4 t3)
+ *     t5 = d7 + 225/256 (481/225 t3 - d1)
+ *     t6 = t0 + 25/9 t2
+ *     t7 = t0 + 9/25 t2
+ *     t9 = d3 - 225/1156 (t1 + 931/225 t3)
  *     v10 = d9 - t1
  *     t10 = d2 - d6
  *     t11 = d8 - d4
  *     t12 = d4 - t10
- *     t14 = d8 - 9/4 (d2 + 13/9 t12)
- *     t15 = d8 + 17/4 t10
- *     v8 = d6 - 4/25 (t15 + 21/4 t12)
- *     t17 = t10 + 1/4 t11
- *     t18 = t10 + 4 t11
+ *     t14 = d8 - 256/225 (d2 + 481/256 t12)
+ *     t15 = d8 + 706/225 t10
+ *     v8 = d6 - 225/1156 (t15 + 931/225 t12)
+ *     t17 = t10 + 9/25 t11
+ *     t18 = t10 + 25/9 t11
  *     v0 = d0 - t15
- *     v1 = t6 - 8 t17
- *     v2 = t6 + 8 t17
- *     v3 = t5 - 4/9 t14
- *     v4 = t5 + 4/9 t14
- *     v5 = t7 - 1/8 t18
- *     v6 = t7 + 1/8 t18
+ *     v1 = t6 - 125/27 t17
+ *     v2 = t6 + 125/27 t17
+ *     v3 = t5 - 225/256 t14
+ *     v4 = t5 + 225/256 t14
+ *     v5 = t7 - 27/125 t18
+ *     v6 = t7 + 27/125 t18
  *     v7 = t9 + v8
  *     v9 = t9 - v8
  */
 WINOGEN_INLINE void winogen_f8_3_gaussian_input(const WINOGEN_VEC d[10], WINOGEN_VEC v[11])
 {
-    const WINOGEN_REAL k1_8 = 1.0 / 8;
-    const WINOGEN_REAL k4_25 = 4.0 / 25;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k4_9 = 4.0 / 9;
-    const WINOGEN_REAL k13_9 = 13.0 / 9;
-    const WINOGEN_REAL k9_4 = 9.0 / 4;
-    const WINOGEN_REAL k13_4 = 13.0 / 4;
-    const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k17_4 = 17.0 / 4;
-    const WINOGEN_REAL k21_4 = 21.0 / 4;
-    const WINOGEN_REAL k8 = 8;
+    const WINOGEN_REAL k225_1156 = 225.0 / 1156;
+    const WINOGEN_REAL k27_125 = 27.0 / 125;
+    const WINOGEN_REAL k9_25 = 9.0 / 25;
+    const WINOGEN_REAL k225_256 = 225.0 / 256;
+    const WINOGEN_REAL k256_225 = 256.0 / 225;
+    const WINOGEN_REAL k481_256 = 481.0 / 256;
+    const WINOGEN_REAL k481_225 = 481.0 / 225;
+    const WINOGEN_REAL k25_9 = 25.0 / 9;
+    const WINOGEN_REAL k706_225 = 706.0 / 225;
+    const WINOGEN_REAL k931_225 = 931.0 / 225;
+    const WINOGEN_REAL k125_27 = 125.0 / 27;
 
     const WINOGEN_VEC t0 = d[3] - d[7];
-    const WINOGEN_VEC t1 = d[1] - k17_4 * t0;
+    const WINOGEN_VEC t1 = d[1] - k706_225 * t0;
     const WINOGEN_VEC t2 = d[5] - d[1];
     const WINOGEN_VEC t3 = d[5] + t0;
-    const WINOGEN_VEC t4 = k13_4 * t3 - d[1];
-    const WINOGEN_VEC t5 = d[7] + k4_9 * t4;
-    const WINOGEN_VEC t6 = t0 + k4 * t2;
-    const WINOGEN_VEC t7 = t0 + k1_4 * t2;
-    const WINOGEN_VEC t8 = t1 + k21_4 * t3;
-    const WINOGEN_VEC t9 = d[3] - k4_25 * t8;
+    const WINOGEN_VEC t4 = k481_225 * t3 - d[1];
+    const WINOGEN_VEC t5 = d[7] + k225_256 * t4;
+    const WINOGEN_VEC t6 = t0 + k25_9 * t2;
+    const WINOGEN_VEC t7 = t0 + k9_25 * t2;
+    const WINOGEN_VEC t8 = t1 + k931_225 * t3;
+    const WINOGEN_VEC t9 = d[3] - k225_1156 * t8;
     v[10] = d[9] - t1;
     const WINOGEN_VEC t10 = d[2] - d[6];
     const WINOGEN_VEC t11 = d[8] - d[4];
     const WINOGEN_VEC t12 = d[4] - t10;
-    const WINOGEN_VEC t13 = d[2] + k13_9 * t12;
-    const WINOGEN_VEC t14 = d[8] - k9_4 * t13;
-    const WINOGEN_VEC t15 = d[8] + k17_4 * t10;
-    const WINOGEN_VEC t16 = t15 + k21_4 * t12;
-    const WINOGEN_VEC v8 = d[6] - k4_25 * t16;
+    const WINOGEN_VEC t13 = d[2] + k481_256 * t12;
+    const WINOGEN_VEC t14 = d[8] - k256_225 * t13;
+    const WINOGEN_VEC t15 = d[8] + k706_225 * t10;
+    const WINOGEN_VEC t16 = t15 + k931_225 * t12;
+    const WINOGEN_VEC v8 = d[6] - k225_1156 * t16;
     v[8] = v8;
-    const WINOGEN_VEC t17 = t10 + k1_4 * t11;
-    const WINOGEN_VEC t18 = t10 + k4 * t11;
+    const WINOGEN_VEC t17 = t10 + k9_25 * t11;
+    const WINOGEN_VEC t18 = t10 + k25_9 * t11;
     v[0] = d[0] - t15;
-    v[1] = t6 - k8 * t17;
-    v[2] = t6 + k8 * t17;
-    v[3] = t5 - k4_9 * t14;
-    v[4] = t5 + k4_9 * t14;
-    v[5] = t7 - k1_8 * t18;
-    v[6] = t7 + k1_8 * t18;
+    v[1] = t6 - k125_27 * t17;
+    v[2] = t6 + k125_27 * t17;
+    v[3] = t5 - k225_256 * t14;
+    v[4] = t5 + k225_256 * t14;
+    v[5] = t7 - k27_125 * t18;
+    v[6] = t7 + k27_125 * t18;
     v[7] = t9 + v8;
     v[9] = t9 - v8;
 }
@@ -165,28 +166,30 @@ WINOGEN_INLINE void winogen_f8_3_gaussian_input(const WINOGEN_VEC d[10], WINOGEN
  *     u8 = 1/2 g1 + u9
  *     u3 = t0 + 1/2 u8
  *     u4 = 1/2 g1 - u3
- *     t3 = 4/3 u3 - g1
- *     u2 = 16/75 g0 + 16/75 t3
- *     u6 = 1/75 g2 + 1/75 t3
- *     u1 = -64/225 g1 - u2
- *     u5 = -4/225 g1 - u6
+ *     t3 = -g1 - 6 u3
+ *     u1 = 28125/295936 t3 - 9375/36992 g0
+ *     u5 = 3645/295936 t3 - 1215/36992 g2
+ *     u2 = -140625/295936 g1 - u1
+ *     u6 = -18225/295936 g1 - u5
  *     u0 = g0
  *     u10 = g2
  */
 WINOGEN_INLINE void winogen_f8_3_gaussian_filter(
     const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[11])
 {
-    const WINOGEN_FILTER_REAL k1_75 = 1.0 / 75;
-    const WINOGEN_FILTER_REAL k4_225 = 4.0 / 225;
-    const WINOGEN_FILTER_REAL k16_75 = 16.0 / 75;
-    const WINOGEN_FILTER_REAL k64_225 = 64.0 / 225;
+    const WINOGEN_FILTER_REAL k3645_295936 = 3645.0 / 295936;
+    const WINOGEN_FILTER_REAL k1215_36992 = 1215.0 / 36992;
+    const WINOGEN_FILTER_REAL k18225_295936 = 18225.0 / 295936;
+    const WINOGEN_FILTER_REAL k28125_295936 = 28125.0 / 295936;
+    const WINOGEN_FILTER_REAL k9375_36992 = 9375.0 / 36992;
+    const WINOGEN_FILTER_REAL k140625_295936 = 140625.0 / 295936;
     const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_FILTER_REAL k4_3 = 4.0 / 3;
+    const WINOGEN_FILTER_REAL k6 = 6;
 
     const WINOGEN_FILTER_VEC t0 = k1_2 * g[0];
-    const WINOGEN_FILTER_VEC t1 = k16_75 * g[0];
+    const WINOGEN_FILTER_VEC t1 = k9375_36992 * g[0];
     u[7] = -k1_2 * g[1];
-    const WINOGEN_FILTER_VEC t2 = k1_75 * g[2];
+    const WINOGEN_FILTER_VEC t2 = k1215_36992 * g[2];
     const WINOGEN_FILTER_VEC u9 = k1_2 * g[2] - t0;
     u[9] = u9;
     const WINOGEN_FILTER_VEC u8 = k1_2 * g[1] + u9;
@@ -194,13 +197,13 @@ WINOGEN_INLINE void winogen_f8_3_gaussian_filter(
     const WINOGEN_FILTER_VEC u3 = t0 + k1_2 * u8;
     u[3] = u3;
     u[4] = k1_2 * g[1] - u3;
-    const WINOGEN_FILTER_VEC t3 = k4_3 * u3 - g[1];
-    const WINOGEN_FILTER_VEC u2 = t1 + k16_75 * t3;
-    u[2] = u2;
-    const WINOGEN_FILTER_VEC u6 = t2 + k1_75 * t3;
-    u[6] = u6;
-    u[1] = -k64_225 * g[1] - u2;
-    u[5] = -k4_225 * g[1] - u6;
+    const WINOGEN_FILTER_VEC t3 = -g[1] - k6 * u3;
+    const WINOGEN_FILTER_VEC u1 = k28125_295936 * t3 - t1;
+    u[1] = u1;
+    const WINOGEN_FILTER_VEC u5 = k3645_295936 * t3 - t2;
+    u[5] = u5;
+    u[2] = -k140625_295936 * g[1] - u1;
+    u[6] = -k18225_295936 * g[1] - u5;
     u[0] = g[0];
     u[10] = g[2];
 }
@@ -215,34 +218,34 @@ WINOGEN_INLINE void winogen_f8_3_gaussian_filter(
  *     t5 = p3 + p4
  *     t10 = p1 - p2
  *     t11 = p1 + p2
- *     t12 = t0 + 1/64 t10
- *     y3 = 8 t12 + (t4 - t2)
- *     t13 = 2 t12 + (t2 + t4)
- *     t14 = t1 + 1/16 t11
- *     y2 = 4 t14 + (t5 - t3)
+ *     t12 = t0 + 729/15625 t10
+ *     y3 = 125/27 t12 + (t4 - t2)
+ *     t13 = 5/3 t12 + (t2 + t4)
+ *     t14 = t1 + 81/625 t11
+ *     y2 = 25/9 t14 + (t5 - t3)
  *     t15 = t14 + (t3 + t5)
- *     y7 = y3 + (p10 + 120 t0 - 15/128 t10)
- *     y6 = y2 + 60 (t1 - 1/256 t11)
- *     y5 = 30 t0 + t13
- *     y4 = 15 t1 + t15
- *     y1 = 15/32 t10 + t13
- *     y0 = t15 + (p0 + 15/16 t11)
+ *     y7 = y3 + (p10 + 68000/2187 t0 - 14688/78125 t10)
+ *     y6 = y2 + 13600/729 (t1 - 6561/390625 t11)
+ *     y5 = 2720/243 t0 + t13
+ *     y4 = 544/81 t1 + t15
+ *     y1 = 1632/3125 t10 + t13
+ *     y0 = t15 + (p0 + 544/625 t11)
  */
 WINOGEN_INLINE void winogen_f8_3_gaussian_output(const WINOGEN_VEC p[11], WINOGEN_VEC y[8])
 {
-    const WINOGEN_REAL k1_256 = 1.0 / 256;
-    const WINOGEN_REAL k1_64 = 1.0 / 64;
-    const WINOGEN_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_REAL k15_128 = 15.0 / 128;
-    const WINOGEN_REAL k15_32 = 15.0 / 32;
-    const WINOGEN_REAL k15_16 = 15.0 / 16;
-    const WINOGEN_REAL k2 = 2;
-    const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k8 = 8;
-    const WINOGEN_REAL k15 = 15;
-    const WINOGEN_REAL k30 = 30;
-    const WINOGEN_REAL k60 = 60;
-    const WINOGEN_REAL k120 = 120;
+    const WINOGEN_REAL k6561_390625 = 6561.0 / 390625;
+    const WINOGEN_REAL k729_15625 = 729.0 / 15625;
+    const WINOGEN_REAL k81_625 = 81.0 / 625;
+    const WINOGEN_REAL k14688_78125 = 14688.0 / 78125;
+    const WINOGEN_REAL k1632_3125 = 1632.0 / 3125;
+    const WINOGEN_REAL k544_625 = 544.0 / 625;
+    const WINOGEN_REAL k5_3 = 5.0 / 3;
+    const WINOGEN_REAL k25_9 = 25.0 / 9;
+    const WINOGEN_REAL k125_27 = 125.0 / 27;
+    const WINOGEN_REAL k544_81 = 544.0 / 81;
+    const WINOGEN_REAL k2720_243 = 2720.0 / 243;
+    const WINOGEN_REAL k13600_729 = 13600.0 / 729;
+    const WINOGEN_REAL k68000_2187 = 68000.0 / 2187;
 
     const WINOGEN_VEC t0 = p[5] - p[6];
     const WINOGEN_VEC t1 = p[5] + p[6];
@@ -256,23 +259,23 @@ WINOGEN_INLINE void winogen_f8_3_gaussian_output(const WINOGEN_VEC p[11], WINOGE
     const WINOGEN_VEC t9 = t3 + t5;
     const WINOGEN_VEC t10 = p[1] - p[2];
     const WINOGEN_VEC t11 = p[1] + p[2];
-    const WINOGEN_VEC t12 = t0 + k1_64 * t10;
-    const WINOGEN_VEC y3 = k8 * t12 + t6;
+    const WINOGEN_VEC t12 = t0 + k729_15625 * t10;
+    const WINOGEN_VEC y3 = k125_27 * t12 + t6;
     y[3] = y3;
-    const WINOGEN_VEC t13 = k2 * t12 + t7;
-    const WINOGEN_VEC t14 = t1 + k1_16 * t11;
-    const WINOGEN_VEC y2 = k4 * t14 + t8;
+    const WINOGEN_VEC t13 = k5_3 * t12 + t7;
+    const WINOGEN_VEC t14 = t1 + k81_625 * t11;
+    const WINOGEN_VEC y2 = k25_9 * t14 + t8;
     y[2] = y2;
     const WINOGEN_VEC t15 = t14 + t9;
-    const WINOGEN_VEC t16 = p[10] + k120 * t0;
-    const WINOGEN_VEC t17 = t16 - k15_128 * t10;
+    const WINOGEN_VEC t16 = p[10] + k68000_2187 * t0;
+    const WINOGEN_VEC t17 = t16 - k14688_78125 * t10;
     y[7] = y3 + t17;
-    const WINOGEN_VEC t18 = t1 - k1_256 * t11;
-    y[6] = y2 + k60 * t18;
-    y[5] = k30 * t0 + t13;
-    y[4] = k15 * t1 + t15;
-    y[1] = k15_32 * t10 + t13;
-    const WINOGEN_VEC t19 = p[0] + k15_16 * t11;
+    const WINOGEN_VEC t18 = t1 - k6561_390625 * t11;
+    y[6] = y2 + k13600_729 * t18;
+    y[5] = k2720_243 * t0 + t13;
+    y[4] = k544_81 * t1 + t15;
+    y[1] = k1632_3125 * t10 + t13;
+    const WINOGEN_VEC t19 = p[0] + k544_625 * t11;
     y[0] = t15 + t19;
 }
 

@@ -131,16 +131,12 @@ def candidates(layer: Layer, request: Request) -> Iterator[Choice]:
             return
     algorithms = ("mcmr", "winograd1d") if request.algorithm == "auto" else (request.algorithm,)
     for algorithm in algorithms:
-        one_d = algorithm == "winograd1d"
-        heights = (1,) if one_d else _tiles(request.tile[0], layer.kernel[0])
-        for m_h in heights:
-            for m_w in _tiles(request.tile[1], layer.kernel[1]):
-                yield Choice(algorithm, (m_h, m_w), request.points, *rest)
-        if request.tile[1] is None and request.points == (None, None):
-            taps = (1 if one_d else layer.kernel[0], layer.kernel[1])
-            for names in product(*map(_gaussian, taps)):
-                tile = tuple(transforms.catalog()[name]["m"] for name in names)
-                yield Choice(algorithm, tile, names, *rest)
+        # winograd1d leaves the height alone.
+        heights = ((1, None),) if algorithm == "winograd1d" else _ways(request, 0, layer.kernel[0])
+        for (m_h, points_h), (m_w, points_w) in product(
+            heights, _ways(request, 1, layer.kernel[1])
+        ):
+            yield Choice(algorithm, (m_h, m_w), (points_h, points_w), *rest)
 
 
 def seconds(problem: Problem, choice: Choice, target: Target, limit: int | None = None) -> float:
@@ -263,13 +259,6 @@ def _work(problem: Problem, choice: Choice, part: Rectangle, along, shape, split
     )
 
 
-def _gaussian(taps: int) -> list[str]:
-    """Names of the transforms with the modulus x^2 + 1: one more product, a fraction of the error."""
-    if taps == 1:
-        return ["f1_1"]
-    return [name for name in transforms.catalog() if name.endswith(f"_{taps}_gaussian")]
-
-
 def _worth_trying(layer: Layer) -> bool:
     """Whether `auto` considers Winograd at all: it applies, is shipped, and fills the vectors."""
     return (
@@ -281,11 +270,23 @@ def _worth_trying(layer: Layer) -> bool:
     )
 
 
-def _tiles(given: int | None, taps: int) -> tuple[int, ...]:
-    """The tile sizes to try along one axis."""
+def _ways(request: Request, axis: int, taps: int) -> list[tuple]:
+    """The tile sizes to try along one axis, each with its points; None: the default points.
+
+    Where the request leaves both open, transforms with the modulus x^2 + 1 take part: one more
+    product, and a fraction of the error.
+    """
+    given, points = request.tile[axis], request.points[axis]
     if given is not None:
-        return (given,)
+        return [(given, points)]
     if taps == 1:
-        return (1,)  # nothing to save along this axis, and F(1,1) is exact
-    few = tuple(m for m in range(2, _POINTS - taps + 2) if f"f{m}_{taps}" in transforms.catalog())
-    return few or (min(2, MOST_POINTS - taps + 1),)
+        return [(1, points)]  # nothing to save along this axis, and F(1,1) is exact
+    shipped = transforms.catalog()
+    few = [(m, points) for m in range(2, _POINTS - taps + 2) if f"f{m}_{taps}" in shipped]
+    if points is None:
+        few += [
+            (entry["m"], name)
+            for name, entry in shipped.items()
+            if name.endswith(f"_{taps}_gaussian")
+        ]
+    return few or [(min(2, MOST_POINTS - taps + 1), points)]
