@@ -6,43 +6,43 @@
  *     y = A^T [(G g) .* (B^T d)]                  1D
  *     Y = A^T [(G g G^T) .* (B^T D B)] A          2D
  *
- * Points: 1/4, -1/4, 5/8, -5/8, 5/4, -5/4, 5/2, -5/2, inf
- * Source: symmetric set with the least 2D float32 error in a sweep of this project
- * Scaled: rows of B^T by 4, -4, -64/315, 64/315, -65536/9375, 65536/9375, 2/5, -2/5, 1
- *         columns of A^T by 4, 4, 4/25, 4/25, 1, 1, 4/25, 4/25, 25/16
+ * Points: 0, 1/2, -1/2, 7/8, -7/8, 3/2, -3/2, 4, -4
+ * Source: symmetric dyadic set: least error of a tile's worst output with many channels, in a sweep
+ * Scaled: rows of B^T by 1, 1, 1, 1, 1, 1, 1, 1, 1
+ *         columns of A^T by 2, 2, 2, 8/7, 8/7, 1, 1, 1/16, 1/16
  *         rows of G to make up for both
  *
  * B^T =
- *     -15625/4096  -15625/1024    13125/1024   13125/256    -525/64       -525/16            1            4  0
- *     -15625/4096   15625/1024    13125/1024  -13125/256    -525/64        525/16            1           -4  0
- *        625/8064     125/1008       -125/96      -25/12          1           8/5        -8/63      -64/315  0
- *        625/8064    -125/1008       -125/96       25/12          1          -8/5        -8/63       64/315  0
- *             4/3        16/15       -624/25   -2496/125  36608/625   146432/3125  -16384/1875  -65536/9375  0
- *             4/3       -16/15       -624/25    2496/125  36608/625  -146432/3125  -16384/1875   65536/9375  0
- *      -625/16384    -125/8192       375/512      75/256    -129/64      -129/160            1          2/5  0
- *      -625/16384     125/8192       375/512     -75/256    -129/64       129/160            1         -2/5  0
- *     15625/65536            0  -75625/16384           0   6825/512             0      -529/64            0  1
+ *     441/64         0  -41017/1024           0   7005/128          0  -1233/64     0  1
+ *          0   -441/32      -441/16   12793/512  12793/256  -1217/128  -1217/64   1/2  1
+ *          0    441/32      -441/16  -12793/512  12793/256   1217/128  -1217/64  -1/2  1
+ *          0     -63/8           -9    4543/128     649/16    -259/16     -37/2   7/8  1
+ *          0      63/8           -9   -4543/128     649/16     259/16     -37/2  -7/8  1
+ *          0   -147/32       -49/16   12627/512   4209/256  -3267/128  -1089/64   3/2  1
+ *          0    147/32       -49/16  -12627/512   4209/256   3267/128  -1089/64  -3/2  1
+ *          0  -441/256    -441/1024      317/32    317/128    -209/16   -209/64     4  1
+ *          0   441/256    -441/1024     -317/32    317/128     209/16   -209/64    -4  1
  *
  * G =
- *       -256/6237     -64/6237  -16/6237    -4/6237    -1/6237      -1/24948      -1/99792
- *       -256/6237      64/6237  -16/6237     4/6237    -1/6237       1/24948      -1/99792
- *       -4096/375      -512/75    -64/15       -8/3       -5/3        -25/24      -125/192
- *       -4096/375       512/75    -64/15        8/3       -5/3         25/24      -125/192
- *           1/144        5/576   25/2304   125/9216  625/36864   3125/147456  15625/589824
- *           1/144       -5/576   25/2304  -125/9216  625/36864  -3125/147456  15625/589824
- *     2048/111375   1024/22275  512/4455    256/891    640/891      1600/891      4000/891
- *     2048/111375  -1024/22275  512/4455   -256/891    640/891     -1600/891      4000/891
- *               0            0         0          0          0             0         16/25
+ *               32/441                0               0                0               0                0                0
+ *            -128/2079         -64/2079        -32/2079         -16/2079         -8/2079          -4/2079          -2/2079
+ *            -128/2079          64/2079        -32/2079          16/2079         -8/2079           4/2079          -2/2079
+ *     1048576/21396375   131072/3056625  114688/3056625   100352/3056625   87808/3056625    76832/3056625    67228/3056625
+ *     1048576/21396375  -131072/3056625  114688/3056625  -100352/3056625   87808/3056625   -76832/3056625    67228/3056625
+ *           -256/47025       -128/15675        -64/5225         -96/5225       -144/5225        -216/5225        -324/5225
+ *           -256/47025        128/15675        -64/5225          96/5225       -144/5225         216/5225        -324/5225
+ *          512/3378375     2048/3378375    8192/3378375    32768/3378375  131072/3378375   524288/3378375  2097152/3378375
+ *          512/3378375    -2048/3378375    8192/3378375   -32768/3378375  131072/3378375  -524288/3378375  2097152/3378375
  *
  * A^T =
- *       4    4  4/25   4/25      1      1  4/25  4/25      0
- *       1   -1  1/10  -1/10    5/4   -5/4   2/5  -2/5      0
- *     1/4  1/4  1/16   1/16  25/16  25/16     1     1  25/16
+ *     2    2    2  8/7  8/7    1     1  1/16  1/16
+ *     0    1   -1    1   -1  3/2  -3/2   1/4  -1/4
+ *     0  1/2  1/2  7/8  7/8  9/4   9/4     1     1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            60 -> 35         62 -> 35     62 -> 35    1116 -> 630         10
- * filter           48 -> 26         57 -> 30     57 -> 30     912 -> 480          9
- * output           22 -> 18          19 -> 8     22 -> 18     264 -> 216          8
+ * input            60 -> 36         60 -> 36     60 -> 36    1080 -> 648         10
+ * filter           48 -> 28         57 -> 33     57 -> 33     912 -> 528          9
+ * output           22 -> 18          17 -> 8     22 -> 18     264 -> 216          8
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -71,225 +71,224 @@
 #define WINOGEN_F3_7_N 9
 #define WINOGEN_F3_7_PRODUCTS 9
 
-/* v = B^T d: 35 instructions.
+/* v = B^T d: 36 instructions.
  *
- *     t1 = d0 - 484/25 d2
- *     t2 = 84/5 d2 - d0
- *     t3 = d6 + 625/16384 t2
- *     t5 = d4 - 8/63 (d6 + 625/1024 t2)
- *     t7 = d6 - 525/64 (d4 + 625/1344 (d0 - 84/25 d2))
- *     t11 = t3 + 375/4096 (d2 - 2752/125 d4)
- *     t13 = t1 + 36608/625 (d4 - 64/429 t3)
- *     v8 = d8 + 6825/512 (d4 + 4232/6825 (15625/541696 t1 - d6))
- *     t16 = d7 + 625/16384 (96/5 d3 - d1)
- *     t18 = d5 - 64/429 (d7 + 625/4096 (468/25 d3 - d1))
- *     v4 = t13 + 146432/3125 t18
- *     t19 = d5 - 64/129 t16
- *     v5 = t13 - 146432/3125 t18
- *     t23 = d1 - 416/25 d3 + 43008/3125 (d5 - 8/63 t16)
- *     t25 = d1 - 16/5 d3 + 1792/825 (d5 - 64/525 t16)
- *     v0 = t7 - 61875/4096 t25
- *     v1 = t7 + 61875/4096 t25
- *     v2 = t5 + 625/5376 t23
- *     v3 = t5 - 625/5376 t23
- *     v6 = t11 - 129/160 t19
- *     v7 = t11 + 129/160 t19
+ *     t5 = 12793/256 d4 - (1217/64 d6 + (441/16 d2 - d8))
+ *     t9 = d8 + 4209/256 (d4 - 1452/1403 d6) - 49/16 d2
+ *     t10 = 209/64 d6 + (441/1024 d2 - (317/128 d4 + d8))
+ *     t11 = 649/16 d4 + (d8 - 9 d2) - 37/2 d6
+ *     v0 = 7005/128 (d4 - 822/2335 d6) + (d8 + 441/64 (d0 - 41017/7056 d2))
+ *     t17 = d3 + 256/4209 d7 - 784/4209 (d1 + 1089/196 d5)
+ *     v5 = t9 + 12627/512 t17
+ *     t20 = 649/16 d3 - (9 d1 + (37/2 d5 - d7))
+ *     v6 = t9 - 12627/512 t17
+ *     t25 = d5 - 64/209 d7 + 441/3344 (d1 - 2536/441 d3)
+ *     t26 = d3 - 4868/12793 (d5 + 1764/1217 (d1 - 16/441 d7))
+ *     v1 = t5 + 12793/512 t26
+ *     v2 = t5 - 12793/512 t26
+ *     v3 = 7/8 t20 + t11
+ *     v4 = t11 - 7/8 t20
+ *     v7 = -209/16 t25 - t10
+ *     v8 = 209/16 t25 - t10
  */
 WINOGEN_INLINE void winogen_f3_7_input(const WINOGEN_VEC d[9], WINOGEN_VEC v[9])
 {
-    const WINOGEN_REAL k15625_541696 = 15625.0 / 541696;
-    const WINOGEN_REAL k625_16384 = 625.0 / 16384;
-    const WINOGEN_REAL k375_4096 = 375.0 / 4096;
-    const WINOGEN_REAL k625_5376 = 625.0 / 5376;
-    const WINOGEN_REAL k64_525 = 64.0 / 525;
-    const WINOGEN_REAL k8_63 = 8.0 / 63;
-    const WINOGEN_REAL k64_429 = 64.0 / 429;
-    const WINOGEN_REAL k625_4096 = 625.0 / 4096;
-    const WINOGEN_REAL k625_1344 = 625.0 / 1344;
-    const WINOGEN_REAL k64_129 = 64.0 / 129;
-    const WINOGEN_REAL k625_1024 = 625.0 / 1024;
-    const WINOGEN_REAL k4232_6825 = 4232.0 / 6825;
-    const WINOGEN_REAL k129_160 = 129.0 / 160;
-    const WINOGEN_REAL k1792_825 = 1792.0 / 825;
-    const WINOGEN_REAL k16_5 = 16.0 / 5;
-    const WINOGEN_REAL k84_25 = 84.0 / 25;
-    const WINOGEN_REAL k525_64 = 525.0 / 64;
-    const WINOGEN_REAL k6825_512 = 6825.0 / 512;
-    const WINOGEN_REAL k43008_3125 = 43008.0 / 3125;
-    const WINOGEN_REAL k61875_4096 = 61875.0 / 4096;
-    const WINOGEN_REAL k416_25 = 416.0 / 25;
-    const WINOGEN_REAL k84_5 = 84.0 / 5;
-    const WINOGEN_REAL k468_25 = 468.0 / 25;
-    const WINOGEN_REAL k96_5 = 96.0 / 5;
-    const WINOGEN_REAL k484_25 = 484.0 / 25;
-    const WINOGEN_REAL k2752_125 = 2752.0 / 125;
-    const WINOGEN_REAL k146432_3125 = 146432.0 / 3125;
-    const WINOGEN_REAL k36608_625 = 36608.0 / 625;
+    const WINOGEN_REAL k16_441 = 16.0 / 441;
+    const WINOGEN_REAL k256_4209 = 256.0 / 4209;
+    const WINOGEN_REAL k441_3344 = 441.0 / 3344;
+    const WINOGEN_REAL k784_4209 = 784.0 / 4209;
+    const WINOGEN_REAL k64_209 = 64.0 / 209;
+    const WINOGEN_REAL k822_2335 = 822.0 / 2335;
+    const WINOGEN_REAL k4868_12793 = 4868.0 / 12793;
+    const WINOGEN_REAL k441_1024 = 441.0 / 1024;
+    const WINOGEN_REAL k7_8 = 7.0 / 8;
+    const WINOGEN_REAL k1452_1403 = 1452.0 / 1403;
+    const WINOGEN_REAL k1764_1217 = 1764.0 / 1217;
+    const WINOGEN_REAL k317_128 = 317.0 / 128;
+    const WINOGEN_REAL k49_16 = 49.0 / 16;
+    const WINOGEN_REAL k209_64 = 209.0 / 64;
+    const WINOGEN_REAL k1089_196 = 1089.0 / 196;
+    const WINOGEN_REAL k2536_441 = 2536.0 / 441;
+    const WINOGEN_REAL k41017_7056 = 41017.0 / 7056;
+    const WINOGEN_REAL k441_64 = 441.0 / 64;
+    const WINOGEN_REAL k9 = 9;
+    const WINOGEN_REAL k209_16 = 209.0 / 16;
+    const WINOGEN_REAL k4209_256 = 4209.0 / 256;
+    const WINOGEN_REAL k37_2 = 37.0 / 2;
+    const WINOGEN_REAL k1217_64 = 1217.0 / 64;
+    const WINOGEN_REAL k12627_512 = 12627.0 / 512;
+    const WINOGEN_REAL k12793_512 = 12793.0 / 512;
+    const WINOGEN_REAL k441_16 = 441.0 / 16;
+    const WINOGEN_REAL k649_16 = 649.0 / 16;
+    const WINOGEN_REAL k12793_256 = 12793.0 / 256;
+    const WINOGEN_REAL k7005_128 = 7005.0 / 128;
 
-    const WINOGEN_VEC t0 = d[0] - k84_25 * d[2];
-    const WINOGEN_VEC t1 = d[0] - k484_25 * d[2];
-    const WINOGEN_VEC t2 = k84_5 * d[2] - d[0];
-    const WINOGEN_VEC t3 = d[6] + k625_16384 * t2;
-    const WINOGEN_VEC t4 = d[6] + k625_1024 * t2;
-    const WINOGEN_VEC t5 = d[4] - k8_63 * t4;
-    const WINOGEN_VEC t6 = d[4] + k625_1344 * t0;
-    const WINOGEN_VEC t7 = d[6] - k525_64 * t6;
-    const WINOGEN_VEC t8 = k15625_541696 * t1 - d[6];
-    const WINOGEN_VEC t9 = d[4] + k4232_6825 * t8;
-    const WINOGEN_VEC t10 = d[2] - k2752_125 * d[4];
-    const WINOGEN_VEC t11 = t3 + k375_4096 * t10;
-    const WINOGEN_VEC t12 = d[4] - k64_429 * t3;
-    const WINOGEN_VEC t13 = t1 + k36608_625 * t12;
-    v[8] = d[8] + k6825_512 * t9;
-    const WINOGEN_VEC t14 = k96_5 * d[3] - d[1];
-    const WINOGEN_VEC t15 = k468_25 * d[3] - d[1];
-    const WINOGEN_VEC t16 = d[7] + k625_16384 * t14;
-    const WINOGEN_VEC t17 = d[7] + k625_4096 * t15;
-    const WINOGEN_VEC t18 = d[5] - k64_429 * t17;
-    v[4] = t13 + k146432_3125 * t18;
-    const WINOGEN_VEC t19 = d[5] - k64_129 * t16;
-    v[5] = t13 - k146432_3125 * t18;
-    const WINOGEN_VEC t20 = d[1] - k416_25 * d[3];
-    const WINOGEN_VEC t21 = d[1] - k16_5 * d[3];
-    const WINOGEN_VEC t22 = d[5] - k8_63 * t16;
-    const WINOGEN_VEC t23 = t20 + k43008_3125 * t22;
-    const WINOGEN_VEC t24 = d[5] - k64_525 * t16;
-    const WINOGEN_VEC t25 = t21 + k1792_825 * t24;
-    v[0] = t7 - k61875_4096 * t25;
-    v[1] = t7 + k61875_4096 * t25;
-    v[2] = t5 + k625_5376 * t23;
-    v[3] = t5 - k625_5376 * t23;
-    v[6] = t11 - k129_160 * t19;
-    v[7] = t11 + k129_160 * t19;
+    const WINOGEN_VEC t0 = k317_128 * d[4] + d[8];
+    const WINOGEN_VEC t1 = k441_16 * d[2] - d[8];
+    const WINOGEN_VEC t2 = d[8] - k9 * d[2];
+    const WINOGEN_VEC t3 = k441_1024 * d[2] - t0;
+    const WINOGEN_VEC t4 = k1217_64 * d[6] + t1;
+    const WINOGEN_VEC t5 = k12793_256 * d[4] - t4;
+    const WINOGEN_VEC t6 = k649_16 * d[4] + t2;
+    const WINOGEN_VEC t7 = d[4] - k1452_1403 * d[6];
+    const WINOGEN_VEC t8 = d[8] + k4209_256 * t7;
+    const WINOGEN_VEC t9 = t8 - k49_16 * d[2];
+    const WINOGEN_VEC t10 = k209_64 * d[6] + t3;
+    const WINOGEN_VEC t11 = t6 - k37_2 * d[6];
+    const WINOGEN_VEC t12 = d[4] - k822_2335 * d[6];
+    const WINOGEN_VEC t13 = d[0] - k41017_7056 * d[2];
+    const WINOGEN_VEC t14 = d[8] + k441_64 * t13;
+    v[0] = k7005_128 * t12 + t14;
+    const WINOGEN_VEC t15 = d[3] + k256_4209 * d[7];
+    const WINOGEN_VEC t16 = d[1] + k1089_196 * d[5];
+    const WINOGEN_VEC t17 = t15 - k784_4209 * t16;
+    v[5] = t9 + k12627_512 * t17;
+    const WINOGEN_VEC t18 = k37_2 * d[5] - d[7];
+    const WINOGEN_VEC t19 = k9 * d[1] + t18;
+    const WINOGEN_VEC t20 = k649_16 * d[3] - t19;
+    v[6] = t9 - k12627_512 * t17;
+    const WINOGEN_VEC t21 = d[5] - k64_209 * d[7];
+    const WINOGEN_VEC t22 = d[1] - k16_441 * d[7];
+    const WINOGEN_VEC t23 = d[1] - k2536_441 * d[3];
+    const WINOGEN_VEC t24 = d[5] + k1764_1217 * t22;
+    const WINOGEN_VEC t25 = t21 + k441_3344 * t23;
+    const WINOGEN_VEC t26 = d[3] - k4868_12793 * t24;
+    v[1] = t5 + k12793_512 * t26;
+    v[2] = t5 - k12793_512 * t26;
+    v[3] = k7_8 * t20 + t11;
+    v[4] = t11 - k7_8 * t20;
+    v[7] = -k209_16 * t25 - t10;
+    v[8] = k209_16 * t25 - t10;
 }
 
-/* u = G g: 30 instructions.
+/* u = G g: 33 instructions.
  *
- *     u8 = 16/25 g6
- *     t1 = 256/625 g2 + g6
- *     t2 = 64/25 g4 + t1
- *     t5 = 15625/262144 t2 + (g0 + 375/1024 g2)
- *     t7 = 2048/111375 g0 + (1250/297 g6 + 250/891 t2)
- *     t9 = 1/144 g0 + (625/36864 g4 + 15625/589824 t1)
- *     t13 = 1/19008 (g6 - 25/21 t2) - 256/6237 (g0 + 99/1600 g2)
- *     t14 = g3 + 1/16 g5
- *     t15 = 16 g1 + t14
- *     t17 = 32/75 g1 + (g5 + 2/3 t14)
- *     t18 = 2 g3 + t17
- *     t19 = 32/5 g1 + t18
- *     t20 = g5 + 8/125 t18
- *     u0 = t13 - 4/6237 t15
- *     u1 = t13 + 4/6237 t15
- *     u2 = -4096/375 t5 - t19
- *     u3 = t19 - 4096/375 t5
- *     u4 = t9 + 125/6144 t17
- *     u5 = t9 - 125/6144 t17
- *     u6 = t7 + 500/297 t20
- *     u7 = t7 - 500/297 t20
+ *     u0 = 32/441 g0
+ *     t2 = 87808/3056625 g4 + 21952/3056625 g6
+ *     t8 = g0 + 1/4 (g2 + 3056625/351232 t2)
+ *     t11 = 1372/92625 g6 + t2 + 1048576/21396375 (g0 + 49/64 g2)
+ *     t12 = 2097152/3378375 g6 + (131072/3378375 g4 + (512/3378375 g0 + 8192/3378375 g2))
+ *     t14 = g0 + 81/16 g4 + 9/4 (g2 + 81/16 g6)
+ *     t16 = 16/2079 g3 + (64/2079 g1 + 4/2079 g5)
+ *     u1 = -t16 - 128/2079 t8
+ *     t19 = 96/5225 g3 + (128/15675 g1 + 216/5225 g5)
+ *     u2 = t16 - 128/2079 t8
+ *     t22 = g5 + 4096/2401 (g1 + 49/64 g3)
+ *     t23 = g5 + 1/256 (g1 + 16 g3)
+ *     u3 = t11 + 76832/3056625 t22
+ *     u4 = t11 - 76832/3056625 t22
+ *     u5 = -t19 - 256/47025 t14
+ *     u6 = t19 - 256/47025 t14
+ *     u7 = t12 + 524288/3378375 t23
+ *     u8 = t12 - 524288/3378375 t23
  */
 WINOGEN_INLINE void winogen_f3_7_filter(const WINOGEN_FILTER_VEC g[7], WINOGEN_FILTER_VEC u[9])
 {
-    const WINOGEN_FILTER_REAL k1_19008 = 1.0 / 19008;
-    const WINOGEN_FILTER_REAL k4_6237 = 4.0 / 6237;
-    const WINOGEN_FILTER_REAL k1_144 = 1.0 / 144;
-    const WINOGEN_FILTER_REAL k625_36864 = 625.0 / 36864;
-    const WINOGEN_FILTER_REAL k2048_111375 = 2048.0 / 111375;
-    const WINOGEN_FILTER_REAL k125_6144 = 125.0 / 6144;
-    const WINOGEN_FILTER_REAL k15625_589824 = 15625.0 / 589824;
-    const WINOGEN_FILTER_REAL k256_6237 = 256.0 / 6237;
-    const WINOGEN_FILTER_REAL k15625_262144 = 15625.0 / 262144;
-    const WINOGEN_FILTER_REAL k99_1600 = 99.0 / 1600;
-    const WINOGEN_FILTER_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_FILTER_REAL k8_125 = 8.0 / 125;
-    const WINOGEN_FILTER_REAL k250_891 = 250.0 / 891;
-    const WINOGEN_FILTER_REAL k375_1024 = 375.0 / 1024;
-    const WINOGEN_FILTER_REAL k256_625 = 256.0 / 625;
-    const WINOGEN_FILTER_REAL k32_75 = 32.0 / 75;
-    const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_FILTER_REAL k2_3 = 2.0 / 3;
-    const WINOGEN_FILTER_REAL k25_21 = 25.0 / 21;
-    const WINOGEN_FILTER_REAL k500_297 = 500.0 / 297;
-    const WINOGEN_FILTER_REAL k2 = 2;
-    const WINOGEN_FILTER_REAL k64_25 = 64.0 / 25;
-    const WINOGEN_FILTER_REAL k1250_297 = 1250.0 / 297;
-    const WINOGEN_FILTER_REAL k32_5 = 32.0 / 5;
-    const WINOGEN_FILTER_REAL k4096_375 = 4096.0 / 375;
+    const WINOGEN_FILTER_REAL k512_3378375 = 512.0 / 3378375;
+    const WINOGEN_FILTER_REAL k4_2079 = 4.0 / 2079;
+    const WINOGEN_FILTER_REAL k8192_3378375 = 8192.0 / 3378375;
+    const WINOGEN_FILTER_REAL k1_256 = 1.0 / 256;
+    const WINOGEN_FILTER_REAL k256_47025 = 256.0 / 47025;
+    const WINOGEN_FILTER_REAL k21952_3056625 = 21952.0 / 3056625;
+    const WINOGEN_FILTER_REAL k16_2079 = 16.0 / 2079;
+    const WINOGEN_FILTER_REAL k128_15675 = 128.0 / 15675;
+    const WINOGEN_FILTER_REAL k1372_92625 = 1372.0 / 92625;
+    const WINOGEN_FILTER_REAL k96_5225 = 96.0 / 5225;
+    const WINOGEN_FILTER_REAL k76832_3056625 = 76832.0 / 3056625;
+    const WINOGEN_FILTER_REAL k87808_3056625 = 87808.0 / 3056625;
+    const WINOGEN_FILTER_REAL k64_2079 = 64.0 / 2079;
+    const WINOGEN_FILTER_REAL k131072_3378375 = 131072.0 / 3378375;
+    const WINOGEN_FILTER_REAL k216_5225 = 216.0 / 5225;
+    const WINOGEN_FILTER_REAL k1048576_21396375 = 1048576.0 / 21396375;
+    const WINOGEN_FILTER_REAL k128_2079 = 128.0 / 2079;
+    const WINOGEN_FILTER_REAL k32_441 = 32.0 / 441;
+    const WINOGEN_FILTER_REAL k524288_3378375 = 524288.0 / 3378375;
+    const WINOGEN_FILTER_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_FILTER_REAL k2097152_3378375 = 2097152.0 / 3378375;
+    const WINOGEN_FILTER_REAL k49_64 = 49.0 / 64;
+    const WINOGEN_FILTER_REAL k4096_2401 = 4096.0 / 2401;
+    const WINOGEN_FILTER_REAL k9_4 = 9.0 / 4;
+    const WINOGEN_FILTER_REAL k81_16 = 81.0 / 16;
+    const WINOGEN_FILTER_REAL k3056625_351232 = 3056625.0 / 351232;
     const WINOGEN_FILTER_REAL k16 = 16;
 
-    const WINOGEN_FILTER_VEC t0 = k625_36864 * g[4];
-    u[8] = k16_25 * g[6];
-    const WINOGEN_FILTER_VEC t1 = k256_625 * g[2] + g[6];
-    const WINOGEN_FILTER_VEC t2 = k64_25 * g[4] + t1;
-    const WINOGEN_FILTER_VEC t3 = k250_891 * t2;
-    const WINOGEN_FILTER_VEC t4 = g[0] + k375_1024 * g[2];
-    const WINOGEN_FILTER_VEC t5 = k15625_262144 * t2 + t4;
-    const WINOGEN_FILTER_VEC t6 = k1250_297 * g[6] + t3;
-    const WINOGEN_FILTER_VEC t7 = k2048_111375 * g[0] + t6;
-    const WINOGEN_FILTER_VEC t8 = t0 + k15625_589824 * t1;
-    const WINOGEN_FILTER_VEC t9 = k1_144 * g[0] + t8;
-    const WINOGEN_FILTER_VEC t10 = g[6] - k25_21 * t2;
-    const WINOGEN_FILTER_VEC t11 = k1_19008 * t10;
-    const WINOGEN_FILTER_VEC t12 = g[0] + k99_1600 * g[2];
-    const WINOGEN_FILTER_VEC t13 = t11 - k256_6237 * t12;
-    const WINOGEN_FILTER_VEC t14 = g[3] + k1_16 * g[5];
-    const WINOGEN_FILTER_VEC t15 = k16 * g[1] + t14;
-    const WINOGEN_FILTER_VEC t16 = g[5] + k2_3 * t14;
-    const WINOGEN_FILTER_VEC t17 = k32_75 * g[1] + t16;
-    const WINOGEN_FILTER_VEC t18 = k2 * g[3] + t17;
-    const WINOGEN_FILTER_VEC t19 = k32_5 * g[1] + t18;
-    const WINOGEN_FILTER_VEC t20 = g[5] + k8_125 * t18;
-    u[0] = t13 - k4_6237 * t15;
-    u[1] = t13 + k4_6237 * t15;
-    u[2] = -k4096_375 * t5 - t19;
-    u[3] = t19 - k4096_375 * t5;
-    u[4] = t9 + k125_6144 * t17;
-    u[5] = t9 - k125_6144 * t17;
-    u[6] = t7 + k500_297 * t20;
-    u[7] = t7 - k500_297 * t20;
+    u[0] = k32_441 * g[0];
+    const WINOGEN_FILTER_VEC t0 = k512_3378375 * g[0];
+    const WINOGEN_FILTER_VEC t1 = k21952_3056625 * g[6];
+    const WINOGEN_FILTER_VEC t2 = k87808_3056625 * g[4] + t1;
+    const WINOGEN_FILTER_VEC t3 = t0 + k8192_3378375 * g[2];
+    const WINOGEN_FILTER_VEC t4 = k131072_3378375 * g[4] + t3;
+    const WINOGEN_FILTER_VEC t5 = k1372_92625 * g[6] + t2;
+    const WINOGEN_FILTER_VEC t6 = g[0] + k81_16 * g[4];
+    const WINOGEN_FILTER_VEC t7 = g[2] + k3056625_351232 * t2;
+    const WINOGEN_FILTER_VEC t8 = g[0] + k1_4 * t7;
+    const WINOGEN_FILTER_VEC t9 = g[0] + k49_64 * g[2];
+    const WINOGEN_FILTER_VEC t10 = g[2] + k81_16 * g[6];
+    const WINOGEN_FILTER_VEC t11 = t5 + k1048576_21396375 * t9;
+    const WINOGEN_FILTER_VEC t12 = k2097152_3378375 * g[6] + t4;
+    const WINOGEN_FILTER_VEC t13 = k4_2079 * g[5];
+    const WINOGEN_FILTER_VEC t14 = t6 + k9_4 * t10;
+    const WINOGEN_FILTER_VEC t15 = k64_2079 * g[1] + t13;
+    const WINOGEN_FILTER_VEC t16 = k16_2079 * g[3] + t15;
+    u[1] = -t16 - k128_2079 * t8;
+    const WINOGEN_FILTER_VEC t17 = k216_5225 * g[5];
+    const WINOGEN_FILTER_VEC t18 = k128_15675 * g[1] + t17;
+    const WINOGEN_FILTER_VEC t19 = k96_5225 * g[3] + t18;
+    u[2] = t16 - k128_2079 * t8;
+    const WINOGEN_FILTER_VEC t20 = g[1] + k49_64 * g[3];
+    const WINOGEN_FILTER_VEC t21 = g[1] + k16 * g[3];
+    const WINOGEN_FILTER_VEC t22 = g[5] + k4096_2401 * t20;
+    const WINOGEN_FILTER_VEC t23 = g[5] + k1_256 * t21;
+    u[3] = t11 + k76832_3056625 * t22;
+    u[4] = t11 - k76832_3056625 * t22;
+    u[5] = -t19 - k256_47025 * t14;
+    u[6] = t19 - k256_47025 * t14;
+    u[7] = t12 + k524288_3378375 * t23;
+    u[8] = t12 - k524288_3378375 * t23;
 }
 
 /* y = A^T p: 18 instructions.
  *
- *     t0 = p2 + p3
- *     t2 = p0 + p1
- *     t5 = p6 + p7
- *     t7 = p4 + p5
- *     y0 = 4/25 (t0 + t5) + (4 t2 + t7)
- *     y1 = p0 - p1 + 1/10 (p2 - p3) + 5/4 (p4 - p5 + 8/25 (p6 - p7))
- *     y2 = t5 + 1/4 t2 + 25/16 (t7 + (p8 + 1/25 t0))
+ *     t0 = p7 + p8
+ *     t2 = p5 + p6
+ *     t5 = p3 + p4
+ *     t7 = p1 + p2
+ *     y0 = t2 + 8/7 t5 + 2 (t7 + (p0 + 1/32 t0))
+ *     y1 = p1 - p2 + (p3 - p4) + 3/2 (p5 - p6 + 1/6 (p7 - p8))
+ *     y2 = t0 + 9/4 t2 + 7/8 (t5 + 4/7 t7)
  */
 WINOGEN_INLINE void winogen_f3_7_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[3])
 {
-    const WINOGEN_REAL k1_25 = 1.0 / 25;
-    const WINOGEN_REAL k1_10 = 1.0 / 10;
-    const WINOGEN_REAL k4_25 = 4.0 / 25;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k8_25 = 8.0 / 25;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k4 = 4;
+    const WINOGEN_REAL k1_32 = 1.0 / 32;
+    const WINOGEN_REAL k1_6 = 1.0 / 6;
+    const WINOGEN_REAL k4_7 = 4.0 / 7;
+    const WINOGEN_REAL k7_8 = 7.0 / 8;
+    const WINOGEN_REAL k8_7 = 8.0 / 7;
+    const WINOGEN_REAL k3_2 = 3.0 / 2;
+    const WINOGEN_REAL k2 = 2;
+    const WINOGEN_REAL k9_4 = 9.0 / 4;
 
-    const WINOGEN_VEC t0 = p[2] + p[3];
-    const WINOGEN_VEC t1 = p[2] - p[3];
-    const WINOGEN_VEC t2 = p[0] + p[1];
-    const WINOGEN_VEC t3 = p[0] - p[1];
-    const WINOGEN_VEC t4 = t3 + k1_10 * t1;
-    const WINOGEN_VEC t5 = p[6] + p[7];
-    const WINOGEN_VEC t6 = p[6] - p[7];
-    const WINOGEN_VEC t7 = p[4] + p[5];
-    const WINOGEN_VEC t8 = p[4] - p[5];
-    const WINOGEN_VEC t9 = t0 + t5;
-    const WINOGEN_VEC t10 = t8 + k8_25 * t6;
-    const WINOGEN_VEC t11 = k4 * t2 + t7;
-    y[0] = k4_25 * t9 + t11;
-    y[1] = t4 + k5_4 * t10;
-    const WINOGEN_VEC t12 = p[8] + k1_25 * t0;
-    const WINOGEN_VEC t13 = t5 + k1_4 * t2;
-    const WINOGEN_VEC t14 = t7 + t12;
-    y[2] = t13 + k25_16 * t14;
+    const WINOGEN_VEC t0 = p[7] + p[8];
+    const WINOGEN_VEC t1 = p[7] - p[8];
+    const WINOGEN_VEC t2 = p[5] + p[6];
+    const WINOGEN_VEC t3 = p[5] - p[6];
+    const WINOGEN_VEC t4 = t3 + k1_6 * t1;
+    const WINOGEN_VEC t5 = p[3] + p[4];
+    const WINOGEN_VEC t6 = p[3] - p[4];
+    const WINOGEN_VEC t7 = p[1] + p[2];
+    const WINOGEN_VEC t8 = p[1] - p[2];
+    const WINOGEN_VEC t9 = p[0] + k1_32 * t0;
+    const WINOGEN_VEC t10 = t7 + t9;
+    const WINOGEN_VEC t11 = t8 + t6;
+    const WINOGEN_VEC t12 = t2 + k8_7 * t5;
+    y[0] = t12 + k2 * t10;
+    y[1] = t11 + k3_2 * t4;
+    const WINOGEN_VEC t13 = t0 + k9_4 * t2;
+    const WINOGEN_VEC t14 = t5 + k4_7 * t7;
+    y[2] = t13 + k7_8 * t14;
 }
 
-/* V = B^T D B of a tile D, columns first, then rows: 630 instructions. */
+/* V = B^T D B of a tile D, columns first, then rows: 648 instructions. */
 WINOGEN_INLINE void winogen_f3_7_input_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -322,7 +321,7 @@ WINOGEN_INLINE void winogen_f3_7_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 480 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 528 instructions. */
 WINOGEN_INLINE void winogen_f3_7_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -6,45 +6,45 @@
  *     y = A^T [(G g) .* (B^T d)]                  1D
  *     Y = A^T [(G g G^T) .* (B^T D B)] A          2D
  *
- * Points: 1/4, -1/4, 5/8, -5/8, 5/4, -5/4, 5/2, -5/2, inf
- * Source: symmetric set with the least 2D float32 error in a sweep of this project
- * Scaled: rows of B^T by 1, 1, 8192/39375, 8192/39375, 1, 1, 1, 1, 1
- *         columns of A^T by 256, 4, 16/15, 16/15, 64/125, 16/25, 16/25, 16/25, 375/16
+ * Points: 0, 1/2, -1/2, 7/8, -7/8, 3/2, -3/2, 4, -4
+ * Source: symmetric dyadic set: least error of a tile's worst output with many channels, in a sweep
+ * Scaled: rows of B^T by 1, 1, 1, 1, 1, 1, 1, 1, 1
+ *         columns of A^T by 8, 8, 8, 8/7, 64/49, 16/81, 16/81, 1, 1
  *         rows of G to make up for both
  *
  * B^T =
- *     -15625/16384  -15625/4096    13125/4096  13125/1024   -525/256    -525/64         1/4           1  0
- *      15625/16384  -15625/4096   -13125/4096  13125/1024    525/256    -525/64        -1/4           1  0
- *            -5/63        -8/63           4/3       32/15   -128/125  -1024/625   1024/7875  8192/39375  0
- *             5/63        -8/63          -4/3       32/15    128/125  -1024/625  -1024/7875  8192/39375  0
- *      -3125/16384    -625/4096    14625/4096   2925/1024  -2145/256    -429/64         5/4           1  0
- *       3125/16384    -625/4096   -14625/4096   2925/1024   2145/256    -429/64        -5/4           1  0
- *      -3125/32768   -625/16384     1875/1024     375/512   -645/128    -129/64         5/2           1  0
- *       3125/32768   -625/16384    -1875/1024     375/512    645/128    -129/64        -5/2           1  0
- *      15625/65536            0  -75625/16384           0   6825/512          0     -529/64           0  1
+ *     441/64         0  -41017/1024           0   7005/128          0  -1233/64     0  1
+ *          0   -441/32      -441/16   12793/512  12793/256  -1217/128  -1217/64   1/2  1
+ *          0    441/32      -441/16  -12793/512  12793/256   1217/128  -1217/64  -1/2  1
+ *          0     -63/8           -9    4543/128     649/16    -259/16     -37/2   7/8  1
+ *          0      63/8           -9   -4543/128     649/16     259/16     -37/2  -7/8  1
+ *          0   -147/32       -49/16   12627/512   4209/256  -3267/128  -1089/64   3/2  1
+ *          0    147/32       -49/16  -12627/512   4209/256   3267/128  -1089/64  -3/2  1
+ *          0  -441/256    -441/1024      317/32    317/128    -209/16   -209/64     4  1
+ *          0   441/256    -441/1024     -317/32    317/128     209/16   -209/64    -4  1
  *
  * G =
- *         -16/6237     -4/6237     -1/6237  -1/24948  -1/99792
- *        1024/6237   -256/6237     64/6237  -16/6237    4/6237
- *              8/5           1         5/8     25/64   125/512
- *             -8/5           1        -5/8     25/64  -125/512
- *          -64/675     -16/135       -4/27     -5/27   -25/108
- *         256/3375     -64/675      16/135     -4/27      5/27
- *      1024/556875  512/111375   256/22275  128/4455    64/891
- *     -1024/556875  512/111375  -256/22275  128/4455   -64/891
- *                0           0           0         0    16/375
+ *                8/441                0               0               0              0
+ *             -32/2079         -16/2079         -8/2079         -4/2079        -2/2079
+ *             -32/2079          16/2079         -8/2079          4/2079        -2/2079
+ *     1048576/21396375   131072/3056625  114688/3056625  100352/3056625  87808/3056625
+ *       131072/3056625  -114688/3056625  100352/3056625  -87808/3056625  76832/3056625
+ *            -144/5225        -216/5225       -324/5225       -486/5225      -729/5225
+ *            -144/5225         216/5225       -324/5225        486/5225      -729/5225
+ *           32/3378375      128/3378375     512/3378375    2048/3378375   8192/3378375
+ *           32/3378375     -128/3378375     512/3378375   -2048/3378375   8192/3378375
  *
  * A^T =
- *     256      4    16/15    16/15  64/125  16/25  16/25  16/25       0
- *      64     -1      2/3     -2/3   16/25   -4/5    8/5   -8/5       0
- *      16    1/4     5/12     5/12     4/5      1      4      4       0
- *       4  -1/16    25/96   -25/96       1   -5/4     10    -10       0
- *       1   1/64  125/768  125/768     5/4  25/16     25     25  375/16
+ *     8    8    8      8/7  64/49  16/81  16/81    1    1
+ *     0    4   -4        1   -8/7   8/27  -8/27    4   -4
+ *     0    2    2      7/8      1    4/9    4/9   16   16
+ *     0    1   -1    49/64   -7/8    2/3   -2/3   64  -64
+ *     0  1/2  1/2  343/512  49/64      1      1  256  256
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            60 -> 35         62 -> 35     62 -> 35    1116 -> 630         10
- * filter           32 -> 19         39 -> 24     39 -> 24     546 -> 336          8
- * output           36 -> 23         37 -> 17     37 -> 23     518 -> 322          9
+ * input            60 -> 36         60 -> 36     60 -> 36    1080 -> 648         10
+ * filter           32 -> 20         41 -> 26     41 -> 26     574 -> 364          8
+ * output           36 -> 24         33 -> 17     36 -> 24     504 -> 336          9
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -73,235 +73,228 @@
 #define WINOGEN_F5_5_N 9
 #define WINOGEN_F5_5_PRODUCTS 9
 
-/* v = B^T d: 35 instructions.
+/* v = B^T d: 36 instructions.
  *
- *     t0 = d0 - 84/25 d2
- *     t1 = 1/16 t0 - d2
- *     t2 = d2 - 25/336 t0
- *     t3 = d6 + 525/1024 t2
- *     t5 = 128/125 d4 - (t2 + 1024/7875 t3)
- *     t7 = d6 - 15625/4096 (1344/625 d4 + t0)
- *     t11 = 4096/375 t3 + (d2 - 2752/125 d4)
- *     t13 = t1 + 2288/625 (d4 - 64/429 t3)
- *     v8 = d8 + 6825/512 (d4 + 4232/6825 (15625/33856 t1 - d6))
- *     t16 = d7 + 625/16384 (96/5 d3 - d1)
- *     t18 = d7 + 625/4096 (468/25 d3 - d1) - 429/64 d5
- *     v4 = t18 - 9375/4096 t13
- *     t19 = t16 - 129/64 d5
- *     v5 = 9375/4096 t13 + t18
- *     v6 = 1875/8192 t11 + t19
- *     v7 = t19 - 1875/8192 t11
- *     t23 = d1 - 416/25 d3 + 43008/3125 (d5 - 8/63 t16)
- *     t25 = 61875/16384 (d1 - 16/5 d3) + (525/64 d5 - t16)
- *     v0 = 1/4 t7 - t25
- *     v1 = -1/4 t7 - t25
- *     v2 = -t5 - 5/42 t23
- *     v3 = t5 - 5/42 t23
+ *     t5 = 12793/256 d4 - (1217/64 d6 + (441/16 d2 - d8))
+ *     t9 = d8 + 4209/256 (d4 - 1452/1403 d6) - 49/16 d2
+ *     t10 = 209/64 d6 + (441/1024 d2 - (317/128 d4 + d8))
+ *     t11 = 649/16 d4 + (d8 - 9 d2) - 37/2 d6
+ *     v0 = 7005/128 (d4 - 822/2335 d6) + (d8 + 441/64 (d0 - 41017/7056 d2))
+ *     t17 = d3 + 256/4209 d7 - 784/4209 (d1 + 1089/196 d5)
+ *     v5 = t9 + 12627/512 t17
+ *     t20 = 649/16 d3 - (9 d1 + (37/2 d5 - d7))
+ *     v6 = t9 - 12627/512 t17
+ *     t25 = d5 - 64/209 d7 + 441/3344 (d1 - 2536/441 d3)
+ *     t26 = d3 - 4868/12793 (d5 + 1764/1217 (d1 - 16/441 d7))
+ *     v1 = t5 + 12793/512 t26
+ *     v2 = t5 - 12793/512 t26
+ *     v3 = 7/8 t20 + t11
+ *     v4 = t11 - 7/8 t20
+ *     v7 = -209/16 t25 - t10
+ *     v8 = 209/16 t25 - t10
  */
 WINOGEN_INLINE void winogen_f5_5_input(const WINOGEN_VEC d[9], WINOGEN_VEC v[9])
 {
-    const WINOGEN_REAL k625_16384 = 625.0 / 16384;
-    const WINOGEN_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_REAL k25_336 = 25.0 / 336;
-    const WINOGEN_REAL k5_42 = 5.0 / 42;
-    const WINOGEN_REAL k8_63 = 8.0 / 63;
-    const WINOGEN_REAL k1024_7875 = 1024.0 / 7875;
-    const WINOGEN_REAL k64_429 = 64.0 / 429;
-    const WINOGEN_REAL k625_4096 = 625.0 / 4096;
-    const WINOGEN_REAL k1875_8192 = 1875.0 / 8192;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k15625_33856 = 15625.0 / 33856;
-    const WINOGEN_REAL k525_1024 = 525.0 / 1024;
-    const WINOGEN_REAL k4232_6825 = 4232.0 / 6825;
-    const WINOGEN_REAL k128_125 = 128.0 / 125;
-    const WINOGEN_REAL k129_64 = 129.0 / 64;
-    const WINOGEN_REAL k1344_625 = 1344.0 / 625;
-    const WINOGEN_REAL k9375_4096 = 9375.0 / 4096;
-    const WINOGEN_REAL k16_5 = 16.0 / 5;
-    const WINOGEN_REAL k84_25 = 84.0 / 25;
-    const WINOGEN_REAL k2288_625 = 2288.0 / 625;
-    const WINOGEN_REAL k61875_16384 = 61875.0 / 16384;
-    const WINOGEN_REAL k15625_4096 = 15625.0 / 4096;
-    const WINOGEN_REAL k429_64 = 429.0 / 64;
-    const WINOGEN_REAL k525_64 = 525.0 / 64;
-    const WINOGEN_REAL k4096_375 = 4096.0 / 375;
-    const WINOGEN_REAL k6825_512 = 6825.0 / 512;
-    const WINOGEN_REAL k43008_3125 = 43008.0 / 3125;
-    const WINOGEN_REAL k416_25 = 416.0 / 25;
-    const WINOGEN_REAL k468_25 = 468.0 / 25;
-    const WINOGEN_REAL k96_5 = 96.0 / 5;
-    const WINOGEN_REAL k2752_125 = 2752.0 / 125;
+    const WINOGEN_REAL k16_441 = 16.0 / 441;
+    const WINOGEN_REAL k256_4209 = 256.0 / 4209;
+    const WINOGEN_REAL k441_3344 = 441.0 / 3344;
+    const WINOGEN_REAL k784_4209 = 784.0 / 4209;
+    const WINOGEN_REAL k64_209 = 64.0 / 209;
+    const WINOGEN_REAL k822_2335 = 822.0 / 2335;
+    const WINOGEN_REAL k4868_12793 = 4868.0 / 12793;
+    const WINOGEN_REAL k441_1024 = 441.0 / 1024;
+    const WINOGEN_REAL k7_8 = 7.0 / 8;
+    const WINOGEN_REAL k1452_1403 = 1452.0 / 1403;
+    const WINOGEN_REAL k1764_1217 = 1764.0 / 1217;
+    const WINOGEN_REAL k317_128 = 317.0 / 128;
+    const WINOGEN_REAL k49_16 = 49.0 / 16;
+    const WINOGEN_REAL k209_64 = 209.0 / 64;
+    const WINOGEN_REAL k1089_196 = 1089.0 / 196;
+    const WINOGEN_REAL k2536_441 = 2536.0 / 441;
+    const WINOGEN_REAL k41017_7056 = 41017.0 / 7056;
+    const WINOGEN_REAL k441_64 = 441.0 / 64;
+    const WINOGEN_REAL k9 = 9;
+    const WINOGEN_REAL k209_16 = 209.0 / 16;
+    const WINOGEN_REAL k4209_256 = 4209.0 / 256;
+    const WINOGEN_REAL k37_2 = 37.0 / 2;
+    const WINOGEN_REAL k1217_64 = 1217.0 / 64;
+    const WINOGEN_REAL k12627_512 = 12627.0 / 512;
+    const WINOGEN_REAL k12793_512 = 12793.0 / 512;
+    const WINOGEN_REAL k441_16 = 441.0 / 16;
+    const WINOGEN_REAL k649_16 = 649.0 / 16;
+    const WINOGEN_REAL k12793_256 = 12793.0 / 256;
+    const WINOGEN_REAL k7005_128 = 7005.0 / 128;
 
-    const WINOGEN_VEC t0 = d[0] - k84_25 * d[2];
-    const WINOGEN_VEC t1 = k1_16 * t0 - d[2];
-    const WINOGEN_VEC t2 = d[2] - k25_336 * t0;
-    const WINOGEN_VEC t3 = d[6] + k525_1024 * t2;
-    const WINOGEN_VEC t4 = t2 + k1024_7875 * t3;
-    const WINOGEN_VEC t5 = k128_125 * d[4] - t4;
-    const WINOGEN_VEC t6 = k1344_625 * d[4] + t0;
-    const WINOGEN_VEC t7 = d[6] - k15625_4096 * t6;
-    const WINOGEN_VEC t8 = k15625_33856 * t1 - d[6];
-    const WINOGEN_VEC t9 = d[4] + k4232_6825 * t8;
-    const WINOGEN_VEC t10 = d[2] - k2752_125 * d[4];
-    const WINOGEN_VEC t11 = k4096_375 * t3 + t10;
-    const WINOGEN_VEC t12 = d[4] - k64_429 * t3;
-    const WINOGEN_VEC t13 = t1 + k2288_625 * t12;
-    v[8] = d[8] + k6825_512 * t9;
-    const WINOGEN_VEC t14 = k96_5 * d[3] - d[1];
-    const WINOGEN_VEC t15 = k468_25 * d[3] - d[1];
-    const WINOGEN_VEC t16 = d[7] + k625_16384 * t14;
-    const WINOGEN_VEC t17 = d[7] + k625_4096 * t15;
-    const WINOGEN_VEC t18 = t17 - k429_64 * d[5];
-    v[4] = t18 - k9375_4096 * t13;
-    const WINOGEN_VEC t19 = t16 - k129_64 * d[5];
-    v[5] = k9375_4096 * t13 + t18;
-    const WINOGEN_VEC t20 = d[1] - k416_25 * d[3];
-    const WINOGEN_VEC t21 = d[1] - k16_5 * d[3];
-    v[6] = k1875_8192 * t11 + t19;
-    v[7] = t19 - k1875_8192 * t11;
-    const WINOGEN_VEC t22 = d[5] - k8_63 * t16;
-    const WINOGEN_VEC t23 = t20 + k43008_3125 * t22;
-    const WINOGEN_VEC t24 = k525_64 * d[5] - t16;
-    const WINOGEN_VEC t25 = k61875_16384 * t21 + t24;
-    v[0] = k1_4 * t7 - t25;
-    v[1] = -k1_4 * t7 - t25;
-    v[2] = -t5 - k5_42 * t23;
-    v[3] = t5 - k5_42 * t23;
+    const WINOGEN_VEC t0 = k317_128 * d[4] + d[8];
+    const WINOGEN_VEC t1 = k441_16 * d[2] - d[8];
+    const WINOGEN_VEC t2 = d[8] - k9 * d[2];
+    const WINOGEN_VEC t3 = k441_1024 * d[2] - t0;
+    const WINOGEN_VEC t4 = k1217_64 * d[6] + t1;
+    const WINOGEN_VEC t5 = k12793_256 * d[4] - t4;
+    const WINOGEN_VEC t6 = k649_16 * d[4] + t2;
+    const WINOGEN_VEC t7 = d[4] - k1452_1403 * d[6];
+    const WINOGEN_VEC t8 = d[8] + k4209_256 * t7;
+    const WINOGEN_VEC t9 = t8 - k49_16 * d[2];
+    const WINOGEN_VEC t10 = k209_64 * d[6] + t3;
+    const WINOGEN_VEC t11 = t6 - k37_2 * d[6];
+    const WINOGEN_VEC t12 = d[4] - k822_2335 * d[6];
+    const WINOGEN_VEC t13 = d[0] - k41017_7056 * d[2];
+    const WINOGEN_VEC t14 = d[8] + k441_64 * t13;
+    v[0] = k7005_128 * t12 + t14;
+    const WINOGEN_VEC t15 = d[3] + k256_4209 * d[7];
+    const WINOGEN_VEC t16 = d[1] + k1089_196 * d[5];
+    const WINOGEN_VEC t17 = t15 - k784_4209 * t16;
+    v[5] = t9 + k12627_512 * t17;
+    const WINOGEN_VEC t18 = k37_2 * d[5] - d[7];
+    const WINOGEN_VEC t19 = k9 * d[1] + t18;
+    const WINOGEN_VEC t20 = k649_16 * d[3] - t19;
+    v[6] = t9 - k12627_512 * t17;
+    const WINOGEN_VEC t21 = d[5] - k64_209 * d[7];
+    const WINOGEN_VEC t22 = d[1] - k16_441 * d[7];
+    const WINOGEN_VEC t23 = d[1] - k2536_441 * d[3];
+    const WINOGEN_VEC t24 = d[5] + k1764_1217 * t22;
+    const WINOGEN_VEC t25 = t21 + k441_3344 * t23;
+    const WINOGEN_VEC t26 = d[3] - k4868_12793 * t24;
+    v[1] = t5 + k12793_512 * t26;
+    v[2] = t5 - k12793_512 * t26;
+    v[3] = k7_8 * t20 + t11;
+    v[4] = t11 - k7_8 * t20;
+    v[7] = -k209_16 * t25 - t10;
+    v[8] = k209_16 * t25 - t10;
 }
 
-/* u = G g: 24 instructions.
+/* u = G g: 26 instructions.
  *
- *     t1 = 512/111375 g1 + 128/4455 g3
- *     t2 = g1 + 25/64 g3
- *     t3 = g1 + 25/16 g3
- *     u8 = 16/375 g4
- *     t8 = 256/3375 g0 + (16/135 g2 + 5/27 g4)
- *     t9 = g2 + 45/16 t8
- *     t10 = g0 + 5/16 t9
- *     t11 = g4 + 16/125 t9
- *     u4 = -16/135 t3 - 5/4 t8
- *     u5 = t8 - 64/675 t3
- *     t13 = 2048/23625 t2 - t1
- *     u2 = t2 + 3/2 t10
- *     u0 = -1/6237 (g2 + 16 (g0 + 1/256 g4)) - 1/128 t13
- *     u1 = -t13 - 64 u0
- *     u3 = t2 - 3/2 t10
- *     u6 = t1 + 20/297 t11
- *     u7 = t1 - 20/297 t11
+ *     u0 = 8/441 g0
+ *     t3 = g0 + 49/64 (g2 + 49/64 g4)
+ *     t6 = 729/5225 g4 + (144/5225 g0 + 324/5225 g2)
+ *     t7 = g4 + 1/256 (g0 + 16 g2)
+ *     t8 = g4 + 16 (g0 + 1/4 g2)
+ *     t10 = 128/3378375 g1 + 2048/3378375 g3
+ *     u7 = t10 + 8192/3378375 t7
+ *     t12 = 16/2079 g1 + 4/2079 g3
+ *     u8 = 8192/3378375 t7 - t10
+ *     t14 = g1 + 9/4 g3
+ *     u5 = -t6 - 216/5225 t14
+ *     u6 = 216/5225 t14 - t6
+ *     t15 = 131072/3056625 g1 + 100352/3056625 g3
+ *     u3 = 1048576/21396375 t3 + t15
+ *     u4 = 131072/3056625 t3 - 7/8 t15
+ *     u1 = -t12 - 2/2079 t8
+ *     u2 = t12 - 2/2079 t8
  */
 WINOGEN_INLINE void winogen_f5_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_FILTER_VEC u[9])
 {
-    const WINOGEN_FILTER_REAL k1_6237 = 1.0 / 6237;
+    const WINOGEN_FILTER_REAL k128_3378375 = 128.0 / 3378375;
+    const WINOGEN_FILTER_REAL k2048_3378375 = 2048.0 / 3378375;
+    const WINOGEN_FILTER_REAL k2_2079 = 2.0 / 2079;
+    const WINOGEN_FILTER_REAL k4_2079 = 4.0 / 2079;
+    const WINOGEN_FILTER_REAL k8192_3378375 = 8192.0 / 3378375;
     const WINOGEN_FILTER_REAL k1_256 = 1.0 / 256;
-    const WINOGEN_FILTER_REAL k512_111375 = 512.0 / 111375;
-    const WINOGEN_FILTER_REAL k1_128 = 1.0 / 128;
-    const WINOGEN_FILTER_REAL k128_4455 = 128.0 / 4455;
-    const WINOGEN_FILTER_REAL k16_375 = 16.0 / 375;
-    const WINOGEN_FILTER_REAL k20_297 = 20.0 / 297;
-    const WINOGEN_FILTER_REAL k256_3375 = 256.0 / 3375;
-    const WINOGEN_FILTER_REAL k2048_23625 = 2048.0 / 23625;
-    const WINOGEN_FILTER_REAL k64_675 = 64.0 / 675;
-    const WINOGEN_FILTER_REAL k16_135 = 16.0 / 135;
-    const WINOGEN_FILTER_REAL k16_125 = 16.0 / 125;
-    const WINOGEN_FILTER_REAL k5_27 = 5.0 / 27;
-    const WINOGEN_FILTER_REAL k5_16 = 5.0 / 16;
-    const WINOGEN_FILTER_REAL k25_64 = 25.0 / 64;
-    const WINOGEN_FILTER_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_FILTER_REAL k3_2 = 3.0 / 2;
-    const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_FILTER_REAL k45_16 = 45.0 / 16;
+    const WINOGEN_FILTER_REAL k16_2079 = 16.0 / 2079;
+    const WINOGEN_FILTER_REAL k8_441 = 8.0 / 441;
+    const WINOGEN_FILTER_REAL k144_5225 = 144.0 / 5225;
+    const WINOGEN_FILTER_REAL k100352_3056625 = 100352.0 / 3056625;
+    const WINOGEN_FILTER_REAL k216_5225 = 216.0 / 5225;
+    const WINOGEN_FILTER_REAL k131072_3056625 = 131072.0 / 3056625;
+    const WINOGEN_FILTER_REAL k1048576_21396375 = 1048576.0 / 21396375;
+    const WINOGEN_FILTER_REAL k324_5225 = 324.0 / 5225;
+    const WINOGEN_FILTER_REAL k729_5225 = 729.0 / 5225;
+    const WINOGEN_FILTER_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_FILTER_REAL k49_64 = 49.0 / 64;
+    const WINOGEN_FILTER_REAL k7_8 = 7.0 / 8;
+    const WINOGEN_FILTER_REAL k9_4 = 9.0 / 4;
     const WINOGEN_FILTER_REAL k16 = 16;
-    const WINOGEN_FILTER_REAL k64 = 64;
 
-    const WINOGEN_FILTER_VEC t0 = k128_4455 * g[3];
-    const WINOGEN_FILTER_VEC t1 = k512_111375 * g[1] + t0;
-    const WINOGEN_FILTER_VEC t2 = g[1] + k25_64 * g[3];
-    const WINOGEN_FILTER_VEC t3 = g[1] + k25_16 * g[3];
-    u[8] = k16_375 * g[4];
-    const WINOGEN_FILTER_VEC t4 = k5_27 * g[4];
-    const WINOGEN_FILTER_VEC t5 = g[0] + k1_256 * g[4];
-    const WINOGEN_FILTER_VEC t6 = k16_135 * g[2] + t4;
-    const WINOGEN_FILTER_VEC t7 = g[2] + k16 * t5;
-    const WINOGEN_FILTER_VEC t8 = k256_3375 * g[0] + t6;
-    const WINOGEN_FILTER_VEC t9 = g[2] + k45_16 * t8;
-    const WINOGEN_FILTER_VEC t10 = g[0] + k5_16 * t9;
-    const WINOGEN_FILTER_VEC t11 = g[4] + k16_125 * t9;
-    const WINOGEN_FILTER_VEC t12 = k5_4 * t8;
-    u[4] = -k16_135 * t3 - t12;
-    u[5] = t8 - k64_675 * t3;
-    const WINOGEN_FILTER_VEC t13 = k2048_23625 * t2 - t1;
-    u[2] = t2 + k3_2 * t10;
-    const WINOGEN_FILTER_VEC t14 = k1_128 * t13;
-    const WINOGEN_FILTER_VEC u0 = -k1_6237 * t7 - t14;
-    u[0] = u0;
-    u[1] = -t13 - k64 * u0;
-    u[3] = t2 - k3_2 * t10;
-    u[6] = t1 + k20_297 * t11;
-    u[7] = t1 - k20_297 * t11;
+    u[0] = k8_441 * g[0];
+    const WINOGEN_FILTER_VEC t0 = k144_5225 * g[0];
+    const WINOGEN_FILTER_VEC t1 = t0 + k324_5225 * g[2];
+    const WINOGEN_FILTER_VEC t2 = g[2] + k49_64 * g[4];
+    const WINOGEN_FILTER_VEC t3 = g[0] + k49_64 * t2;
+    const WINOGEN_FILTER_VEC t4 = g[0] + k16 * g[2];
+    const WINOGEN_FILTER_VEC t5 = g[0] + k1_4 * g[2];
+    const WINOGEN_FILTER_VEC t6 = k729_5225 * g[4] + t1;
+    const WINOGEN_FILTER_VEC t7 = g[4] + k1_256 * t4;
+    const WINOGEN_FILTER_VEC t8 = g[4] + k16 * t5;
+    const WINOGEN_FILTER_VEC t9 = k128_3378375 * g[1];
+    const WINOGEN_FILTER_VEC t10 = t9 + k2048_3378375 * g[3];
+    u[7] = t10 + k8192_3378375 * t7;
+    const WINOGEN_FILTER_VEC t11 = k4_2079 * g[3];
+    const WINOGEN_FILTER_VEC t12 = k16_2079 * g[1] + t11;
+    u[8] = k8192_3378375 * t7 - t10;
+    const WINOGEN_FILTER_VEC t13 = k100352_3056625 * g[3];
+    const WINOGEN_FILTER_VEC t14 = g[1] + k9_4 * g[3];
+    u[5] = -t6 - k216_5225 * t14;
+    u[6] = k216_5225 * t14 - t6;
+    const WINOGEN_FILTER_VEC t15 = k131072_3056625 * g[1] + t13;
+    const WINOGEN_FILTER_VEC t16 = k7_8 * t15;
+    u[3] = k1048576_21396375 * t3 + t15;
+    u[4] = k131072_3056625 * t3 - t16;
+    u[1] = -t12 - k2_2079 * t8;
+    u[2] = t12 - k2_2079 * t8;
 }
 
-/* y = A^T p: 23 instructions.
+/* y = A^T p: 24 instructions.
  *
- *     t0 = p6 + p7
- *     t1 = p6 - p7
- *     t2 = p2 + p3
- *     t3 = p2 - p3
- *     t4 = p0 + 1/64 p1
- *     t5 = 64 p0 - p1
- *     t9 = p4 - 5/4 p5
- *     t10 = t0 + 5/48 t2
- *     t11 = t10 + (4/5 p4 + p5)
- *     y2 = t11 + 16 (t4 + 3/16 t10)
- *     y4 = 25/16 t11 + (t4 + 375/16 (p8 + t0))
- *     y3 = 1/16 (t5 + 25/6 t3) + (t9 + 10 t1)
- *     y1 = t5 + 2/3 t3 + 16/25 (t9 + 5/2 t1)
- *     y0 = 16/25 t11 + (t2 + 256 t4)
+ *     t0 = p5 + p6
+ *     t1 = p5 - p6
+ *     t2 = 7/8 p3 + p4
+ *     t3 = p3 - 8/7 p4
+ *     t4 = p7 + p8
+ *     t5 = p7 - p8
+ *     t8 = p1 + p2
+ *     t9 = p1 - p2
+ *     y1 = 4 t9 + t3 + 4 (t5 + 2/27 t1)
+ *     y0 = 64/49 t2 + t4 + 8 (t8 + (p0 + 2/81 t0))
+ *     y2 = 4/9 t0 + t2 + 16 (t4 + 1/8 t8)
+ *     y3 = t9 + 49/64 t3 + 64 (t5 + 1/96 t1)
+ *     y4 = t0 + 49/64 t2 + 256 (t4 + 1/512 t8)
  */
 WINOGEN_INLINE void winogen_f5_5_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[5])
 {
-    const WINOGEN_REAL k1_64 = 1.0 / 64;
-    const WINOGEN_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_REAL k5_48 = 5.0 / 48;
-    const WINOGEN_REAL k3_16 = 3.0 / 16;
-    const WINOGEN_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_REAL k2_3 = 2.0 / 3;
-    const WINOGEN_REAL k4_5 = 4.0 / 5;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k5_2 = 5.0 / 2;
-    const WINOGEN_REAL k25_6 = 25.0 / 6;
-    const WINOGEN_REAL k10 = 10;
+    const WINOGEN_REAL k1_512 = 1.0 / 512;
+    const WINOGEN_REAL k1_96 = 1.0 / 96;
+    const WINOGEN_REAL k2_81 = 2.0 / 81;
+    const WINOGEN_REAL k2_27 = 2.0 / 27;
+    const WINOGEN_REAL k1_8 = 1.0 / 8;
+    const WINOGEN_REAL k4_9 = 4.0 / 9;
+    const WINOGEN_REAL k49_64 = 49.0 / 64;
+    const WINOGEN_REAL k7_8 = 7.0 / 8;
+    const WINOGEN_REAL k8_7 = 8.0 / 7;
+    const WINOGEN_REAL k64_49 = 64.0 / 49;
+    const WINOGEN_REAL k4 = 4;
+    const WINOGEN_REAL k8 = 8;
     const WINOGEN_REAL k16 = 16;
-    const WINOGEN_REAL k375_16 = 375.0 / 16;
     const WINOGEN_REAL k64 = 64;
     const WINOGEN_REAL k256 = 256;
 
-    const WINOGEN_VEC t0 = p[6] + p[7];
-    const WINOGEN_VEC t1 = p[6] - p[7];
-    const WINOGEN_VEC t2 = p[2] + p[3];
-    const WINOGEN_VEC t3 = p[2] - p[3];
-    const WINOGEN_VEC t4 = p[0] + k1_64 * p[1];
-    const WINOGEN_VEC t5 = k64 * p[0] - p[1];
-    const WINOGEN_VEC t6 = t5 + k25_6 * t3;
-    const WINOGEN_VEC t7 = t5 + k2_3 * t3;
-    const WINOGEN_VEC t8 = k4_5 * p[4] + p[5];
-    const WINOGEN_VEC t9 = p[4] - k5_4 * p[5];
-    const WINOGEN_VEC t10 = t0 + k5_48 * t2;
-    const WINOGEN_VEC t11 = t10 + t8;
-    const WINOGEN_VEC t12 = t4 + k3_16 * t10;
-    y[2] = t11 + k16 * t12;
-    const WINOGEN_VEC t13 = p[8] + t0;
-    const WINOGEN_VEC t14 = t4 + k375_16 * t13;
-    y[4] = k25_16 * t11 + t14;
-    const WINOGEN_VEC t15 = t2 + k256 * t4;
-    const WINOGEN_VEC t16 = t9 + k10 * t1;
-    y[3] = k1_16 * t6 + t16;
-    const WINOGEN_VEC t17 = t9 + k5_2 * t1;
-    y[1] = t7 + k16_25 * t17;
-    y[0] = k16_25 * t11 + t15;
+    const WINOGEN_VEC t0 = p[5] + p[6];
+    const WINOGEN_VEC t1 = p[5] - p[6];
+    const WINOGEN_VEC t2 = k7_8 * p[3] + p[4];
+    const WINOGEN_VEC t3 = p[3] - k8_7 * p[4];
+    const WINOGEN_VEC t4 = p[7] + p[8];
+    const WINOGEN_VEC t5 = p[7] - p[8];
+    const WINOGEN_VEC t6 = t5 + k2_27 * t1;
+    const WINOGEN_VEC t7 = t5 + k1_96 * t1;
+    const WINOGEN_VEC t8 = p[1] + p[2];
+    const WINOGEN_VEC t9 = p[1] - p[2];
+    const WINOGEN_VEC t10 = k4 * t9 + t3;
+    y[1] = t10 + k4 * t6;
+    const WINOGEN_VEC t11 = p[0] + k2_81 * t0;
+    const WINOGEN_VEC t12 = k64_49 * t2 + t4;
+    const WINOGEN_VEC t13 = t8 + t11;
+    y[0] = t12 + k8 * t13;
+    const WINOGEN_VEC t14 = k4_9 * t0 + t2;
+    const WINOGEN_VEC t15 = t9 + k49_64 * t3;
+    const WINOGEN_VEC t16 = t4 + k1_8 * t8;
+    y[2] = t14 + k16 * t16;
+    y[3] = t15 + k64 * t7;
+    const WINOGEN_VEC t17 = t0 + k49_64 * t2;
+    const WINOGEN_VEC t18 = t4 + k1_512 * t8;
+    y[4] = t17 + k256 * t18;
 }
 
-/* V = B^T D B of a tile D, columns first, then rows: 630 instructions. */
+/* V = B^T D B of a tile D, columns first, then rows: 648 instructions. */
 WINOGEN_INLINE void winogen_f5_5_input_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -334,7 +327,7 @@ WINOGEN_INLINE void winogen_f5_5_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 336 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 364 instructions. */
 WINOGEN_INLINE void winogen_f5_5_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -365,7 +358,7 @@ WINOGEN_INLINE void winogen_f5_5_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 322 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 336 instructions. */
 WINOGEN_INLINE void winogen_f5_5_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

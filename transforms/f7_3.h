@@ -6,47 +6,47 @@
  *     y = A^T [(G g) .* (B^T d)]                  1D
  *     Y = A^T [(G g G^T) .* (B^T D B)] A          2D
  *
- * Points: 1/4, -1/4, 5/8, -5/8, 5/4, -5/4, 5/2, -5/2, inf
- * Source: symmetric set with the least 2D float32 error in a sweep of this project
- * Scaled: rows of B^T by 1, 1, 1, 1, 1, 1, 1, 1, 1
- *         columns of A^T by 25600, 25600, 128/255, 128/75, 64/375, 16/25, 512/5, 512/5, 1
+ * Points: 0, 1/2, -1/2, 7/8, -7/8, 3/2, -3/2, 4, -4
+ * Source: symmetric dyadic set: least error of a tile's worst output with many channels, in a sweep
+ * Scaled: rows of B^T by 64/441, 1, 1, 1, 1, 1, 1, 1, 1
+ *         columns of A^T by 1, 32, 4, 262144/117649, 262144/117649, 2/3, 256/441, 1, 1
  *         rows of G to make up for both
  *
  * B^T =
- *     -15625/16384  -15625/4096    13125/4096  13125/1024   -525/256  -525/64      1/4  1  0
- *      15625/16384  -15625/4096   -13125/4096  13125/1024    525/256  -525/64     -1/4  1  0
- *       -3125/8192    -625/1024    13125/2048    2625/256    -315/64    -63/8      5/8  1  0
- *        3125/8192    -625/1024   -13125/2048    2625/256     315/64    -63/8     -5/8  1  0
- *      -3125/16384    -625/4096    14625/4096   2925/1024  -2145/256  -429/64      5/4  1  0
- *       3125/16384    -625/4096   -14625/4096   2925/1024   2145/256  -429/64     -5/4  1  0
- *      -3125/32768   -625/16384     1875/1024     375/512   -645/128  -129/64      5/2  1  0
- *       3125/32768   -625/16384    -1875/1024     375/512    645/128  -129/64     -5/2  1  0
- *      15625/65536            0  -75625/16384           0   6825/512        0  -529/64  0  1
+ *     1         0  -41017/7056           0   2335/294          0   -137/49     0  64/441
+ *     0   -441/32      -441/16   12793/512  12793/256  -1217/128  -1217/64   1/2       1
+ *     0    441/32      -441/16  -12793/512  12793/256   1217/128  -1217/64  -1/2       1
+ *     0     -63/8           -9    4543/128     649/16    -259/16     -37/2   7/8       1
+ *     0      63/8           -9   -4543/128     649/16     259/16     -37/2  -7/8       1
+ *     0   -147/32       -49/16   12627/512   4209/256  -3267/128  -1089/64   3/2       1
+ *     0    147/32       -49/16  -12627/512   4209/256   3267/128  -1089/64  -3/2       1
+ *     0  -441/256    -441/1024      317/32    317/128    -209/16   -209/64     4       1
+ *     0   441/256    -441/1024     -317/32    317/128     209/16   -209/64    -4       1
  *
  * G =
- *         -4/155925    -1/155925  -1/623700
- *          4/155925    -1/155925   1/623700
- *     139264/196875  17408/39375  2176/7875
- *       -8192/39375    1024/7875  -128/1575
- *           -64/225       -16/45       -4/9
- *          256/3375      -64/675     16/135
- *        32/2784375    16/556875   8/111375
- *       -32/2784375    16/556875  -8/111375
- *                 0            0          1
+ *                 1               0               0
+ *           -8/2079         -4/2079         -2/2079
+ *          -64/2079         32/2079        -16/2079
+ *     76832/3056625   67228/3056625  117649/6113250
+ *     76832/3056625  -67228/3056625  117649/6113250
+ *        -128/15675        -64/5225        -96/5225
+ *          -49/5225       147/10450      -441/20900
+ *        32/3378375     128/3378375     512/3378375
+ *        32/3378375    -128/3378375     512/3378375
  *
  * A^T =
- *     25600  25600      128/255    128/75   64/375    16/25  512/5   512/5  0
- *      6400  -6400        16/51    -16/15    16/75     -4/5    256    -256  0
- *      1600   1600        10/51       2/3     4/15        1    640     640  0
- *       400   -400       25/204     -5/12      1/3     -5/4   1600   -1600  0
- *       100    100     125/1632     25/96     5/12    25/16   4000    4000  0
- *        25    -25    625/13056  -125/768    25/48  -125/64  10000  -10000  0
- *      25/4   25/4  3125/104448  625/6144  125/192  625/256  25000   25000  1
+ *     1   32     4  262144/117649  262144/117649     2/3   256/441     1      1
+ *     0   16    -2    32768/16807   -32768/16807       1  -128/147     4     -4
+ *     0    8     1      4096/2401      4096/2401     3/2     64/49    16     16
+ *     0    4  -1/2        512/343       -512/343     9/4    -96/49    64    -64
+ *     0    2   1/4          64/49          64/49    27/8    144/49   256    256
+ *     0    1  -1/8            8/7           -8/7   81/16   -216/49  1024  -1024
+ *     0  1/2  1/16              1              1  243/32    324/49  4096   4096
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            60 -> 35         60 -> 35     60 -> 35    1080 -> 630         10
- * filter           16 -> 10         24 -> 16     24 -> 16     288 -> 192          4
- * output           50 -> 28         55 -> 24     55 -> 28     880 -> 448          9
+ * input            60 -> 36         60 -> 36     60 -> 36    1080 -> 648         10
+ * filter           16 -> 11         24 -> 17     24 -> 17     288 -> 204          5
+ * output           50 -> 30         49 -> 25     52 -> 30     832 -> 480         11
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -75,237 +75,233 @@
 #define WINOGEN_F7_3_N 9
 #define WINOGEN_F7_3_PRODUCTS 9
 
-/* v = B^T d: 35 instructions.
+/* v = B^T d: 36 instructions.
  *
- *     t0 = 25/84 d0 - d2
- *     t1 = 21/100 t0 - d2
- *     t2 = d2 - 1/4 t0
- *     t3 = d6 + 525/1024 t2
- *     t5 = 128/125 d4 - (t2 + 1024/7875 t3)
- *     t7 = 64/525 d6 - (d4 + 25/16 t0)
- *     t11 = 4096/375 t3 + (d2 - 2752/125 d4)
- *     t13 = t1 + 2288/625 (d4 - 64/429 t3)
- *     v8 = d8 + 6825/512 (d4 + 4232/6825 (15625/33856 t1 - d6))
- *     t16 = d7 + 625/16384 (96/5 d3 - d1)
- *     t18 = d7 + 625/4096 (468/25 d3 - d1) - 429/64 d5
- *     v4 = t18 - 9375/4096 t13
- *     t19 = t16 - 129/64 d5
- *     v5 = 9375/4096 t13 + t18
- *     v6 = 1875/8192 t11 + t19
- *     v7 = t19 - 1875/8192 t11
- *     t23 = 9375/16384 (d1 - 416/25 d3) + (63/8 d5 - t16)
- *     t25 = 61875/16384 (d1 - 16/5 d3) + (525/64 d5 - t16)
- *     v0 = 525/256 t7 - t25
- *     v1 = -525/256 t7 - t25
- *     v2 = -39375/8192 t5 - t23
- *     v3 = 39375/8192 t5 - t23
+ *     t5 = 12793/256 d4 - (1217/64 d6 + (441/16 d2 - d8))
+ *     t9 = d8 + 4209/256 (d4 - 1452/1403 d6) - 49/16 d2
+ *     t10 = 209/64 d6 + (441/1024 d2 - (317/128 d4 + d8))
+ *     t11 = 649/16 d4 + (d8 - 9 d2) - 37/2 d6
+ *     v0 = 2335/294 (d4 - 822/2335 d6) + (64/441 d8 + (d0 - 41017/7056 d2))
+ *     t17 = d3 + 256/4209 d7 - 784/4209 (d1 + 1089/196 d5)
+ *     v5 = t9 + 12627/512 t17
+ *     t20 = 649/144 d3 - (d1 + 37/18 (d5 - 2/37 d7))
+ *     v6 = t9 - 12627/512 t17
+ *     t25 = d5 - 64/209 d7 + 441/3344 (d1 - 2536/441 d3)
+ *     t26 = d3 - 256/12793 (1217/64 d5 + (441/16 d1 - d7))
+ *     v1 = t5 + 12793/512 t26
+ *     v2 = t5 - 12793/512 t26
+ *     v3 = 63/8 t20 + t11
+ *     v4 = t11 - 63/8 t20
+ *     v7 = -209/16 t25 - t10
+ *     v8 = 209/16 t25 - t10
  */
 WINOGEN_INLINE void winogen_f7_3_input(const WINOGEN_VEC d[9], WINOGEN_VEC v[9])
 {
-    const WINOGEN_REAL k625_16384 = 625.0 / 16384;
-    const WINOGEN_REAL k64_525 = 64.0 / 525;
-    const WINOGEN_REAL k1024_7875 = 1024.0 / 7875;
-    const WINOGEN_REAL k64_429 = 64.0 / 429;
-    const WINOGEN_REAL k625_4096 = 625.0 / 4096;
-    const WINOGEN_REAL k21_100 = 21.0 / 100;
-    const WINOGEN_REAL k1875_8192 = 1875.0 / 8192;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k25_84 = 25.0 / 84;
-    const WINOGEN_REAL k15625_33856 = 15625.0 / 33856;
-    const WINOGEN_REAL k525_1024 = 525.0 / 1024;
-    const WINOGEN_REAL k9375_16384 = 9375.0 / 16384;
-    const WINOGEN_REAL k4232_6825 = 4232.0 / 6825;
-    const WINOGEN_REAL k128_125 = 128.0 / 125;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k129_64 = 129.0 / 64;
-    const WINOGEN_REAL k525_256 = 525.0 / 256;
-    const WINOGEN_REAL k9375_4096 = 9375.0 / 4096;
-    const WINOGEN_REAL k16_5 = 16.0 / 5;
-    const WINOGEN_REAL k2288_625 = 2288.0 / 625;
-    const WINOGEN_REAL k61875_16384 = 61875.0 / 16384;
-    const WINOGEN_REAL k39375_8192 = 39375.0 / 8192;
-    const WINOGEN_REAL k429_64 = 429.0 / 64;
+    const WINOGEN_REAL k256_12793 = 256.0 / 12793;
+    const WINOGEN_REAL k2_37 = 2.0 / 37;
+    const WINOGEN_REAL k256_4209 = 256.0 / 4209;
+    const WINOGEN_REAL k441_3344 = 441.0 / 3344;
+    const WINOGEN_REAL k64_441 = 64.0 / 441;
+    const WINOGEN_REAL k784_4209 = 784.0 / 4209;
+    const WINOGEN_REAL k64_209 = 64.0 / 209;
+    const WINOGEN_REAL k822_2335 = 822.0 / 2335;
+    const WINOGEN_REAL k441_1024 = 441.0 / 1024;
+    const WINOGEN_REAL k1452_1403 = 1452.0 / 1403;
+    const WINOGEN_REAL k37_18 = 37.0 / 18;
+    const WINOGEN_REAL k317_128 = 317.0 / 128;
+    const WINOGEN_REAL k49_16 = 49.0 / 16;
+    const WINOGEN_REAL k209_64 = 209.0 / 64;
+    const WINOGEN_REAL k649_144 = 649.0 / 144;
+    const WINOGEN_REAL k1089_196 = 1089.0 / 196;
+    const WINOGEN_REAL k2536_441 = 2536.0 / 441;
+    const WINOGEN_REAL k41017_7056 = 41017.0 / 7056;
     const WINOGEN_REAL k63_8 = 63.0 / 8;
-    const WINOGEN_REAL k525_64 = 525.0 / 64;
-    const WINOGEN_REAL k4096_375 = 4096.0 / 375;
-    const WINOGEN_REAL k6825_512 = 6825.0 / 512;
-    const WINOGEN_REAL k416_25 = 416.0 / 25;
-    const WINOGEN_REAL k468_25 = 468.0 / 25;
-    const WINOGEN_REAL k96_5 = 96.0 / 5;
-    const WINOGEN_REAL k2752_125 = 2752.0 / 125;
+    const WINOGEN_REAL k2335_294 = 2335.0 / 294;
+    const WINOGEN_REAL k9 = 9;
+    const WINOGEN_REAL k209_16 = 209.0 / 16;
+    const WINOGEN_REAL k4209_256 = 4209.0 / 256;
+    const WINOGEN_REAL k37_2 = 37.0 / 2;
+    const WINOGEN_REAL k1217_64 = 1217.0 / 64;
+    const WINOGEN_REAL k12627_512 = 12627.0 / 512;
+    const WINOGEN_REAL k12793_512 = 12793.0 / 512;
+    const WINOGEN_REAL k441_16 = 441.0 / 16;
+    const WINOGEN_REAL k649_16 = 649.0 / 16;
+    const WINOGEN_REAL k12793_256 = 12793.0 / 256;
 
-    const WINOGEN_VEC t0 = k25_84 * d[0] - d[2];
-    const WINOGEN_VEC t1 = k21_100 * t0 - d[2];
-    const WINOGEN_VEC t2 = d[2] - k1_4 * t0;
-    const WINOGEN_VEC t3 = d[6] + k525_1024 * t2;
-    const WINOGEN_VEC t4 = t2 + k1024_7875 * t3;
-    const WINOGEN_VEC t5 = k128_125 * d[4] - t4;
-    const WINOGEN_VEC t6 = d[4] + k25_16 * t0;
-    const WINOGEN_VEC t7 = k64_525 * d[6] - t6;
-    const WINOGEN_VEC t8 = k15625_33856 * t1 - d[6];
-    const WINOGEN_VEC t9 = d[4] + k4232_6825 * t8;
-    const WINOGEN_VEC t10 = d[2] - k2752_125 * d[4];
-    const WINOGEN_VEC t11 = k4096_375 * t3 + t10;
-    const WINOGEN_VEC t12 = d[4] - k64_429 * t3;
-    const WINOGEN_VEC t13 = t1 + k2288_625 * t12;
-    v[8] = d[8] + k6825_512 * t9;
-    const WINOGEN_VEC t14 = k96_5 * d[3] - d[1];
-    const WINOGEN_VEC t15 = k468_25 * d[3] - d[1];
-    const WINOGEN_VEC t16 = d[7] + k625_16384 * t14;
-    const WINOGEN_VEC t17 = d[7] + k625_4096 * t15;
-    const WINOGEN_VEC t18 = t17 - k429_64 * d[5];
-    v[4] = t18 - k9375_4096 * t13;
-    const WINOGEN_VEC t19 = t16 - k129_64 * d[5];
-    v[5] = k9375_4096 * t13 + t18;
-    const WINOGEN_VEC t20 = d[1] - k416_25 * d[3];
-    const WINOGEN_VEC t21 = d[1] - k16_5 * d[3];
-    v[6] = k1875_8192 * t11 + t19;
-    v[7] = t19 - k1875_8192 * t11;
-    const WINOGEN_VEC t22 = k63_8 * d[5] - t16;
-    const WINOGEN_VEC t23 = k9375_16384 * t20 + t22;
-    const WINOGEN_VEC t24 = k525_64 * d[5] - t16;
-    const WINOGEN_VEC t25 = k61875_16384 * t21 + t24;
-    v[0] = k525_256 * t7 - t25;
-    v[1] = -k525_256 * t7 - t25;
-    v[2] = -k39375_8192 * t5 - t23;
-    v[3] = k39375_8192 * t5 - t23;
+    const WINOGEN_VEC t0 = k317_128 * d[4] + d[8];
+    const WINOGEN_VEC t1 = k441_16 * d[2] - d[8];
+    const WINOGEN_VEC t2 = d[8] - k9 * d[2];
+    const WINOGEN_VEC t3 = k441_1024 * d[2] - t0;
+    const WINOGEN_VEC t4 = k1217_64 * d[6] + t1;
+    const WINOGEN_VEC t5 = k12793_256 * d[4] - t4;
+    const WINOGEN_VEC t6 = k649_16 * d[4] + t2;
+    const WINOGEN_VEC t7 = d[4] - k1452_1403 * d[6];
+    const WINOGEN_VEC t8 = d[8] + k4209_256 * t7;
+    const WINOGEN_VEC t9 = t8 - k49_16 * d[2];
+    const WINOGEN_VEC t10 = k209_64 * d[6] + t3;
+    const WINOGEN_VEC t11 = t6 - k37_2 * d[6];
+    const WINOGEN_VEC t12 = d[4] - k822_2335 * d[6];
+    const WINOGEN_VEC t13 = d[0] - k41017_7056 * d[2];
+    const WINOGEN_VEC t14 = k64_441 * d[8] + t13;
+    v[0] = k2335_294 * t12 + t14;
+    const WINOGEN_VEC t15 = d[3] + k256_4209 * d[7];
+    const WINOGEN_VEC t16 = d[1] + k1089_196 * d[5];
+    const WINOGEN_VEC t17 = t15 - k784_4209 * t16;
+    v[5] = t9 + k12627_512 * t17;
+    const WINOGEN_VEC t18 = d[5] - k2_37 * d[7];
+    const WINOGEN_VEC t19 = d[1] + k37_18 * t18;
+    const WINOGEN_VEC t20 = k649_144 * d[3] - t19;
+    v[6] = t9 - k12627_512 * t17;
+    const WINOGEN_VEC t21 = d[5] - k64_209 * d[7];
+    const WINOGEN_VEC t22 = k441_16 * d[1] - d[7];
+    const WINOGEN_VEC t23 = d[1] - k2536_441 * d[3];
+    const WINOGEN_VEC t24 = k1217_64 * d[5] + t22;
+    const WINOGEN_VEC t25 = t21 + k441_3344 * t23;
+    const WINOGEN_VEC t26 = d[3] - k256_12793 * t24;
+    v[1] = t5 + k12793_512 * t26;
+    v[2] = t5 - k12793_512 * t26;
+    v[3] = k63_8 * t20 + t11;
+    v[4] = t11 - k63_8 * t20;
+    v[7] = -k209_16 * t25 - t10;
+    v[8] = k209_16 * t25 - t10;
 }
 
-/* u = G g: 16 instructions.
+/* u = G g: 17 instructions.
  *
- *     t1 = g0 + 25/16 g2
- *     u5 = 256/3375 t1 - 64/675 g1
- *     u4 = -16/45 g1 - 64/225 t1
- *     t4 = g0 + 5/12 g1
- *     t5 = 32/928125 t4 - 1/24750 u4
- *     u7 = t5 - 32/556875 t1
- *     u6 = 32/556875 g1 - u7
- *     u2 = 107712/7 t5
- *     t7 = g1 - 556875/32 t5
- *     u3 = 2048/7875 t7
- *     u0 = 4/779625 t7 - 4/185625 t4
- *     u1 = -2/155925 g1 - u0
- *     u8 = g2
+ *     t1 = g0 + 1/4 g2
+ *     u2 = 32/2079 g1 - 64/2079 t1
+ *     t3 = g1 - 3/2 g2
+ *     t4 = 3/2 t3 - g0
+ *     t5 = t1 + 7/8 t3
+ *     t6 = g1 + 2 t1
+ *     u3 = 2401/52250 g2 + 76832/3056625 t5
+ *     u4 = u3 - 134456/3056625 g1
+ *     u1 = -4/2079 t6
+ *     u6 = 49/5225 t4
+ *     u5 = 128/5225 (1/3 t4 - g1)
+ *     u8 = 16/259875 t6 - 128/1126125 t5
+ *     u7 = 256/3378375 g1 + u8
+ *     u0 = g0
  */
 WINOGEN_INLINE void winogen_f7_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[9])
 {
-    const WINOGEN_FILTER_REAL k4_779625 = 4.0 / 779625;
-    const WINOGEN_FILTER_REAL k2_155925 = 2.0 / 155925;
-    const WINOGEN_FILTER_REAL k4_185625 = 4.0 / 185625;
-    const WINOGEN_FILTER_REAL k32_928125 = 32.0 / 928125;
-    const WINOGEN_FILTER_REAL k1_24750 = 1.0 / 24750;
-    const WINOGEN_FILTER_REAL k32_556875 = 32.0 / 556875;
-    const WINOGEN_FILTER_REAL k256_3375 = 256.0 / 3375;
-    const WINOGEN_FILTER_REAL k64_675 = 64.0 / 675;
-    const WINOGEN_FILTER_REAL k2048_7875 = 2048.0 / 7875;
-    const WINOGEN_FILTER_REAL k64_225 = 64.0 / 225;
-    const WINOGEN_FILTER_REAL k16_45 = 16.0 / 45;
-    const WINOGEN_FILTER_REAL k5_12 = 5.0 / 12;
-    const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_FILTER_REAL k107712_7 = 107712.0 / 7;
-    const WINOGEN_FILTER_REAL k556875_32 = 556875.0 / 32;
+    const WINOGEN_FILTER_REAL k16_259875 = 16.0 / 259875;
+    const WINOGEN_FILTER_REAL k256_3378375 = 256.0 / 3378375;
+    const WINOGEN_FILTER_REAL k128_1126125 = 128.0 / 1126125;
+    const WINOGEN_FILTER_REAL k4_2079 = 4.0 / 2079;
+    const WINOGEN_FILTER_REAL k49_5225 = 49.0 / 5225;
+    const WINOGEN_FILTER_REAL k32_2079 = 32.0 / 2079;
+    const WINOGEN_FILTER_REAL k128_5225 = 128.0 / 5225;
+    const WINOGEN_FILTER_REAL k76832_3056625 = 76832.0 / 3056625;
+    const WINOGEN_FILTER_REAL k64_2079 = 64.0 / 2079;
+    const WINOGEN_FILTER_REAL k134456_3056625 = 134456.0 / 3056625;
+    const WINOGEN_FILTER_REAL k2401_52250 = 2401.0 / 52250;
+    const WINOGEN_FILTER_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_FILTER_REAL k1_3 = 1.0 / 3;
+    const WINOGEN_FILTER_REAL k7_8 = 7.0 / 8;
+    const WINOGEN_FILTER_REAL k3_2 = 3.0 / 2;
+    const WINOGEN_FILTER_REAL k2 = 2;
 
-    const WINOGEN_FILTER_VEC t0 = k64_675 * g[1];
-    const WINOGEN_FILTER_VEC t1 = g[0] + k25_16 * g[2];
-    u[5] = k256_3375 * t1 - t0;
-    const WINOGEN_FILTER_VEC t2 = k16_45 * g[1];
-    const WINOGEN_FILTER_VEC u4 = -t2 - k64_225 * t1;
-    u[4] = u4;
-    const WINOGEN_FILTER_VEC t3 = k1_24750 * u4;
-    const WINOGEN_FILTER_VEC t4 = g[0] + k5_12 * g[1];
-    const WINOGEN_FILTER_VEC t5 = k32_928125 * t4 - t3;
-    const WINOGEN_FILTER_VEC t6 = k4_185625 * t4;
-    const WINOGEN_FILTER_VEC u7 = t5 - k32_556875 * t1;
-    u[7] = u7;
-    u[6] = k32_556875 * g[1] - u7;
-    u[2] = k107712_7 * t5;
-    const WINOGEN_FILTER_VEC t7 = g[1] - k556875_32 * t5;
-    u[3] = k2048_7875 * t7;
-    const WINOGEN_FILTER_VEC u0 = k4_779625 * t7 - t6;
-    u[0] = u0;
-    u[1] = -k2_155925 * g[1] - u0;
-    u[8] = g[2];
+    const WINOGEN_FILTER_VEC t0 = k32_2079 * g[1];
+    const WINOGEN_FILTER_VEC t1 = g[0] + k1_4 * g[2];
+    u[2] = t0 - k64_2079 * t1;
+    const WINOGEN_FILTER_VEC t2 = k2401_52250 * g[2];
+    const WINOGEN_FILTER_VEC t3 = g[1] - k3_2 * g[2];
+    const WINOGEN_FILTER_VEC t4 = k3_2 * t3 - g[0];
+    const WINOGEN_FILTER_VEC t5 = t1 + k7_8 * t3;
+    const WINOGEN_FILTER_VEC t6 = g[1] + k2 * t1;
+    const WINOGEN_FILTER_VEC u3 = t2 + k76832_3056625 * t5;
+    u[3] = u3;
+    u[4] = u3 - k134456_3056625 * g[1];
+    u[1] = -k4_2079 * t6;
+    const WINOGEN_FILTER_VEC t7 = k16_259875 * t6;
+    u[6] = k49_5225 * t4;
+    const WINOGEN_FILTER_VEC t8 = k1_3 * t4 - g[1];
+    u[5] = k128_5225 * t8;
+    const WINOGEN_FILTER_VEC u8 = t7 - k128_1126125 * t5;
+    u[8] = u8;
+    u[7] = k256_3378375 * g[1] + u8;
+    u[0] = g[0];
 }
 
-/* y = A^T p: 28 instructions.
+/* y = A^T p: 30 instructions.
  *
- *     t0 = p6 - p7
- *     t1 = p6 + p7
- *     t2 = p4 - 15/4 p5
- *     t3 = 4/15 p4 + p5
- *     t5 = p0 + p1
- *     t6 = 5/17 p2 - p3
- *     t8 = t0 + 1/3840 t6 + 1/1200 t2
- *     t9 = t8 + 25 (p0 - p1)
- *     t10 = p2 - 17/10 t6
- *     y5 = t9 + 9375 (t0 + 208/3125 t8)
- *     t12 = 20/51 t10 + t3
- *     y3 = 16 t9 + (1584 t8 - t2)
- *     t15 = 25/64 t12 + (t5 + 4000 t1)
- *     y2 = t12 + 1600 (t5 + 2/5 t1)
- *     y6 = 25/4 t15 + (p8 - 15625/17408 t10)
- *     y4 = t15 + 99 (t5 + 25/2112 t3)
- *     y1 = t6 + 256 t9
- *     y0 = 16/625 t15 + (63/100 t3 + (15999984/625 t5 + t10))
+ *     t0 = p3 + p4
+ *     t1 = p3 - p4
+ *     t2 = 147/128 p5 + p6
+ *     t3 = p5 - 128/147 p6
+ *     t4 = p7 + p8
+ *     t5 = p7 - p8
+ *     t11 = 8 p1 + p2
+ *     t12 = p1 - 1/8 p2
+ *     y0 = 256/441 (t2 + 441/64 t11) + (t4 + (p0 + 262144/117649 t0))
+ *     t14 = 4 t12 + t5
+ *     y1 = 4 t14 + (t3 + 32768/16807 t1)
+ *     t15 = 64/49 t0 + t2
+ *     y3 = 63 t5 + t14 + 9/4 (t3 + 2048/3087 t1)
+ *     y2 = 64/49 t15 + (t11 + 16 t4)
+ *     y4 = 95/49 t2 + t15 + 1/4 (t11 + 1024 t4)
+ *     y5 = t12 + 1024 t5 + 81/16 (t3 + 128/567 t1)
+ *     y6 = t0 + 324/49 t2 + 1/16 (t11 + 65536 t4)
  */
 WINOGEN_INLINE void winogen_f7_3_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[7])
 {
-    const WINOGEN_REAL k1_3840 = 1.0 / 3840;
-    const WINOGEN_REAL k1_1200 = 1.0 / 1200;
-    const WINOGEN_REAL k25_2112 = 25.0 / 2112;
-    const WINOGEN_REAL k16_625 = 16.0 / 625;
-    const WINOGEN_REAL k208_3125 = 208.0 / 3125;
-    const WINOGEN_REAL k4_15 = 4.0 / 15;
-    const WINOGEN_REAL k5_17 = 5.0 / 17;
-    const WINOGEN_REAL k25_64 = 25.0 / 64;
-    const WINOGEN_REAL k20_51 = 20.0 / 51;
-    const WINOGEN_REAL k2_5 = 2.0 / 5;
-    const WINOGEN_REAL k63_100 = 63.0 / 100;
-    const WINOGEN_REAL k15625_17408 = 15625.0 / 17408;
-    const WINOGEN_REAL k17_10 = 17.0 / 10;
-    const WINOGEN_REAL k15_4 = 15.0 / 4;
-    const WINOGEN_REAL k25_4 = 25.0 / 4;
+    const WINOGEN_REAL k1_16 = 1.0 / 16;
+    const WINOGEN_REAL k1_8 = 1.0 / 8;
+    const WINOGEN_REAL k128_567 = 128.0 / 567;
+    const WINOGEN_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_REAL k256_441 = 256.0 / 441;
+    const WINOGEN_REAL k2048_3087 = 2048.0 / 3087;
+    const WINOGEN_REAL k128_147 = 128.0 / 147;
+    const WINOGEN_REAL k147_128 = 147.0 / 128;
+    const WINOGEN_REAL k64_49 = 64.0 / 49;
+    const WINOGEN_REAL k95_49 = 95.0 / 49;
+    const WINOGEN_REAL k32768_16807 = 32768.0 / 16807;
+    const WINOGEN_REAL k262144_117649 = 262144.0 / 117649;
+    const WINOGEN_REAL k9_4 = 9.0 / 4;
+    const WINOGEN_REAL k4 = 4;
+    const WINOGEN_REAL k81_16 = 81.0 / 16;
+    const WINOGEN_REAL k324_49 = 324.0 / 49;
+    const WINOGEN_REAL k441_64 = 441.0 / 64;
+    const WINOGEN_REAL k8 = 8;
     const WINOGEN_REAL k16 = 16;
-    const WINOGEN_REAL k25 = 25;
-    const WINOGEN_REAL k99 = 99;
-    const WINOGEN_REAL k256 = 256;
-    const WINOGEN_REAL k1584 = 1584;
-    const WINOGEN_REAL k1600 = 1600;
-    const WINOGEN_REAL k4000 = 4000;
-    const WINOGEN_REAL k9375 = 9375;
-    const WINOGEN_REAL k15999984_625 = 15999984.0 / 625;
+    const WINOGEN_REAL k63 = 63;
+    const WINOGEN_REAL k1024 = 1024;
+    const WINOGEN_REAL k65536 = 65536;
 
-    const WINOGEN_VEC t0 = p[6] - p[7];
-    const WINOGEN_VEC t1 = p[6] + p[7];
-    const WINOGEN_VEC t2 = p[4] - k15_4 * p[5];
-    const WINOGEN_VEC t3 = k4_15 * p[4] + p[5];
-    const WINOGEN_VEC t4 = p[0] - p[1];
-    const WINOGEN_VEC t5 = p[0] + p[1];
-    const WINOGEN_VEC t6 = k5_17 * p[2] - p[3];
-    const WINOGEN_VEC t7 = t0 + k1_3840 * t6;
-    const WINOGEN_VEC t8 = t7 + k1_1200 * t2;
-    const WINOGEN_VEC t9 = t8 + k25 * t4;
-    const WINOGEN_VEC t10 = p[2] - k17_10 * t6;
-    const WINOGEN_VEC t11 = t0 + k208_3125 * t8;
-    y[5] = t9 + k9375 * t11;
-    const WINOGEN_VEC t12 = k20_51 * t10 + t3;
-    const WINOGEN_VEC t13 = k1584 * t8 - t2;
-    const WINOGEN_VEC t14 = t5 + k4000 * t1;
-    y[3] = k16 * t9 + t13;
-    const WINOGEN_VEC t15 = k25_64 * t12 + t14;
-    const WINOGEN_VEC t16 = t5 + k2_5 * t1;
-    y[2] = t12 + k1600 * t16;
-    const WINOGEN_VEC t17 = p[8] - k15625_17408 * t10;
-    y[6] = k25_4 * t15 + t17;
-    const WINOGEN_VEC t18 = t5 + k25_2112 * t3;
-    y[4] = t15 + k99 * t18;
-    y[1] = t6 + k256 * t9;
-    const WINOGEN_VEC t19 = k15999984_625 * t5 + t10;
-    const WINOGEN_VEC t20 = k63_100 * t3 + t19;
-    y[0] = k16_625 * t15 + t20;
+    const WINOGEN_VEC t0 = p[3] + p[4];
+    const WINOGEN_VEC t1 = p[3] - p[4];
+    const WINOGEN_VEC t2 = k147_128 * p[5] + p[6];
+    const WINOGEN_VEC t3 = p[5] - k128_147 * p[6];
+    const WINOGEN_VEC t4 = p[7] + p[8];
+    const WINOGEN_VEC t5 = p[7] - p[8];
+    const WINOGEN_VEC t6 = t3 + k32768_16807 * t1;
+    const WINOGEN_VEC t7 = t3 + k2048_3087 * t1;
+    const WINOGEN_VEC t8 = t3 + k128_567 * t1;
+    const WINOGEN_VEC t9 = p[0] + k262144_117649 * t0;
+    const WINOGEN_VEC t10 = t4 + t9;
+    const WINOGEN_VEC t11 = k8 * p[1] + p[2];
+    const WINOGEN_VEC t12 = p[1] - k1_8 * p[2];
+    const WINOGEN_VEC t13 = t2 + k441_64 * t11;
+    y[0] = k256_441 * t13 + t10;
+    const WINOGEN_VEC t14 = k4 * t12 + t5;
+    y[1] = k4 * t14 + t6;
+    const WINOGEN_VEC t15 = k64_49 * t0 + t2;
+    const WINOGEN_VEC t16 = k63 * t5 + t14;
+    y[3] = t16 + k9_4 * t7;
+    const WINOGEN_VEC t17 = t11 + k16 * t4;
+    y[2] = k64_49 * t15 + t17;
+    const WINOGEN_VEC t18 = k95_49 * t2 + t15;
+    const WINOGEN_VEC t19 = t12 + k1024 * t5;
+    const WINOGEN_VEC t20 = t11 + k1024 * t4;
+    y[4] = t18 + k1_4 * t20;
+    y[5] = t19 + k81_16 * t8;
+    const WINOGEN_VEC t21 = t0 + k324_49 * t2;
+    const WINOGEN_VEC t22 = t11 + k65536 * t4;
+    y[6] = t21 + k1_16 * t22;
 }
 
-/* V = B^T D B of a tile D, columns first, then rows: 630 instructions. */
+/* V = B^T D B of a tile D, columns first, then rows: 648 instructions. */
 WINOGEN_INLINE void winogen_f7_3_input_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -338,7 +334,7 @@ WINOGEN_INLINE void winogen_f7_3_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 192 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 204 instructions. */
 WINOGEN_INLINE void winogen_f7_3_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
@@ -369,7 +365,7 @@ WINOGEN_INLINE void winogen_f7_3_filter_2d(
     }
 }
 
-/* Y = A^T P A of a tile of products P, columns first, then rows: 448 instructions. */
+/* Y = A^T P A of a tile of products P, columns first, then rows: 480 instructions. */
 WINOGEN_INLINE void winogen_f7_3_output_2d(
     const WINOGEN_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)
