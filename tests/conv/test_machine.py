@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from winogen.build import cache_dir
-from winogen.conv import machine
+from winogen.conv import limits, machine
 from winogen.conv.machine import Machine
 
 
@@ -42,3 +42,19 @@ def test_an_assumed_machine_holds_within_its_block(folder):
     with machine.assumed(slow):
         assert machine.current() == slow
     assert machine.current() == Machine()
+
+
+def test_the_first_plan_measures_the_machine_and_keeps_it(folder, monkeypatch):
+    monkeypatch.delenv("WINOGEN_CALIBRATE")
+    measured = machine.current()
+    assert machine.stored(folder) == measured
+    machine._known.cache_clear()
+    monkeypatch.setattr("winogen.conv.calibrate.calibrated", None)  # not measured again
+    assert machine.current() == measured
+
+
+def test_a_machine_that_cannot_be_measured_is_the_default(folder, monkeypatch):
+    monkeypatch.delenv("WINOGEN_CALIBRATE")
+    monkeypatch.setenv("CC", "no-such-compiler")
+    limits._library.cache_clear()
+    assert machine.current() == Machine() and machine.stored(folder) is None

@@ -1,7 +1,8 @@
 """bench: layer sets, the limits of the machine, rivals, and a report of who is how fast."""
 
+from winogen.conv.limits import Limits, measure_limits
+
 from .layers import BenchLayer, layer_sets, load_layers
-from .limits import Limits, measure_limits
 from .runner import Settings, run
 
 __all__ = [

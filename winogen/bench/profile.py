@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 from winogen.bench.layers import BenchLayer
-from winogen.bench.limits import Limits
+from winogen.conv.limits import Limits
 from winogen.build import load
 from winogen.codegen import kernels
 from winogen.conv import Conv2d, memory

@@ -16,7 +16,7 @@ import numpy as np
 
 from winogen.bench import contest, peers, profile, reference, report
 from winogen.bench.layers import BenchLayer
-from winogen.bench.limits import Limits
+from winogen.conv.limits import Limits
 from winogen.bench.team import Contestant, ContestantFailed
 from winogen.build import find_compiler, host_target
 from winogen.errors import WinogenError

@@ -25,7 +25,7 @@ def calibrate(
         machine.forget(folder)
         found = machine.Machine()
     else:
-        from winogen.bench.calibrate import calibrated
+        from winogen.conv.calibrate import calibrated
 
         found = calibrated(seconds=seconds)
         typer.echo(f"kept in {machine.save(found, folder)}")

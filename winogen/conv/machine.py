@@ -1,20 +1,26 @@
 """What the planner believes about the machine: rates per clock cycle of one core, and cache sizes.
 
-The default is a middling server core, so that plans are the same everywhere and always; `calibrate`
-(the command ``winogen calibrate``) measures this machine and keeps the result in the cache folder,
-from where later processes take it.
+The first plan on a machine measures it, in about a second, and keeps the result in the cache folder,
+from where later processes take it, so that their plans are the same; ``winogen calibrate`` measures
+anew. Where that cannot be done (no compiler, no folder to write to) or is not wanted
+(``WINOGEN_CALIBRATE=0``), and in code for another machine, the default stands: a middling server core.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import platform
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 
-_FILE = "machine.json"
+from winogen.errors import WinogenError
+
+_MEASURING = 0.03  # seconds for each rate, when nobody asked
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ class Machine:
 
 def save(machine: Machine, folder: Path) -> Path:
     """Keep ``machine`` in ``folder`` for later processes; return the file."""
-    path = folder / _FILE
+    path = _file(folder)
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(asdict(machine), indent=2) + "\n")
     partial.replace(path)
@@ -53,14 +59,14 @@ def save(machine: Machine, folder: Path) -> Path:
 
 def forget(folder: Path) -> None:
     """Remove the machine kept in ``folder``, if there is one."""
-    (folder / _FILE).unlink(missing_ok=True)
+    _file(folder).unlink(missing_ok=True)
     _known.cache_clear()
 
 
 def stored(folder: Path) -> Machine | None:
     """Return the machine kept in ``folder``; None if there is none or it is not readable as one."""
     try:
-        known = json.loads((folder / _FILE).read_text())
+        known = json.loads(_file(folder).read_text())
         return Machine(
             **{field.name: type(field.default)(known[field.name]) for field in fields(Machine)}
         )
@@ -79,7 +85,7 @@ def assumed(machine: Machine):
 
 
 def current() -> Machine:
-    """Return the assumed machine, else the calibrated one, else the default."""
+    """Return the assumed machine, else this one as it was measured, else the default."""
     return _assumed.get() or _known()
 
 
@@ -88,7 +94,29 @@ _assumed: ContextVar[Machine | None] = ContextVar("assumed", default=None)
 
 @cache
 def _known() -> Machine:
-    """The calibrated machine or the default; the same all process long."""
+    """This machine, measured if it has not been yet, or the default; the same all process long."""
     from winogen.build import cache_dir
 
-    return stored(cache_dir()) or Machine()
+    folder = cache_dir()
+    found = stored(folder)
+    if found or os.environ.get("WINOGEN_CALIBRATE") == "0":
+        return found or Machine()
+    from winogen.conv.calibrate import calibrated
+
+    try:
+        found = calibrated(seconds=_MEASURING)
+        save(found, folder)  # a machine that cannot be kept would differ from process to process
+    except (WinogenError, OSError):
+        return Machine()
+    return found
+
+
+def _file(folder: Path) -> Path:
+    """Where this kind of CPU is described: machines may share a cache folder."""
+    cpu = platform.machine() + platform.processor()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        cpu += next((line for line in lines if line.startswith("model name")), "")
+    except OSError:
+        pass
+    return folder / f"machine-{hashlib.sha256(cpu.encode()).hexdigest()[:12]}.json"

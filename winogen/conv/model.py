@@ -19,8 +19,8 @@ from winogen.conv.work import Work, blocks
 # The part of the faster of arithmetic and traffic that is not hidden behind the slower.
 _SHOWS = 0.3
 # Cycles to enter and leave the micro-kernel, and per accumulator that it loads, adds and stores.
-_CALL = 40
-_ACCUMULATOR = 1.5
+_CALL = 20
+_ACCUMULATOR = 1.0
 # Latency of an FMA: with fewer accumulators than this times its rate, a step takes this long.
 _LATENCY = 4
 # A step's loads, two a cycle, besides the FMAs.
@@ -71,11 +71,11 @@ def _product(work: Work, target: Target, rows: int, depth: int, channels: int, t
         for size, times in ((panel, rows // panel), (rows % panel, 1)):
             if size and times:
                 step = max(size * width / 2, (size + width) / _LOADS, _LATENCY)
-                calls = blocks(channels, depth)
+                chains = blocks(channels, depth)
                 total += (
                     count
                     * times
-                    * (channels * taps * step + calls * (_CALL + _ACCUMULATOR * size * width))
+                    * (channels * taps * step + _CALL + chains * _ACCUMULATOR * size * width)
                 )
     return total
 

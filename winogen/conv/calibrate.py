@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from winogen.bench.limits import Limits, measure_limits
+import math
+
+from winogen.conv.limits import Limits, measure_limits
 from winogen.build import host_target
 from winogen.codegen.targets import Target
 from winogen.conv.machine import Machine
@@ -21,15 +23,20 @@ def machine_of(limits: Limits, target: Target) -> Machine:
     """Return the rates per cycle that measured limits amount to.
 
     The clock is what the FMA peak implies at two vector FMAs a cycle, so that a core with one such
-    unit counts as one of half the clock: only ratios matter to the planner.
+    unit counts as one of half the clock: only ratios matter to the planner. Rates are rounded to
+    steps of a fifth, so that the noise of the measurement hardly ever changes a plan.
 
     >>> from winogen.codegen.targets import TARGETS
     >>> limits = Limits(1, {1: 192.0}, (("L2", 1 << 20, 120.0), ("L3", 32 << 20, 30.0),
     ...                                 ("memory", 1 << 30, 9.0)))
     >>> machine_of(limits, TARGETS["avx512"])
-    Machine(clock_ghz=3.0, vectors_per_cycle=2.0, l2_bytes=2097152, l3_bytes=33554432, l2_rate=40.0, l3_rate=10.0, memory_rate=3.0)
+    Machine(clock_ghz=3.0, vectors_per_cycle=2.0, l2_bytes=2097152, l3_bytes=33554432, l2_rate=38.05, l3_rate=9.51, memory_rate=2.83)
     """
     standard = Machine()
+
+    def rounded(rate: float) -> float:
+        return round(2 ** (round(4 * math.log2(rate)) / 4), 2)
+
     clock = limits.peak / (2 * standard.vectors_per_cycle * target.lanes("float32"))
     known = {level: (size, speed / clock) for level, size, speed in limits.read}
     memory_rate = known["memory"][1]
@@ -37,5 +44,9 @@ def machine_of(limits: Limits, target: Target) -> Machine:
     l2_bytes, l2_rate = known.get("L2", (standard.l2_bytes // 2, standard.l2_rate))
     l3_bytes, l3_rate = known.get("L3", (2 * l2_bytes, memory_rate))
     return Machine(
-        clock, standard.vectors_per_cycle, 2 * l2_bytes, l3_bytes, l2_rate, l3_rate, memory_rate
+        round(clock, 2),
+        standard.vectors_per_cycle,
+        2 * l2_bytes,
+        l3_bytes,
+        *map(rounded, (l2_rate, l3_rate, memory_rate)),
     )

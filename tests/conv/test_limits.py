@@ -7,8 +7,8 @@ import subprocess
 import numpy as np
 import pytest
 
-from winogen.bench import limits
-from winogen.bench.limits import Limits, WorkSkipped
+from winogen.conv import limits
+from winogen.conv.limits import Limits, WorkSkipped
 from winogen.build import find_compiler, host_target, host_targets
 
 
