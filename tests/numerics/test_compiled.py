@@ -6,7 +6,7 @@ import pytest
 from winogen.algebra import cook_toom, nest, winograd
 from winogen.errors import InvalidValue
 from winogen.numerics import PRACTICAL, Direct, measure
-from winogen.numerics.tiles import ORDERS
+from winogen.rounding.tiles import ORDERS
 
 F43 = cook_toom(4, 3)
 GAUSSIAN = winograd(4, 3, "x,x-1,x+1,x^2+1,inf")

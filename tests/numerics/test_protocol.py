@@ -12,9 +12,9 @@ from winogen.algebra import cook_toom, nest, winograd
 from winogen.codegen import transforms
 from winogen.errors import WinogenError
 from winogen.numerics import PRACTICAL, Direct, measure
-from winogen.numerics.data import DISTRIBUTIONS, ExactReference, convolve
-from winogen.numerics.formats import FORMATS
 from winogen.numerics.published import DIRECT, PUBLISHED
+from winogen.rounding.data import DISTRIBUTIONS, ExactReference, convolve
+from winogen.rounding.formats import FORMATS
 
 F43 = cook_toom(4, 3)
 

@@ -8,10 +8,10 @@ import pytest
 from winogen.codegen.transforms import load
 from winogen.conv import Conv2d, Layer
 from winogen.errors import InvalidType, InvalidValue
-from winogen.numerics.bounds import error_bound
 from winogen.numerics.report import Case, layer_report, own, ways, write_layer_report
 from winogen.numerics.report.layers import layer_errors
 from winogen.numerics.report.predict import Moments, bound, predicted
+from winogen.rounding.bounds import error_bound
 
 
 @pytest.fixture(autouse=True)

@@ -20,8 +20,8 @@ def predicted_error(
     >>> predicted_error("direct", "float32", 64, (3, 3), (None, None)) < 1e-6
     True
     """
-    from winogen.numerics.tiles import Direct
-    from winogen.numerics.variance import estimate
+    from winogen.rounding.tiles import Direct
+    from winogen.rounding.variance import estimate
 
     chain = kernels.DEPTH[algorithm]
     options = dict(dtype=dtype, distribution="normal", fused=True, order="naive", filters="float64")
@@ -43,8 +43,8 @@ def direct_error(dtype: str, terms: int) -> float:
 
     This is what frameworks do on CPUs, give or take a few partial sums.
     """
-    from winogen.numerics.tiles import Direct
-    from winogen.numerics.variance import estimate
+    from winogen.rounding.tiles import Direct
+    from winogen.rounding.variance import estimate
 
     options = dict(dtype=dtype, distribution="normal", fused=True, order="naive")
     return estimate(Direct(1, terms), dims=1, channels=1, block=None, **options).worst_l2

@@ -12,22 +12,22 @@ from importlib import import_module
 
 # Loaded on first use: a plan that only wants a bound should not pay for the search.
 _PUBLIC = {
-    "LITERATURE": "protocol",
-    "PRACTICAL": "protocol",
-    "Measurement": "protocol",
-    "measure": "protocol",
-    "Direct": "tiles",
-    "Estimate": "variance",
-    "estimate": "variance",
-    "error_bound": "bounds",
-    "tile_error_bound": "bounds",
+    "LITERATURE": "numerics.protocol",
+    "PRACTICAL": "numerics.protocol",
+    "Measurement": "numerics.protocol",
+    "measure": "numerics.protocol",
+    "Direct": "rounding.tiles",
+    "Estimate": "rounding.variance",
+    "estimate": "rounding.variance",
+    "error_bound": "rounding.bounds",
+    "tile_error_bound": "rounding.bounds",
 }
 __all__ = sorted(_PUBLIC)
 
 
 def __getattr__(name):
     if name in _PUBLIC:
-        value = getattr(import_module(f"winogen.numerics.{_PUBLIC[name]}"), name)
+        value = getattr(import_module(f"winogen.{_PUBLIC[name]}"), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'winogen.numerics' has no attribute {name!r}")

@@ -6,7 +6,7 @@ import numpy as np
 
 from winogen.algebra import cook_toom
 from winogen.errors import InvalidValue
-from winogen.numerics.tiles import Direct, axes_of
+from winogen.rounding.tiles import Direct, axes_of
 
 HEADER = "header"
 _CONV2D = ("direct", "im2col", "winograd1d", "winograd2d", "mcmr")

@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from winogen.errors import InvalidValue
-from winogen.numerics.data import REFERENCES, distribution_named
-from winogen.numerics.formats import Arithmetic, format_named
-from winogen.numerics.tiles import Direct, Rounding, axes_of, direct, winograd
+from winogen.rounding.data import REFERENCES, distribution_named
+from winogen.rounding.formats import Arithmetic, format_named
+from winogen.rounding.tiles import Direct, Rounding, axes_of, direct, winograd
 
 LITERATURE = {}  # the defaults of `measure`
 PRACTICAL = {

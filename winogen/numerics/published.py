@@ -51,7 +51,7 @@ def main() -> None:
     """Print the protocol check: published beside measured, for direct convolution and F(2..16, 3)."""
     from winogen.algebra import cook_toom
     from winogen.numerics.protocol import measure
-    from winogen.numerics.tiles import Direct
+    from winogen.rounding.tiles import Direct
 
     print(f"{'':<12}{'published':>11}{'measured':>11}{'ratio':>8}")
     for dims, error in DIRECT.items():

@@ -12,8 +12,8 @@ import numpy as np
 
 from winogen.conv import Conv2d, Problem, conv2d
 from winogen.errors import Unsupported
-from winogen.numerics.formats import format_named
 from winogen.numerics.report.catalog import Step, short
+from winogen.rounding.formats import format_named
 
 TORCH = "torch channels-last"
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from winogen.codegen import transforms
 from winogen.codegen.kernels import DEPTH
-from winogen.numerics.bounds import error_bound
-from winogen.numerics.data import DISTRIBUTIONS
-from winogen.numerics.tiles import Direct
-from winogen.numerics.variance import estimate
+from winogen.rounding.bounds import error_bound
+from winogen.rounding.data import DISTRIBUTIONS
+from winogen.rounding.tiles import Direct
+from winogen.rounding.variance import estimate
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from winogen.numerics.search.candidate import Candidate
 from winogen.numerics.search.execute import Executor
 from winogen.numerics.search.propose import is_small
 from winogen.numerics.search.spaces import structures
-from winogen.numerics.variance import estimate
+from winogen.rounding.variance import estimate
 
 OBJECTIVES = ("error", "instructions", "pareto")
 DEFAULTS = {  # the protocol of the literature

@@ -1,6 +1,6 @@
 """The estimated error of many candidates at once: cheap and without noise, so it can lead a search.
 
-The model is that of ``winogen.numerics.variance`` for one channel and terms added from the smallest
+The model is that of ``winogen.rounding.variance`` for one channel and terms added from the smallest
 to the largest, which is close to the Huffman order.
 """
 
@@ -10,11 +10,11 @@ import math
 
 import numpy as np
 
-from winogen.numerics.data import distribution_named
-from winogen.numerics.formats import format_named
-from winogen.numerics.linear import rounding_variance
 from winogen.numerics.search.batch import Matrices
-from winogen.numerics.variance import Moments, chain_variance, propagate
+from winogen.rounding.data import distribution_named
+from winogen.rounding.formats import format_named
+from winogen.rounding.linear import rounding_variance
+from winogen.rounding.variance import Moments, chain_variance, propagate
 
 _AT_ONCE = 128  # candidates whose arrays stay in cache
 

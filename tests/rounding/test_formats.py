@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from winogen.algebra import cook_toom
 from winogen.errors import InvalidValue
-from winogen.numerics.formats import FORMATS, Arithmetic, format_named
 from winogen.program.summation import summation
+from winogen.rounding.formats import FORMATS, Arithmetic, format_named
 
 FLOATS = st.floats(-1e4, 1e4, width=32)
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from winogen.algebra import cook_toom, winograd
 from winogen.codegen.transforms import shorten
 from winogen.errors import WinogenError
-from winogen.numerics import bounds
-from winogen.numerics.bounds import Growth, Growths, error_bound, tile_error_bound
+from winogen.rounding import bounds
+from winogen.rounding.bounds import Growth, Growths, error_bound, tile_error_bound
 
 ALGORITHMS = [
     cook_toom(2, 3),

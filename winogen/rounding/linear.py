@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from winogen.numerics.formats import Format
 from winogen.program import Program
 from winogen.program.evaluate import round_scalar
+from winogen.rounding.formats import Format
 
 # The mean of (error / (u x))^2 over x with logarithmically distributed significands: the error is
 # uniform within half a unit of the last place, which is 2 u x / s with s in [1, 2), and the mean

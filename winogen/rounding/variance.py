@@ -19,10 +19,10 @@ from functools import lru_cache
 import numpy as np
 
 from winogen.errors import InvalidValue
-from winogen.numerics.data import distribution_named
-from winogen.numerics.formats import Format, format_named
-from winogen.numerics.linear import RoundedProgram, rounding_variance
-from winogen.numerics.tiles import Axis, Direct, axes_of
+from winogen.rounding.data import distribution_named
+from winogen.rounding.formats import Format, format_named
+from winogen.rounding.linear import RoundedProgram, rounding_variance
+from winogen.rounding.tiles import Axis, Direct, axes_of
 
 _MEAN_OF_NORMAL = math.sqrt(2 / math.pi)  # mean |x| of a normal x, in standard deviations
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from winogen.algebra import BilinearAlgorithm2D, cook_toom
 from winogen.errors import InvalidType, InvalidValue
-from winogen.numerics.formats import Arithmetic, Format
 from winogen.program import Program, simplify
 from winogen.program.summation import ORDERS as SUMMATIONS
 from winogen.program.summation import summation
+from winogen.rounding.formats import Arithmetic, Format
 
 ORDERS = (*SUMMATIONS, "program")
 _LETTERS = {"bt": ("d", "v"), "g": ("g", "u"), "at": ("p", "y")}

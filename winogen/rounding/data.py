@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from winogen.errors import InvalidValue
-from winogen.numerics.formats import Format
+from winogen.rounding.formats import Format
 
 
 @dataclass(frozen=True)

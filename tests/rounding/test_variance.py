@@ -8,7 +8,7 @@ from winogen.algebra import cook_toom, nest, winograd
 from winogen.codegen import transforms
 from winogen.errors import WinogenError
 from winogen.numerics import PRACTICAL, Direct, estimate, measure
-from winogen.numerics.variance import chain_variance
+from winogen.rounding.variance import chain_variance
 
 # Every catalog entry in one of the protocols, so that all are seen and the time stays short.
 PROTOCOLS = [
