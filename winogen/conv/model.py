@@ -17,7 +17,7 @@ from winogen.conv.machine import Machine
 from winogen.conv.work import Work, blocks
 
 # The part of the faster of arithmetic and traffic that is not hidden behind the slower.
-_SHOWS = 0.3
+_SHOWS = 0.15
 # Cycles to enter and leave the micro-kernel, and per accumulator that it loads, adds and stores.
 _CALL = 20
 _ACCUMULATOR = 1.0
