@@ -145,3 +145,9 @@ def test_every_count_of_channels_filters_groups_and_tiles(algorithm, layout):
 def test_every_instruction_set_of_this_cpu(target, algorithm, layout, monkeypatch):
     monkeypatch.setenv("WINOGEN_ISA", target)
     check_groupings(algorithm, layout, GROUPINGS[3:], TILE_COUNTS[:3])
+
+
+def test_few_channels_in_rows_of_many_tiles():
+    """Tiles fill the lanes: rows of several vectors of tiles, the last of them partly filled."""
+    few = [(1, 3, 5), (2, 2, 3), (1, 8, 2)]
+    check_groupings("winograd2d", "NCHW", few, sizes=[(7, 150), (4, 67), (9, 64), (6, 257)])

@@ -33,13 +33,18 @@ def choose(made, shape, **options):
         (dict(stride=2), (1, 64, 56, 56)),
         (dict(dilation=(1, 2)), (1, 64, 56, 56)),
         (dict(weight=(64, 1, 3, 3), groups=64), (1, 64, 56, 56)),
-        (dict(weight=(64, 3, 3, 3)), (1, 3, 224, 224)),
+        (dict(weight=(64, 3, 3, 3), layout="NHWC"), (1, 224, 224, 3)),
         (dict(weight=(64, 64, 1, 1)), (1, 64, 56, 56)),
         (dict(weight=(64, 64, 11, 11), padding=5), (1, 64, 56, 56)),
     ],
 )
 def test_auto_falls_back_to_direct(options, shape):
     assert choose(layer(**options), shape).algorithm == "direct"
+
+
+def test_few_channels_in_planes_fill_the_lanes_with_tiles():
+    chosen = choose(layer((64, 3, 3, 3), padding=1), (1, 3, 224, 224))
+    assert chosen.algorithm == "winograd2d" and chosen.tile[1] in (2, 4, 8)
 
 
 @pytest.mark.parametrize("size", (56, 28, 14, 12, 10, 8, 7))

@@ -76,6 +76,7 @@ void {prefix}_run(const winogen_conv *p, const {real} *input, const {real} *pack
 # to what came before. Half the length is about 0.7 of the error, and 3 to 6 % of the speed.
 DEPTH = {"direct": 256, "im2col": 256, "winograd1d": 32, "mcmr": 32, "winograd2d": 16}
 BAND = 8  # blocks of filters that one position goes through before the next
+FEW = 8  # channels up to which winograd2d in NCHW fills the lanes with tiles
 _NARROW = {"NCHW": "pixel_lanes", "NHWC": "group_lanes"}
 _REAL = {"float32": "float", "float64": "double"}
 # The struct winogen_conv of csrc/problem.h.j2, in order.
@@ -133,6 +134,9 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
             transforms=_distinct(height, width),
             depth=DEPTH[spec.algorithm],
             band=BAND,
+            few=FEW,
+            # Zipping the halves of 2^k rows k times interleaves them.
+            interleavings=range(width["m"].bit_length() - 1) if width else (),
         )
     )
 

@@ -21,8 +21,18 @@ class Choice:
 
     @property
     def tag(self) -> str:
-        """What its transforms are called in the catalog besides m and r: "" or "gaussian"."""
-        return self.points[1].split("_")[-1] if isinstance(self.points[1], str) else ""
+        """What its transforms are called in the catalog besides m and r, and along which axis if
+        not along both: "", "gaussian" or "gaussian height".
+        """
+        tagged = {
+            axis: points.split("_")[-1]
+            for axis, points in zip(("height", "width"), self.points)
+            if isinstance(points, str)
+        }
+        if not tagged:
+            return ""
+        ((axis, tag), *more) = tagged.items()
+        return tag if more or 1 in self.tile else f"{tag} {axis}"
 
 
 @dataclass(frozen=True)

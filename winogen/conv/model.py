@@ -49,7 +49,7 @@ class Prediction:
 
 def predict(work: Work, target: Target, machine: Machine) -> Prediction:
     """Return what ``work`` is predicted to cost."""
-    stage = _tiles if work.transforms[1] is not None else _pixels
+    stage = _tile_lanes if work.tile_lanes else _tiles if work.tiled else _pixels
     input_, multiply, output = stage(work, target, machine)
     return Prediction(input_, multiply, output, machine.clock_ghz)
 
@@ -139,6 +139,31 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple[float, float, 
     written /= machine.read_rate(work.output_bytes)
     output = share * _roof(transform, written)
     return input_, multiply, output
+
+
+def _tile_lanes(work: Work, target: Target, machine: Machine) -> tuple[float, float, float]:
+    along_h, along_w = work.transforms
+    rows, cols = work.block
+    groups = rows * blocks(cols, work.lanes(target))  # of tiles that fill the lanes
+    share = _share(work, work.items) * work.items
+    in_rows, in_cols = work.strip
+    columns = along_w.n * (along_h.instructions[0] + along_h.n) / 2
+    across = along_h.products * (along_w.instructions[0] / 2 + along_w.products)
+    input_ = work.channels * (in_rows * in_cols + groups * (columns + across))
+
+    # Three operands of two multiply-adds are loaded. Products need not be stored, columns must; rows
+    # are zipped if their tiles are powers of two, else written one by one.
+    products = 0.75 * along_h.products * along_w.products * work.channels
+    columns = along_w.products * (along_h.instructions[2] / 2 + along_h.m)
+    across = along_h.m * along_w.instructions[2] / 2
+    m = along_w.m
+    placing = work.lanes(target) if m & (m - 1) else (m.bit_length() + 1) / 2
+    arithmetic = groups * work.filters * (products + columns + across + along_h.m * m * placing)
+    written = 2 * work.out[0] * work.out[1] * work.filters * work.itemsize
+    written *= work.batch * work.groups / machine.read_rate(work.output_bytes)
+    # Outputs are stored meanwhile.
+    multiply = _roof(share * arithmetic, written / min(work.threads, max(1, work.items)))
+    return share * input_, multiply, 0.0
 
 
 def _pixels(work: Work, target: Target, machine: Machine) -> tuple[float, float, float]:

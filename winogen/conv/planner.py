@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice, product, takewhile
 
-from winogen.codegen import transforms
+from winogen.codegen import kernels, transforms
 from winogen.codegen.targets import Target
 from winogen.conv import accuracy, machine, model
 from winogen.conv.choice import Choice, Rectangle, rectangles
@@ -125,10 +125,9 @@ def candidates(layer: Layer, request: Request) -> Iterator[Choice]:
     if request.algorithm in ("auto", "direct", "im2col"):
         algorithm = "direct" if request.algorithm == "auto" else request.algorithm
         yield Choice(algorithm, None, (None, None), *rest)
-        if request.algorithm != "auto" or not _worth_trying(layer):
+        if request.algorithm != "auto":
             return
-    algorithms = ("mcmr", "winograd1d") if request.algorithm == "auto" else (request.algorithm,)
-    for algorithm in algorithms:
+    for algorithm in _winograd(layer) if request.algorithm == "auto" else (request.algorithm,):
         # winograd1d leaves the height alone.
         heights = ((1, None),) if algorithm == "winograd1d" else _ways(request, 0, layer.kernel[0])
         for (m_h, points_h), (m_w, points_w) in product(
@@ -257,15 +256,19 @@ def _work(problem: Problem, choice: Choice, part: Rectangle, along, shape, split
     )
 
 
-def _worth_trying(layer: Layer) -> bool:
-    """Whether `auto` considers Winograd at all: it applies, is shipped, and fills the vectors."""
-    return (
+def _winograd(layer: Layer) -> tuple[str, ...]:
+    """The Winograd algorithms that `auto` considers: that apply, are shipped, and fill the vectors."""
+    if not (
         layer.stride == (1, 1)
         and layer.dilation == (1, 1)
         and max(layer.kernel) > 1
         and all(taps == 1 or f"f2_{taps}" in transforms.catalog() for taps in layer.kernel)
-        and min(layer.channels, layer.filters) // layer.groups >= 4
-    )
+    ):
+        return ()
+    channels, filters = layer.channels // layer.groups, layer.filters // layer.groups
+    # Groups of few channels: only tiles fill the lanes, and only in NCHW.
+    few = layer.layout == "NCHW" and channels <= kernels.FEW and filters >= 2
+    return ("winograd2d",) * few + ("mcmr", "winograd1d") * (min(channels, filters) >= 4)
 
 
 def _ways(request: Request, axis: int, taps: int) -> list[tuple]:
