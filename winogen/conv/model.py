@@ -149,19 +149,20 @@ def _tile_lanes(work: Work, target: Target, machine: Machine) -> tuple[float, fl
     in_rows, in_cols = work.strip
     columns = along_w.n * (along_h.instructions[0] + along_h.n) / 2
     across = along_h.products * (along_w.instructions[0] / 2 + along_w.products)
-    input_ = work.channels * (in_rows * in_cols + groups * (columns + across))
+    input_ = work.channels * (in_rows * in_cols / 2 + groups * (columns + across))
 
     # Three operands of two multiply-adds are loaded. Products need not be stored, columns must; rows
     # are zipped if their tiles are powers of two, else written one by one.
     products = 0.75 * along_h.products * along_w.products * work.channels
-    columns = along_w.products * (along_h.instructions[2] / 2 + along_h.m)
+    columns = along_w.products * (along_h.instructions[2] + along_h.m) / 2
     across = along_h.m * along_w.instructions[2] / 2
     m = along_w.m
-    placing = work.lanes(target) if m & (m - 1) else (m.bit_length() + 1) / 2
+    placing = work.lanes(target) if m & (m - 1) else m.bit_length() / 2
     arithmetic = groups * work.filters * (products + columns + across + along_h.m * m * placing)
     written = 2 * work.out[0] * work.out[1] * work.filters * work.itemsize
-    written *= work.batch * work.groups / machine.read_rate(work.output_bytes)
-    # Outputs are stored meanwhile.
+    # Outputs are stored meanwhile, every row of a tile in a stream of its own; what displaces other
+    # data from a cache all the time needs more of it.
+    written *= work.batch * work.groups / machine.read_rate(3 * work.output_bytes) * along_h.m / 2
     multiply = _roof(share * arithmetic, written / min(work.threads, max(1, work.items)))
     return share * input_, multiply, 0.0
 
