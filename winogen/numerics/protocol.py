@@ -116,9 +116,9 @@ def measure(
         block: channels in one chain of additions; None for one chain (products, for ``Direct``).
         reference: "float64" or "exact" (rational); default: "exact" for float64, else "float64".
         compiled: measure compiled C instead of its numpy twin: None, an algorithm of ``conv2d``
-            ("winograd2d", "mcmr", "direct", ...) with its own order, blocks and filters in float64,
-            or "header": the C transforms of the order asked for around a plain loop. Without
-            ``fused`` the latter has the very bits of the numpy twin.
+            ("winograd2d", "mcmr", "direct", ...), whose transforms add in this order, with its own
+            blocks and filters in float64; or "header": the C transforms of this order around a
+            plain loop. Without ``fused`` the latter has the very bits of the numpy twin.
         seed: of the random numbers; the same arguments give the same result.
 
     Raises:

@@ -13,7 +13,7 @@ from winogen.errors import InvalidType, InvalidValue
 from winogen.numerics.report.catalog import shares, short
 from winogen.numerics.report.layers import Case, layer_errors
 from winogen.numerics.report.pareto import front
-from winogen.numerics.report.predict import Moments, bound, is_moduli, predicted
+from winogen.numerics.report.predict import Moments, bound, predicted
 from winogen.numerics.report.ways import Way, ways
 
 TOLERANCE = 1e-5  # of max |error| / max |output|
@@ -69,7 +69,8 @@ def measure_own(
             "label": way.label() if way.algorithm != "auto" else f"auto: {_named(plan)}",
             "algorithm": plan.algorithm,
             "tile": None if plan.tile is None else list(plan.tile),
-            "points": [None if p is None else list(p) for p in plan.points or ()],
+            "points": _lists(plan.points),
+            "moduli": _lists(plan.moduli),
             "asked": {key: _plain(value) for key, value in way.options().items()},
             **layer_errors(y, y64),
             "predicted_relative_l2": short(predicted(plan, moments)),
@@ -154,13 +155,18 @@ def _named(plan) -> str:
     (m_h, m_w), (r_h, r_w) = plan.tile, plan.weight_shape[2:]
     one = plan.algorithm == "winograd1d"
     name = f"{plan.algorithm} " + (f"F({m_w},{r_w})" if one else f"F({m_h}x{m_w},{r_h}x{r_w})")
-    return f"{name} of moduli" if is_moduli(plan.points[1]) else name
+    return f"{name} of moduli" if plan.moduli[1] else name
+
+
+def _lists(sets: tuple | None) -> list:
+    """Points or moduli along height and width for JSON; nothing without tiles."""
+    return [None if one is None else list(one) for one in sets or ()]
 
 
 def _shown(tried: list[Way]) -> list[Way]:
     """A picture takes so many curves: `direct`, and `mcmr` with every tile as far as they fit."""
     curves = [way for way in tried if way.algorithm == "direct"]
-    curves += [way for way in tried if way.algorithm == "mcmr" and way.points is None]
+    curves += [way for way in tried if way.algorithm == "mcmr" and not way.given]
     return curves[:_HISTOGRAM_ROWS] if len(curves) > 1 else tried[1:]
 
 
