@@ -19,6 +19,7 @@ from winogen.numerics.report.ways import Way, ways
 TOLERANCE = 1e-5  # of max |error| / max |output|
 _HISTOGRAM_ROWS = 6
 _COMPILERS = 4  # at once
+_LARGEST = 1e30  # of a sum of products; transforms of the largest tiles grow numbers 1e6 times
 
 
 def check_array(name: str, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -40,6 +41,17 @@ def check_array(name: str, array: np.ndarray, shape: tuple[int, ...]) -> np.ndar
     return np.ascontiguousarray(array)
 
 
+def _check_sizes(x_max: float, w_max: float, terms: int) -> None:
+    """Raise InvalidValue for data whose tiles may overflow: no error could be told of infinities."""
+    largest = max(x_max, w_max, x_max * w_max * terms)
+    if largest > _LARGEST:
+        raise InvalidValue(
+            f"input, weights: got numbers up to {x_max:.2g} and {w_max:.2g}, {terms} products of "
+            f"which may reach {largest:.2g}; allowed: up to {_LARGEST:.0e}, so that no tile "
+            "overflows float32"
+        )
+
+
 def measure_own(
     case: Case,
     *,
@@ -58,10 +70,11 @@ def measure_own(
     problem, layer = case.problem, case.problem.layer
     x = check_array("input", x, problem.input_shape)
     weight = check_array("weights", weight, layer.weight_shape)
+    limits = float(np.abs(x).max(initial=0)), float(np.abs(weight).max(initial=0))
+    _check_sizes(*limits, weight[0].size)
     tried, refused = ways(case, thorough)
     shown = _shown(tried)
     moments = Moments.of(x, weight)
-    limits = float(np.abs(x).max(initial=0)), float(np.abs(weight).max(initial=0))
     rows: dict[Way, dict] = {}
     spread: dict[Way, np.ndarray] = {}
     for way, y, y64, plan in _computed(case, x, weight, tried):
@@ -155,7 +168,7 @@ def _named(plan) -> str:
     (m_h, m_w), (r_h, r_w) = plan.tile, plan.weight_shape[2:]
     one = plan.algorithm == "winograd1d"
     name = f"{plan.algorithm} " + (f"F({m_w},{r_w})" if one else f"F({m_h}x{m_w},{r_h}x{r_w})")
-    return f"{name} of moduli" if plan.moduli[1] else name
+    return f"{name} of moduli" if any(plan.moduli) else name
 
 
 def _lists(sets: tuple | None) -> list:
