@@ -10,8 +10,8 @@ from winogen.codegen.targets import TARGETS
 from winogen.conv import arguments, execute, planner
 from winogen.conv.choice import Choice
 from winogen.conv.choice import multiplications as counted
-from winogen.conv.problem import Layer, Problem
 from winogen.conv.machine import Machine, assumed
+from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import request as request_of
 from winogen.errors import InvalidValue
 from winogen.program.summation import PROGRAM

@@ -6,7 +6,6 @@ the chains in which channels do.
 
 from __future__ import annotations
 
-from winogen.algebra import cook_toom
 from winogen.codegen import transforms
 from winogen.codegen.kernels import DEPTH
 from winogen.numerics.protocol import PRACTICAL, measure
@@ -25,16 +24,15 @@ def orders() -> list[list[str]]:
     """
     rows = []
     for m in _SIZES:
-        algorithm = cook_toom(m, 3)
         for order in NAMES:
             made = transforms.load(m, 3, order=order)
             one = {"order": order, "trials": _TRIALS["one"]}
             many = {**PRACTICAL, "order": order, "trials": _TRIALS["many"]}
             found = [
-                measure(algorithm, **one, compiled="header").mean,
-                measure(algorithm, **one).mean,
-                measure(algorithm, **many, compiled="mcmr").relative_l2,
-                measure(algorithm, **many, block=DEPTH["mcmr"]).relative_l2,
+                measure(made, **one, compiled="header").mean,
+                measure(made, **one).mean,
+                measure(made, **many, compiled="mcmr").relative_l2,
+                measure(made, **many, block=DEPTH["mcmr"]).relative_l2,
             ]
             count = made.instructions[0] + made.instructions[2]
             rows.append([f"F({m},3)", order, str(count), *(f"{error:.2e}" for error in found)])
@@ -43,7 +41,7 @@ def orders() -> list[list[str]]:
 
 def chains() -> list[list[str]]:
     """Rows of (channels in one chain, error in numpy, kernel that does so, its error) for F(4, 3)."""
-    algorithm = cook_toom(4, 3)
+    algorithm = transforms.load(4, 3)
     settings = {**PRACTICAL, "channels": _CHANNELS, "trials": 60}
     kernels = {DEPTH[name]: name for name in ("mcmr", "winograd2d")}
     rows = []

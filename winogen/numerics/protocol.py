@@ -103,7 +103,8 @@ def measure(
         channels: how many are summed, in the transformed domain.
         trials: random tiles, each with its own filter.
         order: how transforms add: "naive", "huffman" or "pairwise", row by row (see
-            ``winogen.program.summation``), or "program", the short programs that are shipped.
+            ``winogen.program.summation``), or "program", the shortest programs: those that a
+            ``Transform`` ships, or what is found for the matrices.
         distribution: "uniform" in (-1, 1) as in the literature, "uniform-dense" (all bits random),
             "normal", or "relu" (normal filters, inputs max(0, normal)).
         dtype: arithmetic of products and sums: "float64", "float32", "float16", "bfloat16".

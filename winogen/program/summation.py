@@ -14,7 +14,6 @@ from winogen.errors import InvalidValue
 from winogen.program.ir import ZERO, Program, Statement, Term, exact
 from winogen.program.simplify import simplify
 
-
 PROGRAM = "program"  # the order of the shortest program, whatever it is
 
 

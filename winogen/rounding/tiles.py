@@ -13,7 +13,7 @@ import numpy as np
 from winogen.algebra import BilinearAlgorithm2D, cook_toom
 from winogen.errors import InvalidType, InvalidValue
 from winogen.program import Program
-from winogen.program.summation import check_order, ordered
+from winogen.program.summation import PROGRAM, check_order, ordered
 from winogen.rounding.formats import Arithmetic, Format
 
 _LETTERS = {"bt": ("d", "v"), "g": ("g", "u"), "at": ("p", "y")}
@@ -83,7 +83,11 @@ def _axis(algorithm, order: str) -> Axis:
     if getattr(algorithm, "form", "fir") != "fir":
         raise InvalidValue(f"algorithm: got the form {algorithm.form}; allowed: fir")
     m, r = algorithm.m, algorithm.r
-    programs = (_program(getattr(algorithm, k), k, order) for k in ("bt", "g", "at"))
+    shipped = getattr(algorithm, "programs", None)
+    if order == PROGRAM and shipped:
+        programs = (shipped[kind] for kind in ("input", "filter", "output"))
+    else:
+        programs = (_program(getattr(algorithm, k), k, order) for k in ("bt", "g", "at"))
     return Axis(m, r, m + r - 1, *programs)
 
 
