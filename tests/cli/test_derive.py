@@ -9,6 +9,7 @@ import sympy
 from winogen.algebra import BilinearAlgorithm, cook_toom
 from winogen.build import find_compiler
 from winogen.codegen.transforms import load
+from winogen.program.summation import summation
 
 GAUSSIAN = "x,x-1,x+1,x^2+1,inf"
 
@@ -78,6 +79,15 @@ def test_text_shows_points_counts_and_programs(winogen):
     assert "v0 = d0 - d2" in output
 
 
+def test_an_order_of_summation_is_shown_and_used(winogen):
+    data = as_json(winogen, 4, 3, "--order", "huffman")
+    matrix = cook_toom(4, 3).bt
+    assert data["order"] == "huffman"
+    assert data["ops"]["input"] == summation(matrix, "huffman").counts().to_dict()
+    text = winogen("derive", 2, 3, "--order", "pairwise").stdout
+    assert "order            pairwise" in text and "hierarchy" not in text
+
+
 def test_latex_holds_the_matrices(winogen):
     lines = winogen("derive", 2, 3, "--format", "latex").stdout.splitlines()
     f = cook_toom(2, 3)
@@ -93,7 +103,9 @@ def number(text: str) -> sympy.Rational:
     )
 
 
-@pytest.mark.parametrize("words", [(4, 3), (2, 3, "--points", "0,1,2,inf")], ids=str)
+@pytest.mark.parametrize(
+    "words", [(4, 3), (2, 3, "--points", "0,1,2,inf"), (4, 3, "--order", "huffman")], ids=str
+)
 def test_c_is_a_header_that_compiles_by_itself(winogen, words, tmp_path):
     header = winogen("derive", *words, "--format", "c").stdout
     (tmp_path / "transform.h").write_text(header)
@@ -120,6 +132,7 @@ def test_c_of_the_catalog_is_the_header_that_ships(winogen):
         ((2, 3, "--moduli", "x,x,x-1,inf"), "moduli"),
         ((2, 3, "--moduli", "x,x-1,x+1,inf", "--points", "0,1,-1,inf"), "one of them"),
         ((30, 3), "points"),
+        ((2, 3, "--order", "sorted"), "order: got 'sorted'"),
     ],
 )
 @pytest.mark.parametrize("format", ["text", "c"])

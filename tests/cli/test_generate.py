@@ -101,6 +101,21 @@ def test_the_files_compute_the_layer(winogen, tmp_path, algorithm, isa, flags):
         np.testing.assert_allclose(y, reference(x, w, b, 1), rtol=0, atol=2e-3)
 
 
+def test_moduli_and_an_order_of_summation(winogen, tmp_path):
+    moduli, order = "x,x-1,x+1,x^2+1,inf", "huffman"
+    name = generate(
+        *(winogen, tmp_path, "--input", "1,5,11,9", "--weight", "7,5,3,3", "--isa", "generic"),
+        *("--moduli", moduli, "--order", order),
+    )
+    text = (tmp_path / f"{name}.h").read_text()
+    assert f"--moduli {moduli} --order {order}" in text.splitlines()[0].replace("'", "")
+    assert "F(4, 3), moduli x, x - 1, x + 1, x^2 + 1, inf" in text
+    assert "rows of the transforms summed one by one, order huffman" in text
+    x, w, bias = data((1, 5, 11, 9), (7, 5, 3, 3))
+    y = run(compiled(tmp_path, name), name, x, w, bias, (1, 7, 9, 7), 1)
+    np.testing.assert_allclose(y, reference(x, w, bias, 0), rtol=0, atol=2e-3)
+
+
 def test_channels_last_doubles_and_relu(winogen, tmp_path):
     name = generate(
         *(winogen, tmp_path, "--input", "1,4,8,10", "--weight", "6,4,3,3", "--padding", "same"),
@@ -151,6 +166,11 @@ def test_two_layers_link_into_one_program(winogen, tmp_path):
         (("--input", "1,2,8,8", "--weight", "4,2,3,3", "--isa", "mmx"), "isa: got 'mmx'"),
         (("--input", "1,2,8,8", "--weight", "4,2,3,3", "--padding", "-1"), "padding: got -1"),
         (("--input", "1,2,8,8", "--weight", "4,2,3,3", "--name", "a-b"), "name: got 'a-b'"),
+        (
+            ("--input", "1,2,8,8", "--weight", "4,2,3,3", "--moduli", "x,x^2,inf"),
+            "moduli: got x and x^2, which share",
+        ),
+        (("--input", "1,2,8,8", "--weight", "4,2,3,3", "--order", "x"), "order: got 'x'"),
         (
             ("--input", "1,2,8,8", "--weight", "4,2,3,3", "--stride", "2", "--algorithm", "mcmr"),
             'algorithm: got "mcmr" with stride',

@@ -76,9 +76,9 @@ def test_data_are_drawn_where_none_are_given(winogen, folder):
     "words, message",
     [
         (("--layers", "vgg17"), "layers: got 'vgg17'"),
-        (("--weights", "w.npy"), "weights: got 'w.npy'; allowed: nothing without --layer"),
-        (("--thorough",), "thorough: got 'True'; allowed: nothing without --layer"),
-        ((*LAYER, "--trials", 9), "trials: got '9'; allowed: nothing with --layer"),
+        (("--weights", "w.npy"), "weights: got 'w.npy'; allowed: only together with --layer"),
+        (("--thorough",), "thorough: got 'True'; allowed: only together with --layer"),
+        ((*LAYER, "--trials", 9), "trials: got '9'; allowed: only without --layer"),
         (("--layer", "1,4"), "layer: got '1,4'; allowed: N,C,H,W:M,C,KH,KW, or a JSON file"),
         (("--layer", "1,4,8,9:3,4,3"), "layer: got '3,4,3'; allowed: N,C,H,W:M,C,KH,KW"),
         (("--layer", "1,4,8,9:3,5,3,3"), "got 4 channels"),

@@ -162,6 +162,39 @@ WRONG = {
         InvalidValue,
         ["points", "winograd1d", "width"],
     ),
+    "moduli beside points": (
+        dict(algorithm="mcmr", points="0,1,-1,inf", moduli="x,x-1,x+1,inf"),
+        InvalidValue,
+        ["moduli", "points", "one of them"],
+    ),
+    "moduli for direct": (
+        dict(algorithm="direct", moduli="x,x-1,x+1,inf"),
+        InvalidValue,
+        ["moduli", "direct", "None"],
+    ),
+    "moduli of another tile": (
+        dict(algorithm="mcmr", tile=4, moduli="x,x-1,x^2+1,inf"),
+        InvalidValue,
+        ["moduli", "degree of 5", "6 for tile 4"],
+    ),
+    "moduli with a common factor": (
+        dict(moduli="x-1,x^2-1,inf"),
+        InvalidValue,
+        ["moduli", "x^2 - 1", "coprime"],
+    ),
+    "moduli number": (dict(moduli=4), InvalidType, ["moduli", "4", "x^2+1"]),
+    "moduli text": (dict(moduli="x,y,inf"), InvalidValue, ["moduli", "'y'"]),
+    "moduli of the rows of winograd1d": (
+        dict(algorithm="winograd1d", moduli=("x,x-1,x+1,inf", "x,x-1,x+1,inf")),
+        InvalidValue,
+        ["moduli", "winograd1d", "width"],
+    ),
+    "order unknown": (dict(order="random"), InvalidValue, ["order", "random", "huffman"]),
+    "order for im2col": (
+        dict(algorithm="im2col", order="huffman"),
+        InvalidValue,
+        ["order", "im2col", "None"],
+    ),
     "stride and mcmr": (
         dict(algorithm="mcmr", stride=2),
         Unsupported,

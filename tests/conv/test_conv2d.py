@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conv import exact
+from conv.reference import convolve
 
 import winogen
 from winogen.conv import Conv2d, conv2d, execute, planner
@@ -85,6 +86,36 @@ def test_plan_of_every_algorithm(normal, algorithm):
     }.get(algorithm, 7 * 9 * 6)
     assert plan.multiplications == 12 * per_filter
     assert (plan.points is None) == (plan.tile is None) == (algorithm in exact.PLAIN)
+
+
+MODULI = "x,x-1,x+1,x^2+1,inf"  # F(4, 3): seven products, and G has no denominators but 2 and 4
+
+
+@pytest.mark.parametrize("order", (None, "naive", "huffman", "pairwise"))
+@pytest.mark.parametrize("algorithm", exact.WINOGRAD)
+def test_moduli_and_orders_compute_the_convolution_to_the_bit(algorithm, order):
+    rng = np.random.default_rng(2)
+    x = exact.integers(rng, (2, 18, 9, 11), 3)
+    w = 16 * exact.integers(rng, (5, 18, 3, 3), 1)
+    wanted = convolve(x, w, padding=((1, 1), (1, 1)))
+    conv = Conv2d(w.astype(np.float32), padding=1, algorithm=algorithm, moduli=MODULI, order=order)
+    assert np.array_equal(conv(x.astype(np.float32)), wanted)
+
+
+def test_plan_of_moduli_and_an_order(normal):
+    along = (MODULI, "x,x-1,x+1,inf")
+    plan = Conv2d(normal(4, 8, 3, 3), moduli=along, order="pairwise").plan((1, 8, 10, 8))
+    assert plan.points == (None, None) and plan.order == "pairwise"
+    assert plan.moduli == plan.sets
+    assert plan.moduli[0] == ("x", "x - 1", "x + 1", "x^2 + 1", "inf")
+    assert plan.multiplications == 4 * 8 * (2 * 3) * (7 * 4)
+    for part in ("moduli (height)  x, x - 1", "F(4x2,3x3)", "row by row, order pairwise"):
+        assert part in str(plan)
+    assert "modulo {x, x - 1, x + 1, x^2 + 1, inf}" in plan.source.splitlines()[0]
+    # Rows that are summed one by one round differently, and the prediction knows.
+    usual = Conv2d(normal(4, 8, 3, 3), algorithm="mcmr", tile=6).plan((1, 8, 8, 8))
+    naive = Conv2d(normal(4, 8, 3, 3), tile=6, order="huffman").plan((1, 8, 8, 8))
+    assert naive.predicted_error != usual.predicted_error
 
 
 def test_plan_refuses_what_a_call_would(normal):

@@ -68,6 +68,20 @@ def test_a_tile_or_points_ask_for_winograd():
     assert chosen.points == (("0", "1", "-1", "inf"), None)
 
 
+def test_moduli_ask_for_winograd_and_set_the_tile():
+    chosen = choose(layer(), (1, 64, 9, 9), moduli="x, x-1, x^2+1, inf")
+    assert (chosen.algorithm, chosen.tile) == ("mcmr", (3, 3))
+    assert chosen.moduli == (("x", "x - 1", "x^2 + 1", "inf"),) * 2
+    one = choose(layer(), (1, 64, 9, 9), moduli=(None, "x,x-1,x+1,inf"), tile=(4, 2))
+    assert one.moduli[0] is None and one.tile == (4, 2)
+
+
+def test_an_order_holds_for_whatever_is_chosen():
+    chosen = choose(layer(padding=1), (1, 64, 28, 28), order="huffman")
+    assert chosen.algorithm == "mcmr" and chosen.order == "huffman"
+    assert choose(layer(padding=1), (1, 64, 28, 28)).order == "program"
+
+
 def test_an_int_tile_is_meant_for_the_long_axes():
     assert choose(layer((4, 4, 1, 3)), (1, 4, 9, 9), algorithm="mcmr", tile=4).tile == (1, 4)
     assert choose(layer((4, 4, 3, 1)), (1, 4, 9, 9), algorithm="mcmr", tile=4).tile == (4, 1)
@@ -126,6 +140,9 @@ def test_multiplications_count_the_waste():
     assert count("mcmr", (4, 4)) == count("winograd2d", (4, 4)) == pairs * 3 * 3 * 6 * 8
     assert count("mcmr", (5, 2)) == pairs * 2 * 5 * 7 * 6
     assert count("winograd1d", (1, 4)) == pairs * 10 * 3 * 3 * 8
+    # One modulus of degree 2 takes one product more.
+    gaussian = Choice("mcmr", (4, 4), ("f4_3_gaussian", None), "discard", "unswitch", 1)
+    assert multiplications(problem, gaussian) == pairs * 3 * 3 * 7 * 8
     assert count("mcmr", (4, 4), "direct") == pairs * (2 * 2 * 6 * 8 + 36 * 15)
     assert count("winograd1d", (1, 4), "direct") == pairs * (10 * 2 * 3 * 8 + 20 * 15)
     assert count("mcmr", (16, 16), "direct") == pairs * 100 * 15

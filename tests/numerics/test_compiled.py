@@ -4,12 +4,20 @@ import numpy as np
 import pytest
 
 from winogen.algebra import cook_toom, nest, winograd
+from winogen.build import host_target
+from winogen.codegen.kernels import DEPTH
+from winogen.codegen.transforms import load
 from winogen.errors import InvalidValue
 from winogen.numerics import PRACTICAL, Direct, measure
-from winogen.rounding.tiles import ORDERS
+from winogen.program.summation import NAMES as ORDERS
 
 F43 = cook_toom(4, 3)
 GAUSSIAN = winograd(4, 3, "x,x-1,x+1,x^2+1,inf")
+
+
+fused = pytest.mark.skipif(
+    host_target().name not in ("avx512", "avx2", "neon"), reason="no multiply-add that rounds once"
+)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -49,8 +57,42 @@ def test_kernels_of_conv2d():
     assert direct < twin
 
 
+@fused
+@pytest.mark.parametrize("kernel", ["winograd2d", "mcmr"])
+@pytest.mark.parametrize("name", ["f2_3", "f4_3", "f6_3", "f6_3_gaussian"])
+def test_what_ships_has_the_bits_of_its_twin(name, kernel):
+    """But for the few outputs where the compiler fuses the other product of a sum of two."""
+    t = load(int(name[1]), 3, name=name)
+    c = measure(t, compiled=kernel, **{**PRACTICAL, "trials": 40})
+    twin = measure(t, block=DEPTH[kernel], **{**PRACTICAL, "trials": 40})
+    assert (c.errors == twin.errors).mean() > 0.98
+    assert c.relative_l2 == pytest.approx(twin.relative_l2, rel=0.01)
+
+
+@fused
+@pytest.mark.parametrize("kernel", ["winograd2d", "mcmr"])
+def test_kernels_add_in_the_order_asked_for(kernel):
+    """Without constants there is one way to round, so that kernels have the bits of their twins."""
+    settings = {"channels": 40, "filters": "float64", "trials": 40}
+    seen = []
+    for order in ("naive", "huffman", "pairwise"):
+        c = measure(GAUSSIAN, compiled=kernel, order=order, **settings)
+        twin = measure(GAUSSIAN, order=order, fused=True, block=DEPTH[kernel], **settings)
+        assert np.array_equal(c.errors, twin.errors)
+        seen.append(c.errors)
+    assert not np.array_equal(seen[0], seen[1]) and not np.array_equal(seen[0], seen[2])
+
+
+@pytest.mark.parametrize("order", ["naive", "huffman", "pairwise"])
+def test_kernels_with_constants_have_the_error_of_the_order(order):
+    settings = {**PRACTICAL, "order": order, "trials": 300}
+    c = measure(F43, compiled="mcmr", **settings).mean
+    twin = measure(F43, block=DEPTH["mcmr"], **settings).mean
+    assert c == pytest.approx(twin, rel=0.15)
+
+
 def test_one_dimension():
-    found = measure(F43, dims=1, compiled="winograd1d", trials=500)
+    found = measure(F43, dims=1, compiled="winograd1d", trials=500, order="program")
     twin = measure(F43, dims=1, trials=500, order="program", filters="float64", fused=True)
     assert found.errors.shape == (1, 4, 500)
     assert found.mean == pytest.approx(twin.mean, rel=0.2)
@@ -60,7 +102,7 @@ def test_one_dimension():
     "algorithm,settings,named",
     [
         (F43, {"compiled": "fft"}, "compiled"),
-        (GAUSSIAN, {"compiled": "mcmr"}, "header"),
+        (nest(cook_toom(2, 3), GAUSSIAN), {"compiled": "mcmr"}, "header"),
         (Direct(4, 3), {"compiled": "header"}, "direct"),
         (F43, {"compiled": "mcmr", "dtype": "bfloat16"}, "dtype"),
         (F43, {"compiled": "header", "transforms": "float64"}, "transforms"),

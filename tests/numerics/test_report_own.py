@@ -101,9 +101,9 @@ def test_predictions_know_a_mean_from_a_variance():
 def test_plans_with_moduli():
     """With x^2 + 1 the error is about that of F(3, 3), which also tells what was predicted."""
     weight = np.zeros((16, 16, 3, 3), "f")
-    conv = Conv2d(weight, padding=1, algorithm="mcmr", tolerance=3e-7)
+    conv = Conv2d(weight, padding=1, moduli="x,x-1,x+1,x^2+1,inf")
     plan = conv.plan((1, 16, 24, 24))
-    assert plan.tile == (4, 4) and "x^2 + 1" in plan.points[0]
+    assert plan.tile == (4, 4) and "x^2 + 1" in plan.moduli[0]
     assert own._named(plan) == "mcmr F(4x4,3x3) of moduli"
     points = Conv2d(weight, padding=1, algorithm="mcmr", tile=4).plan((1, 16, 24, 24))
     ratio = predicted(plan, Moments(1.0, 0.0)) / predicted(points, Moments(1.0, 0.0))
@@ -151,7 +151,11 @@ def test_thorough_takes_other_points(monkeypatch):
         {way.label() for way in ways.ways(case, thorough)[0]} for thorough in (False, True)
     )
     assert few < many
-    assert {"mcmr F(4x4,3x3) classic", "winograd2d F(3x3,3x3)"} <= many - few
+    assert {
+        "mcmr F(4x4,3x3) classic",
+        "mcmr F(4x4,3x3) gaussian",
+        "winograd2d F(3x3,3x3)",
+    } <= many - few
 
 
 @pytest.mark.parametrize("kernel", [(1, 1), (1, 3), (3, 2)])
@@ -214,6 +218,12 @@ X, W = np.zeros((1, 4, 8, 8), "f"), np.zeros((2, 4, 3, 3), "f")
         (X[..., 1:], W, InvalidValue, r"input: got shape \(1, 4, 8, 7\); allowed: \(1, 4, 8, 8\)"),
         (X, W[:1], InvalidValue, r"weights: got shape \(1, 4, 3, 3\); allowed: \(2, 4, 3, 3\)"),
         (X + np.nan, W, InvalidValue, "input: got infinities or NaN; allowed: finite numbers"),
+        (
+            X * 0 + 1e5,
+            W * 0 + 1e36,
+            InvalidValue,
+            r"input, weights: got .* up to 1e\+05 and 1e\+36",
+        ),
     ],
 )
 def test_data_that_do_not_fit(tmp_path, x, w, error, message):

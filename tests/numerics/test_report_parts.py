@@ -6,6 +6,7 @@ import json
 import re
 from itertools import pairwise
 
+import matplotlib
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ from matplotlib.text import Text
 from winogen.errors import InvalidValue
 from winogen.numerics.report import charts, files
 from winogen.numerics.report.labels import label
-from winogen.numerics.report.page import error_text, number_text, python_text
+from winogen.numerics.report.page import error_text, number_text, points_text, python_text
 from winogen.numerics.report.pareto import front, staircase
 
 PAIRS = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6).map(float)), max_size=12)
@@ -147,6 +148,27 @@ def test_a_picture_takes_the_colours_of_the_page():
         for reference in re.findall(r'href="#([^"]+)"', svg) + re.findall(r"url\(#([^)]+)\)", svg):
             assert reference in ids
         assert not re.search(r"<svg [^>]*\b(width|height)=", svg)
+
+
+@pytest.mark.parametrize("kind", charts._SIZES)
+@pytest.mark.parametrize("labels", [["F(4,3) gaussian"] * 13, ["a", "moduli of degree 2, beaten"]])
+def test_a_legend_is_no_wider_than_its_sheet(kind, labels):
+    with matplotlib.rc_context(charts._style(kind)):
+        figure = Figure(figsize=charts._SIZES[kind], dpi=72, layout="constrained")
+        FigureCanvasAgg(figure)
+        sheet = charts.Sheet(kind, figure)
+        (axes,) = sheet.axes()
+        for text in labels:
+            axes.plot([1, 2], label=text)
+        sheet.legend(columns=9)
+        figure.draw_without_rendering()
+        box = figure.legends[0].get_window_extent()
+        assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1
+
+
+def test_points_or_moduli_of_each_axis():
+    assert points_text([None, ["0", "inf"]], [["x", "x^2 + 1"], None]) == "x, x^2 + 1; 0, ∞"
+    assert points_text([["0", "-1"]] * 2, [None, None]) == "0, −1"
 
 
 @pytest.mark.parametrize("value, text", [(2e-7, "2e-7"), (0.5, "0.5"), (1e-2, "0.01"), (20, "20")])

@@ -8,6 +8,7 @@ from winogen.algebra import cook_toom, nest, winograd
 from winogen.codegen import transforms
 from winogen.errors import WinogenError
 from winogen.numerics import PRACTICAL, Direct, estimate, measure
+from winogen.rounding.tiles import axes_of
 from winogen.rounding.variance import chain_variance
 
 # Every catalog entry in one of the protocols, so that all are seen and the time stays short.
@@ -28,6 +29,16 @@ def test_the_whole_catalog_within_a_factor_of_2(number, name):
     expected = estimate(transform, **{k: v for k, v in settings.items() if k != "trials"})
     assert measured.mean / 2 < expected.mean < measured.mean * 2
     assert measured.relative_l2 / 2 < expected.relative_l2 < measured.relative_l2 * 2
+
+
+def test_the_programs_of_a_transform_are_those_that_ship():
+    """Shortening its matrices again may find others."""
+    for name in ("f4_3", "f8_3", "f4_3_gaussian"):
+        t = transforms.load(int(name[1]), 3, name=name)
+        height, width = axes_of(t, 2, "program")
+        assert height == width
+        assert (width.input, width.output) == (t.programs["input"], t.programs["output"])
+        assert axes_of(t, 2, "huffman")[1].input != t.programs["input"]
 
 
 @pytest.mark.parametrize(

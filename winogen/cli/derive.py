@@ -9,7 +9,8 @@ import typer
 
 EXAMPLE = (
     "Example: winogen derive 4 3 --points 0,1,-1,1/2,-2,inf\n\n"
-    "Example: winogen derive 4 3 --moduli 'x,x-1,x+1,x^2+1,inf' --format json"
+    "Example: winogen derive 4 3 --moduli 'x,x-1,x+1,x^2+1,inf' --format json\n\n"
+    "Example: winogen derive 4 3 --order huffman --format c"
 )
 
 # kind of transform -> (attribute of BilinearAlgorithm, name on paper)
@@ -34,14 +35,21 @@ def derive(
     moduli: str = typer.Option(
         None, help="Polynomials instead of points, such as 'x,x-1,x^2+1'; inf is allowed."
     ),
+    order: str = typer.Option(
+        "program",
+        help="How transforms add: program (as the shortest do), or every row on its own, huffman "
+        "(smallest partial sums first), pairwise or naive.",
+    ),
     format: Format = typer.Option(Format.text, help="Output format."),
 ) -> None:
     """Derive F(m, r): exact matrices, verified, and short programs that compute them."""
     from winogen.codegen import transforms
+    from winogen.program.summation import check_order
 
     if format is Format.c:
-        typer.echo(transforms.load(m, r, points, moduli=moduli).header, nl=False)
+        typer.echo(transforms.load(m, r, points, moduli=moduli, order=order).header, nl=False)
         return
+    check_order(order)
     if points is not None and moduli is not None:
         from winogen.errors import InvalidValue
 
@@ -51,12 +59,12 @@ def derive(
     if format is Format.latex:
         typer.echo(_latex(algorithm))
         return
-    programs = transforms.shorten(algorithm)
-    typer.echo((_json if format is Format.json else _text)(algorithm, programs, source))
+    programs = transforms.shorten(algorithm, order)
+    typer.echo((_json if format is Format.json else _text)(algorithm, programs, source, order))
 
 
-def _json(algorithm, programs, source: str) -> str:
-    data = algorithm.to_dict()
+def _json(algorithm, programs, source: str, order: str) -> str:
+    data = algorithm.to_dict() | ({} if order == "program" else {"order": order})
     data["ops"] = {kind: programs[kind].counts().to_dict() for kind in _MATRICES}
     # One row of a matrix, or one kind of operations, per line.
     fields = []
@@ -71,7 +79,7 @@ def _json(algorithm, programs, source: str) -> str:
     return "{\n" + ",\n".join(fields) + "\n}"
 
 
-def _text(algorithm, programs, source: str) -> str:
+def _text(algorithm, programs, source: str, order: str) -> str:
     m, r, n, products = algorithm.m, algorithm.r, algorithm.n, algorithm.products
     made_from = ("moduli", algorithm.moduli) if algorithm.moduli else ("points", algorithm.points)
     lines = [
@@ -83,6 +91,8 @@ def _text(algorithm, programs, source: str) -> str:
         + f"{(m * r) ** 2} in 2D",
         "  verified         y = A^T [(G g) * (B^T d)] gives y[i] = sum_k g[k] d[i+k] exactly",
     ]
+    if order != "program":
+        lines.append(f"  order            {order}: every row of the matrices is summed on its own")
     for attribute, name in _MATRICES.values():
         rows = [[str(value) for value in row] for row in getattr(algorithm, attribute)]
         lines += ["", f"{name} ({len(rows)} x {len(rows[0])})", *_aligned(rows)]
@@ -91,9 +101,13 @@ def _text(algorithm, programs, source: str) -> str:
     for kind in _MATRICES:
         counts = programs[kind].counts().to_dict()
         table.append([kind, *(str(counts[name]) for name in header[1:])])
-    lines += ["", *_aligned(table, left=1), "", "instructions, FMAs formed, on the way there"]
-    lines += _aligned(_stages(algorithm, programs), left=1)
-    lines += ["  (rescaled: rows of B^T and columns of A^T scaled against G, as --format c prints it)"]
+    lines += ["", *_aligned(table, left=1)]
+    if order == "program":
+        lines += ["", "instructions, FMAs formed, on the way there"]
+        lines += _aligned(_stages(algorithm, programs), left=1)
+        lines += [
+            "  (rescaled: rows of B^T and columns of A^T scaled against G, as --format c prints it)"
+        ]
     for kind, (_, name) in _MATRICES.items():
         lines += ["", f"{kind} transform, {name} as a program"]
         lines += [f"  {line}" for line in str(programs[kind]).splitlines()]

@@ -23,6 +23,11 @@ def generate(
         None, help="auto, direct, im2col, winograd2d, winograd1d or mcmr (default: auto)."
     ),
     tile: str = typer.Option(None, help="m, or mh,mw: outputs of one Winograd tile."),
+    points: str = typer.Option(None, help="Interpolation points, such as 0,1,-1,1/2,-2,inf."),
+    moduli: str = typer.Option(None, help="Polynomials instead, such as x,x-1,x+1,x^2+1,inf."),
+    order: str = typer.Option(
+        None, help="How transforms add: program, huffman, pairwise or naive (default: program)."
+    ),
     isa: str = typer.Option(
         None, help="avx512, avx2, sse2, neon or generic (default: what this CPU has)."
     ),
@@ -43,6 +48,9 @@ def generate(
         "groups": groups,
         "algorithm": algorithm,
         "tile": tile,
+        "points": points,
+        "moduli": moduli,
+        "order": order,
         "isa": isa,
         "dtype": dtype,
         "layout": layout,

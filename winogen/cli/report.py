@@ -58,10 +58,10 @@ def report(
         "thorough": thorough or None,
     }
     if layer is None:
-        _refuse(of_layer, "nothing without --layer")
+        _refuse(of_layer, f"only together with --layer {_SHAPES}, which names the layer")
         page = _catalog(output, **_given(of_catalog))
     else:
-        _refuse(of_catalog, "nothing with --layer")
+        _refuse(of_catalog, "only without --layer, in the report on the catalog")
         page = _layer(output, layer, **_given(of_layer))
     typer.echo(page)
 
@@ -135,7 +135,8 @@ def _described(text: str, options: dict):
         return BenchLayer.from_dict({"name": path.stem, **fields}, f"layer, {text}")
     shapes = [_integers("layer", part, 4) for part in text.split(":")] if ":" in text else []
     if len(shapes) != 2:
-        raise InvalidValue(f"layer: got {text!r}; allowed: {_SHAPES}, or a JSON file")
+        why = " (no such file)" if path.suffix == ".json" else ""
+        raise InvalidValue(f"layer: got {text!r}{why}; allowed: {_SHAPES}, or a JSON file")
     fields = {"name": text, "input": shapes[0], "weight": shapes[1]}
     for name in ("padding", "stride"):
         if name in options:

@@ -10,6 +10,7 @@ import textwrap
 
 from winogen.codegen.ctext import routine
 from winogen.codegen.templates import environment
+from winogen.program.summation import PROGRAM
 
 WRITE_COMMAND = "winogen transforms write"
 _WIDTH = 97  # of a comment line, so that with " * " it stays within 100 columns
@@ -23,14 +24,22 @@ _KINDS = (
 
 
 def render_header(
-    algorithm, programs, name: str, *, source: str = "", textbook=None, command=WRITE_COMMAND
+    algorithm,
+    programs,
+    name: str,
+    *,
+    source: str = "",
+    textbook=None,
+    command=WRITE_COMMAND,
+    order: str = PROGRAM,
 ) -> str:
     """Return the C text of the header ``<name>.h``.
 
     ``algorithm``: a verified BilinearAlgorithm. ``programs``: {"input", "filter", "output"} ->
     Program, each computing BT, G, AT of it. ``source``: where the points come from. ``textbook``:
     the algorithm that ``algorithm`` was rescaled from, if it was. ``command``: what regenerates the
-    text, for its first line. The same arguments give the same bytes.
+    text, for its first line. ``order``: in which the programs add, for the head comment. The same
+    arguments give the same bytes.
     Raises VerificationError when a program does not compute its matrix.
     """
     for kind, matrix, *_ in _KINDS:
@@ -38,7 +47,7 @@ def render_header(
     template = environment().get_template("transform.h.j2")
     return template.render(
         command=command,
-        head=_head(algorithm, programs, source, textbook or algorithm),
+        head=_head(algorithm, programs, source, textbook or algorithm, order),
         guard=f"WINOGEN_{name.upper()}",
         name=name,
         m=algorithm.m,
@@ -117,7 +126,14 @@ def _twice(program) -> int:
 # ---- the head comment ----------------------------------------------------------------------------
 
 
-def _head(algorithm, programs, source: str, textbook) -> list[str]:
+_ORDERS = {
+    "naive": "the terms of every row are added from left to right",
+    "pairwise": "every row is halved again and again, and its halves are added",
+    "huffman": "in every row the two smallest partial sums are added first (Huffman)",
+}
+
+
+def _head(algorithm, programs, source: str, textbook, order: str) -> list[str]:
     m, r, n, products = algorithm.m, algorithm.r, algorithm.n, algorithm.products
     lines = [
         f"F({m}, {r}): {_plural(m, 'output')} of a {r}-tap filter from {_plural(n, 'input')}"
@@ -134,6 +150,8 @@ def _head(algorithm, programs, source: str, textbook) -> list[str]:
         lines += _field("Moduli: ", ", ".join(map(str, algorithm.moduli)))
     if source:
         lines += _field("Source: ", source)
+    if order != PROGRAM:
+        lines += _field("Order:  ", _ORDERS[order])
     scaled = {
         "rows of B^T": _ratios(algorithm.bt, textbook.bt),
         "columns of A^T": _ratios(zip(*algorithm.at), zip(*textbook.at)),

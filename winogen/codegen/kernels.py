@@ -144,9 +144,11 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
 def _view(transform: Transform | None) -> dict | None:
     if transform is None:
         return None
-    what = transform.moduli if transform.points is None else transform.points
+    what = f"on {{{', '.join(transform.points)}}}"
+    if transform.moduli:
+        what = f"modulo {{{', '.join(transform.moduli)}}}"
     return {
-        "title": f"F({transform.m}, {transform.r}) on {{{', '.join(map(str, what))}}}",
+        "title": f"F({transform.m}, {transform.r}) {what}",
         "function": f"winogen_{transform.name}",
         "g": [[repr(float(x)) for x in row] for row in transform.g],
         **{key: getattr(transform, key) for key in ("m", "r", "n", "products", "header")},

@@ -17,6 +17,7 @@ from pathlib import Path
 from winogen import resources
 from winogen.errors import InvalidType, InvalidValue
 from winogen.program.ir import exact
+from winogen.program.summation import PROGRAM, check_order, ordered
 
 _KINDS = {"input": "bt", "filter": "g", "output": "at"}  # a transform's kind -> its matrix
 
@@ -46,6 +47,7 @@ class Transform:
     listings: dict[str, dict] = field(repr=False, compare=False)  # the programs as JSON, by kind
     header: str = field(repr=False)  # the C text of the whole header
     source: str = ""  # where the points or moduli come from
+    order: str = PROGRAM  # in which the programs add, see `winogen.program.summation`
 
     @cached_property
     def at(self):
@@ -85,34 +87,47 @@ class Transform:
         return tuple(tuple(map(exact, row)) for row in dict(self.texts)[matrix])
 
 
-def load(m: int, r: int, points=None, name: str | None = None, *, moduli=None) -> Transform:
+def load(
+    m: int, r: int, points=None, name: str | None = None, *, moduli=None, order: str = PROGRAM
+) -> Transform:
     """Return the transform F(m, r): from the catalog if it is there, else derived and rendered.
 
     ``points``: None for the default ones, text ("0,1,-1,inf") or a sequence of exact scalars.
     ``moduli``: polynomials instead of points, text ("x, x-1, x^2+1") or a sequence. ``name``: an
-    entry of the catalog ("f4_3_classic"). The same request returns the same object.
-    Raises InvalidValue for m or r < 1, unknown names, and point or moduli sets that do not fit.
+    entry of the catalog ("f4_3_classic"). ``order``: "program" for the shortest programs; "naive",
+    "huffman" or "pairwise" to sum every row of the three matrices on its own, in this order. The
+    same request returns the same object.
+    Raises InvalidValue for m or r < 1, unknown names and orders, and point or moduli sets that do
+    not fit.
 
     >>> load(4, 3, "0,1,-1,2,-2,inf").name
     'f4_3_classic'
+    >>> load(4, 3, order="huffman").name
+    'f4_3_huffman'
     """
+    check_order(order)
     m, r = _count("m", m), _count("r", r)
     if points is not None and moduli is not None:
         raise InvalidValue("moduli: got both moduli and points; allowed: one of them")
     if name is not None:
-        return _named(m, r, name)
-    return _load(m, r, _freeze("points", points), _freeze("moduli", moduli))
+        entry = _entry(m, r, name)
+        if order == PROGRAM:
+            return _from_catalog(name)
+        if name != f"f{m}_{r}":
+            points, moduli = (tuple(entry[option]) or None for option in ("points", "moduli"))
+    return _load(m, r, _freeze("points", points), _freeze("moduli", moduli), order)
 
 
 def from_algorithm(
-    algorithm, name: str | None = None, *, source="", command=None, scale=True
+    algorithm, name: str | None = None, *, source="", command=None, scale=True, order=PROGRAM
 ) -> Transform:
     """Verify a BilinearAlgorithm, shorten its three transforms and render them as a header.
 
     ``name``: how the C functions are called, by default one made of m, r and a digest of the
     matrices. ``source``: provenance for the head comment. ``command``: what the first line of the
     header says regenerates it. ``scale``: whether constants may move from B^T and A^T into G where
-    that saves instructions. Raises VerificationError if the algorithm is wrong.
+    that saves instructions. ``order``: as in `load`; rows that are summed on their own stay as they
+    are. Raises VerificationError if the algorithm is wrong.
 
     >>> from winogen.algebra import cook_toom
     >>> from_algorithm(cook_toom(2, 3), "mine", source="by hand").instructions
@@ -123,12 +138,12 @@ def from_algorithm(
 
     algorithm.verify()
     textbook = algorithm
-    if scale:
+    if scale and order == PROGRAM:
         short = shortest_transforms(algorithm)
         algorithm, programs = short.algorithm, short.programs
     else:
-        programs = shorten(algorithm)
-    name = name or _digest_name(algorithm)
+        programs = shorten(algorithm, order)
+    name = name or _digest_name(algorithm) + ("" if order == PROGRAM else f"_{order}")
     data = algorithm.to_dict()
     ops = {kind: programs[kind].counts().to_dict() for kind in _KINDS}
     header = render_header(
@@ -138,18 +153,20 @@ def from_algorithm(
         source=source,
         textbook=textbook,
         command=command or WRITE_COMMAND,
+        order=order,
     )
     listings = {kind: programs[kind].to_json() for kind in _KINDS}
-    data |= {"name": name, "ops": ops, "programs": listings, "source": source}
+    data |= {"name": name, "ops": ops, "programs": listings, "source": source, "order": order}
     return _transform(data, header)
 
 
-def shorten(algorithm) -> dict:
-    """Return {"input" | "filter" | "output": Program}, each proven equal to its matrix."""
-    from winogen.program import simplify
+def shorten(algorithm, order: str = PROGRAM) -> dict:
+    """Return {"input" | "filter" | "output": Program}, each proven equal to its matrix.
 
+    The shortest ones that are found, unless ``order`` asks for sums row by row.
+    """
     return {
-        kind: simplify(getattr(algorithm, matrix), inputs=source, outputs=target)
+        kind: ordered(getattr(algorithm, matrix), order, source, target)
         for (kind, matrix), (source, target) in zip(_KINDS.items(), ("dv", "gu", "py"))
     }
 
@@ -175,14 +192,14 @@ def _from_catalog(name: str) -> Transform:
     return _transform({**entry, "name": name}, (_folder() / entry["header"]).read_text("utf-8"))
 
 
-def _named(m: int, r: int, name: str) -> Transform:
+def _entry(m: int, r: int, name: str) -> dict:
     entry = catalog().get(name)
     if entry is None or (entry["m"], entry["r"]) != (m, r):
         known = [key for key, e in catalog().items() if (e["m"], e["r"]) == (m, r)]
         raise InvalidValue(
             f"name: got {name!r}; allowed for F({m}, {r}): {', '.join(known) or 'none'}"
         )
-    return _from_catalog(name)
+    return entry
 
 
 def _transform(data: dict, header: str) -> Transform:
@@ -202,6 +219,7 @@ def _transform(data: dict, header: str) -> Transform:
         listings=data["programs"],
         header=header,
         source=data["source"],
+        order=data.get("order", PROGRAM),
     )
 
 
@@ -209,23 +227,34 @@ def _transform(data: dict, header: str) -> Transform:
 
 
 @lru_cache(maxsize=256)
-def _load(m: int, r: int, points, moduli) -> Transform:
+def _load(m: int, r: int, points, moduli, order: str) -> Transform:
     command = f"winogen derive {m} {r} --format c"
+    algorithm = source = name = None
     if points is None and moduli is None:
         name = f"f{m}_{r}"
-        if name in catalog():
-            return _from_catalog(name)
+    else:
+        algorithm, source = derive(m, r, points, moduli)
+        option = "points" if moduli is None else "moduli"
+        given = [str(value) for value in getattr(algorithm, option)]
+        command += f" --{option} '{','.join(given)}'"
+    if order == PROGRAM:
+        # The order of the products does not matter: the same set is the same algorithm.
+        known = name or _catalog_name(m, r, option, given)
+        if known in catalog():
+            return _from_catalog(known)
+    else:
+        command += f" --order {order}"
+        name = name and f"{name}_{order}"
+    if algorithm is None:
         algorithm, source = derive(m, r)
-        return from_algorithm(algorithm, name, source=source, command=command)
-    algorithm, source = derive(m, r, points, moduli)
-    option = "points" if moduli is None else "moduli"
-    given = [str(value) for value in getattr(algorithm, option)]
-    # The order of the products does not matter: the same set is the same algorithm.
+    return from_algorithm(algorithm, name, source=source, command=command, order=order)
+
+
+def _catalog_name(m: int, r: int, option: str, given: list[str]) -> str | None:
     for name, entry in catalog().items():
         if (entry["m"], entry["r"]) == (m, r) and sorted(entry[option]) == sorted(given):
-            return _from_catalog(name)
-    command += f" --{option} '{','.join(given)}'"
-    return from_algorithm(algorithm, source=source, command=command)
+            return name
+    return None
 
 
 def derive(m: int, r: int, points=None, moduli=None):

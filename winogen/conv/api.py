@@ -33,6 +33,8 @@ def conv2d(
     algorithm="auto",
     tile=None,
     points=None,
+    moduli=None,
+    order=None,
     edge="discard",
     border="unswitch",
     threads=None,
@@ -78,6 +80,14 @@ def conv2d(
     points
         Interpolation points instead of the default ones: "0,1,-1,inf", a sequence of exact numbers,
         or a pair (height, width) of these. A tile of m outputs for r taps has m + r - 1 points.
+    moduli
+        Coprime polynomials instead of points, as `winogen.winograd` takes them: "x,x-1,x+1,x^2+1,inf",
+        a sequence, or a pair (height, width) of these. Their degrees, 1 for "inf", add up to
+        m + r - 1. A modulus of degree 2 costs one multiplication more than two points, and may be
+        much more accurate.
+    order
+        How transforms add: None or "program" for the shortest programs; "huffman" (smallest partial
+        sums first), "pairwise" or "naive" for every row of a matrix on its own.
     edge
         Winograd tiles that do not fit: "discard" computes them whole and drops what is too much,
         "direct" leaves their outputs to direct convolution.
@@ -141,6 +151,8 @@ def conv2d(
         algorithm=algorithm,
         tile=tile,
         points=points,
+        moduli=moduli,
+        order=order,
         edge=edge,
         border=border,
         threads=threads,
@@ -187,6 +199,8 @@ class Conv2d:
         algorithm="auto",
         tile=None,
         points=None,
+        moduli=None,
+        order=None,
         edge="discard",
         border="unswitch",
         threads=None,
@@ -210,6 +224,8 @@ class Conv2d:
             algorithm=algorithm,
             tile=tile,
             points=points,
+            moduli=moduli,
+            order=order,
             edge=edge,
             border=border,
             threads=threads,

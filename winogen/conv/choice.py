@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from winogen.conv.problem import Problem
+from winogen.codegen import transforms
+from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import Axes, Points
+from winogen.program.summation import PROGRAM
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,8 @@ class Choice:
     edge: str
     border: str
     threads: int
+    moduli: tuple[Points | None, Points | None] = (None, None)  # instead of points
+    order: str = PROGRAM  # how transforms add
 
     @property
     def tag(self) -> str:
@@ -80,15 +84,34 @@ def rectangles(problem: Problem, choice: Choice) -> tuple[Rectangle, ...]:
     return (Rectangle(0, rows, 0, cols), *(part for part in rim if part.size))
 
 
-def products(kernel: Axes, choice: Choice) -> int:
-    """Return the multiplications of one tile, per channel and filter."""
-    if choice.algorithm == "winograd1d":
-        return kernel[0] * (choice.tile[1] + kernel[1] - 1)
-    return (choice.tile[0] + kernel[0] - 1) * (choice.tile[1] + kernel[1] - 1)
+def axes(layer: Layer, choice: Choice) -> tuple:
+    """Return the 1D algorithms along height and width; (None, None) without tiles."""
+    if choice.tile is None:
+        return None, None
+    # winograd1d leaves the height alone, which F(1, 1) does.
+    taps_h = 1 if choice.algorithm == "winograd1d" else layer.kernel[0]
+    return tuple(_transform(choice, k, taps) for k, taps in enumerate((taps_h, layer.kernel[1])))
+
+
+def _transform(choice: Choice, axis: int, taps: int) -> transforms.Transform:
+    """Points as the user gave them, a name from the catalog, or None for the default points."""
+    m, points, moduli = choice.tile[axis], choice.points[axis], choice.moduli[axis]
+    if isinstance(points, str):
+        return transforms.load(m, taps, name=points, order=choice.order)
+    return transforms.load(m, taps, points, moduli=moduli, order=choice.order)
+
+
+def _products(choice: Choice, axis: int, taps: int) -> int:
+    """Multiplications of one tile along an axis: one per point, more for moduli."""
+    if choice.moduli[axis] is None and not isinstance(choice.points[axis], str):
+        return choice.tile[axis] + taps - 1
+    return _transform(choice, axis, taps).products
 
 
 def _tile_products(problem: Problem, choice: Choice) -> int:
     layer, part = problem.layer, rectangles(problem, choice)[0]
     tiles = -(-part.row_end // choice.tile[0]) * -(-part.col_end // choice.tile[1])
+    taps_h, taps_w = layer.kernel
+    rows = taps_h if choice.algorithm == "winograd1d" else _products(choice, 0, taps_h)
     pairs = layer.filters * layer.channels // layer.groups
-    return problem.batch * tiles * products(layer.kernel, choice) * pairs
+    return problem.batch * tiles * rows * _products(choice, 1, taps_w) * pairs

@@ -14,7 +14,7 @@ from winogen.build import Library, load
 from winogen.codegen import kernels
 from winogen.codegen.targets import Target
 from winogen.conv import arguments, memory, planner
-from winogen.conv.choice import Choice, Rectangle, multiplications
+from winogen.conv.choice import Choice, Rectangle, axes, multiplications
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import Request
@@ -63,7 +63,7 @@ def kernel(spec: kernels.KernelSpec) -> Kernel:
 
 def specify(layer: Layer, choice: Choice, target: Target) -> kernels.KernelSpec:
     """Return which kernel a choice needs."""
-    along_h, along_w = planner.axes(layer, choice)
+    along_h, along_w = axes(layer, choice)
     border = choice.border if choice.tile else "unswitch"
     return kernels.KernelSpec(
         choice.algorithm, layer.dtype, layer.layout, target, along_h, along_w, border=border
@@ -173,11 +173,12 @@ class Prepared:
         packed = sum(
             code.lib.winogen_packed_bytes(sizes) for code, sizes in zip(self.kernels, self._sizes)
         )
-        points = None
+        points = moduli = None
         if choice.tile is not None:
-            points = tuple(t.points or t.moduli for t in main.transforms)
-            if choice.algorithm == "winograd1d":
-                points = (None, points[1])
+            points, moduli = (
+                tuple(getattr(t, name) or None for t in main.transforms)
+                for name in ("points", "moduli")
+            )
         return Plan(
             input_shape=problem.input_shape,
             weight_shape=layer.weight_shape,
@@ -187,6 +188,8 @@ class Prepared:
             algorithm=choice.algorithm,
             tile=choice.tile,
             points=points,
+            moduli=moduli,
+            order=choice.order,
             edge=choice.edge,
             border=choice.border,
             isa=self.target.name,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from winogen.program.summation import PROGRAM
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -25,6 +27,8 @@ class Plan:
     algorithm: str  # what runs: never "auto"
     tile: tuple[int, int] | None  # outputs of one Winograd tile, height and width
     points: tuple[tuple[str, ...] | None, ...] | None  # along height and width; None: no tiles
+    moduli: tuple[tuple[str, ...] | None, ...] | None  # polynomials, where they replace the points
+    order: str  # how the transforms add: "program" for the shortest, or row by row
     edge: str  # "discard", or "direct" where partial tiles are left to direct convolution
     border: str  # how tiles are made where they overlap the padding
     isa: str  # the instruction set that the kernels are compiled for
@@ -60,6 +64,13 @@ class Plan:
         lines = [f"conv2d {self.dtype} {self.layout}: {head}"]
         return "\n".join(lines + [f"  {name:<16} {text}" for name, text in rows])
 
+    @property
+    def sets(self) -> tuple[tuple[str, ...] | None, ...]:
+        """What each axis' transforms are made of, points or moduli; () without tiles."""
+        return tuple(
+            points or moduli for points, moduli in zip(self.points or (), self.moduli or ())
+        )
+
     def _algorithm(self) -> str:
         name = self._named(self.algorithm, self.tile)
         return name if self.tile is None else f"{name}, edge {self.edge}, border {self.border}"
@@ -81,11 +92,14 @@ class Plan:
     def _points(self) -> list[tuple[str, str]]:
         if self.tile is None:
             return []
-        texts = [None if points is None else ", ".join(points) for points in self.points]
-        if texts[0] == texts[1]:
-            return [("points", texts[0])]
-        named = zip(("points (height)", "points (width)"), texts)
-        return [(name, text) for name, text in named if text is not None]
+        rows = []
+        for name, sets in (("points", self.points), ("moduli", self.moduli)):
+            texts = [None if one is None else ", ".join(one) for one in sets]
+            named = [(f"{name} (height)", texts[0]), (f"{name} (width)", texts[1])]
+            rows += [(name, texts[0])] if texts[0] == texts[1] else named
+        if self.order != PROGRAM:
+            rows.append(("transforms add", f"row by row, order {self.order}"))
+        return [(name, text) for name, text in rows if text is not None]
 
 
 def _count(number: int, noun: str) -> str:

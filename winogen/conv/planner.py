@@ -14,7 +14,7 @@ from itertools import islice, product, takewhile
 from winogen.codegen import kernels, transforms
 from winogen.codegen.targets import Target
 from winogen.conv import accuracy, machine, model
-from winogen.conv.choice import Choice, Rectangle, rectangles
+from winogen.conv.choice import Choice, Rectangle, axes, rectangles
 from winogen.conv.machine import Machine
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import MOST_POINTS, Request
@@ -71,7 +71,7 @@ def ranked(
     )
     # A tile or points that the user gave are taken as they are. Errors are only predicted as far
     # as they are needed: that takes longer than the times.
-    given = request.points != (None, None) or None not in request.tile
+    given = any(request.sets) or None not in request.tile
     tolerance = _TOLERANCE if request.tolerance is None else request.tolerance
     careful = (pair for pair in pairs if given or predicted_error(layer, pair[1]) <= tolerance)
     found = list(islice(careful, most))
@@ -122,6 +122,7 @@ def _fitting(problem: Problem, request: Request, target: Target) -> list[Choice]
 def candidates(layer: Layer, request: Request) -> Iterator[Choice]:
     """Yield every way to compute the layer that the request leaves open."""
     rest = (request.edge, request.border, request.threads)
+    transformed = (request.moduli, request.order)
     if request.algorithm in ("auto", "direct", "im2col"):
         algorithm = "direct" if request.algorithm == "auto" else request.algorithm
         yield Choice(algorithm, None, (None, None), *rest)
@@ -133,7 +134,7 @@ def candidates(layer: Layer, request: Request) -> Iterator[Choice]:
         for (m_h, points_h), (m_w, points_w) in product(
             heights, _ways(request, 1, layer.kernel[1])
         ):
-            yield Choice(algorithm, (m_h, m_w), (points_h, points_w), *rest)
+            yield Choice(algorithm, (m_h, m_w), (points_h, points_w), *rest, *transformed)
 
 
 def seconds(problem: Problem, choice: Choice, target: Target, limit: int | None = None) -> float:
@@ -205,25 +206,6 @@ def _blocking(
     sizes = [work.workspace_bytes(target) for work in works]
     fitting = [work for work, size in zip(works, sizes) if size <= max(limit, min(sizes))]
     return min(fitting, key=lambda work: model.predict(work, target, known).cycles)
-
-
-def axes(layer: Layer, choice: Choice) -> tuple:
-    """Return the 1D algorithms along height and width; (None, None) without tiles."""
-    if choice.tile is None:
-        return None, None
-    # winograd1d leaves the height alone, which F(1, 1) does.
-    taps_h = 1 if choice.algorithm == "winograd1d" else layer.kernel[0]
-    return (
-        _transform(choice.tile[0], taps_h, choice.points[0]),
-        _transform(choice.tile[1], layer.kernel[1], choice.points[1]),
-    )
-
-
-def _transform(m: int, taps: int, points):
-    """Points as the user gave them, a name from the catalog, or None for the default points."""
-    if isinstance(points, str):
-        return transforms.load(m, taps, name=points)
-    return transforms.load(m, taps, points)
 
 
 def _shape(tiles: tuple[int, int], size: int) -> tuple[int, int]:

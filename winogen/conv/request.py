@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from winogen.conv import arguments
 from winogen.conv.problem import Layer
 from winogen.errors import InvalidType, InvalidValue, Unsupported
+from winogen.program.summation import NAMES as ORDERS
+from winogen.program.summation import PROGRAM
 
 WINOGRAD = ("winograd2d", "winograd1d", "mcmr")
 ALGORITHMS = ("auto", "direct", "im2col", *WINOGRAD)
@@ -15,7 +17,7 @@ BORDERS = ("unswitch", "buffer", "indirect")
 MOST_POINTS = 18  # default points end here
 
 Axes = tuple[int, int]
-Points = tuple[str, ...]
+Points = tuple[str, ...]  # points or moduli, as exact texts
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Request:
     algorithm: str = "auto"
     tile: tuple[int | None, int | None] = (None, None)  # along height and width
     points: tuple[Points | None, Points | None] = (None, None)  # None: the default ones
+    moduli: tuple[Points | None, Points | None] = (None, None)  # polynomials instead of points
+    order: str = PROGRAM  # how transforms add
     edge: str = "discard"
     border: str = "unswitch"
     threads: int = 1
@@ -33,6 +37,11 @@ class Request:
     )
     tolerance: float | None = None  # of the predicted error; None: the planner's default
 
+    @property
+    def sets(self) -> tuple[Points | None, Points | None]:
+        """What was given for height and width, points or moduli."""
+        return tuple(points or moduli for points, moduli in zip(self.points, self.moduli))
+
 
 def request(
     layer: Layer,
@@ -40,6 +49,8 @@ def request(
     algorithm="auto",
     tile=None,
     points=None,
+    moduli=None,
+    order=None,
     edge="discard",
     border="unswitch",
     threads=None,
@@ -60,26 +71,41 @@ def request(
         workspace_limit = arguments.whole("workspace_limit", workspace_limit, 0, allowed, 2**62)
     if tolerance is not None:
         tolerance = arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
-    free, rest = ((None, None), (None, None)), (edge, border, threads, workspace_limit, tolerance)
+    asked = {"tile": tile, "points": points, "moduli": moduli, "order": order}
+    if order is not None:
+        order = arguments.choice("order", order, ORDERS)
+    found = Request(
+        algorithm,
+        order=order or PROGRAM,
+        edge=edge,
+        border=border,
+        threads=threads,
+        workspace_limit=workspace_limit,
+        tolerance=tolerance,
+    )
     if algorithm in ("direct", "im2col"):
-        for name, value in (("tile", tile), ("points", points)):
+        for name, value in asked.items():
             if value is not None:
                 raise InvalidValue(
                     f'{name}: got {value!r}; allowed: None with algorithm "{algorithm}", which has '
                     "no tiles"
                 )
-        return Request(algorithm, *free, *rest)
+        return found
     if algorithm == "auto":
-        if tile is None and points is None:
-            return Request(algorithm, *free, *rest)
+        if tile is None and points is None and moduli is None:
+            return found
         algorithm = "mcmr"  # asking for a tile is asking for a Winograd algorithm
     _check_applies(layer, algorithm)
-    sets = _points(points, layer.kernel, algorithm)
+    if points is not None and moduli is not None:
+        raise InvalidValue(f"moduli: got {moduli!r} and points {points!r}; allowed: one of them")
+    name = "points" if moduli is None else "moduli"
+    sets = _sets(name, asked[name], layer.kernel, algorithm)
     tiles = _tile(tile, layer.kernel, algorithm)
-    tiles = tuple(_fit(*axis) for axis in zip(("height", "width"), tiles, sets, layer.kernel))
-    if any(sets):
-        _check_points(tiles, sets, layer.kernel)
-    return Request(algorithm, tiles, sets, *rest)
+    axes = zip(("height", "width"), tiles, sets, layer.kernel)
+    tiles = tuple(_fit(name, *axis) for axis in axes)
+    found = replace(found, algorithm=algorithm, tile=tiles, **{name: sets})
+    _check_sets(found, layer.kernel)
+    return found
 
 
 def _check_applies(layer: Layer, algorithm: str) -> None:
@@ -113,19 +139,19 @@ def _tile(value, kernel: Axes, algorithm: str) -> tuple[int | None, int | None]:
     return m_h, m_w
 
 
-def _points(value, kernel: Axes, algorithm: str) -> tuple[Points | None, Points | None]:
-    """The points per axis; one set is meant for the axes along which the kernel is longer than 1."""
+def _sets(name: str, value, kernel: Axes, algorithm: str) -> tuple[Points | None, Points | None]:
+    """Points or moduli per axis; one set is for the axes along which the kernel is longer than 1."""
     if value is None:
         return None, None
     if isinstance(value, (tuple, list)) and len(value) == 2 and all(map(_is_set, value)):
-        sets = tuple(None if item is None else _point_set(item) for item in value)
+        sets = tuple(None if item is None else _set(name, item) for item in value)
         if algorithm == "winograd1d" and sets[0] is not None:
             raise InvalidValue(
-                f'points: got {value!r}; allowed: (None, points) with algorithm "winograd1d", '
+                f'{name}: got {value!r}; allowed: (None, {name}) with algorithm "winograd1d", '
                 "which transforms along the width only"
             )
         return sets
-    one = _point_set(value)
+    one = _set(name, value)
     along = [taps > 1 for taps in kernel]
     if algorithm == "winograd1d":
         along[0] = False
@@ -138,25 +164,42 @@ def _is_set(item) -> bool:
     )
 
 
-def _point_set(value) -> Points:
-    """One set of points as exact texts, from "0,1,-1,inf" or a sequence of exact numbers."""
+_EXAMPLES = {
+    "points": 'text such as "0,1,-1,inf", a sequence of exact numbers',
+    "moduli": 'text such as "x,x-1,x+1,x^2+1,inf", a sequence of polynomials in x',
+}
+
+
+def _set(name: str, value) -> Points:
+    """One set of points or moduli as exact texts."""
     from winogen.algebra import parse_points
+    from winogen.algebra.moduli import parse_moduli
 
     if not isinstance(value, (str, tuple, list)):
         raise InvalidType(
-            f'points: got {value!r}; allowed: None, text such as "0,1,-1,inf", a sequence of exact '
-            "numbers, or a pair (height, width) of these"
+            f"{name}: got {value!r}; allowed: None, {_EXAMPLES[name]}, or a pair (height, width) of "
+            "these"
         )
-    return tuple(str(point) for point in parse_points(value))
+    parse = parse_points if name == "points" else parse_moduli
+    return tuple(str(item) for item in parse(value))
 
 
-def _fit(axis: str, tile: int | None, points: Points | None, taps: int) -> int | None:
-    """The tile along an axis, which a given set of points determines: n = m + r - 1 points."""
-    if points is None:
+def _degree(name: str, given: Points) -> int:
+    """How many inputs a set is for: one per point, and the degrees of all moduli together."""
+    if name == "points":
+        return len(given)
+    from winogen.algebra.moduli import parse_moduli
+
+    return sum(getattr(modulus, "degree", 1) for modulus in parse_moduli(given))
+
+
+def _fit(name: str, axis: str, tile: int | None, given: Points | None, taps: int) -> int | None:
+    """The tile along an axis, which given points or moduli determine: they are for m + r - 1."""
+    if given is None:
         if tile is not None and taps > 1 and tile + taps - 1 > MOST_POINTS:
             raise InvalidValue(
                 f"tile: got {tile} for the {taps} taps along the {axis}; allowed: at most "
-                f"{MOST_POINTS - taps + 1} without points="
+                f"{MOST_POINTS - taps + 1} without points= or moduli="
             )
         if tile is None and taps > MOST_POINTS:
             raise Unsupported(
@@ -164,20 +207,22 @@ def _fit(axis: str, tile: int | None, points: Points | None, taps: int) -> int |
                 'points=, or algorithm "direct"'
             )
         return tile
-    m = len(points) - taps + 1
+    degree = _degree(name, given)
+    m = degree - taps + 1
     if m < 1 or (tile is not None and m != tile):
         wanted = f"{tile + taps - 1} for tile {tile}" if tile else f"at least {taps}"
+        count = degree if name == "points" else f"a total degree of {degree}"
         raise InvalidValue(
-            f"points: got {len(points)} along the {axis}, {', '.join(points)}; allowed: "
+            f"{name}: got {count} along the {axis}, {', '.join(given)}; allowed: "
             f'{wanted} and {taps} taps, "inf" counted'
         )
     return m
 
 
-def _check_points(tiles, sets, kernel: Axes) -> None:
-    """Derive what was asked for, so that points that make no algorithm are refused at once."""
+def _check_sets(request: Request, kernel: Axes) -> None:
+    """Derive what was asked for, so that a set that makes no algorithm is refused at once."""
     from winogen.codegen.transforms import load
 
-    for m, points, taps in zip(tiles, sets, kernel):
-        if points is not None:
-            load(m, taps, points)
+    for m, points, moduli, taps in zip(request.tile, request.points, request.moduli, kernel):
+        if points or moduli:
+            load(m, taps, points, moduli=moduli, order=request.order)

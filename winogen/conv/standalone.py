@@ -10,10 +10,11 @@ from winogen.codegen.targets import TARGETS
 from winogen.conv import arguments, execute, planner
 from winogen.conv.choice import Choice
 from winogen.conv.choice import multiplications as counted
-from winogen.conv.problem import Layer, Problem
 from winogen.conv.machine import Machine, assumed
+from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import request as request_of
 from winogen.errors import InvalidValue
+from winogen.program.summation import PROGRAM
 
 
 def standalone(
@@ -24,6 +25,8 @@ def standalone(
     algorithm="auto",
     tile=None,
     points=None,
+    moduli=None,
+    order=None,
     threads=1,
     isa=None,
     name=None,
@@ -47,7 +50,15 @@ def standalone(
     problem = layer.problem(input_shape)
     if not problem.batch:
         raise InvalidValue(f"input: got shape {tuple(input_shape)}; allowed: a batch of at least 1")
-    request = request_of(layer, algorithm=algorithm, tile=tile, points=points, threads=threads)
+    request = request_of(
+        layer,
+        algorithm=algorithm,
+        tile=tile,
+        points=points,
+        moduli=moduli,
+        order=order,
+        threads=threads,
+    )
     with assumed(Machine()):
         choice = planner.choose(problem, request, target)
         ((whole, _),) = planner.parts(problem, choice)
@@ -94,10 +105,12 @@ def _about(problem: Problem, choice: Choice, spec) -> list[str]:
         if choice.algorithm != "winograd1d":
             sides.insert(0, ("height", spec.transform_h))
         for axis, transform in sides:
-            made_of = transform.points or transform.moduli
-            lines.append(
-                f"  along the {axis} F({transform.m}, {transform.r}), points {', '.join(made_of)}"
-            )
+            made_of = f"points {', '.join(transform.points)}"
+            if transform.moduli:
+                made_of = f"moduli {', '.join(transform.moduli)}"
+            lines.append(f"  along the {axis} F({transform.m}, {transform.r}), {made_of}")
+        if choice.order != PROGRAM:
+            lines.append(f"  rows of the transforms summed one by one, order {choice.order}")
     if layer.relu:
         lines.append("followed by max(y, 0)")
     multiplications = counted(problem, choice)

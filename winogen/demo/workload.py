@@ -103,7 +103,7 @@ def measure(
             algorithm=plan.algorithm,
             threads=plan.threads,
             tile=_tile_text(plan, layer.weight.shape[2:]),
-            points=_axes_text(plan.points) if plan.points else "",
+            points=_axes_text(plan.sets) if plan.sets else "",
             multiplications=plan.multiplications,
             workspace_bytes=plan.workspace_bytes,
             seconds=seconds,

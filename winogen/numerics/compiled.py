@@ -34,10 +34,10 @@ def runner(algorithm, dims: int, kernel: str, settings: dict):
             )
     if kernel == HEADER:
         return _header_runner(algorithm, dims, settings)
-    return _conv2d_runner(algorithm, dims, kernel, dtype)
+    return _conv2d_runner(algorithm, dims, kernel, dtype, settings["order"])
 
 
-def _conv2d_runner(algorithm, dims: int, kernel: str, dtype: str):
+def _conv2d_runner(algorithm, dims: int, kernel: str, dtype: str, order: str):
     from winogen.conv import conv2d
 
     options = {}
@@ -47,10 +47,9 @@ def _conv2d_runner(algorithm, dims: int, kernel: str, dtype: str):
     else:
         h, w = _both(algorithm, dims)
         m, r = (h.m, w.m), (h.r, w.r)
-        if kernel == "winograd1d":
-            options = {"tile": (1, m[1]), "points": (None, _points(w))}
-        elif kernel in ("winograd2d", "mcmr"):
-            options = {"tile": m, "points": (_points(h), _points(w))}
+        if kernel in ("winograd1d", "winograd2d", "mcmr"):
+            one = cook_toom(1, 1) if kernel == "winograd1d" else h
+            options = {"tile": (one.m, w.m), "order": order, **_made_of(one, w)}
     n = tuple(a + b - 1 for a, b in zip(m, r))
 
     def run(filters, inputs, watch):
@@ -70,16 +69,17 @@ def _conv2d_runner(algorithm, dims: int, kernel: str, dtype: str):
     return r, n, run
 
 
-def _points(algorithm):
-    """The points as ``conv2d`` takes them; None along an axis without a transform."""
-    if algorithm.m == algorithm.r == 1:
-        return None
-    if not algorithm.points:
-        raise InvalidValue(
-            f"compiled: got a kernel of conv2d with {algorithm}, which is not made of points; "
-            f"allowed: {HEADER}"
-        )
-    return tuple(map(str, algorithm.points))
+def _made_of(*algorithms) -> dict:
+    """The points or moduli along height and width as ``conv2d`` takes them, None where nothing is
+    transformed."""
+    for name in ("points", "moduli"):
+        sets = tuple(tuple(map(str, getattr(f, name, None) or ())) or None for f in algorithms)
+        if all(one or f.m == f.r == 1 for one, f in zip(sets, algorithms)):
+            return {name: sets}
+    raise InvalidValue(
+        "compiled: got a kernel of conv2d with an algorithm that is not made of points alone or of "
+        f"moduli alone; allowed: {HEADER}"
+    )
 
 
 def _both(algorithm, dims: int):

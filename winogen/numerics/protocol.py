@@ -103,7 +103,8 @@ def measure(
         channels: how many are summed, in the transformed domain.
         trials: random tiles, each with its own filter.
         order: how transforms add: "naive", "huffman" or "pairwise", row by row (see
-            ``winogen.program.summation``), or "program", the short programs that are shipped.
+            ``winogen.program.summation``), or "program", the shortest programs: those that a
+            ``Transform`` ships, or what is found for the matrices.
         distribution: "uniform" in (-1, 1) as in the literature, "uniform-dense" (all bits random),
             "normal", or "relu" (normal filters, inputs max(0, normal)).
         dtype: arithmetic of products and sums: "float64", "float32", "float16", "bfloat16".
@@ -116,9 +117,9 @@ def measure(
         block: channels in one chain of additions; None for one chain (products, for ``Direct``).
         reference: "float64" or "exact" (rational); default: "exact" for float64, else "float64".
         compiled: measure compiled C instead of its numpy twin: None, an algorithm of ``conv2d``
-            ("winograd2d", "mcmr", "direct", ...) with its own order, blocks and filters in float64,
-            or "header": the C transforms of the order asked for around a plain loop. Without
-            ``fused`` the latter has the very bits of the numpy twin.
+            ("winograd2d", "mcmr", "direct", ...), whose transforms add in this order, with its own
+            blocks and filters in float64; or "header": the C transforms of this order around a
+            plain loop. Without ``fused`` the latter has the very bits of the numpy twin.
         seed: of the random numbers; the same arguments give the same result.
 
     Raises:

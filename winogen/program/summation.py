@@ -1,7 +1,8 @@
-"""Programs that sum each row on its own, in a stated order: what error studies compare.
+"""In which order transforms add: row by row in a stated order, or as the shortest program does.
 
-Nothing is shared between rows, so these programs are long; but the order in which the terms of a
-row are added is explicit. It fixes how large the partial sums are, and with them the rounding.
+Summing each row on its own shares nothing between rows, so these programs are long; but the order in
+which the terms of a row are added is explicit. It fixes how large the partial sums are, and with them
+the rounding.
 """
 
 from __future__ import annotations
@@ -11,6 +12,28 @@ from fractions import Fraction
 
 from winogen.errors import InvalidValue
 from winogen.program.ir import ZERO, Program, Statement, Term, exact
+from winogen.program.simplify import simplify
+
+PROGRAM = "program"  # the order of the shortest program, whatever it is
+
+
+def ordered(matrix, order: str = PROGRAM, inputs="d", outputs="v") -> Program:
+    """The program of ``matrix`` that adds in ``order``: "program" for the shortest, or row by row.
+
+    >>> len(ordered([[1, 1], [1, -1]]).statements), len(ordered([[1, 1], [1, 1]], "naive").statements)
+    (2, 2)
+    """
+    if order == PROGRAM:
+        return simplify(matrix, inputs=inputs, outputs=outputs)
+    return summation(matrix, order, inputs=inputs, outputs=outputs)
+
+
+def check_order(order, allowed: tuple[str, ...] | None = None) -> str:
+    """Return ``order`` if there is one of that name; raises InvalidValue."""
+    allowed = allowed or NAMES
+    if not isinstance(order, str) or order not in allowed:
+        raise InvalidValue(f"order: got {order!r}; allowed: {', '.join(allowed)}")
+    return order
 
 
 def summation(matrix, order="huffman", inputs="d", outputs="v", temporaries="t") -> Program:
@@ -33,8 +56,7 @@ def summation(matrix, order="huffman", inputs="d", outputs="v", temporaries="t")
     v0 = t0 + 4*d0
     outputs: v0
     """
-    if order not in ORDERS:
-        raise InvalidValue(f"order: got {order!r}; allowed: {', '.join(ORDERS)}")
+    check_order(order, tuple(ORDERS))
     rows = [[exact(c) for c in row] for row in matrix]
     if len({len(row) for row in rows}) > 1:
         raise InvalidValue("matrix: got rows of different lengths; allowed: equal lengths")
@@ -115,3 +137,4 @@ def _size(term):
 
 
 ORDERS = {"naive": _naive, "huffman": _huffman, "pairwise": _pairwise}
+NAMES = (*ORDERS, PROGRAM)

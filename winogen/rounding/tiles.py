@@ -12,12 +12,10 @@ import numpy as np
 
 from winogen.algebra import BilinearAlgorithm2D, cook_toom
 from winogen.errors import InvalidType, InvalidValue
-from winogen.program import Program, simplify
-from winogen.program.summation import ORDERS as SUMMATIONS
-from winogen.program.summation import summation
+from winogen.program import Program
+from winogen.program.summation import PROGRAM, check_order, ordered
 from winogen.rounding.formats import Arithmetic, Format
 
-ORDERS = (*SUMMATIONS, "program")
 _LETTERS = {"bt": ("d", "v"), "g": ("g", "u"), "at": ("p", "y")}
 
 
@@ -63,8 +61,7 @@ def axes_of(algorithm, dims: int, order: str) -> tuple[Axis, Axis]:
     """
     if dims not in (1, 2):
         raise InvalidValue(f"dims: got {dims!r}; allowed: 1, 2")
-    if order not in ORDERS:
-        raise InvalidValue(f"order: got {order!r}; allowed: {', '.join(ORDERS)}")
+    check_order(order)
     if isinstance(algorithm, BilinearAlgorithm2D):
         if dims == 1:
             raise InvalidValue("dims: got 1 with a 2D algorithm; allowed: 2")
@@ -86,16 +83,18 @@ def _axis(algorithm, order: str) -> Axis:
     if getattr(algorithm, "form", "fir") != "fir":
         raise InvalidValue(f"algorithm: got the form {algorithm.form}; allowed: fir")
     m, r = algorithm.m, algorithm.r
-    programs = (_program(getattr(algorithm, k), k, order) for k in ("bt", "g", "at"))
+    shipped = getattr(algorithm, "programs", None)
+    if order == PROGRAM and shipped:
+        programs = (shipped[kind] for kind in ("input", "filter", "output"))
+    else:
+        programs = (_program(getattr(algorithm, k), k, order) for k in ("bt", "g", "at"))
     return Axis(m, r, m + r - 1, *programs)
 
 
 @lru_cache(maxsize=512)
 def _program(matrix, kind: str, order: str) -> Program:
     inputs, outputs = _LETTERS[kind]
-    if order == "program":
-        return simplify(matrix, inputs=inputs, outputs=outputs)
-    return summation(matrix, order, inputs=inputs, outputs=outputs)
+    return ordered(matrix, order, inputs=inputs, outputs=outputs)
 
 
 def transform(axes, kind: str, values: np.ndarray, arithmetic: Arithmetic) -> np.ndarray:

@@ -70,20 +70,25 @@ def error_over_n(sheet, document: dict) -> None:
 
 
 def error_over_channels(sheet, document: dict) -> None:
-    """Relative error against the number of channels."""
+    """Relative error against the number of channels: a colour per size of tile, moduli dotted."""
     (axes,) = sheet.axes()
     part = document["channels"]
-    names = {entry["name"]: short_name(entry) for entry in document["entries"]}
-    for number, row in enumerate(part["series"]):
-        direct = row["name"] == "direct"
-        axes.plot(
-            part["channels"],
-            row["relative_l2"],
-            color=INK if direct else COLORS[(number - 1) % len(COLORS)],
-            linestyle="--" if direct else "-",
-            marker=None if direct else MARKERS[(number - 1) % len(MARKERS)],
-            label=names.get(row["name"], "direct"),
-        )
+    known = {entry["name"]: entry for entry in document["entries"]}
+    sizes = sorted({known[row["name"]]["m"] for row in part["series"] if row["name"] in known})
+    for row in part["series"]:
+        entry = known.get(row["name"])
+        if entry is None:
+            style = {"color": INK, "linestyle": "--", "label": "direct"}
+        else:
+            number = sizes.index(entry["m"])
+            style = {
+                "color": COLORS[number % len(COLORS)],
+                "linestyle": ":" if entry["moduli"] else "-",
+                "marker": MARKERS[number % len(MARKERS)],
+                "markerfacecolor": PAPER if entry["moduli"] else None,
+                "label": short_name(entry),
+            }
+        axes.plot(part["channels"], row["relative_l2"], **style)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(part["channels"], [str(count) for count in part["channels"]])

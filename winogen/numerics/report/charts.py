@@ -46,11 +46,27 @@ class Sheet:
             handles,
             labels,
             loc="outside lower center",
-            ncols=min(len(labels), 2 if self.narrow else columns) or 1,
+            ncols=_columns(labels, 2 if self.narrow else columns, self.kind),
             frameon=False,
             handlelength=1.6,
             columnspacing=1.4,
         )
+
+
+def _columns(labels: list[str], most: int, kind: str) -> int:
+    """How many columns a legend may have, at most ``most``, to be no wider than the sheet.
+
+    >>> _columns(["short"] * 8, 6, "wide"), _columns(["a label that is much longer"] * 8, 6, "wide")
+    (6, 3)
+    """
+    size, width = _FONT[kind], 72 * _SIZES[kind][0]
+    for count in range(min(most, len(labels)), 1, -1):
+        rows = -(-len(labels) // count)
+        longest = [max(map(len, labels[k : k + rows])) for k in range(0, len(labels), rows)]
+        # A letter is 0.6 of the size wide at most on average; line, its gap and the column's follow.
+        if size * (0.6 * sum(longest) + 4.2 * len(longest)) <= width:
+            return count
+    return 1
 
 
 def draw(paint: Callable[[Sheet], None], name: str, *, height: float = 1.0) -> dict[str, str]:

@@ -13,12 +13,13 @@ from winogen.errors import InvalidType, InvalidValue
 from winogen.numerics.report.catalog import shares, short
 from winogen.numerics.report.layers import Case, layer_errors
 from winogen.numerics.report.pareto import front
-from winogen.numerics.report.predict import Moments, bound, is_moduli, predicted
+from winogen.numerics.report.predict import Moments, bound, predicted
 from winogen.numerics.report.ways import Way, ways
 
 TOLERANCE = 1e-5  # of max |error| / max |output|
 _HISTOGRAM_ROWS = 6
 _COMPILERS = 4  # at once
+_LARGEST = 1e30  # of a sum of products; transforms of the largest tiles grow numbers 1e6 times
 
 
 def check_array(name: str, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -40,6 +41,17 @@ def check_array(name: str, array: np.ndarray, shape: tuple[int, ...]) -> np.ndar
     return np.ascontiguousarray(array)
 
 
+def _check_sizes(x_max: float, w_max: float, terms: int) -> None:
+    """Raise InvalidValue for data whose tiles may overflow: no error could be told of infinities."""
+    largest = max(x_max, w_max, x_max * w_max * terms)
+    if largest > _LARGEST:
+        raise InvalidValue(
+            f"input, weights: got numbers up to {x_max:.2g} and {w_max:.2g}, {terms} products of "
+            f"which may reach {largest:.2g}; allowed: up to {_LARGEST:.0e}, so that no tile "
+            "overflows float32"
+        )
+
+
 def measure_own(
     case: Case,
     *,
@@ -58,10 +70,11 @@ def measure_own(
     problem, layer = case.problem, case.problem.layer
     x = check_array("input", x, problem.input_shape)
     weight = check_array("weights", weight, layer.weight_shape)
+    limits = float(np.abs(x).max(initial=0)), float(np.abs(weight).max(initial=0))
+    _check_sizes(*limits, weight[0].size)
     tried, refused = ways(case, thorough)
     shown = _shown(tried)
     moments = Moments.of(x, weight)
-    limits = float(np.abs(x).max(initial=0)), float(np.abs(weight).max(initial=0))
     rows: dict[Way, dict] = {}
     spread: dict[Way, np.ndarray] = {}
     for way, y, y64, plan in _computed(case, x, weight, tried):
@@ -69,7 +82,8 @@ def measure_own(
             "label": way.label() if way.algorithm != "auto" else f"auto: {_named(plan)}",
             "algorithm": plan.algorithm,
             "tile": None if plan.tile is None else list(plan.tile),
-            "points": [None if p is None else list(p) for p in plan.points or ()],
+            "points": _lists(plan.points),
+            "moduli": _lists(plan.moduli),
             "asked": {key: _plain(value) for key, value in way.options().items()},
             **layer_errors(y, y64),
             "predicted_relative_l2": short(predicted(plan, moments)),
@@ -154,13 +168,18 @@ def _named(plan) -> str:
     (m_h, m_w), (r_h, r_w) = plan.tile, plan.weight_shape[2:]
     one = plan.algorithm == "winograd1d"
     name = f"{plan.algorithm} " + (f"F({m_w},{r_w})" if one else f"F({m_h}x{m_w},{r_h}x{r_w})")
-    return f"{name} of moduli" if is_moduli(plan.points[1]) else name
+    return f"{name} of moduli" if any(plan.moduli) else name
+
+
+def _lists(sets: tuple | None) -> list:
+    """Points or moduli along height and width for JSON; nothing without tiles."""
+    return [None if one is None else list(one) for one in sets or ()]
 
 
 def _shown(tried: list[Way]) -> list[Way]:
     """A picture takes so many curves: `direct`, and `mcmr` with every tile as far as they fit."""
     curves = [way for way in tried if way.algorithm == "direct"]
-    curves += [way for way in tried if way.algorithm == "mcmr" and way.points is None]
+    curves += [way for way in tried if way.algorithm == "mcmr" and not way.given]
     return curves[:_HISTOGRAM_ROWS] if len(curves) > 1 else tried[1:]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -92,12 +93,13 @@ def python_text(value) -> str:
     return repr(value)
 
 
-def points_text(axes: list) -> str:
-    """The points along height and width, once where they are alike.
+def points_text(points: list, moduli: list = ()) -> str:
+    """The points or moduli along height and width, once where they are alike.
 
     >>> points_text([["0", "-1/2", "inf"], ["0", "-1/2", "inf"]])
     '0, −1/2, ∞'
     """
-    texts = [", ".join(points) for points in axes if points]
+    along = [one or other for one, other in zip_longest(points, moduli)]
+    texts = [", ".join(one) for one in along if one]
     # A true minus is not a place to break a line.
     return "; ".join(dict.fromkeys(texts)).replace("-", "−").replace("inf", "∞") or "–"

@@ -71,22 +71,12 @@ def _axes(plan) -> tuple:
     if plan.tile is None:
         return None, None
     taps = plan.weight_shape[2:]
-    height, width = map(_transform, plan.tile, taps, plan.points)
+    sides = zip(plan.tile, taps, plan.points, plan.moduli)
+    height, width = (
+        transforms.load(m, r, points, moduli=moduli, order=plan.order) if points or moduli else None
+        for m, r, points, moduli in sides
+    )
     return (None if plan.algorithm == "winograd1d" else height), width
-
-
-def _transform(m: int, r: int, made_of):
-    """What a plan calls points may be moduli, polynomials in x; without either nothing is done."""
-    if not made_of:
-        return None
-    if is_moduli(made_of):
-        return transforms.load(m, r, moduli=made_of)
-    return transforms.load(m, r, made_of)
-
-
-def is_moduli(made_of) -> bool:
-    """Whether the texts are polynomials and not points."""
-    return any("x" in text for text in made_of or ())
 
 
 def _as_tile(plan) -> tuple:

@@ -25,10 +25,17 @@ class Way:
     tile: int | None = None
     points: tuple[str, ...] | None = None  # None: the default ones
     name: str = ""
+    moduli: tuple[str, ...] | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether points or moduli are asked for."""
+        return bool(self.points or self.moduli)
 
     def options(self) -> dict:
         """The arguments of `Conv2d` that ask for it."""
-        given = {"algorithm": self.algorithm, "tile": self.tile, "points": self.points}
+        names = ("algorithm", "tile", "points", "moduli")
+        given = {name: getattr(self, name) for name in names}
         return {key: value for key, value in given.items() if value is not None}
 
     def label(self) -> str:
@@ -39,7 +46,7 @@ class Way:
 def ways(case: Case, thorough: bool = False) -> tuple[list[Way], list[dict]]:
     """Return what is tried, and what does not apply: {"algorithm", "why"}.
 
-    ``thorough``: every tile of every algorithm, and every other set of points in the catalog.
+    ``thorough``: every tile of every algorithm, and all other points and moduli of the catalog.
     """
     found = [Way("auto"), Way("direct"), Way("im2col")]
     weight = np.zeros(case.problem.layer.weight_shape, np.float32)
@@ -79,9 +86,10 @@ def _tiles(case: Case, algorithm: str, thorough: bool) -> list[Way]:
         found.append(Way(algorithm, m, None, name))
     if thorough and algorithm == "mcmr" and len(along) == 1 and kernel[0] == kernel[1]:
         for key, entry in known.items():
-            other = key != f"f{entry['m']}_{entry['r']}" and entry["points"]
+            other = key != f"f{entry['m']}_{entry['r']}"
             if other and entry["r"] == along[0] and entry["m"] in sizes:
                 tag = key.partition("_")[2].partition("_")[2]
                 name = f"F({entry['m']}x{entry['m']},{shape}) {tag}"
-                found.append(Way(algorithm, entry["m"], tuple(entry["points"]), name))
+                points, moduli = (tuple(entry[made]) or None for made in ("points", "moduli"))
+                found.append(Way(algorithm, entry["m"], points, name, moduli))
     return found

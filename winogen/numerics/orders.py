@@ -1,0 +1,70 @@
+"""What the order of additions is worth, in the compiled C and in its numpy twin.
+
+``python -m winogen.numerics.orders`` measures the orders in which transforms add, and the lengths of
+the chains in which channels do.
+"""
+
+from __future__ import annotations
+
+from winogen.codegen import transforms
+from winogen.codegen.kernels import DEPTH
+from winogen.numerics.protocol import PRACTICAL, measure
+from winogen.program.summation import NAMES
+
+_SIZES = (4, 6)  # m of F(m, 3)
+_TRIALS = {"one": 4000, "many": 300}
+_CHANNELS = 512
+
+
+def orders() -> list[list[str]]:
+    """Rows of (F, order, instructions of input + output, error in C and numpy, one channel and 64).
+
+    One channel is the protocol of the literature in the bare transforms, 64 are a kernel of
+    ``conv2d`` with fused multiply-adds.
+    """
+    rows = []
+    for m in _SIZES:
+        for order in NAMES:
+            made = transforms.load(m, 3, order=order)
+            one = {"order": order, "trials": _TRIALS["one"]}
+            many = {**PRACTICAL, "order": order, "trials": _TRIALS["many"]}
+            found = [
+                measure(made, **one, compiled="header").mean,
+                measure(made, **one).mean,
+                measure(made, **many, compiled="mcmr").relative_l2,
+                measure(made, **many, block=DEPTH["mcmr"]).relative_l2,
+            ]
+            count = made.instructions[0] + made.instructions[2]
+            rows.append([f"F({m},3)", order, str(count), *(f"{error:.2e}" for error in found)])
+    return rows
+
+
+def chains() -> list[list[str]]:
+    """Rows of (channels in one chain, error in numpy, kernel that does so, its error) for F(4, 3)."""
+    algorithm = transforms.load(4, 3)
+    settings = {**PRACTICAL, "channels": _CHANNELS, "trials": 60}
+    kernels = {DEPTH[name]: name for name in ("mcmr", "winograd2d")}
+    rows = []
+    for chain in sorted({_CHANNELS, 64, *kernels}, reverse=True):
+        row = [str(chain), f"{measure(algorithm, **settings, block=chain).relative_l2:.2e}"]
+        if name := kernels.get(chain):
+            found = measure(algorithm, **settings, compiled=name).relative_l2
+            row += [name, f"{found:.2e}"]
+        rows.append(row)
+    return rows
+
+
+def main() -> None:
+    """Print both tables."""
+    _print("", "order", "instr.", "1 chan. C", "numpy", "64 chan. C", "numpy", rows=orders())
+    print(f"\nF(4,3), {_CHANNELS} channels in chains of")
+    _print("channels", "numpy", "kernel", "C", rows=chains())
+
+
+def _print(*head: str, rows: list[list[str]]) -> None:
+    for row in (head, *rows):
+        print("".join(f"{text:<12}" for text in row).rstrip())
+
+
+if __name__ == "__main__":
+    main()
