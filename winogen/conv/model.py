@@ -25,6 +25,8 @@ _ACCUMULATOR = 1.0
 _LATENCY = 4
 # A step's loads, two a cycle, besides the FMAs.
 _LOADS = 2
+# Outputs that are stored while other data pass need this many times their size to stay in a cache.
+_DISPLACED = 3
 
 
 @dataclass(frozen=True)
@@ -160,9 +162,9 @@ def _tile_lanes(work: Work, target: Target, machine: Machine) -> tuple[float, fl
     placing = work.lanes(target) if m & (m - 1) else m.bit_length() / 2
     arithmetic = groups * work.filters * (products + columns + across + along_h.m * m * placing)
     written = 2 * work.out[0] * work.out[1] * work.filters * work.itemsize
-    # Outputs are stored meanwhile, every row of a tile in a stream of its own; what displaces other
-    # data from a cache all the time needs more of it.
-    written *= work.batch * work.groups / machine.read_rate(3 * work.output_bytes) * along_h.m / 2
+    # Outputs are stored meanwhile, every row of a tile in a stream of its own.
+    written *= work.batch * work.groups / machine.read_rate(_DISPLACED * work.output_bytes)
+    written *= along_h.m / 2
     multiply = _roof(share * arithmetic, written / min(work.threads, max(1, work.items)))
     return share * input_, multiply, 0.0
 

@@ -249,7 +249,7 @@ def _winograd(layer: Layer) -> tuple[str, ...]:
         return ()
     channels, filters = layer.channels // layer.groups, layer.filters // layer.groups
     # Groups of few channels: only tiles fill the lanes, and only in NCHW.
-    few = layer.layout == "NCHW" and channels <= kernels.FEW and filters >= 2
+    few = layer.layout == "NCHW" and channels <= kernels.FEW and filters >= 8
     return ("winograd2d",) * few + ("mcmr", "winograd1d") * (min(channels, filters) >= 4)
 
 
