@@ -176,7 +176,8 @@ def _pixels(work: Work, target: Target, machine: Machine) -> tuple[float, float,
     items = work.items
     share = _share(work, items) * items
     in_rows, in_cols = work.strip
-    strip = in_rows * in_cols * work.channels * size
+    channels = work.channels if work.layout == "NCHW" else blocks(work.channels, lanes) * lanes
+    strip = in_rows * in_cols * channels * size
     copies = 1 + (taps if work.algorithm == "im2col" else 0)
     fetched = strip / machine.read_rate(work.input_bytes)
     input_ = share * _roof(copies * 2 * strip / machine.l2_rate, fetched)

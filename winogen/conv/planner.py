@@ -35,7 +35,7 @@ _PATIENCE = 1.1
 _WORKSPACE = 4 << 20
 ALTERNATIVES = 8  # candidates that a plan is chosen from, and tells of
 # Tiles (or pixels) that a block should have, at most: between them the model decides.
-_BLOCK_SIZES = (4, 9, 14, 16, 28, 42, 56, 84, 112, 224)
+_BLOCK_SIZES = (4, 9, 14, 16, 28, 42, 56, 84, 112, 224, 448, 1792)
 
 
 def choose(problem: Problem, request: Request, target: Target) -> Choice:
