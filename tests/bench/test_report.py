@@ -44,6 +44,12 @@ def test_summary(document):
     exact, swift = summary["peers"]["exact"], summary["peers"]["swift"]
     assert exact["ratio"] == pytest.approx(8**0.5) and exact["worst_ratio"] == 1.0
     assert (exact["layers"], exact["max_rel_error"]) == (2, 3e-7)
+    first, second = document["layers"]
+    assert exact["as_accurate"] == sum(
+        layer["rel_error"] <= layer["peers"]["exact"]["rel_error"] for layer in (first, second)
+    )
+    second["rel_error"] = 0.0
+    assert report.summarize(document["layers"])["peers"]["exact"]["as_accurate"] >= 1
     assert exact["gflops"] == pytest.approx((25 * 100) ** 0.5)
     assert swift["layers"] == 1 and swift["ratio"] == pytest.approx(4.0)
 

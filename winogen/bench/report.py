@@ -89,6 +89,12 @@ def _peer_summary(layers: list[dict], name: str) -> dict:
         "ratio": geometric_mean(ratios),
         "worst_ratio": min(ratios, default=None),
         "max_rel_error": max((row["rel_error"] for row in rows), default=None),
+        # layers where winogen's error is no larger than this one's
+        "as_accurate": sum(
+            layer["rel_error"] <= layer["peers"][name]["rel_error"]
+            for layer in layers
+            if "median_s" in layer["peers"].get(name, {})
+        ),
     }
 
 

@@ -92,6 +92,9 @@ def _comparison_footer(document: dict, names: list[str]) -> Iterator[list[str]]:
         yield [title, "", "", "", "", "", *cells, last]
     errors = [_number(peer["max_rel_error"], ".0e") for peer in peers]
     yield ["largest error", "", "", "", "", _number(summary["max_rel_error"], ".0e"), *errors, ""]
+    # Documents of earlier versions lack it.
+    counts = [f"{p['as_accurate']}/{p['layers']}" if "as_accurate" in p else "" for p in peers]
+    yield ["layers where ours is no larger", "", "", "", "", "", *counts, ""]
 
 
 def algorithms(document: dict) -> Table:
