@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 from winogen.codegen import kernels
-from winogen.program.summation import PROGRAM
 
 
 @lru_cache(maxsize=4096)
@@ -30,8 +29,7 @@ def predicted_error(
     if along_w is None:
         terms = channels * kernel[0] * kernel[1]
         return estimate(Direct(1, terms), dims=1, channels=1, block=chain, **options).worst_l2
-    if along_w.order != PROGRAM:
-        options["order"] = along_w.order
+    options["order"] = along_w.order
     if algorithm == "winograd1d":
         taps = kernel[0]
         return estimate(
