@@ -74,7 +74,7 @@ class Transform:
 
         return {kind: Program.from_json(data) for kind, data in self.listings.items()}
 
-    @property
+    @cached_property
     def instructions(self) -> tuple[int, int, int]:
         """Instructions of one 1D transform once FMAs are formed: (input, filter, output)."""
         return tuple(self.ops[kind]["instructions"] for kind in _KINDS)

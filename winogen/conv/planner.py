@@ -36,7 +36,8 @@ _PATIENCE = 1.13
 _WORKSPACE = 4 << 20
 ALTERNATIVES = 8  # candidates that a plan is chosen from, and tells of
 # Tiles (or pixels) that a block should have, at most: between them the model decides.
-_BLOCK_SIZES = (4, 9, 14, 16, 28, 42, 56, 84, 112, 224, 448, 1792)
+_BLOCK_SIZES = (4, 9, 14, 16, 28, 42, 56, 84, 112, 224)
+_PIXEL_BLOCK_SIZES = (*_BLOCK_SIZES, 448, 1792)
 
 
 def choose(problem: Problem, request: Request, target: Target) -> Choice:
@@ -198,7 +199,8 @@ def _blocking(
     )
     if limit is None:
         limit = _WORKSPACE * choice.threads
-    shapes = dict.fromkeys(_shape(tiles, size) for size in _BLOCK_SIZES)
+    sizes = _BLOCK_SIZES if choice.tile else _PIXEL_BLOCK_SIZES
+    shapes = dict.fromkeys(_shape(tiles, size) for size in sizes)
     works = [
         _work(problem, choice, part, along, shape, split)
         for split in ((0, 1) if choice.threads > 1 else (0,))
