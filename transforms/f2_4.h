@@ -8,20 +8,23 @@
  *
  * Points: 1/3, -1/3, 5/4, -5/4, inf
  * Source: symmetric set with the least 2D float32 error in a sweep of this project
+ * Scaled: rows of B^T by -16/25, -16/25, -9, -9, 1
+ *         columns of A^T by 1, 1, 1, 1, 1
+ *         rows of G to make up for both
  *
  * B^T =
- *     -25/48  -25/16       1/3  1  0
- *      25/48  -25/16      -1/3  1  0
- *      -5/36    -1/9       5/4  1  0
- *       5/36    -1/9      -5/4  1  0
- *     25/144       0  -241/144  0  1
+ *        1/3  1    -16/75  -16/25  0
+ *       -1/3  1     16/75  -16/25  0
+ *        5/4  1     -45/4      -9  0
+ *       -5/4  1      45/4      -9  0
+ *     25/144  0  -241/144       0  1
  *
  * G =
- *      -216/209  -72/209  -24/209   -8/209
- *       216/209  -72/209   24/209   -8/209
- *      288/1045   72/209   90/209  225/418
- *     -288/1045   72/209  -90/209  225/418
- *             0        0        0        1
+ *      675/418  225/418   75/418   25/418
+ *     -675/418  225/418  -75/418   25/418
+ *     -32/1045   -8/209  -10/209  -25/418
+ *      32/1045   -8/209   10/209  -25/418
+ *            0        0        0        1
  *
  * A^T =
  *       1     1    1     1  0
@@ -30,7 +33,7 @@
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            14 -> 10         14 -> 10     14 -> 10     140 -> 100          5
  * filter            12 -> 8          16 -> 9      16 -> 9      144 -> 81          5
- * output             7 -> 7           4 -> 2       7 -> 7       49 -> 49          5
+ * output             7 -> 7           4 -> 3       7 -> 7       49 -> 49          4
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -61,76 +64,75 @@
 
 /* v = B^T d: 10 instructions.
  *
- *     t0 = 1/9 d0 - d2
+ *     t0 = d0 - 9 d2
  *     t1 = d0 - 16/25 d2
  *     v4 = d4 + 25/144 (d0 - 241/25 d2)
- *     t3 = d3 - 25/16 d1
- *     t4 = d3 - 1/9 d1
- *     v0 = t3 - 25/48 t1
- *     v1 = t3 + 25/48 t1
- *     v2 = t4 - 5/4 t0
- *     v3 = 5/4 t0 + t4
+ *     t3 = d1 - 9 d3
+ *     t4 = d1 - 16/25 d3
+ *     v0 = t4 + 1/3 t1
+ *     v1 = t4 - 1/3 t1
+ *     v2 = t3 + 5/4 t0
+ *     v3 = t3 - 5/4 t0
  */
 WINOGEN_INLINE void winogen_f2_4_input(const WINOGEN_VEC d[5], WINOGEN_VEC v[5])
 {
-    const WINOGEN_REAL k1_9 = 1.0 / 9;
     const WINOGEN_REAL k25_144 = 25.0 / 144;
-    const WINOGEN_REAL k25_48 = 25.0 / 48;
+    const WINOGEN_REAL k1_3 = 1.0 / 3;
     const WINOGEN_REAL k16_25 = 16.0 / 25;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
+    const WINOGEN_REAL k9 = 9;
     const WINOGEN_REAL k241_25 = 241.0 / 25;
 
-    const WINOGEN_VEC t0 = k1_9 * d[0] - d[2];
+    const WINOGEN_VEC t0 = d[0] - k9 * d[2];
     const WINOGEN_VEC t1 = d[0] - k16_25 * d[2];
     const WINOGEN_VEC t2 = d[0] - k241_25 * d[2];
     v[4] = d[4] + k25_144 * t2;
-    const WINOGEN_VEC t3 = d[3] - k25_16 * d[1];
-    const WINOGEN_VEC t4 = d[3] - k1_9 * d[1];
-    v[0] = t3 - k25_48 * t1;
-    v[1] = t3 + k25_48 * t1;
-    v[2] = t4 - k5_4 * t0;
-    v[3] = k5_4 * t0 + t4;
+    const WINOGEN_VEC t3 = d[1] - k9 * d[3];
+    const WINOGEN_VEC t4 = d[1] - k16_25 * d[3];
+    v[0] = t4 + k1_3 * t1;
+    v[1] = t4 - k1_3 * t1;
+    v[2] = t3 + k5_4 * t0;
+    v[3] = t3 - k5_4 * t0;
 }
 
 /* u = G g: 9 instructions.
  *
- *     t1 = 72/209 g1 + 8/209 g3
- *     t2 = g0 + 25/16 g2
- *     t3 = 1/2 g3 + t1
- *     t4 = g0 + 1/9 g2
- *     u0 = -t1 - 216/209 t4
- *     u1 = 216/209 t4 - t1
- *     u2 = 288/1045 t2 + t3
- *     u3 = t3 - 288/1045 t2
+ *     t1 = 8/209 g1 + 25/418 g3
+ *     t2 = t1 + 1/2 g1
+ *     t3 = g0 + 25/16 g2
+ *     t4 = g0 + 16/209 t3
+ *     u0 = t2 + 3/2 t4
+ *     u1 = t2 - 3/2 t4
+ *     u2 = -32/1045 t3 - t1
+ *     u3 = 32/1045 t3 - t1
  *     u4 = g3
  */
 WINOGEN_INLINE void winogen_f2_4_filter(const WINOGEN_FILTER_VEC g[4], WINOGEN_FILTER_VEC u[5])
 {
+    const WINOGEN_FILTER_REAL k32_1045 = 32.0 / 1045;
     const WINOGEN_FILTER_REAL k8_209 = 8.0 / 209;
-    const WINOGEN_FILTER_REAL k1_9 = 1.0 / 9;
-    const WINOGEN_FILTER_REAL k288_1045 = 288.0 / 1045;
-    const WINOGEN_FILTER_REAL k72_209 = 72.0 / 209;
+    const WINOGEN_FILTER_REAL k25_418 = 25.0 / 418;
+    const WINOGEN_FILTER_REAL k16_209 = 16.0 / 209;
     const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_FILTER_REAL k216_209 = 216.0 / 209;
+    const WINOGEN_FILTER_REAL k3_2 = 3.0 / 2;
     const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
 
-    const WINOGEN_FILTER_VEC t0 = k8_209 * g[3];
-    const WINOGEN_FILTER_VEC t1 = k72_209 * g[1] + t0;
-    const WINOGEN_FILTER_VEC t2 = g[0] + k25_16 * g[2];
-    const WINOGEN_FILTER_VEC t3 = k1_2 * g[3] + t1;
-    const WINOGEN_FILTER_VEC t4 = g[0] + k1_9 * g[2];
-    u[0] = -t1 - k216_209 * t4;
-    u[1] = k216_209 * t4 - t1;
-    u[2] = k288_1045 * t2 + t3;
-    u[3] = t3 - k288_1045 * t2;
+    const WINOGEN_FILTER_VEC t0 = k8_209 * g[1];
+    const WINOGEN_FILTER_VEC t1 = t0 + k25_418 * g[3];
+    const WINOGEN_FILTER_VEC t2 = t1 + k1_2 * g[1];
+    const WINOGEN_FILTER_VEC t3 = g[0] + k25_16 * g[2];
+    const WINOGEN_FILTER_VEC t4 = g[0] + k16_209 * t3;
+    u[0] = t2 + k3_2 * t4;
+    u[1] = t2 - k3_2 * t4;
+    u[2] = -k32_1045 * t3 - t1;
+    u[3] = k32_1045 * t3 - t1;
     u[4] = g[3];
 }
 
 /* y = A^T p: 7 instructions.
  *
  *     y0 = p0 + p1 + (p2 + p3)
- *     y1 = 5/4 (p2 - p3) + (p4 + 1/3 (p0 - p1))
+ *     y1 = p4 + 1/3 (p0 - p1) + 5/4 p2 - 5/4 p3
  */
 WINOGEN_INLINE void winogen_f2_4_output(const WINOGEN_VEC p[5], WINOGEN_VEC y[2])
 {
@@ -139,11 +141,11 @@ WINOGEN_INLINE void winogen_f2_4_output(const WINOGEN_VEC p[5], WINOGEN_VEC y[2]
 
     const WINOGEN_VEC t0 = p[0] + p[1];
     const WINOGEN_VEC t1 = p[0] - p[1];
-    const WINOGEN_VEC t2 = p[2] + p[3];
-    y[0] = t0 + t2;
-    const WINOGEN_VEC t3 = p[2] - p[3];
-    const WINOGEN_VEC t4 = p[4] + k1_3 * t1;
-    y[1] = k5_4 * t3 + t4;
+    const WINOGEN_VEC t2 = p[4] + k1_3 * t1;
+    const WINOGEN_VEC t3 = t2 + k5_4 * p[2];
+    const WINOGEN_VEC t4 = p[2] + p[3];
+    y[0] = t0 + t4;
+    y[1] = t3 - k5_4 * p[3];
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 100 instructions. */

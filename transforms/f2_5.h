@@ -66,16 +66,16 @@
 
 /* v = B^T d: 12 instructions.
  *
- *     t0 = 25/64 d1 - d3
- *     t1 = d1 - 4/9 d3
- *     v5 = d5 + 225/256 (d1 - 676/225 d3)
- *     v0 = d4 + 225/256 (d0 - 676/225 d2)
- *     t4 = d4 - 9/4 d2
- *     t5 = d4 - 25/64 d2
- *     v1 = t4 - 45/32 t1
- *     v2 = t4 + 45/32 t1
- *     v3 = t5 - 3/2 t0
- *     v4 = 3/2 t0 + t5
+ *     v0 = d4 + 225/256 d0 - 169/64 d2
+ *     t1 = d4 - 9/4 d2
+ *     t2 = d4 - 25/64 d2
+ *     v5 = d5 + 225/256 d1 - 169/64 d3
+ *     t4 = 25/64 d1 - d3
+ *     t5 = d1 - 4/9 d3
+ *     v1 = t1 - 45/32 t5
+ *     v2 = t1 + 45/32 t5
+ *     v3 = t2 - 3/2 t4
+ *     v4 = t2 + 3/2 t4
  */
 WINOGEN_INLINE void winogen_f2_5_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
 {
@@ -85,68 +85,68 @@ WINOGEN_INLINE void winogen_f2_5_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
     const WINOGEN_REAL k45_32 = 45.0 / 32;
     const WINOGEN_REAL k3_2 = 3.0 / 2;
     const WINOGEN_REAL k9_4 = 9.0 / 4;
-    const WINOGEN_REAL k676_225 = 676.0 / 225;
+    const WINOGEN_REAL k169_64 = 169.0 / 64;
 
-    const WINOGEN_VEC t0 = k25_64 * d[1] - d[3];
-    const WINOGEN_VEC t1 = d[1] - k4_9 * d[3];
-    const WINOGEN_VEC t2 = d[1] - k676_225 * d[3];
-    v[5] = d[5] + k225_256 * t2;
-    const WINOGEN_VEC t3 = d[0] - k676_225 * d[2];
-    v[0] = d[4] + k225_256 * t3;
-    const WINOGEN_VEC t4 = d[4] - k9_4 * d[2];
-    const WINOGEN_VEC t5 = d[4] - k25_64 * d[2];
-    v[1] = t4 - k45_32 * t1;
-    v[2] = t4 + k45_32 * t1;
-    v[3] = t5 - k3_2 * t0;
-    v[4] = k3_2 * t0 + t5;
+    const WINOGEN_VEC t0 = d[4] + k225_256 * d[0];
+    v[0] = t0 - k169_64 * d[2];
+    const WINOGEN_VEC t1 = d[4] - k9_4 * d[2];
+    const WINOGEN_VEC t2 = d[4] - k25_64 * d[2];
+    const WINOGEN_VEC t3 = d[5] + k225_256 * d[1];
+    v[5] = t3 - k169_64 * d[3];
+    const WINOGEN_VEC t4 = k25_64 * d[1] - d[3];
+    const WINOGEN_VEC t5 = d[1] - k4_9 * d[3];
+    v[1] = t1 - k45_32 * t5;
+    v[2] = t1 + k45_32 * t5;
+    v[3] = t2 - k3_2 * t4;
+    v[4] = t2 + k3_2 * t4;
 }
 
 /* u = G g: 12 instructions.
  *
  *     u0 = 256/225 g0
- *     t0 = 32/119 g2
- *     t4 = 2048/2975 g0 + (t0 + 25/238 g4)
- *     t5 = 64/25 g1 + g3
- *     t6 = g3 + 25/119 t5
- *     u3 = 72/119 g4 + (128/1071 g0 + t0) + 1/3 t6
+ *     t1 = 32/119 g2 + 25/238 g4
+ *     t4 = t1 + 2048/2975 g0
+ *     t5 = g1 + 25/64 g3
+ *     t6 = g3 + 64/119 t5
+ *     u3 = t1 + 1/2 g4 + 128/1071 g0 + 1/3 t6
  *     u4 = 3/2 u3 - t6
- *     u1 = -20/119 t5 - t4
- *     u2 = 20/119 t5 - t4
+ *     u1 = -256/595 t5 - t4
+ *     u2 = 256/595 t5 - t4
  *     u5 = g4
  */
 WINOGEN_INLINE void winogen_f2_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_FILTER_VEC u[6])
 {
     const WINOGEN_FILTER_REAL k25_238 = 25.0 / 238;
     const WINOGEN_FILTER_REAL k128_1071 = 128.0 / 1071;
-    const WINOGEN_FILTER_REAL k20_119 = 20.0 / 119;
-    const WINOGEN_FILTER_REAL k25_119 = 25.0 / 119;
     const WINOGEN_FILTER_REAL k32_119 = 32.0 / 119;
     const WINOGEN_FILTER_REAL k1_3 = 1.0 / 3;
-    const WINOGEN_FILTER_REAL k72_119 = 72.0 / 119;
+    const WINOGEN_FILTER_REAL k25_64 = 25.0 / 64;
+    const WINOGEN_FILTER_REAL k256_595 = 256.0 / 595;
+    const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
+    const WINOGEN_FILTER_REAL k64_119 = 64.0 / 119;
     const WINOGEN_FILTER_REAL k2048_2975 = 2048.0 / 2975;
     const WINOGEN_FILTER_REAL k256_225 = 256.0 / 225;
     const WINOGEN_FILTER_REAL k3_2 = 3.0 / 2;
-    const WINOGEN_FILTER_REAL k64_25 = 64.0 / 25;
 
     u[0] = k256_225 * g[0];
     const WINOGEN_FILTER_VEC t0 = k32_119 * g[2];
-    const WINOGEN_FILTER_VEC t1 = k128_1071 * g[0] + t0;
-    const WINOGEN_FILTER_VEC t2 = t0 + k25_238 * g[4];
-    const WINOGEN_FILTER_VEC t3 = k72_119 * g[4] + t1;
-    const WINOGEN_FILTER_VEC t4 = k2048_2975 * g[0] + t2;
-    const WINOGEN_FILTER_VEC t5 = k64_25 * g[1] + g[3];
-    const WINOGEN_FILTER_VEC t6 = g[3] + k25_119 * t5;
+    const WINOGEN_FILTER_VEC t1 = t0 + k25_238 * g[4];
+    const WINOGEN_FILTER_VEC t2 = t1 + k1_2 * g[4];
+    const WINOGEN_FILTER_VEC t3 = t2 + k128_1071 * g[0];
+    const WINOGEN_FILTER_VEC t4 = t1 + k2048_2975 * g[0];
+    const WINOGEN_FILTER_VEC t5 = g[1] + k25_64 * g[3];
+    const WINOGEN_FILTER_VEC t6 = g[3] + k64_119 * t5;
     const WINOGEN_FILTER_VEC u3 = t3 + k1_3 * t6;
     u[3] = u3;
     u[4] = k3_2 * u3 - t6;
-    u[1] = -k20_119 * t5 - t4;
-    u[2] = k20_119 * t5 - t4;
+    u[1] = -k256_595 * t5 - t4;
+    u[2] = k256_595 * t5 - t4;
     u[5] = g[4];
 }
 
 /* y = A^T p: 8 instructions.
  *
- *     y0 = p2 + p3 + (2/3 p4 + (p0 + p1))
+ *     y0 = p2 + p3 + (p0 + p1 + 2/3 p4)
  *     y1 = 3/2 p3 - p4 + (p5 + 5/8 (p1 - p2))
  */
 WINOGEN_INLINE void winogen_f2_5_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[2])
@@ -156,7 +156,7 @@ WINOGEN_INLINE void winogen_f2_5_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[2]
     const WINOGEN_REAL k3_2 = 3.0 / 2;
 
     const WINOGEN_VEC t0 = p[0] + p[1];
-    const WINOGEN_VEC t1 = k2_3 * p[4] + t0;
+    const WINOGEN_VEC t1 = t0 + k2_3 * p[4];
     const WINOGEN_VEC t2 = p[1] - p[2];
     const WINOGEN_VEC t3 = p[2] + p[3];
     y[0] = t3 + t1;

@@ -35,7 +35,7 @@
  *     1/4  -1/4  1/10  -1/10  1/4  -1/4  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            33 -> 21         33 -> 21     33 -> 21     462 -> 294          8
+ * input            33 -> 21         33 -> 21     33 -> 21     462 -> 294          7
  * filter           30 -> 18         36 -> 21     36 -> 21     468 -> 273          8
  * output           11 -> 11          10 -> 4     11 -> 11       99 -> 99          5
  *
@@ -68,91 +68,84 @@
 
 /* v = B^T d: 21 instructions.
  *
- *     t2 = 1/25 d1 + (d5 - 281/400 d3)
- *     t4 = d5 + 1/4 (d1 - 65/4 d3)
- *     t5 = 64/25 d1 + d5 - 116/25 d3
- *     t7 = d0 - 29/16 d2
- *     t8 = d0 - 281/16 d2
- *     t9 = d2 - 4/65 (d0 + 4 d4)
- *     v2 = t4 - 13/4 t9
- *     t10 = d4 + 64/25 t7
- *     v3 = t4 + 13/4 t9
- *     t11 = d4 + 1/25 t8
- *     v0 = 1/4 t10 + t5
- *     v1 = t5 - 1/4 t10
- *     v4 = t2 + 2 t11
- *     v5 = t2 - 2 t11
- *     v6 = 256/1575 (1/64 t7 - t8) + (d6 - 1881/400 d4)
+ *     t2 = d0 - 281/16 d2
+ *     t3 = d4 + 64/25 (d0 - 29/16 d2)
+ *     t4 = d2 - 4/65 (d0 + 4 d4)
+ *     t6 = d4 + 1/25 t2
+ *     v6 = d6 - 1881/400 d4 + 1/25 (d2 - 4 t2)
+ *     t11 = d5 + 1/4 (d1 - 65/4 d3)
+ *     t12 = d5 + 1/25 (d1 - 281/16 d3)
+ *     t13 = d5 + 64/25 (d1 - 29/16 d3)
+ *     v0 = t13 + 1/4 t3
+ *     v1 = t13 - 1/4 t3
+ *     v2 = t11 - 13/4 t4
+ *     v3 = t11 + 13/4 t4
+ *     v4 = t12 + 2 t6
+ *     v5 = t12 - 2 t6
  */
 WINOGEN_INLINE void winogen_f2_6_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[7])
 {
-    const WINOGEN_REAL k1_64 = 1.0 / 64;
     const WINOGEN_REAL k1_25 = 1.0 / 25;
     const WINOGEN_REAL k4_65 = 4.0 / 65;
-    const WINOGEN_REAL k256_1575 = 256.0 / 1575;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k281_400 = 281.0 / 400;
     const WINOGEN_REAL k29_16 = 29.0 / 16;
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k64_25 = 64.0 / 25;
     const WINOGEN_REAL k13_4 = 13.0 / 4;
     const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k116_25 = 116.0 / 25;
     const WINOGEN_REAL k1881_400 = 1881.0 / 400;
     const WINOGEN_REAL k65_4 = 65.0 / 4;
     const WINOGEN_REAL k281_16 = 281.0 / 16;
 
-    const WINOGEN_VEC t0 = k64_25 * d[1] + d[5];
-    const WINOGEN_VEC t1 = d[5] - k281_400 * d[3];
-    const WINOGEN_VEC t2 = k1_25 * d[1] + t1;
-    const WINOGEN_VEC t3 = d[1] - k65_4 * d[3];
-    const WINOGEN_VEC t4 = d[5] + k1_4 * t3;
-    const WINOGEN_VEC t5 = t0 - k116_25 * d[3];
-    const WINOGEN_VEC t6 = d[0] + k4 * d[4];
-    const WINOGEN_VEC t7 = d[0] - k29_16 * d[2];
-    const WINOGEN_VEC t8 = d[0] - k281_16 * d[2];
-    const WINOGEN_VEC t9 = d[2] - k4_65 * t6;
-    v[2] = t4 - k13_4 * t9;
-    const WINOGEN_VEC t10 = d[4] + k64_25 * t7;
-    v[3] = t4 + k13_4 * t9;
-    const WINOGEN_VEC t11 = d[4] + k1_25 * t8;
-    v[0] = k1_4 * t10 + t5;
-    v[1] = t5 - k1_4 * t10;
-    v[4] = t2 + k2 * t11;
-    v[5] = t2 - k2 * t11;
-    const WINOGEN_VEC t12 = k1_64 * t7 - t8;
-    const WINOGEN_VEC t13 = d[6] - k1881_400 * d[4];
-    v[6] = k256_1575 * t12 + t13;
+    const WINOGEN_VEC t0 = d[0] + k4 * d[4];
+    const WINOGEN_VEC t1 = d[0] - k29_16 * d[2];
+    const WINOGEN_VEC t2 = d[0] - k281_16 * d[2];
+    const WINOGEN_VEC t3 = d[4] + k64_25 * t1;
+    const WINOGEN_VEC t4 = d[2] - k4_65 * t0;
+    const WINOGEN_VEC t5 = d[2] - k4 * t2;
+    const WINOGEN_VEC t6 = d[4] + k1_25 * t2;
+    const WINOGEN_VEC t7 = d[6] - k1881_400 * d[4];
+    v[6] = t7 + k1_25 * t5;
+    const WINOGEN_VEC t8 = d[1] - k65_4 * d[3];
+    const WINOGEN_VEC t9 = d[1] - k281_16 * d[3];
+    const WINOGEN_VEC t10 = d[1] - k29_16 * d[3];
+    const WINOGEN_VEC t11 = d[5] + k1_4 * t8;
+    const WINOGEN_VEC t12 = d[5] + k1_25 * t9;
+    const WINOGEN_VEC t13 = d[5] + k64_25 * t10;
+    v[0] = t13 + k1_4 * t3;
+    v[1] = t13 - k1_4 * t3;
+    v[2] = t11 - k13_4 * t4;
+    v[3] = t11 + k13_4 * t4;
+    v[4] = t12 + k2 * t6;
+    v[5] = t12 - k2 * t6;
 }
 
 /* u = G g: 21 instructions.
  *
- *     t4 = 12800/14553 g0 + (800/14553 g2 + 50/14553 g4)
- *     t5 = 3200/1323 g4 + (200/1323 g0 + 800/1323 g2)
- *     t8 = 12500/4851 g0 + (8000/4851 g2 + 5120/4851 g4)
- *     t12 = g1 + 16/25 (g3 + 16/25 g5)
+ *     t5 = g0 + 16/25 (g2 + 16/25 g4)
+ *     t6 = 800/14553 (g2 + 1/16 g4) + 12800/14553 g0
+ *     t7 = 200/1323 g0 + 800/1323 g2 + 3200/1323 g4
+ *     t12 = 6400/4851 (g3 + 16/25 g5) + 10000/4851 g1
  *     t13 = g5 + 256 (g1 + 1/16 g3)
  *     t14 = g5 + 1/16 (g1 + 4 g3)
- *     u0 = t4 + 25/29106 t13
- *     u1 = 25/29106 t13 - t4
- *     u2 = -t8 - 10000/4851 t12
- *     u3 = t8 - 10000/4851 t12
- *     u4 = t5 + 6400/1323 t14
- *     u5 = 6400/1323 t14 - t5
+ *     u0 = 25/29106 t13 + t6
+ *     u1 = 25/29106 t13 - t6
+ *     u2 = -12500/4851 t5 - t12
+ *     u3 = 12500/4851 t5 - t12
+ *     u4 = 6400/1323 t14 + t7
+ *     u5 = 6400/1323 t14 - t7
  *     u6 = g5
  */
 WINOGEN_INLINE void winogen_f2_6_filter(const WINOGEN_FILTER_VEC g[6], WINOGEN_FILTER_VEC u[7])
 {
     const WINOGEN_FILTER_REAL k25_29106 = 25.0 / 29106;
-    const WINOGEN_FILTER_REAL k50_14553 = 50.0 / 14553;
     const WINOGEN_FILTER_REAL k800_14553 = 800.0 / 14553;
     const WINOGEN_FILTER_REAL k1_16 = 1.0 / 16;
     const WINOGEN_FILTER_REAL k200_1323 = 200.0 / 1323;
     const WINOGEN_FILTER_REAL k800_1323 = 800.0 / 1323;
     const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
     const WINOGEN_FILTER_REAL k12800_14553 = 12800.0 / 14553;
-    const WINOGEN_FILTER_REAL k5120_4851 = 5120.0 / 4851;
-    const WINOGEN_FILTER_REAL k8000_4851 = 8000.0 / 4851;
+    const WINOGEN_FILTER_REAL k6400_4851 = 6400.0 / 4851;
     const WINOGEN_FILTER_REAL k10000_4851 = 10000.0 / 4851;
     const WINOGEN_FILTER_REAL k3200_1323 = 3200.0 / 1323;
     const WINOGEN_FILTER_REAL k12500_4851 = 12500.0 / 4851;
@@ -161,33 +154,33 @@ WINOGEN_INLINE void winogen_f2_6_filter(const WINOGEN_FILTER_VEC g[6], WINOGEN_F
     const WINOGEN_FILTER_REAL k256 = 256;
 
     const WINOGEN_FILTER_VEC t0 = k200_1323 * g[0];
-    const WINOGEN_FILTER_VEC t1 = k50_14553 * g[4];
-    const WINOGEN_FILTER_VEC t2 = t0 + k800_1323 * g[2];
-    const WINOGEN_FILTER_VEC t3 = k800_14553 * g[2] + t1;
-    const WINOGEN_FILTER_VEC t4 = k12800_14553 * g[0] + t3;
-    const WINOGEN_FILTER_VEC t5 = k3200_1323 * g[4] + t2;
-    const WINOGEN_FILTER_VEC t6 = k5120_4851 * g[4];
-    const WINOGEN_FILTER_VEC t7 = k8000_4851 * g[2] + t6;
-    const WINOGEN_FILTER_VEC t8 = k12500_4851 * g[0] + t7;
-    const WINOGEN_FILTER_VEC t9 = g[3] + k16_25 * g[5];
+    const WINOGEN_FILTER_VEC t1 = t0 + k800_1323 * g[2];
+    const WINOGEN_FILTER_VEC t2 = g[2] + k1_16 * g[4];
+    const WINOGEN_FILTER_VEC t3 = k800_14553 * t2;
+    const WINOGEN_FILTER_VEC t4 = g[2] + k16_25 * g[4];
+    const WINOGEN_FILTER_VEC t5 = g[0] + k16_25 * t4;
+    const WINOGEN_FILTER_VEC t6 = t3 + k12800_14553 * g[0];
+    const WINOGEN_FILTER_VEC t7 = t1 + k3200_1323 * g[4];
+    const WINOGEN_FILTER_VEC t8 = g[3] + k16_25 * g[5];
+    const WINOGEN_FILTER_VEC t9 = k6400_4851 * t8;
     const WINOGEN_FILTER_VEC t10 = g[1] + k4 * g[3];
     const WINOGEN_FILTER_VEC t11 = g[1] + k1_16 * g[3];
-    const WINOGEN_FILTER_VEC t12 = g[1] + k16_25 * t9;
+    const WINOGEN_FILTER_VEC t12 = t9 + k10000_4851 * g[1];
     const WINOGEN_FILTER_VEC t13 = g[5] + k256 * t11;
     const WINOGEN_FILTER_VEC t14 = g[5] + k1_16 * t10;
-    u[0] = t4 + k25_29106 * t13;
-    u[1] = k25_29106 * t13 - t4;
-    u[2] = -t8 - k10000_4851 * t12;
-    u[3] = t8 - k10000_4851 * t12;
-    u[4] = t5 + k6400_1323 * t14;
-    u[5] = k6400_1323 * t14 - t5;
+    u[0] = k25_29106 * t13 + t6;
+    u[1] = k25_29106 * t13 - t6;
+    u[2] = -k12500_4851 * t5 - t12;
+    u[3] = k12500_4851 * t5 - t12;
+    u[4] = k6400_1323 * t14 + t7;
+    u[5] = k6400_1323 * t14 - t7;
     u[6] = g[5];
 }
 
 /* y = A^T p: 11 instructions.
  *
  *     y0 = p1 + (p0 + 1/8 p3 + 1/8 (p5 + (p2 + p4)))
- *     y1 = p6 + 1/4 (p0 - (p1 + 2/5 (p3 - p2) + (p5 - p4)))
+ *     y1 = p6 + 1/4 (p0 + (p4 - p5) - (p1 + 2/5 (p3 - p2)))
  */
 WINOGEN_INLINE void winogen_f2_6_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[2])
 {
@@ -196,14 +189,14 @@ WINOGEN_INLINE void winogen_f2_6_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[2]
     const WINOGEN_REAL k2_5 = 2.0 / 5;
 
     const WINOGEN_VEC t0 = p[2] + p[4];
-    const WINOGEN_VEC t1 = p[5] - p[4];
+    const WINOGEN_VEC t1 = p[4] - p[5];
     const WINOGEN_VEC t2 = p[5] + t0;
     const WINOGEN_VEC t3 = p[3] - p[2];
-    const WINOGEN_VEC t4 = p[1] + k2_5 * t3;
-    const WINOGEN_VEC t5 = t4 + t1;
-    const WINOGEN_VEC t6 = p[0] + k1_8 * p[3];
-    const WINOGEN_VEC t7 = p[0] - t5;
-    const WINOGEN_VEC t8 = t6 + k1_8 * t2;
+    const WINOGEN_VEC t4 = p[0] + k1_8 * p[3];
+    const WINOGEN_VEC t5 = p[0] + t1;
+    const WINOGEN_VEC t6 = p[1] + k2_5 * t3;
+    const WINOGEN_VEC t7 = t5 - t6;
+    const WINOGEN_VEC t8 = t4 + k1_8 * t2;
     y[0] = p[1] + t8;
     y[1] = p[6] + k1_4 * t7;
 }

@@ -34,7 +34,7 @@
  *     0  1  -1  1/2  -1/2  2  -2  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            36 -> 22         28 -> 14     36 -> 22     576 -> 352          8
+ * input            36 -> 22         28 -> 12     36 -> 22     576 -> 352          8
  * filter           36 -> 19         42 -> 18     42 -> 21     630 -> 315          8
  * output           12 -> 12           4 -> 2     12 -> 12     120 -> 120          5
  *
@@ -70,25 +70,24 @@
  *     t0 = d3 - d5
  *     t2 = 17/4 d3 - (d1 + d5)
  *     t3 = d3 - d1
- *     t5 = 1/4 t0 + t3
+ *     t5 = t3 + 1/4 t0
  *     t6 = t0 + 1/4 t3
  *     v7 = d7 + (21/4 t0 - d1)
  *     t7 = d2 - d4
- *     t9 = 4/17 (d2 + d6) - d4
+ *     t9 = d2 + d6 - 17/4 d4
  *     t10 = d6 - d4
- *     t12 = 4 t7 + t10
- *     t13 = 1/4 t7 + t10
+ *     t12 = t10 + 4 t7
+ *     t13 = t10 + 1/4 t7
  *     v0 = d0 - (d6 + 21/4 t7)
- *     v1 = 17/4 t9 - t2
- *     v2 = t2 + 17/4 t9
+ *     v1 = t9 - t2
+ *     v2 = t9 + t2
  *     v3 = t12 - 2 t5
- *     v4 = 2 t5 + t12
+ *     v4 = t12 + 2 t5
  *     v5 = t13 - 2 t6
- *     v6 = 2 t6 + t13
+ *     v6 = t13 + 2 t6
  */
 WINOGEN_INLINE void winogen_f2_7_input(const WINOGEN_VEC d[8], WINOGEN_VEC v[8])
 {
-    const WINOGEN_REAL k4_17 = 4.0 / 17;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
@@ -100,83 +99,79 @@ WINOGEN_INLINE void winogen_f2_7_input(const WINOGEN_VEC d[8], WINOGEN_VEC v[8])
     const WINOGEN_VEC t2 = k17_4 * d[3] - t1;
     const WINOGEN_VEC t3 = d[3] - d[1];
     const WINOGEN_VEC t4 = k21_4 * t0 - d[1];
-    const WINOGEN_VEC t5 = k1_4 * t0 + t3;
+    const WINOGEN_VEC t5 = t3 + k1_4 * t0;
     const WINOGEN_VEC t6 = t0 + k1_4 * t3;
     v[7] = d[7] + t4;
     const WINOGEN_VEC t7 = d[2] - d[4];
     const WINOGEN_VEC t8 = d[2] + d[6];
-    const WINOGEN_VEC t9 = k4_17 * t8 - d[4];
+    const WINOGEN_VEC t9 = t8 - k17_4 * d[4];
     const WINOGEN_VEC t10 = d[6] - d[4];
     const WINOGEN_VEC t11 = d[6] + k21_4 * t7;
-    const WINOGEN_VEC t12 = k4 * t7 + t10;
-    const WINOGEN_VEC t13 = k1_4 * t7 + t10;
+    const WINOGEN_VEC t12 = t10 + k4 * t7;
+    const WINOGEN_VEC t13 = t10 + k1_4 * t7;
     v[0] = d[0] - t11;
-    v[1] = k17_4 * t9 - t2;
-    v[2] = t2 + k17_4 * t9;
+    v[1] = t9 - t2;
+    v[2] = t9 + t2;
     v[3] = t12 - k2 * t5;
-    v[4] = k2 * t5 + t12;
+    v[4] = t12 + k2 * t5;
     v[5] = t13 - k2 * t6;
-    v[6] = k2 * t6 + t13;
+    v[6] = t13 + k2 * t6;
 }
 
 /* u = G g: 21 instructions.
  *
- *     t1 = g2 + g6
- *     t2 = g4 + 1/4 t1
- *     t3 = g0 + 16 t2
- *     t4 = g6 + 1/60 t3
- *     t6 = 4/17 g2 + (g0 + 1/255 t3)
- *     t8 = 1/6 t1 + (2/9 g0 + 2/9 t2)
- *     t9 = g1 + g5
- *     t11 = g3 + t9
- *     t12 = 4/45 g3 + 1/45 t9
- *     t13 = 1/3 g1 + t12
- *     t14 = 1/3 g5 + t12
- *     u1 = -t8 - 2/9 t11
- *     u2 = 2/9 t11 - t8
- *     u3 = 17/24 t6 + t13
- *     u4 = 17/24 t6 - t13
- *     u5 = 2/3 t4 + t14
- *     u6 = 2/3 t4 - t14
+ *     t4 = 2/9 g0 + 2/9 (g2 + (g4 + g6))
+ *     t6 = 4 (g2 + 3/2 t4) - g6
+ *     t7 = t6 + 20 g0
+ *     t9 = t6 + 20 (g4 + 17/4 g6)
+ *     t11 = 1/45 g1 + 1/45 (g3 + g5)
+ *     t12 = t11 + 1/15 g3
+ *     t13 = t12 + 1/3 g1
+ *     t14 = t12 + 1/3 g5
+ *     u1 = -10 t11 - t4
+ *     u2 = 10 t11 - t4
+ *     u3 = 1/30 t7 + t13
+ *     u4 = 1/30 t7 - t13
+ *     u5 = 1/120 t9 + t14
+ *     u6 = 1/120 t9 - t14
  *     u0 = g0
  *     u7 = g6
  */
 WINOGEN_INLINE void winogen_f2_7_filter(const WINOGEN_FILTER_VEC g[7], WINOGEN_FILTER_VEC u[8])
 {
-    const WINOGEN_FILTER_REAL k1_255 = 1.0 / 255;
-    const WINOGEN_FILTER_REAL k1_60 = 1.0 / 60;
+    const WINOGEN_FILTER_REAL k1_120 = 1.0 / 120;
     const WINOGEN_FILTER_REAL k1_45 = 1.0 / 45;
-    const WINOGEN_FILTER_REAL k4_45 = 4.0 / 45;
-    const WINOGEN_FILTER_REAL k1_6 = 1.0 / 6;
+    const WINOGEN_FILTER_REAL k1_30 = 1.0 / 30;
+    const WINOGEN_FILTER_REAL k1_15 = 1.0 / 15;
     const WINOGEN_FILTER_REAL k2_9 = 2.0 / 9;
-    const WINOGEN_FILTER_REAL k4_17 = 4.0 / 17;
-    const WINOGEN_FILTER_REAL k1_4 = 1.0 / 4;
     const WINOGEN_FILTER_REAL k1_3 = 1.0 / 3;
-    const WINOGEN_FILTER_REAL k2_3 = 2.0 / 3;
-    const WINOGEN_FILTER_REAL k17_24 = 17.0 / 24;
-    const WINOGEN_FILTER_REAL k16 = 16;
+    const WINOGEN_FILTER_REAL k3_2 = 3.0 / 2;
+    const WINOGEN_FILTER_REAL k4 = 4;
+    const WINOGEN_FILTER_REAL k17_4 = 17.0 / 4;
+    const WINOGEN_FILTER_REAL k10 = 10;
+    const WINOGEN_FILTER_REAL k20 = 20;
 
     const WINOGEN_FILTER_VEC t0 = k2_9 * g[0];
-    const WINOGEN_FILTER_VEC t1 = g[2] + g[6];
-    const WINOGEN_FILTER_VEC t2 = g[4] + k1_4 * t1;
-    const WINOGEN_FILTER_VEC t3 = g[0] + k16 * t2;
-    const WINOGEN_FILTER_VEC t4 = g[6] + k1_60 * t3;
-    const WINOGEN_FILTER_VEC t5 = g[0] + k1_255 * t3;
-    const WINOGEN_FILTER_VEC t6 = k4_17 * g[2] + t5;
-    const WINOGEN_FILTER_VEC t7 = t0 + k2_9 * t2;
-    const WINOGEN_FILTER_VEC t8 = k1_6 * t1 + t7;
-    const WINOGEN_FILTER_VEC t9 = g[1] + g[5];
-    const WINOGEN_FILTER_VEC t10 = k1_45 * t9;
-    const WINOGEN_FILTER_VEC t11 = g[3] + t9;
-    const WINOGEN_FILTER_VEC t12 = k4_45 * g[3] + t10;
-    const WINOGEN_FILTER_VEC t13 = k1_3 * g[1] + t12;
-    const WINOGEN_FILTER_VEC t14 = k1_3 * g[5] + t12;
-    u[1] = -t8 - k2_9 * t11;
-    u[2] = k2_9 * t11 - t8;
-    u[3] = k17_24 * t6 + t13;
-    u[4] = k17_24 * t6 - t13;
-    u[5] = k2_3 * t4 + t14;
-    u[6] = k2_3 * t4 - t14;
+    const WINOGEN_FILTER_VEC t1 = k1_45 * g[1];
+    const WINOGEN_FILTER_VEC t2 = g[4] + g[6];
+    const WINOGEN_FILTER_VEC t3 = g[2] + t2;
+    const WINOGEN_FILTER_VEC t4 = t0 + k2_9 * t3;
+    const WINOGEN_FILTER_VEC t5 = g[2] + k3_2 * t4;
+    const WINOGEN_FILTER_VEC t6 = k4 * t5 - g[6];
+    const WINOGEN_FILTER_VEC t7 = t6 + k20 * g[0];
+    const WINOGEN_FILTER_VEC t8 = g[4] + k17_4 * g[6];
+    const WINOGEN_FILTER_VEC t9 = t6 + k20 * t8;
+    const WINOGEN_FILTER_VEC t10 = g[3] + g[5];
+    const WINOGEN_FILTER_VEC t11 = t1 + k1_45 * t10;
+    const WINOGEN_FILTER_VEC t12 = t11 + k1_15 * g[3];
+    const WINOGEN_FILTER_VEC t13 = t12 + k1_3 * g[1];
+    const WINOGEN_FILTER_VEC t14 = t12 + k1_3 * g[5];
+    u[1] = -k10 * t11 - t4;
+    u[2] = k10 * t11 - t4;
+    u[3] = k1_30 * t7 + t13;
+    u[4] = k1_30 * t7 - t13;
+    u[5] = k1_120 * t9 + t14;
+    u[6] = k1_120 * t9 - t14;
     u[0] = g[0];
     u[7] = g[6];
 }
@@ -184,7 +179,7 @@ WINOGEN_INLINE void winogen_f2_7_filter(const WINOGEN_FILTER_VEC g[7], WINOGEN_F
 /* y = A^T p: 12 instructions.
  *
  *     y0 = p6 + (p0 + p1) + (p2 + p3 + (p4 + p5))
- *     y1 = 2 (p5 - p6) + (p1 - p2 + (p7 + 1/2 (p3 - p4)))
+ *     y1 = p1 - p2 + (p7 + 1/2 (p3 - p4)) + 2 (p5 - p6)
  */
 WINOGEN_INLINE void winogen_f2_7_output(const WINOGEN_VEC p[8], WINOGEN_VEC y[2])
 {
@@ -202,7 +197,7 @@ WINOGEN_INLINE void winogen_f2_7_output(const WINOGEN_VEC p[8], WINOGEN_VEC y[2]
     const WINOGEN_VEC t8 = p[6] + t7;
     y[0] = t8 + t3;
     const WINOGEN_VEC t9 = p[5] - p[6];
-    y[1] = k2 * t9 + t6;
+    y[1] = t6 + k2 * t9;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 352 instructions. */

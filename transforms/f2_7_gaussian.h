@@ -42,7 +42,7 @@
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            38 -> 22         34 -> 14     38 -> 22     646 -> 374          8
  * filter           35 -> 18         42 -> 17     42 -> 21     672 -> 336          8
- * output           12 -> 12           4 -> 4     12 -> 12     132 -> 132          5
+ * output           12 -> 12           4 -> 3     12 -> 12     132 -> 132          4
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -130,21 +130,22 @@ WINOGEN_INLINE void winogen_f2_7_gaussian_input(const WINOGEN_VEC d[8], WINOGEN_
 
 /* u = G g: 21 instructions.
  *
- *     t2 = g1 + g5
- *     u5 = 337/625 g3 - 337/625 t2
- *     t3 = 72/625 g3 + 81/1250 t2
- *     t4 = 7/50 g1 + t3
- *     t5 = 7/50 g5 + t3
+ *     t1 = g1 + g5
+ *     t2 = g3 - t1
+ *     t3 = 72/625 g3 + 81/1250 t1
+ *     u5 = 337/625 t2
+ *     t4 = t3 + 7/50 g1
+ *     t5 = t3 + 7/50 g5
  *     t6 = g0 + g4
  *     t7 = g2 + 9/16 t6
- *     t10 = g6 + 1575/4096 (g4 + 144/175 t7)
- *     t13 = 144/175 t7 + (g0 + 729/2800 g6)
+ *     t10 = g6 + 1575/4096 g4 + 81/256 t7
+ *     t13 = t7 + 81/256 (g6 + 2800/729 g0)
  *     u7 = 337/625 g6 + 337/625 (g2 - t6)
- *     u1 = 14/75 t13 + t4
- *     u2 = t4 - 14/75 t13
- *     u3 = 512/1875 t10 + t5
+ *     u1 = t4 + 96/625 t13
+ *     u2 = t4 - 96/625 t13
+ *     u3 = t5 + 512/1875 t10
  *     u4 = t5 - 512/1875 t10
- *     u6 = u5 - u7
+ *     u6 = 337/625 t2 - u7
  *     u0 = g0
  *     u8 = g6
  */
@@ -154,37 +155,36 @@ WINOGEN_INLINE void winogen_f2_7_gaussian_filter(
     const WINOGEN_FILTER_REAL k81_1250 = 81.0 / 1250;
     const WINOGEN_FILTER_REAL k72_625 = 72.0 / 625;
     const WINOGEN_FILTER_REAL k7_50 = 7.0 / 50;
-    const WINOGEN_FILTER_REAL k14_75 = 14.0 / 75;
-    const WINOGEN_FILTER_REAL k729_2800 = 729.0 / 2800;
+    const WINOGEN_FILTER_REAL k96_625 = 96.0 / 625;
     const WINOGEN_FILTER_REAL k512_1875 = 512.0 / 1875;
+    const WINOGEN_FILTER_REAL k81_256 = 81.0 / 256;
     const WINOGEN_FILTER_REAL k1575_4096 = 1575.0 / 4096;
     const WINOGEN_FILTER_REAL k337_625 = 337.0 / 625;
     const WINOGEN_FILTER_REAL k9_16 = 9.0 / 16;
-    const WINOGEN_FILTER_REAL k144_175 = 144.0 / 175;
+    const WINOGEN_FILTER_REAL k2800_729 = 2800.0 / 729;
 
     const WINOGEN_FILTER_VEC t0 = k72_625 * g[3];
-    const WINOGEN_FILTER_VEC t1 = k337_625 * g[3];
-    const WINOGEN_FILTER_VEC t2 = g[1] + g[5];
-    const WINOGEN_FILTER_VEC u5 = t1 - k337_625 * t2;
-    u[5] = u5;
-    const WINOGEN_FILTER_VEC t3 = t0 + k81_1250 * t2;
-    const WINOGEN_FILTER_VEC t4 = k7_50 * g[1] + t3;
-    const WINOGEN_FILTER_VEC t5 = k7_50 * g[5] + t3;
+    const WINOGEN_FILTER_VEC t1 = g[1] + g[5];
+    const WINOGEN_FILTER_VEC t2 = g[3] - t1;
+    const WINOGEN_FILTER_VEC t3 = t0 + k81_1250 * t1;
+    u[5] = k337_625 * t2;
+    const WINOGEN_FILTER_VEC t4 = t3 + k7_50 * g[1];
+    const WINOGEN_FILTER_VEC t5 = t3 + k7_50 * g[5];
     const WINOGEN_FILTER_VEC t6 = g[0] + g[4];
     const WINOGEN_FILTER_VEC t7 = g[2] + k9_16 * t6;
-    const WINOGEN_FILTER_VEC t8 = g[4] + k144_175 * t7;
-    const WINOGEN_FILTER_VEC t9 = g[2] - t6;
-    const WINOGEN_FILTER_VEC t10 = g[6] + k1575_4096 * t8;
-    const WINOGEN_FILTER_VEC t11 = g[0] + k729_2800 * g[6];
+    const WINOGEN_FILTER_VEC t8 = g[2] - t6;
+    const WINOGEN_FILTER_VEC t9 = g[6] + k1575_4096 * g[4];
+    const WINOGEN_FILTER_VEC t10 = t9 + k81_256 * t7;
+    const WINOGEN_FILTER_VEC t11 = g[6] + k2800_729 * g[0];
     const WINOGEN_FILTER_VEC t12 = k337_625 * g[6];
-    const WINOGEN_FILTER_VEC t13 = k144_175 * t7 + t11;
-    const WINOGEN_FILTER_VEC u7 = t12 + k337_625 * t9;
+    const WINOGEN_FILTER_VEC t13 = t7 + k81_256 * t11;
+    const WINOGEN_FILTER_VEC u7 = t12 + k337_625 * t8;
     u[7] = u7;
-    u[1] = k14_75 * t13 + t4;
-    u[2] = t4 - k14_75 * t13;
-    u[3] = k512_1875 * t10 + t5;
+    u[1] = t4 + k96_625 * t13;
+    u[2] = t4 - k96_625 * t13;
+    u[3] = t5 + k512_1875 * t10;
     u[4] = t5 - k512_1875 * t10;
-    u[6] = u5 - u7;
+    u[6] = k337_625 * t2 - u7;
     u[0] = g[0];
     u[8] = g[6];
 }
@@ -192,26 +192,25 @@ WINOGEN_INLINE void winogen_f2_7_gaussian_filter(
 /* y = A^T p: 12 instructions.
  *
  *     y0 = p6 + (p0 + p1) + (p2 + p3 + (p4 + p5))
- *     y1 = p6 + p7 + 4/3 (p3 + 3/4 p8) - 3/4 (16/9 p4 + (p2 - p1))
+ *     y1 = p6 + p7 + 3/4 (p1 - p2 + 16/9 (p3 + 3/4 p8 - p4))
  */
 WINOGEN_INLINE void winogen_f2_7_gaussian_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[2])
 {
     const WINOGEN_REAL k3_4 = 3.0 / 4;
-    const WINOGEN_REAL k4_3 = 4.0 / 3;
     const WINOGEN_REAL k16_9 = 16.0 / 9;
 
-    const WINOGEN_VEC t0 = p[0] + p[1];
-    const WINOGEN_VEC t1 = p[4] + p[5];
-    const WINOGEN_VEC t2 = p[2] - p[1];
-    const WINOGEN_VEC t3 = k16_9 * p[4] + t2;
-    const WINOGEN_VEC t4 = p[2] + p[3];
-    const WINOGEN_VEC t5 = t4 + t1;
-    const WINOGEN_VEC t6 = p[6] + t0;
-    y[0] = t6 + t5;
-    const WINOGEN_VEC t7 = p[6] + p[7];
-    const WINOGEN_VEC t8 = p[3] + k3_4 * p[8];
-    const WINOGEN_VEC t9 = t7 + k4_3 * t8;
-    y[1] = t9 - k3_4 * t3;
+    const WINOGEN_VEC t0 = p[4] + p[5];
+    const WINOGEN_VEC t1 = p[3] + k3_4 * p[8];
+    const WINOGEN_VEC t2 = t1 - p[4];
+    const WINOGEN_VEC t3 = p[2] + p[3];
+    const WINOGEN_VEC t4 = t3 + t0;
+    const WINOGEN_VEC t5 = p[1] - p[2];
+    const WINOGEN_VEC t6 = t5 + k16_9 * t2;
+    const WINOGEN_VEC t7 = p[0] + p[1];
+    const WINOGEN_VEC t8 = p[6] + t7;
+    y[0] = t8 + t4;
+    const WINOGEN_VEC t9 = p[6] + p[7];
+    y[1] = t9 + k3_4 * t6;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 374 instructions. */

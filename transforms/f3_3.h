@@ -8,33 +8,33 @@
  *
  * Points: 1/3, -1/3, 5/4, -5/4, inf
  * Source: symmetric set with the least 2D float32 error in a sweep of this project
- * Scaled: rows of B^T by -16/25, -16/25, -9, -9, 1
- *         columns of A^T by 1, 1, 16/225, 4/5, 1
+ * Scaled: rows of B^T by -1, 1, -9, -9, 1
+ *         columns of A^T by 9, 9, 1, 2/5, 1
  *         rows of G to make up for both
  *
  * B^T =
- *        1/3  1    -16/75  -16/25  0
- *       -1/3  1     16/75  -16/25  0
- *        5/4  1     -45/4      -9  0
- *       -5/4  1      45/4      -9  0
- *     25/144  0  -241/144       0  1
+ *      25/48   25/16      -1/3  -1  0
+ *      25/48  -25/16      -1/3   1  0
+ *        5/4       1     -45/4  -9  0
+ *       -5/4       1      45/4  -9  0
+ *     25/144       0  -241/144   0  1
  *
  * G =
- *      675/418   225/418      75/418
- *     -675/418   225/418     -75/418
- *      -90/209  -225/418  -1125/1672
- *        8/209   -10/209      25/418
- *            0         0           1
+ *       24/209    8/209    8/627
+ *       24/209   -8/209    8/627
+ *     -32/1045   -8/209  -10/209
+ *       16/209  -20/209   25/209
+ *            0        0        1
  *
  * A^T =
- *       1     1  16/225  4/5  0
- *     1/3  -1/3    4/45   -1  0
- *     1/9   1/9     1/9  5/4  1
+ *     9   9      1   2/5  0
+ *     3  -3    5/4  -1/2  0
+ *     1   1  25/16   5/8  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            14 -> 10         14 -> 10     14 -> 10     140 -> 100          5
  * filter             8 -> 6          12 -> 8      12 -> 8       96 -> 64          4
- * output            10 -> 8           9 -> 6      10 -> 8       80 -> 64          4
+ * output            10 -> 8           9 -> 5      11 -> 8       88 -> 64          4
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -65,94 +65,94 @@
 
 /* v = B^T d: 10 instructions.
  *
- *     t0 = d0 - 9 d2
- *     t1 = d0 - 16/25 d2
- *     v4 = d4 + 25/144 (d0 - 241/25 d2)
+ *     t0 = 25/16 d0 - d2
+ *     t1 = d0 - 9 d2
+ *     v4 = d4 + 1/9 (25/16 t1 - d2)
  *     t3 = d1 - 9 d3
- *     t4 = d1 - 16/25 d3
- *     v0 = t4 + 1/3 t1
- *     v1 = t4 - 1/3 t1
- *     v2 = t3 + 5/4 t0
- *     v3 = t3 - 5/4 t0
+ *     t4 = 25/16 d1 - d3
+ *     v0 = 1/3 t0 + t4
+ *     v1 = 1/3 t0 - t4
+ *     v2 = t3 + 5/4 t1
+ *     v3 = t3 - 5/4 t1
  */
 WINOGEN_INLINE void winogen_f3_3_input(const WINOGEN_VEC d[5], WINOGEN_VEC v[5])
 {
-    const WINOGEN_REAL k25_144 = 25.0 / 144;
+    const WINOGEN_REAL k1_9 = 1.0 / 9;
     const WINOGEN_REAL k1_3 = 1.0 / 3;
-    const WINOGEN_REAL k16_25 = 16.0 / 25;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_REAL k25_16 = 25.0 / 16;
     const WINOGEN_REAL k9 = 9;
-    const WINOGEN_REAL k241_25 = 241.0 / 25;
 
-    const WINOGEN_VEC t0 = d[0] - k9 * d[2];
-    const WINOGEN_VEC t1 = d[0] - k16_25 * d[2];
-    const WINOGEN_VEC t2 = d[0] - k241_25 * d[2];
-    v[4] = d[4] + k25_144 * t2;
+    const WINOGEN_VEC t0 = k25_16 * d[0] - d[2];
+    const WINOGEN_VEC t1 = d[0] - k9 * d[2];
+    const WINOGEN_VEC t2 = k25_16 * t1 - d[2];
+    v[4] = d[4] + k1_9 * t2;
     const WINOGEN_VEC t3 = d[1] - k9 * d[3];
-    const WINOGEN_VEC t4 = d[1] - k16_25 * d[3];
-    v[0] = t4 + k1_3 * t1;
-    v[1] = t4 - k1_3 * t1;
-    v[2] = t3 + k5_4 * t0;
-    v[3] = t3 - k5_4 * t0;
+    const WINOGEN_VEC t4 = k25_16 * d[1] - d[3];
+    v[0] = k1_3 * t0 + t4;
+    v[1] = k1_3 * t0 - t4;
+    v[2] = t3 + k5_4 * t1;
+    v[3] = t3 - k5_4 * t1;
 }
 
 /* u = G g: 8 instructions.
  *
- *     t1 = 8/209 g0 + 25/418 g2
- *     t3 = 225/418 g1
- *     u1 = t3 - 675/418 (g0 + 1/9 g2)
- *     u2 = -t3 - 45/4 t1
- *     u3 = t1 - 10/209 g1
- *     u0 = 225/209 g1 - u1
+ *     t0 = g2 + 16/25 g0
+ *     t1 = g0 + 1/9 g2
+ *     t2 = 8/209 g1
+ *     u2 = -t2 - 10/209 t0
+ *     u0 = t2 + 24/209 t1
+ *     u1 = 48/209 t1 - u0
+ *     u3 = 20/209 (5/4 t0 - g1)
  *     u4 = g2
  */
 WINOGEN_INLINE void winogen_f3_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[5])
 {
     const WINOGEN_FILTER_REAL k8_209 = 8.0 / 209;
     const WINOGEN_FILTER_REAL k10_209 = 10.0 / 209;
-    const WINOGEN_FILTER_REAL k25_418 = 25.0 / 418;
+    const WINOGEN_FILTER_REAL k20_209 = 20.0 / 209;
     const WINOGEN_FILTER_REAL k1_9 = 1.0 / 9;
-    const WINOGEN_FILTER_REAL k225_418 = 225.0 / 418;
-    const WINOGEN_FILTER_REAL k225_209 = 225.0 / 209;
-    const WINOGEN_FILTER_REAL k675_418 = 675.0 / 418;
-    const WINOGEN_FILTER_REAL k45_4 = 45.0 / 4;
+    const WINOGEN_FILTER_REAL k24_209 = 24.0 / 209;
+    const WINOGEN_FILTER_REAL k48_209 = 48.0 / 209;
+    const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
+    const WINOGEN_FILTER_REAL k5_4 = 5.0 / 4;
 
-    const WINOGEN_FILTER_VEC t0 = k8_209 * g[0];
-    const WINOGEN_FILTER_VEC t1 = t0 + k25_418 * g[2];
-    const WINOGEN_FILTER_VEC t2 = g[0] + k1_9 * g[2];
-    const WINOGEN_FILTER_VEC t3 = k225_418 * g[1];
-    const WINOGEN_FILTER_VEC u1 = t3 - k675_418 * t2;
-    u[1] = u1;
-    u[2] = -t3 - k45_4 * t1;
-    u[3] = t1 - k10_209 * g[1];
-    u[0] = k225_209 * g[1] - u1;
+    const WINOGEN_FILTER_VEC t0 = g[2] + k16_25 * g[0];
+    const WINOGEN_FILTER_VEC t1 = g[0] + k1_9 * g[2];
+    const WINOGEN_FILTER_VEC t2 = k8_209 * g[1];
+    const WINOGEN_FILTER_VEC t3 = k5_4 * t0 - g[1];
+    u[2] = -t2 - k10_209 * t0;
+    const WINOGEN_FILTER_VEC u0 = t2 + k24_209 * t1;
+    u[0] = u0;
+    u[1] = k48_209 * t1 - u0;
+    u[3] = k20_209 * t3;
     u[4] = g[2];
 }
 
 /* y = A^T p: 8 instructions.
  *
  *     t0 = p0 + p1
- *     t3 = p2 + 45/4 p3
- *     y1 = 4/45 (p2 + 15/4 (p0 - p1)) - p3
- *     y0 = t0 + 16/225 t3
- *     y2 = 1/9 t3 + (p4 + 1/9 t0)
+ *     t2 = p2 + 2/5 p3
+ *     y1 = 5/4 t2 - p3 + 3 (p0 - p1)
+ *     y0 = t2 + 9 t0
+ *     y2 = t0 + (p4 + 25/16 t2)
  */
 WINOGEN_INLINE void winogen_f3_3_output(const WINOGEN_VEC p[5], WINOGEN_VEC y[3])
 {
-    const WINOGEN_REAL k16_225 = 16.0 / 225;
-    const WINOGEN_REAL k4_45 = 4.0 / 45;
-    const WINOGEN_REAL k1_9 = 1.0 / 9;
-    const WINOGEN_REAL k15_4 = 15.0 / 4;
-    const WINOGEN_REAL k45_4 = 45.0 / 4;
+    const WINOGEN_REAL k2_5 = 2.0 / 5;
+    const WINOGEN_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_REAL k25_16 = 25.0 / 16;
+    const WINOGEN_REAL k3 = 3;
+    const WINOGEN_REAL k9 = 9;
 
     const WINOGEN_VEC t0 = p[0] + p[1];
     const WINOGEN_VEC t1 = p[0] - p[1];
-    const WINOGEN_VEC t2 = p[2] + k15_4 * t1;
-    const WINOGEN_VEC t3 = p[2] + k45_4 * p[3];
-    y[1] = k4_45 * t2 - p[3];
-    y[0] = t0 + k16_225 * t3;
-    const WINOGEN_VEC t4 = p[4] + k1_9 * t0;
-    y[2] = k1_9 * t3 + t4;
+    const WINOGEN_VEC t2 = p[2] + k2_5 * p[3];
+    const WINOGEN_VEC t3 = k5_4 * t2 - p[3];
+    y[1] = t3 + k3 * t1;
+    y[0] = t2 + k9 * t0;
+    const WINOGEN_VEC t4 = p[4] + k25_16 * t2;
+    y[2] = t0 + t4;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 100 instructions. */

@@ -67,45 +67,44 @@
  *
  *     t1 = d4 - 9 d2
  *     t2 = d4 - 9/16 d2
- *     v0 = d0 + 17/9 (16/153 d4 - d2)
- *     v3 = 3 d3 + (t2 - 27/16 d1)
+ *     v0 = d0 + 16/81 (d4 - 153/16 d2)
+ *     v3 = t2 - 27/16 d1 + 3 d3
  *     v4 = 2 t2 - v3
- *     t4 = d1 - 1/9 d3
- *     v1 = t1 - 27/4 t4
- *     v2 = t1 + 27/4 t4
+ *     t4 = 9 d1 - d3
+ *     v1 = t1 - 3/4 t4
+ *     v2 = t1 + 3/4 t4
  */
 WINOGEN_INLINE void winogen_f3_3_finite_input(const WINOGEN_VEC d[5], WINOGEN_VEC v[5])
 {
-    const WINOGEN_REAL k16_153 = 16.0 / 153;
-    const WINOGEN_REAL k1_9 = 1.0 / 9;
+    const WINOGEN_REAL k16_81 = 16.0 / 81;
     const WINOGEN_REAL k9_16 = 9.0 / 16;
+    const WINOGEN_REAL k3_4 = 3.0 / 4;
     const WINOGEN_REAL k27_16 = 27.0 / 16;
-    const WINOGEN_REAL k17_9 = 17.0 / 9;
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k3 = 3;
-    const WINOGEN_REAL k27_4 = 27.0 / 4;
     const WINOGEN_REAL k9 = 9;
+    const WINOGEN_REAL k153_16 = 153.0 / 16;
 
-    const WINOGEN_VEC t0 = k16_153 * d[4] - d[2];
+    const WINOGEN_VEC t0 = d[4] - k153_16 * d[2];
     const WINOGEN_VEC t1 = d[4] - k9 * d[2];
     const WINOGEN_VEC t2 = d[4] - k9_16 * d[2];
-    v[0] = d[0] + k17_9 * t0;
+    v[0] = d[0] + k16_81 * t0;
     const WINOGEN_VEC t3 = t2 - k27_16 * d[1];
-    const WINOGEN_VEC v3 = k3 * d[3] + t3;
+    const WINOGEN_VEC v3 = t3 + k3 * d[3];
     v[3] = v3;
     v[4] = k2 * t2 - v3;
-    const WINOGEN_VEC t4 = d[1] - k1_9 * d[3];
-    v[1] = t1 - k27_4 * t4;
-    v[2] = t1 + k27_4 * t4;
+    const WINOGEN_VEC t4 = k9 * d[1] - d[3];
+    v[1] = t1 - k3_4 * t4;
+    v[2] = t1 + k3_4 * t4;
 }
 
 /* u = G g: 8 instructions.
  *
- *     t1 = 128/1215 g0 + 8/135 g2
+ *     t1 = 8/135 g2 + 128/1215 g0
  *     t2 = g2 + 9/8 t1
- *     t3 = 45/16 t2 - g1
- *     u3 = t2 - 8/45 t3
- *     u4 = 16/135 t3
+ *     t3 = t2 - 16/45 g1
+ *     u3 = t2 - 1/2 t3
+ *     u4 = 1/3 t3
  *     u2 = 32/405 g1 - t1
  *     u1 = -32/405 g1 - t1
  *     u0 = g0
@@ -116,17 +115,17 @@ WINOGEN_INLINE void winogen_f3_3_finite_filter(
     const WINOGEN_FILTER_REAL k8_135 = 8.0 / 135;
     const WINOGEN_FILTER_REAL k32_405 = 32.0 / 405;
     const WINOGEN_FILTER_REAL k128_1215 = 128.0 / 1215;
-    const WINOGEN_FILTER_REAL k16_135 = 16.0 / 135;
-    const WINOGEN_FILTER_REAL k8_45 = 8.0 / 45;
+    const WINOGEN_FILTER_REAL k1_3 = 1.0 / 3;
+    const WINOGEN_FILTER_REAL k16_45 = 16.0 / 45;
+    const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
     const WINOGEN_FILTER_REAL k9_8 = 9.0 / 8;
-    const WINOGEN_FILTER_REAL k45_16 = 45.0 / 16;
 
     const WINOGEN_FILTER_VEC t0 = k8_135 * g[2];
-    const WINOGEN_FILTER_VEC t1 = k128_1215 * g[0] + t0;
+    const WINOGEN_FILTER_VEC t1 = t0 + k128_1215 * g[0];
     const WINOGEN_FILTER_VEC t2 = g[2] + k9_8 * t1;
-    const WINOGEN_FILTER_VEC t3 = k45_16 * t2 - g[1];
-    u[3] = t2 - k8_45 * t3;
-    u[4] = k16_135 * t3;
+    const WINOGEN_FILTER_VEC t3 = t2 - k16_45 * g[1];
+    u[3] = t2 - k1_2 * t3;
+    u[4] = k1_3 * t3;
     u[2] = k32_405 * g[1] - t1;
     u[1] = -k32_405 * g[1] - t1;
     u[0] = g[0];
@@ -136,7 +135,7 @@ WINOGEN_INLINE void winogen_f3_3_finite_filter(
  *
  *     t0 = p1 + p2
  *     t2 = p3 + 3/2 p4
- *     y1 = 3/4 (p1 - p2) + (1/3 t2 - p4)
+ *     y1 = 1/3 t2 - p4 + 3/4 (p1 - p2)
  *     y2 = t2 + 9/16 t0
  *     y0 = t0 + (p0 + 1/9 t2)
  */
@@ -152,7 +151,7 @@ WINOGEN_INLINE void winogen_f3_3_finite_output(const WINOGEN_VEC p[5], WINOGEN_V
     const WINOGEN_VEC t1 = p[1] - p[2];
     const WINOGEN_VEC t2 = p[3] + k3_2 * p[4];
     const WINOGEN_VEC t3 = k1_3 * t2 - p[4];
-    y[1] = k3_4 * t1 + t3;
+    y[1] = t3 + k3_4 * t1;
     y[2] = t2 + k9_16 * t0;
     const WINOGEN_VEC t4 = p[0] + k1_9 * t2;
     y[0] = t0 + t4;

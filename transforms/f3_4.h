@@ -36,7 +36,7 @@
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            16 -> 12         16 -> 12     16 -> 12     192 -> 144          5
  * filter            12 -> 8         16 -> 10     16 -> 10     160 -> 100          5
- * output            11 -> 9           8 -> 4      11 -> 9       99 -> 81          5
+ * output            11 -> 9           8 -> 5      11 -> 9       99 -> 81          4
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -67,49 +67,50 @@
 
 /* v = B^T d: 12 instructions.
  *
- *     t0 = 25/64 d1 - d3
- *     t1 = d1 - 4/9 d3
- *     v5 = d5 + 225/256 (d1 - 676/225 d3)
- *     v0 = 256/225 d4 + (d0 - 676/225 d2)
- *     t4 = d4 - 9/4 d2
- *     t5 = d4 - 25/64 d2
- *     v1 = t4 - 45/32 t1
- *     v2 = t4 + 45/32 t1
- *     v3 = t5 - 3/2 t0
- *     v4 = 3/2 t0 + t5
+ *     t0 = d4 - 9/4 d2
+ *     t1 = d4 - 25/64 d2
+ *     v0 = d0 + 676/225 (64/169 d4 - d2)
+ *     v5 = d5 + 225/256 d1 - 169/64 d3
+ *     t4 = 25/64 d1 - d3
+ *     t5 = d1 - 4/9 d3
+ *     v1 = t0 - 45/32 t5
+ *     v2 = t0 + 45/32 t5
+ *     v3 = t1 - 3/2 t4
+ *     v4 = t1 + 3/2 t4
  */
 WINOGEN_INLINE void winogen_f3_4_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
 {
+    const WINOGEN_REAL k64_169 = 64.0 / 169;
     const WINOGEN_REAL k25_64 = 25.0 / 64;
     const WINOGEN_REAL k4_9 = 4.0 / 9;
     const WINOGEN_REAL k225_256 = 225.0 / 256;
-    const WINOGEN_REAL k256_225 = 256.0 / 225;
     const WINOGEN_REAL k45_32 = 45.0 / 32;
     const WINOGEN_REAL k3_2 = 3.0 / 2;
     const WINOGEN_REAL k9_4 = 9.0 / 4;
+    const WINOGEN_REAL k169_64 = 169.0 / 64;
     const WINOGEN_REAL k676_225 = 676.0 / 225;
 
-    const WINOGEN_VEC t0 = k25_64 * d[1] - d[3];
-    const WINOGEN_VEC t1 = d[1] - k4_9 * d[3];
-    const WINOGEN_VEC t2 = d[1] - k676_225 * d[3];
-    v[5] = d[5] + k225_256 * t2;
-    const WINOGEN_VEC t3 = d[0] - k676_225 * d[2];
-    v[0] = k256_225 * d[4] + t3;
-    const WINOGEN_VEC t4 = d[4] - k9_4 * d[2];
-    const WINOGEN_VEC t5 = d[4] - k25_64 * d[2];
-    v[1] = t4 - k45_32 * t1;
-    v[2] = t4 + k45_32 * t1;
-    v[3] = t5 - k3_2 * t0;
-    v[4] = k3_2 * t0 + t5;
+    const WINOGEN_VEC t0 = d[4] - k9_4 * d[2];
+    const WINOGEN_VEC t1 = d[4] - k25_64 * d[2];
+    const WINOGEN_VEC t2 = k64_169 * d[4] - d[2];
+    v[0] = d[0] + k676_225 * t2;
+    const WINOGEN_VEC t3 = d[5] + k225_256 * d[1];
+    v[5] = t3 - k169_64 * d[3];
+    const WINOGEN_VEC t4 = k25_64 * d[1] - d[3];
+    const WINOGEN_VEC t5 = d[1] - k4_9 * d[3];
+    v[1] = t0 - k45_32 * t5;
+    v[2] = t0 + k45_32 * t5;
+    v[3] = t1 - k3_2 * t4;
+    v[4] = t1 + k3_2 * t4;
 }
 
 /* u = G g: 10 instructions.
  *
  *     t2 = g0 + 9/4 g2
- *     t3 = 256/595 g0 + 20/119 g2
- *     t4 = 64/357 g1 + 25/357 g3
- *     t5 = 1/3 g3 + t4
- *     u1 = -t3 - 3/2 t4
+ *     t3 = 20/119 g2 + 256/595 g0
+ *     t4 = 25/357 g3 + 64/357 g1
+ *     t5 = t4 + 1/3 g3
+ *     u1 = -3/2 t4 - t3
  *     u2 = 3/2 t4 - t3
  *     u3 = 128/1071 t2 + t5
  *     u4 = 128/1071 t2 - t5
@@ -130,10 +131,10 @@ WINOGEN_INLINE void winogen_f3_4_filter(const WINOGEN_FILTER_VEC g[4], WINOGEN_F
     const WINOGEN_FILTER_VEC t0 = k20_119 * g[2];
     const WINOGEN_FILTER_VEC t1 = k25_357 * g[3];
     const WINOGEN_FILTER_VEC t2 = g[0] + k9_4 * g[2];
-    const WINOGEN_FILTER_VEC t3 = k256_595 * g[0] + t0;
-    const WINOGEN_FILTER_VEC t4 = k64_357 * g[1] + t1;
-    const WINOGEN_FILTER_VEC t5 = k1_3 * g[3] + t4;
-    u[1] = -t3 - k3_2 * t4;
+    const WINOGEN_FILTER_VEC t3 = t0 + k256_595 * g[0];
+    const WINOGEN_FILTER_VEC t4 = t1 + k64_357 * g[1];
+    const WINOGEN_FILTER_VEC t5 = t4 + k1_3 * g[3];
+    u[1] = -k3_2 * t4 - t3;
     u[2] = k3_2 * t4 - t3;
     u[3] = k128_1071 * t2 + t5;
     u[4] = k128_1071 * t2 - t5;
@@ -144,10 +145,10 @@ WINOGEN_INLINE void winogen_f3_4_filter(const WINOGEN_FILTER_VEC g[4], WINOGEN_F
 /* y = A^T p: 9 instructions.
  *
  *     t0 = p1 + p2
- *     t2 = p3 + p4
- *     y0 = t2 + (p0 + 8/5 t0)
- *     y1 = p1 - p2 + 3/2 (p3 - p4)
- *     y2 = 9/4 t2 + (p5 + 5/8 t0)
+ *     t3 = p3 + p4
+ *     y1 = p1 - p2 + 3/2 p3 - 3/2 p4
+ *     y0 = t3 + (p0 + 8/5 t0)
+ *     y2 = p5 + 5/8 t0 + 9/4 t3
  */
 WINOGEN_INLINE void winogen_f3_4_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[3])
 {
@@ -158,13 +159,13 @@ WINOGEN_INLINE void winogen_f3_4_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[3]
 
     const WINOGEN_VEC t0 = p[1] + p[2];
     const WINOGEN_VEC t1 = p[1] - p[2];
-    const WINOGEN_VEC t2 = p[3] + p[4];
-    const WINOGEN_VEC t3 = p[3] - p[4];
+    const WINOGEN_VEC t2 = t1 + k3_2 * p[3];
+    const WINOGEN_VEC t3 = p[3] + p[4];
+    y[1] = t2 - k3_2 * p[4];
     const WINOGEN_VEC t4 = p[0] + k8_5 * t0;
-    y[0] = t2 + t4;
-    y[1] = t1 + k3_2 * t3;
+    y[0] = t3 + t4;
     const WINOGEN_VEC t5 = p[5] + k5_8 * t0;
-    y[2] = k9_4 * t2 + t5;
+    y[2] = t5 + k9_4 * t3;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 144 instructions. */

@@ -9,7 +9,7 @@
  * Points: 1/4, -1/4, 4/5, -4/5, 2, -2, inf
  * Source: symmetric set with the least 2D float32 error in a sweep of this project
  * Scaled: rows of B^T by 1, 1, 1, 1, 1, 1, 1
- *         columns of A^T by 1, 1, 5/16, 5/16, 1/2, 1/2, 1
+ *         columns of A^T by 1, 1, 25/256, 25/256, 1/2, 1, 1
  *         rows of G to make up for both
  *
  * B^T =
@@ -22,23 +22,23 @@
  *      -4/25      0     57/20         0  -1881/400  0  1
  *
  * G =
- *      12800/14553  3200/14553   800/14553   200/14553    50/14553
- *     -12800/14553  3200/14553  -800/14553   200/14553   -50/14553
- *       -5000/4851  -4000/4851  -3200/4851  -2560/4851  -2048/4851
- *        5000/4851  -4000/4851   3200/4851  -2560/4851   2048/4851
- *          50/1323    100/1323    200/1323    400/1323    800/1323
- *         -50/1323    100/1323   -200/1323    400/1323   -800/1323
- *                0           0           0           0           1
+ *      12800/14553   3200/14553    800/14553   200/14553      50/14553
+ *     -12800/14553   3200/14553   -800/14553   200/14553     -50/14553
+ *      -16000/4851  -12800/4851  -10240/4851  -8192/4851  -32768/24255
+ *       16000/4851  -12800/4851   10240/4851  -8192/4851   32768/24255
+ *          50/1323     100/1323     200/1323    400/1323      800/1323
+ *         -25/1323      50/1323    -100/1323    200/1323     -400/1323
+ *                0            0            0           0             1
  *
  * A^T =
- *        1     1  5/16  5/16  1/2  1/2  0
- *      1/4  -1/4   1/4  -1/4    1   -1  0
- *     1/16  1/16   1/5   1/5    2    2  1
+ *        1     1  25/256  25/256  1/2   1  0
+ *      1/4  -1/4    5/64   -5/64    1  -2  0
+ *     1/16  1/16    1/16    1/16    2   4  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            33 -> 21         33 -> 21     33 -> 21     462 -> 294          8
- * filter           24 -> 15         30 -> 18     30 -> 18     360 -> 216          7
- * output           16 -> 13          14 -> 6     16 -> 13     160 -> 130          6
+ * input            33 -> 21         33 -> 21     33 -> 21     462 -> 294          7
+ * filter           24 -> 15         30 -> 18     30 -> 18     360 -> 216          6
+ * output           16 -> 13          14 -> 8     16 -> 13     160 -> 130          5
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -69,113 +69,109 @@
 
 /* v = B^T d: 21 instructions.
  *
- *     t2 = 1/25 d1 + (d5 - 281/400 d3)
- *     t4 = d5 + 1/4 (d1 - 65/4 d3)
- *     t5 = 64/25 d1 + d5 - 116/25 d3
- *     t7 = d0 - 29/16 d2
- *     t8 = d0 - 281/16 d2
- *     t9 = d2 - 4/65 (d0 + 4 d4)
- *     v2 = t4 - 13/4 t9
- *     t10 = d4 + 64/25 t7
- *     v3 = t4 + 13/4 t9
- *     t11 = d4 + 1/25 t8
- *     v0 = 1/4 t10 + t5
- *     v1 = t5 - 1/4 t10
- *     v4 = t2 + 2 t11
- *     v5 = t2 - 2 t11
- *     v6 = 256/1575 (1/64 t7 - t8) + (d6 - 1881/400 d4)
+ *     t2 = d0 - 281/16 d2
+ *     t3 = d4 + 64/25 (d0 - 29/16 d2)
+ *     t4 = d2 - 4/65 (d0 + 4 d4)
+ *     t6 = d4 + 1/25 t2
+ *     v6 = d6 - 1881/400 d4 + 1/25 (d2 - 4 t2)
+ *     t11 = d5 + 1/4 (d1 - 65/4 d3)
+ *     t12 = d5 + 1/25 (d1 - 281/16 d3)
+ *     t13 = d5 + 64/25 (d1 - 29/16 d3)
+ *     v0 = t13 + 1/4 t3
+ *     v1 = t13 - 1/4 t3
+ *     v2 = t11 - 13/4 t4
+ *     v3 = t11 + 13/4 t4
+ *     v4 = t12 + 2 t6
+ *     v5 = t12 - 2 t6
  */
 WINOGEN_INLINE void winogen_f3_5_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[7])
 {
-    const WINOGEN_REAL k1_64 = 1.0 / 64;
     const WINOGEN_REAL k1_25 = 1.0 / 25;
     const WINOGEN_REAL k4_65 = 4.0 / 65;
-    const WINOGEN_REAL k256_1575 = 256.0 / 1575;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k281_400 = 281.0 / 400;
     const WINOGEN_REAL k29_16 = 29.0 / 16;
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k64_25 = 64.0 / 25;
     const WINOGEN_REAL k13_4 = 13.0 / 4;
     const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k116_25 = 116.0 / 25;
     const WINOGEN_REAL k1881_400 = 1881.0 / 400;
     const WINOGEN_REAL k65_4 = 65.0 / 4;
     const WINOGEN_REAL k281_16 = 281.0 / 16;
 
-    const WINOGEN_VEC t0 = k64_25 * d[1] + d[5];
-    const WINOGEN_VEC t1 = d[5] - k281_400 * d[3];
-    const WINOGEN_VEC t2 = k1_25 * d[1] + t1;
-    const WINOGEN_VEC t3 = d[1] - k65_4 * d[3];
-    const WINOGEN_VEC t4 = d[5] + k1_4 * t3;
-    const WINOGEN_VEC t5 = t0 - k116_25 * d[3];
-    const WINOGEN_VEC t6 = d[0] + k4 * d[4];
-    const WINOGEN_VEC t7 = d[0] - k29_16 * d[2];
-    const WINOGEN_VEC t8 = d[0] - k281_16 * d[2];
-    const WINOGEN_VEC t9 = d[2] - k4_65 * t6;
-    v[2] = t4 - k13_4 * t9;
-    const WINOGEN_VEC t10 = d[4] + k64_25 * t7;
-    v[3] = t4 + k13_4 * t9;
-    const WINOGEN_VEC t11 = d[4] + k1_25 * t8;
-    v[0] = k1_4 * t10 + t5;
-    v[1] = t5 - k1_4 * t10;
-    v[4] = t2 + k2 * t11;
-    v[5] = t2 - k2 * t11;
-    const WINOGEN_VEC t12 = k1_64 * t7 - t8;
-    const WINOGEN_VEC t13 = d[6] - k1881_400 * d[4];
-    v[6] = k256_1575 * t12 + t13;
+    const WINOGEN_VEC t0 = d[0] + k4 * d[4];
+    const WINOGEN_VEC t1 = d[0] - k29_16 * d[2];
+    const WINOGEN_VEC t2 = d[0] - k281_16 * d[2];
+    const WINOGEN_VEC t3 = d[4] + k64_25 * t1;
+    const WINOGEN_VEC t4 = d[2] - k4_65 * t0;
+    const WINOGEN_VEC t5 = d[2] - k4 * t2;
+    const WINOGEN_VEC t6 = d[4] + k1_25 * t2;
+    const WINOGEN_VEC t7 = d[6] - k1881_400 * d[4];
+    v[6] = t7 + k1_25 * t5;
+    const WINOGEN_VEC t8 = d[1] - k65_4 * d[3];
+    const WINOGEN_VEC t9 = d[1] - k281_16 * d[3];
+    const WINOGEN_VEC t10 = d[1] - k29_16 * d[3];
+    const WINOGEN_VEC t11 = d[5] + k1_4 * t8;
+    const WINOGEN_VEC t12 = d[5] + k1_25 * t9;
+    const WINOGEN_VEC t13 = d[5] + k64_25 * t10;
+    v[0] = t13 + k1_4 * t3;
+    v[1] = t13 - k1_4 * t3;
+    v[2] = t11 - k13_4 * t4;
+    v[3] = t11 + k13_4 * t4;
+    v[4] = t12 + k2 * t6;
+    v[5] = t12 - k2 * t6;
 }
 
 /* u = G g: 18 instructions.
  *
- *     t4 = 5000/4851 g0 + (3200/4851 g2 + 2048/4851 g4)
- *     t5 = g0 + 1/16 (g2 + 1/16 g4)
- *     t6 = g4 + 1/16 (g0 + 4 g2)
- *     t9 = 100/1323 g1 + 400/1323 g3
- *     t10 = 3200/14553 g1 + 200/14553 g3
- *     t11 = g1 + 16/25 g3
- *     u0 = t10 + 12800/14553 t5
- *     u1 = t10 - 12800/14553 t5
- *     u2 = -t4 - 4000/4851 t11
- *     u3 = t4 - 4000/4851 t11
- *     u4 = t9 + 800/1323 t6
- *     u5 = t9 - 800/1323 t6
+ *     t2 = g2 + 1/16 g4 + 16 g0
+ *     t4 = g2 + 16/25 g4 + 25/16 g0
+ *     t5 = g0 + 4 g2 + 16 g4
+ *     t7 = 50/1323 g1 + 200/1323 g3
+ *     t9 = 8192/4851 g3 + 12800/4851 g1
+ *     u2 = -10240/4851 t4 - t9
+ *     t10 = 25/256 t9 - t7
+ *     u3 = 10240/4851 t4 - t9
+ *     u0 = t10 + 800/14553 t2
+ *     u1 = t10 - 800/14553 t2
+ *     u4 = 2 (t7 + 25/1323 t5)
+ *     u5 = t7 - 25/1323 t5
  *     u6 = g4
  */
 WINOGEN_INLINE void winogen_f3_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_FILTER_VEC u[7])
 {
-    const WINOGEN_FILTER_REAL k200_14553 = 200.0 / 14553;
+    const WINOGEN_FILTER_REAL k25_1323 = 25.0 / 1323;
+    const WINOGEN_FILTER_REAL k50_1323 = 50.0 / 1323;
+    const WINOGEN_FILTER_REAL k800_14553 = 800.0 / 14553;
     const WINOGEN_FILTER_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_FILTER_REAL k100_1323 = 100.0 / 1323;
-    const WINOGEN_FILTER_REAL k3200_14553 = 3200.0 / 14553;
-    const WINOGEN_FILTER_REAL k400_1323 = 400.0 / 1323;
-    const WINOGEN_FILTER_REAL k2048_4851 = 2048.0 / 4851;
-    const WINOGEN_FILTER_REAL k800_1323 = 800.0 / 1323;
+    const WINOGEN_FILTER_REAL k25_256 = 25.0 / 256;
+    const WINOGEN_FILTER_REAL k200_1323 = 200.0 / 1323;
     const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_FILTER_REAL k3200_4851 = 3200.0 / 4851;
-    const WINOGEN_FILTER_REAL k4000_4851 = 4000.0 / 4851;
-    const WINOGEN_FILTER_REAL k12800_14553 = 12800.0 / 14553;
-    const WINOGEN_FILTER_REAL k5000_4851 = 5000.0 / 4851;
+    const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
+    const WINOGEN_FILTER_REAL k8192_4851 = 8192.0 / 4851;
+    const WINOGEN_FILTER_REAL k2 = 2;
+    const WINOGEN_FILTER_REAL k10240_4851 = 10240.0 / 4851;
+    const WINOGEN_FILTER_REAL k12800_4851 = 12800.0 / 4851;
     const WINOGEN_FILTER_REAL k4 = 4;
+    const WINOGEN_FILTER_REAL k16 = 16;
 
-    const WINOGEN_FILTER_VEC t0 = k2048_4851 * g[4];
-    const WINOGEN_FILTER_VEC t1 = k3200_4851 * g[2] + t0;
-    const WINOGEN_FILTER_VEC t2 = g[2] + k1_16 * g[4];
-    const WINOGEN_FILTER_VEC t3 = g[0] + k4 * g[2];
-    const WINOGEN_FILTER_VEC t4 = k5000_4851 * g[0] + t1;
-    const WINOGEN_FILTER_VEC t5 = g[0] + k1_16 * t2;
-    const WINOGEN_FILTER_VEC t6 = g[4] + k1_16 * t3;
-    const WINOGEN_FILTER_VEC t7 = k100_1323 * g[1];
-    const WINOGEN_FILTER_VEC t8 = k200_14553 * g[3];
-    const WINOGEN_FILTER_VEC t9 = t7 + k400_1323 * g[3];
-    const WINOGEN_FILTER_VEC t10 = k3200_14553 * g[1] + t8;
-    const WINOGEN_FILTER_VEC t11 = g[1] + k16_25 * g[3];
-    u[0] = t10 + k12800_14553 * t5;
-    u[1] = t10 - k12800_14553 * t5;
-    u[2] = -t4 - k4000_4851 * t11;
-    u[3] = t4 - k4000_4851 * t11;
-    u[4] = t9 + k800_1323 * t6;
-    u[5] = t9 - k800_1323 * t6;
+    const WINOGEN_FILTER_VEC t0 = g[2] + k1_16 * g[4];
+    const WINOGEN_FILTER_VEC t1 = g[0] + k4 * g[2];
+    const WINOGEN_FILTER_VEC t2 = t0 + k16 * g[0];
+    const WINOGEN_FILTER_VEC t3 = g[2] + k16_25 * g[4];
+    const WINOGEN_FILTER_VEC t4 = t3 + k25_16 * g[0];
+    const WINOGEN_FILTER_VEC t5 = t1 + k16 * g[4];
+    const WINOGEN_FILTER_VEC t6 = k50_1323 * g[1];
+    const WINOGEN_FILTER_VEC t7 = t6 + k200_1323 * g[3];
+    const WINOGEN_FILTER_VEC t8 = k8192_4851 * g[3];
+    const WINOGEN_FILTER_VEC t9 = t8 + k12800_4851 * g[1];
+    u[2] = -k10240_4851 * t4 - t9;
+    const WINOGEN_FILTER_VEC t10 = k25_256 * t9 - t7;
+    u[3] = k10240_4851 * t4 - t9;
+    u[0] = t10 + k800_14553 * t2;
+    u[1] = t10 - k800_14553 * t2;
+    const WINOGEN_FILTER_VEC t11 = t7 + k25_1323 * t5;
+    u[4] = k2 * t11;
+    u[5] = t7 - k25_1323 * t5;
     u[6] = g[4];
 }
 
@@ -183,33 +179,33 @@ WINOGEN_INLINE void winogen_f3_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_F
  *
  *     t0 = p0 + p1
  *     t2 = p2 + p3
- *     t7 = p4 + p5
- *     y0 = 1/2 t7 + (t0 + 5/16 t2)
- *     y1 = p4 - p5 + 1/4 (p0 - p1 + (p2 - p3))
- *     y2 = 2 t7 + (p6 + 1/16 (t0 + 16/5 t2))
+ *     t6 = p4 + 2 p5
+ *     y1 = p4 + 1/4 (p0 - p1 + 5/16 (p2 - p3)) - 2 p5
+ *     y0 = t0 + 1/2 (t6 + 25/128 t2)
+ *     y2 = p6 + 1/16 (t0 + t2) + 2 t6
  */
 WINOGEN_INLINE void winogen_f3_5_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[3])
 {
     const WINOGEN_REAL k1_16 = 1.0 / 16;
+    const WINOGEN_REAL k25_128 = 25.0 / 128;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
     const WINOGEN_REAL k5_16 = 5.0 / 16;
     const WINOGEN_REAL k1_2 = 1.0 / 2;
     const WINOGEN_REAL k2 = 2;
-    const WINOGEN_REAL k16_5 = 16.0 / 5;
 
     const WINOGEN_VEC t0 = p[0] + p[1];
     const WINOGEN_VEC t1 = p[0] - p[1];
     const WINOGEN_VEC t2 = p[2] + p[3];
     const WINOGEN_VEC t3 = p[2] - p[3];
-    const WINOGEN_VEC t4 = t0 + k5_16 * t2;
-    const WINOGEN_VEC t5 = t1 + t3;
-    const WINOGEN_VEC t6 = t0 + k16_5 * t2;
-    const WINOGEN_VEC t7 = p[4] + p[5];
-    y[0] = k1_2 * t7 + t4;
-    const WINOGEN_VEC t8 = p[4] - p[5];
-    y[1] = t8 + k1_4 * t5;
-    const WINOGEN_VEC t9 = p[6] + k1_16 * t6;
-    y[2] = k2 * t7 + t9;
+    const WINOGEN_VEC t4 = t1 + k5_16 * t3;
+    const WINOGEN_VEC t5 = p[4] + k1_4 * t4;
+    const WINOGEN_VEC t6 = p[4] + k2 * p[5];
+    y[1] = t5 - k2 * p[5];
+    const WINOGEN_VEC t7 = t6 + k25_128 * t2;
+    y[0] = t0 + k1_2 * t7;
+    const WINOGEN_VEC t8 = t0 + t2;
+    const WINOGEN_VEC t9 = p[6] + k1_16 * t8;
+    y[2] = t9 + k2 * t6;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 294 instructions. */

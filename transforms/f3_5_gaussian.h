@@ -39,7 +39,7 @@
  *     0  49/256  49/256    1     1  -1  -1  0
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            35 -> 21         33 -> 21     35 -> 21     525 -> 315          8
+ * input            35 -> 21         33 -> 19     35 -> 21     525 -> 315          8
  * filter           23 -> 14         30 -> 15     30 -> 17     390 -> 221          6
  * output           16 -> 13          10 -> 4     16 -> 13     176 -> 143          5
  *
@@ -72,111 +72,107 @@
 
 /* v = B^T d: 21 instructions.
  *
- *     t2 = d3 - 196/305 (d1 + 16/49 d5)
- *     t4 = d5 + 49/64 (15/49 d3 - d1)
- *     t5 = d1 + 3/4 (d3 - 1/3 d5)
- *     v6 = 49/16 d2 + d6 - 305/64 d4
- *     v5 = -v6 - 305/64 t2
- *     t8 = 15/64 d4 + (d6 - 49/64 d2)
- *     v7 = 305/64 t2 - v6
- *     t10 = 4 d2 + (3 d4 - d6)
- *     v0 = d0 - 109/196 d2 + 241/196 (64/241 d6 - d4)
- *     v1 = -t10 - 7/2 t5
- *     v2 = 7/2 t5 - t10
- *     v3 = t8 + 2 t4
- *     v4 = t8 - 2 t4
+ *     v6 = d6 + 49/16 d2 - 305/64 d4
+ *     t2 = 3 d4 - d6
+ *     t3 = d6 - 49/64 d2 + 15/64 d4
+ *     t5 = t2 + 4 d2
+ *     v0 = d0 - 109/196 d2 - 1/4 (d4 + 64/49 t2)
+ *     t9 = 305/64 d3 - (d5 + 49/16 d1)
+ *     t11 = d5 + 15/64 (d3 - 49/15 d1)
+ *     t12 = d1 + 1/4 (3 d3 - d5)
+ *     v1 = -7/2 t12 - t5
+ *     v2 = 7/2 t12 - t5
+ *     v3 = t3 + 2 t11
+ *     v4 = t3 - 2 t11
+ *     v5 = -t9 - v6
+ *     v7 = t9 - v6
  */
 WINOGEN_INLINE void winogen_f3_5_gaussian_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[8])
 {
     const WINOGEN_REAL k15_64 = 15.0 / 64;
-    const WINOGEN_REAL k64_241 = 64.0 / 241;
-    const WINOGEN_REAL k15_49 = 15.0 / 49;
-    const WINOGEN_REAL k16_49 = 16.0 / 49;
-    const WINOGEN_REAL k1_3 = 1.0 / 3;
+    const WINOGEN_REAL k1_4 = 1.0 / 4;
     const WINOGEN_REAL k109_196 = 109.0 / 196;
-    const WINOGEN_REAL k196_305 = 196.0 / 305;
-    const WINOGEN_REAL k3_4 = 3.0 / 4;
     const WINOGEN_REAL k49_64 = 49.0 / 64;
-    const WINOGEN_REAL k241_196 = 241.0 / 196;
+    const WINOGEN_REAL k64_49 = 64.0 / 49;
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k3 = 3;
     const WINOGEN_REAL k49_16 = 49.0 / 16;
+    const WINOGEN_REAL k49_15 = 49.0 / 15;
     const WINOGEN_REAL k7_2 = 7.0 / 2;
     const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k305_64 = 305.0 / 64;
 
-    const WINOGEN_VEC t0 = d[3] - k1_3 * d[5];
-    const WINOGEN_VEC t1 = d[1] + k16_49 * d[5];
-    const WINOGEN_VEC t2 = d[3] - k196_305 * t1;
-    const WINOGEN_VEC t3 = k15_49 * d[3] - d[1];
-    const WINOGEN_VEC t4 = d[5] + k49_64 * t3;
-    const WINOGEN_VEC t5 = d[1] + k3_4 * t0;
-    const WINOGEN_VEC t6 = k49_16 * d[2] + d[6];
-    const WINOGEN_VEC v6 = t6 - k305_64 * d[4];
+    const WINOGEN_VEC t0 = d[6] + k49_16 * d[2];
+    const WINOGEN_VEC v6 = t0 - k305_64 * d[4];
     v[6] = v6;
-    v[5] = -v6 - k305_64 * t2;
-    const WINOGEN_VEC t7 = d[6] - k49_64 * d[2];
-    const WINOGEN_VEC t8 = k15_64 * d[4] + t7;
-    v[7] = k305_64 * t2 - v6;
-    const WINOGEN_VEC t9 = k3 * d[4] - d[6];
-    const WINOGEN_VEC t10 = k4 * d[2] + t9;
-    const WINOGEN_VEC t11 = d[0] - k109_196 * d[2];
-    const WINOGEN_VEC t12 = k64_241 * d[6] - d[4];
-    v[0] = t11 + k241_196 * t12;
-    v[1] = -t10 - k7_2 * t5;
-    v[2] = k7_2 * t5 - t10;
-    v[3] = t8 + k2 * t4;
-    v[4] = t8 - k2 * t4;
+    const WINOGEN_VEC t1 = d[6] - k49_64 * d[2];
+    const WINOGEN_VEC t2 = k3 * d[4] - d[6];
+    const WINOGEN_VEC t3 = t1 + k15_64 * d[4];
+    const WINOGEN_VEC t4 = d[0] - k109_196 * d[2];
+    const WINOGEN_VEC t5 = t2 + k4 * d[2];
+    const WINOGEN_VEC t6 = d[4] + k64_49 * t2;
+    v[0] = t4 - k1_4 * t6;
+    const WINOGEN_VEC t7 = k3 * d[3] - d[5];
+    const WINOGEN_VEC t8 = d[5] + k49_16 * d[1];
+    const WINOGEN_VEC t9 = k305_64 * d[3] - t8;
+    const WINOGEN_VEC t10 = d[3] - k49_15 * d[1];
+    const WINOGEN_VEC t11 = d[5] + k15_64 * t10;
+    const WINOGEN_VEC t12 = d[1] + k1_4 * t7;
+    v[1] = -k7_2 * t12 - t5;
+    v[2] = k7_2 * t12 - t5;
+    v[3] = t3 + k2 * t11;
+    v[4] = t3 - k2 * t11;
+    v[5] = -t9 - v6;
+    v[7] = t9 - v6;
 }
 
 /* u = G g: 17 instructions.
  *
- *     t3 = 524288/1146159 g0 + (8192/23391 g2 + 6272/23391 g4)
- *     u7 = 64/565 (g2 - g4) - 64/565 g0
- *     t6 = g4 + 1/16 (g0 + 4 g2)
+ *     t2 = g0 + (g4 - g2)
+ *     t4 = g2 + 1/4 g0 + 4 g4
+ *     u7 = -64/565 t2
+ *     t5 = g0 + 49/64 (49/64 g4 + g2)
  *     u5 = 64/565 g1 - 64/565 g3
- *     u6 = u5 + u7
- *     t8 = g1 + 49/64 g3
- *     u1 = -65536/163737 t8 - t3
- *     u2 = 65536/163737 t8 - t3
- *     t9 = 4096/23391 t8 - u5
- *     u3 = 512/1035 t6 + t9
- *     u4 = 512/1035 t6 - t9
+ *     u6 = u5 - 64/565 t2
+ *     t8 = 7168/23391 g3 + 65536/163737 g1
+ *     u1 = -t8 - 524288/1146159 t5
+ *     u2 = t8 - 524288/1146159 t5
+ *     t9 = 7/16 t8 - u5
+ *     u3 = 128/1035 t4 + t9
+ *     u4 = 128/1035 t4 - t9
  *     u0 = g0
  */
 WINOGEN_INLINE void winogen_f3_5_gaussian_filter(
     const WINOGEN_FILTER_VEC g[5], WINOGEN_FILTER_VEC u[8])
 {
-    const WINOGEN_FILTER_REAL k1_16 = 1.0 / 16;
     const WINOGEN_FILTER_REAL k64_565 = 64.0 / 565;
-    const WINOGEN_FILTER_REAL k4096_23391 = 4096.0 / 23391;
-    const WINOGEN_FILTER_REAL k6272_23391 = 6272.0 / 23391;
-    const WINOGEN_FILTER_REAL k8192_23391 = 8192.0 / 23391;
+    const WINOGEN_FILTER_REAL k128_1035 = 128.0 / 1035;
+    const WINOGEN_FILTER_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_FILTER_REAL k7168_23391 = 7168.0 / 23391;
     const WINOGEN_FILTER_REAL k65536_163737 = 65536.0 / 163737;
+    const WINOGEN_FILTER_REAL k7_16 = 7.0 / 16;
     const WINOGEN_FILTER_REAL k524288_1146159 = 524288.0 / 1146159;
-    const WINOGEN_FILTER_REAL k512_1035 = 512.0 / 1035;
     const WINOGEN_FILTER_REAL k49_64 = 49.0 / 64;
     const WINOGEN_FILTER_REAL k4 = 4;
 
-    const WINOGEN_FILTER_VEC t0 = k64_565 * g[0];
-    const WINOGEN_FILTER_VEC t1 = k6272_23391 * g[4];
-    const WINOGEN_FILTER_VEC t2 = k8192_23391 * g[2] + t1;
-    const WINOGEN_FILTER_VEC t3 = k524288_1146159 * g[0] + t2;
-    const WINOGEN_FILTER_VEC t4 = g[0] + k4 * g[2];
-    const WINOGEN_FILTER_VEC t5 = g[2] - g[4];
-    const WINOGEN_FILTER_VEC u7 = k64_565 * t5 - t0;
-    u[7] = u7;
-    const WINOGEN_FILTER_VEC t6 = g[4] + k1_16 * t4;
-    const WINOGEN_FILTER_VEC t7 = k64_565 * g[1];
-    const WINOGEN_FILTER_VEC u5 = t7 - k64_565 * g[3];
+    const WINOGEN_FILTER_VEC t0 = k49_64 * g[4] + g[2];
+    const WINOGEN_FILTER_VEC t1 = g[4] - g[2];
+    const WINOGEN_FILTER_VEC t2 = g[0] + t1;
+    const WINOGEN_FILTER_VEC t3 = g[2] + k1_4 * g[0];
+    const WINOGEN_FILTER_VEC t4 = t3 + k4 * g[4];
+    u[7] = -k64_565 * t2;
+    const WINOGEN_FILTER_VEC t5 = g[0] + k49_64 * t0;
+    const WINOGEN_FILTER_VEC t6 = k64_565 * g[1];
+    const WINOGEN_FILTER_VEC u5 = t6 - k64_565 * g[3];
     u[5] = u5;
-    u[6] = u5 + u7;
-    const WINOGEN_FILTER_VEC t8 = g[1] + k49_64 * g[3];
-    u[1] = -k65536_163737 * t8 - t3;
-    u[2] = k65536_163737 * t8 - t3;
-    const WINOGEN_FILTER_VEC t9 = k4096_23391 * t8 - u5;
-    u[3] = k512_1035 * t6 + t9;
-    u[4] = k512_1035 * t6 - t9;
+    const WINOGEN_FILTER_VEC t7 = k7168_23391 * g[3];
+    u[6] = u5 - k64_565 * t2;
+    const WINOGEN_FILTER_VEC t8 = t7 + k65536_163737 * g[1];
+    u[1] = -t8 - k524288_1146159 * t5;
+    u[2] = t8 - k524288_1146159 * t5;
+    const WINOGEN_FILTER_VEC t9 = k7_16 * t8 - u5;
+    u[3] = k128_1035 * t4 + t9;
+    u[4] = k128_1035 * t4 - t9;
     u[0] = g[0];
 }
 
@@ -184,7 +180,7 @@ WINOGEN_INLINE void winogen_f3_5_gaussian_filter(
  *
  *     t0 = p1 + p2
  *     t2 = p3 + p4
- *     y1 = p6 + p7 + 7/32 (p1 - p2 + 16/7 (p3 - p4))
+ *     y1 = p6 + p7 + 1/2 (p3 - p4 + 7/16 (p1 - p2))
  *     t6 = p5 + p6
  *     y0 = p0 + t6 + 1/4 (t0 + t2)
  *     y2 = t2 + (49/256 t0 - t6)
@@ -192,17 +188,17 @@ WINOGEN_INLINE void winogen_f3_5_gaussian_filter(
 WINOGEN_INLINE void winogen_f3_5_gaussian_output(const WINOGEN_VEC p[8], WINOGEN_VEC y[3])
 {
     const WINOGEN_REAL k49_256 = 49.0 / 256;
-    const WINOGEN_REAL k7_32 = 7.0 / 32;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k16_7 = 16.0 / 7;
+    const WINOGEN_REAL k7_16 = 7.0 / 16;
+    const WINOGEN_REAL k1_2 = 1.0 / 2;
 
     const WINOGEN_VEC t0 = p[1] + p[2];
     const WINOGEN_VEC t1 = p[1] - p[2];
     const WINOGEN_VEC t2 = p[3] + p[4];
     const WINOGEN_VEC t3 = p[3] - p[4];
-    const WINOGEN_VEC t4 = t1 + k16_7 * t3;
+    const WINOGEN_VEC t4 = t3 + k7_16 * t1;
     const WINOGEN_VEC t5 = p[6] + p[7];
-    y[1] = t5 + k7_32 * t4;
+    y[1] = t5 + k1_2 * t4;
     const WINOGEN_VEC t6 = p[5] + p[6];
     const WINOGEN_VEC t7 = p[0] + t6;
     const WINOGEN_VEC t8 = t0 + t2;

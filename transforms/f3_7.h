@@ -9,7 +9,7 @@
  * Points: 0, 1/2, -1/2, 7/8, -7/8, 3/2, -3/2, 4, -4
  * Source: symmetric dyadic set: least error of a tile's worst output with many channels, in a sweep
  * Scaled: rows of B^T by 1, 1, 1, 1, 1, 1, 1, 1, 1
- *         columns of A^T by 2, 2, 2, 8/7, 8/7, 1, 1, 1/16, 1/16
+ *         columns of A^T by 1/16, 2, 2, 8/7, 8/7, 1, 1, 1/16, 1/16
  *         rows of G to make up for both
  *
  * B^T =
@@ -24,7 +24,7 @@
  *          0   441/256    -441/1024     -317/32    317/128     209/16   -209/64    -4  1
  *
  * G =
- *               32/441                0               0                0               0                0                0
+ *             1024/441                0               0                0               0                0                0
  *            -128/2079         -64/2079        -32/2079         -16/2079         -8/2079          -4/2079          -2/2079
  *            -128/2079          64/2079        -32/2079          16/2079         -8/2079           4/2079          -2/2079
  *     1048576/21396375   131072/3056625  114688/3056625   100352/3056625   87808/3056625    76832/3056625    67228/3056625
@@ -35,14 +35,14 @@
  *          512/3378375    -2048/3378375    8192/3378375   -32768/3378375  131072/3378375  -524288/3378375  2097152/3378375
  *
  * A^T =
- *     2    2    2  8/7  8/7    1     1  1/16  1/16
- *     0    1   -1    1   -1  3/2  -3/2   1/4  -1/4
- *     0  1/2  1/2  7/8  7/8  9/4   9/4     1     1
+ *     1/16    2    2  8/7  8/7    1     1  1/16  1/16
+ *        0    1   -1    1   -1  3/2  -3/2   1/4  -1/4
+ *        0  1/2  1/2  7/8  7/8  9/4   9/4     1     1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            60 -> 36         60 -> 36     60 -> 36    1080 -> 648         10
+ * input            60 -> 36         60 -> 35     60 -> 36    1080 -> 648          9
  * filter           48 -> 28         57 -> 33     57 -> 33     912 -> 528          9
- * output           22 -> 18          17 -> 8     22 -> 18     264 -> 216          8
+ * output           22 -> 18          17 -> 8     22 -> 18     264 -> 216          7
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -73,219 +73,207 @@
 
 /* v = B^T d: 36 instructions.
  *
- *     t5 = 12793/256 d4 - (1217/64 d6 + (441/16 d2 - d8))
- *     t9 = d8 + 4209/256 (d4 - 1452/1403 d6) - 49/16 d2
- *     t10 = 209/64 d6 + (441/1024 d2 - (317/128 d4 + d8))
- *     t11 = 649/16 d4 + (d8 - 9 d2) - 37/2 d6
- *     v0 = 7005/128 (d4 - 822/2335 d6) + (d8 + 441/64 (d0 - 41017/7056 d2))
- *     t17 = d3 + 256/4209 d7 - 784/4209 (d1 + 1089/196 d5)
- *     v5 = t9 + 12627/512 t17
- *     t20 = 649/16 d3 - (9 d1 + (37/2 d5 - d7))
- *     v6 = t9 - 12627/512 t17
- *     t25 = d5 - 64/209 d7 + 441/3344 (d1 - 2536/441 d3)
- *     t26 = d3 - 4868/12793 (d5 + 1764/1217 (d1 - 16/441 d7))
- *     v1 = t5 + 12793/512 t26
- *     v2 = t5 - 12793/512 t26
- *     v3 = 7/8 t20 + t11
- *     v4 = t11 - 7/8 t20
- *     v7 = -209/16 t25 - t10
- *     v8 = 209/16 t25 - t10
+ *     t5 = 1089/64 d6 - (d8 + 4209/256 d4) + 49/16 d2
+ *     t10 = 441/1024 d2 - (d8 + 317/128 d4) + 209/64 d6
+ *     t11 = d8 - 9 d2 + 649/16 d4 - 37/2 d6
+ *     v0 = d8 + 441/64 (d0 - 41017/7056 d2) + 1233/64 (2335/822 d4 - d6)
+ *     t17 = 12793/256 d3 - (441/16 d1 - d7 + 1217/64 d5)
+ *     v1 = 12793/256 d4 - (441/16 d2 - d8 + 1217/64 d6) + 1/2 t17
+ *     v2 = v1 - t17
+ *     t23 = 49/16 d1 - (d7 + 4209/256 d3) + 1089/64 d5
+ *     t25 = 209/64 d5 - (d7 + 317/128 (d3 - 441/2536 d1))
+ *     t26 = 649/16 d3 - (37/2 d5 - d7 + 9 d1)
+ *     v3 = t11 + 7/8 t26
+ *     v4 = t11 - 7/8 t26
+ *     v5 = -3/2 t23 - t5
+ *     v6 = 3/2 t23 - t5
+ *     v7 = -4 t25 - t10
+ *     v8 = 4 t25 - t10
  */
 WINOGEN_INLINE void winogen_f3_7_input(const WINOGEN_VEC d[9], WINOGEN_VEC v[9])
 {
-    const WINOGEN_REAL k16_441 = 16.0 / 441;
-    const WINOGEN_REAL k256_4209 = 256.0 / 4209;
-    const WINOGEN_REAL k441_3344 = 441.0 / 3344;
-    const WINOGEN_REAL k784_4209 = 784.0 / 4209;
-    const WINOGEN_REAL k64_209 = 64.0 / 209;
-    const WINOGEN_REAL k822_2335 = 822.0 / 2335;
-    const WINOGEN_REAL k4868_12793 = 4868.0 / 12793;
+    const WINOGEN_REAL k441_2536 = 441.0 / 2536;
     const WINOGEN_REAL k441_1024 = 441.0 / 1024;
+    const WINOGEN_REAL k1_2 = 1.0 / 2;
     const WINOGEN_REAL k7_8 = 7.0 / 8;
-    const WINOGEN_REAL k1452_1403 = 1452.0 / 1403;
-    const WINOGEN_REAL k1764_1217 = 1764.0 / 1217;
+    const WINOGEN_REAL k3_2 = 3.0 / 2;
     const WINOGEN_REAL k317_128 = 317.0 / 128;
+    const WINOGEN_REAL k2335_822 = 2335.0 / 822;
     const WINOGEN_REAL k49_16 = 49.0 / 16;
     const WINOGEN_REAL k209_64 = 209.0 / 64;
-    const WINOGEN_REAL k1089_196 = 1089.0 / 196;
-    const WINOGEN_REAL k2536_441 = 2536.0 / 441;
+    const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k41017_7056 = 41017.0 / 7056;
     const WINOGEN_REAL k441_64 = 441.0 / 64;
     const WINOGEN_REAL k9 = 9;
-    const WINOGEN_REAL k209_16 = 209.0 / 16;
     const WINOGEN_REAL k4209_256 = 4209.0 / 256;
+    const WINOGEN_REAL k1089_64 = 1089.0 / 64;
     const WINOGEN_REAL k37_2 = 37.0 / 2;
     const WINOGEN_REAL k1217_64 = 1217.0 / 64;
-    const WINOGEN_REAL k12627_512 = 12627.0 / 512;
-    const WINOGEN_REAL k12793_512 = 12793.0 / 512;
+    const WINOGEN_REAL k1233_64 = 1233.0 / 64;
     const WINOGEN_REAL k441_16 = 441.0 / 16;
     const WINOGEN_REAL k649_16 = 649.0 / 16;
     const WINOGEN_REAL k12793_256 = 12793.0 / 256;
-    const WINOGEN_REAL k7005_128 = 7005.0 / 128;
 
-    const WINOGEN_VEC t0 = k317_128 * d[4] + d[8];
+    const WINOGEN_VEC t0 = d[8] + k317_128 * d[4];
     const WINOGEN_VEC t1 = k441_16 * d[2] - d[8];
-    const WINOGEN_VEC t2 = d[8] - k9 * d[2];
+    const WINOGEN_VEC t2 = d[8] + k4209_256 * d[4];
     const WINOGEN_VEC t3 = k441_1024 * d[2] - t0;
-    const WINOGEN_VEC t4 = k1217_64 * d[6] + t1;
-    const WINOGEN_VEC t5 = k12793_256 * d[4] - t4;
-    const WINOGEN_VEC t6 = k649_16 * d[4] + t2;
-    const WINOGEN_VEC t7 = d[4] - k1452_1403 * d[6];
-    const WINOGEN_VEC t8 = d[8] + k4209_256 * t7;
-    const WINOGEN_VEC t9 = t8 - k49_16 * d[2];
-    const WINOGEN_VEC t10 = k209_64 * d[6] + t3;
-    const WINOGEN_VEC t11 = t6 - k37_2 * d[6];
-    const WINOGEN_VEC t12 = d[4] - k822_2335 * d[6];
+    const WINOGEN_VEC t4 = k1089_64 * d[6] - t2;
+    const WINOGEN_VEC t5 = t4 + k49_16 * d[2];
+    const WINOGEN_VEC t6 = d[8] - k9 * d[2];
+    const WINOGEN_VEC t7 = t1 + k1217_64 * d[6];
+    const WINOGEN_VEC t8 = k12793_256 * d[4] - t7;
+    const WINOGEN_VEC t9 = t6 + k649_16 * d[4];
+    const WINOGEN_VEC t10 = t3 + k209_64 * d[6];
+    const WINOGEN_VEC t11 = t9 - k37_2 * d[6];
+    const WINOGEN_VEC t12 = k2335_822 * d[4] - d[6];
     const WINOGEN_VEC t13 = d[0] - k41017_7056 * d[2];
     const WINOGEN_VEC t14 = d[8] + k441_64 * t13;
-    v[0] = k7005_128 * t12 + t14;
-    const WINOGEN_VEC t15 = d[3] + k256_4209 * d[7];
-    const WINOGEN_VEC t16 = d[1] + k1089_196 * d[5];
-    const WINOGEN_VEC t17 = t15 - k784_4209 * t16;
-    v[5] = t9 + k12627_512 * t17;
-    const WINOGEN_VEC t18 = k37_2 * d[5] - d[7];
-    const WINOGEN_VEC t19 = k9 * d[1] + t18;
-    const WINOGEN_VEC t20 = k649_16 * d[3] - t19;
-    v[6] = t9 - k12627_512 * t17;
-    const WINOGEN_VEC t21 = d[5] - k64_209 * d[7];
-    const WINOGEN_VEC t22 = d[1] - k16_441 * d[7];
-    const WINOGEN_VEC t23 = d[1] - k2536_441 * d[3];
-    const WINOGEN_VEC t24 = d[5] + k1764_1217 * t22;
-    const WINOGEN_VEC t25 = t21 + k441_3344 * t23;
-    const WINOGEN_VEC t26 = d[3] - k4868_12793 * t24;
-    v[1] = t5 + k12793_512 * t26;
-    v[2] = t5 - k12793_512 * t26;
-    v[3] = k7_8 * t20 + t11;
-    v[4] = t11 - k7_8 * t20;
-    v[7] = -k209_16 * t25 - t10;
-    v[8] = k209_16 * t25 - t10;
+    v[0] = t14 + k1233_64 * t12;
+    const WINOGEN_VEC t15 = k441_16 * d[1] - d[7];
+    const WINOGEN_VEC t16 = t15 + k1217_64 * d[5];
+    const WINOGEN_VEC t17 = k12793_256 * d[3] - t16;
+    const WINOGEN_VEC v1 = t8 + k1_2 * t17;
+    v[1] = v1;
+    v[2] = v1 - t17;
+    const WINOGEN_VEC t18 = d[7] + k4209_256 * d[3];
+    const WINOGEN_VEC t19 = k37_2 * d[5] - d[7];
+    const WINOGEN_VEC t20 = t19 + k9 * d[1];
+    const WINOGEN_VEC t21 = k49_16 * d[1] - t18;
+    const WINOGEN_VEC t22 = d[3] - k441_2536 * d[1];
+    const WINOGEN_VEC t23 = t21 + k1089_64 * d[5];
+    const WINOGEN_VEC t24 = d[7] + k317_128 * t22;
+    const WINOGEN_VEC t25 = k209_64 * d[5] - t24;
+    const WINOGEN_VEC t26 = k649_16 * d[3] - t20;
+    v[3] = t11 + k7_8 * t26;
+    v[4] = t11 - k7_8 * t26;
+    v[5] = -k3_2 * t23 - t5;
+    v[6] = k3_2 * t23 - t5;
+    v[7] = -k4 * t25 - t10;
+    v[8] = k4 * t25 - t10;
 }
 
 /* u = G g: 33 instructions.
  *
- *     u0 = 32/441 g0
- *     t2 = 87808/3056625 g4 + 21952/3056625 g6
- *     t8 = g0 + 1/4 (g2 + 3056625/351232 t2)
- *     t11 = 1372/92625 g6 + t2 + 1048576/21396375 (g0 + 49/64 g2)
- *     t12 = 2097152/3378375 g6 + (131072/3378375 g4 + (512/3378375 g0 + 8192/3378375 g2))
- *     t14 = g0 + 81/16 g4 + 9/4 (g2 + 81/16 g6)
- *     t16 = 16/2079 g3 + (64/2079 g1 + 4/2079 g5)
- *     u1 = -t16 - 128/2079 t8
- *     t19 = 96/5225 g3 + (128/15675 g1 + 216/5225 g5)
- *     u2 = t16 - 128/2079 t8
- *     t22 = g5 + 4096/2401 (g1 + 49/64 g3)
- *     t23 = g5 + 1/256 (g1 + 16 g3)
- *     u3 = t11 + 76832/3056625 t22
- *     u4 = t11 - 76832/3056625 t22
- *     u5 = -t19 - 256/47025 t14
- *     u6 = t19 - 256/47025 t14
- *     u7 = t12 + 524288/3378375 t23
- *     u8 = t12 - 524288/3378375 t23
+ *     u0 = 1024/441 g0
+ *     t9 = g0 + 16 (g2 + 16 (g4 + 16 g6))
+ *     t11 = g0 + 1/64 (g6 + 16 (g2 + 1/4 g4))
+ *     t12 = 64/5225 (g2 + 9/4 g4) + 256/47025 g0 + 324/5225 g6
+ *     t14 = 87808/3056625 g4 + 1048576/21396375 g0 + 114688/3056625 (g2 + 2401/4096 g6)
+ *     t16 = 32768/3378375 g3 + 524288/3378375 g5 + 2048/3378375 g1
+ *     u7 = 512/3378375 t9 + t16
+ *     t19 = 4/2079 (g5 + 4 g3) + 64/2079 g1
+ *     u8 = 512/3378375 t9 - t16
+ *     t22 = g5 + 16/81 (g1 + 9/4 g3)
+ *     t23 = g1 + 49/64 (g3 + 49/64 g5)
+ *     u1 = -t19 - 128/2079 t11
+ *     u2 = t19 - 128/2079 t11
+ *     u3 = t14 + 131072/3056625 t23
+ *     u4 = t14 - 131072/3056625 t23
+ *     u5 = -216/5225 t22 - t12
+ *     u6 = 216/5225 t22 - t12
  */
 WINOGEN_INLINE void winogen_f3_7_filter(const WINOGEN_FILTER_VEC g[7], WINOGEN_FILTER_VEC u[9])
 {
     const WINOGEN_FILTER_REAL k512_3378375 = 512.0 / 3378375;
+    const WINOGEN_FILTER_REAL k2048_3378375 = 2048.0 / 3378375;
     const WINOGEN_FILTER_REAL k4_2079 = 4.0 / 2079;
-    const WINOGEN_FILTER_REAL k8192_3378375 = 8192.0 / 3378375;
-    const WINOGEN_FILTER_REAL k1_256 = 1.0 / 256;
     const WINOGEN_FILTER_REAL k256_47025 = 256.0 / 47025;
-    const WINOGEN_FILTER_REAL k21952_3056625 = 21952.0 / 3056625;
-    const WINOGEN_FILTER_REAL k16_2079 = 16.0 / 2079;
-    const WINOGEN_FILTER_REAL k128_15675 = 128.0 / 15675;
-    const WINOGEN_FILTER_REAL k1372_92625 = 1372.0 / 92625;
-    const WINOGEN_FILTER_REAL k96_5225 = 96.0 / 5225;
-    const WINOGEN_FILTER_REAL k76832_3056625 = 76832.0 / 3056625;
+    const WINOGEN_FILTER_REAL k32768_3378375 = 32768.0 / 3378375;
+    const WINOGEN_FILTER_REAL k64_5225 = 64.0 / 5225;
+    const WINOGEN_FILTER_REAL k1_64 = 1.0 / 64;
     const WINOGEN_FILTER_REAL k87808_3056625 = 87808.0 / 3056625;
     const WINOGEN_FILTER_REAL k64_2079 = 64.0 / 2079;
-    const WINOGEN_FILTER_REAL k131072_3378375 = 131072.0 / 3378375;
+    const WINOGEN_FILTER_REAL k114688_3056625 = 114688.0 / 3056625;
     const WINOGEN_FILTER_REAL k216_5225 = 216.0 / 5225;
+    const WINOGEN_FILTER_REAL k131072_3056625 = 131072.0 / 3056625;
     const WINOGEN_FILTER_REAL k1048576_21396375 = 1048576.0 / 21396375;
     const WINOGEN_FILTER_REAL k128_2079 = 128.0 / 2079;
-    const WINOGEN_FILTER_REAL k32_441 = 32.0 / 441;
+    const WINOGEN_FILTER_REAL k324_5225 = 324.0 / 5225;
     const WINOGEN_FILTER_REAL k524288_3378375 = 524288.0 / 3378375;
+    const WINOGEN_FILTER_REAL k16_81 = 16.0 / 81;
     const WINOGEN_FILTER_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_FILTER_REAL k2097152_3378375 = 2097152.0 / 3378375;
+    const WINOGEN_FILTER_REAL k2401_4096 = 2401.0 / 4096;
     const WINOGEN_FILTER_REAL k49_64 = 49.0 / 64;
-    const WINOGEN_FILTER_REAL k4096_2401 = 4096.0 / 2401;
     const WINOGEN_FILTER_REAL k9_4 = 9.0 / 4;
-    const WINOGEN_FILTER_REAL k81_16 = 81.0 / 16;
-    const WINOGEN_FILTER_REAL k3056625_351232 = 3056625.0 / 351232;
+    const WINOGEN_FILTER_REAL k1024_441 = 1024.0 / 441;
+    const WINOGEN_FILTER_REAL k4 = 4;
     const WINOGEN_FILTER_REAL k16 = 16;
 
-    u[0] = k32_441 * g[0];
-    const WINOGEN_FILTER_VEC t0 = k512_3378375 * g[0];
-    const WINOGEN_FILTER_VEC t1 = k21952_3056625 * g[6];
-    const WINOGEN_FILTER_VEC t2 = k87808_3056625 * g[4] + t1;
-    const WINOGEN_FILTER_VEC t3 = t0 + k8192_3378375 * g[2];
-    const WINOGEN_FILTER_VEC t4 = k131072_3378375 * g[4] + t3;
-    const WINOGEN_FILTER_VEC t5 = k1372_92625 * g[6] + t2;
-    const WINOGEN_FILTER_VEC t6 = g[0] + k81_16 * g[4];
-    const WINOGEN_FILTER_VEC t7 = g[2] + k3056625_351232 * t2;
-    const WINOGEN_FILTER_VEC t8 = g[0] + k1_4 * t7;
-    const WINOGEN_FILTER_VEC t9 = g[0] + k49_64 * g[2];
-    const WINOGEN_FILTER_VEC t10 = g[2] + k81_16 * g[6];
-    const WINOGEN_FILTER_VEC t11 = t5 + k1048576_21396375 * t9;
-    const WINOGEN_FILTER_VEC t12 = k2097152_3378375 * g[6] + t4;
-    const WINOGEN_FILTER_VEC t13 = k4_2079 * g[5];
-    const WINOGEN_FILTER_VEC t14 = t6 + k9_4 * t10;
-    const WINOGEN_FILTER_VEC t15 = k64_2079 * g[1] + t13;
-    const WINOGEN_FILTER_VEC t16 = k16_2079 * g[3] + t15;
-    u[1] = -t16 - k128_2079 * t8;
-    const WINOGEN_FILTER_VEC t17 = k216_5225 * g[5];
-    const WINOGEN_FILTER_VEC t18 = k128_15675 * g[1] + t17;
-    const WINOGEN_FILTER_VEC t19 = k96_5225 * g[3] + t18;
-    u[2] = t16 - k128_2079 * t8;
-    const WINOGEN_FILTER_VEC t20 = g[1] + k49_64 * g[3];
-    const WINOGEN_FILTER_VEC t21 = g[1] + k16 * g[3];
-    const WINOGEN_FILTER_VEC t22 = g[5] + k4096_2401 * t20;
-    const WINOGEN_FILTER_VEC t23 = g[5] + k1_256 * t21;
-    u[3] = t11 + k76832_3056625 * t22;
-    u[4] = t11 - k76832_3056625 * t22;
-    u[5] = -t19 - k256_47025 * t14;
-    u[6] = t19 - k256_47025 * t14;
-    u[7] = t12 + k524288_3378375 * t23;
-    u[8] = t12 - k524288_3378375 * t23;
+    u[0] = k1024_441 * g[0];
+    const WINOGEN_FILTER_VEC t0 = k87808_3056625 * g[4];
+    const WINOGEN_FILTER_VEC t1 = g[2] + k1_4 * g[4];
+    const WINOGEN_FILTER_VEC t2 = t0 + k1048576_21396375 * g[0];
+    const WINOGEN_FILTER_VEC t3 = g[2] + k9_4 * g[4];
+    const WINOGEN_FILTER_VEC t4 = k64_5225 * t3;
+    const WINOGEN_FILTER_VEC t5 = g[4] + k16 * g[6];
+    const WINOGEN_FILTER_VEC t6 = g[2] + k16 * t5;
+    const WINOGEN_FILTER_VEC t7 = t4 + k256_47025 * g[0];
+    const WINOGEN_FILTER_VEC t8 = g[6] + k16 * t1;
+    const WINOGEN_FILTER_VEC t9 = g[0] + k16 * t6;
+    const WINOGEN_FILTER_VEC t10 = g[2] + k2401_4096 * g[6];
+    const WINOGEN_FILTER_VEC t11 = g[0] + k1_64 * t8;
+    const WINOGEN_FILTER_VEC t12 = t7 + k324_5225 * g[6];
+    const WINOGEN_FILTER_VEC t13 = k32768_3378375 * g[3];
+    const WINOGEN_FILTER_VEC t14 = t2 + k114688_3056625 * t10;
+    const WINOGEN_FILTER_VEC t15 = t13 + k524288_3378375 * g[5];
+    const WINOGEN_FILTER_VEC t16 = t15 + k2048_3378375 * g[1];
+    u[7] = k512_3378375 * t9 + t16;
+    const WINOGEN_FILTER_VEC t17 = g[5] + k4 * g[3];
+    const WINOGEN_FILTER_VEC t18 = k4_2079 * t17;
+    const WINOGEN_FILTER_VEC t19 = t18 + k64_2079 * g[1];
+    u[8] = k512_3378375 * t9 - t16;
+    const WINOGEN_FILTER_VEC t20 = g[3] + k49_64 * g[5];
+    const WINOGEN_FILTER_VEC t21 = g[1] + k9_4 * g[3];
+    const WINOGEN_FILTER_VEC t22 = g[5] + k16_81 * t21;
+    const WINOGEN_FILTER_VEC t23 = g[1] + k49_64 * t20;
+    u[1] = -t19 - k128_2079 * t11;
+    u[2] = t19 - k128_2079 * t11;
+    u[3] = t14 + k131072_3056625 * t23;
+    u[4] = t14 - k131072_3056625 * t23;
+    u[5] = -k216_5225 * t22 - t12;
+    u[6] = k216_5225 * t22 - t12;
 }
 
 /* y = A^T p: 18 instructions.
  *
  *     t0 = p7 + p8
  *     t2 = p5 + p6
- *     t5 = p3 + p4
- *     t7 = p1 + p2
- *     y0 = t2 + 8/7 t5 + 2 (t7 + (p0 + 1/32 t0))
- *     y1 = p1 - p2 + (p3 - p4) + 3/2 (p5 - p6 + 1/6 (p7 - p8))
- *     y2 = t0 + 9/4 t2 + 7/8 (t5 + 4/7 t7)
+ *     t5 = p1 + p2
+ *     t8 = p3 + p4
+ *     y1 = p3 + (p1 - p2) - p4 + 1/4 (p7 - p8 + 6 (p5 - p6))
+ *     y0 = t2 + 2 t5 + 1/16 (p0 + t0 + 128/7 t8)
+ *     y2 = t0 + 1/2 (t5 + 7/4 t8 + 9/2 t2)
  */
 WINOGEN_INLINE void winogen_f3_7_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[3])
 {
-    const WINOGEN_REAL k1_32 = 1.0 / 32;
-    const WINOGEN_REAL k1_6 = 1.0 / 6;
-    const WINOGEN_REAL k4_7 = 4.0 / 7;
-    const WINOGEN_REAL k7_8 = 7.0 / 8;
-    const WINOGEN_REAL k8_7 = 8.0 / 7;
-    const WINOGEN_REAL k3_2 = 3.0 / 2;
+    const WINOGEN_REAL k1_16 = 1.0 / 16;
+    const WINOGEN_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_REAL k1_2 = 1.0 / 2;
+    const WINOGEN_REAL k7_4 = 7.0 / 4;
     const WINOGEN_REAL k2 = 2;
-    const WINOGEN_REAL k9_4 = 9.0 / 4;
+    const WINOGEN_REAL k9_2 = 9.0 / 2;
+    const WINOGEN_REAL k6 = 6;
+    const WINOGEN_REAL k128_7 = 128.0 / 7;
 
     const WINOGEN_VEC t0 = p[7] + p[8];
     const WINOGEN_VEC t1 = p[7] - p[8];
     const WINOGEN_VEC t2 = p[5] + p[6];
     const WINOGEN_VEC t3 = p[5] - p[6];
-    const WINOGEN_VEC t4 = t3 + k1_6 * t1;
-    const WINOGEN_VEC t5 = p[3] + p[4];
-    const WINOGEN_VEC t6 = p[3] - p[4];
-    const WINOGEN_VEC t7 = p[1] + p[2];
-    const WINOGEN_VEC t8 = p[1] - p[2];
-    const WINOGEN_VEC t9 = p[0] + k1_32 * t0;
-    const WINOGEN_VEC t10 = t7 + t9;
-    const WINOGEN_VEC t11 = t8 + t6;
-    const WINOGEN_VEC t12 = t2 + k8_7 * t5;
-    y[0] = t12 + k2 * t10;
-    y[1] = t11 + k3_2 * t4;
-    const WINOGEN_VEC t13 = t0 + k9_4 * t2;
-    const WINOGEN_VEC t14 = t5 + k4_7 * t7;
-    y[2] = t13 + k7_8 * t14;
+    const WINOGEN_VEC t4 = t1 + k6 * t3;
+    const WINOGEN_VEC t5 = p[1] + p[2];
+    const WINOGEN_VEC t6 = p[1] - p[2];
+    const WINOGEN_VEC t7 = p[3] + t6;
+    const WINOGEN_VEC t8 = p[3] + p[4];
+    const WINOGEN_VEC t9 = t7 - p[4];
+    const WINOGEN_VEC t10 = p[0] + t0;
+    const WINOGEN_VEC t11 = t10 + k128_7 * t8;
+    y[1] = t9 + k1_4 * t4;
+    const WINOGEN_VEC t12 = t2 + k2 * t5;
+    y[0] = t12 + k1_16 * t11;
+    const WINOGEN_VEC t13 = t5 + k7_4 * t8;
+    const WINOGEN_VEC t14 = t13 + k9_2 * t2;
+    y[2] = t0 + k1_2 * t14;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 648 instructions. */

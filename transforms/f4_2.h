@@ -8,22 +8,22 @@
  *
  * Points: 1/3, -1/3, 5/4, -5/4, inf
  * Source: symmetric set with the least 2D float32 error in a sweep of this project
- * Scaled: rows of B^T by 1, 1, 9, 9, 1
+ * Scaled: rows of B^T by -1, 1, -9, -9, 1
  *         columns of A^T by 9, 3, 1, 1, 1
  *         rows of G to make up for both
  *
  * B^T =
- *     -25/48  -25/16       1/3  1  0
- *      25/48  -25/16      -1/3  1  0
- *       -5/4      -1      45/4  9  0
- *        5/4      -1     -45/4  9  0
- *     25/144       0  -241/144  0  1
+ *      25/48   25/16      -1/3  -1  0
+ *      25/48  -25/16      -1/3   1  0
+ *        5/4       1     -45/4  -9  0
+ *       -5/4       1      45/4  -9  0
+ *     25/144       0  -241/144   0  1
  *
  * G =
- *      -24/209   -8/209
+ *       24/209    8/209
  *       72/209  -24/209
- *      32/1045    8/209
- *     -32/1045    8/209
+ *     -32/1045   -8/209
+ *      32/1045   -8/209
  *            0        1
  *
  * A^T =
@@ -34,7 +34,7 @@
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            14 -> 10         14 -> 10     14 -> 10     140 -> 100          5
- * filter             4 -> 4           8 -> 6       8 -> 6       56 -> 42          3
+ * filter             4 -> 4           8 -> 6       8 -> 6       56 -> 42          4
  * output            13 -> 9          12 -> 7      13 -> 9      117 -> 81          5
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
@@ -66,62 +66,61 @@
 
 /* v = B^T d: 10 instructions.
  *
- *     t0 = d0 - 9 d2
- *     t1 = d0 - 16/25 d2
- *     v4 = d4 + 25/144 (d0 - 241/25 d2)
- *     t3 = d3 - 25/16 d1
- *     t4 = 9 d3 - d1
- *     v0 = t3 - 25/48 t1
- *     v1 = t3 + 25/48 t1
- *     v2 = t4 - 5/4 t0
- *     v3 = 5/4 t0 + t4
+ *     t0 = 25/16 d0 - d2
+ *     t1 = d0 - 9 d2
+ *     v4 = d4 + 1/9 (25/16 t1 - d2)
+ *     t3 = d1 - 9 d3
+ *     t4 = 25/16 d1 - d3
+ *     v0 = 1/3 t0 + t4
+ *     v1 = 1/3 t0 - t4
+ *     v2 = t3 + 5/4 t1
+ *     v3 = t3 - 5/4 t1
  */
 WINOGEN_INLINE void winogen_f4_2_input(const WINOGEN_VEC d[5], WINOGEN_VEC v[5])
 {
-    const WINOGEN_REAL k25_144 = 25.0 / 144;
-    const WINOGEN_REAL k25_48 = 25.0 / 48;
-    const WINOGEN_REAL k16_25 = 16.0 / 25;
+    const WINOGEN_REAL k1_9 = 1.0 / 9;
+    const WINOGEN_REAL k1_3 = 1.0 / 3;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
     const WINOGEN_REAL k25_16 = 25.0 / 16;
     const WINOGEN_REAL k9 = 9;
-    const WINOGEN_REAL k241_25 = 241.0 / 25;
 
-    const WINOGEN_VEC t0 = d[0] - k9 * d[2];
-    const WINOGEN_VEC t1 = d[0] - k16_25 * d[2];
-    const WINOGEN_VEC t2 = d[0] - k241_25 * d[2];
-    v[4] = d[4] + k25_144 * t2;
-    const WINOGEN_VEC t3 = d[3] - k25_16 * d[1];
-    const WINOGEN_VEC t4 = k9 * d[3] - d[1];
-    v[0] = t3 - k25_48 * t1;
-    v[1] = t3 + k25_48 * t1;
-    v[2] = t4 - k5_4 * t0;
-    v[3] = k5_4 * t0 + t4;
+    const WINOGEN_VEC t0 = k25_16 * d[0] - d[2];
+    const WINOGEN_VEC t1 = d[0] - k9 * d[2];
+    const WINOGEN_VEC t2 = k25_16 * t1 - d[2];
+    v[4] = d[4] + k1_9 * t2;
+    const WINOGEN_VEC t3 = d[1] - k9 * d[3];
+    const WINOGEN_VEC t4 = k25_16 * d[1] - d[3];
+    v[0] = k1_3 * t0 + t4;
+    v[1] = k1_3 * t0 - t4;
+    v[2] = t3 + k5_4 * t1;
+    v[3] = t3 - k5_4 * t1;
 }
 
 /* u = G g: 6 instructions.
  *
- *     u1 = 72/209 g0 - 24/209 g1
- *     u2 = 32/1045 g0 + 8/209 g1
- *     u3 = 16/209 g1 - u2
- *     u0 = -8/95 g0 - u2
+ *     t1 = 32/1045 g0 - 32/3135 g1
+ *     u1 = 45/4 t1
+ *     u3 = t1 - 8/285 g1
+ *     u2 = -t1 - 8/165 g1
+ *     u0 = 8/55 g0 - u3
  *     u4 = g1
  */
 WINOGEN_INLINE void winogen_f4_2_filter(const WINOGEN_FILTER_VEC g[2], WINOGEN_FILTER_VEC u[5])
 {
+    const WINOGEN_FILTER_REAL k32_3135 = 32.0 / 3135;
+    const WINOGEN_FILTER_REAL k8_285 = 8.0 / 285;
     const WINOGEN_FILTER_REAL k32_1045 = 32.0 / 1045;
-    const WINOGEN_FILTER_REAL k8_209 = 8.0 / 209;
-    const WINOGEN_FILTER_REAL k16_209 = 16.0 / 209;
-    const WINOGEN_FILTER_REAL k8_95 = 8.0 / 95;
-    const WINOGEN_FILTER_REAL k24_209 = 24.0 / 209;
-    const WINOGEN_FILTER_REAL k72_209 = 72.0 / 209;
+    const WINOGEN_FILTER_REAL k8_165 = 8.0 / 165;
+    const WINOGEN_FILTER_REAL k8_55 = 8.0 / 55;
+    const WINOGEN_FILTER_REAL k45_4 = 45.0 / 4;
 
-    const WINOGEN_FILTER_VEC t0 = k24_209 * g[1];
-    u[1] = k72_209 * g[0] - t0;
-    const WINOGEN_FILTER_VEC t1 = k8_209 * g[1];
-    const WINOGEN_FILTER_VEC u2 = k32_1045 * g[0] + t1;
-    u[2] = u2;
-    u[3] = k16_209 * g[1] - u2;
-    u[0] = -k8_95 * g[0] - u2;
+    const WINOGEN_FILTER_VEC t0 = k32_1045 * g[0];
+    const WINOGEN_FILTER_VEC t1 = t0 - k32_3135 * g[1];
+    u[1] = k45_4 * t1;
+    const WINOGEN_FILTER_VEC u3 = t1 - k8_285 * g[1];
+    u[3] = u3;
+    u[2] = -t1 - k8_165 * g[1];
+    u[0] = k8_55 * g[0] - u3;
     u[4] = g[1];
 }
 
@@ -132,7 +131,7 @@ WINOGEN_INLINE void winogen_f4_2_filter(const WINOGEN_FILTER_VEC g[2], WINOGEN_F
  *     t2 = p2 + p3
  *     t3 = p2 - p3
  *     y1 = t0 + 5/4 t3
- *     y0 = 9 t1 + t2
+ *     y0 = t2 + 9 t1
  *     y2 = t1 + 25/16 t2
  *     y3 = p4 + 1/9 t0 + 125/64 t3
  */
@@ -152,7 +151,7 @@ WINOGEN_INLINE void winogen_f4_2_output(const WINOGEN_VEC p[5], WINOGEN_VEC y[4]
     const WINOGEN_VEC t3 = p[2] - p[3];
     const WINOGEN_VEC t4 = p[4] + k1_9 * t0;
     y[1] = t0 + k5_4 * t3;
-    y[0] = k9 * t1 + t2;
+    y[0] = t2 + k9 * t1;
     y[2] = t1 + k25_16 * t2;
     y[3] = t4 + k125_64 * t3;
 }

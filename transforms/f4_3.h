@@ -8,25 +8,25 @@
  *
  * Points: 0, 5/8, -5/8, 3/2, -3/2, inf
  * Source: symmetric set with the least 2D float32 error in a sweep of this project
- * Scaled: rows of B^T by 256/225, -4/9, -4/9, -64/25, -64/25, 1
+ * Scaled: rows of B^T by 256/225, 1, 1, 1, 1, 1
  *         columns of A^T by 1, 8/5, 8/5, 4/9, 4/9, 1
  *         rows of G to make up for both
  *
  * B^T =
  *     1        0  -676/225        0  256/225  0
- *     0      5/8         1    -5/18     -4/9  0
- *     0     -5/8         1     5/18     -4/9  0
- *     0      3/2         1   -96/25   -64/25  0
- *     0     -3/2         1    96/25   -64/25  0
+ *     0   -45/32      -9/4      5/8        1  0
+ *     0    45/32      -9/4     -5/8        1  0
+ *     0  -75/128    -25/64      3/2        1  0
+ *     0   75/128    -25/64     -3/2        1  0
  *     0  225/256         0  -169/64        0  1
  *
  * G =
- *           1        0         0
- *     576/595   72/119    45/119
- *     576/595  -72/119    45/119
- *     -25/238  -75/476  -225/952
- *     -25/238   75/476  -225/952
- *           0        0         1
+ *            1        0        0
+ *     -256/595  -32/119  -20/119
+ *     -256/595   32/119  -20/119
+ *       32/119   48/119   72/119
+ *       32/119  -48/119   72/119
+ *            0        0        1
  *
  * A^T =
  *     1    8/5     8/5  4/9   4/9  0
@@ -68,69 +68,70 @@
 
 /* v = B^T d: 12 instructions.
  *
- *     t0 = d1 - 64/25 d3
- *     t1 = d1 - 4/9 d3
- *     v5 = d5 + 225/256 (d1 - 676/225 d3)
- *     v0 = 256/225 d4 + (d0 - 676/225 d2)
- *     t4 = d2 - 64/25 d4
- *     t5 = d2 - 4/9 d4
- *     v1 = t5 + 5/8 t1
- *     v2 = t5 - 5/8 t1
- *     v3 = t4 + 3/2 t0
- *     v4 = t4 - 3/2 t0
+ *     t0 = d4 - 9/4 d2
+ *     t1 = d4 - 25/64 d2
+ *     v0 = d0 + 676/225 (64/169 d4 - d2)
+ *     v5 = d5 + 225/256 d1 - 169/64 d3
+ *     t4 = 25/64 d1 - d3
+ *     t5 = d1 - 4/9 d3
+ *     v1 = t0 - 45/32 t5
+ *     v2 = t0 + 45/32 t5
+ *     v3 = t1 - 3/2 t4
+ *     v4 = t1 + 3/2 t4
  */
 WINOGEN_INLINE void winogen_f4_3_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
 {
+    const WINOGEN_REAL k64_169 = 64.0 / 169;
+    const WINOGEN_REAL k25_64 = 25.0 / 64;
     const WINOGEN_REAL k4_9 = 4.0 / 9;
-    const WINOGEN_REAL k5_8 = 5.0 / 8;
     const WINOGEN_REAL k225_256 = 225.0 / 256;
-    const WINOGEN_REAL k256_225 = 256.0 / 225;
+    const WINOGEN_REAL k45_32 = 45.0 / 32;
     const WINOGEN_REAL k3_2 = 3.0 / 2;
-    const WINOGEN_REAL k64_25 = 64.0 / 25;
+    const WINOGEN_REAL k9_4 = 9.0 / 4;
+    const WINOGEN_REAL k169_64 = 169.0 / 64;
     const WINOGEN_REAL k676_225 = 676.0 / 225;
 
-    const WINOGEN_VEC t0 = d[1] - k64_25 * d[3];
-    const WINOGEN_VEC t1 = d[1] - k4_9 * d[3];
-    const WINOGEN_VEC t2 = d[1] - k676_225 * d[3];
-    v[5] = d[5] + k225_256 * t2;
-    const WINOGEN_VEC t3 = d[0] - k676_225 * d[2];
-    v[0] = k256_225 * d[4] + t3;
-    const WINOGEN_VEC t4 = d[2] - k64_25 * d[4];
-    const WINOGEN_VEC t5 = d[2] - k4_9 * d[4];
-    v[1] = t5 + k5_8 * t1;
-    v[2] = t5 - k5_8 * t1;
-    v[3] = t4 + k3_2 * t0;
-    v[4] = t4 - k3_2 * t0;
+    const WINOGEN_VEC t0 = d[4] - k9_4 * d[2];
+    const WINOGEN_VEC t1 = d[4] - k25_64 * d[2];
+    const WINOGEN_VEC t2 = k64_169 * d[4] - d[2];
+    v[0] = d[0] + k676_225 * t2;
+    const WINOGEN_VEC t3 = d[5] + k225_256 * d[1];
+    v[5] = t3 - k169_64 * d[3];
+    const WINOGEN_VEC t4 = k25_64 * d[1] - d[3];
+    const WINOGEN_VEC t5 = d[1] - k4_9 * d[3];
+    v[1] = t0 - k45_32 * t5;
+    v[2] = t0 + k45_32 * t5;
+    v[3] = t1 - k3_2 * t4;
+    v[4] = t1 + k3_2 * t4;
 }
 
 /* u = G g: 8 instructions.
  *
- *     t2 = 25/238 g0 + 225/952 g2
- *     t3 = 576/595 g0 + 45/119 g2
- *     u1 = 72/119 g1 + t3
- *     u2 = t3 - 72/119 g1
- *     u3 = -75/476 g1 - t2
- *     u4 = 75/476 g1 - t2
+ *     t2 = 32/119 g0 + 72/119 g2
+ *     t3 = 20/119 g2 + 256/595 g0
+ *     u1 = -32/119 g1 - t3
+ *     u2 = 32/119 g1 - t3
+ *     u3 = t2 + 48/119 g1
+ *     u4 = t2 - 48/119 g1
  *     u0 = g0
  *     u5 = g2
  */
 WINOGEN_INLINE void winogen_f4_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[6])
 {
-    const WINOGEN_FILTER_REAL k25_238 = 25.0 / 238;
-    const WINOGEN_FILTER_REAL k75_476 = 75.0 / 476;
-    const WINOGEN_FILTER_REAL k225_952 = 225.0 / 952;
-    const WINOGEN_FILTER_REAL k45_119 = 45.0 / 119;
+    const WINOGEN_FILTER_REAL k20_119 = 20.0 / 119;
+    const WINOGEN_FILTER_REAL k32_119 = 32.0 / 119;
+    const WINOGEN_FILTER_REAL k48_119 = 48.0 / 119;
+    const WINOGEN_FILTER_REAL k256_595 = 256.0 / 595;
     const WINOGEN_FILTER_REAL k72_119 = 72.0 / 119;
-    const WINOGEN_FILTER_REAL k576_595 = 576.0 / 595;
 
-    const WINOGEN_FILTER_VEC t0 = k25_238 * g[0];
-    const WINOGEN_FILTER_VEC t1 = k45_119 * g[2];
-    const WINOGEN_FILTER_VEC t2 = t0 + k225_952 * g[2];
-    const WINOGEN_FILTER_VEC t3 = k576_595 * g[0] + t1;
-    u[1] = k72_119 * g[1] + t3;
-    u[2] = t3 - k72_119 * g[1];
-    u[3] = -k75_476 * g[1] - t2;
-    u[4] = k75_476 * g[1] - t2;
+    const WINOGEN_FILTER_VEC t0 = k32_119 * g[0];
+    const WINOGEN_FILTER_VEC t1 = k20_119 * g[2];
+    const WINOGEN_FILTER_VEC t2 = t0 + k72_119 * g[2];
+    const WINOGEN_FILTER_VEC t3 = t1 + k256_595 * g[0];
+    u[1] = -k32_119 * g[1] - t3;
+    u[2] = k32_119 * g[1] - t3;
+    u[3] = t2 + k48_119 * g[1];
+    u[4] = t2 - k48_119 * g[1];
     u[0] = g[0];
     u[5] = g[2];
 }
@@ -141,10 +142,10 @@ WINOGEN_INLINE void winogen_f4_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_F
  *     t1 = p1 + p2
  *     t2 = p3 + p4
  *     t3 = p3 - p4
- *     y0 = 8/5 t1 + (p0 + 4/9 t2)
+ *     y0 = p0 + 4/9 t2 + 8/5 t1
  *     y1 = t0 + 2/3 t3
  *     y2 = t2 + 5/8 t1
- *     y3 = 3/2 t3 + (p5 + 25/64 t0)
+ *     y3 = p5 + 25/64 t0 + 3/2 t3
  */
 WINOGEN_INLINE void winogen_f4_3_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[4])
 {
@@ -160,11 +161,11 @@ WINOGEN_INLINE void winogen_f4_3_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[4]
     const WINOGEN_VEC t2 = p[3] + p[4];
     const WINOGEN_VEC t3 = p[3] - p[4];
     const WINOGEN_VEC t4 = p[0] + k4_9 * t2;
-    y[0] = k8_5 * t1 + t4;
+    y[0] = t4 + k8_5 * t1;
     y[1] = t0 + k2_3 * t3;
     y[2] = t2 + k5_8 * t1;
     const WINOGEN_VEC t5 = p[5] + k25_64 * t0;
-    y[3] = k3_2 * t3 + t5;
+    y[3] = t5 + k3_2 * t3;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 144 instructions. */

@@ -38,7 +38,7 @@
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            20 -> 14          14 -> 6     20 -> 14     240 -> 168          6
  * filter             8 -> 6          12 -> 8      12 -> 8      108 -> 72          4
- * output           14 -> 10           6 -> 5     14 -> 10     140 -> 100          5
+ * output           14 -> 10           6 -> 4     14 -> 10     140 -> 100          5
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -70,15 +70,15 @@
 /* v = B^T d: 14 instructions.
  *
  *     t0 = d4 - d2
- *     t1 = 3/2 d3 + t0
- *     v0 = t1 + (d0 - d2) - 3/2 d1
- *     t4 = d1 - d3
- *     t5 = 3/2 d2 - t4
- *     v5 = t4 - d3 + (d5 + 3/2 t0)
- *     v4 = t0 + 1/2 t4
- *     v3 = t0 - 2 t4
+ *     t1 = t0 + 3/2 d3
+ *     t2 = d1 - d3
+ *     v5 = t2 - d3 + (d5 + 3/2 t0)
+ *     t5 = 3/2 d2 - t2
+ *     v4 = t0 + 1/2 t2
+ *     v3 = t0 - 2 t2
  *     v2 = t1 - t5
  *     v1 = t1 + t5
+ *     v0 = d0 - d2 + (t0 - 3/2 t2)
  */
 WINOGEN_INLINE void winogen_f4_3_asymmetric_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
 {
@@ -87,28 +87,28 @@ WINOGEN_INLINE void winogen_f4_3_asymmetric_input(const WINOGEN_VEC d[6], WINOGE
     const WINOGEN_REAL k2 = 2;
 
     const WINOGEN_VEC t0 = d[4] - d[2];
-    const WINOGEN_VEC t1 = k3_2 * d[3] + t0;
-    const WINOGEN_VEC t2 = d[0] - d[2];
-    const WINOGEN_VEC t3 = t1 + t2;
-    v[0] = t3 - k3_2 * d[1];
-    const WINOGEN_VEC t4 = d[1] - d[3];
-    const WINOGEN_VEC t5 = k3_2 * d[2] - t4;
-    const WINOGEN_VEC t6 = t4 - d[3];
-    const WINOGEN_VEC t7 = d[5] + k3_2 * t0;
-    v[5] = t6 + t7;
-    v[4] = t0 + k1_2 * t4;
-    v[3] = t0 - k2 * t4;
+    const WINOGEN_VEC t1 = t0 + k3_2 * d[3];
+    const WINOGEN_VEC t2 = d[1] - d[3];
+    const WINOGEN_VEC t3 = t2 - d[3];
+    const WINOGEN_VEC t4 = d[5] + k3_2 * t0;
+    v[5] = t3 + t4;
+    const WINOGEN_VEC t5 = k3_2 * d[2] - t2;
+    v[4] = t0 + k1_2 * t2;
+    v[3] = t0 - k2 * t2;
     v[2] = t1 - t5;
     v[1] = t1 + t5;
+    const WINOGEN_VEC t6 = d[0] - d[2];
+    const WINOGEN_VEC t7 = t0 - k3_2 * t2;
+    v[0] = t6 + t7;
 }
 
 /* u = G g: 8 instructions.
  *
- *     t2 = 1/3 g0 + 1/3 g2
- *     u4 = 4/15 (3/2 g2 - g1) + 2/5 t2
- *     u3 = u4 - 2 t2
- *     u2 = 1/3 g1 - t2
- *     u1 = 1/3 g1 + t2
+ *     t1 = 1/3 g0 + 1/3 g2
+ *     u3 = -2/5 t1 - 4/15 (g1 + 3/2 g0)
+ *     u1 = 1/3 g1 + t1
+ *     u2 = 1/3 g1 - t1
+ *     u4 = u3 + 2 t1
  *     u0 = g0
  *     u5 = g2
  */
@@ -122,47 +122,46 @@ WINOGEN_INLINE void winogen_f4_3_asymmetric_filter(
     const WINOGEN_FILTER_REAL k2 = 2;
 
     const WINOGEN_FILTER_VEC t0 = k1_3 * g[0];
-    const WINOGEN_FILTER_VEC t1 = k3_2 * g[2] - g[1];
-    const WINOGEN_FILTER_VEC t2 = t0 + k1_3 * g[2];
-    const WINOGEN_FILTER_VEC t3 = k2_5 * t2;
-    const WINOGEN_FILTER_VEC u4 = k4_15 * t1 + t3;
-    u[4] = u4;
-    u[3] = u4 - k2 * t2;
-    u[2] = k1_3 * g[1] - t2;
-    u[1] = k1_3 * g[1] + t2;
+    const WINOGEN_FILTER_VEC t1 = t0 + k1_3 * g[2];
+    const WINOGEN_FILTER_VEC t2 = k2_5 * t1;
+    const WINOGEN_FILTER_VEC t3 = g[1] + k3_2 * g[0];
+    const WINOGEN_FILTER_VEC u3 = -t2 - k4_15 * t3;
+    u[3] = u3;
+    u[1] = k1_3 * g[1] + t1;
+    u[2] = k1_3 * g[1] - t1;
+    u[4] = u3 + k2 * t1;
     u[0] = g[0];
     u[5] = g[2];
 }
 
 /* y = A^T p: 10 instructions.
  *
- *     t2 = p3 + 4 p4
- *     y2 = p1 + p2 + 1/2 t2
+ *     t2 = 1/4 p3 + p4
+ *     y2 = p1 + p2 + 2 t2
  *     t3 = p3 - p4
  *     y1 = p1 - p2 + t3
  *     y0 = p0 + (y2 + 3/2 t3)
- *     y3 = p5 + 3/4 (4/3 y1 - t2)
+ *     y3 = p5 + (y1 - 3 t2)
  */
 WINOGEN_INLINE void winogen_f4_3_asymmetric_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[4])
 {
-    const WINOGEN_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_REAL k3_4 = 3.0 / 4;
-    const WINOGEN_REAL k4_3 = 4.0 / 3;
+    const WINOGEN_REAL k1_4 = 1.0 / 4;
     const WINOGEN_REAL k3_2 = 3.0 / 2;
-    const WINOGEN_REAL k4 = 4;
+    const WINOGEN_REAL k2 = 2;
+    const WINOGEN_REAL k3 = 3;
 
     const WINOGEN_VEC t0 = p[1] + p[2];
     const WINOGEN_VEC t1 = p[1] - p[2];
-    const WINOGEN_VEC t2 = p[3] + k4 * p[4];
-    const WINOGEN_VEC y2 = t0 + k1_2 * t2;
+    const WINOGEN_VEC t2 = k1_4 * p[3] + p[4];
+    const WINOGEN_VEC y2 = t0 + k2 * t2;
     y[2] = y2;
     const WINOGEN_VEC t3 = p[3] - p[4];
     const WINOGEN_VEC t4 = y2 + k3_2 * t3;
     const WINOGEN_VEC y1 = t1 + t3;
     y[1] = y1;
-    const WINOGEN_VEC t5 = k4_3 * y1 - t2;
+    const WINOGEN_VEC t5 = y1 - k3 * t2;
     y[0] = p[0] + t4;
-    y[3] = p[5] + k3_4 * t5;
+    y[3] = p[5] + t5;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 168 instructions. */

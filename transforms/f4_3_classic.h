@@ -35,7 +35,7 @@
  *     0  1  -1  8  -8  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            16 -> 12          12 -> 7     16 -> 12     192 -> 144          6
+ * input            16 -> 12          12 -> 8     16 -> 12     192 -> 144          5
  * filter             8 -> 5          12 -> 6      12 -> 6      108 -> 54          3
  * output           14 -> 10           6 -> 3     14 -> 10     140 -> 100          5
  *
@@ -68,38 +68,36 @@
 
 /* v = B^T d: 12 instructions.
  *
- *     t0 = d1 - 5/4 d3
- *     t1 = d1 - d3
- *     t2 = d3 + t0
- *     v5 = d5 + 4 t0
- *     t4 = d2 - d4
- *     t5 = d2 - 1/4 d4
- *     v3 = t4 + 2 t1
- *     v4 = t4 - 2 t1
- *     v1 = t5 + t2
- *     v2 = t5 - t2
- *     v0 = d0 + 5/4 (1/5 d4 - d2)
+ *     t1 = d2 - d4
+ *     t2 = d2 - 1/4 d4
+ *     v0 = d0 + 1/4 (d4 - 5 d2)
+ *     v5 = d5 + 4 d1 - 5 d3
+ *     t4 = d1 - d3
+ *     t5 = d1 - 1/4 d3
+ *     v3 = t1 + 2 t4
+ *     v4 = t1 - 2 t4
+ *     v1 = t2 + t5
+ *     v2 = t2 - t5
  */
 WINOGEN_INLINE void winogen_f4_3_classic_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
 {
-    const WINOGEN_REAL k1_5 = 1.0 / 5;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
+    const WINOGEN_REAL k5 = 5;
 
-    const WINOGEN_VEC t0 = d[1] - k5_4 * d[3];
-    const WINOGEN_VEC t1 = d[1] - d[3];
-    const WINOGEN_VEC t2 = d[3] + t0;
-    v[5] = d[5] + k4 * t0;
-    const WINOGEN_VEC t3 = k1_5 * d[4] - d[2];
-    const WINOGEN_VEC t4 = d[2] - d[4];
-    const WINOGEN_VEC t5 = d[2] - k1_4 * d[4];
-    v[3] = t4 + k2 * t1;
-    v[4] = t4 - k2 * t1;
-    v[1] = t5 + t2;
-    v[2] = t5 - t2;
-    v[0] = d[0] + k5_4 * t3;
+    const WINOGEN_VEC t0 = d[4] - k5 * d[2];
+    const WINOGEN_VEC t1 = d[2] - d[4];
+    const WINOGEN_VEC t2 = d[2] - k1_4 * d[4];
+    v[0] = d[0] + k1_4 * t0;
+    const WINOGEN_VEC t3 = d[5] + k4 * d[1];
+    v[5] = t3 - k5 * d[3];
+    const WINOGEN_VEC t4 = d[1] - d[3];
+    const WINOGEN_VEC t5 = d[1] - k1_4 * d[3];
+    v[3] = t1 + k2 * t4;
+    v[4] = t1 - k2 * t4;
+    v[1] = t2 + t5;
+    v[2] = t2 - t5;
 }
 
 /* u = G g: 6 instructions.
@@ -108,7 +106,7 @@ WINOGEN_INLINE void winogen_f4_3_classic_input(const WINOGEN_VEC d[6], WINOGEN_V
  *     u4 = -1/6 g2 - 1/12 t1
  *     u3 = u4 - 1/6 g1
  *     u2 = t1 - 4 u3
- *     u1 = 4/3 g1 + u2
+ *     u1 = u2 + 4/3 g1
  *     u0 = g0
  *     u5 = g2
  */
@@ -129,7 +127,7 @@ WINOGEN_INLINE void winogen_f4_3_classic_filter(
     u[3] = u3;
     const WINOGEN_FILTER_VEC u2 = t1 - k4 * u3;
     u[2] = u2;
-    u[1] = k4_3 * g[1] + u2;
+    u[1] = u2 + k4_3 * g[1];
     u[0] = g[0];
     u[5] = g[2];
 }
@@ -143,7 +141,7 @@ WINOGEN_INLINE void winogen_f4_3_classic_filter(
  *     y0 = t2 + (p0 + t0)
  *     y1 = t1 + 2 t3
  *     y2 = t0 + 4 t2
- *     y3 = 8 t3 + (p5 + t1)
+ *     y3 = p5 + t1 + 8 t3
  */
 WINOGEN_INLINE void winogen_f4_3_classic_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[4])
 {
@@ -160,7 +158,7 @@ WINOGEN_INLINE void winogen_f4_3_classic_output(const WINOGEN_VEC p[6], WINOGEN_
     y[1] = t1 + k2 * t3;
     y[2] = t0 + k4 * t2;
     const WINOGEN_VEC t5 = p[5] + t1;
-    y[3] = k8 * t3 + t5;
+    y[3] = t5 + k8 * t3;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 144 instructions. */

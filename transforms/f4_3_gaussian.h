@@ -103,7 +103,7 @@ WINOGEN_INLINE void winogen_f4_3_gaussian_input(const WINOGEN_VEC d[6], WINOGEN_
  *     u5 = g0 - g2
  *     u4 = g1 - u5
  *     u2 = 2 g2 - u4
- *     u1 = 2 g0 + u4
+ *     u1 = u4 + 2 g0
  *     u6 = -g2
  *     u0 = g0
  *     u3 = g1
@@ -118,7 +118,7 @@ WINOGEN_INLINE void winogen_f4_3_gaussian_filter(
     const WINOGEN_FILTER_VEC u4 = g[1] - u5;
     u[4] = u4;
     u[2] = k2 * g[2] - u4;
-    u[1] = k2 * g[0] + u4;
+    u[1] = u4 + k2 * g[0];
     u[6] = -g[2];
     u[0] = g[0];
     u[3] = g[1];

@@ -36,7 +36,7 @@
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            16 -> 12         14 -> 10     16 -> 12     192 -> 144          5
- * filter             8 -> 6          12 -> 8      12 -> 8      108 -> 72          4
+ * filter             8 -> 5          12 -> 6      12 -> 7      108 -> 63          4
  * output           14 -> 10          12 -> 7     14 -> 10     140 -> 100          5
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
@@ -101,34 +101,35 @@ WINOGEN_INLINE void winogen_f4_3_sqrt2_input(const WINOGEN_VEC d[6], WINOGEN_VEC
     v[4] = t5 - ksqrt2 * t1;
 }
 
-/* u = G g: 8 instructions.
+/* u = G g: 7 instructions.
  *
- *     t1 = sqrt(2)/6 g0 + sqrt(2)/3 g2
- *     t3 = sqrt(2)/2 g0 + t1
- *     u3 = -sqrt(2)/6 g1 - sqrt(2)/2 t1
- *     u1 = 2/3 g1 + t3
- *     u2 = t3 - 2/3 g1
- *     u4 = 1/3 g1 - t1
+ *     t1 = g1 + sqrt(2)/2 g0
+ *     t2 = g2 + sqrt(2)/2 t1
+ *     u4 = 2/3 g1 - sqrt(2)/3 t2
+ *     u3 = -1/3 t2
+ *     u1 = t1 - u4
+ *     u2 = u1 - 4/3 g1
  *     u0 = g0
  *     u5 = g2
  */
 WINOGEN_INLINE void winogen_f4_3_sqrt2_filter(
     const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[6])
 {
-    const WINOGEN_FILTER_REAL ksqrt2_6 = 0.23570226039551584; /* sqrt(2)/6 */
     const WINOGEN_FILTER_REAL k1_3 = 1.0 / 3;
     const WINOGEN_FILTER_REAL ksqrt2_3 = 0.47140452079103168; /* sqrt(2)/3 */
     const WINOGEN_FILTER_REAL k2_3 = 2.0 / 3;
     const WINOGEN_FILTER_REAL ksqrt2_2 = 0.70710678118654757; /* sqrt(2)/2 */
+    const WINOGEN_FILTER_REAL k4_3 = 4.0 / 3;
 
-    const WINOGEN_FILTER_VEC t0 = ksqrt2_6 * g[0];
-    const WINOGEN_FILTER_VEC t1 = t0 + ksqrt2_3 * g[2];
-    const WINOGEN_FILTER_VEC t2 = ksqrt2_6 * g[1];
-    const WINOGEN_FILTER_VEC t3 = ksqrt2_2 * g[0] + t1;
-    u[3] = -t2 - ksqrt2_2 * t1;
-    u[1] = k2_3 * g[1] + t3;
-    u[2] = t3 - k2_3 * g[1];
-    u[4] = k1_3 * g[1] - t1;
+    const WINOGEN_FILTER_VEC t0 = k2_3 * g[1];
+    const WINOGEN_FILTER_VEC t1 = g[1] + ksqrt2_2 * g[0];
+    const WINOGEN_FILTER_VEC t2 = g[2] + ksqrt2_2 * t1;
+    const WINOGEN_FILTER_VEC u4 = t0 - ksqrt2_3 * t2;
+    u[4] = u4;
+    u[3] = -k1_3 * t2;
+    const WINOGEN_FILTER_VEC u1 = t1 - u4;
+    u[1] = u1;
+    u[2] = u1 - k4_3 * g[1];
     u[0] = g[0];
     u[5] = g[2];
 }
@@ -139,7 +140,7 @@ WINOGEN_INLINE void winogen_f4_3_sqrt2_filter(
  *     t1 = sqrt(2) p3 - p4
  *     t2 = p1 - p2
  *     t3 = p1 + p2
- *     y0 = sqrt(2) t3 + (p0 + 1/2 t0)
+ *     y0 = p0 + 1/2 t0 + sqrt(2) t3
  *     y1 = t2 + 1/2 t1
  *     y2 = t0 + sqrt(2)/2 t3
  *     y3 = t1 + (p5 + 1/2 t2)
@@ -155,7 +156,7 @@ WINOGEN_INLINE void winogen_f4_3_sqrt2_output(const WINOGEN_VEC p[6], WINOGEN_VE
     const WINOGEN_VEC t2 = p[1] - p[2];
     const WINOGEN_VEC t3 = p[1] + p[2];
     const WINOGEN_VEC t4 = p[0] + k1_2 * t0;
-    y[0] = ksqrt2 * t3 + t4;
+    y[0] = t4 + ksqrt2 * t3;
     y[1] = t2 + k1_2 * t1;
     y[2] = t0 + ksqrt2_2 * t3;
     const WINOGEN_VEC t5 = p[5] + k1_2 * t2;
@@ -190,7 +191,7 @@ WINOGEN_INLINE void winogen_f4_3_sqrt2_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 72 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 63 instructions. */
 WINOGEN_INLINE void winogen_f4_3_sqrt2_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -37,7 +37,7 @@
  *     1/64  -1/64      1/64     -1/64    2   -4  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            33 -> 21         33 -> 21     33 -> 21     462 -> 294          8
+ * input            33 -> 21         33 -> 21     33 -> 21     462 -> 294          7
  * filter           18 -> 12         24 -> 15     24 -> 15     264 -> 165          6
  * output           21 -> 15         20 -> 10     21 -> 15     231 -> 165          7
  *
@@ -70,110 +70,105 @@
 
 /* v = B^T d: 21 instructions.
  *
- *     t2 = 1/25 d1 + (d5 - 281/400 d3)
- *     t4 = d5 + 1/4 (d1 - 65/4 d3)
- *     t5 = 64/25 d1 + d5 - 116/25 d3
- *     t7 = d0 - 29/16 d2
- *     t8 = d0 - 281/16 d2
- *     t9 = d2 - 4/65 (d0 + 4 d4)
- *     v2 = t4 - 13/4 t9
- *     t10 = d4 + 64/25 t7
- *     v3 = t4 + 13/4 t9
- *     t11 = d4 + 1/25 t8
- *     v0 = 1/4 t10 + t5
- *     v1 = t5 - 1/4 t10
- *     v4 = t2 + 2 t11
- *     v5 = t2 - 2 t11
- *     v6 = 256/1575 (1/64 t7 - t8) + (d6 - 1881/400 d4)
+ *     t2 = d0 - 281/16 d2
+ *     t3 = d4 + 64/25 (d0 - 29/16 d2)
+ *     t4 = d2 - 4/65 (d0 + 4 d4)
+ *     t6 = d4 + 1/25 t2
+ *     v6 = d6 - 1881/400 d4 + 1/25 (d2 - 4 t2)
+ *     t11 = d5 + 1/4 (d1 - 65/4 d3)
+ *     t12 = d5 + 1/25 (d1 - 281/16 d3)
+ *     t13 = d5 + 64/25 (d1 - 29/16 d3)
+ *     v0 = t13 + 1/4 t3
+ *     v1 = t13 - 1/4 t3
+ *     v2 = t11 - 13/4 t4
+ *     v3 = t11 + 13/4 t4
+ *     v4 = t12 + 2 t6
+ *     v5 = t12 - 2 t6
  */
 WINOGEN_INLINE void winogen_f4_4_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[7])
 {
-    const WINOGEN_REAL k1_64 = 1.0 / 64;
     const WINOGEN_REAL k1_25 = 1.0 / 25;
     const WINOGEN_REAL k4_65 = 4.0 / 65;
-    const WINOGEN_REAL k256_1575 = 256.0 / 1575;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k281_400 = 281.0 / 400;
     const WINOGEN_REAL k29_16 = 29.0 / 16;
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k64_25 = 64.0 / 25;
     const WINOGEN_REAL k13_4 = 13.0 / 4;
     const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k116_25 = 116.0 / 25;
     const WINOGEN_REAL k1881_400 = 1881.0 / 400;
     const WINOGEN_REAL k65_4 = 65.0 / 4;
     const WINOGEN_REAL k281_16 = 281.0 / 16;
 
-    const WINOGEN_VEC t0 = k64_25 * d[1] + d[5];
-    const WINOGEN_VEC t1 = d[5] - k281_400 * d[3];
-    const WINOGEN_VEC t2 = k1_25 * d[1] + t1;
-    const WINOGEN_VEC t3 = d[1] - k65_4 * d[3];
-    const WINOGEN_VEC t4 = d[5] + k1_4 * t3;
-    const WINOGEN_VEC t5 = t0 - k116_25 * d[3];
-    const WINOGEN_VEC t6 = d[0] + k4 * d[4];
-    const WINOGEN_VEC t7 = d[0] - k29_16 * d[2];
-    const WINOGEN_VEC t8 = d[0] - k281_16 * d[2];
-    const WINOGEN_VEC t9 = d[2] - k4_65 * t6;
-    v[2] = t4 - k13_4 * t9;
-    const WINOGEN_VEC t10 = d[4] + k64_25 * t7;
-    v[3] = t4 + k13_4 * t9;
-    const WINOGEN_VEC t11 = d[4] + k1_25 * t8;
-    v[0] = k1_4 * t10 + t5;
-    v[1] = t5 - k1_4 * t10;
-    v[4] = t2 + k2 * t11;
-    v[5] = t2 - k2 * t11;
-    const WINOGEN_VEC t12 = k1_64 * t7 - t8;
-    const WINOGEN_VEC t13 = d[6] - k1881_400 * d[4];
-    v[6] = k256_1575 * t12 + t13;
+    const WINOGEN_VEC t0 = d[0] + k4 * d[4];
+    const WINOGEN_VEC t1 = d[0] - k29_16 * d[2];
+    const WINOGEN_VEC t2 = d[0] - k281_16 * d[2];
+    const WINOGEN_VEC t3 = d[4] + k64_25 * t1;
+    const WINOGEN_VEC t4 = d[2] - k4_65 * t0;
+    const WINOGEN_VEC t5 = d[2] - k4 * t2;
+    const WINOGEN_VEC t6 = d[4] + k1_25 * t2;
+    const WINOGEN_VEC t7 = d[6] - k1881_400 * d[4];
+    v[6] = t7 + k1_25 * t5;
+    const WINOGEN_VEC t8 = d[1] - k65_4 * d[3];
+    const WINOGEN_VEC t9 = d[1] - k281_16 * d[3];
+    const WINOGEN_VEC t10 = d[1] - k29_16 * d[3];
+    const WINOGEN_VEC t11 = d[5] + k1_4 * t8;
+    const WINOGEN_VEC t12 = d[5] + k1_25 * t9;
+    const WINOGEN_VEC t13 = d[5] + k64_25 * t10;
+    v[0] = t13 + k1_4 * t3;
+    v[1] = t13 - k1_4 * t3;
+    v[2] = t11 - k13_4 * t4;
+    v[3] = t11 + k13_4 * t4;
+    v[4] = t12 + k2 * t6;
+    v[5] = t12 - k2 * t6;
 }
 
 /* u = G g: 15 instructions.
  *
- *     t2 = 12800/14553 g0 + 800/14553 g2
- *     t3 = 100/1323 g0 + 400/1323 g2
- *     t5 = 51200/4851 g0 + 32768/4851 g2
- *     u4 = t3 + 200/1323 (g1 + 4 g3)
- *     u5 = 1/2 u4 - t3
+ *     t2 = 32768/4851 g2 + 51200/4851 g0
+ *     t3 = g2 + 16 g0
+ *     t5 = 200/1323 g1 + 800/1323 g3
+ *     u4 = t5 + 25/5292 (t3 + 63 g2)
+ *     u5 = t5 - 1/2 u4
  *     t7 = g1 + 16/25 g3
- *     t8 = g1 + 1/16 g3
- *     u0 = t2 + 3200/14553 t8
- *     u1 = 3200/14553 t8 - t2
- *     u2 = -t5 - 40960/4851 t7
- *     u3 = t5 - 40960/4851 t7
+ *     t8 = 200/14553 g3 + 3200/14553 g1
+ *     u0 = t8 + 800/14553 t3
+ *     u1 = t8 - 800/14553 t3
+ *     u2 = -t2 - 40960/4851 t7
+ *     u3 = t2 - 40960/4851 t7
  *     u6 = g3
  */
 WINOGEN_INLINE void winogen_f4_4_filter(const WINOGEN_FILTER_VEC g[4], WINOGEN_FILTER_VEC u[7])
 {
+    const WINOGEN_FILTER_REAL k25_5292 = 25.0 / 5292;
+    const WINOGEN_FILTER_REAL k200_14553 = 200.0 / 14553;
     const WINOGEN_FILTER_REAL k800_14553 = 800.0 / 14553;
-    const WINOGEN_FILTER_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_FILTER_REAL k100_1323 = 100.0 / 1323;
     const WINOGEN_FILTER_REAL k200_1323 = 200.0 / 1323;
     const WINOGEN_FILTER_REAL k3200_14553 = 3200.0 / 14553;
-    const WINOGEN_FILTER_REAL k400_1323 = 400.0 / 1323;
     const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
+    const WINOGEN_FILTER_REAL k800_1323 = 800.0 / 1323;
     const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_FILTER_REAL k12800_14553 = 12800.0 / 14553;
-    const WINOGEN_FILTER_REAL k4 = 4;
     const WINOGEN_FILTER_REAL k32768_4851 = 32768.0 / 4851;
     const WINOGEN_FILTER_REAL k40960_4851 = 40960.0 / 4851;
     const WINOGEN_FILTER_REAL k51200_4851 = 51200.0 / 4851;
+    const WINOGEN_FILTER_REAL k16 = 16;
+    const WINOGEN_FILTER_REAL k63 = 63;
 
-    const WINOGEN_FILTER_VEC t0 = k100_1323 * g[0];
-    const WINOGEN_FILTER_VEC t1 = k800_14553 * g[2];
-    const WINOGEN_FILTER_VEC t2 = k12800_14553 * g[0] + t1;
-    const WINOGEN_FILTER_VEC t3 = t0 + k400_1323 * g[2];
-    const WINOGEN_FILTER_VEC t4 = k32768_4851 * g[2];
-    const WINOGEN_FILTER_VEC t5 = k51200_4851 * g[0] + t4;
-    const WINOGEN_FILTER_VEC t6 = g[1] + k4 * g[3];
-    const WINOGEN_FILTER_VEC u4 = t3 + k200_1323 * t6;
+    const WINOGEN_FILTER_VEC t0 = k200_1323 * g[1];
+    const WINOGEN_FILTER_VEC t1 = k32768_4851 * g[2];
+    const WINOGEN_FILTER_VEC t2 = t1 + k51200_4851 * g[0];
+    const WINOGEN_FILTER_VEC t3 = g[2] + k16 * g[0];
+    const WINOGEN_FILTER_VEC t4 = t3 + k63 * g[2];
+    const WINOGEN_FILTER_VEC t5 = t0 + k800_1323 * g[3];
+    const WINOGEN_FILTER_VEC u4 = t5 + k25_5292 * t4;
     u[4] = u4;
-    u[5] = k1_2 * u4 - t3;
+    u[5] = t5 - k1_2 * u4;
+    const WINOGEN_FILTER_VEC t6 = k200_14553 * g[3];
     const WINOGEN_FILTER_VEC t7 = g[1] + k16_25 * g[3];
-    const WINOGEN_FILTER_VEC t8 = g[1] + k1_16 * g[3];
-    u[0] = t2 + k3200_14553 * t8;
-    u[1] = k3200_14553 * t8 - t2;
-    u[2] = -t5 - k40960_4851 * t7;
-    u[3] = t5 - k40960_4851 * t7;
+    const WINOGEN_FILTER_VEC t8 = t6 + k3200_14553 * g[1];
+    u[0] = t8 + k800_14553 * t3;
+    u[1] = t8 - k800_14553 * t3;
+    u[2] = -t2 - k40960_4851 * t7;
+    u[3] = t2 - k40960_4851 * t7;
     u[6] = g[3];
 }
 
@@ -185,17 +180,17 @@ WINOGEN_INLINE void winogen_f4_4_filter(const WINOGEN_FILTER_VEC g[4], WINOGEN_F
  *     t3 = p2 - p3
  *     t4 = p4 + 2 p5
  *     t5 = 1/2 p4 - p5
- *     y0 = 1/4 t4 + (t0 + 125/4096 t2)
+ *     y0 = t0 + 1/4 (t4 + 125/1024 t2)
  *     y1 = t5 + 1/4 (t1 + 25/256 t3)
  *     y2 = t4 + 1/16 (t0 + 5/16 t2)
- *     y3 = 4 t5 + (p6 + 1/64 (t1 + t3))
+ *     y3 = p6 + 4 t5 + 1/64 (t1 + t3)
  */
 WINOGEN_INLINE void winogen_f4_4_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[4])
 {
     const WINOGEN_REAL k1_64 = 1.0 / 64;
-    const WINOGEN_REAL k125_4096 = 125.0 / 4096;
     const WINOGEN_REAL k1_16 = 1.0 / 16;
     const WINOGEN_REAL k25_256 = 25.0 / 256;
+    const WINOGEN_REAL k125_1024 = 125.0 / 1024;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
     const WINOGEN_REAL k5_16 = 5.0 / 16;
     const WINOGEN_REAL k1_2 = 1.0 / 2;
@@ -208,15 +203,15 @@ WINOGEN_INLINE void winogen_f4_4_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[4]
     const WINOGEN_VEC t3 = p[2] - p[3];
     const WINOGEN_VEC t4 = p[4] + k2 * p[5];
     const WINOGEN_VEC t5 = k1_2 * p[4] - p[5];
-    const WINOGEN_VEC t6 = t0 + k125_4096 * t2;
-    y[0] = k1_4 * t4 + t6;
+    const WINOGEN_VEC t6 = t4 + k125_1024 * t2;
+    y[0] = t0 + k1_4 * t6;
     const WINOGEN_VEC t7 = t1 + k25_256 * t3;
     y[1] = t5 + k1_4 * t7;
     const WINOGEN_VEC t8 = t0 + k5_16 * t2;
     y[2] = t4 + k1_16 * t8;
     const WINOGEN_VEC t9 = t1 + t3;
-    const WINOGEN_VEC t10 = p[6] + k1_64 * t9;
-    y[3] = k4 * t5 + t10;
+    const WINOGEN_VEC t10 = p[6] + k4 * t5;
+    y[3] = t10 + k1_64 * t9;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 294 instructions. */

@@ -39,8 +39,8 @@
  *     0  1/2  -1/2  1/8  -1/8    4    -2  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            36 -> 22         36 -> 14     38 -> 22     608 -> 352          8
- * filter           24 -> 14         30 -> 13     30 -> 15     390 -> 195          6
+ * input            36 -> 22         36 -> 16     38 -> 22     608 -> 352          7
+ * filter           24 -> 14         30 -> 12     30 -> 15     390 -> 195          6
  * output           22 -> 16         20 -> 10     22 -> 16     264 -> 192          7
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
@@ -72,73 +72,73 @@
 
 /* v = B^T d: 22 instructions.
  *
- *     t0 = d3 - d5
- *     v7 = d7 + (21/4 t0 - d1)
- *     t2 = d3 - d1
- *     t3 = t0 + 4 t2
- *     t4 = t0 + 1/4 t2
- *     t6 = d3 + 1/4 (4/3 t4 - d1)
- *     t7 = d2 - d4
- *     v0 = d0 - (d6 + 21/4 t7)
- *     t9 = d6 - d4
- *     t10 = t7 + 1/4 t9
+ *     t0 = d2 - d4
+ *     t2 = d6 - d4
+ *     t4 = t2 + 4 t0
+ *     t5 = t0 + 4 t2
+ *     t6 = d2 - 4 d4 + 1/3 t5
+ *     v0 = d0 - (d6 + 21/4 t0)
+ *     t7 = d3 - d5
+ *     v7 = d7 - d1 + 21/4 t7
+ *     t9 = d3 - d1
  *     t11 = t7 + 4 t9
- *     t13 = d4 - 1/4 (d6 + 4/3 t10)
- *     v1 = t6 + t13
- *     v2 = t6 - t13
- *     v3 = t3 - 8 t10
- *     v4 = t3 + 8 t10
- *     v5 = t4 - 1/8 t11
- *     v6 = t4 + 1/8 t11
+ *     t12 = t7 + 1/4 t9
+ *     t13 = d3 - 1/4 d1 + 1/3 t12
+ *     v1 = t13 - 1/4 t6
+ *     v2 = t13 + 1/4 t6
+ *     v3 = t11 - 2 t4
+ *     v4 = t11 + 2 t4
+ *     v5 = t12 - 1/8 t5
+ *     v6 = t12 + 1/8 t5
  */
 WINOGEN_INLINE void winogen_f4_5_input(const WINOGEN_VEC d[8], WINOGEN_VEC v[8])
 {
     const WINOGEN_REAL k1_8 = 1.0 / 8;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k4_3 = 4.0 / 3;
+    const WINOGEN_REAL k1_3 = 1.0 / 3;
+    const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k21_4 = 21.0 / 4;
-    const WINOGEN_REAL k8 = 8;
 
-    const WINOGEN_VEC t0 = d[3] - d[5];
-    const WINOGEN_VEC t1 = k21_4 * t0 - d[1];
-    v[7] = d[7] + t1;
-    const WINOGEN_VEC t2 = d[3] - d[1];
-    const WINOGEN_VEC t3 = t0 + k4 * t2;
-    const WINOGEN_VEC t4 = t0 + k1_4 * t2;
-    const WINOGEN_VEC t5 = k4_3 * t4 - d[1];
-    const WINOGEN_VEC t6 = d[3] + k1_4 * t5;
-    const WINOGEN_VEC t7 = d[2] - d[4];
-    const WINOGEN_VEC t8 = d[6] + k21_4 * t7;
-    v[0] = d[0] - t8;
-    const WINOGEN_VEC t9 = d[6] - d[4];
-    const WINOGEN_VEC t10 = t7 + k1_4 * t9;
+    const WINOGEN_VEC t0 = d[2] - d[4];
+    const WINOGEN_VEC t1 = d[2] - k4 * d[4];
+    const WINOGEN_VEC t2 = d[6] - d[4];
+    const WINOGEN_VEC t3 = d[6] + k21_4 * t0;
+    const WINOGEN_VEC t4 = t2 + k4 * t0;
+    const WINOGEN_VEC t5 = t0 + k4 * t2;
+    const WINOGEN_VEC t6 = t1 + k1_3 * t5;
+    v[0] = d[0] - t3;
+    const WINOGEN_VEC t7 = d[3] - d[5];
+    const WINOGEN_VEC t8 = d[7] - d[1];
+    v[7] = t8 + k21_4 * t7;
+    const WINOGEN_VEC t9 = d[3] - d[1];
+    const WINOGEN_VEC t10 = d[3] - k1_4 * d[1];
     const WINOGEN_VEC t11 = t7 + k4 * t9;
-    const WINOGEN_VEC t12 = d[6] + k4_3 * t10;
-    const WINOGEN_VEC t13 = d[4] - k1_4 * t12;
-    v[1] = t6 + t13;
-    v[2] = t6 - t13;
-    v[3] = t3 - k8 * t10;
-    v[4] = t3 + k8 * t10;
-    v[5] = t4 - k1_8 * t11;
-    v[6] = t4 + k1_8 * t11;
+    const WINOGEN_VEC t12 = t7 + k1_4 * t9;
+    const WINOGEN_VEC t13 = t10 + k1_3 * t12;
+    v[1] = t13 - k1_4 * t6;
+    v[2] = t13 + k1_4 * t6;
+    v[3] = t11 - k2 * t4;
+    v[4] = t11 + k2 * t4;
+    v[5] = t12 - k1_8 * t5;
+    v[6] = t12 + k1_8 * t5;
 }
 
 /* u = G g: 15 instructions.
  *
- *     t0 = g0 + g4
- *     t1 = 4 g2 + t0
- *     t3 = t0 + 1/3 t1
- *     t4 = 15 g0 + t1
- *     t6 = 8/45 g1 + 2/45 g3
- *     t7 = g1 + g3
- *     t8 = 2/3 g3 + t6
- *     u6 = 4/3 (g4 + 1/15 t1) - t8
+ *     t1 = 2/45 g3 + 8/45 g1
+ *     t2 = g0 + g4
+ *     t3 = t2 + 4 g2
+ *     t5 = t2 + 1/3 t3
+ *     t6 = t3 + 15 g0
+ *     t7 = g3 + 15/2 t1
+ *     t8 = t1 + 2/3 g3
+ *     u6 = 4/45 (t3 + 15 g4) - t8
  *     u5 = -t8 - 1/2 u6
- *     u4 = 1/45 t4 - t6
- *     u3 = -t6 - 1/45 t4
- *     u2 = 4/3 t7 - t3
- *     u1 = 4/3 t7 + t3
+ *     u4 = 1/45 t6 - t1
+ *     u3 = -1/45 t6 - t1
+ *     u2 = t7 - t5
+ *     u1 = t7 + t5
  *     u0 = g0
  *     u7 = g4
  */
@@ -146,31 +146,31 @@ WINOGEN_INLINE void winogen_f4_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_F
 {
     const WINOGEN_FILTER_REAL k1_45 = 1.0 / 45;
     const WINOGEN_FILTER_REAL k2_45 = 2.0 / 45;
-    const WINOGEN_FILTER_REAL k1_15 = 1.0 / 15;
+    const WINOGEN_FILTER_REAL k4_45 = 4.0 / 45;
     const WINOGEN_FILTER_REAL k8_45 = 8.0 / 45;
     const WINOGEN_FILTER_REAL k1_3 = 1.0 / 3;
     const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
     const WINOGEN_FILTER_REAL k2_3 = 2.0 / 3;
-    const WINOGEN_FILTER_REAL k4_3 = 4.0 / 3;
     const WINOGEN_FILTER_REAL k4 = 4;
+    const WINOGEN_FILTER_REAL k15_2 = 15.0 / 2;
     const WINOGEN_FILTER_REAL k15 = 15;
 
-    const WINOGEN_FILTER_VEC t0 = g[0] + g[4];
-    const WINOGEN_FILTER_VEC t1 = k4 * g[2] + t0;
-    const WINOGEN_FILTER_VEC t2 = g[4] + k1_15 * t1;
-    const WINOGEN_FILTER_VEC t3 = t0 + k1_3 * t1;
-    const WINOGEN_FILTER_VEC t4 = k15 * g[0] + t1;
-    const WINOGEN_FILTER_VEC t5 = k2_45 * g[3];
-    const WINOGEN_FILTER_VEC t6 = k8_45 * g[1] + t5;
-    const WINOGEN_FILTER_VEC t7 = g[1] + g[3];
-    const WINOGEN_FILTER_VEC t8 = k2_3 * g[3] + t6;
-    const WINOGEN_FILTER_VEC u6 = k4_3 * t2 - t8;
+    const WINOGEN_FILTER_VEC t0 = k2_45 * g[3];
+    const WINOGEN_FILTER_VEC t1 = t0 + k8_45 * g[1];
+    const WINOGEN_FILTER_VEC t2 = g[0] + g[4];
+    const WINOGEN_FILTER_VEC t3 = t2 + k4 * g[2];
+    const WINOGEN_FILTER_VEC t4 = t3 + k15 * g[4];
+    const WINOGEN_FILTER_VEC t5 = t2 + k1_3 * t3;
+    const WINOGEN_FILTER_VEC t6 = t3 + k15 * g[0];
+    const WINOGEN_FILTER_VEC t7 = g[3] + k15_2 * t1;
+    const WINOGEN_FILTER_VEC t8 = t1 + k2_3 * g[3];
+    const WINOGEN_FILTER_VEC u6 = k4_45 * t4 - t8;
     u[6] = u6;
     u[5] = -t8 - k1_2 * u6;
-    u[4] = k1_45 * t4 - t6;
-    u[3] = -t6 - k1_45 * t4;
-    u[2] = k4_3 * t7 - t3;
-    u[1] = k4_3 * t7 + t3;
+    u[4] = k1_45 * t6 - t1;
+    u[3] = -k1_45 * t6 - t1;
+    u[2] = t7 - t5;
+    u[1] = t7 + t5;
     u[0] = g[0];
     u[7] = g[4];
 }
@@ -183,18 +183,17 @@ WINOGEN_INLINE void winogen_f4_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_F
  *     t3 = p1 + p2
  *     t4 = p5 - 1/2 p6
  *     t5 = 2 p5 + p6
- *     y3 = p7 + 1/2 t2 + 1/8 (t1 + 32 t4)
- *     y2 = t5 + 1/4 (t0 + 2 t3)
+ *     y3 = p7 + 1/2 t2 + 4 (t4 + 1/32 t1)
+ *     y2 = t5 + 1/2 (t3 + 1/2 t0)
  *     y1 = t4 + 1/2 (t2 + t1)
- *     y0 = p0 + t0 + 1/4 (2 t3 + t5)
+ *     y0 = p0 + t0 + 1/2 (t3 + 1/2 t5)
  */
 WINOGEN_INLINE void winogen_f4_5_output(const WINOGEN_VEC p[8], WINOGEN_VEC y[4])
 {
-    const WINOGEN_REAL k1_8 = 1.0 / 8;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_REAL k1_32 = 1.0 / 32;
     const WINOGEN_REAL k1_2 = 1.0 / 2;
     const WINOGEN_REAL k2 = 2;
-    const WINOGEN_REAL k32 = 32;
+    const WINOGEN_REAL k4 = 4;
 
     const WINOGEN_VEC t0 = p[3] + p[4];
     const WINOGEN_VEC t1 = p[3] - p[4];
@@ -204,14 +203,14 @@ WINOGEN_INLINE void winogen_f4_5_output(const WINOGEN_VEC p[8], WINOGEN_VEC y[4]
     const WINOGEN_VEC t5 = k2 * p[5] + p[6];
     const WINOGEN_VEC t6 = p[7] + k1_2 * t2;
     const WINOGEN_VEC t7 = t2 + t1;
-    const WINOGEN_VEC t8 = t1 + k32 * t4;
-    y[3] = t6 + k1_8 * t8;
-    const WINOGEN_VEC t9 = t0 + k2 * t3;
-    y[2] = t5 + k1_4 * t9;
+    const WINOGEN_VEC t8 = t4 + k1_32 * t1;
+    y[3] = t6 + k4 * t8;
+    const WINOGEN_VEC t9 = t3 + k1_2 * t0;
+    y[2] = t5 + k1_2 * t9;
     y[1] = t4 + k1_2 * t7;
     const WINOGEN_VEC t10 = p[0] + t0;
-    const WINOGEN_VEC t11 = k2 * t3 + t5;
-    y[0] = t10 + k1_4 * t11;
+    const WINOGEN_VEC t11 = t3 + k1_2 * t5;
+    y[0] = t10 + k1_2 * t11;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 352 instructions. */

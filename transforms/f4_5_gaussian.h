@@ -44,7 +44,7 @@
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            38 -> 22         34 -> 14     38 -> 22     646 -> 374          8
  * filter           23 -> 13         30 -> 14     30 -> 16     420 -> 224          6
- * output           22 -> 16          14 -> 6     22 -> 16     286 -> 208          7
+ * output           22 -> 16          14 -> 6     22 -> 16     286 -> 208          6
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -134,17 +134,17 @@ WINOGEN_INLINE void winogen_f4_5_gaussian_input(const WINOGEN_VEC d[8], WINOGEN_
  *
  *     t1 = g4 + (g0 - g2)
  *     t2 = g2 + 9/25 t1
- *     t3 = g0 + 9/7 t2
- *     t4 = g4 + 9/7 t2
+ *     t3 = t2 + 7/9 g0
+ *     t4 = t2 + 7/9 g4
  *     u5 = 337/625 g3 - 337/625 g1
  *     u6 = u5 + 337/625 t1
  *     t7 = 72/625 g1 + 128/625 g3
- *     t8 = 56/225 g1 + t7
+ *     t8 = t7 + 56/225 g1
  *     u7 = -337/625 t1
- *     u1 = t8 + 224/675 t3
- *     u2 = t8 - 224/675 t3
- *     u3 = t7 + 14/75 t4
- *     u4 = t7 - 14/75 t4
+ *     u1 = t8 + 32/75 t3
+ *     u2 = t8 - 32/75 t3
+ *     u3 = t7 + 6/25 t4
+ *     u4 = t7 - 6/25 t4
  *     u0 = g0
  *     u8 = g4
  */
@@ -152,73 +152,73 @@ WINOGEN_INLINE void winogen_f4_5_gaussian_filter(
     const WINOGEN_FILTER_VEC g[5], WINOGEN_FILTER_VEC u[9])
 {
     const WINOGEN_FILTER_REAL k72_625 = 72.0 / 625;
-    const WINOGEN_FILTER_REAL k14_75 = 14.0 / 75;
     const WINOGEN_FILTER_REAL k128_625 = 128.0 / 625;
+    const WINOGEN_FILTER_REAL k6_25 = 6.0 / 25;
     const WINOGEN_FILTER_REAL k56_225 = 56.0 / 225;
-    const WINOGEN_FILTER_REAL k224_675 = 224.0 / 675;
     const WINOGEN_FILTER_REAL k9_25 = 9.0 / 25;
+    const WINOGEN_FILTER_REAL k32_75 = 32.0 / 75;
     const WINOGEN_FILTER_REAL k337_625 = 337.0 / 625;
-    const WINOGEN_FILTER_REAL k9_7 = 9.0 / 7;
+    const WINOGEN_FILTER_REAL k7_9 = 7.0 / 9;
 
     const WINOGEN_FILTER_VEC t0 = g[0] - g[2];
     const WINOGEN_FILTER_VEC t1 = g[4] + t0;
     const WINOGEN_FILTER_VEC t2 = g[2] + k9_25 * t1;
-    const WINOGEN_FILTER_VEC t3 = g[0] + k9_7 * t2;
-    const WINOGEN_FILTER_VEC t4 = g[4] + k9_7 * t2;
+    const WINOGEN_FILTER_VEC t3 = t2 + k7_9 * g[0];
+    const WINOGEN_FILTER_VEC t4 = t2 + k7_9 * g[4];
     const WINOGEN_FILTER_VEC t5 = k337_625 * g[1];
     const WINOGEN_FILTER_VEC u5 = k337_625 * g[3] - t5;
     u[5] = u5;
     u[6] = u5 + k337_625 * t1;
     const WINOGEN_FILTER_VEC t6 = k72_625 * g[1];
     const WINOGEN_FILTER_VEC t7 = t6 + k128_625 * g[3];
-    const WINOGEN_FILTER_VEC t8 = k56_225 * g[1] + t7;
+    const WINOGEN_FILTER_VEC t8 = t7 + k56_225 * g[1];
     u[7] = -k337_625 * t1;
-    u[1] = t8 + k224_675 * t3;
-    u[2] = t8 - k224_675 * t3;
-    u[3] = t7 + k14_75 * t4;
-    u[4] = t7 - k14_75 * t4;
+    u[1] = t8 + k32_75 * t3;
+    u[2] = t8 - k32_75 * t3;
+    u[3] = t7 + k6_25 * t4;
+    u[4] = t7 - k6_25 * t4;
     u[0] = g[0];
     u[8] = g[4];
 }
 
 /* y = A^T p: 16 instructions.
  *
- *     t0 = p5 + p6
- *     t1 = p6 + p7
- *     t2 = p1 + p2
- *     t3 = p1 - p2
- *     t4 = p3 + p4
- *     t5 = p3 - p4
- *     y0 = p0 + t0 + 9/16 (t2 + t4)
- *     y1 = 3/4 t5 + (t1 + 27/64 t3)
- *     y2 = t4 + (81/256 t2 - t0)
- *     y3 = p8 - t1 + 243/1024 (t3 + 4096/729 t5)
+ *     t0 = p1 + p2
+ *     t1 = p1 - p2
+ *     t2 = p3 + p4
+ *     t3 = p3 - p4
+ *     t6 = p5 + p6
+ *     y2 = t2 + 81/256 t0 - t6
+ *     t7 = p6 + p7
+ *     y0 = p0 + t6 + 9/16 (t0 + t2)
+ *     y1 = t7 + 27/64 t1 + 3/4 t3
+ *     y3 = p8 - t7 + 4/3 (t3 + 729/4096 t1)
  */
 WINOGEN_INLINE void winogen_f4_5_gaussian_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[4])
 {
-    const WINOGEN_REAL k243_1024 = 243.0 / 1024;
+    const WINOGEN_REAL k729_4096 = 729.0 / 4096;
     const WINOGEN_REAL k81_256 = 81.0 / 256;
     const WINOGEN_REAL k27_64 = 27.0 / 64;
     const WINOGEN_REAL k9_16 = 9.0 / 16;
     const WINOGEN_REAL k3_4 = 3.0 / 4;
-    const WINOGEN_REAL k4096_729 = 4096.0 / 729;
+    const WINOGEN_REAL k4_3 = 4.0 / 3;
 
-    const WINOGEN_VEC t0 = p[5] + p[6];
-    const WINOGEN_VEC t1 = p[6] + p[7];
-    const WINOGEN_VEC t2 = p[1] + p[2];
-    const WINOGEN_VEC t3 = p[1] - p[2];
-    const WINOGEN_VEC t4 = p[3] + p[4];
-    const WINOGEN_VEC t5 = p[3] - p[4];
-    const WINOGEN_VEC t6 = p[0] + t0;
-    const WINOGEN_VEC t7 = k81_256 * t2 - t0;
-    const WINOGEN_VEC t8 = t2 + t4;
-    y[0] = t6 + k9_16 * t8;
-    const WINOGEN_VEC t9 = t1 + k27_64 * t3;
-    y[1] = k3_4 * t5 + t9;
-    y[2] = t4 + t7;
-    const WINOGEN_VEC t10 = p[8] - t1;
-    const WINOGEN_VEC t11 = t3 + k4096_729 * t5;
-    y[3] = t10 + k243_1024 * t11;
+    const WINOGEN_VEC t0 = p[1] + p[2];
+    const WINOGEN_VEC t1 = p[1] - p[2];
+    const WINOGEN_VEC t2 = p[3] + p[4];
+    const WINOGEN_VEC t3 = p[3] - p[4];
+    const WINOGEN_VEC t4 = t0 + t2;
+    const WINOGEN_VEC t5 = t2 + k81_256 * t0;
+    const WINOGEN_VEC t6 = p[5] + p[6];
+    y[2] = t5 - t6;
+    const WINOGEN_VEC t7 = p[6] + p[7];
+    const WINOGEN_VEC t8 = p[0] + t6;
+    y[0] = t8 + k9_16 * t4;
+    const WINOGEN_VEC t9 = t7 + k27_64 * t1;
+    y[1] = t9 + k3_4 * t3;
+    const WINOGEN_VEC t10 = p[8] - t7;
+    const WINOGEN_VEC t11 = t3 + k729_4096 * t1;
+    y[3] = t10 + k4_3 * t11;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 374 instructions. */

@@ -43,9 +43,9 @@
  *     0      1     -1  16/25  -128/625    5/4   -5/4  25/4  -25/4  16/25
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            64 -> 36         68 -> 34     70 -> 36    1400 -> 720         10
+ * input            64 -> 36         68 -> 32     70 -> 36    1400 -> 720         10
  * filter           48 -> 26         57 -> 29     57 -> 30     969 -> 510          8
- * output           30 -> 22         26 -> 12     30 -> 22     420 -> 308         10
+ * output           30 -> 22         26 -> 13     30 -> 22     420 -> 308          9
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -77,112 +77,107 @@
 /* v = B^T d: 36 instructions.
  *
  *     t0 = d1 + 3381/2500 d5
- *     t2 = d7 + 945/64 (d3 - 80/189 t0)
+ *     t2 = d7 - 25/4 t0 + 945/64 d3
  *     t3 = d3 + d7
- *     t6 = d5 - 64/375 (t3 + 641/64 (d3 - 100/641 t0))
- *     t8 = t2 + 536529/6400 (400/881 t3 - d5)
- *     t12 = t6 + 78843/50000 (d5 - 100/641 t3)
- *     v9 = d9 + 689/80 (80/689 (d1 + 644721/40000 d5) - t3)
+ *     t6 = d5 + 64/375 (25/16 t0 - t3) - 641/375 d3
+ *     t8 = t2 - 536529/6400 d5 + 609/16 t3
+ *     t12 = t6 + 123/500 (641/100 d5 - t3)
+ *     v9 = d9 + (d1 + 644721/40000 d5 - 689/80 t3)
  *     t15 = d2 + d6
- *     t16 = d8 - 16/25 (d2 + 705/64 d6)
- *     t17 = d8 - 4/25 (d2 + 945/64 d6)
- *     v0 = d0 + 689/80 (644721/344500 (d4 + 40000/644721 d8) - t15)
- *     t20 = d4 + 625/3189 t16
- *     t22 = t15 - 5875/492 (d4 + 64/705 t16)
- *     v3 = t6 + 123/625 t22
- *     v4 = t6 - 123/625 t22
- *     t23 = d4 + 2500/3381 t17
- *     t25 = t15 - 1125/464 (d4 + 64/945 t17)
- *     v1 = t2 - 609/40 t25
- *     v2 = t2 + 609/40 t25
- *     v5 = t12 - 1063/625 t20
- *     v6 = t12 + 1063/625 t20
- *     v7 = t8 + 3381/160 t23
- *     v8 = t8 - 3381/160 t23
+ *     t16 = 25/16 d8 - (d2 + 705/64 d6)
+ *     t17 = 25/4 d8 - (d2 + 945/64 d6)
+ *     v0 = d0 + (d8 + 644721/40000 d4 - 689/80 t15)
+ *     t20 = t16 + 3189/400 d4
+ *     v5 = t12 - 16/75 t20
+ *     v6 = t12 + 16/75 t20
+ *     t22 = t17 + 3381/400 d4
+ *     t24 = d4 + 256/23625 (t17 - 609/16 t15)
+ *     t25 = t16 - 369/256 t15 + 17625/1024 d4
+ *     v1 = t2 + 4725/128 t24
+ *     v2 = t2 - 4725/128 t24
+ *     v3 = t6 - 256/1875 t25
+ *     v4 = t6 + 256/1875 t25
+ *     v7 = t8 + 5/2 t22
+ *     v8 = t8 - 5/2 t22
  */
 WINOGEN_INLINE void winogen_f4_7_input(const WINOGEN_VEC d[10], WINOGEN_VEC v[10])
 {
-    const WINOGEN_REAL k40000_644721 = 40000.0 / 644721;
-    const WINOGEN_REAL k64_945 = 64.0 / 945;
-    const WINOGEN_REAL k64_705 = 64.0 / 705;
-    const WINOGEN_REAL k80_689 = 80.0 / 689;
-    const WINOGEN_REAL k100_641 = 100.0 / 641;
-    const WINOGEN_REAL k4_25 = 4.0 / 25;
+    const WINOGEN_REAL k256_23625 = 256.0 / 23625;
+    const WINOGEN_REAL k256_1875 = 256.0 / 1875;
     const WINOGEN_REAL k64_375 = 64.0 / 375;
-    const WINOGEN_REAL k625_3189 = 625.0 / 3189;
-    const WINOGEN_REAL k123_625 = 123.0 / 625;
-    const WINOGEN_REAL k80_189 = 80.0 / 189;
-    const WINOGEN_REAL k400_881 = 400.0 / 881;
-    const WINOGEN_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_REAL k2500_3381 = 2500.0 / 3381;
+    const WINOGEN_REAL k16_75 = 16.0 / 75;
+    const WINOGEN_REAL k123_500 = 123.0 / 500;
     const WINOGEN_REAL k3381_2500 = 3381.0 / 2500;
-    const WINOGEN_REAL k78843_50000 = 78843.0 / 50000;
-    const WINOGEN_REAL k1063_625 = 1063.0 / 625;
-    const WINOGEN_REAL k644721_344500 = 644721.0 / 344500;
-    const WINOGEN_REAL k1125_464 = 1125.0 / 464;
+    const WINOGEN_REAL k369_256 = 369.0 / 256;
+    const WINOGEN_REAL k25_16 = 25.0 / 16;
+    const WINOGEN_REAL k641_375 = 641.0 / 375;
+    const WINOGEN_REAL k5_2 = 5.0 / 2;
+    const WINOGEN_REAL k25_4 = 25.0 / 4;
+    const WINOGEN_REAL k641_100 = 641.0 / 100;
+    const WINOGEN_REAL k3189_400 = 3189.0 / 400;
+    const WINOGEN_REAL k3381_400 = 3381.0 / 400;
     const WINOGEN_REAL k689_80 = 689.0 / 80;
-    const WINOGEN_REAL k641_64 = 641.0 / 64;
     const WINOGEN_REAL k705_64 = 705.0 / 64;
-    const WINOGEN_REAL k5875_492 = 5875.0 / 492;
     const WINOGEN_REAL k945_64 = 945.0 / 64;
-    const WINOGEN_REAL k609_40 = 609.0 / 40;
     const WINOGEN_REAL k644721_40000 = 644721.0 / 40000;
-    const WINOGEN_REAL k3381_160 = 3381.0 / 160;
+    const WINOGEN_REAL k17625_1024 = 17625.0 / 1024;
+    const WINOGEN_REAL k4725_128 = 4725.0 / 128;
+    const WINOGEN_REAL k609_16 = 609.0 / 16;
     const WINOGEN_REAL k536529_6400 = 536529.0 / 6400;
 
     const WINOGEN_VEC t0 = d[1] + k3381_2500 * d[5];
-    const WINOGEN_VEC t1 = d[3] - k80_189 * t0;
-    const WINOGEN_VEC t2 = d[7] + k945_64 * t1;
+    const WINOGEN_VEC t1 = d[7] - k25_4 * t0;
+    const WINOGEN_VEC t2 = t1 + k945_64 * d[3];
     const WINOGEN_VEC t3 = d[3] + d[7];
-    const WINOGEN_VEC t4 = d[3] - k100_641 * t0;
-    const WINOGEN_VEC t5 = t3 + k641_64 * t4;
-    const WINOGEN_VEC t6 = d[5] - k64_375 * t5;
-    const WINOGEN_VEC t7 = k400_881 * t3 - d[5];
-    const WINOGEN_VEC t8 = t2 + k536529_6400 * t7;
+    const WINOGEN_VEC t4 = k25_16 * t0 - t3;
+    const WINOGEN_VEC t5 = d[5] + k64_375 * t4;
+    const WINOGEN_VEC t6 = t5 - k641_375 * d[3];
+    const WINOGEN_VEC t7 = t2 - k536529_6400 * d[5];
+    const WINOGEN_VEC t8 = t7 + k609_16 * t3;
     const WINOGEN_VEC t9 = d[1] + k644721_40000 * d[5];
-    const WINOGEN_VEC t10 = k80_689 * t9 - t3;
-    const WINOGEN_VEC t11 = d[5] - k100_641 * t3;
-    const WINOGEN_VEC t12 = t6 + k78843_50000 * t11;
-    v[9] = d[9] + k689_80 * t10;
+    const WINOGEN_VEC t10 = t9 - k689_80 * t3;
+    const WINOGEN_VEC t11 = k641_100 * d[5] - t3;
+    const WINOGEN_VEC t12 = t6 + k123_500 * t11;
+    v[9] = d[9] + t10;
     const WINOGEN_VEC t13 = d[2] + k705_64 * d[6];
     const WINOGEN_VEC t14 = d[2] + k945_64 * d[6];
     const WINOGEN_VEC t15 = d[2] + d[6];
-    const WINOGEN_VEC t16 = d[8] - k16_25 * t13;
-    const WINOGEN_VEC t17 = d[8] - k4_25 * t14;
-    const WINOGEN_VEC t18 = d[4] + k40000_644721 * d[8];
-    const WINOGEN_VEC t19 = k644721_344500 * t18 - t15;
-    v[0] = d[0] + k689_80 * t19;
-    const WINOGEN_VEC t20 = d[4] + k625_3189 * t16;
-    const WINOGEN_VEC t21 = d[4] + k64_705 * t16;
-    const WINOGEN_VEC t22 = t15 - k5875_492 * t21;
-    v[3] = t6 + k123_625 * t22;
-    v[4] = t6 - k123_625 * t22;
-    const WINOGEN_VEC t23 = d[4] + k2500_3381 * t17;
-    const WINOGEN_VEC t24 = d[4] + k64_945 * t17;
-    const WINOGEN_VEC t25 = t15 - k1125_464 * t24;
-    v[1] = t2 - k609_40 * t25;
-    v[2] = t2 + k609_40 * t25;
-    v[5] = t12 - k1063_625 * t20;
-    v[6] = t12 + k1063_625 * t20;
-    v[7] = t8 + k3381_160 * t23;
-    v[8] = t8 - k3381_160 * t23;
+    const WINOGEN_VEC t16 = k25_16 * d[8] - t13;
+    const WINOGEN_VEC t17 = k25_4 * d[8] - t14;
+    const WINOGEN_VEC t18 = d[8] + k644721_40000 * d[4];
+    const WINOGEN_VEC t19 = t18 - k689_80 * t15;
+    v[0] = d[0] + t19;
+    const WINOGEN_VEC t20 = t16 + k3189_400 * d[4];
+    const WINOGEN_VEC t21 = t16 - k369_256 * t15;
+    v[5] = t12 - k16_75 * t20;
+    v[6] = t12 + k16_75 * t20;
+    const WINOGEN_VEC t22 = t17 + k3381_400 * d[4];
+    const WINOGEN_VEC t23 = t17 - k609_16 * t15;
+    const WINOGEN_VEC t24 = d[4] + k256_23625 * t23;
+    const WINOGEN_VEC t25 = t21 + k17625_1024 * d[4];
+    v[1] = t2 + k4725_128 * t24;
+    v[2] = t2 - k4725_128 * t24;
+    v[3] = t6 - k256_1875 * t25;
+    v[4] = t6 + k256_1875 * t25;
+    v[7] = t8 + k5_2 * t22;
+    v[8] = t8 - k5_2 * t22;
 }
 
 /* u = G g: 30 instructions.
  *
- *     t3 = 1024/5124735 g1 + (1280/1024947 (g3 + 25/4 g5))
+ *     t3 = 1280/1024947 (g3 + 25/4 g5) + 1024/5124735 g1
  *     t4 = g1 - g5
- *     t5 = 550625/414018 g1 + 125000/207009 g3
+ *     t5 = 125000/207009 g3 + 550625/414018 g1
  *     u9 = 25/16 g6
  *     t6 = g2 + 625/256 g6
  *     t7 = g2 + 625/16 g6
- *     t11 = 80000/207009 t6 + (51200/207009 g0 + 125000/207009 g4)
+ *     t11 = 51200/207009 g0 + 125000/207009 g4 + 80000/207009 t6
  *     t12 = g0 + 625/16 g4 + 25/4 t7
  *     t13 = t6 - 881/10256 t7
  *     t14 = g0 + 64/375 t13
  *     t15 = t12 + 390369/256 t14
- *     t17 = 5/2 t11 + (t13 + 110125/35904 t14)
- *     u7 = 2048/25623675 t12 + t3
+ *     t17 = t13 + 110125/35904 t14 + 5/2 t11
+ *     u7 = t3 + 2048/25623675 t12
  *     t18 = t3 + 64/8415 t4
  *     u8 = t3 - 2048/25623675 t12
  *     t19 = 80000/207009 t4 - t5
@@ -190,8 +185,8 @@ WINOGEN_INLINE void winogen_f4_7_input(const WINOGEN_VEC d[10], WINOGEN_VEC v[10
  *     u1 = -8192/640591875 t15 - t18
  *     u2 = 8192/640591875 t15 - t18
  *     u3 = t19 - 8/25 t17
- *     u4 = t17 + 25/8 t19
- *     u5 = t11 + 156250/207009 t20
+ *     u4 = 25/8 t19 + t17
+ *     u5 = 156250/207009 t20 + t11
  *     u6 = 156250/207009 t20 - t11
  *     u0 = g0
  */
@@ -223,23 +218,23 @@ WINOGEN_INLINE void winogen_f4_7_filter(const WINOGEN_FILTER_VEC g[7], WINOGEN_F
     const WINOGEN_FILTER_VEC t0 = k125000_207009 * g[3];
     const WINOGEN_FILTER_VEC t1 = g[3] + k25_4 * g[5];
     const WINOGEN_FILTER_VEC t2 = k1280_1024947 * t1;
-    const WINOGEN_FILTER_VEC t3 = k1024_5124735 * g[1] + t2;
+    const WINOGEN_FILTER_VEC t3 = t2 + k1024_5124735 * g[1];
     const WINOGEN_FILTER_VEC t4 = g[1] - g[5];
-    const WINOGEN_FILTER_VEC t5 = k550625_414018 * g[1] + t0;
+    const WINOGEN_FILTER_VEC t5 = t0 + k550625_414018 * g[1];
     u[9] = k25_16 * g[6];
     const WINOGEN_FILTER_VEC t6 = g[2] + k625_256 * g[6];
     const WINOGEN_FILTER_VEC t7 = g[2] + k625_16 * g[6];
     const WINOGEN_FILTER_VEC t8 = k51200_207009 * g[0];
     const WINOGEN_FILTER_VEC t9 = t8 + k125000_207009 * g[4];
     const WINOGEN_FILTER_VEC t10 = g[0] + k625_16 * g[4];
-    const WINOGEN_FILTER_VEC t11 = k80000_207009 * t6 + t9;
+    const WINOGEN_FILTER_VEC t11 = t9 + k80000_207009 * t6;
     const WINOGEN_FILTER_VEC t12 = t10 + k25_4 * t7;
     const WINOGEN_FILTER_VEC t13 = t6 - k881_10256 * t7;
     const WINOGEN_FILTER_VEC t14 = g[0] + k64_375 * t13;
     const WINOGEN_FILTER_VEC t15 = t12 + k390369_256 * t14;
     const WINOGEN_FILTER_VEC t16 = t13 + k110125_35904 * t14;
-    const WINOGEN_FILTER_VEC t17 = k5_2 * t11 + t16;
-    u[7] = k2048_25623675 * t12 + t3;
+    const WINOGEN_FILTER_VEC t17 = t16 + k5_2 * t11;
+    u[7] = t3 + k2048_25623675 * t12;
     const WINOGEN_FILTER_VEC t18 = t3 + k64_8415 * t4;
     u[8] = t3 - k2048_25623675 * t12;
     const WINOGEN_FILTER_VEC t19 = k80000_207009 * t4 - t5;
@@ -247,8 +242,8 @@ WINOGEN_INLINE void winogen_f4_7_filter(const WINOGEN_FILTER_VEC g[7], WINOGEN_F
     u[1] = -k8192_640591875 * t15 - t18;
     u[2] = k8192_640591875 * t15 - t18;
     u[3] = t19 - k8_25 * t17;
-    u[4] = t17 + k25_8 * t19;
-    u[5] = t11 + k156250_207009 * t20;
+    u[4] = k25_8 * t19 + t17;
+    u[5] = k156250_207009 * t20 + t11;
     u[6] = k156250_207009 * t20 - t11;
     u[0] = g[0];
 }
@@ -257,51 +252,51 @@ WINOGEN_INLINE void winogen_f4_7_filter(const WINOGEN_FILTER_VEC g[7], WINOGEN_F
  *
  *     t0 = p5 + p6
  *     t1 = p5 - p6
- *     t2 = p3 - 8/25 p4
- *     t3 = 25/8 p3 + p4
- *     t4 = p7 + p8
- *     t5 = p7 - p8
- *     t9 = p1 + p2
- *     t10 = p1 - p2
- *     y0 = 2/5 (t3 + t4) + (125/8 t9 + (p0 + 16/25 t0))
- *     y1 = t2 + 25/4 t10 + (t5 + 4/5 t1)
- *     y2 = t0 + 32/125 t3 + 5/2 (t4 + t9)
- *     y3 = t10 + 25/4 t5 + 5/4 (t1 + 64/125 (p9 + t2))
+ *     t2 = p7 + p8
+ *     t3 = p7 - p8
+ *     t4 = p1 + p2
+ *     t5 = p1 - p2
+ *     t9 = p3 - 8/25 p4
+ *     t10 = p3 - 1/2 t9
+ *     y0 = p0 + 16/25 t0 + 125/8 t4 + 5/2 (t10 + 4/25 t2)
+ *     y1 = t9 + 25/4 t5 + (t3 + 4/5 t1)
+ *     y2 = t0 + 8/5 t10 + 5/2 (t2 + t4)
+ *     y3 = t5 + 25/4 t3 + 5/4 (t1 + 64/125 (p9 + t9))
  */
 WINOGEN_INLINE void winogen_f4_7_output(const WINOGEN_VEC p[10], WINOGEN_VEC y[4])
 {
-    const WINOGEN_REAL k32_125 = 32.0 / 125;
+    const WINOGEN_REAL k4_25 = 4.0 / 25;
     const WINOGEN_REAL k8_25 = 8.0 / 25;
-    const WINOGEN_REAL k2_5 = 2.0 / 5;
+    const WINOGEN_REAL k1_2 = 1.0 / 2;
     const WINOGEN_REAL k64_125 = 64.0 / 125;
     const WINOGEN_REAL k16_25 = 16.0 / 25;
     const WINOGEN_REAL k4_5 = 4.0 / 5;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_REAL k8_5 = 8.0 / 5;
     const WINOGEN_REAL k5_2 = 5.0 / 2;
-    const WINOGEN_REAL k25_8 = 25.0 / 8;
     const WINOGEN_REAL k25_4 = 25.0 / 4;
     const WINOGEN_REAL k125_8 = 125.0 / 8;
 
     const WINOGEN_VEC t0 = p[5] + p[6];
     const WINOGEN_VEC t1 = p[5] - p[6];
-    const WINOGEN_VEC t2 = p[3] - k8_25 * p[4];
-    const WINOGEN_VEC t3 = k25_8 * p[3] + p[4];
-    const WINOGEN_VEC t4 = p[7] + p[8];
-    const WINOGEN_VEC t5 = p[7] - p[8];
+    const WINOGEN_VEC t2 = p[7] + p[8];
+    const WINOGEN_VEC t3 = p[7] - p[8];
+    const WINOGEN_VEC t4 = p[1] + p[2];
+    const WINOGEN_VEC t5 = p[1] - p[2];
     const WINOGEN_VEC t6 = p[0] + k16_25 * t0;
-    const WINOGEN_VEC t7 = t0 + k32_125 * t3;
-    const WINOGEN_VEC t8 = t3 + t4;
-    const WINOGEN_VEC t9 = p[1] + p[2];
-    const WINOGEN_VEC t10 = p[1] - p[2];
-    const WINOGEN_VEC t11 = k125_8 * t9 + t6;
-    y[0] = k2_5 * t8 + t11;
-    const WINOGEN_VEC t12 = t2 + k25_4 * t10;
-    const WINOGEN_VEC t13 = t4 + t9;
-    const WINOGEN_VEC t14 = t5 + k4_5 * t1;
-    y[1] = t12 + t14;
-    y[2] = t7 + k5_2 * t13;
-    const WINOGEN_VEC t15 = p[9] + t2;
-    const WINOGEN_VEC t16 = t10 + k25_4 * t5;
+    const WINOGEN_VEC t7 = t6 + k125_8 * t4;
+    const WINOGEN_VEC t8 = t2 + t4;
+    const WINOGEN_VEC t9 = p[3] - k8_25 * p[4];
+    const WINOGEN_VEC t10 = p[3] - k1_2 * t9;
+    const WINOGEN_VEC t11 = t10 + k4_25 * t2;
+    y[0] = t7 + k5_2 * t11;
+    const WINOGEN_VEC t12 = t9 + k25_4 * t5;
+    const WINOGEN_VEC t13 = t3 + k4_5 * t1;
+    y[1] = t12 + t13;
+    const WINOGEN_VEC t14 = t0 + k8_5 * t10;
+    y[2] = t14 + k5_2 * t8;
+    const WINOGEN_VEC t15 = p[9] + t9;
+    const WINOGEN_VEC t16 = t5 + k25_4 * t3;
     const WINOGEN_VEC t17 = t1 + k64_125 * t15;
     y[3] = t16 + k5_4 * t17;
 }

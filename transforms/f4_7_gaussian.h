@@ -47,9 +47,9 @@
  *     0     3/8  -9/50  1/2  -1/2  25/18  -625/216      0  -1  -1  353/225
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            65 -> 30         64 -> 20     70 -> 30    1470 -> 630         10
+ * input            65 -> 30         64 -> 18     70 -> 30    1470 -> 630         10
  * filter           47 -> 22         57 -> 21     57 -> 27    1026 -> 486          8
- * output           30 -> 21         27 -> 10     30 -> 21     450 -> 315          8
+ * output           30 -> 21          27 -> 9     30 -> 21     450 -> 315          8
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -82,30 +82,30 @@
  *
  *     t0 = d3 - d7
  *     t1 = d1 - 706/225 t0
- *     t2 = d5 - d1
- *     t3 = d5 + t0
- *     t5 = d7 + 225/256 (481/225 t3 - d1)
- *     t6 = t0 + 25/9 t2
- *     t7 = t0 + 9/25 t2
- *     t9 = d3 - 225/1156 (t1 + 931/225 t3)
+ *     t3 = d5 - d1
+ *     t4 = d5 + t0
+ *     t5 = d7 - 225/256 d1 + 481/256 t4
+ *     t7 = d3 - 225/1156 (t1 + 931/225 t4)
+ *     t8 = t0 + 25/9 t3
+ *     t9 = t0 + 9/25 t3
  *     v10 = d9 - t1
  *     t10 = d2 - d6
  *     t11 = d8 - d4
  *     t12 = d4 - t10
- *     t14 = d8 - 256/225 (d2 + 481/256 t12)
+ *     t14 = 225/256 d8 - (d2 + 481/256 t12)
  *     t15 = d8 + 706/225 t10
  *     v8 = d6 - 225/1156 (t15 + 931/225 t12)
- *     t17 = t10 + 9/25 t11
- *     t18 = t10 + 25/9 t11
  *     v0 = d0 - t15
- *     v1 = t6 - 125/27 t17
- *     v2 = t6 + 125/27 t17
- *     v3 = t5 - 225/256 t14
- *     v4 = t5 + 225/256 t14
- *     v5 = t7 - 27/125 t18
- *     v6 = t7 + 27/125 t18
- *     v7 = t9 + v8
- *     v9 = t9 - v8
+ *     v3 = t5 - t14
+ *     v4 = t5 + t14
+ *     t17 = t11 + 25/9 t10
+ *     t18 = t10 + 25/9 t11
+ *     v1 = t8 - 5/3 t17
+ *     v2 = t8 + 5/3 t17
+ *     v5 = t9 - 27/125 t18
+ *     v6 = t9 + 27/125 t18
+ *     v7 = t7 + v8
+ *     v9 = t7 - v8
  */
 WINOGEN_INLINE void winogen_f4_7_gaussian_input(const WINOGEN_VEC d[10], WINOGEN_VEC v[11])
 {
@@ -113,45 +113,43 @@ WINOGEN_INLINE void winogen_f4_7_gaussian_input(const WINOGEN_VEC d[10], WINOGEN
     const WINOGEN_REAL k27_125 = 27.0 / 125;
     const WINOGEN_REAL k9_25 = 9.0 / 25;
     const WINOGEN_REAL k225_256 = 225.0 / 256;
-    const WINOGEN_REAL k256_225 = 256.0 / 225;
+    const WINOGEN_REAL k5_3 = 5.0 / 3;
     const WINOGEN_REAL k481_256 = 481.0 / 256;
-    const WINOGEN_REAL k481_225 = 481.0 / 225;
     const WINOGEN_REAL k25_9 = 25.0 / 9;
     const WINOGEN_REAL k706_225 = 706.0 / 225;
     const WINOGEN_REAL k931_225 = 931.0 / 225;
-    const WINOGEN_REAL k125_27 = 125.0 / 27;
 
     const WINOGEN_VEC t0 = d[3] - d[7];
     const WINOGEN_VEC t1 = d[1] - k706_225 * t0;
-    const WINOGEN_VEC t2 = d[5] - d[1];
-    const WINOGEN_VEC t3 = d[5] + t0;
-    const WINOGEN_VEC t4 = k481_225 * t3 - d[1];
-    const WINOGEN_VEC t5 = d[7] + k225_256 * t4;
-    const WINOGEN_VEC t6 = t0 + k25_9 * t2;
-    const WINOGEN_VEC t7 = t0 + k9_25 * t2;
-    const WINOGEN_VEC t8 = t1 + k931_225 * t3;
-    const WINOGEN_VEC t9 = d[3] - k225_1156 * t8;
+    const WINOGEN_VEC t2 = d[7] - k225_256 * d[1];
+    const WINOGEN_VEC t3 = d[5] - d[1];
+    const WINOGEN_VEC t4 = d[5] + t0;
+    const WINOGEN_VEC t5 = t2 + k481_256 * t4;
+    const WINOGEN_VEC t6 = t1 + k931_225 * t4;
+    const WINOGEN_VEC t7 = d[3] - k225_1156 * t6;
+    const WINOGEN_VEC t8 = t0 + k25_9 * t3;
+    const WINOGEN_VEC t9 = t0 + k9_25 * t3;
     v[10] = d[9] - t1;
     const WINOGEN_VEC t10 = d[2] - d[6];
     const WINOGEN_VEC t11 = d[8] - d[4];
     const WINOGEN_VEC t12 = d[4] - t10;
     const WINOGEN_VEC t13 = d[2] + k481_256 * t12;
-    const WINOGEN_VEC t14 = d[8] - k256_225 * t13;
+    const WINOGEN_VEC t14 = k225_256 * d[8] - t13;
     const WINOGEN_VEC t15 = d[8] + k706_225 * t10;
     const WINOGEN_VEC t16 = t15 + k931_225 * t12;
     const WINOGEN_VEC v8 = d[6] - k225_1156 * t16;
     v[8] = v8;
-    const WINOGEN_VEC t17 = t10 + k9_25 * t11;
-    const WINOGEN_VEC t18 = t10 + k25_9 * t11;
     v[0] = d[0] - t15;
-    v[1] = t6 - k125_27 * t17;
-    v[2] = t6 + k125_27 * t17;
-    v[3] = t5 - k225_256 * t14;
-    v[4] = t5 + k225_256 * t14;
-    v[5] = t7 - k27_125 * t18;
-    v[6] = t7 + k27_125 * t18;
-    v[7] = t9 + v8;
-    v[9] = t9 - v8;
+    v[3] = t5 - t14;
+    v[4] = t5 + t14;
+    const WINOGEN_VEC t17 = t11 + k25_9 * t10;
+    const WINOGEN_VEC t18 = t10 + k25_9 * t11;
+    v[1] = t8 - k5_3 * t17;
+    v[2] = t8 + k5_3 * t17;
+    v[5] = t9 - k27_125 * t18;
+    v[6] = t9 + k27_125 * t18;
+    v[7] = t7 + v8;
+    v[9] = t7 - v8;
 }
 
 /* u = G g: 27 instructions.
@@ -159,123 +157,119 @@ WINOGEN_INLINE void winogen_f4_7_gaussian_input(const WINOGEN_VEC d[10], WINOGEN
  *     u10 = 225/353 g6
  *     t0 = g0 + g4
  *     t2 = g2 + g6
- *     t3 = 18225/295936 t0 + 50625/295936 t2
+ *     t3 = 2187/73984 t0 + 6075/73984 t2
  *     t4 = t0 + t2
  *     u9 = 1/2 t4 - t0
- *     t6 = t3 + 225/544 (g0 - 9/25 g6)
- *     t8 = 625/544 g6 + (225/544 g4 + t3)
+ *     t6 = t3 + 27/136 (g0 - 9/25 g6)
+ *     t8 = t3 + 27/136 g4 + 75/136 g6
  *     t10 = g1 + (g5 - g3)
  *     u8 = u9 + 1/2 t10
  *     u7 = -15/16 t10
- *     t13 = g3 + 9/34 t10
- *     t15 = 81/680 g1 + 729/10880 t13
- *     t16 = g5 + 9/16 t13
- *     u1 = -12/25 t6 - t15
- *     u2 = t6 - 25/12 t15
- *     u3 = 1/2 t4 + (g3 + 1/2 t10)
+ *     t12 = g3 + 9/34 t10
+ *     t13 = g1 + 9/16 t12
+ *     t14 = g5 + 9/16 t12
+ *     u1 = -t6 - 81/680 t13
+ *     u2 = 25/12 (t6 - 81/680 t13)
+ *     u3 = g3 + 1/2 t10 + 1/2 t4
  *     u4 = u3 - t4
- *     u5 = -t8 - 375/544 t16
- *     u6 = 12/25 t8 - 45/136 t16
+ *     u5 = -25/12 (t8 + 45/136 t14)
+ *     u6 = t8 - 45/136 t14
  *     u0 = g0
  */
 WINOGEN_INLINE void winogen_f4_7_gaussian_filter(
     const WINOGEN_FILTER_VEC g[7], WINOGEN_FILTER_VEC u[11])
 {
-    const WINOGEN_FILTER_REAL k18225_295936 = 18225.0 / 295936;
-    const WINOGEN_FILTER_REAL k729_10880 = 729.0 / 10880;
+    const WINOGEN_FILTER_REAL k2187_73984 = 2187.0 / 73984;
+    const WINOGEN_FILTER_REAL k6075_73984 = 6075.0 / 73984;
     const WINOGEN_FILTER_REAL k81_680 = 81.0 / 680;
-    const WINOGEN_FILTER_REAL k50625_295936 = 50625.0 / 295936;
+    const WINOGEN_FILTER_REAL k27_136 = 27.0 / 136;
     const WINOGEN_FILTER_REAL k9_34 = 9.0 / 34;
     const WINOGEN_FILTER_REAL k45_136 = 45.0 / 136;
     const WINOGEN_FILTER_REAL k9_25 = 9.0 / 25;
-    const WINOGEN_FILTER_REAL k225_544 = 225.0 / 544;
-    const WINOGEN_FILTER_REAL k12_25 = 12.0 / 25;
     const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
+    const WINOGEN_FILTER_REAL k75_136 = 75.0 / 136;
     const WINOGEN_FILTER_REAL k9_16 = 9.0 / 16;
     const WINOGEN_FILTER_REAL k225_353 = 225.0 / 353;
-    const WINOGEN_FILTER_REAL k375_544 = 375.0 / 544;
     const WINOGEN_FILTER_REAL k15_16 = 15.0 / 16;
-    const WINOGEN_FILTER_REAL k625_544 = 625.0 / 544;
     const WINOGEN_FILTER_REAL k25_12 = 25.0 / 12;
 
     u[10] = k225_353 * g[6];
     const WINOGEN_FILTER_VEC t0 = g[0] + g[4];
-    const WINOGEN_FILTER_VEC t1 = k18225_295936 * t0;
+    const WINOGEN_FILTER_VEC t1 = k2187_73984 * t0;
     const WINOGEN_FILTER_VEC t2 = g[2] + g[6];
-    const WINOGEN_FILTER_VEC t3 = t1 + k50625_295936 * t2;
+    const WINOGEN_FILTER_VEC t3 = t1 + k6075_73984 * t2;
     const WINOGEN_FILTER_VEC t4 = t0 + t2;
     const WINOGEN_FILTER_VEC u9 = k1_2 * t4 - t0;
     u[9] = u9;
     const WINOGEN_FILTER_VEC t5 = g[0] - k9_25 * g[6];
-    const WINOGEN_FILTER_VEC t6 = t3 + k225_544 * t5;
-    const WINOGEN_FILTER_VEC t7 = k225_544 * g[4] + t3;
-    const WINOGEN_FILTER_VEC t8 = k625_544 * g[6] + t7;
+    const WINOGEN_FILTER_VEC t6 = t3 + k27_136 * t5;
+    const WINOGEN_FILTER_VEC t7 = t3 + k27_136 * g[4];
+    const WINOGEN_FILTER_VEC t8 = t7 + k75_136 * g[6];
     const WINOGEN_FILTER_VEC t9 = g[5] - g[3];
     const WINOGEN_FILTER_VEC t10 = g[1] + t9;
-    const WINOGEN_FILTER_VEC t11 = k81_680 * g[1];
     u[8] = u9 + k1_2 * t10;
     u[7] = -k15_16 * t10;
-    const WINOGEN_FILTER_VEC t12 = g[3] + k1_2 * t10;
-    const WINOGEN_FILTER_VEC t13 = g[3] + k9_34 * t10;
-    const WINOGEN_FILTER_VEC t14 = k12_25 * t8;
-    const WINOGEN_FILTER_VEC t15 = t11 + k729_10880 * t13;
-    const WINOGEN_FILTER_VEC t16 = g[5] + k9_16 * t13;
-    u[1] = -k12_25 * t6 - t15;
-    u[2] = t6 - k25_12 * t15;
-    const WINOGEN_FILTER_VEC u3 = k1_2 * t4 + t12;
+    const WINOGEN_FILTER_VEC t11 = g[3] + k1_2 * t10;
+    const WINOGEN_FILTER_VEC t12 = g[3] + k9_34 * t10;
+    const WINOGEN_FILTER_VEC t13 = g[1] + k9_16 * t12;
+    const WINOGEN_FILTER_VEC t14 = g[5] + k9_16 * t12;
+    u[1] = -t6 - k81_680 * t13;
+    const WINOGEN_FILTER_VEC t15 = t6 - k81_680 * t13;
+    u[2] = k25_12 * t15;
+    const WINOGEN_FILTER_VEC u3 = t11 + k1_2 * t4;
     u[3] = u3;
     u[4] = u3 - t4;
-    u[5] = -t8 - k375_544 * t16;
-    u[6] = t14 - k45_136 * t16;
+    const WINOGEN_FILTER_VEC t16 = t8 + k45_136 * t14;
+    u[5] = -k25_12 * t16;
+    u[6] = t8 - k45_136 * t14;
     u[0] = g[0];
 }
 
 /* y = A^T p: 21 instructions.
  *
  *     t1 = p6 + 12/25 (p2 + p5)
- *     t5 = p1 - t1
- *     t9 = t5 + 4/3 (p3 - p4)
- *     t12 = p8 + 3/8 t9
- *     t13 = p9 + t12
- *     t14 = t12 + (8/15 (p2 + p7) - t5)
- *     y3 = 3/4 (t9 + 1412/675 (p10 + (p5 - 1700/1059 p6))) - t13
- *     y2 = p3 + 85/36 t1 - t14
- *     y1 = t13 + (p5 + 2/3 t5)
- *     y0 = t14 + (p4 + (p0 + 85/36 p1))
+ *     t3 = p1 - t1
+ *     t6 = p3 - p4 + 3/4 t3
+ *     t9 = p8 + 1/2 t6
+ *     t11 = p9 + t9
+ *     t13 = t9 + (8/15 (p2 + p7) - t3)
+ *     y3 = t6 - 68/27 p6 + 353/225 (p5 + p10) - t11
+ *     y2 = p3 + 85/36 t1 - t13
+ *     y1 = t11 + (p5 + 2/3 t3)
+ *     y0 = t13 + (p4 + (p0 + 85/36 p1))
  */
 WINOGEN_INLINE void winogen_f4_7_gaussian_output(const WINOGEN_VEC p[11], WINOGEN_VEC y[4])
 {
-    const WINOGEN_REAL k3_8 = 3.0 / 8;
     const WINOGEN_REAL k12_25 = 12.0 / 25;
+    const WINOGEN_REAL k1_2 = 1.0 / 2;
     const WINOGEN_REAL k8_15 = 8.0 / 15;
     const WINOGEN_REAL k2_3 = 2.0 / 3;
     const WINOGEN_REAL k3_4 = 3.0 / 4;
-    const WINOGEN_REAL k4_3 = 4.0 / 3;
-    const WINOGEN_REAL k1700_1059 = 1700.0 / 1059;
-    const WINOGEN_REAL k1412_675 = 1412.0 / 675;
+    const WINOGEN_REAL k353_225 = 353.0 / 225;
     const WINOGEN_REAL k85_36 = 85.0 / 36;
+    const WINOGEN_REAL k68_27 = 68.0 / 27;
 
     const WINOGEN_VEC t0 = p[2] + p[5];
     const WINOGEN_VEC t1 = p[6] + k12_25 * t0;
-    const WINOGEN_VEC t2 = p[5] - k1700_1059 * p[6];
-    const WINOGEN_VEC t3 = p[10] + t2;
-    const WINOGEN_VEC t4 = p[2] + p[7];
-    const WINOGEN_VEC t5 = p[1] - t1;
-    const WINOGEN_VEC t6 = k8_15 * t4 - t5;
-    const WINOGEN_VEC t7 = p[3] + k85_36 * t1;
-    const WINOGEN_VEC t8 = p[3] - p[4];
-    const WINOGEN_VEC t9 = t5 + k4_3 * t8;
-    const WINOGEN_VEC t10 = t9 + k1412_675 * t3;
-    const WINOGEN_VEC t11 = p[5] + k2_3 * t5;
-    const WINOGEN_VEC t12 = p[8] + k3_8 * t9;
-    const WINOGEN_VEC t13 = p[9] + t12;
-    const WINOGEN_VEC t14 = t12 + t6;
-    y[3] = k3_4 * t10 - t13;
-    y[2] = t7 - t14;
-    y[1] = t13 + t11;
-    const WINOGEN_VEC t15 = p[0] + k85_36 * p[1];
-    const WINOGEN_VEC t16 = p[4] + t15;
-    y[0] = t14 + t16;
+    const WINOGEN_VEC t2 = p[0] + k85_36 * p[1];
+    const WINOGEN_VEC t3 = p[1] - t1;
+    const WINOGEN_VEC t4 = p[3] + k85_36 * t1;
+    const WINOGEN_VEC t5 = p[3] - p[4];
+    const WINOGEN_VEC t6 = t5 + k3_4 * t3;
+    const WINOGEN_VEC t7 = t6 - k68_27 * p[6];
+    const WINOGEN_VEC t8 = p[4] + t2;
+    const WINOGEN_VEC t9 = p[8] + k1_2 * t6;
+    const WINOGEN_VEC t10 = p[2] + p[7];
+    const WINOGEN_VEC t11 = p[9] + t9;
+    const WINOGEN_VEC t12 = k8_15 * t10 - t3;
+    const WINOGEN_VEC t13 = t9 + t12;
+    const WINOGEN_VEC t14 = p[5] + p[10];
+    const WINOGEN_VEC t15 = t7 + k353_225 * t14;
+    y[3] = t15 - t11;
+    y[2] = t4 - t13;
+    const WINOGEN_VEC t16 = p[5] + k2_3 * t3;
+    y[1] = t11 + t16;
+    y[0] = t13 + t8;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 630 instructions. */

@@ -8,25 +8,25 @@
  *
  * Points: 0, 5/8, -5/8, 3/2, -3/2, inf
  * Source: symmetric set with the least 2D float32 error in a sweep of this project
- * Scaled: rows of B^T by 256/225, -4/9, -4/9, -1, -1, 1
+ * Scaled: rows of B^T by 256/225, 4/9, 4/9, 1, 1, 1
  *         columns of A^T by 1, 8/5, 8/5, 8/27, 4/9, 1
  *         rows of G to make up for both
  *
  * B^T =
  *     1        0  -676/225        0  256/225  0
- *     0      5/8         1    -5/18     -4/9  0
- *     0     -5/8         1     5/18     -4/9  0
- *     0   75/128     25/64     -3/2       -1  0
- *     0  -75/128     25/64      3/2       -1  0
+ *     0     -5/8        -1     5/18      4/9  0
+ *     0      5/8        -1    -5/18      4/9  0
+ *     0  -75/128    -25/64      3/2        1  0
+ *     0   75/128    -25/64     -3/2        1  0
  *     0  225/256         0  -169/64        0  1
  *
  * G =
- *           1        0
- *     576/595   72/119
- *     576/595  -72/119
- *     -48/119  -72/119
- *     -32/119   48/119
- *           0        1
+ *            1        0
+ *     -576/595  -72/119
+ *     -576/595   72/119
+ *       48/119   72/119
+ *       32/119  -48/119
+ *            0        1
  *
  * A^T =
  *     1      8/5      8/5  8/27   4/9  0
@@ -69,47 +69,48 @@
 
 /* v = B^T d: 12 instructions.
  *
- *     t0 = 25/64 d1 - d3
- *     t1 = d1 - 4/9 d3
- *     v5 = d5 + 225/256 (d1 - 676/225 d3)
- *     v0 = 256/225 d4 + (d0 - 676/225 d2)
- *     t4 = 25/64 d2 - d4
- *     t5 = d2 - 4/9 d4
- *     v1 = t5 + 5/8 t1
- *     v2 = t5 - 5/8 t1
- *     v3 = t4 + 3/2 t0
- *     v4 = t4 - 3/2 t0
+ *     t0 = 4/9 d4 - d2
+ *     t1 = d4 - 25/64 d2
+ *     v0 = d0 + 676/225 (64/169 d4 - d2)
+ *     v5 = d5 + 225/256 d1 - 169/64 d3
+ *     t4 = 25/64 d1 - d3
+ *     t5 = d1 - 4/9 d3
+ *     v1 = t0 - 5/8 t5
+ *     v2 = t0 + 5/8 t5
+ *     v3 = t1 - 3/2 t4
+ *     v4 = t1 + 3/2 t4
  */
 WINOGEN_INLINE void winogen_f5_2_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
 {
+    const WINOGEN_REAL k64_169 = 64.0 / 169;
     const WINOGEN_REAL k25_64 = 25.0 / 64;
     const WINOGEN_REAL k4_9 = 4.0 / 9;
     const WINOGEN_REAL k5_8 = 5.0 / 8;
     const WINOGEN_REAL k225_256 = 225.0 / 256;
-    const WINOGEN_REAL k256_225 = 256.0 / 225;
     const WINOGEN_REAL k3_2 = 3.0 / 2;
+    const WINOGEN_REAL k169_64 = 169.0 / 64;
     const WINOGEN_REAL k676_225 = 676.0 / 225;
 
-    const WINOGEN_VEC t0 = k25_64 * d[1] - d[3];
-    const WINOGEN_VEC t1 = d[1] - k4_9 * d[3];
-    const WINOGEN_VEC t2 = d[1] - k676_225 * d[3];
-    v[5] = d[5] + k225_256 * t2;
-    const WINOGEN_VEC t3 = d[0] - k676_225 * d[2];
-    v[0] = k256_225 * d[4] + t3;
-    const WINOGEN_VEC t4 = k25_64 * d[2] - d[4];
-    const WINOGEN_VEC t5 = d[2] - k4_9 * d[4];
-    v[1] = t5 + k5_8 * t1;
-    v[2] = t5 - k5_8 * t1;
-    v[3] = t4 + k3_2 * t0;
-    v[4] = t4 - k3_2 * t0;
+    const WINOGEN_VEC t0 = k4_9 * d[4] - d[2];
+    const WINOGEN_VEC t1 = d[4] - k25_64 * d[2];
+    const WINOGEN_VEC t2 = k64_169 * d[4] - d[2];
+    v[0] = d[0] + k676_225 * t2;
+    const WINOGEN_VEC t3 = d[5] + k225_256 * d[1];
+    v[5] = t3 - k169_64 * d[3];
+    const WINOGEN_VEC t4 = k25_64 * d[1] - d[3];
+    const WINOGEN_VEC t5 = d[1] - k4_9 * d[3];
+    v[1] = t0 - k5_8 * t5;
+    v[2] = t0 + k5_8 * t5;
+    v[3] = t1 - k3_2 * t4;
+    v[4] = t1 + k3_2 * t4;
 }
 
 /* u = G g: 6 instructions.
  *
- *     u4 = 48/119 g1 - 32/119 g0
- *     u3 = -48/119 g0 - 72/119 g1
- *     u2 = 48/35 g0 + u3
- *     u1 = 48/85 g0 - u3
+ *     u4 = 32/119 g0 - 48/119 g1
+ *     u3 = 48/119 g0 + 72/119 g1
+ *     u2 = u3 - 48/35 g0
+ *     u1 = -u3 - 48/85 g0
  *     u0 = g0
  *     u5 = g1
  */
@@ -122,12 +123,12 @@ WINOGEN_INLINE void winogen_f5_2_filter(const WINOGEN_FILTER_VEC g[2], WINOGEN_F
     const WINOGEN_FILTER_REAL k48_35 = 48.0 / 35;
 
     const WINOGEN_FILTER_VEC t0 = k32_119 * g[0];
-    u[4] = k48_119 * g[1] - t0;
+    u[4] = t0 - k48_119 * g[1];
     const WINOGEN_FILTER_VEC t1 = k48_119 * g[0];
-    const WINOGEN_FILTER_VEC u3 = -t1 - k72_119 * g[1];
+    const WINOGEN_FILTER_VEC u3 = t1 + k72_119 * g[1];
     u[3] = u3;
-    u[2] = k48_35 * g[0] + u3;
-    u[1] = k48_85 * g[0] - u3;
+    u[2] = u3 - k48_35 * g[0];
+    u[1] = -u3 - k48_85 * g[0];
     u[0] = g[0];
     u[5] = g[1];
 }
@@ -138,11 +139,11 @@ WINOGEN_INLINE void winogen_f5_2_filter(const WINOGEN_FILTER_VEC g[2], WINOGEN_F
  *     t1 = p1 - p2
  *     t2 = 2/3 p3 + p4
  *     t3 = p3 - 3/2 p4
- *     y0 = 4/9 t2 + (p0 + 8/5 t0)
+ *     y0 = p0 + 8/5 t0 + 4/9 t2
  *     y1 = t1 + 4/9 t3
- *     y2 = 5/8 t0 + t2
- *     y3 = 25/64 t1 + t3
- *     y4 = 9/4 t2 + (p5 + 125/512 t0)
+ *     y2 = t2 + 5/8 t0
+ *     y3 = t3 + 25/64 t1
+ *     y4 = p5 + 125/512 t0 + 9/4 t2
  */
 WINOGEN_INLINE void winogen_f5_2_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[5])
 {
@@ -160,12 +161,12 @@ WINOGEN_INLINE void winogen_f5_2_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[5]
     const WINOGEN_VEC t2 = k2_3 * p[3] + p[4];
     const WINOGEN_VEC t3 = p[3] - k3_2 * p[4];
     const WINOGEN_VEC t4 = p[0] + k8_5 * t0;
-    y[0] = k4_9 * t2 + t4;
+    y[0] = t4 + k4_9 * t2;
     y[1] = t1 + k4_9 * t3;
-    y[2] = k5_8 * t0 + t2;
-    y[3] = k25_64 * t1 + t3;
+    y[2] = t2 + k5_8 * t0;
+    y[3] = t3 + k25_64 * t1;
     const WINOGEN_VEC t5 = p[5] + k125_512 * t0;
-    y[4] = k9_4 * t2 + t5;
+    y[4] = t5 + k9_4 * t2;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 144 instructions. */

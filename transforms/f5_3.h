@@ -38,7 +38,7 @@
  *     1/16  1/16  64/125  64/125    2  16  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            33 -> 21         33 -> 21     33 -> 21     462 -> 294          8
+ * input            33 -> 21         33 -> 21     33 -> 21     462 -> 294          7
  * filter            12 -> 9         18 -> 12     18 -> 12     180 -> 120          4
  * output           26 -> 17         24 -> 13     26 -> 17     312 -> 204          7
  *
@@ -71,73 +71,68 @@
 
 /* v = B^T d: 21 instructions.
  *
- *     t2 = 1/25 d1 + (d5 - 281/400 d3)
- *     t4 = d5 + 1/4 (d1 - 65/4 d3)
- *     t5 = 64/25 d1 + d5 - 116/25 d3
- *     t7 = d0 - 29/16 d2
- *     t8 = d0 - 281/16 d2
- *     t9 = d2 - 4/65 (d0 + 4 d4)
- *     v2 = t4 - 13/4 t9
- *     t10 = d4 + 64/25 t7
- *     v3 = t4 + 13/4 t9
- *     t11 = d4 + 1/25 t8
- *     v0 = 1/4 t10 + t5
- *     v1 = t5 - 1/4 t10
- *     v4 = t2 + 2 t11
- *     v5 = t2 - 2 t11
- *     v6 = 256/1575 (1/64 t7 - t8) + (d6 - 1881/400 d4)
+ *     t2 = d0 - 281/16 d2
+ *     t3 = d4 + 64/25 (d0 - 29/16 d2)
+ *     t4 = d2 - 4/65 (d0 + 4 d4)
+ *     t6 = d4 + 1/25 t2
+ *     v6 = d6 - 1881/400 d4 + 1/25 (d2 - 4 t2)
+ *     t11 = d5 + 1/4 (d1 - 65/4 d3)
+ *     t12 = d5 + 1/25 (d1 - 281/16 d3)
+ *     t13 = d5 + 64/25 (d1 - 29/16 d3)
+ *     v0 = t13 + 1/4 t3
+ *     v1 = t13 - 1/4 t3
+ *     v2 = t11 - 13/4 t4
+ *     v3 = t11 + 13/4 t4
+ *     v4 = t12 + 2 t6
+ *     v5 = t12 - 2 t6
  */
 WINOGEN_INLINE void winogen_f5_3_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[7])
 {
-    const WINOGEN_REAL k1_64 = 1.0 / 64;
     const WINOGEN_REAL k1_25 = 1.0 / 25;
     const WINOGEN_REAL k4_65 = 4.0 / 65;
-    const WINOGEN_REAL k256_1575 = 256.0 / 1575;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k281_400 = 281.0 / 400;
     const WINOGEN_REAL k29_16 = 29.0 / 16;
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k64_25 = 64.0 / 25;
     const WINOGEN_REAL k13_4 = 13.0 / 4;
     const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k116_25 = 116.0 / 25;
     const WINOGEN_REAL k1881_400 = 1881.0 / 400;
     const WINOGEN_REAL k65_4 = 65.0 / 4;
     const WINOGEN_REAL k281_16 = 281.0 / 16;
 
-    const WINOGEN_VEC t0 = k64_25 * d[1] + d[5];
-    const WINOGEN_VEC t1 = d[5] - k281_400 * d[3];
-    const WINOGEN_VEC t2 = k1_25 * d[1] + t1;
-    const WINOGEN_VEC t3 = d[1] - k65_4 * d[3];
-    const WINOGEN_VEC t4 = d[5] + k1_4 * t3;
-    const WINOGEN_VEC t5 = t0 - k116_25 * d[3];
-    const WINOGEN_VEC t6 = d[0] + k4 * d[4];
-    const WINOGEN_VEC t7 = d[0] - k29_16 * d[2];
-    const WINOGEN_VEC t8 = d[0] - k281_16 * d[2];
-    const WINOGEN_VEC t9 = d[2] - k4_65 * t6;
-    v[2] = t4 - k13_4 * t9;
-    const WINOGEN_VEC t10 = d[4] + k64_25 * t7;
-    v[3] = t4 + k13_4 * t9;
-    const WINOGEN_VEC t11 = d[4] + k1_25 * t8;
-    v[0] = k1_4 * t10 + t5;
-    v[1] = t5 - k1_4 * t10;
-    v[4] = t2 + k2 * t11;
-    v[5] = t2 - k2 * t11;
-    const WINOGEN_VEC t12 = k1_64 * t7 - t8;
-    const WINOGEN_VEC t13 = d[6] - k1881_400 * d[4];
-    v[6] = k256_1575 * t12 + t13;
+    const WINOGEN_VEC t0 = d[0] + k4 * d[4];
+    const WINOGEN_VEC t1 = d[0] - k29_16 * d[2];
+    const WINOGEN_VEC t2 = d[0] - k281_16 * d[2];
+    const WINOGEN_VEC t3 = d[4] + k64_25 * t1;
+    const WINOGEN_VEC t4 = d[2] - k4_65 * t0;
+    const WINOGEN_VEC t5 = d[2] - k4 * t2;
+    const WINOGEN_VEC t6 = d[4] + k1_25 * t2;
+    const WINOGEN_VEC t7 = d[6] - k1881_400 * d[4];
+    v[6] = t7 + k1_25 * t5;
+    const WINOGEN_VEC t8 = d[1] - k65_4 * d[3];
+    const WINOGEN_VEC t9 = d[1] - k281_16 * d[3];
+    const WINOGEN_VEC t10 = d[1] - k29_16 * d[3];
+    const WINOGEN_VEC t11 = d[5] + k1_4 * t8;
+    const WINOGEN_VEC t12 = d[5] + k1_25 * t9;
+    const WINOGEN_VEC t13 = d[5] + k64_25 * t10;
+    v[0] = t13 + k1_4 * t3;
+    v[1] = t13 - k1_4 * t3;
+    v[2] = t11 - k13_4 * t4;
+    v[3] = t11 + k13_4 * t4;
+    v[4] = t12 + k2 * t6;
+    v[5] = t12 - k2 * t6;
 }
 
 /* u = G g: 12 instructions.
  *
  *     t1 = 50/1323 g0 + 200/1323 g2
- *     t3 = 800/14553 g0 + 50/14553 g2
+ *     t3 = 50/14553 g2 + 800/14553 g0
  *     u0 = 200/14553 g1 + t3
  *     t4 = t1 + 4 t3
  *     u1 = 200/14553 g1 - t3
- *     u2 = -1000/4851 g1 - t4
+ *     u2 = -t4 - 1000/4851 g1
  *     u3 = t4 - 1000/4851 g1
- *     t5 = 100/1323 g1 + t1
+ *     t5 = t1 + 100/1323 g1
  *     u4 = 4 t5
  *     u5 = 1/2 t5 - t1
  *     u6 = g2
@@ -157,13 +152,13 @@ WINOGEN_INLINE void winogen_f5_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_F
     const WINOGEN_FILTER_VEC t0 = k50_1323 * g[0];
     const WINOGEN_FILTER_VEC t1 = t0 + k200_1323 * g[2];
     const WINOGEN_FILTER_VEC t2 = k50_14553 * g[2];
-    const WINOGEN_FILTER_VEC t3 = k800_14553 * g[0] + t2;
+    const WINOGEN_FILTER_VEC t3 = t2 + k800_14553 * g[0];
     u[0] = k200_14553 * g[1] + t3;
     const WINOGEN_FILTER_VEC t4 = t1 + k4 * t3;
     u[1] = k200_14553 * g[1] - t3;
-    u[2] = -k1000_4851 * g[1] - t4;
+    u[2] = -t4 - k1000_4851 * g[1];
     u[3] = t4 - k1000_4851 * g[1];
-    const WINOGEN_FILTER_VEC t5 = k100_1323 * g[1] + t1;
+    const WINOGEN_FILTER_VEC t5 = t1 + k100_1323 * g[1];
     u[4] = k4 * t5;
     u[5] = k1_2 * t5 - t1;
     u[6] = g[2];
@@ -177,24 +172,23 @@ WINOGEN_INLINE void winogen_f5_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_F
  *     t3 = p2 - p3
  *     t4 = p0 + p1
  *     t5 = p0 - p1
- *     y0 = 16 t4 + (t0 + 5/4 t2)
- *     y1 = 1/4 t1 + (t3 + 4 t5)
+ *     y0 = t0 + 5/4 t2 + 16 t4
+ *     y1 = t3 + 1/4 t1 + 4 t5
  *     y2 = t4 + 4 (t0 + 1/5 t2)
- *     y3 = t1 + 16/25 (t3 + 25/64 t5)
- *     y4 = p6 + 16 t0 + 64/125 (t2 + 125/1024 t4)
+ *     y3 = t1 + 1/4 (t5 + 64/25 t3)
+ *     y4 = p6 + 16 t0 + 1/16 (t4 + 1024/125 t2)
  */
 WINOGEN_INLINE void winogen_f5_3_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[5])
 {
-    const WINOGEN_REAL k125_1024 = 125.0 / 1024;
+    const WINOGEN_REAL k1_16 = 1.0 / 16;
     const WINOGEN_REAL k1_8 = 1.0 / 8;
     const WINOGEN_REAL k1_5 = 1.0 / 5;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k25_64 = 25.0 / 64;
-    const WINOGEN_REAL k64_125 = 64.0 / 125;
-    const WINOGEN_REAL k16_25 = 16.0 / 25;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_REAL k64_25 = 64.0 / 25;
     const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k8 = 8;
+    const WINOGEN_REAL k1024_125 = 1024.0 / 125;
     const WINOGEN_REAL k16 = 16;
 
     const WINOGEN_VEC t0 = k1_8 * p[4] + p[5];
@@ -204,16 +198,16 @@ WINOGEN_INLINE void winogen_f5_3_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[5]
     const WINOGEN_VEC t4 = p[0] + p[1];
     const WINOGEN_VEC t5 = p[0] - p[1];
     const WINOGEN_VEC t6 = t0 + k5_4 * t2;
-    y[0] = k16 * t4 + t6;
-    const WINOGEN_VEC t7 = t3 + k4 * t5;
-    y[1] = k1_4 * t1 + t7;
+    y[0] = t6 + k16 * t4;
+    const WINOGEN_VEC t7 = t3 + k1_4 * t1;
+    y[1] = t7 + k4 * t5;
     const WINOGEN_VEC t8 = t0 + k1_5 * t2;
     y[2] = t4 + k4 * t8;
-    const WINOGEN_VEC t9 = t3 + k25_64 * t5;
-    y[3] = t1 + k16_25 * t9;
+    const WINOGEN_VEC t9 = t5 + k64_25 * t3;
+    y[3] = t1 + k1_4 * t9;
     const WINOGEN_VEC t10 = p[6] + k16 * t0;
-    const WINOGEN_VEC t11 = t2 + k125_1024 * t4;
-    y[4] = t10 + k64_125 * t11;
+    const WINOGEN_VEC t11 = t4 + k1024_125 * t2;
+    y[4] = t10 + k1_16 * t11;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 294 instructions. */

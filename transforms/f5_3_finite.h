@@ -8,27 +8,27 @@
  *
  * Points: 0, 1/2, -1/2, 5/4, -5/4, 4, -4
  * Source: winogen's own sweep for the mean 2D float32 error, all points finite
- * Scaled: rows of B^T by 4/25, 1/25, 1/25, 1/4, 1/4, -16/29, -16/29
+ * Scaled: rows of B^T by 4/25, 2, -2, 1, 1, -4/29, 4/29
  *         columns of A^T by 1, 8, 8, 16/25, 16/25, 1/4, 1/256
  *         rows of G to make up for both
  *
  * B^T =
- *     1       0  -1881/400         0     57/20       0   -4/25
- *     0     1/2          1  -281/800  -281/400    1/50    1/25
- *     0    -1/2          1   281/800  -281/400   -1/50    1/25
- *     0     5/4          1   -325/64    -65/16    5/16     1/4
- *     0    -5/4          1    325/64    -65/16   -5/16     1/4
- *     0  -25/29    -25/116         4         1  -64/29  -16/29
- *     0   25/29    -25/116        -4         1   64/29  -16/29
+ *     1        0  -1881/400        0   57/20       0  -4/25
+ *     0       25         50  -281/16  -281/8       1      2
+ *     0       25        -50  -281/16   281/8       1     -2
+ *     0        5          4  -325/16   -65/4     5/4      1
+ *     0       -5          4   325/16   -65/4    -5/4      1
+ *     0  -25/116    -25/464        1     1/4  -16/29  -4/29
+ *     0  -25/116     25/464        1    -1/4  -16/29   4/29
  *
  * G =
- *              1           0             0
- *       400/1323    200/1323      100/1323
- *       400/1323   -200/1323      100/1323
- *      -512/4851   -640/4851     -800/4851
- *      -512/4851    640/4851     -800/4851
- *      -29/29106   -58/14553    -232/14553
- *     -928/14553  3712/14553  -14848/14553
+ *              1             0            0
+ *         8/1323        4/1323       2/1323
+ *        -8/1323        4/1323      -2/1323
+ *      -128/4851     -160/4851    -200/4851
+ *      -128/4851      160/4851    -200/4851
+ *      -58/14553    -232/14553   -928/14553
+ *     3712/14553  -14848/14553  59392/14553
  *
  * A^T =
  *     1    8    8  16/25  16/25  1/4  1/256
@@ -38,7 +38,7 @@
  *     0  1/2  1/2  25/16  25/16   64      1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            33 -> 21         33 -> 20     33 -> 21     462 -> 294          7
+ * input            33 -> 21         33 -> 21     33 -> 21     462 -> 294          8
  * filter            12 -> 9         18 -> 13     18 -> 13     180 -> 130          5
  * output           26 -> 17         24 -> 13     26 -> 17     312 -> 204          7
  *
@@ -71,99 +71,99 @@
 
 /* v = B^T d: 21 instructions.
  *
- *     t2 = d1 + 281/400 (16/281 d5 - d3)
- *     t4 = d5 + 4 (d1 - 65/16 d3)
- *     t5 = d3 - 25/116 (d1 + 64/25 d5)
- *     v1 = d2 + 281/400 (16/281 d6 - d4) + 1/2 t2
- *     v2 = v1 - t2
- *     t10 = d4 - 25/116 (d2 + 64/25 d6)
- *     t11 = d2 + 65/16 (4/65 d6 - d4)
- *     v0 = d0 - 1881/400 d2 + 57/20 (d4 - 16/285 d6)
- *     v3 = t11 + 5/16 t4
- *     v4 = t11 - 5/16 t4
- *     v5 = t10 + 4 t5
- *     v6 = t10 - 4 t5
+ *     t1 = d3 - 16/29 (d5 + 25/64 d1)
+ *     t3 = d5 + 25 d1 - 281/16 d3
+ *     t5 = d1 + 1/4 (d5 - 65/4 d3)
+ *     t8 = d6 + 4 d2 - 65/4 d4
+ *     t9 = 281/16 d4 - d6
+ *     t10 = d4 - 16/29 (d6 + 25/64 d2)
+ *     t12 = 25 d2 - t9
+ *     v0 = d0 + 1/25 (d4 + 4 t9 - 1881/16 d2)
+ *     v1 = t3 + 2 t12
+ *     v2 = t3 - 2 t12
+ *     v3 = t8 + 5 t5
+ *     v4 = t8 - 5 t5
+ *     v5 = t1 + 1/4 t10
+ *     v6 = t1 - 1/4 t10
  */
 WINOGEN_INLINE void winogen_f5_3_finite_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[7])
 {
-    const WINOGEN_REAL k16_285 = 16.0 / 285;
-    const WINOGEN_REAL k16_281 = 16.0 / 281;
-    const WINOGEN_REAL k4_65 = 4.0 / 65;
-    const WINOGEN_REAL k25_116 = 25.0 / 116;
-    const WINOGEN_REAL k5_16 = 5.0 / 16;
-    const WINOGEN_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_REAL k281_400 = 281.0 / 400;
-    const WINOGEN_REAL k64_25 = 64.0 / 25;
-    const WINOGEN_REAL k57_20 = 57.0 / 20;
+    const WINOGEN_REAL k1_25 = 1.0 / 25;
+    const WINOGEN_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_REAL k25_64 = 25.0 / 64;
+    const WINOGEN_REAL k16_29 = 16.0 / 29;
+    const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k65_16 = 65.0 / 16;
-    const WINOGEN_REAL k1881_400 = 1881.0 / 400;
+    const WINOGEN_REAL k5 = 5;
+    const WINOGEN_REAL k65_4 = 65.0 / 4;
+    const WINOGEN_REAL k281_16 = 281.0 / 16;
+    const WINOGEN_REAL k25 = 25;
+    const WINOGEN_REAL k1881_16 = 1881.0 / 16;
 
-    const WINOGEN_VEC t0 = d[1] + k64_25 * d[5];
-    const WINOGEN_VEC t1 = k16_281 * d[5] - d[3];
-    const WINOGEN_VEC t2 = d[1] + k281_400 * t1;
-    const WINOGEN_VEC t3 = d[1] - k65_16 * d[3];
-    const WINOGEN_VEC t4 = d[5] + k4 * t3;
-    const WINOGEN_VEC t5 = d[3] - k25_116 * t0;
-    const WINOGEN_VEC t6 = k16_281 * d[6] - d[4];
-    const WINOGEN_VEC t7 = d[2] + k281_400 * t6;
-    const WINOGEN_VEC v1 = t7 + k1_2 * t2;
-    v[1] = v1;
-    v[2] = v1 - t2;
-    const WINOGEN_VEC t8 = k4_65 * d[6] - d[4];
-    const WINOGEN_VEC t9 = d[2] + k64_25 * d[6];
-    const WINOGEN_VEC t10 = d[4] - k25_116 * t9;
-    const WINOGEN_VEC t11 = d[2] + k65_16 * t8;
-    const WINOGEN_VEC t12 = d[4] - k16_285 * d[6];
-    const WINOGEN_VEC t13 = d[0] - k1881_400 * d[2];
-    v[0] = t13 + k57_20 * t12;
-    v[3] = t11 + k5_16 * t4;
-    v[4] = t11 - k5_16 * t4;
-    v[5] = t10 + k4 * t5;
-    v[6] = t10 - k4 * t5;
+    const WINOGEN_VEC t0 = d[5] + k25_64 * d[1];
+    const WINOGEN_VEC t1 = d[3] - k16_29 * t0;
+    const WINOGEN_VEC t2 = d[5] + k25 * d[1];
+    const WINOGEN_VEC t3 = t2 - k281_16 * d[3];
+    const WINOGEN_VEC t4 = d[5] - k65_4 * d[3];
+    const WINOGEN_VEC t5 = d[1] + k1_4 * t4;
+    const WINOGEN_VEC t6 = d[6] + k25_64 * d[2];
+    const WINOGEN_VEC t7 = d[6] + k4 * d[2];
+    const WINOGEN_VEC t8 = t7 - k65_4 * d[4];
+    const WINOGEN_VEC t9 = k281_16 * d[4] - d[6];
+    const WINOGEN_VEC t10 = d[4] - k16_29 * t6;
+    const WINOGEN_VEC t11 = d[4] + k4 * t9;
+    const WINOGEN_VEC t12 = k25 * d[2] - t9;
+    const WINOGEN_VEC t13 = t11 - k1881_16 * d[2];
+    v[0] = d[0] + k1_25 * t13;
+    v[1] = t3 + k2 * t12;
+    v[2] = t3 - k2 * t12;
+    v[3] = t8 + k5 * t5;
+    v[4] = t8 - k5 * t5;
+    v[5] = t1 + k1_4 * t10;
+    v[6] = t1 - k1_4 * t10;
 }
 
 /* u = G g: 13 instructions.
  *
- *     t2 = 512/4851 g0 + 800/4851 g2
- *     t3 = 928/14553 g0 + 14848/14553 g2
- *     t5 = 400/1323 g0 + 100/1323 g2
- *     u5 = -58/14553 g1 - 1/64 t3
- *     u1 = 200/1323 g1 + t5
- *     u2 = t5 - 200/1323 g1
- *     u3 = -640/4851 g1 - t2
- *     u4 = 640/4851 g1 - t2
- *     u6 = 3712/14553 g1 - t3
+ *     t2 = 58/14553 g0 + 928/14553 g2
+ *     t3 = 128/4851 g0 + 200/4851 g2
+ *     t5 = 2/1323 g2 + 8/1323 g0
+ *     u5 = -t2 - 232/14553 g1
+ *     u1 = 4/1323 g1 + t5
+ *     u2 = 4/1323 g1 - t5
+ *     u3 = -160/4851 g1 - t3
+ *     u4 = 160/4851 g1 - t3
+ *     u6 = 64 t2 - 14848/14553 g1
  *     u0 = g0
  */
 WINOGEN_INLINE void winogen_f5_3_finite_filter(
     const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[7])
 {
+    const WINOGEN_FILTER_REAL k2_1323 = 2.0 / 1323;
+    const WINOGEN_FILTER_REAL k4_1323 = 4.0 / 1323;
     const WINOGEN_FILTER_REAL k58_14553 = 58.0 / 14553;
-    const WINOGEN_FILTER_REAL k1_64 = 1.0 / 64;
+    const WINOGEN_FILTER_REAL k8_1323 = 8.0 / 1323;
+    const WINOGEN_FILTER_REAL k232_14553 = 232.0 / 14553;
+    const WINOGEN_FILTER_REAL k128_4851 = 128.0 / 4851;
+    const WINOGEN_FILTER_REAL k160_4851 = 160.0 / 4851;
+    const WINOGEN_FILTER_REAL k200_4851 = 200.0 / 4851;
     const WINOGEN_FILTER_REAL k928_14553 = 928.0 / 14553;
-    const WINOGEN_FILTER_REAL k100_1323 = 100.0 / 1323;
-    const WINOGEN_FILTER_REAL k512_4851 = 512.0 / 4851;
-    const WINOGEN_FILTER_REAL k640_4851 = 640.0 / 4851;
-    const WINOGEN_FILTER_REAL k200_1323 = 200.0 / 1323;
-    const WINOGEN_FILTER_REAL k800_4851 = 800.0 / 4851;
-    const WINOGEN_FILTER_REAL k3712_14553 = 3712.0 / 14553;
-    const WINOGEN_FILTER_REAL k400_1323 = 400.0 / 1323;
     const WINOGEN_FILTER_REAL k14848_14553 = 14848.0 / 14553;
+    const WINOGEN_FILTER_REAL k64 = 64;
 
-    const WINOGEN_FILTER_VEC t0 = k512_4851 * g[0];
-    const WINOGEN_FILTER_VEC t1 = k928_14553 * g[0];
-    const WINOGEN_FILTER_VEC t2 = t0 + k800_4851 * g[2];
-    const WINOGEN_FILTER_VEC t3 = t1 + k14848_14553 * g[2];
-    const WINOGEN_FILTER_VEC t4 = k100_1323 * g[2];
-    const WINOGEN_FILTER_VEC t5 = k400_1323 * g[0] + t4;
-    const WINOGEN_FILTER_VEC t6 = k1_64 * t3;
-    u[5] = -k58_14553 * g[1] - t6;
-    u[1] = k200_1323 * g[1] + t5;
-    u[2] = t5 - k200_1323 * g[1];
-    u[3] = -k640_4851 * g[1] - t2;
-    u[4] = k640_4851 * g[1] - t2;
-    u[6] = k3712_14553 * g[1] - t3;
+    const WINOGEN_FILTER_VEC t0 = k128_4851 * g[0];
+    const WINOGEN_FILTER_VEC t1 = k58_14553 * g[0];
+    const WINOGEN_FILTER_VEC t2 = t1 + k928_14553 * g[2];
+    const WINOGEN_FILTER_VEC t3 = t0 + k200_4851 * g[2];
+    const WINOGEN_FILTER_VEC t4 = k2_1323 * g[2];
+    const WINOGEN_FILTER_VEC t5 = t4 + k8_1323 * g[0];
+    const WINOGEN_FILTER_VEC t6 = k64 * t2;
+    u[5] = -t2 - k232_14553 * g[1];
+    u[1] = k4_1323 * g[1] + t5;
+    u[2] = k4_1323 * g[1] - t5;
+    u[3] = -k160_4851 * g[1] - t3;
+    u[4] = k160_4851 * g[1] - t3;
+    u[6] = t6 - k14848_14553 * g[1];
     u[0] = g[0];
 }
 
@@ -175,23 +175,23 @@ WINOGEN_INLINE void winogen_f5_3_finite_filter(
  *     t3 = p1 - p2
  *     t4 = 64 p5 + p6
  *     t5 = p5 - 1/64 p6
- *     y1 = 4 t3 + (t5 + 4/5 t1)
+ *     y1 = t5 + 4 (t3 + 1/5 t1)
  *     y0 = p0 + 16/25 t0 + 8 (t2 + 1/2048 t4)
- *     y2 = 1/16 t4 + (t0 + 2 t2)
- *     y3 = t3 + 16 (t5 + 5/64 t1)
- *     y4 = t4 + 25/16 (t0 + 8/25 t2)
+ *     y2 = t0 + 1/16 t4 + 2 t2
+ *     y3 = t3 + 5/4 t1 + 16 t5
+ *     y4 = t4 + 1/2 (t2 + 25/8 t0)
  */
 WINOGEN_INLINE void winogen_f5_3_finite_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[5])
 {
     const WINOGEN_REAL k1_2048 = 1.0 / 2048;
     const WINOGEN_REAL k1_64 = 1.0 / 64;
     const WINOGEN_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_REAL k5_64 = 5.0 / 64;
-    const WINOGEN_REAL k8_25 = 8.0 / 25;
+    const WINOGEN_REAL k1_5 = 1.0 / 5;
+    const WINOGEN_REAL k1_2 = 1.0 / 2;
     const WINOGEN_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_REAL k4_5 = 4.0 / 5;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
+    const WINOGEN_REAL k5_4 = 5.0 / 4;
     const WINOGEN_REAL k2 = 2;
+    const WINOGEN_REAL k25_8 = 25.0 / 8;
     const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k8 = 8;
     const WINOGEN_REAL k16 = 16;
@@ -203,17 +203,17 @@ WINOGEN_INLINE void winogen_f5_3_finite_output(const WINOGEN_VEC p[7], WINOGEN_V
     const WINOGEN_VEC t3 = p[1] - p[2];
     const WINOGEN_VEC t4 = k64 * p[5] + p[6];
     const WINOGEN_VEC t5 = p[5] - k1_64 * p[6];
-    const WINOGEN_VEC t6 = t5 + k4_5 * t1;
-    y[1] = k4 * t3 + t6;
+    const WINOGEN_VEC t6 = t3 + k1_5 * t1;
+    y[1] = t5 + k4 * t6;
     const WINOGEN_VEC t7 = p[0] + k16_25 * t0;
-    const WINOGEN_VEC t8 = t5 + k5_64 * t1;
+    const WINOGEN_VEC t8 = t3 + k5_4 * t1;
     const WINOGEN_VEC t9 = t2 + k1_2048 * t4;
     y[0] = t7 + k8 * t9;
-    const WINOGEN_VEC t10 = t0 + k2 * t2;
-    y[2] = k1_16 * t4 + t10;
-    y[3] = t3 + k16 * t8;
-    const WINOGEN_VEC t11 = t0 + k8_25 * t2;
-    y[4] = t4 + k25_16 * t11;
+    const WINOGEN_VEC t10 = t0 + k1_16 * t4;
+    y[2] = t10 + k2 * t2;
+    y[3] = t8 + k16 * t5;
+    const WINOGEN_VEC t11 = t2 + k25_8 * t0;
+    y[4] = t4 + k1_2 * t11;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 294 instructions. */

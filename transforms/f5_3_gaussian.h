@@ -74,70 +74,71 @@
 
 /* v = B^T d: 21 instructions.
  *
- *     t2 = d3 - 196/305 (d1 + 16/49 d5)
- *     t4 = d5 + 49/64 (15/49 d3 - d1)
- *     t5 = d1 + 3/4 (d3 - 1/3 d5)
- *     v6 = d4 - 196/305 (d2 + 16/49 d6)
- *     v5 = v6 - t2
- *     t8 = d4 + 49/15 (64/49 d6 - d2)
- *     v7 = v6 + t2
- *     t10 = d2 + 3/4 (d4 - 1/3 d6)
- *     v0 = d0 - 109/196 d2 + 241/196 (64/241 d6 - d4)
- *     v1 = t10 + 7/8 t5
- *     v2 = t10 - 7/8 t5
- *     v3 = t8 + 128/15 t4
- *     v4 = t8 - 128/15 t4
+ *     t0 = d6 + 49/16 d2
+ *     v6 = d4 - 64/305 t0
+ *     t2 = 3 d4 - d6
+ *     t3 = d4 + 16/15 (5 d6 - t0)
+ *     t5 = d2 + 1/4 t2
+ *     v0 = d0 - 109/196 d2 - 1/4 (d4 + 64/49 t2)
+ *     t9 = d3 - 64/305 (d5 + 49/16 d1)
+ *     t11 = d3 - 49/15 d1 + 64/15 d5
+ *     t12 = d1 + 1/4 (3 d3 - d5)
+ *     v1 = t5 + 7/8 t12
+ *     v2 = t5 - 7/8 t12
+ *     v3 = t3 + 2 t11
+ *     v4 = t3 - 2 t11
+ *     v5 = v6 - t9
+ *     v7 = v6 + t9
  */
 WINOGEN_INLINE void winogen_f5_3_gaussian_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[8])
 {
-    const WINOGEN_REAL k64_241 = 64.0 / 241;
-    const WINOGEN_REAL k15_49 = 15.0 / 49;
-    const WINOGEN_REAL k16_49 = 16.0 / 49;
-    const WINOGEN_REAL k1_3 = 1.0 / 3;
+    const WINOGEN_REAL k64_305 = 64.0 / 305;
+    const WINOGEN_REAL k1_4 = 1.0 / 4;
     const WINOGEN_REAL k109_196 = 109.0 / 196;
-    const WINOGEN_REAL k196_305 = 196.0 / 305;
-    const WINOGEN_REAL k3_4 = 3.0 / 4;
-    const WINOGEN_REAL k49_64 = 49.0 / 64;
     const WINOGEN_REAL k7_8 = 7.0 / 8;
-    const WINOGEN_REAL k241_196 = 241.0 / 196;
+    const WINOGEN_REAL k16_15 = 16.0 / 15;
     const WINOGEN_REAL k64_49 = 64.0 / 49;
+    const WINOGEN_REAL k2 = 2;
+    const WINOGEN_REAL k3 = 3;
+    const WINOGEN_REAL k49_16 = 49.0 / 16;
     const WINOGEN_REAL k49_15 = 49.0 / 15;
-    const WINOGEN_REAL k128_15 = 128.0 / 15;
+    const WINOGEN_REAL k64_15 = 64.0 / 15;
+    const WINOGEN_REAL k5 = 5;
 
-    const WINOGEN_VEC t0 = d[3] - k1_3 * d[5];
-    const WINOGEN_VEC t1 = d[1] + k16_49 * d[5];
-    const WINOGEN_VEC t2 = d[3] - k196_305 * t1;
-    const WINOGEN_VEC t3 = k15_49 * d[3] - d[1];
-    const WINOGEN_VEC t4 = d[5] + k49_64 * t3;
-    const WINOGEN_VEC t5 = d[1] + k3_4 * t0;
-    const WINOGEN_VEC t6 = d[2] + k16_49 * d[6];
-    const WINOGEN_VEC v6 = d[4] - k196_305 * t6;
+    const WINOGEN_VEC t0 = d[6] + k49_16 * d[2];
+    const WINOGEN_VEC v6 = d[4] - k64_305 * t0;
     v[6] = v6;
-    v[5] = v6 - t2;
-    const WINOGEN_VEC t7 = k64_49 * d[6] - d[2];
-    const WINOGEN_VEC t8 = d[4] + k49_15 * t7;
-    v[7] = v6 + t2;
-    const WINOGEN_VEC t9 = d[4] - k1_3 * d[6];
-    const WINOGEN_VEC t10 = d[2] + k3_4 * t9;
-    const WINOGEN_VEC t11 = d[0] - k109_196 * d[2];
-    const WINOGEN_VEC t12 = k64_241 * d[6] - d[4];
-    v[0] = t11 + k241_196 * t12;
-    v[1] = t10 + k7_8 * t5;
-    v[2] = t10 - k7_8 * t5;
-    v[3] = t8 + k128_15 * t4;
-    v[4] = t8 - k128_15 * t4;
+    const WINOGEN_VEC t1 = k5 * d[6] - t0;
+    const WINOGEN_VEC t2 = k3 * d[4] - d[6];
+    const WINOGEN_VEC t3 = d[4] + k16_15 * t1;
+    const WINOGEN_VEC t4 = d[0] - k109_196 * d[2];
+    const WINOGEN_VEC t5 = d[2] + k1_4 * t2;
+    const WINOGEN_VEC t6 = d[4] + k64_49 * t2;
+    v[0] = t4 - k1_4 * t6;
+    const WINOGEN_VEC t7 = k3 * d[3] - d[5];
+    const WINOGEN_VEC t8 = d[5] + k49_16 * d[1];
+    const WINOGEN_VEC t9 = d[3] - k64_305 * t8;
+    const WINOGEN_VEC t10 = d[3] - k49_15 * d[1];
+    const WINOGEN_VEC t11 = t10 + k64_15 * d[5];
+    const WINOGEN_VEC t12 = d[1] + k1_4 * t7;
+    v[1] = t5 + k7_8 * t12;
+    v[2] = t5 - k7_8 * t12;
+    v[3] = t3 + k2 * t11;
+    v[4] = t3 - k2 * t11;
+    v[5] = v6 - t9;
+    v[7] = v6 + t9;
 }
 
 /* u = G g: 12 instructions.
  *
  *     u7 = 61/113 g2 - 61/113 g0
- *     u6 = -61/113 g1 - u7
+ *     u6 = -u7 - 61/113 g1
  *     u5 = 61/113 g1
- *     t2 = 524288/1146159 g0 + 8192/23391 g2
+ *     t2 = 8192/23391 g2 + 524288/1146159 g0
  *     t4 = g2 + 5537/8192 t2
  *     u3 = 1/276 g1 + 3/512 t4
  *     u4 = 3/256 t4 - u3
- *     u1 = 65536/163737 g1 + t2
+ *     u1 = t2 + 65536/163737 g1
  *     u2 = t2 - 65536/163737 g1
  *     u0 = g0
  */
@@ -156,16 +157,16 @@ WINOGEN_INLINE void winogen_f5_3_gaussian_filter(
     const WINOGEN_FILTER_VEC t0 = k61_113 * g[0];
     const WINOGEN_FILTER_VEC u7 = k61_113 * g[2] - t0;
     u[7] = u7;
-    u[6] = -k61_113 * g[1] - u7;
+    u[6] = -u7 - k61_113 * g[1];
     u[5] = k61_113 * g[1];
     const WINOGEN_FILTER_VEC t1 = k8192_23391 * g[2];
-    const WINOGEN_FILTER_VEC t2 = k524288_1146159 * g[0] + t1;
+    const WINOGEN_FILTER_VEC t2 = t1 + k524288_1146159 * g[0];
     const WINOGEN_FILTER_VEC t3 = k1_276 * g[1];
     const WINOGEN_FILTER_VEC t4 = g[2] + k5537_8192 * t2;
     const WINOGEN_FILTER_VEC u3 = t3 + k3_512 * t4;
     u[3] = u3;
     u[4] = k3_256 * t4 - u3;
-    u[1] = k65536_163737 * g[1] + t2;
+    u[1] = t2 + k65536_163737 * g[1];
     u[2] = t2 - k65536_163737 * g[1];
     u[0] = g[0];
 }
@@ -178,11 +179,11 @@ WINOGEN_INLINE void winogen_f5_3_gaussian_filter(
  *     t3 = p1 - p2
  *     t4 = p3 + p4
  *     t5 = p3 - p4
- *     y1 = 2 t5 + (7/8 t3 + t1)
+ *     y1 = 7/8 t3 + t1 + 2 t5
  *     y0 = p0 + t0 + (t2 + t4)
- *     y2 = 4 t4 + (49/64 t2 - t0)
- *     y3 = 8 t5 + (343/512 t3 - t1)
- *     y4 = 16 t4 + (t0 + 2401/4096 t2)
+ *     y2 = 49/64 t2 - t0 + 4 t4
+ *     y3 = 343/512 t3 - t1 + 8 t5
+ *     y4 = 2401/4096 t2 + t0 + 16 t4
  */
 WINOGEN_INLINE void winogen_f5_3_gaussian_output(const WINOGEN_VEC p[8], WINOGEN_VEC y[5])
 {
@@ -202,16 +203,16 @@ WINOGEN_INLINE void winogen_f5_3_gaussian_output(const WINOGEN_VEC p[8], WINOGEN
     const WINOGEN_VEC t4 = p[3] + p[4];
     const WINOGEN_VEC t5 = p[3] - p[4];
     const WINOGEN_VEC t6 = k7_8 * t3 + t1;
-    y[1] = k2 * t5 + t6;
+    y[1] = t6 + k2 * t5;
     const WINOGEN_VEC t7 = p[0] + t0;
     const WINOGEN_VEC t8 = k343_512 * t3 - t1;
     const WINOGEN_VEC t9 = t2 + t4;
     y[0] = t7 + t9;
     const WINOGEN_VEC t10 = k49_64 * t2 - t0;
-    y[2] = k4 * t4 + t10;
-    y[3] = k8 * t5 + t8;
-    const WINOGEN_VEC t11 = t0 + k2401_4096 * t2;
-    y[4] = k16 * t4 + t11;
+    y[2] = t10 + k4 * t4;
+    y[3] = t8 + k8 * t5;
+    const WINOGEN_VEC t11 = k2401_4096 * t2 + t0;
+    y[4] = t11 + k16 * t4;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 315 instructions. */

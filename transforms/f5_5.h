@@ -42,9 +42,9 @@
  *     0  1/2  1/2  343/512  49/64      1      1  256  256
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            60 -> 36         60 -> 36     60 -> 36    1080 -> 648         10
+ * input            60 -> 36         60 -> 35     60 -> 36    1080 -> 648          9
  * filter           32 -> 20         41 -> 26     41 -> 26     574 -> 364          8
- * output           36 -> 24         33 -> 17     36 -> 24     504 -> 336          9
+ * output           36 -> 24         33 -> 16     36 -> 24     504 -> 336          9
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -75,110 +75,102 @@
 
 /* v = B^T d: 36 instructions.
  *
- *     t5 = 12793/256 d4 - (1217/64 d6 + (441/16 d2 - d8))
- *     t9 = d8 + 4209/256 (d4 - 1452/1403 d6) - 49/16 d2
- *     t10 = 209/64 d6 + (441/1024 d2 - (317/128 d4 + d8))
- *     t11 = 649/16 d4 + (d8 - 9 d2) - 37/2 d6
- *     v0 = 7005/128 (d4 - 822/2335 d6) + (d8 + 441/64 (d0 - 41017/7056 d2))
- *     t17 = d3 + 256/4209 d7 - 784/4209 (d1 + 1089/196 d5)
- *     v5 = t9 + 12627/512 t17
- *     t20 = 649/16 d3 - (9 d1 + (37/2 d5 - d7))
- *     v6 = t9 - 12627/512 t17
- *     t25 = d5 - 64/209 d7 + 441/3344 (d1 - 2536/441 d3)
- *     t26 = d3 - 4868/12793 (d5 + 1764/1217 (d1 - 16/441 d7))
- *     v1 = t5 + 12793/512 t26
- *     v2 = t5 - 12793/512 t26
- *     v3 = 7/8 t20 + t11
- *     v4 = t11 - 7/8 t20
- *     v7 = -209/16 t25 - t10
- *     v8 = 209/16 t25 - t10
+ *     t5 = 1089/64 d6 - (d8 + 4209/256 d4) + 49/16 d2
+ *     t10 = 441/1024 d2 - (d8 + 317/128 d4) + 209/64 d6
+ *     t11 = d8 - 9 d2 + 649/16 d4 - 37/2 d6
+ *     v0 = d8 + 441/64 (d0 - 41017/7056 d2) + 1233/64 (2335/822 d4 - d6)
+ *     t17 = 12793/256 d3 - (441/16 d1 - d7 + 1217/64 d5)
+ *     v1 = 12793/256 d4 - (441/16 d2 - d8 + 1217/64 d6) + 1/2 t17
+ *     v2 = v1 - t17
+ *     t23 = 49/16 d1 - (d7 + 4209/256 d3) + 1089/64 d5
+ *     t25 = 209/64 d5 - (d7 + 317/128 (d3 - 441/2536 d1))
+ *     t26 = 649/16 d3 - (37/2 d5 - d7 + 9 d1)
+ *     v3 = t11 + 7/8 t26
+ *     v4 = t11 - 7/8 t26
+ *     v5 = -3/2 t23 - t5
+ *     v6 = 3/2 t23 - t5
+ *     v7 = -4 t25 - t10
+ *     v8 = 4 t25 - t10
  */
 WINOGEN_INLINE void winogen_f5_5_input(const WINOGEN_VEC d[9], WINOGEN_VEC v[9])
 {
-    const WINOGEN_REAL k16_441 = 16.0 / 441;
-    const WINOGEN_REAL k256_4209 = 256.0 / 4209;
-    const WINOGEN_REAL k441_3344 = 441.0 / 3344;
-    const WINOGEN_REAL k784_4209 = 784.0 / 4209;
-    const WINOGEN_REAL k64_209 = 64.0 / 209;
-    const WINOGEN_REAL k822_2335 = 822.0 / 2335;
-    const WINOGEN_REAL k4868_12793 = 4868.0 / 12793;
+    const WINOGEN_REAL k441_2536 = 441.0 / 2536;
     const WINOGEN_REAL k441_1024 = 441.0 / 1024;
+    const WINOGEN_REAL k1_2 = 1.0 / 2;
     const WINOGEN_REAL k7_8 = 7.0 / 8;
-    const WINOGEN_REAL k1452_1403 = 1452.0 / 1403;
-    const WINOGEN_REAL k1764_1217 = 1764.0 / 1217;
+    const WINOGEN_REAL k3_2 = 3.0 / 2;
     const WINOGEN_REAL k317_128 = 317.0 / 128;
+    const WINOGEN_REAL k2335_822 = 2335.0 / 822;
     const WINOGEN_REAL k49_16 = 49.0 / 16;
     const WINOGEN_REAL k209_64 = 209.0 / 64;
-    const WINOGEN_REAL k1089_196 = 1089.0 / 196;
-    const WINOGEN_REAL k2536_441 = 2536.0 / 441;
+    const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k41017_7056 = 41017.0 / 7056;
     const WINOGEN_REAL k441_64 = 441.0 / 64;
     const WINOGEN_REAL k9 = 9;
-    const WINOGEN_REAL k209_16 = 209.0 / 16;
     const WINOGEN_REAL k4209_256 = 4209.0 / 256;
+    const WINOGEN_REAL k1089_64 = 1089.0 / 64;
     const WINOGEN_REAL k37_2 = 37.0 / 2;
     const WINOGEN_REAL k1217_64 = 1217.0 / 64;
-    const WINOGEN_REAL k12627_512 = 12627.0 / 512;
-    const WINOGEN_REAL k12793_512 = 12793.0 / 512;
+    const WINOGEN_REAL k1233_64 = 1233.0 / 64;
     const WINOGEN_REAL k441_16 = 441.0 / 16;
     const WINOGEN_REAL k649_16 = 649.0 / 16;
     const WINOGEN_REAL k12793_256 = 12793.0 / 256;
-    const WINOGEN_REAL k7005_128 = 7005.0 / 128;
 
-    const WINOGEN_VEC t0 = k317_128 * d[4] + d[8];
+    const WINOGEN_VEC t0 = d[8] + k317_128 * d[4];
     const WINOGEN_VEC t1 = k441_16 * d[2] - d[8];
-    const WINOGEN_VEC t2 = d[8] - k9 * d[2];
+    const WINOGEN_VEC t2 = d[8] + k4209_256 * d[4];
     const WINOGEN_VEC t3 = k441_1024 * d[2] - t0;
-    const WINOGEN_VEC t4 = k1217_64 * d[6] + t1;
-    const WINOGEN_VEC t5 = k12793_256 * d[4] - t4;
-    const WINOGEN_VEC t6 = k649_16 * d[4] + t2;
-    const WINOGEN_VEC t7 = d[4] - k1452_1403 * d[6];
-    const WINOGEN_VEC t8 = d[8] + k4209_256 * t7;
-    const WINOGEN_VEC t9 = t8 - k49_16 * d[2];
-    const WINOGEN_VEC t10 = k209_64 * d[6] + t3;
-    const WINOGEN_VEC t11 = t6 - k37_2 * d[6];
-    const WINOGEN_VEC t12 = d[4] - k822_2335 * d[6];
+    const WINOGEN_VEC t4 = k1089_64 * d[6] - t2;
+    const WINOGEN_VEC t5 = t4 + k49_16 * d[2];
+    const WINOGEN_VEC t6 = d[8] - k9 * d[2];
+    const WINOGEN_VEC t7 = t1 + k1217_64 * d[6];
+    const WINOGEN_VEC t8 = k12793_256 * d[4] - t7;
+    const WINOGEN_VEC t9 = t6 + k649_16 * d[4];
+    const WINOGEN_VEC t10 = t3 + k209_64 * d[6];
+    const WINOGEN_VEC t11 = t9 - k37_2 * d[6];
+    const WINOGEN_VEC t12 = k2335_822 * d[4] - d[6];
     const WINOGEN_VEC t13 = d[0] - k41017_7056 * d[2];
     const WINOGEN_VEC t14 = d[8] + k441_64 * t13;
-    v[0] = k7005_128 * t12 + t14;
-    const WINOGEN_VEC t15 = d[3] + k256_4209 * d[7];
-    const WINOGEN_VEC t16 = d[1] + k1089_196 * d[5];
-    const WINOGEN_VEC t17 = t15 - k784_4209 * t16;
-    v[5] = t9 + k12627_512 * t17;
-    const WINOGEN_VEC t18 = k37_2 * d[5] - d[7];
-    const WINOGEN_VEC t19 = k9 * d[1] + t18;
-    const WINOGEN_VEC t20 = k649_16 * d[3] - t19;
-    v[6] = t9 - k12627_512 * t17;
-    const WINOGEN_VEC t21 = d[5] - k64_209 * d[7];
-    const WINOGEN_VEC t22 = d[1] - k16_441 * d[7];
-    const WINOGEN_VEC t23 = d[1] - k2536_441 * d[3];
-    const WINOGEN_VEC t24 = d[5] + k1764_1217 * t22;
-    const WINOGEN_VEC t25 = t21 + k441_3344 * t23;
-    const WINOGEN_VEC t26 = d[3] - k4868_12793 * t24;
-    v[1] = t5 + k12793_512 * t26;
-    v[2] = t5 - k12793_512 * t26;
-    v[3] = k7_8 * t20 + t11;
-    v[4] = t11 - k7_8 * t20;
-    v[7] = -k209_16 * t25 - t10;
-    v[8] = k209_16 * t25 - t10;
+    v[0] = t14 + k1233_64 * t12;
+    const WINOGEN_VEC t15 = k441_16 * d[1] - d[7];
+    const WINOGEN_VEC t16 = t15 + k1217_64 * d[5];
+    const WINOGEN_VEC t17 = k12793_256 * d[3] - t16;
+    const WINOGEN_VEC v1 = t8 + k1_2 * t17;
+    v[1] = v1;
+    v[2] = v1 - t17;
+    const WINOGEN_VEC t18 = d[7] + k4209_256 * d[3];
+    const WINOGEN_VEC t19 = k37_2 * d[5] - d[7];
+    const WINOGEN_VEC t20 = t19 + k9 * d[1];
+    const WINOGEN_VEC t21 = k49_16 * d[1] - t18;
+    const WINOGEN_VEC t22 = d[3] - k441_2536 * d[1];
+    const WINOGEN_VEC t23 = t21 + k1089_64 * d[5];
+    const WINOGEN_VEC t24 = d[7] + k317_128 * t22;
+    const WINOGEN_VEC t25 = k209_64 * d[5] - t24;
+    const WINOGEN_VEC t26 = k649_16 * d[3] - t20;
+    v[3] = t11 + k7_8 * t26;
+    v[4] = t11 - k7_8 * t26;
+    v[5] = -k3_2 * t23 - t5;
+    v[6] = k3_2 * t23 - t5;
+    v[7] = -k4 * t25 - t10;
+    v[8] = k4 * t25 - t10;
 }
 
 /* u = G g: 26 instructions.
  *
  *     u0 = 8/441 g0
  *     t3 = g0 + 49/64 (g2 + 49/64 g4)
- *     t6 = 729/5225 g4 + (144/5225 g0 + 324/5225 g2)
+ *     t6 = 144/5225 g0 + 324/5225 g2 + 729/5225 g4
  *     t7 = g4 + 1/256 (g0 + 16 g2)
  *     t8 = g4 + 16 (g0 + 1/4 g2)
  *     t10 = 128/3378375 g1 + 2048/3378375 g3
- *     u7 = t10 + 8192/3378375 t7
- *     t12 = 16/2079 g1 + 4/2079 g3
+ *     u7 = 8192/3378375 t7 + t10
+ *     t12 = 4/2079 g3 + 16/2079 g1
  *     u8 = 8192/3378375 t7 - t10
  *     t14 = g1 + 9/4 g3
- *     u5 = -t6 - 216/5225 t14
+ *     u5 = -216/5225 t14 - t6
  *     u6 = 216/5225 t14 - t6
- *     t15 = 131072/3056625 g1 + 100352/3056625 g3
- *     u3 = 1048576/21396375 t3 + t15
+ *     t15 = 100352/3056625 g3 + 131072/3056625 g1
+ *     u3 = t15 + 1048576/21396375 t3
  *     u4 = 131072/3056625 t3 - 7/8 t15
  *     u1 = -t12 - 2/2079 t8
  *     u2 = t12 - 2/2079 t8
@@ -213,22 +205,22 @@ WINOGEN_INLINE void winogen_f5_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_F
     const WINOGEN_FILTER_VEC t3 = g[0] + k49_64 * t2;
     const WINOGEN_FILTER_VEC t4 = g[0] + k16 * g[2];
     const WINOGEN_FILTER_VEC t5 = g[0] + k1_4 * g[2];
-    const WINOGEN_FILTER_VEC t6 = k729_5225 * g[4] + t1;
+    const WINOGEN_FILTER_VEC t6 = t1 + k729_5225 * g[4];
     const WINOGEN_FILTER_VEC t7 = g[4] + k1_256 * t4;
     const WINOGEN_FILTER_VEC t8 = g[4] + k16 * t5;
     const WINOGEN_FILTER_VEC t9 = k128_3378375 * g[1];
     const WINOGEN_FILTER_VEC t10 = t9 + k2048_3378375 * g[3];
-    u[7] = t10 + k8192_3378375 * t7;
+    u[7] = k8192_3378375 * t7 + t10;
     const WINOGEN_FILTER_VEC t11 = k4_2079 * g[3];
-    const WINOGEN_FILTER_VEC t12 = k16_2079 * g[1] + t11;
+    const WINOGEN_FILTER_VEC t12 = t11 + k16_2079 * g[1];
     u[8] = k8192_3378375 * t7 - t10;
     const WINOGEN_FILTER_VEC t13 = k100352_3056625 * g[3];
     const WINOGEN_FILTER_VEC t14 = g[1] + k9_4 * g[3];
-    u[5] = -t6 - k216_5225 * t14;
+    u[5] = -k216_5225 * t14 - t6;
     u[6] = k216_5225 * t14 - t6;
-    const WINOGEN_FILTER_VEC t15 = k131072_3056625 * g[1] + t13;
+    const WINOGEN_FILTER_VEC t15 = t13 + k131072_3056625 * g[1];
     const WINOGEN_FILTER_VEC t16 = k7_8 * t15;
-    u[3] = k1048576_21396375 * t3 + t15;
+    u[3] = t15 + k1048576_21396375 * t3;
     u[4] = k131072_3056625 * t3 - t16;
     u[1] = -t12 - k2_2079 * t8;
     u[2] = t12 - k2_2079 * t8;
@@ -242,29 +234,28 @@ WINOGEN_INLINE void winogen_f5_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_F
  *     t3 = p3 - 8/7 p4
  *     t4 = p7 + p8
  *     t5 = p7 - p8
- *     t8 = p1 + p2
- *     t9 = p1 - p2
- *     y1 = 4 t9 + t3 + 4 (t5 + 2/27 t1)
- *     y0 = 64/49 t2 + t4 + 8 (t8 + (p0 + 2/81 t0))
- *     y2 = 4/9 t0 + t2 + 16 (t4 + 1/8 t8)
- *     y3 = t9 + 49/64 t3 + 64 (t5 + 1/96 t1)
- *     y4 = t0 + 49/64 t2 + 256 (t4 + 1/512 t8)
+ *     t6 = p1 + p2
+ *     t7 = p1 - p2
+ *     y1 = t3 + 4 (t7 + (t5 + 2/27 t1))
+ *     y0 = t4 + 64/49 t2 + 8 (t6 + (p0 + 2/81 t0))
+ *     y3 = t7 + 49/64 t3 + 64 t5 + 2/3 t1
+ *     y2 = t2 + 4/9 t0 + 2 (t6 + 8 t4)
+ *     y4 = t0 + 49/64 t2 + 256 t4 + 1/2 t6
  */
 WINOGEN_INLINE void winogen_f5_5_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[5])
 {
-    const WINOGEN_REAL k1_512 = 1.0 / 512;
-    const WINOGEN_REAL k1_96 = 1.0 / 96;
     const WINOGEN_REAL k2_81 = 2.0 / 81;
     const WINOGEN_REAL k2_27 = 2.0 / 27;
-    const WINOGEN_REAL k1_8 = 1.0 / 8;
     const WINOGEN_REAL k4_9 = 4.0 / 9;
+    const WINOGEN_REAL k1_2 = 1.0 / 2;
+    const WINOGEN_REAL k2_3 = 2.0 / 3;
     const WINOGEN_REAL k49_64 = 49.0 / 64;
     const WINOGEN_REAL k7_8 = 7.0 / 8;
     const WINOGEN_REAL k8_7 = 8.0 / 7;
     const WINOGEN_REAL k64_49 = 64.0 / 49;
+    const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k8 = 8;
-    const WINOGEN_REAL k16 = 16;
     const WINOGEN_REAL k64 = 64;
     const WINOGEN_REAL k256 = 256;
 
@@ -274,24 +265,24 @@ WINOGEN_INLINE void winogen_f5_5_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[5]
     const WINOGEN_VEC t3 = p[3] - k8_7 * p[4];
     const WINOGEN_VEC t4 = p[7] + p[8];
     const WINOGEN_VEC t5 = p[7] - p[8];
-    const WINOGEN_VEC t6 = t5 + k2_27 * t1;
-    const WINOGEN_VEC t7 = t5 + k1_96 * t1;
-    const WINOGEN_VEC t8 = p[1] + p[2];
-    const WINOGEN_VEC t9 = p[1] - p[2];
-    const WINOGEN_VEC t10 = k4 * t9 + t3;
-    y[1] = t10 + k4 * t6;
-    const WINOGEN_VEC t11 = p[0] + k2_81 * t0;
-    const WINOGEN_VEC t12 = k64_49 * t2 + t4;
-    const WINOGEN_VEC t13 = t8 + t11;
-    y[0] = t12 + k8 * t13;
-    const WINOGEN_VEC t14 = k4_9 * t0 + t2;
-    const WINOGEN_VEC t15 = t9 + k49_64 * t3;
-    const WINOGEN_VEC t16 = t4 + k1_8 * t8;
-    y[2] = t14 + k16 * t16;
-    y[3] = t15 + k64 * t7;
+    const WINOGEN_VEC t6 = p[1] + p[2];
+    const WINOGEN_VEC t7 = p[1] - p[2];
+    const WINOGEN_VEC t8 = t5 + k2_27 * t1;
+    const WINOGEN_VEC t9 = t7 + t8;
+    y[1] = t3 + k4 * t9;
+    const WINOGEN_VEC t10 = p[0] + k2_81 * t0;
+    const WINOGEN_VEC t11 = t6 + t10;
+    const WINOGEN_VEC t12 = t7 + k49_64 * t3;
+    const WINOGEN_VEC t13 = t4 + k64_49 * t2;
+    y[0] = t13 + k8 * t11;
+    const WINOGEN_VEC t14 = t2 + k4_9 * t0;
+    const WINOGEN_VEC t15 = t12 + k64 * t5;
+    y[3] = t15 + k2_3 * t1;
+    const WINOGEN_VEC t16 = t6 + k8 * t4;
+    y[2] = t14 + k2 * t16;
     const WINOGEN_VEC t17 = t0 + k49_64 * t2;
-    const WINOGEN_VEC t18 = t4 + k1_512 * t8;
-    y[4] = t17 + k256 * t18;
+    const WINOGEN_VEC t18 = t17 + k256 * t4;
+    y[4] = t18 + k1_2 * t6;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 648 instructions. */

@@ -42,9 +42,9 @@
  *     81/4096  81/4096  2401/4096  2401/4096  81/16  81/16   1   1   0  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            63 -> 36         61 -> 36     63 -> 36    1197 -> 684         10
+ * input            63 -> 36         61 -> 33     63 -> 36    1197 -> 684         10
  * filter           31 -> 19         40 -> 22     40 -> 24     600 -> 360          7
- * output           36 -> 24         24 -> 12     36 -> 24     540 -> 360          8
+ * output           36 -> 24         24 -> 12     36 -> 24     540 -> 360          9
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -75,113 +75,106 @@
 
 /* v = B^T d: 36 instructions.
  *
- *     v7 = 3969/16384 (3908/441 d3 - d1) + (d7 - 101/32 d5)
- *     t8 = 81/256 (d1 - 59/9 d3) + (d7 - 89/64 d5)
- *     t9 = 441/256 d1 + (d7 - 331/256 d3) - 129/64 d5
- *     t10 = d7 + 3271/4096 (441/3271 (d1 + 128/147 d5) - d3)
- *     t13 = d2 - 9/59 (d0 + 356/81 (64/89 d6 - d4))
- *     v2 = t8 - 3717/2048 t13
- *     t16 = d6 + 441/4096 (d0 + 3271/441 (384/3271 d4 - d2))
- *     v3 = 3717/2048 t13 + t8
- *     t19 = d2 - 441/331 (d0 + 172/147 (64/129 d6 - d4))
- *     v0 = t9 - 993/2048 t19
- *     v1 = t9 + 993/2048 t19
- *     t22 = 3908/441 d2 - (d0 + 51712/3969 (d4 - 32/101 d6))
+ *     v7 = d7 - 101/32 d5 + 8793/4096 d3 - 3969/16384 d1
+ *     t3 = d5 + 147/128 d1
+ *     t5 = d7 + 81/256 (d1 - 59/9 d3) - 89/64 d5
+ *     t9 = 331/256 d3 - d7 + 3/2 (75/32 d5 - t3)
+ *     t10 = d7 + 3/32 (t3 - 3271/384 d3)
+ *     t13 = 331/256 d2 - (d6 - 129/64 d4 + 441/256 d0)
+ *     v0 = -3/8 t13 - t9
+ *     t16 = d6 + 3/32 (d4 - 3271/384 d2 + 147/128 d0)
+ *     v1 = 3/8 t13 - t9
+ *     t19 = 89/64 d4 - (d6 + 81/256 d0) + 531/256 d2
+ *     t20 = d0 - 3908/441 d2
+ *     v2 = t5 - 7/8 t19
+ *     v3 = t5 + 7/8 t19
+ *     t22 = 101/32 d4 - d6 + 3969/16384 t20
  *     v4 = t10 + 3/2 t16
  *     v5 = t10 - 3/2 t16
- *     v6 = 3969/16384 t22 - v7
- *     v8 = -v7 - 3969/16384 t22
- *     v9 = d8 + 3969/16384 (3467/441 d2 - d0) - 4135/4096 (d4 + 8832/4135 d6)
+ *     v6 = -t22 - v7
+ *     v8 = t22 - v7
+ *     v9 = d8 - 3969/16384 (d2 + t20) - 4135/4096 (8832/4135 d6 + d4)
  */
 WINOGEN_INLINE void winogen_f5_5_gaussian_input(const WINOGEN_VEC d[9], WINOGEN_VEC v[10])
 {
-    const WINOGEN_REAL k441_4096 = 441.0 / 4096;
-    const WINOGEN_REAL k384_3271 = 384.0 / 3271;
-    const WINOGEN_REAL k441_3271 = 441.0 / 3271;
-    const WINOGEN_REAL k9_59 = 9.0 / 59;
+    const WINOGEN_REAL k3_32 = 3.0 / 32;
     const WINOGEN_REAL k3969_16384 = 3969.0 / 16384;
     const WINOGEN_REAL k81_256 = 81.0 / 256;
-    const WINOGEN_REAL k32_101 = 32.0 / 101;
-    const WINOGEN_REAL k993_2048 = 993.0 / 2048;
-    const WINOGEN_REAL k64_129 = 64.0 / 129;
-    const WINOGEN_REAL k64_89 = 64.0 / 89;
-    const WINOGEN_REAL k3271_4096 = 3271.0 / 4096;
-    const WINOGEN_REAL k128_147 = 128.0 / 147;
+    const WINOGEN_REAL k3_8 = 3.0 / 8;
+    const WINOGEN_REAL k7_8 = 7.0 / 8;
     const WINOGEN_REAL k4135_4096 = 4135.0 / 4096;
-    const WINOGEN_REAL k172_147 = 172.0 / 147;
+    const WINOGEN_REAL k147_128 = 147.0 / 128;
     const WINOGEN_REAL k331_256 = 331.0 / 256;
-    const WINOGEN_REAL k441_331 = 441.0 / 331;
     const WINOGEN_REAL k89_64 = 89.0 / 64;
     const WINOGEN_REAL k3_2 = 3.0 / 2;
     const WINOGEN_REAL k441_256 = 441.0 / 256;
-    const WINOGEN_REAL k3717_2048 = 3717.0 / 2048;
     const WINOGEN_REAL k129_64 = 129.0 / 64;
+    const WINOGEN_REAL k531_256 = 531.0 / 256;
     const WINOGEN_REAL k8832_4135 = 8832.0 / 4135;
+    const WINOGEN_REAL k8793_4096 = 8793.0 / 4096;
+    const WINOGEN_REAL k75_32 = 75.0 / 32;
     const WINOGEN_REAL k101_32 = 101.0 / 32;
-    const WINOGEN_REAL k356_81 = 356.0 / 81;
     const WINOGEN_REAL k59_9 = 59.0 / 9;
-    const WINOGEN_REAL k3271_441 = 3271.0 / 441;
-    const WINOGEN_REAL k3467_441 = 3467.0 / 441;
+    const WINOGEN_REAL k3271_384 = 3271.0 / 384;
     const WINOGEN_REAL k3908_441 = 3908.0 / 441;
-    const WINOGEN_REAL k51712_3969 = 51712.0 / 3969;
 
-    const WINOGEN_VEC t0 = k3908_441 * d[3] - d[1];
-    const WINOGEN_VEC t1 = d[7] - k101_32 * d[5];
-    const WINOGEN_VEC v7 = k3969_16384 * t0 + t1;
+    const WINOGEN_VEC t0 = d[7] - k101_32 * d[5];
+    const WINOGEN_VEC t1 = t0 + k8793_4096 * d[3];
+    const WINOGEN_VEC v7 = t1 - k3969_16384 * d[1];
     v[7] = v7;
-    const WINOGEN_VEC t2 = d[7] - k331_256 * d[3];
-    const WINOGEN_VEC t3 = k441_256 * d[1] + t2;
-    const WINOGEN_VEC t4 = d[1] - k59_9 * d[3];
-    const WINOGEN_VEC t5 = d[1] + k128_147 * d[5];
-    const WINOGEN_VEC t6 = k441_3271 * t5 - d[3];
-    const WINOGEN_VEC t7 = d[7] - k89_64 * d[5];
-    const WINOGEN_VEC t8 = k81_256 * t4 + t7;
-    const WINOGEN_VEC t9 = t3 - k129_64 * d[5];
-    const WINOGEN_VEC t10 = d[7] + k3271_4096 * t6;
-    const WINOGEN_VEC t11 = k64_89 * d[6] - d[4];
-    const WINOGEN_VEC t12 = d[0] + k356_81 * t11;
-    const WINOGEN_VEC t13 = d[2] - k9_59 * t12;
-    v[2] = t8 - k3717_2048 * t13;
-    const WINOGEN_VEC t14 = k384_3271 * d[4] - d[2];
-    const WINOGEN_VEC t15 = d[0] + k3271_441 * t14;
-    const WINOGEN_VEC t16 = d[6] + k441_4096 * t15;
-    v[3] = k3717_2048 * t13 + t8;
-    const WINOGEN_VEC t17 = k64_129 * d[6] - d[4];
-    const WINOGEN_VEC t18 = d[0] + k172_147 * t17;
-    const WINOGEN_VEC t19 = d[2] - k441_331 * t18;
-    v[0] = t9 - k993_2048 * t19;
-    v[1] = t9 + k993_2048 * t19;
-    const WINOGEN_VEC t20 = d[4] - k32_101 * d[6];
-    const WINOGEN_VEC t21 = d[0] + k51712_3969 * t20;
-    const WINOGEN_VEC t22 = k3908_441 * d[2] - t21;
-    const WINOGEN_VEC t23 = k3467_441 * d[2] - d[0];
+    const WINOGEN_VEC t2 = d[1] - k59_9 * d[3];
+    const WINOGEN_VEC t3 = d[5] + k147_128 * d[1];
+    const WINOGEN_VEC t4 = d[7] + k81_256 * t2;
+    const WINOGEN_VEC t5 = t4 - k89_64 * d[5];
+    const WINOGEN_VEC t6 = k75_32 * d[5] - t3;
+    const WINOGEN_VEC t7 = t3 - k3271_384 * d[3];
+    const WINOGEN_VEC t8 = k331_256 * d[3] - d[7];
+    const WINOGEN_VEC t9 = t8 + k3_2 * t6;
+    const WINOGEN_VEC t10 = d[7] + k3_32 * t7;
+    const WINOGEN_VEC t11 = d[6] - k129_64 * d[4];
+    const WINOGEN_VEC t12 = t11 + k441_256 * d[0];
+    const WINOGEN_VEC t13 = k331_256 * d[2] - t12;
+    v[0] = -k3_8 * t13 - t9;
+    const WINOGEN_VEC t14 = d[4] - k3271_384 * d[2];
+    const WINOGEN_VEC t15 = t14 + k147_128 * d[0];
+    const WINOGEN_VEC t16 = d[6] + k3_32 * t15;
+    v[1] = k3_8 * t13 - t9;
+    const WINOGEN_VEC t17 = d[6] + k81_256 * d[0];
+    const WINOGEN_VEC t18 = k89_64 * d[4] - t17;
+    const WINOGEN_VEC t19 = t18 + k531_256 * d[2];
+    const WINOGEN_VEC t20 = d[0] - k3908_441 * d[2];
+    v[2] = t5 - k7_8 * t19;
+    v[3] = t5 + k7_8 * t19;
+    const WINOGEN_VEC t21 = k101_32 * d[4] - d[6];
+    const WINOGEN_VEC t22 = t21 + k3969_16384 * t20;
+    const WINOGEN_VEC t23 = d[2] + t20;
     v[4] = t10 + k3_2 * t16;
     v[5] = t10 - k3_2 * t16;
-    v[6] = k3969_16384 * t22 - v7;
-    v[8] = -v7 - k3969_16384 * t22;
-    const WINOGEN_VEC t24 = d[4] + k8832_4135 * d[6];
-    const WINOGEN_VEC t25 = d[8] + k3969_16384 * t23;
+    v[6] = -t22 - v7;
+    v[8] = t22 - v7;
+    const WINOGEN_VEC t24 = k8832_4135 * d[6] + d[4];
+    const WINOGEN_VEC t25 = d[8] - k3969_16384 * t23;
     v[9] = t25 - k4135_4096 * t24;
 }
 
 /* u = G g: 24 instructions.
  *
- *     t5 = g0 + 9/64 (g2 + 9/64 g4)
- *     t7 = 10976/53675 g4 + 131072/375725 (g0 + 49/64 g2)
+ *     t2 = 1024/6175 g4 + 16384/500175 (9/4 g2 + g0)
+ *     t5 = 10976/53675 g4 + 131072/375725 (49/64 g2 + g0)
+ *     t9 = g0 + 9/64 (g2 + 9/64 g4)
  *     u6 = 16384/107237 (g2 - g0) - 16384/107237 g4
- *     t9 = 1024/6175 g4 + (16384/500175 g0 + 4096/55575 g2)
  *     t10 = g3 - g1
  *     u7 = u6 + 16384/107237 t10
- *     t12 = 16384/49275 g1 + 256/5475 g3
+ *     t12 = 256/5475 g3 + 16384/49275 g1
  *     u8 = 16384/107237 t10
- *     t13 = g1 + 9/4 g3
- *     t14 = g1 + 49/64 g3
- *     u0 = t12 + 131072/147825 t5
- *     u1 = t12 - 131072/147825 t5
- *     u2 = -16384/53675 t14 - t7
- *     u3 = t7 - 16384/53675 t14
- *     u4 = 8192/166725 t13 + t9
- *     u5 = 8192/166725 t13 - t9
+ *     t13 = 9/4 g3 + g1
+ *     t14 = 49/64 g3 + g1
+ *     u0 = t12 + 131072/147825 t9
+ *     u1 = t12 - 131072/147825 t9
+ *     u2 = -t5 - 16384/53675 t14
+ *     u3 = t5 - 16384/53675 t14
+ *     u4 = 8192/166725 t13 + t2
+ *     u5 = 8192/166725 t13 - t2
  *     u9 = g4
  */
 WINOGEN_INLINE void winogen_f5_5_gaussian_filter(
@@ -190,7 +183,6 @@ WINOGEN_INLINE void winogen_f5_5_gaussian_filter(
     const WINOGEN_FILTER_REAL k16384_500175 = 16384.0 / 500175;
     const WINOGEN_FILTER_REAL k256_5475 = 256.0 / 5475;
     const WINOGEN_FILTER_REAL k8192_166725 = 8192.0 / 166725;
-    const WINOGEN_FILTER_REAL k4096_55575 = 4096.0 / 55575;
     const WINOGEN_FILTER_REAL k9_64 = 9.0 / 64;
     const WINOGEN_FILTER_REAL k16384_107237 = 16384.0 / 107237;
     const WINOGEN_FILTER_REAL k1024_6175 = 1024.0 / 6175;
@@ -202,31 +194,31 @@ WINOGEN_INLINE void winogen_f5_5_gaussian_filter(
     const WINOGEN_FILTER_REAL k131072_147825 = 131072.0 / 147825;
     const WINOGEN_FILTER_REAL k9_4 = 9.0 / 4;
 
-    const WINOGEN_FILTER_VEC t0 = k4096_55575 * g[2];
-    const WINOGEN_FILTER_VEC t1 = k16384_500175 * g[0] + t0;
-    const WINOGEN_FILTER_VEC t2 = g[0] + k49_64 * g[2];
-    const WINOGEN_FILTER_VEC t3 = g[2] - g[0];
-    const WINOGEN_FILTER_VEC t4 = g[2] + k9_64 * g[4];
-    const WINOGEN_FILTER_VEC t5 = g[0] + k9_64 * t4;
-    const WINOGEN_FILTER_VEC t6 = k10976_53675 * g[4];
-    const WINOGEN_FILTER_VEC t7 = t6 + k131072_375725 * t2;
-    const WINOGEN_FILTER_VEC t8 = k16384_107237 * g[4];
-    const WINOGEN_FILTER_VEC u6 = k16384_107237 * t3 - t8;
+    const WINOGEN_FILTER_VEC t0 = k1024_6175 * g[4];
+    const WINOGEN_FILTER_VEC t1 = k9_4 * g[2] + g[0];
+    const WINOGEN_FILTER_VEC t2 = t0 + k16384_500175 * t1;
+    const WINOGEN_FILTER_VEC t3 = k10976_53675 * g[4];
+    const WINOGEN_FILTER_VEC t4 = k49_64 * g[2] + g[0];
+    const WINOGEN_FILTER_VEC t5 = t3 + k131072_375725 * t4;
+    const WINOGEN_FILTER_VEC t6 = k16384_107237 * g[4];
+    const WINOGEN_FILTER_VEC t7 = g[2] + k9_64 * g[4];
+    const WINOGEN_FILTER_VEC t8 = g[2] - g[0];
+    const WINOGEN_FILTER_VEC t9 = g[0] + k9_64 * t7;
+    const WINOGEN_FILTER_VEC u6 = k16384_107237 * t8 - t6;
     u[6] = u6;
-    const WINOGEN_FILTER_VEC t9 = k1024_6175 * g[4] + t1;
     const WINOGEN_FILTER_VEC t10 = g[3] - g[1];
     u[7] = u6 + k16384_107237 * t10;
     const WINOGEN_FILTER_VEC t11 = k256_5475 * g[3];
-    const WINOGEN_FILTER_VEC t12 = k16384_49275 * g[1] + t11;
+    const WINOGEN_FILTER_VEC t12 = t11 + k16384_49275 * g[1];
     u[8] = k16384_107237 * t10;
-    const WINOGEN_FILTER_VEC t13 = g[1] + k9_4 * g[3];
-    const WINOGEN_FILTER_VEC t14 = g[1] + k49_64 * g[3];
-    u[0] = t12 + k131072_147825 * t5;
-    u[1] = t12 - k131072_147825 * t5;
-    u[2] = -k16384_53675 * t14 - t7;
-    u[3] = t7 - k16384_53675 * t14;
-    u[4] = k8192_166725 * t13 + t9;
-    u[5] = k8192_166725 * t13 - t9;
+    const WINOGEN_FILTER_VEC t13 = k9_4 * g[3] + g[1];
+    const WINOGEN_FILTER_VEC t14 = k49_64 * g[3] + g[1];
+    u[0] = t12 + k131072_147825 * t9;
+    u[1] = t12 - k131072_147825 * t9;
+    u[2] = -t5 - k16384_53675 * t14;
+    u[3] = t5 - k16384_53675 * t14;
+    u[4] = k8192_166725 * t13 + t2;
+    u[5] = k8192_166725 * t13 - t2;
     u[9] = g[4];
 }
 
@@ -238,28 +230,28 @@ WINOGEN_INLINE void winogen_f5_5_gaussian_filter(
  *     t3 = p2 - p3
  *     t4 = p4 + p5
  *     t5 = p4 - p5
- *     t8 = p7 + p8
- *     y1 = 3/2 t5 + (t8 + 3/8 (t1 + 7/3 t3))
- *     t10 = p6 + p7
- *     y0 = t10 + (t4 + (t0 + t2))
- *     y2 = 9/4 t4 + (9/64 (t0 + 49/9 t2) - t10)
- *     y3 = 27/8 t5 + (27/512 (t1 + 343/27 t3) - t8)
- *     y4 = 81/16 t4 + (p9 + t10 + 81/4096 (t0 + 2401/81 t2))
+ *     t6 = p6 + p7
+ *     y0 = t6 + (t4 + (t0 + t2))
+ *     t9 = p7 + p8
+ *     y1 = t9 + 3/8 t1 + 7/8 t3 + 3/2 t5
+ *     y2 = 9/64 t0 - t6 + 49/64 t2 + 9/4 t4
+ *     y3 = 27/8 (t5 + 1/64 (t1 + 343/27 t3)) - t9
+ *     y4 = p9 + t6 + 81/4096 t0 + 2401/4096 t2 + 81/16 t4
  */
 WINOGEN_INLINE void winogen_f5_5_gaussian_output(const WINOGEN_VEC p[10], WINOGEN_VEC y[5])
 {
+    const WINOGEN_REAL k1_64 = 1.0 / 64;
     const WINOGEN_REAL k81_4096 = 81.0 / 4096;
-    const WINOGEN_REAL k27_512 = 27.0 / 512;
     const WINOGEN_REAL k9_64 = 9.0 / 64;
     const WINOGEN_REAL k3_8 = 3.0 / 8;
+    const WINOGEN_REAL k2401_4096 = 2401.0 / 4096;
+    const WINOGEN_REAL k49_64 = 49.0 / 64;
+    const WINOGEN_REAL k7_8 = 7.0 / 8;
     const WINOGEN_REAL k3_2 = 3.0 / 2;
     const WINOGEN_REAL k9_4 = 9.0 / 4;
-    const WINOGEN_REAL k7_3 = 7.0 / 3;
     const WINOGEN_REAL k27_8 = 27.0 / 8;
     const WINOGEN_REAL k81_16 = 81.0 / 16;
-    const WINOGEN_REAL k49_9 = 49.0 / 9;
     const WINOGEN_REAL k343_27 = 343.0 / 27;
-    const WINOGEN_REAL k2401_81 = 2401.0 / 81;
 
     const WINOGEN_VEC t0 = p[0] + p[1];
     const WINOGEN_VEC t1 = p[0] - p[1];
@@ -267,24 +259,24 @@ WINOGEN_INLINE void winogen_f5_5_gaussian_output(const WINOGEN_VEC p[10], WINOGE
     const WINOGEN_VEC t3 = p[2] - p[3];
     const WINOGEN_VEC t4 = p[4] + p[5];
     const WINOGEN_VEC t5 = p[4] - p[5];
-    const WINOGEN_VEC t6 = t1 + k7_3 * t3;
-    const WINOGEN_VEC t7 = t1 + k343_27 * t3;
-    const WINOGEN_VEC t8 = p[7] + p[8];
-    const WINOGEN_VEC t9 = t8 + k3_8 * t6;
-    y[1] = k3_2 * t5 + t9;
-    const WINOGEN_VEC t10 = p[6] + p[7];
-    const WINOGEN_VEC t11 = t0 + t2;
-    const WINOGEN_VEC t12 = t4 + t11;
-    y[0] = t10 + t12;
-    const WINOGEN_VEC t13 = t0 + k49_9 * t2;
-    const WINOGEN_VEC t14 = k9_64 * t13 - t10;
-    y[2] = k9_4 * t4 + t14;
-    const WINOGEN_VEC t15 = k27_512 * t7 - t8;
-    y[3] = k27_8 * t5 + t15;
-    const WINOGEN_VEC t16 = p[9] + t10;
-    const WINOGEN_VEC t17 = t0 + k2401_81 * t2;
-    const WINOGEN_VEC t18 = t16 + k81_4096 * t17;
-    y[4] = k81_16 * t4 + t18;
+    const WINOGEN_VEC t6 = p[6] + p[7];
+    const WINOGEN_VEC t7 = t0 + t2;
+    const WINOGEN_VEC t8 = t4 + t7;
+    y[0] = t6 + t8;
+    const WINOGEN_VEC t9 = p[7] + p[8];
+    const WINOGEN_VEC t10 = t9 + k3_8 * t1;
+    const WINOGEN_VEC t11 = t10 + k7_8 * t3;
+    y[1] = t11 + k3_2 * t5;
+    const WINOGEN_VEC t12 = k9_64 * t0 - t6;
+    const WINOGEN_VEC t13 = t1 + k343_27 * t3;
+    const WINOGEN_VEC t14 = t12 + k49_64 * t2;
+    y[2] = t14 + k9_4 * t4;
+    const WINOGEN_VEC t15 = t5 + k1_64 * t13;
+    y[3] = k27_8 * t15 - t9;
+    const WINOGEN_VEC t16 = p[9] + t6;
+    const WINOGEN_VEC t17 = t16 + k81_4096 * t0;
+    const WINOGEN_VEC t18 = t17 + k2401_4096 * t2;
+    y[4] = t18 + k81_16 * t4;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 684 instructions. */

@@ -39,7 +39,7 @@
  *     1/16  -1/1024  64/125  -64/125     2  -16  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            33 -> 21         33 -> 21     33 -> 21     462 -> 294          8
+ * input            33 -> 21         33 -> 21     33 -> 21     462 -> 294          7
  * filter             6 -> 6         12 -> 10     12 -> 10      108 -> 90          3
  * output           31 -> 19         30 -> 17     31 -> 19     403 -> 247          7
  *
@@ -72,78 +72,72 @@
 
 /* v = B^T d: 21 instructions.
  *
- *     t2 = 1/25 d1 + (d5 - 281/400 d3)
- *     t4 = d5 + 1/4 (d1 - 65/4 d3)
- *     t5 = 64/25 d1 + d5 - 116/25 d3
- *     t7 = d0 - 29/16 d2
- *     t8 = d0 - 281/16 d2
- *     t9 = d2 - 4/65 (d0 + 4 d4)
- *     v2 = t4 - 13/4 t9
- *     t10 = d4 + 64/25 t7
- *     v3 = t4 + 13/4 t9
- *     t11 = d4 + 1/25 t8
- *     v0 = 1/4 t10 + t5
- *     v1 = t5 - 1/4 t10
- *     v4 = t2 + 2 t11
- *     v5 = t2 - 2 t11
- *     v6 = 256/1575 (1/64 t7 - t8) + (d6 - 1881/400 d4)
+ *     t2 = d0 - 281/16 d2
+ *     t3 = d4 + 64/25 (d0 - 29/16 d2)
+ *     t4 = d2 - 4/65 (d0 + 4 d4)
+ *     t6 = d4 + 1/25 t2
+ *     v6 = d6 - 1881/400 d4 + 1/25 (d2 - 4 t2)
+ *     t11 = d5 + 1/4 (d1 - 65/4 d3)
+ *     t12 = d5 + 1/25 (d1 - 281/16 d3)
+ *     t13 = d5 + 64/25 (d1 - 29/16 d3)
+ *     v0 = t13 + 1/4 t3
+ *     v1 = t13 - 1/4 t3
+ *     v2 = t11 - 13/4 t4
+ *     v3 = t11 + 13/4 t4
+ *     v4 = t12 + 2 t6
+ *     v5 = t12 - 2 t6
  */
 WINOGEN_INLINE void winogen_f6_2_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[7])
 {
-    const WINOGEN_REAL k1_64 = 1.0 / 64;
     const WINOGEN_REAL k1_25 = 1.0 / 25;
     const WINOGEN_REAL k4_65 = 4.0 / 65;
-    const WINOGEN_REAL k256_1575 = 256.0 / 1575;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k281_400 = 281.0 / 400;
     const WINOGEN_REAL k29_16 = 29.0 / 16;
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k64_25 = 64.0 / 25;
     const WINOGEN_REAL k13_4 = 13.0 / 4;
     const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k116_25 = 116.0 / 25;
     const WINOGEN_REAL k1881_400 = 1881.0 / 400;
     const WINOGEN_REAL k65_4 = 65.0 / 4;
     const WINOGEN_REAL k281_16 = 281.0 / 16;
 
-    const WINOGEN_VEC t0 = k64_25 * d[1] + d[5];
-    const WINOGEN_VEC t1 = d[5] - k281_400 * d[3];
-    const WINOGEN_VEC t2 = k1_25 * d[1] + t1;
-    const WINOGEN_VEC t3 = d[1] - k65_4 * d[3];
-    const WINOGEN_VEC t4 = d[5] + k1_4 * t3;
-    const WINOGEN_VEC t5 = t0 - k116_25 * d[3];
-    const WINOGEN_VEC t6 = d[0] + k4 * d[4];
-    const WINOGEN_VEC t7 = d[0] - k29_16 * d[2];
-    const WINOGEN_VEC t8 = d[0] - k281_16 * d[2];
-    const WINOGEN_VEC t9 = d[2] - k4_65 * t6;
-    v[2] = t4 - k13_4 * t9;
-    const WINOGEN_VEC t10 = d[4] + k64_25 * t7;
-    v[3] = t4 + k13_4 * t9;
-    const WINOGEN_VEC t11 = d[4] + k1_25 * t8;
-    v[0] = k1_4 * t10 + t5;
-    v[1] = t5 - k1_4 * t10;
-    v[4] = t2 + k2 * t11;
-    v[5] = t2 - k2 * t11;
-    const WINOGEN_VEC t12 = k1_64 * t7 - t8;
-    const WINOGEN_VEC t13 = d[6] - k1881_400 * d[4];
-    v[6] = k256_1575 * t12 + t13;
+    const WINOGEN_VEC t0 = d[0] + k4 * d[4];
+    const WINOGEN_VEC t1 = d[0] - k29_16 * d[2];
+    const WINOGEN_VEC t2 = d[0] - k281_16 * d[2];
+    const WINOGEN_VEC t3 = d[4] + k64_25 * t1;
+    const WINOGEN_VEC t4 = d[2] - k4_65 * t0;
+    const WINOGEN_VEC t5 = d[2] - k4 * t2;
+    const WINOGEN_VEC t6 = d[4] + k1_25 * t2;
+    const WINOGEN_VEC t7 = d[6] - k1881_400 * d[4];
+    v[6] = t7 + k1_25 * t5;
+    const WINOGEN_VEC t8 = d[1] - k65_4 * d[3];
+    const WINOGEN_VEC t9 = d[1] - k281_16 * d[3];
+    const WINOGEN_VEC t10 = d[1] - k29_16 * d[3];
+    const WINOGEN_VEC t11 = d[5] + k1_4 * t8;
+    const WINOGEN_VEC t12 = d[5] + k1_25 * t9;
+    const WINOGEN_VEC t13 = d[5] + k64_25 * t10;
+    v[0] = t13 + k1_4 * t3;
+    v[1] = t13 - k1_4 * t3;
+    v[2] = t11 - k13_4 * t4;
+    v[3] = t11 + k13_4 * t4;
+    v[4] = t12 + k2 * t6;
+    v[5] = t12 - k2 * t6;
 }
 
 /* u = G g: 10 instructions.
  *
- *     u0 = 200/14553 g0 + 50/14553 g1
- *     u2 = -1000/4851 g0 - 800/4851 g1
- *     u3 = 2000/4851 g0 + u2
+ *     u2 = -800/4851 g1 - 1000/4851 g0
+ *     u3 = u2 + 2000/4851 g0
+ *     u0 = 50/14553 (g1 + 4 g0)
  *     t3 = 100/1323 g1 - 400/1323 g0
  *     u4 = 100/147 g1 - t3
  *     u1 = 32/11 t3
- *     u5 = 50/189 g0 + t3
+ *     u5 = t3 + 50/189 g0
  *     u6 = g1
  */
 WINOGEN_INLINE void winogen_f6_2_filter(const WINOGEN_FILTER_VEC g[2], WINOGEN_FILTER_VEC u[7])
 {
     const WINOGEN_FILTER_REAL k50_14553 = 50.0 / 14553;
-    const WINOGEN_FILTER_REAL k200_14553 = 200.0 / 14553;
     const WINOGEN_FILTER_REAL k100_1323 = 100.0 / 1323;
     const WINOGEN_FILTER_REAL k800_4851 = 800.0 / 4851;
     const WINOGEN_FILTER_REAL k1000_4851 = 1000.0 / 4851;
@@ -152,18 +146,19 @@ WINOGEN_INLINE void winogen_f6_2_filter(const WINOGEN_FILTER_VEC g[2], WINOGEN_F
     const WINOGEN_FILTER_REAL k2000_4851 = 2000.0 / 4851;
     const WINOGEN_FILTER_REAL k100_147 = 100.0 / 147;
     const WINOGEN_FILTER_REAL k32_11 = 32.0 / 11;
+    const WINOGEN_FILTER_REAL k4 = 4;
 
-    const WINOGEN_FILTER_VEC t0 = k50_14553 * g[1];
-    u[0] = k200_14553 * g[0] + t0;
-    const WINOGEN_FILTER_VEC t1 = k800_4851 * g[1];
-    const WINOGEN_FILTER_VEC u2 = -k1000_4851 * g[0] - t1;
+    const WINOGEN_FILTER_VEC t0 = k800_4851 * g[1];
+    const WINOGEN_FILTER_VEC u2 = -t0 - k1000_4851 * g[0];
     u[2] = u2;
-    u[3] = k2000_4851 * g[0] + u2;
+    u[3] = u2 + k2000_4851 * g[0];
+    const WINOGEN_FILTER_VEC t1 = g[1] + k4 * g[0];
+    u[0] = k50_14553 * t1;
     const WINOGEN_FILTER_VEC t2 = k100_1323 * g[1];
     const WINOGEN_FILTER_VEC t3 = t2 - k400_1323 * g[0];
     u[4] = k100_147 * g[1] - t3;
     u[1] = k32_11 * t3;
-    u[5] = k50_189 * g[0] + t3;
+    u[5] = t3 + k50_189 * g[0];
     u[6] = g[1];
 }
 
@@ -175,30 +170,29 @@ WINOGEN_INLINE void winogen_f6_2_filter(const WINOGEN_FILTER_VEC g[2], WINOGEN_F
  *     t3 = p4 + 8 p5
  *     t4 = 64 p0 + p1
  *     t5 = p0 - 1/64 p1
- *     y0 = 1/16 t3 + (25/16 t0 + t4)
- *     y1 = 16 t5 + (t2 + 5/4 t1)
- *     y2 = 1/4 t3 + (t0 + 1/16 t4)
+ *     y0 = t4 + 1/16 (t3 + 25 t0)
+ *     y1 = t2 + 5/4 t1 + 16 t5
+ *     y2 = t0 + 1/4 (t3 + 1/4 t4)
  *     y3 = t5 + 4 (t2 + 1/5 t1)
- *     y4 = t3 + 16/25 (t0 + 25/4096 t4)
- *     y5 = p6 + 16 t2 + 64/125 (t1 + 125/1024 t5)
+ *     y4 = t3 + 1/256 (t4 + 4096/25 t0)
+ *     y5 = p6 + 16 t2 + 1/16 (t5 + 1024/125 t1)
  */
 WINOGEN_INLINE void winogen_f6_2_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[6])
 {
-    const WINOGEN_REAL k25_4096 = 25.0 / 4096;
+    const WINOGEN_REAL k1_256 = 1.0 / 256;
     const WINOGEN_REAL k1_64 = 1.0 / 64;
     const WINOGEN_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_REAL k125_1024 = 125.0 / 1024;
     const WINOGEN_REAL k1_8 = 1.0 / 8;
     const WINOGEN_REAL k1_5 = 1.0 / 5;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k64_125 = 64.0 / 125;
-    const WINOGEN_REAL k16_25 = 16.0 / 25;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
     const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k8 = 8;
+    const WINOGEN_REAL k1024_125 = 1024.0 / 125;
     const WINOGEN_REAL k16 = 16;
+    const WINOGEN_REAL k25 = 25;
     const WINOGEN_REAL k64 = 64;
+    const WINOGEN_REAL k4096_25 = 4096.0 / 25;
 
     const WINOGEN_VEC t0 = p[2] + p[3];
     const WINOGEN_VEC t1 = p[2] - p[3];
@@ -206,19 +200,19 @@ WINOGEN_INLINE void winogen_f6_2_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[6]
     const WINOGEN_VEC t3 = p[4] + k8 * p[5];
     const WINOGEN_VEC t4 = k64 * p[0] + p[1];
     const WINOGEN_VEC t5 = p[0] - k1_64 * p[1];
-    const WINOGEN_VEC t6 = k25_16 * t0 + t4;
-    y[0] = k1_16 * t3 + t6;
+    const WINOGEN_VEC t6 = t3 + k25 * t0;
+    y[0] = t4 + k1_16 * t6;
     const WINOGEN_VEC t7 = t2 + k5_4 * t1;
-    y[1] = k16 * t5 + t7;
-    const WINOGEN_VEC t8 = t0 + k1_16 * t4;
-    y[2] = k1_4 * t3 + t8;
+    y[1] = t7 + k16 * t5;
+    const WINOGEN_VEC t8 = t3 + k1_4 * t4;
+    y[2] = t0 + k1_4 * t8;
     const WINOGEN_VEC t9 = t2 + k1_5 * t1;
     y[3] = t5 + k4 * t9;
-    const WINOGEN_VEC t10 = t0 + k25_4096 * t4;
-    y[4] = t3 + k16_25 * t10;
+    const WINOGEN_VEC t10 = t4 + k4096_25 * t0;
+    y[4] = t3 + k1_256 * t10;
     const WINOGEN_VEC t11 = p[6] + k16 * t2;
-    const WINOGEN_VEC t12 = t1 + k125_1024 * t5;
-    y[5] = t11 + k64_125 * t12;
+    const WINOGEN_VEC t12 = t5 + k1024_125 * t1;
+    y[5] = t11 + k1_16 * t12;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 294 instructions. */

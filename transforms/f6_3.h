@@ -38,7 +38,7 @@
  *     0  1  -1  1/32  -1/32  32  -32  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            36 -> 22         28 -> 14     36 -> 22     576 -> 352          8
+ * input            36 -> 22         28 -> 12     36 -> 22     576 -> 352          8
  * filter            12 -> 8         18 -> 11     18 -> 11     198 -> 121          5
  * output           32 -> 18          20 -> 9     32 -> 18     448 -> 252          8
  *
@@ -74,25 +74,24 @@
  *     t0 = d3 - d5
  *     t2 = 17/4 d3 - (d1 + d5)
  *     t3 = d3 - d1
- *     t5 = 1/4 t0 + t3
+ *     t5 = t3 + 1/4 t0
  *     t6 = t0 + 1/4 t3
  *     v7 = d7 + (21/4 t0 - d1)
  *     t7 = d2 - d4
- *     t9 = 4/17 (d2 + d6) - d4
+ *     t9 = d2 + d6 - 17/4 d4
  *     t10 = d6 - d4
- *     t12 = 4 t7 + t10
- *     t13 = 1/4 t7 + t10
+ *     t12 = t10 + 4 t7
+ *     t13 = t10 + 1/4 t7
  *     v0 = d0 - (d6 + 21/4 t7)
- *     v1 = 17/4 t9 - t2
- *     v2 = t2 + 17/4 t9
+ *     v1 = t9 - t2
+ *     v2 = t9 + t2
  *     v3 = t12 - 2 t5
- *     v4 = 2 t5 + t12
+ *     v4 = t12 + 2 t5
  *     v5 = t13 - 2 t6
- *     v6 = 2 t6 + t13
+ *     v6 = t13 + 2 t6
  */
 WINOGEN_INLINE void winogen_f6_3_input(const WINOGEN_VEC d[8], WINOGEN_VEC v[8])
 {
-    const WINOGEN_REAL k4_17 = 4.0 / 17;
     const WINOGEN_REAL k1_4 = 1.0 / 4;
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
@@ -104,35 +103,35 @@ WINOGEN_INLINE void winogen_f6_3_input(const WINOGEN_VEC d[8], WINOGEN_VEC v[8])
     const WINOGEN_VEC t2 = k17_4 * d[3] - t1;
     const WINOGEN_VEC t3 = d[3] - d[1];
     const WINOGEN_VEC t4 = k21_4 * t0 - d[1];
-    const WINOGEN_VEC t5 = k1_4 * t0 + t3;
+    const WINOGEN_VEC t5 = t3 + k1_4 * t0;
     const WINOGEN_VEC t6 = t0 + k1_4 * t3;
     v[7] = d[7] + t4;
     const WINOGEN_VEC t7 = d[2] - d[4];
     const WINOGEN_VEC t8 = d[2] + d[6];
-    const WINOGEN_VEC t9 = k4_17 * t8 - d[4];
+    const WINOGEN_VEC t9 = t8 - k17_4 * d[4];
     const WINOGEN_VEC t10 = d[6] - d[4];
     const WINOGEN_VEC t11 = d[6] + k21_4 * t7;
-    const WINOGEN_VEC t12 = k4 * t7 + t10;
-    const WINOGEN_VEC t13 = k1_4 * t7 + t10;
+    const WINOGEN_VEC t12 = t10 + k4 * t7;
+    const WINOGEN_VEC t13 = t10 + k1_4 * t7;
     v[0] = d[0] - t11;
-    v[1] = k17_4 * t9 - t2;
-    v[2] = t2 + k17_4 * t9;
+    v[1] = t9 - t2;
+    v[2] = t9 + t2;
     v[3] = t12 - k2 * t5;
-    v[4] = k2 * t5 + t12;
+    v[4] = t12 + k2 * t5;
     v[5] = t13 - k2 * t6;
-    v[6] = k2 * t6 + t13;
+    v[6] = t13 + k2 * t6;
 }
 
 /* u = G g: 11 instructions.
  *
- *     t1 = 2/9 g0 + 2/9 g2
- *     t3 = 1/45 g1 - 1/20 t1
- *     u6 = 1/30 g2 - t3
- *     u4 = 8/15 g0 - 16 t3
- *     u1 = -2/9 g1 - t1
- *     u2 = 2/9 g1 - t1
- *     u3 = 32/45 g1 + u4
- *     u5 = 2/45 g1 + u6
+ *     t3 = -2/9 g0 - 2/9 g2
+ *     u1 = t3 - 2/9 g1
+ *     u2 = t3 + 2/9 g1
+ *     t4 = 9/4 t3 + g1
+ *     u4 = 8/15 g0 - 16/45 t4
+ *     u6 = 1/30 g2 - 1/45 t4
+ *     u3 = u4 + 32/45 g1
+ *     u5 = u6 + 2/45 g1
  *     u0 = g0
  *     u7 = g2
  */
@@ -141,25 +140,25 @@ WINOGEN_INLINE void winogen_f6_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_F
     const WINOGEN_FILTER_REAL k1_45 = 1.0 / 45;
     const WINOGEN_FILTER_REAL k1_30 = 1.0 / 30;
     const WINOGEN_FILTER_REAL k2_45 = 2.0 / 45;
-    const WINOGEN_FILTER_REAL k1_20 = 1.0 / 20;
     const WINOGEN_FILTER_REAL k2_9 = 2.0 / 9;
+    const WINOGEN_FILTER_REAL k16_45 = 16.0 / 45;
     const WINOGEN_FILTER_REAL k8_15 = 8.0 / 15;
     const WINOGEN_FILTER_REAL k32_45 = 32.0 / 45;
-    const WINOGEN_FILTER_REAL k16 = 16;
+    const WINOGEN_FILTER_REAL k9_4 = 9.0 / 4;
 
     const WINOGEN_FILTER_VEC t0 = k2_9 * g[0];
-    const WINOGEN_FILTER_VEC t1 = t0 + k2_9 * g[2];
-    const WINOGEN_FILTER_VEC t2 = k1_20 * t1;
-    const WINOGEN_FILTER_VEC t3 = k1_45 * g[1] - t2;
-    const WINOGEN_FILTER_VEC u6 = k1_30 * g[2] - t3;
-    u[6] = u6;
-    const WINOGEN_FILTER_VEC t4 = k16 * t3;
-    const WINOGEN_FILTER_VEC u4 = k8_15 * g[0] - t4;
+    const WINOGEN_FILTER_VEC t1 = k8_15 * g[0];
+    const WINOGEN_FILTER_VEC t2 = k1_30 * g[2];
+    const WINOGEN_FILTER_VEC t3 = -t0 - k2_9 * g[2];
+    u[1] = t3 - k2_9 * g[1];
+    u[2] = t3 + k2_9 * g[1];
+    const WINOGEN_FILTER_VEC t4 = k9_4 * t3 + g[1];
+    const WINOGEN_FILTER_VEC u4 = t1 - k16_45 * t4;
     u[4] = u4;
-    u[1] = -k2_9 * g[1] - t1;
-    u[2] = k2_9 * g[1] - t1;
-    u[3] = k32_45 * g[1] + u4;
-    u[5] = k2_45 * g[1] + u6;
+    const WINOGEN_FILTER_VEC u6 = t2 - k1_45 * t4;
+    u[6] = u6;
+    u[3] = u4 + k32_45 * g[1];
+    u[5] = u6 + k2_45 * g[1];
     u[0] = g[0];
     u[7] = g[2];
 }
@@ -173,14 +172,14 @@ WINOGEN_INLINE void winogen_f6_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_F
  *     t4 = p1 - p2
  *     t5 = p1 + p2
  *     t6 = t0 + 1/64 t2
- *     t7 = 2 t6 + t4
- *     y3 = 8 t6 + t4
+ *     t7 = t4 + 2 t6
+ *     y3 = t4 + 8 t6
  *     t8 = t1 + 1/16 t3
  *     t9 = t8 + t5
- *     y4 = 15 t1 + t9
+ *     y4 = t9 + 15 t1
  *     y5 = t7 + (p7 + 30 t0)
- *     y2 = 4 t8 + t5
- *     y1 = 15/32 t2 + t7
+ *     y2 = t5 + 4 t8
+ *     y1 = t7 + 15/32 t2
  *     y0 = t9 + (p0 + 15/16 t3)
  */
 WINOGEN_INLINE void winogen_f6_3_output(const WINOGEN_VEC p[8], WINOGEN_VEC y[6])
@@ -202,15 +201,15 @@ WINOGEN_INLINE void winogen_f6_3_output(const WINOGEN_VEC p[8], WINOGEN_VEC y[6]
     const WINOGEN_VEC t4 = p[1] - p[2];
     const WINOGEN_VEC t5 = p[1] + p[2];
     const WINOGEN_VEC t6 = t0 + k1_64 * t2;
-    const WINOGEN_VEC t7 = k2 * t6 + t4;
-    y[3] = k8 * t6 + t4;
+    const WINOGEN_VEC t7 = t4 + k2 * t6;
+    y[3] = t4 + k8 * t6;
     const WINOGEN_VEC t8 = t1 + k1_16 * t3;
     const WINOGEN_VEC t9 = t8 + t5;
-    y[4] = k15 * t1 + t9;
+    y[4] = t9 + k15 * t1;
     const WINOGEN_VEC t10 = p[7] + k30 * t0;
     y[5] = t7 + t10;
-    y[2] = k4 * t8 + t5;
-    y[1] = k15_32 * t2 + t7;
+    y[2] = t5 + k4 * t8;
+    y[1] = t7 + k15_32 * t2;
     const WINOGEN_VEC t11 = p[0] + k15_16 * t3;
     y[0] = t9 + t11;
 }

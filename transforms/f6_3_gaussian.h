@@ -136,12 +136,12 @@ WINOGEN_INLINE void winogen_f6_3_gaussian_input(const WINOGEN_VEC d[8], WINOGEN_
 /* u = G g: 11 instructions.
  *
  *     u7 = 337/625 g2 - 337/625 g0
- *     t2 = 512/1875 g0 + 96/625 g2
+ *     t2 = 96/625 g2 + 512/1875 g0
  *     u5 = -337/625 g1
- *     u6 = -337/625 g1 - u7
+ *     u6 = -u7 - 337/625 g1
  *     u1 = 128/625 g1 + t2
  *     u2 = 128/625 g1 - t2
- *     u3 = 189/2696 u7 + 81/256 u1
+ *     u3 = 81/256 u1 + 189/2696 u7
  *     u4 = 81/625 g1 - u3
  *     u0 = g0
  *     u8 = g2
@@ -161,14 +161,14 @@ WINOGEN_INLINE void winogen_f6_3_gaussian_filter(
     const WINOGEN_FILTER_VEC u7 = k337_625 * g[2] - t0;
     u[7] = u7;
     const WINOGEN_FILTER_VEC t1 = k96_625 * g[2];
-    const WINOGEN_FILTER_VEC t2 = k512_1875 * g[0] + t1;
+    const WINOGEN_FILTER_VEC t2 = t1 + k512_1875 * g[0];
     u[5] = -k337_625 * g[1];
-    u[6] = -k337_625 * g[1] - u7;
+    u[6] = -u7 - k337_625 * g[1];
     const WINOGEN_FILTER_VEC u1 = k128_625 * g[1] + t2;
     u[1] = u1;
     const WINOGEN_FILTER_VEC t3 = k81_256 * u1;
     u[2] = k128_625 * g[1] - t2;
-    const WINOGEN_FILTER_VEC u3 = k189_2696 * u7 + t3;
+    const WINOGEN_FILTER_VEC u3 = t3 + k189_2696 * u7;
     u[3] = u3;
     u[4] = k81_625 * g[1] - u3;
     u[0] = g[0];
@@ -181,17 +181,17 @@ WINOGEN_INLINE void winogen_f6_3_gaussian_filter(
  *     t1 = p3 + p4
  *     t2 = p1 - p2
  *     t3 = p1 + p2
- *     t4 = 4096/729 t0 + t2
+ *     t4 = t2 + 4096/729 t0
  *     t5 = p6 + p7
  *     t6 = 243/1024 t4 + t5
  *     y3 = 27/64 t4 - t5
  *     t7 = t1 + 81/256 t3
  *     t8 = p5 + p6
  *     t9 = t7 + t8
- *     y4 = 175/81 t1 + t9
+ *     y4 = t9 + 175/81 t1
  *     y5 = t6 + (p8 + 700/243 t0)
  *     y2 = 16/9 t7 - t8
- *     y1 = 525/1024 t2 + t6
+ *     y1 = t6 + 525/1024 t2
  *     y0 = t9 + (p0 + 175/256 t3)
  */
 WINOGEN_INLINE void winogen_f6_3_gaussian_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[6])
@@ -210,18 +210,18 @@ WINOGEN_INLINE void winogen_f6_3_gaussian_output(const WINOGEN_VEC p[9], WINOGEN
     const WINOGEN_VEC t1 = p[3] + p[4];
     const WINOGEN_VEC t2 = p[1] - p[2];
     const WINOGEN_VEC t3 = p[1] + p[2];
-    const WINOGEN_VEC t4 = k4096_729 * t0 + t2;
+    const WINOGEN_VEC t4 = t2 + k4096_729 * t0;
     const WINOGEN_VEC t5 = p[6] + p[7];
     const WINOGEN_VEC t6 = k243_1024 * t4 + t5;
     y[3] = k27_64 * t4 - t5;
     const WINOGEN_VEC t7 = t1 + k81_256 * t3;
     const WINOGEN_VEC t8 = p[5] + p[6];
     const WINOGEN_VEC t9 = t7 + t8;
-    y[4] = k175_81 * t1 + t9;
+    y[4] = t9 + k175_81 * t1;
     const WINOGEN_VEC t10 = p[8] + k700_243 * t0;
     y[5] = t6 + t10;
     y[2] = k16_9 * t7 - t8;
-    y[1] = k525_1024 * t2 + t6;
+    y[1] = t6 + k525_1024 * t2;
     const WINOGEN_VEC t11 = p[0] + k175_256 * t3;
     y[0] = t9 + t11;
 }

@@ -45,9 +45,9 @@
  *     0     2/5  -16/625  256/375  -64/75  3125/1476   -625/369  3125/32  -3125/32  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            64 -> 36         62 -> 33     64 -> 36    1280 -> 720         10
+ * input            64 -> 36         62 -> 32     64 -> 36    1280 -> 720         10
  * filter           32 -> 19         40 -> 23     40 -> 24     600 -> 360          7
- * output           44 -> 26         44 -> 19     46 -> 26     736 -> 416          9
+ * output           44 -> 26         44 -> 21     46 -> 26     736 -> 416          7
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -79,100 +79,97 @@
 /* v = B^T d: 36 instructions.
  *
  *     t0 = d1 + 3381/2500 d5
- *     t2 = d7 + 945/64 (d3 - 80/189 t0)
+ *     t2 = t0 - 4/25 (d7 + 945/64 d3)
  *     t3 = d3 + d7
- *     t6 = d5 - 641/375 (64/641 t3 + (d3 - 100/641 t0))
- *     t8 = t2 + 536529/6400 (400/881 t3 - d5)
- *     t12 = t6 + 78843/50000 (d5 - 100/641 t3)
+ *     t6 = d5 - 64/375 (t3 - 25/16 t0 + 641/64 d3)
+ *     t8 = 609/100 t3 - (t2 + 536529/40000 d5)
+ *     t12 = t6 + 123/500 (641/100 d5 - t3)
  *     v9 = d9 + (d1 + 644721/40000 d5 - 689/80 t3)
  *     t15 = d2 + d6
  *     t16 = d8 - 16/25 (d2 + 705/64 d6)
  *     t17 = d8 - 4/25 (d2 + 945/64 d6)
- *     v0 = d0 + 689/80 (644721/344500 (d4 + 40000/644721 d8) - t15)
- *     t20 = 3189/625 d4 + t16
- *     t22 = 705/64 d4 + t16 - 369/400 t15
- *     v3 = t22 - 75/16 t6
- *     v4 = 75/16 t6 + t22
- *     t23 = 3381/2500 d4 + t17
- *     t25 = 945/64 d4 + t17 - 609/100 t15
- *     v1 = 2/5 t2 + t25
- *     v2 = t25 - 2/5 t2
+ *     v0 = d0 + (d8 + 644721/40000 d4 - 689/80 t15)
+ *     t20 = t16 + 3189/625 d4
  *     v5 = t20 - 3 t12
- *     v6 = 3 t12 + t20
- *     v7 = 8/125 t8 + t23
- *     v8 = t23 - 8/125 t8
+ *     v6 = t20 + 3 t12
+ *     t22 = t17 + 3381/2500 d4
+ *     t24 = t17 + 945/64 d4 - 609/100 t15
+ *     t25 = t16 + 705/64 d4 - 369/400 t15
+ *     v1 = t24 - 5/2 t2
+ *     v2 = t24 + 5/2 t2
+ *     v3 = t25 - 75/16 t6
+ *     v4 = t25 + 75/16 t6
+ *     v7 = t22 + 2/5 t8
+ *     v8 = t22 - 2/5 t8
  */
 WINOGEN_INLINE void winogen_f6_5_input(const WINOGEN_VEC d[10], WINOGEN_VEC v[10])
 {
-    const WINOGEN_REAL k40000_644721 = 40000.0 / 644721;
-    const WINOGEN_REAL k8_125 = 8.0 / 125;
-    const WINOGEN_REAL k64_641 = 64.0 / 641;
-    const WINOGEN_REAL k100_641 = 100.0 / 641;
     const WINOGEN_REAL k4_25 = 4.0 / 25;
+    const WINOGEN_REAL k64_375 = 64.0 / 375;
+    const WINOGEN_REAL k123_500 = 123.0 / 500;
     const WINOGEN_REAL k2_5 = 2.0 / 5;
-    const WINOGEN_REAL k80_189 = 80.0 / 189;
-    const WINOGEN_REAL k400_881 = 400.0 / 881;
     const WINOGEN_REAL k16_25 = 16.0 / 25;
     const WINOGEN_REAL k369_400 = 369.0 / 400;
     const WINOGEN_REAL k3381_2500 = 3381.0 / 2500;
-    const WINOGEN_REAL k78843_50000 = 78843.0 / 50000;
-    const WINOGEN_REAL k641_375 = 641.0 / 375;
-    const WINOGEN_REAL k644721_344500 = 644721.0 / 344500;
+    const WINOGEN_REAL k25_16 = 25.0 / 16;
+    const WINOGEN_REAL k5_2 = 5.0 / 2;
     const WINOGEN_REAL k3 = 3;
     const WINOGEN_REAL k75_16 = 75.0 / 16;
     const WINOGEN_REAL k3189_625 = 3189.0 / 625;
     const WINOGEN_REAL k609_100 = 609.0 / 100;
+    const WINOGEN_REAL k641_100 = 641.0 / 100;
     const WINOGEN_REAL k689_80 = 689.0 / 80;
+    const WINOGEN_REAL k641_64 = 641.0 / 64;
     const WINOGEN_REAL k705_64 = 705.0 / 64;
+    const WINOGEN_REAL k536529_40000 = 536529.0 / 40000;
     const WINOGEN_REAL k945_64 = 945.0 / 64;
     const WINOGEN_REAL k644721_40000 = 644721.0 / 40000;
-    const WINOGEN_REAL k536529_6400 = 536529.0 / 6400;
 
     const WINOGEN_VEC t0 = d[1] + k3381_2500 * d[5];
-    const WINOGEN_VEC t1 = d[3] - k80_189 * t0;
-    const WINOGEN_VEC t2 = d[7] + k945_64 * t1;
+    const WINOGEN_VEC t1 = d[7] + k945_64 * d[3];
+    const WINOGEN_VEC t2 = t0 - k4_25 * t1;
     const WINOGEN_VEC t3 = d[3] + d[7];
-    const WINOGEN_VEC t4 = d[3] - k100_641 * t0;
-    const WINOGEN_VEC t5 = k64_641 * t3 + t4;
-    const WINOGEN_VEC t6 = d[5] - k641_375 * t5;
-    const WINOGEN_VEC t7 = k400_881 * t3 - d[5];
-    const WINOGEN_VEC t8 = t2 + k536529_6400 * t7;
+    const WINOGEN_VEC t4 = t3 - k25_16 * t0;
+    const WINOGEN_VEC t5 = t4 + k641_64 * d[3];
+    const WINOGEN_VEC t6 = d[5] - k64_375 * t5;
+    const WINOGEN_VEC t7 = t2 + k536529_40000 * d[5];
+    const WINOGEN_VEC t8 = k609_100 * t3 - t7;
     const WINOGEN_VEC t9 = d[1] + k644721_40000 * d[5];
     const WINOGEN_VEC t10 = t9 - k689_80 * t3;
-    const WINOGEN_VEC t11 = d[5] - k100_641 * t3;
-    const WINOGEN_VEC t12 = t6 + k78843_50000 * t11;
+    const WINOGEN_VEC t11 = k641_100 * d[5] - t3;
+    const WINOGEN_VEC t12 = t6 + k123_500 * t11;
     v[9] = d[9] + t10;
     const WINOGEN_VEC t13 = d[2] + k705_64 * d[6];
     const WINOGEN_VEC t14 = d[2] + k945_64 * d[6];
     const WINOGEN_VEC t15 = d[2] + d[6];
     const WINOGEN_VEC t16 = d[8] - k16_25 * t13;
     const WINOGEN_VEC t17 = d[8] - k4_25 * t14;
-    const WINOGEN_VEC t18 = d[4] + k40000_644721 * d[8];
-    const WINOGEN_VEC t19 = k644721_344500 * t18 - t15;
-    v[0] = d[0] + k689_80 * t19;
-    const WINOGEN_VEC t20 = k3189_625 * d[4] + t16;
-    const WINOGEN_VEC t21 = k705_64 * d[4] + t16;
-    const WINOGEN_VEC t22 = t21 - k369_400 * t15;
-    v[3] = t22 - k75_16 * t6;
-    v[4] = k75_16 * t6 + t22;
-    const WINOGEN_VEC t23 = k3381_2500 * d[4] + t17;
-    const WINOGEN_VEC t24 = k945_64 * d[4] + t17;
-    const WINOGEN_VEC t25 = t24 - k609_100 * t15;
-    v[1] = k2_5 * t2 + t25;
-    v[2] = t25 - k2_5 * t2;
+    const WINOGEN_VEC t18 = d[8] + k644721_40000 * d[4];
+    const WINOGEN_VEC t19 = t18 - k689_80 * t15;
+    v[0] = d[0] + t19;
+    const WINOGEN_VEC t20 = t16 + k3189_625 * d[4];
+    const WINOGEN_VEC t21 = t16 + k705_64 * d[4];
     v[5] = t20 - k3 * t12;
-    v[6] = k3 * t12 + t20;
-    v[7] = k8_125 * t8 + t23;
-    v[8] = t23 - k8_125 * t8;
+    v[6] = t20 + k3 * t12;
+    const WINOGEN_VEC t22 = t17 + k3381_2500 * d[4];
+    const WINOGEN_VEC t23 = t17 + k945_64 * d[4];
+    const WINOGEN_VEC t24 = t23 - k609_100 * t15;
+    const WINOGEN_VEC t25 = t21 - k369_400 * t15;
+    v[1] = t24 - k5_2 * t2;
+    v[2] = t24 + k5_2 * t2;
+    v[3] = t25 - k75_16 * t6;
+    v[4] = t25 + k75_16 * t6;
+    v[7] = t22 + k2_5 * t8;
+    v[8] = t22 - k2_5 * t8;
 }
 
 /* u = G g: 24 instructions.
  *
  *     t1 = 40/1683 g1 + 250/1683 g3
  *     t5 = g0 + 25/16 (g2 + 25/16 g4)
- *     t6 = 20000/1024947 g0 + (3200/1024947 g2 + 512/1024947 g4)
+ *     t6 = 512/1024947 g4 + 3200/1024947 g2 + 20000/1024947 g0
  *     t7 = g0 - g4
- *     t8 = 40/561 g1 + t1
+ *     t8 = t1 + 40/561 g1
  *     u5 = -t8 - 128/1683 t5
  *     t10 = 187/123 t8 - t1
  *     t11 = g1 + 69003/25000 t10
@@ -183,7 +180,7 @@ WINOGEN_INLINE void winogen_f6_5_input(const WINOGEN_VEC d[10], WINOGEN_VEC v[10
  *     u2 = 125/8 (2000/341649 t11 - t6)
  *     u4 = 10240/207009 t13 - 4/5 t10
  *     t15 = t6 - 32/1683 t7
- *     u7 = 32/609 t1 + t15
+ *     u7 = t15 + 32/609 t1
  *     u8 = t15 - 32/609 t1
  *     u0 = g0
  *     u9 = g4
@@ -214,12 +211,12 @@ WINOGEN_INLINE void winogen_f6_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_F
     const WINOGEN_FILTER_VEC t0 = k40_1683 * g[1];
     const WINOGEN_FILTER_VEC t1 = t0 + k250_1683 * g[3];
     const WINOGEN_FILTER_VEC t2 = k512_1024947 * g[4];
-    const WINOGEN_FILTER_VEC t3 = k3200_1024947 * g[2] + t2;
+    const WINOGEN_FILTER_VEC t3 = t2 + k3200_1024947 * g[2];
     const WINOGEN_FILTER_VEC t4 = g[2] + k25_16 * g[4];
     const WINOGEN_FILTER_VEC t5 = g[0] + k25_16 * t4;
-    const WINOGEN_FILTER_VEC t6 = k20000_1024947 * g[0] + t3;
+    const WINOGEN_FILTER_VEC t6 = t3 + k20000_1024947 * g[0];
     const WINOGEN_FILTER_VEC t7 = g[0] - g[4];
-    const WINOGEN_FILTER_VEC t8 = k40_561 * g[1] + t1;
+    const WINOGEN_FILTER_VEC t8 = t1 + k40_561 * g[1];
     const WINOGEN_FILTER_VEC u5 = -t8 - k128_1683 * t5;
     u[5] = u5;
     const WINOGEN_FILTER_VEC t9 = t8 + k1_2 * u5;
@@ -234,7 +231,7 @@ WINOGEN_INLINE void winogen_f6_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_F
     u[2] = k125_8 * t14;
     u[4] = k10240_207009 * t13 - t12;
     const WINOGEN_FILTER_VEC t15 = t6 - k32_1683 * t7;
-    u[7] = k32_609 * t1 + t15;
+    u[7] = t15 + k32_609 * t1;
     u[8] = t15 - k32_609 * t1;
     u[0] = g[0];
     u[9] = g[4];
@@ -244,63 +241,66 @@ WINOGEN_INLINE void winogen_f6_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_F
  *
  *     t0 = 5/4 p5 - p6
  *     t1 = p5 + 4/5 p6
- *     t3 = 100/123 t0 + (4/5 p3 - p4)
- *     t6 = 25/12 t3 + (125/8 p1 - p2)
- *     t7 = t0 - 609/625 t6
- *     t8 = 100/123 t1 + (p3 + 5/4 p4)
- *     t11 = t6 + 3125/32 (p7 - p8)
- *     t12 = 4/75 t8 + (p1 + 8/125 p2)
- *     t13 = t1 - 609/16 t12
- *     t15 = t12 + (p7 + p8)
- *     y5 = t11 + (t7 + (p9 + 4/5 t3))
- *     y4 = 625/16 t15 + (4/5 t8 + t13)
- *     y3 = t3 + 4/25 t11
- *     y2 = t8 + 25/4 t15
- *     y1 = 16/625 t11 - t7
- *     y0 = t15 + (p0 - t13)
+ *     t3 = 4/5 p3 - p4 + 100/123 t0
+ *     t5 = p1 - 8/125 p2
+ *     t6 = p3 + 5/4 p4 + 100/123 t1
+ *     t8 = t3 + 15/2 t5
+ *     t9 = 203/100 t8 - t0
+ *     t11 = p1 - 1/2 t5 + 2/75 t6
+ *     t12 = t1 - 609/8 t11
+ *     t14 = p7 + 8/375 t8 - p8
+ *     t15 = p8 + (p7 + 2 t11)
+ *     y5 = p9 + 4/5 t3 - t9 + 3125/32 t14
+ *     y4 = t12 + 4/5 t6 + 625/16 t15
+ *     y3 = t3 + 125/8 t14
+ *     y2 = t6 + 25/4 t15
+ *     y1 = t9 + 5/2 t14
+ *     y0 = t15 + (p0 - t12)
  */
 WINOGEN_INLINE void winogen_f6_5_output(const WINOGEN_VEC p[10], WINOGEN_VEC y[6])
 {
-    const WINOGEN_REAL k16_625 = 16.0 / 625;
-    const WINOGEN_REAL k4_75 = 4.0 / 75;
+    const WINOGEN_REAL k8_375 = 8.0 / 375;
+    const WINOGEN_REAL k2_75 = 2.0 / 75;
     const WINOGEN_REAL k8_125 = 8.0 / 125;
-    const WINOGEN_REAL k4_25 = 4.0 / 25;
+    const WINOGEN_REAL k1_2 = 1.0 / 2;
     const WINOGEN_REAL k4_5 = 4.0 / 5;
     const WINOGEN_REAL k100_123 = 100.0 / 123;
-    const WINOGEN_REAL k609_625 = 609.0 / 625;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k25_12 = 25.0 / 12;
+    const WINOGEN_REAL k2 = 2;
+    const WINOGEN_REAL k203_100 = 203.0 / 100;
+    const WINOGEN_REAL k5_2 = 5.0 / 2;
     const WINOGEN_REAL k25_4 = 25.0 / 4;
+    const WINOGEN_REAL k15_2 = 15.0 / 2;
     const WINOGEN_REAL k125_8 = 125.0 / 8;
-    const WINOGEN_REAL k609_16 = 609.0 / 16;
     const WINOGEN_REAL k625_16 = 625.0 / 16;
+    const WINOGEN_REAL k609_8 = 609.0 / 8;
     const WINOGEN_REAL k3125_32 = 3125.0 / 32;
 
     const WINOGEN_VEC t0 = k5_4 * p[5] - p[6];
     const WINOGEN_VEC t1 = p[5] + k4_5 * p[6];
     const WINOGEN_VEC t2 = k4_5 * p[3] - p[4];
-    const WINOGEN_VEC t3 = k100_123 * t0 + t2;
+    const WINOGEN_VEC t3 = t2 + k100_123 * t0;
     const WINOGEN_VEC t4 = p[3] + k5_4 * p[4];
-    const WINOGEN_VEC t5 = k125_8 * p[1] - p[2];
-    const WINOGEN_VEC t6 = k25_12 * t3 + t5;
-    const WINOGEN_VEC t7 = t0 - k609_625 * t6;
-    const WINOGEN_VEC t8 = k100_123 * t1 + t4;
-    const WINOGEN_VEC t9 = p[1] + k8_125 * p[2];
-    const WINOGEN_VEC t10 = p[7] - p[8];
-    const WINOGEN_VEC t11 = t6 + k3125_32 * t10;
-    const WINOGEN_VEC t12 = k4_75 * t8 + t9;
-    const WINOGEN_VEC t13 = t1 - k609_16 * t12;
-    const WINOGEN_VEC t14 = p[7] + p[8];
-    const WINOGEN_VEC t15 = t12 + t14;
+    const WINOGEN_VEC t5 = p[1] - k8_125 * p[2];
+    const WINOGEN_VEC t6 = t4 + k100_123 * t1;
+    const WINOGEN_VEC t7 = p[1] - k1_2 * t5;
+    const WINOGEN_VEC t8 = t3 + k15_2 * t5;
+    const WINOGEN_VEC t9 = k203_100 * t8 - t0;
+    const WINOGEN_VEC t10 = p[7] + k8_375 * t8;
+    const WINOGEN_VEC t11 = t7 + k2_75 * t6;
+    const WINOGEN_VEC t12 = t1 - k609_8 * t11;
+    const WINOGEN_VEC t13 = p[7] + k2 * t11;
+    const WINOGEN_VEC t14 = t10 - p[8];
+    const WINOGEN_VEC t15 = p[8] + t13;
     const WINOGEN_VEC t16 = p[9] + k4_5 * t3;
-    const WINOGEN_VEC t17 = t7 + t16;
-    y[5] = t11 + t17;
-    const WINOGEN_VEC t18 = k4_5 * t8 + t13;
-    y[4] = k625_16 * t15 + t18;
-    y[3] = t3 + k4_25 * t11;
-    y[2] = t8 + k25_4 * t15;
-    y[1] = k16_625 * t11 - t7;
-    const WINOGEN_VEC t19 = p[0] - t13;
+    const WINOGEN_VEC t17 = t16 - t9;
+    y[5] = t17 + k3125_32 * t14;
+    const WINOGEN_VEC t18 = t12 + k4_5 * t6;
+    y[4] = t18 + k625_16 * t15;
+    y[3] = t3 + k125_8 * t14;
+    y[2] = t6 + k25_4 * t15;
+    y[1] = t9 + k5_2 * t14;
+    const WINOGEN_VEC t19 = p[0] - t12;
     y[0] = t15 + t19;
 }
 

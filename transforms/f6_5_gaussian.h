@@ -49,7 +49,7 @@
  *     0  243/3125  -243/3125  1  -1  3125/243  -3125/243   0   1   1  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            65 -> 30         64 -> 20     70 -> 30    1470 -> 630         10
+ * input            65 -> 30         64 -> 18     70 -> 30    1470 -> 630         10
  * filter           31 -> 16         40 -> 17     40 -> 19     640 -> 304          9
  * output           44 -> 24          20 -> 9     44 -> 24     748 -> 408          9
  *
@@ -84,30 +84,30 @@
  *
  *     t0 = d3 - d7
  *     t1 = d1 - 706/225 t0
- *     t2 = d5 - d1
- *     t3 = d5 + t0
- *     t5 = d7 + 225/256 (481/225 t3 - d1)
- *     t6 = t0 + 25/9 t2
- *     t7 = t0 + 9/25 t2
- *     t9 = d3 - 225/1156 (t1 + 931/225 t3)
+ *     t3 = d5 - d1
+ *     t4 = d5 + t0
+ *     t5 = d7 - 225/256 d1 + 481/256 t4
+ *     t7 = d3 - 225/1156 (t1 + 931/225 t4)
+ *     t8 = t0 + 25/9 t3
+ *     t9 = t0 + 9/25 t3
  *     v10 = d9 - t1
  *     t10 = d2 - d6
  *     t11 = d8 - d4
  *     t12 = d4 - t10
- *     t14 = d8 - 256/225 (d2 + 481/256 t12)
+ *     t14 = 225/256 d8 - (d2 + 481/256 t12)
  *     t15 = d8 + 706/225 t10
  *     v8 = d6 - 225/1156 (t15 + 931/225 t12)
- *     t17 = t10 + 9/25 t11
- *     t18 = t10 + 25/9 t11
  *     v0 = d0 - t15
- *     v1 = t6 - 125/27 t17
- *     v2 = t6 + 125/27 t17
- *     v3 = t5 - 225/256 t14
- *     v4 = t5 + 225/256 t14
- *     v5 = t7 - 27/125 t18
- *     v6 = t7 + 27/125 t18
- *     v7 = t9 + v8
- *     v9 = t9 - v8
+ *     v3 = t5 - t14
+ *     v4 = t5 + t14
+ *     t17 = t11 + 25/9 t10
+ *     t18 = t10 + 25/9 t11
+ *     v1 = t8 - 5/3 t17
+ *     v2 = t8 + 5/3 t17
+ *     v5 = t9 - 27/125 t18
+ *     v6 = t9 + 27/125 t18
+ *     v7 = t7 + v8
+ *     v9 = t7 - v8
  */
 WINOGEN_INLINE void winogen_f6_5_gaussian_input(const WINOGEN_VEC d[10], WINOGEN_VEC v[11])
 {
@@ -115,45 +115,43 @@ WINOGEN_INLINE void winogen_f6_5_gaussian_input(const WINOGEN_VEC d[10], WINOGEN
     const WINOGEN_REAL k27_125 = 27.0 / 125;
     const WINOGEN_REAL k9_25 = 9.0 / 25;
     const WINOGEN_REAL k225_256 = 225.0 / 256;
-    const WINOGEN_REAL k256_225 = 256.0 / 225;
+    const WINOGEN_REAL k5_3 = 5.0 / 3;
     const WINOGEN_REAL k481_256 = 481.0 / 256;
-    const WINOGEN_REAL k481_225 = 481.0 / 225;
     const WINOGEN_REAL k25_9 = 25.0 / 9;
     const WINOGEN_REAL k706_225 = 706.0 / 225;
     const WINOGEN_REAL k931_225 = 931.0 / 225;
-    const WINOGEN_REAL k125_27 = 125.0 / 27;
 
     const WINOGEN_VEC t0 = d[3] - d[7];
     const WINOGEN_VEC t1 = d[1] - k706_225 * t0;
-    const WINOGEN_VEC t2 = d[5] - d[1];
-    const WINOGEN_VEC t3 = d[5] + t0;
-    const WINOGEN_VEC t4 = k481_225 * t3 - d[1];
-    const WINOGEN_VEC t5 = d[7] + k225_256 * t4;
-    const WINOGEN_VEC t6 = t0 + k25_9 * t2;
-    const WINOGEN_VEC t7 = t0 + k9_25 * t2;
-    const WINOGEN_VEC t8 = t1 + k931_225 * t3;
-    const WINOGEN_VEC t9 = d[3] - k225_1156 * t8;
+    const WINOGEN_VEC t2 = d[7] - k225_256 * d[1];
+    const WINOGEN_VEC t3 = d[5] - d[1];
+    const WINOGEN_VEC t4 = d[5] + t0;
+    const WINOGEN_VEC t5 = t2 + k481_256 * t4;
+    const WINOGEN_VEC t6 = t1 + k931_225 * t4;
+    const WINOGEN_VEC t7 = d[3] - k225_1156 * t6;
+    const WINOGEN_VEC t8 = t0 + k25_9 * t3;
+    const WINOGEN_VEC t9 = t0 + k9_25 * t3;
     v[10] = d[9] - t1;
     const WINOGEN_VEC t10 = d[2] - d[6];
     const WINOGEN_VEC t11 = d[8] - d[4];
     const WINOGEN_VEC t12 = d[4] - t10;
     const WINOGEN_VEC t13 = d[2] + k481_256 * t12;
-    const WINOGEN_VEC t14 = d[8] - k256_225 * t13;
+    const WINOGEN_VEC t14 = k225_256 * d[8] - t13;
     const WINOGEN_VEC t15 = d[8] + k706_225 * t10;
     const WINOGEN_VEC t16 = t15 + k931_225 * t12;
     const WINOGEN_VEC v8 = d[6] - k225_1156 * t16;
     v[8] = v8;
-    const WINOGEN_VEC t17 = t10 + k9_25 * t11;
-    const WINOGEN_VEC t18 = t10 + k25_9 * t11;
     v[0] = d[0] - t15;
-    v[1] = t6 - k125_27 * t17;
-    v[2] = t6 + k125_27 * t17;
-    v[3] = t5 - k225_256 * t14;
-    v[4] = t5 + k225_256 * t14;
-    v[5] = t7 - k27_125 * t18;
-    v[6] = t7 + k27_125 * t18;
-    v[7] = t9 + v8;
-    v[9] = t9 - v8;
+    v[3] = t5 - t14;
+    v[4] = t5 + t14;
+    const WINOGEN_VEC t17 = t11 + k25_9 * t10;
+    const WINOGEN_VEC t18 = t10 + k25_9 * t11;
+    v[1] = t8 - k5_3 * t17;
+    v[2] = t8 + k5_3 * t17;
+    v[5] = t9 - k27_125 * t18;
+    v[6] = t9 + k27_125 * t18;
+    v[7] = t7 + v8;
+    v[9] = t7 - v8;
 }
 
 /* u = G g: 19 instructions.
@@ -164,16 +162,16 @@ WINOGEN_INLINE void winogen_f6_5_gaussian_input(const WINOGEN_VEC d[10], WINOGEN
  *     t4 = 18225/591872 g1 + 50625/591872 g3
  *     u7 = 1/2 g3 - t1
  *     u8 = u9 - u7
- *     t5 = 225/1088 g1 + t4
+ *     t5 = t4 + 225/1088 g1
  *     t6 = g2 - 9/17 u9
  *     t7 = g4 + 9/16 t6
  *     t8 = g0 + 9/16 t6
- *     u5 = -t4 - 135/1088 t7
+ *     u5 = -135/1088 t7 - t4
  *     u6 = 135/1088 t7 - t4
- *     u1 = -t5 - 375/1088 t8
+ *     u1 = -375/1088 t8 - t5
  *     u2 = 375/1088 t8 - t5
  *     t9 = t1 - 1/2 u8
- *     u3 = 1/2 g2 + t9
+ *     u3 = t9 + 1/2 g2
  *     u4 = t9 - t3
  *     u0 = g0
  *     u10 = g4
@@ -201,16 +199,16 @@ WINOGEN_INLINE void winogen_f6_5_gaussian_filter(
     u[7] = u7;
     const WINOGEN_FILTER_VEC u8 = u9 - u7;
     u[8] = u8;
-    const WINOGEN_FILTER_VEC t5 = k225_1088 * g[1] + t4;
+    const WINOGEN_FILTER_VEC t5 = t4 + k225_1088 * g[1];
     const WINOGEN_FILTER_VEC t6 = g[2] - k9_17 * u9;
     const WINOGEN_FILTER_VEC t7 = g[4] + k9_16 * t6;
     const WINOGEN_FILTER_VEC t8 = g[0] + k9_16 * t6;
-    u[5] = -t4 - k135_1088 * t7;
+    u[5] = -k135_1088 * t7 - t4;
     u[6] = k135_1088 * t7 - t4;
-    u[1] = -t5 - k375_1088 * t8;
+    u[1] = -k375_1088 * t8 - t5;
     u[2] = k375_1088 * t8 - t5;
     const WINOGEN_FILTER_VEC t9 = t1 - k1_2 * u8;
-    u[3] = k1_2 * g[2] + t9;
+    u[3] = t9 + k1_2 * g[2];
     u[4] = t9 - t3;
     u[0] = g[0];
     u[10] = g[4];
@@ -227,14 +225,14 @@ WINOGEN_INLINE void winogen_f6_5_gaussian_filter(
  *     t8 = p1 - p2
  *     t9 = p1 + p2
  *     t10 = t0 + 729/15625 t8
- *     t11 = 5/3 t10 + (t2 + t4)
- *     y3 = 125/27 t10 + (t4 - t2)
+ *     t11 = t4 + t2 + 5/3 t10
+ *     y3 = t4 - t2 + 125/27 t10
  *     t12 = t1 + 81/625 t9
- *     t15 = t12 + (t3 + t5)
+ *     t15 = t12 + (t5 + t3)
  *     y5 = t11 + (p10 + 2720/243 t0)
- *     y4 = 544/81 t1 + t15
- *     y2 = 25/9 t12 + (t5 - t3)
- *     y1 = 1632/3125 t8 + t11
+ *     y4 = t15 + 544/81 t1
+ *     y2 = t5 - t3 + 25/9 t12
+ *     y1 = t11 + 1632/3125 t8
  *     y0 = t15 + (p0 + 544/625 t9)
  */
 WINOGEN_INLINE void winogen_f6_5_gaussian_output(const WINOGEN_VEC p[11], WINOGEN_VEC y[6])
@@ -255,22 +253,22 @@ WINOGEN_INLINE void winogen_f6_5_gaussian_output(const WINOGEN_VEC p[11], WINOGE
     const WINOGEN_VEC t3 = p[7] + p[8];
     const WINOGEN_VEC t4 = p[3] - p[4];
     const WINOGEN_VEC t5 = p[3] + p[4];
-    const WINOGEN_VEC t6 = t2 + t4;
+    const WINOGEN_VEC t6 = t4 + t2;
     const WINOGEN_VEC t7 = t4 - t2;
     const WINOGEN_VEC t8 = p[1] - p[2];
     const WINOGEN_VEC t9 = p[1] + p[2];
     const WINOGEN_VEC t10 = t0 + k729_15625 * t8;
-    const WINOGEN_VEC t11 = k5_3 * t10 + t6;
-    y[3] = k125_27 * t10 + t7;
+    const WINOGEN_VEC t11 = t6 + k5_3 * t10;
+    y[3] = t7 + k125_27 * t10;
     const WINOGEN_VEC t12 = t1 + k81_625 * t9;
-    const WINOGEN_VEC t13 = t3 + t5;
+    const WINOGEN_VEC t13 = t5 + t3;
     const WINOGEN_VEC t14 = t5 - t3;
     const WINOGEN_VEC t15 = t12 + t13;
     const WINOGEN_VEC t16 = p[10] + k2720_243 * t0;
     y[5] = t11 + t16;
-    y[4] = k544_81 * t1 + t15;
-    y[2] = k25_9 * t12 + t14;
-    y[1] = k1632_3125 * t8 + t11;
+    y[4] = t15 + k544_81 * t1;
+    y[2] = t14 + k25_9 * t12;
+    y[1] = t11 + k1632_3125 * t8;
     const WINOGEN_VEC t17 = p[0] + k544_625 * t9;
     y[0] = t15 + t17;
 }

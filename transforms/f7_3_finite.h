@@ -10,7 +10,7 @@
  * Source: winogen's own sweep for the mean 2D float32 error, all points finite
  * Scaled: rows of B^T by 15625/65536, -78125/811008, 78125/811008, 3125/109824, -3125/109824,
  *         -78125/172032, 78125/172032, -15625/16384, 15625/16384
- *         columns of A^T by 1, 8/3, 10/3, 3125/1024, 15625/4096, 625/4096, 3125/12672, 1, 1
+ *         columns of A^T by 1, 625/32, 25000, 125/192, 25/16, 625/6144, 3125/98304, 1, 1
  *         rows of G to make up for both
  *
  * B^T =
@@ -25,29 +25,29 @@
  *     0        1      -1/4    -525/64     525/256  13125/1024   -13125/4096    -15625/4096    15625/16384
  *
  * G =
- *             1           0             0
- *           2/3        4/15          8/75
- *         -8/15       16/75       -32/375
- *       143/225    572/1125     2288/5625
- *     -572/1125   2288/5625   -9152/28125
- *      256/5625  2048/28125  16384/140625
- *      -88/3125   704/15625   -5632/78125
- *      -1/99792    -1/24948       -1/6237
- *       1/99792    -1/24948        1/6237
+ *              1            0               0
+ *       512/5625   1024/28125     2048/140625
+ *       -2/28125     4/140625       -8/703125
+ *         143/48       143/60          143/75
+ *       -715/576      143/144        -143/180
+ *       128/1875    1024/9375      8192/46875
+ *     -2048/9375  16384/46875  -131072/234375
+ *       -1/99792     -1/24948         -1/6237
+ *        1/99792     -1/24948          1/6237
  *
  * A^T =
- *     1        8/3      10/3  3125/1024  15625/4096  625/4096  3125/12672     1      1
- *     0      16/15      -4/3    625/256  -3125/1024   125/512   -625/1584     4     -4
- *     0      32/75      8/15     125/64     625/256     25/64     125/198    16     16
- *     0     64/375    -16/75      25/16     -125/64       5/8     -100/99    64    -64
- *     0   128/1875    32/375        5/4       25/16         1      160/99   256    256
- *     0   256/9375  -64/1875          1        -5/4       8/5     -256/99  1024  -1024
- *     0  512/46875  128/9375        4/5           1     64/25    2048/495  4096   4096
+ *     1  625/32   25000  125/192    25/16  625/6144  3125/98304     1      1
+ *     0  125/16  -10000    25/48     -5/4   125/768  -625/12288     4     -4
+ *     0    25/8    4000     5/12        1     25/96    125/1536    16     16
+ *     0     5/4   -1600      1/3     -4/5      5/12     -25/192    64    -64
+ *     0     1/2     640     4/15    16/25       2/3        5/24   256    256
+ *     0     1/5    -256    16/75  -64/125     16/15        -1/3  1024  -1024
+ *     0    2/25   512/5   64/375  256/625    128/75        8/15  4096   4096
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
  * input            60 -> 33         64 -> 33     64 -> 33    1152 -> 594          9
- * filter           16 -> 10         24 -> 17     24 -> 17     288 -> 204          5
- * output           50 -> 28         51 -> 25     53 -> 28     848 -> 448         10
+ * filter           16 -> 10         24 -> 16     24 -> 17     288 -> 204          5
+ * output           50 -> 28         53 -> 25     55 -> 28     880 -> 448          9
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -78,229 +78,223 @@
 
 /* v = B^T d: 33 instructions.
  *
- *     t2 = d4 + 625/27456 d8 - 64/429 (d2 + 2925/1024 d6)
- *     t4 = 25/16 d6 - d4
- *     t5 = d4 + 625/1344 d8
- *     t6 = d2 + 13125/1024 d6 - 525/64 t5
- *     t7 = d2 - 21/16 t5
- *     t8 = t7 + 105/16 t4
- *     t12 = t6 - 33/5 (t7 + 105/64 t4)
- *     v0 = d0 - 121/336 (t6 + 8203125/495616 (d8 + 17408/13125 t7))
+ *     t0 = d4 + 625/1344 d8
+ *     t2 = t0 - 25/16 (d6 + 1024/13125 d2)
+ *     t3 = d2 - 21/16 t0
+ *     t5 = 25/16 d6 - d4
+ *     t7 = d4 + 64/429 (625/4096 d8 - (d2 + 2925/1024 d6))
+ *     t9 = t5 + 16/105 t3
+ *     t11 = t5 + 25/33 t2 + 64/105 t3
+ *     v0 = d0 - 390625/65536 d8 + 3025/1024 (t2 - 6800/2541 t3)
  *     t13 = d1 - 15625/4096 d7
- *     t16 = d3 - 75/176 (d5 + 1024/2925 (d1 - 625/4096 d7))
+ *     t16 = d3 - 64/429 (d1 - 625/4096 d7 + 2925/1024 d5)
  *     t17 = 25/16 d5 - d3
  *     t18 = d1 - 25/16 d3
- *     v3 = t16 + 5/4 t2
  *     t19 = t13 + 525/64 t17
- *     v4 = t16 - 5/4 t2
- *     t21 = t18 + 1/99 (t13 + 375/8 t17)
- *     t23 = t18 + 4/21 (t13 + 2625/64 t17)
- *     v1 = t21 - 625/1386 t12
- *     v2 = t21 + 625/1386 t12
- *     v5 = t23 + 125/168 t8
- *     v6 = t23 - 125/168 t8
- *     v7 = t19 + 1/4 t6
- *     v8 = t19 - 1/4 t6
+ *     t20 = t13 + 375/8 t17
+ *     t22 = t18 + 1/99 t20
+ *     t23 = t18 + 1/42 (t13 + 7 t20)
+ *     v1 = t22 + 625/128 t11
+ *     v2 = t22 - 625/128 t11
+ *     v3 = t16 + 5/4 t7
+ *     v4 = t16 - 5/4 t7
+ *     v5 = t23 + 625/128 t9
+ *     v6 = t23 - 625/128 t9
+ *     v7 = t19 - 525/256 t2
+ *     v8 = t19 + 525/256 t2
  */
 WINOGEN_INLINE void winogen_f7_3_finite_input(const WINOGEN_VEC d[9], WINOGEN_VEC v[9])
 {
     const WINOGEN_REAL k1_99 = 1.0 / 99;
-    const WINOGEN_REAL k625_27456 = 625.0 / 27456;
+    const WINOGEN_REAL k1_42 = 1.0 / 42;
+    const WINOGEN_REAL k1024_13125 = 1024.0 / 13125;
     const WINOGEN_REAL k64_429 = 64.0 / 429;
+    const WINOGEN_REAL k16_105 = 16.0 / 105;
     const WINOGEN_REAL k625_4096 = 625.0 / 4096;
-    const WINOGEN_REAL k4_21 = 4.0 / 21;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k1024_2925 = 1024.0 / 2925;
-    const WINOGEN_REAL k121_336 = 121.0 / 336;
-    const WINOGEN_REAL k75_176 = 75.0 / 176;
-    const WINOGEN_REAL k625_1386 = 625.0 / 1386;
     const WINOGEN_REAL k625_1344 = 625.0 / 1344;
-    const WINOGEN_REAL k125_168 = 125.0 / 168;
+    const WINOGEN_REAL k64_105 = 64.0 / 105;
+    const WINOGEN_REAL k25_33 = 25.0 / 33;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
     const WINOGEN_REAL k21_16 = 21.0 / 16;
-    const WINOGEN_REAL k17408_13125 = 17408.0 / 13125;
     const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k105_64 = 105.0 / 64;
+    const WINOGEN_REAL k525_256 = 525.0 / 256;
+    const WINOGEN_REAL k6800_2541 = 6800.0 / 2541;
     const WINOGEN_REAL k2925_1024 = 2925.0 / 1024;
+    const WINOGEN_REAL k3025_1024 = 3025.0 / 1024;
     const WINOGEN_REAL k15625_4096 = 15625.0 / 4096;
-    const WINOGEN_REAL k105_16 = 105.0 / 16;
-    const WINOGEN_REAL k33_5 = 33.0 / 5;
+    const WINOGEN_REAL k625_128 = 625.0 / 128;
+    const WINOGEN_REAL k390625_65536 = 390625.0 / 65536;
+    const WINOGEN_REAL k7 = 7;
     const WINOGEN_REAL k525_64 = 525.0 / 64;
-    const WINOGEN_REAL k13125_1024 = 13125.0 / 1024;
-    const WINOGEN_REAL k8203125_495616 = 8203125.0 / 495616;
-    const WINOGEN_REAL k2625_64 = 2625.0 / 64;
     const WINOGEN_REAL k375_8 = 375.0 / 8;
 
-    const WINOGEN_VEC t0 = d[4] + k625_27456 * d[8];
-    const WINOGEN_VEC t1 = d[2] + k2925_1024 * d[6];
-    const WINOGEN_VEC t2 = t0 - k64_429 * t1;
-    const WINOGEN_VEC t3 = d[2] + k13125_1024 * d[6];
-    const WINOGEN_VEC t4 = k25_16 * d[6] - d[4];
-    const WINOGEN_VEC t5 = d[4] + k625_1344 * d[8];
-    const WINOGEN_VEC t6 = t3 - k525_64 * t5;
-    const WINOGEN_VEC t7 = d[2] - k21_16 * t5;
-    const WINOGEN_VEC t8 = t7 + k105_16 * t4;
-    const WINOGEN_VEC t9 = d[8] + k17408_13125 * t7;
-    const WINOGEN_VEC t10 = t6 + k8203125_495616 * t9;
-    const WINOGEN_VEC t11 = t7 + k105_64 * t4;
-    const WINOGEN_VEC t12 = t6 - k33_5 * t11;
-    v[0] = d[0] - k121_336 * t10;
+    const WINOGEN_VEC t0 = d[4] + k625_1344 * d[8];
+    const WINOGEN_VEC t1 = d[6] + k1024_13125 * d[2];
+    const WINOGEN_VEC t2 = t0 - k25_16 * t1;
+    const WINOGEN_VEC t3 = d[2] - k21_16 * t0;
+    const WINOGEN_VEC t4 = d[2] + k2925_1024 * d[6];
+    const WINOGEN_VEC t5 = k25_16 * d[6] - d[4];
+    const WINOGEN_VEC t6 = k625_4096 * d[8] - t4;
+    const WINOGEN_VEC t7 = d[4] + k64_429 * t6;
+    const WINOGEN_VEC t8 = d[0] - k390625_65536 * d[8];
+    const WINOGEN_VEC t9 = t5 + k16_105 * t3;
+    const WINOGEN_VEC t10 = t5 + k25_33 * t2;
+    const WINOGEN_VEC t11 = t10 + k64_105 * t3;
+    const WINOGEN_VEC t12 = t2 - k6800_2541 * t3;
+    v[0] = t8 + k3025_1024 * t12;
     const WINOGEN_VEC t13 = d[1] - k15625_4096 * d[7];
     const WINOGEN_VEC t14 = d[1] - k625_4096 * d[7];
-    const WINOGEN_VEC t15 = d[5] + k1024_2925 * t14;
-    const WINOGEN_VEC t16 = d[3] - k75_176 * t15;
+    const WINOGEN_VEC t15 = t14 + k2925_1024 * d[5];
+    const WINOGEN_VEC t16 = d[3] - k64_429 * t15;
     const WINOGEN_VEC t17 = k25_16 * d[5] - d[3];
     const WINOGEN_VEC t18 = d[1] - k25_16 * d[3];
-    v[3] = t16 + k5_4 * t2;
     const WINOGEN_VEC t19 = t13 + k525_64 * t17;
-    v[4] = t16 - k5_4 * t2;
     const WINOGEN_VEC t20 = t13 + k375_8 * t17;
-    const WINOGEN_VEC t21 = t18 + k1_99 * t20;
-    const WINOGEN_VEC t22 = t13 + k2625_64 * t17;
-    const WINOGEN_VEC t23 = t18 + k4_21 * t22;
-    v[1] = t21 - k625_1386 * t12;
-    v[2] = t21 + k625_1386 * t12;
-    v[5] = t23 + k125_168 * t8;
-    v[6] = t23 - k125_168 * t8;
-    v[7] = t19 + k1_4 * t6;
-    v[8] = t19 - k1_4 * t6;
+    const WINOGEN_VEC t21 = t13 + k7 * t20;
+    const WINOGEN_VEC t22 = t18 + k1_99 * t20;
+    const WINOGEN_VEC t23 = t18 + k1_42 * t21;
+    v[1] = t22 + k625_128 * t11;
+    v[2] = t22 - k625_128 * t11;
+    v[3] = t16 + k5_4 * t7;
+    v[4] = t16 - k5_4 * t7;
+    v[5] = t23 + k625_128 * t9;
+    v[6] = t23 - k625_128 * t9;
+    v[7] = t19 - k525_256 * t2;
+    v[8] = t19 + k525_256 * t2;
 }
 
 /* u = G g: 17 instructions.
  *
- *     t1 = g0 + 16/25 g2
- *     t2 = 1024/28125 g1 + 4096/46875 g2
- *     u3 = 572/1125 g1 + 143/225 t1
- *     u5 = 256/3575 u3 + t2
- *     u2 = 375/128 u5 - 2/3 t1
- *     u4 = 2288/5625 g1 - 572/1125 t1
- *     t6 = g1 - 28125/4096 u5
- *     u6 = 1408/15625 t6
- *     u1 = 8/15 (25/16 t1 + t6)
- *     u7 = 1/31185 t6 - 625/405504 t2
- *     u8 = -1/12474 g1 - u7
+ *     t0 = g0 + 16/25 g2
+ *     u3 = 143/60 (g1 + 5/4 t0)
+ *     t2 = g1 - 5/4 t0
+ *     u4 = 143/144 t2
+ *     t3 = g1 - 12/5 g2
+ *     t5 = t2 + t3
+ *     u6 = 8192/46875 t5
+ *     t6 = t5 + 25/4 t0
+ *     u1 = 512/28125 t6
+ *     t7 = g1 - 1/4 t5
+ *     u5 = 2048/9375 t7
+ *     u2 = 2/140625 (4 g1 - t6)
+ *     u8 = 1/31185 t7 - 1/17820 t3
+ *     u7 = -u8 - 1/12474 g1
  *     u0 = g0
  */
 WINOGEN_INLINE void winogen_f7_3_finite_filter(
     const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[9])
 {
+    const WINOGEN_FILTER_REAL k2_140625 = 2.0 / 140625;
     const WINOGEN_FILTER_REAL k1_31185 = 1.0 / 31185;
+    const WINOGEN_FILTER_REAL k1_17820 = 1.0 / 17820;
     const WINOGEN_FILTER_REAL k1_12474 = 1.0 / 12474;
-    const WINOGEN_FILTER_REAL k625_405504 = 625.0 / 405504;
-    const WINOGEN_FILTER_REAL k1024_28125 = 1024.0 / 28125;
-    const WINOGEN_FILTER_REAL k256_3575 = 256.0 / 3575;
-    const WINOGEN_FILTER_REAL k4096_46875 = 4096.0 / 46875;
-    const WINOGEN_FILTER_REAL k1408_15625 = 1408.0 / 15625;
-    const WINOGEN_FILTER_REAL k2288_5625 = 2288.0 / 5625;
-    const WINOGEN_FILTER_REAL k572_1125 = 572.0 / 1125;
-    const WINOGEN_FILTER_REAL k8_15 = 8.0 / 15;
-    const WINOGEN_FILTER_REAL k143_225 = 143.0 / 225;
+    const WINOGEN_FILTER_REAL k512_28125 = 512.0 / 28125;
+    const WINOGEN_FILTER_REAL k8192_46875 = 8192.0 / 46875;
+    const WINOGEN_FILTER_REAL k2048_9375 = 2048.0 / 9375;
+    const WINOGEN_FILTER_REAL k1_4 = 1.0 / 4;
     const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_FILTER_REAL k2_3 = 2.0 / 3;
-    const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_FILTER_REAL k375_128 = 375.0 / 128;
-    const WINOGEN_FILTER_REAL k28125_4096 = 28125.0 / 4096;
+    const WINOGEN_FILTER_REAL k143_144 = 143.0 / 144;
+    const WINOGEN_FILTER_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_FILTER_REAL k143_60 = 143.0 / 60;
+    const WINOGEN_FILTER_REAL k12_5 = 12.0 / 5;
+    const WINOGEN_FILTER_REAL k4 = 4;
+    const WINOGEN_FILTER_REAL k25_4 = 25.0 / 4;
 
-    const WINOGEN_FILTER_VEC t0 = k1024_28125 * g[1];
-    const WINOGEN_FILTER_VEC t1 = g[0] + k16_25 * g[2];
-    const WINOGEN_FILTER_VEC t2 = t0 + k4096_46875 * g[2];
-    const WINOGEN_FILTER_VEC t3 = k2_3 * t1;
-    const WINOGEN_FILTER_VEC t4 = k143_225 * t1;
-    const WINOGEN_FILTER_VEC u3 = k572_1125 * g[1] + t4;
-    u[3] = u3;
-    const WINOGEN_FILTER_VEC u5 = k256_3575 * u3 + t2;
-    u[5] = u5;
-    u[2] = k375_128 * u5 - t3;
-    const WINOGEN_FILTER_VEC t5 = k572_1125 * t1;
-    u[4] = k2288_5625 * g[1] - t5;
-    const WINOGEN_FILTER_VEC t6 = g[1] - k28125_4096 * u5;
-    u[6] = k1408_15625 * t6;
-    const WINOGEN_FILTER_VEC t7 = k1_31185 * t6;
-    const WINOGEN_FILTER_VEC t8 = k25_16 * t1 + t6;
-    u[1] = k8_15 * t8;
-    const WINOGEN_FILTER_VEC u7 = t7 - k625_405504 * t2;
-    u[7] = u7;
-    u[8] = -k1_12474 * g[1] - u7;
+    const WINOGEN_FILTER_VEC t0 = g[0] + k16_25 * g[2];
+    const WINOGEN_FILTER_VEC t1 = g[1] + k5_4 * t0;
+    u[3] = k143_60 * t1;
+    const WINOGEN_FILTER_VEC t2 = g[1] - k5_4 * t0;
+    u[4] = k143_144 * t2;
+    const WINOGEN_FILTER_VEC t3 = g[1] - k12_5 * g[2];
+    const WINOGEN_FILTER_VEC t4 = k1_17820 * t3;
+    const WINOGEN_FILTER_VEC t5 = t2 + t3;
+    u[6] = k8192_46875 * t5;
+    const WINOGEN_FILTER_VEC t6 = t5 + k25_4 * t0;
+    u[1] = k512_28125 * t6;
+    const WINOGEN_FILTER_VEC t7 = g[1] - k1_4 * t5;
+    u[5] = k2048_9375 * t7;
+    const WINOGEN_FILTER_VEC t8 = k4 * g[1] - t6;
+    u[2] = k2_140625 * t8;
+    const WINOGEN_FILTER_VEC u8 = k1_31185 * t7 - t4;
+    u[8] = u8;
+    u[7] = -u8 - k1_12474 * g[1];
     u[0] = g[0];
 }
 
 /* y = A^T p: 28 instructions.
  *
- *     t0 = 99/160 p5 - p6
- *     t1 = p5 + 160/99 p6
- *     t2 = p3 - 5/4 p4
- *     t3 = 4/5 p3 + p4
- *     t4 = p1 - 5/4 p2
- *     t5 = t0 + 528/3125 t4
- *     t6 = 16/99 t5 + t2
- *     t7 = p2 + 2/5 t4
- *     t10 = t6 + 1024 (p7 - p8)
- *     t11 = p7 + p8
- *     t12 = t1 + 64/375 t7
- *     y5 = 80/33 t0 + t10
- *     y3 = 1/16 t10 + (t5 + 3/2 t2)
- *     t13 = t3 + 4/25 t12
- *     y6 = t13 + 4096 (t11 + 3/5120 t1)
- *     y1 = 1/256 t10 + (t4 + 39/16 t6)
- *     y4 = t12 + 25/16 (t3 + 4096/25 t11)
- *     y2 = 625/256 t13 + (16 t11 + t7)
- *     y0 = t11 + 625/4096 t1 + (20/3 t7 + (p0 + 15625/4096 t3))
+ *     t0 = p3 - 12/5 p4
+ *     t1 = 5/12 p3 + p4
+ *     t3 = p7 + p8
+ *     t4 = p5 - 5/16 p6
+ *     t5 = 1/1280 p1 - p2
+ *     t7 = t5 + 1/3840 t4 + 1/1200 t0
+ *     t8 = t7 + 4 (p7 - p8)
+ *     t9 = p6 + 8/5 t4
+ *     t10 = p1 - 640 t5
+ *     y5 = t4 + 256 t8
+ *     t11 = t10 + 5/12 t9
+ *     y3 = 1584 t7 - t0 + 16 t8
+ *     t13 = t1 + 25/64 t11
+ *     y6 = t9 + 4096 (t3 + 1/10000 t13)
+ *     y1 = t8 + 9375 t5 + 624 t7
+ *     y4 = t11 + 256 (t3 + 1/400 t1)
+ *     y2 = t13 + 16 (t3 + 375/1024 t10)
+ *     y0 = t3 + 3125/49152 t9 + (p0 + 25/16 (t1 + 25 t10))
  */
 WINOGEN_INLINE void winogen_f7_3_finite_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[7])
 {
-    const WINOGEN_REAL k3_5120 = 3.0 / 5120;
-    const WINOGEN_REAL k1_256 = 1.0 / 256;
-    const WINOGEN_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_REAL k625_4096 = 625.0 / 4096;
-    const WINOGEN_REAL k4_25 = 4.0 / 25;
-    const WINOGEN_REAL k16_99 = 16.0 / 99;
-    const WINOGEN_REAL k528_3125 = 528.0 / 3125;
-    const WINOGEN_REAL k64_375 = 64.0 / 375;
-    const WINOGEN_REAL k2_5 = 2.0 / 5;
-    const WINOGEN_REAL k99_160 = 99.0 / 160;
-    const WINOGEN_REAL k4_5 = 4.0 / 5;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k3_2 = 3.0 / 2;
+    const WINOGEN_REAL k1_10000 = 1.0 / 10000;
+    const WINOGEN_REAL k1_3840 = 1.0 / 3840;
+    const WINOGEN_REAL k1_1280 = 1.0 / 1280;
+    const WINOGEN_REAL k1_1200 = 1.0 / 1200;
+    const WINOGEN_REAL k1_400 = 1.0 / 400;
+    const WINOGEN_REAL k3125_49152 = 3125.0 / 49152;
+    const WINOGEN_REAL k5_16 = 5.0 / 16;
+    const WINOGEN_REAL k375_1024 = 375.0 / 1024;
+    const WINOGEN_REAL k25_64 = 25.0 / 64;
+    const WINOGEN_REAL k5_12 = 5.0 / 12;
     const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k160_99 = 160.0 / 99;
-    const WINOGEN_REAL k80_33 = 80.0 / 33;
-    const WINOGEN_REAL k39_16 = 39.0 / 16;
-    const WINOGEN_REAL k625_256 = 625.0 / 256;
-    const WINOGEN_REAL k15625_4096 = 15625.0 / 4096;
-    const WINOGEN_REAL k20_3 = 20.0 / 3;
+    const WINOGEN_REAL k8_5 = 8.0 / 5;
+    const WINOGEN_REAL k12_5 = 12.0 / 5;
+    const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k16 = 16;
-    const WINOGEN_REAL k4096_25 = 4096.0 / 25;
-    const WINOGEN_REAL k1024 = 1024;
+    const WINOGEN_REAL k25 = 25;
+    const WINOGEN_REAL k256 = 256;
+    const WINOGEN_REAL k624 = 624;
+    const WINOGEN_REAL k640 = 640;
+    const WINOGEN_REAL k1584 = 1584;
     const WINOGEN_REAL k4096 = 4096;
+    const WINOGEN_REAL k9375 = 9375;
 
-    const WINOGEN_VEC t0 = k99_160 * p[5] - p[6];
-    const WINOGEN_VEC t1 = p[5] + k160_99 * p[6];
-    const WINOGEN_VEC t2 = p[3] - k5_4 * p[4];
-    const WINOGEN_VEC t3 = k4_5 * p[3] + p[4];
-    const WINOGEN_VEC t4 = p[1] - k5_4 * p[2];
-    const WINOGEN_VEC t5 = t0 + k528_3125 * t4;
-    const WINOGEN_VEC t6 = k16_99 * t5 + t2;
-    const WINOGEN_VEC t7 = p[2] + k2_5 * t4;
-    const WINOGEN_VEC t8 = t5 + k3_2 * t2;
-    const WINOGEN_VEC t9 = p[7] - p[8];
-    const WINOGEN_VEC t10 = t6 + k1024 * t9;
-    const WINOGEN_VEC t11 = p[7] + p[8];
-    const WINOGEN_VEC t12 = t1 + k64_375 * t7;
-    y[5] = k80_33 * t0 + t10;
-    y[3] = k1_16 * t10 + t8;
-    const WINOGEN_VEC t13 = t3 + k4_25 * t12;
-    const WINOGEN_VEC t14 = t4 + k39_16 * t6;
-    const WINOGEN_VEC t15 = t11 + k3_5120 * t1;
-    y[6] = t13 + k4096 * t15;
-    y[1] = k1_256 * t10 + t14;
-    const WINOGEN_VEC t16 = t3 + k4096_25 * t11;
-    y[4] = t12 + k25_16 * t16;
-    const WINOGEN_VEC t17 = k16 * t11 + t7;
-    y[2] = k625_256 * t13 + t17;
-    const WINOGEN_VEC t18 = p[0] + k15625_4096 * t3;
-    const WINOGEN_VEC t19 = t11 + k625_4096 * t1;
-    const WINOGEN_VEC t20 = k20_3 * t7 + t18;
-    y[0] = t19 + t20;
+    const WINOGEN_VEC t0 = p[3] - k12_5 * p[4];
+    const WINOGEN_VEC t1 = k5_12 * p[3] + p[4];
+    const WINOGEN_VEC t2 = p[7] - p[8];
+    const WINOGEN_VEC t3 = p[7] + p[8];
+    const WINOGEN_VEC t4 = p[5] - k5_16 * p[6];
+    const WINOGEN_VEC t5 = k1_1280 * p[1] - p[2];
+    const WINOGEN_VEC t6 = t5 + k1_3840 * t4;
+    const WINOGEN_VEC t7 = t6 + k1_1200 * t0;
+    const WINOGEN_VEC t8 = t7 + k4 * t2;
+    const WINOGEN_VEC t9 = p[6] + k8_5 * t4;
+    const WINOGEN_VEC t10 = p[1] - k640 * t5;
+    y[5] = t4 + k256 * t8;
+    const WINOGEN_VEC t11 = t10 + k5_12 * t9;
+    const WINOGEN_VEC t12 = k1584 * t7 - t0;
+    y[3] = t12 + k16 * t8;
+    const WINOGEN_VEC t13 = t1 + k25_64 * t11;
+    const WINOGEN_VEC t14 = t8 + k9375 * t5;
+    const WINOGEN_VEC t15 = t3 + k1_10000 * t13;
+    y[6] = t9 + k4096 * t15;
+    y[1] = t14 + k624 * t7;
+    const WINOGEN_VEC t16 = t3 + k1_400 * t1;
+    y[4] = t11 + k256 * t16;
+    const WINOGEN_VEC t17 = t3 + k375_1024 * t10;
+    y[2] = t13 + k16 * t17;
+    const WINOGEN_VEC t18 = t3 + k3125_49152 * t9;
+    const WINOGEN_VEC t19 = t1 + k25 * t10;
+    const WINOGEN_VEC t20 = p[0] + k25_16 * t19;
+    y[0] = t18 + t20;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 594 instructions. */

@@ -9,52 +9,52 @@
  * Moduli: x, x - 1/2, x + 1/2, x - 7/8, x + 7/8, x - 4/3, x + 4/3, x - 7/2, x + 7/2, x^2 + 5/4
  * Source: winogen's own sweep over pairs of small fractions beside x^2 + c, for the worst output of
  *         a tile with many channels
- * Scaled: rows of B^T by 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
- *         columns of A^T by 9/8, 9/8, 9/8, 4096/6321, 16384/27993, 27/64, 729/3520, 1, 1, 4/5, 4/5,
- *         1
+ * Scaled: rows of B^T by 2304/12005, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
+ *         columns of A^T by 1, 2, 2, 1, 256/245, 243/1024, 243/1024, 9/56, 4/49, 64/125, 343/1000,
+ *         343/1000
  *         rows of G to make up for both
  *
  * B^T =
- *     12005/2304            0  -989261/36864             0   62875/3072            0  40117/2304           0  -7945/576     0   1
- *              0  -12005/1152     -12005/576    24549/2048   24549/1024     2693/384    2693/192  -7801/1152  -7801/576   1/2   1
- *              0   12005/1152     -12005/576   -24549/2048   24549/1024    -2693/384    2693/192   7801/1152  -7801/576  -1/2   1
- *              0    -1715/288        -245/36    35161/1536     5023/192      833/128      119/16   -3283/288    -469/36   7/8   1
- *              0     1715/288        -245/36   -35161/1536     5023/192     -833/128      119/16    3283/288    -469/36  -7/8   1
- *              0  -12005/3072    -12005/4096     13769/768   13769/1024      -337/64   -1011/256     -769/48    -769/64   4/3   1
- *              0   12005/3072    -12005/4096    -13769/768   13769/1024       337/64   -1011/256      769/48    -769/64  -4/3   1
- *              0   -1715/1152       -245/576    46361/6144    6623/3072    -2009/384    -287/192  -6223/1152   -889/576   7/2   1
- *              0    1715/1152       -245/576   -46361/6144    6623/3072     2009/384    -287/192   6223/1152   -889/576  -7/2   1
- *              0     2401/576      -2401/576   -76195/3072   76195/3072    13907/384  -13907/384   -8665/576   8665/576     1  -1
- *              0            0       2401/576             0  -76195/3072            0   13907/384           0  -8665/576     0   1
- *              0  -12005/2304      -2401/576  380975/12288   76195/3072  -69535/1536  -13907/384  43325/2304   8665/576  -5/4  -1
+ *     1            0  -20189/3920             0   37725/9604            0   5731/1715           0   -908/343     0  2304/12005
+ *     0  -12005/1152   -12005/576    24549/2048   24549/1024     2693/384    2693/192  -7801/1152  -7801/576   1/2           1
+ *     0   12005/1152   -12005/576   -24549/2048   24549/1024    -2693/384    2693/192   7801/1152  -7801/576  -1/2           1
+ *     0    -1715/288      -245/36    35161/1536     5023/192      833/128      119/16   -3283/288    -469/36   7/8           1
+ *     0     1715/288      -245/36   -35161/1536     5023/192     -833/128      119/16    3283/288    -469/36  -7/8           1
+ *     0  -12005/3072  -12005/4096     13769/768   13769/1024      -337/64   -1011/256     -769/48    -769/64   4/3           1
+ *     0   12005/3072  -12005/4096    -13769/768   13769/1024       337/64   -1011/256      769/48    -769/64  -4/3           1
+ *     0   -1715/1152     -245/576    46361/6144    6623/3072    -2009/384    -287/192  -6223/1152   -889/576   7/2           1
+ *     0    1715/1152     -245/576   -46361/6144    6623/3072     2009/384    -287/192   6223/1152   -889/576  -7/2           1
+ *     0     2401/576    -2401/576   -76195/3072   76195/3072    13907/384  -13907/384   -8665/576   8665/576     1          -1
+ *     0            0     2401/576             0  -76195/3072            0   13907/384           0  -8665/576     0           1
+ *     0  -12005/2304    -2401/576  380975/12288   76195/3072  -69535/1536  -13907/384  43325/2304   8665/576  -5/4          -1
  *
  * G =
- *               2048/12005                     0                     0                     0                     0
- *              -2048/16335           -1024/16335            -512/16335            -256/16335            -128/16335
- *              -2048/16335            1024/16335            -512/16335             256/16335            -128/16335
- *           131072/1571185          16384/224455            2048/32065            1792/32065            1568/32065
- *         1015808/10998295       -126976/1571185          15872/224455           -1984/32065            1736/32065
- *     -17915904/1317647045  -23887872/1317647045  -31850496/1317647045  -42467328/1317647045  -56623104/1317647045
- *         -663552/23957219       884736/23957219     -1179648/23957219      1572864/23957219     -2097152/23957219
- *            256/122198895          128/17456985            64/2493855             32/356265              16/50895
- *            256/122198895         -128/17456985            64/2493855            -32/356265              16/50895
- *                        0           1280/126549                     0          -1600/126549                     0
- *             -1024/126549           1280/126549           1280/126549          -1600/126549          -1600/126549
- *             -4096/632745                     0           1024/126549                     0          -1280/126549
+ *                        1                     0                     0                     0                      0
+ *                -128/1815              -64/1815              -32/1815              -16/1815                -8/1815
+ *                -128/1815               64/1815              -32/1815               16/1815                -8/1815
+ *     536870912/9931460385   67108864/1418780055     8388608/202682865      1048576/28954695         131072/4136385
+ *         2097152/40536573       -262144/5790939          32768/827277         -28672/827277           25088/827277
+ *     -31850496/1317647045  -42467328/1317647045  -56623104/1317647045  -75497472/1317647045  -100663296/1317647045
+ *     -31850496/1317647045   42467328/1317647045  -56623104/1317647045   75497472/1317647045  -100663296/1317647045
+ *           2048/157112865         1024/22444695           512/3206385            256/458055             896/458055
+ *               64/2493855            -32/356265              16/50895             -56/50895              196/50895
+ *                        0           2000/126549                     0          -2500/126549                      0
+ *         -819200/43406307      1024000/43406307      1024000/43406307     -1280000/43406307      -1280000/43406307
+ *         -819200/43406307                     0      1024000/43406307                     0      -1280000/43406307
  *
  * A^T =
- *     9/8    9/8     9/8  4096/6321  16384/27993  27/64  729/3520          1          1     4/5     4/5      0
- *       0   9/16   -9/16    512/903   -2048/3999   9/16  -243/880        7/2       -7/2       0     4/5      1
- *       0   9/32    9/32     64/129    1792/3999    3/4    81/220       49/4       49/4      -1      -1      0
- *       0   9/64   -9/64     56/129   -1568/3999      1    -27/55      343/8     -343/8       0      -1   -5/4
- *       0  9/128   9/128     49/129    1372/3999    4/3     36/55    2401/16    2401/16     5/4     5/4      0
- *       0  9/256  -9/256   343/1032   -2401/7998   16/9    -48/55   16807/32  -16807/32       0     5/4  25/16
- *       0  9/512   9/512  2401/8256  16807/63984  64/27     64/55  117649/64  117649/64  -25/16  -25/16      0
+ *     1     2      2              1    256/245  243/1024  243/1024        9/56     4/49  64/125  343/1000         0
+ *     0     1     -1            7/8     -32/35    81/256   -81/256        9/16     -2/7       0  343/1000  343/1000
+ *     0   1/2    1/2          49/64        4/5     27/64     27/64       63/32        1  -16/25  -343/800         0
+ *     0   1/4   -1/4        343/512      -7/10      9/16     -9/16      441/64     -7/2       0  -343/800  -343/800
+ *     0   1/8    1/8      2401/4096      49/80       3/4       3/4    3087/128     49/4     4/5   343/640         0
+ *     0  1/16  -1/16    16807/32768   -343/640         1        -1   21609/256   -343/8       0   343/640   343/640
+ *     0  1/32   1/32  117649/262144  2401/5120       4/3       4/3  151263/512  2401/16      -1  -343/512         0
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            99 -> 55         98 -> 55     99 -> 55   2277 -> 1265         13
- * filter           39 -> 24         51 -> 33     51 -> 33     867 -> 561          8
- * output           64 -> 39         64 -> 33     67 -> 39    1273 -> 741         13
+ * input            99 -> 55         98 -> 54     99 -> 55   2277 -> 1265         13
+ * filter           39 -> 24         50 -> 32     50 -> 32     850 -> 544          8
+ * output           64 -> 39         63 -> 34     66 -> 39    1254 -> 741         12
  *
  * Verified exactly: the sum over a of A^T[i,a] G[a,j] B^T[a,k] is 1 where k = i + j and 0
  * elsewhere, and each function below computes its matrix entry by entry.
@@ -85,323 +85,320 @@
 
 /* v = B^T d: 55 instructions.
  *
- *     t6 = 287/192 d5 - (d9 + 6623/3072 (d3 - 3920/19869 (d1 + 127/35 d7)))
- *     t10 = d7 + 1011/3076 (d5 - 13769/4044 (d3 + 1024/13769 (d9 - 12005/4096 d1)))
- *     t13 = d1 - 153/140 d5
- *     t14 = d3 + 784/4665 (8665/2401 d7 - d1) - 111256/76195 (d5 + 384/13907 d9)
- *     t16 = 3920/15069 (67/35 d7 + t13) - (d3 + 192/5023 d9)
- *     t19 = d3 + 1024/24549 d9 - 861760/1609713 t13 - 537680/1609713 (d1 + 397851/235235 d7)
- *     t25 = 6623/3072 (d4 - 3920/19869 (d2 + 127/35 d8)) + (d10 - 287/192 d6)
- *     t27 = 13769/1024 (d4 - 245/1124 (d2 + 49216/12005 d8)) + (d10 - 1011/256 d6)
- *     v5 = t27 - 769/48 t10
- *     v6 = 769/48 t10 + t27
- *     v7 = t25 - 7/2 t6
- *     v8 = 7/2 t6 + t25
- *     v0 = 12005/2304 d0 + (40117/2304 d6 + (62875/3072 d4 + d10 - 989261/36864 (d2 + 72640/141323 d8)))
+ *     t6 = d5 - 35/123 (19869/3920 d3 - (127/35 d7 + d1) + 576/245 d9)
+ *     t10 = 1011/256 d5 - (d9 - 12005/4096 d1 + 13769/1024 d3) + 769/64 d7
+ *     t13 = 140/153 d1 - d5
+ *     t14 = 2401/576 (8665/2401 d7 - d1 + 4665/784 d3) - (d9 + 13907/384 d5)
+ *     t16 = d7 + 153/268 t13 - 15069/7504 (d3 + 192/5023 d9)
+ *     t19 = d3 + 1024/24549 d9 - 43088/73647 t13 - 537680/1609713 (397851/235235 d7 + d1)
+ *     t25 = d10 - 287/192 d6 + 245/576 (19869/3920 d4 - (127/35 d8 + d2))
+ *     t27 = d10 - 1011/256 d6 + 13769/1024 (d4 - 245/1124 (49216/12005 d8 + d2))
+ *     v5 = t27 - 4/3 t10
+ *     v6 = t27 + 4/3 t10
+ *     v7 = t25 - 2009/384 t6
+ *     v8 = t25 + 2009/384 t6
+ *     v0 = d0 + 5731/1715 (d6 + 2304/40117 (d10 + 62875/3072 d4 - 989261/36864 (72640/141323 d8 + d2)))
  *     t37 = 245/36 d2 - d10
- *     v10 = 13907/384 d6 + d10 - 76195/3072 (d4 + 784/4665 (8665/2401 d8 - d2))
- *     t39 = 469/36 d8 + (t37 - 5023/192 (d4 + 1428/5023 d6))
- *     t42 = 24549/1024 (d4 + 43088/73647 d6) - (t37 + 2695/192 (d2 + 7801/8085 d8))
- *     v1 = 24549/2048 t19 + t42
+ *     v10 = d10 + 13907/384 d6 - 2401/576 (8665/2401 d8 - d2 + 4665/784 d4)
+ *     t39 = t37 - 5023/192 (d4 + 1428/5023 d6) + 469/36 d8
+ *     t42 = 24549/1024 (d4 + 43088/73647 d6) - (t37 + 2695/192 (7801/8085 d8 + d2))
+ *     v1 = t42 + 24549/2048 t19
  *     v2 = t42 - 24549/2048 t19
- *     v3 = -35161/1536 t16 - t39
- *     v4 = 35161/1536 t16 - t39
- *     v9 = -76195/3072 t14 - v10
- *     v11 = 380975/12288 t14 - v10
+ *     v3 = -3283/288 t16 - t39
+ *     v4 = 3283/288 t16 - t39
+ *     v9 = -t14 - v10
+ *     v11 = 5/4 t14 - v10
  */
 WINOGEN_INLINE void winogen_f7_5_gaussian_input(const WINOGEN_VEC d[11], WINOGEN_VEC v[12])
 {
-    const WINOGEN_REAL k384_13907 = 384.0 / 13907;
     const WINOGEN_REAL k192_5023 = 192.0 / 5023;
     const WINOGEN_REAL k1024_24549 = 1024.0 / 24549;
-    const WINOGEN_REAL k1024_13769 = 1024.0 / 13769;
-    const WINOGEN_REAL k784_4665 = 784.0 / 4665;
-    const WINOGEN_REAL k3920_19869 = 3920.0 / 19869;
+    const WINOGEN_REAL k2304_40117 = 2304.0 / 40117;
     const WINOGEN_REAL k245_1124 = 245.0 / 1124;
-    const WINOGEN_REAL k3920_15069 = 3920.0 / 15069;
     const WINOGEN_REAL k1428_5023 = 1428.0 / 5023;
-    const WINOGEN_REAL k1011_3076 = 1011.0 / 3076;
+    const WINOGEN_REAL k35_123 = 35.0 / 123;
     const WINOGEN_REAL k537680_1609713 = 537680.0 / 1609713;
+    const WINOGEN_REAL k245_576 = 245.0 / 576;
     const WINOGEN_REAL k72640_141323 = 72640.0 / 141323;
-    const WINOGEN_REAL k861760_1609713 = 861760.0 / 1609713;
+    const WINOGEN_REAL k153_268 = 153.0 / 268;
     const WINOGEN_REAL k43088_73647 = 43088.0 / 73647;
+    const WINOGEN_REAL k140_153 = 140.0 / 153;
     const WINOGEN_REAL k7801_8085 = 7801.0 / 8085;
-    const WINOGEN_REAL k153_140 = 153.0 / 140;
-    const WINOGEN_REAL k111256_76195 = 111256.0 / 76195;
+    const WINOGEN_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_REAL k4_3 = 4.0 / 3;
     const WINOGEN_REAL k287_192 = 287.0 / 192;
     const WINOGEN_REAL k397851_235235 = 397851.0 / 235235;
-    const WINOGEN_REAL k67_35 = 67.0 / 35;
-    const WINOGEN_REAL k6623_3072 = 6623.0 / 3072;
+    const WINOGEN_REAL k15069_7504 = 15069.0 / 7504;
+    const WINOGEN_REAL k576_245 = 576.0 / 245;
     const WINOGEN_REAL k12005_4096 = 12005.0 / 4096;
-    const WINOGEN_REAL k13769_4044 = 13769.0 / 4044;
-    const WINOGEN_REAL k7_2 = 7.0 / 2;
+    const WINOGEN_REAL k5731_1715 = 5731.0 / 1715;
     const WINOGEN_REAL k8665_2401 = 8665.0 / 2401;
     const WINOGEN_REAL k127_35 = 127.0 / 35;
     const WINOGEN_REAL k1011_256 = 1011.0 / 256;
     const WINOGEN_REAL k49216_12005 = 49216.0 / 12005;
-    const WINOGEN_REAL k12005_2304 = 12005.0 / 2304;
+    const WINOGEN_REAL k2401_576 = 2401.0 / 576;
+    const WINOGEN_REAL k19869_3920 = 19869.0 / 3920;
+    const WINOGEN_REAL k2009_384 = 2009.0 / 384;
+    const WINOGEN_REAL k4665_784 = 4665.0 / 784;
     const WINOGEN_REAL k245_36 = 245.0 / 36;
+    const WINOGEN_REAL k3283_288 = 3283.0 / 288;
     const WINOGEN_REAL k24549_2048 = 24549.0 / 2048;
+    const WINOGEN_REAL k769_64 = 769.0 / 64;
     const WINOGEN_REAL k469_36 = 469.0 / 36;
     const WINOGEN_REAL k13769_1024 = 13769.0 / 1024;
     const WINOGEN_REAL k2695_192 = 2695.0 / 192;
-    const WINOGEN_REAL k769_48 = 769.0 / 48;
-    const WINOGEN_REAL k40117_2304 = 40117.0 / 2304;
     const WINOGEN_REAL k62875_3072 = 62875.0 / 3072;
-    const WINOGEN_REAL k35161_1536 = 35161.0 / 1536;
     const WINOGEN_REAL k24549_1024 = 24549.0 / 1024;
-    const WINOGEN_REAL k76195_3072 = 76195.0 / 3072;
     const WINOGEN_REAL k5023_192 = 5023.0 / 192;
     const WINOGEN_REAL k989261_36864 = 989261.0 / 36864;
-    const WINOGEN_REAL k380975_12288 = 380975.0 / 12288;
     const WINOGEN_REAL k13907_384 = 13907.0 / 384;
 
-    const WINOGEN_VEC t0 = d[1] + k127_35 * d[7];
+    const WINOGEN_VEC t0 = k127_35 * d[7] + d[1];
     const WINOGEN_VEC t1 = k8665_2401 * d[7] - d[1];
-    const WINOGEN_VEC t2 = d[3] - k3920_19869 * t0;
-    const WINOGEN_VEC t3 = d[3] + k784_4665 * t1;
+    const WINOGEN_VEC t2 = k19869_3920 * d[3] - t0;
+    const WINOGEN_VEC t3 = t1 + k4665_784 * d[3];
     const WINOGEN_VEC t4 = d[3] + k1024_24549 * d[9];
-    const WINOGEN_VEC t5 = d[9] + k6623_3072 * t2;
-    const WINOGEN_VEC t6 = k287_192 * d[5] - t5;
+    const WINOGEN_VEC t5 = t2 + k576_245 * d[9];
+    const WINOGEN_VEC t6 = d[5] - k35_123 * t5;
     const WINOGEN_VEC t7 = d[9] - k12005_4096 * d[1];
-    const WINOGEN_VEC t8 = d[3] + k1024_13769 * t7;
-    const WINOGEN_VEC t9 = d[5] - k13769_4044 * t8;
-    const WINOGEN_VEC t10 = d[7] + k1011_3076 * t9;
+    const WINOGEN_VEC t8 = t7 + k13769_1024 * d[3];
+    const WINOGEN_VEC t9 = k1011_256 * d[5] - t8;
+    const WINOGEN_VEC t10 = t9 + k769_64 * d[7];
     const WINOGEN_VEC t11 = d[3] + k192_5023 * d[9];
-    const WINOGEN_VEC t12 = d[5] + k384_13907 * d[9];
-    const WINOGEN_VEC t13 = d[1] - k153_140 * d[5];
-    const WINOGEN_VEC t14 = t3 - k111256_76195 * t12;
-    const WINOGEN_VEC t15 = k67_35 * d[7] + t13;
-    const WINOGEN_VEC t16 = k3920_15069 * t15 - t11;
-    const WINOGEN_VEC t17 = t4 - k861760_1609713 * t13;
-    const WINOGEN_VEC t18 = d[1] + k397851_235235 * d[7];
+    const WINOGEN_VEC t12 = d[9] + k13907_384 * d[5];
+    const WINOGEN_VEC t13 = k140_153 * d[1] - d[5];
+    const WINOGEN_VEC t14 = k2401_576 * t3 - t12;
+    const WINOGEN_VEC t15 = d[7] + k153_268 * t13;
+    const WINOGEN_VEC t16 = t15 - k15069_7504 * t11;
+    const WINOGEN_VEC t17 = t4 - k43088_73647 * t13;
+    const WINOGEN_VEC t18 = k397851_235235 * d[7] + d[1];
     const WINOGEN_VEC t19 = t17 - k537680_1609713 * t18;
-    const WINOGEN_VEC t20 = d[2] + k49216_12005 * d[8];
-    const WINOGEN_VEC t21 = d[2] + k127_35 * d[8];
+    const WINOGEN_VEC t20 = k49216_12005 * d[8] + d[2];
+    const WINOGEN_VEC t21 = k127_35 * d[8] + d[2];
     const WINOGEN_VEC t22 = d[4] - k245_1124 * t20;
-    const WINOGEN_VEC t23 = d[4] - k3920_19869 * t21;
+    const WINOGEN_VEC t23 = k19869_3920 * d[4] - t21;
     const WINOGEN_VEC t24 = d[10] - k287_192 * d[6];
-    const WINOGEN_VEC t25 = k6623_3072 * t23 + t24;
+    const WINOGEN_VEC t25 = t24 + k245_576 * t23;
     const WINOGEN_VEC t26 = d[10] - k1011_256 * d[6];
-    const WINOGEN_VEC t27 = k13769_1024 * t22 + t26;
-    v[5] = t27 - k769_48 * t10;
-    v[6] = k769_48 * t10 + t27;
-    const WINOGEN_VEC t28 = k62875_3072 * d[4] + d[10];
-    v[7] = t25 - k7_2 * t6;
+    const WINOGEN_VEC t27 = t26 + k13769_1024 * t22;
+    v[5] = t27 - k4_3 * t10;
+    v[6] = t27 + k4_3 * t10;
+    const WINOGEN_VEC t28 = d[10] + k62875_3072 * d[4];
+    v[7] = t25 - k2009_384 * t6;
     const WINOGEN_VEC t29 = d[4] + k43088_73647 * d[6];
-    v[8] = k7_2 * t6 + t25;
-    const WINOGEN_VEC t30 = d[2] + k72640_141323 * d[8];
+    v[8] = t25 + k2009_384 * t6;
+    const WINOGEN_VEC t30 = k72640_141323 * d[8] + d[2];
     const WINOGEN_VEC t31 = t28 - k989261_36864 * t30;
-    const WINOGEN_VEC t32 = k40117_2304 * d[6] + t31;
-    v[0] = k12005_2304 * d[0] + t32;
+    const WINOGEN_VEC t32 = d[6] + k2304_40117 * t31;
+    v[0] = d[0] + k5731_1715 * t32;
     const WINOGEN_VEC t33 = k8665_2401 * d[8] - d[2];
-    const WINOGEN_VEC t34 = d[4] + k784_4665 * t33;
+    const WINOGEN_VEC t34 = t33 + k4665_784 * d[4];
     const WINOGEN_VEC t35 = d[4] + k1428_5023 * d[6];
-    const WINOGEN_VEC t36 = k13907_384 * d[6] + d[10];
+    const WINOGEN_VEC t36 = d[10] + k13907_384 * d[6];
     const WINOGEN_VEC t37 = k245_36 * d[2] - d[10];
-    const WINOGEN_VEC v10 = t36 - k76195_3072 * t34;
+    const WINOGEN_VEC v10 = t36 - k2401_576 * t34;
     v[10] = v10;
     const WINOGEN_VEC t38 = t37 - k5023_192 * t35;
-    const WINOGEN_VEC t39 = k469_36 * d[8] + t38;
-    const WINOGEN_VEC t40 = d[2] + k7801_8085 * d[8];
+    const WINOGEN_VEC t39 = t38 + k469_36 * d[8];
+    const WINOGEN_VEC t40 = k7801_8085 * d[8] + d[2];
     const WINOGEN_VEC t41 = t37 + k2695_192 * t40;
     const WINOGEN_VEC t42 = k24549_1024 * t29 - t41;
-    v[1] = k24549_2048 * t19 + t42;
+    v[1] = t42 + k24549_2048 * t19;
     v[2] = t42 - k24549_2048 * t19;
-    v[3] = -k35161_1536 * t16 - t39;
-    v[4] = k35161_1536 * t16 - t39;
-    v[9] = -k76195_3072 * t14 - v10;
-    v[11] = k380975_12288 * t14 - v10;
+    v[3] = -k3283_288 * t16 - t39;
+    v[4] = k3283_288 * t16 - t39;
+    v[9] = -t14 - v10;
+    v[11] = k5_4 * t14 - v10;
 }
 
-/* u = G g: 33 instructions.
+/* u = G g: 32 instructions.
  *
- *     u0 = 2048/12005 g0
- *     t5 = 31850496/1317647045 g2 + 7962624/1317647045 g4
- *     t6 = 2048/32065 g2 + (131072/1571185 g0 + 1568/32065 g4)
- *     u11 = 1024/126549 g2 - 1280/126549 g4 - 4096/632745 g0
- *     t8 = g4 + 16/2401 (g0 + 49/4 g2)
- *     t10 = g0 + 1317647045/127401984 t5
- *     t11 = 17915904/1317647045 g0 + (884736/23957219 g4 + t5)
- *     u9 = 1280/126549 g1 - 1600/126549 g3
- *     u10 = u9 + 5/4 u11
- *     t14 = 884736/23957219 g1 + 1572864/23957219 g3
- *     u5 = -27/55 t14 - t11
- *     t16 = 1024/16335 g1 + 256/16335 g3
- *     u6 = t14 - 55/27 t11
- *     t19 = 126976/1571185 g1 + 1984/32065 g3
- *     t20 = 128/17456985 g1 + 32/356265 g3
- *     u1 = -t16 - 2048/16335 t10
- *     u2 = t16 - 2048/16335 t10
- *     u3 = 28/31 t19 + t6
- *     u4 = 31/28 t6 - t19
- *     u7 = t20 + 16/50895 t8
- *     u8 = 16/50895 t8 - t20
+ *     t5 = 8388608/202682865 g2 + 536870912/9931460385 g0 + 131072/4136385 g4
+ *     t8 = 32/1815 (g2 + 1/4 g4) + 128/1815 g0
+ *     u11 = 1024000/43406307 g2 - (819200/43406307 (g0 + 25/16 g4))
+ *     t11 = g4 + 81/256 (g0 + 16/9 g2)
+ *     t12 = g1 - 5/4 g3
+ *     u10 = u11 + 1024000/43406307 t12
+ *     u9 = 2000/126549 t12
+ *     t13 = g1 - 1/6 t12
+ *     u1 = -128/3025 t13 - t8
+ *     t15 = 42467328/1317647045 g1 + 75497472/1317647045 g3
+ *     u2 = 128/3025 t13 - t8
+ *     t17 = g1 + 49/64 g3
+ *     t18 = 112/50895 g3 + 64/356265 g1
+ *     u3 = t5 + 67108864/1418780055 t17
+ *     u4 = 262144/5790939 (1418780055/67108864 t5 - t17)
+ *     u5 = -t15 - 100663296/1317647045 t11
+ *     u6 = t15 - 100663296/1317647045 t11
+ *     u7 = 16/63 t18 + 896/458055 (g4 + 16/2401 (g0 + 49/4 g2))
+ *     u8 = 63/32 u7 - t18
+ *     u0 = g0
  */
 WINOGEN_INLINE void winogen_f7_5_gaussian_filter(
     const WINOGEN_FILTER_VEC g[5], WINOGEN_FILTER_VEC u[12])
 {
-    const WINOGEN_FILTER_REAL k128_17456985 = 128.0 / 17456985;
-    const WINOGEN_FILTER_REAL k32_356265 = 32.0 / 356265;
-    const WINOGEN_FILTER_REAL k16_50895 = 16.0 / 50895;
-    const WINOGEN_FILTER_REAL k7962624_1317647045 = 7962624.0 / 1317647045;
-    const WINOGEN_FILTER_REAL k4096_632745 = 4096.0 / 632745;
+    const WINOGEN_FILTER_REAL k64_356265 = 64.0 / 356265;
+    const WINOGEN_FILTER_REAL k896_458055 = 896.0 / 458055;
+    const WINOGEN_FILTER_REAL k112_50895 = 112.0 / 50895;
     const WINOGEN_FILTER_REAL k16_2401 = 16.0 / 2401;
-    const WINOGEN_FILTER_REAL k1024_126549 = 1024.0 / 126549;
-    const WINOGEN_FILTER_REAL k1280_126549 = 1280.0 / 126549;
-    const WINOGEN_FILTER_REAL k1600_126549 = 1600.0 / 126549;
-    const WINOGEN_FILTER_REAL k17915904_1317647045 = 17915904.0 / 1317647045;
-    const WINOGEN_FILTER_REAL k256_16335 = 256.0 / 16335;
-    const WINOGEN_FILTER_REAL k31850496_1317647045 = 31850496.0 / 1317647045;
-    const WINOGEN_FILTER_REAL k884736_23957219 = 884736.0 / 23957219;
-    const WINOGEN_FILTER_REAL k1568_32065 = 1568.0 / 32065;
-    const WINOGEN_FILTER_REAL k1984_32065 = 1984.0 / 32065;
-    const WINOGEN_FILTER_REAL k1024_16335 = 1024.0 / 16335;
-    const WINOGEN_FILTER_REAL k2048_32065 = 2048.0 / 32065;
-    const WINOGEN_FILTER_REAL k1572864_23957219 = 1572864.0 / 23957219;
-    const WINOGEN_FILTER_REAL k126976_1571185 = 126976.0 / 1571185;
-    const WINOGEN_FILTER_REAL k131072_1571185 = 131072.0 / 1571185;
-    const WINOGEN_FILTER_REAL k2048_16335 = 2048.0 / 16335;
-    const WINOGEN_FILTER_REAL k2048_12005 = 2048.0 / 12005;
-    const WINOGEN_FILTER_REAL k27_55 = 27.0 / 55;
-    const WINOGEN_FILTER_REAL k28_31 = 28.0 / 31;
-    const WINOGEN_FILTER_REAL k31_28 = 31.0 / 28;
+    const WINOGEN_FILTER_REAL k2000_126549 = 2000.0 / 126549;
+    const WINOGEN_FILTER_REAL k32_1815 = 32.0 / 1815;
+    const WINOGEN_FILTER_REAL k819200_43406307 = 819200.0 / 43406307;
+    const WINOGEN_FILTER_REAL k1024000_43406307 = 1024000.0 / 43406307;
+    const WINOGEN_FILTER_REAL k131072_4136385 = 131072.0 / 4136385;
+    const WINOGEN_FILTER_REAL k42467328_1317647045 = 42467328.0 / 1317647045;
+    const WINOGEN_FILTER_REAL k8388608_202682865 = 8388608.0 / 202682865;
+    const WINOGEN_FILTER_REAL k128_3025 = 128.0 / 3025;
+    const WINOGEN_FILTER_REAL k262144_5790939 = 262144.0 / 5790939;
+    const WINOGEN_FILTER_REAL k67108864_1418780055 = 67108864.0 / 1418780055;
+    const WINOGEN_FILTER_REAL k536870912_9931460385 = 536870912.0 / 9931460385.0;
+    const WINOGEN_FILTER_REAL k75497472_1317647045 = 75497472.0 / 1317647045;
+    const WINOGEN_FILTER_REAL k128_1815 = 128.0 / 1815;
+    const WINOGEN_FILTER_REAL k100663296_1317647045 = 100663296.0 / 1317647045;
+    const WINOGEN_FILTER_REAL k1_6 = 1.0 / 6;
+    const WINOGEN_FILTER_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_FILTER_REAL k16_63 = 16.0 / 63;
+    const WINOGEN_FILTER_REAL k81_256 = 81.0 / 256;
+    const WINOGEN_FILTER_REAL k49_64 = 49.0 / 64;
     const WINOGEN_FILTER_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_FILTER_REAL k55_27 = 55.0 / 27;
-    const WINOGEN_FILTER_REAL k1317647045_127401984 = 1317647045.0 / 127401984;
+    const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
+    const WINOGEN_FILTER_REAL k16_9 = 16.0 / 9;
+    const WINOGEN_FILTER_REAL k63_32 = 63.0 / 32;
     const WINOGEN_FILTER_REAL k49_4 = 49.0 / 4;
+    const WINOGEN_FILTER_REAL k1418780055_67108864 = 1418780055.0 / 67108864;
 
-    u[0] = k2048_12005 * g[0];
-    const WINOGEN_FILTER_VEC t0 = k1024_126549 * g[2];
-    const WINOGEN_FILTER_VEC t1 = t0 - k1280_126549 * g[4];
-    const WINOGEN_FILTER_VEC t2 = k1568_32065 * g[4];
-    const WINOGEN_FILTER_VEC t3 = k131072_1571185 * g[0] + t2;
-    const WINOGEN_FILTER_VEC t4 = k7962624_1317647045 * g[4];
-    const WINOGEN_FILTER_VEC t5 = k31850496_1317647045 * g[2] + t4;
-    const WINOGEN_FILTER_VEC t6 = k2048_32065 * g[2] + t3;
-    const WINOGEN_FILTER_VEC t7 = g[0] + k49_4 * g[2];
-    const WINOGEN_FILTER_VEC u11 = t1 - k4096_632745 * g[0];
+    const WINOGEN_FILTER_VEC t0 = k8388608_202682865 * g[2];
+    const WINOGEN_FILTER_VEC t1 = t0 + k536870912_9931460385 * g[0];
+    const WINOGEN_FILTER_VEC t2 = g[0] + k16_9 * g[2];
+    const WINOGEN_FILTER_VEC t3 = g[0] + k49_4 * g[2];
+    const WINOGEN_FILTER_VEC t4 = g[4] + k16_2401 * t3;
+    const WINOGEN_FILTER_VEC t5 = t1 + k131072_4136385 * g[4];
+    const WINOGEN_FILTER_VEC t6 = g[2] + k1_4 * g[4];
+    const WINOGEN_FILTER_VEC t7 = k32_1815 * t6;
+    const WINOGEN_FILTER_VEC t8 = t7 + k128_1815 * g[0];
+    const WINOGEN_FILTER_VEC t9 = g[0] + k25_16 * g[4];
+    const WINOGEN_FILTER_VEC t10 = k819200_43406307 * t9;
+    const WINOGEN_FILTER_VEC u11 = k1024000_43406307 * g[2] - t10;
     u[11] = u11;
-    const WINOGEN_FILTER_VEC t8 = g[4] + k16_2401 * t7;
-    const WINOGEN_FILTER_VEC t9 = k884736_23957219 * g[4] + t5;
-    const WINOGEN_FILTER_VEC t10 = g[0] + k1317647045_127401984 * t5;
-    const WINOGEN_FILTER_VEC t11 = k17915904_1317647045 * g[0] + t9;
-    const WINOGEN_FILTER_VEC t12 = k1280_126549 * g[1];
-    const WINOGEN_FILTER_VEC u9 = t12 - k1600_126549 * g[3];
-    u[9] = u9;
-    u[10] = u9 + k5_4 * u11;
-    const WINOGEN_FILTER_VEC t13 = k884736_23957219 * g[1];
-    const WINOGEN_FILTER_VEC t14 = t13 + k1572864_23957219 * g[3];
-    u[5] = -k27_55 * t14 - t11;
-    const WINOGEN_FILTER_VEC t15 = k256_16335 * g[3];
-    const WINOGEN_FILTER_VEC t16 = k1024_16335 * g[1] + t15;
-    u[6] = t14 - k55_27 * t11;
-    const WINOGEN_FILTER_VEC t17 = k32_356265 * g[3];
-    const WINOGEN_FILTER_VEC t18 = k1984_32065 * g[3];
-    const WINOGEN_FILTER_VEC t19 = k126976_1571185 * g[1] + t18;
-    const WINOGEN_FILTER_VEC t20 = k128_17456985 * g[1] + t17;
-    u[1] = -t16 - k2048_16335 * t10;
-    u[2] = t16 - k2048_16335 * t10;
-    u[3] = k28_31 * t19 + t6;
-    u[4] = k31_28 * t6 - t19;
-    u[7] = t20 + k16_50895 * t8;
-    u[8] = k16_50895 * t8 - t20;
+    const WINOGEN_FILTER_VEC t11 = g[4] + k81_256 * t2;
+    const WINOGEN_FILTER_VEC t12 = g[1] - k5_4 * g[3];
+    u[10] = u11 + k1024000_43406307 * t12;
+    u[9] = k2000_126549 * t12;
+    const WINOGEN_FILTER_VEC t13 = g[1] - k1_6 * t12;
+    u[1] = -k128_3025 * t13 - t8;
+    const WINOGEN_FILTER_VEC t14 = k42467328_1317647045 * g[1];
+    const WINOGEN_FILTER_VEC t15 = t14 + k75497472_1317647045 * g[3];
+    u[2] = k128_3025 * t13 - t8;
+    const WINOGEN_FILTER_VEC t16 = k112_50895 * g[3];
+    const WINOGEN_FILTER_VEC t17 = g[1] + k49_64 * g[3];
+    const WINOGEN_FILTER_VEC t18 = t16 + k64_356265 * g[1];
+    const WINOGEN_FILTER_VEC t19 = k16_63 * t18;
+    u[3] = t5 + k67108864_1418780055 * t17;
+    const WINOGEN_FILTER_VEC t20 = k1418780055_67108864 * t5 - t17;
+    u[4] = k262144_5790939 * t20;
+    u[5] = -t15 - k100663296_1317647045 * t11;
+    u[6] = t15 - k100663296_1317647045 * t11;
+    const WINOGEN_FILTER_VEC u7 = t19 + k896_458055 * t4;
+    u[7] = u7;
+    u[8] = k63_32 * u7 - t18;
+    u[0] = g[0];
 }
 
 /* y = A^T p: 39 instructions.
  *
  *     t0 = p1 + p2
  *     t1 = p1 - p2
- *     t2 = 55/27 p5 + p6
- *     t3 = p5 - 27/55 p6
- *     t4 = p9 + p10
- *     t9 = p3 + 28/31 p4
- *     t10 = 31/56 t9 - p4
- *     t11 = 4096/3999 t10 + (4/5 p10 + p11)
- *     t18 = t0 + 512/55 t2
- *     t20 = p7 + p8
- *     t21 = p7 - p8
- *     y0 = 4096/6321 t9 + t20 + 4/5 (45/32 (p0 + t0) + (729/2816 t2 + t4))
- *     y1 = 9/16 (t3 + 56/9 t21) + (9/16 t1 + t11)
- *     t24 = t4 - 64/129 t9
- *     y2 = 49/4 (t20 + 9/392 (t0 + 72/55 t2)) - t24
- *     y4 = t9 + 5/4 t24 + 2401/16 (t20 + 9/19208 t18)
- *     y3 = t3 + 343/8 t21 + 9/64 (t1 + 4096/279 (t10 - 155/256 t11))
- *     y5 = 16/9 (t3 + 151263/512 t21) + (9/256 t1 + (25/16 t11 - t10))
- *     y6 = 25/16 (2401/12900 t9 - t4) + (117649/64 t20 + (t2 + 9/512 t18))
+ *     t2 = p9 + 343/512 p10
+ *     t3 = p10 + p11
+ *     t4 = 245/256 p3 + p4
+ *     t5 = p3 - 256/245 p4
+ *     t12 = p5 + p6
+ *     t13 = p5 - p6
+ *     t17 = 63/32 p7 + p8
+ *     t18 = p7 - 32/63 p8
+ *     y0 = p0 + 2 (t0 + 243/2048 t12 + 32/125 t2) + 256/245 (t4 + 5/64 t17)
+ *     t20 = t18 + 9/16 t13
+ *     y1 = t1 + 7/8 (t5 + 49/125 t3) + 9/16 t20
+ *     y3 = t20 + 377/64 t18 + 1/4 (t1 + 343/128 (t5 - 16/25 t3))
+ *     t23 = 4/5 t2 - t4
+ *     y2 = t17 + 1/2 (t0 + 27/32 t12) - 4/5 t23
+ *     y5 = t13 + 21609/256 t18 + 1/16 (t1 + 16807/2048 t5 + 343/40 t3)
+ *     y4 = t23 + 129/80 t4 + 1/8 (t0 + 6 t12 + 98 t17)
+ *     y6 = 2401/5120 t4 - t2 + 1/32 (t0 + 128/3 t12 + 4802 t17)
  */
 WINOGEN_INLINE void winogen_f7_5_gaussian_output(const WINOGEN_VEC p[12], WINOGEN_VEC y[7])
 {
-    const WINOGEN_REAL k9_19208 = 9.0 / 19208;
-    const WINOGEN_REAL k9_512 = 9.0 / 512;
-    const WINOGEN_REAL k9_392 = 9.0 / 392;
-    const WINOGEN_REAL k9_256 = 9.0 / 256;
-    const WINOGEN_REAL k9_64 = 9.0 / 64;
-    const WINOGEN_REAL k2401_12900 = 2401.0 / 12900;
-    const WINOGEN_REAL k729_2816 = 729.0 / 2816;
-    const WINOGEN_REAL k27_55 = 27.0 / 55;
-    const WINOGEN_REAL k64_129 = 64.0 / 129;
-    const WINOGEN_REAL k31_56 = 31.0 / 56;
+    const WINOGEN_REAL k1_32 = 1.0 / 32;
+    const WINOGEN_REAL k1_16 = 1.0 / 16;
+    const WINOGEN_REAL k5_64 = 5.0 / 64;
+    const WINOGEN_REAL k243_2048 = 243.0 / 2048;
+    const WINOGEN_REAL k1_8 = 1.0 / 8;
+    const WINOGEN_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_REAL k32_125 = 32.0 / 125;
+    const WINOGEN_REAL k49_125 = 49.0 / 125;
+    const WINOGEN_REAL k2401_5120 = 2401.0 / 5120;
+    const WINOGEN_REAL k1_2 = 1.0 / 2;
+    const WINOGEN_REAL k32_63 = 32.0 / 63;
     const WINOGEN_REAL k9_16 = 9.0 / 16;
-    const WINOGEN_REAL k155_256 = 155.0 / 256;
-    const WINOGEN_REAL k4096_6321 = 4096.0 / 6321;
+    const WINOGEN_REAL k16_25 = 16.0 / 25;
+    const WINOGEN_REAL k343_512 = 343.0 / 512;
     const WINOGEN_REAL k4_5 = 4.0 / 5;
-    const WINOGEN_REAL k28_31 = 28.0 / 31;
-    const WINOGEN_REAL k4096_3999 = 4096.0 / 3999;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k72_55 = 72.0 / 55;
-    const WINOGEN_REAL k45_32 = 45.0 / 32;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k16_9 = 16.0 / 9;
-    const WINOGEN_REAL k55_27 = 55.0 / 27;
-    const WINOGEN_REAL k56_9 = 56.0 / 9;
-    const WINOGEN_REAL k512_55 = 512.0 / 55;
-    const WINOGEN_REAL k49_4 = 49.0 / 4;
-    const WINOGEN_REAL k4096_279 = 4096.0 / 279;
-    const WINOGEN_REAL k343_8 = 343.0 / 8;
-    const WINOGEN_REAL k2401_16 = 2401.0 / 16;
-    const WINOGEN_REAL k151263_512 = 151263.0 / 512;
-    const WINOGEN_REAL k117649_64 = 117649.0 / 64;
+    const WINOGEN_REAL k27_32 = 27.0 / 32;
+    const WINOGEN_REAL k7_8 = 7.0 / 8;
+    const WINOGEN_REAL k245_256 = 245.0 / 256;
+    const WINOGEN_REAL k256_245 = 256.0 / 245;
+    const WINOGEN_REAL k129_80 = 129.0 / 80;
+    const WINOGEN_REAL k63_32 = 63.0 / 32;
+    const WINOGEN_REAL k2 = 2;
+    const WINOGEN_REAL k343_128 = 343.0 / 128;
+    const WINOGEN_REAL k377_64 = 377.0 / 64;
+    const WINOGEN_REAL k6 = 6;
+    const WINOGEN_REAL k16807_2048 = 16807.0 / 2048;
+    const WINOGEN_REAL k343_40 = 343.0 / 40;
+    const WINOGEN_REAL k128_3 = 128.0 / 3;
+    const WINOGEN_REAL k21609_256 = 21609.0 / 256;
+    const WINOGEN_REAL k98 = 98;
+    const WINOGEN_REAL k4802 = 4802;
 
     const WINOGEN_VEC t0 = p[1] + p[2];
     const WINOGEN_VEC t1 = p[1] - p[2];
-    const WINOGEN_VEC t2 = k55_27 * p[5] + p[6];
-    const WINOGEN_VEC t3 = p[5] - k27_55 * p[6];
-    const WINOGEN_VEC t4 = p[9] + p[10];
-    const WINOGEN_VEC t5 = k4_5 * p[10] + p[11];
-    const WINOGEN_VEC t6 = p[0] + t0;
-    const WINOGEN_VEC t7 = k729_2816 * t2 + t4;
-    const WINOGEN_VEC t8 = k45_32 * t6 + t7;
-    const WINOGEN_VEC t9 = p[3] + k28_31 * p[4];
-    const WINOGEN_VEC t10 = k31_56 * t9 - p[4];
-    const WINOGEN_VEC t11 = k4096_3999 * t10 + t5;
-    const WINOGEN_VEC t12 = t10 - k155_256 * t11;
-    const WINOGEN_VEC t13 = t1 + k4096_279 * t12;
-    const WINOGEN_VEC t14 = k25_16 * t11 - t10;
-    const WINOGEN_VEC t15 = k9_16 * t1 + t11;
-    const WINOGEN_VEC t16 = k9_256 * t1 + t14;
-    const WINOGEN_VEC t17 = t0 + k72_55 * t2;
-    const WINOGEN_VEC t18 = t0 + k512_55 * t2;
-    const WINOGEN_VEC t19 = t2 + k9_512 * t18;
-    const WINOGEN_VEC t20 = p[7] + p[8];
-    const WINOGEN_VEC t21 = p[7] - p[8];
-    const WINOGEN_VEC t22 = k4096_6321 * t9 + t20;
-    y[0] = t22 + k4_5 * t8;
-    const WINOGEN_VEC t23 = t3 + k56_9 * t21;
-    y[1] = k9_16 * t23 + t15;
-    const WINOGEN_VEC t24 = t4 - k64_129 * t9;
-    const WINOGEN_VEC t25 = t20 + k9_392 * t17;
-    y[2] = k49_4 * t25 - t24;
-    const WINOGEN_VEC t26 = t9 + k5_4 * t24;
-    const WINOGEN_VEC t27 = k2401_12900 * t9 - t4;
-    const WINOGEN_VEC t28 = t20 + k9_19208 * t18;
-    y[4] = t26 + k2401_16 * t28;
-    const WINOGEN_VEC t29 = t3 + k343_8 * t21;
-    y[3] = t29 + k9_64 * t13;
-    const WINOGEN_VEC t30 = t3 + k151263_512 * t21;
-    y[5] = k16_9 * t30 + t16;
-    const WINOGEN_VEC t31 = k117649_64 * t20 + t19;
-    y[6] = k25_16 * t27 + t31;
+    const WINOGEN_VEC t2 = p[9] + k343_512 * p[10];
+    const WINOGEN_VEC t3 = p[10] + p[11];
+    const WINOGEN_VEC t4 = k245_256 * p[3] + p[4];
+    const WINOGEN_VEC t5 = p[3] - k256_245 * p[4];
+    const WINOGEN_VEC t6 = t5 + k49_125 * t3;
+    const WINOGEN_VEC t7 = t1 + k7_8 * t6;
+    const WINOGEN_VEC t8 = t5 - k16_25 * t3;
+    const WINOGEN_VEC t9 = t1 + k343_128 * t8;
+    const WINOGEN_VEC t10 = t1 + k16807_2048 * t5;
+    const WINOGEN_VEC t11 = t10 + k343_40 * t3;
+    const WINOGEN_VEC t12 = p[5] + p[6];
+    const WINOGEN_VEC t13 = p[5] - p[6];
+    const WINOGEN_VEC t14 = t0 + k243_2048 * t12;
+    const WINOGEN_VEC t15 = t14 + k32_125 * t2;
+    const WINOGEN_VEC t16 = p[0] + k2 * t15;
+    const WINOGEN_VEC t17 = k63_32 * p[7] + p[8];
+    const WINOGEN_VEC t18 = p[7] - k32_63 * p[8];
+    const WINOGEN_VEC t19 = t4 + k5_64 * t17;
+    y[0] = t16 + k256_245 * t19;
+    const WINOGEN_VEC t20 = t18 + k9_16 * t13;
+    y[1] = t7 + k9_16 * t20;
+    const WINOGEN_VEC t21 = t0 + k27_32 * t12;
+    const WINOGEN_VEC t22 = t20 + k377_64 * t18;
+    y[3] = t22 + k1_4 * t9;
+    const WINOGEN_VEC t23 = k4_5 * t2 - t4;
+    const WINOGEN_VEC t24 = t13 + k21609_256 * t18;
+    const WINOGEN_VEC t25 = t17 + k1_2 * t21;
+    y[2] = t25 - k4_5 * t23;
+    const WINOGEN_VEC t26 = t23 + k129_80 * t4;
+    y[5] = t24 + k1_16 * t11;
+    const WINOGEN_VEC t27 = t0 + k6 * t12;
+    const WINOGEN_VEC t28 = t27 + k98 * t17;
+    y[4] = t26 + k1_8 * t28;
+    const WINOGEN_VEC t29 = t0 + k128_3 * t12;
+    const WINOGEN_VEC t30 = k2401_5120 * t4 - t2;
+    const WINOGEN_VEC t31 = t29 + k4802 * t17;
+    y[6] = t30 + k1_32 * t31;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 1265 instructions. */
@@ -440,7 +437,7 @@ WINOGEN_INLINE void winogen_f7_5_gaussian_input_2d(
     }
 }
 
-/* U = G g G^T of a filter g, columns first, then rows: 561 instructions. */
+/* U = G g G^T of a filter g, columns first, then rows: 544 instructions. */
 WINOGEN_INLINE void winogen_f7_5_gaussian_filter_2d(
     const WINOGEN_FILTER_VEC *in, ptrdiff_t in_row, ptrdiff_t in_col,
     WINOGEN_FILTER_VEC *out, ptrdiff_t out_row, ptrdiff_t out_col)

@@ -8,34 +8,34 @@
  *
  * Points: 0, 2/5, -2/5, 4/5, -4/5, 5/4, -5/4, 5/2, -5/2, inf
  * Source: symmetric set with the least 2D float32 error in a sweep of this project
- * Scaled: rows of B^T by 1, 5/2, -5/2, -4/5, 4/5, -1, 1, 125/8, -125/8, 1
+ * Scaled: rows of B^T by 1, 1, 1, 4/5, 4/5, 1, 1, 1, 1, 1
  *         columns of A^T by 1, 15625/4872, 3906250/1024947, 15625/4096, 15625/4096, 64/125, 64/125,
  *         32/3125, 8/625, 1
  *         rows of G to make up for both
  *
  * B^T =
- *     1      0  -689/80          0  644721/40000             0    -689/80        0       1  0
- *     0  -25/4   -125/8     945/64      4725/128     -3381/400  -3381/160        1     5/2  0
- *     0  -25/4    125/8     945/64     -4725/128     -3381/400   3381/160        1    -5/2  0
- *     0      1      5/4    -141/20       -141/16      3189/625   3189/500   -16/25    -4/5  0
- *     0      1     -5/4    -141/20        141/16      3189/625  -3189/500   -16/25     4/5  0
- *     0    4/5    16/25  -3189/500     -3189/625        141/16     141/20     -5/4      -1  0
- *     0    4/5   -16/25  -3189/500      3189/625        141/16    -141/20     -5/4       1  0
- *     0  -25/4     -5/2    3381/64      3381/160    -23625/256  -4725/128   625/16   125/8  0
- *     0  -25/4      5/2    3381/64     -3381/160    -23625/256   4725/128   625/16  -125/8  0
- *     0      1        0    -689/80             0  644721/40000          0  -689/80       0  1
+ *     1     0  -689/80           0  644721/40000             0    -689/80        0    1  0
+ *     0  -5/2    -25/4      189/32        945/64    -3381/1000  -3381/400      2/5    1  0
+ *     0   5/2    -25/4     -189/32        945/64     3381/1000  -3381/400     -2/5    1  0
+ *     0    -1     -5/4      141/20        141/16     -3189/625  -3189/500    16/25  4/5  0
+ *     0     1     -5/4     -141/20        141/16      3189/625  -3189/500   -16/25  4/5  0
+ *     0  -4/5   -16/25    3189/500      3189/625       -141/16    -141/20      5/4    1  0
+ *     0   4/5   -16/25   -3189/500      3189/625        141/16    -141/20     -5/4    1  0
+ *     0  -2/5    -4/25   3381/1000     3381/2500       -189/32    -189/80      5/2    1  0
+ *     0   2/5    -4/25  -3381/1000     3381/2500        189/32    -189/80     -5/2    1  0
+ *     0     1        0     -689/80             0  644721/40000          0  -689/80    0  1
  *
  * G =
- *                 1              0               0
- *         -160/1683       -64/1683       -128/8415
- *              2/25         -4/125           8/625
- *     -64000/621027  -51200/621027   -40960/621027
- *      64000/621027  -51200/621027    40960/621027
- *      64000/621027   80000/621027   100000/621027
- *     -64000/621027   80000/621027  -100000/621027
- *      3200/1024947   8000/1024947   20000/1024947
- *     -2560/1024947   6400/1024947  -16000/1024947
- *                 0              0               1
+ *                 1                0               0
+ *         -400/1683        -160/1683        -64/1683
+ *              -1/5             2/25          -4/125
+ *      64000/621027     51200/621027    40960/621027
+ *      64000/621027    -51200/621027    40960/621027
+ *     -64000/621027    -80000/621027  -100000/621027
+ *     -64000/621027     80000/621027  -100000/621027
+ *     50000/1024947   125000/1024947  312500/1024947
+ *     40000/1024947  -100000/1024947  250000/1024947
+ *                 0                0               1
  *
  * A^T =
  *     1  15625/4872   3906250/1024947  15625/4096  15625/4096   64/125    64/125  32/3125    8/625  0
@@ -48,7 +48,7 @@
  *     0     16/3045     -6400/1024947         4/5        -4/5  625/256  -625/256     25/4  -125/16  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            64 -> 36         64 -> 33     66 -> 36    1320 -> 720         10
+ * input            64 -> 36         62 -> 32     64 -> 36    1280 -> 720         10
  * filter           16 -> 10         24 -> 15     24 -> 15     312 -> 195          5
  * output           58 -> 32         59 -> 27     61 -> 32    1098 -> 576          9
  *
@@ -81,150 +81,149 @@
 
 /* v = B^T d: 36 instructions.
  *
- *     t2 = d7 - 3381/400 (d5 + 2500/3381 (d1 - 189/80 d3))
- *     t3 = d3 + d7
- *     t8 = d1 - 641/100 d3 + 3189/625 (d5 - 400/3189 t3)
- *     t10 = t2 + 536529/6400 (400/881 t3 - d5)
- *     t12 = t8 + 236529/40000 (d5 - 100/641 t3)
- *     v9 = d9 + (d1 + 644721/40000 (d5 - 344500/644721 t3))
- *     t13 = d2 + d6
- *     t14 = 641/100 d6 - d8
- *     t15 = d6 - 400/881 d8
- *     v0 = d0 + 644721/40000 (d4 + 40000/644721 (d8 - 689/80 t13))
- *     t19 = 3189/625 d4 - (16/25 t13 + t14)
- *     t21 = t19 + 492/5875 (641/100 t14 - t13)
- *     v3 = t8 - 29375/17008 t21
- *     v4 = t8 + 29375/17008 t21
- *     t24 = d4 - 400/3381 (t13 + 881/64 t15)
- *     t25 = d4 - 80/189 (t13 + 881/2500 t15)
- *     v1 = t2 + 4725/128 t25
- *     v2 = t2 - 4725/128 t25
- *     v5 = 4/5 t12 - t19
- *     v6 = 4/5 t12 + t19
- *     v7 = t10 + 3381/160 t24
- *     v8 = t10 - 3381/160 t24
+ *     t0 = d1 + 3381/2500 d5
+ *     t4 = d7 - 25/4 t0 + 945/64 d3
+ *     t5 = d3 + d7
+ *     t6 = t0 - 141/20 (d3 + 64/705 d7) + 15/4 d5
+ *     t7 = 881/400 d5 - t5
+ *     t10 = t4 - 609/16 t7
+ *     t12 = t6 + 621027/160000 (d5 + 400/1683 t7)
+ *     v9 = d9 + (d1 + 644721/40000 d5 - 689/80 t5)
+ *     t15 = d2 + d6
+ *     t16 = d8 - 16/25 (d2 + 705/64 d6)
+ *     t17 = d8 - 4/25 (d2 + 945/64 d6)
+ *     v0 = d0 + (d8 + 644721/40000 d4 - 689/80 t15)
+ *     t20 = t16 + 3189/625 d4
+ *     v5 = t20 - 4/5 t12
+ *     v6 = t20 + 4/5 t12
+ *     t23 = t17 + 945/64 d4 - 609/100 t15
+ *     t24 = t17 + 3381/2500 d4
+ *     t25 = d4 + 64/705 (t16 - 369/400 t15)
+ *     v1 = t23 + 2/5 t4
+ *     v2 = t23 - 2/5 t4
+ *     v3 = 141/16 t25 - t6
+ *     v4 = 141/16 t25 + t6
+ *     v7 = t24 + 8/125 t10
+ *     v8 = t24 - 8/125 t10
  */
 WINOGEN_INLINE void winogen_f8_3_input(const WINOGEN_VEC d[10], WINOGEN_VEC v[10])
 {
-    const WINOGEN_REAL k40000_644721 = 40000.0 / 644721;
-    const WINOGEN_REAL k492_5875 = 492.0 / 5875;
-    const WINOGEN_REAL k400_3381 = 400.0 / 3381;
-    const WINOGEN_REAL k400_3189 = 400.0 / 3189;
-    const WINOGEN_REAL k100_641 = 100.0 / 641;
-    const WINOGEN_REAL k881_2500 = 881.0 / 2500;
-    const WINOGEN_REAL k80_189 = 80.0 / 189;
-    const WINOGEN_REAL k400_881 = 400.0 / 881;
-    const WINOGEN_REAL k344500_644721 = 344500.0 / 644721;
+    const WINOGEN_REAL k8_125 = 8.0 / 125;
+    const WINOGEN_REAL k64_705 = 64.0 / 705;
+    const WINOGEN_REAL k4_25 = 4.0 / 25;
+    const WINOGEN_REAL k400_1683 = 400.0 / 1683;
+    const WINOGEN_REAL k2_5 = 2.0 / 5;
     const WINOGEN_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_REAL k2500_3381 = 2500.0 / 3381;
     const WINOGEN_REAL k4_5 = 4.0 / 5;
-    const WINOGEN_REAL k29375_17008 = 29375.0 / 17008;
-    const WINOGEN_REAL k189_80 = 189.0 / 80;
+    const WINOGEN_REAL k369_400 = 369.0 / 400;
+    const WINOGEN_REAL k3381_2500 = 3381.0 / 2500;
+    const WINOGEN_REAL k881_400 = 881.0 / 400;
+    const WINOGEN_REAL k15_4 = 15.0 / 4;
+    const WINOGEN_REAL k621027_160000 = 621027.0 / 160000;
     const WINOGEN_REAL k3189_625 = 3189.0 / 625;
-    const WINOGEN_REAL k236529_40000 = 236529.0 / 40000;
-    const WINOGEN_REAL k641_100 = 641.0 / 100;
-    const WINOGEN_REAL k3381_400 = 3381.0 / 400;
+    const WINOGEN_REAL k609_100 = 609.0 / 100;
+    const WINOGEN_REAL k25_4 = 25.0 / 4;
+    const WINOGEN_REAL k141_20 = 141.0 / 20;
     const WINOGEN_REAL k689_80 = 689.0 / 80;
-    const WINOGEN_REAL k881_64 = 881.0 / 64;
+    const WINOGEN_REAL k141_16 = 141.0 / 16;
+    const WINOGEN_REAL k705_64 = 705.0 / 64;
+    const WINOGEN_REAL k945_64 = 945.0 / 64;
     const WINOGEN_REAL k644721_40000 = 644721.0 / 40000;
-    const WINOGEN_REAL k3381_160 = 3381.0 / 160;
-    const WINOGEN_REAL k4725_128 = 4725.0 / 128;
-    const WINOGEN_REAL k536529_6400 = 536529.0 / 6400;
+    const WINOGEN_REAL k609_16 = 609.0 / 16;
 
-    const WINOGEN_VEC t0 = d[1] - k189_80 * d[3];
-    const WINOGEN_VEC t1 = d[5] + k2500_3381 * t0;
-    const WINOGEN_VEC t2 = d[7] - k3381_400 * t1;
-    const WINOGEN_VEC t3 = d[3] + d[7];
-    const WINOGEN_VEC t4 = d[1] - k641_100 * d[3];
-    const WINOGEN_VEC t5 = d[5] - k344500_644721 * t3;
-    const WINOGEN_VEC t6 = d[1] + k644721_40000 * t5;
-    const WINOGEN_VEC t7 = d[5] - k400_3189 * t3;
-    const WINOGEN_VEC t8 = t4 + k3189_625 * t7;
-    const WINOGEN_VEC t9 = k400_881 * t3 - d[5];
-    const WINOGEN_VEC t10 = t2 + k536529_6400 * t9;
-    const WINOGEN_VEC t11 = d[5] - k100_641 * t3;
-    const WINOGEN_VEC t12 = t8 + k236529_40000 * t11;
-    v[9] = d[9] + t6;
-    const WINOGEN_VEC t13 = d[2] + d[6];
-    const WINOGEN_VEC t14 = k641_100 * d[6] - d[8];
-    const WINOGEN_VEC t15 = d[6] - k400_881 * d[8];
-    const WINOGEN_VEC t16 = d[8] - k689_80 * t13;
-    const WINOGEN_VEC t17 = d[4] + k40000_644721 * t16;
-    v[0] = d[0] + k644721_40000 * t17;
-    const WINOGEN_VEC t18 = k16_25 * t13 + t14;
-    const WINOGEN_VEC t19 = k3189_625 * d[4] - t18;
-    const WINOGEN_VEC t20 = k641_100 * t14 - t13;
-    const WINOGEN_VEC t21 = t19 + k492_5875 * t20;
-    v[3] = t8 - k29375_17008 * t21;
-    v[4] = t8 + k29375_17008 * t21;
-    const WINOGEN_VEC t22 = t13 + k881_64 * t15;
-    const WINOGEN_VEC t23 = t13 + k881_2500 * t15;
-    const WINOGEN_VEC t24 = d[4] - k400_3381 * t22;
-    const WINOGEN_VEC t25 = d[4] - k80_189 * t23;
-    v[1] = t2 + k4725_128 * t25;
-    v[2] = t2 - k4725_128 * t25;
-    v[5] = k4_5 * t12 - t19;
-    v[6] = k4_5 * t12 + t19;
-    v[7] = t10 + k3381_160 * t24;
-    v[8] = t10 - k3381_160 * t24;
+    const WINOGEN_VEC t0 = d[1] + k3381_2500 * d[5];
+    const WINOGEN_VEC t1 = d[3] + k64_705 * d[7];
+    const WINOGEN_VEC t2 = t0 - k141_20 * t1;
+    const WINOGEN_VEC t3 = d[7] - k25_4 * t0;
+    const WINOGEN_VEC t4 = t3 + k945_64 * d[3];
+    const WINOGEN_VEC t5 = d[3] + d[7];
+    const WINOGEN_VEC t6 = t2 + k15_4 * d[5];
+    const WINOGEN_VEC t7 = k881_400 * d[5] - t5;
+    const WINOGEN_VEC t8 = d[1] + k644721_40000 * d[5];
+    const WINOGEN_VEC t9 = t8 - k689_80 * t5;
+    const WINOGEN_VEC t10 = t4 - k609_16 * t7;
+    const WINOGEN_VEC t11 = d[5] + k400_1683 * t7;
+    const WINOGEN_VEC t12 = t6 + k621027_160000 * t11;
+    v[9] = d[9] + t9;
+    const WINOGEN_VEC t13 = d[2] + k705_64 * d[6];
+    const WINOGEN_VEC t14 = d[2] + k945_64 * d[6];
+    const WINOGEN_VEC t15 = d[2] + d[6];
+    const WINOGEN_VEC t16 = d[8] - k16_25 * t13;
+    const WINOGEN_VEC t17 = d[8] - k4_25 * t14;
+    const WINOGEN_VEC t18 = d[8] + k644721_40000 * d[4];
+    const WINOGEN_VEC t19 = t18 - k689_80 * t15;
+    v[0] = d[0] + t19;
+    const WINOGEN_VEC t20 = t16 + k3189_625 * d[4];
+    const WINOGEN_VEC t21 = t16 - k369_400 * t15;
+    v[5] = t20 - k4_5 * t12;
+    v[6] = t20 + k4_5 * t12;
+    const WINOGEN_VEC t22 = t17 + k945_64 * d[4];
+    const WINOGEN_VEC t23 = t22 - k609_100 * t15;
+    const WINOGEN_VEC t24 = t17 + k3381_2500 * d[4];
+    const WINOGEN_VEC t25 = d[4] + k64_705 * t21;
+    v[1] = t23 + k2_5 * t4;
+    v[2] = t23 - k2_5 * t4;
+    v[3] = k141_16 * t25 - t6;
+    v[4] = k141_16 * t25 + t6;
+    v[7] = t24 + k8_125 * t10;
+    v[8] = t24 - k8_125 * t10;
 }
 
 /* u = G g: 15 instructions.
  *
  *     t0 = 64000/621027 g0
- *     t1 = g1 + 5/4 g2
- *     u5 = t0 + 80000/621027 t1
- *     u6 = 160000/621027 g1 - u5
- *     t2 = t1 - 207009/80000 u6
- *     u7 = 4000/341649 t2
- *     u8 = 12800/1024947 (g1 - 3/4 t2)
+ *     t1 = g1 - 5/4 g2
+ *     u6 = 80000/621027 t1 - t0
+ *     u5 = u6 - 160000/621027 g1
+ *     t2 = t1 + 207009/80000 u5
  *     t4 = t0 + 51200/621027 g1
- *     u3 = -40960/621027 g2 - t4
- *     u4 = -102400/621027 g1 - u3
- *     t5 = -369/1600 u4
- *     u1 = t5 - 1107/1600 t4
- *     u2 = -8/125 (g1 + 1683/128 u1)
+ *     u3 = t4 + 40960/621027 g2
+ *     u4 = u3 - 102400/621027 g1
+ *     u8 = -50000/341649 t2
+ *     u7 = 250000/1024947 (g1 - 3/4 t2)
+ *     t6 = u4 + 3 t4
+ *     u1 = -369/640 t6
+ *     u2 = 4/25 g1 - 621027/1280000 t6
  *     u0 = g0
  *     u9 = g2
  */
 WINOGEN_INLINE void winogen_f8_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[10])
 {
-    const WINOGEN_FILTER_REAL k4000_341649 = 4000.0 / 341649;
-    const WINOGEN_FILTER_REAL k12800_1024947 = 12800.0 / 1024947;
-    const WINOGEN_FILTER_REAL k8_125 = 8.0 / 125;
     const WINOGEN_FILTER_REAL k40960_621027 = 40960.0 / 621027;
     const WINOGEN_FILTER_REAL k51200_621027 = 51200.0 / 621027;
     const WINOGEN_FILTER_REAL k64000_621027 = 64000.0 / 621027;
     const WINOGEN_FILTER_REAL k80000_621027 = 80000.0 / 621027;
+    const WINOGEN_FILTER_REAL k50000_341649 = 50000.0 / 341649;
+    const WINOGEN_FILTER_REAL k4_25 = 4.0 / 25;
     const WINOGEN_FILTER_REAL k102400_621027 = 102400.0 / 621027;
-    const WINOGEN_FILTER_REAL k369_1600 = 369.0 / 1600;
+    const WINOGEN_FILTER_REAL k250000_1024947 = 250000.0 / 1024947;
     const WINOGEN_FILTER_REAL k160000_621027 = 160000.0 / 621027;
-    const WINOGEN_FILTER_REAL k1107_1600 = 1107.0 / 1600;
+    const WINOGEN_FILTER_REAL k621027_1280000 = 621027.0 / 1280000;
+    const WINOGEN_FILTER_REAL k369_640 = 369.0 / 640;
     const WINOGEN_FILTER_REAL k3_4 = 3.0 / 4;
     const WINOGEN_FILTER_REAL k5_4 = 5.0 / 4;
     const WINOGEN_FILTER_REAL k207009_80000 = 207009.0 / 80000;
-    const WINOGEN_FILTER_REAL k1683_128 = 1683.0 / 128;
+    const WINOGEN_FILTER_REAL k3 = 3;
 
     const WINOGEN_FILTER_VEC t0 = k64000_621027 * g[0];
-    const WINOGEN_FILTER_VEC t1 = g[1] + k5_4 * g[2];
-    const WINOGEN_FILTER_VEC u5 = t0 + k80000_621027 * t1;
-    u[5] = u5;
-    const WINOGEN_FILTER_VEC u6 = k160000_621027 * g[1] - u5;
+    const WINOGEN_FILTER_VEC t1 = g[1] - k5_4 * g[2];
+    const WINOGEN_FILTER_VEC u6 = k80000_621027 * t1 - t0;
     u[6] = u6;
-    const WINOGEN_FILTER_VEC t2 = t1 - k207009_80000 * u6;
-    u[7] = k4000_341649 * t2;
-    const WINOGEN_FILTER_VEC t3 = g[1] - k3_4 * t2;
-    u[8] = k12800_1024947 * t3;
+    const WINOGEN_FILTER_VEC u5 = u6 - k160000_621027 * g[1];
+    u[5] = u5;
+    const WINOGEN_FILTER_VEC t2 = t1 + k207009_80000 * u5;
+    const WINOGEN_FILTER_VEC t3 = k4_25 * g[1];
     const WINOGEN_FILTER_VEC t4 = t0 + k51200_621027 * g[1];
-    const WINOGEN_FILTER_VEC u3 = -k40960_621027 * g[2] - t4;
+    const WINOGEN_FILTER_VEC u3 = t4 + k40960_621027 * g[2];
     u[3] = u3;
-    const WINOGEN_FILTER_VEC u4 = -k102400_621027 * g[1] - u3;
+    const WINOGEN_FILTER_VEC u4 = u3 - k102400_621027 * g[1];
     u[4] = u4;
-    const WINOGEN_FILTER_VEC t5 = -k369_1600 * u4;
-    const WINOGEN_FILTER_VEC u1 = t5 - k1107_1600 * t4;
-    u[1] = u1;
-    const WINOGEN_FILTER_VEC t6 = g[1] + k1683_128 * u1;
-    u[2] = -k8_125 * t6;
+    const WINOGEN_FILTER_VEC t5 = g[1] - k3_4 * t2;
+    u[8] = -k50000_341649 * t2;
+    u[7] = k250000_1024947 * t5;
+    const WINOGEN_FILTER_VEC t6 = u4 + k3 * t4;
+    u[1] = -k369_640 * t6;
+    u[2] = t3 - k621027_1280000 * t6;
     u[0] = g[0];
     u[9] = g[2];
 }
@@ -233,83 +232,79 @@ WINOGEN_INLINE void winogen_f8_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_F
  *
  *     t0 = p3 - p4
  *     t1 = p3 + p4
- *     t3 = 4/5 t0 + (p5 - p6)
+ *     t3 = p5 - p6 + 4/5 t0
  *     t5 = 1683/2000 p1 - p2
  *     t6 = t0 + 128000/621027 t5
- *     t7 = p1 - 1000/1683 t5
- *     t8 = p7 - 5/4 p8
- *     t9 = p8 + 2/5 t8
- *     t10 = 40000/1024947 t5 + t8
- *     t11 = t1 + 4/5 (p5 + p6)
- *     y3 = t3 + 369/320 (t6 + 256/1845 t10)
+ *     t7 = p7 - 5/4 p8
+ *     t8 = p1 - 1000/1683 t5
+ *     t10 = t7 + 40000/1024947 t5
+ *     t11 = p8 + 2/5 t7 + 100/609 t8
+ *     t12 = t1 + 4/5 (p5 + p6)
+ *     y3 = t3 + 4/25 (t10 + 1845/256 t6)
  *     y7 = p9 - 369/320 t6 + 25/4 (t10 + 25/64 t3)
- *     t16 = 369/256 t1 + t7
+ *     t17 = t8 + 369/256 t1
  *     y5 = t10 + 25/16 t3
- *     t18 = 100/609 t7 + t9
- *     y4 = t18 + 25/16 t11
+ *     y4 = t11 + 25/16 t12
+ *     y6 = 25/4 (t11 + 25/64 t12) - t17
+ *     y2 = t12 + (t17 + 4/25 t11)
  *     y1 = t5 + 325089/128000 t6 + 16/625 (t10 + 25 t3)
- *     y6 = 625/256 t11 + (25/4 t18 - t16)
- *     y2 = t11 + (t16 + 4/25 t18)
- *     y0 = 15625/2436 (t7 + 38976/9765625 t9) + (16/25 t11 + (p0 + 325089/102400 t1))
+ *     y0 = p0 + 325089/102400 t1 + 16/625 (t11 + 25 t12 + 16025/64 t8)
  */
 WINOGEN_INLINE void winogen_f8_3_output(const WINOGEN_VEC p[10], WINOGEN_VEC y[8])
 {
-    const WINOGEN_REAL k38976_9765625 = 38976.0 / 9765625;
     const WINOGEN_REAL k16_625 = 16.0 / 625;
     const WINOGEN_REAL k40000_1024947 = 40000.0 / 1024947;
-    const WINOGEN_REAL k256_1845 = 256.0 / 1845;
     const WINOGEN_REAL k4_25 = 4.0 / 25;
     const WINOGEN_REAL k100_609 = 100.0 / 609;
     const WINOGEN_REAL k128000_621027 = 128000.0 / 621027;
     const WINOGEN_REAL k25_64 = 25.0 / 64;
     const WINOGEN_REAL k2_5 = 2.0 / 5;
     const WINOGEN_REAL k1000_1683 = 1000.0 / 1683;
-    const WINOGEN_REAL k16_25 = 16.0 / 25;
     const WINOGEN_REAL k4_5 = 4.0 / 5;
     const WINOGEN_REAL k1683_2000 = 1683.0 / 2000;
     const WINOGEN_REAL k369_320 = 369.0 / 320;
     const WINOGEN_REAL k5_4 = 5.0 / 4;
     const WINOGEN_REAL k369_256 = 369.0 / 256;
     const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k625_256 = 625.0 / 256;
     const WINOGEN_REAL k325089_128000 = 325089.0 / 128000;
     const WINOGEN_REAL k325089_102400 = 325089.0 / 102400;
     const WINOGEN_REAL k25_4 = 25.0 / 4;
-    const WINOGEN_REAL k15625_2436 = 15625.0 / 2436;
+    const WINOGEN_REAL k1845_256 = 1845.0 / 256;
     const WINOGEN_REAL k25 = 25;
+    const WINOGEN_REAL k16025_64 = 16025.0 / 64;
 
     const WINOGEN_VEC t0 = p[3] - p[4];
     const WINOGEN_VEC t1 = p[3] + p[4];
     const WINOGEN_VEC t2 = p[5] - p[6];
-    const WINOGEN_VEC t3 = k4_5 * t0 + t2;
+    const WINOGEN_VEC t3 = t2 + k4_5 * t0;
     const WINOGEN_VEC t4 = p[5] + p[6];
     const WINOGEN_VEC t5 = k1683_2000 * p[1] - p[2];
     const WINOGEN_VEC t6 = t0 + k128000_621027 * t5;
-    const WINOGEN_VEC t7 = p[1] - k1000_1683 * t5;
-    const WINOGEN_VEC t8 = p[7] - k5_4 * p[8];
-    const WINOGEN_VEC t9 = p[8] + k2_5 * t8;
-    const WINOGEN_VEC t10 = k40000_1024947 * t5 + t8;
-    const WINOGEN_VEC t11 = t1 + k4_5 * t4;
-    const WINOGEN_VEC t12 = p[9] - k369_320 * t6;
-    const WINOGEN_VEC t13 = t5 + k325089_128000 * t6;
-    const WINOGEN_VEC t14 = t6 + k256_1845 * t10;
-    y[3] = t3 + k369_320 * t14;
-    const WINOGEN_VEC t15 = t10 + k25_64 * t3;
-    y[7] = t12 + k25_4 * t15;
-    const WINOGEN_VEC t16 = k369_256 * t1 + t7;
+    const WINOGEN_VEC t7 = p[7] - k5_4 * p[8];
+    const WINOGEN_VEC t8 = p[1] - k1000_1683 * t5;
+    const WINOGEN_VEC t9 = p[8] + k2_5 * t7;
+    const WINOGEN_VEC t10 = t7 + k40000_1024947 * t5;
+    const WINOGEN_VEC t11 = t9 + k100_609 * t8;
+    const WINOGEN_VEC t12 = t1 + k4_5 * t4;
+    const WINOGEN_VEC t13 = p[9] - k369_320 * t6;
+    const WINOGEN_VEC t14 = t5 + k325089_128000 * t6;
+    const WINOGEN_VEC t15 = t10 + k1845_256 * t6;
+    y[3] = t3 + k4_25 * t15;
+    const WINOGEN_VEC t16 = t10 + k25_64 * t3;
+    y[7] = t13 + k25_4 * t16;
+    const WINOGEN_VEC t17 = t8 + k369_256 * t1;
     y[5] = t10 + k25_16 * t3;
-    const WINOGEN_VEC t17 = t10 + k25 * t3;
-    const WINOGEN_VEC t18 = k100_609 * t7 + t9;
-    y[4] = t18 + k25_16 * t11;
-    y[1] = t13 + k16_625 * t17;
-    const WINOGEN_VEC t19 = k25_4 * t18 - t16;
-    y[6] = k625_256 * t11 + t19;
-    const WINOGEN_VEC t20 = t16 + k4_25 * t18;
-    y[2] = t11 + t20;
+    y[4] = t11 + k25_16 * t12;
+    const WINOGEN_VEC t18 = t10 + k25 * t3;
+    const WINOGEN_VEC t19 = t11 + k25_64 * t12;
+    y[6] = k25_4 * t19 - t17;
+    const WINOGEN_VEC t20 = t17 + k4_25 * t11;
+    y[2] = t12 + t20;
+    y[1] = t14 + k16_625 * t18;
     const WINOGEN_VEC t21 = p[0] + k325089_102400 * t1;
-    const WINOGEN_VEC t22 = t7 + k38976_9765625 * t9;
-    const WINOGEN_VEC t23 = k16_25 * t11 + t21;
-    y[0] = k15625_2436 * t22 + t23;
+    const WINOGEN_VEC t22 = t11 + k25 * t12;
+    const WINOGEN_VEC t23 = t22 + k16025_64 * t8;
+    y[0] = t21 + k16_625 * t23;
 }
 
 /* V = B^T D B of a tile D, columns first, then rows: 720 instructions. */

@@ -51,7 +51,7 @@
  *     0  2187/78125  -2187/78125  1  -1  78125/2187  -78125/2187   0  -1  -1  1
  *
  * operations      additions  multiplications     with FMA   2D, with FMA  registers
- * input            65 -> 30         64 -> 20     70 -> 30    1470 -> 630         10
+ * input            65 -> 30         64 -> 18     70 -> 30    1470 -> 630         10
  * filter            15 -> 9         24 -> 13     24 -> 13     336 -> 182          5
  * output           58 -> 28         28 -> 13     58 -> 28    1102 -> 532          9
  *
@@ -86,30 +86,30 @@
  *
  *     t0 = d3 - d7
  *     t1 = d1 - 706/225 t0
- *     t2 = d5 - d1
- *     t3 = d5 + t0
- *     t5 = d7 + 225/256 (481/225 t3 - d1)
- *     t6 = t0 + 25/9 t2
- *     t7 = t0 + 9/25 t2
- *     t9 = d3 - 225/1156 (t1 + 931/225 t3)
+ *     t3 = d5 - d1
+ *     t4 = d5 + t0
+ *     t5 = d7 - 225/256 d1 + 481/256 t4
+ *     t7 = d3 - 225/1156 (t1 + 931/225 t4)
+ *     t8 = t0 + 25/9 t3
+ *     t9 = t0 + 9/25 t3
  *     v10 = d9 - t1
  *     t10 = d2 - d6
  *     t11 = d8 - d4
  *     t12 = d4 - t10
- *     t14 = d8 - 256/225 (d2 + 481/256 t12)
+ *     t14 = 225/256 d8 - (d2 + 481/256 t12)
  *     t15 = d8 + 706/225 t10
  *     v8 = d6 - 225/1156 (t15 + 931/225 t12)
- *     t17 = t10 + 9/25 t11
- *     t18 = t10 + 25/9 t11
  *     v0 = d0 - t15
- *     v1 = t6 - 125/27 t17
- *     v2 = t6 + 125/27 t17
- *     v3 = t5 - 225/256 t14
- *     v4 = t5 + 225/256 t14
- *     v5 = t7 - 27/125 t18
- *     v6 = t7 + 27/125 t18
- *     v7 = t9 + v8
- *     v9 = t9 - v8
+ *     v3 = t5 - t14
+ *     v4 = t5 + t14
+ *     t17 = t11 + 25/9 t10
+ *     t18 = t10 + 25/9 t11
+ *     v1 = t8 - 5/3 t17
+ *     v2 = t8 + 5/3 t17
+ *     v5 = t9 - 27/125 t18
+ *     v6 = t9 + 27/125 t18
+ *     v7 = t7 + v8
+ *     v9 = t7 - v8
  */
 WINOGEN_INLINE void winogen_f8_3_gaussian_input(const WINOGEN_VEC d[10], WINOGEN_VEC v[11])
 {
@@ -117,45 +117,43 @@ WINOGEN_INLINE void winogen_f8_3_gaussian_input(const WINOGEN_VEC d[10], WINOGEN
     const WINOGEN_REAL k27_125 = 27.0 / 125;
     const WINOGEN_REAL k9_25 = 9.0 / 25;
     const WINOGEN_REAL k225_256 = 225.0 / 256;
-    const WINOGEN_REAL k256_225 = 256.0 / 225;
+    const WINOGEN_REAL k5_3 = 5.0 / 3;
     const WINOGEN_REAL k481_256 = 481.0 / 256;
-    const WINOGEN_REAL k481_225 = 481.0 / 225;
     const WINOGEN_REAL k25_9 = 25.0 / 9;
     const WINOGEN_REAL k706_225 = 706.0 / 225;
     const WINOGEN_REAL k931_225 = 931.0 / 225;
-    const WINOGEN_REAL k125_27 = 125.0 / 27;
 
     const WINOGEN_VEC t0 = d[3] - d[7];
     const WINOGEN_VEC t1 = d[1] - k706_225 * t0;
-    const WINOGEN_VEC t2 = d[5] - d[1];
-    const WINOGEN_VEC t3 = d[5] + t0;
-    const WINOGEN_VEC t4 = k481_225 * t3 - d[1];
-    const WINOGEN_VEC t5 = d[7] + k225_256 * t4;
-    const WINOGEN_VEC t6 = t0 + k25_9 * t2;
-    const WINOGEN_VEC t7 = t0 + k9_25 * t2;
-    const WINOGEN_VEC t8 = t1 + k931_225 * t3;
-    const WINOGEN_VEC t9 = d[3] - k225_1156 * t8;
+    const WINOGEN_VEC t2 = d[7] - k225_256 * d[1];
+    const WINOGEN_VEC t3 = d[5] - d[1];
+    const WINOGEN_VEC t4 = d[5] + t0;
+    const WINOGEN_VEC t5 = t2 + k481_256 * t4;
+    const WINOGEN_VEC t6 = t1 + k931_225 * t4;
+    const WINOGEN_VEC t7 = d[3] - k225_1156 * t6;
+    const WINOGEN_VEC t8 = t0 + k25_9 * t3;
+    const WINOGEN_VEC t9 = t0 + k9_25 * t3;
     v[10] = d[9] - t1;
     const WINOGEN_VEC t10 = d[2] - d[6];
     const WINOGEN_VEC t11 = d[8] - d[4];
     const WINOGEN_VEC t12 = d[4] - t10;
     const WINOGEN_VEC t13 = d[2] + k481_256 * t12;
-    const WINOGEN_VEC t14 = d[8] - k256_225 * t13;
+    const WINOGEN_VEC t14 = k225_256 * d[8] - t13;
     const WINOGEN_VEC t15 = d[8] + k706_225 * t10;
     const WINOGEN_VEC t16 = t15 + k931_225 * t12;
     const WINOGEN_VEC v8 = d[6] - k225_1156 * t16;
     v[8] = v8;
-    const WINOGEN_VEC t17 = t10 + k9_25 * t11;
-    const WINOGEN_VEC t18 = t10 + k25_9 * t11;
     v[0] = d[0] - t15;
-    v[1] = t6 - k125_27 * t17;
-    v[2] = t6 + k125_27 * t17;
-    v[3] = t5 - k225_256 * t14;
-    v[4] = t5 + k225_256 * t14;
-    v[5] = t7 - k27_125 * t18;
-    v[6] = t7 + k27_125 * t18;
-    v[7] = t9 + v8;
-    v[9] = t9 - v8;
+    v[3] = t5 - t14;
+    v[4] = t5 + t14;
+    const WINOGEN_VEC t17 = t11 + k25_9 * t10;
+    const WINOGEN_VEC t18 = t10 + k25_9 * t11;
+    v[1] = t8 - k5_3 * t17;
+    v[2] = t8 + k5_3 * t17;
+    v[5] = t9 - k27_125 * t18;
+    v[6] = t9 + k27_125 * t18;
+    v[7] = t7 + v8;
+    v[9] = t7 - v8;
 }
 
 /* u = G g: 13 instructions.
@@ -163,14 +161,14 @@ WINOGEN_INLINE void winogen_f8_3_gaussian_input(const WINOGEN_VEC d[10], WINOGEN
  *     t0 = 1/2 g0
  *     u7 = -1/2 g1
  *     u9 = 1/2 g2 - t0
- *     u8 = 1/2 g1 + u9
+ *     u8 = u9 + 1/2 g1
  *     u3 = t0 + 1/2 u8
  *     u4 = 1/2 g1 - u3
  *     t3 = -g1 - 6 u3
  *     u1 = 28125/295936 t3 - 9375/36992 g0
  *     u5 = 3645/295936 t3 - 1215/36992 g2
- *     u2 = -140625/295936 g1 - u1
- *     u6 = -18225/295936 g1 - u5
+ *     u2 = -u1 - 140625/295936 g1
+ *     u6 = -u5 - 18225/295936 g1
  *     u0 = g0
  *     u10 = g2
  */
@@ -192,7 +190,7 @@ WINOGEN_INLINE void winogen_f8_3_gaussian_filter(
     const WINOGEN_FILTER_VEC t2 = k1215_36992 * g[2];
     const WINOGEN_FILTER_VEC u9 = k1_2 * g[2] - t0;
     u[9] = u9;
-    const WINOGEN_FILTER_VEC u8 = k1_2 * g[1] + u9;
+    const WINOGEN_FILTER_VEC u8 = u9 + k1_2 * g[1];
     u[8] = u8;
     const WINOGEN_FILTER_VEC u3 = t0 + k1_2 * u8;
     u[3] = u3;
@@ -202,8 +200,8 @@ WINOGEN_INLINE void winogen_f8_3_gaussian_filter(
     u[1] = u1;
     const WINOGEN_FILTER_VEC u5 = k3645_295936 * t3 - t2;
     u[5] = u5;
-    u[2] = -k140625_295936 * g[1] - u1;
-    u[6] = -k18225_295936 * g[1] - u5;
+    u[2] = -u1 - k140625_295936 * g[1];
+    u[6] = -u5 - k18225_295936 * g[1];
     u[0] = g[0];
     u[10] = g[2];
 }
@@ -219,16 +217,16 @@ WINOGEN_INLINE void winogen_f8_3_gaussian_filter(
  *     t10 = p1 - p2
  *     t11 = p1 + p2
  *     t12 = t0 + 729/15625 t10
- *     y3 = 125/27 t12 + (t4 - t2)
- *     t13 = 5/3 t12 + (t2 + t4)
+ *     y3 = t4 - t2 + 125/27 t12
+ *     t13 = t4 + t2 + 5/3 t12
  *     t14 = t1 + 81/625 t11
- *     y2 = 25/9 t14 + (t5 - t3)
- *     t15 = t14 + (t3 + t5)
+ *     y2 = t5 - t3 + 25/9 t14
+ *     t15 = t14 + (t5 + t3)
  *     y7 = y3 + (p10 + 68000/2187 t0 - 14688/78125 t10)
  *     y6 = y2 + 13600/729 (t1 - 6561/390625 t11)
- *     y5 = 2720/243 t0 + t13
- *     y4 = 544/81 t1 + t15
- *     y1 = 1632/3125 t10 + t13
+ *     y5 = t13 + 2720/243 t0
+ *     y4 = t15 + 544/81 t1
+ *     y1 = t13 + 1632/3125 t10
  *     y0 = t15 + (p0 + 544/625 t11)
  */
 WINOGEN_INLINE void winogen_f8_3_gaussian_output(const WINOGEN_VEC p[11], WINOGEN_VEC y[8])
@@ -254,17 +252,17 @@ WINOGEN_INLINE void winogen_f8_3_gaussian_output(const WINOGEN_VEC p[11], WINOGE
     const WINOGEN_VEC t4 = p[3] - p[4];
     const WINOGEN_VEC t5 = p[3] + p[4];
     const WINOGEN_VEC t6 = t4 - t2;
-    const WINOGEN_VEC t7 = t2 + t4;
+    const WINOGEN_VEC t7 = t4 + t2;
     const WINOGEN_VEC t8 = t5 - t3;
-    const WINOGEN_VEC t9 = t3 + t5;
+    const WINOGEN_VEC t9 = t5 + t3;
     const WINOGEN_VEC t10 = p[1] - p[2];
     const WINOGEN_VEC t11 = p[1] + p[2];
     const WINOGEN_VEC t12 = t0 + k729_15625 * t10;
-    const WINOGEN_VEC y3 = k125_27 * t12 + t6;
+    const WINOGEN_VEC y3 = t6 + k125_27 * t12;
     y[3] = y3;
-    const WINOGEN_VEC t13 = k5_3 * t12 + t7;
+    const WINOGEN_VEC t13 = t7 + k5_3 * t12;
     const WINOGEN_VEC t14 = t1 + k81_625 * t11;
-    const WINOGEN_VEC y2 = k25_9 * t14 + t8;
+    const WINOGEN_VEC y2 = t8 + k25_9 * t14;
     y[2] = y2;
     const WINOGEN_VEC t15 = t14 + t9;
     const WINOGEN_VEC t16 = p[10] + k68000_2187 * t0;
@@ -272,9 +270,9 @@ WINOGEN_INLINE void winogen_f8_3_gaussian_output(const WINOGEN_VEC p[11], WINOGE
     y[7] = y3 + t17;
     const WINOGEN_VEC t18 = t1 - k6561_390625 * t11;
     y[6] = y2 + k13600_729 * t18;
-    y[5] = k2720_243 * t0 + t13;
-    y[4] = k544_81 * t1 + t15;
-    y[1] = k1632_3125 * t10 + t13;
+    y[5] = t13 + k2720_243 * t0;
+    y[4] = t15 + k544_81 * t1;
+    y[1] = t13 + k1632_3125 * t10;
     const WINOGEN_VEC t19 = p[0] + k544_625 * t11;
     y[0] = t15 + t19;
 }

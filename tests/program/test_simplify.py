@@ -126,6 +126,8 @@ def test_names_and_special_outputs():
         (([[1, 2], [3]],), "matrix: got no or unequal rows"),
         (([],), "matrix: got no or unequal rows"),
         (([[], []],), "matrix: got no or unequal rows"),
+        (([[F(10) ** 60, 1]],), "matrix: got an entry above the range"),
+        (([[1, F(1, 10**60)]],), "matrix: got an entry below the range"),
     ],
 )
 def test_refuses_what_makes_no_sense(arguments, message):

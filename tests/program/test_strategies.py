@@ -115,7 +115,7 @@ def test_points_on_one_line_have_one_image():
     assert len(images) == 1 and modulo(middle, pivot_of(middle), middle) is None
     a, b = constants_of(middle, [p, q])
     assert point_of([F(a * c + b * d) for c, d in zip(p, q)]) == middle
-    assert constants_of((1, 1, 1), [p, q]) is None
+    assert constants_of(p, [p, q]) is None and constants_of(p, [p, p]) is None
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def _generate_all(wanted: list[Entry], jobs: int | None) -> Iterator[tuple[Entry
     # Spawned rather than forked: callers may run threads (a progress display is one).
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         # The largest first, so that no process is left alone with one at the end.
-        order = sorted(wanted, key=lambda entry: -(entry.m + entry.r))
+        order = sorted(wanted, key=lambda entry: -(entry.m + entry.r + bool(entry.moduli)))
         futures = {pool.submit(generate, entry): entry for entry in order}
         for future in as_completed(futures):
             yield futures[future], future.result()

@@ -25,7 +25,7 @@ def error_growth(program) -> float:
     for statement in program.statements:
         rounding[statement.target] = variance[statement.target]
         for term in statement.terms:
-            if not _holds(term.coefficient):
+            if not is_exact(term.coefficient):
                 factor = float(term.coefficient)
                 rounding[statement.target] += factor * factor * variance[term.operand]
     ratios = []
@@ -76,7 +76,7 @@ def error_bound(program) -> float:
     for statement in program.statements:
         rounding[statement.target] = size[statement.target]
         for term in statement.terms:
-            if not _holds(term.coefficient):
+            if not is_exact(term.coefficient):
                 rounding[statement.target] += abs(float(term.coefficient)) * size[term.operand]
     worst = 0.0
     for output, gain in _gains(program):
@@ -113,7 +113,7 @@ def _gains(program):
         yield output, gain
 
 
-def _holds(constant) -> bool:
+def is_exact(constant) -> bool:
     """Whether float32 holds the constant exactly."""
     if not isinstance(constant, Fraction):
         return False

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from winogen.algebra import cook_toom
 from winogen.program.exact import proven_question, question
 from winogen.program.ir import exact
-from winogen.program.nested import nested_instructions, simplify_2d
+from winogen.program.nested import in_reach_2d, nested_instructions, simplify_2d
 from winogen.program.scaling import shortest_transforms
 from winogen.program.simplify import simplify
 
@@ -178,8 +178,9 @@ _SQUARE_HEAD = """
 Instructions for the points of the table on top, matrices as given. Nested, the 1D program runs on
 every column and every row. A program of the whole tile that is not nested can be shorter, because
 two gates on each of two rows and two columns, eight nested, can be done in seven:
-(1, a; 1, b) ⊗ (1, c; 1, d). winogen searches such blocks of even and odd parts. The gain is small,
-and all values of the tile are alive at once, so the headers use nested programs.
+(1, a; 1, b) ⊗ (1, c; 1, d). winogen searches such blocks of even and odd parts, by chance where they
+are large: *none found* is no proof. *Not searched*: the blocks are too large. The gain is small, and
+all values of the tile are alive at once, so the headers use nested programs.
 """
 
 
@@ -235,7 +236,9 @@ def _two_dimensional(m, points):
         program = simplify(matrix)
         nested = nested_instructions(program, program)
         square = simplify_2d(matrix).counts().instructions
-        shown = square if square < nested else "none found"
+        shown = "none found" if in_reach_2d(matrix) else "not searched"
+        if square < nested:
+            shown = square
         lines.append(_line(f"F({m} × {m}, 3 × 3)" if kind == "input" else "", kind, nested, shown))
     return lines
 

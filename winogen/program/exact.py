@@ -35,7 +35,7 @@ def proven_minimal(matrix, gates, limit=2000) -> bool:
     python-sat is missing.
 
     >>> filters = [[1, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 1]]  # F(2, 3)
-    >>> proven_minimal(filters, 3), proven_minimal(filters, 4)  # doctest: +SKIP
+    >>> proven_minimal(filters, 3), proven_minimal(filters, 4)
     (True, False)
     """
     return proven_question(*question(matrix, gates), limit)

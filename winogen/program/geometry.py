@@ -75,25 +75,37 @@ def equal_pairs(points):
 
 
 def constants_of(target, points):
-    """Integers c with target ~ sum c[i] points[i]; None unless they are unique and none is zero."""
-    # Elimination in the matrix whose columns are the points, the target last.
-    rows = [list(row) for row in zip(*points, target)]
+    """Integers c with target ~ sum c[i] points[i]; None unless they are unique and none is zero.
+
+    The target must depend on the points.
+    """
+    # Coordinate by coordinate, until as many equations are independent as there are points.
     count = len(points)
-    for j in range(count):
-        row = next((i for i in range(j, len(rows)) if rows[i][j]), None)
-        if row is None:
-            return None
-        rows[j], rows[row] = rows[row], rows[j]
-        p = rows[j]
-        for i, q in enumerate(rows):
-            if i != j and q[j]:
-                f, g = p[j], q[j]
-                rows[i] = [f * c - g * d for c, d in zip(q, p)]
-    if any(row[count] for row in rows[count:]):
+    solved = {}  # position of a point -> the equation that it was eliminated with
+    for row in zip(*points, target):
+        for j, known in solved.items():
+            if row[j]:
+                f, g = known[j], row[j]
+                row = [f * c - g * d for c, d in zip(row, known)]
+        j = next((j for j in range(count) if row[j]), None)
+        if j is not None:
+            solved[j] = row
+            if len(solved) == count:
+                break
+    else:
         return None
-    common = lcm(*(rows[i][i] for i in range(count)))
-    result = [rows[i][count] * (common // rows[i][i]) for i in range(count)]
-    return result if all(result) else None
+    result = [None] * count
+    common = 1  # result * points = common * target, for those that are known
+    for j, row in reversed(solved.items()):
+        rest = row[count] * common - sum(c * x for c, x in zip(row, result) if x is not None)
+        if rest == 0:
+            return None
+        scale = row[j] // gcd(rest, row[j])
+        if scale != 1:
+            result = [None if x is None else x * scale for x in result]
+            common *= scale
+        result[j] = rest * scale // row[j]
+    return result if common > 0 else [-x for x in result]
 
 
 def between(form, p, q):

@@ -19,6 +19,7 @@ Peralta for XOR circuits (J. Cryptology 2013), carried over from GF(2) to points
 import random
 from collections import Counter
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations
 from math import log
 
@@ -86,14 +87,13 @@ class _Target:
         self.gains = Counter()  # point that shortens the target -> in how many combinations
         self.count = 0
         self.long = []  # the combinations themselves, while they are too long to be looked for
-        self._remember(found)
+        self._remember(found[:_CAP])
 
     def _remember(self, found):
-        for points, constants in found[: _CAP - self.count]:
+        for points, constants in found:
             self.count += 1
-            for i, j in combinations(range(len(points)), 2):
-                drawn = _mixed(constants[i], points[i], constants[j], points[j])
-                self.gains[primitive(drawn)] += 1
+            for drawn in _between(tuple(points), tuple(constants)):
+                self.gains[drawn] += 1
             if self.weight > MAX_WEIGHT:
                 self.long.append((points, constants))
 
@@ -115,8 +115,9 @@ class _Target:
             found = self._substituted(new)
             if found:
                 self._start_over(found)
-            elif self.weight <= MAX_WEIGHT:
-                self._remember(self._combinations(image, nodes, self.weight))
+            elif self.weight <= MAX_WEIGHT and self.count < _CAP:
+                room = _CAP - self.count
+                self._remember(self._combinations(image, nodes, self.weight, room))
         self.images.append(image)
         return False
 
@@ -138,8 +139,8 @@ class _Target:
                     )
         return found
 
-    def _combinations(self, image, nodes, weight):
-        """Combinations of ``weight`` points, the newest among them, that give the target."""
+    def _combinations(self, image, nodes, weight, room=_CAP):
+        """``room`` combinations of ``weight`` points, the newest among them, that give the target."""
         if not 2 < weight <= MAX_WEIGHT:
             return []
         pivot = pivot_of(image)
@@ -158,10 +159,25 @@ class _Target:
         result = []
         for indices in chosen:
             points = [nodes[i] for i in indices]
-            constants = constants_of(self.point, points)
+            constants = _constants(self.point, tuple(points))
             if constants is not None:
                 result.append((points, constants))
+                if len(result) == room:
+                    break
         return result
+
+
+# Runs differ in what they draw late, so most of what they ask was asked in the one before.
+
+
+_constants = lru_cache(maxsize=1 << 14)(constants_of)
+
+
+@lru_cache(maxsize=1 << 14)
+def _between(points, constants):
+    """The points that each replace two of a combination."""
+    terms = list(zip(constants, points))
+    return [primitive(_mixed(a, p, b, q)) for (a, p), (b, q) in combinations(terms, 2)]
 
 
 def _mixed(a, p, b, q):

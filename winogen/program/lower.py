@@ -46,32 +46,57 @@ def lower(network, names=NAMES, free_outputs=False, free_inputs=False, tries=24,
     >>> [lower(network, free_outputs=f)[0].program.counts().instructions for f in (False, True)]
     [4, 2]
     """
-    problem = _problem(network, free_outputs, free_inputs)
+    found = assignments(network, free_outputs, free_inputs, tries, seed)
+    return list(dict.fromkeys(emit(assignment, names) for assignment in found))
+
+
+def assignments(network, free_outputs=False, free_inputs=False, tries=24, seed=0) -> list:
+    """The scales (:class:`winogen.program.scales.Assignment`) of the programs of ``lower``."""
+    attempts = _attempts(network, free_outputs, free_inputs, seed)
     best, found = None, {}
     for attempt in range(tries):
-        rng = random.Random(f"{seed}/{attempt}")
-        scales = tie(problem, rng, {0: "backward", 1: "forward"}.get(attempt))
-        scales = tuple(repair(problem, scales, rng))
-        if scales in found:
+        assignment = attempts[attempt]
+        if assignment.scales in found:
             continue
-        assignment = Assignment(problem, scales)
         if best is None or assignment.cost[0] < best:
             best, found = assignment.cost[0], {}
         if assignment.cost[0] == best:
-            found[scales] = assignment
+            found[assignment.scales] = assignment
             # No network can do with fewer statements than gates: variety is all that is left.
             if best == len(network.gates) and len(found) >= _VARIETY:
                 break
-    ordered = sorted(found.values(), key=lambda assignment: assignment.cost)
-    return list(dict.fromkeys(_emit(assignment, names) for assignment in ordered))
+    return sorted(found.values(), key=lambda assignment: assignment.cost)
 
 
-@lru_cache(maxsize=64)
-def _problem(network, free_outputs, free_inputs):
-    return ScaleProblem(network, free_outputs, free_inputs)
+def statements(network, tries=4, seed=0) -> int:
+    """Of how many statements the programs are that ``lower`` finds, signs of outputs aside."""
+    attempts = _attempts(network, False, False, seed)
+    return min(attempts[attempt].cost[0] for attempt in range(tries))
 
 
-def _emit(assignment, names):
+class _Attempts(dict):
+    """Number of an attempt -> its assignment, made when it is first asked for."""
+
+    def __init__(self, problem, seed):
+        self.problem, self.seed = problem, seed
+        self.known = {}  # scales -> assignment
+
+    def __missing__(self, attempt):
+        rng = random.Random(f"{self.seed}/{attempt}")
+        scales = tie(self.problem, rng, {0: "backward", 1: "forward"}.get(attempt))
+        scales = tuple(repair(self.problem, scales, rng))
+        if scales not in self.known:
+            self.known[scales] = Assignment(self.problem, scales)
+        self[attempt] = self.known[scales]
+        return self[attempt]
+
+
+@lru_cache(maxsize=256)
+def _attempts(network, free_outputs, free_inputs, seed):
+    return _Attempts(ScaleProblem(network, free_outputs, free_inputs), seed)
+
+
+def emit(assignment, names) -> Lowered:
     """The program of an assignment of scales."""
     network = assignment.problem.network
     width = network.width

@@ -11,14 +11,15 @@ by adding across the diagonal. Every pair of even or odd parts contains such blo
 
 from winogen.errors import InvalidValue
 from winogen.program import pairs
+from winogen.program.candidate import OBJECTIVES, Candidate, check_objective
 from winogen.program.ir import Program, Statement, Term, exact
 from winogen.program.lower import Names
 from winogen.program.network import ONE, Builder
 from winogen.program.passes import rename
 from winogen.program.schedule import schedule
-from winogen.program.search import OBJECTIVES, Candidate, check_objective, lowered_candidates
+from winogen.program.search import lowered_candidates
 from winogen.program.simplify import simplify
-from winogen.program.strategies import best_networks
+from winogen.program.strategies import best_networks, in_reach
 
 
 def kronecker(left, right) -> tuple:
@@ -115,6 +116,20 @@ def networks_2d(left, right) -> list:
     turned = _blocks(tuple(zip(*left)), tuple(zip(*right)))
     found.update({network.transposed().compact(): None for network in turned})
     return sorted(found, key=lambda network: len(network.gates))
+
+
+def in_reach_2d(left, right=None) -> bool:
+    """Whether :func:`networks_2d` searches all blocks of the matrix, or of the transposed one.
+
+    Where it does not, blocks are too large for all but the greedy strategy.
+    """
+    right = left if right is None else right
+    turned = (tuple(zip(*left)), tuple(zip(*right)))
+    for down, across in ((left, right), turned):
+        parts = [[rows for _, rows in _parts(matrix)[0]] for matrix in (down, across)]
+        if all(in_reach(kronecker(p, q)) for p in parts[0] for q in parts[1]):
+            return True
+    return False
 
 
 def _blocks(left, right):

@@ -46,6 +46,16 @@ class Network(NamedTuple):
             for out in self.outputs
         )
 
+    def scaled(self, outputs, inputs=None) -> "Network":
+        """The network whose outputs, and inputs if given, are multiplied by these factors."""
+        factor = [*(inputs or [ONE] * self.width), *[ONE] * len(self.gates)]
+        gates = [Gate(a * factor[x], x, b * factor[y], y) for a, x, b, y in self.gates]
+        results = [
+            None if out is None else (scale * out[0] * factor[out[1]], out[1])
+            for scale, out in zip(outputs, self.outputs)
+        ]
+        return Network(self.width, tuple(gates) if inputs else self.gates, tuple(results))
+
     def transposed(self) -> "Network":
         """The network of the transposed matrix: every edge turned round (as FFTW's genfft does).
 

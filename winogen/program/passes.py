@@ -55,6 +55,30 @@ def _awkward(signs):
     return negative + (4 if negative == len(signs) else 0)
 
 
+def tidy(program) -> Program:
+    """Order the terms of sums for the reader: as in the difference of the same two, or units first.
+
+    before: ``v1 = t0 - 2 t1``, ``v2 = 2 t1 + t0``    after: ``v1 = t0 - 2 t1``, ``v2 = t0 + 2 t1``
+
+    Sums of two inputs stay in the order of the inputs.
+    """
+    place = {name: k for k, name in enumerate(program.inputs)}
+    minuend = {}  # operands of a difference -> the one with the plus
+    for s in program.statements:
+        plus = [term.operand for term in s.terms if term.coefficient > 0]
+        if len(s.terms) == 2 and len(plus) == 1:
+            minuend.setdefault(frozenset(s.operands), plus[0])
+    statements = []
+    for s in program.statements:
+        first = minuend.get(frozenset(s.operands))
+        if all(term.is_unit and term.operand in place for term in s.terms):
+            terms = sorted(s.terms, key=lambda term: place[term.operand])
+        else:
+            terms = sorted(s.terms, key=lambda term: (term.operand != first, not term.is_unit))
+        statements.append(Statement(s.target, terms))
+    return Program(program.inputs, statements, program.outputs)
+
+
 def rename(program, outputs, temporaries) -> Program:
     """Name outputs by their place and number the temporaries in order of execution.
 

@@ -34,7 +34,7 @@ def plane(matrix):
     targets = [p for p in dict.fromkeys(points) if p is not None and p not in basis]
     for drawn in range(_DRAWN + 1):
         search = _Search()
-        search.extend(basis, targets, drawn)
+        search.extend([], set(), basis, targets, drawn)
         if search.found:
             networks = [network_of(nodes, 3, matrix, points) for nodes in search.found]
             return list(dict.fromkeys(networks))
@@ -45,9 +45,12 @@ class _Search:
     def __init__(self):
         self.found, self.seen, self.states = [], set(), 0
 
-    def extend(self, nodes, missing, drawn):
-        """All ways to reach the missing targets with ``drawn`` more points, depth first."""
-        nodes, missing = _close(nodes, missing)
+    def extend(self, nodes, lines, new, missing, drawn):
+        """All ways to reach the missing targets with ``drawn`` more points, depth first.
+
+        ``lines``: those through any two of ``nodes``; ``new``: the points that join them.
+        """
+        nodes, lines, missing = _close(nodes, lines, new, missing)
         if not missing:
             self.found.append(nodes)
             return
@@ -59,24 +62,22 @@ class _Search:
         for point in _crossings(nodes, missing):
             if self.states > _STATES or len(self.found) >= _WANTED:
                 return
-            self.extend([*nodes, point], missing, drawn - 1)
+            self.extend(nodes, lines, [point], missing, drawn - 1)
 
 
-def _close(nodes, missing):
-    """Add the targets that lie on lines through two points, again and again."""
-    nodes, missing = list(nodes), list(missing)
-    k = 0
-    lines = set()
-    pending = list(range(len(nodes)))
+def _close(nodes, lines, new, missing):
+    """Add points, and the targets that come to lie on lines through two points, again and again."""
+    nodes, lines, missing, pending = list(nodes), set(lines), list(missing), list(new)
     while pending:
-        k = pending.pop(0)
-        lines.update(_cross(nodes[i], nodes[k]) for i in range(k))
+        point = pending.pop(0)
+        fresh = {_cross(node, point) for node in nodes} - lines
+        lines |= fresh
+        nodes.append(point)
         for target in list(missing):
-            if any(_dot(line, target) == 0 for line in lines):
+            if any(_dot(line, target) == 0 for line in fresh):
                 missing.remove(target)
-                pending.append(len(nodes))
-                nodes.append(target)
-    return nodes, missing
+                pending.append(target)
+    return nodes, lines, missing
 
 
 def _crossings(nodes, missing):

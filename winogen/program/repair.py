@@ -14,7 +14,7 @@ _TABU = 4  # a scale that was moved rests for so many steps
 
 def repair(problem, scales, rng) -> list:
     """Scales that grant at least as many wishes of a ScaleProblem as ``scales`` do."""
-    search = _Repair(problem, scales)
+    search = Repair(problem, scales)
     best, fewest = scales, len(search.broken)
     resting = {}
     for step in range(_STEPS):
@@ -33,7 +33,9 @@ def repair(problem, scales, rng) -> list:
     return best
 
 
-class _Repair:
+class Repair:
+    """Scales in motion, and the wishes that they leave broken."""
+
     def __init__(self, problem, scales):
         self.problem = problem
         self.scales = [*scales, 1]
@@ -49,24 +51,20 @@ class _Repair:
 
     def moves(self, wish):
         """(node, new logarithm, factor, source): scale of node = factor * scale of source."""
-        found = {}
-        for node, constant, log, other in self.problem.wishes[wish]:
-            if node not in self.problem.fixed:
-                found[node, other] = (node, self.logs[other] - log, 1 / constant, other)
-            if other not in self.problem.fixed:
-                found[other, node] = (other, self.logs[node] + log, constant, node)
-        return list(found.values())
+        logs = self.logs
+        return [(p, logs[q] + log, factor, q) for p, log, factor, q in self.problem.moves[wish]]
 
     def change(self, node, log):
         """By how many more wishes would be broken after a move."""
-        concerned = self.problem.concerned[node]
-        before = sum([wish in self.broken for wish in concerned])
-        old, self.logs[node] = self.logs[node], log
-        after = sum([not self._holds(wish) for wish in concerned])
-        self.logs[node] = old
-        return after - before
+        logs, broken, more = self.logs, self.broken, 0
+        old, logs[node] = logs[node], log
+        for wish in self.problem.concerned[node]:
+            more += (wish not in broken) - self._holds(wish)
+        logs[node] = old
+        return more
 
     def move(self, node, log, scale):
+        """Give ``node`` another scale."""
         self.scales[node], self.logs[node] = scale, log
         for wish in self.problem.concerned[node]:
             if self._holds(wish):

@@ -12,10 +12,13 @@ floating point, where different scales differ by far more than rounding; the sca
 
 import math
 from collections import Counter
+from functools import lru_cache
+from itertools import combinations
 from typing import NamedTuple
 
-from winogen.program.geometry import between, modulo_any, pivot_of, point_of
-from winogen.program.network import ONE
+from winogen.program.analysis import is_exact
+from winogen.program.geometry import between, is_rational, modulo, modulo_any, pivot_of, point_of
+from winogen.program.network import ONE, Network
 
 CLOSE = 1e-9
 _CHOICES = 8  # ways to make a node that are considered
@@ -36,7 +39,8 @@ class ScaleProblem:
     ``choices``: per gate all pairs of earlier nodes that give it, [(a, x, b, y), ...]: three nodes
     on a line define each other, and other neighbours may have scales that suit better. ``wishes``:
     lists of edges one of which should hold; gates first, then outputs. ``concerned``: per node the
-    wishes that mention it. The number one is the node after the last; what is tied to it is known.
+    wishes that mention it. ``moves``: per wish what would grant it, [(node, log, factor, source)]:
+    scale of node = factor * scale of source, where ``log`` is that of the factor. The number one is the node after the last; what is tied to it is known.
     """
 
     def __init__(self, network, free_outputs, free_inputs):
@@ -44,7 +48,7 @@ class ScaleProblem:
         self.free_outputs, self.free_inputs = free_outputs, free_inputs
         self.count = network.width + len(network.gates)
         self.one = self.count
-        self.choices = _choices(network)
+        self.choices = _choices(network.width, network.gates)
         self.wishes = []
         for k, choices in enumerate(self.choices):
             edges = []
@@ -60,32 +64,43 @@ class ScaleProblem:
             for node in {edge.node for edge in edges} | {edge.other for edge in edges}:
                 self.concerned[node].append(wish)
         self.fixed = {self.one} if free_inputs else {self.one, *range(self.width)}
+        self.moves = [self._moves(edges) for edges in self.wishes]
+
+    def _moves(self, edges):
+        found = {}
+        for node, constant, log, other in edges:
+            if node not in self.fixed:
+                found[node, other] = (node, -log, 1 / constant, other)
+            if other not in self.fixed:
+                found[other, node] = (other, log, constant, node)
+        return list(found.values())
 
     @staticmethod
     def _edge(node, constant, other):
         return Edge(node, abs(constant), math.log(abs(float(constant))), other)
 
 
-def _choices(network):
-    forms = network.forms()
+@lru_cache(maxsize=256)
+def _choices(width, gates):
+    forms = Network(width, gates, ()).forms()
     points = [point_of(form) for form in forms]
+    through = modulo if all(map(is_rational, points)) else modulo_any
     result = []
-    for index, gate in enumerate(network.gates):
-        node = network.width + index
+    for index, gate in enumerate(gates):
+        node = width + index
         pivot = pivot_of(points[node])
         places = {}
         for k in range(node):
-            image = modulo_any(points[k], pivot, points[node])
+            image = through(points[k], pivot, points[node])
             if image is not None:
                 places.setdefault(image, []).append(k)
         found = [tuple(gate)]
         for group in places.values():
-            for i, x in enumerate(group):
-                for y in group[i + 1 :]:
-                    if {x, y} != {gate.x, gate.y} and len(found) < _CHOICES:
-                        constants = between(forms[node], forms[x], forms[y])
-                        if constants is not None:
-                            found.append((constants[0], x, constants[1], y))
+            for x, y in combinations(group, 2):
+                if {x, y} != {gate.x, gate.y} and len(found) < _CHOICES:
+                    constants = between(forms[node], forms[x], forms[y])
+                    if constants is not None:
+                        found.append((constants[0], x, constants[1], y))
         result.append(found)
     return result
 
@@ -179,7 +194,7 @@ class Assignment:
 
     ``chosen``: gate -> (p, x, q, y), ``value = p * value x + q * value y``, None for a gate that
     nobody needs any more. ``multiples``: output -> its product. ``products``: ``(constant, node)``
-    in order. ``cost``: (statements, constants, size of the constants).
+    in order. ``cost``: (statements, constants that are rounded, constants, their size).
     """
 
     def __init__(self, problem, scales):
@@ -214,7 +229,9 @@ class Assignment:
         gates = [option for option in self.chosen if option is not None]
         constants = [c for p, _, q, _ in gates for c in (abs(p), abs(q)) if c != 1]
         constants += [c for c, _ in self.products]
-        self.cost = (len(gates) + len(self.products), len(constants), size(constants))
+        rounded = sum(not is_exact(c) for c in constants)
+        statements = len(gates) + len(self.products)
+        self.cost = (statements, rounded, len(constants), size(constants))
 
     def _drop_unneeded(self):
         width = self.problem.width

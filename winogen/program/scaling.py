@@ -11,11 +11,10 @@ import math
 from typing import NamedTuple
 
 from winogen.errors import VerificationError
+from winogen.program.candidate import OBJECTIVES, Candidate, check_objective
 from winogen.program.ir import Program
-from winogen.program.lower import Names, lower
-from winogen.program.network import Network
-from winogen.program.search import OBJECTIVES, Candidate, candidates, check_objective, scheduled
-from winogen.program.simplify import simplify
+from winogen.program.lower import Names, lower, statements
+from winogen.program.search import candidates, scheduled
 
 _CHOICES = 4  # equally good programs for input and output that are combined
 
@@ -64,23 +63,25 @@ def shortest_transforms(
     for first in inputs:
         for last in outputs:
             factors = _factors(first, last)
-            cost = (_filter_cost(filters, factors, filter_objective), _distortion(factors))
+            rounded = first.constants[0] + last.constants[0]
+            cost = (_filter_cost(filters, factors), rounded, _distortion(factors))
             if best is None or cost < best[0]:
                 best = (cost, first, last)
     _, first, last = best
     pool = [_input_factors(candidate) for candidate in inputs]
-    first = _refined(algorithm, first, last, pool, filters, objective, filter_objective)
-    first = scheduled([first], into, objective, registers)
-    last = scheduled([last], out, objective, registers)
+    first = _refined(algorithm, first, last, pool, filters, objective)
+    free["factors"] = _factors(first, last)
+    found = candidates(algorithm.g, filter_objective, names=Names("g", "u"), **free)
+    filter_program = scheduled(found, Names("g", "u"), filter_objective, registers)
+    input_program = scheduled([first], into, objective, registers)
+    output_program = scheduled([last], out, objective, registers)
     scaled = algorithm.scale(input=_input_factors(first), output=_output_factors(last))
-    filter_program = simplify(
-        scaled.g, filter_objective, "g", "u", registers=registers, error_limit=error_limit
-    )
     if not scaled.verify():
         raise VerificationError("the rescaled algorithm is wrong")
-    first.program.verify(scaled.bt)
-    last.program.verify(scaled.at)
-    return ShortTransforms(scaled, first.program, filter_program, last.program)
+    input_program.verify(scaled.bt)
+    filter_program.verify(scaled.g)
+    output_program.verify(scaled.at)
+    return ShortTransforms(scaled, input_program, filter_program, output_program)
 
 
 def _equal(found, objective):
@@ -110,7 +111,7 @@ def _factors(first, last):
     return [1 / (b * a) for b, a in zip(_input_factors(first), _output_factors(last))]
 
 
-def _refined(algorithm, first, last, pool, filters, objective, filter_objective):
+def _refined(algorithm, first, last, pool, filters, objective):
     """An input program that is as good as ``first`` and makes the filter transform cheaper.
 
     Scales of rows that mirror each other change together; tried are those of other candidates and
@@ -118,7 +119,7 @@ def _refined(algorithm, first, last, pool, filters, objective, filter_objective)
     """
     cost = OBJECTIVES[objective]
     after = _output_factors(last)
-    current = _filter_cost(filters, _factors(first, last), filter_objective)
+    current = _filter_cost(filters, _factors(first, last))
     groups = {}
     for a, row in enumerate(algorithm.bt):
         groups.setdefault(tuple(abs(c) for c in row), []).append(a)
@@ -131,12 +132,10 @@ def _refined(algorithm, first, last, pool, filters, objective, filter_objective)
             factors = list(_input_factors(first))
             for a in rows:
                 factors[a] = value if factors[a] > 0 else -value
-            cheaper = _filter_cost(
-                filters, [1 / (b * a) for b, a in zip(factors, after)], filter_objective
-            )
+            cheaper = _filter_cost(filters, [1 / (b * a) for b, a in zip(factors, after)])
             if cheaper >= current:
                 continue
-            scaled = _rescaled(first.network, factors)
+            scaled = first.network.scaled(factors)
             for item in lower(scaled, Names("d", "v"), tries=6):
                 found = Candidate(first.network, item._replace(output_scales=tuple(factors)))
                 if cost(found)[0] <= cost(first)[0] and found.growth <= 1.1 * first.growth:
@@ -147,22 +146,12 @@ def _refined(algorithm, first, last, pool, filters, objective, filter_objective)
 
 def _filter_networks(matrix, objective):
     found = candidates(matrix, objective)
-    return [found[0].network, *(c.network for c in found[1:] if c.network != found[0].network)][:2]
+    return tuple(dict.fromkeys(candidate.network for candidate in found))[:2]
 
 
-def _filter_cost(networks, factors, objective):
-    """The least cost of the filter transform when its rows are multiplied by ``factors``."""
-    cost = OBJECTIVES[objective]
-    scaled = [_rescaled(network, factors) for network in networks]
-    return min(cost(Candidate(n, item))[0] for n in scaled for item in lower(n, tries=4))
-
-
-def _rescaled(network, factors):
-    outputs = tuple(
-        None if out is None else (factor * out[0], out[1])
-        for factor, out in zip(factors, network.outputs)
-    )
-    return Network(network.width, network.gates, outputs)
+def _filter_cost(networks, factors):
+    """The fewest statements of the filter transform when its rows are multiplied by ``factors``."""
+    return min(statements(network.scaled(factors)) for network in networks)
 
 
 def _distortion(factors):

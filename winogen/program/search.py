@@ -1,59 +1,25 @@
 """From strategies to programs: the best result under an objective."""
 
 import math
-from functools import cached_property, lru_cache
+from fractions import Fraction
+from functools import lru_cache
 
 from winogen.errors import InvalidValue
-from winogen.program.analysis import error_growth, network_growth
-from winogen.program.lower import NAMES, Lowered, lower
-from winogen.program.passes import rename
+from winogen.program.analysis import network_growth
+from winogen.program.candidate import OBJECTIVES, Candidate, check_objective
+from winogen.program.ir import Program
+from winogen.program.lower import NAMES, lower
+from winogen.program.passes import rename, tidy
+from winogen.program.polish import polished
 from winogen.program.schedule import schedule
 from winogen.program.strategies import FAST, strategy
 
 _FIRST, _SECOND = 5, 24  # tries of lowering: for every network, for the best ones
 _NETWORKS, _FINALISTS = 10, 3
-_EQUAL = 4  # equally good programs that are scheduled
+_DIGITS = 50  # of the entries of a matrix
+_ORDERED = 16  # programs that are scheduled where registers are what counts
+_COUNTED = ("instructions", "additions")  # objectives that no network of more gates is better at
 _SLACK = 2  # networks with so many gates more than the best may need fewer multiplications
-
-
-class Candidate:
-    """A program that computes what is wanted (up to scales, where those are free) and its costs."""
-
-    def __init__(self, network, lowered):
-        self.network, self.lowered = network, lowered
-        self.program = lowered.program
-        self.counts = self.program.counts()
-
-    @classmethod
-    def of(cls, program):
-        """A candidate from a program that is there already."""
-        return cls(None, Lowered(program, (), ()))
-
-    @cached_property
-    def growth(self):
-        """:func:`winogen.program.analysis.error_growth`, to three digits: less is no difference."""
-        return round(error_growth(self.program), 3)
-
-    @cached_property
-    def depth(self):
-        """Statements on the critical path."""
-        return self.program.depth()
-
-
-# Objective -> what to compare, most important first. Registers are known after scheduling only.
-OBJECTIVES = {
-    "instructions": lambda c: (c.counts.instructions, c.growth, c.depth, c.counts.mul),
-    "additions": lambda c: (c.counts.add, c.counts.instructions, c.growth, c.depth),
-    "depth": lambda c: (c.depth, c.counts.instructions, c.growth),
-    "registers": lambda c: (c.counts.registers, c.counts.instructions, c.growth),
-    "error": lambda c: (c.growth, c.counts.instructions, c.depth),
-}
-
-
-def check_objective(objective):
-    """Raise :class:`InvalidValue` for an unknown objective."""
-    if objective not in OBJECTIVES:
-        raise InvalidValue(f"objective: got {objective!r}; allowed: {', '.join(OBJECTIVES)}")
 
 
 def candidates(
@@ -64,22 +30,25 @@ def candidates(
     free_inputs=False,
     names=NAMES,
     error_limit=None,
+    factors=None,
 ):
     """Candidates (:class:`Candidate`, not scheduled) in the order of the objective, best first.
 
     ``strategies``: names, by default the fast ones. For ``free_outputs``, ``free_inputs`` see
-    :func:`winogen.program.lower.lower`, for ``error_limit`` ``simplify``.
+    :func:`winogen.program.lower.lower`, for ``error_limit`` ``simplify``. ``factors``: of the rows;
+    the candidates compute the rows of ``matrix`` multiplied by these.
     """
     check_objective(objective)
+    _check_range(matrix)
     growth = dict(networks_of(matrix, tuple(strategies or FAST)))
+    careful = dict(networks_of(matrix, ("direct",)))
+    if factors is not None:
+        growth = {network.scaled(factors): value for network, value in growth.items()}
+        careful = {network.scaled(factors): value for network, value in careful.items()}
     limit = math.inf
     if error_limit is not None or objective == "error":
-        careful = dict(networks_of(matrix, ("direct",)))
         growth.update(careful)
-        grown = [
-            lowered_candidates(network, names, False, False, 1)[0].growth for network in careful
-        ]
-        limit = min(grown) * (error_limit or math.inf)
+        limit = _careful_growth(matrix) * (error_limit or math.inf)
 
     def cost(candidate):
         return candidate.growth > limit, *OBJECTIVES[objective](candidate)
@@ -88,7 +57,7 @@ def candidates(
         chosen = sorted(growth, key=lambda network: (growth[network], len(network.gates)))
     else:
         chosen = sorted(growth, key=lambda n: (growth[n] > limit, len(n.gates), growth[n]))
-    if objective in ("instructions", "additions"):
+    if objective in _COUNTED:
         chosen = [n for n in chosen if len(n.gates) <= len(chosen[0].gates) + _SLACK]
     chosen = chosen[:_NETWORKS]
     free = (free_outputs, free_inputs)
@@ -96,18 +65,31 @@ def candidates(
     result = []
     for network in sorted(chosen, key=first.get)[:_FINALISTS]:
         result += lowered_candidates(network, names, *free, _SECOND)
-    for network, _ in networks_of(matrix, ("direct",)):  # what is found never costs more than that
-        result += lowered_candidates(network, names, *free, 2)
+    fewest = min((c.counts.instructions for c in result if c.growth <= limit), default=math.inf)
+    for network in careful:  # what is found never costs more than that
+        if objective not in _COUNTED or len(network.gates) <= fewest:
+            result += lowered_candidates(network, names, *free, 2)
     within = [candidate for candidate in result if candidate.growth <= limit]
     return sorted(within or result, key=cost)
+
+
+def _check_range(matrix):
+    """Errors are compared in double precision, whose range the squares of values must not leave."""
+    largest = Fraction(10) ** _DIGITS
+    for entry in (abs(entry) for row in matrix for entry in row if entry != 0):
+        if not 1 / largest <= entry <= largest:
+            size = "above" if entry > 1 else "below"
+            raise InvalidValue(
+                f"matrix: got an entry {size} the range of the search;"
+                f" allowed: 0, 1e-{_DIGITS} to 1e{_DIGITS}"
+            )
 
 
 @lru_cache(maxsize=64)
 def networks_of(matrix, strategies):
     """Pairs of each network that the named strategies find and its growth of errors.
 
-    Kept, because the same matrix is searched again and again: with scales fixed and free, and
-    rescaled by what other transforms want.
+    Kept, because the same matrix is searched again and again, with scales fixed and free.
     """
     networks = {}
     for name in strategies:
@@ -118,28 +100,32 @@ def networks_of(matrix, strategies):
     return tuple((network, round(network_growth(network), 3)) for network in networks)
 
 
+@lru_cache(maxsize=64)
+def _careful_growth(matrix):
+    """The growth of errors of the most careful row-by-row program."""
+    networks = networks_of(matrix, ("direct",))
+    return min(lowered_candidates(network, NAMES)[0].growth for network, _ in networks)
+
+
 def lowered_candidates(network, names, free_outputs=False, free_inputs=False, tries=1):
     """Candidates from one network, those of fewest statements; see ``lower``."""
     found = lower(network, names, free_outputs, free_inputs, tries)
     return [Candidate(network, item) for item in found]
 
 
-def scheduled(found, names, objective, registers=None) -> Candidate:
-    """Of the candidates that are as good as the first, the one that needs fewest registers.
+def scheduled(found, names, objective, registers=None) -> Program:
+    """The program of the best candidate, its constants polished, that needs fewest registers.
 
-    Its statements are in their final order and its values have their final names.
+    ``found``: best first. Its statements are in their final order and its values have their final
+    names.
     """
-    cost = OBJECTIVES[objective]
-    if objective == "registers":
-        equal = found[: 4 * _EQUAL]
-    else:
-        equal = [c for c in found if cost(c) == cost(found[0])][:_EQUAL]
+    few_registers = objective == "registers"
+    equal = found[:_ORDERED] if few_registers else polished(found, names, objective)
     result = []
     for candidate in equal:
         program = schedule(candidate.program, registers)
+        program = rename(tidy(program), names.outputs, names.temporaries)
         program.verify(candidate.program.to_matrix())
-        program = rename(program, names.outputs, names.temporaries)
-        program.verify(candidate.program.to_matrix())
-        lowered = candidate.lowered._replace(program=program)
-        result.append(Candidate(candidate.network, lowered))
-    return min(result, key=lambda c: (*cost(c), c.counts.registers))
+        result.append(program)
+    cost = OBJECTIVES[objective]
+    return min(result, key=lambda p: (cost(Candidate.of(p))[0], p.counts().registers))

@@ -3,9 +3,10 @@
 from functools import lru_cache
 
 from winogen.errors import InvalidValue
+from winogen.program.candidate import check_objective
 from winogen.program.ir import Program, exact
 from winogen.program.lower import Names
-from winogen.program.search import candidates, check_objective, scheduled
+from winogen.program.search import candidates, scheduled
 
 
 def simplify(
@@ -50,6 +51,6 @@ def simplify(
 @lru_cache(maxsize=512)
 def _simplify(matrix, objective, names, strategies, registers, error_limit):
     found = candidates(matrix, objective, strategies, names=names, error_limit=error_limit)
-    program = scheduled(found, names, objective, registers).program
+    program = scheduled(found, names, objective, registers)
     program.verify(matrix)
     return program

@@ -81,26 +81,36 @@ _RUNS = {1: 1, 2: 8, 3: 32, 4: 48, 5: 24, 6: 8}
 _WIDE_RUNS = {**_RUNS, **dict.fromkeys(range(7, 10), 24), **dict.fromkeys(range(10, 17), 8)}
 
 
+_ROWS, _WIDE_ROWS = 16, 24  # more are not searched for
+
+
 @register_strategy("incidence")
-def search(matrix, runs=_RUNS):
+def search(matrix, runs=_RUNS, most=_ROWS):
     """:func:`winogen.program.incidence.incidence` where a matrix is small enough for it."""
     reduced = _Reduced(matrix)
     if not reduced.rows:
         return [reduced.restore(Network(reduced.width, (), ()))]
-    if reduced.width == 3:
-        networks = plane(reduced.rows)
-        if networks:
-            return [reduced.restore(network) for network in networks]
-    if reduced.width not in runs or len(reduced.rows) > 16:
-        return []
-    tries = runs[reduced.width]
-    return [reduced.restore(network) for network in incidence(reduced.rows, tries)]
+    tries = runs.get(reduced.width, 0) if len(reduced.rows) <= most else 0
+    return [reduced.restore(network) for network in _search(tuple(reduced.rows), tries)]
+
+
+@lru_cache(maxsize=256)
+def _search(rows, tries):
+    """Kept, because rows that differ by factors only are the same rows here."""
+    networks = plane(rows) if len(rows[0]) == 3 else []
+    return networks or (incidence(rows, tries) if tries else [])
 
 
 @register_strategy("wide")
 def wide(matrix):
     """The incidence search for matrices of up to 16 columns, which takes seconds."""
-    return search(matrix, _WIDE_RUNS)
+    return search(matrix, _WIDE_RUNS, _WIDE_ROWS)
+
+
+def in_reach(matrix) -> bool:
+    """Whether a matrix is small enough for :func:`wide`."""
+    reduced = _Reduced(matrix)
+    return len(reduced.rows) <= _WIDE_ROWS and (not reduced.rows or reduced.width in _WIDE_RUNS)
 
 
 @register_strategy("pairs")
