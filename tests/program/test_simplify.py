@@ -95,7 +95,7 @@ def test_objectives_are_best_at_what_they_are_for():
 
 
 def test_error_limit_bounds_the_growth():
-    matrix = cook_toom(7, 3).bt
+    matrix = cook_toom(7, 3, "1/4,-1/4,5/8,-5/8,5/4,-5/4,5/2,-5/2,inf").bt
     careful = error_growth(simplify(matrix, "error"))
     growth = {limit: error_growth(simplify(matrix, error_limit=limit)) for limit in (1.5, None)}
     assert growth[1.5] <= 1.5 * careful + 1e-2 < growth[None]
