@@ -146,13 +146,21 @@ def _generate_all(wanted: list[Entry], jobs: int | None) -> Iterator[tuple[Entry
         for entry in wanted:
             yield entry, generate(entry)
         return
+    # What has the same points has the same input transform, which one process finds once.
+    groups: dict[tuple, list[Entry]] = {}
+    for entry in wanted:
+        key = (entry.m + entry.r, entry.points, entry.moduli)
+        groups.setdefault(key, []).append(entry)
     # Spawned rather than forked: callers may run threads (a progress display is one).
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         # The largest first, so that no process is left alone with one at the end.
-        order = sorted(wanted, key=lambda entry: -(entry.m + entry.r + bool(entry.moduli)))
-        futures = {pool.submit(generate, entry): entry for entry in order}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
+        order = sorted(groups.values(), key=lambda group: -(group[0].m + group[0].r))
+        for future in as_completed([pool.submit(_generate_group, group) for group in order]):
+            yield from future.result()
+
+
+def _generate_group(group: list[Entry]) -> list[tuple[Entry, Transform]]:
+    return [(entry, generate(entry)) for entry in group]
 
 
 def _index(transforms: list[Transform]) -> str:

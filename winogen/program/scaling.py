@@ -70,7 +70,7 @@ def shortest_transforms(
     _, first, last = best
     pool = [_input_factors(candidate) for candidate in inputs]
     first = _refined(algorithm, first, last, pool, filters, objective)
-    free["factors"] = _factors(first, last)
+    free["factors"] = tuple(_factors(first, last))
     found = candidates(algorithm.g, filter_objective, names=Names("g", "u"), **free)
     filter_program = scheduled(found, Names("g", "u"), filter_objective, registers)
     input_program = scheduled([first], into, objective, registers)

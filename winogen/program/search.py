@@ -22,6 +22,7 @@ _COUNTED = ("instructions", "additions")  # objectives that no network of more g
 _SLACK = 2  # networks with so many gates more than the best may need fewer multiplications
 
 
+@lru_cache(maxsize=16)
 def candidates(
     matrix,
     objective,
@@ -34,6 +35,7 @@ def candidates(
 ):
     """Candidates (:class:`Candidate`, not scheduled) in the order of the objective, best first.
 
+    Kept, because algorithms with the same points have the same input transform.
     ``strategies``: names, by default the fast ones. For ``free_outputs``, ``free_inputs`` see
     :func:`winogen.program.lower.lower`, for ``error_limit`` ``simplify``. ``factors``: of the rows;
     the candidates compute the rows of ``matrix`` multiplied by these.
