@@ -79,6 +79,12 @@ def test_text_shows_points_counts_and_programs(winogen):
     assert "v0 = d0 - d2" in output
 
 
+def test_programs_are_shown_as_factored_equations(winogen):
+    printed = winogen("derive", 4, 3, "--points", "0,1,-1,2,-2,inf").stdout
+    block = printed.partition("input transform: v = B^T d\n")[2].partition("\n\n")[0]
+    assert "  v0 = d4 + 4 d0 - 5 d2" in block.splitlines()
+
+
 def test_an_order_of_summation_is_shown_and_used(winogen):
     data = as_json(winogen, 4, 3, "--order", "huffman")
     matrix = cook_toom(4, 3).bt

@@ -80,6 +80,8 @@ def _json(algorithm, programs, source: str, order: str) -> str:
 
 
 def _text(algorithm, programs, source: str, order: str) -> str:
+    from winogen.codegen.ctext import routine
+
     m, r, n, products = algorithm.m, algorithm.r, algorithm.n, algorithm.products
     made_from = ("moduli", algorithm.moduli) if algorithm.moduli else ("points", algorithm.points)
     lines = [
@@ -108,9 +110,9 @@ def _text(algorithm, programs, source: str, order: str) -> str:
         lines += [
             "  (rescaled: rows of B^T and columns of A^T scaled against G, as --format c prints it)"
         ]
-    for kind, (_, name) in _MATRICES.items():
-        lines += ["", f"{kind} transform, {name} as a program"]
-        lines += [f"  {line}" for line in str(programs[kind]).splitlines()]
+    for (kind, (_, name)), letters in zip(_MATRICES.items(), ("dv", "gu", "py")):
+        lines += ["", f"{kind} transform: {letters[1]} = {name} {letters[0]}"]
+        lines += [f"  {equation}" for equation in routine(programs[kind], *letters).equations]
     return "\n".join(lines)
 
 
