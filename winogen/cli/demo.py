@@ -61,10 +61,10 @@ def _table(narrow: bool):
         caption=caption, title_justify="left", caption_justify="left", title_style="bold",
         box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0 if narrow else 1),
     )  # fmt: skip
-    table.add_column("algorithm")
+    table.add_column("algorithm", no_wrap=True)
     table.add_column("F(m, r)", no_wrap=True)
     if not narrow:
-        table.add_column("points", no_wrap=True)
+        table.add_column("points", overflow="fold")
     sizes = ("products", "workspace") if narrow else ("multiplications", "workspace bytes")
     errors = ("max err", "mean err") if narrow else ("max error", "mean error")
     for name in (*sizes, "time", "GFLOP/s", *errors):
