@@ -17,6 +17,7 @@ from winogen.conv.request import request
 from winogen.errors import InvalidValue, Unsupported
 
 WINOGRAD = ("winograd2d", "winograd1d", "mcmr")
+TARGET = TARGETS["avx512"]
 
 
 def layer(weight=(64, 64, 3, 3), **options):
@@ -25,7 +26,7 @@ def layer(weight=(64, 64, 3, 3), **options):
 
 def choose(made, shape, **options):
     asked = request(made, threads=1, **options)
-    return planner.choose(made.problem(shape), asked, TARGETS["avx512"])
+    return planner.choose(made.problem(shape), asked, TARGET)
 
 
 @pytest.mark.parametrize(
@@ -219,13 +220,15 @@ def test_the_workspace_is_known_before_anything_is_compiled(layout, options):
 def test_a_tolerance_bounds_the_predicted_error(tolerance):
     made = layer((256, 256, 3, 3), padding=1)
     chosen = choose(made, (1, 256, 56, 56), tolerance=tolerance)
-    assert planner.predicted_error(made, chosen) <= tolerance
+    assert planner.predicted_error(made, chosen, TARGET) <= tolerance
 
 
 def test_less_tolerance_never_means_a_larger_error():
     made = layer((256, 256, 3, 3), padding=1)
     errors = [
-        planner.predicted_error(made, choose(made, (1, 256, 56, 56), algorithm="mcmr", tolerance=t))
+        planner.predicted_error(
+            made, choose(made, (1, 256, 56, 56), algorithm="mcmr", tolerance=t), TARGET
+        )
         for t in (1e-6, 3e-6, 1e-5)
     ]
     assert errors == sorted(errors)

@@ -5,7 +5,7 @@ import pytest
 
 from winogen.algebra import cook_toom, nest, winograd
 from winogen.build import host_target
-from winogen.codegen.kernels import DEPTH
+from winogen.codegen.kernels import summation
 from winogen.codegen.transforms import load
 from winogen.errors import InvalidValue
 from winogen.numerics import PRACTICAL, Direct, measure
@@ -64,7 +64,7 @@ def test_what_ships_has_the_bits_of_its_twin(name, kernel):
     """But for the few outputs where the compiler fuses the other product of a sum of two."""
     t = load(int(name[1]), 3, name=name)
     c = measure(t, compiled=kernel, **{**PRACTICAL, "trials": 40})
-    twin = measure(t, block=DEPTH[kernel], **{**PRACTICAL, "trials": 40})
+    twin = measure(t, **summation(kernel, host_target()), **{**PRACTICAL, "trials": 40})
     assert (c.errors == twin.errors).mean() > 0.98
     assert c.relative_l2 == pytest.approx(twin.relative_l2, rel=0.01)
 
@@ -77,7 +77,9 @@ def test_kernels_add_in_the_order_asked_for(kernel):
     seen = []
     for order in ("naive", "huffman", "pairwise"):
         c = measure(GAUSSIAN, compiled=kernel, order=order, **settings)
-        twin = measure(GAUSSIAN, order=order, fused=True, block=DEPTH[kernel], **settings)
+        twin = measure(
+            GAUSSIAN, order=order, fused=True, **summation(kernel, host_target()), **settings
+        )
         assert np.array_equal(c.errors, twin.errors)
         seen.append(c.errors)
     assert not np.array_equal(seen[0], seen[1]) and not np.array_equal(seen[0], seen[2])
@@ -87,7 +89,7 @@ def test_kernels_add_in_the_order_asked_for(kernel):
 def test_kernels_with_constants_have_the_error_of_the_order(order):
     settings = {**PRACTICAL, "order": order, "trials": 300}
     c = measure(F43, compiled="mcmr", **settings).mean
-    twin = measure(F43, block=DEPTH["mcmr"], **settings).mean
+    twin = measure(F43, **summation("mcmr", host_target()), **settings).mean
     assert c == pytest.approx(twin, rel=0.15)
 
 

@@ -80,15 +80,22 @@ def test_unlike_axes_and_moduli():
     assert estimate(f).mean == pytest.approx(measure(f, trials=1500).mean, rel=0.2)
 
 
-@given(st.integers(1, 300), st.integers(1, 300), st.booleans())
-def test_chains_by_brute_force(count, block, fused):
+@given(st.integers(1, 300), st.integers(1, 300), st.booleans(), st.integers(1, 4))
+def test_chains_by_brute_force(count, block, fused, chains):
     total, done = 0.0, 0
     while done < count:
-        size = min(block, count - done)
-        total += (1 if fused else size) + sum(range(2, size + 1))
-        total += done + size if done else 0
-        done += size
-    assert chain_variance(count, block, fused) == total
+        lengths, joined = [0] * chains, 0
+        for product in range(min(block, count - done)):
+            chain = product % chains
+            lengths[chain] += 1
+            total += lengths[chain] if lengths[chain] > 1 else 0
+            total += not fused or lengths[chain] == 1
+        for length in filter(None, lengths):
+            total += joined + length if joined else 0
+            joined += length
+        total += done + joined if done else 0
+        done += joined
+    assert chain_variance(count, block, fused, chains) == total
 
 
 def test_wrong_arguments_are_named():

@@ -7,6 +7,7 @@ comes from the Jinja2 templates in ``csrc/``, one for each algorithm plus the pa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from winogen.codegen.targets import Target
 from winogen.codegen.templates import environment
@@ -24,6 +25,14 @@ WINOGRAD = ("winograd2d", "winograd1d", "mcmr")
 BORDERS = ("unswitch", "buffer", "indirect")
 
 
+class RegisterBlock(NamedTuple):
+    """The accumulators of the GEMM: rows x vectors sums, each in ``chains`` chains of additions."""
+
+    rows: int
+    vectors: int
+    chains: int
+
+
 @dataclass(frozen=True)
 class KernelSpec:
     """One kind of kernel: everything that is fixed when its C is written.
@@ -32,7 +41,6 @@ class KernelSpec:
     for direct and im2col; winograd1d needs F(1, 1) along the height). ``border`` says how tiles that
     touch the padding are made: "unswitch" (code by border class), "buffer" (padding is copied into a
     tile buffer), "indirect" (a table of pointers with a shared zero vector).
-    ``register_rows`` x ``register_vectors`` accumulators make the GEMM's register block.
     """
 
     algorithm: str
@@ -42,19 +50,25 @@ class KernelSpec:
     transform_h: Transform | None = None
     transform_w: Transform | None = None
     border: str = "unswitch"
-    register_rows: int = 0  # 0: `register_block` of the target
-    register_vectors: int = 0
+    block: RegisterBlock | None = None  # None: `register_block` of the target
     profile: bool = False  # export `<prefix>_profile`, seconds per stage (one thread)
 
 
-def register_block(target: Target) -> tuple[int, int]:
-    """Return (rows, vectors) of the GEMM accumulator: all registers but those for one step's operands.
+def register_block(target: Target) -> RegisterBlock:
+    """Return the accumulators of the GEMM: all registers but those for one step's operands.
+
+    Where an FMA broadcasts one operand from memory by itself (AVX-512), rows are loaded for every
+    vector anyhow, so that the second set of registers is better spent on a second chain.
 
     >>> from winogen.codegen.targets import TARGETS
-    >>> register_block(TARGETS["avx512"]), register_block(TARGETS["avx2"])
-    ((14, 2), (6, 2))
+    >>> register_block(TARGETS["avx512"])
+    RegisterBlock(rows=14, vectors=1, chains=2)
+    >>> register_block(TARGETS["avx2"])
+    RegisterBlock(rows=6, vectors=2, chains=1)
     """
-    return (14, 2) if target.registers >= 32 else (6, 2)
+    if target.broadcasts:
+        return RegisterBlock(14, 1, 2)
+    return RegisterBlock(14 if target.registers >= 32 else 6, 2, 1)
 
 
 def cdef(dtype: str, prefix: str = "winogen", profile: bool = False) -> str:
@@ -72,10 +86,22 @@ void {prefix}_run(const winogen_conv *p, const {real} *input, const {real} *pack
 """
 
 
-# Terms (for the Winograd algorithms: channels) that are summed in one chain before their sum is added
-# to what came before. Half the length is about 0.7 of the error, and 3 to 6 % of the speed.
+# Terms (for the Winograd algorithms: channels) that are summed in registers before their sum is added
+# to what came before; the chains of a `RegisterBlock` share them.
 DEPTH = {"direct": 256, "im2col": 256, "winograd1d": 32, "mcmr": 32, "winograd2d": 16}
-BAND = 8  # blocks of filters that one position goes through before the next
+
+
+def summation(algorithm: str, target: Target) -> dict[str, int]:
+    """Return how a kernel sums products, as `measure` and `estimate` take it.
+
+    >>> from winogen.codegen.targets import TARGETS
+    >>> summation("mcmr", TARGETS["avx512"])
+    {'block': 32, 'chains': 2}
+    """
+    return {"block": DEPTH[algorithm], "chains": register_block(target).chains}
+
+
+BAND = 16  # vectors of filters that one position goes through before the next
 FEW = 8  # channels up to which winograd2d in NCHW fills the lanes with tiles
 _NARROW = {"NCHW": "pixel_lanes", "NHWC": "group_lanes"}
 _REAL = {"float32": "float", "float64": "double"}
@@ -97,7 +123,7 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
     True
     """
     template, title = ALGORITHMS[spec.algorithm]
-    rows, vectors = register_block(spec.target)
+    block = spec.block or register_block(spec.target)
     lanes = spec.target.lanes(spec.dtype)
     height, width = _view(spec.transform_h), _view(spec.transform_w)
     return (
@@ -121,12 +147,13 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
             register={"float32": "__m512", "float64": "__m512d"}[spec.dtype],
             profile=spec.profile,
             prefetch=8192 // spec.target.vector_bytes * lanes,
-            rows=spec.register_rows or rows,
-            vectors=spec.register_vectors or vectors,
+            rows=block.rows,
+            vectors=block.vectors,
+            chains=block.chains,
             # Tiles keep the LANES channels of a row together; a strip in NCHW keeps the pixels together.
             # The second way of direct convolution, for groups too narrow to fill the lanes with filters.
             narrow=_NARROW[spec.layout] if spec.algorithm == "direct" else "",
-            pixel_rows=spec.register_rows or rows,
+            pixel_rows=block.rows,
             row_step=1 if spec.layout == "NCHW" and not height else lanes,
             H=height,
             W=width,

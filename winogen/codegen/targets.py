@@ -23,6 +23,7 @@ class Target:
     vector_bytes: int  # width of one vector register
     registers: int  # vector registers the instruction set names
     flags: tuple[str, ...]  # what the compiler needs to emit it
+    broadcasts: bool = False  # arithmetic takes one number from memory into all lanes
 
     def lanes(self, dtype: str) -> int:
         """Return how many "float32" or "float64" numbers one vector holds."""
@@ -47,6 +48,7 @@ TARGETS: dict[str, Target] = {
                 # since Ice Lake hardly have.
                 "-mprefer-vector-width=512",
             ),
+            broadcasts=True,
         ),
         Target("avx2", 32, 16, ("-mavx2", "-mfma")),
         Target("sse2", 16, 16, ("-msse2",)),

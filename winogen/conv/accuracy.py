@@ -5,11 +5,17 @@ from __future__ import annotations
 from functools import lru_cache
 
 from winogen.codegen import kernels
+from winogen.codegen.targets import Target
 
 
 @lru_cache(maxsize=4096)
 def predicted_error(
-    algorithm: str, dtype: str, channels: int, kernel: tuple[int, int], transforms: tuple
+    algorithm: str,
+    dtype: str,
+    channels: int,
+    kernel: tuple[int, int],
+    transforms: tuple,
+    target: Target,
 ) -> float:
     """Return the expected max |y - y_exact| / max |y_exact| on normal data.
 
@@ -17,25 +23,24 @@ def predicted_error(
     of a tile that fare worst; with very many outputs the largest error of all is of this size too,
     because the largest output grows likewise.
 
-    >>> predicted_error("direct", "float32", 64, (3, 3), (None, None)) < 1e-6
+    >>> from winogen.codegen.targets import TARGETS
+    >>> predicted_error("direct", "float32", 64, (3, 3), (None, None), TARGETS["avx2"]) < 1e-6
     True
     """
     from winogen.rounding.tiles import Direct
     from winogen.rounding.variance import estimate
 
-    chain = kernels.DEPTH[algorithm]
     options = dict(dtype=dtype, distribution="normal", fused=True, order="naive", filters="float64")
+    options |= kernels.summation(algorithm, target)
     along_h, along_w = transforms
     if along_w is None:
         terms = channels * kernel[0] * kernel[1]
-        return estimate(Direct(1, terms), dims=1, channels=1, block=chain, **options).worst_l2
+        return estimate(Direct(1, terms), dims=1, channels=1, **options).worst_l2
     options["order"] = along_w.order
     if algorithm == "winograd1d":
-        taps = kernel[0]
-        return estimate(
-            along_w, dims=1, channels=channels * taps, block=chain * taps, **options
-        ).worst_l2
-    return estimate((along_h, along_w), channels=channels, block=chain, **options).worst_l2
+        options["block"] *= kernel[0]
+        return estimate(along_w, dims=1, channels=channels * kernel[0], **options).worst_l2
+    return estimate((along_h, along_w), channels=channels, **options).worst_l2
 
 
 @lru_cache(maxsize=1024)

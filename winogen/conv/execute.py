@@ -198,9 +198,15 @@ class Prepared:
             packed_weight_bytes=packed,
             multiplications=multiplications(problem, choice),
             direct_multiplications=problem.direct_multiplications,
-            predicted_error=planner.predicted_error(layer, choice),
+            predicted_error=planner.predicted_error(layer, choice, self.target),
             predictions=tuple(
-                (seconds, planner.predicted_error(layer, way), way.algorithm, way.tile, way.tag)
+                (
+                    seconds,
+                    planner.predicted_error(layer, way, self.target),
+                    way.algorithm,
+                    way.tile,
+                    way.tag,
+                )
                 for seconds, way in self.ranked
             ),
             source=main.source,

@@ -62,7 +62,7 @@ def _roof(arithmetic: float, traffic: float) -> float:
 
 def _product(work: Work, target: Target, rows: int, depth: int, channels: int, taps: int) -> float:
     """Cycles of the GEMM for ``rows`` rows against all filters, ``channels`` x ``taps`` deep."""
-    height, vectors = kernels.register_block(target)
+    height, vectors, chains = kernels.register_block(target)
     panels = blocks(rows, height)
     panel = blocks(rows, panels)
     total = 0.0
@@ -72,13 +72,9 @@ def _product(work: Work, target: Target, rows: int, depth: int, channels: int, t
             continue
         for size, times in ((panel, rows // panel), (rows % panel, 1)):
             if size and times:
-                step = max(size * width / 2, (size + width) / _LOADS, _LATENCY)
-                chains = blocks(channels, depth)
-                total += (
-                    count
-                    * times
-                    * (channels * taps * step + _CALL + chains * _ACCUMULATOR * size * width)
-                )
+                step = max(size * width / 2, (size + width) / _LOADS, _LATENCY / chains)
+                stored = blocks(channels, depth) * size * width
+                total += count * times * (channels * taps * step + _CALL + stored * _ACCUMULATOR)
     return total
 
 
@@ -116,7 +112,7 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple[float, float, 
     # written and read again.
     filters = positions * taps * work.channels * filter_vectors * lanes * size
     v_bytes = positions * lines * cols * channel_vectors * lanes * size
-    band = kernels.BAND * kernels.register_block(target)[1]
+    band = kernels.BAND
     if work.algorithm == "winograd2d":
         band = filter_vectors
     bands = blocks(filter_vectors, band)
@@ -185,7 +181,7 @@ def _pixels(work: Work, target: Target, machine: Machine) -> tuple[float, float,
     filter_vectors = blocks(work.filters, lanes)
     if work.narrow(target) == "pixels":
         # Panels of filters, pairs of vectors of pixels.
-        most = kernels.register_block(target)[0]
+        most = kernels.register_block(target).rows
         rows_of_filters = blocks(work.filters, most)
         step = max(blocks(work.filters, rows_of_filters), _LATENCY)
         arithmetic = (

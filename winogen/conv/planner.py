@@ -75,14 +75,16 @@ def ranked(
     # as they are needed: that takes longer than the times.
     given = any(request.sets) or None not in request.tile
     tolerance = _TOLERANCE if request.tolerance is None else request.tolerance
-    careful = (pair for pair in pairs if given or predicted_error(layer, pair[1]) <= tolerance)
+    careful = (
+        pair for pair in pairs if given or predicted_error(layer, pair[1], target) <= tolerance
+    )
     found = list(islice(careful, most))
     if not found:
-        most_careful = min(pairs, key=lambda pair: predicted_error(layer, pair[1]))
+        most_careful = min(pairs, key=lambda pair: predicted_error(layer, pair[1], target))
         if request.tolerance is not None:
             raise InvalidValue(
                 f"tolerance: got {tolerance:g}; allowed: at least "
-                f"{predicted_error(layer, most_careful[1]):.2g}, the least error that is predicted "
+                f"{predicted_error(layer, most_careful[1], target):.2g}, the least error that is predicted "
                 f'for this layer with algorithm "{request.algorithm}"'
             )
         return [most_careful]
@@ -92,17 +94,19 @@ def ranked(
         usual = _USUAL * accuracy.direct_error(layer.dtype, terms)
         close = takewhile(lambda pair: pair[0] <= _PATIENCE * chosen[0], pairs)
         accurate = (
-            pair for pair in close if predicted_error(layer, pair[1]) <= min(usual, tolerance)
+            pair
+            for pair in close
+            if predicted_error(layer, pair[1], target) <= min(usual, tolerance)
         )
         chosen = next(accurate, chosen)
     return [chosen, *(pair for pair in found if pair is not chosen)][:most]
 
 
-def predicted_error(layer: Layer, choice: Choice) -> float:
+def predicted_error(layer: Layer, choice: Choice, target: Target) -> float:
     """Return the expected max |y - y_exact| / max |y_exact| on normal data."""
     channels = layer.channels // layer.groups
     return accuracy.predicted_error(
-        choice.algorithm, layer.dtype, channels, layer.kernel, axes(layer, choice)
+        choice.algorithm, layer.dtype, channels, layer.kernel, axes(layer, choice), target
     )
 
 

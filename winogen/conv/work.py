@@ -122,7 +122,7 @@ class Work:
             v = blocks(cols, lanes) * lanes * positions * self.channels
             return _lines([v * size, (self.channels * plane + 2 * lanes) * size]), 0
         filters = blocks(self.filters, lanes) * lanes
-        width = min(filters, kernels.BAND * kernels.register_block(target)[1] * lanes)
+        width = min(filters, kernels.BAND * lanes)
         in_rows, in_cols = self.strip
         own = [
             max(in_rows * in_cols, h.m * cols * w.m) * lanes * size,
@@ -143,7 +143,7 @@ class Work:
 
     def _pixel_bytes(self, target: Target) -> int:
         lanes, size = self.lanes(target), self.itemsize
-        rows, vectors = kernels.register_block(target)
+        rows, vectors, _ = kernels.register_block(target)
         groups_in_lanes = self.narrow(target) == "groups"
         channels = self.groups if groups_in_lanes else self.channels
         in_rows, in_cols = self.strip

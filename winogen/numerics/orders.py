@@ -7,7 +7,7 @@ the chains in which channels do.
 from __future__ import annotations
 
 from winogen.codegen import transforms
-from winogen.codegen.kernels import DEPTH
+from winogen.codegen.kernels import summation
 from winogen.numerics.protocol import PRACTICAL, measure
 from winogen.program.summation import NAMES
 
@@ -22,7 +22,9 @@ def orders() -> list[list[str]]:
     One channel is the protocol of the literature in the bare transforms, 64 are a kernel of
     ``conv2d`` with fused multiply-adds.
     """
-    rows = []
+    from winogen.build import host_target
+
+    rows, summed = [], summation("mcmr", host_target())
     for m in _SIZES:
         for order in NAMES:
             made = transforms.load(m, 3, order=order)
@@ -32,7 +34,7 @@ def orders() -> list[list[str]]:
                 measure(made, **one, compiled="header").mean,
                 measure(made, **one).mean,
                 measure(made, **many, compiled="mcmr").relative_l2,
-                measure(made, **many, block=DEPTH["mcmr"]).relative_l2,
+                measure(made, **many, **summed).relative_l2,
             ]
             count = made.instructions[0] + made.instructions[2]
             rows.append([f"F({m},3)", order, str(count), *(f"{error:.2e}" for error in found)])
@@ -40,14 +42,17 @@ def orders() -> list[list[str]]:
 
 
 def chains() -> list[list[str]]:
-    """Rows of (channels in one chain, error in numpy, kernel that does so, its error) for F(4, 3)."""
+    """Rows of (channels summed at once, in how many chains, error in numpy, kernel, its error)."""
+    from winogen.build import host_target
+
     algorithm = transforms.load(4, 3)
     settings = {**PRACTICAL, "channels": _CHANNELS, "trials": 60}
-    kernels = {DEPTH[name]: name for name in ("mcmr", "winograd2d")}
+    kernels = {tuple(summation(k, host_target()).values()): k for k in ("mcmr", "winograd2d")}
     rows = []
-    for chain in sorted({_CHANNELS, 64, *kernels}, reverse=True):
-        row = [str(chain), f"{measure(algorithm, **settings, block=chain).relative_l2:.2e}"]
-        if name := kernels.get(chain):
+    for block, count in sorted({(_CHANNELS, 1), (64, 1), (32, 1), *kernels}, reverse=True):
+        twin = measure(algorithm, **settings, block=block, chains=count).relative_l2
+        row = [str(block), str(count), f"{twin:.2e}"]
+        if name := kernels.get((block, count)):
             found = measure(algorithm, **settings, compiled=name).relative_l2
             row += [name, f"{found:.2e}"]
         rows.append(row)
@@ -57,8 +62,8 @@ def chains() -> list[list[str]]:
 def main() -> None:
     """Print both tables."""
     _print("", "order", "instr.", "1 chan. C", "numpy", "64 chan. C", "numpy", rows=orders())
-    print(f"\nF(4,3), {_CHANNELS} channels in chains of")
-    _print("channels", "numpy", "kernel", "C", rows=chains())
+    print(f"\nF(4,3), {_CHANNELS} channels, summed so many at once")
+    _print("channels", "chains", "numpy", "kernel", "C", rows=chains())
 
 
 def _print(*head: str, rows: list[list[str]]) -> None:

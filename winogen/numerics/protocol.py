@@ -90,6 +90,7 @@ def measure(
     filters: str | None = None,
     fused: bool = False,
     block: int | None = 64,
+    chains: int = 1,
     reference: str | None = None,
     compiled: str | None = None,
     seed: int = 0,
@@ -114,7 +115,9 @@ def measure(
             the mixed precision of the literature (give ``filters`` too, or it follows).
         filters: arithmetic of the filter transform; default ``transforms``.
         fused: multiply-adds round once, as in compiled C with FMA.
-        block: channels in one chain of additions; None for one chain (products, for ``Direct``).
+        block: channels (products, for ``Direct``) that are summed before their sum joins the
+            others; None for all of them.
+        chains: of additions, in which the channels of a block take turns.
         reference: "float64" or "exact" (rational); default: "exact" for float64, else "float64".
         compiled: measure compiled C instead of its numpy twin: None, an algorithm of ``conv2d``
             ("winograd2d", "mcmr", "direct", ...), whose transforms add in this order, with its own
@@ -131,13 +134,13 @@ def measure(
     (True, True)
     """
     settings = {k: v for k, v in locals().items() if k != "algorithm"}
-    for name, value in (("channels", channels), ("trials", trials)):
+    for name, value in (("channels", channels), ("trials", trials), ("chains", chains)):
         if not isinstance(value, int) or value < 1:
             raise InvalidValue(f"{name}: got {value!r}; allowed: an integer >= 1")
     if block is not None and (not isinstance(block, int) or block < 1):
         raise InvalidValue(f"block: got {block!r}; allowed: an integer >= 1 or None")
     drawn_from = distribution_named(distribution)
-    rounding = _rounding(dtype, storage, transforms, filters, fused and not compiled, block)
+    rounding = _rounding(dtype, storage, transforms, filters, fused and not compiled, block, chains)
     exactly = REFERENCES.get(reference or ("exact" if dtype == "float64" else "float64"))
     if exactly is None:
         raise InvalidValue(f"reference: got {reference!r}; allowed: {', '.join(REFERENCES)}")
@@ -185,7 +188,7 @@ def _runner(algorithm, dims, order, rounding, compiled, settings):
     return r, n, lambda g, d, watch: winograd(axes, rounding, g, d, watch)
 
 
-def _rounding(dtype, storage, transforms, filters, fused, block) -> Rounding:
+def _rounding(dtype, storage, transforms, filters, fused, block, chains) -> Rounding:
     product = format_named(dtype)
     in_transforms = format_named(transforms or dtype, "transforms")
     in_filters = format_named(filters or transforms or dtype, "filters")
@@ -200,6 +203,7 @@ def _rounding(dtype, storage, transforms, filters, fused, block) -> Rounding:
         filter=arithmetic(in_filters),
         product=Arithmetic(product, fused),
         block=block,
+        chains=chains,
     )
 
 

@@ -6,7 +6,7 @@ Arrays are (channels, height, width, trials); in one dimension the height is 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 import numpy as np
 
@@ -50,7 +50,8 @@ class Rounding:
     transform: Arithmetic  # of inputs and outputs
     filter: Arithmetic  # of filters
     product: Arithmetic  # element-wise products and their sum over channels
-    block: int | None  # products in one chain of additions; None: all
+    block: int | None  # products that are summed before their sum joins the others; None: all
+    chains: int = 1  # of additions, in which the products of a block take turns
 
 
 def axes_of(algorithm, dims: int, order: str) -> tuple[Axis, Axis]:
@@ -143,17 +144,24 @@ def direct(rounding: Rounding, filters: np.ndarray, inputs: np.ndarray, watch=No
 
 
 def accumulate(rounding: Rounding, left, right, watch=lambda stage, array: None) -> np.ndarray:
-    """Sum products in chains of ``block`` terms, then the chains, as the kernels do."""
+    """Sum products block by block, each block in ``chains`` chains in turn, as the kernels do."""
     arithmetic, block = rounding.product, rounding.block
-    total = chain = None
+    total, sums = None, []
     for index, (a, b) in enumerate(zip(left, right)):
         a, b = arithmetic.format.round(a), arithmetic.format.round(b)
-        if block and index and index % block == 0:
-            total = chain if total is None else arithmetic.add(total, chain)
-            chain = None
-        if chain is None:
-            chain = arithmetic.multiply(a, b)
-            watch("product", chain)
+        within = index % block if block else index
+        if index and not within:
+            total, sums = _joined(arithmetic, total, sums), []
+        if within < rounding.chains:
+            sums.append(arithmetic.multiply(a, b))
+            watch("product", sums[-1])
         else:
-            chain = arithmetic.multiply_add(a, b, chain)
-    return chain if total is None else arithmetic.add(total, chain)
+            chain = within % rounding.chains
+            sums[chain] = arithmetic.multiply_add(a, b, sums[chain])
+    return _joined(arithmetic, total, sums)
+
+
+def _joined(arithmetic: Arithmetic, total, sums: list) -> np.ndarray:
+    """The chains of a block added up, then to what came before."""
+    joined = reduce(arithmetic.add, sums)
+    return joined if total is None else arithmetic.add(total, joined)

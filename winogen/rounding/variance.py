@@ -48,6 +48,7 @@ def estimate(
     filters: str | None = None,
     fused: bool = False,
     block: int | None = 64,
+    chains: int = 1,
 ) -> Estimate:
     """Estimate what ``measure`` finds for the same arguments.
 
@@ -68,14 +69,14 @@ def estimate(
     unit = rounding_variance(product)
     if isinstance(algorithm, Direct):
         terms = channels * algorithm.r**dims
-        variance = unit * chain_variance(terms, block, fused)
+        variance = unit * chain_variance(terms, block, fused, chains)
         sides = {moment: (variance, terms) for moment in ("independent", "ones")}
     else:
         axes = axes_of(algorithm, dims, order)
         along = [_moments_of(axis, in_transforms, in_filters, fused) for axis in axes]
         # What the transforms compute in a wider format is rounded on its way into memory.
         stored = unit * sum(f.bits > product.bits for f in (in_filters, in_transforms))
-        local = unit * chain_variance(channels, block, fused) + channels * stored
+        local = unit * chain_variance(channels, block, fused, chains) + channels * stored
         sides = {
             moment: propagate(*(moments[moment] for moments in along), channels, local)
             for moment in ("independent", "ones")
@@ -143,9 +144,10 @@ def propagate(h: Moments, w: Moments, channels: int, local: float) -> tuple:
     return errors, channels * _outer(value_h, value_w)
 
 
-def chain_variance(count: int, block: int | None, fused: bool) -> float:
-    """The roundings of a sum of ``count`` products in chains of ``block``, then of the chains.
+def chain_variance(count: int, block: int | None, fused: bool, chains: int = 1) -> float:
+    """The roundings of a sum of ``count`` products, block by block, then of the blocks.
 
+    The products of a block take turns in ``chains`` chains of additions, then the chains are added.
     In units of the variance of one product and of one rounding: a partial sum of k independent
     products has the variance k.
 
@@ -154,10 +156,13 @@ def chain_variance(count: int, block: int | None, fused: bool) -> float:
     """
     block = min(block or count, count)
     sizes = [block] * (count // block) + ([count % block] if count % block else [])
-    partial = sum(size * (size + 1) / 2 - 1 for size in sizes)
-    totals = [min((k + 1) * block, count) for k in range(1, len(sizes))]
-    products = len(sizes) if fused else count
-    return float(products + partial + sum(totals))
+    parts = [[len(range(j, size, chains)) for j in range(min(chains, size))] for size in sizes]
+    lengths = [length for part in parts for length in part]
+    partial = sum(length * (length + 1) / 2 - 1 for length in lengths)
+    joined = sum(sum(part[: j + 1]) for part in parts for j in range(1, len(part)))
+    totals = sum(min((k + 1) * block, count) for k in range(1, len(sizes)))
+    products = len(lengths) if fused else count
+    return float(products + partial + joined + totals)
 
 
 @lru_cache(maxsize=256)

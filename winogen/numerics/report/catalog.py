@@ -194,7 +194,8 @@ def _series(transforms) -> list:
 
 def _channels(transforms, effort: Effort, step: Step) -> tuple[dict, dict]:
     """Errors over the number of channels, and their distribution at one number."""
-    from winogen.codegen.kernels import DEPTH
+    from winogen.build import host_target
+    from winogen.codegen.kernels import summation
     from winogen.numerics import PRACTICAL, Direct, measure
 
     followed = _series(transforms)
@@ -204,12 +205,12 @@ def _channels(transforms, effort: Effort, step: Step) -> tuple[dict, dict]:
     rows, spread = [], []
     for algorithm in (Direct(2, taps), *followed):
         is_direct = isinstance(algorithm, Direct)
-        block = DEPTH["direct" if is_direct else "mcmr"]
+        summed = summation("direct" if is_direct else "mcmr", host_target())
         name = "direct" if is_direct else algorithm.name
         found = {}
         for channels in effort.channels:
             trials = min(effort.trials, max(_FEWEST_TRIALS, _PRODUCTS // channels))
-            options = {**protocol, "channels": channels, "trials": trials, "block": block}
+            options = {**protocol, "channels": channels, "trials": trials, **summed}
             if is_direct:
                 options["order"] = "naive"
             found[channels] = measure(algorithm, **options)

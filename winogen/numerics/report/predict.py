@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from winogen.codegen import transforms
-from winogen.codegen.kernels import DEPTH
+from winogen.codegen.kernels import summation
+from winogen.codegen.targets import TARGETS
 from winogen.rounding.bounds import error_bound
 from winogen.rounding.data import DISTRIBUTIONS
 from winogen.rounding.tiles import Direct
@@ -82,14 +83,14 @@ def _axes(plan) -> tuple:
 def _as_tile(plan) -> tuple:
     """(algorithm, options) of `estimate` for what a plan does to one tile."""
     _, channels, taps_h, taps_w = plan.weight_shape
-    chain = DEPTH[plan.algorithm]
     options = {"filters": "float64", "fused": True}
+    options |= summation(plan.algorithm, TARGETS[plan.isa])
     if plan.tile is None:
         terms = channels * taps_h * taps_w
-        return Direct(1, terms), {**options, "dims": 1, "block": chain}
+        return Direct(1, terms), {**options, "dims": 1}
     height, width = _axes(plan)
     if plan.algorithm == "winograd1d":
-        rows = {"channels": channels * taps_h, "block": chain * taps_h}
+        rows = {"channels": channels * taps_h, "block": options["block"] * taps_h}
         return width, {**options, **rows, "dims": 1}
     one = transforms.load(1, 1)
-    return (height or one, width or one), {**options, "channels": channels, "block": chain}
+    return (height or one, width or one), {**options, "channels": channels}
