@@ -106,7 +106,7 @@ def test_no_kernel_leaves_its_arrays_or_the_language(
     hosts = host_targets()
     target = hosts[min(isa, len(hosts) - 1)]
     # A small register block: quick to compile, and more panels and rests in small layers.
-    small = kernels.register_block(target)._replace(rows=4)
+    small = kernels.register_block(target, algorithm)._replace(rows=4)
     kind = spec(algorithm, border, dtype, layout, target, block=small)
     (tmp_path / "kernel.c").write_text(kernels.render(kind))
     (tmp_path / "driver.c").write_text(DRIVER.read_text())

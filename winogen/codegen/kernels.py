@@ -54,19 +54,17 @@ class KernelSpec:
     profile: bool = False  # export `<prefix>_profile`, seconds per stage (one thread)
 
 
-def register_block(target: Target) -> RegisterBlock:
+def register_block(target: Target, algorithm: str) -> RegisterBlock:
     """Return the accumulators of the GEMM: all registers but those for one step's operands.
 
-    Where an FMA broadcasts one operand from memory by itself (AVX-512), rows are loaded for every
-    vector anyhow, so that the second set of registers is better spent on a second chain.
+    Where an FMA broadcasts one operand from memory by itself (AVX-512), a second set of registers
+    need not save loads: a second chain saves stores, of which Winograd has many, and rounding.
 
     >>> from winogen.codegen.targets import TARGETS
-    >>> register_block(TARGETS["avx512"])
-    RegisterBlock(rows=14, vectors=1, chains=2)
-    >>> register_block(TARGETS["avx2"])
-    RegisterBlock(rows=6, vectors=2, chains=1)
+    >>> register_block(TARGETS["avx512"], "mcmr"), register_block(TARGETS["avx2"], "mcmr")
+    (RegisterBlock(rows=14, vectors=1, chains=2), RegisterBlock(rows=6, vectors=2, chains=1))
     """
-    if target.broadcasts:
+    if target.broadcasts and algorithm in WINOGRAD:
         return RegisterBlock(14, 1, 2)
     return RegisterBlock(14 if target.registers >= 32 else 6, 2, 1)
 
@@ -98,7 +96,7 @@ def summation(algorithm: str, target: Target) -> dict[str, int]:
     >>> summation("mcmr", TARGETS["avx512"])
     {'block': 32, 'chains': 2}
     """
-    return {"block": DEPTH[algorithm], "chains": register_block(target).chains}
+    return {"block": DEPTH[algorithm], "chains": register_block(target, algorithm).chains}
 
 
 BAND = 16  # vectors of filters that one position goes through before the next
@@ -123,7 +121,7 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
     True
     """
     template, title = ALGORITHMS[spec.algorithm]
-    block = spec.block or register_block(spec.target)
+    block = spec.block or register_block(spec.target, spec.algorithm)
     lanes = spec.target.lanes(spec.dtype)
     height, width = _view(spec.transform_h), _view(spec.transform_w)
     return (
@@ -156,6 +154,8 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
             pixel_rows=block.rows,
             row_step=1 if spec.layout == "NCHW" and not height else lanes,
             H=height,
+            # Sums of tiles, and of pixels that are transposed later, lie one behind the other.
+            packed_sums=bool(height) or spec.layout == "NCHW",
             W=width,
             P=height["products"] * width["products"] if height else 0,
             transforms=_distinct(height, width),

@@ -62,7 +62,7 @@ def _roof(arithmetic: float, traffic: float) -> float:
 
 def _product(work: Work, target: Target, rows: int, depth: int, channels: int, taps: int) -> float:
     """Cycles of the GEMM for ``rows`` rows against all filters, ``channels`` x ``taps`` deep."""
-    height, vectors, chains = kernels.register_block(target)
+    height, vectors, chains = kernels.register_block(target, work.algorithm)
     panels = blocks(rows, height)
     panel = blocks(rows, panels)
     total = 0.0
@@ -181,7 +181,7 @@ def _pixels(work: Work, target: Target, machine: Machine) -> tuple[float, float,
     filter_vectors = blocks(work.filters, lanes)
     if work.narrow(target) == "pixels":
         # Panels of filters, pairs of vectors of pixels.
-        most = kernels.register_block(target).rows
+        most = kernels.register_block(target, work.algorithm).rows
         rows_of_filters = blocks(work.filters, most)
         step = max(blocks(work.filters, rows_of_filters), _LATENCY)
         arithmetic = (

@@ -143,7 +143,7 @@ class Work:
 
     def _pixel_bytes(self, target: Target) -> int:
         lanes, size = self.lanes(target), self.itemsize
-        rows, vectors, _ = kernels.register_block(target)
+        rows, vectors, _ = kernels.register_block(target, self.algorithm)
         groups_in_lanes = self.narrow(target) == "groups"
         channels = self.groups if groups_in_lanes else self.channels
         in_rows, in_cols = self.strip
