@@ -64,7 +64,9 @@ def test_what_ships_has_the_bits_of_its_twin(name, kernel):
     """But for the few outputs where the compiler fuses the other product of a sum of two."""
     t = load(int(name[1]), 3, name=name)
     c = measure(t, compiled=kernel, **{**PRACTICAL, "trials": 40})
-    twin = measure(t, **summation(kernel, host_target()), **{**PRACTICAL, "trials": 40})
+    twin = measure(
+        t, **summation(kernel, host_target(), PRACTICAL["channels"]), **{**PRACTICAL, "trials": 40}
+    )
     assert (c.errors == twin.errors).mean() > 0.98
     assert c.relative_l2 == pytest.approx(twin.relative_l2, rel=0.01)
 
@@ -78,7 +80,7 @@ def test_kernels_add_in_the_order_asked_for(kernel):
     for order in ("naive", "huffman", "pairwise"):
         c = measure(GAUSSIAN, compiled=kernel, order=order, **settings)
         twin = measure(
-            GAUSSIAN, order=order, fused=True, **summation(kernel, host_target()), **settings
+            GAUSSIAN, order=order, fused=True, **summation(kernel, host_target(), 40), **settings
         )
         assert np.array_equal(c.errors, twin.errors)
         seen.append(c.errors)
@@ -89,7 +91,7 @@ def test_kernels_add_in_the_order_asked_for(kernel):
 def test_kernels_with_constants_have_the_error_of_the_order(order):
     settings = {**PRACTICAL, "order": order, "trials": 300}
     c = measure(F43, compiled="mcmr", **settings).mean
-    twin = measure(F43, **summation("mcmr", host_target()), **settings).mean
+    twin = measure(F43, **summation("mcmr", host_target(), PRACTICAL["channels"]), **settings).mean
     assert c == pytest.approx(twin, rel=0.15)
 
 

@@ -86,17 +86,21 @@ void {prefix}_run(const winogen_conv *p, const {real} *input, const {real} *pack
 
 # Terms (for the Winograd algorithms: channels) that are summed in registers before their sum is added
 # to what came before; the chains of a `RegisterBlock` share them.
-DEPTH = {"direct": 256, "im2col": 256, "winograd1d": 32, "mcmr": 32, "winograd2d": 16}
+DEPTH = {"direct": 512, "im2col": 512, "winograd1d": 32, "mcmr": 32, "winograd2d": 16}
+FEW_CHANNELS = 128  # up to which chains half as long round less
 
 
-def summation(algorithm: str, target: Target) -> dict[str, int]:
-    """Return how a kernel sums products, as `measure` and `estimate` take it.
+def summation(algorithm: str, target: Target, channels: int) -> dict[str, int]:
+    """Return how a kernel sums the channels of a group, as `measure` and `estimate` take it.
 
     >>> from winogen.codegen.targets import TARGETS
-    >>> summation("mcmr", TARGETS["avx512"])
-    {'block': 32, 'chains': 2}
+    >>> summation("mcmr", TARGETS["avx512"], 256), summation("mcmr", TARGETS["avx512"], 64)
+    ({'block': 32, 'chains': 2}, {'block': 16, 'chains': 2})
     """
-    return {"block": DEPTH[algorithm], "chains": register_block(target, algorithm).chains}
+    depth, chains = DEPTH[algorithm], register_block(target, algorithm).chains
+    if algorithm in ("mcmr", "winograd1d") and channels <= FEW_CHANNELS:
+        depth //= chains
+    return {"block": depth, "chains": chains}
 
 
 BAND = 16  # vectors of filters that one position goes through before the next
@@ -160,6 +164,7 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
             P=height["products"] * width["products"] if height else 0,
             transforms=_distinct(height, width),
             depth=DEPTH[spec.algorithm],
+            few_channels=FEW_CHANNELS,
             band=BAND,
             few=FEW,
             # Zipping the halves of 2^k rows k times interleaves them.

@@ -31,7 +31,7 @@ def predicted_error(
     from winogen.rounding.variance import estimate
 
     options = dict(dtype=dtype, distribution="normal", fused=True, order="naive", filters="float64")
-    options |= kernels.summation(algorithm, target)
+    options |= kernels.summation(algorithm, target, channels)
     along_h, along_w = transforms
     if along_w is None:
         terms = channels * kernel[0] * kernel[1]

@@ -117,7 +117,7 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple[float, float, 
         band = filter_vectors
     bands = blocks(filter_vectors, band)
     y_bytes = positions * rows * cols * min(filter_vectors, band) * lanes * size
-    depth = kernels.DEPTH[work.algorithm]
+    depth = kernels.summation(work.algorithm, target, work.channels)["block"]
     line_rows = (cols, rows) if one_d else (rows * cols, 1)
     arithmetic = (
         positions * line_rows[1] * _product(work, target, line_rows[0], depth, work.channels, taps)

@@ -24,7 +24,7 @@ def orders() -> list[list[str]]:
     """
     from winogen.build import host_target
 
-    rows, summed = [], summation("mcmr", host_target())
+    rows, summed = [], summation("mcmr", host_target(), PRACTICAL["channels"])
     for m in _SIZES:
         for order in NAMES:
             made = transforms.load(m, 3, order=order)
@@ -47,7 +47,9 @@ def chains() -> list[list[str]]:
 
     algorithm = transforms.load(4, 3)
     settings = {**PRACTICAL, "channels": _CHANNELS, "trials": 60}
-    kernels = {tuple(summation(k, host_target()).values()): k for k in ("mcmr", "winograd2d")}
+    kernels = {
+        tuple(summation(k, host_target(), _CHANNELS).values()): k for k in ("mcmr", "winograd2d")
+    }
     rows = []
     for block, count in sorted({(_CHANNELS, 1), (64, 1), (32, 1), *kernels}, reverse=True):
         twin = measure(algorithm, **settings, block=block, chains=count).relative_l2

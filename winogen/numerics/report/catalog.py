@@ -205,12 +205,13 @@ def _channels(transforms, effort: Effort, step: Step) -> tuple[dict, dict]:
     rows, spread = [], []
     for algorithm in (Direct(2, taps), *followed):
         is_direct = isinstance(algorithm, Direct)
-        summed = summation("direct" if is_direct else "mcmr", host_target())
+        kernel = "direct" if is_direct else "mcmr"
         name = "direct" if is_direct else algorithm.name
         found = {}
         for channels in effort.channels:
             trials = min(effort.trials, max(_FEWEST_TRIALS, _PRODUCTS // channels))
-            options = {**protocol, "channels": channels, "trials": trials, **summed}
+            options = {**protocol, "channels": channels, "trials": trials}
+            options |= summation(kernel, host_target(), channels)
             if is_direct:
                 options["order"] = "naive"
             found[channels] = measure(algorithm, **options)

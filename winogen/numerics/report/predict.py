@@ -84,7 +84,7 @@ def _as_tile(plan) -> tuple:
     """(algorithm, options) of `estimate` for what a plan does to one tile."""
     _, channels, taps_h, taps_w = plan.weight_shape
     options = {"filters": "float64", "fused": True}
-    options |= summation(plan.algorithm, TARGETS[plan.isa])
+    options |= summation(plan.algorithm, TARGETS[plan.isa], channels)
     if plan.tile is None:
         terms = channels * taps_h * taps_w
         return Direct(1, terms), {**options, "dims": 1}
