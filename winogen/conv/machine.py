@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from winogen.errors import WinogenError
 
 _MEASURING = 0.03  # seconds for each rate, when nobody asked
@@ -28,7 +30,7 @@ class Machine:
     """Rates of one core. A cycle is that of the FMA units at full load.
 
     >>> machine = Machine()
-    >>> machine.read_rate(256 << 10) > machine.read_rate(8 << 20) > machine.read_rate(1 << 30)
+    >>> bool(machine.read_rate(256 << 10) > machine.read_rate(8 << 20) > machine.read_rate(1 << 30))
     True
     """
 
@@ -40,11 +42,10 @@ class Machine:
     l3_rate: float = 12.0
     memory_rate: float = 4.0
 
-    def read_rate(self, size: int) -> float:
+    def read_rate(self, size):
         """Return the bytes per cycle at which ``size`` bytes are streamed again and again."""
-        if size <= self.l2_bytes // 2:
-            return self.l2_rate
-        return self.l3_rate if size <= self.l3_bytes else self.memory_rate
+        beyond = np.where(size <= self.l3_bytes, self.l3_rate, self.memory_rate)
+        return np.where(size <= self.l2_bytes // 2, self.l2_rate, beyond)
 
 
 def save(machine: Machine, folder: Path) -> Path:
