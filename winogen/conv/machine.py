@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import platform
+import uuid
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields
@@ -51,7 +52,7 @@ class Machine:
 def save(machine: Machine, folder: Path) -> Path:
     """Keep ``machine`` in ``folder`` for later processes; return the file."""
     path = _file(folder)
-    partial = path.with_suffix(".partial")
+    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}")
     partial.write_text(json.dumps(asdict(machine), indent=2) + "\n")
     partial.replace(path)
     _known.cache_clear()
@@ -105,8 +106,11 @@ def _known() -> Machine:
     from winogen.conv.calibrate import calibrated
 
     try:
-        found = calibrated(seconds=_MEASURING)
-        save(found, folder)  # a machine that cannot be kept would differ from process to process
+        measured = calibrated(seconds=_MEASURING)
+        found = stored(folder)  # all use the same, if several began to measure at once
+        if not found:
+            found = measured
+            save(found, folder)  # one that cannot be kept would differ from process to process
     except (WinogenError, OSError):
         return Machine()
     return found

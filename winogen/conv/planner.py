@@ -8,7 +8,7 @@ layer takes a few milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, product, takewhile
 
@@ -43,7 +43,7 @@ _PIXEL_BLOCK_SIZES = np.array([*_BLOCK_SIZES, 448, 1792])
 
 
 def choose(problem: Problem, request: Request, target: Target) -> Choice:
-    """Return the candidate that is predicted to be fastest; at equal times the first.
+    """Return the candidate that runs: see `ranked`.
 
     Raises InvalidValue if no candidate keeps to the request's ``workspace_limit``.
 
@@ -63,9 +63,13 @@ def ranked(
     The chosen one is first, the others follow by time. It is the fastest that is as accurate as
     direct convolution usually is, unless that takes a tenth longer than the fastest of all.
 
+    Fastest means on one thread, whatever the threads of the request, so that the arithmetic and with
+    it every bit of the result is the same for any number of threads: they only change the blocks. A
+    ``workspace_limit``, which more threads need more memory to keep, may still change the candidates.
+
     Raises InvalidValue if nothing keeps to the ``workspace_limit`` or the ``tolerance``.
     """
-    layer = problem.layer
+    layer, limit = problem.layer, request.workspace_limit
     pairs = sorted(_fitting(problem, request, target), key=lambda pair: pair[0])
     # A tile or points that the user gave are taken as they are. Errors are only predicted as far
     # as they are needed: that takes longer than the times.
@@ -81,17 +85,43 @@ def ranked(
                 f"{predicted_error(layer, most_careful[1]):.2g}, the least error that is predicted "
                 f'for this layer with algorithm "{request.algorithm}"'
             )
-        return [most_careful]
+        return _timed(problem, [most_careful], target, limit)
     chosen = found[0]
     if not given:
-        terms = layer.channels // layer.groups * layer.kernel[0] * layer.kernel[1]
-        usual = _USUAL * accuracy.direct_error(layer.dtype, terms)
-        close = takewhile(lambda pair: pair[0] <= _PATIENCE * chosen[0], pairs)
-        accurate = (
-            pair for pair in close if predicted_error(layer, pair[1]) <= min(usual, tolerance)
+        least = min(usual_error(layer), tolerance)
+        chosen = preferred(
+            chosen, pairs, lambda way: predicted_error(layer, way) <= least, _PATIENCE
         )
-        chosen = next(accurate, chosen)
-    return [chosen, *(pair for pair in found if pair is not chosen)][:most]
+    others = (pair for pair in found if pair is not chosen)
+    return _timed(problem, [chosen, *others][:most], target, limit)
+
+
+def _timed(problem: Problem, pairs: list, target: Target, limit: int | None) -> list:
+    """The same choices with the seconds they take on all their threads: the first, then by time."""
+    choices = [choice for _, choice in pairs]
+    if choices[0].threads > 1:
+        pairs = list(zip(_costs(problem, choices, target, limit)[0].tolist(), choices))
+    return pairs[:1] + sorted(pairs[1:], key=lambda pair: pair[0])
+
+
+def preferred(fastest: tuple, pairs: Iterable[tuple], accurate: Callable, patience: float) -> tuple:
+    """Return the fastest of ``pairs`` that is accurate, unless it takes too long.
+
+    Pairs are (seconds, way), by seconds; ``fastest`` is the first of those that are tolerable, and
+    stands where none is accurate within ``patience`` times its seconds.
+
+    >>> ways = [(1.0, "coarse"), (1.1, "fine"), (1.2, "finer")]
+    >>> [preferred(ways[0], ways, lambda way: "fine" in way, patience) for patience in (1.05, 1.15)]
+    [(1.0, 'coarse'), (1.1, 'fine')]
+    """
+    close = takewhile(lambda pair: pair[0] <= patience * fastest[0], pairs)
+    return next((pair for pair in close if accurate(pair[1])), fastest)
+
+
+def usual_error(layer: Layer) -> float:
+    """Return the error that direct convolution in frameworks is expected to have."""
+    terms = layer.channels // layer.groups * layer.kernel[0] * layer.kernel[1]
+    return _USUAL * accuracy.direct_error(layer.dtype, terms)
 
 
 def predicted_error(layer: Layer, choice: Choice) -> float:
@@ -103,10 +133,13 @@ def predicted_error(layer: Layer, choice: Choice) -> float:
 
 
 def _fitting(problem: Problem, request: Request, target: Target) -> list[tuple[float, Choice]]:
-    """The candidates whose workspace keeps to the limit, and the seconds predicted for each."""
+    """The candidates whose workspace keeps to the limit, with the seconds of each on one thread."""
     limit = request.workspace_limit
     found = list(candidates(problem.layer, request))
     seconds, needed = _costs(problem, found, target, limit)
+    if request.threads > 1:
+        alone = list(candidates(problem.layer, replace(request, threads=1)))
+        seconds, _ = _costs(problem, alone, target, limit)
     if limit is not None and needed.min() > limit:
         raise InvalidValue(
             f"workspace_limit: got {limit}; allowed: at least {needed.min()} bytes for this problem "
