@@ -53,6 +53,19 @@ def test_the_first_plan_measures_the_machine_and_keeps_it(folder, monkeypatch):
     assert machine.current() == measured
 
 
+def test_processes_that_measure_at_once_plan_for_the_same_machine(folder, monkeypatch):
+    monkeypatch.delenv("WINOGEN_CALIBRATE")
+    others = replace(Machine(), l3_rate=7.5)
+
+    def calibrated(seconds):
+        machine.save(others, folder)  # by a faster process, meanwhile
+        return Machine()
+
+    monkeypatch.setattr("winogen.conv.calibrate.calibrated", calibrated)
+    assert machine.current() == others == machine.stored(folder)
+    assert len(list(folder.iterdir())) == 1
+
+
 def test_a_machine_that_cannot_be_measured_is_the_default(folder, monkeypatch):
     monkeypatch.delenv("WINOGEN_CALIBRATE")
     monkeypatch.setenv("CC", "no-such-compiler")

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from winogen.build import host_target
 from winogen.codegen.targets import TARGETS
-from winogen.conv import Layer, machine, planner
+from winogen.conv import Layer, machine, model, planner
 from winogen.conv.choice import Choice, multiplications, rectangles
 from winogen.conv.execute import Prepared
 from winogen.conv.request import request
+from winogen.conv.work import Work
 from winogen.errors import InvalidValue, Unsupported
 
 WINOGRAD = ("winograd2d", "winograd1d", "mcmr")
@@ -238,6 +239,65 @@ def test_a_tolerance_that_nothing_keeps_to_says_what_would():
     with pytest.raises(InvalidValue, match="tolerance: got 1e-09; allowed: at least [0-9.e-]+"):
         choose(layer(), (1, 64, 9, 9), tolerance=1e-9)
     assert choose(layer(), (1, 64, 9, 9), tile=6, tolerance=1e-9).tile == (6, 6)  # as asked
+
+
+@settings(max_examples=50)
+@given(
+    kernel=st.sampled_from(((3, 3), (3, 3), (1, 7), (5, 5), (2, 3))),
+    channels=st.sampled_from((1, 3, 16, 40, 100)),
+    filters=st.sampled_from((1, 8, 40, 200)),
+    groups=st.sampled_from((1, 1, 2)),
+    batch=st.sampled_from((1, 1, 3)),
+    size=st.tuples(st.integers(8, 80), st.integers(8, 80)),
+    layout=st.sampled_from(("NCHW", "NHWC")),
+    edge=st.sampled_from(("discard", "direct")),
+    threads=st.sampled_from((1, 2, 4)),
+    limit=st.sampled_from((None, 1 << 19)),
+    target=st.sampled_from(sorted(TARGETS)),
+)
+def test_planning_at_once_is_planning_one_by_one(
+    kernel, channels, filters, groups, batch, size, layout, edge, threads, limit, target
+):
+    """The model looks at all tiles and blocks together: each must get what it gets alone."""
+    made = layer(
+        (filters * groups, channels, *kernel), groups=groups, layout=layout, padding=kernel[1] // 2
+    )
+    shape = (*size, made.channels) if layout == "NHWC" else (made.channels, *size)
+    problem, target = made.problem((batch, *shape)), TARGETS[target]
+    choices = list(planner.candidates(made, request(made, edge=edge, threads=threads)))
+    seconds, workspaces = planner._costs(problem, choices, target, limit)
+    for choice, *found in list(zip(choices, seconds, workspaces))[:: 1 + len(choices) // 9]:
+        works = [
+            _fastest(problem, way, part, target, limit)
+            for part, way in planner.parts(problem, choice)
+        ]
+        times = [model.predict(work, target, machine.current()).seconds for work in works]
+        assert found[0] == pytest.approx(sum(times), rel=1e-12)
+        assert found[1] == max(work.workspace_bytes(target) for work in works)
+    ((part, way), *_) = planner.parts(problem, choices[-1])
+    alone = _fastest(problem, way, part, target, limit)
+    cut = planner.blocking(problem, way, part, target, limit)
+    assert (cut.block, cut.split) == (alone.block, alone.split)
+
+
+def _fastest(problem, choice, part, target, limit) -> Work:
+    """The kernel call in the fastest of all blocks, looked at one after the other."""
+    some = planner.blocking(problem, choice, part, target, limit)
+    tiles = [-(-o // (t.m if t else 1)) for o, t in zip(some.out, some.transforms)]
+    sizes = planner._BLOCK_SIZES if choice.tile else planner._PIXEL_BLOCK_SIZES
+    works = []
+    for split in (0, 1) if choice.threads > 1 else (0,):
+        for size in sizes.tolist():
+            wide = -(-tiles[1] // -(-tiles[1] // min(tiles[1], size)))
+            high = max(1, min(tiles[0], size // wide))
+            block = -(-tiles[0] // -(-tiles[0] // high)), wide
+            works.append(replace(some, block=block, split=split))
+    limit = limit or planner._WORKSPACE * choice.threads
+    least = min(work.workspace_bytes(target) for work in works)
+    return min(
+        (work for work in works if work.workspace_bytes(target) <= max(limit, least)),
+        key=lambda work: model.predict(work, target, machine.current()).cycles,
+    )
 
 
 @pytest.mark.parametrize("value", (0, -1e-6, float("nan"), float("inf")))

@@ -1,13 +1,21 @@
-"""How good the planner's choices are: every candidate measured, the chosen one against the best.
+"""How good the planner's choices are: its candidates measured, the chosen one against the best.
 
-Candidates take turns, so that a slow moment of the machine hits all of them; the least time of each
-counts, which is what the model predicts.
+The planner's rule is: the fastest candidate that is as accurate as direct convolution usually is,
+unless that takes over a tenth longer than the fastest one within the tolerance; then that one. The
+*best* is what the same rule gives with measured instead of predicted times, and regret is the time
+of the choice over that of the best. So accuracy that the rule asks for is no regret, accuracy that
+costs more than it allows is. A choice that is faster than the best has a regret of 1.
+
+Candidates are measured in heats. In the first all take part, in each of the others those that came
+close to the fastest of the heat before, and the choice in all. Whoever is left takes turns with the
+others, so that a slow moment of the machine hits all; of the last heat that a candidate took part in
+the least time counts, which is what the model predicts.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 
@@ -15,9 +23,14 @@ import numpy as np
 
 from winogen.bench.layers import BenchLayer
 from winogen.build import host_target
-from winogen.conv import Layer, planner
+from winogen.conv import memory, planner
 from winogen.conv.execute import Prepared
 from winogen.conv.request import request
+
+# Rounds of a heat, and how much longer than the fastest those of the next heat may take. All beyond
+# the 1.1 of the rule, so that the last heat has whatever may be the best.
+_HEATS = ((1, 1.3), (3, 1.15), (8, 1.0))
+_PATIENCE = 1.1  # of the rule, in times that are true
 
 
 @dataclass(frozen=True)
@@ -26,6 +39,9 @@ class Candidate:
 
     algorithm: str
     tile: tuple[int, int] | None
+    tag: str  # "gaussian": with the modulus x^2 + 1
+    error: float  # predicted
+    accurate: bool  # whether it is as accurate as direct convolution usually is
     predicted_s: float
     measured_s: float
 
@@ -38,20 +54,28 @@ class Regret:
     candidates: tuple[Candidate, ...]
 
     @property
-    def best(self) -> Candidate:
+    def fastest(self) -> Candidate:
         """The candidate that was measured to be fastest."""
         return min(self.candidates, key=lambda candidate: candidate.measured_s)
 
     @property
+    def best(self) -> Candidate:
+        """The candidate that the planner would have chosen had it known the times."""
+        pairs = sorted(((one.measured_s, one) for one in self.candidates), key=lambda pair: pair[0])
+        return planner.preferred(pairs[0], pairs, lambda one: one.accurate, _PATIENCE)[1]
+
+    @property
     def regret(self) -> float:
         """The chosen candidate's time over the best one's; 1 is perfect."""
-        return self.candidates[0].measured_s / self.best.measured_s
+        return max(1.0, self.candidates[0].measured_s / self.best.measured_s)
 
     def to_dict(self) -> dict:
         """Return it as JSON shows it."""
         return {
             "layer": self.layer,
             "regret": self.regret,
+            "best": asdict(self.best),
+            "fastest": asdict(self.fastest),
             "candidates": [asdict(candidate) for candidate in self.candidates],
         }
 
@@ -61,20 +85,16 @@ def sweep(
     *,
     threads: int = 1,
     layout: str = "NCHW",
-    rounds: int = 7,
-    within: float = 2.0,
-    progress: Callable[[int, int, str], None] = lambda done, total, name: None,
-) -> list[Regret]:
-    """Measure, for every layer, all candidates predicted ``within`` a factor of the fastest.
+    within: float = 1.6,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Iterator[Regret]:
+    """Yield, layer by layer, the candidates predicted ``within`` a factor of the fastest, measured.
 
-    ``progress`` is called as (layers done, all, name of the next).
+    ``progress`` is called with what happens next, for people.
     """
-    found = []
-    for done, layer in enumerate(layers):
-        progress(done, len(layers), layer.name)
-        found.append(_of_layer(layer, threads, layout, rounds, within))
-    progress(len(layers), len(layers), "")
-    return found
+    for index, layer in enumerate(layers, 1):
+        say = lambda text: progress(f"{index}/{len(layers)} {layer.name}: {text}")  # noqa: B023, E731
+        yield _of_layer(layer, threads, layout, within, say)
 
 
 def summary(regrets: Sequence[Regret]) -> dict[str, float]:
@@ -84,39 +104,61 @@ def summary(regrets: Sequence[Regret]) -> dict[str, float]:
 
 
 def _of_layer(
-    bench_layer: BenchLayer, threads: int, layout: str, rounds: int, within: float
+    bench_layer: BenchLayer, threads: int, layout: str, within: float, say: Callable
 ) -> Regret:
-    generator = np.random.default_rng(0)
-    weight = generator.standard_normal(bench_layer.weight).astype(np.float32)
-    x = generator.standard_normal(bench_layer.input).astype(np.float32)
-    if layout == "NHWC":
-        x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-    layer = Layer.of(
-        weight.shape,
-        "float32",
-        stride=bench_layer.stride,
-        padding=tuple((size, size) for size in bench_layer.padding),
-        dilation=bench_layer.dilation,
-        groups=bench_layer.groups,
-        layout=layout,
-    )
-    problem, target = layer.problem(x.shape), host_target()
+    problem, target = bench_layer.problem(layout), host_target()
+    layer = problem.layer
     ranked = planner.ranked(problem, request(layer, threads=threads), target)
     ranked = [pair for pair in ranked if pair[0] <= within * ranked[0][0]]
-    prepared = [Prepared(problem, [pair], target) for pair in ranked]
-    packed = [one.pack(weight) for one in prepared]
-    output = np.empty(problem.output_shape, np.float32)
-    least = [float("inf")] * len(prepared)
-    for _ in range(rounds):
-        for index, (one, filters) in enumerate(zip(prepared, packed)):
-            for _ in range(2):  # the second call finds its filters where they stay
-                begin = time.perf_counter()
-                one.run(x, filters, None, output)
-                least[index] = min(least[index], time.perf_counter() - begin)
+    prepared = []
+    for number, pair in enumerate(ranked, 1):
+        say(f"kernel {number} of {len(ranked)}")
+        prepared.append(Prepared(problem, [pair], target))
+    usual = planner.usual_error(layer)
+    errors = [planner.predicted_error(layer, choice, target) for _, choice in ranked]
     return Regret(
         bench_layer.name,
         tuple(
-            Candidate(choice.algorithm, choice.tile, predicted, measured)
-            for (predicted, choice), measured in zip(ranked, least)
+            Candidate(
+                choice.algorithm,
+                choice.tile,
+                choice.tag,
+                error,
+                error <= usual,
+                predicted,
+                measured,
+            )
+            for (predicted, choice), error, measured in zip(ranked, errors, _heats(prepared, say))
         ),
     )
+
+
+def _heats(prepared: list[Prepared], say: Callable[[str], None]) -> list[float]:
+    """The seconds of every candidate, the first one being the choice."""
+    problem = prepared[0].problem
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal(problem.input_shape, np.float32)
+    output = np.empty(problem.output_shape, np.float32)
+    # A kernel's time does not depend on the numbers: all read the same, instead of packed weights.
+    packed = memory.aligned(max(one.plan().packed_weight_bytes for one in prepared), "weights")
+    numbers = packed.view(np.float32)
+    numbers[:] = np.resize(generator.standard_normal(10_000, np.float32), numbers.size)
+    weights = [one.pack(numbers, {code.lib: packed for code in one.kernels}) for one in prepared]
+    # What other programs take away of the one thread's time does not count.
+    clock = time.thread_time if prepared[0].choice.threads == 1 else time.perf_counter
+    seconds = [float("inf")] * len(prepared)
+    left = range(len(prepared))
+    for heat, (rounds, close) in enumerate(_HEATS, 1):
+        least = dict.fromkeys(left, float("inf"))
+        for turn in range(rounds):
+            say(f"heat {heat}, {len(left)} candidates, round {turn + 1} of {rounds}")
+            for index in left:
+                for _ in range(3):  # the first call fetches its filters from where others left them
+                    begin = clock()
+                    prepared[index].run(x, weights[index], None, output)
+                    least[index] = min(least[index], clock() - begin)
+        for index in left:
+            seconds[index] = least[index]
+        fastest = min(least.values())
+        left = [index for index in left if least[index] <= close * fastest or index == 0]
+    return seconds

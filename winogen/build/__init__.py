@@ -5,6 +5,7 @@ from .compiler import Compiler, find_compiler
 from .host import host_target, host_targets
 from .loader import Library, load
 from .progress import CompileEvent, on_compile
+from .texts import kept
 
 __all__ = [
     "CompileEvent",
@@ -14,6 +15,7 @@ __all__ = [
     "find_compiler",
     "host_target",
     "host_targets",
+    "kept",
     "load",
     "on_compile",
 ]

@@ -6,9 +6,13 @@ comes from the Jinja2 templates in ``csrc/``, one for each algorithm plus the pa
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
+from winogen import resources
 from winogen.codegen.targets import Target
 from winogen.codegen.templates import environment
 from winogen.codegen.transforms import Transform
@@ -171,6 +175,28 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
             interleavings=range(width["m"].bit_length() - 1) if width else (),
         )
     )
+
+
+def recipe(spec: KernelSpec) -> str:
+    """Return a digest of all that the text of a kernel is made of, for those who keep texts.
+
+    >>> from winogen.codegen.targets import TARGETS
+    >>> one, other = (KernelSpec("direct", "float32", "NCHW", TARGETS[t]) for t in ("avx2", "sse2"))
+    >>> recipe(one) == recipe(one) != recipe(other)
+    True
+    """
+    transforms = [(t.header, t.texts) for t in (spec.transform_h, spec.transform_w) if t]
+    return hashlib.sha256(repr((_renderer(), spec, transforms)).encode()).hexdigest()[:32]
+
+
+@cache
+def _renderer() -> str:
+    """A digest of the templates and of the code that fills them in."""
+    digest = hashlib.sha256()
+    for folder in (resources.folder("csrc"), Path(__file__).parent):
+        for path in sorted(folder.glob("*.j2")) + sorted(folder.glob("*.py")):
+            digest.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _view(transform: Transform | None) -> dict | None:

@@ -32,15 +32,14 @@ def predicted_error(
 
     options = dict(dtype=dtype, distribution="normal", fused=True, order="naive", filters="float64")
     options |= kernels.summation(algorithm, target, channels)
-    along_h, along_w = transforms
+    along_w = transforms[1]
     if along_w is None:
         terms = channels * kernel[0] * kernel[1]
         return estimate(Direct(1, terms), dims=1, channels=1, **options).worst_l2
     options["order"] = along_w.order
-    if algorithm == "winograd1d":
-        options["block"] *= kernel[0]
-        return estimate(along_w, dims=1, channels=channels * kernel[0], **options).worst_l2
-    return estimate((along_h, along_w), channels=channels, **options).worst_l2
+    taps = kernel[0] if algorithm == "winograd1d" else 1  # summed like channels
+    options["block"] *= taps
+    return estimate(transforms, channels=channels * taps, **options).worst_l2
 
 
 @lru_cache(maxsize=1024)

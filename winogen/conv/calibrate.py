@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from winogen.conv.limits import Limits, measure_limits
 from winogen.build import host_target
 from winogen.codegen.targets import Target
+from winogen.conv.limits import Limits, measure_limits
 from winogen.conv.machine import Machine
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from winogen.codegen import transforms
 from winogen.conv.problem import Layer, Problem
@@ -94,11 +95,16 @@ def axes(layer: Layer, choice: Choice) -> tuple:
 
 
 def _transform(choice: Choice, axis: int, taps: int) -> transforms.Transform:
-    """Points as the user gave them, a name from the catalog, or None for the default points."""
     m, points, moduli = choice.tile[axis], choice.points[axis], choice.moduli[axis]
+    return _loaded(m, taps, points, moduli, choice.order)
+
+
+@lru_cache(maxsize=1024)
+def _loaded(m: int, taps: int, points, moduli, order: str) -> transforms.Transform:
+    """Points as the user gave them, a name from the catalog, or None for the default points."""
     if isinstance(points, str):
-        return transforms.load(m, taps, name=points, order=choice.order)
-    return transforms.load(m, taps, points, moduli=moduli, order=choice.order)
+        return transforms.load(m, taps, name=points, order=order)
+    return transforms.load(m, taps, points, moduli=moduli, order=order)
 
 
 def _products(choice: Choice, axis: int, taps: int) -> int:

@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 
 import numpy as np
 
-from winogen.build import Library, load
+from winogen.build import Library, kept, load
 from winogen.codegen import kernels
 from winogen.codegen.targets import Target
 from winogen.conv import arguments, memory, planner
@@ -31,7 +31,8 @@ class Kernel:
 
     def __init__(self, spec: kernels.KernelSpec):
         self.spec = spec
-        self.source = kernels.render(spec)
+        # Rendering is most of what loading a kernel takes that was compiled before.
+        self.source = kept(kernels.recipe(spec), lambda: kernels.render(spec))
         tile = [t.name for t in dict.fromkeys((spec.transform_h, spec.transform_w)) if t]
         name = "_".join([spec.algorithm, *tile, spec.dtype, spec.layout.lower()])
         library: Library = load(self.source, kernels.cdef(spec.dtype), spec.target, name=name)

@@ -12,11 +12,14 @@ import hashlib
 import json
 import os
 import platform
+import uuid
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
+
+import numpy as np
 
 from winogen.errors import WinogenError
 
@@ -28,7 +31,7 @@ class Machine:
     """Rates of one core. A cycle is that of the FMA units at full load.
 
     >>> machine = Machine()
-    >>> machine.read_rate(256 << 10) > machine.read_rate(8 << 20) > machine.read_rate(1 << 30)
+    >>> bool(machine.read_rate(256 << 10) > machine.read_rate(8 << 20) > machine.read_rate(1 << 30))
     True
     """
 
@@ -40,17 +43,16 @@ class Machine:
     l3_rate: float = 12.0
     memory_rate: float = 4.0
 
-    def read_rate(self, size: int) -> float:
+    def read_rate(self, size):
         """Return the bytes per cycle at which ``size`` bytes are streamed again and again."""
-        if size <= self.l2_bytes // 2:
-            return self.l2_rate
-        return self.l3_rate if size <= self.l3_bytes else self.memory_rate
+        beyond = np.where(size <= self.l3_bytes, self.l3_rate, self.memory_rate)
+        return np.where(size <= self.l2_bytes // 2, self.l2_rate, beyond)
 
 
 def save(machine: Machine, folder: Path) -> Path:
     """Keep ``machine`` in ``folder`` for later processes; return the file."""
     path = _file(folder)
-    partial = path.with_suffix(".partial")
+    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}")
     partial.write_text(json.dumps(asdict(machine), indent=2) + "\n")
     partial.replace(path)
     _known.cache_clear()
@@ -104,8 +106,11 @@ def _known() -> Machine:
     from winogen.conv.calibrate import calibrated
 
     try:
-        found = calibrated(seconds=_MEASURING)
-        save(found, folder)  # a machine that cannot be kept would differ from process to process
+        measured = calibrated(seconds=_MEASURING)
+        found = stored(folder)  # all use the same, if several began to measure at once
+        if not found:
+            found = measured
+            save(found, folder)  # one that cannot be kept would differ from process to process
     except (WinogenError, OSError):
         return Machine()
     return found

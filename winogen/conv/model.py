@@ -5,11 +5,16 @@ other shows as well. What is counted: vector instructions of the transforms (fro
 steps of the GEMM's register block with its latency and its loads, bytes of filters, transformed
 tiles, inputs and outputs by the cache level that they come from, and the waste of partial tiles,
 lanes and panels.
+
+A `Work` may stand for many kernel calls; then a prediction is made of arrays, one number for each.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from winogen.codegen import kernels
 from winogen.codegen.targets import Target
@@ -33,18 +38,18 @@ _DISPLACED = 3
 class Prediction:
     """Cycles of one call on one of the threads that share it; `seconds` at the machine's clock."""
 
-    input: float
-    multiply: float
-    output: float
+    input: Any
+    multiply: Any
+    output: Any
     clock_ghz: float
 
     @property
-    def cycles(self) -> float:
+    def cycles(self):
         """All stages, one after the other."""
         return self.input + self.multiply + self.output
 
     @property
-    def seconds(self) -> float:
+    def seconds(self):
         """The predicted time of one call."""
         return self.cycles / (self.clock_ghz * 1e9)
 
@@ -56,36 +61,38 @@ def predict(work: Work, target: Target, machine: Machine) -> Prediction:
     return Prediction(input_, multiply, output, machine.clock_ghz)
 
 
-def _roof(arithmetic: float, traffic: float) -> float:
-    return max(arithmetic, traffic) + _SHOWS * min(arithmetic, traffic)
+def _roof(arithmetic, traffic):
+    return np.maximum(arithmetic, traffic) + _SHOWS * np.minimum(arithmetic, traffic)
 
 
-def _product(work: Work, target: Target, rows: int, depth: int, channels: int, taps: int) -> float:
+def _product(work: Work, target: Target, rows, depth: int, channels: int, taps: int):
     """Cycles of the GEMM for ``rows`` rows against all filters, ``channels`` x ``taps`` deep."""
     height, vectors, chains = kernels.register_block(target, work.algorithm)
     panels = blocks(rows, height)
     panel = blocks(rows, panels)
     total = 0.0
     filters = blocks(work.filters, work.lanes(target))
+    chains = blocks(channels, depth)
     for width, count in ((vectors, filters // vectors), (filters % vectors, 1)):
         if not width or not count:
             continue
-        for size, times in ((panel, rows // panel), (rows % panel, 1)):
-            if size and times:
-                step = max(size * width / 2, (size + width) / _LOADS, _LATENCY / chains)
-                stored = blocks(channels, depth) * size * width
-                total += count * times * (channels * taps * step + _CALL + stored * _ACCUMULATOR)
+        rest = rows % panel
+        for size, times in ((panel, rows // panel), (rest, rest > 0)):
+            step = np.maximum(
+                np.maximum(size * width / 2, (size + width) / _LOADS), _LATENCY / chains
+            )
+            stored = blocks(channels, depth) * size * width
+            total = total + count * times * (channels * taps * step + _CALL + stored * _ACCUMULATOR)
     return total
 
 
-def _share(work: Work, items: int) -> float:
+def _share(work: Work, items):
     """The items of the busiest thread, as a part of all; with split every item is shared."""
-    if work.split:
-        return 1 / work.threads
-    return blocks(items, work.threads) / max(1, items)
+    largest = blocks(items, work.threads) / np.maximum(1, items)
+    return np.where(work.split, 1 / work.threads, largest)
 
 
-def _tiles(work: Work, target: Target, machine: Machine) -> tuple[float, float, float]:
+def _tiles(work: Work, target: Target, machine: Machine) -> tuple:
     along_h, along_w = work.transforms
     one_d = work.algorithm == "winograd1d"
     taps = work.kernel[0] if one_d else 1
@@ -122,10 +129,9 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple[float, float, 
     arithmetic = (
         positions * line_rows[1] * _product(work, target, line_rows[0], depth, work.channels, taps)
     )
-    again = machine.read_rate(filters) if items > 1 else machine.memory_rate
-    traffic = filters / again
-    if v_bytes + y_bytes > machine.l2_bytes * 3 // 4:
-        traffic += (v_bytes + 2 * y_bytes) * bands / machine.l3_rate
+    spilled = (v_bytes + 2 * y_bytes) * bands / machine.l3_rate
+    spills = v_bytes + y_bytes > machine.l2_bytes * 3 // 4
+    traffic = filters / _again(machine, filters, items) + spills * spilled
     multiply = share * _roof(arithmetic, traffic)
 
     # Output: columns, then rows; NCHW transposes back. A written line is read first.
@@ -134,12 +140,16 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple[float, float, 
     arrange = (lanes.bit_length() + 2) * along_h.m * along_w.m if work.layout == "NCHW" else 0
     transform = rows * cols * filter_vectors * (columns + across + arrange)
     written = 2 * rows * cols * along_h.m * along_w.m * work.filters * size
-    written /= machine.read_rate(work.output_bytes)
-    output = share * _roof(transform, written)
+    output = share * _roof(transform, written / machine.read_rate(work.output_bytes))
     return input_, multiply, output
 
 
-def _tile_lanes(work: Work, target: Target, machine: Machine) -> tuple[float, float, float]:
+def _again(machine: Machine, filters, items):
+    """The rate at which each of the items reads all filters."""
+    return np.where(items > 1, machine.read_rate(filters), machine.memory_rate)
+
+
+def _tile_lanes(work: Work, target: Target, machine: Machine) -> tuple:
     along_h, along_w = work.transforms
     rows, cols = work.block
     groups = rows * blocks(cols, work.lanes(target))  # of tiles that fill the lanes
@@ -155,17 +165,18 @@ def _tile_lanes(work: Work, target: Target, machine: Machine) -> tuple[float, fl
     columns = along_w.products * (along_h.instructions[2] + along_h.m) / 2
     across = along_h.m * along_w.instructions[2] / 2
     m = along_w.m
-    placing = work.lanes(target) if m & (m - 1) else m.bit_length() / 2
+    placing = np.where(m & (m - 1), work.lanes(target), (np.log2(m) + 1) / 2)
     arithmetic = groups * work.filters * (products + columns + across + along_h.m * m * placing)
     written = 2 * work.out[0] * work.out[1] * work.filters * work.itemsize
     # Outputs are stored meanwhile, every row of a tile in a stream of its own.
     written *= work.batch * work.groups / machine.read_rate(_DISPLACED * work.output_bytes)
-    written *= along_h.m / 2
-    multiply = _roof(share * arithmetic, written / min(work.threads, max(1, work.items)))
+    written = written * (along_h.m / 2)
+    busy = np.minimum(work.threads, np.maximum(1, work.items))
+    multiply = _roof(share * arithmetic, written / busy)
     return share * input_, multiply, 0.0
 
 
-def _pixels(work: Work, target: Target, machine: Machine) -> tuple[float, float, float]:
+def _pixels(work: Work, target: Target, machine: Machine) -> tuple:
     lanes, size = work.lanes(target), work.itemsize
     taps = work.kernel[0] * work.kernel[1]
     rows, cols = work.block
@@ -196,8 +207,7 @@ def _pixels(work: Work, target: Target, machine: Machine) -> tuple[float, float,
         depth = lanes * max(1, kernels.DEPTH[work.algorithm] // (taps * lanes))
         arithmetic = rows * _product(work, target, cols, depth, work.channels, taps)
     filters = taps * work.channels * filter_vectors * lanes * size
-    again = machine.read_rate(filters) if items > 1 else machine.memory_rate
-    multiply = share * _roof(arithmetic, filters / again)
+    multiply = share * _roof(arithmetic, filters / _again(machine, filters, items))
     written = 2 * rows * cols * work.filters * size / machine.read_rate(work.output_bytes)
     if work.layout == "NHWC" or work.narrow(target):  # sums are stored where they belong, meanwhile
         return input_, _roof(multiply, share * written), 0.0

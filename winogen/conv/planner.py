@@ -1,24 +1,26 @@
 """How a problem is computed: which algorithm, tile and blocking, out of those that apply.
 
-`candidates` lists every way that satisfies a request; for each, `blocking` cuts the work so that the
-roofline model predicts the least time; `choose` takes the fastest. Nothing here touches arrays or
-compiles, so that the alternatives of a plan cost next to nothing.
+`candidates` lists every way that satisfies a request; each is cut into the blocks that the roofline
+model predicts to be fastest; `choose` takes the fastest of all. Nothing here touches data or
+compiles, and the model looks at all tiles and blocks of an algorithm at once, so that planning a
+layer takes a few milliseconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice, product, takewhile
+
+import numpy as np
 
 from winogen.codegen import kernels, transforms
 from winogen.codegen.targets import Target
 from winogen.conv import accuracy, machine, model
 from winogen.conv.choice import Choice, Rectangle, axes, rectangles
-from winogen.conv.machine import Machine
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import MOST_POINTS, Request
-from winogen.conv.work import Work, blocks
+from winogen.conv.work import Stack, Work, blocks
 from winogen.errors import InvalidValue
 
 # Tiles tried when none is given, as far as the catalog has them.
@@ -36,12 +38,12 @@ _PATIENCE = 1.13
 _WORKSPACE = 4 << 20
 ALTERNATIVES = 8  # candidates that a plan is chosen from, and tells of
 # Tiles (or pixels) that a block should have, at most: between them the model decides.
-_BLOCK_SIZES = (4, 9, 14, 16, 28, 42, 56, 84, 112, 224)
-_PIXEL_BLOCK_SIZES = (*_BLOCK_SIZES, 448, 1792)
+_BLOCK_SIZES = np.array([4, 9, 14, 16, 28, 42, 56, 84, 112, 224])
+_PIXEL_BLOCK_SIZES = np.array([*_BLOCK_SIZES, 448, 1792])
 
 
 def choose(problem: Problem, request: Request, target: Target) -> Choice:
-    """Return the candidate that is predicted to be fastest; at equal times the first.
+    """Return the candidate that runs: see `ranked`.
 
     Raises InvalidValue if no candidate keeps to the request's ``workspace_limit``.
 
@@ -61,16 +63,14 @@ def ranked(
     The chosen one is first, the others follow by time. It is the fastest that is as accurate as
     direct convolution usually is, unless that takes a tenth longer than the fastest of all.
 
+    Fastest means on one thread, whatever the threads of the request, so that the arithmetic and with
+    it every bit of the result is the same for any number of threads: they only change the blocks. A
+    ``workspace_limit``, which more threads need more memory to keep, may still change the candidates.
+
     Raises InvalidValue if nothing keeps to the ``workspace_limit`` or the ``tolerance``.
     """
     layer, limit = problem.layer, request.workspace_limit
-    pairs = sorted(
-        (
-            (seconds(problem, choice, target, limit), choice)
-            for choice in _fitting(problem, request, target)
-        ),
-        key=lambda pair: pair[0],
-    )
+    pairs = sorted(_fitting(problem, request, target), key=lambda pair: pair[0])
     # A tile or points that the user gave are taken as they are. Errors are only predicted as far
     # as they are needed: that takes longer than the times.
     given = any(request.sets) or None not in request.tile
@@ -82,24 +82,48 @@ def ranked(
     if not found:
         most_careful = min(pairs, key=lambda pair: predicted_error(layer, pair[1], target))
         if request.tolerance is not None:
+            least = predicted_error(layer, most_careful[1], target)
             raise InvalidValue(
-                f"tolerance: got {tolerance:g}; allowed: at least "
-                f"{predicted_error(layer, most_careful[1], target):.2g}, the least error that is predicted "
-                f'for this layer with algorithm "{request.algorithm}"'
+                f"tolerance: got {tolerance:g}; allowed: at least {least:.2g}, the least error that "
+                f'is predicted for this layer with algorithm "{request.algorithm}"'
             )
-        return [most_careful]
+        return _timed(problem, [most_careful], target, limit)
     chosen = found[0]
     if not given:
-        terms = layer.channels // layer.groups * layer.kernel[0] * layer.kernel[1]
-        usual = _USUAL * accuracy.direct_error(layer.dtype, terms)
-        close = takewhile(lambda pair: pair[0] <= _PATIENCE * chosen[0], pairs)
-        accurate = (
-            pair
-            for pair in close
-            if predicted_error(layer, pair[1], target) <= min(usual, tolerance)
+        least = min(usual_error(layer), tolerance)
+        chosen = preferred(
+            chosen, pairs, lambda way: predicted_error(layer, way, target) <= least, _PATIENCE
         )
-        chosen = next(accurate, chosen)
-    return [chosen, *(pair for pair in found if pair is not chosen)][:most]
+    others = (pair for pair in found if pair is not chosen)
+    return _timed(problem, [chosen, *others][:most], target, limit)
+
+
+def _timed(problem: Problem, pairs: list, target: Target, limit: int | None) -> list:
+    """The same choices with the seconds they take on all their threads: the first, then by time."""
+    choices = [choice for _, choice in pairs]
+    if choices[0].threads > 1:
+        pairs = list(zip(_costs(problem, choices, target, limit)[0].tolist(), choices))
+    return pairs[:1] + sorted(pairs[1:], key=lambda pair: pair[0])
+
+
+def preferred(fastest: tuple, pairs: Iterable[tuple], accurate: Callable, patience: float) -> tuple:
+    """Return the fastest of ``pairs`` that is accurate, unless it takes too long.
+
+    Pairs are (seconds, way), by seconds; ``fastest`` is the first of those that are tolerable, and
+    stands where none is accurate within ``patience`` times its seconds.
+
+    >>> ways = [(1.0, "coarse"), (1.1, "fine"), (1.2, "finer")]
+    >>> [preferred(ways[0], ways, lambda way: "fine" in way, patience) for patience in (1.05, 1.15)]
+    [(1.0, 'coarse'), (1.1, 'fine')]
+    """
+    close = takewhile(lambda pair: pair[0] <= patience * fastest[0], pairs)
+    return next((pair for pair in close if accurate(pair[1])), fastest)
+
+
+def usual_error(layer: Layer) -> float:
+    """Return the error that direct convolution in frameworks is expected to have."""
+    terms = layer.channels // layer.groups * layer.kernel[0] * layer.kernel[1]
+    return _USUAL * accuracy.direct_error(layer.dtype, terms)
 
 
 def predicted_error(layer: Layer, choice: Choice, target: Target) -> float:
@@ -110,19 +134,43 @@ def predicted_error(layer: Layer, choice: Choice, target: Target) -> float:
     )
 
 
-def _fitting(problem: Problem, request: Request, target: Target) -> list[Choice]:
-    """The candidates whose workspace keeps to the limit."""
+def _fitting(problem: Problem, request: Request, target: Target) -> list[tuple[float, Choice]]:
+    """The candidates whose workspace keeps to the limit, with the seconds of each on one thread."""
     limit = request.workspace_limit
     found = list(candidates(problem.layer, request))
-    if limit is None:
-        return found
-    needed = [workspace_bytes(problem, choice, target, limit) for choice in found]
-    if min(needed) > limit:
+    seconds, needed = _costs(problem, found, target, limit)
+    if request.threads > 1:
+        alone = list(candidates(problem.layer, replace(request, threads=1)))
+        seconds, _ = _costs(problem, alone, target, limit)
+    if limit is not None and needed.min() > limit:
         raise InvalidValue(
-            f"workspace_limit: got {limit}; allowed: at least {min(needed)} bytes for this problem "
+            f"workspace_limit: got {limit}; allowed: at least {needed.min()} bytes for this problem "
             "and algorithm"
         )
-    return [choice for choice, size in zip(found, needed) if size <= limit]
+    return [
+        (time, choice)
+        for time, size, choice in zip(seconds.tolist(), needed.tolist(), found)
+        if limit is None or size <= limit
+    ]
+
+
+def _costs(
+    problem: Problem, choices: list[Choice], target: Target, limit: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The predicted seconds of a call by each choice, all its kernels together, and its workspace."""
+    seconds, workspace = np.zeros(len(choices)), np.zeros(len(choices), np.int64)
+    alike: dict[tuple, list] = {}  # what differs in tiles only -> (index, choice)
+    for index, choice in enumerate(choices):
+        for part, way in parts(problem, choice):
+            alike.setdefault((way.algorithm, part), []).append((index, way))
+    for (_, part), members in alike.items():
+        indices, ways = map(list, zip(*members))
+        _, size, cycles = _cuts(problem, ways, part, target, limit)
+        best = cycles.argmin(axis=1)[:, None]
+        seconds[indices] += cycles.min(axis=1) / (machine.current().clock_ghz * 1e9)
+        needed = np.take_along_axis(size, best, axis=1)[:, 0]
+        workspace[indices] = np.maximum(workspace[indices], needed)
+    return seconds, workspace
 
 
 def candidates(layer: Layer, request: Request) -> Iterator[Choice]:
@@ -141,15 +189,6 @@ def candidates(layer: Layer, request: Request) -> Iterator[Choice]:
             heights, _ways(request, 1, layer.kernel[1])
         ):
             yield Choice(algorithm, (m_h, m_w), (points_h, points_w), *rest, *transformed)
-
-
-def seconds(problem: Problem, choice: Choice, target: Target, limit: int | None = None) -> float:
-    """Return the predicted time of one call, all its kernels together."""
-    total = 0.0
-    for part, way in parts(problem, choice):
-        work = blocking(problem, way, part, target, limit)
-        total += model.predict(work, target, machine.current()).seconds
-    return total
 
 
 def workspace_bytes(
@@ -184,48 +223,28 @@ def blocking(
     Blocks are rectangles of tiles (or output pixels), cut evenly. With several threads both ways of
     sharing are tried: whole blocks for each, or the channels and filters of every block among all.
     """
-    return _blocking(problem, choice, part, target, limit, machine.current())
+    work, _, cycles = _cuts(problem, (choice,), part, target, limit)
+    best = cycles.argmin()
+    high, wide, split = (int(sizes.flat[best]) for sizes in (*work.block, work.split))
+    return replace(work, transforms=axes(problem.layer, choice), block=(high, wide), split=split)
 
 
-@lru_cache(maxsize=4096)
-def _blocking(
-    problem: Problem,
-    choice: Choice,
-    part: Rectangle,
-    target: Target,
-    limit: int | None,
-    known: Machine,
-) -> Work:
-    along = axes(problem.layer, choice)
-    tiles = tuple(
-        blocks(size, t.m if t else 1)
-        for size, t in zip((part.row_end - part.row_begin, part.col_end - part.col_begin), along)
-    )
-    if limit is None:
-        limit = _WORKSPACE * choice.threads
-    sizes = _BLOCK_SIZES if choice.tile else _PIXEL_BLOCK_SIZES
-    shapes = dict.fromkeys(_shape(tiles, size) for size in sizes)
-    works = [
-        _work(problem, choice, part, along, shape, split)
-        for split in ((0, 1) if choice.threads > 1 else (0,))
-        for shape in shapes
-    ]
-    sizes = [work.workspace_bytes(target) for work in works]
-    fitting = [work for work, size in zip(works, sizes) if size <= max(limit, min(sizes))]
-    return min(fitting, key=lambda work: model.predict(work, target, known).cycles)
+def _cuts(
+    problem: Problem, ways: Sequence[Choice], part: Rectangle, target: Target, limit: int | None
+) -> tuple[Work, np.ndarray, np.ndarray]:
+    """All ways to cut ``part`` into blocks, for choices that differ in their tiles only.
 
-
-def _shape(tiles: tuple[int, int], size: int) -> tuple[int, int]:
-    """Rows and columns of even blocks of about ``size``: whole rows of tiles if they are that short."""
-    rows, cols = (max(1, count) for count in tiles)
-    wide = blocks(cols, blocks(cols, min(cols, size)))
-    high = max(1, min(rows, size // wide))
-    return blocks(rows, blocks(rows, high)), wide
-
-
-def _work(problem: Problem, choice: Choice, part: Rectangle, along, shape, split: int) -> Work:
-    layer = problem.layer
-    return Work(
+    Returns the kernel calls, their workspaces and predicted cycles, as arrays (choices, cuts); those
+    that need more memory than they may take for ever.
+    """
+    layer, (choice, *_) = problem.layer, ways
+    out = part.row_end - part.row_begin, part.col_end - part.col_begin
+    stacks = tuple(map(Stack.of, zip(*(axes(layer, way) for way in ways))))
+    tiles = (blocks(size, stack.m if stack else 1) for size, stack in zip(out, stacks))
+    high, wide = _shapes(*tiles, _BLOCK_SIZES if choice.tile else _PIXEL_BLOCK_SIZES)
+    ways_to_share = (0, 1) if choice.threads > 1 else (0,)
+    block = tuple(np.tile(sizes, len(ways_to_share)) for sizes in (high, wide))
+    work = Work(
         algorithm=choice.algorithm,
         layout=layer.layout,
         itemsize=layer.itemsize,
@@ -233,16 +252,30 @@ def _work(problem: Problem, choice: Choice, part: Rectangle, along, shape, split
         groups=layer.groups,
         channels=layer.channels // layer.groups,
         filters=layer.filters // layer.groups,
-        out=(part.row_end - part.row_begin, part.col_end - part.col_begin),
+        out=out,
         kernel=layer.kernel,
         stride=layer.stride,
         dilation=layer.dilation,
-        transforms=along,
+        transforms=stacks,
         border=choice.border if choice.tile else "unswitch",
-        block=shape,
-        split=split,
+        block=block,
+        split=np.repeat(ways_to_share, high.shape[1])[None],
         threads=choice.threads,
     )
+    size = work.workspace_bytes(target)
+    if limit is None:
+        limit = _WORKSPACE * choice.threads
+    allowed = np.maximum(limit, size.min(axis=1, keepdims=True))
+    cycles = model.predict(work, target, machine.current()).cycles
+    return work, size, np.where(size <= allowed, cycles, np.inf)
+
+
+def _shapes(rows, cols, sizes) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of even blocks of about ``sizes``: whole rows of tiles if they are that short."""
+    rows, cols = np.maximum(1, rows), np.maximum(1, cols)
+    wide = blocks(cols, blocks(cols, np.minimum(cols, sizes)))
+    high = np.clip(sizes // wide, 1, rows)
+    return np.atleast_2d(blocks(rows, blocks(rows, high)), wide)
 
 
 def _winograd(layer: Layer) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""One kernel call with its blocking, and the exact memory that it works in.
+"""One kernel call with its blocking, and the exact memory that it works in; or many at once.
 
 The sizes mirror `lay_out` in the templates of ``csrc/``; they are known before anything is compiled,
 so that plans can be compared and refused by their workspace.
@@ -8,17 +8,45 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
+
+import numpy as np
 
 from winogen.codegen import kernels
 from winogen.codegen.targets import Target
+from winogen.codegen.transforms import Transform
 
 _LINE = 64  # every array of a workspace begins at a cache line
 _POINTER = 8
 
 
 @dataclass(frozen=True)
+class Stack:
+    """The sizes of many `Transform`s along one axis, as columns of arrays."""
+
+    m: np.ndarray
+    n: np.ndarray
+    products: np.ndarray
+    instructions: tuple[np.ndarray, ...]
+
+    @classmethod
+    def of(cls, transforms: tuple[Transform | None, ...]) -> Stack | None:
+        """Return them stacked; None for those of algorithms without tiles."""
+        if None in transforms:
+            return None
+        sizes = [(t.m, t.n, t.products, *t.instructions) for t in transforms]
+        m, n, products, *instructions = np.array(sizes).T[:, :, None]
+        return cls(m, n, products, tuple(instructions))
+
+
+@dataclass(frozen=True)
 class Work:
-    """A kernel call: sizes of one group, the outputs to compute, and how they are cut into blocks."""
+    """A kernel call: sizes of one group, the outputs to compute, and how they are cut into blocks.
+
+    Many calls that differ in transforms and blocks only may be looked at together: their
+    transforms are then a `Stack`, one row per call, blocks and split are arrays that fit, and so
+    is all that follows from them.
+    """
 
     algorithm: str
     layout: str
@@ -31,10 +59,10 @@ class Work:
     kernel: tuple[int, int]
     stride: tuple[int, int]
     dilation: tuple[int, int]
-    transforms: tuple  # along height and width: Transform, or None without tiles
+    transforms: tuple[Any, Any]  # along height and width: Transform, Stack, or None without tiles
     border: str
-    block: tuple[int, int]  # tiles, or output pixels without tiles
-    split: int
+    block: tuple[Any, Any]  # tiles, or output pixels without tiles
+    split: Any
     threads: int
 
     def lanes(self, target: Target) -> int:
@@ -54,7 +82,7 @@ class Work:
         return 1 if self.tiled else self.kernel[0] * self.kernel[1]
 
     @cached_property
-    def items(self) -> int:
+    def items(self):
         """Blocks of all images and groups."""
         tiles = (blocks(o, t.m) if t else o for o, t in zip(self.out, self.transforms))
         high, wide = (blocks(count, size) for count, size in zip(tiles, self.block))
@@ -84,7 +112,7 @@ class Work:
         return few and self.layout == "NCHW" and not self.depthwise
 
     @cached_property
-    def strip(self) -> tuple[int, int]:
+    def strip(self) -> tuple:
         """Rows and columns of padded input that a block reads."""
         rows, cols = self.block
         if self.tiled:
@@ -105,14 +133,14 @@ class Work:
         few = self.filters <= self.lanes(target) // 2
         return "pixels" if few or self.channels * self.taps <= 64 else ""
 
-    def workspace_bytes(self, target: Target) -> int:
+    def workspace_bytes(self, target: Target):
         """Exactly what the kernel's workspace function returns."""
         if not self.tiled:
             return self._pixel_bytes(target) * self.threads
         own, shared = self._tile_bytes(target)
-        return own * self.threads + shared * (1 if self.split else self.threads)
+        return own * self.threads + shared * np.where(self.split, 1, self.threads)
 
-    def _tile_bytes(self, target: Target) -> tuple[int, int]:
+    def _tile_bytes(self, target: Target) -> tuple:
         lanes, size = self.lanes(target), self.itemsize
         (h, w), (rows, cols) = self.transforms, self.block
         positions, tiles = h.products * w.products, rows * cols
@@ -125,7 +153,7 @@ class Work:
         width = min(filters, kernels.BAND * lanes)
         in_rows, in_cols = self.strip
         own = [
-            max(in_rows * in_cols, h.m * cols * w.m) * lanes * size,
+            np.maximum(in_rows * in_cols, h.m * cols * w.m) * lanes * size,
             h.products * in_cols * lanes * size,
             in_rows * in_cols * _POINTER if self.border == "indirect" else 0,
         ]
@@ -141,7 +169,7 @@ class Work:
         channels = blocks(self.channels, lanes) * lanes
         return _lines(own), _lines([positions * (lines * channels + lanes) * size])
 
-    def _pixel_bytes(self, target: Target) -> int:
+    def _pixel_bytes(self, target: Target):
         lanes, size = self.lanes(target), self.itemsize
         rows, vectors, _ = kernels.register_block(target, self.algorithm)
         groups_in_lanes = self.narrow(target) == "groups"
@@ -155,17 +183,17 @@ class Work:
         sums = pixels * vectors * lanes
         if self.algorithm == "direct" and self.layout == "NCHW":
             pitch = blocks(self.block[1], lanes) * lanes
-            sums = max(sums, self.block[0] * rows * pitch)
+            sums = np.maximum(sums, self.block[0] * rows * pitch)
         own = [(planes * plane + 2 * lanes) * size, sums * size, self.taps * 8]
         if self.algorithm == "im2col":
             own.append((pixels * blocks(channels, lanes) * lanes * self.taps + lanes) * size)
         return _lines(own)
 
 
-def blocks(count: int, size: int) -> int:
+def blocks(count, size):
     """How many pieces of at most ``size`` make ``count``."""
     return -(-count // size)
 
 
-def _lines(arrays) -> int:
+def _lines(arrays):
     return sum(blocks(count, _LINE) * _LINE for count in arrays)

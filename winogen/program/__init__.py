@@ -1,7 +1,6 @@
 """From a matrix to a short straight-line program, proven equal to it."""
 
 from winogen.program.ir import Counts, Program, Statement, Term
-from winogen.program.scaling import ShortTransforms, shortest_transforms
 from winogen.program.simplify import simplify
 
 __all__ = [
@@ -13,3 +12,12 @@ __all__ = [
     "shortest_transforms",
     "simplify",
 ]
+
+
+def __getattr__(name):
+    # Loaded on first use: whoever only reads programs, as conv2d does, needs no search.
+    if name in ("ShortTransforms", "shortest_transforms"):
+        from winogen.program import scaling
+
+        return getattr(scaling, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

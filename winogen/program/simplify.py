@@ -3,10 +3,7 @@
 from functools import lru_cache
 
 from winogen.errors import InvalidValue
-from winogen.program.candidate import check_objective
 from winogen.program.ir import Program, exact
-from winogen.program.lower import Names
-from winogen.program.search import candidates, scheduled
 
 
 def simplify(
@@ -39,6 +36,10 @@ def simplify(
     v3 = d3 - d1
     outputs: v0, v1, v2, v3
     """
+    # The search is loaded when there is something to search for: transforms that ship need none.
+    from winogen.program.candidate import check_objective
+    from winogen.program.lower import Names
+
     check_objective(objective)
     matrix = tuple(tuple(exact(c) for c in row) for row in matrix)
     if not matrix or len({len(row) for row in matrix}) > 1 or not matrix[0]:
@@ -50,6 +51,8 @@ def simplify(
 
 @lru_cache(maxsize=512)
 def _simplify(matrix, objective, names, strategies, registers, error_limit):
+    from winogen.program.search import candidates, scheduled
+
     found = candidates(matrix, objective, strategies, names=names, error_limit=error_limit)
     program = scheduled(found, names, objective, registers)
     program.verify(matrix)

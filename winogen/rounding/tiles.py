@@ -10,7 +10,6 @@ from functools import lru_cache, reduce
 
 import numpy as np
 
-from winogen.algebra import BilinearAlgorithm2D, cook_toom
 from winogen.errors import InvalidType, InvalidValue
 from winogen.program import Program
 from winogen.program.summation import PROGRAM, check_order, ordered
@@ -41,6 +40,10 @@ class Axis:
     filter: Program
     output: Program
 
+    def __hash__(self):
+        # Axes are looked up far more often than they share their sizes, and programs hash slowly.
+        return hash((self.m, self.r, len(self.input.statements), len(self.output.statements)))
+
 
 @dataclass(frozen=True)
 class Rounding:
@@ -58,23 +61,29 @@ def axes_of(algorithm, dims: int, order: str) -> tuple[Axis, Axis]:
     """Return the axes along height and width of anything that has the matrices of an algorithm.
 
     ``algorithm``: a ``BilinearAlgorithm`` or a ``Transform`` (both axes alike; in one dimension the
-    height is left alone) or a ``BilinearAlgorithm2D``.
+    height is left alone), a ``BilinearAlgorithm2D``, or a pair (height, width) of 1D ones.
     """
     if dims not in (1, 2):
         raise InvalidValue(f"dims: got {dims!r}; allowed: 1, 2")
     check_order(order)
+    if isinstance(algorithm, tuple):
+        height, width = algorithm
+        return _axis(height, order), _axis(width, order)
+    from winogen.algebra import BilinearAlgorithm2D, cook_toom  # the planner needs none of it
+
     if isinstance(algorithm, BilinearAlgorithm2D):
         if dims == 1:
             raise InvalidValue("dims: got 1 with a 2D algorithm; allowed: 2")
         return _axis(algorithm.h, order), _axis(algorithm.w, order)
-    if isinstance(algorithm, tuple):
-        height, width = algorithm
-        return _axis(height, order), _axis(width, order)
     width = _axis(algorithm, order)
     return (width if dims == 2 else _axis(cook_toom(1, 1), order)), width
 
 
 def _axis(algorithm, order: str) -> Axis:
+    shipped = getattr(algorithm, "programs", None)
+    if order == PROGRAM and shipped:
+        programs = (shipped[kind] for kind in ("input", "filter", "output"))
+        return Axis(algorithm.m, algorithm.r, algorithm.n, *programs)
     for name in ("m", "r", "at", "g", "bt"):
         if not hasattr(algorithm, name):
             raise InvalidType(
@@ -84,11 +93,7 @@ def _axis(algorithm, order: str) -> Axis:
     if getattr(algorithm, "form", "fir") != "fir":
         raise InvalidValue(f"algorithm: got the form {algorithm.form}; allowed: fir")
     m, r = algorithm.m, algorithm.r
-    shipped = getattr(algorithm, "programs", None)
-    if order == PROGRAM and shipped:
-        programs = (shipped[kind] for kind in ("input", "filter", "output"))
-    else:
-        programs = (_program(getattr(algorithm, k), k, order) for k in ("bt", "g", "at"))
+    programs = (_program(getattr(algorithm, k), k, order) for k in ("bt", "g", "at"))
     return Axis(m, r, m + r - 1, *programs)
 
 

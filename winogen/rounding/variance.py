@@ -67,22 +67,24 @@ def estimate(
     in_transforms = format_named(transforms or dtype, "transforms")
     in_filters = format_named(filters or transforms or dtype, "filters")
     unit = rounding_variance(product)
+    # Of the inputs: what is independent between them, and what is the same for all, their mean.
+    weights = {"independent": drawn_from.input_variance, "ones": drawn_from.input_mean**2}
+    weights = {moment: weight for moment, weight in weights.items() if weight}
     if isinstance(algorithm, Direct):
         terms = channels * algorithm.r**dims
         variance = unit * chain_variance(terms, block, fused, chains)
-        sides = {moment: (variance, terms) for moment in ("independent", "ones")}
+        sides = {moment: (variance, terms) for moment in weights}
     else:
         axes = axes_of(algorithm, dims, order)
-        along = [_moments_of(axis, in_transforms, in_filters, fused) for axis in axes]
+        rounded = [_rounded(axis, in_transforms, in_filters, fused) for axis in axes]
         # What the transforms compute in a wider format is rounded on its way into memory.
         stored = unit * sum(f.bits > product.bits for f in (in_filters, in_transforms))
         local = unit * chain_variance(channels, block, fused, chains) + channels * stored
         sides = {
-            moment: propagate(*(moments[moment] for moments in along), channels, local)
-            for moment in ("independent", "ones")
+            moment: propagate(*(_moments(one, moment) for one in rounded), channels, local)
+            for moment in weights
         }
     errors = outputs = 0.0
-    weights = {"independent": drawn_from.input_variance, "ones": drawn_from.input_mean**2}
     for moment, weight in weights.items():
         error, output = sides[moment]
         errors = errors + weight * drawn_from.filter_variance * error
@@ -166,8 +168,9 @@ def chain_variance(count: int, block: int | None, fused: bool, chains: int = 1) 
 
 
 @lru_cache(maxsize=256)
-def _moments_of(axis: Axis, transforms: Format, filters: Format, fused: bool) -> dict[str, Moments]:
-    programs = tuple(
+def _rounded(axis: Axis, transforms: Format, filters: Format, fused: bool) -> tuple:
+    """The programs of inputs, filters and outputs."""
+    return tuple(
         RoundedProgram(program, number_format, fused)
         for program, number_format in (
             (axis.input, transforms),
@@ -175,9 +178,9 @@ def _moments_of(axis: Axis, transforms: Format, filters: Format, fused: bool) ->
             (axis.output, transforms),
         )
     )
-    return {moment: _moments(programs, moment) for moment in ("independent", "ones")}
 
 
+@lru_cache(maxsize=512)
 def _moments(programs, moment: str) -> Moments:
     """The moments for inputs of variance 1 that are independent, or all the same ("ones")."""
     along_input, along_filter, along_output = programs

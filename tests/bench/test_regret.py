@@ -1,0 +1,80 @@
+"""Regret: the choice against what its rule would have taken, had it known the times."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from winogen.bench import regret
+from winogen.bench.regret import Candidate, Regret
+from winogen.build import host_target
+from winogen.cli.app import app
+from winogen.conv import planner
+from winogen.conv.request import request
+
+
+def candidate(name, measured, accurate):
+    return Candidate(name, None, "", 1e-6, accurate, 1.0, measured)
+
+
+@pytest.mark.parametrize(
+    "ways, best, expected",
+    [
+        # (time, accurate) of the choice and the others
+        ([(1.0, True), (1.2, True)], 0, 1.0),
+        ([(1.2, True), (1.0, True)], 1, 1.2),
+        ([(1.09, True), (1.0, False)], 0, 1.0),  # the rule pays up to a tenth for accuracy
+        ([(1.2, True), (1.0, False)], 1, 1.2),  # and not more
+        ([(1.2, True), (1.08, True), (1.0, False)], 1, 1.2 / 1.08),
+        ([(1.0, False), (1.05, True)], 1, 1.0),  # faster than the rule allows: nothing lost
+        ([(1.3, False), (1.05, True), (1.0, False)], 1, 1.3 / 1.05),
+    ],
+)
+def test_the_best_is_what_the_rule_would_have_taken(ways, best, expected):
+    found = Regret("layer", tuple(candidate(str(k), *way) for k, way in enumerate(ways)))
+    assert found.best is found.candidates[best]
+    assert found.regret == pytest.approx(expected)
+    assert found.fastest.measured_s == min(time for time, _ in ways)
+
+
+def test_a_sweep_measures_all_that_may_be_the_best(tiny):
+    seen = []
+    (found,) = regret.sweep([tiny], within=1.02, progress=seen.append)
+    problem = tiny.problem()
+    ranked = planner.ranked(problem, request(problem.layer, threads=1), host_target())
+    assert len(found.candidates) == sum(s <= 1.02 * ranked[0][0] for s, _ in ranked) > 1
+    first = found.candidates[0]
+    assert (first.algorithm, first.tile) == (ranked[0][1].algorithm, ranked[0][1].tile)
+    assert all(0 < one.measured_s < 10 for one in found.candidates)
+    assert seen[0].startswith("1/1 tiny") and "heat 3" in seen[-1]
+
+
+def test_heats_keep_the_choice_and_drop_the_slow(tiny, monkeypatch):
+    """Times are taken from a clock that every candidate moves on by its own."""
+    problem = tiny.problem()
+    ranked = planner.ranked(problem, request(problem.layer, threads=1), host_target())[:4]
+    prepared = [regret.Prepared(problem, [pair], host_target()) for pair in ranked]
+    costs, clock, runs = [3.0, 1.0, 1.2, 2.0], [0.0], [0, 0, 0, 0]
+    for index, one in enumerate(prepared):
+
+        def run(*_, index=index):
+            clock[0] += costs[index]
+            runs[index] += 1
+
+        monkeypatch.setattr(one, "run", run)
+    monkeypatch.setattr(regret.time, "thread_time", lambda: clock[0])
+    assert regret._heats(prepared, lambda text: None) == pytest.approx(costs)
+    assert runs == [3 * (1 + 3 + 8), 3 * (1 + 3 + 8), 3 * (1 + 3), 3]
+
+
+def test_the_command_prints_a_row_for_every_layer(tiny, tmp_path):
+    rows = [tiny.to_dict(), {**tiny.to_dict(), "name": "other"}]
+    (tmp_path / "mine.json").write_text(json.dumps(rows))
+    words = ["--layers", tmp_path / "mine.json", "--within", "1.0", "--json", tmp_path / "out.json"]
+    result = CliRunner().invoke(app, ["regret", *map(str, words)])
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert [line.split()[0] for line in lines] == ["layer", "tiny", "other", "regret:"]
+    document = json.loads((tmp_path / "out.json").read_text())
+    assert [one["layer"] for one in document["layers"]] == ["tiny", "other"]
+    assert 1 <= document["median"] <= document["worst"]
