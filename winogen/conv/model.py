@@ -21,15 +21,23 @@ from winogen.codegen.targets import Target
 from winogen.conv.machine import Machine
 from winogen.conv.work import Work, blocks
 
-# The part of the faster of arithmetic and traffic that is not hidden behind the slower.
-_SHOWS = 0.15
-# Cycles to enter and leave the micro-kernel, and per accumulator that it loads, adds and stores.
-_CALL = 20
-_ACCUMULATOR = 1.0
+# The part of the faster of arithmetic and traffic that is not hidden behind the slower: between a
+# stage and its data, and where nothing but outputs stream past.
+_SHOWS = 0.28
+_STREAMED = 0.15
+# Cycles to enter and leave the micro-kernel, and per sum that it loads, adds and stores; by the chains
+# of a sum, for two of them hide both behind each other's latency.
+_CALL = {1: 20, 2: 4}
+_SUM = {1: 1.0, 2: 0.3}
+# Cycles per instruction of a transform (additions and multiply-adds may run side by side), per vector
+# that it stores, and per pixel and halving step of a transposition.
+_INSTRUCTION = 0.39
+_STORE = 0.84
+_ARRANGE = 0.78
 # Latency of an FMA: with fewer accumulators than this times its rate, a step takes this long.
 _LATENCY = 4
 # A step's loads, two a cycle, besides the FMAs.
-_LOADS = 2
+_LOADS = 2.8
 # Outputs that are stored while other data pass need this many times their size to stay in a cache.
 _DISPLACED = 3
 
@@ -61,8 +69,13 @@ def predict(work: Work, target: Target, machine: Machine) -> Prediction:
     return Prediction(input_, multiply, output, machine.clock_ghz)
 
 
-def _roof(arithmetic, traffic):
-    return np.maximum(arithmetic, traffic) + _SHOWS * np.minimum(arithmetic, traffic)
+def _roof(arithmetic, traffic, shows=_SHOWS):
+    return np.maximum(arithmetic, traffic) + shows * np.minimum(arithmetic, traffic)
+
+
+def _pass(instructions, stored):
+    """Cycles of a transform along one axis, per row or column."""
+    return _INSTRUCTION * instructions + _STORE * stored
 
 
 def _product(work: Work, target: Target, rows, depth: int, channels: int, taps: int):
@@ -72,7 +85,6 @@ def _product(work: Work, target: Target, rows, depth: int, channels: int, taps: 
     panel = blocks(rows, panels)
     total = 0.0
     filters = blocks(work.filters, work.lanes(target))
-    chains = blocks(channels, depth)
     for width, count in ((vectors, filters // vectors), (filters % vectors, 1)):
         if not width or not count:
             continue
@@ -82,7 +94,9 @@ def _product(work: Work, target: Target, rows, depth: int, channels: int, taps: 
                 np.maximum(size * width / 2, (size + width) / _LOADS), _LATENCY / chains
             )
             stored = blocks(channels, depth) * size * width
-            total = total + count * times * (channels * taps * step + _CALL + stored * _ACCUMULATOR)
+            total = total + count * times * (
+                channels * taps * step + _CALL[chains] + stored * _SUM[chains]
+            )
     return total
 
 
@@ -108,9 +122,9 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple:
     lines = rows + taps - 1
     in_rows, in_cols = work.strip
     pixels = in_rows * in_cols
-    arrange = (lanes.bit_length() + 1) * pixels if work.layout == "NCHW" else 0
-    columns = lines * in_cols * (along_h.instructions[0] / 2 + along_h.products)
-    across = lines * cols * along_h.products * (along_w.instructions[0] / 2 + along_w.products)
+    arrange = _ARRANGE * lanes.bit_length() * pixels if work.layout == "NCHW" else 0
+    columns = lines * in_cols * _pass(along_h.instructions[0], along_h.products)
+    across = lines * cols * along_h.products * _pass(along_w.instructions[0], along_w.products)
     transform = channel_vectors * (arrange + columns + across)
     fetched = pixels * work.channels * size / machine.read_rate(work.input_bytes)
     input_ = share * _roof(transform, fetched)
@@ -135,9 +149,11 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple:
     multiply = share * _roof(arithmetic, traffic)
 
     # Output: columns, then rows; NCHW transposes back. A written line is read first.
-    columns = along_w.products * (along_h.instructions[2] / 2 + along_h.products / 2 + along_h.m)
-    across = along_h.m * (along_w.instructions[2] / 2 + along_w.m)
-    arrange = (lanes.bit_length() + 2) * along_h.m * along_w.m if work.layout == "NCHW" else 0
+    columns = along_w.products * _pass(along_h.instructions[2], along_h.m)
+    across = along_h.m * _pass(along_w.instructions[2], along_w.m)
+    arrange = 0
+    if work.layout == "NCHW":
+        arrange = _ARRANGE * lanes.bit_length() * along_h.m * along_w.m
     transform = rows * cols * filter_vectors * (columns + across + arrange)
     written = 2 * rows * cols * along_h.m * along_w.m * work.filters * size
     output = share * _roof(transform, written / machine.read_rate(work.output_bytes))
@@ -172,7 +188,7 @@ def _tile_lanes(work: Work, target: Target, machine: Machine) -> tuple:
     written *= work.batch * work.groups / machine.read_rate(_DISPLACED * work.output_bytes)
     written = written * (along_h.m / 2)
     busy = np.minimum(work.threads, np.maximum(1, work.items))
-    multiply = _roof(share * arithmetic, written / busy)
+    multiply = _roof(share * arithmetic, written / busy, _STREAMED)
     return share * input_, multiply, 0.0
 
 
@@ -199,7 +215,7 @@ def _pixels(work: Work, target: Target, machine: Machine) -> tuple:
             rows
             * blocks(cols, 2 * lanes)
             * rows_of_filters
-            * (work.channels * taps * step + _CALL + 2 * _ACCUMULATOR * step)
+            * (work.channels * taps * step + _CALL[1] + 2 * _SUM[1] * step)
         )
     elif work.narrow(target) == "groups":
         arithmetic = rows * cols * taps / lanes
@@ -210,6 +226,6 @@ def _pixels(work: Work, target: Target, machine: Machine) -> tuple:
     multiply = share * _roof(arithmetic, filters / _again(machine, filters, items))
     written = 2 * rows * cols * work.filters * size / machine.read_rate(work.output_bytes)
     if work.layout == "NHWC" or work.narrow(target):  # sums are stored where they belong, meanwhile
-        return input_, _roof(multiply, share * written), 0.0
-    arrange = (lanes.bit_length() + 2) * rows * cols * filter_vectors
+        return input_, _roof(multiply, share * written, _STREAMED), 0.0
+    arrange = _ARRANGE * lanes.bit_length() * rows * cols * filter_vectors
     return input_, multiply, share * _roof(arrange, written)
