@@ -168,6 +168,26 @@ def test_blocks_fit_the_problem_and_the_workspace(algorithm, threads, made):
         assert work.split in (0, 1) and (threads > 1 or not work.split)
 
 
+@pytest.mark.parametrize("layout", ("NCHW", "NHWC"))
+@pytest.mark.parametrize(
+    "weight, size, split",
+    [
+        ((32, 32, 3, 3), 149, 0),  # one block of filters cannot be shared
+        ((96, 64, 3, 3), 73, 0),  # three are shared unevenly
+        ((512, 512, 3, 3), 7, 1),  # of few tiles, only the channels and filters can be shared
+    ],
+)
+def test_threads_share_what_there_is_to_share(weight, size, split, layout):
+    made = layer(weight, padding=1, layout=layout)
+    shape = (size, size, weight[1]) if layout == "NHWC" else (weight[1], size, size)
+    problem, target = made.problem(shape), TARGETS["avx512"]
+    with machine.assumed(replace(machine.Machine(), l3_rate=40.0, memory_rate=20.0)):
+        chosen = planner.choose(problem, request(made, threads=2), target)
+        ((part, way),) = planner.parts(problem, chosen)
+        work = planner.blocking(problem, way, part, target)
+    assert work.split == split and (split or work.items % 2 == 0 or work.items > 10)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_smaller_limits_give_smaller_workspaces(target):
     problem = layer((256, 256, 3, 3), padding=1).problem((1, 256, 56, 56))

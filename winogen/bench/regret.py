@@ -93,8 +93,10 @@ def sweep(
     ``progress`` is called with what happens next, for people.
     """
     for index, layer in enumerate(layers, 1):
-        say = lambda text: progress(f"{index}/{len(layers)} {layer.name}: {text}")  # noqa: B023, E731
-        yield _of_layer(layer, threads, layout, within, say)
+        where = f"{index}/{len(layers)} {layer.name}"
+        yield _of_layer(
+            layer, threads, layout, within, lambda text, at=where: progress(f"{at}: {text}")
+        )
 
 
 def summary(regrets: Sequence[Regret]) -> dict[str, float]:

@@ -34,6 +34,8 @@ _SUM = {1: 1.0, 2: 0.3}
 _INSTRUCTION = 0.39
 _STORE = 0.84
 _ARRANGE = 0.78
+# Cycles that threads wait for each other.
+_BARRIER = 1000
 # Latency of an FMA: with fewer accumulators than this times its rate, a step takes this long.
 _LATENCY = 4
 # A step's loads, two a cycle, besides the FMAs.
@@ -100,10 +102,25 @@ def _product(work: Work, target: Target, rows, depth: int, channels: int, taps: 
     return total
 
 
-def _share(work: Work, items):
-    """The items of the busiest thread, as a part of all; with split every item is shared."""
-    largest = blocks(items, work.threads) / np.maximum(1, items)
-    return np.where(work.split, 1 / work.threads, largest)
+def _paid(work: Work, target: Target) -> tuple:
+    """What the busiest thread pays for: (blocks that it fills or transforms, blocks it multiplies).
+
+    With split the threads share every block. Regions share its channels and then its filters, direct
+    convolution only the filters, while each fills the strip; other kernels cannot.
+    """
+    whole, threads = blocks(work.items, work.threads), work.threads
+    if work.algorithm == "winograd2d" or work.narrow(target):
+        return whole, whole
+    lanes = work.lanes(target)
+    panels = blocks(work.filters, lanes * kernels.register_block(target)[1])
+    if work.tiled:
+        counts = blocks(work.channels, lanes), panels
+        shared = (work.items * blocks(count, threads) / count for count in counts)
+    else:
+        parts = min(threads, panels)
+        filled = blocks(work.items * parts, threads)
+        shared = filled, filled * blocks(panels, parts) / panels
+    return tuple(np.where(work.split, part, whole) for part in shared)
 
 
 def _tiles(work: Work, target: Target, machine: Machine) -> tuple:
@@ -116,7 +133,7 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple:
     positions = along_h.products * along_w.products
     channel_vectors = blocks(work.channels, lanes)
     filter_vectors = blocks(work.filters, lanes)
-    share = _share(work, items) * items  # blocks that one thread pays for
+    transformed, multiplied = _paid(work, target)
 
     # Input: pixels become channel vectors (NCHW: by transposition), then columns, then rows.
     lines = rows + taps - 1
@@ -127,7 +144,7 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple:
     across = lines * cols * along_h.products * _pass(along_w.instructions[0], along_w.products)
     transform = channel_vectors * (arrange + columns + across)
     fetched = pixels * work.channels * size / machine.read_rate(work.input_bytes)
-    input_ = share * _roof(transform, fetched)
+    input_ = transformed * _roof(transform, fetched)
 
     # Product: filters are read once per block, transformed tiles once per band of filters, the sums
     # written and read again.
@@ -146,7 +163,10 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple:
     spilled = (v_bytes + 2 * y_bytes) * bands / machine.l3_rate
     spills = v_bytes + y_bytes > machine.l2_bytes * 3 // 4
     traffic = filters / _again(machine, filters, items) + spills * spilled
-    multiply = share * _roof(arithmetic, traffic)
+    # Threads that share a block wait for each other, and read what the others have transformed.
+    foreign = v_bytes * (1 - 1 / work.threads) / machine.l3_rate
+    waits = items * work.split * (foreign + 2 * _BARRIER)
+    multiply = multiplied * _roof(arithmetic, traffic) + waits
 
     # Output: columns, then rows; NCHW transposes back. A written line is read first.
     columns = along_w.products * _pass(along_h.instructions[2], along_h.m)
@@ -156,12 +176,12 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple:
         arrange = _ARRANGE * lanes.bit_length() * along_h.m * along_w.m
     transform = rows * cols * filter_vectors * (columns + across + arrange)
     written = 2 * rows * cols * along_h.m * along_w.m * work.filters * size
-    output = share * _roof(transform, written / machine.read_rate(work.output_bytes))
+    output = multiplied * _roof(transform, written / machine.read_rate(work.output_bytes))
     return input_, multiply, output
 
 
 def _again(machine: Machine, filters, items):
-    """The rate at which each of the items reads all filters."""
+    """The rate at which all filters are read for each of the items: from memory if there is one."""
     return np.where(items > 1, machine.read_rate(filters), machine.memory_rate)
 
 
@@ -169,7 +189,7 @@ def _tile_lanes(work: Work, target: Target, machine: Machine) -> tuple:
     along_h, along_w = work.transforms
     rows, cols = work.block
     groups = rows * blocks(cols, work.lanes(target))  # of tiles that fill the lanes
-    share = _share(work, work.items) * work.items
+    share, _ = _paid(work, target)
     in_rows, in_cols = work.strip
     columns = along_w.n * (along_h.instructions[0] + along_h.n) / 2
     across = along_h.products * (along_w.instructions[0] / 2 + along_w.products)
@@ -197,13 +217,13 @@ def _pixels(work: Work, target: Target, machine: Machine) -> tuple:
     taps = work.kernel[0] * work.kernel[1]
     rows, cols = work.block
     items = work.items
-    share = _share(work, items) * items
+    filled, multiplied = _paid(work, target)
     in_rows, in_cols = work.strip
     channels = work.channels if work.layout == "NCHW" else blocks(work.channels, lanes) * lanes
     strip = in_rows * in_cols * channels * size
     copies = 1 + (taps if work.algorithm == "im2col" else 0)
     fetched = strip / machine.read_rate(work.input_bytes)
-    input_ = share * _roof(copies * 2 * strip / machine.l2_rate, fetched)
+    input_ = filled * _roof(copies * 2 * strip / machine.l2_rate, fetched)
 
     filter_vectors = blocks(work.filters, lanes)
     if work.narrow(target) == "pixels":
@@ -223,9 +243,9 @@ def _pixels(work: Work, target: Target, machine: Machine) -> tuple:
         depth = lanes * max(1, kernels.DEPTH[work.algorithm] // (taps * lanes))
         arithmetic = rows * _product(work, target, cols, depth, work.channels, taps)
     filters = taps * work.channels * filter_vectors * lanes * size
-    multiply = share * _roof(arithmetic, filters / _again(machine, filters, items))
+    multiply = multiplied * _roof(arithmetic, filters / _again(machine, filters, items))
     written = 2 * rows * cols * work.filters * size / machine.read_rate(work.output_bytes)
     if work.layout == "NHWC" or work.narrow(target):  # sums are stored where they belong, meanwhile
-        return input_, _roof(multiply, share * written, _STREAMED), 0.0
+        return input_, _roof(multiply, multiplied * written, _STREAMED), 0.0
     arrange = _ARRANGE * lanes.bit_length() * rows * cols * filter_vectors
-    return input_, multiply, share * _roof(arrange, written)
+    return input_, multiply, multiplied * _roof(arrange, written)
