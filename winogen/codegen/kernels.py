@@ -76,7 +76,11 @@ void {prefix}_run(const winogen_conv *p, const {real} *input, const {real} *pack
 # to what came before. Half the length is about 0.7 of the error, and 3 to 6 % of the speed.
 DEPTH = {"direct": 256, "im2col": 256, "winograd1d": 32, "mcmr": 32, "winograd2d": 16}
 BAND = 8  # blocks of filters that one position goes through before the next
-FEW = 8  # channels up to which winograd2d in NCHW fills the lanes with tiles
+FEW = 8  # channels up to which winograd2d fills the lanes with tiles, in NHWC then with filters
+TILES = 2  # tiles in the register block of winograd2d with filters in the lanes
+# Bytes of outputs from which that stores past the caches: storing and then reading them took as long
+# either way on 32 MiB of last cache, storing alone three quarters of the time.
+PAST_CACHES = 10 << 20
 _NARROW = {"NCHW": "pixel_lanes", "NHWC": "group_lanes"}
 _REAL = {"float32": "float", "float64": "double"}
 # The struct winogen_conv of csrc/problem.h.j2, in order.
@@ -135,6 +139,8 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
             depth=DEPTH[spec.algorithm],
             band=BAND,
             few=FEW,
+            tiles=TILES,
+            past_caches=PAST_CACHES,
             # Zipping the halves of 2^k rows k times interleaves them.
             interleavings=range(width["m"].bit_length() - 1) if width else (),
         )

@@ -78,10 +78,10 @@ class Work:
         return self.channels == 1 and self.filters == 1
 
     @property
-    def tile_lanes(self) -> bool:
-        """Whether neighbouring tiles fill the lanes of `winograd2d`, not channels."""
+    def few_channels(self) -> bool:
+        """Whether neighbouring tiles fill the lanes of `winograd2d`, in NHWC then filters."""
         few = self.algorithm == "winograd2d" and self.channels <= kernels.FEW
-        return few and self.layout == "NCHW" and not self.depthwise
+        return few and not self.depthwise
 
     @cached_property
     def strip(self) -> tuple[int, int]:
@@ -116,11 +116,15 @@ class Work:
         lanes, size = self.lanes(target), self.itemsize
         (h, w), (rows, cols) = self.transforms, self.block
         positions, tiles = h.products * w.products, rows * cols
-        if self.tile_lanes:
+        if self.few_channels:
             row = blocks(blocks(self.strip[1], w.m), lanes) * lanes * w.m
             plane = blocks(self.strip[0] * row, lanes) * lanes | lanes
-            v = blocks(cols, lanes) * lanes * positions * self.channels
-            return _lines([v * size, (self.channels * plane + 2 * lanes) * size]), 0
+            v = lanes * positions * self.channels * size
+            strip = (self.channels * plane + 2 * lanes) * size
+            if self.layout == "NCHW":
+                return _lines([blocks(cols, lanes) * v, strip]), 0
+            y = kernels.TILES * h.m * w.m * kernels.register_block(target)[1] * lanes * size
+            return _lines([v, y, strip]), 0
         filters = blocks(self.filters, lanes) * lanes
         width = min(filters, kernels.BAND * kernels.register_block(target)[1] * lanes)
         in_rows, in_cols = self.strip
