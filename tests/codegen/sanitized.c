@@ -76,7 +76,7 @@ static int failed(const winogen_conv *p, int threads, unsigned seed)
     REAL *weight = numbers(all_out * p->channels * taps, &seed);
     REAL *bias = seed & 1 ? numbers(all_out, &seed) : NULL;
     const int64_t outputs = p->batch * all_out * p->out_height * p->out_width;
-    REAL *output = exactly((size_t)outputs * sizeof(REAL), 8);
+    REAL *output = exactly((size_t)outputs * sizeof(REAL), seed & 2 ? 64 : 8);
     REAL *packed = exactly(winogen_packed_bytes(p), 64);
     void *workspace = exactly(winogen_workspace_bytes(p, threads), 64);
     winogen_pack(p, weight, packed, 1);
@@ -99,7 +99,9 @@ static int failed(const winogen_conv *p, int threads, unsigned seed)
 int main(void)
 {
     /* groups, channels, filters */
-    static const int64_t counts[][3] = { { 1, 1, 1 }, { 1, 17, 35 }, { 2, 5, 3 }, { 19, 1, 1 }, { 1, 32, 32 } };
+    static const int64_t counts[][3] = {
+        { 1, 1, 1 }, { 1, 17, 35 }, { 2, 5, 3 }, { 19, 1, 1 }, { 1, 32, 32 }, { 1, 3, 32 }, { 3, 1, 9 },
+    };
     /* height, width, top, left, bottom, right */
     static const int64_t areas[][6] = {
         { 3, 3, 0, 0, 0, 0 }, { 5, 9, 1, 0, 2, 1 }, { 7, 11, 2, 2, 2, 2 }, { 4, 20, 0, 3, 1, 0 }, { 9, 5, 3, 1, 0, 2 },
@@ -111,7 +113,7 @@ int main(void)
     /* rows and columns of a block, split, threads */
     static const int64_t blocks[][4] = { { 1, 1, 0, 1 }, { 2, 3, 0, 2 }, { 3, 50, 1, 2 }, { 50, 50, 0, 1 } };
     int tried = 0;
-    for (int c = 0; c < 5; c++)
+    for (int c = 0; c < 7; c++)
         for (int a = 0; a < 5; a++)
             for (int64_t mode = 0; mode < 4; mode++) {
                 const int64_t *count = counts[c], *area = areas[a], *shape = shapes[(c + a + mode) % 5];

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 from conv import exact
 from conv.exact import BORDERS, LAYOUTS, MODES, PLAIN, TILE, WINOGRAD
+from conv.reference import convolve
 
 from winogen.build import host_targets
+from winogen.codegen import kernels
+from winogen.conv import Conv2d, memory
 
 # Channels that fill a vector of 16 and leave a rest.
 LARGEST_INPUT, CHANNELS, FILTERS = 2, 18, 5
@@ -147,7 +150,41 @@ def test_every_instruction_set_of_this_cpu(target, algorithm, layout, monkeypatc
     check_groupings(algorithm, layout, GROUPINGS[3:], TILE_COUNTS[:3])
 
 
-def test_few_channels_in_rows_of_many_tiles():
+FEW_CHANNELS = [
+    *((1, 3, 5), (2, 2, 3), (1, 8, 2), (1, 1, 40), (1, 3, 64), (1, 4, 16), (3, 1, 9)),
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_few_channels_in_rows_of_many_tiles(layout):
     """Tiles fill the lanes: rows of several vectors of tiles, the last of them partly filled."""
-    few = [(1, 3, 5), (2, 2, 3), (1, 8, 2)]
-    check_groupings("winograd2d", "NCHW", few, sizes=[(7, 150), (4, 67), (9, 64), (6, 257)])
+    sizes = [(7, 150), (4, 67), (9, 64), (6, 257)]
+    check_groupings("winograd2d", layout, FEW_CHANNELS, sizes)
+
+
+@pytest.mark.parametrize("target", [target.name for target in host_targets()[1:]])
+def test_few_channels_on_every_instruction_set(target, monkeypatch):
+    monkeypatch.setenv("WINOGEN_ISA", target)
+    check_groupings("winograd2d", "NHWC", FEW_CHANNELS, sizes=[(7, 67)])
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+@pytest.mark.parametrize("filters, offset", [(64, 0), (64, 1), (36, 0)])
+def test_outputs_too_large_for_a_cache(filters, offset, dtype):
+    """Whole lines of them may be written past it, if they begin where lines do."""
+    tile = exact.TILE, exact.POINTS
+    if dtype == "float64":
+        tile = exact.HALF_TILE, exact.HALF_POINTS
+    width, size = 201, np.dtype(dtype).itemsize
+    height = kernels.PAST_CACHES // (width * filters * size) + 1
+    rng = np.random.default_rng(2)
+    x = exact.integers(rng, (1, height, width, 3), 1)
+    w = exact.integers(rng, (filters, 3, *exact.KERNEL), 1) * exact.scale("winograd2d", *tile)
+    options = dict(padding=((1, 1), (0, 1)), layout="NHWC")
+    wanted = convolve(x, w, **options)
+    out = memory.empty((wanted.size + 1,), np.dtype(dtype), "output")
+    out = out[offset : wanted.size + offset].reshape(wanted.shape)
+    out[...] = np.nan
+    conv = Conv2d(w.astype(dtype), **options, **exact.chosen("winograd2d", *tile))
+    conv(x.astype(dtype), out)
+    assert out.nbytes >= kernels.PAST_CACHES and np.array_equal(out, wanted)

@@ -36,7 +36,7 @@ def choose(made, shape, **options):
         (dict(stride=2), (1, 64, 56, 56)),
         (dict(dilation=(1, 2)), (1, 64, 56, 56)),
         (dict(weight=(64, 1, 3, 3), groups=64), (1, 64, 56, 56)),
-        (dict(weight=(64, 3, 3, 3), layout="NHWC"), (1, 224, 224, 3)),
+        (dict(weight=(4, 3, 3, 3), layout="NHWC"), (1, 224, 224, 3)),
         (dict(weight=(64, 64, 1, 1)), (1, 64, 56, 56)),
         (dict(weight=(64, 64, 11, 11), padding=5), (1, 64, 56, 56)),
     ],
@@ -49,6 +49,14 @@ def test_few_channels_in_planes_fill_the_lanes_with_tiles():
     with machine.assumed(replace(machine.Machine(), l3_rate=40.0, memory_rate=20.0)):
         chosen = choose(layer((64, 3, 3, 3), padding=1), (1, 3, 224, 224))
     assert chosen.algorithm == "winograd2d" and chosen.tile[1] in (2, 4, 8)
+
+
+@pytest.mark.parametrize("kernel", (3, 5))
+@pytest.mark.parametrize("channels, filters", [(1, 16), (3, 32), (3, 64), (4, 24)])
+def test_few_channels_of_pixels_fill_the_lanes_with_filters(channels, filters, kernel):
+    made = layer((filters, channels, kernel, kernel), padding=kernel // 2, layout="NHWC")
+    chosen = choose(made, (1, 224, 224, channels))
+    assert chosen.algorithm == "winograd2d" and max(chosen.tile) <= 4
 
 
 @pytest.mark.parametrize("size", (56, 28, 14, 12, 10, 8, 7))

@@ -26,6 +26,7 @@ ALGORITHMS = {
     "mcmr": ("regions.c.j2", "Multi-channel multi-region (batched GEMM) Winograd convolution"),
 }
 WINOGRAD = ("winograd2d", "winograd1d", "mcmr")
+_REGIONS = ("winograd1d", "mcmr")  # whose GEMM goes over many channels at once
 BORDERS = ("unswitch", "buffer", "indirect")
 
 
@@ -62,13 +63,13 @@ def register_block(target: Target, algorithm: str) -> RegisterBlock:
     """Return the accumulators of the GEMM: all registers but those for one step's operands.
 
     Where an FMA broadcasts one operand from memory by itself (AVX-512), a second set of registers
-    need not save loads: a second chain saves stores, of which Winograd has many, and rounding.
+    need not save loads: a second chain saves stores, of which regions have many, and rounding.
 
     >>> from winogen.codegen.targets import TARGETS
     >>> register_block(TARGETS["avx512"], "mcmr"), register_block(TARGETS["avx2"], "mcmr")
     (RegisterBlock(rows=14, vectors=1, chains=2), RegisterBlock(rows=6, vectors=2, chains=1))
     """
-    if target.broadcasts and algorithm in WINOGRAD:
+    if target.broadcasts and algorithm in _REGIONS:
         return RegisterBlock(14, 1, 2)
     return RegisterBlock(14 if target.registers >= 32 else 6, 2, 1)
 
@@ -102,13 +103,17 @@ def summation(algorithm: str, target: Target, channels: int) -> dict[str, int]:
     ({'block': 32, 'chains': 2}, {'block': 16, 'chains': 2})
     """
     depth, chains = DEPTH[algorithm], register_block(target, algorithm).chains
-    if algorithm in ("mcmr", "winograd1d") and channels <= FEW_CHANNELS:
+    if algorithm in _REGIONS and channels <= FEW_CHANNELS:
         depth //= chains
     return {"block": depth, "chains": chains}
 
 
 BAND = 16  # vectors of filters that one position goes through before the next
-FEW = 8  # channels up to which winograd2d in NCHW fills the lanes with tiles
+FEW = 8  # channels up to which winograd2d fills the lanes with tiles, in NHWC then with filters
+TILES = 2  # tiles in the register block of winograd2d with filters in the lanes
+# Bytes of outputs from which that stores past the caches: storing and then reading them took as long
+# either way on 32 MiB of last cache, storing alone three quarters of the time.
+PAST_CACHES = 10 << 20
 _NARROW = {"NCHW": "pixel_lanes", "NHWC": "group_lanes"}
 _REAL = {"float32": "float", "float64": "double"}
 # The struct winogen_conv of csrc/problem.h.j2, in order.
@@ -171,6 +176,8 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
             few_channels=FEW_CHANNELS,
             band=BAND,
             few=FEW,
+            tiles=TILES,
+            past_caches=PAST_CACHES,
             # Zipping the halves of 2^k rows k times interleaves them.
             interleavings=range(width["m"].bit_length() - 1) if width else (),
         )

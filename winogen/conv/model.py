@@ -40,6 +40,11 @@ _BARRIER = 1000
 _LATENCY = 4
 # A step's loads, two a cycle, besides the FMAs.
 _LOADS = 2.8
+# How much longer columns of few products, each with a transform behind it, take than their multiply-adds.
+_DELAYS = 1.5
+_LINE = 64
+# The part of the first cache that can be counted on.
+_L1 = 24 << 10
 # Outputs that are stored while other data pass need this many times their size to stay in a cache.
 _DISPLACED = 3
 
@@ -66,7 +71,8 @@ class Prediction:
 
 def predict(work: Work, target: Target, machine: Machine) -> Prediction:
     """Return what ``work`` is predicted to cost."""
-    stage = _tile_lanes if work.tile_lanes else _tiles if work.tiled else _pixels
+    few = _tile_lanes if work.layout == "NCHW" else _filter_lanes
+    stage = few if work.few_channels else _tiles if work.tiled else _pixels
     input_, multiply, output = stage(work, target, machine)
     return Prediction(input_, multiply, output, machine.clock_ghz)
 
@@ -112,7 +118,7 @@ def _paid(work: Work, target: Target) -> tuple:
     if work.algorithm == "winograd2d" or work.narrow(target):
         return whole, whole
     lanes = work.lanes(target)
-    panels = blocks(work.filters, lanes * kernels.register_block(target)[1])
+    panels = blocks(work.filters, lanes * kernels.register_block(target, work.algorithm).vectors)
     if work.tiled:
         counts = blocks(work.channels, lanes), panels
         shared = (work.items * blocks(count, threads) / count for count in counts)
@@ -185,15 +191,21 @@ def _again(machine: Machine, filters, items):
     return np.where(items > 1, machine.read_rate(filters), machine.memory_rate)
 
 
-def _tile_lanes(work: Work, target: Target, machine: Machine) -> tuple:
+def _lanes_of_tiles(work: Work, target: Target) -> tuple:
+    """Groups of tiles in a block that fill the lanes, and the cycles of their input transform."""
     along_h, along_w = work.transforms
     rows, cols = work.block
-    groups = rows * blocks(cols, work.lanes(target))  # of tiles that fill the lanes
-    share, _ = _paid(work, target)
+    groups = rows * blocks(cols, work.lanes(target))
     in_rows, in_cols = work.strip
     columns = along_w.n * (along_h.instructions[0] + along_h.n) / 2
     across = along_h.products * (along_w.instructions[0] / 2 + along_w.products)
-    input_ = work.channels * (in_rows * in_cols / 2 + groups * (columns + across))
+    return groups, work.channels * (in_rows * in_cols / 2 + groups * (columns + across))
+
+
+def _tile_lanes(work: Work, target: Target, machine: Machine) -> tuple:
+    along_h, along_w = work.transforms
+    share, _ = _paid(work, target)
+    groups, input_ = _lanes_of_tiles(work, target)
 
     # Three operands of two multiply-adds are loaded. Products need not be stored, columns must; rows
     # are zipped if their tiles are powers of two, else written one by one.
@@ -207,6 +219,48 @@ def _tile_lanes(work: Work, target: Target, machine: Machine) -> tuple:
     # Outputs are stored meanwhile, every row of a tile in a stream of its own.
     written *= work.batch * work.groups / machine.read_rate(_DISPLACED * work.output_bytes)
     written = written * (along_h.m / 2)
+    busy = np.minimum(work.threads, np.maximum(1, work.items))
+    multiply = _roof(share * arithmetic, written / busy, _STREAMED)
+    return share * input_, multiply, 0.0
+
+
+def _filter_lanes(work: Work, target: Target, machine: Machine) -> tuple:
+    """Columns of positions pass, tile by tile: see `tiles_block` in csrc/filter_lanes.h.j2."""
+    along_h, along_w = work.transforms
+    rows, cols = work.block
+    share, _ = _paid(work, target)
+    _, input_ = _lanes_of_tiles(work, target)
+
+    # For tiles * vectors products of a register block, tiles + vectors operands are loaded. Additions
+    # and stores keep up with the multiply-adds unless they are more: most often they have units of
+    # their own.
+    tiles, vectors = kernels.TILES, kernels.register_block(target, work.algorithm).vectors
+    filters = blocks(work.filters, work.lanes(target))
+    vectors = min(vectors, filters)
+    loads = max(1, (tiles + vectors) / (tiles * vectors))
+    products = along_h.products * along_w.products * work.channels * loads
+    columns = along_w.products * along_h.output_multiplies
+    across = along_h.m * along_w.output_multiplies
+    stores = along_h.m * (along_w.products + along_w.m)
+    transform = (
+        along_w.products * along_h.instructions[2] + along_h.m * along_w.instructions[2]
+    ) / 2
+    arithmetic = np.maximum(_DELAYS * (products + columns + across) / 2, stores + transform)
+    # What a register block works with: U and V, and columns of sums that wait for the rows.
+    vector = work.lanes(target) * work.itemsize
+    u_bytes = along_h.products * along_w.products * work.channels * vectors * vector
+    v_bytes = u_bytes / vectors
+    waiting = tiles * vectors * along_h.m * along_w.products * vector
+    fetched = u_bytes / machine.l2_rate / (tiles * vectors)
+    spills = u_bytes + v_bytes + waiting > _L1
+    arithmetic = np.where(spills, _roof(arithmetic, fetched, _STREAMED), arithmetic)
+    arithmetic = arithmetic * (rows * cols * filters)
+    written = work.batch * work.output_bytes
+    lines = vector == _LINE and work.filters * work.itemsize % _LINE == 0
+    if lines and written >= kernels.PAST_CACHES:
+        written /= machine.memory_rate
+    else:  # lines are read first
+        written *= 2 / machine.read_rate(work.output_bytes)
     busy = np.minimum(work.threads, np.maximum(1, work.items))
     multiply = _roof(share * arithmetic, written / busy, _STREAMED)
     return share * input_, multiply, 0.0

@@ -36,6 +36,8 @@ _USUAL = 2.2
 _PATIENCE = 1.13
 # The workspace of one thread, where nothing else is asked for.
 _WORKSPACE = 4 << 20
+# Larger tiles of few channels in NHWC are less accurate and, for all that they save, not faster.
+_LARGEST_OF_FEW = 4
 ALTERNATIVES = 8  # candidates that a plan is chosen from, and tells of
 # Tiles (or pixels) that a block should have, at most: between them the model decides.
 _BLOCK_SIZES = np.array([4, 9, 14, 16, 28, 42, 56, 84, 112, 224])
@@ -183,12 +185,16 @@ def candidates(layer: Layer, request: Request) -> Iterator[Choice]:
         if request.algorithm != "auto":
             return
     for algorithm in _winograd(layer) if request.algorithm == "auto" else (request.algorithm,):
+        small = (
+            algorithm == "winograd2d" and _filters_in_lanes(layer) and request.tile == (None, None)
+        )
         # winograd1d leaves the height alone.
         heights = ((1, None),) if algorithm == "winograd1d" else _ways(request, 0, layer.kernel[0])
         for (m_h, points_h), (m_w, points_w) in product(
             heights, _ways(request, 1, layer.kernel[1])
         ):
-            yield Choice(algorithm, (m_h, m_w), (points_h, points_w), *rest, *transformed)
+            if not small or max(m_h, m_w) <= _LARGEST_OF_FEW:
+                yield Choice(algorithm, (m_h, m_w), (points_h, points_w), *rest, *transformed)
 
 
 def workspace_bytes(
@@ -288,9 +294,16 @@ def _winograd(layer: Layer) -> tuple[str, ...]:
     ):
         return ()
     channels, filters = layer.channels // layer.groups, layer.filters // layer.groups
-    # Groups of few channels: only tiles fill the lanes, and only in NCHW.
-    few = layer.layout == "NCHW" and channels <= kernels.FEW and filters >= 8
+    # Groups of few channels: only tiles fill the lanes.
+    few = channels <= kernels.FEW and filters >= 8
     return ("winograd2d",) * few + ("mcmr", "winograd1d") * (min(channels, filters) >= 4)
+
+
+def _filters_in_lanes(layer: Layer) -> bool:
+    """Whether `winograd2d` fills the lanes with filters."""
+    channels = layer.channels // layer.groups
+    depthwise = channels == 1 and layer.filters == layer.groups
+    return layer.layout == "NHWC" and channels <= kernels.FEW and not depthwise
 
 
 def _ways(request: Request, axis: int, taps: int) -> list[tuple]:

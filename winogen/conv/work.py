@@ -27,6 +27,7 @@ class Stack:
     m: np.ndarray
     n: np.ndarray
     products: np.ndarray
+    output_multiplies: np.ndarray
     instructions: tuple[np.ndarray, ...]
 
     @classmethod
@@ -34,9 +35,11 @@ class Stack:
         """Return them stacked; None for those of algorithms without tiles."""
         if None in transforms:
             return None
-        sizes = [(t.m, t.n, t.products, *t.instructions) for t in transforms]
-        m, n, products, *instructions = np.array(sizes).T[:, :, None]
-        return cls(m, n, products, tuple(instructions))
+        sizes = [
+            (t.m, t.n, t.products, t.ops["output"]["mul"], *t.instructions) for t in transforms
+        ]
+        m, n, products, multiplies, *instructions = np.array(sizes).T[:, :, None]
+        return cls(m, n, products, multiplies, tuple(instructions))
 
 
 @dataclass(frozen=True)
@@ -106,10 +109,10 @@ class Work:
         return self.channels == 1 and self.filters == 1
 
     @property
-    def tile_lanes(self) -> bool:
-        """Whether neighbouring tiles fill the lanes of `winograd2d`, not channels."""
+    def few_channels(self) -> bool:
+        """Whether neighbouring tiles fill the lanes of `winograd2d`, in NHWC then filters."""
         few = self.algorithm == "winograd2d" and self.channels <= kernels.FEW
-        return few and self.layout == "NCHW" and not self.depthwise
+        return few and not self.depthwise
 
     @cached_property
     def strip(self) -> tuple:
@@ -144,11 +147,16 @@ class Work:
         lanes, size = self.lanes(target), self.itemsize
         (h, w), (rows, cols) = self.transforms, self.block
         positions, tiles = h.products * w.products, rows * cols
-        if self.tile_lanes:
+        if self.few_channels:
             row = blocks(blocks(self.strip[1], w.m), lanes) * lanes * w.m
             plane = blocks(self.strip[0] * row, lanes) * lanes | lanes
-            v = blocks(cols, lanes) * lanes * positions * self.channels
-            return _lines([v * size, (self.channels * plane + 2 * lanes) * size]), 0
+            v = lanes * positions * self.channels * size
+            strip = (self.channels * plane + 2 * lanes) * size
+            if self.layout == "NCHW":
+                return _lines([blocks(cols, lanes) * v, strip]), 0
+            vectors = kernels.register_block(target, self.algorithm).vectors
+            y = kernels.TILES * h.m * w.m * vectors * lanes * size
+            return _lines([v, y, strip]), 0
         filters = blocks(self.filters, lanes) * lanes
         width = min(filters, kernels.BAND * lanes)
         in_rows, in_cols = self.strip
