@@ -181,7 +181,7 @@ def test_blocks_fit_the_problem_and_the_workspace(algorithm, threads, made):
     "weight, size, split",
     [
         ((32, 32, 3, 3), 149, 0),  # one block of filters cannot be shared
-        ((96, 64, 3, 3), 73, 0),  # three are shared unevenly
+        ((48, 64, 3, 3), 73, 0),  # three are shared unevenly
         ((512, 512, 3, 3), 7, 1),  # of few tiles, only the channels and filters can be shared
     ],
 )

@@ -74,6 +74,11 @@ class Transform:
 
         return {kind: Program.from_json(data) for kind, data in self.listings.items()}
 
+    @property
+    def output_multiplies(self) -> int:
+        """Multiplications of the output transform, those within multiply-adds included."""
+        return self.ops["output"]["mul"]
+
     @cached_property
     def instructions(self) -> tuple[int, int, int]:
         """Instructions of one 1D transform once FMAs are formed: (input, filter, output)."""

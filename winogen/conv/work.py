@@ -35,9 +35,7 @@ class Stack:
         """Return them stacked; None for those of algorithms without tiles."""
         if None in transforms:
             return None
-        sizes = [
-            (t.m, t.n, t.products, t.ops["output"]["mul"], *t.instructions) for t in transforms
-        ]
+        sizes = [(t.m, t.n, t.products, t.output_multiplies, *t.instructions) for t in transforms]
         m, n, products, multiplies, *instructions = np.array(sizes).T[:, :, None]
         return cls(m, n, products, multiplies, tuple(instructions))
 
