@@ -40,7 +40,7 @@ _BARRIER = 1000
 _LATENCY = 4
 # A step's loads, two a cycle, besides the FMAs.
 _LOADS = 2.8
-# How much longer columns of few products, each with a transform behind it, take than their multiply-adds.
+# How much longer columns of few products take than their multiply-adds: each ends in a transform.
 _DELAYS = 1.5
 _LINE = 64
 # The part of the first cache that can be counted on.
@@ -231,9 +231,9 @@ def _filter_lanes(work: Work, target: Target, machine: Machine) -> tuple:
     share, _ = _paid(work, target)
     _, input_ = _lanes_of_tiles(work, target)
 
-    # For tiles * vectors products of a register block, tiles + vectors operands are loaded. Additions
-    # and stores keep up with the multiply-adds unless they are more: most often they have units of
-    # their own.
+    # For tiles * vectors products of a register block, tiles + vectors operands are loaded.
+    # Additions and stores keep up with the multiply-adds unless they are more: most often they have
+    # units of their own.
     tiles, vectors = kernels.TILES, kernels.register_block(target, work.algorithm).vectors
     filters = blocks(work.filters, work.lanes(target))
     vectors = min(vectors, filters)
