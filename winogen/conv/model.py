@@ -46,7 +46,7 @@ _LINE = 64
 # The part of the first cache that can be counted on.
 _L1 = 24 << 10
 # Outputs that are stored while other data pass need this many times their size to stay in a cache.
-_DISPLACED = 3
+_DISPLACED = 2
 
 
 @dataclass(frozen=True)
@@ -202,6 +202,12 @@ def _lanes_of_tiles(work: Work, target: Target) -> tuple:
     return groups, work.channels * (in_rows * in_cols / 2 + groups * (columns + across))
 
 
+def _past_caches(work: Work, target: Target) -> bool:
+    """Whether outputs are stored past the caches, as whole lines."""
+    whole = work.lanes(target) * work.itemsize == _LINE
+    return whole and work.batch * work.output_bytes >= kernels.PAST_CACHES
+
+
 def _tile_lanes(work: Work, target: Target, machine: Machine) -> tuple:
     along_h, along_w = work.transforms
     share, _ = _paid(work, target)
@@ -215,10 +221,13 @@ def _tile_lanes(work: Work, target: Target, machine: Machine) -> tuple:
     m = along_w.m
     placing = np.where(m & (m - 1), work.lanes(target), (np.log2(m) + 1) / 2)
     arithmetic = groups * work.filters * (products + columns + across + along_h.m * m * placing)
-    written = 2 * work.out[0] * work.out[1] * work.filters * work.itemsize
-    # Outputs are stored meanwhile, every row of a tile in a stream of its own.
-    written *= work.batch * work.groups / machine.read_rate(_DISPLACED * work.output_bytes)
-    written = written * (along_h.m / 2)
+    if _past_caches(work, target):
+        written = work.batch * work.output_bytes / machine.memory_rate
+    else:
+        # Lines are read first, and every row of a tile is a stream of its own.
+        written = 2 * work.batch * work.groups * work.out[0] * work.out[1] * work.filters
+        written *= work.itemsize / machine.read_rate(_DISPLACED * work.output_bytes)
+        written = written * (along_h.m / 2)
     busy = np.minimum(work.threads, np.maximum(1, work.items))
     multiply = _roof(share * arithmetic, written / busy, _STREAMED)
     return share * input_, multiply, 0.0
@@ -256,8 +265,7 @@ def _filter_lanes(work: Work, target: Target, machine: Machine) -> tuple:
     arithmetic = np.where(spills, _roof(arithmetic, fetched, _STREAMED), arithmetic)
     arithmetic = arithmetic * (rows * cols * filters)
     written = work.batch * work.output_bytes
-    lines = vector == _LINE and work.filters * work.itemsize % _LINE == 0
-    if lines and written >= kernels.PAST_CACHES:
+    if _past_caches(work, target) and work.filters * work.itemsize % _LINE == 0:
         written /= machine.memory_rate
     else:  # lines are read first
         written *= 2 / machine.read_rate(work.output_bytes)

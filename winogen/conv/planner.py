@@ -36,7 +36,7 @@ _USUAL = 2.2
 _PATIENCE = 1.13
 # The workspace of one thread, where nothing else is asked for.
 _WORKSPACE = 4 << 20
-# Larger tiles of few channels in NHWC are less accurate and, for all that they save, not faster.
+# Larger tiles of few channels are less accurate and, for all that they save, not faster.
 _LARGEST_OF_FEW = 4
 ALTERNATIVES = 8  # candidates that a plan is chosen from, and tells of
 # Tiles (or pixels) that a block should have, at most: between them the model decides.
@@ -185,9 +185,7 @@ def candidates(layer: Layer, request: Request) -> Iterator[Choice]:
         if request.algorithm != "auto":
             return
     for algorithm in _winograd(layer) if request.algorithm == "auto" else (request.algorithm,):
-        small = (
-            algorithm == "winograd2d" and _filters_in_lanes(layer) and request.tile == (None, None)
-        )
+        small = algorithm == "winograd2d" and _few_channels(layer) and request.tile == (None, None)
         # winograd1d leaves the height alone.
         heights = ((1, None),) if algorithm == "winograd1d" else _ways(request, 0, layer.kernel[0])
         for (m_h, points_h), (m_w, points_w) in product(
@@ -299,11 +297,11 @@ def _winograd(layer: Layer) -> tuple[str, ...]:
     return ("winograd2d",) * few + ("mcmr", "winograd1d") * (min(channels, filters) >= 4)
 
 
-def _filters_in_lanes(layer: Layer) -> bool:
-    """Whether `winograd2d` fills the lanes with filters."""
+def _few_channels(layer: Layer) -> bool:
+    """Whether `winograd2d` fills the lanes with tiles."""
     channels = layer.channels // layer.groups
     depthwise = channels == 1 and layer.filters == layer.groups
-    return layer.layout == "NHWC" and channels <= kernels.FEW and not depthwise
+    return channels <= kernels.FEW and not depthwise
 
 
 def _ways(request: Request, axis: int, taps: int) -> list[tuple]:

@@ -151,7 +151,8 @@ class Work:
             v = lanes * positions * self.channels * size
             strip = (self.channels * plane + 2 * lanes) * size
             if self.layout == "NCHW":
-                return _lines([blocks(cols, lanes) * v, strip]), 0
+                wide = blocks(cols, lanes) * lanes * w.m
+                return _lines([blocks(cols, lanes) * v, (2 * h.m * wide + lanes) * size, strip]), 0
             vectors = kernels.register_block(target, self.algorithm).vectors
             y = kernels.TILES * h.m * w.m * vectors * lanes * size
             return _lines([v, y, strip]), 0
