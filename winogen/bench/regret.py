@@ -1,7 +1,7 @@
 """How good the planner's choices are: its candidates measured, the chosen one against the best.
 
 The planner's rule is: the fastest candidate that is as accurate as direct convolution usually is,
-unless that takes over a tenth longer than the fastest one within the tolerance; then that one. The
+unless that takes over a fifth longer than the fastest one within the tolerance; then that one. The
 *best* is what the same rule gives with measured instead of predicted times, and regret is the time
 of the choice over that of the best. So accuracy that the rule asks for is no regret, accuracy that
 costs more than it allows is. A choice that is faster than the best has a regret of 1.
@@ -28,9 +28,8 @@ from winogen.conv.execute import Prepared
 from winogen.conv.request import request
 
 # Rounds of a heat, and how much longer than the fastest those of the next heat may take. All beyond
-# the 1.1 of the rule, so that the last heat has whatever may be the best.
-_HEATS = ((1, 1.3), (3, 1.15), (8, 1.0))
-_PATIENCE = 1.1  # of the rule, in times that are true
+# the patience of the rule, so that the last heat has whatever may be the best.
+_HEATS = ((1, 1.4), (3, 1.25), (8, 1.0))
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Regret:
     def best(self) -> Candidate:
         """The candidate that the planner would have chosen had it known the times."""
         pairs = sorted(((one.measured_s, one) for one in self.candidates), key=lambda pair: pair[0])
-        return planner.preferred(pairs[0], pairs, lambda one: one.accurate, _PATIENCE)[1]
+        return planner.preferred(pairs[0], pairs, lambda one: one.accurate, planner.PATIENCE)[1]
 
     @property
     def regret(self) -> float:

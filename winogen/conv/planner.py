@@ -29,11 +29,10 @@ _POINTS = 9
 # layer may be half as large again as the prediction, and 1e-5 is promised.
 _TOLERANCE = 6.5e-6
 # The largest error of direct convolution in frameworks, measured, over what one chain of additions
-# is expected to have: 1.6 to 3.3 for 27 to 4608 terms.
-_USUAL = 2.2
-# How much longer a call may be predicted to take than the fastest, if that makes it as accurate as
-# that: a tenth in truth, for accurate tiles have more positions, which are predicted 3 % too slow.
-_PATIENCE = 1.13
+# is expected to have: 1.6 to 3.3 for 27 to 4608 terms, 2.2 in the middle.
+_USUAL = 1.9
+# How much longer a call may take than the fastest, if that makes it as accurate as that.
+PATIENCE = 1.2
 # The workspace of one thread, where nothing else is asked for.
 _WORKSPACE = 4 << 20
 # Larger tiles of few channels are less accurate and, for all that they save, not faster.
@@ -63,7 +62,7 @@ def ranked(
     """Return (predicted seconds, candidate) of the ``most`` fastest that keep to the request.
 
     The chosen one is first, the others follow by time. It is the fastest that is as accurate as
-    direct convolution usually is, unless that takes a tenth longer than the fastest of all.
+    direct convolution usually is, unless that takes a fifth longer than the fastest of all.
 
     Fastest means on one thread, whatever the threads of the request, so that the arithmetic and with
     it every bit of the result is the same for any number of threads: they only change the blocks. A
@@ -94,7 +93,7 @@ def ranked(
     if not given:
         least = min(usual_error(layer), tolerance)
         chosen = preferred(
-            chosen, pairs, lambda way: predicted_error(layer, way, target) <= least, _PATIENCE
+            chosen, pairs, lambda way: predicted_error(layer, way, target) <= least, PATIENCE
         )
     others = (pair for pair in found if pair is not chosen)
     return _timed(problem, [chosen, *others][:most], target, limit)
