@@ -170,17 +170,19 @@ def test_few_channels_on_every_instruction_set(target, monkeypatch):
 
 @pytest.mark.parametrize("dtype", ("float32", "float64"))
 @pytest.mark.parametrize("filters, offset", [(64, 0), (64, 1), (36, 0)])
-def test_outputs_too_large_for_a_cache(filters, offset, dtype):
-    """Whole lines of them may be written past it, if they begin where lines do."""
+@pytest.mark.parametrize("layout", ("NCHW", "NHWC"))
+def test_outputs_too_large_for_a_cache(layout, filters, offset, dtype):
+    """Whole lines of them may be written past it: in NHWC if they begin where lines do."""
     tile = exact.TILE, exact.POINTS
     if dtype == "float64":
         tile = exact.HALF_TILE, exact.HALF_POINTS
     width, size = 201, np.dtype(dtype).itemsize
     height = kernels.PAST_CACHES // (width * filters * size) + 1
     rng = np.random.default_rng(2)
-    x = exact.integers(rng, (1, height, width, 3), 1)
+    shape = (1, height, width, 3) if layout == "NHWC" else (1, 3, height, width)
+    x = exact.integers(rng, shape, 1)
     w = exact.integers(rng, (filters, 3, *exact.KERNEL), 1) * exact.scale("winograd2d", *tile)
-    options = dict(padding=((1, 1), (0, 1)), layout="NHWC")
+    options = dict(padding=((1, 1), (0, 1)), layout=layout)
     wanted = convolve(x, w, **options)
     out = memory.empty((wanted.size + 1,), np.dtype(dtype), "output")
     out = out[offset : wanted.size + offset].reshape(wanted.shape)
