@@ -102,6 +102,14 @@ def test_moduli_and_orders_compute_the_convolution_to_the_bit(algorithm, order):
     assert np.array_equal(conv(x.astype(np.float32)), wanted)
 
 
+def test_plan_tells_that_it_was_chosen_for_its_error(normal):
+    plan = Conv2d(normal(8, 4, 3, 3)).plan((1, 4, 32, 32))
+    ways = {"coarse": (1.0, 4e-6, "mcmr", (8, 8), ""), "fine": (1.1, 1e-6, "mcmr", (4, 4), "")}
+    for chosen, other, told in (("fine", "coarse", True), ("coarse", "fine", False)):
+        text = str(replace(plan, predictions=(ways[chosen], ways[other])))
+        assert ("as accurate as direct" in text) == told
+
+
 def test_plan_of_moduli_and_an_order(normal):
     along = (MODULI, "x,x-1,x+1,inf")
     plan = Conv2d(normal(4, 8, 3, 3), moduli=along, order="pairwise").plan((1, 8, 10, 8))

@@ -59,6 +59,8 @@ class Plan:
         if self.tile is None:
             rows[-3] = ("multiplications", f"{self.multiplications:,}")
         rows += zip(("predicted", *[""] * len(self.predictions)), self._alternatives())
+        if self._for_its_error():
+            rows.append(("chosen", "the fastest as accurate as direct convolution usually is"))
         shapes = (self.input_shape, self.weight_shape, self.output_shape)
         head = "{} * {} -> {}".format(*("x".join(map(str, shape)) for shape in shapes))
         lines = [f"conv2d {self.dtype} {self.layout}: {head}"]
@@ -81,6 +83,11 @@ class Plan:
         (m_h, m_w), (r_h, r_w) = tile, self.weight_shape[2:]
         name = f"F({m_w},{r_w})" if algorithm == "winograd1d" else f"F({m_h}x{m_w},{r_h}x{r_w})"
         return f"{algorithm} {name}"
+
+    def _for_its_error(self) -> bool:
+        """Whether a faster way was left for its error."""
+        (chosen, error, *_), *others = self.predictions
+        return any(seconds < chosen and error < larger for seconds, larger, *_ in others)
 
     def _alternatives(self) -> list[str]:
         """What each of the best candidates was predicted to take."""
