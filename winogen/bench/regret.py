@@ -1,7 +1,7 @@
 """How good the planner's choices are: its candidates measured, the chosen one against the best.
 
 The planner's rule is: the fastest candidate that is as accurate as direct convolution usually is,
-unless that takes over a fifth longer than the fastest one within the tolerance; then that one. The
+unless that takes over 18 % longer than the fastest one within the tolerance; then that one. The
 *best* is what the same rule gives with measured instead of predicted times, and regret is the time
 of the choice over that of the best. So accuracy that the rule asks for is no regret, accuracy that
 costs more than it allows is. A choice that is faster than the best has a regret of 1.

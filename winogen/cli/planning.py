@@ -45,7 +45,7 @@ def regret(
 ) -> None:
     """Measure every candidate of the planner, layer by layer: what does its choice cost?
 
-    Its choice is compared with the best: what its rule (accurate if that takes a fifth longer at most)
+    Its choice is compared with the best: what its rule (accurate if that takes 18 % longer at most)
     would choose among times as measured.
     """
     from rich.console import Console

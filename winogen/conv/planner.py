@@ -32,7 +32,7 @@ _TOLERANCE = 6.5e-6
 # is expected to have: 1.6 to 3.3 for 27 to 4608 terms, 2.2 in the middle.
 _USUAL = 1.9
 # How much longer a call may take than the fastest, if that makes it as accurate as that.
-PATIENCE = 1.2
+PATIENCE = 1.18
 # The workspace of one thread, where nothing else is asked for.
 _WORKSPACE = 4 << 20
 # Larger tiles of few channels are less accurate and, for all that they save, not faster.
@@ -62,7 +62,7 @@ def ranked(
     """Return (predicted seconds, candidate) of the ``most`` fastest that keep to the request.
 
     The chosen one is first, the others follow by time. It is the fastest that is as accurate as
-    direct convolution usually is, unless that takes a fifth longer than the fastest of all.
+    direct convolution usually is, unless that takes 18 % longer than the fastest of all.
 
     Fastest means on one thread, whatever the threads of the request, so that the arithmetic and with
     it every bit of the result is the same for any number of threads: they only change the blocks. A
