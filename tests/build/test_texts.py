@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from winogen.build import kept
+from winogen.build import kept, write_whole
 
 
 @pytest.fixture
@@ -57,3 +57,10 @@ def test_processes_that_make_the_same_text_do_not_disturb_each_other(folder):
     assert {one.communicate()[0] for one in running} == {b"400000\n"}
     assert [path.name for path in folder.iterdir()] == ["key"]
     assert kept("key", never) == "text" * 100_000
+
+
+def test_what_cannot_be_put_in_place_leaves_nothing_behind(tmp_path):
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(OSError):
+        write_whole(tmp_path / "taken", b"data")
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]

@@ -1,6 +1,6 @@
 """build: from C source to a loaded library, by the system's C compiler and an on-disk cache."""
 
-from .cache import cache_dir
+from .cache import cache_dir, write_whole
 from .compiler import Compiler, find_compiler
 from .host import host_target, host_targets
 from .loader import Library, load
@@ -18,4 +18,5 @@ __all__ = [
     "kept",
     "load",
     "on_compile",
+    "write_whole",
 ]

@@ -55,6 +55,20 @@ def cache_dir() -> Path:
     return user_cache_path("winogen", appauthor=False)
 
 
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file that nobody ever sees in part, whoever else writes it; makes its folder.
+
+    Raises OSError if it cannot be written, and leaves what was there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}")
+    try:
+        draft.write_bytes(data)
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
 @lru_cache(maxsize=1)
 def _private_root() -> Path:
     root = Path(tempfile.mkdtemp(prefix="winogen-"))

@@ -10,14 +10,13 @@ import shlex
 import shutil
 import subprocess
 import time
-import uuid
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..codegen.targets import Target
 from ..errors import CompilerNotFound
-from .cache import Store, cache_dir, stores
+from .cache import Store, cache_dir, stores, write_whole
 
 # Contraction (fused multiply-add) is wanted; -ffast-math is not: it would let the compiler
 # reassociate sums, and results would depend on compiler and optimisation level.
@@ -110,11 +109,8 @@ def _recall(memo: Path, command: tuple[str, ...]) -> Compiler | None:
 
 def _remember(memo: Path, compiler: Compiler) -> None:
     expires = time.time() + (10 * 365 if compiler.openmp else 1) * _RECHECK_SECONDS
-    draft = memo.with_name(f"{memo.name}.{uuid.uuid4().hex[:12]}")
     with suppress(OSError):  # a cache that cannot be written only costs asking again
-        memo.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(json.dumps({**asdict(compiler), "expires": expires}))
-        os.replace(draft, memo)
+        write_whole(memo, json.dumps({**asdict(compiler), "expires": expires}).encode())
 
 
 def _interrogate(command: tuple[str, ...]) -> Compiler:

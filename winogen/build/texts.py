@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 
-from .cache import cache_dir
+from .cache import cache_dir, write_whole
 
 
 def kept(key: str, make: Callable[[], str]) -> str:
@@ -30,9 +28,6 @@ def kept(key: str, make: Callable[[], str]) -> str:
         pass
     made = make()
     text = made.encode()
-    draft = path.with_name(f"{key}.{uuid.uuid4().hex[:12]}")
     with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_bytes(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
-        os.replace(draft, path)
+        write_whole(path, hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
     return made

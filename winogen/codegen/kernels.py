@@ -92,22 +92,7 @@ void {prefix}_run(const winogen_conv *p, const {real} *input, const {real} *pack
 # Terms (for the Winograd algorithms: channels) that are summed in registers before their sum is added
 # to what came before; the chains of a `RegisterBlock` share them.
 DEPTH = {"direct": 512, "im2col": 512, "winograd1d": 32, "mcmr": 32, "winograd2d": 16}
-FEW_CHANNELS = 128  # up to which chains half as long round less
-
-
-def summation(algorithm: str, target: Target, channels: int) -> dict[str, int]:
-    """Return how a kernel sums the channels of a group, as `measure` and `estimate` take it.
-
-    >>> from winogen.codegen.targets import TARGETS
-    >>> summation("mcmr", TARGETS["avx512"], 256), summation("mcmr", TARGETS["avx512"], 64)
-    ({'block': 32, 'chains': 2}, {'block': 16, 'chains': 2})
-    """
-    depth, chains = DEPTH[algorithm], register_block(target, algorithm).chains
-    if algorithm in _REGIONS and channels <= FEW_CHANNELS:
-        depth //= chains
-    return {"block": depth, "chains": chains}
-
-
+MANY_CHANNELS = 128  # beyond which chains twice as long round less
 BAND = 16  # vectors of filters that one position goes through before the next
 FEW = 8  # channels up to which winograd2d fills the lanes with tiles, in NHWC then with filters
 TILES = 2  # tiles in the register block of winograd2d with filters in the lanes
@@ -123,6 +108,29 @@ FIELDS = (
     *("pad_top", "pad_left", "padding_mode", "row_begin", "row_end", "col_begin", "col_end"),
     *("relu", "block_rows", "block_cols", "split"),
 )
+
+
+def summation(algorithm: str, target: Target, channels: int) -> dict[str, int]:
+    """Return how a kernel sums the channels of a group, as `measure` and `estimate` take it.
+
+    >>> from winogen.codegen.targets import TARGETS
+    >>> summation("mcmr", TARGETS["avx512"], 256), summation("mcmr", TARGETS["avx512"], 64)
+    ({'block': 32, 'chains': 2}, {'block': 16, 'chains': 2})
+    """
+    depth, chains = DEPTH[algorithm], register_block(target, algorithm).chains
+    if algorithm in _REGIONS and channels <= MANY_CHANNELS:
+        depth //= chains
+    return {"block": depth, "chains": chains}
+
+
+def has_few_channels(channels: int, filters: int) -> bool:
+    """Whether `winograd2d` fills the lanes with tiles, for these channels and filters of a group.
+
+    >>> has_few_channels(3, 32), has_few_channels(1, 1), has_few_channels(64, 64)
+    (True, False, False)
+    """
+    depthwise = channels == 1 and filters == 1
+    return channels <= FEW and not depthwise
 
 
 def render(spec: KernelSpec, prefix: str = "winogen") -> str:
@@ -161,19 +169,19 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
             rows=block.rows,
             vectors=block.vectors,
             chains=block.chains,
-            # Tiles keep the LANES channels of a row together; a strip in NCHW keeps the pixels together.
             # The second way of direct convolution, for groups too narrow to fill the lanes with filters.
             narrow=_NARROW[spec.layout] if spec.algorithm == "direct" else "",
             pixel_rows=block.rows,
+            # Tiles keep the LANES channels of a row together; a strip in NCHW keeps the pixels together.
             row_step=1 if spec.layout == "NCHW" and not height else lanes,
-            H=height,
             # Sums of tiles, and of pixels that are transposed later, lie one behind the other.
             packed_sums=bool(height) or spec.layout == "NCHW",
+            H=height,
             W=width,
             P=height["products"] * width["products"] if height else 0,
             transforms=_distinct(height, width),
             depth=DEPTH[spec.algorithm],
-            few_channels=FEW_CHANNELS,
+            many_channels=MANY_CHANNELS,
             band=BAND,
             few=FEW,
             tiles=TILES,

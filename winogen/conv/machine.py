@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import platform
-import uuid
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields
@@ -51,10 +50,10 @@ class Machine:
 
 def save(machine: Machine, folder: Path) -> Path:
     """Keep ``machine`` in ``folder`` for later processes; return the file."""
+    from winogen.build import write_whole
+
     path = _file(folder)
-    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}")
-    partial.write_text(json.dumps(asdict(machine), indent=2) + "\n")
-    partial.replace(path)
+    write_whole(path, (json.dumps(asdict(machine), indent=2) + "\n").encode())
     _known.cache_clear()
     return path
 

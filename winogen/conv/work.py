@@ -109,8 +109,8 @@ class Work:
     @property
     def few_channels(self) -> bool:
         """Whether neighbouring tiles fill the lanes of `winograd2d`, in NHWC then filters."""
-        few = self.algorithm == "winograd2d" and self.channels <= kernels.FEW
-        return few and not self.depthwise
+        few = kernels.has_few_channels(self.channels, self.filters)
+        return self.algorithm == "winograd2d" and few
 
     @cached_property
     def strip(self) -> tuple:
