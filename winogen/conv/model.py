@@ -213,23 +213,22 @@ def _tile_lanes(work: Work, target: Target, machine: Machine) -> tuple:
     share, _ = _paid(work, target)
     groups, input_ = _lanes_of_tiles(work, target)
 
-    # Three operands of two multiply-adds are loaded. Products need not be stored, columns must; rows
-    # are zipped if their tiles are powers of two, else written one by one.
-    products = 0.75 * along_h.products * along_w.products * work.channels
-    columns = along_w.products * (along_h.instructions[2] + along_h.m) / 2
-    across = along_h.m * along_w.instructions[2] / 2
+    # Products need not be stored, columns must; rows are zipped if their tiles are powers of two, else
+    # written one by one.
+    products = _INSTRUCTION * along_h.products * along_w.products * work.channels
+    columns = along_w.products * _pass(along_h.instructions[2], along_h.m)
+    across = along_h.m * _pass(along_w.instructions[2], 0)
     m = along_w.m
-    placing = np.where(m & (m - 1), work.lanes(target), (np.log2(m) + 1) / 2)
+    placing = np.where(m & (m - 1), work.lanes(target) / 2, (np.log2(m) + 1) / 4)
     arithmetic = groups * work.filters * (products + columns + across + along_h.m * m * placing)
+    # Outputs are written row of tiles by row of tiles, in bursts.
+    written = work.batch * work.output_bytes
     if _past_caches(work, target):
-        written = work.batch * work.output_bytes / machine.memory_rate
+        written /= machine.memory_rate
     else:
-        # Lines are read first, and every row of a tile is a stream of its own.
-        written = 2 * work.batch * work.groups * work.out[0] * work.out[1] * work.filters
-        written *= work.itemsize / machine.read_rate(_DISPLACED * work.output_bytes)
-        written = written * (along_h.m / 2)
+        written /= machine.read_rate(_DISPLACED * work.output_bytes)
     busy = np.minimum(work.threads, np.maximum(1, work.items))
-    multiply = _roof(share * arithmetic, written / busy, _STREAMED)
+    multiply = share * arithmetic + written / busy
     return share * input_, multiply, 0.0
 
 
