@@ -74,6 +74,14 @@ def register_block(target: Target, algorithm: str) -> RegisterBlock:
     return RegisterBlock(14 if target.registers >= 32 else 6, 2, 1)
 
 
+def halves(target: Target, algorithm: str) -> bool:
+    """Whether up to half a vector of filters has a micro-kernel of its own, on vectors half as wide.
+
+    Worth its text where these are computed twice as fast, as on AVX-512 of 256 bits at a time.
+    """
+    return target.broadcasts and algorithm in _REGIONS
+
+
 def cdef(dtype: str, prefix: str = "winogen", profile: bool = False) -> str:
     """Return the C declarations of a kernel library for cffi."""
     real = _REAL[dtype]
@@ -169,6 +177,7 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
             rows=block.rows,
             vectors=block.vectors,
             chains=block.chains,
+            halves=halves(spec.target, spec.algorithm),
             # The second way of direct convolution, for groups too narrow to fill the lanes with filters.
             narrow=_NARROW[spec.layout] if spec.algorithm == "direct" else "",
             pixel_rows=block.rows,

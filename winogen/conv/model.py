@@ -92,14 +92,17 @@ def _product(work: Work, target: Target, rows, depth: int, channels: int, taps: 
     panels = blocks(rows, height)
     panel = blocks(rows, panels)
     total = 0.0
-    filters = blocks(work.filters, work.lanes(target))
-    for width, count in ((vectors, filters // vectors), (filters % vectors, 1)):
+    lanes = work.lanes(target)
+    whole, left = divmod(work.filters, vectors * lanes)
+    half = left <= lanes // 2 and kernels.halves(target, work.algorithm)
+    for width, count in ((vectors, whole), (left and (0.5 if half else blocks(left, lanes)), 1)):
         if not width or not count:
             continue
         rest = rows % panel
         for size, times in ((panel, rows // panel), (rest, rest > 0)):
             step = np.maximum(
-                np.maximum(size * width / 2, (size + width) / _LOADS), _LATENCY / chains
+                np.maximum(size * width / 2, (size + width) * min(width, 1) / _LOADS),
+                _LATENCY / chains,
             )
             stored = blocks(channels, depth) * size * width
             total = total + count * times * (
