@@ -107,6 +107,8 @@ TILES = 2  # tiles in the register block of winograd2d with filters in the lanes
 # Bytes of outputs from which that stores past the caches: storing and then reading them took as long
 # either way on 32 MiB of last cache, storing alone three quarters of the time.
 PAST_CACHES = 10 << 20
+# The same for lines of a tile in NHWC, each of them far from the next.
+LONE_PAST_CACHES = 3 << 20
 _NARROW = {"NCHW": "pixel_lanes", "NHWC": "group_lanes"}
 _REAL = {"float32": "float", "float64": "double"}
 # The struct winogen_conv of csrc/problem.h.j2, in order.
@@ -195,6 +197,7 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
             few=FEW,
             tiles=TILES,
             past_caches=PAST_CACHES,
+            lone_past_caches=LONE_PAST_CACHES,
             # Zipping the halves of 2^k rows k times interleaves them.
             interleavings=range(width["m"].bit_length() - 1) if width else (),
         )
