@@ -177,15 +177,19 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple:
     waits = items * work.split * (foreign + 2 * _BARRIER)
     multiply = multiplied * _roof(arithmetic, traffic) + waits
 
-    # Output: columns, then rows; NCHW transposes back. A written line is read first.
+    # Output: columns, then rows; NCHW transposes back. A written line is read first, if not past caches.
     columns = along_w.products * _pass(along_h.instructions[2], along_h.m)
     across = along_h.m * _pass(along_w.instructions[2], along_w.m)
     arrange = 0
     if work.layout == "NCHW":
         arrange = _ARRANGE * lanes.bit_length() * along_h.m * along_w.m
     transform = rows * cols * filter_vectors * (columns + across + arrange)
-    written = 2 * rows * cols * along_h.m * along_w.m * work.filters * size
-    output = multiplied * _roof(transform, written / machine.read_rate(work.output_bytes))
+    written = rows * cols * along_h.m * along_w.m * work.filters * size
+    if _past_caches(work, target, kernels.LONE_PAST_CACHES) and work.layout == "NHWC":
+        written = written / machine.memory_rate
+    else:
+        written = written * 2 / machine.read_rate(work.output_bytes)
+    output = multiplied * _roof(transform, written)
     return input_, multiply, output
 
 
@@ -205,10 +209,11 @@ def _lanes_of_tiles(work: Work, target: Target) -> tuple:
     return groups, work.channels * (in_rows * in_cols / 2 + groups * (columns + across))
 
 
-def _past_caches(work: Work, target: Target) -> bool:
-    """Whether outputs are stored past the caches, as whole lines."""
+def _past_caches(work: Work, target: Target, least: int = kernels.PAST_CACHES) -> bool:
+    """Whether outputs of ``least`` bytes are stored past the caches, as whole lines."""
     whole = work.lanes(target) * work.itemsize == _LINE
-    return whole and work.batch * work.output_bytes >= kernels.PAST_CACHES
+    whole = whole and (work.layout == "NCHW" or work.filters * work.itemsize % _LINE == 0)
+    return whole and work.batch * work.output_bytes >= least
 
 
 def _tile_lanes(work: Work, target: Target, machine: Machine) -> tuple:
@@ -267,7 +272,7 @@ def _filter_lanes(work: Work, target: Target, machine: Machine) -> tuple:
     arithmetic = np.where(spills, _roof(arithmetic, fetched, _STREAMED), arithmetic)
     arithmetic = arithmetic * (rows * cols * filters)
     written = work.batch * work.output_bytes
-    if _past_caches(work, target) and work.filters * work.itemsize % _LINE == 0:
+    if _past_caches(work, target):
         written /= machine.memory_rate
     else:  # lines are read first
         written *= 2 / machine.read_rate(work.output_bytes)
