@@ -12,7 +12,7 @@ typedef struct winogen_conv {
     int64_t batch, groups, channels, filters, height, width, out_height, out_width;
     int64_t kernel_height, kernel_width, stride_h, stride_w, dilation_h, dilation_w;
     int64_t pad_top, pad_left, padding_mode, row_begin, row_end, col_begin, col_end;
-    int64_t relu, block_rows, block_cols, split;
+    int64_t relu, block_rows, block_cols, block_images, split;
 } winogen_conv;
 
 size_t winogen_packed_bytes(const winogen_conv *p);
@@ -123,7 +123,7 @@ int main(void)
                     .height = area[0], .width = area[1], .kernel_height = KERNEL_HEIGHT, .kernel_width = KERNEL_WIDTH,
                     .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1,
                     .pad_top = area[2], .pad_left = area[3], .padding_mode = mode,
-                    .relu = a % 2, .block_rows = block[0], .block_cols = block[1], .split = block[2],
+                    .relu = a % 2, .block_rows = block[0], .block_cols = block[1], .block_images = 1 + (c + mode) % 3, .split = block[2],
                 };
                 if (!KERNEL_HEIGHT) {
                     p.kernel_height = shape[0], p.kernel_width = shape[1];

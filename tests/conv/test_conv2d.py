@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import itertools
 import pickle
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from conv import exact
 from conv.reference import convolve
 
 import winogen
+from winogen.codegen import kernels
 from winogen.conv import Conv2d, conv2d, execute, planner
 
 
@@ -154,21 +156,22 @@ def test_copies_and_pickles_work(normal, again):
 
 @pytest.mark.parametrize("algorithm", exact.PLAIN + exact.WINOGRAD)
 def test_results_depend_neither_on_threads_nor_on_blocks(normal, algorithm, monkeypatch):
-    """Bit for bit: threads share blocks, or the channels and filters of every block."""
-    x, w = normal(2, 40, 13, 15), normal(70, 40, *exact.KERNEL)
+    """Bit for bit: threads share blocks, or the channels and filters of every block, and images too."""
+    x, w = normal(3, 40, 13, 15), normal(70, 40, *exact.KERNEL)
     chosen = dict(exact.chosen(algorithm), padding=1)
     wanted = conv2d(x, w, threads=1, **chosen)
     for threads in (2, 3):
         assert np.array_equal(conv2d(x, w, threads=threads, **chosen), wanted)
     cut = planner.blocking
-    for threads in (1, 2, 3):
-        for block in ((1, 1), (1, 3), (2, 2), (20, 20)):
-            for split in (0, 1):
-                forced = functools.partial(replace, block=block, split=split)
-                monkeypatch.setattr(planner, "blocking", lambda *args: forced(cut(*args)))
-                execute.prepare.cache_clear()
-                got = conv2d(x, w, threads=threads, **chosen)
-                assert np.array_equal(got, wanted), (threads, block, split)
+    blocks = ((1, 1), (1, 3), (2, 2), (20, 20))
+    for threads, block, split, images in itertools.product((1, 2, 3), blocks, (0, 1), (1, 2, 3)):
+        if images > 1 and (algorithm not in kernels.REGIONS or threads == 3):
+            continue
+        forced = functools.partial(replace, block=block, split=split, images=images)
+        monkeypatch.setattr(planner, "blocking", lambda *args: forced(cut(*args)))
+        execute.prepare.cache_clear()
+        got = conv2d(x, w, threads=threads, **chosen)
+        assert np.array_equal(got, wanted), (threads, block, split, images)
     execute.prepare.cache_clear()
 
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from winogen.build import host_target
+from winogen.codegen import kernels
 from winogen.codegen.targets import TARGETS
 from winogen.conv import Layer, machine, model, planner
 from winogen.conv.choice import Choice, multiplications, rectangles
@@ -172,7 +173,9 @@ def test_blocks_fit_the_problem_and_the_workspace(algorithm, threads, made):
         work = planner.blocking(problem, chosen, rectangles(problem, chosen)[0], target)
         m_h, m_w = chosen.tile or (1, 1)
         rows, cols = work.block
-        assert 1 <= rows <= -(-size[0] // m_h) and 1 <= cols <= -(-size[1] // m_w)
+        whole = -(-size[0] // m_h), -(-size[1] // m_w)
+        assert 1 <= rows <= whole[0] and 1 <= cols <= whole[1]
+        assert work.images == 1 or (work.block == whole and 1 < work.images <= batch)
         assert work.split in (0, 1) and (threads > 1 or not work.split)
 
 
@@ -305,7 +308,7 @@ def test_planning_at_once_is_planning_one_by_one(
     ((part, way), *_) = planner.parts(problem, choices[-1])
     alone = _fastest(problem, way, part, target, limit)
     cut = planner.blocking(problem, way, part, target, limit)
-    assert (cut.block, cut.split) == (alone.block, alone.split)
+    assert (cut.block, cut.split, cut.images) == (alone.block, alone.split, alone.images)
 
 
 def _fastest(problem, choice, part, target, limit) -> Work:
@@ -319,7 +322,11 @@ def _fastest(problem, choice, part, target, limit) -> Work:
             wide = -(-tiles[1] // -(-tiles[1] // min(tiles[1], size)))
             high = max(1, min(tiles[0], size // wide))
             block = -(-tiles[0] // -(-tiles[0] // high)), wide
-            works.append(replace(some, block=block, split=split))
+            images = 1
+            if block == tuple(tiles) and choice.algorithm in kernels.REGIONS:
+                most = max(1, min(problem.batch, size // (block[0] * block[1])))
+                images = -(-problem.batch // -(-problem.batch // most))
+            works.append(replace(some, block=block, split=split, images=images))
     limit = limit or planner._WORKSPACE * choice.threads
     least = min(work.workspace_bytes(target) for work in works)
     return min(

@@ -26,7 +26,7 @@ ALGORITHMS = {
     "mcmr": ("regions.c.j2", "Multi-channel multi-region (batched GEMM) Winograd convolution"),
 }
 WINOGRAD = ("winograd2d", "winograd1d", "mcmr")
-_REGIONS = ("winograd1d", "mcmr")  # whose GEMM goes over many channels at once
+REGIONS = ("winograd1d", "mcmr")  # whose GEMM goes over many channels at once
 BORDERS = ("unswitch", "buffer", "indirect")
 
 
@@ -69,7 +69,7 @@ def register_block(target: Target, algorithm: str) -> RegisterBlock:
     >>> register_block(TARGETS["avx512"], "mcmr"), register_block(TARGETS["avx2"], "mcmr")
     (RegisterBlock(rows=14, vectors=1, chains=2), RegisterBlock(rows=6, vectors=2, chains=1))
     """
-    if target.broadcasts and algorithm in _REGIONS:
+    if target.broadcasts and algorithm in REGIONS:
         return RegisterBlock(14, 1, 2)
     return RegisterBlock(14 if target.registers >= 32 else 6, 2, 1)
 
@@ -79,7 +79,7 @@ def halves(target: Target, algorithm: str) -> bool:
 
     Worth its text where these are computed twice as fast, as on AVX-512 of 256 bits at a time.
     """
-    return target.broadcasts and algorithm in _REGIONS
+    return target.broadcasts and algorithm in REGIONS
 
 
 def cdef(dtype: str, prefix: str = "winogen", profile: bool = False) -> str:
@@ -116,7 +116,7 @@ FIELDS = (
     *("batch", "groups", "channels", "filters", "height", "width", "out_height", "out_width"),
     *("kernel_height", "kernel_width", "stride_h", "stride_w", "dilation_h", "dilation_w"),
     *("pad_top", "pad_left", "padding_mode", "row_begin", "row_end", "col_begin", "col_end"),
-    *("relu", "block_rows", "block_cols", "split"),
+    *("relu", "block_rows", "block_cols", "block_images", "split"),
 )
 
 
@@ -128,7 +128,7 @@ def summation(algorithm: str, target: Target, channels: int) -> dict[str, int]:
     ({'block': 32, 'chains': 2}, {'block': 16, 'chains': 2})
     """
     depth, chains = DEPTH[algorithm], register_block(target, algorithm).chains
-    if algorithm in _REGIONS and channels <= MANY_CHANNELS:
+    if algorithm in REGIONS and channels <= MANY_CHANNELS:
         depth //= chains
     return {"block": depth, "chains": chains}
 

@@ -100,6 +100,7 @@ def sizes(problem: Problem, part: Rectangle, work: Work) -> dict[str, int]:
         "relu": int(layer.relu),
         "block_rows": rows,
         "block_cols": cols,
+        "block_images": work.images,
         "split": work.split,
     }
 

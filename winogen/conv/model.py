@@ -138,7 +138,7 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple:
     taps = work.kernel[0] if one_d else 1
     lanes, size = work.lanes(target), work.itemsize
     rows, cols = work.block
-    items = work.items
+    items, images = work.items, work.images
     positions = along_h.products * along_w.products
     channel_vectors = blocks(work.channels, lanes)
     filter_vectors = blocks(work.filters, lanes)
@@ -153,19 +153,19 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple:
     across = lines * cols * along_h.products * _pass(along_w.instructions[0], along_w.products)
     transform = channel_vectors * (arrange + columns + across)
     fetched = pixels * work.channels * size / machine.read_rate(work.input_bytes)
-    input_ = transformed * _roof(transform, fetched)
+    input_ = transformed * images * _roof(transform, fetched)
 
     # Product: filters are read once per block, transformed tiles once per band of filters, the sums
     # written and read again.
     filters = positions * taps * work.channels * filter_vectors * lanes * size
-    v_bytes = positions * lines * cols * channel_vectors * lanes * size
+    v_bytes = images * positions * lines * cols * channel_vectors * lanes * size
     band = kernels.BAND
     if work.algorithm == "winograd2d":
         band = filter_vectors
     bands = blocks(filter_vectors, band)
-    y_bytes = positions * rows * cols * min(filter_vectors, band) * lanes * size
+    y_bytes = images * positions * rows * cols * min(filter_vectors, band) * lanes * size
     depth = kernels.summation(work.algorithm, target, work.channels)["block"]
-    line_rows = (cols, rows) if one_d else (rows * cols, 1)
+    line_rows = (cols, images * rows) if one_d else (images * rows * cols, 1)
     arithmetic = (
         positions * line_rows[1] * _product(work, target, line_rows[0], depth, work.channels, taps)
     )
@@ -189,7 +189,7 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple:
         written = written / machine.memory_rate
     else:
         written = written * 2 / machine.read_rate(work.output_bytes)
-    output = multiplied * _roof(transform, written)
+    output = multiplied * images * _roof(transform, written)
     return input_, multiply, output
 
 

@@ -230,8 +230,10 @@ def blocking(
     """
     work, _, cycles = _cuts(problem, (choice,), part, target, limit)
     best = cycles.argmin()
-    high, wide, split = (int(sizes.flat[best]) for sizes in (*work.block, work.split))
-    return replace(work, transforms=axes(problem.layer, choice), block=(high, wide), split=split)
+    cut = (*work.block, work.split, work.images)
+    high, wide, split, images = (int(sizes.flat[best]) for sizes in cut)
+    transforms = axes(problem.layer, choice)
+    return replace(work, transforms=transforms, block=(high, wide), split=split, images=images)
 
 
 def _cuts(
@@ -245,10 +247,14 @@ def _cuts(
     layer, (choice, *_) = problem.layer, ways
     out = part.row_end - part.row_begin, part.col_end - part.col_begin
     stacks = tuple(map(Stack.of, zip(*(axes(layer, way) for way in ways))))
-    tiles = (blocks(size, stack.m if stack else 1) for size, stack in zip(out, stacks))
-    high, wide = _shapes(*tiles, _BLOCK_SIZES if choice.tile else _PIXEL_BLOCK_SIZES)
+    tiles = tuple(blocks(size, stack.m if stack else 1) for size, stack in zip(out, stacks))
+    sizes = _BLOCK_SIZES if choice.tile else _PIXEL_BLOCK_SIZES
+    high, wide = _shapes(*tiles, sizes)
+    images = np.ones_like(high)
+    if choice.algorithm in kernels.REGIONS:
+        images = _images(*tiles, high, wide, sizes, problem.batch)
     ways_to_share = (0, 1) if choice.threads > 1 else (0,)
-    block = tuple(np.tile(sizes, len(ways_to_share)) for sizes in (high, wide))
+    *block, images = (np.tile(sizes, len(ways_to_share)) for sizes in (high, wide, images))
     work = Work(
         algorithm=choice.algorithm,
         layout=layer.layout,
@@ -263,7 +269,8 @@ def _cuts(
         dilation=layer.dilation,
         transforms=stacks,
         border=choice.border if choice.tile else "unswitch",
-        block=block,
+        block=tuple(block),
+        images=images,
         split=np.repeat(ways_to_share, high.shape[1])[None],
         threads=choice.threads,
     )
@@ -281,6 +288,14 @@ def _shapes(rows, cols, sizes) -> tuple[np.ndarray, np.ndarray]:
     wide = blocks(cols, blocks(cols, np.minimum(cols, sizes)))
     high = np.clip(sizes // wide, 1, rows)
     return np.atleast_2d(blocks(rows, blocks(rows, high)), wide)
+
+
+def _images(rows, cols, high, wide, sizes, batch: int) -> np.ndarray:
+    """How many images share a block: where one has too few tiles, so that filters are read less often."""
+    rows, cols, batch = np.maximum(1, rows), np.maximum(1, cols), max(1, batch)
+    whole = (high == rows) & (wide == cols)
+    most = np.where(whole, np.clip(sizes // (high * wide), 1, batch), 1)
+    return blocks(batch, blocks(batch, most))
 
 
 def _winograd(layer: Layer) -> tuple[str, ...]:

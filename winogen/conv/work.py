@@ -65,6 +65,7 @@ class Work:
     block: tuple[Any, Any]  # tiles, or output pixels without tiles
     split: Any
     threads: int
+    images: Any = 1  # that share a block, if it is as large as the whole map
 
     def lanes(self, target: Target) -> int:
         """Numbers in one vector."""
@@ -88,7 +89,7 @@ class Work:
         tiles = (blocks(o, t.m) if t else o for o, t in zip(self.out, self.transforms))
         high, wide = (blocks(count, size) for count, size in zip(tiles, self.block))
         groups = 1 if self.depthwise and self.algorithm == "winograd2d" else self.groups
-        return self.batch * groups * high * wide
+        return blocks(self.batch, self.images) * groups * high * wide
 
     @property
     def input_bytes(self) -> int:
@@ -172,9 +173,9 @@ class Work:
             ]
             return _lines(own), 0
         lines = tiles + (self.kernel[0] - 1) * cols if self.algorithm == "winograd1d" else tiles
-        own += [positions * (tiles * width + lanes) * size, lines * 8]
+        own += [positions * (self.images * tiles * width + lanes) * size, lines * 8]
         channels = blocks(self.channels, lanes) * lanes
-        return _lines(own), _lines([positions * (lines * channels + lanes) * size])
+        return _lines(own), _lines([positions * (self.images * lines * channels + lanes) * size])
 
     def _pixel_bytes(self, target: Target):
         lanes, size = self.lanes(target), self.itemsize
