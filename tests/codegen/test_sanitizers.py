@@ -108,7 +108,8 @@ def test_no_kernel_leaves_its_arrays_or_the_language(
     monkeypatch.setattr(kernels, "PAST_CACHES", 1 << 10)  # layers are small here
     # A small register block: quick to compile, and more panels and rests in small layers.
     small = kernels.register_block(target, algorithm)._replace(rows=4)
-    kind = spec(algorithm, border, dtype, layout, target, block=small)
+    halves = algorithm in kernels.REGIONS and target.broadcasts
+    kind = spec(algorithm, border, dtype, layout, target, block=small, halves=halves)
     (tmp_path / "kernel.c").write_text(kernels.render(kind))
     (tmp_path / "driver.c").write_text(DRIVER.read_text())
     winograd = algorithm in kernels.WINOGRAD

@@ -56,6 +56,7 @@ class KernelSpec:
     transform_w: Transform | None = None
     border: str = "unswitch"
     block: RegisterBlock | None = None  # None: `register_block` of the target
+    halves: bool = False  # another micro-kernel for up to half a vector of filters (of REGIONS)
     profile: bool = False  # export `<prefix>_profile`, seconds per stage (one thread)
 
 
@@ -74,12 +75,17 @@ def register_block(target: Target, algorithm: str) -> RegisterBlock:
     return RegisterBlock(14 if target.registers >= 32 else 6, 2, 1)
 
 
-def halves(target: Target, algorithm: str) -> bool:
-    """Whether up to half a vector of filters has a micro-kernel of its own, on vectors half as wide.
+def leaves_half(target: Target, algorithm: str, filters: int, lanes: int) -> bool:
+    """Whether the last filters of a group fill at most half of the lanes, and this is worth a kernel.
 
-    Worth its text where these are computed twice as fast, as on AVX-512 of 256 bits at a time.
+    It is where vectors half as wide are computed twice as fast, as on AVX-512 of 256 bits at a time.
+
+    >>> from winogen.codegen.targets import TARGETS
+    >>> [leaves_half(TARGETS["avx512"], "mcmr", filters, 16) for filters in (56, 60, 64)]
+    [True, False, False]
     """
-    return target.broadcasts and algorithm in REGIONS
+    half = 0 < filters % lanes <= lanes // 2
+    return half and target.broadcasts and algorithm in REGIONS
 
 
 def cdef(dtype: str, prefix: str = "winogen", profile: bool = False) -> str:
@@ -179,7 +185,7 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
             rows=block.rows,
             vectors=block.vectors,
             chains=block.chains,
-            halves=halves(spec.target, spec.algorithm),
+            halves=spec.halves,
             # The second way of direct convolution, for groups too narrow to fill the lanes with filters.
             narrow=_NARROW[spec.layout] if spec.algorithm == "direct" else "",
             pixel_rows=block.rows,

@@ -66,8 +66,17 @@ def specify(layer: Layer, choice: Choice, target: Target) -> kernels.KernelSpec:
     """Return which kernel a choice needs."""
     along_h, along_w = axes(layer, choice)
     border = choice.border if choice.tile else "unswitch"
+    filters = layer.filters // layer.groups
+    halves = kernels.leaves_half(target, choice.algorithm, filters, target.lanes(layer.dtype))
     return kernels.KernelSpec(
-        choice.algorithm, layer.dtype, layer.layout, target, along_h, along_w, border=border
+        choice.algorithm,
+        layer.dtype,
+        layer.layout,
+        target,
+        along_h,
+        along_w,
+        border=border,
+        halves=halves,
     )
 
 

@@ -94,7 +94,7 @@ def _product(work: Work, target: Target, rows, depth: int, channels: int, taps: 
     total = 0.0
     lanes = work.lanes(target)
     whole, left = divmod(work.filters, vectors * lanes)
-    half = left <= lanes // 2 and kernels.halves(target, work.algorithm)
+    half = kernels.leaves_half(target, work.algorithm, work.filters, lanes)
     for width, count in ((vectors, whole), (left and (0.5 if half else blocks(left, lanes)), 1)):
         if not width or not count:
             continue
