@@ -219,3 +219,48 @@ def test_an_output_larger_than_any_memory_is_refused():
     x, w = np.zeros((1, 1, 1, 1), np.float32), np.zeros((1, 1, 1, 1), np.float32)
     with pytest.raises(OutOfMemory, match="output: could not allocate"):
         conv2d(x, w, padding=10**7, algorithm="direct", threads=1)
+
+
+def test_memory_of_large_arrays_is_used_again_when_nobody_looks_at_it(monkeypatch):
+    monkeypatch.setattr(memory, "_spare", memory._Spare())
+    first = memory.empty((1 << 20,), np.dtype(np.float32), "first")
+    at, view = first.ctypes.data, first[5:9]
+    assert type(first) is np.ndarray and at % memory.ALIGNMENT == 0
+    first[...] = view[...] = 7
+    del first
+    second = memory.empty((1 << 20,), np.dtype(np.float32), "second")
+    second[...] = 8
+    assert second.ctypes.data != at and np.all(view == 7)  # somebody looked
+    del view
+    third = memory.empty((1 << 10, 1 << 10), np.dtype(np.float32), "third")
+    assert third.ctypes.data == at
+    third[...] = 9
+    assert np.all(second == 8)
+    memory.release()
+    assert np.all(third == 9)
+
+
+def test_little_memory_is_kept(monkeypatch):
+    monkeypatch.setattr(memory, "_spare", memory._Spare())
+    for size in (30 << 20, 20 << 20, 100 << 20):
+        memory.empty((size,), np.dtype(np.uint8), "large")
+        kept = [buffer.size for buffer in memory._spare._buffers.values()]
+        assert sum(kept) <= memory._KEPT
+    memory.empty((memory._LARGE - 1,), np.dtype(np.uint8), "small")
+    assert [buffer.size for buffer in memory._spare._buffers.values()] == kept
+
+
+def test_kept_memory_is_given_back_before_an_array_is_refused(monkeypatch):
+    spare = memory._Spare()
+    monkeypatch.setattr(memory, "_spare", spare)
+    memory.empty((2 << 20,), np.dtype(np.uint8), "large")
+    assert spare._buffers
+    real = np.empty
+
+    def full(size, *rest):
+        if spare._buffers:
+            raise MemoryError
+        return real(size, *rest)
+
+    monkeypatch.setattr(memory.np, "empty", full)
+    assert memory.empty((16 << 20,), np.dtype(np.uint8), "large").nbytes == 16 << 20

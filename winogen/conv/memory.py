@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import threading
+import weakref
 
 import numpy as np
 
 from winogen.errors import WinogenError
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector there is
+# Arrays of this many bytes come from memory that earlier ones of theirs gave back, if there is some, and
+# how much of it is kept. Fresh pages cost more than many a convolution that fills them.
+_LARGE = 1 << 20
+_KEPT = 32 << 20
 
 
 class OutOfMemory(WinogenError, MemoryError):
@@ -25,11 +30,68 @@ def empty(shape: tuple[int, ...], dtype: np.dtype, what: str) -> np.ndarray:
     for extent in shape:
         size *= extent
     try:
-        raw = np.empty(size + ALIGNMENT, np.uint8)
+        raw = (
+            np.empty(size + ALIGNMENT, np.uint8) if size < _LARGE else _spare.lend(size + ALIGNMENT)
+        )
     except (MemoryError, ValueError) as error:  # numpy: ValueError when a size passes the intp
         raise OutOfMemory(f"{what}: could not allocate {size} bytes for shape {shape}") from error
     skip = -raw.ctypes.data % ALIGNMENT
-    return raw[skip : skip + size].view(dtype).reshape(shape)
+    return raw[skip : skip + size].view(np.ndarray).view(dtype).reshape(shape)
+
+
+class _Lent(np.ndarray):
+    """Bytes that go back to where they came from when no array looks at them any more.
+
+    A class of its own, for numpy would let views of a plain array refer to the memory behind it.
+    """
+
+
+class _Spare:
+    """Memory of large arrays that are gone, the oldest first.
+
+    Arrays may end in any thread and at any moment, so there are no locks: what happens to `_buffers`
+    is one step each time.
+    """
+
+    def __init__(self):
+        self._buffers: dict[int, np.ndarray] = {}
+
+    def lend(self, size: int) -> np.ndarray:
+        """Return ``size`` bytes or a few more; raises what numpy raises when there is no memory."""
+        for key, buffer in list(self._buffers.items()):
+            if size <= buffer.size <= size + size // 4 and self._buffers.pop(key, None) is not None:
+                break
+        else:
+            try:
+                buffer = np.empty(size, np.uint8)
+            except MemoryError:
+                self.release()
+                buffer = np.empty(size, np.uint8)
+        lent = buffer.view(_Lent)
+        weakref.finalize(lent, self._take_back, buffer).atexit = False
+        return lent
+
+    def release(self) -> None:
+        """Give all back to the system."""
+        self._buffers.clear()
+
+    def _take_back(self, buffer: np.ndarray) -> None:
+        self._buffers[id(buffer)] = buffer
+        buffers = list(self._buffers.items())
+        kept = sum(buffer.size for _, buffer in buffers)
+        for key, buffer in buffers:
+            if kept <= _KEPT:
+                break
+            self._buffers.pop(key, None)
+            kept -= buffer.size
+
+
+_spare = _Spare()
+
+
+def release() -> None:
+    """Give memory that is kept for later arrays back to the system."""
+    _spare.release()
 
 
 def aligned(size: int, what: str) -> np.ndarray:
