@@ -190,3 +190,22 @@ def test_outputs_too_large_for_a_cache(layout, filters, offset, dtype):
     conv = Conv2d(w.astype(dtype), **options, **exact.chosen("winograd2d", *tile))
     conv(x.astype(dtype), out)
     assert out.nbytes >= kernels.PAST_CACHES and np.array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("filters, offset", [(64, 0), (64, 1), (36, 0)])
+@pytest.mark.parametrize("algorithm", WINOGRAD)
+def test_large_outputs_of_many_channels(algorithm, filters, offset):
+    """In NHWC their lines go past the caches, if they begin where lines do."""
+    width = 101
+    height = kernels.LONE_PAST_CACHES // (width * filters * 4) + 1
+    rng = np.random.default_rng(3)
+    x = exact.integers(rng, (1, height, width, 10), 1)
+    w = exact.integers(rng, (filters, 10, *exact.KERNEL), 1) * exact.scale(algorithm)
+    options = dict(padding=((1, 1), (0, 1)), layout="NHWC")
+    wanted = convolve(x, w, **options)
+    out = memory.empty((wanted.size + 1,), np.dtype(np.float32), "output")
+    out = out[offset : wanted.size + offset].reshape(wanted.shape)
+    out[...] = np.nan
+    conv = Conv2d(w.astype(np.float32), **options, **exact.chosen(algorithm))
+    conv(x.astype(np.float32), out)
+    assert out.nbytes >= kernels.LONE_PAST_CACHES and np.array_equal(out, wanted)

@@ -322,11 +322,11 @@ def _fastest(problem, choice, part, target, limit) -> Work:
             wide = -(-tiles[1] // -(-tiles[1] // min(tiles[1], size)))
             high = max(1, min(tiles[0], size // wide))
             block = -(-tiles[0] // -(-tiles[0] // high)), wide
-            images = 1
-            if block == tuple(tiles) and choice.algorithm in kernels.REGIONS:
+            works.append(replace(some, block=block, split=split, images=1))
+            if problem.batch > 1 and block == tuple(tiles) and choice.algorithm in kernels.REGIONS:
                 most = max(1, min(problem.batch, size // (block[0] * block[1])))
                 images = -(-problem.batch // -(-problem.batch // most))
-            works.append(replace(some, block=block, split=split, images=images))
+                works.append(replace(works[-1], images=images))
     limit = limit or planner._WORKSPACE * choice.threads
     least = min(work.workspace_bytes(target) for work in works)
     return min(

@@ -251,8 +251,10 @@ def _cuts(
     sizes = _BLOCK_SIZES if choice.tile else _PIXEL_BLOCK_SIZES
     high, wide = _shapes(*tiles, sizes)
     images = np.ones_like(high)
-    if choice.algorithm in kernels.REGIONS:
-        images = _images(*tiles, high, wide, sizes, problem.batch)
+    if choice.algorithm in kernels.REGIONS and problem.batch > 1:
+        shared = _images(*tiles, high, wide, sizes, problem.batch)
+        images = np.concatenate([images, shared], axis=1)
+        high, wide = np.tile(high, 2), np.tile(wide, 2)
     ways_to_share = (0, 1) if choice.threads > 1 else (0,)
     *block, images = (np.tile(sizes, len(ways_to_share)) for sizes in (high, wide, images))
     work = Work(
@@ -292,7 +294,7 @@ def _shapes(rows, cols, sizes) -> tuple[np.ndarray, np.ndarray]:
 
 def _images(rows, cols, high, wide, sizes, batch: int) -> np.ndarray:
     """How many images share a block: where one has too few tiles, so that filters are read less often."""
-    rows, cols, batch = np.maximum(1, rows), np.maximum(1, cols), max(1, batch)
+    rows, cols = np.maximum(1, rows), np.maximum(1, cols)
     whole = (high == rows) & (wide == cols)
     most = np.where(whole, np.clip(sizes // (high * wide), 1, batch), 1)
     return blocks(batch, blocks(batch, most))
