@@ -123,7 +123,8 @@ int main(void)
                     .height = area[0], .width = area[1], .kernel_height = KERNEL_HEIGHT, .kernel_width = KERNEL_WIDTH,
                     .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1,
                     .pad_top = area[2], .pad_left = area[3], .padding_mode = mode,
-                    .relu = a % 2, .block_rows = block[0], .block_cols = block[1], .block_images = 1 + (c + mode) % 3, .split = block[2],
+                    .relu = a % 2, .block_rows = block[0], .block_cols = block[1], .split = block[2],
+                    .block_images = 1 + (c + mode) % 3,
                 };
                 if (!KERNEL_HEIGHT) {
                     p.kernel_height = shape[0], p.kernel_width = shape[1];

@@ -168,6 +168,22 @@ def test_few_channels_on_every_instruction_set(target, monkeypatch):
     check_groupings("winograd2d", "NHWC", FEW_CHANNELS, sizes=[(7, 67)])
 
 
+def check_large(channels, filters, width, least, offset, layout, dtype, scale, chosen):
+    """Outputs of ``least`` bytes, each written, ``offset`` elements behind the beginning of a line."""
+    height = least // (width * filters * np.dtype(dtype).itemsize) + 1
+    rng = np.random.default_rng(2)
+    shape = (1, height, width, channels) if layout == "NHWC" else (1, channels, height, width)
+    x = exact.integers(rng, shape, 1)
+    w = exact.integers(rng, (filters, channels, *exact.KERNEL), 1) * scale
+    options = dict(padding=((1, 1), (0, 1)), layout=layout)
+    wanted = convolve(x, w, **options)
+    out = memory.empty((wanted.size + 1,), np.dtype(dtype), "output")
+    out = out[offset : wanted.size + offset].reshape(wanted.shape)
+    out[...] = np.nan
+    Conv2d(w.astype(dtype), **options, **chosen)(x.astype(dtype), out)
+    assert out.nbytes >= least and np.array_equal(out, wanted)
+
+
 @pytest.mark.parametrize("dtype", ("float32", "float64"))
 @pytest.mark.parametrize("filters, offset", [(64, 0), (64, 1), (36, 0)])
 @pytest.mark.parametrize("layout", ("NCHW", "NHWC"))
@@ -176,36 +192,14 @@ def test_outputs_too_large_for_a_cache(layout, filters, offset, dtype):
     tile = exact.TILE, exact.POINTS
     if dtype == "float64":
         tile = exact.HALF_TILE, exact.HALF_POINTS
-    width, size = 201, np.dtype(dtype).itemsize
-    height = kernels.PAST_CACHES // (width * filters * size) + 1
-    rng = np.random.default_rng(2)
-    shape = (1, height, width, 3) if layout == "NHWC" else (1, 3, height, width)
-    x = exact.integers(rng, shape, 1)
-    w = exact.integers(rng, (filters, 3, *exact.KERNEL), 1) * exact.scale("winograd2d", *tile)
-    options = dict(padding=((1, 1), (0, 1)), layout=layout)
-    wanted = convolve(x, w, **options)
-    out = memory.empty((wanted.size + 1,), np.dtype(dtype), "output")
-    out = out[offset : wanted.size + offset].reshape(wanted.shape)
-    out[...] = np.nan
-    conv = Conv2d(w.astype(dtype), **options, **exact.chosen("winograd2d", *tile))
-    conv(x.astype(dtype), out)
-    assert out.nbytes >= kernels.PAST_CACHES and np.array_equal(out, wanted)
+    scale, chosen = exact.scale("winograd2d", *tile), exact.chosen("winograd2d", *tile)
+    check_large(3, filters, 201, kernels.PAST_CACHES, offset, layout, dtype, scale, chosen)
 
 
 @pytest.mark.parametrize("filters, offset", [(64, 0), (64, 1), (36, 0)])
 @pytest.mark.parametrize("algorithm", WINOGRAD)
 def test_large_outputs_of_many_channels(algorithm, filters, offset):
     """In NHWC their lines go past the caches, if they begin where lines do."""
-    width = 101
-    height = kernels.LONE_PAST_CACHES // (width * filters * 4) + 1
-    rng = np.random.default_rng(3)
-    x = exact.integers(rng, (1, height, width, 10), 1)
-    w = exact.integers(rng, (filters, 10, *exact.KERNEL), 1) * exact.scale(algorithm)
-    options = dict(padding=((1, 1), (0, 1)), layout="NHWC")
-    wanted = convolve(x, w, **options)
-    out = memory.empty((wanted.size + 1,), np.dtype(np.float32), "output")
-    out = out[offset : wanted.size + offset].reshape(wanted.shape)
-    out[...] = np.nan
-    conv = Conv2d(w.astype(np.float32), **options, **exact.chosen(algorithm))
-    conv(x.astype(np.float32), out)
-    assert out.nbytes >= kernels.LONE_PAST_CACHES and np.array_equal(out, wanted)
+    scale, chosen = exact.scale(algorithm), exact.chosen(algorithm)
+    least = kernels.LONE_PAST_CACHES
+    check_large(10, filters, 101, least, offset, "NHWC", "float32", scale, chosen)

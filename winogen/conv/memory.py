@@ -10,8 +10,8 @@ import numpy as np
 from winogen.errors import WinogenError
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector there is
-# Arrays of this many bytes come from memory that earlier ones of theirs gave back, if there is some, and
-# how much of it is kept. Fresh pages cost more than many a convolution that fills them.
+# Arrays of this many bytes are made in memory that earlier ones gave back, if there is some, and how much
+# of it is kept. Fresh pages cost more than many a convolution that fills them.
 _LARGE = 1 << 20
 _KEPT = 32 << 20
 

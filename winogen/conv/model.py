@@ -185,7 +185,7 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple:
         arrange = _ARRANGE * lanes.bit_length() * along_h.m * along_w.m
     transform = rows * cols * filter_vectors * (columns + across + arrange)
     written = rows * cols * along_h.m * along_w.m * work.filters * size
-    if _past_caches(work, target, kernels.LONE_PAST_CACHES) and work.layout == "NHWC":
+    if work.layout == "NHWC" and _past_caches(work, target, kernels.LONE_PAST_CACHES):
         written = written / machine.memory_rate
     else:
         written = written * 2 / machine.read_rate(work.output_bytes)
@@ -209,8 +209,8 @@ def _lanes_of_tiles(work: Work, target: Target) -> tuple:
     return groups, work.channels * (in_rows * in_cols / 2 + groups * (columns + across))
 
 
-def _past_caches(work: Work, target: Target, least: int = kernels.PAST_CACHES) -> bool:
-    """Whether outputs of ``least`` bytes are stored past the caches, as whole lines."""
+def _past_caches(work: Work, target: Target, least: int) -> bool:
+    """Whether outputs of ``least`` bytes and more are stored past the caches, as whole lines."""
     whole = work.lanes(target) * work.itemsize == _LINE
     whole = whole and (work.layout == "NCHW" or work.filters * work.itemsize % _LINE == 0)
     return whole and work.batch * work.output_bytes >= least
@@ -231,7 +231,7 @@ def _tile_lanes(work: Work, target: Target, machine: Machine) -> tuple:
     arithmetic = groups * work.filters * (products + columns + across + along_h.m * m * placing)
     # Outputs are written row of tiles by row of tiles, in bursts.
     written = work.batch * work.output_bytes
-    if _past_caches(work, target):
+    if _past_caches(work, target, kernels.PAST_CACHES):
         written /= machine.memory_rate
     else:
         written /= machine.read_rate(_DISPLACED * work.output_bytes)
@@ -272,7 +272,7 @@ def _filter_lanes(work: Work, target: Target, machine: Machine) -> tuple:
     arithmetic = np.where(spills, _roof(arithmetic, fetched, _STREAMED), arithmetic)
     arithmetic = arithmetic * (rows * cols * filters)
     written = work.batch * work.output_bytes
-    if _past_caches(work, target):
+    if _past_caches(work, target, kernels.PAST_CACHES):
         written /= machine.memory_rate
     else:  # lines are read first
         written *= 2 / machine.read_rate(work.output_bytes)

@@ -247,7 +247,9 @@ def _cuts(
     layer, (choice, *_) = problem.layer, ways
     out = part.row_end - part.row_begin, part.col_end - part.col_begin
     stacks = tuple(map(Stack.of, zip(*(axes(layer, way) for way in ways))))
-    tiles = tuple(blocks(size, stack.m if stack else 1) for size, stack in zip(out, stacks))
+    tiles = tuple(
+        np.maximum(1, blocks(size, stack.m if stack else 1)) for size, stack in zip(out, stacks)
+    )
     sizes = _BLOCK_SIZES if choice.tile else _PIXEL_BLOCK_SIZES
     high, wide = _shapes(*tiles, sizes)
     images = np.ones_like(high)
@@ -286,7 +288,6 @@ def _cuts(
 
 def _shapes(rows, cols, sizes) -> tuple[np.ndarray, np.ndarray]:
     """Rows and columns of even blocks of about ``sizes``: whole rows of tiles if they are that short."""
-    rows, cols = np.maximum(1, rows), np.maximum(1, cols)
     wide = blocks(cols, blocks(cols, np.minimum(cols, sizes)))
     high = np.clip(sizes // wide, 1, rows)
     return np.atleast_2d(blocks(rows, blocks(rows, high)), wide)
@@ -294,7 +295,6 @@ def _shapes(rows, cols, sizes) -> tuple[np.ndarray, np.ndarray]:
 
 def _images(rows, cols, high, wide, sizes, batch: int) -> np.ndarray:
     """How many images share a block: where one has too few tiles, so that filters are read less often."""
-    rows, cols = np.maximum(1, rows), np.maximum(1, cols)
     whole = (high == rows) & (wide == cols)
     most = np.where(whole, np.clip(sizes // (high * wide), 1, batch), 1)
     return blocks(batch, blocks(batch, most))
