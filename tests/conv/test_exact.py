@@ -168,19 +168,32 @@ def test_few_channels_on_every_instruction_set(target, monkeypatch):
     check_groupings("winograd2d", "NHWC", FEW_CHANNELS, sizes=[(7, 67)])
 
 
-def check_large(channels, filters, width, least, offset, layout, dtype, scale, chosen):
-    """Outputs of ``least`` bytes, each written, ``offset`` elements behind the beginning of a line."""
+def check_large(
+    algorithm,
+    channels,
+    filters,
+    width,
+    offset,
+    *,
+    layout="NHWC",
+    dtype="float32",
+    tile=(TILE, exact.POINTS),
+    **groups,
+):
+    """Outputs that go past the caches, ``offset`` elements behind the beginning of a line: each is written."""
+    least = kernels.PAST_CACHES[algorithm]
     height = least // (width * filters * np.dtype(dtype).itemsize) + 1
     rng = np.random.default_rng(2)
     shape = (1, height, width, channels) if layout == "NHWC" else (1, channels, height, width)
     x = exact.integers(rng, shape, 1)
-    w = exact.integers(rng, (filters, channels, *exact.KERNEL), 1) * scale
-    options = dict(padding=((1, 1), (0, 1)), layout=layout)
+    weight = (filters, channels // groups.get("groups", 1), *exact.KERNEL)
+    w = exact.integers(rng, weight, 1) * exact.scale(algorithm, *tile)
+    options = dict(padding=((1, 1), (0, 1)), layout=layout, **groups)
     wanted = convolve(x, w, **options)
     out = memory.empty((wanted.size + 1,), np.dtype(dtype), "output")
     out = out[offset : wanted.size + offset].reshape(wanted.shape)
     out[...] = np.nan
-    Conv2d(w.astype(dtype), **options, **chosen)(x.astype(dtype), out)
+    Conv2d(w.astype(dtype), **options, **exact.chosen(algorithm, *tile))(x.astype(dtype), out)
     assert out.nbytes >= least and np.array_equal(out, wanted)
 
 
@@ -192,14 +205,16 @@ def test_outputs_too_large_for_a_cache(layout, filters, offset, dtype):
     tile = exact.TILE, exact.POINTS
     if dtype == "float64":
         tile = exact.HALF_TILE, exact.HALF_POINTS
-    scale, chosen = exact.scale("winograd2d", *tile), exact.chosen("winograd2d", *tile)
-    check_large(3, filters, 201, kernels.PAST_CACHES, offset, layout, dtype, scale, chosen)
+    check_large("winograd2d", 3, filters, 201, offset, layout=layout, dtype=dtype, tile=tile)
 
 
 @pytest.mark.parametrize("filters, offset", [(64, 0), (64, 1), (36, 0)])
-@pytest.mark.parametrize("algorithm", WINOGRAD)
+@pytest.mark.parametrize("algorithm", (*WINOGRAD, *PLAIN))
 def test_large_outputs_of_many_channels(algorithm, filters, offset):
     """In NHWC their lines go past the caches, if they begin where lines do."""
-    scale, chosen = exact.scale(algorithm), exact.chosen(algorithm)
-    least = kernels.LONE_PAST_CACHES
-    check_large(10, filters, 101, least, offset, "NHWC", "float32", scale, chosen)
+    check_large(algorithm, 10, filters, 101, offset)
+
+
+@pytest.mark.parametrize("channels", (64, 36))
+def test_large_outputs_of_a_depthwise_layer(channels):
+    check_large("direct", channels, channels, 201, 0, groups=channels)

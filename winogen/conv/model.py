@@ -185,7 +185,7 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple:
         arrange = _ARRANGE * lanes.bit_length() * along_h.m * along_w.m
     transform = rows * cols * filter_vectors * (columns + across + arrange)
     written = rows * cols * along_h.m * along_w.m * work.filters * size
-    if work.layout == "NHWC" and _past_caches(work, target, kernels.LONE_PAST_CACHES):
+    if work.layout == "NHWC" and _past_caches(work, target):
         written = written / machine.memory_rate
     else:
         written = written * 2 / machine.read_rate(work.output_bytes)
@@ -209,11 +209,11 @@ def _lanes_of_tiles(work: Work, target: Target) -> tuple:
     return groups, work.channels * (in_rows * in_cols / 2 + groups * (columns + across))
 
 
-def _past_caches(work: Work, target: Target, least: int) -> bool:
-    """Whether outputs of ``least`` bytes and more are stored past the caches, as whole lines."""
+def _past_caches(work: Work, target: Target) -> bool:
+    """Whether outputs are stored past the caches, as whole lines."""
     whole = work.lanes(target) * work.itemsize == _LINE
     whole = whole and (work.layout == "NCHW" or work.filters * work.itemsize % _LINE == 0)
-    return whole and work.batch * work.output_bytes >= least
+    return whole and work.batch * work.output_bytes >= kernels.PAST_CACHES[work.algorithm]
 
 
 def _tile_lanes(work: Work, target: Target, machine: Machine) -> tuple:
@@ -231,7 +231,7 @@ def _tile_lanes(work: Work, target: Target, machine: Machine) -> tuple:
     arithmetic = groups * work.filters * (products + columns + across + along_h.m * m * placing)
     # Outputs are written row of tiles by row of tiles, in bursts.
     written = work.batch * work.output_bytes
-    if _past_caches(work, target, kernels.PAST_CACHES):
+    if _past_caches(work, target):
         written /= machine.memory_rate
     else:
         written /= machine.read_rate(_DISPLACED * work.output_bytes)
@@ -272,7 +272,7 @@ def _filter_lanes(work: Work, target: Target, machine: Machine) -> tuple:
     arithmetic = np.where(spills, _roof(arithmetic, fetched, _STREAMED), arithmetic)
     arithmetic = arithmetic * (rows * cols * filters)
     written = work.batch * work.output_bytes
-    if _past_caches(work, target, kernels.PAST_CACHES):
+    if _past_caches(work, target):
         written /= machine.memory_rate
     else:  # lines are read first
         written *= 2 / machine.read_rate(work.output_bytes)
@@ -313,7 +313,11 @@ def _pixels(work: Work, target: Target, machine: Machine) -> tuple:
         arithmetic = rows * _product(work, target, cols, depth, work.channels, taps)
     filters = taps * work.channels * filter_vectors * lanes * size
     multiply = multiplied * _roof(arithmetic, filters / _again(machine, filters, items))
-    written = 2 * rows * cols * work.filters * size / machine.read_rate(work.output_bytes)
+    written = rows * cols * work.filters * size
+    if work.layout == "NHWC" and _past_caches(work, target):
+        written = written / machine.memory_rate
+    else:
+        written = written * 2 / machine.read_rate(work.output_bytes)
     if work.layout == "NHWC" or work.narrow(target):  # sums are stored where they belong, meanwhile
         return input_, _roof(multiply, multiplied * written, _STREAMED), 0.0
     arrange = _ARRANGE * lanes.bit_length() * rows * cols * filter_vectors
