@@ -2,11 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from winogen.bench import BenchLayer, report, runner
 from winogen.cli.app import app
+from winogen.conv import Conv2d
 
 TINY = {"name": "tiny", "input": [1, 8, 7, 6], "weight": [8, 8, 3, 3], "padding": 1}
 
@@ -46,6 +48,27 @@ def test_a_run_without_rivals(tiny_file, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_tolerance_chooses_our_tile(tiny_file, tmp_path):
+    layer = BenchLayer.from_dict({**TINY, "name": "map", "input": [1, 8, 56, 56]})
+    tiny_file.write_text(json.dumps([layer.to_dict()]))
+    tiles = []
+    for tolerance in ("1.5e-7", "1e-5"):
+        path = tmp_path / f"{tolerance}.json"
+        result = winogen_bench(
+            *("--layers", tiny_file, "--peers", "none", "--repeat", 1),
+            *("--min-time", 0, "--algorithm", "mcmr", "--tolerance", tolerance, "--json", path),
+        )
+        assert result.exit_code == 0, result.output
+        assert f"1 thread, tolerance {float(tolerance):.2g}" in result.output
+        document = report.load(path)
+        tiles.append(tuple(document["layers"][0]["tile"]))
+        options = dict(algorithm="mcmr", tolerance=float(tolerance), threads=1)
+        conv = Conv2d(np.ones(layer.weight, np.float32), padding=1, **options)
+        assert document["settings"]["tolerance"] == float(tolerance)
+        assert tiles[-1] == conv.plan(layer.input).tile
+    assert tiles[0] < tiles[1]
+
+
 def test_showing_what_was_measured_before(document, tmp_path):
     path, picture = tmp_path / "bench.json", tmp_path / "bench.svg"
     report.save(document, path)
@@ -66,6 +89,7 @@ def test_showing_what_was_measured_before(document, tmp_path):
         (("--tile", "4,4,4"), "tile: got '4,4,4'"),
         (("--tile", "four"), "tile: got 'four'"),
         (("--tile", "4", "--algorithm", "direct"), "tile: got '4'; allowed: none with direct"),
+        (("--tolerance", "-1"), "tolerance: got -1.0; allowed: a positive number"),
         (("--plot", "bench.docx"), "plot: got 'bench.docx'; allowed: a name with .png"),
         (("--show", "no-such-file"), "No such file"),
         (("--json", "/dev/null/x.json"), "json: got '/dev/null/x.json'"),

@@ -49,6 +49,11 @@ def test_a_sweep_measures_all_that_may_be_the_best(tiny):
     assert seen[0].startswith("1/1 tiny") and "heat 3" in seen[-1]
 
 
+def test_within_a_tolerance_the_best_is_the_fastest(tiny):
+    (found,) = regret.sweep([tiny], tolerance=1e-3, within=1.1)
+    assert all(one.accurate for one in found.candidates) and found.best is found.fastest
+
+
 def test_heats_keep_the_choice_and_drop_the_slow(tiny, monkeypatch):
     """Times are taken from a clock that every candidate moves on by its own."""
     problem = tiny.problem()

@@ -264,6 +264,18 @@ def test_a_tolerance_bounds_the_predicted_error(tolerance):
     assert planner.predicted_error(made, chosen, TARGET) <= tolerance
 
 
+def test_accuracy_is_paid_for_unless_a_tolerance_says_what_suffices():
+    made = layer((128, 128, 3, 3), padding=1)
+    problem, bound = made.problem((1, 128, 56, 56)), planner.usual_error(made)
+    usual, *others = planner.ranked(problem, request(made, threads=1), TARGET)
+    seconds = min(pair[0] for pair in others)
+    assert seconds < usual[0] <= planner.PATIENCE * seconds
+    assert planner.predicted_error(made, usual[1], TARGET) <= bound
+    fast, *others = planner.ranked(problem, request(made, threads=1, tolerance=6e-6), TARGET)
+    assert fast[0] == seconds == min(pair[0] for pair in (fast, *others))
+    assert bound < planner.predicted_error(made, fast[1], TARGET) <= 6e-6
+
+
 def test_less_tolerance_never_means_a_larger_error():
     made = layer((256, 256, 3, 3), padding=1)
     errors = [

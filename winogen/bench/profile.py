@@ -23,7 +23,9 @@ STAGES = ("input transform", "multiply", "output transform", "other")
 _MOST_CALLS, _SECONDS = 200, 0.3
 
 
-def profile(layer: BenchLayer, x, weight, layout="NCHW", algorithm="auto", tile=None) -> dict:
+def profile(
+    layer: BenchLayer, x, weight, layout="NCHW", algorithm="auto", tile=None, tolerance=None
+) -> dict:
     """Return seconds per call of each stage on one thread, and what each stage does.
 
     ``{"algorithm", "tile", "seconds", "stages": {name: {"seconds", "share"}}, "work": {name:
@@ -38,6 +40,7 @@ def profile(layer: BenchLayer, x, weight, layout="NCHW", algorithm="auto", tile=
         layout=layout,
         algorithm=algorithm,
         tile=None if algorithm in ("direct", "im2col") else tile,
+        tolerance=tolerance,
         threads=1,
     )
     data = np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if layout == "NHWC" else x

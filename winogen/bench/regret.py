@@ -1,10 +1,11 @@
 """How good the planner's choices are: its candidates measured, the chosen one against the best.
 
 The planner's rule is: the fastest candidate that is as accurate as direct convolution usually is,
-unless that takes over 18 % longer than the fastest one within the tolerance; then that one. The
-*best* is what the same rule gives with measured instead of predicted times, and regret is the time
-of the choice over that of the best. So accuracy that the rule asks for is no regret, accuracy that
-costs more than it allows is. A choice that is faster than the best has a regret of 1.
+unless that takes over 18 % longer than the fastest one that is tolerable; then that one, and always if
+a tolerance is given. The *best* is what the same rule gives with measured instead of predicted times,
+and regret is the time of the choice over that of the best. So accuracy that the rule asks for is no
+regret, accuracy that costs more than it allows is. A choice that is faster than the best has a regret
+of 1.
 
 Candidates are measured in heats. In the first all take part, in each of the others those that came
 close to the fastest of the heat before, and the choice in all. Whoever is left takes turns with the
@@ -40,7 +41,7 @@ class Candidate:
     tile: tuple[int, int] | None
     tag: str  # "gaussian": with the modulus x^2 + 1
     error: float  # predicted
-    accurate: bool  # whether it is as accurate as direct convolution usually is
+    accurate: bool  # as direct convolution usually is, or as the tolerance asks for
     predicted_s: float
     measured_s: float
 
@@ -84,17 +85,23 @@ def sweep(
     *,
     threads: int = 1,
     layout: str = "NCHW",
+    tolerance: float | None = None,
     within: float = 1.6,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Regret]:
     """Yield, layer by layer, the candidates predicted ``within`` a factor of the fastest, measured.
 
-    ``progress`` is called with what happens next, for people.
+    With a ``tolerance`` all of them are within it, and the best is the fastest. ``progress`` is called with what happens next, for people.
     """
     for index, layer in enumerate(layers, 1):
         where = f"{index}/{len(layers)} {layer.name}"
         yield _of_layer(
-            layer, threads, layout, within, lambda text, at=where: progress(f"{at}: {text}")
+            layer,
+            threads,
+            layout,
+            tolerance,
+            within,
+            lambda text, at=where: progress(f"{at}: {text}"),
         )
 
 
@@ -105,17 +112,22 @@ def summary(regrets: Sequence[Regret]) -> dict[str, float]:
 
 
 def _of_layer(
-    bench_layer: BenchLayer, threads: int, layout: str, within: float, say: Callable
+    bench_layer: BenchLayer,
+    threads: int,
+    layout: str,
+    tolerance: float | None,
+    within: float,
+    say: Callable,
 ) -> Regret:
     problem, target = bench_layer.problem(layout), host_target()
     layer = problem.layer
-    ranked = planner.ranked(problem, request(layer, threads=threads), target)
+    ranked = planner.ranked(problem, request(layer, threads=threads, tolerance=tolerance), target)
     ranked = [pair for pair in ranked if pair[0] <= within * ranked[0][0]]
     prepared = []
     for number, pair in enumerate(ranked, 1):
         say(f"kernel {number} of {len(ranked)}")
         prepared.append(Prepared(problem, [pair], target))
-    usual = planner.usual_error(layer)
+    accurate = planner.usual_error(layer) if tolerance is None else tolerance
     errors = [planner.predicted_error(layer, choice, target) for _, choice in ranked]
     return Regret(
         bench_layer.name,
@@ -125,7 +137,7 @@ def _of_layer(
                 choice.tile,
                 choice.tag,
                 error,
-                error <= usual,
+                error <= accurate,
                 predicted,
                 measured,
             )

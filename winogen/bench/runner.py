@@ -38,6 +38,9 @@ class Settings:
     layout: str = "NCHW"  # of our input and output; rivals use what suits them
     algorithm: str = "auto"  # ours
     tile: tuple[int, int] | int | None = None
+    tolerance: float | None = (
+        None  # None: as accurate as direct convolution where that costs little
+    )
     algorithms: tuple[str, ...] = ()  # of ours, to compare with one another
     peers: tuple[peers.Peer, ...] = ()
     rounds: int = 9
@@ -89,6 +92,7 @@ def run(
             "layout": settings.layout,
             "algorithm": settings.algorithm,
             "tile": settings.tile,
+            "tolerance": settings.tolerance,
             "rounds": settings.rounds,
             "min_time_s": settings.min_time,
         },
@@ -179,6 +183,7 @@ class _Bench:
             "layout": self.settings.layout,
             "algorithms": (self.settings.algorithm,),
             "tile": self.settings.tile,
+            "tolerance": self.settings.tolerance,
         }
         entries = self._prepare(self.ours, peers.OURS, layer, y64, options)
         return entries[self.settings.algorithm] if entries else _Entry(self.ours, "")
@@ -186,7 +191,11 @@ class _Bench:
     def _algorithms(self, layer: BenchLayer, y64, names: Sequence[str]) -> dict[str, _Entry]:
         if not names:
             return {}
-        options = {"layout": self.settings.layout, "algorithms": tuple(names), "tile": None}
+        options = {
+            "layout": self.settings.layout,
+            "algorithms": tuple(names),
+            "tolerance": self.settings.tolerance,
+        }
         return self._prepare(self.variants, peers.OURS, layer, y64, options)
 
     def _rival(self, peer: peers.Peer, layer: BenchLayer, y64: np.ndarray) -> _Entry:
@@ -273,6 +282,7 @@ class _Bench:
         settings = self.settings
         options = {
             "layout": settings.layout, "algorithm": settings.algorithm, "tile": settings.tile,
+            "tolerance": settings.tolerance,
         }  # fmt: skip
         try:
             found = self.variants.ask("profile", layer.to_dict(), str(self.folder), options)

@@ -30,8 +30,10 @@ def comparison(document: dict) -> Table:
     names = _timed_peers(document)
     settings, machine = document["settings"], document["machine"]
     forced = settings["algorithm"] if settings["algorithm"] != "auto" else ""
+    within = f", tolerance {settings['tolerance']:.2g}" if settings.get("tolerance") else ""
+    title = f"winogen {forced} {settings['layout']}, float32, {_threads(machine)}{within}"
     table = _table(
-        f"winogen {forced} {settings['layout']}, float32, {_threads(machine)}".replace("  ", " "),
+        title.replace("  ", " "),
         "GFLOP/s of the direct convolution; roof: the time that the chosen multiplications need at "
         "the FMA peak, or their packed weights to be read, over ours; error: max |y - y64| / "
         "max |y64|; ratio: fastest rival's time / ours",

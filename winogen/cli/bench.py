@@ -37,6 +37,11 @@ def bench(
     layout: Layout = typer.Option(Layout.NCHW, help="Of our arrays; rivals use what suits them."),
     algorithm: str = typer.Option("auto", help="Ours: auto, direct, im2col, winograd2d, ..."),
     tile: str = typer.Option(None, metavar="M|MH,MW", help="Outputs of one Winograd tile."),
+    tolerance: float = typer.Option(
+        None,
+        help="Our fastest within this predicted error. Default: as accurate as direct convolution "
+        "where that costs little.",
+    ),
     algorithms: str = typer.Option(
         None, help="Also compare these of our algorithms, comma-separated, or all."
     ),
@@ -69,6 +74,7 @@ def bench(
             layout=layout.value,
             algorithm=algorithm,
             tile=tile,
+            tolerance=tolerance,
             algorithms=algorithms,
             profile=profile,
             rounds=repeat,
@@ -86,7 +92,7 @@ def bench(
         save_plot(document, plot)
 
 
-def _measure(layers, *, peers, algorithm, tile, algorithms, **settings) -> dict:
+def _measure(layers, *, peers, algorithm, tile, tolerance, algorithms, **settings) -> dict:
     from winogen.bench import Settings, run
     from winogen.bench.peers import chosen
     from winogen.bench.runner import ALGORITHMS
@@ -96,6 +102,7 @@ def _measure(layers, *, peers, algorithm, tile, algorithms, **settings) -> dict:
     ours = Settings(
         algorithm=_named("algorithm", algorithm, ("auto", *ALGORITHMS)),
         tile=_tile(tile, algorithm),
+        tolerance=_tolerance(tolerance),
         algorithms=_algorithms(algorithms, ALGORITHMS),
         peers=rivals,
         **settings,
@@ -130,6 +137,12 @@ def _tile(text: str | None, algorithm: str):
     if len(numbers) not in (1, 2) or min(numbers) < 1:
         raise InvalidValue(f"tile: got {text!r}; allowed: a positive int, or two as 4,6")
     return numbers[0] if len(numbers) == 1 else numbers
+
+
+def _tolerance(value: float | None) -> float | None:
+    from winogen.conv.arguments import positive
+
+    return None if value is None else positive("tolerance", value, "a positive number, as 1e-6")
 
 
 def _named(option: str, value: str, allowed: tuple[str, ...]) -> str:

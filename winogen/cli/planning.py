@@ -40,13 +40,14 @@ def regret(
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     threads: int = typer.Option(1, min=1, max=1024, help="Threads of every candidate."),
     layout: str = typer.Option("NCHW", help="NCHW or NHWC."),
+    tolerance: float = typer.Option(None, help="Predicted error that suffices, as for bench."),
     within: float = typer.Option(1.6, min=1.0, help="Candidates predicted within this factor."),
     json: Path = typer.Option(None, help="Write all that was predicted and measured here."),
 ) -> None:
     """Measure every candidate of the planner, layer by layer: what does its choice cost?
 
-    Its choice is compared with the best: what its rule (accurate if that takes 18 % longer at most)
-    would choose among times as measured.
+    Its choice is compared with the best: what its rule (accurate if that takes 18 % longer at most,
+    or the fastest within a tolerance) would choose among times as measured.
     """
     from rich.console import Console
 
@@ -61,7 +62,7 @@ def regret(
     console, found = Console(highlight=False, soft_wrap=True), []
     console.print(_ROW.format("layer", "chosen", "predicted ms", "ms", "best", "ms", "regret"))
     with console.status("") as status:
-        settings = {"threads": threads, "layout": layout, "within": within}
+        settings = {"threads": threads, "layout": layout, "tolerance": tolerance, "within": within}
         for one in sweep(chosen, **settings, progress=status.update):
             found.append(one)
             first, best = one.candidates[0], one.best

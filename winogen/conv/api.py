@@ -101,8 +101,10 @@ def conv2d(
         None, or the most bytes of scratch memory that one call may take; less memory may mean more
         time. InvalidValue where the algorithm needs more, with the number.
     tolerance
-        Largest predicted error (`Plan.predicted_error`) of a tile that the planner may choose; None
-        for 6e-6, which keeps the largest error of a layer below 1e-5 of its largest output.
+        Largest predicted error (`Plan.predicted_error`) of a tile that the planner may choose; the
+        fastest within it runs. 6e-6 keeps the largest error of a layer below 1e-5 of its largest
+        output. None for no more than that, and where it takes at most 18 % longer, for an error as
+        that of direct convolution.
     out
         Array for the result: C-contiguous, writeable, right shape and dtype, no memory shared with
         an argument.

@@ -62,8 +62,9 @@ def ranked(
 ) -> list[tuple[float, Choice]]:
     """Return (predicted seconds, candidate) of the ``most`` fastest that keep to the request.
 
-    The chosen one is first, the others follow by time. It is the fastest that is as accurate as
-    direct convolution usually is, unless that takes 18 % longer than the fastest of all.
+    The chosen one is first, the others follow by time. It is the fastest within the ``tolerance``
+    of the request; without one, the fastest that is as accurate as direct convolution usually is,
+    unless that takes 18 % longer than the fastest within the tolerance that is then taken.
 
     Fastest means on one thread, whatever the threads of the request, so that the arithmetic and with
     it every bit of the result is the same for any number of threads: they only change the blocks. A
@@ -91,7 +92,7 @@ def ranked(
             )
         return _timed(problem, [most_careful], target, limit)
     chosen = found[0]
-    if not given:
+    if not given and request.tolerance is None:
         least = min(usual_error(layer), tolerance)
         chosen = preferred(
             chosen, pairs, lambda way: predicted_error(layer, way, target) <= least, PATIENCE

@@ -9,14 +9,15 @@ import numpy as np
 from . import Way
 
 
-def ways(layer, x, weight, threads, layout="NCHW", algorithms=("auto",), tile=None):
+def ways(layer, x, weight, threads, layout="NCHW", algorithms=("auto",), tile=None, tolerance=None):
     """One `Conv2d` per algorithm; ``tile`` is for the Winograd ones."""
     return {
-        name: partial(_conv, layer, x, weight, threads, layout, name, tile) for name in algorithms
+        name: partial(_conv, layer, x, weight, threads, layout, name, tile, tolerance)
+        for name in algorithms
     }
 
 
-def _conv(layer, x, weight, threads, layout, algorithm, tile) -> Way:
+def _conv(layer, x, weight, threads, layout, algorithm, tile, tolerance) -> Way:
     from winogen.conv import Conv2d
 
     conv = Conv2d(
@@ -28,6 +29,7 @@ def _conv(layer, x, weight, threads, layout, algorithm, tile) -> Way:
         layout=layout,
         algorithm=algorithm,
         tile=None if algorithm in ("direct", "im2col") else tile,
+        tolerance=tolerance,
         threads=threads,
     )
     nhwc = layout == "NHWC"
