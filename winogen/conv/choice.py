@@ -74,7 +74,7 @@ def rectangles(problem: Problem, choice: Choice) -> tuple[Rectangle, ...]:
     With edge="direct" the Winograd part ends at the last full tile; below and to the right of it
     remain at most two strips.
     """
-    height, width = problem.out_height, problem.out_width
+    _, _, height, width = problem.sizes(tiled=choice.tile is not None)
     if choice.tile is None or choice.edge == "discard":
         return (Rectangle(0, height, 0, width),)
     rows = height - height % choice.tile[0]

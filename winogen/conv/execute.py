@@ -83,16 +83,17 @@ def specify(layer: Layer, choice: Choice, target: Target) -> kernels.KernelSpec:
 def sizes(problem: Problem, part: Rectangle, work: Work) -> dict[str, int]:
     """Return the fields of `winogen_conv` for the kernel call ``work`` that computes ``part``."""
     layer = problem.layer
+    height, width, out_height, out_width = problem.sizes(work.tiled)
     rows, cols = work.block
     return {
         "batch": problem.batch,
         "groups": layer.groups,
         "channels": layer.channels // layer.groups,
         "filters": layer.filters // layer.groups,
-        "height": problem.height,
-        "width": problem.width,
-        "out_height": problem.out_height,
-        "out_width": problem.out_width,
+        "height": height,
+        "width": width,
+        "out_height": out_height,
+        "out_width": out_width,
         "kernel_height": layer.kernel[0],
         "kernel_width": layer.kernel[1],
         "stride_h": layer.stride[0],

@@ -106,6 +106,11 @@ class Layer:
         """Rows and columns of input that one output sees."""
         return tuple(d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation))
 
+    @property
+    def pointwise(self) -> bool:
+        """Whether every output sees just the pixel at its own place."""
+        return (self.kernel, self.stride, self.padding) == ((1, 1), (1, 1), (0, 0, 0, 0))
+
     def problem(self, input_shape) -> Problem:
         """Return the problem of applying the layer to an input of this shape.
 
@@ -192,6 +197,16 @@ class Problem:
     def output_shape(self) -> tuple[int, ...]:
         """The shape of the output array, in the layout asked for."""
         return self._shape(self.layer.filters, self.out_height, self.out_width)
+
+    def sizes(self, tiled: bool) -> tuple[int, int, int, int]:
+        """Height and width of input and output as kernels take them, with or without Winograd tiles.
+
+        Where pixels do not see each other they form one row, which is cut more evenly than many.
+        """
+        if self.layer.pointwise and not tiled:
+            area = self.height * self.width
+            return 1, area, 1, area
+        return self.height, self.width, self.out_height, self.out_width
 
     @property
     def direct_multiplications(self) -> int:
