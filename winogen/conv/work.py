@@ -133,7 +133,7 @@ class Work:
         if self.layout == "NHWC":
             return "groups" if self.depthwise else ""
         few = self.filters <= self.lanes(target) // 2
-        return "pixels" if few or self.channels * self.taps <= 64 else ""
+        return "pixels" if few or (self.taps > 1 and self.channels * self.taps <= 64) else ""
 
     def workspace_bytes(self, target: Target):
         """Exactly what the kernel's workspace function returns."""
