@@ -189,6 +189,7 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
             narrow=_NARROW[spec.layout] if spec.algorithm == "direct" else "",
             pixel_rows=block.rows,
             plane_rows=8 if block.rows >= 8 else 4,
+            depth_vectors=4 if block.rows >= 8 else 2,
             # Tiles keep the LANES channels of a row together; a strip in NCHW keeps the pixels together.
             row_step=1 if spec.layout == "NCHW" and not height else lanes,
             # Sums of tiles, and of pixels that are transposed later, lie one behind the other.
