@@ -101,22 +101,25 @@ int main(void)
     /* groups, channels, filters */
     static const int64_t counts[][3] = {
         { 1, 1, 1 }, { 1, 17, 35 }, { 2, 5, 3 }, { 19, 1, 1 }, { 1, 32, 32 }, { 1, 3, 32 }, { 3, 1, 9 },
+        { 32, 1, 1 },
     };
     /* height, width, top, left, bottom, right */
     static const int64_t areas[][6] = {
         { 3, 3, 0, 0, 0, 0 }, { 5, 9, 1, 0, 2, 1 }, { 7, 11, 2, 2, 2, 2 }, { 4, 20, 0, 3, 1, 0 }, { 9, 5, 3, 1, 0, 2 },
+        { 1, 160, 0, 0, 0, 0 }, { 1, 47, 0, 0, 0, 0 }, { 11, 40, 1, 2, 1, 2 },
     };
     /* kernel height and width, strides, dilations: for the algorithms that take any */
     static const int64_t shapes[][6] = {
         { 3, 2, 1, 1, 1, 1 }, { 1, 1, 1, 1, 1, 1 }, { 3, 3, 2, 3, 1, 1 }, { 2, 3, 1, 2, 2, 1 }, { 1, 3, 3, 1, 1, 2 },
+        { 3, 3, 1, 1, 1, 1 }, { 5, 5, 1, 2, 1, 1 },
     };
     /* rows and columns of a block, split, threads */
     static const int64_t blocks[][4] = { { 1, 1, 0, 1 }, { 2, 3, 0, 2 }, { 3, 50, 1, 2 }, { 50, 50, 0, 1 } };
     int tried = 0;
-    for (int c = 0; c < 7; c++)
-        for (int a = 0; a < 5; a++)
+    for (int c = 0; c < 8; c++)
+        for (int a = 0; a < 8; a++)
             for (int64_t mode = 0; mode < 4; mode++) {
-                const int64_t *count = counts[c], *area = areas[a], *shape = shapes[(c + a + mode) % 5];
+                const int64_t *count = counts[c], *area = areas[a], *shape = shapes[(c + 3 * a + mode) % 7];
                 const int64_t *block = blocks[(c + 2 * a + 3 * mode) % 4];
                 winogen_conv p = {
                     .batch = 1 + (a + mode) % 2, .groups = count[0], .channels = count[1], .filters = count[2],

@@ -41,6 +41,7 @@ def problems(draw):
 @example(problem=(dict(padding=((9, 9), (9, 9))), (2, 3, 1, 1), (1, 1), 1))  # mostly padding
 @example(problem=(dict(stride=(1, 2), groups=24), (24, 1, 3, 3), (9, 33), 2))  # depthwise
 @example(problem=(dict(), (3, 2, 1, 11), (4, 70), 1))  # wider than a register block
+@example(problem=(dict(groups=2), (66, 600, 1, 1), (5, 19), 2))  # where the planes lie
 def test_any_layer_equals_the_reference(algorithm, problem):
     options, weight, size, batch = problem
     shape = (batch, weight[1] * options.get("groups", 1), *size)
@@ -52,4 +53,55 @@ def test_any_layer_equals_the_reference(algorithm, problem):
         relu=size[0] % 2 == 1,
         algorithm=dict(algorithm=algorithm),
         **options,
+    )
+
+
+@pytest.mark.parametrize("layout", exact.LAYOUTS)
+@settings(max_examples=150)
+@given(
+    groups=numbers(1, 3),
+    channels=numbers(1, 70),
+    filters=numbers(1, 70),
+    size=st.tuples(numbers(1, 20), numbers(1, 40)),
+    batch=numbers(1, 2),
+    threads=numbers(1, 3),
+)
+def test_any_layer_of_single_pixels(layout, groups, channels, filters, size, batch, threads):
+    """1x1 kernels: rows and planes of any length, where they lie."""
+    rng = np.random.default_rng(channels * filters)
+    exact.check(
+        exact.integers(rng, (batch, groups * channels, *size), 9),
+        exact.integers(rng, (groups * filters, channels, 1, 1), 9),
+        exact.integers(rng, groups * filters, 9),
+        relu=size[0] % 2 == 1,
+        algorithm=dict(algorithm="direct", threads=threads),
+        groups=groups,
+        layout=layout,
+    )
+
+
+@pytest.mark.parametrize("layout", exact.LAYOUTS)
+@settings(max_examples=150)
+@given(
+    groups=st.sampled_from((1, 5, 16, 32, 37, 48)),
+    kernel=st.sampled_from((3, 5)),
+    stride=st.tuples(numbers(1, 3), numbers(1, 3)),
+    padding=st.tuples(*[st.tuples(numbers(0, 3), numbers(0, 3))] * 2),
+    mode=st.sampled_from(("zeros", "zeros", "replicate")),
+    size=st.tuples(numbers(5, 20), numbers(5, 80)),
+    threads=numbers(1, 2),
+)
+def test_any_depthwise_layer(layout, groups, kernel, stride, padding, mode, size, threads):
+    rng = np.random.default_rng(size[0] * size[1])
+    exact.check(
+        exact.integers(rng, (2, groups, *size), 9),
+        exact.integers(rng, (groups, 1, kernel, kernel), 9),
+        exact.integers(rng, groups, 9),
+        relu=size[0] % 2 == 1,
+        algorithm=dict(algorithm="direct", threads=threads),
+        groups=groups,
+        stride=stride,
+        padding=padding,
+        padding_mode=mode,
+        layout=layout,
     )

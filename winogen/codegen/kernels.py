@@ -75,6 +75,11 @@ def register_block(target: Target, algorithm: str) -> RegisterBlock:
     return RegisterBlock(14 if target.registers >= 32 else 6, 2, 1)
 
 
+def plane_rows(target: Target) -> int:
+    """Return the filters of the register block of PLANE_VECTORS vectors: a divisor of packed ones."""
+    return 8 if target.registers >= 32 and target.vector_bytes >= 64 else 4
+
+
 def leaves_half(target: Target, algorithm: str, filters: int, lanes: int) -> bool:
     """Whether the last filters of a group fill at most half of the lanes, and this is worth a kernel.
 
@@ -110,6 +115,7 @@ MANY_CHANNELS = 128  # beyond which chains twice as long round less
 BAND = 16  # vectors of filters that one position goes through before the next
 FEW = 8  # channels up to which winograd2d fills the lanes with tiles, in NHWC then with filters
 TILES = 2  # tiles in the register block of winograd2d with filters in the lanes
+PLANE_VECTORS = 3  # in the register block of direct 1x1 convolution where planes lie
 # Bytes of outputs from which that stores past the caches, if calls take turns with three arrays of them:
 # storing and then reading takes no longer, storing alone up to 40 % less time. Transformed tiles of
 # regions displace smaller ones.
@@ -188,7 +194,8 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
             # The second way of direct convolution, for groups too narrow to fill the lanes with filters.
             narrow=_NARROW[spec.layout] if spec.algorithm == "direct" else "",
             pixel_rows=block.rows,
-            plane_rows=8 if block.rows >= 8 else 4,
+            plane_rows=min(plane_rows(spec.target), block.rows),
+            plane_vectors=PLANE_VECTORS,
             depth_vectors=4 if block.rows >= 8 else 2,
             # Tiles keep the LANES channels of a row together; a strip in NCHW keeps the pixels together.
             row_step=1 if spec.layout == "NCHW" and not height else lanes,

@@ -40,6 +40,8 @@ _BARRIER = 1000
 _LATENCY = 4
 # A step's loads, two a cycle, besides the FMAs.
 _LOADS = 2.8
+# Cycles per tap and vector of a depthwise layer.
+_DEPTHWISE = 1.05
 # How much longer columns of few products take than their multiply-adds: each ends in a transform.
 _DELAYS = 1.5
 _LINE = 64
@@ -288,14 +290,30 @@ def _pixels(work: Work, target: Target, machine: Machine) -> tuple:
     items = work.items
     filled, multiplied = _paid(work, target)
     in_rows, in_cols = work.strip
-    channels = work.channels if work.layout == "NCHW" else blocks(work.channels, lanes) * lanes
+    channels = work.channels
+    if work.layout == "NHWC" and not work.narrow(target):
+        channels = blocks(channels, lanes) * lanes
     strip = in_rows * in_cols * channels * size
     copies = 1 + (taps if work.algorithm == "im2col" else 0)
     fetched = strip / machine.read_rate(work.input_bytes)
     input_ = filled * _roof(copies * 2 * strip / machine.l2_rate, fetched)
 
     filter_vectors = blocks(work.filters, lanes)
-    if work.narrow(target) == "pixels":
+    if work.in_planes(target):
+        high, vectors = kernels.plane_rows(target), blocks(cols, lanes)
+        calls = blocks(work.filters, high)
+        sums = _CALL[1] * blocks(vectors, kernels.PLANE_VECTORS) + _SUM[1] * high * vectors
+        arithmetic = calls * (work.channels * high * vectors / 2 + sums)
+        input_ = filled * fetched
+    elif work.usual_depthwise:
+        vectors = rows * blocks(cols, lanes) if work.layout == "NCHW" else rows * cols
+        arithmetic = _DEPTHWISE * taps * vectors
+        if work.layout == "NHWC":
+            arithmetic, input_ = (
+                arithmetic * blocks(work.groups, lanes) / work.groups,
+                filled * fetched,
+            )
+    elif work.narrow(target) == "pixels":
         # Panels of filters, pairs of vectors of pixels.
         most = kernels.register_block(target, work.algorithm).rows
         rows_of_filters = blocks(work.filters, most)

@@ -135,6 +135,21 @@ class Work:
         few = self.filters <= self.lanes(target) // 2
         return "pixels" if few or (self.taps > 1 and self.channels * self.taps <= 64) else ""
 
+    def in_planes(self, target: Target) -> bool:
+        """Whether `direct` reads and writes planes in place: `in_planes` in csrc/planes.h.j2."""
+        ones = self.kernel == (1, 1) and self.stride == (1, 1) and self.out[0] == 1
+        if self.algorithm != "direct" or self.layout != "NCHW" or not ones or self.narrow(target):
+            return False
+        lanes = self.lanes(target)
+        return blocks(self.out[1], lanes) * lanes * 19 <= self.out[1] * 20
+
+    @property
+    def usual_depthwise(self) -> bool:
+        """Whether this is a depthwise kernel of a size that has code of its own."""
+        usual = self.kernel in ((3, 3), (5, 5)) and self.dilation == (1, 1)
+        stride = self.stride[0] if self.layout == "NCHW" else self.stride[1]
+        return self.depthwise and usual and stride <= 2
+
     def workspace_bytes(self, target: Target):
         """Exactly what the kernel's workspace function returns."""
         if not self.tiled:
@@ -192,6 +207,8 @@ class Work:
         if self.algorithm == "direct" and self.layout == "NCHW":
             pitch = blocks(self.block[1], lanes) * lanes
             sums = np.maximum(sums, self.block[0] * rows * pitch)
+        if self.in_planes(target):
+            plane = lanes
         own = [(planes * plane + 2 * lanes) * size, sums * size, self.taps * 8]
         if self.algorithm == "im2col":
             own.append((pixels * blocks(channels, lanes) * lanes * self.taps + lanes) * size)
