@@ -47,7 +47,7 @@ _DELAYS = 1.5
 _LINE = 64
 # The part of the first cache that can be counted on.
 _L1 = 24 << 10
-# Outputs that are stored while other data pass need this many times their size to stay in a cache.
+# What other data pass by between two uses needs this many times its size to stay in a cache.
 _DISPLACED = 2
 
 
@@ -196,8 +196,8 @@ def _tiles(work: Work, target: Target, machine: Machine) -> tuple:
 
 
 def _again(machine: Machine, filters, items):
-    """The rate at which all filters are read for each of the items: from memory if there is one."""
-    return np.where(items > 1, machine.read_rate(filters), machine.memory_rate)
+    """The rate at which all filters are read for each of the items; if there is one, once per call."""
+    return machine.read_rate(np.where(items > 1, 1, _DISPLACED) * filters)
 
 
 def _lanes_of_tiles(work: Work, target: Target) -> tuple:
