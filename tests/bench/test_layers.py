@@ -14,6 +14,7 @@ COUNTS = {
     "inception-v3": 43,
     "googlenet": 49,
     "squeezenet": 18,
+    "mobilenet-v2": 30,
 }
 
 
@@ -55,6 +56,19 @@ def test_the_whole_of_vgg16_is_thirty_gigaflops():
     times = {"vgg16-28x28x512-512-k3": 2, "vgg16-14x14x512-512-k3": 3, "vgg16-56x56x256-256-k3": 2}
     total = sum(layer.flops * times.get(layer.name, 1) for layer in load_layers("vgg16"))
     assert round(total / 1e9, 1) == 30.7  # 15.3 G multiply-adds, as published
+
+
+def test_the_whole_of_mobilenet_v2_is_300_million_multiplications():
+    """As published (Sandler et al. 2018, table 4), the last matrix and repeated layers included."""
+    again = {
+        **{"56x56x24-144-k1": 2, "28x28x32-192-k1": 3, "28x28x192-dw-k3": 2, "28x28x192-32-k1": 2},
+        **{"14x14x64-384-k1": 4, "14x14x384-dw-k3": 4, "14x14x384-64-k1": 3, "14x14x96-576-k1": 3},
+        **{"14x14x576-dw-k3": 2, "14x14x576-96-k1": 2, "7x7x160-960-k1": 3, "7x7x960-dw-k3": 3},
+        **{"7x7x960-160-k1": 2},
+    }
+    layers = load_layers("mobilenet-v2")
+    total = sum(layer.flops * again.pop(layer.name.split("-", 1)[1], 1) for layer in layers)
+    assert not again and round(total / 2e6 + 1.28, 1) == 300.8
 
 
 def test_a_file_of_the_users_own(tmp_path):

@@ -133,7 +133,7 @@ def layer_sets() -> tuple[str, ...]:
     """Return the names of the sets in the package.
 
     >>> layer_sets()
-    ('googlenet', 'inception-v3', 'resnet50', 'squeezenet', 'thesis27', 'vgg16')
+    ('googlenet', 'inception-v3', 'mobilenet-v2', 'resnet50', 'squeezenet', 'thesis27', 'vgg16')
     """
     return tuple(sorted(path.stem for path in _SETS.glob("*.json")))
 
