@@ -81,6 +81,20 @@ def test_any_layer_of_single_pixels(layout, groups, channels, filters, size, bat
 
 
 @pytest.mark.parametrize("layout", exact.LAYOUTS)
+@pytest.mark.parametrize("algorithm", exact.WINOGRAD)
+@pytest.mark.parametrize("size", [(11, 13), (4, 16), (3, 5)])
+def test_the_rim_of_tiles_of_single_pixels(algorithm, size, layout):
+    rng = np.random.default_rng(0)
+    tile = (1, 4) if algorithm == "winograd1d" else (4, 4)
+    exact.check(
+        exact.integers(rng, (2, 20, *size), 9),
+        exact.integers(rng, (20, 20, 1, 1), 9),
+        algorithm=dict(algorithm=algorithm, tile=tile, edge="direct"),
+        layout=layout,
+    )
+
+
+@pytest.mark.parametrize("layout", exact.LAYOUTS)
 @settings(max_examples=150)
 @given(
     groups=st.sampled_from((1, 5, 16, 32, 37, 48)),

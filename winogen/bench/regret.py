@@ -91,7 +91,8 @@ def sweep(
 ) -> Iterator[Regret]:
     """Yield, layer by layer, the candidates predicted ``within`` a factor of the fastest, measured.
 
-    With a ``tolerance`` all of them are within it, and the best is the fastest. ``progress`` is called with what happens next, for people.
+    With a ``tolerance`` all of them are within it, and the best is the fastest. ``progress`` is
+    called with what happens next, for people.
     """
     for index, layer in enumerate(layers, 1):
         where = f"{index}/{len(layers)} {layer.name}"

@@ -42,12 +42,16 @@ class Choice:
 
 @dataclass(frozen=True)
 class Rectangle:
-    """Outputs to compute: rows row_begin..row_end-1, and columns alike."""
+    """Outputs to compute: rows row_begin..row_end-1, and columns alike.
+
+    ``in_row`` says that all pixels count as one row, which is cut more evenly than many.
+    """
 
     row_begin: int
     row_end: int
     col_begin: int
     col_end: int
+    in_row: bool = False
 
     @property
     def size(self) -> int:
@@ -74,9 +78,10 @@ def rectangles(problem: Problem, choice: Choice) -> tuple[Rectangle, ...]:
     With edge="direct" the Winograd part ends at the last full tile; below and to the right of it
     remain at most two strips.
     """
-    _, _, height, width = problem.sizes(tiled=choice.tile is not None)
+    in_row = problem.layer.pointwise and choice.tile is None
+    _, _, height, width = problem.sizes(in_row)
     if choice.tile is None or choice.edge == "discard":
-        return (Rectangle(0, height, 0, width),)
+        return (Rectangle(0, height, 0, width, in_row),)
     rows = height - height % choice.tile[0]
     cols = width - width % choice.tile[1]
     if not rows or not cols:

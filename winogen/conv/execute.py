@@ -83,7 +83,7 @@ def specify(layer: Layer, choice: Choice, target: Target) -> kernels.KernelSpec:
 def sizes(problem: Problem, part: Rectangle, work: Work) -> dict[str, int]:
     """Return the fields of `winogen_conv` for the kernel call ``work`` that computes ``part``."""
     layer = problem.layer
-    height, width, out_height, out_width = problem.sizes(work.tiled)
+    height, width, out_height, out_width = problem.sizes(part.in_row)
     rows, cols = work.block
     return {
         "batch": problem.batch,

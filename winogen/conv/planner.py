@@ -275,6 +275,7 @@ def _cuts(
         transforms=stacks,
         border=choice.border if choice.tile else "unswitch",
         block=tuple(block),
+        in_row=part.in_row or (layer.pointwise and problem.height == 1),
         images=images,
         split=np.repeat(ways_to_share, high.shape[1])[None],
         threads=choice.threads,

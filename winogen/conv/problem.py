@@ -198,12 +198,9 @@ class Problem:
         """The shape of the output array, in the layout asked for."""
         return self._shape(self.layer.filters, self.out_height, self.out_width)
 
-    def sizes(self, tiled: bool) -> tuple[int, int, int, int]:
-        """Height and width of input and output as kernels take them, with or without Winograd tiles.
-
-        Where pixels do not see each other they form one row, which is cut more evenly than many.
-        """
-        if self.layer.pointwise and not tiled:
+    def sizes(self, in_row: bool) -> tuple[int, int, int, int]:
+        """Height and width of input and output as a kernel takes them, or all pixels as one row."""
+        if in_row:
             area = self.height * self.width
             return 1, area, 1, area
         return self.height, self.width, self.out_height, self.out_width

@@ -65,6 +65,7 @@ class Work:
     block: tuple[Any, Any]  # tiles, or output pixels without tiles
     split: Any
     threads: int
+    in_row: bool = False  # pixels do not see each other: they form one row
     images: Any = 1  # that share a block, if it is as large as the whole map
 
     def lanes(self, target: Target) -> int:
@@ -137,8 +138,8 @@ class Work:
 
     def in_planes(self, target: Target) -> bool:
         """Whether `direct` reads and writes planes in place: `in_planes` in csrc/planes.h.j2."""
-        ones = self.kernel == (1, 1) and self.stride == (1, 1) and self.out[0] == 1
-        if self.algorithm != "direct" or self.layout != "NCHW" or not ones or self.narrow(target):
+        planes = self.algorithm == "direct" and self.layout == "NCHW" and self.in_row
+        if not planes or self.narrow(target):
             return False
         lanes = self.lanes(target)
         return blocks(self.out[1], lanes) * lanes * 19 <= self.out[1] * 20
