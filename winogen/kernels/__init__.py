@@ -1,0 +1,71 @@
+"""kernels: the register of all variants, and what every one of them says of itself.
+
+To add a variant: a file here with a subclass of `Variant`, its template in ``csrc/kernels/``, and a
+line below. Within an algorithm the first variant that applies is taken, so special ones come first.
+"""
+
+from winogen.kernels.depthwise_channels import DepthwiseChannels
+from winogen.kernels.depthwise_in_place import DepthwiseInPlace
+from winogen.kernels.depthwise_planes import DepthwisePlanes
+from winogen.kernels.depthwise_strip import DepthwiseStrip
+from winogen.kernels.direct import Direct
+from winogen.kernels.im2col import Im2col
+from winogen.kernels.mcmr import Mcmr
+from winogen.kernels.pixels import Pixels
+from winogen.kernels.planes import Planes
+from winogen.kernels.variant import (
+    Buffer,
+    Cycles,
+    Variant,
+    algorithms,
+    assign,
+    family,
+    general,
+    is_tiled,
+    named,
+    register,
+    unregister,
+    variants,
+)
+from winogen.kernels.winograd1d import Winograd1d
+from winogen.kernels.winograd2d import Winograd2d
+from winogen.kernels.winograd2d_depthwise import Winograd2dDepthwise
+from winogen.kernels.winograd2d_filters import Winograd2dFilters
+from winogen.kernels.winograd2d_tiles import Winograd2dTiles
+from winogen.kernels.work import Stack, Work, blocks
+
+for _variant in (
+    DepthwiseInPlace(),
+    DepthwiseStrip(),
+    DepthwiseChannels(),
+    DepthwisePlanes(),
+    Planes(),
+    Pixels(),
+    Direct(),
+    Im2col(),
+    Winograd2dDepthwise(),
+    Winograd2dTiles(),
+    Winograd2dFilters(),
+    Winograd2d(),
+    Winograd1d(),
+    Mcmr(),
+):
+    register(_variant)
+
+__all__ = [
+    "Buffer",
+    "Cycles",
+    "Stack",
+    "Variant",
+    "Work",
+    "algorithms",
+    "assign",
+    "blocks",
+    "family",
+    "general",
+    "is_tiled",
+    "named",
+    "register",
+    "unregister",
+    "variants",
+]

@@ -1,0 +1,106 @@
+"""What variants count alike when they predict their cycles: a roofline, and the pieces it is made of.
+
+Each stage does arithmetic and moves data; the slower of the two sets its time, and a part of the
+other shows as well. Counted are vector instructions of the transforms (from the programs), steps of
+the GEMM's register block with its latency and its loads, bytes of filters, transformed tiles, inputs
+and outputs by the cache level that they come from, and the waste of partial tiles, lanes and panels.
+The constants are those of `winogen.records.machine.Costs`, which `winogen calibrate --fit` fits anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from winogen.kernels.work import Work, blocks
+from winogen.records.machine import Costs, Machine
+
+
+def roof(arithmetic: Any, traffic: Any, shows: float) -> Any:
+    """Cycles of arithmetic beside traffic; of the faster, the part ``shows`` is not hidden."""
+    return np.maximum(arithmetic, traffic) + shows * np.minimum(arithmetic, traffic)
+
+
+def transform(costs: Costs, instructions: Any, stored: Any) -> Any:
+    """Cycles of a transform along one axis, per row or column."""
+    return costs.instruction * instructions + costs.store * stored
+
+
+def leaves_half(work: Work) -> bool:
+    """Whether the last filters of a group fill at most half of the lanes, and this is worth a kernel.
+
+    It is where vectors half as wide are computed twice as fast, as on AVX-512 of 256 bits at a time.
+    """
+    last = work.filters % work.lanes
+    return 0 < last <= work.lanes // 2 and work.target.broadcasts
+
+
+def product(
+    work: Work, costs: Costs, rows: Any, depth: int, channels: int, taps: int, halves: bool = False
+) -> Any:
+    """Cycles of the GEMM for ``rows`` rows against all filters, ``channels`` x ``taps`` deep."""
+    height, vectors, chains = work.tuning.rows, work.tuning.vectors, work.tuning.chains
+    panels = blocks(rows, height)
+    panel = blocks(rows, panels)
+    total = 0.0
+    lanes = work.lanes
+    whole, left = divmod(work.filters, vectors * lanes)
+    half = halves and leaves_half(work)
+    call, per_sum = costs.call(chains), costs.sum(chains)
+    for width, count in ((vectors, whole), (left and (0.5 if half else blocks(left, lanes)), 1)):
+        if not width or not count:
+            continue
+        rest = rows % panel
+        for size, times in ((panel, rows // panel), (rest, rest > 0)):
+            step = np.maximum(
+                np.maximum(size * width / 2, (size + width) * min(width, 1) / costs.loads),
+                costs.latency / chains,
+            )
+            stored = blocks(channels, depth) * size * width
+            total = total + count * times * (channels * taps * step + call + stored * per_sum)
+    return total
+
+
+def shared_filters(work: Work, unit: int) -> Any:
+    """Shares of the filters of a block, in units that stay whole."""
+    return np.where(work.split, min(work.threads, blocks(work.filters, unit)), 1)
+
+
+def busiest(work: Work, unit: int = 0) -> tuple[Any, Any]:
+    """What the busiest thread pays for: (blocks that it fills or transforms, blocks it multiplies).
+
+    Where threads share the filters of a block, in units of ``unit``, each fills the whole strip.
+    """
+    whole = blocks(work.items, work.threads)
+    if not unit:
+        return whole, whole
+    panels = blocks(work.filters, unit)
+    parts = min(work.threads, panels)
+    filled = blocks(work.items * parts, work.threads)
+    return (
+        np.where(work.split, filled, whole),
+        np.where(work.split, filled * blocks(panels, parts) / panels, whole),
+    )
+
+
+def read_again(machine: Machine, filters: Any, items: Any) -> Any:
+    """The rate at which all filters are read for each of the items; if one, once per call."""
+    return machine.read_rate(np.where(items > 1, 1, machine.costs.displaced) * filters)
+
+
+def written(work: Work, machine: Machine, size: Any, non_temporal: bool) -> Any:
+    """Cycles to write ``size`` bytes of outputs: a line is read first, unless it passes the caches."""
+    if non_temporal:
+        return size / machine.memory_rate
+    return size * 2 / machine.read_rate(work.output_bytes)
+
+
+def arrange(work: Work, costs: Costs) -> Any:
+    """Cycles per vector to exchange pixels and channels: nothing in NHWC, a transposition in NCHW."""
+    return costs.arrange * work.lanes.bit_length() if work.layout == "NCHW" else 0
+
+
+def busy_threads(work: Work) -> Any:
+    """Threads that have something to do."""
+    return np.minimum(work.threads, np.maximum(1, work.items))

@@ -1,0 +1,34 @@
+"""Depthwise convolution in NHWC of whole vectors of channels: the image is read where it lies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from winogen.kernels import pixels_family
+from winogen.kernels.depthwise_strip import DepthwiseStrip
+from winogen.kernels.variant import Buffer
+from winogen.kernels.work import Work
+from winogen.records.machine import Machine
+
+
+class DepthwiseInPlace(DepthwiseStrip):
+    """Outputs whose pixels are not all inside the image are computed one by one."""
+
+    name = "depthwise_in_place"
+    template = "depthwise_in_place.c.j2"
+    title = "Depthwise convolution in place, channels in the lanes"
+    buffers_used = {}
+    fields_used = {}
+
+    def applies(self, work: Work) -> bool:
+        whole = work.groups % work.lanes == 0
+        return super().applies(work) and whole and work.padding_mode == "zeros"
+
+    def fields(self, work: Work) -> dict[str, Any]:
+        return {}
+
+    def buffers(self, work: Work) -> dict[str, Buffer]:
+        return {}
+
+    def input_cycles(self, work: Work, machine: Machine) -> Any:
+        return pixels_family.fill(work, machine, work.padded_channels)[1]

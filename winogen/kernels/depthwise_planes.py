@@ -1,0 +1,56 @@
+"""Depthwise convolution in NCHW by kernels of a usual size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from winogen.kernels import costs as cost
+from winogen.kernels import pixels_family
+from winogen.kernels.depthwise import is_usual
+from winogen.kernels.geometry import STRIP_FIELDS, strip_pitches, strip_size
+from winogen.kernels.variant import Buffer, Cycles, Variant
+from winogen.kernels.work import Work, blocks
+from winogen.records import Precision, Target, Tuning
+from winogen.records.machine import Machine
+
+
+class DepthwisePlanes(Variant):
+    """A vector of pixels is loaded once for all the rows of outputs that it takes part in."""
+
+    name = "depthwise_planes"
+    algorithm = "direct"
+    template = "depthwise_planes.c.j2"
+    title = "Depthwise convolution of planes, pixels in the lanes"
+    uses = ("rows", "vectors")
+    buffers_used = {"strip": "padded input below a block", "tap": "where the taps begin"}
+    fields_used = STRIP_FIELDS
+
+    def applies(self, work: Work) -> bool:
+        return work.layout == "NCHW" and work.depthwise and is_usual(work, axis=0)
+
+    def fixed(self, work: Work) -> dict[str, int]:
+        return {"kernel": work.kernel[0], "stride": work.stride[0]}
+
+    def tuning(self, target: Target, precision: Precision) -> Tuning:
+        vectors = 4 if target.registers >= 32 else 2
+        return Tuning("measured on AMD EPYC (Zen 4), 2026-11", rows=4, vectors=vectors)
+
+    def fields(self, work: Work) -> dict[str, Any]:
+        return strip_pitches(*strip_size(work), work.stride[1], work.lanes, planar=True)
+
+    def buffers(self, work: Work) -> dict[str, Buffer]:
+        # Whole vectors are read, up to two beyond what is needed.
+        strip = self.fields(work)["strip_plane"] + 2 * work.lanes
+        return {"strip": Buffer(strip * work.itemsize), "tap": Buffer(work.taps * 8)}
+
+    def packed_numbers(self, work: Work) -> int:
+        return work.groups * work.taps
+
+    def cycles(self, work: Work, machine: Machine) -> Cycles:
+        share, _ = cost.busiest(work)
+        input_, _ = pixels_family.fill(work, machine, work.channels)
+        rows, cols = work.block
+        arithmetic = machine.costs.depthwise * work.taps * rows * blocks(cols, work.lanes)
+        product = share * pixels_family.multiply(work, machine, arithmetic)
+        stores = share * pixels_family.block_written(work, machine, False)
+        return pixels_family.stored_meanwhile(machine, share * input_, product, stores)

@@ -1,0 +1,87 @@
+"""Direct convolution, filters in the lanes: the GEMM walks over the strip tap by tap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from winogen.kernels import costs as cost
+from winogen.kernels import pixels_family, tuning
+from winogen.kernels.geometry import (
+    STRIP_FIELDS,
+    gemm_filters,
+    is_large,
+    lines_of_channels,
+    strip_pitches,
+    strip_size,
+)
+from winogen.kernels.variant import Buffer, Cycles, Variant
+from winogen.kernels.work import Work, blocks
+from winogen.records import Precision, Target, Tuning
+from winogen.records.machine import Machine
+
+
+class Direct(Variant):
+    """Register blocks of output pixels x filters; applies to every layer."""
+
+    name = "direct"
+    algorithm = "direct"
+    template = "direct.c.j2"
+    title = "Direct convolution, register-blocked, filters in the lanes"
+    uses = ("rows", "vectors", "chains", "band")
+    buffers_used = {
+        "strip": "padded input below a block",
+        "sum": "sums that wait",
+        "tap": "where the taps begin",
+    }
+    fields_used = STRIP_FIELDS
+
+    def tuning(self, target: Target, precision: Precision) -> Tuning:
+        return tuning.gemm(target)
+
+    def fields(self, work: Work) -> dict[str, Any]:
+        planar = work.layout == "NCHW"
+        return strip_pitches(*strip_size(work), work.stride[1], work.lanes, planar)
+
+    def buffers(self, work: Work) -> dict[str, Buffer]:
+        lanes, size = work.lanes, work.itemsize
+        planes = work.channels if work.layout == "NCHW" else blocks(work.channels, lanes)
+        pixels = work.block[0] * work.block[1]
+        return {
+            # Whole vectors are read, up to two beyond what is needed.
+            "strip": Buffer((planes * self.fields(work)["strip_plane"] + 2 * lanes) * size),
+            "sum": Buffer(pixels * work.tuning.vectors * lanes * size),
+            "tap": Buffer(work.taps * 8),
+        }
+
+    def packed_numbers(self, work: Work) -> int:
+        return gemm_filters(work, taps=work.taps)
+
+    def depth(self, work: Work) -> int:
+        return work.lanes * max(1, work.tuning.depth // (work.taps * work.lanes))
+
+    def shares(self, work: Work) -> Any:
+        return cost.shared_filters(work, work.lanes * work.tuning.vectors)
+
+    def non_temporal(self, work: Work) -> bool:
+        return work.layout == "NHWC" and lines_of_channels(work) and is_large(work)
+
+    def cycles(self, work: Work, machine: Machine) -> Cycles:
+        costs = machine.costs
+        filled, multiplied = cost.busiest(work, work.lanes * work.tuning.vectors)
+        channels = work.channels if work.layout == "NCHW" else work.padded_channels
+        input_, _ = pixels_family.fill(work, machine, channels, self.copies_of(work))
+        rows, cols = work.block
+        arithmetic = rows * cost.product(
+            work, costs, cols, self.depth(work), work.channels, work.taps
+        )
+        product = multiplied * pixels_family.multiply(work, machine, arithmetic)
+        stores = multiplied * pixels_family.block_written(work, machine, self.non_temporal(work))
+        if work.layout == "NHWC":
+            return pixels_family.stored_meanwhile(machine, filled * input_, product, stores)
+        vectors = rows * cols * blocks(work.filters, work.lanes)
+        turned = multiplied * cost.arrange(work, costs) * vectors
+        return Cycles(filled * input_, product, cost.roof(turned, stores, costs.shows))
+
+    def copies_of(self, work: Work) -> int:
+        """How often a strip is copied before it is multiplied."""
+        return 1

@@ -1,0 +1,40 @@
+"""What variants without tiles predict alike: a strip is filled, multiplied, and written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from winogen.kernels import costs as cost
+from winogen.kernels.geometry import strip_size
+from winogen.kernels.variant import Cycles
+from winogen.kernels.work import Work
+from winogen.records.machine import Machine
+
+
+def fill(work: Work, machine: Machine, channels: int, copies: int = 1) -> tuple[Any, Any]:
+    """Cycles to fill the strip of a block, and those to fetch what is in it."""
+    rows, cols = strip_size(work)
+    strip = rows * cols * channels * work.itemsize
+    fetched = strip / machine.read_rate(work.input_bytes)
+    return (
+        cost.roof(copies * 2 * strip / machine.l2_rate, fetched, machine.costs.shows),
+        fetched,
+    )
+
+
+def multiply(work: Work, machine: Machine, arithmetic: Any) -> Any:
+    """Cycles of a block's product, the filters read for each."""
+    filters = work.taps * work.channels * work.padded_filters * work.itemsize
+    rate = cost.read_again(machine, filters, work.items)
+    return cost.roof(arithmetic, filters / rate, machine.costs.shows)
+
+
+def block_written(work: Work, machine: Machine, non_temporal: bool) -> Any:
+    """Cycles to write the outputs of a block."""
+    size = work.block[0] * work.block[1] * work.filters * work.itemsize
+    return cost.written(work, machine, size, non_temporal)
+
+
+def stored_meanwhile(machine: Machine, filled: Any, product: Any, stores: Any) -> Cycles:
+    """Return the stages where sums are stored where they belong, while others are made."""
+    return Cycles(filled, cost.roof(product, stores, machine.costs.streamed), 0.0)

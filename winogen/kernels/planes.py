@@ -1,0 +1,63 @@
+"""1x1 convolution in NCHW: planes are read and written where they lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from winogen.kernels import costs as cost
+from winogen.kernels import pixels_family
+from winogen.kernels.variant import Buffer, Cycles, Variant
+from winogen.kernels.work import Work, blocks, round_up
+from winogen.records import Precision, Target, Tuning
+from winogen.records.machine import Machine
+
+# A twentieth of the lanes may be idle: maps of a few pixels are better off with filters there.
+_LEAST_FILLED = 0.95
+
+
+class Planes(Variant):
+    """All pixels form one row, whose vectors meet every filter."""
+
+    name = "planes"
+    algorithm = "direct"
+    template = "planes.c.j2"
+    title = "1x1 convolution where the planes lie, pixels in the lanes"
+    uses = ("rows", "vectors")
+    buffers_used = {"edge": "the last pixels of each plane", "sum": "sums that wait"}
+
+    def applies(self, work: Work) -> bool:
+        cols = work.out[1]
+        filled = cols >= _LEAST_FILLED * round_up(cols, work.lanes)
+        in_row = work.pointwise and work.size[0] == 1
+        return work.layout == "NCHW" and in_row and filled and work.filters > work.lanes // 2
+
+    def tuning(self, target: Target, precision: Precision) -> Tuning:
+        wide = target.registers >= 32 and target.vector_bytes >= 64
+        return Tuning("measured on AMD EPYC (Zen 4), 2026-11", rows=8 if wide else 4, vectors=3)
+
+    def buffers(self, work: Work) -> dict[str, Buffer]:
+        lanes, size = work.lanes, work.itemsize
+        return {
+            "edge": Buffer(work.channels * lanes * size),
+            "sum": Buffer(work.tuning.rows * work.tuning.vectors * lanes * size),
+        }
+
+    def packed_numbers(self, work: Work) -> int:
+        return work.groups * round_up(work.filters, work.tuning.rows) * work.channels
+
+    def shares(self, work: Work) -> Any:
+        return cost.shared_filters(work, work.tuning.rows)
+
+    def cycles(self, work: Work, machine: Machine) -> Cycles:
+        costs, high = machine.costs, work.tuning.rows
+        filled, multiplied = cost.busiest(work, high)
+        _, fetched = pixels_family.fill(work, machine, work.channels)
+        vectors = blocks(work.block[1], work.lanes)
+        sums = costs.call(1) * blocks(vectors, work.tuning.vectors) + costs.sum(1) * high * vectors
+        arithmetic = blocks(work.filters, high) * (work.channels * high * vectors / 2 + sums)
+        product = multiplied * pixels_family.multiply(work, machine, arithmetic)
+        stores = multiplied * pixels_family.block_written(work, machine, False)
+        # Lines of many planes are open at once: about as much as a transposition, and measured so.
+        apart = cost.arrange(work, costs) * work.block[1] * blocks(work.filters, work.lanes)
+        output = cost.roof(multiplied * apart, stores, costs.shows)
+        return Cycles(filled * fetched, product, output)

@@ -1,0 +1,121 @@
+"""Regions: a block of tiles is transformed whole, and multiplied position by position."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from winogen.kernels import costs as cost
+from winogen.kernels import tuning
+from winogen.kernels.geometry import gemm_filters
+from winogen.kernels.tiles_family import Tiled, positions, product_cycles
+from winogen.kernels.variant import Buffer, Cycles
+from winogen.kernels.work import Work, blocks
+from winogen.records import Precision, Target, Tuning
+from winogen.records.machine import Machine
+
+
+class Regions(Tiled):
+    """What mcmr and winograd1d have in common: all but which rows meet in a product."""
+
+    spans_images = True
+    uses = ("rows", "vectors", "chains", "band")
+    buffers_used = {
+        "v": "transformed tiles",
+        "y": "sums of a band of filters",
+        **Tiled.buffers_used,
+        "tap": "where the taps begin",
+    }
+    fields_used = {
+        "v_step": "of v: from one position to the next",
+        "y_step": "of y: likewise",
+    }
+
+    def fixed(self, work: Work) -> dict[str, int]:
+        return {"halves": 1} if cost.leaves_half(work) else {}
+
+    def tuning(self, target: Target, precision: Precision) -> Tuning:
+        return tuning.regions(target)
+
+    def taps_of(self, work: Work) -> int:
+        """Taps that the product sums over."""
+        return 1
+
+    def depth(self, work: Work) -> int:
+        return self.summation(work.tuning, work.channels)["block"]
+
+    def summation(self, tuning: Tuning, channels: int) -> dict[str, int]:
+        # Longer chains round more, and so do many of them, which come with many channels.
+        few = channels <= tuning.many_channels
+        return {"block": tuning.depth // (tuning.chains if few else 1), "chains": tuning.chains}
+
+    def fields(self, work: Work) -> dict[str, Any]:
+        lanes, images, cols = work.lanes, work.images, work.block[1]
+        band = np.minimum(work.tuning.band * lanes, work.padded_filters)
+        # One vector between positions keeps them off the same cache sets.
+        return {
+            "v_step": images * self.lines(work) * cols * work.padded_channels + lanes,
+            "y_step": images * work.block[0] * cols * band + lanes,
+        }
+
+    def buffers(self, work: Work) -> dict[str, Buffer]:
+        steps, size = self.fields(work), positions(work) * work.itemsize
+        return {
+            "v": Buffer(size * steps["v_step"], shared=work.split),
+            "y": Buffer(size * steps["y_step"]),
+            **self.transform_buffers(work),
+            "tap": Buffer(self.taps_of(work) * 8),
+        }
+
+    def packed_numbers(self, work: Work) -> int:
+        return gemm_filters(work, positions(work), self.taps_of(work))
+
+    def shares(self, work: Work) -> Any:
+        return np.where(work.split, work.threads, 1)
+
+    def schedule(self, work: Work) -> tuple[int, int]:
+        # All transform, and when they have ended all multiply; then comes the next block.
+        return (2 * int(work.items), work.threads) if work.split else (1, int(work.items))
+
+    def rows_of_products(self, work: Work) -> tuple[Any, Any]:
+        """Rows of one product, and how many products a position has."""
+        raise NotImplementedError(f"{self.name}: rows_of_products")
+
+    def cycles(self, work: Work, machine: Machine) -> Cycles:
+        costs, places, taps = machine.costs, positions(work), self.taps_of(work)
+        rows, cols = work.block
+        lanes, size, images = work.lanes, work.itemsize, work.images
+        vectors, filter_vectors = (blocks(n, lanes) for n in (work.channels, work.filters))
+        transformed, multiplied = self._busiest(work)
+        input_ = transformed * images * self.input_cycles(work, machine)
+        band = work.tuning.band
+        v_bytes = images * places * self.lines(work) * cols * vectors * lanes * size
+        tiles, products = self.rows_of_products(work)
+        depth = self.depth(work)
+        arithmetic = cost.product(work, costs, tiles, depth, work.channels, taps, halves=True)
+        product = product_cycles(
+            work,
+            machine,
+            places * products * arithmetic,
+            filters=places * taps * work.channels * filter_vectors * lanes * size,
+            v_bytes=v_bytes,
+            y_bytes=images * places * rows * cols * min(filter_vectors, band) * lanes * size,
+            bands=blocks(filter_vectors, band),
+        )
+        # Threads that share a block wait for each other, and read what the others have transformed.
+        foreign = v_bytes * (1 - 1 / work.threads) / machine.l3_rate
+        waits = work.items * work.split * (foreign + 2 * costs.barrier)
+        output = multiplied * images * self.output_cycles(work, machine)
+        return Cycles(input_, multiplied * product + waits, output)
+
+    def _busiest(self, work: Work) -> tuple[Any, Any]:
+        """Blocks that the busiest thread transforms and multiplies: with split, a share of each."""
+        whole, threads = blocks(work.items, work.threads), work.threads
+        units = (
+            blocks(work.channels, work.lanes),
+            blocks(work.filters, work.lanes * work.tuning.vectors),
+        )
+        shares = (work.items * blocks(count, threads) / count for count in units)
+        transformed, multiplied = (np.where(work.split, share, whole) for share in shares)
+        return transformed, multiplied

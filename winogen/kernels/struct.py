@@ -1,0 +1,110 @@
+"""The struct `winogen_conv` that a kernel takes: declared once, for C, for cffi and for what fills it."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from typing import Any
+
+from winogen.kernels.variant import Variant
+from winogen.kernels.work import Work
+
+PADDING_MODES = ("zeros", "reflect", "replicate", "circular")  # the index is the C's number
+
+# Fields that all kernels have: (meaning, type, names).
+COMMON = (
+    ("", "int64_t", ("batch", "groups")),
+    ("per group: C and M", "int64_t", ("channels", "filters")),
+    ("", "int64_t", ("height", "width", "out_height", "out_width")),
+    ("", "int64_t", ("kernel_height", "kernel_width")),
+    ("", "int64_t", ("stride_h", "stride_w", "dilation_h", "dilation_w")),
+    ("mode: zeros, reflect, replicate, circular", "int64_t",
+     ("pad_top", "pad_left", "padding_mode")),
+    ("the outputs to compute", "int64_t", ("row_begin", "row_end", "col_begin", "col_end")),
+    ("of the arrays", "winogen_strides", ("input", "output")),
+    ("of the input, in all", "int64_t", ("input_numbers",)),
+    ("0: none; parameters", "int64_t", ("activation",)),
+    ("", "double", ("activation_a", "activation_b")),
+    ("in tiles or outputs", "int64_t", ("block_rows", "block_cols", "block_images")),
+    ("blocks of a group and image", "int64_t", ("grid_rows", "grid_cols")),
+    ("of a block, if threads share it", "int64_t", ("shares",)),
+    ("of the work, see the end", "int64_t", ("phases", "parts")),
+    ("terms of a chain of additions", "int64_t", ("depth",)),
+    ("flags", "int64_t", ("non_temporal", "flush_denormals")),
+    ("", "int64_t", ("packed_bytes", "thread_bytes", "shared_bytes")),
+)  # fmt: skip
+
+
+def declaration(variant: Variant, border: str) -> str:
+    """Return the C of the struct, and of those that it is made of."""
+    lines = [
+        "/* From one image, row, pixel and channel of an array to the next. */",
+        "typedef struct winogen_strides {",
+        "    int64_t image, row, pixel, channel;",
+        "} winogen_strides;",
+        "",
+        "/* A buffer of the workspace, in bytes: from its beginning, and from one thread's to the next. */",
+        "typedef struct winogen_buffer {",
+        "    int64_t offset, step;",
+        "} winogen_buffer;",
+        "",
+        "typedef struct winogen_conv {",
+    ]
+    own = [(means, "int64_t", (name,)) for name, means in variant.fields_used.items()]
+    buffers = variant.buffer_names(border)
+    own += [(means, "winogen_buffer", (name,)) for name, means in buffers.items()]
+    for means, kind, names in (*COMMON, *own):
+        text = f"    {kind} {', '.join(names)};"
+        lines.append(f"{text:<58}/* {means} */" if means else text)
+    return "\n".join([*lines, "} winogen_conv;"])
+
+
+def values(variant: Variant, work: Work, *, flush_denormals: bool = False) -> dict[str, Any]:
+    """Return the fields for one call; structs as tuples."""
+    phases, parts = variant.schedule(work)
+    parameters = (*work.epilogue.parameters, 0.0, 0.0)
+    row_begin, row_end, col_begin, col_end = work.part
+    numbers = work.batch * work.input.image
+    fields = {
+        "batch": work.batch,
+        "groups": work.groups,
+        "channels": work.channels,
+        "filters": work.filters,
+        "height": work.size[0],
+        "width": work.size[1],
+        "out_height": work.output_size[0],
+        "out_width": work.output_size[1],
+        "kernel_height": work.kernel[0],
+        "kernel_width": work.kernel[1],
+        "stride_h": work.stride[0],
+        "stride_w": work.stride[1],
+        "dilation_h": work.dilation[0],
+        "dilation_w": work.dilation[1],
+        "pad_top": work.padding[0],
+        "pad_left": work.padding[1],
+        "padding_mode": PADDING_MODES.index(work.padding_mode),
+        "row_begin": row_begin,
+        "row_end": row_end,
+        "col_begin": col_begin,
+        "col_end": col_end,
+        "input": astuple(work.input),
+        "output": astuple(work.output),
+        "input_numbers": numbers,
+        "activation": work.epilogue.code,
+        "activation_a": parameters[0],
+        "activation_b": parameters[1],
+        "block_rows": int(work.block[0]),
+        "block_cols": int(work.block[1]),
+        "block_images": int(work.images),
+        "grid_rows": int(work.grid[0]),
+        "grid_cols": int(work.grid[1]),
+        "shares": int(variant.shares(work)),
+        "phases": phases,
+        "parts": parts,
+        "depth": variant.depth(work),
+        "non_temporal": int(variant.non_temporal(work)),
+        "flush_denormals": int(flush_denormals),
+        "packed_bytes": variant.packed_numbers(work) * work.itemsize,
+    }
+    fields |= variant.layout(work)
+    fields |= {name: int(value) for name, value in variant.fields(work).items()}
+    return fields

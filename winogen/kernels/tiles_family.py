@@ -1,0 +1,99 @@
+"""What Winograd variants share: buffers of the transforms, and what those cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from winogen.kernels import costs as cost
+from winogen.kernels.geometry import is_large, lines_of_channels, tile_strip_size
+from winogen.kernels.variant import Buffer, Variant
+from winogen.kernels.work import Work, blocks
+from winogen.records.machine import Machine
+
+_POINTER = 8
+
+
+class Tiled(Variant):
+    """Pixels become vectors of channels, columns are transformed, then rows."""
+
+    along = (True, True)
+    buffers_used = {
+        "strip": "pixels or outputs as vectors of channels",
+        "columns": "transformed columns",
+        "offset": "where each tile goes",
+    }
+
+    def buffer_names(self, border: str) -> dict[str, str]:
+        names = dict(self.buffers_used)
+        return {**names, "pointer": "where each pixel is"} if border == "indirect" else names
+
+    def input_size(self, work: Work) -> tuple[Any, Any]:
+        """Rows and columns of padded input below a block."""
+        return tile_strip_size(work)
+
+    def lines(self, work: Work) -> Any:
+        """Rows of tiles of a block's input."""
+        return work.block[0]
+
+    def transform_buffers(self, work: Work) -> dict[str, Buffer]:
+        """Return the buffers of the input and output transform."""
+        h, w = work.transforms
+        (rows, cols), vector = self.input_size(work), work.lanes * work.itemsize
+        outputs = h.m * work.block[1] * w.m
+        named = {
+            "strip": Buffer(np.maximum(rows * cols, outputs) * vector),
+            "columns": Buffer(h.products * cols * vector),
+            "offset": Buffer(self.lines(work) * work.block[1] * 8),
+        }
+        if work.border == "indirect":
+            named["pointer"] = Buffer(rows * cols * _POINTER)
+        return named
+
+    def non_temporal(self, work: Work) -> bool:
+        return work.layout == "NHWC" and lines_of_channels(work) and is_large(work)
+
+    def input_cycles(self, work: Work, machine: Machine) -> Any:
+        """Cycles of the input transform of a block of one image."""
+        costs, (h, w) = machine.costs, work.transforms
+        rows, cols = self.input_size(work)
+        lines, tiles = self.lines(work), work.block[1]
+        arrange = cost.arrange(work, costs) * rows * cols
+        columns = lines * cols * cost.transform(costs, h.instructions[0], h.products)
+        across = cost.transform(costs, w.instructions[0], w.products)
+        across = lines * tiles * h.products * across
+        arithmetic = blocks(work.channels, work.lanes) * (arrange + columns + across)
+        fetched = rows * cols * work.channels * work.itemsize / machine.read_rate(work.input_bytes)
+        return cost.roof(arithmetic, fetched, costs.shows)
+
+    def output_cycles(self, work: Work, machine: Machine) -> Any:
+        """Cycles of the output transform of a block of one image."""
+        costs, (h, w) = machine.costs, work.transforms
+        tiles = work.block[0] * work.block[1]
+        columns = w.products * cost.transform(costs, h.instructions[2], h.m)
+        across = h.m * cost.transform(costs, w.instructions[2], w.m)
+        arrange = cost.arrange(work, costs) * h.m * w.m
+        vectors = blocks(work.filters, work.lanes)
+        arithmetic = tiles * vectors * (columns + across + arrange)
+        size = tiles * h.m * w.m * work.filters * work.itemsize
+        stores = cost.written(work, machine, size, self.non_temporal(work))
+        return cost.roof(arithmetic, stores, costs.shows)
+
+
+def positions(work: Work) -> Any:
+    """Products of one tile."""
+    return work.transforms[0].products * work.transforms[1].products
+
+
+def product_cycles(
+    work: Work, machine: Machine, arithmetic: Any, filters: Any, v_bytes: Any, y_bytes: Any,
+    bands: Any,
+) -> Any:  # fmt: skip
+    """Cycles of a block's product: filters are read once per block, transformed tiles once per band
+    of filters, the sums written and read again.
+    """
+    spilled = (v_bytes + 2 * y_bytes) * bands / machine.l3_rate
+    spills = v_bytes + y_bytes > machine.l2_bytes * 3 // 4
+    traffic = filters / cost.read_again(machine, filters, work.items) + spills * spilled
+    return cost.roof(arithmetic, traffic, machine.costs.shows)

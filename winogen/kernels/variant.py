@@ -1,0 +1,209 @@
+"""What a variant of a kernel says of itself, and the register of all of them.
+
+A variant is one way to compute a convolution: one Python file that says when it applies, which
+buffers it needs, what it costs and what is compiled in, and one template in ``csrc/kernels/``. An
+algorithm, as users name it, is a family of variants; the first that applies is taken. Nothing about
+the shape of a layer is decided in C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from winogen.kernels.work import Work, blocks, round_up
+from winogen.records import Precision, Target, Tuning
+from winogen.records.machine import Machine
+
+_LINE = 64  # every buffer begins at a cache line
+
+
+class Cycles(NamedTuple):
+    """Predicted cycles of one call on one of the threads that share it, stage by stage."""
+
+    input: Any
+    multiply: Any
+    output: Any
+
+    @property
+    def total(self) -> Any:
+        """All stages, one after the other."""
+        return self.input + self.multiply + self.output
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A piece of the workspace, in bytes: of every thread, or one that all of them share."""
+
+    bytes: Any
+    shared: Any = False
+
+
+class Variant:
+    """The base of all variants; what most of them do alike."""
+
+    name: str  # of the variant, unique
+    algorithm: str  # the family, as `conv2d(algorithm=)` names it
+    template: str  # in csrc/kernels/
+    title: str  # what the first lines of its C say
+    along: tuple[bool, bool] = (False, False)  # the axes that are transformed, height and width
+    auto: bool = True  # whether algorithm="auto" considers it
+    spans_images: bool = False  # whether a block may have several images
+    uses: tuple[str, ...] = ()  # the fields of Tuning that are compiled in
+    # What the struct of its kernels holds besides what all have: name -> meaning.
+    buffers_used: Mapping[str, str] = {}
+    fields_used: Mapping[str, str] = {}
+
+    # --- when it applies, and what is compiled in
+
+    def applies(self, work: Work) -> bool:
+        """Whether it can compute ``work``, whose blocks are not known yet, and is meant for it."""
+        return True
+
+    def view(self, work: Work) -> Work:
+        """Return the work as the kernel sees it: channels as groups or not, say."""
+        return work
+
+    def fixed(self, work: Work) -> dict[str, int]:
+        """Return what is compiled in besides layout, numbers, target, transforms and tuning."""
+        return {}
+
+    def tuning(self, target: Target, precision: Precision) -> Tuning:
+        """Return the sizes of blocks for a target."""
+        raise NotImplementedError(f"{self.name}: tuning")
+
+    # --- memory
+
+    def buffers(self, work: Work) -> dict[str, Buffer]:
+        """Return its buffers by name."""
+        raise NotImplementedError(f"{self.name}: buffers")
+
+    def fields(self, work: Work) -> dict[str, Any]:
+        """Return the fields of the struct that only this variant has, such as pitches of buffers."""
+        return {}
+
+    def packed_numbers(self, work: Work) -> int:
+        """Return how many numbers the packed filters are."""
+        raise NotImplementedError(f"{self.name}: packed_numbers")
+
+    def buffer_names(self, border: str) -> dict[str, str]:
+        """Return name -> meaning of its buffers."""
+        return dict(self.buffers_used)
+
+    def workspace_bytes(self, work: Work) -> Any:
+        """Return the bytes of scratch memory of one call, on all its threads."""
+        own, shared = self._sums(work)
+        return own * work.threads + shared
+
+    def layout(self, work: Work) -> dict[str, Any]:
+        """Return the fields of the struct that say where each buffer lies."""
+        own, shared = map(int, self._sums(work))
+        fields: dict[str, Any] = {"thread_bytes": own, "shared_bytes": shared}
+        next_shared, next_own = 0, shared
+        for name, buffer in self.buffers(work).items():
+            size = int(round_up(buffer.bytes, _LINE))
+            if buffer.shared:
+                fields[name] = (next_shared, 0)
+                next_shared += size
+            else:
+                fields[name] = (next_own, own)
+                next_own += size
+        return fields
+
+    def _sums(self, work: Work) -> tuple[Any, Any]:
+        own: Any = 0
+        shared: Any = 0
+        for buffer in self.buffers(work).values():
+            size = round_up(buffer.bytes, _LINE)
+            own = own + np.where(buffer.shared, 0, size)
+            shared = shared + np.where(buffer.shared, size, 0)
+        return own, shared
+
+    # --- how it is cut
+
+    def shares(self, work: Work) -> Any:
+        """Return into how many shares a block is cut where threads share it."""
+        return 1
+
+    def schedule(self, work: Work) -> tuple[int, int]:
+        """Return (phases, parts of each)."""
+        return 1, int(work.items * self.shares(work))
+
+    def depth(self, work: Work) -> int:
+        """Return how many terms (of tiles: channels) are summed before they join the other sums."""
+        return work.tuning.depth
+
+    def non_temporal(self, work: Work) -> bool:
+        """Whether finished outputs are stored past the caches."""
+        return False
+
+    # --- cost
+
+    def summation(self, tuning: Tuning, channels: int) -> dict[str, int]:
+        """Return how it sums the channels of a group, as `measure` and `estimate` take it."""
+        return {"block": tuning.depth, "chains": tuning.chains}
+
+    def cycles(self, work: Work, machine: Machine) -> Cycles:
+        """Predict what ``work`` costs on ``machine``, by counting arithmetic and traffic."""
+        raise NotImplementedError(f"{self.name}: cycles")
+
+
+_VARIANTS: dict[str, Variant] = {}
+
+
+def register(variant: Variant, first: bool = False) -> Variant:
+    """Add a variant to its family, behind those that are there or before them."""
+    global _VARIANTS
+    if variant.name in _VARIANTS:
+        raise ValueError(f"variant {variant.name!r} is registered already")
+    entry = {variant.name: variant}
+    _VARIANTS = {**entry, **_VARIANTS} if first else {**_VARIANTS, **entry}
+    return variant
+
+
+def unregister(name: str) -> None:
+    """Forget a variant, as a test does that made one."""
+    del _VARIANTS[name]
+
+
+def variants() -> dict[str, Variant]:
+    """Return all variants by name."""
+    return dict(_VARIANTS)
+
+
+def named(name: str) -> Variant:
+    """Return the variant of this name."""
+    return _VARIANTS[name]
+
+
+def algorithms() -> tuple[str, ...]:
+    """Return the names of all families."""
+    return tuple(dict.fromkeys(variant.algorithm for variant in _VARIANTS.values()))
+
+
+def family(algorithm: str) -> list[Variant]:
+    """Return the variants of an algorithm."""
+    return [variant for variant in _VARIANTS.values() if variant.algorithm == algorithm]
+
+
+def general(algorithm: str) -> Variant:
+    """Return the last resort of a family, which applies to whatever no other is meant for."""
+    return family(algorithm)[-1]
+
+
+def is_tiled(algorithm: str) -> bool:
+    """Whether an algorithm works on transformed tiles."""
+    return any(general(algorithm).along)
+
+
+def assign(work: Work) -> tuple[Variant, Work]:
+    """Return the variant that computes ``work``, and the work as it sees it, with its tuning."""
+    variant = next(v for v in family(work.algorithm) if v.applies(work))
+    tuning = variant.tuning(work.target, work.precision)
+    return variant, replace(variant.view(work), tuning=tuning)
+
+
+__all__ = ["Buffer", "Cycles", "Variant", "blocks", "round_up"]

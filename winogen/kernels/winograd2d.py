@@ -1,0 +1,75 @@
+"""2D Winograd, tile by tile: LANES channels are transformed and at once multiplied into all sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from winogen.kernels import costs as cost
+from winogen.kernels import tuning
+from winogen.kernels.geometry import gemm_filters
+from winogen.kernels.tiles_family import Tiled, positions, product_cycles
+from winogen.kernels.variant import Buffer, Cycles
+from winogen.kernels.work import Work, blocks
+from winogen.records import Precision, Target, Tuning
+from winogen.records.machine import Machine
+
+
+class Winograd2d(Tiled):
+    """Little memory: nothing but a few tiles, and their sums, exist at a time."""
+
+    name = "winograd2d"
+    algorithm = "winograd2d"
+    template = "winograd2d.c.j2"
+    title = "2D Winograd convolution, tile by tile"
+    auto = False
+    uses = ("rows", "vectors", "chains", "band")
+    buffers_used = {
+        "v": "transformed tiles of LANES channels",
+        "y": "sums of all filters",
+        **Tiled.buffers_used,
+    }
+    fields_used = {
+        "v_step": "of v: from one position to the next",
+        "y_step": "of y: likewise",
+    }
+
+    def tuning(self, target: Target, precision: Precision) -> Tuning:
+        return tuning.gemm(target, depth=16)
+
+    def depth(self, work: Work) -> int:
+        return work.lanes  # as many channels as are transformed at a time
+
+    def fields(self, work: Work) -> dict[str, Any]:
+        tiles = work.block[0] * work.block[1]
+        # One vector between positions keeps them off the same cache sets.
+        y_step = tiles * work.padded_filters + work.lanes
+        return {"v_step": tiles * work.lanes, "y_step": y_step}
+
+    def buffers(self, work: Work) -> dict[str, Buffer]:
+        steps, size = self.fields(work), positions(work) * work.itemsize
+        return {
+            "v": Buffer(size * steps["v_step"]),
+            "y": Buffer(size * steps["y_step"]),
+            **self.transform_buffers(work),
+        }
+
+    def packed_numbers(self, work: Work) -> int:
+        return gemm_filters(work, positions(work))
+
+    def cycles(self, work: Work, machine: Machine) -> Cycles:
+        share, _ = cost.busiest(work)
+        tiles, places = work.block[0] * work.block[1], positions(work)
+        size, vectors = work.itemsize, blocks(work.channels, work.lanes)
+        depth = work.tuning.depth
+        arithmetic = places * cost.product(work, machine.costs, tiles, depth, work.channels, 1)
+        product = product_cycles(
+            work,
+            machine,
+            arithmetic,
+            filters=places * work.channels * work.padded_filters * size,
+            v_bytes=places * tiles * vectors * work.lanes * size,
+            y_bytes=places * tiles * work.padded_filters * size,
+            bands=1,
+        )
+        input_, output = self.input_cycles(work, machine), self.output_cycles(work, machine)
+        return Cycles(share * input_, share * product, share * output)

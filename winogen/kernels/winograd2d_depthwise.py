@@ -1,0 +1,51 @@
+"""2D Winograd of a depthwise layer: channels fill the lanes, and nothing is summed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from winogen.kernels import costs as cost
+from winogen.kernels.depthwise import as_one_group
+from winogen.kernels.tiles_family import Tiled, positions
+from winogen.kernels.variant import Buffer, Cycles
+from winogen.kernels.work import Work, blocks
+from winogen.records import Precision, Target, Tuning
+from winogen.records.machine import Machine
+
+
+class Winograd2dDepthwise(Tiled):
+    """Transformed tiles are multiplied in place."""
+
+    name = "winograd2d_depthwise"
+    algorithm = "winograd2d"
+    template = "winograd2d_depthwise.c.j2"
+    title = "2D Winograd convolution of a depthwise layer"
+    auto = False
+    buffers_used = {"v": "transformed tiles of LANES channels", **Tiled.buffers_used}
+    fields_used = {"v_step": "of v: from one position to the next"}
+
+    def applies(self, work: Work) -> bool:
+        return work.depthwise
+
+    def view(self, work: Work) -> Work:
+        return as_one_group(work)
+
+    def tuning(self, target: Target, precision: Precision) -> Tuning:
+        return Tuning("nothing to tune", depth=16)
+
+    def fields(self, work: Work) -> dict[str, Any]:
+        return {"v_step": work.block[0] * work.block[1] * work.lanes}
+
+    def buffers(self, work: Work) -> dict[str, Buffer]:
+        v = positions(work) * self.fields(work)["v_step"] * work.itemsize
+        return {"v": Buffer(v), **self.transform_buffers(work)}
+
+    def packed_numbers(self, work: Work) -> int:
+        return work.padded_channels * positions(work)
+
+    def cycles(self, work: Work, machine: Machine) -> Cycles:
+        share, _ = cost.busiest(work)
+        vectors = work.block[0] * work.block[1] * blocks(work.channels, work.lanes)
+        product = vectors * positions(work) * machine.costs.store
+        input_, output = self.input_cycles(work, machine), self.output_cycles(work, machine)
+        return Cycles(share * input_, share * product, share * output)

@@ -1,0 +1,76 @@
+"""2D Winograd of few channels in NHWC: tiles fill the lanes of the input transform, then filters."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from winogen.kernels import costs as cost
+from winogen.kernels import tuning
+from winogen.kernels.geometry import gemm_filters, is_large, lines_of_channels
+from winogen.kernels.tiles_family import positions
+from winogen.kernels.variant import Buffer, Cycles
+from winogen.kernels.winograd2d_tiles import Winograd2dTiles, transformed_lanes
+from winogen.kernels.work import Work, blocks
+from winogen.records import Precision, Target, Tuning
+from winogen.records.machine import Machine
+
+_L1 = 24 << 10  # bytes of the first cache that can be counted on
+
+
+class Winograd2dFilters(Winograd2dTiles):
+    """A register block is some tiles times some vectors of filters; products are never stored."""
+
+    name = "winograd2d_filters"
+    template = "winograd2d_filters.c.j2"
+    title = "2D Winograd convolution of few channels, filters in the lanes"
+    layout_of = "NHWC"
+    uses = ("vectors", "band", "tiles", "few")
+
+    def tuning(self, target: Target, precision: Precision) -> Tuning:
+        return tuning.gemm(target, depth=16)
+
+    def buffers(self, work: Work) -> dict[str, Buffer]:
+        (h, w), block, lanes = work.transforms, work.tuning, work.lanes
+        outputs = block.tiles * h.m * w.m * block.vectors
+        v = lanes * positions(work) * work.channels
+        return self._buffers(work, v, outputs * lanes)
+
+    def packed_numbers(self, work: Work) -> int:
+        return gemm_filters(work, positions(work))
+
+    def non_temporal(self, work: Work) -> bool:
+        return lines_of_channels(work) and is_large(work)
+
+    def cycles(self, work: Work, machine: Machine) -> Cycles:
+        """Columns of positions pass, tile by tile: see `tiles_block` of the template."""
+        costs, (h, w) = machine.costs, work.transforms
+        rows, cols = work.block
+        share, _ = cost.busiest(work)
+        _, input_ = transformed_lanes(work)
+        # For tiles * vectors products of a register block, tiles + vectors operands are loaded.
+        # Additions and stores keep up with the multiply-adds unless they are more: most often they
+        # have units of their own.
+        filters = blocks(work.filters, work.lanes)
+        tiles, vectors = work.tuning.tiles, min(work.tuning.vectors, filters)
+        loads = max(1, (tiles + vectors) / (tiles * vectors))
+        products = positions(work) * work.channels * loads
+        columns = w.products * h.output_multiplies
+        across = h.m * w.output_multiplies
+        stores = h.m * (w.products + w.m)
+        transform = (w.products * h.instructions[2] + h.m * w.instructions[2]) / 2
+        arithmetic = np.maximum(
+            costs.delays * (products + columns + across) / 2, stores + transform
+        )
+        # What a register block works with: U and V, and columns of sums that wait for the rows.
+        vector = work.lanes * work.itemsize
+        u_bytes = positions(work) * work.channels * vectors * vector
+        v_bytes = u_bytes / vectors
+        waiting = tiles * vectors * h.m * w.products * vector
+        fetched = u_bytes / machine.l2_rate / (tiles * vectors)
+        spills = u_bytes + v_bytes + waiting > _L1
+        arithmetic = np.where(spills, cost.roof(arithmetic, fetched, costs.streamed), arithmetic)
+        arithmetic = arithmetic * (rows * cols * filters)
+        size = work.batch * work.output_bytes
+        stored = cost.written(work, machine, size, self.non_temporal(work))
+        stored = stored / cost.busy_threads(work)
+        return Cycles(share * input_, cost.roof(share * arithmetic, stored, costs.streamed), 0.0)

@@ -1,0 +1,152 @@
+"""One kernel call: its sizes, and how it is cut into blocks; or many at once.
+
+Many calls that differ in transforms and blocks only may be looked at together: their transforms are
+then a `Stack`, one row per call, block, split and images are arrays that fit, and so is all that
+follows from them: arrays of (calls, cuts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from winogen.records import Epilogue, Precision, Strides, Target, Tuning
+
+Pair = tuple[int, int]  # height, width
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The sizes of many transforms along one axis, as columns of arrays."""
+
+    m: np.ndarray
+    n: np.ndarray
+    products: np.ndarray
+    output_multiplies: np.ndarray
+    instructions: tuple[np.ndarray, ...]
+
+    @classmethod
+    def of(cls, transforms: Sequence[Any]) -> Stack | None:
+        """Return them stacked; None for those of algorithms without tiles."""
+        if None in transforms:
+            return None
+        sizes = [(t.m, t.n, t.products, t.output_multiplies, *t.instructions) for t in transforms]
+        m, n, products, multiplies, *instructions = np.array(sizes).T[:, :, None]
+        return cls(m, n, products, multiplies, tuple(instructions))
+
+
+@dataclass(frozen=True)
+class Work:
+    """A kernel call, complete but for the machine; channels and filters are those of one group."""
+
+    algorithm: str
+    layout: str
+    precision: Precision
+    target: Target
+    batch: int
+    groups: int
+    channels: int
+    filters: int
+    size: Pair  # of the input
+    output_size: Pair  # of the whole output
+    part: tuple[int, int, int, int]  # rows begin..end and columns begin..end of outputs to compute
+    kernel: Pair
+    stride: Pair
+    dilation: Pair
+    padding: Pair  # above and to the left
+    padding_mode: str
+    input: Strides
+    output: Strides
+    transforms: tuple[Any, Any]  # along height and width: Transform, Stack, or None without tiles
+    epilogue: Epilogue = Epilogue()
+    border: str = "unswitch"
+    threads: int = 1
+    tuning: Tuning = Tuning("none")
+    block: tuple[Any, Any] = (1, 1)  # tiles, or output pixels without tiles
+    split: Any = 0  # whether the threads share every block
+    images: Any = 1  # that share a block, if it is as large as the whole map
+
+    @property
+    def lanes(self) -> int:
+        """Numbers in one vector."""
+        return self.precision.lanes(self.target.vector_bytes)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one number."""
+        return self.precision.itemsize
+
+    @property
+    def out(self) -> Pair:
+        """Rows and columns of outputs to compute."""
+        row_begin, row_end, col_begin, col_end = self.part
+        return row_end - row_begin, col_end - col_begin
+
+    @property
+    def taps(self) -> int:
+        """Taps of the kernel."""
+        return self.kernel[0] * self.kernel[1]
+
+    @property
+    def tiled(self) -> bool:
+        """Whether there are tiles."""
+        return self.transforms[1] is not None
+
+    @property
+    def depthwise(self) -> bool:
+        """Whether every group has one channel and one filter."""
+        return self.channels == 1 and self.filters == 1
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether every output sees just the pixel at its own place."""
+        one, none = (1, 1), (0, 0)
+        same = self.size == self.output_size
+        return (self.kernel, self.stride, self.padding) == (one, one, none) and same
+
+    @cached_property
+    def grid(self) -> tuple:
+        """Blocks along the height and the width."""
+        tiles = (blocks(o, t.m) if t else o for o, t in zip(self.out, self.transforms))
+        return tuple(blocks(count, size) for count, size in zip(tiles, self.block))
+
+    @cached_property
+    def items(self) -> Any:
+        """Blocks of all images and groups."""
+        high, wide = self.grid
+        return blocks(self.batch, self.images) * self.groups * high * wide
+
+    @property
+    def input_bytes(self) -> int:
+        """The image under the outputs to compute, all channels."""
+        area = self.out[0] * self.stride[0] * self.out[1] * self.stride[1]
+        return self.groups * self.channels * area * self.itemsize
+
+    @property
+    def output_bytes(self) -> int:
+        """The outputs to compute of one image."""
+        return self.groups * self.filters * self.out[0] * self.out[1] * self.itemsize
+
+    @property
+    def padded_filters(self) -> int:
+        """Filters of a group in whole vectors."""
+        return round_up(self.filters, self.lanes)
+
+    @property
+    def padded_channels(self) -> int:
+        """Channels of a group in whole vectors."""
+        return round_up(self.channels, self.lanes)
+
+
+def blocks(count: Any, size: Any) -> Any:
+    """How many pieces of at most ``size`` make ``count``."""
+    return -(-count // size)
+
+
+def round_up(count: Any, size: Any) -> Any:
+    """The least multiple of ``size`` that is no less than ``count``."""
+    return blocks(count, size) * size

@@ -1,0 +1,21 @@
+"""records: plain data that every station may read; nothing here computes, compiles or asks the system."""
+
+from winogen.records.axis import Axis, Strides
+from winogen.records.epilogue import ACTIVATIONS, Epilogue
+from winogen.records.points import Points
+from winogen.records.precision import NUMBERS, Precision
+from winogen.records.target import TARGETS, Target
+from winogen.records.tuning import Tuning
+
+__all__ = [
+    "ACTIVATIONS",
+    "NUMBERS",
+    "TARGETS",
+    "Axis",
+    "Epilogue",
+    "Points",
+    "Precision",
+    "Strides",
+    "Target",
+    "Tuning",
+]

@@ -1,0 +1,56 @@
+"""What a convolution does along one axis, and how an array lies in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a layer, in numbers: the kernel's taps, their spread, and the padding.
+
+    >>> axis = Axis(kernel=3, stride=2, before=1, after=1)
+    >>> axis.reach, axis.outputs(8)
+    (3, 4)
+    """
+
+    kernel: int
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0  # padding at the top or left
+    after: int = 0  # padding at the bottom or right
+
+    @property
+    def reach(self) -> int:
+        """Inputs that one output spans."""
+        return self.dilation * (self.kernel - 1) + 1
+
+    def padded(self, size: int) -> int:
+        """The size of the padded input."""
+        return self.before + size + self.after
+
+    def outputs(self, size: int) -> int:
+        """How many outputs an input of this size has; not positive if the kernel does not fit."""
+        return (self.padded(size) - self.reach) // self.stride + 1
+
+
+@dataclass(frozen=True)
+class Strides:
+    """From one image, row, pixel and channel of an array to the next, in numbers."""
+
+    image: int
+    row: int
+    pixel: int
+    channel: int
+
+    @classmethod
+    def of(cls, layout: str, channels: int, height: int, width: int) -> Strides:
+        """Return those of a contiguous array.
+
+        >>> Strides.of("NCHW", 3, 4, 5)
+        Strides(image=60, row=5, pixel=1, channel=20)
+        """
+        image = channels * height * width
+        if layout == "NCHW":
+            return cls(image, width, 1, height * width)
+        return cls(image, width * channels, channels, 1)
