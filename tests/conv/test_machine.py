@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from winogen.build import cache_dir
 from winogen.conv import limits, machine
 from winogen.conv.machine import Machine
+from winogen.toolchain import cache_dir
 
 
 @pytest.fixture

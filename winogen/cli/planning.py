@@ -17,7 +17,7 @@ def calibrate(
     """Measure this machine for the planner; plans of later processes follow it."""
     from dataclasses import asdict
 
-    from winogen.build import cache_dir
+    from winogen.toolchain import cache_dir
     from winogen.conv import machine
 
     folder = cache_dir()

@@ -2,7 +2,7 @@
 
 A target is only data. One C source serves them all through GNU vector extensions, so a new
 instruction set is a new entry in `TARGETS`; which of them the running CPU has is the business of
-`winogen.build.host_target`.
+`winogen.toolchain.host_target`.
 """
 
 from __future__ import annotations

@@ -6,13 +6,13 @@ import threading as _threading
 
 import numpy as np
 
-from winogen.build import host_target
 from winogen.conv import arguments, memory
 from winogen.conv.execute import Prepared, prepare
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer
 from winogen.conv.request import request as requested
 from winogen.errors import InvalidType, InvalidValue
+from winogen.toolchain import host_target
 
 # Input shapes whose bound kernels one `Conv2d` remembers.
 _SHAPES_KEPT = 256

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from winogen.build import host_target
 from winogen.codegen.targets import Target
 from winogen.conv.limits import Limits, measure_limits
 from winogen.conv.machine import Machine
+from winogen.toolchain import host_target
 
 
 def calibrated(target: Target | None = None, seconds: float = 0.2) -> Machine:

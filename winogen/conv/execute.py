@@ -10,7 +10,6 @@ from functools import cache, lru_cache
 
 import numpy as np
 
-from winogen.build import Library, kept, load
 from winogen.codegen import kernels
 from winogen.codegen.targets import Target
 from winogen.conv import arguments, memory, planner
@@ -19,6 +18,7 @@ from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import Request
 from winogen.conv.work import Work
+from winogen.toolchain import Library, kept, load
 
 Ranking = list[tuple[float, Choice]]  # predicted seconds and candidate, fastest first
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from winogen import resources
-from winogen.build import host_target, load
 from winogen.codegen.targets import Target
 from winogen.conv import memory
 from winogen.errors import WinogenError
+from winogen.toolchain import host_target, load
 
 _CDEF = """
 void limits_fma(const float *start, float factor, float addend, int64_t steps, int threads,

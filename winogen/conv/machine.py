@@ -50,7 +50,7 @@ class Machine:
 
 def save(machine: Machine, folder: Path) -> Path:
     """Keep ``machine`` in ``folder`` for later processes; return the file."""
-    from winogen.build import write_whole
+    from winogen.toolchain import write_whole
 
     path = _file(folder)
     write_whole(path, (json.dumps(asdict(machine), indent=2) + "\n").encode())
@@ -96,7 +96,7 @@ _assumed: ContextVar[Machine | None] = ContextVar("assumed", default=None)
 @cache
 def _known() -> Machine:
     """This machine, measured if it has not been yet, or the default; the same all process long."""
-    from winogen.build import cache_dir
+    from winogen.toolchain import cache_dir
 
     folder = cache_dir()
     found = stored(folder)

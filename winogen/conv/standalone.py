@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 
-from winogen.build import host_target
 from winogen.codegen.standalone import render_pair
 from winogen.codegen.targets import TARGETS
 from winogen.conv import arguments, execute, planner
@@ -15,6 +14,7 @@ from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import request as request_of
 from winogen.errors import InvalidValue
 from winogen.program.summation import PROGRAM
+from winogen.toolchain import host_target
 
 
 def standalone(

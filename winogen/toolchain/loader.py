@@ -16,11 +16,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..codegen.targets import Target
-from ..errors import BuildError, CacheUnavailable, CompileFailed
-from .cache import LIBRARY, SOURCE, Store, cache_dir, stores
-from .compiler import Compiler, find_compiler
-from .progress import CompileEvent, emit
+from winogen.codegen.targets import Target
+from winogen.errors import BuildError, CacheUnavailable, CompileFailed
+from winogen.toolchain.cache import LIBRARY, SOURCE, Store, cache_dir, stores
+from winogen.toolchain.compiler import Compiler, find_compiler
+from winogen.toolchain.progress import CompileEvent, emit
 
 # Raised by hand whenever the way a library is built changes in a way that no flag shows.
 _FORMAT = "1"
@@ -85,7 +85,7 @@ def load(
     Raises CompilerNotFound, CompileFailed (with the compiler's message and the path of the kept
     source), CacheUnavailable (nowhere to write), BuildError (compiled, but cannot be loaded).
 
-    >>> from winogen.build import host_target, load
+    >>> from winogen.toolchain import host_target, load
     >>> twice = load("int twice(int x) { return 2 * x; }", "int twice(int);", host_target())
     >>> twice.lib.twice(21)
     42

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from winogen.build import find_compiler
-from winogen.build.compiler import _known
 from winogen.errors import CompilerNotFound
+from winogen.toolchain import find_compiler
+from winogen.toolchain.compiler import _known
 
 
 def test_cc_is_taken_with_its_words(monkeypatch, real_cc):
@@ -81,7 +81,7 @@ def test_whether_openmp_is_missing_is_asked_again_after_a_day(cache, fake_cc, mo
     assert not find_compiler().openmp
     _known.clear()
     tomorrow = time.time() + 25 * 3600
-    monkeypatch.setattr("winogen.build.compiler.time.time", lambda: tomorrow)
+    monkeypatch.setattr("winogen.toolchain.compiler.time.time", lambda: tomorrow)
     assert find_compiler().openmp
 
 

@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..codegen.targets import Target
-from ..errors import CompilerNotFound
-from .cache import Store, cache_dir, stores, write_whole
+from winogen.codegen.targets import Target
+from winogen.errors import CompilerNotFound
+from winogen.toolchain.cache import Store, cache_dir, stores, write_whole
 
 # Contraction (fused multiply-add) is wanted; -ffast-math is not: it would let the compiler
 # reassociate sums, and results would depend on compiler and optimisation level.
@@ -55,7 +55,7 @@ def find_compiler() -> Compiler:
 
     Raises CompilerNotFound when CC does not name a usable compiler, or none is on the path.
 
-    >>> from winogen.build import find_compiler
+    >>> from winogen.toolchain import find_compiler
     >>> find_compiler().family in ("gcc", "clang")
     True
     """

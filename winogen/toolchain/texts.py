@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 
-from .cache import cache_dir, write_whole
+from winogen.toolchain.cache import cache_dir, write_whole
 
 
 def kept(key: str, make: Callable[[], str]) -> str:
