@@ -16,7 +16,7 @@ import numpy as np
 from winogen.bench.layers import BenchLayer
 from winogen.codegen import kernels
 from winogen.conv import Conv2d, memory
-from winogen.conv.limits import Limits
+from winogen.toolchain.limits import Limits
 from winogen.toolchain import load
 
 STAGES = ("input transform", "multiply", "output transform", "other")

@@ -17,7 +17,7 @@ import numpy as np
 from winogen.bench import contest, peers, profile, reference, report
 from winogen.bench.layers import BenchLayer
 from winogen.bench.team import Contestant, ContestantFailed
-from winogen.conv.limits import Limits
+from winogen.toolchain.limits import Limits
 from winogen.errors import WinogenError
 from winogen.toolchain import find_compiler, host_target
 

@@ -25,7 +25,7 @@ def calibrate(
         machine.forget(folder)
         found = machine.Machine()
     else:
-        from winogen.conv.calibrate import calibrated
+        from winogen.toolchain.calibrate import calibrated
 
         found = calibrated(seconds=seconds)
         typer.echo(f"kept in {machine.save(found, folder)}")

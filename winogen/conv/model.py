@@ -18,7 +18,7 @@ import numpy as np
 
 from winogen.codegen import kernels
 from winogen.codegen.targets import Target
-from winogen.conv.machine import Machine
+from winogen.records import Machine
 from winogen.conv.work import Work, blocks
 
 # The part of the faster of arithmetic and traffic that is not hidden behind the slower: between a

@@ -16,7 +16,8 @@ import numpy as np
 
 from winogen.codegen import kernels, transforms
 from winogen.codegen.targets import Target
-from winogen.conv import accuracy, machine, model
+from winogen.conv import accuracy, model
+from winogen.toolchain import machine
 from winogen.conv.choice import Choice, Rectangle, axes, rectangles
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import MOST_POINTS, Request

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from winogen.conv import limits, machine
-from winogen.conv.machine import Machine
+from winogen.toolchain import limits, machine
+from winogen.records import Machine
 from winogen.toolchain import cache_dir
 
 
@@ -49,7 +49,7 @@ def test_the_first_plan_measures_the_machine_and_keeps_it(folder, monkeypatch):
     measured = machine.current()
     assert machine.stored(folder) == measured
     machine._known.cache_clear()
-    monkeypatch.setattr("winogen.conv.calibrate.calibrated", None)  # not measured again
+    monkeypatch.setattr("winogen.toolchain.calibrate.calibrated", None)  # not measured again
     assert machine.current() == measured
 
 
@@ -61,7 +61,7 @@ def test_processes_that_measure_at_once_plan_for_the_same_machine(folder, monkey
         machine.save(others, folder)  # by a faster process, meanwhile
         return Machine()
 
-    monkeypatch.setattr("winogen.conv.calibrate.calibrated", calibrated)
+    monkeypatch.setattr("winogen.toolchain.calibrate.calibrated", calibrated)
     assert machine.current() == others == machine.stored(folder)
     assert len(list(folder.iterdir())) == 1
 

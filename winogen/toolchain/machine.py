@@ -102,7 +102,7 @@ def _known() -> Machine:
     found = stored(folder)
     if found or os.environ.get("WINOGEN_CALIBRATE") == "0":
         return found or Machine()
-    from winogen.conv.calibrate import calibrated
+    from winogen.toolchain.calibrate import calibrated
 
     try:
         measured = calibrated(seconds=_MEASURING)

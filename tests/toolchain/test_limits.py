@@ -7,8 +7,8 @@ import subprocess
 import numpy as np
 import pytest
 
-from winogen.conv import limits
-from winogen.conv.limits import Limits, WorkSkipped
+from winogen.toolchain import limits
+from winogen.toolchain.limits import Limits, WorkSkipped
 from winogen.toolchain import find_compiler, host_target, host_targets
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from winogen.codegen.targets import Target
-from winogen.conv.limits import Limits, measure_limits
-from winogen.conv.machine import Machine
+from winogen.toolchain.limits import Limits, measure_limits
+from winogen.records import Machine
 from winogen.toolchain import host_target
 
 
