@@ -17,13 +17,13 @@ def calibrate(
     """Measure this machine for the planner; plans of later processes follow it."""
     from dataclasses import asdict
 
-    from winogen.toolchain import cache_dir
-    from winogen.conv import machine
+    from winogen.records import Machine
+    from winogen.toolchain import cache_dir, machine
 
     folder = cache_dir()
     if forget:
         machine.forget(folder)
-        found = machine.Machine()
+        found = Machine()
     else:
         from winogen.toolchain.calibrate import calibrated
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading as _threading
-
 import numpy as np
 
 from winogen.conv import arguments, memory
@@ -13,6 +11,7 @@ from winogen.conv.problem import Layer
 from winogen.conv.request import request as requested
 from winogen.errors import InvalidType, InvalidValue
 from winogen.toolchain import host_target
+from winogen.toolchain.fork import Lock
 
 # Input shapes whose bound kernels one `Conv2d` remembers.
 _SHAPES_KEPT = 256
@@ -272,7 +271,7 @@ class Conv2d:
     def _forget(self) -> None:
         self._bound: dict[tuple, tuple] = {}  # input shape -> (Prepared, packed weights)
         self._packed: dict = {}  # library -> packed weights
-        self._lock = _threading.Lock()
+        self._lock = Lock()
 
     def _prepare(self, input_shape) -> Prepared:
         return prepare(self._layer.problem(input_shape), self._request, host_target())

@@ -117,18 +117,23 @@ def padding(value, kernel, stride, dilation) -> tuple[int, int, int, int]:
 def threads(value) -> int:
     """Return the number of threads: ``value``, or what this process may use when it is None.
 
-    None obeys OMP_NUM_THREADS (its first number), else the CPUs that the process is allowed on.
+    None stands for the CPUs that the process is allowed on, or OMP_NUM_THREADS (its first number)
+    of them. More than there are CPUs must be asked for: they gain nothing, and where memory is
+    short, OpenMP ends the process over them.
     """
     if value is not None:
         return whole("threads", value, 1, "None or a positive int", MOST_THREADS)
-    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if first.isdecimal() and int(first) > 0:
-        return min(int(first), MOST_THREADS)
     try:
         count = len(os.sched_getaffinity(0))
     except AttributeError:  # not every system tells
         count = os.cpu_count() or 1
-    return min(count, MOST_THREADS)
+    count = min(count, MOST_THREADS)
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if first.isascii() and first.isdecimal():
+        digits = first.lstrip("0")
+        if digits and len(digits) <= len(str(MOST_THREADS)):
+            return min(int(digits), count)
+    return count
 
 
 def array(argument: str, value) -> np.ndarray:

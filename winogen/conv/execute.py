@@ -19,6 +19,7 @@ from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import Request
 from winogen.conv.work import Work
 from winogen.toolchain import Library, kept, load
+from winogen.toolchain.fork import team_threads
 
 Ranking = list[tuple[float, Choice]]  # predicted seconds and candidate, fastest first
 
@@ -45,7 +46,9 @@ class Kernel:
     def pack(self, sizes, weight: np.ndarray, threads: int) -> np.ndarray:
         """Return the weights, C-contiguous (M, C/groups, KH, KW), as this kernel reads them."""
         packed = memory.aligned(self.lib.winogen_packed_bytes(sizes), "packed weights")
-        self.lib.winogen_pack(sizes, self.pointer(weight), self.pointer(packed), threads)
+        self.lib.winogen_pack(
+            sizes, self.pointer(weight), self.pointer(packed), team_threads(threads)
+        )
         return packed
 
     def pointer(self, array: np.ndarray):
@@ -165,7 +168,7 @@ class Prepared:
         """Compute ``output`` from contiguous arrays of the right shapes, which are not checked."""
         if not output.size:
             return
-        threads = self.choice.threads
+        threads = team_threads(self.choice.threads)
         scratch = memory.workspace(self.workspace_bytes)
         for code, sizes, which in self.calls:
             code.lib.winogen_run(

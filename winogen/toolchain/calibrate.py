@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 
 from winogen.codegen.targets import Target
-from winogen.toolchain.limits import Limits, measure_limits
 from winogen.records import Machine
-from winogen.toolchain import host_target
+from winogen.toolchain.host import host_target
+from winogen.toolchain.limits import MEMORY_SAMPLE, Limits, measure_limits
 
 
-def calibrated(target: Target | None = None, seconds: float = 0.2) -> Machine:
+def calibrated(
+    target: Target | None = None, seconds: float = 0.2, most_bytes: int = MEMORY_SAMPLE
+) -> Machine:
     """Return the machine as measured on one thread, about ``seconds`` for each rate.
 
-    Raises BuildError if nothing can be compiled.
+    ``most_bytes``: of memory that the measurement may take. Raises BuildError if nothing can be
+    compiled, and OutOfMemory.
     """
     target = target or host_target()
-    return machine_of(measure_limits(1, target, seconds), target)
+    return machine_of(measure_limits(1, target, seconds, most_bytes), target)
 
 
 def machine_of(limits: Limits, target: Target) -> Machine:

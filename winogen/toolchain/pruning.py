@@ -40,6 +40,8 @@ _FORMS = {
     ),
 }
 
+KINDS = tuple(_FORMS)
+
 
 @dataclass(frozen=True)
 class Item:
