@@ -257,6 +257,25 @@ def test_a_full_cache_gives_a_warning_and_a_private_folder(full_cache, cache, tw
     assert not list(cache.glob("building-*")) and not list(cache.glob("kernel-*"))
 
 
+def test_a_build_whose_folder_is_swept_meanwhile_is_made_again(cache, tmp_path, fake_cc, twice):
+    """As by another process, whose clock is an hour ahead."""
+    swept = tmp_path / "swept"
+    cc = fake_cc(
+        f'case "$*" in *kernel.c*) [ -e {swept} ] || {{ touch {swept}; rm -r "$PWD"; }};; esac'
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        library = load(twice.source, twice.cdef, host_target())
+    assert library.lib.twice(21) == 42 and library.path.is_relative_to(cache)
+    assert len(cc.builds()) == 2
+
+
+def test_a_build_that_is_swept_again_and_again_says_so(cache, fake_cc, twice):
+    fake_cc(f'case "$PWD" in {cache}/*) case "$*" in *kernel.c*) rm -r "$PWD";; esac;; esac')
+    with pytest.warns(RuntimeWarning, match="was removed during a build"):
+        assert load(twice.source, twice.cdef, host_target()).lib.twice(21) == 42
+
+
 def test_a_disk_that_fills_up_while_publishing_leaves_no_entry(cache, twice, monkeypatch):
     def refuse(store, folder, entry, facts):
         if store.root == cache:

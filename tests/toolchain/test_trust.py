@@ -65,7 +65,7 @@ def test_folders_are_made_for_the_user_alone(open_umask, cache, twice):
     kept("key", lambda: "a text")
     machine.save(Machine(), cache)
     folders = [cache, *(path for path in cache.rglob("*") if path.is_dir())]
-    assert len(folders) >= 5 and {mode(path) for path in folders} == {0o700}
+    assert len(folders) >= 4 and {mode(path) for path in folders} == {0o700}
     assert mode(cache / "texts" / "key") == mode(next(cache.glob("machine*"))) == 0o600
 
 
