@@ -39,3 +39,7 @@ class CompileFailed(BuildError):
 
 class CacheUnavailable(BuildError):
     """The kernel cache cannot be read or written."""
+
+
+class OutOfMemory(WinogenError, MemoryError):
+    """The system refused memory; the message says how much, and what for."""

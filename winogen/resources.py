@@ -8,6 +8,11 @@ from pathlib import Path
 _PACKAGE = Path(__file__).resolve().parent
 
 
+def package() -> Path:
+    """Return the folder of the package itself."""
+    return _PACKAGE
+
+
 def folder(name: str) -> Path:
     """Return the folder ``name`` ("csrc" or "transforms"), installed or in the checkout."""
     installed = _PACKAGE / name

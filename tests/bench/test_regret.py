@@ -7,10 +7,10 @@ from typer.testing import CliRunner
 
 from winogen.bench import regret
 from winogen.bench.regret import Candidate, Regret
-from winogen.build import host_target
 from winogen.cli.app import app
 from winogen.conv import planner
 from winogen.conv.request import request
+from winogen.toolchain import host_target
 
 
 def candidate(name, measured, accurate):

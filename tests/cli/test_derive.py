@@ -7,9 +7,9 @@ import pytest
 import sympy
 
 from winogen.algebra import BilinearAlgorithm, cook_toom
-from winogen.build import find_compiler
 from winogen.codegen.transforms import load
 from winogen.program.summation import summation
+from winogen.toolchain import find_compiler
 
 GAUSSIAN = "x,x-1,x+1,x^2+1,inf"
 

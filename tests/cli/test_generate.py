@@ -6,7 +6,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from winogen.build import find_compiler, host_targets
+from winogen.toolchain import find_compiler, host_targets
 
 HERE = [target.name for target in host_targets()]
 

@@ -1,7 +1,7 @@
 """What a person sees while C compiles."""
 
-from winogen.build import host_target, load
 from winogen.cli.progress import compiling
+from winogen.toolchain import host_target, load
 
 
 def test_a_compile_is_reported_on_stderr_and_a_cached_kernel_is_not(tmp_path, monkeypatch, capsys):

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from winogen.build import find_compiler, host_targets
 from winogen.codegen import kernels, transforms
-from winogen.codegen.targets import TARGETS
+from winogen.records import TARGETS
+from winogen.toolchain import find_compiler, host_targets
 
 DRIVER = Path(__file__).with_name("sanitized.c")
 # m != r - 1 along both axes, and the axes differ.

@@ -302,12 +302,23 @@ def test_no_warning_comes_with_a_refusal():
 
 
 def test_threads_follow_the_environment(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(6)))
     monkeypatch.setenv("OMP_NUM_THREADS", "3,2")
     assert arguments.threads(None) == 3
-    for nonsense in ("", "many", "0", "-1"):
+    for nonsense in ("", "many", "0", "-1", "²", "٣"):
         monkeypatch.setenv("OMP_NUM_THREADS", nonsense)
-        assert arguments.threads(None) >= 1
+        assert arguments.threads(None) == 6
     assert arguments.threads(np.int64(5)) == 5
+
+
+@pytest.mark.parametrize("count", ("7", "1000", "9" * 5000))
+def test_the_default_is_no_more_threads_than_cpus(monkeypatch, count):
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 3})
+    monkeypatch.setenv("OMP_NUM_THREADS", count)
+    assert arguments.threads(None) == 2
+    monkeypatch.setenv("OMP_NUM_THREADS", "0" * 5000 + "1")
+    assert arguments.threads(None) == 1
+    assert arguments.threads(7) == 7  # who asks for more has them
 
 
 def test_a_workspace_may_be_larger_than_any_size():

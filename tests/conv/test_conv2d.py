@@ -55,7 +55,7 @@ def test_plan_tells_what_runs(normal):
     assert isinstance(plan, winogen.Plan)
     assert (plan.algorithm, plan.tile, plan.threads) == ("mcmr", (3, 4), 2)
     assert plan.points == (("0", "1", "-1", "2", "inf"),) * 2
-    assert plan.isa in winogen.codegen.targets.TARGETS
+    assert plan.isa in winogen.records.TARGETS
     assert plan.output_shape == (2, 4, 11, 13)
     # 3 x 3 tiles of 25 products, then 2 rows of 13 and 9 columns of 1 by the definition
     assert plan.multiplications == 2 * 3 * 4 * (3 * 3 * 25 + (2 * 13 + 9) * 6)

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from winogen import Conv2d
 from winogen.bench.layers import load_layers
-from winogen.codegen.targets import TARGETS
-from winogen.conv import Layer, execute, machine, planner
+from winogen.records import TARGETS
+from winogen.conv import Layer, execute, planner
 from winogen.conv.request import request
+from winogen.toolchain import machine
 
 MACHINES = (
     machine.Machine(),

@@ -10,9 +10,9 @@ from conv import exact
 from conv.exact import BORDERS, LAYOUTS, MODES, PLAIN, TILE, WINOGRAD
 from conv.reference import convolve
 
-from winogen.build import host_targets
 from winogen.codegen import kernels
 from winogen.conv import Conv2d, memory
+from winogen.toolchain import host_targets
 
 # Channels that fill a vector of 16 and leave a rest.
 LARGEST_INPUT, CHANNELS, FILTERS = 2, 18, 5

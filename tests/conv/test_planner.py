@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from winogen.build import host_target
 from winogen.codegen import kernels
-from winogen.codegen.targets import TARGETS
-from winogen.conv import Layer, machine, model, planner
+from winogen.records import TARGETS
+from winogen.conv import Layer, model, planner
 from winogen.conv.choice import Choice, multiplications, rectangles
 from winogen.conv.execute import Prepared
 from winogen.conv.request import request
 from winogen.conv.work import Work
 from winogen.errors import InvalidValue, Unsupported
+from winogen.toolchain import host_target, machine
 
 WINOGRAD = ("winograd2d", "winograd1d", "mcmr")
 TARGET = TARGETS["avx512"]

@@ -12,11 +12,11 @@ from conv.reference import convolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from winogen.build import host_target
-from winogen.codegen.kernels import summation
+from winogen.kernels import summation
 from winogen.codegen.transforms import load
 from winogen.conv import Conv2d
 from winogen.numerics import Direct, error_bound, estimate
+from winogen.toolchain import host_target
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import pytest
 
-from winogen.build import find_compiler
 from winogen.errors import BuildError
+from winogen.toolchain import find_compiler
 
 ROOT = Path(__file__).parents[2]
 PAGES = {

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from winogen.algebra import cook_toom, nest, winograd
-from winogen.build import host_target
-from winogen.codegen.kernels import summation
+from winogen.kernels import summation
 from winogen.codegen.transforms import load
 from winogen.errors import InvalidValue
 from winogen.numerics import PRACTICAL, Direct, measure
 from winogen.program.summation import NAMES as ORDERS
+from winogen.toolchain import host_target
 
 F43 = cook_toom(4, 3)
 GAUSSIAN = winograd(4, 3, "x,x-1,x+1,x^2+1,inf")

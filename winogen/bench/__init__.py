@@ -1,6 +1,6 @@
 """bench: layer sets, the limits of the machine, rivals, and a report of who is how fast."""
 
-from winogen.conv.limits import Limits, measure_limits
+from winogen.toolchain.limits import Limits, measure_limits
 
 from .layers import BenchLayer, layer_sets, load_layers
 from .runner import Settings, run

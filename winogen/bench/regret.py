@@ -23,10 +23,10 @@ from statistics import median
 import numpy as np
 
 from winogen.bench.layers import BenchLayer
-from winogen.build import host_target
 from winogen.conv import memory, planner
 from winogen.conv.execute import Prepared
 from winogen.conv.request import request
+from winogen.toolchain import host_target
 
 # Rounds of a heat, and how much longer than the fastest those of the next heat may take. All beyond
 # the patience of the rule, so that the last heat has whatever may be the best.

@@ -16,10 +16,10 @@ import numpy as np
 
 from winogen.bench import contest, peers, profile, reference, report
 from winogen.bench.layers import BenchLayer
-from winogen.conv.limits import Limits
 from winogen.bench.team import Contestant, ContestantFailed
-from winogen.build import find_compiler, host_target
+from winogen.toolchain.limits import Limits
 from winogen.errors import WinogenError
+from winogen.toolchain import find_compiler, host_target
 
 ALGORITHMS = ("direct", "im2col", "winograd2d", "winograd1d", "mcmr")
 # Where `direct` must be near the peak and `mcmr` well ahead of it.

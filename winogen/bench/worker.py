@@ -98,13 +98,13 @@ class Worker:
 
     def limits(self, threads):
         """Return the `Limits` of this machine."""
-        from winogen.conv.limits import measure_limits
+        from winogen.toolchain.limits import measure_limits
 
         return measure_limits(threads)
 
     def fma(self, threads, seconds) -> float:
         """Return a sample of the FMA peak, GFLOP/s; again if other programs spoiled it."""
-        from winogen.conv.limits import fma_peak
+        from winogen.toolchain.limits import fma_peak
 
         best = 0.0
         for _ in range(_PEAK_TRIES):

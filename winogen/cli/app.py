@@ -5,7 +5,17 @@ from __future__ import annotations
 import typer
 from typer.core import TyperGroup
 
-from winogen.cli import bench, demo, derive, generate, planning, report, search, transforms
+from winogen.cli import (
+    bench,
+    cache,
+    demo,
+    derive,
+    generate,
+    planning,
+    report,
+    search,
+    transforms,
+)
 from winogen.errors import WinogenError
 
 BAD_INPUT = 2  # exit status, as for a usage error
@@ -59,6 +69,7 @@ app.command(epilog=generate.EXAMPLE)(generate.generate)
 app.command(epilog=bench.EXAMPLE)(bench.bench)
 app.command(epilog=planning.CALIBRATE_EXAMPLE)(planning.calibrate)
 app.command(epilog=planning.REGRET_EXAMPLE)(planning.regret)
+app.command(epilog=cache.EXAMPLE)(cache.cache)
 app.command(epilog=search.EXAMPLE)(search.search)
 app.command(epilog=report.EXAMPLE)(report.report)
 app.command(epilog=demo.EXAMPLE)(demo.demo)

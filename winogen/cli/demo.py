@@ -17,7 +17,7 @@ def demo(
     from rich.console import Console
 
     from winogen import demo
-    from winogen.build import find_compiler, host_target
+    from winogen.toolchain import find_compiler, host_target
     from winogen.cli.progress import compiling
 
     console = Console(highlight=False)

@@ -17,15 +17,15 @@ def calibrate(
     """Measure this machine for the planner; plans of later processes follow it."""
     from dataclasses import asdict
 
-    from winogen.build import cache_dir
-    from winogen.conv import machine
+    from winogen.records import Machine
+    from winogen.toolchain import cache_dir, machine
 
     folder = cache_dir()
     if forget:
         machine.forget(folder)
-        found = machine.Machine()
+        found = Machine()
     else:
-        from winogen.conv.calibrate import calibrated
+        from winogen.toolchain.calibrate import calibrated
 
         found = calibrated(seconds=seconds)
         typer.echo(f"kept in {machine.save(found, folder)}")

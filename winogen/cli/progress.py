@@ -20,7 +20,7 @@ def compiling() -> Iterator[Callable[[str], None]]:
 
     Yields ``say(text)``, which shows what else is going on.
     """
-    from winogen.build import CompileEvent, on_compile
+    from winogen.toolchain import CompileEvent, on_compile
 
     console = stderr()
     status = console.status("")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from winogen.codegen.kernels import KernelSpec, render
-from winogen.codegen.targets import Target
+from winogen.records import Target
 from winogen.codegen.templates import environment
 from winogen.errors import InvalidValue
 

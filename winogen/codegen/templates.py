@@ -1,21 +1,120 @@
-"""The Jinja2 templates in ``csrc/``."""
+"""The Jinja2 templates in ``csrc/``, and what they call to write regular pieces of C."""
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterable
 from functools import cache
+from itertools import product
+from typing import Any
 
 from winogen import resources
 
+_COLUMNS = 100
+
 
 @cache
-def environment():
+def environment() -> Any:
     """Return the environment that every template is loaded from; undefined names are errors."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader(resources.folder("csrc")),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    made.globals.update(
+        instances=instances, numbers=numbers, swapped=swapped, table=table, zipped=zipped
+    )
+    return made
+
+
+def wrapped(items: Iterable[str], indent: int, separator: str = " ", last: str = "") -> str:
+    """Return items in lines of at most 100 columns.
+
+    >>> print(wrapped(["GEMM(1)", "GEMM(2)"], indent=4))
+        GEMM(1) GEMM(2)
+    """
+    lines: list[str] = []
+    words = [f"{item}{separator.rstrip()}" for item in items]
+    words[-1] = words[-1].removesuffix(separator.rstrip()) + last
+    line = ""
+    for word in words:
+        if line and indent + len(line) + 1 + len(word) > _COLUMNS:
+            lines.append(line)
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+    return textwrap.indent("\n".join([*lines, line]), " " * indent)
+
+
+def numbers(values: Iterable[int], indent: int) -> str:
+    """Return numbers with commas between them, in lines of at most 100 columns."""
+    return wrapped(map(str, values), indent, ", ")
+
+
+def swapped(lanes: int, size: int, which: int) -> list[int]:
+    """Return the lanes of a pair of vectors after their off-diagonal blocks changed places.
+
+    >>> swapped(4, 2, 0), swapped(4, 2, 1)
+    ([0, 1, 4, 5], [2, 3, 6, 7])
+    """
+    if which == 0:
+        return [lanes + j - size if j % (2 * size) >= size else j for j in range(lanes)]
+    return [lanes + j if j % (2 * size) >= size else j + size for j in range(lanes)]
+
+
+def zipped(lanes: int, which: int) -> list[int]:
+    """Return the lanes of the lower or upper half of a pair of vectors, element by element.
+
+    >>> zipped(4, 0), zipped(4, 1)
+    ([0, 4, 1, 5], [2, 6, 3, 7])
+    """
+    return [(j + which * lanes) // 2 + (lanes if j % 2 else 0) for j in range(lanes)]
+
+
+def _counts(dimension: int | list[int]) -> list[int]:
+    return list(dimension) if isinstance(dimension, list) else list(range(1, dimension + 1))
+
+
+def instances(macro: str, *dimensions: Any) -> str:
+    """Return calls of a C macro for all sizes, 1 to each dimension or those listed.
+
+    A dimension may be a text, which every call gets as it is.
+
+    >>> print(instances("GEMM", 2, 2, "_half"))
+    GEMM(1, 1, _half) GEMM(1, 2, _half) GEMM(2, 1, _half) GEMM(2, 2, _half)
+    """
+    ranges = [[d] if isinstance(d, str) else _counts(d) for d in dimensions]
+    calls = (f"{macro}({', '.join(map(str, sizes))})" for sizes in product(*ranges))
+    return wrapped(calls, 0)
+
+
+def table(name: str, *dimensions: Any) -> str:
+    """Return the initialiser of a table of functions name_<size>_<size>.
+
+    Dimensions are as for `instances`; a list of one size adds no level.
+
+    >>> print(table("gemm", 2, 2))
+    {
+        { gemm_1_1, gemm_1_2 },
+        { gemm_2_1, gemm_2_2 },
+    }
+    """
+    first, *inner = dimensions
+    if isinstance(first, list) and inner:
+        return table(f"{name}_{first[0]}", *inner)
+    if not inner:
+        items = [f"{name}_{size}" for size in _counts(first)]
+        line = "{ " + ", ".join(items) + " }"
+        return line if len(line) < _COLUMNS - 44 else "{\n" + wrapped(items, 4, ", ", ",") + "\n}"
+    rows = []
+    for size in _counts(first):
+        row = table(f"{name}_{size}", *inner)
+        if "\n" in row or len(row) > _COLUMNS - 8:
+            items = [f"{name}_{size}_{last}" for last in _counts(inner[-1])]
+            row = "{\n" + wrapped(items, 8, ", ", ",") + "\n    }"
+        rows.append(f"    {row},")
+    return "{\n" + "\n".join(rows) + "\n}"

@@ -187,6 +187,26 @@ def catalog() -> dict[str, dict]:
     return json.loads(path.read_text("utf-8"))["transforms"] if path.is_file() else {}
 
 
+def entry_name(m: int, r: int, tag: str = "") -> str:
+    """Return what the catalog calls F(m, r), or one of its tagged variants.
+
+    >>> entry_name(4, 3), entry_name(4, 3, "gaussian")
+    ('f4_3', 'f4_3_gaussian')
+    """
+    return f"f{m}_{r}_{tag}" if tag else f"f{m}_{r}"
+
+
+def is_shipped(m: int, r: int, tag: str = "") -> bool:
+    """Whether the catalog has F(m, r), so that nothing need be derived."""
+    return entry_name(m, r, tag) in catalog()
+
+
+def shipped_tiles(r: int, tag: str = "") -> list[int]:
+    """Return every m for which the catalog has F(m, r) with this tag."""
+    sizes = sorted({entry["m"] for entry in catalog().values() if entry["r"] == r})
+    return [m for m in sizes if is_shipped(m, r, tag)]
+
+
 def _folder() -> Path:
     return resources.folder("transforms")
 

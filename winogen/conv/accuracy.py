@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
-from winogen.codegen import kernels
-from winogen.codegen.targets import Target
+from winogen.kernels import general, summation
+from winogen.records import Target
 
 
 @lru_cache(maxsize=4096)
@@ -14,7 +15,7 @@ def predicted_error(
     dtype: str,
     channels: int,
     kernel: tuple[int, int],
-    transforms: tuple,
+    transforms: tuple[Any, Any],
     target: Target,
 ) -> float:
     """Return the expected max |y - y_exact| / max |y_exact| on normal data.
@@ -23,7 +24,7 @@ def predicted_error(
     of a tile that fare worst; with very many outputs the largest error of all is of this size too,
     because the largest output grows likewise.
 
-    >>> from winogen.codegen.targets import TARGETS
+    >>> from winogen.records import TARGETS
     >>> predicted_error("direct", "float32", 64, (3, 3), (None, None), TARGETS["avx2"]) < 1e-6
     True
     """
@@ -31,13 +32,14 @@ def predicted_error(
     from winogen.rounding.variance import estimate
 
     options = dict(dtype=dtype, distribution="normal", fused=True, order="naive", filters="float64")
-    options |= kernels.summation(algorithm, target, channels)
+    options |= summation(algorithm, target, channels, dtype)
     along_w = transforms[1]
     if along_w is None:
         terms = channels * kernel[0] * kernel[1]
         return estimate(Direct(1, terms), dims=1, channels=1, **options).worst_l2
     options["order"] = along_w.order
-    taps = kernel[0] if algorithm == "winograd1d" else 1  # summed like channels
+    # Rows of a kernel that are not transformed are summed like channels.
+    taps = 1 if general(algorithm).along[0] else kernel[0]
     options["block"] *= taps
     return estimate(transforms, channels=channels * taps, **options).worst_l2
 

@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-import threading as _threading
+from collections.abc import MutableMapping
+from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
-from winogen.build import host_target
 from winogen.conv import arguments, memory
-from winogen.conv.execute import Prepared, prepare
+from winogen.conv.execute import Environment, Prepared, prepare
+from winogen.conv.options import Options, takes_options
 from winogen.conv.plan import Plan
-from winogen.conv.problem import Layer
-from winogen.conv.request import request as requested
+from winogen.conv.problem import Layer, Problem
+from winogen.conv.request import Request
 from winogen.errors import InvalidType, InvalidValue
+from winogen.toolchain import host_target
+from winogen.toolchain.fork import Lock
+from winogen.toolchain.machine import current
 
 # Input shapes whose bound kernels one `Conv2d` remembers.
 _SHAPES_KEPT = 256
 
 
+@takes_options
 def conv2d(
-    input,
-    weight,
-    bias=None,
-    stride=1,
-    padding=0,
-    dilation=1,
-    groups=1,
-    *,
-    padding_mode="zeros",
-    layout="NCHW",
-    activation=None,
-    algorithm="auto",
-    tile=None,
-    points=None,
-    moduli=None,
-    order=None,
-    edge="discard",
-    border="unswitch",
-    threads=None,
-    workspace_limit=None,
-    tolerance=None,
-    out=None,
+    input: Any, weight: Any, bias: Any = None, *args: Any, out: Any = None, **options: Any
 ) -> np.ndarray:
     """Return the 2D convolution (cross-correlation) of ``input`` with ``weight``.
 
@@ -69,7 +54,8 @@ def conv2d(
     layout
         "NCHW" or "NHWC", of ``input`` and the result.
     activation
-        None, or "relu" for max(y, 0), which lets NaN through.
+        None; "relu" for max(y, 0), which lets NaN through; or ("leaky_relu", slope) for y where
+        y >= 0, else slope * y.
     algorithm
         "auto", "direct", "im2col", "winograd2d", "winograd1d" or "mcmr". The Winograd algorithms
         need stride 1 and dilation 1. They mix the values of a tile: an infinity or NaN in the input
@@ -101,10 +87,10 @@ def conv2d(
         None, or the most bytes of scratch memory that one call may take; less memory may mean more
         time. InvalidValue where the algorithm needs more, with the number.
     tolerance
-        Largest predicted error (`Plan.predicted_error`) of a tile that the planner may choose; the
-        fastest within it runs. 6e-6 keeps the largest error of a layer below 1e-5 of its largest
-        output. None for no more than that, and where it takes at most 18 % longer, for an error as
-        that of direct convolution.
+        The largest error of the output over its largest value, max |y - y_exact| / max |y_exact|,
+        as measured on normally distributed data; the fastest way within it runs. Data with outliers
+        may see more: see docs/accuracy.md. None for 1e-5, and for an error as that of direct
+        convolution where this takes at most 18 % longer.
     out
         Array for the result: C-contiguous, writeable, right shape and dtype, no memory shared with
         an argument.
@@ -133,42 +119,24 @@ def conv2d(
     >>> conv2d(image, box, algorithm="direct")[0, 0].tolist()
     [[45.0, 54.0], [81.0, 90.0]]
     """
+    asked = Options.of(args, options, "conv2d")
     x = arguments.float_array("input", input)
     w, b = _parameters(weight, bias)
-    layer = Layer.of(
-        w.shape,
-        arguments.DTYPE_NAMES[w.dtype],
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-        padding_mode=padding_mode,
-        layout=layout,
-        activation=activation,
-    )
+    layer = Layer.from_options(w.shape, arguments.DTYPE_NAMES[w.dtype], asked)
     arguments.same_dtype("input", x, w.dtype, "weight")
     problem = layer.problem(x.shape)
-    asked = requested(
-        layer,
-        algorithm=algorithm,
-        tile=tile,
-        points=points,
-        moduli=moduli,
-        order=order,
-        edge=edge,
-        border=border,
-        threads=threads,
-        workspace_limit=workspace_limit,
-        tolerance=tolerance,
-    )
+    request = Request.from_options(layer, asked)
+    view = None
     if out is not None:
-        _check_out(out, problem.output_shape, x.dtype, {"input": x, "weight": w, "bias": b})
+        others = {"input": x, "weight": w, "bias": b}
+        view = _check_out(out, problem.output_shape, x.dtype, others)
     if problem.batch == 0:  # not worth a compiler
         return np.empty(problem.output_shape, x.dtype) if out is None else out
-    prepared = prepare(problem, asked, host_target())
+    prepared = _prepared(problem, request)
     packed = prepared.pack(memory.contiguous(w, "weight"))
     b = None if b is None else memory.contiguous(b, "bias")
-    return _apply(prepared, x, packed, b, out)
+    y = _apply(prepared, x, packed, b, view)
+    return y if out is None else out
 
 
 class Conv2d:
@@ -186,54 +154,12 @@ class Conv2d:
     (1, 2, 5, 5)
     """
 
-    def __init__(
-        self,
-        weight,
-        bias=None,
-        stride=1,
-        padding=0,
-        dilation=1,
-        groups=1,
-        *,
-        padding_mode="zeros",
-        layout="NCHW",
-        activation=None,
-        algorithm="auto",
-        tile=None,
-        points=None,
-        moduli=None,
-        order=None,
-        edge="discard",
-        border="unswitch",
-        threads=None,
-        workspace_limit=None,
-        tolerance=None,
-    ):
+    @takes_options
+    def __init__(self, weight: Any, bias: Any = None, *args: Any, **options: Any):
+        asked = Options.of(args, options, "Conv2d")
         w, b = _parameters(weight, bias)
-        self._layer = Layer.of(
-            w.shape,
-            arguments.DTYPE_NAMES[w.dtype],
-            stride=stride,
-            padding=padding,
-            dilation=dilation,
-            groups=groups,
-            padding_mode=padding_mode,
-            layout=layout,
-            activation=activation,
-        )
-        self._request = requested(
-            self._layer,
-            algorithm=algorithm,
-            tile=tile,
-            points=points,
-            moduli=moduli,
-            order=order,
-            edge=edge,
-            border=border,
-            threads=threads,
-            workspace_limit=workspace_limit,
-            tolerance=tolerance,
-        )
+        self._layer = Layer.from_options(w.shape, arguments.DTYPE_NAMES[w.dtype], asked)
+        self._request = Request.from_options(self._layer, asked)
         self._weight = np.array(w, order="C")
         self._bias = None if b is None else np.array(b, order="C")
         self._forget()
@@ -245,9 +171,11 @@ class Conv2d:
             arguments.float_array("input", x)  # names a dtype that is wrong altogether
             arguments.same_dtype("input", x, self._weight.dtype, "weight")
         prepared, packed = self._bound.get(x.shape) or self._bind(x.shape)
-        if out is not None:
-            _check_out(out, prepared.output_shape, x.dtype, {"input": x})
-        return _apply(prepared, x, packed, self._bias, out)
+        if out is None:
+            return _apply(prepared, x, packed, self._bias, None)
+        view = _check_out(out, prepared.output_shape, x.dtype, {"input": x})
+        _apply(prepared, x, packed, self._bias, view)
+        return out
 
     def plan(self, input_shape) -> Plan:
         """Return what a call with an input of this shape does, and what it costs.
@@ -271,11 +199,12 @@ class Conv2d:
 
     def _forget(self) -> None:
         self._bound: dict[tuple, tuple] = {}  # input shape -> (Prepared, packed weights)
-        self._packed: dict = {}  # library -> packed weights
-        self._lock = _threading.Lock()
+        # Kernel -> packed weights, as long as an input shape needs them.
+        self._packed: MutableMapping[Any, np.ndarray] = WeakValueDictionary()
+        self._lock = Lock()
 
     def _prepare(self, input_shape) -> Prepared:
-        return prepare(self._layer.problem(input_shape), self._request, host_target())
+        return _prepared(self._layer.problem(input_shape), self._request)
 
     def _bind(self, shape: tuple[int, ...]) -> tuple:
         prepared = self._prepare(shape)
@@ -285,6 +214,11 @@ class Conv2d:
                 del self._bound[next(iter(self._bound))]
             self._bound[shape] = entry
         return entry
+
+
+def _prepared(problem: Problem, request: Request) -> Prepared:
+    """The problem planned for this machine."""
+    return prepare(problem, request, host_target(), current(), Environment.now())
 
 
 def _parameters(weight, bias) -> tuple[np.ndarray, np.ndarray | None]:
@@ -301,10 +235,11 @@ def _parameters(weight, bias) -> tuple[np.ndarray, np.ndarray | None]:
     return w, b
 
 
-def _check_out(out, shape, dtype, others: dict) -> None:
-    """Raise unless the result can be written into ``out`` without touching an argument."""
+def _check_out(out: Any, shape: tuple, dtype: np.dtype, others: dict) -> np.ndarray:
+    """Return ``out`` as a plain array; raise unless it can be written without touching an argument."""
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise InvalidType(f"out: got {type(out).__name__}; allowed: None or a numpy array")
+    out = np.asarray(out)  # a subclass may say of itself what it is not
     if out.dtype != dtype:
         raise InvalidType(f"out: got dtype {out.dtype.str}; allowed: {dtype.str}, as input has")
     if out.shape != shape:
@@ -323,6 +258,7 @@ def _check_out(out, shape, dtype, others: dict) -> None:
             raise InvalidValue(
                 f"out: got an array that overlaps {name}; allowed: memory of its own"
             )
+    return out
 
 
 def _overlap(one: np.ndarray, other: np.ndarray) -> bool:
@@ -334,7 +270,13 @@ def _overlap(one: np.ndarray, other: np.ndarray) -> bool:
         return True
 
 
-def _apply(prepared: Prepared, x: np.ndarray, packed, bias, out) -> np.ndarray:
+def _apply(
+    prepared: Prepared,
+    x: np.ndarray,
+    packed: tuple[Any, ...],
+    bias: np.ndarray | None,
+    out: np.ndarray | None,
+) -> np.ndarray:
     """Run with arguments that have been checked."""
     flags = x.flags
     if not (flags.c_contiguous and flags.aligned):

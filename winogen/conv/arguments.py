@@ -6,6 +6,7 @@ package uses. Messages read ``argument: got value; allowed: what``.
 
 from __future__ import annotations
 
+import math
 import numbers
 import operator
 import os
@@ -13,11 +14,11 @@ import os
 import numpy as np
 
 from winogen.errors import InvalidType, InvalidValue
+from winogen.kernels.struct import PADDING_MODES
+from winogen.records import ACTIVATIONS, NUMBERS, Epilogue
 
 LAYOUTS = ("NCHW", "NHWC")
-PADDING_MODES = ("zeros", "reflect", "replicate", "circular")  # the index is the C code's number
-ACTIVATIONS = (None, "relu")
-DTYPES = ("float32", "float64")
+DTYPES = tuple(NUMBERS)
 DTYPE_NAMES = {np.dtype(name): name for name in DTYPES}  # only of native byte order
 
 # A size beyond this is a mistake, and below it no index computed in C leaves an int64.
@@ -34,6 +35,29 @@ def choice(argument: str, value, allowed: tuple):
     if value not in allowed:
         raise InvalidValue(f"{argument}: got {value!r}; allowed: {_names(allowed)}")
     return value
+
+
+def activation(value) -> Epilogue:
+    """Return the epilogue that ``activation=`` asks for: None, a name, or (name, parameters…)."""
+    spelled = ", ".join(["None", *(known.spelled for known in ACTIVATIONS.values())])
+    name, parameters = value, ()
+    if isinstance(value, (tuple, list)) and value:
+        name, *parameters = value
+    if name is not None and not isinstance(name, str):
+        raise InvalidType(f"activation: got {_short(value)}; allowed: {spelled}")
+    if name is None and not parameters:
+        return Epilogue()
+    if name not in ACTIVATIONS or len(parameters) != len(ACTIVATIONS[name].parameters):
+        raise InvalidValue(f"activation: got {_short(value)}; allowed: {spelled}")
+    return Epilogue(name, tuple(_finite("activation", number, spelled) for number in parameters))
+
+
+def _finite(argument: str, value, allowed: str) -> float:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.number)):
+        raise InvalidType(f"{argument}: got {_short(value)}; allowed: {allowed}")
+    if not math.isfinite(value):
+        raise InvalidValue(f"{argument}: got {value!r}; allowed: {allowed}, with finite numbers")
+    return float(value)
 
 
 def whole(argument: str, value, least: int, allowed: str, most: int = LARGEST) -> int:
@@ -117,18 +141,23 @@ def padding(value, kernel, stride, dilation) -> tuple[int, int, int, int]:
 def threads(value) -> int:
     """Return the number of threads: ``value``, or what this process may use when it is None.
 
-    None obeys OMP_NUM_THREADS (its first number), else the CPUs that the process is allowed on.
+    None stands for the CPUs that the process is allowed on, or OMP_NUM_THREADS (its first number)
+    of them. More than there are CPUs must be asked for: they gain nothing, and where memory is
+    short, OpenMP ends the process over them.
     """
     if value is not None:
         return whole("threads", value, 1, "None or a positive int", MOST_THREADS)
-    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if first.isdecimal() and int(first) > 0:
-        return min(int(first), MOST_THREADS)
     try:
         count = len(os.sched_getaffinity(0))
     except AttributeError:  # not every system tells
         count = os.cpu_count() or 1
-    return min(count, MOST_THREADS)
+    count = min(count, MOST_THREADS)
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if first.isascii() and first.isdecimal():
+        digits = first.lstrip("0")
+        if digits and len(digits) <= len(str(MOST_THREADS)):
+            return min(int(digits), count)
+    return count
 
 
 def array(argument: str, value) -> np.ndarray:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
+from typing import Any
 
 from winogen.codegen import transforms
 from winogen.conv.problem import Layer, Problem
-from winogen.conv.request import Axes, Points
+from winogen.conv.request import Axes
+from winogen.kernels import general
 from winogen.program.summation import PROGRAM
+from winogen.records import Points
 
 
 @dataclass(frozen=True)
@@ -16,12 +20,11 @@ class Choice:
     """One way to compute a problem, complete."""
 
     algorithm: str
-    tile: Axes | None  # outputs of one tile; None without tiles
-    points: tuple[Points | str | None, Points | str | None]  # a str: a name from the catalog
-    edge: str
-    border: str
-    threads: int
-    moduli: tuple[Points | None, Points | None] = (None, None)  # instead of points
+    tile: Axes | None = None  # outputs of one tile; None without tiles
+    points: tuple[Points | None, Points | None] = (None, None)  # None: the default points
+    edge: str = "discard"
+    border: str = "unswitch"
+    threads: int = 1
     order: str = PROGRAM  # how transforms add
 
     @property
@@ -29,15 +32,12 @@ class Choice:
         """What its transforms are called in the catalog besides m and r, and along which axis if
         not along both: "", "gaussian" or "gaussian height".
         """
-        tagged = {
-            axis: points.split("_")[-1]
-            for axis, points in zip(("height", "width"), self.points)
-            if isinstance(points, str)
-        }
-        if not tagged:
+        tags = [points.tag if points else "" for points in self.points]
+        if not any(tags):
             return ""
-        ((axis, tag), *more) = tagged.items()
-        return tag if more or 1 in self.tile else f"{tag} {axis}"
+        if all(tags) or 1 in (self.tile or ()):
+            return tags[0] or tags[1]
+        return f"{tags[0]} height" if tags[0] else f"{tags[1]} width"
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,11 @@ class Rectangle:
         """How many outputs it has."""
         return max(0, self.row_end - self.row_begin) * max(0, self.col_end - self.col_begin)
 
+    @property
+    def bounds(self) -> tuple[int, int, int, int]:
+        """Rows begin and end, columns begin and end."""
+        return self.row_begin, self.row_end, self.col_begin, self.col_end
+
 
 def multiplications(problem: Problem, choice: Choice) -> int:
     """Return the element-wise multiplications of one call, over the batch, tile waste included.
@@ -67,7 +72,7 @@ def multiplications(problem: Problem, choice: Choice) -> int:
     """
     if choice.tile is None:
         return problem.direct_multiplications
-    outputs = problem.out_height * problem.out_width
+    outputs = prod(problem.output_size)
     rim = outputs - rectangles(problem, choice)[0].size
     return _tile_products(problem, choice) + problem.direct_multiplications // outputs * rim
 
@@ -79,7 +84,7 @@ def rectangles(problem: Problem, choice: Choice) -> tuple[Rectangle, ...]:
     remain at most two strips.
     """
     in_row = problem.layer.pointwise and choice.tile is None
-    _, _, height, width = problem.sizes(in_row)
+    _, (height, width) = problem.sizes(in_row)
     if choice.tile is None or choice.edge == "discard":
         return (Rectangle(0, height, 0, width, in_row),)
     rows = height - height % choice.tile[0]
@@ -90,39 +95,61 @@ def rectangles(problem: Problem, choice: Choice) -> tuple[Rectangle, ...]:
     return (Rectangle(0, rows, 0, cols), *(part for part in rim if part.size))
 
 
-def axes(layer: Layer, choice: Choice) -> tuple:
+def calls(problem: Problem, choice: Choice) -> list[tuple[Rectangle, Choice]]:
+    """Return the kernel calls: what each computes, and how; the rim of Winograd tiles is direct."""
+    inner, *rim = rectangles(problem, choice)
+    direct = Choice("direct", threads=choice.threads)
+    return [
+        (part, way)
+        for part, way in ((inner, choice), *((part, direct) for part in rim))
+        if part.size
+    ]
+
+
+def axes(layer: Layer, choice: Choice) -> tuple[Any, Any]:
     """Return the 1D algorithms along height and width; (None, None) without tiles."""
     if choice.tile is None:
         return None, None
-    # winograd1d leaves the height alone, which F(1, 1) does.
-    taps_h = 1 if choice.algorithm == "winograd1d" else layer.kernel[0]
-    return tuple(_transform(choice, k, taps) for k, taps in enumerate((taps_h, layer.kernel[1])))
-
-
-def _transform(choice: Choice, axis: int, taps: int) -> transforms.Transform:
-    m, points, moduli = choice.tile[axis], choice.points[axis], choice.moduli[axis]
-    return _loaded(m, taps, points, moduli, choice.order)
+    # An axis that stays as it is is left alone by F(1, 1).
+    height, width = (
+        transform_of(m, taps if transformed else 1, points, choice.order)
+        for m, taps, points, transformed in zip(
+            choice.tile, layer.kernel, choice.points, general(choice.algorithm).along
+        )
+    )
+    return height, width
 
 
 @lru_cache(maxsize=1024)
-def _loaded(m: int, taps: int, points, moduli, order: str) -> transforms.Transform:
-    """Points as the user gave them, a name from the catalog, or None for the default points."""
-    if isinstance(points, str):
-        return transforms.load(m, taps, name=points, order=order)
-    return transforms.load(m, taps, points, moduli=moduli, order=order)
+def transform_of(m: int, taps: int, points: Points | None, order: str) -> transforms.Transform:
+    """Return F(m, taps) of these points or moduli, of an entry of the catalog, or the default."""
+    if points is None:
+        return transforms.load(m, taps, order=order)
+    if points.kind == "catalog":
+        return transforms.load(m, taps, name=transforms.entry_name(m, taps, points.tag), order=order)
+    if points.kind == "moduli":
+        return transforms.load(m, taps, moduli=points.items, order=order)
+    return transforms.load(m, taps, points.items, order=order)
+
+
+def _tile_products(problem: Problem, choice: Choice) -> int:
+    assert choice.tile is not None
+    layer, part = problem.layer, rectangles(problem, choice)[0]
+    tiles = -(-part.row_end // choice.tile[0]) * -(-part.col_end // choice.tile[1])
+    pairs = layer.filters * layer.channels // layer.groups
+    products = [
+        _products(choice, axis, taps) if transformed else taps
+        for axis, (taps, transformed) in enumerate(
+            zip(layer.kernel, general(choice.algorithm).along)
+        )
+    ]
+    return problem.batch * tiles * prod(products) * pairs
 
 
 def _products(choice: Choice, axis: int, taps: int) -> int:
     """Multiplications of one tile along an axis: one per point, more for moduli."""
-    if choice.moduli[axis] is None and not isinstance(choice.points[axis], str):
-        return choice.tile[axis] + taps - 1
-    return _transform(choice, axis, taps).products
-
-
-def _tile_products(problem: Problem, choice: Choice) -> int:
-    layer, part = problem.layer, rectangles(problem, choice)[0]
-    tiles = -(-part.row_end // choice.tile[0]) * -(-part.col_end // choice.tile[1])
-    taps_h, taps_w = layer.kernel
-    rows = taps_h if choice.algorithm == "winograd1d" else _products(choice, 0, taps_h)
-    pairs = layer.filters * layer.channels // layer.groups
-    return problem.batch * tiles * rows * _products(choice, 1, taps_w) * pairs
+    assert choice.tile is not None
+    m, points = choice.tile[axis], choice.points[axis]
+    if points is None or points.kind == "points":
+        return m + taps - 1
+    return transform_of(m, taps, points, choice.order).products

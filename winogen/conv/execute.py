@@ -1,4 +1,4 @@
-"""From a choice to running C: kernels are rendered, loaded and bound to a problem's sizes.
+"""From a plan to running C: kernels are rendered, loaded and bound to a problem's sizes.
 
 A `Kernel` is one loaded library. A `Prepared` problem holds the argument structs of all its kernel
 calls, so that running it again costs little more than the calls.
@@ -6,55 +6,82 @@ calls, so that running it again costs little more than the calls.
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+import os
+from collections.abc import MutableMapping
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.build import Library, kept, load
-from winogen.codegen import kernels
-from winogen.codegen.targets import Target
-from winogen.conv import arguments, memory, planner
-from winogen.conv.choice import Choice, Rectangle, axes, multiplications
-from winogen.conv.plan import Plan
-from winogen.conv.problem import Layer, Problem
+from winogen.codegen.render import cdef, recipe, render
+from winogen.conv import memory, planner
+from winogen.conv.choice import axes, multiplications
+from winogen.conv.cuts import Candidate
+from winogen.conv.plan import Plan, Prediction
+from winogen.conv.problem import Problem
 from winogen.conv.request import Request
-from winogen.conv.work import Work
+from winogen.kernels import Work, named
+from winogen.kernels.spec import KernelSpec
+from winogen.kernels.struct import values
+from winogen.records import Machine, Target
+from winogen.toolchain import Library, kept, load
+from winogen.toolchain.fork import team_threads
 
-Ranking = list[tuple[float, Choice]]  # predicted seconds and candidate, fastest first
+# Seconds that a call may stay in C: then Ctrl-C is heard.
+_PATIENCE = 0.2
+
+
+class Environment(NamedTuple):
+    """What the environment says of kernels; a plan made under another one is no longer valid."""
+
+    compiler: str | None
+    cache: str | None
+    flush_denormals: bool
+
+    @classmethod
+    def now(cls) -> Environment:
+        """Return the environment of this process as it is."""
+        get = os.environ.get
+        return cls(get("CC"), get("WINOGEN_CACHE"), get("WINOGEN_FLUSH_DENORMALS") == "1")
 
 
 class Kernel:
-    """A compiled kernel: packs weights and runs for any sizes of its algorithm and tile.
+    """A compiled kernel: packs weights and runs for any sizes of its variant and tile.
 
     Made by `kernel`, which compiles each only once.
     """
 
-    def __init__(self, spec: kernels.KernelSpec):
+    def __init__(self, spec: KernelSpec):
         self.spec = spec
         # Rendering is most of what loading a kernel takes that was compiled before.
-        self.source = kept(kernels.recipe(spec), lambda: kernels.render(spec))
+        self.source = kept(recipe(spec), lambda: render(spec))
         tile = [t.name for t in dict.fromkeys((spec.transform_h, spec.transform_w)) if t]
-        name = "_".join([spec.algorithm, *tile, spec.dtype, spec.layout.lower()])
-        library: Library = load(self.source, kernels.cdef(spec.dtype), spec.target, name=name)
+        name = "_".join([spec.variant, *tile, spec.precision.arrays, spec.layout.lower()])
+        library: Library = load(self.source, cdef(spec), spec.target, name=name)
         self.ffi = library.ffi
         self.lib = library.lib
-        self.transforms = spec.transform_h, spec.transform_w
-        real = "float" if spec.dtype == "float32" else "double"
-        self.reals = self.ffi.typeof(f"{real}[]")
+        self.reals = self.ffi.typeof(f"{spec.precision.real.c}[]")
 
-    def pack(self, sizes, weight: np.ndarray, threads: int) -> np.ndarray:
+    def struct(self, work: Work, flush_denormals: bool = False) -> Any:
+        """Return the struct of one call."""
+        fields = values(named(work.variant), work, flush_denormals=flush_denormals)
+        return self.ffi.new("winogen_conv *", fields)
+
+    def pack(self, struct: Any, weight: np.ndarray, threads: int) -> np.ndarray:
         """Return the weights, C-contiguous (M, C/groups, KH, KW), as this kernel reads them."""
-        packed = memory.aligned(self.lib.winogen_packed_bytes(sizes), "packed weights")
-        self.lib.winogen_pack(sizes, self.pointer(weight), self.pointer(packed), threads)
+        packed = memory.aligned(struct.packed_bytes, "packed weights")
+        self.lib.winogen_pack(
+            struct, self.pointer(weight), self.pointer(packed), team_threads(threads)
+        )
         return packed
 
-    def pointer(self, array: np.ndarray):
+    def pointer(self, array: np.ndarray) -> Any:
         """Return a C pointer to the numbers of a contiguous array, which it keeps alive."""
         return self.ffi.from_buffer(self.reals, array)
 
 
-@cache
-def kernel(spec: kernels.KernelSpec) -> Kernel:
+@lru_cache(maxsize=1024)
+def kernel(spec: KernelSpec, environment: Environment) -> Kernel:
     """Return the kernel, rendered, compiled and loaded on first use.
 
     Raises BuildError and what derives from it.
@@ -62,57 +89,12 @@ def kernel(spec: kernels.KernelSpec) -> Kernel:
     return Kernel(spec)
 
 
-def specify(layer: Layer, choice: Choice, target: Target) -> kernels.KernelSpec:
-    """Return which kernel a choice needs."""
-    along_h, along_w = axes(layer, choice)
-    border = choice.border if choice.tile else "unswitch"
-    filters = layer.filters // layer.groups
-    halves = kernels.leaves_half(target, choice.algorithm, filters, target.lanes(layer.dtype))
-    return kernels.KernelSpec(
-        choice.algorithm,
-        layer.dtype,
-        layer.layout,
-        target,
-        along_h,
-        along_w,
-        border=border,
-        halves=halves,
-    )
+class Call(NamedTuple):
+    """One kernel call: its code, its argument struct, and the work that it is."""
 
-
-def sizes(problem: Problem, part: Rectangle, work: Work) -> dict[str, int]:
-    """Return the fields of `winogen_conv` for the kernel call ``work`` that computes ``part``."""
-    layer = problem.layer
-    height, width, out_height, out_width = problem.sizes(part.in_row)
-    rows, cols = work.block
-    return {
-        "batch": problem.batch,
-        "groups": layer.groups,
-        "channels": layer.channels // layer.groups,
-        "filters": layer.filters // layer.groups,
-        "height": height,
-        "width": width,
-        "out_height": out_height,
-        "out_width": out_width,
-        "kernel_height": layer.kernel[0],
-        "kernel_width": layer.kernel[1],
-        "stride_h": layer.stride[0],
-        "stride_w": layer.stride[1],
-        "dilation_h": layer.dilation[0],
-        "dilation_w": layer.dilation[1],
-        "pad_top": layer.padding[0],
-        "pad_left": layer.padding[2],
-        "padding_mode": arguments.PADDING_MODES.index(layer.padding_mode),
-        "row_begin": part.row_begin,
-        "row_end": part.row_end,
-        "col_begin": part.col_begin,
-        "col_end": part.col_end,
-        "relu": int(layer.relu),
-        "block_rows": rows,
-        "block_cols": cols,
-        "block_images": work.images,
-        "split": work.split,
-    }
+    kernel: Kernel
+    struct: Any
+    work: Work
 
 
 class Prepared:
@@ -121,76 +103,86 @@ class Prepared:
     Immutable after construction, so that threads may share it.
     """
 
-    def __init__(self, problem: Problem, ranked: Ranking, target: Target, limit: int | None = None):
-        choice = ranked[0][1]
+    def __init__(
+        self,
+        problem: Problem,
+        ranked: list[Candidate],
+        target: Target,
+        environment: Environment | None = None,
+    ):
+        environment = environment or Environment.now()
         self.problem = problem
         self.ranked = ranked
-        self.choice = choice
+        self.choice = ranked[0].choice
         self.target = target
         self.output_shape = problem.output_shape
         self.dtype = np.dtype(problem.layer.dtype)
-        # (kernel, its argument struct, which of `kernels` it is) in the order of the calls
-        self.calls = []
-        self.kernels: list[Kernel] = []
-        self._sizes = []  # per kernel, the struct that its weights are packed with
-        for part, way in planner.parts(problem, choice):
-            self._add(way, part, planner.blocking(problem, way, part, target, limit))
-        self.workspace_bytes = max(
-            (k.lib.winogen_workspace_bytes(sizes, choice.threads) for k, sizes, _ in self.calls),
-            default=0,
-        )
+        self.calls: list[Call] = []
+        for work in ranked[0].works(problem):
+            code = kernel(KernelSpec.of(work), environment)
+            self.calls.append(Call(code, code.struct(work, environment.flush_denormals), work))
+        self.kernels = list(dict.fromkeys(call.kernel for call in self.calls))
+        self.workspace_bytes = ranked[0].workspace_bytes
+        # A long call is made in pieces of so many parts.
+        self._pieces = max(1, int(ranked[0].seconds / _PATIENCE))
 
-    def _add(self, choice: Choice, part: Rectangle, work: Work) -> None:
-        """Bind the call that computes the outputs of ``part``."""
-        code = kernel(specify(self.problem.layer, choice, self.target))
-        struct = code.ffi.new("winogen_conv *", sizes(self.problem, part, work))
-        if code not in self.kernels:
-            self.kernels.append(code)
-            self._sizes.append(struct)
-        self.calls.append((code, struct, self.kernels.index(code)))
-
-    def pack(self, weight: np.ndarray, kept: dict | None = None) -> tuple:
+    def pack(
+        self, weight: np.ndarray, kept: MutableMapping[Any, np.ndarray] | None = None
+    ) -> tuple[Any, ...]:
         """Return the packed weights of every call, for `run`.
 
         ``weight`` is C-contiguous. ``kept`` remembers them per kernel: packing does not depend on
         the input's sizes, so that all problems of one layer can share it.
         """
         kept = {} if kept is None else kept
-        for code, sizes in zip(self.kernels, self._sizes):
-            if code.lib not in kept:
-                kept[code.lib] = code.pack(sizes, weight, self.choice.threads)
-        return tuple(code.pointer(kept[code.lib]) for code in self.kernels)
+        pointers = []
+        for code, struct, _ in self.calls:
+            packed = kept.get(code)
+            if packed is None:
+                packed = kept[code] = code.pack(struct, weight, self.choice.threads)
+            pointers.append(code.pointer(packed))
+        return tuple(pointers)
 
-    def run(self, input: np.ndarray, packed: tuple, bias: np.ndarray | None, output: np.ndarray):
+    def run(
+        self, input: np.ndarray, packed: tuple[Any, ...], bias: np.ndarray | None, output: np.ndarray
+    ) -> None:
         """Compute ``output`` from contiguous arrays of the right shapes, which are not checked."""
         if not output.size:
             return
-        threads = self.choice.threads
+        threads = team_threads(self.choice.threads)
         scratch = memory.workspace(self.workspace_bytes)
-        for code, sizes, which in self.calls:
-            code.lib.winogen_run(
-                sizes,
+        for (code, struct, _), filters in zip(self.calls, packed):
+            arrays = (
                 code.pointer(input),
-                packed[which],
+                filters,
                 code.ffi.NULL if bias is None else code.pointer(bias),
                 code.pointer(output),
                 code.ffi.from_buffer(scratch),
-                threads,
             )
+            if self._pieces == 1:
+                code.lib.winogen_run(struct, *arrays, threads)
+            else:
+                self._run_in_pieces(code, struct, arrays, threads)
+
+    def _run_in_pieces(self, code: Kernel, struct: Any, arrays: tuple, threads: int) -> None:
+        """Return to Python now and then, where signals are handled."""
+        call = code.ffi.new("winogen_call *", (struct, *arrays))
+        parts = struct.phases * struct.parts
+        # A multiple of the threads, so that none waits for the others more often than it must.
+        step = max(1, -(-parts // self._pieces // threads)) * threads
+        for first in range(0, parts, step):
+            code.lib.winogen_run_some(call, first, min(first + step, parts), threads)
 
     def plan(self) -> Plan:
         """Return the description of what `run` does."""
         problem, layer, choice = self.problem, self.problem.layer, self.choice
-        main = self.calls[0][0]
-        packed = sum(
-            code.lib.winogen_packed_bytes(sizes) for code, sizes in zip(self.kernels, self._sizes)
-        )
-        points = moduli = None
+        sets: dict[str, Any] = {"points": None, "moduli": None}
         if choice.tile is not None:
-            points, moduli = (
-                tuple(getattr(t, name) or None for t in main.transforms)
-                for name in ("points", "moduli")
-            )
+            both = axes(layer, choice)
+            sets = {name: tuple(getattr(t, name) or None for t in both) for name in sets}
+        main, *rim = self.calls
+        errors = [planner.predicted_error(layer, c.choice, self.target) for c in self.ranked]
+        packed = {call.kernel: call.struct.packed_bytes for call in self.calls}
         return Plan(
             input_shape=problem.input_shape,
             weight_shape=layer.weight_shape,
@@ -198,36 +190,42 @@ class Prepared:
             dtype=layer.dtype,
             layout=layer.layout,
             algorithm=choice.algorithm,
+            variant=main.work.variant,
             tile=choice.tile,
-            points=points,
-            moduli=moduli,
+            **sets,
             order=choice.order,
             edge=choice.edge,
             border=choice.border,
             isa=self.target.name,
             threads=choice.threads,
             workspace_bytes=self.workspace_bytes,
-            packed_weight_bytes=packed,
+            packed_weight_bytes=sum(packed.values()),
             multiplications=multiplications(problem, choice),
             direct_multiplications=problem.direct_multiplications,
-            predicted_error=planner.predicted_error(layer, choice, self.target),
+            predicted_error=errors[0],
             predictions=tuple(
-                (
-                    seconds,
-                    planner.predicted_error(layer, way, self.target),
-                    way.algorithm,
-                    way.tile,
-                    way.tag,
-                )
-                for seconds, way in self.ranked
+                Prediction(c.seconds, error, c.choice.algorithm, c.choice.tile, c.choice.tag)
+                for c, error in zip(self.ranked, errors)
             ),
-            source=main.source,
-            rim_source=self.kernels[1].source if len(self.kernels) > 1 else None,
+            source=main.kernel.source,
+            rim_source=rim[0].kernel.source if rim else None,
         )
 
 
 @lru_cache(maxsize=256)
-def prepare(problem: Problem, request: Request, target: Target) -> Prepared:
+def prepare(
+    problem: Problem,
+    request: Request,
+    target: Target,
+    machine: Machine,
+    environment: Environment,
+) -> Prepared:
     """Return the problem planned and bound to compiled kernels; the last 256 are remembered."""
-    ranked = planner.ranked(problem, request, target, planner.ALTERNATIVES)
-    return Prepared(problem, ranked, target, request.workspace_limit)
+    ranked = planner.ranked(problem, request, target, machine, planner.ALTERNATIVES)
+    return Prepared(problem, ranked, target, environment)
+
+
+def forget() -> None:
+    """Forget all plans and kernels of this process."""
+    kernel.cache_clear()
+    prepare.cache_clear()

@@ -7,17 +7,13 @@ import weakref
 
 import numpy as np
 
-from winogen.errors import WinogenError
+from winogen.errors import OutOfMemory
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector there is
 # Arrays of this many bytes are made in memory that earlier ones gave back, if there is some, and how much
 # of it is kept. Fresh pages cost more than many a convolution that fills them.
 _LARGE = 1 << 20
 _KEPT = 32 << 20
-
-
-class OutOfMemory(WinogenError, MemoryError):
-    """The system refused memory that a convolution needs; the message says how much, for what."""
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype, what: str) -> np.ndarray:
@@ -76,6 +72,8 @@ class _Spare:
         self._buffers.clear()
 
     def _take_back(self, buffer: np.ndarray) -> None:
+        if buffer.size > _KEPT:  # it would only push out all the others
+            return
         self._buffers[id(buffer)] = buffer
         buffers = list(self._buffers.items())
         kept = sum(buffer.size for _, buffer in buffers)

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from winogen.program.summation import PROGRAM
+
+
+class Prediction(NamedTuple):
+    """What the planner expected of one of the best candidates."""
+
+    seconds: float
+    error: float  # max |y - y_exact| / max |y_exact| on normal data
+    algorithm: str
+    tile: tuple[int, int] | None
+    tag: str  # "gaussian": with the modulus x^2 + 1
 
 
 @dataclass(frozen=True)
@@ -25,6 +36,7 @@ class Plan:
     dtype: str
     layout: str
     algorithm: str  # what runs: never "auto"
+    variant: str  # ... and the variant of its kernel
     tile: tuple[int, int] | None  # outputs of one Winograd tile, height and width
     points: tuple[tuple[str, ...] | None, ...] | None  # along height and width; None: no tiles
     moduli: tuple[tuple[str, ...] | None, ...] | None  # polynomials, where they replace the points
@@ -38,11 +50,7 @@ class Plan:
     multiplications: int  # element-wise, of the whole call, tile waste included
     direct_multiplications: int  # those of the definition, to compare with
     predicted_error: float  # expected max |y - y_exact| / max |y_exact| on normal data
-    # Predicted seconds and error, algorithm, tile and tag ("gaussian": with the modulus x^2 + 1) of
-    # the best candidates; the first is what runs.
-    predictions: tuple[tuple[float, float, str, tuple[int, int] | None, str], ...] = field(
-        repr=False
-    )
+    predictions: tuple[Prediction, ...] = field(repr=False)  # the first is what runs
     source: str = field(repr=False)  # the C text of the algorithm's kernel
     rim_source: str | None = field(default=None, repr=False)  # of the direct kernel at the rim
 
@@ -75,6 +83,8 @@ class Plan:
 
     def _algorithm(self) -> str:
         name = self._named(self.algorithm, self.tile)
+        if self.variant != self.algorithm:
+            name = f"{name}, variant {self.variant}"
         return name if self.tile is None else f"{name}, edge {self.edge}, border {self.border}"
 
     def _named(self, algorithm: str, tile: tuple[int, int] | None) -> str:
@@ -86,14 +96,15 @@ class Plan:
 
     def _for_its_error(self) -> bool:
         """Whether a faster way was left for its error."""
-        (chosen, error, *_), *others = self.predictions
-        return any(seconds < chosen and error < larger for seconds, larger, *_ in others)
+        chosen, *others = self.predictions
+        return any(p.seconds < chosen.seconds and chosen.error < p.error for p in others)
 
     def _alternatives(self) -> list[str]:
         """What each of the best candidates was predicted to take."""
         return [
-            f"{1e3 * seconds:.3g} ms, error {error:.1e}: {self._named(algorithm, tile)} {tag}".rstrip()
-            for seconds, error, algorithm, tile, tag in self.predictions
+            f"{1e3 * p.seconds:.3g} ms, error {p.error:.1e}: "
+            f"{self._named(p.algorithm, p.tile)} {p.tag}".rstrip()
+            for p in self.predictions
         ]
 
     def _points(self) -> list[tuple[str, str]]:

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
+from typing import Any
 
 from winogen.conv import arguments
+from winogen.conv.options import Options
 from winogen.errors import InvalidType, InvalidValue
+from winogen.records import Axis, Epilogue, Precision
 
 # Beyond this many bytes a tensor fits no machine, and byte counts in C would near the int64 limit.
 _MOST_BYTES = 2**56
+
+Pair = tuple[int, int]  # height, width
 
 
 @dataclass(frozen=True)
@@ -29,67 +35,81 @@ class Layer:
 
     filters: int  # M, over all groups
     channels: int  # C, over all groups
-    kernel: tuple[int, int]  # height, width
-    stride: tuple[int, int]
-    padding: tuple[int, int, int, int]  # top, bottom, left, right
-    dilation: tuple[int, int]
+    axes: tuple[Axis, Axis]  # height, width
     groups: int
     padding_mode: str
     layout: str
-    relu: bool
+    epilogue: Epilogue
     dtype: str  # "float32" or "float64"
 
     @classmethod
-    def of(
-        cls,
-        weight_shape,
-        dtype: str,
-        *,
-        stride=1,
-        padding=0,
-        dilation=1,
-        groups=1,
-        padding_mode="zeros",
-        layout="NCHW",
-        activation=None,
-    ) -> Layer:
+    def of(cls, weight_shape: Any, dtype: str, **options: Any) -> Layer:
         """Return the checked layer; weight_shape is (M, C/groups, KH, KW).
 
-        Raises InvalidType or InvalidValue that names the argument, its value and what is allowed.
+        ``options``: stride, padding, dilation, groups, padding_mode, layout and activation, as
+        `conv2d` takes them. Raises InvalidType or InvalidValue that names the argument, its value
+        and what is allowed.
         """
+        return cls.from_options(weight_shape, dtype, Options.of((), options, "Layer.of"))
+
+    @classmethod
+    def from_options(cls, weight_shape: Any, dtype: str, options: Options) -> Layer:
+        """The same, of options that also say how it is computed."""
         weight_shape = tuple(weight_shape)
         if len(weight_shape) != 4:
             raise InvalidValue(
                 f"weight: got shape {weight_shape}; allowed: 4 axes (M, C/groups, KH, KW)"
             )
-        if 0 in weight_shape:
-            raise InvalidValue(f"weight: got shape {weight_shape}; allowed: no axis of size 0")
+        if min(weight_shape) <= 0:
+            raise InvalidValue(f"weight: got shape {weight_shape}; allowed: axes of at least 1")
         filters, channels, *kernel = weight_shape
-        kernel = tuple(kernel)
-        stride = arguments.pair("stride", stride, 1)
-        dilation = arguments.pair("dilation", dilation, 1)
-        groups = arguments.whole("groups", groups, 1, "a positive int")
+        stride = arguments.pair("stride", options.stride, 1)
+        dilation = arguments.pair("dilation", options.dilation, 1)
+        groups = arguments.whole("groups", options.groups, 1, "a positive int")
         if filters % groups:
             raise InvalidValue(
                 f"groups: got {groups}; allowed: a divisor of the {filters} filters of weight"
             )
-        sides = arguments.padding(padding, kernel, stride, dilation)
+        top, bottom, left, right = arguments.padding(options.padding, kernel, stride, dilation)
+        ends = ((top, bottom), (left, right))
         # A kernel of one has nothing to spread apart: every algorithm may ignore its dilation.
-        dilation = tuple(d if k > 1 else 1 for k, d in zip(kernel, dilation))
-        activation = arguments.choice("activation", activation, arguments.ACTIVATIONS)
+        height, width = (
+            Axis(k, s, d if k > 1 else 1, *sides)
+            for k, s, d, sides in zip(kernel, stride, dilation, ends)
+        )
         return cls(
             filters=filters,
             channels=channels * groups,
-            kernel=kernel,
-            stride=stride,
-            padding=sides,
-            dilation=dilation,
+            axes=(height, width),
             groups=groups,
-            padding_mode=arguments.choice("padding_mode", padding_mode, arguments.PADDING_MODES),
-            layout=arguments.choice("layout", layout, arguments.LAYOUTS),
-            relu=activation == "relu",
+            padding_mode=arguments.choice(
+                "padding_mode", options.padding_mode, arguments.PADDING_MODES
+            ),
+            layout=arguments.choice("layout", options.layout, arguments.LAYOUTS),
+            epilogue=arguments.activation(options.activation),
             dtype=dtype,
         )
+
+    @property
+    def kernel(self) -> Pair:
+        """Taps along the height and the width."""
+        return self.axes[0].kernel, self.axes[1].kernel
+
+    @property
+    def stride(self) -> Pair:
+        """Height, width."""
+        return self.axes[0].stride, self.axes[1].stride
+
+    @property
+    def dilation(self) -> Pair:
+        """Height, width; 1 where the kernel has one tap."""
+        return self.axes[0].dilation, self.axes[1].dilation
+
+    @property
+    def padding(self) -> tuple[int, int, int, int]:
+        """Top, bottom, left, right."""
+        height, width = self.axes
+        return height.before, height.after, width.before, width.after
 
     @property
     def weight_shape(self) -> tuple[int, int, int, int]:
@@ -99,19 +119,19 @@ class Layer:
     @property
     def itemsize(self) -> int:
         """Bytes of one number."""
-        return 4 if self.dtype == "float32" else 8
+        return Precision.of(self.dtype).itemsize
 
     @property
-    def reach(self) -> tuple[int, int]:
+    def reach(self) -> Pair:
         """Rows and columns of input that one output sees."""
-        return tuple(d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation))
+        return self.axes[0].reach, self.axes[1].reach
 
     @property
     def pointwise(self) -> bool:
         """Whether every output sees just the pixel at its own place."""
-        return (self.kernel, self.stride, self.padding) == ((1, 1), (1, 1), (0, 0, 0, 0))
+        return self.axes == (Axis(1), Axis(1))
 
-    def problem(self, input_shape) -> Problem:
+    def problem(self, input_shape: Any) -> Problem:
         """Return the problem of applying the layer to an input of this shape.
 
         ``input_shape`` is (N, C, H, W), or (C, H, W) for one image without a batch axis; with the
@@ -138,42 +158,43 @@ class Layer:
             raise InvalidValue(f"input: got shape {shape}; allowed: height and width of at least 1")
         self._check_padding(height, width)
         out = self._output_size(height, width)
-        problem = Problem(self, batch, height, width, *out, batched=len(shape) == 4)
+        problem = Problem(self, batch, (height, width), out, batched=len(shape) == 4)
         for name, count in (("input", problem.input_shape), ("output", problem.output_shape)):
-            size = self.itemsize
-            for extent in count:
-                size *= extent
-            if size > _MOST_BYTES:
-                raise InvalidValue(
-                    f"{name}: got shape {count} of {size} bytes; allowed: at most {_MOST_BYTES}"
-                )
+            self._check_bytes(f"{name}: got shape {count}", count)
+        padded = tuple(axis.padded(size) for axis, size in zip(self.axes, (height, width)))
+        self._check_bytes(
+            f"padding: got {self.padding}, that is a padded input of {' x '.join(map(str, padded))}",
+            (self.channels, *padded),
+        )
         return problem
+
+    def _check_bytes(self, what: str, extents: tuple[int, ...]) -> None:
+        size = prod(extents) * self.itemsize
+        if size > _MOST_BYTES:
+            raise InvalidValue(f"{what}, {size} bytes; allowed: at most {_MOST_BYTES} bytes")
 
     def _check_padding(self, height: int, width: int) -> None:
         """Reflection leaves out the edge itself, so it needs one more pixel than circular."""
         if self.padding_mode not in ("reflect", "circular"):
             return
         spare = 1 if self.padding_mode == "reflect" else 0
-        for axis, size, ends in (
-            ("height", height, self.padding[:2]),
-            ("width", width, self.padding[2:]),
-        ):
+        for name, size, axis in zip(("height", "width"), (height, width), self.axes):
+            ends = axis.before, axis.after
             if max(ends) > size - spare:
                 raise InvalidValue(
-                    f"padding: got {ends} along an input {axis} of {size}; allowed: at most "
+                    f"padding: got {ends} along an input {name} of {size}; allowed: at most "
                     f'{size - spare} with padding_mode "{self.padding_mode}"'
                 )
 
-    def _output_size(self, height: int, width: int) -> tuple[int, int]:
-        top, bottom, left, right = self.padding
-        padded = (height + top + bottom, width + left + right)
+    def _output_size(self, height: int, width: int) -> Pair:
+        padded = self.axes[0].padded(height), self.axes[1].padded(width)
         if padded[0] < self.reach[0] or padded[1] < self.reach[1]:
             dilated = f" (dilated by {self.dilation})" if self.dilation != (1, 1) else ""
             raise InvalidValue(
                 f"weight: got a kernel reaching over {self.reach[0]} x {self.reach[1]}{dilated}; "
                 f"allowed: at most the padded input, {padded[0]} x {padded[1]}"
             )
-        return tuple((p - r) // s + 1 for p, r, s in zip(padded, self.reach, self.stride))
+        return self.axes[0].outputs(height), self.axes[1].outputs(width)
 
 
 @dataclass(frozen=True)
@@ -182,48 +203,47 @@ class Problem:
 
     layer: Layer
     batch: int
-    height: int
-    width: int
-    out_height: int
-    out_width: int
+    size: Pair  # of the input: height, width
+    output_size: Pair
     batched: bool = True  # whether the arrays have the batch axis
 
     @cached_property
     def input_shape(self) -> tuple[int, ...]:
         """The shape of the input array, in the layout asked for."""
-        return self._shape(self.layer.channels, self.height, self.width)
+        return self._shape(self.layer.channels, *self.size)
 
     @cached_property
     def output_shape(self) -> tuple[int, ...]:
         """The shape of the output array, in the layout asked for."""
-        return self._shape(self.layer.filters, self.out_height, self.out_width)
+        return self._shape(self.layer.filters, *self.output_size)
 
-    def sizes(self, in_row: bool) -> tuple[int, int, int, int]:
-        """Height and width of input and output as a kernel takes them, or all pixels as one row."""
+    @property
+    def stride(self) -> Pair:
+        """The layer's, but 1 along an axis with one output: from there nobody steps."""
+        height, width = (
+            stride if count > 1 else 1 for stride, count in zip(self.layer.stride, self.output_size)
+        )
+        return height, width
+
+    def sizes(self, in_row: bool) -> tuple[Pair, Pair]:
+        """Sizes of input and output as a kernel takes them, or all pixels as one row."""
         if in_row:
-            area = self.height * self.width
-            return 1, area, 1, area
-        return self.height, self.width, self.out_height, self.out_width
+            row = 1, prod(self.size)
+            return row, row
+        return self.size, self.output_size
 
     @property
     def direct_multiplications(self) -> int:
         """Multiplications of the definition, over the batch: N·OH·OW·M·(C/groups)·KH·KW."""
-        return self.batch * self.out_height * self.out_width * _product(self.layer.weight_shape)
+        return self.batch * prod(self.output_size) * prod(self.layer.weight_shape)
 
     def _shape(self, channels: int, height: int, width: int) -> tuple[int, ...]:
-        image = (channels, height, width) if self.layer.layout == "NCHW" else None
-        image = image or (height, width, channels)
+        planar = self.layer.layout == "NCHW"
+        image = (channels, height, width) if planar else (height, width, channels)
         return (self.batch, *image) if self.batched else image
 
 
-def _product(numbers) -> int:
-    product = 1
-    for number in numbers:
-        product *= number
-    return product
-
-
-def _shape(shape) -> tuple[int, ...]:
+def _shape(shape: Any) -> tuple[int, ...]:
     if not isinstance(shape, (tuple, list)):
         raise InvalidType(f"input_shape: got {shape!r}; allowed: a tuple of ints")
     allowed = "a tuple of non-negative ints"

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from winogen.conv import arguments
+from winogen.conv.options import Options
 from winogen.conv.problem import Layer
 from winogen.errors import InvalidType, InvalidValue, Unsupported
+from winogen.kernels import algorithms, general, is_tiled
+from winogen.kernels.spec import BORDERS
 from winogen.program.summation import NAMES as ORDERS
 from winogen.program.summation import PROGRAM
+from winogen.records import Points
 
-WINOGRAD = ("winograd2d", "winograd1d", "mcmr")
-ALGORITHMS = ("auto", "direct", "im2col", *WINOGRAD)
 EDGES = ("discard", "direct")
-BORDERS = ("unswitch", "buffer", "indirect")
 MOST_POINTS = 18  # default points end here
 
 Axes = tuple[int, int]
-Points = tuple[str, ...]  # points or moduli, as exact texts
 
 
 @dataclass(frozen=True)
@@ -26,86 +27,95 @@ class Request:
 
     algorithm: str = "auto"
     tile: tuple[int | None, int | None] = (None, None)  # along height and width
-    points: tuple[Points | None, Points | None] = (None, None)  # None: the default ones
-    moduli: tuple[Points | None, Points | None] = (None, None)  # polynomials instead of points
+    points: tuple[Points | None, Points | None] = (None, None)  # or moduli; None: default points
     order: str = PROGRAM  # how transforms add
     edge: str = "discard"
     border: str = "unswitch"
     threads: int = 1
-    workspace_limit: int | None = (
-        None  # bytes of scratch memory per call; None: the planner's choice
-    )
-    tolerance: float | None = None  # of the predicted error; None: the planner's default
+    workspace_limit: int | None = None  # bytes of scratch memory per call; None: the planner's choice
+    # The largest error of the output over its largest value; None: the planner's default.
+    tolerance: float | None = None
 
-    @property
-    def sets(self) -> tuple[Points | None, Points | None]:
-        """What was given for height and width, points or moduli."""
-        return tuple(points or moduli for points, moduli in zip(self.points, self.moduli))
+    @classmethod
+    def of(cls, layer: Layer, **options: Any) -> Request:
+        """Return the checked request; ``options`` as `conv2d` takes them.
+
+        Raises InvalidType and InvalidValue for unknown names and wrong numbers, Unsupported when
+        the algorithm asked for does not apply to the layer, with the reason.
+        """
+        return cls.from_options(layer, Options.of((), options, "Request.of"))
+
+    @classmethod
+    def from_options(cls, layer: Layer, options: Options) -> Request:
+        """The same, of options that also say what is computed."""
+        algorithm = arguments.choice("algorithm", options.algorithm, ("auto", *algorithms()))
+        request = cls(
+            algorithm,
+            order=arguments.choice("order", options.order, (None, *ORDERS)) or PROGRAM,
+            edge=arguments.choice("edge", options.edge, EDGES),
+            border=arguments.choice("border", options.border, BORDERS),
+            threads=arguments.threads(options.threads),
+            workspace_limit=_limit(options.workspace_limit),
+            tolerance=_tolerance(options.tolerance),
+        )
+        tiles = {name: getattr(options, name) for name in ("tile", "points", "moduli", "order")}
+        if algorithm != "auto" and not is_tiled(algorithm):
+            for name, value in tiles.items():
+                if value is not None:
+                    raise InvalidValue(
+                        f'{name}: got {value!r}; allowed: None with algorithm "{algorithm}", '
+                        "which has no tiles"
+                    )
+            return request
+        if algorithm == "auto":
+            if options.tile is None and options.points is None and options.moduli is None:
+                return request
+            algorithm = "mcmr"  # asking for a tile is asking for a Winograd algorithm
+        return replace(request, algorithm=algorithm, **_tiles(layer, algorithm, options))
 
 
-def request(
-    layer: Layer,
-    *,
-    algorithm="auto",
-    tile=None,
-    points=None,
-    moduli=None,
-    order=None,
-    edge="discard",
-    border="unswitch",
-    threads=None,
-    workspace_limit=None,
-    tolerance=None,
-) -> Request:
-    """Return the checked request.
+def _limit(value: Any) -> int | None:
+    if value is None:
+        return None
+    return arguments.whole("workspace_limit", value, 0, "None or a number of bytes", 2**62)
 
-    Raises InvalidType and InvalidValue for unknown names and wrong numbers, Unsupported when the
-    algorithm asked for does not apply to the layer, with the reason.
-    """
-    algorithm = arguments.choice("algorithm", algorithm, ALGORITHMS)
-    edge = arguments.choice("edge", edge, EDGES)
-    border = arguments.choice("border", border, BORDERS)
-    threads = arguments.threads(threads)
-    if workspace_limit is not None:
-        allowed = "None or a number of bytes"
-        workspace_limit = arguments.whole("workspace_limit", workspace_limit, 0, allowed, 2**62)
-    if tolerance is not None:
-        tolerance = arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
-    asked = {"tile": tile, "points": points, "moduli": moduli, "order": order}
-    if order is not None:
-        order = arguments.choice("order", order, ORDERS)
-    found = Request(
-        algorithm,
-        order=order or PROGRAM,
-        edge=edge,
-        border=border,
-        threads=threads,
-        workspace_limit=workspace_limit,
-        tolerance=tolerance,
-    )
-    if algorithm in ("direct", "im2col"):
-        for name, value in asked.items():
-            if value is not None:
-                raise InvalidValue(
-                    f'{name}: got {value!r}; allowed: None with algorithm "{algorithm}", which has '
-                    "no tiles"
-                )
-        return found
-    if algorithm == "auto":
-        if tile is None and points is None and moduli is None:
-            return found
-        algorithm = "mcmr"  # asking for a tile is asking for a Winograd algorithm
+
+def _tolerance(value: Any) -> float | None:
+    if value is None:
+        return None
+    return arguments.positive("tolerance", value, "None or a positive number, as 1e-6")
+
+
+def _tiles(layer: Layer, algorithm: str, options: Options) -> dict[str, Any]:
+    """The tile and the points of a Winograd algorithm, checked against the layer."""
     _check_applies(layer, algorithm)
+    points, moduli = options.points, options.moduli
     if points is not None and moduli is not None:
         raise InvalidValue(f"moduli: got {moduli!r} and points {points!r}; allowed: one of them")
-    name = "points" if moduli is None else "moduli"
-    sets = _sets(name, asked[name], layer.kernel, algorithm)
-    tiles = _tile(tile, layer.kernel, algorithm)
-    axes = zip(("height", "width"), tiles, sets, layer.kernel)
-    tiles = tuple(_fit(name, *axis) for axis in axes)
-    found = replace(found, algorithm=algorithm, tile=tiles, **{name: sets})
-    _check_sets(found, layer.kernel)
-    return found
+    kind, value = ("points", points) if moduli is None else ("moduli", moduli)
+    sets = _sets(kind, value, layer.kernel, algorithm)
+    tile = _tile(options.tile, layer.kernel, algorithm)
+    along = general(algorithm).along
+    fitted = tuple(
+        _fit(kind, axis, m, one, taps) if transformed else m
+        for axis, m, one, taps, transformed in zip(
+            ("height", "width"), tile, sets, layer.kernel, along
+        )
+    )
+    for m, one, taps in zip(fitted, sets, layer.kernel):
+        if one is not None and m is not None:
+            _check_makes_an_algorithm(one, m, taps)
+    return {"tile": fitted, "points": sets}
+
+
+def _check_makes_an_algorithm(points: Points, m: int, taps: int) -> None:
+    """Refuse a set of points or moduli at once that makes no algorithm: equal points, say."""
+    from winogen.algebra import cook_toom, winograd
+
+    if points.kind == "points":
+        cook_toom(m, taps, points=points.items)
+    else:
+        winograd(m, taps, moduli=points.items)
 
 
 def _check_applies(layer: Layer, algorithm: str) -> None:
@@ -122,18 +132,18 @@ def _check_applies(layer: Layer, algorithm: str) -> None:
 def _tile(value, kernel: Axes, algorithm: str) -> tuple[int | None, int | None]:
     """The tile per axis; an int is meant for the axes along which the kernel is longer than 1."""
     if value is None:
-        return (1 if algorithm == "winograd1d" else None), None
+        return (None if general(algorithm).along[0] else 1), None
     allowed = "None, a positive int or a pair (height, width) of them"
     if not isinstance(value, (tuple, list)):
         m = arguments.whole("tile", value, 1, allowed)
         m_h, m_w = (m if taps > 1 else 1 for taps in kernel)
-        return (1, m_w) if algorithm == "winograd1d" else (m_h, m_w)
+        return (m_h if general(algorithm).along[0] else 1), m_w
     if len(value) != 2:
         raise InvalidValue(f"tile: got {value!r}; allowed: {allowed}")
     m_h, m_w = (arguments.whole("tile", item, 1, allowed) for item in value)
-    if algorithm == "winograd1d" and m_h != 1:
+    if m_h != 1 and not general(algorithm).along[0]:
         raise InvalidValue(
-            f'tile: got {(m_h, m_w)}; allowed: (1, m) with algorithm "winograd1d", whose tiles are '
+            f'tile: got {(m_h, m_w)}; allowed: (1, m) with algorithm "{algorithm}", whose tiles are '
             "pieces of a row"
         )
     return m_h, m_w
@@ -144,18 +154,19 @@ def _sets(name: str, value, kernel: Axes, algorithm: str) -> tuple[Points | None
     if value is None:
         return None, None
     if isinstance(value, (tuple, list)) and len(value) == 2 and all(map(_is_set, value)):
-        sets = tuple(None if item is None else _set(name, item) for item in value)
-        if algorithm == "winograd1d" and sets[0] is not None:
+        height, width = (None if item is None else _set(name, item) for item in value)
+        if height is not None and not general(algorithm).along[0]:
             raise InvalidValue(
-                f'{name}: got {value!r}; allowed: (None, {name}) with algorithm "winograd1d", '
+                f'{name}: got {value!r}; allowed: (None, {name}) with algorithm "{algorithm}", '
                 "which transforms along the width only"
             )
-        return sets
+        return height, width
     one = _set(name, value)
-    along = [taps > 1 for taps in kernel]
-    if algorithm == "winograd1d":
-        along[0] = False
-    return tuple(one if transformed else None for transformed in along)
+    height, width = (
+        one if taps > 1 and transformed else None
+        for taps, transformed in zip(kernel, general(algorithm).along)
+    )
+    return height, width
 
 
 def _is_set(item) -> bool:
@@ -181,21 +192,23 @@ def _set(name: str, value) -> Points:
             "these"
         )
     parse = parse_points if name == "points" else parse_moduli
-    return tuple(str(item) for item in parse(value))
+    return Points(name, tuple(str(item) for item in parse(value)))
 
 
-def _degree(name: str, given: Points) -> int:
+def _degree(points: Points) -> int:
     """How many inputs a set is for: one per point, and the degrees of all moduli together."""
-    if name == "points":
-        return len(given)
+    if points.kind == "points":
+        return len(points.items)
     from winogen.algebra.moduli import parse_moduli
 
-    return sum(getattr(modulus, "degree", 1) for modulus in parse_moduli(given))
+    return sum(getattr(modulus, "degree", 1) for modulus in parse_moduli(points.items))
 
 
-def _fit(name: str, axis: str, tile: int | None, given: Points | None, taps: int) -> int | None:
+def _fit(
+    name: str, axis: str, tile: int | None, points: Points | None, taps: int
+) -> int | None:
     """The tile along an axis, which given points or moduli determine: they are for m + r - 1."""
-    if given is None:
+    if points is None:
         if tile is not None and taps > 1 and tile + taps - 1 > MOST_POINTS:
             raise InvalidValue(
                 f"tile: got {tile} for the {taps} taps along the {axis}; allowed: at most "
@@ -207,22 +220,13 @@ def _fit(name: str, axis: str, tile: int | None, given: Points | None, taps: int
                 'points=, or algorithm "direct"'
             )
         return tile
-    degree = _degree(name, given)
+    degree = _degree(points)
     m = degree - taps + 1
     if m < 1 or (tile is not None and m != tile):
         wanted = f"{tile + taps - 1} for tile {tile}" if tile else f"at least {taps}"
         count = degree if name == "points" else f"a total degree of {degree}"
         raise InvalidValue(
-            f"{name}: got {count} along the {axis}, {', '.join(given)}; allowed: "
+            f"{name}: got {count} along the {axis}, {points.text}; allowed: "
             f'{wanted} and {taps} taps, "inf" counted'
         )
     return m
-
-
-def _check_sets(request: Request, kernel: Axes) -> None:
-    """Derive what was asked for, so that a set that makes no algorithm is refused at once."""
-    from winogen.codegen.transforms import load
-
-    for m, points, moduli, taps in zip(request.tile, request.points, request.moduli, kernel):
-        if points or moduli:
-            load(m, taps, points, moduli=moduli, order=request.order)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from winogen.kernels.work import Work, blocks
-from winogen.records.machine import Costs, Machine
+from winogen.records import Costs, Machine
 
 
 def roof(arithmetic: Any, traffic: Any, shows: float) -> Any:

@@ -8,7 +8,7 @@ from winogen.kernels import pixels_family
 from winogen.kernels.depthwise_strip import DepthwiseStrip
 from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work
-from winogen.records.machine import Machine
+from winogen.records import Machine
 
 
 class DepthwiseInPlace(DepthwiseStrip):

@@ -6,7 +6,7 @@ from winogen.kernels.depthwise import is_usual
 from winogen.kernels.depthwise_channels import DepthwiseChannels
 from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work
-from winogen.records.machine import Machine
+from winogen.records import Machine
 
 
 class DepthwiseStrip(DepthwiseChannels):

@@ -16,8 +16,7 @@ from winogen.kernels.geometry import (
 )
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks
-from winogen.records import Precision, Target, Tuning
-from winogen.records.machine import Machine
+from winogen.records import Machine, Precision, Target, Tuning
 
 
 class Direct(Variant):

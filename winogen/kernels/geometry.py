@@ -11,7 +11,7 @@ LINE = 64
 STRIP_FIELDS = {
     "strip_phase": "of the strip: from one phase",
     "strip_row": "... row",
-    "strip_plane": "... and channel (block of channels) to the next",
+    "strip_plane": "... and (block of) channels to the next",
 }
 
 

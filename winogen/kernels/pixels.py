@@ -11,8 +11,7 @@ from winogen.kernels import pixels_family, tuning
 from winogen.kernels.geometry import STRIP_FIELDS, strip_pitches, strip_size
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
-from winogen.records import Precision, Target, Tuning
-from winogen.records.machine import Machine
+from winogen.records import Machine, Precision, Target, Tuning
 
 # Terms of a sum up to which filters in the lanes take longer: each block of sums is transposed.
 _FEW_TERMS = 64

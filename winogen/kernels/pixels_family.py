@@ -8,7 +8,7 @@ from winogen.kernels import costs as cost
 from winogen.kernels.geometry import strip_size
 from winogen.kernels.variant import Cycles
 from winogen.kernels.work import Work
-from winogen.records.machine import Machine
+from winogen.records import Machine
 
 
 def fill(work: Work, machine: Machine, channels: int, copies: int = 1) -> tuple[Any, Any]:

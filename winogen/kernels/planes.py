@@ -8,8 +8,7 @@ from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
-from winogen.records import Precision, Target, Tuning
-from winogen.records.machine import Machine
+from winogen.records import Machine, Precision, Target, Tuning
 
 # A twentieth of the lanes may be idle: maps of a few pixels are better off with filters there.
 _LEAST_FILLED = 0.95

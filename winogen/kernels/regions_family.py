@@ -12,8 +12,9 @@ from winogen.kernels.geometry import gemm_filters
 from winogen.kernels.tiles_family import Tiled, positions, product_cycles
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.work import Work, blocks
-from winogen.records import Precision, Target, Tuning
-from winogen.records.machine import Machine
+from winogen.records import Machine, Precision, Target, Tuning
+
+_LEAST_CHANNELS = 4  # and filters; with less, vectors are mostly empty
 
 
 class Regions(Tiled):
@@ -31,6 +32,9 @@ class Regions(Tiled):
         "v_step": "of v: from one position to the next",
         "y_step": "of y: likewise",
     }
+
+    def suits(self, work: Work) -> bool:
+        return min(work.channels, work.filters) >= _LEAST_CHANNELS
 
     def fixed(self, work: Work) -> dict[str, int]:
         return {"halves": 1} if cost.leaves_half(work) else {}

@@ -17,8 +17,7 @@ COMMON = (
     ("", "int64_t", ("height", "width", "out_height", "out_width")),
     ("", "int64_t", ("kernel_height", "kernel_width")),
     ("", "int64_t", ("stride_h", "stride_w", "dilation_h", "dilation_w")),
-    ("mode: zeros, reflect, replicate, circular", "int64_t",
-     ("pad_top", "pad_left", "padding_mode")),
+    ("mode: see source_index()", "int64_t", ("pad_top", "pad_left", "padding_mode")),
     ("the outputs to compute", "int64_t", ("row_begin", "row_end", "col_begin", "col_end")),
     ("of the arrays", "winogen_strides", ("input", "output")),
     ("of the input, in all", "int64_t", ("input_numbers",)),
@@ -54,7 +53,7 @@ def declaration(variant: Variant, border: str) -> str:
     own += [(means, "winogen_buffer", (name,)) for name, means in buffers.items()]
     for means, kind, names in (*COMMON, *own):
         text = f"    {kind} {', '.join(names)};"
-        lines.append(f"{text:<58}/* {means} */" if means else text)
+        lines.append(f"{text:<54}/* {means} */" if means else text)
     return "\n".join([*lines, "} winogen_conv;"])
 
 

@@ -10,7 +10,7 @@ from winogen.kernels import costs as cost
 from winogen.kernels.geometry import is_large, lines_of_channels, tile_strip_size
 from winogen.kernels.variant import Buffer, Variant
 from winogen.kernels.work import Work, blocks
-from winogen.records.machine import Machine
+from winogen.records import Machine
 
 _POINTER = 8
 
@@ -20,7 +20,7 @@ class Tiled(Variant):
 
     along = (True, True)
     buffers_used = {
-        "strip": "pixels or outputs as vectors of channels",
+        "strip": "pixels or outputs, in vectors",
         "columns": "transformed columns",
         "offset": "where each tile goes",
     }

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.kernels.work import Work, blocks, round_up
-from winogen.records import Precision, Target, Tuning
-from winogen.records.machine import Machine
+from winogen.records import Machine, Precision, Target, Tuning
 
 _LINE = 64  # every buffer begins at a cache line
 
@@ -50,7 +49,9 @@ class Variant:
     template: str  # in csrc/kernels/
     title: str  # what the first lines of its C say
     along: tuple[bool, bool] = (False, False)  # the axes that are transformed, height and width
-    auto: bool = True  # whether algorithm="auto" considers it
+    # What algorithm="auto" considers: whether at all, and tiles up to which size.
+    auto: bool = True
+    largest_tile: int | None = None
     spans_images: bool = False  # whether a block may have several images
     uses: tuple[str, ...] = ()  # the fields of Tuning that are compiled in
     # What the struct of its kernels holds besides what all have: name -> meaning.
@@ -62,6 +63,10 @@ class Variant:
     def applies(self, work: Work) -> bool:
         """Whether it can compute ``work``, whose blocks are not known yet, and is meant for it."""
         return True
+
+    def suits(self, work: Work) -> bool:
+        """Whether algorithm="auto" should consider it for ``work``, to which it applies."""
+        return self.auto
 
     def view(self, work: Work) -> Work:
         """Return the work as the kernel sees it: channels as groups or not, say."""
@@ -199,11 +204,30 @@ def is_tiled(algorithm: str) -> bool:
     return any(general(algorithm).along)
 
 
-def assign(work: Work) -> tuple[Variant, Work]:
-    """Return the variant that computes ``work``, and the work as it sees it, with its tuning."""
-    variant = next(v for v in family(work.algorithm) if v.applies(work))
+def summation(
+    algorithm: str, target: Target, channels: int, dtype: str = "float32"
+) -> dict[str, int]:
+    """Return how an algorithm sums the channels of a group, as `measure` and `estimate` take it.
+
+    >>> from winogen.kernels import summation
+    >>> from winogen.records import TARGETS
+    >>> summation("mcmr", TARGETS["avx512"], 256), summation("mcmr", TARGETS["avx512"], 64)
+    ({'block': 32, 'chains': 2}, {'block': 16, 'chains': 2})
+    """
+    variant = general(algorithm)
+    return variant.summation(variant.tuning(target, Precision.of(dtype)), channels)
+
+
+def assign(work: Work) -> Work:
+    """Return the work as the variant sees it that computes it, with its name and tuning."""
+    variant = first_that_applies(work)
     tuning = variant.tuning(work.target, work.precision)
-    return variant, replace(variant.view(work), tuning=tuning)
+    return replace(variant.view(work), variant=variant.name, tuning=tuning)
+
+
+def first_that_applies(work: Work) -> Variant:
+    """Return the variant of the work's algorithm that computes it."""
+    return next(variant for variant in family(work.algorithm) if variant.applies(work))
 
 
 __all__ = ["Buffer", "Cycles", "Variant", "blocks", "round_up"]

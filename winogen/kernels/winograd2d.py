@@ -10,8 +10,7 @@ from winogen.kernels.geometry import gemm_filters
 from winogen.kernels.tiles_family import Tiled, positions, product_cycles
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.work import Work, blocks
-from winogen.records import Precision, Target, Tuning
-from winogen.records.machine import Machine
+from winogen.records import Machine, Precision, Target, Tuning
 
 
 class Winograd2d(Tiled):

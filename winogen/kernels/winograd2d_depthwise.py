@@ -9,8 +9,7 @@ from winogen.kernels.depthwise import as_one_group
 from winogen.kernels.tiles_family import Tiled, positions
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.work import Work, blocks
-from winogen.records import Precision, Target, Tuning
-from winogen.records.machine import Machine
+from winogen.records import Machine, Precision, Target, Tuning
 
 
 class Winograd2dDepthwise(Tiled):

@@ -11,8 +11,7 @@ from winogen.kernels.tiles_family import positions
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.winograd2d_tiles import Winograd2dTiles, transformed_lanes
 from winogen.kernels.work import Work, blocks
-from winogen.records import Precision, Target, Tuning
-from winogen.records.machine import Machine
+from winogen.records import Machine, Precision, Target, Tuning
 
 _L1 = 24 << 10  # bytes of the first cache that can be counted on
 

@@ -17,10 +17,10 @@ from winogen.kernels.geometry import (
 from winogen.kernels.tiles_family import positions
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
-from winogen.records import Precision, Target, Tuning
-from winogen.records.machine import Machine
+from winogen.records import Machine, Precision, Target, Tuning
 
 _KNOWN_CHANNELS = (1, 3, 4)  # that have kernels of their own: they come with images
+_LEAST_FILTERS = 8  # that make the input transform worth it
 
 
 class Winograd2dTiles(Variant):
@@ -31,6 +31,7 @@ class Winograd2dTiles(Variant):
     template = "winograd2d_tiles.c.j2"
     title = "2D Winograd convolution of few channels, tiles in the lanes"
     along = (True, True)
+    largest_tile = 4  # larger ones are less accurate and, for all that they save, not faster
     layout_of = "NCHW"
     uses: tuple[str, ...] = ("pair",)
     buffers_used = {
@@ -43,6 +44,9 @@ class Winograd2dTiles(Variant):
     def applies(self, work: Work) -> bool:
         few = work.channels <= self.tuning(work.target, work.precision).few
         return work.layout == self.layout_of and few and not work.depthwise
+
+    def suits(self, work: Work) -> bool:
+        return work.filters >= _LEAST_FILTERS
 
     def fixed(self, work: Work) -> dict[str, int]:
         return {"channels": work.channels} if work.channels in _KNOWN_CHANNELS else {}

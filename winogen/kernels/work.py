@@ -65,6 +65,7 @@ class Work:
     epilogue: Epilogue = Epilogue()
     border: str = "unswitch"
     threads: int = 1
+    variant: str = ""  # what computes it, once that is assigned, and its sizes of blocks
     tuning: Tuning = Tuning("none")
     block: tuple[Any, Any] = (1, 1)  # tiles, or output pixels without tiles
     split: Any = 0  # whether the threads share every block

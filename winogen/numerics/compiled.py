@@ -94,7 +94,7 @@ def _both(algorithm, dims: int):
 
 
 def _header_runner(algorithm, dims: int, settings: dict):
-    from winogen.build import host_target, load
+    from winogen.toolchain import host_target, load
 
     if isinstance(algorithm, Direct):
         raise InvalidValue(f"compiled: got {HEADER!r} with {algorithm}; allowed: direct, im2col")

@@ -7,7 +7,7 @@ the chains in which channels do.
 from __future__ import annotations
 
 from winogen.codegen import transforms
-from winogen.codegen.kernels import summation
+from winogen.kernels import summation
 from winogen.numerics.protocol import PRACTICAL, measure
 from winogen.program.summation import NAMES
 
@@ -22,7 +22,7 @@ def orders() -> list[list[str]]:
     One channel is the protocol of the literature in the bare transforms, 64 are a kernel of
     ``conv2d`` with fused multiply-adds.
     """
-    from winogen.build import host_target
+    from winogen.toolchain import host_target
 
     rows, summed = [], summation("mcmr", host_target(), PRACTICAL["channels"])
     for m in _SIZES:
@@ -43,7 +43,7 @@ def orders() -> list[list[str]]:
 
 def chains() -> list[list[str]]:
     """Rows of (channels summed at once, in how many chains, error in numpy, kernel, its error)."""
-    from winogen.build import host_target
+    from winogen.toolchain import host_target
 
     algorithm = transforms.load(4, 3)
     settings = {**PRACTICAL, "channels": _CHANNELS, "trials": 60}

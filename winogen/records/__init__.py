@@ -1,7 +1,9 @@
 """records: plain data that every station may read; nothing here computes, compiles or asks the system."""
 
 from winogen.records.axis import Axis, Strides
+from winogen.records.costs import Costs
 from winogen.records.epilogue import ACTIVATIONS, Epilogue
+from winogen.records.machine import Machine
 from winogen.records.points import Points
 from winogen.records.precision import NUMBERS, Precision
 from winogen.records.target import TARGETS, Target
@@ -12,7 +14,9 @@ __all__ = [
     "NUMBERS",
     "TARGETS",
     "Axis",
+    "Costs",
     "Epilogue",
+    "Machine",
     "Points",
     "Precision",
     "Strides",

@@ -42,7 +42,7 @@ ACTIVATIONS: dict[str, Activation] = {
         Activation(
             "leaky_relu",
             "y where y >= 0, else slope * y",
-            "select(y[i] < (vec){0}, a * y[i], y[i])",
+            "choose(y[i] < (vec){0}, a * y[i], y[i])",
             ("slope",),
         ),
     )

@@ -194,8 +194,8 @@ def _series(transforms) -> list:
 
 def _channels(transforms, effort: Effort, step: Step) -> tuple[dict, dict]:
     """Errors over the number of channels, and their distribution at one number."""
-    from winogen.build import host_target
-    from winogen.codegen.kernels import summation
+    from winogen.toolchain import host_target
+    from winogen.kernels import summation
     from winogen.numerics import PRACTICAL, Direct, measure
 
     followed = _series(transforms)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from winogen.codegen import transforms
-from winogen.codegen.kernels import summation
-from winogen.codegen.targets import TARGETS
+from winogen.kernels import summation
+from winogen.records import TARGETS
 from winogen.rounding.bounds import error_bound
 from winogen.rounding.data import DISTRIBUTIONS
 from winogen.rounding.tiles import Direct

@@ -157,7 +157,7 @@ def _made_by(compiled: bool) -> dict:
     import numpy
 
     import winogen
-    from winogen.build import find_compiler, host_target
+    from winogen.toolchain import find_compiler, host_target
 
     versions = {"winogen": winogen.__version__, "numpy": numpy.__version__}
     if compiled:

@@ -14,9 +14,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..codegen.targets import Target
-from ..errors import CompilerNotFound
-from .cache import Store, cache_dir, stores, write_whole
+from winogen.records import Target
+from winogen.errors import CompilerNotFound
+from winogen.toolchain import trust
+from winogen.toolchain.cache import Store, cache_root, stores, write_whole
 
 # Contraction (fused multiply-add) is wanted; -ffast-math is not: it would let the compiler
 # reassociate sums, and results would depend on compiler and optimisation level.
@@ -47,7 +48,7 @@ class Compiler:
         return (*BASE_FLAGS, *target.flags, *(("-fopenmp",) if self.openmp else ()))
 
 
-_known: dict[tuple, Compiler] = {}
+_known: dict[tuple[object, ...], Compiler] = {}
 
 
 def find_compiler() -> Compiler:
@@ -55,20 +56,23 @@ def find_compiler() -> Compiler:
 
     Raises CompilerNotFound when CC does not name a usable compiler, or none is on the path.
 
-    >>> from winogen.build import find_compiler
+    >>> from winogen.toolchain import find_compiler
     >>> find_compiler().family in ("gcc", "clang")
     True
     """
     chosen = os.environ.get("CC", "").strip()
     if chosen:
-        words = tuple(shlex.split(chosen))
-        program = shutil.which(words[0])
+        try:
+            words = tuple(shlex.split(chosen))
+        except ValueError as problem:  # a quote without its other half
+            raise CompilerNotFound(f"CC: got {chosen!r} ({problem}); {_INSTALL}") from None
+        program = _program(words[0]) if words else None
         if program is None:
             raise CompilerNotFound(f"CC: got {chosen!r}, which is not a program; {_INSTALL}")
         return _examine((program, *words[1:]))
     refusals = []
     for name in ("cc", "gcc", "clang"):
-        program = shutil.which(name)
+        program = _program(name)
         if program is None:
             continue
         try:
@@ -80,6 +84,12 @@ def find_compiler() -> Compiler:
     raise CompilerNotFound(f"no C compiler: cc, gcc and clang are not on the path; {_INSTALL}")
 
 
+def _program(name: str) -> str | None:
+    # Absolute, since it is run in other folders. Links are left: ccache goes by its name.
+    path = shutil.which(name)
+    return None if path is None else os.path.abspath(path)
+
+
 def _examine(command: tuple[str, ...]) -> Compiler:
     # Memoised on disk by path, size and time of change of the program itself, because asking
     # takes three runs of the compiler.
@@ -87,7 +97,7 @@ def _examine(command: tuple[str, ...]) -> Compiler:
     identity = (*command, os.path.realpath(command[0]), status.st_mtime_ns, status.st_size)
     if identity not in _known:
         digest = hashlib.sha256(repr(identity).encode()).hexdigest()[:32]
-        memo = cache_dir() / "compilers" / f"{digest}.json"
+        memo = cache_root() / "compilers" / f"{digest}.json"
         compiler = _recall(memo, command)
         if compiler is None:
             compiler = _interrogate(command)
@@ -98,11 +108,11 @@ def _examine(command: tuple[str, ...]) -> Compiler:
 
 def _recall(memo: Path, command: tuple[str, ...]) -> Compiler | None:
     try:
-        facts = json.loads(memo.read_bytes())
+        facts = json.loads(trust.read(memo))
         if time.time() > facts.pop("expires"):
             return None
         compiler = Compiler(**{**facts, "command": tuple(facts["command"])})
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return compiler if compiler.command == command else None
 

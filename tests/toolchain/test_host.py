@@ -3,9 +3,9 @@
 import archspec.cpu
 import pytest
 
-from winogen.build import host, host_target, host_targets
-from winogen.codegen.targets import TARGETS
+from winogen.records import TARGETS
 from winogen.errors import InvalidValue
+from winogen.toolchain import host, host_target, host_targets
 
 
 @pytest.fixture

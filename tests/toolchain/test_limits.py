@@ -7,9 +7,10 @@ import subprocess
 import numpy as np
 import pytest
 
-from winogen.conv import limits
-from winogen.conv.limits import Limits, WorkSkipped
-from winogen.build import find_compiler, host_target, host_targets
+from winogen.errors import OutOfMemory
+from winogen.toolchain import limits
+from winogen.toolchain.limits import Limits, WorkSkipped
+from winogen.toolchain import find_compiler, host_target, host_targets
 
 
 @pytest.mark.parametrize("target", host_targets(), ids=lambda target: target.name)
@@ -80,6 +81,20 @@ def test_limits_know_their_levels():
     assert found.to_dict()["read_gbytes_per_s"]["L2"] == {"bytes": 1 << 20, "gbytes_per_s": 90.0}
 
 
+@pytest.mark.parametrize("most", (4 << 20, 16 << 20, 64 << 20))
+def test_no_sample_is_larger_than_allowed(monkeypatch, most):
+    monkeypatch.setattr(limits, "_caches", lambda: {"L1": 32 << 10, "L2": 2 << 20, "L3": 256 << 20})
+    sizes = list(limits.levels(1, most).values())
+    assert sizes == sorted(set(sizes)) and sizes[-1] == most
+    assert list(limits.levels(1)) == ["L1", "L2", "L3", "memory"]
+    assert limits.levels(1)["memory"] == 512 << 20
+
+
+def test_memory_that_is_not_there_is_an_error_of_ours():
+    with pytest.raises(OutOfMemory, match="sample of memory"):
+        limits.read_speed(1 << 60, seconds=0.001)
+
+
 def test_caches_are_guessed_where_the_system_is_silent(monkeypatch, tmp_path):
     monkeypatch.setattr(limits, "_CACHES", tmp_path)
     assert list(limits.levels()) == ["L1", "L2", "L3", "memory"]
@@ -90,7 +105,7 @@ def test_caches_are_guessed_where_the_system_is_silent(monkeypatch, tmp_path):
 
 
 def test_measure_limits_counts_threads(monkeypatch):
-    monkeypatch.setattr(limits, "levels", lambda threads: {"L1": 4096, "memory": 1 << 16})
+    monkeypatch.setattr(limits, "levels", lambda threads, most: {"L1": 4096, "memory": 1 << 16})
     found = limits.measure_limits(3, seconds=0.0)
     assert list(found.fma_gflops) == [1, 2, 3]
     assert [level for level, _, _ in found.read] == ["L1", "memory"]

@@ -5,14 +5,33 @@ import time
 
 import pytest
 
-from winogen.build import find_compiler
-from winogen.build.compiler import _known
 from winogen.errors import CompilerNotFound
+from winogen.toolchain import find_compiler, host_target, load
+from winogen.toolchain.compiler import _known
 
 
 def test_cc_is_taken_with_its_words(monkeypatch, real_cc):
     monkeypatch.setenv("CC", f"{real_cc} -DONE=1 '-DTWO=a b'")
     assert find_compiler().command == (real_cc, "-DONE=1", "-DTWO=a b")
+
+
+def test_a_relative_compiler_works_from_every_folder(tmp_path, monkeypatch, fake_cc, twice):
+    path = fake_cc().path
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CC", f"./{path.name} -DONE=1")
+    assert find_compiler().command == (str(path), "-DONE=1")
+    assert load(twice.source, twice.cdef, host_target()).lib.twice(2) == 4
+    monkeypatch.delenv("CC")
+    path.rename(tmp_path / "cc")
+    monkeypatch.setenv("PATH", f".:{os.environ['PATH']}")
+    assert find_compiler().command == (str(tmp_path / "cc"),)
+    assert load(twice.source + "\n", twice.cdef, host_target()).lib.twice(2) == 4
+
+
+def test_a_link_to_a_compiler_keeps_its_name(tmp_path, monkeypatch, real_cc):
+    (tmp_path / "linked-cc").symlink_to(real_cc)
+    monkeypatch.setenv("CC", str(tmp_path / "linked-cc"))
+    assert find_compiler().command == (str(tmp_path / "linked-cc"),)
 
 
 def test_the_path_is_searched_in_order(tmp_path, monkeypatch, fake_cc, real_cc):
@@ -81,7 +100,7 @@ def test_whether_openmp_is_missing_is_asked_again_after_a_day(cache, fake_cc, mo
     assert not find_compiler().openmp
     _known.clear()
     tomorrow = time.time() + 25 * 3600
-    monkeypatch.setattr("winogen.build.compiler.time.time", lambda: tomorrow)
+    monkeypatch.setattr("winogen.toolchain.compiler.time.time", lambda: tomorrow)
     assert find_compiler().openmp
 
 

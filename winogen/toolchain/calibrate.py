@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 
-from winogen.build import host_target
-from winogen.codegen.targets import Target
-from winogen.conv.limits import Limits, measure_limits
-from winogen.conv.machine import Machine
+from winogen.records import Target
+from winogen.records import Machine
+from winogen.toolchain.host import host_target
+from winogen.toolchain.limits import MEMORY_SAMPLE, Limits, measure_limits
 
 
-def calibrated(target: Target | None = None, seconds: float = 0.2) -> Machine:
+def calibrated(
+    target: Target | None = None, seconds: float = 0.2, most_bytes: int = MEMORY_SAMPLE
+) -> Machine:
     """Return the machine as measured on one thread, about ``seconds`` for each rate.
 
-    Raises BuildError if nothing can be compiled.
+    ``most_bytes``: of memory that the measurement may take. Raises BuildError if nothing can be
+    compiled, and OutOfMemory.
     """
     target = target or host_target()
-    return machine_of(measure_limits(1, target, seconds), target)
+    return machine_of(measure_limits(1, target, seconds, most_bytes), target)
 
 
 def machine_of(limits: Limits, target: Target) -> Machine:
@@ -26,7 +29,7 @@ def machine_of(limits: Limits, target: Target) -> Machine:
     unit counts as one of half the clock: only ratios matter to the planner. Rates are rounded to
     steps of a fifth, so that the noise of the measurement hardly ever changes a plan.
 
-    >>> from winogen.codegen.targets import TARGETS
+    >>> from winogen.records import TARGETS
     >>> limits = Limits(1, {1: 192.0}, (("L2", 1 << 20, 120.0), ("L3", 32 << 20, 30.0),
     ...                                 ("memory", 1 << 30, 9.0)))
     >>> machine_of(limits, TARGETS["avx512"])

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from winogen.build import kept, write_whole
+from winogen.toolchain import kept, write_whole
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_folder_that_cannot_be_written_only_costs_time(folder):
 
 
 def test_processes_that_make_the_same_text_do_not_disturb_each_other(folder):
-    script = "from winogen.build import kept; print(len(kept('key', lambda: 'text' * 100_000)))"
+    script = "from winogen.toolchain import kept; print(len(kept('key', lambda: 'text' * 100_000)))"
     command, alone = [sys.executable, "-c", script], dict(os.environ)
     running = [subprocess.Popen(command, env=alone, stdout=subprocess.PIPE) for _ in range(4)]
     assert {one.communicate()[0] for one in running} == {b"400000\n"}

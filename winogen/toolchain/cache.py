@@ -11,7 +11,8 @@ A `Store` is one folder with one sub-folder per kernel::
 
 A kernel is built in its ``building-`` folder, and one rename of that folder publishes all three
 files at once. What a reader finds is nevertheless trusted only as far as its SHA-256 agrees with
-the manifest, since disks lose data and people edit files.
+the manifest, since disks lose data and people edit files; and as far as nobody else can have put it
+there (`winogen.toolchain.trust`).
 
 The lock saves work and is not needed for correctness: where it cannot be had (some network file
 systems), two builders both build, and the first rename wins.
@@ -26,15 +27,22 @@ import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+from winogen.errors import CacheUnavailable, InvalidValue
+from winogen.toolchain import trust
 
 LIBRARY, SOURCE, MANIFEST = "kernel.so", "kernel.c", "manifest.json"
+MESSAGE = "message.txt"
 
 # A kernel compiles in seconds, so a building folder this old belongs to nobody.
 STALE_SECONDS = 3600
@@ -45,11 +53,19 @@ LOCK_SECONDS = 300
 def cache_dir() -> Path:
     """Return the folder of the kernel cache: WINOGEN_CACHE, or the user's cache folder.
 
-    The folder need not exist yet. Deleting it, at any time, costs only the next compile.
+    The folder need not exist yet. Deleting it, at any time, costs only the next compile. Raises
+    InvalidValue for a WINOGEN_CACHE that cannot be a folder.
     """
     chosen = os.environ.get("WINOGEN_CACHE")
     if chosen:
-        return Path(chosen).expanduser().absolute()
+        allowed = "allowed: a folder, as UTF-8 text"
+        try:
+            chosen.encode()
+            return Path(chosen).expanduser().absolute()
+        except UnicodeError:  # the loader of shared libraries would not take it
+            raise InvalidValue(f"WINOGEN_CACHE: got {chosen!a}; {allowed}") from None
+        except RuntimeError as problem:  # ~ of somebody who is not a user here
+            raise InvalidValue(f"WINOGEN_CACHE: got {chosen!r} ({problem}); {allowed}") from None
     from platformdirs import user_cache_path
 
     return user_cache_path("winogen", appauthor=False)
@@ -60,10 +76,12 @@ def write_whole(path: Path, data: bytes) -> None:
 
     Raises OSError if it cannot be written, and leaves what was there.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    trust.make_folder(path.parent)
     draft = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}")
     try:
-        draft.write_bytes(data)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(data)
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
@@ -83,13 +101,44 @@ def _private_root() -> Path:
 
 
 def stores() -> Iterator[Store]:
-    """Yield the places to try in order: the cache, then a folder that dies with this process."""
-    yield Store(cache_dir())
+    """Yield the places to try in order: the cache, then a folder that dies with this process.
+
+    A cache that others can write to is left out, with a warning.
+    """
+    root = cache_dir()
+    try:
+        trust.check_folder(root)
+    except trust.Untrusted as reason:
+        warn_once(root, f"the kernel cache is not used: {reason}")
+    else:
+        yield Store(root)
     try:
         private = _private_root()
     except OSError:
         return  # there is nowhere to write; the caller reports the trouble with the cache
     yield Store(private)
+
+
+def cache_root() -> Path:
+    """Return the first of the places to try. Raises CacheUnavailable if there is none."""
+    for store in stores():
+        return store.root
+    raise CacheUnavailable(f"neither {cache_dir()} nor a temporary folder can be used")
+
+
+_warned: set[Path] = set()
+
+
+def warn_once(root: Path, problem: str) -> None:
+    """Warn that another folder stands in for the cache ``root``; the first time in this process."""
+    if root not in _warned:
+        _warned.add(root)
+        warnings.warn(
+            f"{problem}; a private folder takes its place, which is removed when this process ends "
+            "(set WINOGEN_CACHE to a folder that you alone can write)",
+            RuntimeWarning,
+            stacklevel=6,
+        )
 
 
 def file_digest(path: Path) -> str:
@@ -108,17 +157,29 @@ class Store:
         return self.root / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name)}-{key}"
 
     def find(self, entry: Path) -> Path | None:
-        """Return the library in ``entry``, or None if it is missing, truncated or altered."""
+        """Return the library in ``entry``, or None if it is missing, truncated or altered.
+
+        Raises Untrusted if it is somebody else's.
+        """
         library = entry / LIBRARY
         try:
+            folder, status, _ = map(trust.owned, (entry, library, entry / MANIFEST))
             manifest = json.loads((entry / MANIFEST).read_bytes())
             intact = (
-                library.stat().st_size == manifest["size"]
+                not trust.is_open(folder)  # anybody may have written it, so it is made anew
+                and stat.S_ISREG(status.st_mode)
+                and status.st_size == manifest["size"]
                 and file_digest(library) == manifest["sha256"]
             )
-        except (OSError, ValueError, KeyError, TypeError):
+        except trust.Untrusted:
+            raise
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
-        return library if intact else None
+        if not intact:
+            return None
+        with suppress(OSError):  # the time of last use, by which old entries are told
+            os.utime(entry)
+        return library
 
     @contextmanager
     def lock(self, key: str, on_wait: Callable[[], None]) -> Iterator[bool]:
@@ -127,7 +188,7 @@ class Store:
         from filelock import FileLock, Timeout
 
         folder = self.root / "locks"
-        folder.mkdir(parents=True, exist_ok=True)
+        trust.make_folder(folder)
         lock = FileLock(folder / f"{key}.lock")
         held = True
         try:
@@ -168,13 +229,13 @@ class Store:
         only the holder of the lock makes one, all others just age.
         """
         folder = self.root / f"building-{key or 'unlocked'}-{uuid.uuid4().hex[:12]}"
-        folder.mkdir(parents=True)
+        trust.make_folder(folder)
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def publish(self, folder: Path, entry: Path, facts: dict) -> Path:
+    def publish(self, folder: Path, entry: Path, facts: dict[str, Any]) -> Path:
         """Seal the finished ``folder`` and rename it to ``entry``; return the library there."""
         library = folder / LIBRARY
         manifest = {"size": library.stat().st_size, "sha256": file_digest(library), **facts}
@@ -187,13 +248,13 @@ class Store:
             winner = self.find(entry)
             if winner:  # built twice, without the lock; both are right
                 return winner
-            self._discard(entry)
+            self.discard(entry)
             os.rename(folder, entry)
         return entry / LIBRARY
 
-    def _discard(self, entry: Path) -> None:
-        # Renamed first, so that nobody sees an entry that is partly deleted. A process that has
-        # the broken library open keeps its file.
+    def discard(self, entry: Path) -> None:
+        """Remove an entry; a process that has its library open keeps the file."""
+        # Renamed first, so that nobody sees an entry that is partly deleted.
         rubbish = self.root / f"building-rubbish-{uuid.uuid4().hex[:12]}"
         os.rename(entry, rubbish)
         shutil.rmtree(rubbish, ignore_errors=True)
@@ -201,7 +262,7 @@ class Store:
     def keep_failure(self, entry: Path, source: Path, message: str) -> Path:
         """Keep the source and message of a failed compile for people; return the source's path."""
         folder = self.root / "failed" / entry.name
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "message.txt").write_text(message)
+        trust.make_folder(folder)
+        (folder / MESSAGE).write_text(message)
         os.replace(source, folder / SOURCE)
         return folder / SOURCE

@@ -14,7 +14,7 @@ CDEF = "int twice(int x);"
 
 # What a second process runs: load the kernel, use it, say where it lies.
 LOAD = f"""
-from winogen.build import host_target, load
+from winogen.toolchain import host_target, load
 library = load({SOURCE!r}, {CDEF!r}, host_target(), name="twice")
 assert library.lib.twice(21) == 42
 print(library.path)
@@ -38,7 +38,7 @@ def twice():
 
 @pytest.fixture
 def real_cc():
-    from winogen.build import find_compiler
+    from winogen.toolchain import find_compiler
 
     return find_compiler().command[0]
 

@@ -8,19 +8,29 @@ import os
 import platform
 import shlex
 import subprocess
-import threading
 import time
-import warnings
+from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..codegen.targets import Target
-from ..errors import BuildError, CacheUnavailable, CompileFailed
-from .cache import LIBRARY, SOURCE, Store, cache_dir, stores
-from .compiler import Compiler, find_compiler
-from .progress import CompileEvent, emit
+from winogen.records import Target
+from winogen.errors import BuildError, CacheUnavailable, CompileFailed
+from winogen.toolchain import pruning
+from winogen.toolchain.cache import (
+    LIBRARY,
+    MESSAGE,
+    SOURCE,
+    Store,
+    cache_dir,
+    stores,
+    warn_once,
+)
+from winogen.toolchain.compiler import Compiler, find_compiler
+from winogen.toolchain.fork import Lock
+from winogen.toolchain.progress import CompileEvent, emit
 
 # Raised by hand whenever the way a library is built changes in a way that no flag shows.
 _FORMAT = "1"
@@ -67,10 +77,9 @@ class _Job:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-_loaded: dict[tuple, Library] = {}
-_locks: dict[tuple, threading.Lock] = {}
-_guard = threading.Lock()
-_warned: set[Path] = set()
+_loaded: dict[Hashable, Library] = {}
+_locks: dict[Hashable, Lock] = {}
+_guard = Lock()
 
 
 def load(
@@ -83,16 +92,17 @@ def load(
     Loading the same source again in this process returns the same `Library`.
 
     Raises CompilerNotFound, CompileFailed (with the compiler's message and the path of the kept
-    source), CacheUnavailable (nowhere to write), BuildError (compiled, but cannot be loaded).
+    source), CacheUnavailable (nowhere to write), BuildError (compiled, but cannot be loaded), and
+    InvalidValue for WINOGEN_CACHE or WINOGEN_CACHE_LIMIT.
 
-    >>> from winogen.build import host_target, load
+    >>> from winogen.toolchain import host_target, load
     >>> twice = load("int twice(int x) { return 2 * x; }", "int twice(int);", host_target())
     >>> twice.lib.twice(21)
     42
     """
     request = (source, cdef, target, tuple(flags), name, os.environ.get("CC"), cache_dir())
     with _guard:
-        lock = _locks.setdefault(request, threading.Lock())
+        lock = _locks.setdefault(request, Lock())
     with lock:  # threads that want different kernels build side by side
         if request not in _loaded:
             compiler = find_compiler()
@@ -111,43 +121,65 @@ def _ffi(cdef: str) -> Any:
 
 
 def _obtain(job: _Job, ffi: Any) -> Library:
+    most = pruning.limit()  # of the cache; wrong text is told before anything is compiled
     problem: Exception | None = None
     for store in stores():
         if problem is not None:
-            _warn(problem, store)
+            warn_once(cache_dir(), str(problem))
         try:
-            entry = store.entry(job.name, job.key)
-            path = store.find(entry) or _build(job, store, entry)
+            return _open(job, store, ffi, most)
         except OSError as refusal:
             problem = CacheUnavailable(f"the kernel cache {store.root} cannot be used: {refusal}")
-            continue
+        except CannotLoad as refusal:
+            problem = refusal
+    raise problem or CacheUnavailable(f"the kernel cache {cache_dir()} cannot be used")
+
+
+class CannotLoad(BuildError):
+    """A library was compiled, but the system does not load it."""
+
+
+def _open(job: _Job, store: Store, ffi: Any, most: int) -> Library:
+    """Return the library from ``store``, built if need be; raise OSError if it cannot be there."""
+    entry = store.entry(job.name, job.key)
+    for attempt in (1, 2):
+        path = store.find(entry) or _build(job, store, entry, most)
         try:
             return Library(ffi, ffi.dlopen(str(path)), path)
-        except OSError as refusal:  # mounted noexec, or built on another system
-            problem = BuildError(f"{path} cannot be loaded: {refusal}")
-    raise problem
+        except (OSError, UnicodeError) as refusal:  # mounted noexec, or built on another system
+            if path.exists() or attempt == 2:
+                raise CannotLoad(f"{path} cannot be loaded: {refusal}") from None
+    raise AssertionError("the second attempt returns or raises")
 
 
-def _warn(problem: Exception, store: Store) -> None:
-    root = cache_dir()
-    if root not in _warned:
-        _warned.add(root)
-        warnings.warn(
-            f"{problem}; compiling into {store.root} instead, which is removed when this process "
-            "ends (set WINOGEN_CACHE to a folder that can be written)",
-            RuntimeWarning,
-            stacklevel=5,
-        )
-
-
-def _build(job: _Job, store: Store, entry: Path) -> Path:
+def _build(job: _Job, store: Store, entry: Path, most: int) -> Path:
     """Compile and publish, unless another process does so first; raise OSError if not writable."""
     with store.lock(job.key, lambda: _emit(job, "wait")) as locked:
         path = store.find(entry)
         if path is not None:
             return path
-        store.sweep(job.key if locked else None)
-        with store.workbench(job.key if locked else None) as folder:
+        key = job.key if locked else None
+        store.sweep(key)
+        try:
+            path = _make(job, store, entry, key)
+        except _Swept:
+            path = _make(job, store, entry, key)
+    with suppress(OSError):
+        pruning.prune(store.root, most, spare={entry, *(one.path.parent for one in _in_use())})
+    return path
+
+
+def _in_use() -> tuple[Library, ...]:
+    return tuple(_loaded.copy().values())
+
+
+class _Swept(FileNotFoundError):
+    """The folder of a build went away meanwhile: to others, whose clock is ahead, it looked old."""
+
+
+def _make(job: _Job, store: Store, entry: Path, key: str | None) -> Path:
+    with store.workbench(key) as folder:
+        try:
             (folder / SOURCE).write_text(job.source)
             command = [*job.compiler.command, *job.flags, SOURCE, "-o", LIBRARY]
             _compile(job, command, folder, store, entry)
@@ -157,6 +189,10 @@ def _build(job: _Job, store: Store, entry: Path) -> Path:
                 "target": job.target.name,
             }
             return store.publish(folder, entry, facts)
+        except OSError as problem:
+            if (folder / SOURCE).exists():
+                raise
+            raise _Swept(errno.ENOENT, "was removed during a build", str(folder)) from problem
 
 
 def _compile(job: _Job, command: list[str], folder: Path, store: Store, entry: Path) -> None:
@@ -179,13 +215,15 @@ def _compile(job: _Job, command: list[str], folder: Path, store: Store, entry: P
         _emit(job, "finish", seconds)
         return
     _emit(job, "fail", seconds)
+    if not (folder / SOURCE).exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder / SOURCE))
     message = (run.stderr or run.stdout).strip()
     if any(text in message for text in _FULL) or not _has_room(folder):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(store.root))
     kept = store.keep_failure(entry, folder / SOURCE, f"{shlex.join(command)}\n\n{message}\n")
     lines = message.splitlines()
     if len(lines) > _MESSAGE_LINES:
-        more = f"... {len(lines) - _MESSAGE_LINES} more lines in {kept.with_name('message.txt')}"
+        more = f"... {len(lines) - _MESSAGE_LINES} more lines in {kept.with_name(MESSAGE)}"
         lines = [*lines[:_MESSAGE_LINES], more]
     raise CompileFailed(
         f"{shlex.join(command[:1])} could not compile {kept} (exit status {run.returncode}):\n"

@@ -7,10 +7,10 @@ import warnings
 
 import pytest
 
-from winogen.build import cache as cache_module
-from winogen.build import cache_dir, host_target, load, loader
-from winogen.build.cache import STALE_SECONDS, Store
 from winogen.errors import CacheUnavailable
+from winogen.toolchain import cache as cache_module
+from winogen.toolchain import cache_dir, host_target, load, loader
+from winogen.toolchain.cache import STALE_SECONDS, Store
 
 
 def wait_for(condition, what: str) -> None:
@@ -88,7 +88,7 @@ def test_a_warm_start_does_not_import_what_only_building_needs(python):
     python().finish()
     code = """
     import sys
-    from winogen.build import host_target, load
+    from winogen.toolchain import host_target, load
     load("int twice(int x) { return 2 * x; }\\n", "int twice(int x);", host_target(), name="twice")
     print([name for name in ("filelock", "sympy", "typer", "asyncio") if name in sys.modules])
     """
@@ -125,7 +125,7 @@ def test_eight_processes_compile_one_kernel_once(cache, tmp_path, fake_cc, pytho
     gate = tmp_path / "gate"
     code = f"""
     import os, time
-    from winogen.build import host_target, load, on_compile
+    from winogen.toolchain import host_target, load, on_compile
     import filelock, cffi
     target = host_target()
     open({str(tmp_path)!r} + f"/ready-{{os.getpid()}}", "w").close()
@@ -257,6 +257,25 @@ def test_a_full_cache_gives_a_warning_and_a_private_folder(full_cache, cache, tw
     assert not list(cache.glob("building-*")) and not list(cache.glob("kernel-*"))
 
 
+def test_a_build_whose_folder_is_swept_meanwhile_is_made_again(cache, tmp_path, fake_cc, twice):
+    """As by another process, whose clock is an hour ahead."""
+    swept = tmp_path / "swept"
+    cc = fake_cc(
+        f'case "$*" in *kernel.c*) [ -e {swept} ] || {{ touch {swept}; rm -r "$PWD"; }};; esac'
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        library = load(twice.source, twice.cdef, host_target())
+    assert library.lib.twice(21) == 42 and library.path.is_relative_to(cache)
+    assert len(cc.builds()) == 2
+
+
+def test_a_build_that_is_swept_again_and_again_says_so(cache, fake_cc, twice):
+    fake_cc(f'case "$PWD" in {cache}/*) case "$*" in *kernel.c*) rm -r "$PWD";; esac;; esac')
+    with pytest.warns(RuntimeWarning, match="was removed during a build"):
+        assert load(twice.source, twice.cdef, host_target()).lib.twice(21) == 42
+
+
 def test_a_disk_that_fills_up_while_publishing_leaves_no_entry(cache, twice, monkeypatch):
     def refuse(store, folder, entry, facts):
         if store.root == cache:
@@ -276,7 +295,7 @@ def test_when_no_file_may_grow_the_error_says_so(python):
     code = """
     import resource, warnings
     warnings.simplefilter("ignore")
-    from winogen.build import find_compiler, host_target, load
+    from winogen.toolchain import find_compiler, host_target, load
     from winogen.errors import CacheUnavailable
     find_compiler()
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))

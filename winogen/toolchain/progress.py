@@ -25,7 +25,7 @@ def on_compile(callback: Callable[[CompileEvent], None]) -> Iterator[None]:
 
     Kernels found in the cache make no event. The callback runs in the thread that builds.
 
-    >>> from winogen.build import on_compile
+    >>> from winogen.toolchain import on_compile
     >>> with on_compile(lambda event: print(event.stage, event.name)):
     ...     pass
     """

@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from winogen.build import Library, find_compiler, host_target, host_targets, load, on_compile
-from winogen.build.cache import file_digest
-from winogen.codegen.targets import TARGETS
+from winogen.records import TARGETS
 from winogen.errors import BuildError, CompileFailed
+from winogen.toolchain import Library, find_compiler, host_target, host_targets, load, on_compile
+from winogen.toolchain.cache import file_digest
 
 
 def test_a_loaded_function_runs(twice):

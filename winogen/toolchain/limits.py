@@ -10,14 +10,16 @@ import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from winogen import resources
-from winogen.build import host_target, load
-from winogen.codegen.targets import Target
-from winogen.conv import memory
-from winogen.errors import WinogenError
+from winogen.records import Target
+from winogen.errors import OutOfMemory, WinogenError
+from winogen.toolchain.fork import team_threads
+from winogen.toolchain.host import host_target
+from winogen.toolchain.loader import Library, load
 
 _CDEF = """
 void limits_fma(const float *start, float factor, float addend, int64_t steps, int threads,
@@ -31,7 +33,8 @@ _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNKNOWN = {"L1": 32 << 10, "L2": 512 << 10, "L3": 8 << 20}  # where the system does not say
 # A large shared cache may be mostly other people's; this much stands for it.
 _L3_SAMPLE = 32 << 20
-_MEMORY_SAMPLE = 1 << 30
+MEMORY_SAMPLE = 1 << 30
+_ALIGNMENT = 64  # bytes: a cache line, and the widest vector there is
 
 
 class WorkSkipped(WinogenError):
@@ -67,7 +70,7 @@ class Limits:
                 break
         return level, speed
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         """Return what ``machine`` in the JSON output holds of it."""
         return {
             "fma_peak_gflops": self.peak,
@@ -78,17 +81,23 @@ class Limits:
         }
 
 
-def measure_limits(threads: int = 1, target: Target | None = None, seconds: float = 0.1) -> Limits:
-    """Measure the machine, about ``seconds`` for each figure.
+def measure_limits(
+    threads: int = 1,
+    target: Target | None = None,
+    seconds: float = 0.1,
+    most_bytes: int = MEMORY_SAMPLE,
+) -> Limits:
+    """Measure the machine, about ``seconds`` for each figure, in ``most_bytes`` of memory or less.
 
-    Raises WorkSkipped when a result shows that not all was computed, and BuildError.
+    Raises WorkSkipped when a result shows that not all was computed, OutOfMemory, and BuildError.
     """
     target = target or host_target()
+    threads = team_threads(threads)
     counts = sorted({1, threads} | {2**k for k in range(10) if 2**k < threads})
     peaks = {count: fma_peak(count, target, seconds) for count in counts}
     read = tuple(
         (level, size, read_speed(size, threads, target, seconds))
-        for level, size in levels(threads).items()
+        for level, size in levels(threads, most_bytes).items()
     )
     return Limits(threads, peaks, read)
 
@@ -96,6 +105,7 @@ def measure_limits(threads: int = 1, target: Target | None = None, seconds: floa
 def fma_peak(threads: int = 1, target: Target | None = None, seconds: float = 0.1) -> float:
     """Return the GFLOP/s of multiply-adds that never leave the registers; best sample."""
     target = target or host_target()
+    threads = team_threads(threads)
     library = _library(target)
     lanes = target.lanes("float32")
     start = np.arange(_CHAINS * lanes, dtype=np.float32)  # all different
@@ -120,13 +130,16 @@ def fma_peak(threads: int = 1, target: Target | None = None, seconds: float = 0.
 def read_speed(
     size: int, threads: int = 1, target: Target | None = None, seconds: float = 0.1
 ) -> float:
-    """Return the GB/s of reading ``size`` bytes again and again, each thread its own part."""
+    """Return the GB/s of reading ``size`` bytes again and again, each thread its own part.
+
+    Raises WorkSkipped and OutOfMemory.
+    """
     target = target or host_target()
+    threads = team_threads(threads)
     library = _library(target)
     vectors = max(1, size // threads // target.vector_bytes)
     size = vectors * threads * target.vector_bytes
-    data = memory.aligned(size, "sample of memory")
-    pointer = library.ffi.from_buffer("uint32_t[]", data)
+    pointer = library.ffi.from_buffer("uint32_t[]", _sample(size))
     value = 0x01234567
     library.lib.limits_fill(pointer, vectors, value, threads)
     passes, best = 1, float("inf")
@@ -144,15 +157,32 @@ def read_speed(
             passes *= 2
 
 
-def levels(threads: int = 1) -> dict[str, int]:
-    """Return level -> bytes to read of all threads together: half a cache, or far beyond all."""
+def _sample(size: int) -> np.ndarray:
+    try:
+        raw = np.empty(size + _ALIGNMENT, np.uint8)
+    except MemoryError as error:
+        raise OutOfMemory(f"sample of memory: could not allocate {size} bytes") from error
+    skip = -raw.ctypes.data % _ALIGNMENT
+    return raw[skip : skip + size]
+
+
+def levels(threads: int = 1, most_bytes: int = MEMORY_SAMPLE) -> dict[str, int]:
+    """Return level -> bytes to read of all threads together: half a cache, or far beyond all.
+
+    None is above ``most_bytes``, and levels that no larger one is left to tell from are left out.
+
+    >>> list(levels(1, 1 << 20).values())[-1]
+    1048576
+    """
     caches = _caches()
     sizes = {name: caches[name] // 2 * threads for name in ("L1", "L2") if name in caches}
     largest = max(caches.values())
     if "L3" in caches:
-        sizes["L3"] = max(min(caches["L3"] // 2, _L3_SAMPLE), 2 * sizes.get("L2", 0))
-    sizes["memory"] = max(min(2 * largest, _MEMORY_SAMPLE), 2 * max(sizes.values()))
-    return sizes
+        sample = min(caches["L3"] // 2, _L3_SAMPLE, most_bytes // 2)
+        sizes["L3"] = max(sample, 2 * sizes.get("L2", 0))
+    memory = min(max(min(2 * largest, MEMORY_SAMPLE), 2 * max(sizes.values())), most_bytes)
+    sizes = {level: size for level, size in sizes.items() if 2 * size <= memory}
+    return {**sizes, "memory": memory}
 
 
 def _caches() -> dict[str, int]:
@@ -170,10 +200,10 @@ def _caches() -> dict[str, int]:
 
 
 @cache
-def _library(target: Target):
+def _library(target: Target) -> Library:
     source = (resources.folder("csrc") / "limits.c").read_text()
     return load(source, _CDEF, target, (f"-DVECTOR_BYTES={target.vector_bytes}",), name="limits")
 
 
-def _floats(library, array: np.ndarray):
+def _floats(library: Library, array: np.ndarray) -> Any:
     return library.ffi.from_buffer("float[]", array)

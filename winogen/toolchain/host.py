@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
-from ..codegen.targets import TARGETS, Target
-from ..errors import InvalidValue
+from winogen.records import TARGETS, Target
+from winogen.errors import InvalidValue
 
 # What a CPU must report (archspec's feature names) before code for a target may run on it.
 _NEEDS = {
@@ -28,7 +28,7 @@ def _cpu():
 def host_targets() -> tuple[Target, ...]:
     """Return every target whose code this CPU can run, widest first.
 
-    >>> from winogen.build import host_targets
+    >>> from winogen.toolchain import host_targets
     >>> host_targets()[-1].name
     'generic'
     """
@@ -45,7 +45,7 @@ def host_target() -> Target:
 
     Raises InvalidValue when WINOGEN_ISA names no target, or one that this CPU cannot run.
 
-    >>> from winogen.build import host_target, host_targets
+    >>> from winogen.toolchain import host_target, host_targets
     >>> host_target() in host_targets()
     True
     """

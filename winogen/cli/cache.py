@@ -1,0 +1,36 @@
+"""`winogen cache`: where kernels are kept, how much there is, and getting rid of it."""
+
+from __future__ import annotations
+
+import typer
+
+EXAMPLE = "Example: WINOGEN_CACHE_LIMIT=200M winogen cache --prune"
+
+
+def cache(
+    prune: bool = typer.Option(
+        False, "--prune", help="Remove what was not used for longest, down to the limit."
+    ),
+    clear: bool = typer.Option(
+        False, "--clear", help="Remove all but what was measured about this machine."
+    ),
+) -> None:
+    """Show the folder of compiled kernels: its size, its limit and what is in it."""
+    from winogen.errors import InvalidValue
+    from winogen.toolchain import cache_dir, pruning, trust
+
+    if prune and clear:
+        raise InvalidValue("--prune: got --clear as well; allowed: one of them")
+    root, limit = cache_dir(), pruning.limit()
+    trust.check_folder(root)
+    if (prune or clear) and root.is_dir():
+        # Not what is being built, which is no older than a build takes.
+        removed = pruning.prune(root, -1 if clear else limit, recent=0)
+        typer.echo(f"{'removed':<10} {removed:>14,} bytes")
+    items = pruning.census(root)
+    size = sum(item.size for item in items)
+    typer.echo(f"{'folder':<10} {root}")
+    typer.echo(f"{'size':<10} {size:>14,} bytes of at most {limit:,}")
+    for kind in pruning.KINDS:
+        sizes = [item.size for item in items if item.kind == kind]
+        typer.echo(f"{kind:<10} {sum(sizes):>14,} bytes in {len(sizes):,}")

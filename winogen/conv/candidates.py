@@ -1,0 +1,96 @@
+"""Every way to compute a problem that a request leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from winogen.codegen import transforms
+from winogen.conv.choice import Choice
+from winogen.conv.cuts import work_of
+from winogen.conv.problem import Layer, Problem
+from winogen.conv.request import MOST_POINTS, Request
+from winogen.kernels import Variant, algorithms, first_that_applies, general, is_tiled
+from winogen.records import Points, Target
+
+# Tiles tried when none is given, as far as the catalog has them.
+_POINTS = 9
+GAUSSIAN = Points("catalog", ("gaussian",))  # with the modulus x^2 + 1
+
+
+def candidates(problem: Problem, request: Request, target: Target) -> Iterator[Choice]:
+    """Yield every way to compute the problem that the request leaves open."""
+    layer, asked = problem.layer, request.algorithm
+    names = algorithms() if asked == "auto" else (asked,)
+    for algorithm in names:
+        plain = Choice(
+            algorithm, edge=request.edge, border=request.border, threads=request.threads
+        )
+        if not is_tiled(algorithm):
+            variant = _variant(problem, plain, target)
+            if asked != "auto" or variant.suits(work_of(problem, plain, target)):
+                yield plain
+            continue
+        if asked == "auto" and not _is_winograd_worth_it(layer):
+            continue
+        sample = Choice(algorithm, (1, 1), threads=request.threads)
+        variant = _variant(problem, sample, target)
+        if asked == "auto" and not variant.suits(work_of(problem, sample, target)):
+            continue
+        largest = variant.largest_tile if request.tile == (None, None) else None
+        for tile, points in _tiles(layer, request, algorithm):
+            if largest is None or max(tile) <= largest:
+                yield Choice(
+                    algorithm,
+                    tile,
+                    points,
+                    request.edge,
+                    request.border,
+                    request.threads,
+                    request.order,
+                )
+
+
+def _variant(problem: Problem, choice: Choice, target: Target) -> Variant:
+    return first_that_applies(work_of(problem, choice, target))
+
+
+def _is_winograd_worth_it(layer: Layer) -> bool:
+    """Whether `auto` considers Winograd algorithms: they apply, and their transforms are shipped."""
+    return (
+        layer.stride == (1, 1)
+        and layer.dilation == (1, 1)
+        and max(layer.kernel) > 1
+        and all(taps == 1 or transforms.is_shipped(2, taps) for taps in layer.kernel)
+    )
+
+
+def _tiles(layer: Layer, request: Request, algorithm: str) -> Iterator[tuple]:
+    """Yield pairs of tile and points, (height, width) each."""
+    along = [
+        _ways(request, axis, taps) if transformed else [(1, None)]
+        for axis, (taps, transformed) in enumerate(zip(layer.kernel, general(algorithm).along))
+    ]
+    for (m_h, points_h), (m_w, points_w) in product(*along):
+        yield (m_h, m_w), (points_h, points_w)
+
+
+def _ways(request: Request, axis: int, taps: int) -> list[tuple[int, Points | None]]:
+    """The tile sizes to try along one axis, each with its points; None: the default points.
+
+    Where the request leaves both open, transforms with the modulus x^2 + 1 take part: one more
+    product, and a fraction of the error.
+    """
+    tile, points = request.tile[axis], request.points[axis]
+    if tile is not None:
+        return [(tile, points)]
+    if taps == 1:
+        return [(1, points)]  # nothing to save along this axis, and F(1,1) is exact
+    ways: list[tuple[int, Points | None]] = [
+        (m, points) for m in range(2, _POINTS - taps + 2) if transforms.is_shipped(m, taps)
+    ]
+    if points is None:
+        ways += [(m, GAUSSIAN) for m in transforms.shipped_tiles(taps, "gaussian")]
+    return ways or [(min(2, MOST_POINTS - taps + 1), points)]
+
+

@@ -1,0 +1,183 @@
+"""Kernel calls cut into blocks: all ways to cut are looked at together, the fastest is taken.
+
+Blocks are rectangles of tiles (or output pixels), cut evenly. With several threads both ways of
+sharing are tried: whole blocks for each, or the channels and filters of every block among all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from winogen.conv.choice import Choice, Rectangle, axes, calls, rectangles
+from winogen.conv.problem import Problem
+from winogen.kernels import Stack, Work, assign, blocks, named
+from winogen.records import Machine, Precision, Strides, Target
+
+# The workspace of one thread, where nothing else is asked for.
+WORKSPACE = 4 << 20
+# Tiles (or pixels) that a block should have, at most: between them the model decides.
+BLOCK_SIZES = np.array([4, 9, 14, 16, 28, 42, 56, 84, 112, 224])
+PIXEL_BLOCK_SIZES = np.array([*BLOCK_SIZES, 448, 1792])
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A choice with what it is predicted to take, and the cut of each of its kernel calls."""
+
+    choice: Choice
+    seconds: float  # of a call, on all its threads
+    workspace_bytes: int
+    cut: tuple[tuple[Work, int, int], ...]  # many works, and which of them: (row, column)
+
+    def works(self, problem: Problem) -> list[Work]:
+        """Return its kernel calls, ready to run."""
+        found = []
+        for (_, way), (many, row, column) in zip(calls(problem, self.choice), self.cut):
+            transforms = axes(problem.layer, way)
+            found.append(_pick(many, row, column, transforms))
+        return found
+
+
+def work_of(
+    problem: Problem,
+    choice: Choice,
+    target: Target,
+    part: Rectangle | None = None,
+    transforms: tuple[Any, Any] | None = None,
+) -> Work:
+    """Return the kernel call that computes ``part`` (the first, if not given), not cut yet."""
+    layer = problem.layer
+    part = part or rectangles(problem, choice)[0]
+    size, output_size = problem.sizes(part.in_row)
+    return Work(
+        algorithm=choice.algorithm,
+        layout=layer.layout,
+        precision=Precision.of(layer.dtype),
+        target=target,
+        batch=problem.batch,
+        groups=layer.groups,
+        channels=layer.channels // layer.groups,
+        filters=layer.filters // layer.groups,
+        size=size,
+        output_size=output_size,
+        part=part.bounds,
+        kernel=layer.kernel,
+        stride=problem.stride,
+        dilation=layer.dilation,
+        padding=(layer.axes[0].before, layer.axes[1].before),
+        padding_mode=layer.padding_mode,
+        input=Strides.of(layer.layout, layer.channels, *size),
+        output=Strides.of(layer.layout, layer.filters, *output_size),
+        transforms=transforms or (None, None),
+        epilogue=layer.epilogue,
+        border=choice.border if choice.tile else "unswitch",
+        threads=choice.threads,
+    )
+
+
+def evaluate(
+    problem: Problem, choices: Sequence[Choice], target: Target, machine: Machine, limit: int | None
+) -> list[Candidate]:
+    """Return every choice with its fastest cut; the model looks at all of an algorithm at once."""
+    seconds, workspace = np.zeros(len(choices)), np.zeros(len(choices), np.int64)
+    cut: list[list[tuple[Work, int, int]]] = [[] for _ in choices]
+    alike: dict[tuple, list[tuple[int, Choice]]] = {}  # what differs in tiles only
+    for index, choice in enumerate(choices):
+        for place, (part, way) in enumerate(calls(problem, choice)):
+            alike.setdefault((place, way.algorithm, part), []).append((index, way))
+    for (_, _, part), members in sorted(alike.items(), key=lambda item: item[0][0]):
+        indices = [index for index, _ in members]
+        ways = [way for _, way in members]
+        work, size, cycles = cuts(problem, ways, part, target, machine, limit)
+        best = cycles.argmin(axis=1)
+        seconds[indices] += cycles.min(axis=1) / (machine.clock_ghz * 1e9)
+        needed = np.take_along_axis(size, best[:, None], axis=1)[:, 0]
+        workspace[indices] = np.maximum(workspace[indices], needed)
+        for row, (index, column) in enumerate(zip(indices, best.tolist())):
+            cut[index].append((work, row, column))
+    return [
+        Candidate(choice, float(time), int(size), tuple(pieces))
+        for choice, time, size, pieces in zip(choices, seconds, workspace, cut)
+    ]
+
+
+def cuts(
+    problem: Problem,
+    ways: Sequence[Choice],
+    part: Rectangle,
+    target: Target,
+    machine: Machine,
+    limit: int | None,
+) -> tuple[Work, np.ndarray, np.ndarray]:
+    """Return all ways to cut ``part`` into blocks, for choices that differ in their tiles only.
+
+    That is the kernel calls, their workspaces and predicted cycles, as arrays (choices, cuts);
+    infinitely many cycles for those that need more memory than they may take.
+    """
+    layer, (choice, *_) = problem.layer, ways
+    height, width = zip(*(axes(layer, way) for way in ways))
+    stacks = Stack.of(height), Stack.of(width)
+    work = assign(work_of(problem, choice, target, part, stacks))
+    variant = named(work.variant)
+    rows, cols = (
+        np.maximum(1, blocks(size, stack.m if stack else 1)) for size, stack in zip(work.out, stacks)
+    )
+    sizes = BLOCK_SIZES if choice.tile else PIXEL_BLOCK_SIZES
+    high, wide = _shapes(rows, cols, sizes)
+    images = np.ones_like(high)
+    if variant.spans_images and problem.batch > 1:
+        shared = _images(rows, cols, high, wide, sizes, problem.batch)
+        images = np.concatenate([images, shared], axis=1)
+        high, wide = np.tile(high, 2), np.tile(wide, 2)
+    ways_to_share = (0, 1) if choice.threads > 1 else (0,)
+    count = len(ways_to_share)
+    work = replace(
+        work,
+        block=(np.tile(high, count), np.tile(wide, count)),
+        images=np.tile(images, count),
+        split=np.repeat(ways_to_share, high.shape[1])[None],
+    )
+    cycles = variant.cycles(work, machine).total
+    shape = np.broadcast_shapes(np.shape(cycles), work.block[0].shape, (len(ways), 1))
+    size = np.broadcast_to(variant.workspace_bytes(work), shape)
+    if limit is None:
+        limit = WORKSPACE * choice.threads
+    allowed = np.maximum(limit, size.min(axis=1, keepdims=True))
+    return work, size, np.where(size <= allowed, np.broadcast_to(cycles, shape), np.inf)
+
+
+def _pick(many: Work, row: int, column: int, transforms: tuple[Any, Any]) -> Work:
+    """One of many works."""
+
+    def one(sizes: Any) -> int:
+        array = np.atleast_2d(sizes)
+        return int(array[min(row, array.shape[0] - 1), min(column, array.shape[1] - 1)])
+
+    high, wide = many.block
+    return replace(
+        many,
+        transforms=transforms,
+        block=(one(high), one(wide)),
+        split=one(many.split),
+        images=one(many.images),
+    )
+
+
+def _shapes(rows: Any, cols: Any, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of even blocks of about ``sizes``: whole rows of tiles if they are that short."""
+    wide = blocks(cols, blocks(cols, np.minimum(cols, sizes)))
+    high = np.clip(sizes // wide, 1, rows)
+    return np.atleast_2d(blocks(rows, blocks(rows, high))), np.atleast_2d(wide)
+
+
+def _images(
+    rows: Any, cols: Any, high: np.ndarray, wide: np.ndarray, sizes: np.ndarray, batch: int
+) -> np.ndarray:
+    """How many images share a block: where one has too few tiles, so that filters are read less often."""
+    whole = (high == rows) & (wide == cols)
+    most = np.where(whole, np.clip(sizes // (high * wide), 1, batch), 1)
+    return blocks(batch, blocks(batch, most))

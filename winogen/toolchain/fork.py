@@ -1,0 +1,70 @@
+"""What a forked child may not take over from its parent: locks that are held, teams of threads.
+
+Only the thread that forks lives on in the child. A lock that another thread held stays locked for
+ever, so the locks here are new in every child. The threads that OpenMP keeps for the next parallel
+region are gone too, but gcc's OpenMP library does not notice and waits for them; so a child of a
+process that has used several threads computes with one. Results are the same for any number.
+
+Processes that start afresh (``spawn`` and ``forkserver`` of multiprocessing) are not concerned.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import TracebackType
+
+_generation = 0  # how many forks this process is away from the one that was started afresh
+_had_team = False  # this process, or one that it was forked from, has run a team of threads
+_orphan = False  # ... and it was one that this process was forked from
+
+
+def team_threads(threads: int) -> int:
+    """Return how many of ``threads`` threads a parallel region may have here: all, or one.
+
+    To be asked right before compiled code runs: more than one are remembered, for children.
+    """
+    if _orphan:
+        return 1
+    if threads > 1:
+        ran_team()
+    return threads
+
+
+def ran_team() -> None:
+    """Note that this process has a team of threads, which a forked child will not have."""
+    global _had_team
+    _had_team = True
+
+
+class Lock:
+    """A mutex for ``with`` that is free in a forked child, whoever held it in the parent.
+
+    What it guards must be whole at any moment, since the child goes on with it as it is.
+    """
+
+    def __init__(self) -> None:
+        self._mutexes: dict[int, threading.Lock] = {}
+
+    def __enter__(self) -> None:
+        # One step, so that all threads get the same.
+        mutex = self._mutexes.setdefault(_generation, threading.Lock())
+        mutex.acquire()
+        self._held = mutex
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._held.release()
+
+
+def _after_in_child() -> None:
+    global _generation, _orphan
+    _generation += 1
+    _orphan = _had_team
+
+
+os.register_at_fork(after_in_child=_after_in_child)
