@@ -8,14 +8,14 @@ level of memory where the data must be.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 
 import numpy as np
 
 from winogen.bench.layers import BenchLayer
-from winogen.codegen import kernels
+from winogen.codegen.render import cdef, render
 from winogen.conv import Conv2d, memory
+from winogen.kernels.struct import values
 from winogen.toolchain.limits import Limits
 from winogen.toolchain import load
 
@@ -45,7 +45,7 @@ def profile(
     )
     data = np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if layout == "NHWC" else x
     prepared = conv._prepare(data.shape)
-    calls = [_Profiled(kernel, sizes, weight) for kernel, sizes, _ in prepared.calls]
+    calls = [_Profiled(call, weight) for call in prepared.calls]
     found = []
     output = np.empty(prepared.output_shape, np.float32)
     scratch = memory.workspace(prepared.workspace_bytes)
@@ -137,15 +137,13 @@ def add_rates(found: dict, peak_gflops: float, limits: Limits) -> dict:
 class _Profiled:
     """One kernel call of a prepared problem, by the profiled twin of its kernel."""
 
-    def __init__(self, kernel, sizes, weight):
-        self.spec = dataclasses.replace(kernel.spec, profile=True)
-        cdef = kernels.cdef(self.spec.dtype) + "extern double winogen_profile[4];\n"
-        name = f"{self.spec.algorithm}_profile"
-        library = load(kernels.render(self.spec), cdef, self.spec.target, name=name)
+    def __init__(self, call, weight):
+        self.spec = call.kernel.spec.profiled()
+        name = f"{self.spec.variant}_profile"
+        library = load(render(self.spec), cdef(self.spec), self.spec.target, name=name)
         self._ffi, self._lib = library.ffi, library.lib
-        fields = {field: getattr(sizes, field) for field in kernels.FIELDS}
-        self._sizes = self._ffi.new("winogen_conv *", fields)
-        self._packed = memory.aligned(self._lib.winogen_packed_bytes(self._sizes), "packed weights")
+        self._sizes = self._ffi.new("winogen_conv *", values(self.spec.kind, call.work))
+        self._packed = memory.aligned(self._sizes.packed_bytes, "packed weights")
         self._lib.winogen_pack(self._sizes, self._floats(weight), self._floats(self._packed), 1)
 
     @property

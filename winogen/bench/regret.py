@@ -25,8 +25,9 @@ import numpy as np
 from winogen.bench.layers import BenchLayer
 from winogen.conv import memory, planner
 from winogen.conv.execute import Prepared
-from winogen.conv.request import request
+from winogen.conv.request import Request
 from winogen.toolchain import host_target
+from winogen.toolchain.machine import current
 
 # Rounds of a heat, and how much longer than the fastest those of the next heat may take. All beyond
 # the patience of the rule, so that the last heat has whatever may be the best.
@@ -45,6 +46,11 @@ class Candidate:
     predicted_s: float
     measured_s: float
 
+    @property
+    def seconds(self) -> float:
+        """What counts in the end."""
+        return self.measured_s
+
 
 @dataclass(frozen=True)
 class Regret:
@@ -61,8 +67,8 @@ class Regret:
     @property
     def best(self) -> Candidate:
         """The candidate that the planner would have chosen had it known the times."""
-        pairs = sorted(((one.measured_s, one) for one in self.candidates), key=lambda pair: pair[0])
-        return planner.preferred(pairs[0], pairs, lambda one: one.accurate, planner.PATIENCE)[1]
+        ways = sorted(self.candidates, key=lambda one: one.measured_s)
+        return planner.preferred(ways[0], ways, lambda one: one.accurate, planner.PATIENCE)
 
     @property
     def regret(self) -> float:
@@ -122,27 +128,28 @@ def _of_layer(
 ) -> Regret:
     problem, target = bench_layer.problem(layout), host_target()
     layer = problem.layer
-    ranked = planner.ranked(problem, request(layer, threads=threads, tolerance=tolerance), target)
-    ranked = [pair for pair in ranked if pair[0] <= within * ranked[0][0]]
+    request = Request.of(layer, threads=threads, tolerance=tolerance)
+    ranked = planner.ranked(problem, request, target, current())
+    ranked = [way for way in ranked if way.seconds <= within * ranked[0].seconds]
     prepared = []
-    for number, pair in enumerate(ranked, 1):
+    for number, way in enumerate(ranked, 1):
         say(f"kernel {number} of {len(ranked)}")
-        prepared.append(Prepared(problem, [pair], target))
-    accurate = planner.usual_error(layer) if tolerance is None else tolerance
-    errors = [planner.predicted_error(layer, choice, target) for _, choice in ranked]
+        prepared.append(Prepared(problem, [way], target))
+    accurate = planner.usual_error(layer) if tolerance is None else tolerance / planner.MARGIN
+    errors = [planner.predicted_error(layer, way.choice, target) for way in ranked]
     return Regret(
         bench_layer.name,
         tuple(
             Candidate(
-                choice.algorithm,
-                choice.tile,
-                choice.tag,
+                way.choice.algorithm,
+                way.choice.tile,
+                way.choice.tag,
                 error,
                 error <= accurate,
-                predicted,
+                way.seconds,
                 measured,
             )
-            for (predicted, choice), error, measured in zip(ranked, errors, _heats(prepared, say))
+            for way, error, measured in zip(ranked, errors, _heats(prepared, say))
         ),
     )
 
@@ -157,7 +164,7 @@ def _heats(prepared: list[Prepared], say: Callable[[str], None]) -> list[float]:
     packed = memory.aligned(max(one.plan().packed_weight_bytes for one in prepared), "weights")
     numbers = packed.view(np.float32)
     numbers[:] = np.resize(generator.standard_normal(10_000, np.float32), numbers.size)
-    weights = [one.pack(numbers, {code.lib: packed for code in one.kernels}) for one in prepared]
+    weights = [one.pack(numbers, {code: packed for code in one.kernels}) for one in prepared]
     # What other programs take away of the one thread's time does not count.
     clock = time.thread_time if prepared[0].choice.threads == 1 else time.perf_counter
     seconds = [float("inf")] * len(prepared)

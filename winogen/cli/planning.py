@@ -29,7 +29,9 @@ def calibrate(
 
         found = calibrated(seconds=seconds)
         typer.echo(f"kept in {machine.save(found, folder)}")
-    for name, value in asdict(found).items():
+    for name, value in {**asdict(found), **asdict(found.costs)}.items():
+        if name == "costs":
+            continue
         typer.echo(
             f"{name:<18} {value:.4g}" if isinstance(value, float) else f"{name:<18} {value:,}"
         )

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from winogen.codegen.kernels import KernelSpec, render
-from winogen.records import Target
+from winogen.codegen.render import render
 from winogen.codegen.templates import environment
 from winogen.errors import InvalidValue
+from winogen.kernels.spec import KernelSpec
+from winogen.records import Target
 
 
 def render_pair(
-    name: str, spec: KernelSpec, sizes: Mapping[str, int], about: Sequence[str], command: str
+    name: str, spec: KernelSpec, sizes: Mapping[str, Any], about: Sequence[str], command: str
 ) -> dict[str, str]:
     """Return {"<name>.c": text, "<name>.h": text}.
 
@@ -27,9 +29,9 @@ def render_pair(
         "guard": f"{name.upper()}_H",
         "prefix": prefix,
         "kernel": render(spec, prefix),
-        "real": {"float32": "float", "float64": "double"}[spec.dtype],
+        "real": spec.precision.real.c,
         "isa": spec.target.name,
-        "sizes": sizes,
+        "sizes": {field: _initialiser(value) for field, value in sizes.items()},
         "filters": sizes["groups"] * sizes["filters"],
         "about": about,
         "command": command,
@@ -40,6 +42,17 @@ def render_pair(
         f"{name}.{suffix}": templates.get_template(f"standalone.{suffix}.j2").render(fields)
         for suffix in ("c", "h")
     }
+
+
+def _initialiser(value: Any) -> str:
+    """How C spells the value of a field; structs are tuples.
+
+    >>> _initialiser((64, 0))
+    '{ 64, 0 }'
+    """
+    if isinstance(value, tuple):
+        return "{ " + ", ".join(map(_initialiser, value)) + " }"
+    return repr(value)
 
 
 def _target_text(target: Target) -> dict[str, str]:

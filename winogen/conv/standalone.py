@@ -3,43 +3,39 @@
 from __future__ import annotations
 
 import shlex
+from typing import Any
 
 from winogen.codegen.standalone import render_pair
-from winogen.records import TARGETS
-from winogen.conv import arguments, execute, planner
+from winogen.conv import arguments, planner
 from winogen.conv.choice import Choice
 from winogen.conv.choice import multiplications as counted
-from winogen.records import Machine
-from winogen.toolchain.machine import assumed
+from winogen.conv.options import Options
 from winogen.conv.problem import Layer, Problem
-from winogen.conv.request import request as request_of
-from winogen.errors import InvalidValue
+from winogen.conv.request import Request
+from winogen.errors import InvalidValue, Unsupported
+from winogen.kernels.spec import KernelSpec
+from winogen.kernels.struct import values
 from winogen.program.summation import PROGRAM
+from winogen.records import TARGETS, Machine
 from winogen.toolchain import host_target
 
 
 def standalone(
-    input_shape,
-    weight_shape,
+    input_shape: Any,
+    weight_shape: Any,
     *,
-    dtype="float32",
-    algorithm="auto",
-    tile=None,
-    points=None,
-    moduli=None,
-    order=None,
-    threads=1,
-    isa=None,
-    name=None,
-    command="winogen.conv.standalone",
-    **layer_options,
+    dtype: str = "float32",
+    isa: str | None = None,
+    name: str | None = None,
+    command: str = "winogen.conv.standalone",
+    **options: Any,
 ) -> dict[str, str]:
     """Return {"<name>.c": text, "<name>.h": text} for one layer on inputs of one shape.
 
-    ``layer_options``: stride, padding, dilation, groups, padding_mode, layout and activation as in
-    `conv2d`. ``isa``: an instruction set of `TARGETS`, by default this CPU's. ``threads``: how many
-    the work is cut for; any number may run it. ``command``: what the files say regenerates them.
-    The plan is that for the default machine, so that the files are the same wherever they are made.
+    ``options`` are those of `conv2d`; ``threads`` is how many the work is cut for, 1 unless given,
+    and any number may run it; ``edge`` must be "discard". ``isa``: an instruction set of `TARGETS`,
+    by default this CPU's. ``command``: what the files say regenerates them. The plan is that for the
+    default machine, so that the files are the same wherever they are made.
     Raises InvalidType, InvalidValue and Unsupported as `conv2d` does.
 
     >>> sorted(standalone((1, 64, 56, 56), (64, 64, 3, 3), padding=1, isa="avx2"))
@@ -47,29 +43,24 @@ def standalone(
     """
     dtype = arguments.choice("dtype", dtype, arguments.DTYPES)
     target = host_target() if isa is None else TARGETS[arguments.choice("isa", isa, tuple(TARGETS))]
-    layer = Layer.of(weight_shape, dtype, **layer_options)
+    asked = Options.of((), {"threads": 1, **options}, "standalone")
+    layer = Layer.from_options(weight_shape, dtype, asked)
     problem = layer.problem(input_shape)
     if not problem.batch:
         raise InvalidValue(f"input: got shape {tuple(input_shape)}; allowed: a batch of at least 1")
-    request = request_of(
-        layer,
-        algorithm=algorithm,
-        tile=tile,
-        points=points,
-        moduli=moduli,
-        order=order,
-        threads=threads,
-    )
-    with assumed(Machine()):
-        choice = planner.choose(problem, request, target)
-        ((whole, _),) = planner.parts(problem, choice)
-        work = planner.blocking(problem, choice, whole, target)
-    spec = execute.specify(layer, choice, target)
+    request = Request.from_options(layer, asked)
+    if request.edge != "discard":
+        raise Unsupported(
+            f'edge: got "{request.edge}"; allowed: "discard", for a pair of files holds one kernel'
+        )
+    chosen = planner.choose(problem, request, target, Machine())
+    (work,) = chosen.works(problem)
+    spec = KernelSpec.of(work)
     return render_pair(
         name or _name(problem),
         spec,
-        execute.sizes(problem, whole, work),
-        _about(problem, choice, spec),
+        values(spec.kind, work),
+        _about(problem, chosen.choice, spec),
         command,
     )
 
@@ -77,7 +68,7 @@ def standalone(
 def _name(problem: Problem) -> str:
     layer = problem.layer
     kernel = "x".join(map(str, layer.kernel))
-    size = f"{problem.height}x{problem.width}"
+    size = "x".join(map(str, problem.size))
     return f"conv_{size}_{layer.channels}_{layer.filters}_{kernel}"
 
 
@@ -100,20 +91,20 @@ def _about(problem: Problem, choice: Choice, spec) -> list[str]:
             lines.append(
                 f"{what:<8} {value if isinstance(value, int) else ' x '.join(map(str, value))}"
             )
-    lines.append(f"computed by {choice.algorithm}")
+    lines.append(f"computed by {choice.algorithm}, variant {spec.variant}")
     if choice.tile is not None:
-        sides = [("width", spec.transform_w)]
-        if choice.algorithm != "winograd1d":
-            sides.insert(0, ("height", spec.transform_h))
-        for axis, transform in sides:
+        sides = (("height", spec.transform_h), ("width", spec.transform_w))
+        for (axis, transform), transformed in zip(sides, spec.kind.along):
+            if not transformed:
+                continue
             made_of = f"points {', '.join(transform.points)}"
             if transform.moduli:
                 made_of = f"moduli {', '.join(transform.moduli)}"
             lines.append(f"  along the {axis} F({transform.m}, {transform.r}), {made_of}")
         if choice.order != PROGRAM:
             lines.append(f"  rows of the transforms summed one by one, order {choice.order}")
-    if layer.relu:
-        lines.append("followed by max(y, 0)")
+    if layer.epilogue.means:
+        lines.append(f"followed by {layer.epilogue.means}")
     multiplications = counted(problem, choice)
     lines.append(
         f"multiplications {multiplications:,} (direct: {problem.direct_multiplications:,})"
