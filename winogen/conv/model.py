@@ -18,8 +18,8 @@ import numpy as np
 
 from winogen.codegen import kernels
 from winogen.codegen.targets import Target
-from winogen.records import Machine
 from winogen.conv.work import Work, blocks
+from winogen.records import Machine
 
 # The part of the faster of arithmetic and traffic that is not hidden behind the slower: between a
 # stage and its data, and where nothing but outputs stream past.

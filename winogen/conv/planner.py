@@ -17,12 +17,12 @@ import numpy as np
 from winogen.codegen import kernels, transforms
 from winogen.codegen.targets import Target
 from winogen.conv import accuracy, model
-from winogen.toolchain import machine
 from winogen.conv.choice import Choice, Rectangle, axes, rectangles
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import MOST_POINTS, Request
 from winogen.conv.work import Stack, Work, blocks
 from winogen.errors import InvalidValue
+from winogen.toolchain import machine
 
 # Tiles tried when none is given, as far as the catalog has them.
 _POINTS = 9

@@ -9,13 +9,13 @@ from winogen.codegen.targets import TARGETS
 from winogen.conv import arguments, execute, planner
 from winogen.conv.choice import Choice
 from winogen.conv.choice import multiplications as counted
-from winogen.records import Machine
-from winogen.toolchain.machine import assumed
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import request as request_of
 from winogen.errors import InvalidValue
 from winogen.program.summation import PROGRAM
+from winogen.records import Machine
 from winogen.toolchain import host_target
+from winogen.toolchain.machine import assumed
 
 
 def standalone(
