@@ -1,10 +1,16 @@
-"""scripts/setup.sh: what a fresh machine lacks is said in one line that says what to install."""
+"""scripts/: what a fresh machine lacks is said in one line; the oldest dependencies are all listed."""
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ("cat", "cmp", "cp", "dirname", "sh")
@@ -91,3 +97,32 @@ def test_an_up_to_date_venv_is_left_alone(machine):
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
     (machine.folder / "pyproject.toml").write_text("# changed\n")
     assert "needs Python" in complaint(machine(cc="exit 0"))
+
+
+def minimum(root, *words):
+    command = [sys.executable, str(root / "scripts" / "minimum.py"), *words]
+    return subprocess.run(command, capture_output=True, check=False, text=True)
+
+
+def test_every_dependency_is_listed_at_its_lower_bound():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    allowed = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+    answer = minimum(ROOT, "test")
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.splitlines() == [one.replace(">=", "==", 1) for one in allowed]
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ('dependencies = [\n    "numpy",\n]', "numpy: got no plain lower bound"),
+        ('dependencies = ["numpy>1.2,>=1"]', "allowed: name>=version"),
+        ('dependencies = ["numpy>=1"]', "extra: got search; allowed: dependencies"),
+    ],
+)
+def test_a_dependency_without_a_lower_bound_is_an_error(tmp_path, text, message):
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts" / "minimum.py", tmp_path / "scripts")
+    (tmp_path / "pyproject.toml").write_text(f"[project]\n{text}\n")
+    answer = minimum(tmp_path, *(["search"] if "search" in message else []))
+    assert answer.returncode == 1 and message in answer.stderr

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from winogen.errors import OutOfMemory
-from winogen.toolchain import limits
+from winogen.toolchain import find_compiler, host_target, host_targets, limits
 from winogen.toolchain.limits import Limits, WorkSkipped
-from winogen.toolchain import find_compiler, host_target, host_targets
 
 
 @pytest.mark.parametrize("target", host_targets(), ids=lambda target: target.name)

@@ -7,9 +7,8 @@ from dataclasses import asdict, replace
 import pytest
 
 from winogen.errors import OutOfMemory
-from winogen.toolchain import limits, machine
 from winogen.records import Machine
-from winogen.toolchain import cache_dir
+from winogen.toolchain import cache_dir, limits, machine
 
 
 @pytest.fixture

@@ -41,6 +41,7 @@ def planted(cache, twice):
     """A kernel in the cache whose library is another, with a manifest that says it is right."""
     library = load(twice.source, twice.cdef, host_target(), name="twice").path
     other = load(twice.source.replace("2 *", "3 *"), twice.cdef, host_target(), name="thrice").path
+    library.unlink()  # this process has it loaded
     library.write_bytes(other.read_bytes())
     manifest = json.loads(library.with_name("manifest.json").read_text())
     manifest["size"] = library.stat().st_size
@@ -103,12 +104,27 @@ def test_a_folder_open_to_all_is_closed_and_what_lies_there_made_anew(cache, twi
 def test_a_folder_open_to_all_that_is_no_cache_of_ours_is_left_as_it_is(tmp_path, twice, python):
     shared = tmp_path / "shared"
     shared.mkdir()
+    (shared / "letter").touch()
     for bits in (0o777, 0o1777):
         shared.chmod(bits)
         result, *said = python(RESULT, WINOGEN_CACHE=str(shared)).finish().splitlines()
         assert result.startswith("42 ") and str(shared) not in result
         assert any(f"mode {bits:o}" in warning and "chmod go-w" in warning for warning in said)
-        assert mode(shared) == bits and not list(shared.iterdir())
+        assert mode(shared) == bits and [path.name for path in shared.iterdir()] == ["letter"]
+
+
+def test_an_empty_folder_of_ours_is_closed(tmp_path, python):
+    """Such as `mkdir` makes with a umask of 002."""
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    folder.chmod(0o775)
+    assert str(folder) in python(RESULT, WINOGEN_CACHE=str(folder)).finish()
+    assert mode(folder) == 0o755
+    folder = tmp_path / "like-tmp"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    assert str(folder / "twice") not in python(RESULT, WINOGEN_CACHE=str(folder)).finish()
+    assert mode(folder) == 0o1777
 
 
 def test_a_folder_in_one_that_is_open_to_all_is_fine(tmp_path, python):

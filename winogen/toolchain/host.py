@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from typing import Any
 
 from winogen.records import TARGETS, Target
 from winogen.errors import InvalidValue
@@ -19,7 +20,7 @@ _NEEDS = {
 
 
 @lru_cache(maxsize=1)
-def _cpu():
+def _cpu() -> Any:  # archspec.cpu.Microarchitecture
     import archspec.cpu
 
     return archspec.cpu.host()

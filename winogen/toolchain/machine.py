@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -67,7 +67,8 @@ def stored(folder: Path) -> Machine | None:
 def _read(folder: Path) -> _Record | None:
     try:
         record = json.loads(trust.read(_file(folder)))
-        numbers = {field.name: type(field.default)(record[field.name]) for field in fields(Machine)}
+        default = asdict(Machine())
+        numbers = {name: type(value)(record[name]) for name, value in default.items()}
         return _Record(Machine(**numbers).check(), int(record.get("sample_bytes", MEMORY_SAMPLE)))
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None

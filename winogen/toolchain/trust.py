@@ -42,7 +42,7 @@ def make_folder(path: Path) -> None:
 def check_folder(path: Path) -> None:
     """Raise Untrusted if others may have a say in what is in this folder, which need not exist.
 
-    A cache of ours that is open to others was made so by mistake (a umask of 0), and is closed to
+    A cache of ours that is open to others was made so by mistake (a umask of 002), and is closed to
     them. What they may have left there is told by its own owner and mode.
     """
     real = Path(os.path.realpath(path))
@@ -65,14 +65,14 @@ def check_folder(path: Path) -> None:
 
 
 def _is_our_cache(folder: Path, status: os.stat_result) -> bool:
-    """Whether a folder was made by this user for the cache, and is not, say, /tmp."""
+    """Whether a folder was made by this user for the cache, and is not, say, /tmp or full of letters."""
     if status.st_uid != os.geteuid() or status.st_mode & stat.S_ISVTX:
         return False
     for part in PARTS:
         with suppress(OSError):
             if folder.name == part or os.lstat(folder / part).st_uid == os.geteuid():
                 return True
-    return False
+    return not os.listdir(folder)
 
 
 def owned(path: Path) -> os.stat_result:
