@@ -1,6 +1,7 @@
 """`winogen report` as it is typed."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -29,6 +30,11 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "empty.npy").write_bytes(b"")
     layer = {"input": [1, 4, 8, 9], "weight": [3, 4, 3, 3], "padding": 1}
     (tmp_path / "layer.json").write_text(json.dumps([layer]))
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    os.mkfifo("fifo")
+    with open("vast.npy", "wb") as file:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (10**14,)}
+        np.lib.format.write_array_header_1_0(file, header)
     (tmp_path / "two.json").write_text(json.dumps([layer, layer]))
     return tmp_path
 
@@ -84,6 +90,7 @@ def test_data_are_drawn_where_none_are_given(winogen, folder):
         (("--layer", "1,4,8,9:3,5,3,3"), "got 4 channels"),
         (("--layer", "two.json"), "layer: got two.json; allowed: a file with one layer"),
         (("--layer", "x.npy"), "layer: got x.npy, which is not JSON"),
+        (("--layer", "deep.json"), "layer: got deep.json, which is nested too deeply"),
         (
             ("--layer", "layer.json", "--stride", "2"),
             "stride: got '2'; allowed: nothing, layer.json",
@@ -95,6 +102,8 @@ def test_data_are_drawn_where_none_are_given(winogen, folder):
         ((*LAYER, "--input", "text.npy"), "input: got 'text.npy', which is not .npy"),
         ((*LAYER, "--weights", "empty.npy"), "weights: got 'empty.npy', which is not .npy"),
         ((*LAYER, "--weights", "both.npz"), "weights: got 'both.npz', which is not .npy"),
+        ((*LAYER, "--weights", "fifo"), "weights: got 'fifo', which is not a regular file"),
+        ((*LAYER, "--input", "vast.npy"), "input: got 'vast.npy', which "),
         ((*LAYER, "--tolerance", "-1"), "tolerance: got -1.0; allowed: a positive number"),
     ],
 )

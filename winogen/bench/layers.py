@@ -15,6 +15,7 @@ from pathlib import Path
 
 from winogen.conv import Layer, Problem
 from winogen.errors import InvalidValue
+from winogen.files import read_json
 
 _SETS = Path(__file__).parent / "sets"
 DEFAULT_SET = "thesis27"
@@ -154,17 +155,17 @@ def load_layers(name_or_file: str = DEFAULT_SET) -> tuple[BenchLayer, ...]:
         raise InvalidValue(
             f"layers: got {str(name_or_file)!r}, which is no file; allowed: {names}, or a JSON file"
         )
-    try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # also what is not UTF-8
-        raise InvalidValue(f"layers: got {path}, which is not JSON ({error})") from None
+    rows = read_json("layers", path, "a JSON file")
     if not isinstance(rows, list) or not rows:
         raise InvalidValue(f"layers: got {_short(rows)} in {path}; allowed: a list of layers")
     layers = tuple(BenchLayer.from_dict(row, f"{path}, layer {i}") for i, row in enumerate(rows, 1))
-    names = [layer.name for layer in layers]
-    for name in names:
-        if names.count(name) > 1:
-            raise InvalidValue(f"layers: got two layers named {name!r} in {path}; allowed: one")
+    names: set[str] = set()
+    for layer in layers:
+        if layer.name in names:
+            raise InvalidValue(
+                f"layers: got two layers named {layer.name!r} in {path}; allowed: one"
+            )
+        names.add(layer.name)
     return layers
 
 

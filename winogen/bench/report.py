@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from winogen.errors import InvalidValue
+from winogen.files import read_json
 
 
 def geometric_mean(numbers: Iterable[float]) -> float | None:
@@ -112,10 +113,7 @@ def save(document: dict, path) -> None:
 
 def load(path) -> dict:
     """Read what `save` wrote; raises InvalidValue for a file that is something else."""
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InvalidValue(f"show: got {path}, which is not JSON ({error})") from None
+    document = read_json("show", path, "what `winogen bench --json` wrote")
     parts = {"machine", "settings", "peers", "yardstick", "layers"}
     if not isinstance(document, dict) or not parts <= set(document):
         raise InvalidValue(f"show: got {path}; allowed: what `winogen bench --json` wrote")

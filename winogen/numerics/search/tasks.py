@@ -7,6 +7,7 @@ that a result on disk stands for the work.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -87,7 +88,11 @@ def _measure(task):
         seed=task["seed"],
         **task["settings"],
     )
-    return {"mean": found.mean, "half_width": found.half_width}
+    # Narrow formats overflow, and infinity - infinity is no number: such errors are infinite.
+    mean, half_width = (
+        math.inf if math.isnan(value) else value for value in (found.mean, found.half_width)
+    )
+    return {"mean": mean, "half_width": half_width}
 
 
 def _scale(task):
