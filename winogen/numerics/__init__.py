@@ -16,6 +16,7 @@ _PUBLIC = {
     "PRACTICAL": "numerics.protocol",
     "Measurement": "numerics.protocol",
     "measure": "numerics.protocol",
+    "Distribution": "rounding.data",
     "Direct": "rounding.tiles",
     "Estimate": "rounding.variance",
     "estimate": "rounding.variance",

@@ -85,6 +85,8 @@ def _made_of(*algorithms) -> dict:
 def _both(algorithm, dims: int):
     """The 1D algorithms along the height and the width."""
     axes_of(algorithm, dims, "naive")  # raises for what is no algorithm
+    if isinstance(algorithm, tuple):
+        return algorithm
     if hasattr(algorithm, "h"):
         return algorithm.h, algorithm.w
     return (algorithm if dims == 2 else cook_toom(1, 1)), algorithm
@@ -106,7 +108,6 @@ def _header_runner(algorithm, dims: int, settings: dict):
     # With fused off the C must not contract either: then it has the bits of the numpy twin.
     flags = () if settings["fused"] else ("-ffp-contract=off",)
     library = load(source, _CDEF.format(_REAL[dtype]), host_target(), flags, name="tiles")
-    block = settings["block"] or settings["channels"]
     pointer = library.ffi.typeof(f"{_REAL[dtype]}[]")
 
     def run(filters, inputs, watch):
@@ -117,6 +118,7 @@ def _header_runner(algorithm, dims: int, settings: dict):
             np.empty((trials, h.m, w.m), dtype),
         ]
         pointers = [library.ffi.from_buffer(pointer, array) for array in arrays]
+        block = settings["block"] or channels
         library.lib.winogen_tiles(trials, channels, block, *pointers)
         return arrays[2].transpose(1, 2, 0)
 

@@ -12,9 +12,11 @@ import math
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from winogen.errors import InvalidValue
-from winogen.rounding.data import REFERENCES, distribution_named
+from winogen.numerics.samples import Samples
+from winogen.rounding.data import REFERENCES, Distribution, Draw, distribution_of
 from winogen.rounding.formats import Arithmetic, format_named
 from winogen.rounding.tiles import Direct, Rounding, axes_of, direct, winograd
 
@@ -30,7 +32,7 @@ PRACTICAL = {
 _CHUNK = 1 << 19  # numbers in the largest array at a time, so that it stays in cache
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Measurement:
     """Errors of one algorithm over many trials; ``print`` shows them.
 
@@ -49,7 +51,7 @@ class Measurement:
     outputs: int  # of one tile
     ranges: dict = field(compare=False)  # stage -> the largest |value| in it
     settings: dict  # the arguments of `measure`
-    errors: np.ndarray = field(repr=False, compare=False)  # (m_h, m_w, trials), signed
+    errors: np.ndarray = field(compare=False)  # (m_h, m_w, trials), signed
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -61,7 +63,13 @@ class Measurement:
         data = {k: v for k, v in asdict(self).items() if k != "errors"}
         return data
 
-    def __str__(self):
+    def __repr__(self) -> str:
+        head = "<Measurement {algorithm}, {dims}D, channels {channels}, {dtype}: ".format(
+            **self.settings
+        )
+        return f"{head}mean |error| {self.mean:.3g} ± {self.half_width:.1g}>"
+
+    def __str__(self) -> str:
         rows = [
             ("mean |error|", f"{self.mean:.3e} ± {self.half_width:.1e} (95 %)"),
             ("max |error|", f"{self.maximum:.3e}"),
@@ -80,10 +88,12 @@ def measure(
     algorithm,
     *,
     dims: int = 2,
-    channels: int = 1,
-    trials: int = 5000,
+    channels: int | None = None,
+    trials: int | None = None,
     order: str = "huffman",
-    distribution: str = "uniform",
+    distribution: str | Distribution | Draw = "uniform",
+    inputs: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
     dtype: str = "float32",
     storage: str | None = None,
     transforms: str | None = None,
@@ -98,16 +108,23 @@ def measure(
     """Measure the rounding error of one tile of ``algorithm``.
 
     Args:
-        algorithm: a ``BilinearAlgorithm`` (used along both axes if ``dims`` is 2), a
-            ``BilinearAlgorithm2D``, a ``Transform`` of the catalog, or ``Direct(m, r)``.
+        algorithm: a ``BilinearAlgorithm`` (used along both axes if ``dims`` is 2), a pair (height,
+            width) of them or a ``BilinearAlgorithm2D``, a ``Transform`` of the catalog, or
+            ``Direct(m, r)``.
         dims: 1 or 2.
-        channels: how many are summed, in the transformed domain.
-        trials: random tiles, each with its own filter.
+        channels: how many are summed, in the transformed domain; default 1, or what the data have.
+        trials: random tiles, each with its own filter; default 5000, or what the data have.
         order: how transforms add: "naive", "huffman" or "pairwise", row by row (see
             ``winogen.program.summation``), or "program", the shortest programs: those that a
             ``Transform`` ships, or what is found for the matrices.
         distribution: "uniform" in (-1, 1) as in the literature, "uniform-dense" (all bits random),
-            "normal", or "relu" (normal filters, inputs max(0, normal)).
+            "normal", or "relu" (normal filters, inputs max(0, normal)); or a function (rng, shape)
+            that returns an array of that shape, (channels, height, width, trials), or a
+            ``Distribution``.
+        inputs, weights: tiles (trials, channels, n_h, n_w) and filters (trials, channels, r_h, r_w)
+            of your own instead of random ones; (trials, channels, n) and (trials, channels, r) in
+            one dimension. One tile or filter alone is taken for every trial. They are rounded to
+            ``storage`` first, and the reference is that of the rounded data.
         dtype: arithmetic of products and sums: "float64", "float32", "float16", "bfloat16".
         storage: what data, transformed data and outputs are rounded to; default ``dtype``. With
             "bfloat16" and ``dtype="float32"`` only storage is narrow.
@@ -135,16 +152,26 @@ def measure(
     """
     settings = {k: v for k, v in locals().items() if k != "algorithm"}
     for name, value in (("channels", channels), ("trials", trials), ("chains", chains)):
+        if value is None and name != "chains":
+            continue
         if not isinstance(value, int) or value < 1:
             raise InvalidValue(f"{name}: got {value!r}; allowed: an integer >= 1")
     if block is not None and (not isinstance(block, int) or block < 1):
         raise InvalidValue(f"block: got {block!r}; allowed: an integer >= 1 or None")
-    drawn_from = distribution_named(distribution)
+    drawn_from = distribution_of(distribution)
     rounding = _rounding(dtype, storage, transforms, filters, fused and not compiled, block, chains)
     exactly = REFERENCES.get(reference or ("exact" if dtype == "float64" else "float64"))
     if exactly is None:
         raise InvalidValue(f"reference: got {reference!r}; allowed: {', '.join(REFERENCES)}")
-    (r_h, r_w), (n_h, n_w), run = _runner(algorithm, dims, order, rounding, compiled, settings)
+    taps, tile, run = _runner(algorithm, dims, order, rounding, compiled, settings)
+    samples = Samples(
+        *(drawn_from, rounding.storage, taps, tile, dims),
+        weights=weights,
+        inputs=inputs,
+        channels=channels,
+        trials=trials,
+    )
+    channels, trials = samples.channels, samples.trials
 
     rng = np.random.default_rng(seed)
     ranges: dict[str, float] = {}
@@ -153,11 +180,10 @@ def measure(
         ranges[stage] = max(ranges.get(stage, 0.0), float(np.max(np.abs(array), initial=0.0)))
 
     errors, references, ulps = [], [], []
-    chunk = max(1, min(trials, _CHUNK // (channels * n_h * n_w)))
+    chunk = max(1, min(trials, _CHUNK // (channels * math.prod(tile))))
     for first in range(0, trials, chunk):
         count = min(chunk, trials - first)
-        g = drawn_from.filters(rng, (channels, r_h, r_w, count), rounding.storage)
-        d = drawn_from.inputs(rng, (channels, n_h, n_w, count), rounding.storage)
+        g, d = samples.draw(rng, first, count)
         truth = exactly(g, d)
         errors.append(truth.errors(run(g, d, watch)))
         references.append(truth.values)
@@ -167,7 +193,7 @@ def measure(
         np.concatenate(references, -1),
         np.concatenate(ulps, -1),
         ranges,
-        {"algorithm": _text(algorithm), **settings},
+        {"algorithm": _text(algorithm), **settings, **samples.settings()},
     )
 
 
@@ -216,8 +242,8 @@ def _summary(errors, references, ulps, ranges, settings) -> Measurement:
         mean=float(per_tile.mean()),
         half_width=float(1.96 * deviation / math.sqrt(trials)),
         maximum=float(sizes.max()),
-        relative_l2=float(np.linalg.norm(errors) / np.linalg.norm(references)),
-        relative_max=float(sizes.max() / np.abs(references).max()),
+        relative_l2=_relative(np.linalg.norm(errors), np.linalg.norm(references)),
+        relative_max=_relative(sizes.max(), np.abs(references).max()),
         ulp_mean=float(ulps.mean()),
         ulp_median=float(np.median(ulps)),
         trials=trials,
@@ -228,7 +254,16 @@ def _summary(errors, references, ulps, ranges, settings) -> Measurement:
     )
 
 
+def _relative(error: float, size: float) -> float:
+    """error / size, where data of one's own may well be 0."""
+    if size == 0:
+        return 0.0 if error == 0 else math.inf
+    return float(error / size)
+
+
 def _text(algorithm) -> str:
+    if isinstance(algorithm, tuple):
+        return " x ".join(map(_text, algorithm))
     points = getattr(algorithm, "points", None)
     moduli = getattr(algorithm, "moduli", None)
     if points or moduli:

@@ -15,12 +15,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 
 from winogen.algebra import cook_toom
-from winogen.errors import InvalidValue
+from winogen.errors import InvalidType, InvalidValue
 from winogen.numerics.search import tasks
 from winogen.numerics.search.candidate import Candidate
 from winogen.numerics.search.execute import Executor
 from winogen.numerics.search.propose import is_small
 from winogen.numerics.search.spaces import structures
+from winogen.rounding.data import DISTRIBUTIONS
 from winogen.rounding.variance import estimate
 
 OBJECTIVES = ("error", "instructions", "pareto")
@@ -66,6 +67,11 @@ class Search:
         for name in ("height", "starts", "keep", "trials"):
             if getattr(self, name) < 1:
                 raise InvalidValue(f"{name}: got {getattr(self, name)}; allowed: a number >= 1")
+        drawn = self.settings.get("distribution", DEFAULTS["distribution"])
+        if not isinstance(drawn, str):  # tasks are text, for other processes and for the file
+            raise InvalidType(
+                f"distribution: got {drawn!r}; allowed in a search: {', '.join(DISTRIBUTIONS)}"
+            )
         # What cannot be is said before any work: the structures, and what is measured.
         structures(self.m, self.r, self.families, self.zero, self.infinity)
         smallest = cook_toom(1, 1)

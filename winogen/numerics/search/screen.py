@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from winogen.numerics.search.batch import Matrices
-from winogen.rounding.data import distribution_named
+from winogen.rounding.data import distribution_of
 from winogen.rounding.formats import format_named
 from winogen.rounding.linear import rounding_variance
 from winogen.rounding.variance import Moments, chain_variance, propagate
@@ -33,7 +33,7 @@ def screen(found: Matrices, dims: int, settings: dict) -> np.ndarray:
 
 
 def _screen(found: Matrices, dims: int, settings: dict) -> np.ndarray:
-    drawn_from = distribution_named(settings["distribution"])
+    drawn_from = distribution_of(settings["distribution"])
     number_format = format_named(settings["dtype"])
     channels = settings["channels"]
     unit = rounding_variance(number_format)
