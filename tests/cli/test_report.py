@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -66,6 +67,12 @@ def test_of_a_layer_by_shapes_and_by_file(winogen, folder):
     assert first["rows"] == second["rows"] and first["tolerance"] == 1e-6
     assert (first["layer"]["name"], second["layer"]["name"]) == (LAYER[1], "layer")
     assert first["data"]["weights"]["source"] == "w.npy"
+    titles = [
+        re.search("<h1>(.*?)</h1>", (folder / f"out{k}" / "index.html").read_text("utf-8"))[1]
+        for k in (0, 1)
+    ]
+    assert titles[0].startswith("3 filters of 3×3 on 4 channels of 8×9: how accurate")
+    assert titles[1].startswith("layer: how accurate")
 
 
 def test_data_are_drawn_where_none_are_given(winogen, folder):

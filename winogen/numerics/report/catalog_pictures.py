@@ -40,16 +40,25 @@ def error_over_n(sheet, document: dict) -> None:
     theirs = document["published"]["sets"]
     largest = max([entry["n"] for entry in document["entries"]] + [known["n"] for known in theirs])
     for number, taps in enumerate(sorted({entry["r"] for entry in document["entries"]})):
-        entries = [entry for entry in document["entries"] if entry["r"] == taps]
-        axes.plot(
-            [entry["n"] for entry in entries],
-            [entry["huffman"]["mean"] for entry in entries],
-            linestyle="none",
-            marker=MARKERS[number % len(MARKERS)],
-            color=COLORS[number % len(COLORS)],
-            alpha=0.9,
-            label=f"catalog, r = {taps}",
-        )
+        style = {
+            "linestyle": "none",
+            "marker": MARKERS[number % len(MARKERS)],
+            "color": COLORS[number % len(COLORS)],
+            "alpha": 0.9,
+        }
+        axes.plot([], [], **style, label=f"r = {taps}")
+        for hollow in (False, True):
+            entries = [
+                entry
+                for entry in document["entries"]
+                if entry["r"] == taps and bool(entry["moduli"]) is hollow
+            ]
+            axes.plot(
+                [entry["n"] for entry in entries],
+                [entry["huffman"]["mean"] for entry in entries],
+                **style,
+                markerfacecolor=PAPER if hollow else None,
+            )
     axes.plot(
         [known["n"] for known in theirs],
         [known["error"] for known in theirs],
@@ -63,10 +72,12 @@ def error_over_n(sheet, document: dict) -> None:
         document["direct"]["2d"]["mean"], color=INK, linestyle="--", linewidth=1, label="direct 3x3"
     )
     axes.set_yscale("log")
-    axes.set_xticks(range(3, largest + 1))
-    axes.set_xlabel("n = m + r − 1, inputs of a tile along each axis")
+    axes.set_xticks(range(3, largest + 1, 1 + sheet.narrow))
+    axes.set_xlabel(sheet.wrap("n = m + r − 1, inputs of a tile along each axis"))
     axes.set_ylabel(_ERROR)
-    sheet.legend(columns=4)
+    sheet.legend(
+        columns=9, title=sheet.wrap("F(m, r) of the catalog; hollow: with a modulus of degree 2")
+    )
 
 
 def error_over_channels(sheet, document: dict) -> None:
@@ -126,7 +137,7 @@ def instructions(sheet, document: dict) -> None:
                 label=f"F({m},{taps})" if best else None,
             )
     axes.margins(x=0.12, y=0.1)
-    axes.set_xlabel("instructions of input and output transform, 1D, FMAs fused")
+    axes.set_xlabel(sheet.wrap("instructions of input and output transform, 1D, FMAs fused"))
     axes.set_ylabel(_ERROR)
     sheet.legend(columns=9)
     _name_points(axes, sheet, entries, "run_time_instructions", ())
@@ -175,7 +186,7 @@ def multiplications(sheet, document: dict) -> None:
     axes.set_xticks([t for t in ticks if axes.get_xlim()[0] < t < axes.get_xlim()[1]])
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.minorticks_off()
-    axes.set_xlabel("multiplications per output and channel, 2D")
+    axes.set_xlabel(sheet.wrap("multiplications per output and channel, 2D"))
     axes.set_ylabel(_ERROR)
     sheet.legend(columns=5)
     _name_points(axes, sheet, entries, "multiplications_per_output", steps)
@@ -240,8 +251,7 @@ def layers(sheet, document: dict) -> None:
                 markersize=size, markeredgewidth=1.6 if marker in "|x" else None,
             )  # fmt: skip
     axes.set_xscale("log")
-    axes.set_yticks(range(len(rows)), [row["name"] for row in rows])
-    axes.set_ylim(-0.7, len(rows) - 0.3)
+    sheet.name_rows(axes, [row["name"] for row in rows])
     few_ticks(axes.xaxis)
     axes.set_xlabel("max |error| / max |output|")
     sheet.legend()

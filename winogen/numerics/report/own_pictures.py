@@ -38,8 +38,7 @@ def ways(sheet, document: dict) -> None:
     if measured:
         axes.plot(*zip(*measured), linestyle="none", marker="o", color=COLORS[0], label="measured")
     axes.set_xscale("log")
-    axes.set_yticks(range(len(rows)), [row["label"] for row in rows])
-    axes.set_ylim(-0.7, len(rows) - 0.3)
+    sheet.name_rows(axes, [row["label"] for row in rows])
     few_ticks(axes.xaxis)
     axes.set_xlabel("‖error‖ / ‖output‖")
     sheet.legend()

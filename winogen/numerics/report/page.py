@@ -38,6 +38,7 @@ def render(document: dict, tables: Sequence[str] = ()) -> str:
         number=number_text,
         python=python_text,
         points=points_text,
+        layer_title=layer_title,
     )
     drawn = {
         name: {kind: Markup(svg) for kind, svg in kinds.items()}
@@ -91,6 +92,31 @@ def python_text(value) -> str:
             return texts[0]
         return f"({', '.join(texts)})"
     return repr(value)
+
+
+def layer_title(layer: dict) -> str:
+    """The name of a layer, or what it is where only its shapes were named.
+
+    >>> shapes = {"input": [1, 64, 56, 56], "weight": [32, 64, 3, 3], "stride": [2, 2], "groups": 1}
+    >>> layer_title({"name": "1,64,56,56:32,64,3,3", **shapes})
+    '32 filters of 3×3 at stride 2 on 64 channels of 56×56'
+    >>> layer_title({"name": "conv2_1", **shapes})
+    'conv2_1'
+    """
+    shapes = ":".join(",".join(map(str, layer[key])) for key in ("input", "weight"))
+    if "".join(layer["name"].split()) != shapes:
+        return layer["name"]
+    batch, channels, *size = layer["input"]
+    filters, _, *taps = layer["weight"]
+    strides = [layer["stride"]] if isinstance(layer["stride"], int) else layer["stride"]
+    parts = [
+        f"{filters} {'filter' if filters == 1 else 'filters'} of {'×'.join(map(str, taps))}",
+        "" if set(strides) == {1} else f"at stride {'×'.join(map(str, dict.fromkeys(strides)))}",
+        f"in {layer['groups']} groups" if layer["groups"] > 1 else "",
+        f"on {batch} images of" if batch > 1 else "on",
+        f"{channels} {'channel' if channels == 1 else 'channels'} of {'×'.join(map(str, size))}",
+    ]
+    return " ".join(filter(None, parts))
 
 
 def points_text(points: list, moduli: list = ()) -> str:
