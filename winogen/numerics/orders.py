@@ -6,6 +6,8 @@ the chains in which channels do.
 
 from __future__ import annotations
 
+from typing import Any
+
 from winogen.codegen import transforms
 from winogen.codegen.kernels import summation
 from winogen.numerics.protocol import PRACTICAL, measure
@@ -25,11 +27,12 @@ def orders() -> list[list[str]]:
     """
     from winogen.build import host_target
 
-    rows, summed = [], summation("mcmr", host_target(), PRACTICAL["channels"])
+    rows = []
+    summed: dict[str, Any] = dict(summation("mcmr", host_target(), PRACTICAL["channels"]))
     for m in _SIZES:
         for order in NAMES:
             made = transforms.load(m, 3, order=order)
-            one = {"order": order, "trials": _TRIALS["one"]}
+            one: dict[str, Any] = {"order": order, "trials": _TRIALS["one"]}
             many = {**PRACTICAL, "order": order, "trials": _TRIALS["many"]}
             found = [
                 measure(made, **one, compiled="header").mean,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,11 +18,11 @@ from numpy.typing import ArrayLike
 from winogen.errors import InvalidValue
 from winogen.numerics.samples import Samples
 from winogen.rounding.data import REFERENCES, Distribution, Draw, distribution_of
-from winogen.rounding.formats import Arithmetic, format_named
+from winogen.rounding.formats import Arithmetic, Format, format_named
 from winogen.rounding.tiles import Direct, Rounding, axes_of, direct, winograd
 
-LITERATURE = {}  # the defaults of `measure`
-PRACTICAL = {
+LITERATURE: dict[str, Any] = {}  # the defaults of `measure`
+PRACTICAL: dict[str, Any] = {
     "channels": 64,
     "order": "program",
     "distribution": "normal",
@@ -29,6 +30,9 @@ PRACTICAL = {
     "fused": True,
     "trials": 1000,
 }
+if TYPE_CHECKING:
+    from winogen.numerics.compiled import Runner
+
 _CHUNK = 1 << 19  # numbers in the largest array at a time, so that it stays in cache
 
 
@@ -85,7 +89,7 @@ class Measurement:
 
 
 def measure(
-    algorithm,
+    algorithm: Any,
     *,
     dims: int = 2,
     channels: int | None = None,
@@ -176,7 +180,7 @@ def measure(
     rng = np.random.default_rng(seed)
     ranges: dict[str, float] = {}
 
-    def watch(stage, array):
+    def watch(stage: str, array: np.ndarray) -> None:
         ranges[stage] = max(ranges.get(stage, 0.0), float(np.max(np.abs(array), initial=0.0)))
 
     errors, references, ulps = [], [], []
@@ -184,7 +188,7 @@ def measure(
     for first in range(0, trials, chunk):
         count = min(chunk, trials - first)
         g, d = samples.draw(rng, first, count)
-        truth = exactly(g, d)
+        truth: Any = exactly(g, d)
         errors.append(truth.errors(run(g, d, watch)))
         references.append(truth.values)
         ulps.append(np.abs(errors[-1]) / rounding.storage.ulp(truth.values))
@@ -197,29 +201,37 @@ def measure(
     )
 
 
-def _runner(algorithm, dims, order, rounding, compiled, settings):
+def _runner(
+    algorithm: Any, dims: int, order: str, rounding: Rounding, compiled: str | None, settings: dict
+) -> Runner:
     """Return (filter shape, input shape, run(filters, inputs, watch) -> outputs)."""
     if compiled is not None:
         from winogen.numerics.compiled import runner
 
         return runner(algorithm, dims, compiled, settings)
     if isinstance(algorithm, Direct):
-        m, r = (1, algorithm.m), (1, algorithm.r)
-        if dims == 2:
-            m, r = (algorithm.m,) * 2, (algorithm.r,) * 2
-        n = tuple(a + b - 1 for a, b in zip(m, r))
-        return r, n, lambda g, d, watch: direct(rounding, g, d, watch)
+        m, r = algorithm.m, algorithm.r
+        taps, tile = ((r, r), (m + r - 1,) * 2) if dims == 2 else ((1, r), (1, m + r - 1))
+        return taps, tile, lambda g, d, watch: direct(rounding, g, d, watch)
     axes = axes_of(algorithm, dims, order)
-    r, n = tuple(a.r for a in axes), tuple(a.n for a in axes)
-    return r, n, lambda g, d, watch: winograd(axes, rounding, g, d, watch)
+    h, w = axes
+    return (h.r, w.r), (h.n, w.n), lambda g, d, watch: winograd(axes, rounding, g, d, watch)
 
 
-def _rounding(dtype, storage, transforms, filters, fused, block, chains) -> Rounding:
+def _rounding(
+    dtype: str,
+    storage: str | None,
+    transforms: str | None,
+    filters: str | None,
+    fused: bool,
+    block: int | None,
+    chains: int,
+) -> Rounding:
     product = format_named(dtype)
     in_transforms = format_named(transforms or dtype, "transforms")
     in_filters = format_named(filters or transforms or dtype, "filters")
 
-    def arithmetic(number_format):
+    def arithmetic(number_format: Format) -> Arithmetic:
         # Filters and mixed transforms in float64 are far more precise anyway.
         return Arithmetic(number_format, fused and number_format.name != "float64")
 
@@ -233,7 +245,9 @@ def _rounding(dtype, storage, transforms, filters, fused, block, chains) -> Roun
     )
 
 
-def _summary(errors, references, ulps, ranges, settings) -> Measurement:
+def _summary(
+    errors: np.ndarray, references: np.ndarray, ulps: np.ndarray, ranges: dict, settings: dict
+) -> Measurement:
     sizes = np.abs(errors)
     per_tile = sizes.mean((0, 1))
     trials = per_tile.size
@@ -254,20 +268,20 @@ def _summary(errors, references, ulps, ranges, settings) -> Measurement:
     )
 
 
-def _relative(error: float, size: float) -> float:
+def _relative(error: Any, size: Any) -> float:
     """error / size, where data of one's own may well be 0."""
     if size == 0:
         return 0.0 if error == 0 else math.inf
     return float(error / size)
 
 
-def _text(algorithm) -> str:
+def _text(algorithm: Any) -> str:
     if isinstance(algorithm, tuple):
         return " x ".join(map(_text, algorithm))
     points = getattr(algorithm, "points", None)
     moduli = getattr(algorithm, "moduli", None)
     if points or moduli:
         kind = "moduli" if moduli else "points"
-        values = ", ".join(map(str, moduli or points))
+        values = ", ".join(map(str, moduli or points or ()))
         return f"F({algorithm.m},{algorithm.r}) {kind} {values}"
     return str(algorithm)

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from winogen.numerics.report.charts import Sheet
+
 from winogen.numerics.report.catalog import USUAL_POINTS
 from winogen.numerics.report.charts import COLORS, GREY, INK, MARKERS, PAPER, draw, few_ticks
 from winogen.numerics.report.labels import label
@@ -23,7 +32,7 @@ def pictures(document: dict) -> dict[str, dict[str, str]]:
     if document["layers"]["rows"]:
         wanted["layers"] = (layers, 0.35 + 0.05 * len(document["layers"]["rows"]))
     return {
-        name: draw(lambda sheet, paint=paint: paint(sheet, document), name, height=height)
+        name: draw(partial(paint, document=document), name, height=height)
         for name, (paint, height) in wanted.items()
     }
 
@@ -34,13 +43,13 @@ def short_name(entry: dict) -> str:
     return f"F({entry['m']},{entry['r']})" + (f" {tag}" if tag else "")
 
 
-def error_over_n(sheet, document: dict) -> None:
+def error_over_n(sheet: Sheet, document: dict) -> None:
     """Error against n, one colour per number of taps; published values as a line."""
     (axes,) = sheet.axes()
     theirs = document["published"]["sets"]
     largest = max([entry["n"] for entry in document["entries"]] + [known["n"] for known in theirs])
     for number, taps in enumerate(sorted({entry["r"] for entry in document["entries"]})):
-        style = {
+        style: dict[str, Any] = {
             "linestyle": "none",
             "marker": MARKERS[number % len(MARKERS)],
             "color": COLORS[number % len(COLORS)],
@@ -80,12 +89,13 @@ def error_over_n(sheet, document: dict) -> None:
     )
 
 
-def error_over_channels(sheet, document: dict) -> None:
+def error_over_channels(sheet: Sheet, document: dict) -> None:
     """Relative error against the number of channels: a colour per size of tile, moduli dotted."""
     (axes,) = sheet.axes()
     part = document["channels"]
     known = {entry["name"]: entry for entry in document["entries"]}
     sizes = sorted({known[row["name"]]["m"] for row in part["series"] if row["name"] in known})
+    style: dict[str, Any]
     for row in part["series"]:
         entry = known.get(row["name"])
         if entry is None:
@@ -115,7 +125,7 @@ def _usual(document: dict) -> list[dict]:
     return [e for e in document["entries"] if e["r"] == taps and e["n"] <= USUAL_POINTS]
 
 
-def instructions(sheet, document: dict) -> None:
+def instructions(sheet: Sheet, document: dict) -> None:
     """Error against instructions of the run-time transforms, sizes of tiles apart."""
     taps = document["channels"]["taps"]
     entries = _usual(document)
@@ -143,7 +153,7 @@ def instructions(sheet, document: dict) -> None:
     _name_points(axes, sheet, entries, "run_time_instructions", ())
 
 
-def multiplications(sheet, document: dict) -> None:
+def multiplications(sheet: Sheet, document: dict) -> None:
     """Error against multiplications per output, with the front over all sizes of tiles."""
     taps = document["channels"]["taps"]
     entries = _usual(document)
@@ -192,20 +202,22 @@ def multiplications(sheet, document: dict) -> None:
     _name_points(axes, sheet, entries, "multiplications_per_output", steps)
 
 
-def _name_points(axes, sheet, entries: list[dict], cost: str, steps) -> None:
+def _name_points(
+    axes: Axes, sheet: Sheet, entries: list[dict], cost: str, steps: Sequence[tuple[float, float]]
+) -> None:
     """Label the entries; on a phone only those with a name of their own."""
     rows = [(e[cost], e["huffman"]["mean"], short_name(e)) for e in entries]
     named = [row for row in rows if " " in row[2] or not sheet.narrow]
     label(axes, named, [row[:2] for row in rows], steps)
 
 
-def histogram(sheet, document: dict) -> None:
+def histogram(sheet: Sheet, document: dict) -> None:
     """Shares of errors per logarithmic bin."""
     names = {entry["name"]: short_name(entry) for entry in document["entries"]}
     shares(sheet, document["histogram"], names)
 
 
-def shares(sheet, part: dict, names: dict[str, str], unit: str = "rms output") -> None:
+def shares(sheet: Sheet, part: dict, names: dict[str, str], unit: str = "rms output") -> None:
     """Draw what `catalog.shares` returned, one outline per series."""
     (axes,) = sheet.axes()
     number = 0
@@ -229,7 +241,7 @@ def shares(sheet, part: dict, names: dict[str, str], unit: str = "rms output") -
     sheet.legend(columns=9)
 
 
-def layers(sheet, document: dict) -> None:
+def layers(sheet: Sheet, document: dict) -> None:
     """One row of dots per layer."""
     (axes,) = sheet.axes()
     rows = document["layers"]["rows"][::-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 # Arguments of `Conv2d` that need no mention, as JSON has them.
@@ -20,11 +21,11 @@ def render(document: dict, tables: Sequence[str] = ()) -> str:
     from markupsafe import Markup
 
     if document["kind"] == "catalog":
-        from winogen.numerics.report.catalog_pictures import pictures, short_name
+        from winogen.numerics.report.catalog_pictures import pictures
     else:
         from winogen.numerics.report.own_pictures import pictures
+    from winogen.numerics.report.catalog_pictures import short_name
 
-        short_name = None
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         undefined=StrictUndefined,
@@ -80,7 +81,7 @@ def number_text(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
-def python_text(value) -> str:
+def python_text(value: Any) -> str:
     """A value of JSON as one would type it: pairs as tuples, twice the same number once.
 
     >>> python_text([[1, 1], [1, 1]]), python_text([1, 2]), python_text("mcmr")
@@ -119,7 +120,7 @@ def layer_title(layer: dict) -> str:
     return " ".join(filter(None, parts))
 
 
-def points_text(points: list, moduli: list = ()) -> str:
+def points_text(points: Sequence, moduli: Sequence = ()) -> str:
     """The points or moduli along height and width, once where they are alike.
 
     >>> points_text([["0", "-1/2", "inf"], ["0", "-1/2", "inf"]])

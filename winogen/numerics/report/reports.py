@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from winogen.numerics.report import files
 from winogen.numerics.report.catalog import CHANNELS, Effort, chosen, measure_catalog, steps
@@ -89,7 +90,7 @@ def layer_report(
     return {**found, "made_by": _made_by(compiled=True)}
 
 
-def write_catalog_report(output: str | Path, cases: Sequence[Case] = (), **options) -> Path:
+def write_catalog_report(output: str | Path, cases: Sequence[Case] = (), **options: Any) -> Path:
     """Measure and write `catalog_report` into the folder ``output``; return the page.
 
     Writes index.html, report.json and one CSV per table. Raises InvalidValue if the folder cannot
@@ -109,7 +110,7 @@ def write_catalog_report(output: str | Path, cases: Sequence[Case] = (), **optio
     return Path(output) / files.PAGE
 
 
-def write_layer_report(output: str | Path, case: Case, **options) -> Path:
+def write_layer_report(output: str | Path, case: Case, **options: Any) -> Path:
     """Measure and write `layer_report` into the folder ``output``; return the page.
 
     Writes index.html, report.json, algorithms.csv and histogram.csv; all or nothing, as above.

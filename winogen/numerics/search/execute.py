@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 from winogen.errors import InvalidValue, WinogenError
 from winogen.numerics.search.results import Results
@@ -23,8 +24,8 @@ class Executor:
 
     def __call__(self, stage: str, tasks: Sequence[dict]) -> list:
         """Return the results of ``tasks``, in their order."""
-        missing = {key_of(task): task for task in tasks if task not in self.results}
-        missing = list(missing.values())
+        by_key = {key_of(task): task for task in tasks if task not in self.results}
+        missing = list(by_key.values())
         done = len(tasks) - len(missing)
         self.progress(stage, done, len(tasks))
         for task, result in self._run(missing):
@@ -49,7 +50,7 @@ def _with_task(task: dict) -> tuple:
 @contextmanager
 def executor(
     results: Results, jobs: int = 1, dask: str | None = None, progress: Progress | None = None
-):
+) -> Iterator[Executor]:
     """Yield an `Executor`: ``jobs`` processes here (-1: all CPUs), or the cluster at ``dask``.
 
     With Dask, a worker that dies loses only what it was doing: that is done again by another.
@@ -73,7 +74,7 @@ def _cluster(address: str) -> Iterator[int]:
         yield -1
 
 
-def _import(name: str):
+def _import(name: str) -> Any:
     from importlib import import_module
 
     try:

@@ -59,7 +59,7 @@ class Search:
     settings: dict = field(default_factory=dict)  # of `measure` where they are not DEFAULTS
     seed: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
             raise InvalidValue(
                 f"objective: got {self.objective!r}; allowed: {', '.join(OBJECTIVES)}"
@@ -91,6 +91,7 @@ class Found:
     @property
     def cost(self) -> int:
         """Instructions at run time: input and output transform; filters are transformed once."""
+        assert self.instructions is not None, "instructions were not counted"
         return self.instructions["input"] + self.instructions["output"]
 
     def to_dict(self) -> dict:
@@ -115,7 +116,7 @@ def search(wanted: Search, execute: Executor) -> list[Found]:
             "scale rows", [tasks.scale_task(c, wanted.dims, settings) for c in survivors]
         )
         survivors = list(dict.fromkeys([*survivors, *map(Candidate.from_dict, made)]))
-    counts = [None] * len(survivors)
+    counts: list[dict | None] = [None] * len(survivors)
     if wanted.objective != "error":
         made = execute("count instructions", [tasks.count_task(c) for c in survivors])
         survivors = [Candidate.from_dict(entry["candidate"]) for entry in made]
