@@ -111,43 +111,63 @@ def measure(
 ) -> Measurement:
     """Measure the rounding error of one tile of ``algorithm``.
 
-    Args:
-        algorithm: a ``BilinearAlgorithm`` (used along both axes if ``dims`` is 2), a pair (height,
-            width) of them or a ``BilinearAlgorithm2D``, a ``Transform`` of the catalog, or
-            ``Direct(m, r)``.
-        dims: 1 or 2.
-        channels: how many are summed, in the transformed domain; default 1, or what the data have.
-        trials: random tiles, each with its own filter; default 5000, or what the data have.
-        order: how transforms add: "naive", "huffman" or "pairwise", row by row (see
-            ``winogen.program.summation``), or "program", the shortest programs: those that a
-            ``Transform`` ships, or what is found for the matrices.
-        distribution: "uniform" in (-1, 1) as in the literature, "uniform-dense" (all bits random),
-            "normal", or "relu" (normal filters, inputs max(0, normal)); or a function (rng, shape)
-            that returns an array of that shape, (channels, height, width, trials), or a
-            ``Distribution``.
-        inputs, weights: tiles (trials, channels, n_h, n_w) and filters (trials, channels, r_h, r_w)
-            of your own instead of random ones; (trials, channels, n) and (trials, channels, r) in
-            one dimension. One tile or filter alone is taken for every trial. They are rounded to
-            ``storage`` first, and the reference is that of the rounded data.
-        dtype: arithmetic of products and sums: "float64", "float32", "float16", "bfloat16".
-        storage: what data, transformed data and outputs are rounded to; default ``dtype``. With
-            "bfloat16" and ``dtype="float32"`` only storage is narrow.
-        transforms: arithmetic of the input and output transforms; default ``dtype``. "float64" is
-            the mixed precision of the literature (give ``filters`` too, or it follows).
-        filters: arithmetic of the filter transform; default ``transforms``.
-        fused: multiply-adds round once, as in compiled C with FMA.
-        block: channels (products, for ``Direct``) that are summed before their sum joins the
-            others; None for all of them.
-        chains: of additions, in which the channels of a block take turns.
-        reference: "float64" or "exact" (rational); default: "exact" for float64, else "float64".
-        compiled: measure compiled C instead of its numpy twin: None, an algorithm of ``conv2d``
-            ("winograd2d", "mcmr", "direct", ...), whose transforms add in this order, with its own
-            blocks and filters in float64; or "header": the C transforms of this order around a
-            plain loop. Without ``fused`` the latter has the very bits of the numpy twin.
-        seed: of the random numbers; the same arguments give the same result.
+    Parameters
+    ----------
+    algorithm
+        A ``BilinearAlgorithm`` (used along both axes if ``dims`` is 2), a pair (height,
+        width) of them or a ``BilinearAlgorithm2D``, a ``Transform`` of the catalog, or
+        ``Direct(m, r)``.
+    dims
+        1 or 2.
+    channels
+        How many are summed, in the transformed domain; default 1, or what the data have.
+    trials
+        Random tiles, each with its own filter; default 5000, or what the data have.
+    order
+        How transforms add: "naive", "huffman" or "pairwise", row by row (see
+        ``winogen.program.summation``), or "program", the shortest programs: those that a
+        ``Transform`` ships, or what is found for the matrices.
+    distribution
+        "uniform" in (-1, 1) as in the literature, "uniform-dense" (all bits random),
+        "normal", or "relu" (normal filters, inputs max(0, normal)); or a function (rng, shape)
+        that returns an array of that shape, (channels, height, width, trials), or a
+        ``Distribution``.
+    inputs, weights
+        Tiles (trials, channels, n_h, n_w) and filters (trials, channels, r_h, r_w)
+        of your own instead of random ones; (trials, channels, n) and (trials, channels, r) in
+        one dimension. One tile or filter alone is taken for every trial. They are rounded to
+        ``storage`` first, and the reference is that of the rounded data.
+    dtype
+        Arithmetic of products and sums: "float64", "float32", "float16", "bfloat16".
+    storage
+        What data, transformed data and outputs are rounded to; default ``dtype``. With
+        "bfloat16" and ``dtype="float32"`` only storage is narrow.
+    transforms
+        Arithmetic of the input and output transforms; default ``dtype``. "float64" is
+        the mixed precision of the literature (give ``filters`` too, or it follows).
+    filters
+        Arithmetic of the filter transform; default ``transforms``.
+    fused
+        Multiply-adds round once, as in compiled C with FMA.
+    block
+        Channels (products, for ``Direct``) that are summed before their sum joins the
+        others; None for all of them.
+    chains
+        Of additions, in which the channels of a block take turns.
+    reference
+        "float64" or "exact" (rational); default: "exact" for float64, else "float64".
+    compiled
+        Measure compiled C instead of its numpy twin: None, an algorithm of ``conv2d``
+        ("winograd2d", "mcmr", "direct", ...), whose transforms add in this order, with its own
+        blocks and filters in float64; or "header": the C transforms of this order around a
+        plain loop. Without ``fused`` the latter has the very bits of the numpy twin.
+    seed
+        Of the random numbers; the same arguments give the same result.
 
-    Raises:
-        InvalidValue, InvalidType: an argument that is not allowed.
+    Raises
+    ------
+    InvalidValue, InvalidType
+        An argument that is not allowed.
 
     >>> from winogen.algebra import cook_toom
     >>> found = measure(cook_toom(2, 3), trials=2000)
