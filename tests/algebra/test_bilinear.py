@@ -156,6 +156,19 @@ def test_arrays_are_rounded_from_exact():
     assert at[1, 3] == numpy.float32(2**0.5) and at[2, 3] == 2
 
 
+def test_one_line_for_an_algorithm():
+    f = cook_toom(4, 3, "0, 1, -1, 1/2, -1/2, inf")
+    assert repr(f) == "<BilinearAlgorithm F(4, 3) on 0, 1, -1, 1/2, -1/2, inf>"
+    assert repr(f.transpose()).startswith("<BilinearAlgorithm F(4, 3) linear on 0, ")
+    assert repr(cook_toom(1, 1)) == "<BilinearAlgorithm F(1, 1)>"
+    assert repr(cook_toom(12, 3)).endswith("-7/10, 1, -1, ...>")
+    g = winograd(2, 3, "x, x^2+1, inf")
+    assert repr(g) == "<BilinearAlgorithm F(2, 3) by x, x^2 + 1, inf>"
+    assert repr(nest(g, f)).startswith(
+        "<BilinearAlgorithm2D <F(2, 3) by x, x^2 + 1, inf> x <F(4, 3)"
+    )
+
+
 def test_rational_work_needs_no_sympy():
     code = (
         "import sys, winogen.algebra as a; f = a.cook_toom(6, 3, '0,1,-1,1/2,-1/2,2,-2,inf');"

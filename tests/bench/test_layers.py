@@ -142,6 +142,7 @@ def test_a_wrong_layer_is_named(tmp_path, row, message):
         ('{"layers": []}', "allowed: a list of layers"),
         (json.dumps([GOOD, GOOD]), "two layers named 'a'"),
         (b"\xff\xfe", "which is not JSON"),
+        ("[" * 100_000, "nested too deeply"),
     ],
 )
 def test_a_wrong_file_is_named(tmp_path, text, message):

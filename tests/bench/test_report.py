@@ -3,6 +3,7 @@
 import copy
 import io
 import json
+import os
 
 import pytest
 from rich.console import Console
@@ -177,12 +178,21 @@ def test_a_file_is_one_line_per_layer(document, tmp_path):
     assert sum('"name": "first"' in line for line in path.read_text().splitlines()) == 1
 
 
-@pytest.mark.parametrize("text", ["[", "[]", '{"machine": {}, "layers": []}', "3"])
+@pytest.mark.parametrize("text", ["[", "[" * 100_000, "[]", '{"machine": {}, "layers": []}', "3"])
 def test_other_files_are_refused(tmp_path, text):
     path = tmp_path / "bench.json"
     path.write_text(text)
     with pytest.raises(InvalidValue, match="bench.json"):
         report.load(path)
+
+
+def test_only_regular_files_are_read(tmp_path):
+    os.mkfifo(fifo := tmp_path / "fifo")
+    for path in (fifo, "/dev/zero", tmp_path):
+        with pytest.raises(InvalidValue, match="show: got .* not a regular file; allowed"):
+            report.load(path)
+    with pytest.raises(InvalidValue, match="show: got .*No such file.*; allowed"):
+        report.load(tmp_path / "none.json")
 
 
 def test_numbers_that_json_does_not_have_are_never_written(document, tmp_path):

@@ -1,6 +1,8 @@
 """`winogen report` as it is typed."""
 
 import json
+import os
+import re
 
 import numpy as np
 import pytest
@@ -29,6 +31,11 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "empty.npy").write_bytes(b"")
     layer = {"input": [1, 4, 8, 9], "weight": [3, 4, 3, 3], "padding": 1}
     (tmp_path / "layer.json").write_text(json.dumps([layer]))
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    os.mkfifo("fifo")
+    with open("vast.npy", "wb") as file:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (10**14,)}
+        np.lib.format.write_array_header_1_0(file, header)
     (tmp_path / "two.json").write_text(json.dumps([layer, layer]))
     return tmp_path
 
@@ -60,6 +67,12 @@ def test_of_a_layer_by_shapes_and_by_file(winogen, folder):
     assert first["rows"] == second["rows"] and first["tolerance"] == 1e-6
     assert (first["layer"]["name"], second["layer"]["name"]) == (LAYER[1], "layer")
     assert first["data"]["weights"]["source"] == "w.npy"
+    titles = [
+        re.search("<h1>(.*?)</h1>", (folder / f"out{k}" / "index.html").read_text("utf-8"))[1]
+        for k in (0, 1)
+    ]
+    assert titles[0].startswith("3 filters of 3×3 on 4 channels of 8×9: how accurate")
+    assert titles[1].startswith("layer: how accurate")
 
 
 def test_data_are_drawn_where_none_are_given(winogen, folder):
@@ -84,6 +97,7 @@ def test_data_are_drawn_where_none_are_given(winogen, folder):
         (("--layer", "1,4,8,9:3,5,3,3"), "got 4 channels"),
         (("--layer", "two.json"), "layer: got two.json; allowed: a file with one layer"),
         (("--layer", "x.npy"), "layer: got x.npy, which is not JSON"),
+        (("--layer", "deep.json"), "layer: got deep.json, which is nested too deeply"),
         (
             ("--layer", "layer.json", "--stride", "2"),
             "stride: got '2'; allowed: nothing, layer.json",
@@ -95,6 +109,8 @@ def test_data_are_drawn_where_none_are_given(winogen, folder):
         ((*LAYER, "--input", "text.npy"), "input: got 'text.npy', which is not .npy"),
         ((*LAYER, "--weights", "empty.npy"), "weights: got 'empty.npy', which is not .npy"),
         ((*LAYER, "--weights", "both.npz"), "weights: got 'both.npz', which is not .npy"),
+        ((*LAYER, "--weights", "fifo"), "weights: got 'fifo', which is not a regular file"),
+        ((*LAYER, "--input", "vast.npy"), "input: got 'vast.npy', which "),
         ((*LAYER, "--tolerance", "-1"), "tolerance: got -1.0; allowed: a positive number"),
     ],
 )

@@ -50,3 +50,8 @@ def test_refusals(refused, tmp_path):
     notes = tmp_path / "notes.txt"
     notes.write_text("no results\n")
     assert "notes.txt" in refused(*FEW, "--results", notes)
+    notes.write_text("my thesis, no newline")
+    assert "notes.txt" in refused(*FEW, "--results", notes)
+    assert notes.read_text() == "my thesis, no newline"
+    for device in ("/dev/full", "/dev/zero"):
+        assert f"results: got '{device}'" in refused(*FEW, "--results", device)

@@ -128,6 +128,26 @@ def test_labels_keep_clear_of_each_other_and_of_points(seed):
         assert not any(box.contains(*spot) for spot in axes.transData.transform(spots))
 
 
+def test_text_on_a_phone_is_at_least_twelve_pixels_high():
+    points, pixels = 72 * charts._SIZES["narrow"][0], 390 - 2 * 16  # the page's margins
+    assert charts._FONT["narrow"] * pixels / points >= 12
+
+
+def test_rows_are_named_where_there_is_room():
+    names = ["direct", "a name that takes half of a phone"]
+    for kind in ("wide", "narrow"):
+        figure = Figure(figsize=charts._SIZES[kind], dpi=72, layout="constrained")
+        FigureCanvasAgg(figure)
+        sheet = charts.Sheet(kind, figure)
+        (axes,) = sheet.axes()
+        sheet.name_rows(axes, names)
+        figure.draw_without_rendering()
+        beside = [label.get_text() for label in axes.get_yticklabels()]
+        above = [text.get_text() for text in axes.texts]
+        assert (above if kind == "narrow" else beside) == names
+        assert axes.bbox.width > 0.6 * figure.bbox.width
+
+
 def test_a_picture_takes_the_colours_of_the_page():
     def paint(sheet):
         (axes,) = sheet.axes()

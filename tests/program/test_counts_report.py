@@ -56,3 +56,17 @@ def test_the_smallest_transforms_are_proven_minimal():
     assert "| 4 / 3 / 4 | 4* / 3* / 4* |" in PAGE
     for gates in report.measure(2, 3).values():
         assert report.minimal(gates.question)
+
+
+def test_all_that_is_waited_for_is_told(monkeypatch):
+    monkeypatch.setattr(report, "GRID", ((2, 3), (2, 2)))
+    monkeypatch.setattr(report, "BEST_KNOWN", {})
+    monkeypatch.setattr(report, "_TWO_DIMENSIONAL", ())
+    steps = []
+    page = report.operation_counts_table(1, lambda *step: steps.append(step))
+    assert "| F(2, 2) | input |" in page
+    assert steps[:2] == [(0, 2, "F(2, 3)"), (1, 2, "F(2, 2)")]
+    proofs = steps[2:-1]
+    assert [done for done, _, _ in proofs] == list(range(len(proofs)))
+    assert all(name.startswith("proof for ") for _, _, name in proofs)
+    assert steps[-1] == (len(proofs), len(proofs), "programs in two dimensions")

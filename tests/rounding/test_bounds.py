@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from winogen.algebra import cook_toom, winograd
+from winogen.algebra import cook_toom, nest, winograd
 from winogen.codegen.transforms import shorten
 from winogen.errors import WinogenError
 from winogen.rounding import bounds
 from winogen.rounding.bounds import Growth, Growths, error_bound, tile_error_bound
+from winogen.rounding.tiles import Direct
 
 ALGORITHMS = [
     cook_toom(2, 3),
@@ -181,8 +182,31 @@ def test_a_wrong_result_is_outside():
         assert error.max() > 10 * tile_error_bound(f, f, tile, weight).max()
 
 
+def test_one_algorithm_is_for_both_axes_as_in_measure():
+    f, g = cook_toom(2, 3), cook_toom(4, 3)
+    assert error_bound(f) == error_bound(f, f, 1)
+    assert error_bound(f, channels=8, x_max=2) == error_bound(f, f, 8, x_max=2)
+    assert error_bound((f, g)) == error_bound(nest(f, g)) == error_bound(f, g)
+    assert error_bound(f, dims=1) == error_bound(None, f, 1) < error_bound(f)
+    assert error_bound(f, None, 3) == error_bound(f, alg_w=None, channels=3) < error_bound(f, f, 3)
+    assert error_bound(Direct(4, 3), channels=5) == error_bound(None, None, 5 * 9)
+    assert error_bound(Direct(4, 3), dims=1) == error_bound(None, None, 3)
+
+
 def test_refusals():
     f = cook_toom(2, 3)
+    for arguments, words in [
+        (("f2_3",), "algorithm: got 'f2_3'; allowed: a BilinearAlgorithm, "),
+        ((f, 64), "algorithm: got 64; allowed"),
+        ((f, f, 1.5), "channels: got 1.5; allowed"),
+        (((f, f, f),), "algorithm: got 3 of them; allowed: a pair"),
+    ]:
+        with pytest.raises(WinogenError, match=words):
+            error_bound(*arguments)
+    with pytest.raises(WinogenError, match="dims: got 1 with algorithms for two axes"):
+        error_bound((f, f), dims=1)
+    with pytest.raises(WinogenError, match="dims: got 3"):
+        error_bound(f, dims=3)
     for arguments, words in [
         ((f, f, -1), "channels: got -1"),
         ((f, f, 1, "int32"), "dtype: got int32"),

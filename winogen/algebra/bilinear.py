@@ -16,7 +16,10 @@ from winogen.algebra.scalar import Matrix, Scalar, as_scalar, matrix, to_sympy
 from winogen.errors import InvalidType, InvalidValue, VerificationError
 
 
-@dataclass(frozen=True)
+_SHOWN = 8  # points or moduli that `repr` lists
+
+
+@dataclass(frozen=True, repr=False)
 class BilinearAlgorithm:
     """F(m, r): m outputs of an r-tap filter from n = m + r - 1 inputs by ``products`` products.
 
@@ -259,6 +262,15 @@ class BilinearAlgorithm:
 
     def __str__(self):
         return f"F({self.m},{self.r}) with {self.products} products"
+
+    def __repr__(self):
+        values = _texts(self.points or self.moduli or ())
+        if len(values) > _SHOWN:
+            values[_SHOWN:] = ["..."]
+        form = "" if self.form == "fir" else f" {self.form}"
+        made_of = " by " if self.moduli else " on "
+        text = made_of + ", ".join(values) if values else ""
+        return f"<BilinearAlgorithm F({self.m}, {self.r}){form}{text}>"
 
 
 def times(rows: Matrix, vector: Sequence[Scalar]) -> tuple:

@@ -10,7 +10,7 @@ from winogen.algebra.scalar import Matrix
 from winogen.errors import InvalidType, InvalidValue, VerificationError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BilinearAlgorithm2D:
     """F(m_h x m_w, r_h x r_w): Y = A_h^T [ (G_h g G_w^T) * (B_h^T d B_w) ] A_w.
 
@@ -63,6 +63,9 @@ class BilinearAlgorithm2D:
 
     def __str__(self):
         return f"F({self.h.m}x{self.w.m},{self.h.r}x{self.w.r}) with {self.products} products"
+
+    def __repr__(self):
+        return f"<BilinearAlgorithm2D {self.h!r} x {self.w!r}>".replace("BilinearAlgorithm ", "")
 
 
 def nest(h: BilinearAlgorithm, w: BilinearAlgorithm) -> BilinearAlgorithm2D:

@@ -12,9 +12,11 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from winogen.conv import Layer, Problem
 from winogen.errors import InvalidValue
+from winogen.files import read_json
 
 _SETS = Path(__file__).parent / "sets"
 DEFAULT_SET = "thesis27"
@@ -45,7 +47,7 @@ class BenchLayer:
     groups: int
 
     @classmethod
-    def from_dict(cls, fields, where: str = "layers") -> BenchLayer:
+    def from_dict(cls, fields: Any, where: str = "layers") -> BenchLayer:
         """Return the checked layer.
 
         Raises InvalidValue, whose message begins with ``where``.
@@ -154,17 +156,17 @@ def load_layers(name_or_file: str = DEFAULT_SET) -> tuple[BenchLayer, ...]:
         raise InvalidValue(
             f"layers: got {str(name_or_file)!r}, which is no file; allowed: {names}, or a JSON file"
         )
-    try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # also what is not UTF-8
-        raise InvalidValue(f"layers: got {path}, which is not JSON ({error})") from None
+    rows = read_json("layers", path, "a JSON file")
     if not isinstance(rows, list) or not rows:
         raise InvalidValue(f"layers: got {_short(rows)} in {path}; allowed: a list of layers")
     layers = tuple(BenchLayer.from_dict(row, f"{path}, layer {i}") for i, row in enumerate(rows, 1))
-    names = [layer.name for layer in layers]
-    for name in names:
-        if names.count(name) > 1:
-            raise InvalidValue(f"layers: got two layers named {name!r} in {path}; allowed: one")
+    seen: set[str] = set()
+    for layer in layers:
+        if layer.name in seen:
+            raise InvalidValue(
+                f"layers: got two layers named {layer.name!r} in {path}; allowed: one"
+            )
+        seen.add(layer.name)
     return layers
 
 
@@ -178,13 +180,13 @@ def chosen_layers(name_or_file: str, only: str | None = None) -> list[BenchLayer
     return found
 
 
-def _pair(where: str, value, least: int) -> Axes:
+def _pair(where: str, value: Any, least: int) -> Axes:
     if not isinstance(value, list):
         value = [value, value]
     return _ints(where, value, 2, least)
 
 
-def _ints(where: str, value, count: int, least: int) -> tuple:
+def _ints(where: str, value: Any, count: int, least: int) -> tuple:
     good = isinstance(value, list) and len(value) == count
     # JSON true is a Python int, and 3.0 is no size.
     if not good or any(type(item) is not int or item < least for item in value):
@@ -200,10 +202,10 @@ def _field_names() -> str:
     return f"{', '.join(_REQUIRED)} and optionally {', '.join(_OPTIONAL)}"
 
 
-def _shortened(pair: Axes):
+def _shortened(pair: Axes) -> int | list[int]:
     return pair[0] if pair[0] == pair[1] else list(pair)
 
 
-def _short(value) -> str:
+def _short(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -11,7 +11,7 @@ _OURS = "#c1272d"
 _RIVALS = ("#08306b", "#4292c6", "#9ecae1", "#525252", "#969696", "#d9d9d9")
 
 
-def save_plot(document: dict, path) -> None:
+def save_plot(document: dict, path: str | Path) -> None:
     """Draw GFLOP/s of winogen and every rival per layer; the suffix of ``path`` is the format."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

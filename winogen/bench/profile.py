@@ -9,22 +9,31 @@ level of memory where the data must be.
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 
 from winogen.bench.layers import BenchLayer
 from winogen.codegen.render import cdef, render
 from winogen.conv import Conv2d, memory
+from winogen.conv.execute import Call
+from winogen.conv.plan import Plan
 from winogen.kernels.struct import values
-from winogen.toolchain.limits import Limits
 from winogen.toolchain import load
+from winogen.toolchain.limits import Limits
 
 STAGES = ("input transform", "multiply", "output transform", "other")
 _MOST_CALLS, _SECONDS = 200, 0.3
 
 
 def profile(
-    layer: BenchLayer, x, weight, layout="NCHW", algorithm="auto", tile=None, tolerance=None
+    layer: BenchLayer,
+    x: np.ndarray,
+    weight: np.ndarray,
+    layout: str = "NCHW",
+    algorithm: str = "auto",
+    tile: int | tuple[int, int] | None = None,
+    tolerance: float | None = None,
 ) -> dict:
     """Return seconds per call of each stage on one thread, and what each stage does.
 
@@ -46,7 +55,7 @@ def profile(
     data = np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if layout == "NHWC" else x
     prepared = conv._prepare(data.shape)
     calls = [_Profiled(call, weight) for call in prepared.calls]
-    found = []
+    found: list[tuple[float, ...]] = []
     output = np.empty(prepared.output_shape, np.float32)
     scratch = memory.workspace(prepared.workspace_bytes)
     end = time.perf_counter() + _SECONDS
@@ -75,7 +84,7 @@ def profile(
     }
 
 
-def work(layer: BenchLayer, plan, spec) -> dict[str, dict]:
+def work(layer: BenchLayer, plan: Plan, spec: kernels.KernelSpec) -> dict[str, dict]:
     """Return what each stage must do: operations (an FMA is two), and bytes by where they are.
 
     "bytes" are read from or written to the arrays of the caller, "near" is traffic with the
@@ -83,11 +92,12 @@ def work(layer: BenchLayer, plan, spec) -> dict[str, dict]:
     has a model.
     """
     multiply = {"flop": 2 * plan.multiplications, "bytes": plan.packed_weight_bytes, "near": 0}
-    if plan.tile is None:
+    h, w = spec.transform_h, spec.transform_w
+    if plan.tile is None or h is None or w is None:
         return {"multiply": multiply}
     batch, filters, rows, cols = layer.output
     channels = layer.input[1]
-    (m_h, m_w), h, w = plan.tile, spec.transform_h, spec.transform_w
+    m_h, m_w = plan.tile
     wide = -(-cols // m_w)
     if plan.algorithm == "winograd1d":  # every row of the input is transformed on its own
         tiles, inputs = batch * rows * wide, batch * (rows + layer.weight[2] - 1) * wide
@@ -137,7 +147,7 @@ def add_rates(found: dict, peak_gflops: float, limits: Limits) -> dict:
 class _Profiled:
     """One kernel call of a prepared problem, by the profiled twin of its kernel."""
 
-    def __init__(self, call, weight):
+    def __init__(self, call: Call, weight: np.ndarray):
         self.spec = call.kernel.spec.profiled()
         name = f"{self.spec.variant}_profile"
         library = load(render(self.spec), cdef(self.spec), self.spec.target, name=name)
@@ -155,13 +165,13 @@ class _Profiled:
         for stage in range(len(STAGES)):
             self._lib.winogen_profile[stage] = 0.0
 
-    def run(self, x, output, scratch) -> None:
+    def run(self, x: np.ndarray, output: np.ndarray, scratch: np.ndarray) -> None:
         self._lib.winogen_run(
             self._sizes, self._floats(x), self._floats(self._packed), self._ffi.NULL,
             self._floats(output), self._ffi.from_buffer(scratch), 1,
         )  # fmt: skip
 
-    def _floats(self, array):
+    def _floats(self, array: np.ndarray) -> Any:
         return self._ffi.from_buffer("float[]", array)
 
 

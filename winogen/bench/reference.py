@@ -21,9 +21,8 @@ class WrongReference(WinogenError):
 def data(layer: BenchLayer) -> tuple[np.ndarray, np.ndarray]:
     """Return input and weights from the normal distribution, the same in every run; float32."""
     rng = np.random.default_rng(zlib.crc32(layer.name.encode()))
-    return tuple(
-        rng.standard_normal(shape, dtype=np.float32) for shape in (layer.input, layer.weight)
-    )
+    x = rng.standard_normal(layer.input, dtype=np.float32)
+    return x, rng.standard_normal(layer.weight, dtype=np.float32)
 
 
 def exact(layer: BenchLayer, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -60,7 +59,9 @@ def check(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, y: np.ndarray) -
             raise WrongReference(f"{layer.name}: reference {y[place]} at {place}, really {value}")
 
 
-def output_at(layer: BenchLayer, x, weight, place) -> float:
+def output_at(
+    layer: BenchLayer, x: np.ndarray, weight: np.ndarray, place: tuple[int, int, int, int]
+) -> float:
     """Return one output by the definition, in float64."""
     image, filter, row, col = place
     per_group = layer.weight[1]

@@ -168,7 +168,7 @@ def _heats(prepared: list[Prepared], say: Callable[[str], None]) -> list[float]:
     # What other programs take away of the one thread's time does not count.
     clock = time.thread_time if prepared[0].choice.threads == 1 else time.perf_counter
     seconds = [float("inf")] * len(prepared)
-    left = range(len(prepared))
+    left = list(range(len(prepared)))
     for heat, (rounds, close) in enumerate(_HEATS, 1):
         least = dict.fromkeys(left, float("inf"))
         for turn in range(rounds):

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from winogen.errors import InvalidValue
+from winogen.files import read_json
 
 
 def geometric_mean(numbers: Iterable[float]) -> float | None:
@@ -42,7 +43,7 @@ def ratio(layer: dict, peer: str) -> float | None:
 def fastest_peer(layer: dict) -> str | None:
     """Return the name of the fastest rival on a layer; None if none has a time."""
     timed = {name: row["median_s"] for name, row in layer["peers"].items() if "median_s" in row}
-    return min(timed, key=timed.get) if timed else None
+    return min(timed, key=lambda name: timed[name]) if timed else None
 
 
 def best_ratio(layer: dict) -> float | None:
@@ -54,7 +55,9 @@ def best_ratio(layer: dict) -> float | None:
 def summarize(layers: list[dict]) -> dict:
     """Return the figures over all layers: means, the worst layer, errors."""
     timed = [layer for layer in layers if "median_s" in layer]
-    compared = [(best_ratio(layer), layer["name"]) for layer in timed if best_ratio(layer)]
+    compared = [
+        (value, layer["name"]) for layer in timed if (value := best_ratio(layer)) is not None
+    ]
     worst = min(compared, default=(None, None))
     rows = [row for layer in layers for row in (layer, *layer["peers"].values())]
     shares = [row["preempted"] for row in rows if "preempted" in row]
@@ -78,7 +81,7 @@ def summarize(layers: list[dict]) -> dict:
 
 def _peer_summary(layers: list[dict], name: str) -> dict:
     rows = [layer["peers"][name] for layer in layers if "median_s" in layer["peers"].get(name, {})]
-    ratios = [ratio(layer, name) for layer in layers if ratio(layer, name)]
+    ratios = [value for layer in layers if (value := ratio(layer, name)) is not None]
     return {
         "layers": len(rows),
         "gflops": geometric_mean(
@@ -98,7 +101,7 @@ def _peer_summary(layers: list[dict], name: str) -> dict:
     }
 
 
-def save(document: dict, path) -> None:
+def save(document: dict, path: str | Path) -> None:
     """Write the document; one line per layer, so that two runs can be compared line by line."""
     parts = []
     for key, value in document.items():
@@ -110,12 +113,9 @@ def save(document: dict, path) -> None:
     Path(path).write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
 
 
-def load(path) -> dict:
+def load(path: str | Path) -> dict:
     """Read what `save` wrote; raises InvalidValue for a file that is something else."""
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InvalidValue(f"show: got {path}, which is not JSON ({error})") from None
+    document = read_json("show", path, "what `winogen bench --json` wrote")
     parts = {"machine", "settings", "peers", "yardstick", "layers"}
     if not isinstance(document, dict) or not parts <= set(document):
         raise InvalidValue(f"show: got {path}; allowed: what `winogen bench --json` wrote")

@@ -11,15 +11,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, median
+from typing import Any
 
 import numpy as np
 
 from winogen.bench import contest, peers, profile, reference, report
 from winogen.bench.layers import BenchLayer
 from winogen.bench.team import Contestant, ContestantFailed
-from winogen.toolchain.limits import Limits
 from winogen.errors import WinogenError
 from winogen.toolchain import find_compiler, host_target
+from winogen.toolchain.limits import Limits
 
 ALGORITHMS = ("direct", "im2col", "winograd2d", "winograd1d", "mcmr")
 # Where `direct` must be near the peak and `mcmr` well ahead of it.
@@ -106,7 +107,9 @@ def run(
 class _Bench:
     """The contestants, and what they have in common."""
 
-    def __init__(self, settings: Settings, folder: Path, say, stack: ExitStack):
+    def __init__(
+        self, settings: Settings, folder: Path, say: Callable[[str], None], stack: ExitStack
+    ):
         def contestant(name: str) -> Contestant:
             return stack.enter_context(Contestant(name, settings.threads))
 
@@ -136,7 +139,7 @@ class _Bench:
         peak = self._contest(entries)
         self._finish()
         direct, mcmr = (entries[name].row for name in ("direct", "mcmr"))
-        found = {"layer": YARDSTICK.to_dict(), "direct": direct, "mcmr": mcmr}
+        found: dict[str, Any] = {"layer": YARDSTICK.to_dict(), "direct": direct, "mcmr": mcmr}
         if "median_s" in direct and "median_s" in mcmr:
             found["direct_gflops"] = YARDSTICK.flops / direct["median_s"] / 1e9
             found["fma_peak_gflops"] = peak
@@ -188,7 +191,9 @@ class _Bench:
         entries = self._prepare(self.ours, peers.OURS, layer, y64, options)
         return entries[self.settings.algorithm] if entries else _Entry(self.ours, "")
 
-    def _algorithms(self, layer: BenchLayer, y64, names: Sequence[str]) -> dict[str, _Entry]:
+    def _algorithms(
+        self, layer: BenchLayer, y64: np.ndarray, names: Sequence[str]
+    ) -> dict[str, _Entry]:
         if not names:
             return {}
         options = {
@@ -208,7 +213,14 @@ class _Bench:
         self._keep(best.contestant, [best])
         return best
 
-    def _prepare(self, contestant, adapter, layer, y64, options) -> dict[str, _Entry]:
+    def _prepare(
+        self,
+        contestant: Contestant,
+        adapter: str,
+        layer: BenchLayer,
+        y64: np.ndarray,
+        options: dict,
+    ) -> dict[str, _Entry]:
         """Let a contestant build all its ways; one entry with the error if it cannot."""
         self._tell(f"preparing {contestant.name}")
         names = options.get("algorithms", ("",))
@@ -250,7 +262,7 @@ class _Bench:
         def sample_peak() -> None:
             samples.append(self.ours.ask("fma", settings.threads, _PEAK_SAMPLE))
 
-        def turn(entry: _Entry):
+        def turn(entry: _Entry) -> Callable[[], Any]:
             calls = contest.calls_for(entry.seconds, settings.min_time)
             return lambda: entry.contestant.ask("turn", entry.way, calls)
 
@@ -317,7 +329,7 @@ def _machine() -> dict:
     try:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:
-        cores = os.cpu_count()
+        cores = os.cpu_count() or 1
     return {
         "cpu": _cpu_name(),
         "cores": cores,

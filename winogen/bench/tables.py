@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -252,7 +252,7 @@ def how(row: dict) -> str:
     return f"{row['algorithm']} F({_tile(row['tile'], row['algorithm'])},{kernel})"
 
 
-def _tile(tile, algorithm: str) -> str:
+def _tile(tile: Sequence[int] | None, algorithm: str) -> str:
     if tile is None:
         return ""
     return str(tile[1]) if algorithm == "winograd1d" else f"{tile[0]}x{tile[1]}"
@@ -277,7 +277,7 @@ def _number(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
 
 
-def _bytes(size: int) -> str:
+def _bytes(size: float) -> str:
     for unit in ("bytes", "KiB", "MiB"):
         if size < 1024:
             break

@@ -14,8 +14,10 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import IO, Any
 
 from winogen.errors import WinogenError
 
@@ -29,6 +31,15 @@ class ContestantFailed(WinogenError):
     """A contestant raised an error, died or hung; the message says what it said."""
 
 
+@dataclass(frozen=True)
+class _Running:
+    """A process that has been started."""
+
+    process: subprocess.Popen
+    connection: Connection
+    said: IO[bytes]  # file with what it printed
+
+
 class Contestant:
     """A process that runs one rival, or winogen. Started when first asked.
 
@@ -39,30 +50,29 @@ class Contestant:
         self.name = name
         self._threads = threads
         self._patience = patience
-        self._process: subprocess.Popen | None = None
-        self._connection: Connection | None = None
-        self._said = None  # file with what it printed
+        self._running: _Running | None = None
         self._deaths = 0
 
-    def ask(self, command: str, *arguments):
+    def ask(self, command: str, *arguments: Any) -> Any:
         """Let it run one command of `winogen.bench.worker.Worker`; return the answer.
 
         Raises ContestantFailed; the process is then started anew by the next command.
         """
-        if self._process is None:
+        running = self._running
+        if running is None:
             if self._deaths >= _DEATHS:
                 raise ContestantFailed(f"not started again after it died {_DEATHS} times")
-            self._start()
+            running = self._running = self._start()
         try:
-            os.kill(self._process.pid, signal.SIGCONT)
-            self._connection.send((command, arguments))
-            if not self._connection.poll(self._patience):
+            os.kill(running.process.pid, signal.SIGCONT)
+            running.connection.send((command, arguments))
+            if not running.connection.poll(self._patience):
                 self._bury()
                 raise ContestantFailed(f"no answer to {command!r} in {self._patience:.0f} s")
-            status, value = self._connection.recv()
-            os.kill(self._process.pid, signal.SIGSTOP)
+            status, value = running.connection.recv()
+            os.kill(running.process.pid, signal.SIGSTOP)
         except (EOFError, OSError):
-            raise ContestantFailed(self._last_words()) from None
+            raise ContestantFailed(self._last_words(running)) from None
         except BaseException:  # Ctrl-C: an answer may be under way, which would confuse the next
             self.close()
             raise
@@ -72,54 +82,54 @@ class Contestant:
 
     def close(self) -> None:
         """End the process, whatever it is doing."""
-        if self._process is None:
+        running, self._running = self._running, None
+        if running is None:
             return
         with suppress(OSError):
-            self._process.kill()
-        self._process.wait()
-        self._connection.close()
-        self._said.close()
-        self._process = None
+            running.process.kill()
+        running.process.wait()
+        running.connection.close()
+        running.said.close()
 
     def __enter__(self) -> Contestant:
         return self
 
-    def __exit__(self, *error) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _start(self) -> None:
+    def _start(self) -> _Running:
         ours, theirs = socket.socketpair()
         path = os.pathsep.join(filter(None, (str(_PACKAGE), os.environ.get("PYTHONPATH"))))
         environment = {**os.environ, "PYTHONPATH": path}
         # Every OpenMP runtime of a rival starts with the right number of threads.
         environment["OMP_NUM_THREADS"] = str(self._threads)
-        self._said = tempfile.TemporaryFile()
+        said = tempfile.TemporaryFile()
         try:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-m", "winogen.bench.worker", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 env=environment,
                 stdin=subprocess.DEVNULL,
-                stdout=self._said,
-                stderr=self._said,
+                stdout=said,
+                stderr=said,
             )
         finally:
             theirs.close()
-        self._connection = Connection(ours.detach())
+        return _Running(process, Connection(ours.detach()), said)
 
     def _bury(self) -> None:
         self._deaths += 1
         self.close()
 
-    def _last_words(self) -> str:
+    def _last_words(self, running: _Running) -> str:
         """Why the process died: the signal, and the last line that it printed."""
         try:
-            code = self._process.wait(timeout=5)
+            code = running.process.wait(timeout=5)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            code = self._process.wait()
-        self._said.seek(0)
-        lines = self._said.read().decode(errors="replace").strip().splitlines()
+            running.process.kill()
+            code = running.process.wait()
+        running.said.seek(0)
+        lines = running.said.read().decode(errors="replace").strip().splitlines()
         self._bury()
         how = f"died with status {code}"
         if code < 0:

@@ -6,6 +6,12 @@ arguments); every command is answered by ("ok", value) or ("error", message).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from winogen.conv.limits import Limits
+
 import ctypes
 import gc
 import os
@@ -31,24 +37,25 @@ _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 class Worker:
     """The commands."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.ways: dict[str, Way] = {}
 
-    def prepare(self, adapter, layer, folder, threads, options) -> dict:
+    def prepare(self, adapter: str, layer: dict, folder: str, threads: int, options: dict) -> dict:
         """Build every way to compute the layer whose x.npy and w.npy are in ``folder``.
 
         Returns way -> {"seconds", "facts"} or {"error"}; the output of a way goes to the file
         named by "output".
         """
-        layer = BenchLayer.from_dict(layer)
+        one = BenchLayer.from_dict(layer)
         x, weight = (np.load(Path(folder, f"{name}.npy")) for name in "xw")
-        found, answers = import_module(adapter).ways(layer, x, weight, threads, **options), {}
+        found = import_module(adapter).ways(one, x, weight, threads, **options)
+        answers: dict[str, dict] = {}
         for number, (name, build) in enumerate(found.items()):
             try:
                 way = build()
                 y = np.asarray(way.output(way.run()))
-                if y.shape != layer.output or y.dtype != np.float32:
-                    raise ValueError(f"gave {y.dtype} {y.shape} for {layer.output}")
+                if y.shape != one.output or y.dtype != np.float32:
+                    raise ValueError(f"gave {y.dtype} {y.shape} for {one.output}")
                 path = Path(folder, f"y-{os.getpid()}-{number}.npy")
                 np.save(path, y)
                 answers[name] = {
@@ -61,20 +68,22 @@ class Worker:
                 answers[name] = {"error": describe(error)}
         return answers
 
-    def keep(self, names) -> None:
+    def keep(self, names: Sequence[str]) -> None:
         """Forget all other ways; from here on the peak of the memory is watched."""
         self.ways = {name: self.ways[name] for name in names}
         _give_back_memory()
         with suppress(OSError):
             _RESET.write_text("5")  # Linux: begin a new peak
 
-    def turn(self, name, calls) -> tuple[list[float], float, float]:
+    def turn(self, name: str, calls: int) -> tuple[list[float], float, float]:
         """Return the seconds of calls, how many cores were busy, and the share of preempted calls.
 
         The first call finds the caches full of a rival's data and is not counted; nor are calls
         during which the system gave a core to some other program, as long as any are left.
         """
-        way, clean, preempted = self.ways[name], [], []
+        way = self.ways[name]
+        clean: list[float] = []
+        preempted: list[float] = []
         way.run()
         begin_all, busy = time.perf_counter(), time.process_time()
         for _ in range(calls):
@@ -96,13 +105,13 @@ class Worker:
         _give_back_memory()
         return peak
 
-    def limits(self, threads):
+    def limits(self, threads: int) -> Limits:
         """Return the `Limits` of this machine."""
         from winogen.toolchain.limits import measure_limits
 
         return measure_limits(threads)
 
-    def fma(self, threads, seconds) -> float:
+    def fma(self, threads: int, seconds: float) -> float:
         """Return a sample of the FMA peak, GFLOP/s; again if other programs spoiled it."""
         from winogen.toolchain.limits import fma_peak
 
@@ -114,7 +123,7 @@ class Worker:
                 break
         return best
 
-    def profile(self, layer, folder, options) -> dict:
+    def profile(self, layer: dict, folder: str, options: dict) -> dict:
         """Return where our time goes; see `winogen.bench.profile`."""
         from winogen.bench.profile import profile
 

@@ -1,17 +1,13 @@
-"""What a person sees while C compiles or headers are generated: one line, on stderr."""
+"""What a person sees while C compiles: one line, on stderr."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from winogen.progress import counting, stderr
 
-
-def stderr() -> Console:
-    """Return a console on stderr, so that stdout holds results only."""
-    return Console(stderr=True, highlight=False)
+__all__ = ["compiling", "counting", "stderr"]
 
 
 @contextmanager
@@ -51,18 +47,3 @@ def compiling() -> Iterator[Callable[[str], None]]:
             yield say
     finally:
         status.stop()
-
-
-@contextmanager
-def counting(what: str) -> Iterator:
-    """Show a bar if a person looks on; yields ``step(done, total, name)``."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = stderr()
-    silent = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=silent) as progress:
-        task = progress.add_task(what, total=None)
-
-        def step(done: int, total: int, name: str) -> None:
-            progress.update(task, completed=done, total=total, description=f"{what} {name}")
-
-        yield step

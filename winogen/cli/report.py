@@ -116,18 +116,14 @@ def _layer(output: Path, layer: str, weights=None, input=None, tolerance=None, *
 
 def _described(text: str, options: dict):
     """The layer that --layer names: shapes with further options, or a JSON file that has all."""
-    import json
-
     from winogen.bench import BenchLayer
     from winogen.errors import InvalidValue
+    from winogen.files import read_json
 
     path = Path(text)
     if path.is_file():
         _refuse(options, f"nothing, {text} says it")
-        try:
-            fields = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise InvalidValue(f"layer: got {text}, which is not JSON ({error})") from None
+        fields = read_json("layer", path, "a JSON file")
         if isinstance(fields, list) and len(fields) == 1:
             fields = fields[0]
         if not isinstance(fields, dict):
@@ -164,13 +160,20 @@ def _array(name: str, path: Path):
     import numpy as np
 
     from winogen.errors import InvalidValue
+    from winogen.files import check_regular
 
     allowed = "an array that numpy.save wrote"
+    check_regular(name, path, allowed)
     try:
         array = np.load(path, allow_pickle=False)
     except OSError as error:
         why = error.strerror or "not an array"
         raise InvalidValue(f"{name}: got {str(path)!r} ({why}); allowed: {allowed}") from None
+    except MemoryError:  # also a header that lies about the size
+        raise InvalidValue(
+            f"{name}: got {str(path)!r}, which needs more memory than there is; "
+            "allowed: an array that fits into memory"
+        ) from None
     except (ValueError, EOFError):
         array = None
     if not isinstance(array, np.ndarray):

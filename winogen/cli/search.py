@@ -99,14 +99,19 @@ def search(
 
 @contextmanager
 def _bar():
-    """Yields ``show(stage, done, total)``: one line per stage on stderr."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    """Yields ``show(stage, done, total)``: one line per stage on stderr, or a line now and then."""
+    from winogen.progress import lines, stderr
 
-    from winogen.cli.progress import stderr
+    console = stderr()
+    if not console.is_terminal:
+        with lines("searching") as step:
+            yield lambda stage, done, total: step(done, total, stage)
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     stage = TextColumn("{task.description:<20}")
     columns = (stage, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    progress = Progress(*columns, console=stderr())
+    progress = Progress(*columns, console=console)
     tasks: dict = {}
 
     def show(stage: str, done: int, total: int) -> None:

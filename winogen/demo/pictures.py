@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+    from matplotlib.patches import Rectangle
+
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,7 +32,8 @@ def photograph() -> np.ndarray:
     from matplotlib.cbook import get_sample_data
 
     try:
-        with get_sample_data("grace_hopper.jpg") as file:
+        file = cast(BinaryIO, get_sample_data("grace_hopper.jpg"))
+        with file:
             pixels = matplotlib.image.imread(file, format="jpg")
     except OSError as problem:
         raise WinogenError(
@@ -115,7 +124,7 @@ def _detail() -> tuple[slice, slice]:
     return slice(top, top + size), slice(left, left + size)
 
 
-def _figure(width: float, height: float):
+def _figure(width: float, height: float) -> Figure:
     # Figure, not pyplot: nothing global is touched and no window system is needed.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -125,14 +134,14 @@ def _figure(width: float, height: float):
     return figure
 
 
-def _show(axes, picture: np.ndarray, title: str):
+def _show(axes: Axes, picture: np.ndarray, title: str) -> AxesImage:
     image = axes.imshow(picture, interpolation="nearest")
     axes.set_title(title, color=_INK, fontsize=9, loc="left", pad=4)
     axes.set_axis_off()
     return image
 
 
-def _inset(axes, taps: np.ndarray) -> None:
+def _inset(axes: Axes, taps: np.ndarray) -> None:
     """The kernel itself, in a corner."""
     inset = axes.inset_axes((0.03, 0.03, 0.2, 0.2))
     limit = np.abs(taps).max()
@@ -142,12 +151,12 @@ def _inset(axes, taps: np.ndarray) -> None:
         side.set(color=_INK, linewidth=0.6)
 
 
-def _rectangle(left: int, top: int, size: int):
+def _rectangle(left: int, top: int, size: int) -> Rectangle:
     from matplotlib.patches import Rectangle
 
     return Rectangle((left, top), size, size, fill=False, edgecolor=_INK, linewidth=1.2)
 
 
-def _save(figure, path: Path) -> None:
+def _save(figure: Figure, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130, facecolor=figure.get_facecolor())

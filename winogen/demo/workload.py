@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from winogen.conv.plan import Plan
+
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -133,11 +138,11 @@ def points_text(points: tuple[str, ...]) -> str:
 def _axes_text(points: tuple[tuple[str, ...] | None, ...]) -> str:
     along_h, along_w = (None if axis is None else points_text(axis) for axis in points)
     if along_h in (None, along_w):
-        return along_w
+        return along_w or ""
     return f"{along_h} (height)\n{along_w} (width)"
 
 
-def _tile_text(plan, kernel: tuple[int, int]) -> str:
+def _tile_text(plan: Plan, kernel: tuple[int, int]) -> str:
     if plan.tile is None:
         return ""
     (m_h, m_w), (r_h, r_w) = plan.tile, kernel

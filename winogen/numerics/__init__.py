@@ -9,6 +9,7 @@ True
 """
 
 from importlib import import_module
+from typing import Any
 
 # Loaded on first use: a plan that only wants a bound should not pay for the search.
 _PUBLIC = {
@@ -16,6 +17,7 @@ _PUBLIC = {
     "PRACTICAL": "numerics.protocol",
     "Measurement": "numerics.protocol",
     "measure": "numerics.protocol",
+    "Distribution": "rounding.data",
     "Direct": "rounding.tiles",
     "Estimate": "rounding.variance",
     "estimate": "rounding.variance",
@@ -25,7 +27,7 @@ _PUBLIC = {
 __all__ = sorted(_PUBLIC)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         value = getattr(import_module(f"winogen.{_PUBLIC[name]}"), name)
         globals()[name] = value
@@ -33,5 +35,5 @@ def __getattr__(name):
     raise AttributeError(f"module 'winogen.numerics' has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted([*globals(), *_PUBLIC])

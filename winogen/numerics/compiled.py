@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from winogen.algebra import cook_toom
 from winogen.errors import InvalidValue
-from winogen.rounding.tiles import Direct, axes_of
+from winogen.rounding.tiles import Axis, Direct, axes_of
 
+Watch = Callable[[str, np.ndarray], None]  # told what each stage yields
+# (filter shape, input shape, run(filters, inputs, watch) -> outputs), see `winogen.rounding.tiles`.
+Runner = tuple[
+    tuple[int, int], tuple[int, int], Callable[[np.ndarray, np.ndarray, Watch], np.ndarray]
+]
 HEADER = "header"
 _CONV2D = ("direct", "im2col", "winograd1d", "winograd2d", "mcmr")
 _CDEF = "void winogen_tiles(int64_t, int64_t, int64_t, const {0} *, const {0} *, {0} *);"
 _REAL = {"float32": "float", "float64": "double"}
 
 
-def runner(algorithm, dims: int, kernel: str, settings: dict):
+def runner(algorithm: Any, dims: int, kernel: str, settings: dict) -> Runner:
     """Return (filter shape, input shape, run(filters, inputs, watch)) for compiled C.
 
     ``kernel``: an algorithm of ``conv2d``, or "header": the C of the three transforms, generated
@@ -37,10 +45,10 @@ def runner(algorithm, dims: int, kernel: str, settings: dict):
     return _conv2d_runner(algorithm, dims, kernel, dtype, settings["order"])
 
 
-def _conv2d_runner(algorithm, dims: int, kernel: str, dtype: str, order: str):
+def _conv2d_runner(algorithm: Any, dims: int, kernel: str, dtype: str, order: str) -> Runner:
     from winogen.conv import conv2d
 
-    options = {}
+    options: dict[str, Any] = {}
     if isinstance(algorithm, Direct):
         first = 1 if dims == 1 else None
         m, r = (first or algorithm.m, algorithm.m), (first or algorithm.r, algorithm.r)
@@ -50,9 +58,9 @@ def _conv2d_runner(algorithm, dims: int, kernel: str, dtype: str, order: str):
         if kernel in ("winograd1d", "winograd2d", "mcmr"):
             one = cook_toom(1, 1) if kernel == "winograd1d" else h
             options = {"tile": (one.m, w.m), "order": order, **_made_of(one, w)}
-    n = tuple(a + b - 1 for a, b in zip(m, r))
+    n = (m[0] + r[0] - 1, m[1] + r[1] - 1)
 
-    def run(filters, inputs, watch):
+    def run(filters: np.ndarray, inputs: np.ndarray, watch: Watch) -> np.ndarray:
         channels, trials = filters.shape[0], filters.shape[-1]
         # One group per trial: every tile has its own filter.
         weight = np.ascontiguousarray(filters.transpose(3, 0, 1, 2), dtype)
@@ -69,7 +77,7 @@ def _conv2d_runner(algorithm, dims: int, kernel: str, dtype: str, order: str):
     return r, n, run
 
 
-def _made_of(*algorithms) -> dict:
+def _made_of(*algorithms: Any) -> dict:
     """The points or moduli along height and width as ``conv2d`` takes them, None where nothing is
     transformed."""
     for name in ("points", "moduli"):
@@ -82,9 +90,11 @@ def _made_of(*algorithms) -> dict:
     )
 
 
-def _both(algorithm, dims: int):
+def _both(algorithm: Any, dims: int) -> tuple[Any, Any]:
     """The 1D algorithms along the height and the width."""
     axes_of(algorithm, dims, "naive")  # raises for what is no algorithm
+    if isinstance(algorithm, tuple):
+        return algorithm
     if hasattr(algorithm, "h"):
         return algorithm.h, algorithm.w
     return (algorithm if dims == 2 else cook_toom(1, 1)), algorithm
@@ -93,7 +103,7 @@ def _both(algorithm, dims: int):
 # ---- the bare transforms -------------------------------------------------------------------------
 
 
-def _header_runner(algorithm, dims: int, settings: dict):
+def _header_runner(algorithm: Any, dims: int, settings: dict) -> Runner:
     from winogen.toolchain import host_target, load
 
     if isinstance(algorithm, Direct):
@@ -106,10 +116,9 @@ def _header_runner(algorithm, dims: int, settings: dict):
     # With fused off the C must not contract either: then it has the bits of the numpy twin.
     flags = () if settings["fused"] else ("-ffp-contract=off",)
     library = load(source, _CDEF.format(_REAL[dtype]), host_target(), flags, name="tiles")
-    block = settings["block"] or settings["channels"]
     pointer = library.ffi.typeof(f"{_REAL[dtype]}[]")
 
-    def run(filters, inputs, watch):
+    def run(filters: np.ndarray, inputs: np.ndarray, watch: Watch) -> np.ndarray:
         channels, trials = filters.shape[0], filters.shape[-1]
         arrays = [
             np.ascontiguousarray(filters.transpose(3, 0, 1, 2), dtype),
@@ -117,13 +126,16 @@ def _header_runner(algorithm, dims: int, settings: dict):
             np.empty((trials, h.m, w.m), dtype),
         ]
         pointers = [library.ffi.from_buffer(pointer, array) for array in arrays]
+        block = settings["block"] or channels
         library.lib.winogen_tiles(trials, channels, block, *pointers)
         return arrays[2].transpose(1, 2, 0)
 
     return (h.r, w.r), (h.n, w.n), run
 
 
-def _source(algorithms, axes, real: str, filter_real: str) -> str:
+def _source(
+    algorithms: tuple[Any, Any], axes: tuple[Axis, Axis], real: str, filter_real: str
+) -> str:
     """The C text: the headers of both axes, in the order asked for, and the loop around them."""
     from winogen.codegen.headers import render_header
     from winogen.codegen.templates import environment

@@ -6,10 +6,13 @@ the chains in which channels do.
 
 from __future__ import annotations
 
+from typing import Any
+
 from winogen.codegen import transforms
 from winogen.kernels import summation
 from winogen.numerics.protocol import PRACTICAL, measure
 from winogen.program.summation import NAMES
+from winogen.progress import counting
 
 _SIZES = (4, 6)  # m of F(m, 3)
 _TRIALS = {"one": 4000, "many": 300}
@@ -24,11 +27,12 @@ def orders() -> list[list[str]]:
     """
     from winogen.toolchain import host_target
 
-    rows, summed = [], summation("mcmr", host_target(), PRACTICAL["channels"])
+    rows = []
+    summed: dict[str, Any] = dict(summation("mcmr", host_target(), PRACTICAL["channels"]))
     for m in _SIZES:
         for order in NAMES:
             made = transforms.load(m, 3, order=order)
-            one = {"order": order, "trials": _TRIALS["one"]}
+            one: dict[str, Any] = {"order": order, "trials": _TRIALS["one"]}
             many = {**PRACTICAL, "order": order, "trials": _TRIALS["many"]}
             found = [
                 measure(made, **one, compiled="header").mean,
@@ -63,9 +67,14 @@ def chains() -> list[list[str]]:
 
 def main() -> None:
     """Print both tables."""
-    _print("", "order", "instr.", "1 chan. C", "numpy", "64 chan. C", "numpy", rows=orders())
+    with counting("measuring") as step:
+        step(0, 2, "orders")
+        by_order = orders()
+        step(1, 2, "chains")
+        by_chain = chains()
+    _print("", "order", "instr.", "1 chan. C", "numpy", "64 chan. C", "numpy", rows=by_order)
     print(f"\nF(4,3), {_CHANNELS} channels, summed so many at once")
-    _print("channels", "chains", "numpy", "kernel", "C", rows=chains())
+    _print("channels", "chains", "numpy", "kernel", "C", rows=by_chain)
 
 
 def _print(*head: str, rows: list[list[str]]) -> None:

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from winogen.errors import InvalidValue
-from winogen.rounding.data import REFERENCES, distribution_named
-from winogen.rounding.formats import Arithmetic, format_named
+from winogen.numerics.samples import Samples
+from winogen.rounding.data import REFERENCES, Distribution, Draw, distribution_of
+from winogen.rounding.formats import Arithmetic, Format, format_named
 from winogen.rounding.tiles import Direct, Rounding, axes_of, direct, winograd
 
-LITERATURE = {}  # the defaults of `measure`
-PRACTICAL = {
+LITERATURE: dict[str, Any] = {}  # the defaults of `measure`
+PRACTICAL: dict[str, Any] = {
     "channels": 64,
     "order": "program",
     "distribution": "normal",
@@ -27,10 +30,13 @@ PRACTICAL = {
     "fused": True,
     "trials": 1000,
 }
+if TYPE_CHECKING:
+    from winogen.numerics.compiled import Runner
+
 _CHUNK = 1 << 19  # numbers in the largest array at a time, so that it stays in cache
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Measurement:
     """Errors of one algorithm over many trials; ``print`` shows them.
 
@@ -49,7 +55,7 @@ class Measurement:
     outputs: int  # of one tile
     ranges: dict = field(compare=False)  # stage -> the largest |value| in it
     settings: dict  # the arguments of `measure`
-    errors: np.ndarray = field(repr=False, compare=False)  # (m_h, m_w, trials), signed
+    errors: np.ndarray = field(compare=False)  # (m_h, m_w, trials), signed
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -61,7 +67,13 @@ class Measurement:
         data = {k: v for k, v in asdict(self).items() if k != "errors"}
         return data
 
-    def __str__(self):
+    def __repr__(self) -> str:
+        head = "<Measurement {algorithm}, {dims}D, channels {channels}, {dtype}: ".format(
+            **self.settings
+        )
+        return f"{head}mean |error| {self.mean:.3g} ± {self.half_width:.1g}>"
+
+    def __str__(self) -> str:
         rows = [
             ("mean |error|", f"{self.mean:.3e} ± {self.half_width:.1e} (95 %)"),
             ("max |error|", f"{self.maximum:.3e}"),
@@ -77,13 +89,15 @@ class Measurement:
 
 
 def measure(
-    algorithm,
+    algorithm: Any,
     *,
     dims: int = 2,
-    channels: int = 1,
-    trials: int = 5000,
+    channels: int | None = None,
+    trials: int | None = None,
     order: str = "huffman",
-    distribution: str = "uniform",
+    distribution: str | Distribution | Draw = "uniform",
+    inputs: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
     dtype: str = "float32",
     storage: str | None = None,
     transforms: str | None = None,
@@ -97,36 +111,63 @@ def measure(
 ) -> Measurement:
     """Measure the rounding error of one tile of ``algorithm``.
 
-    Args:
-        algorithm: a ``BilinearAlgorithm`` (used along both axes if ``dims`` is 2), a
-            ``BilinearAlgorithm2D``, a ``Transform`` of the catalog, or ``Direct(m, r)``.
-        dims: 1 or 2.
-        channels: how many are summed, in the transformed domain.
-        trials: random tiles, each with its own filter.
-        order: how transforms add: "naive", "huffman" or "pairwise", row by row (see
-            ``winogen.program.summation``), or "program", the shortest programs: those that a
-            ``Transform`` ships, or what is found for the matrices.
-        distribution: "uniform" in (-1, 1) as in the literature, "uniform-dense" (all bits random),
-            "normal", or "relu" (normal filters, inputs max(0, normal)).
-        dtype: arithmetic of products and sums: "float64", "float32", "float16", "bfloat16".
-        storage: what data, transformed data and outputs are rounded to; default ``dtype``. With
-            "bfloat16" and ``dtype="float32"`` only storage is narrow.
-        transforms: arithmetic of the input and output transforms; default ``dtype``. "float64" is
-            the mixed precision of the literature (give ``filters`` too, or it follows).
-        filters: arithmetic of the filter transform; default ``transforms``.
-        fused: multiply-adds round once, as in compiled C with FMA.
-        block: channels (products, for ``Direct``) that are summed before their sum joins the
-            others; None for all of them.
-        chains: of additions, in which the channels of a block take turns.
-        reference: "float64" or "exact" (rational); default: "exact" for float64, else "float64".
-        compiled: measure compiled C instead of its numpy twin: None, an algorithm of ``conv2d``
-            ("winograd2d", "mcmr", "direct", ...), whose transforms add in this order, with its own
-            blocks and filters in float64; or "header": the C transforms of this order around a
-            plain loop. Without ``fused`` the latter has the very bits of the numpy twin.
-        seed: of the random numbers; the same arguments give the same result.
+    Parameters
+    ----------
+    algorithm
+        A ``BilinearAlgorithm`` (used along both axes if ``dims`` is 2), a pair (height,
+        width) of them or a ``BilinearAlgorithm2D``, a ``Transform`` of the catalog, or
+        ``Direct(m, r)``.
+    dims
+        1 or 2.
+    channels
+        How many are summed, in the transformed domain; default 1, or what the data have.
+    trials
+        Random tiles, each with its own filter; default 5000, or what the data have.
+    order
+        How transforms add: "naive", "huffman" or "pairwise", row by row (see
+        ``winogen.program.summation``), or "program", the shortest programs: those that a
+        ``Transform`` ships, or what is found for the matrices.
+    distribution
+        "uniform" in (-1, 1) as in the literature, "uniform-dense" (all bits random),
+        "normal", or "relu" (normal filters, inputs max(0, normal)); or a function (rng, shape)
+        that returns an array of that shape, (channels, height, width, trials), or a
+        ``Distribution``.
+    inputs, weights
+        Tiles (trials, channels, n_h, n_w) and filters (trials, channels, r_h, r_w)
+        of your own instead of random ones; (trials, channels, n) and (trials, channels, r) in
+        one dimension. One tile or filter alone is taken for every trial. They are rounded to
+        ``storage`` first, and the reference is that of the rounded data.
+    dtype
+        Arithmetic of products and sums: "float64", "float32", "float16", "bfloat16".
+    storage
+        What data, transformed data and outputs are rounded to; default ``dtype``. With
+        "bfloat16" and ``dtype="float32"`` only storage is narrow.
+    transforms
+        Arithmetic of the input and output transforms; default ``dtype``. "float64" is
+        the mixed precision of the literature (give ``filters`` too, or it follows).
+    filters
+        Arithmetic of the filter transform; default ``transforms``.
+    fused
+        Multiply-adds round once, as in compiled C with FMA.
+    block
+        Channels (products, for ``Direct``) that are summed before their sum joins the
+        others; None for all of them.
+    chains
+        Of additions, in which the channels of a block take turns.
+    reference
+        "float64" or "exact" (rational); default: "exact" for float64, else "float64".
+    compiled
+        Measure compiled C instead of its numpy twin: None, an algorithm of ``conv2d``
+        ("winograd2d", "mcmr", "direct", ...), whose transforms add in this order, with its own
+        blocks and filters in float64; or "header": the C transforms of this order around a
+        plain loop. Without ``fused`` the latter has the very bits of the numpy twin.
+    seed
+        Of the random numbers; the same arguments give the same result.
 
-    Raises:
-        InvalidValue, InvalidType: an argument that is not allowed.
+    Raises
+    ------
+    InvalidValue, InvalidType
+        An argument that is not allowed.
 
     >>> from winogen.algebra import cook_toom
     >>> found = measure(cook_toom(2, 3), trials=2000)
@@ -135,30 +176,39 @@ def measure(
     """
     settings = {k: v for k, v in locals().items() if k != "algorithm"}
     for name, value in (("channels", channels), ("trials", trials), ("chains", chains)):
+        if value is None and name != "chains":
+            continue
         if not isinstance(value, int) or value < 1:
             raise InvalidValue(f"{name}: got {value!r}; allowed: an integer >= 1")
     if block is not None and (not isinstance(block, int) or block < 1):
         raise InvalidValue(f"block: got {block!r}; allowed: an integer >= 1 or None")
-    drawn_from = distribution_named(distribution)
+    drawn_from = distribution_of(distribution)
     rounding = _rounding(dtype, storage, transforms, filters, fused and not compiled, block, chains)
     exactly = REFERENCES.get(reference or ("exact" if dtype == "float64" else "float64"))
     if exactly is None:
         raise InvalidValue(f"reference: got {reference!r}; allowed: {', '.join(REFERENCES)}")
-    (r_h, r_w), (n_h, n_w), run = _runner(algorithm, dims, order, rounding, compiled, settings)
+    taps, tile, run = _runner(algorithm, dims, order, rounding, compiled, settings)
+    samples = Samples(
+        *(drawn_from, rounding.storage, taps, tile, dims),
+        weights=weights,
+        inputs=inputs,
+        channels=channels,
+        trials=trials,
+    )
+    channels, trials = samples.channels, samples.trials
 
     rng = np.random.default_rng(seed)
     ranges: dict[str, float] = {}
 
-    def watch(stage, array):
+    def watch(stage: str, array: np.ndarray) -> None:
         ranges[stage] = max(ranges.get(stage, 0.0), float(np.max(np.abs(array), initial=0.0)))
 
     errors, references, ulps = [], [], []
-    chunk = max(1, min(trials, _CHUNK // (channels * n_h * n_w)))
+    chunk = max(1, min(trials, _CHUNK // (channels * math.prod(tile))))
     for first in range(0, trials, chunk):
         count = min(chunk, trials - first)
-        g = drawn_from.filters(rng, (channels, r_h, r_w, count), rounding.storage)
-        d = drawn_from.inputs(rng, (channels, n_h, n_w, count), rounding.storage)
-        truth = exactly(g, d)
+        g, d = samples.draw(rng, first, count)
+        truth: Any = exactly(g, d)
         errors.append(truth.errors(run(g, d, watch)))
         references.append(truth.values)
         ulps.append(np.abs(errors[-1]) / rounding.storage.ulp(truth.values))
@@ -167,33 +217,41 @@ def measure(
         np.concatenate(references, -1),
         np.concatenate(ulps, -1),
         ranges,
-        {"algorithm": _text(algorithm), **settings},
+        {"algorithm": _text(algorithm), **settings, **samples.settings()},
     )
 
 
-def _runner(algorithm, dims, order, rounding, compiled, settings):
+def _runner(
+    algorithm: Any, dims: int, order: str, rounding: Rounding, compiled: str | None, settings: dict
+) -> Runner:
     """Return (filter shape, input shape, run(filters, inputs, watch) -> outputs)."""
     if compiled is not None:
         from winogen.numerics.compiled import runner
 
         return runner(algorithm, dims, compiled, settings)
     if isinstance(algorithm, Direct):
-        m, r = (1, algorithm.m), (1, algorithm.r)
-        if dims == 2:
-            m, r = (algorithm.m,) * 2, (algorithm.r,) * 2
-        n = tuple(a + b - 1 for a, b in zip(m, r))
-        return r, n, lambda g, d, watch: direct(rounding, g, d, watch)
+        m, r = algorithm.m, algorithm.r
+        taps, tile = ((r, r), (m + r - 1,) * 2) if dims == 2 else ((1, r), (1, m + r - 1))
+        return taps, tile, lambda g, d, watch: direct(rounding, g, d, watch)
     axes = axes_of(algorithm, dims, order)
-    r, n = tuple(a.r for a in axes), tuple(a.n for a in axes)
-    return r, n, lambda g, d, watch: winograd(axes, rounding, g, d, watch)
+    h, w = axes
+    return (h.r, w.r), (h.n, w.n), lambda g, d, watch: winograd(axes, rounding, g, d, watch)
 
 
-def _rounding(dtype, storage, transforms, filters, fused, block, chains) -> Rounding:
+def _rounding(
+    dtype: str,
+    storage: str | None,
+    transforms: str | None,
+    filters: str | None,
+    fused: bool,
+    block: int | None,
+    chains: int,
+) -> Rounding:
     product = format_named(dtype)
     in_transforms = format_named(transforms or dtype, "transforms")
     in_filters = format_named(filters or transforms or dtype, "filters")
 
-    def arithmetic(number_format):
+    def arithmetic(number_format: Format) -> Arithmetic:
         # Filters and mixed transforms in float64 are far more precise anyway.
         return Arithmetic(number_format, fused and number_format.name != "float64")
 
@@ -207,7 +265,9 @@ def _rounding(dtype, storage, transforms, filters, fused, block, chains) -> Roun
     )
 
 
-def _summary(errors, references, ulps, ranges, settings) -> Measurement:
+def _summary(
+    errors: np.ndarray, references: np.ndarray, ulps: np.ndarray, ranges: dict, settings: dict
+) -> Measurement:
     sizes = np.abs(errors)
     per_tile = sizes.mean((0, 1))
     trials = per_tile.size
@@ -216,8 +276,8 @@ def _summary(errors, references, ulps, ranges, settings) -> Measurement:
         mean=float(per_tile.mean()),
         half_width=float(1.96 * deviation / math.sqrt(trials)),
         maximum=float(sizes.max()),
-        relative_l2=float(np.linalg.norm(errors) / np.linalg.norm(references)),
-        relative_max=float(sizes.max() / np.abs(references).max()),
+        relative_l2=_relative(np.linalg.norm(errors), np.linalg.norm(references)),
+        relative_max=_relative(sizes.max(), np.abs(references).max()),
         ulp_mean=float(ulps.mean()),
         ulp_median=float(np.median(ulps)),
         trials=trials,
@@ -228,11 +288,20 @@ def _summary(errors, references, ulps, ranges, settings) -> Measurement:
     )
 
 
-def _text(algorithm) -> str:
+def _relative(error: Any, size: Any) -> float:
+    """error / size, where data of one's own may well be 0."""
+    if size == 0:
+        return 0.0 if error == 0 else math.inf
+    return float(error / size)
+
+
+def _text(algorithm: Any) -> str:
+    if isinstance(algorithm, tuple):
+        return " x ".join(map(_text, algorithm))
     points = getattr(algorithm, "points", None)
     moduli = getattr(algorithm, "moduli", None)
     if points or moduli:
         kind = "moduli" if moduli else "points"
-        values = ", ".join(map(str, moduli or points))
+        values = ", ".join(map(str, moduli or points or ()))
         return f"F({algorithm.m},{algorithm.r}) {kind} {values}"
     return str(algorithm)

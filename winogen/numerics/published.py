@@ -51,16 +51,25 @@ def main() -> None:
     """Print the protocol check: published beside measured, for direct convolution and F(2..16, 3)."""
     from winogen.algebra import cook_toom
     from winogen.numerics.protocol import measure
+    from winogen.progress import counting
     from winogen.rounding.tiles import Direct
 
-    print(f"{'':<12}{'published':>11}{'measured':>11}{'ratio':>8}")
-    for dims, error in DIRECT.items():
-        found = measure(Direct(1, 3), dims=dims, trials=200_000)
-        print(f"direct {dims}D   {error:>11.2e}{found.mean:>11.2e}{found.mean / error:>8.3f}")
-    for m, entry in PUBLISHED.items():
-        found = measure(cook_toom(m, 3, entry.points))
-        name = f"F({m},3)"
-        print(f"{name:<12}{entry.error:>11.2e}{found.mean:>11.2e}{found.mean / entry.error:>8.3f}")
+    total = len(DIRECT) + len(PUBLISHED)
+    rows = [f"{'':<12}{'published':>11}{'measured':>11}{'ratio':>8}"]
+
+    def add(name: str, error: float, mean: float) -> None:
+        rows.append(f"{name:<12}{error:>11.2e}{mean:>11.2e}{mean / error:>8.3f}")
+
+    with counting("measuring") as step:
+        for dims, error in DIRECT.items():
+            name = f"direct {dims}D"
+            step(len(rows) - 1, total, name)
+            add(name, error, measure(Direct(1, 3), dims=dims, trials=200_000).mean)
+        for m, entry in PUBLISHED.items():
+            name = f"F({m},3)"
+            step(len(rows) - 1, total, name)
+            add(name, entry.error, measure(cook_toom(m, 3, entry.points)).mean)
+    print("\n".join(rows))
 
 
 if __name__ == "__main__":

@@ -116,24 +116,29 @@ def naive_instructions(matrix) -> int:
 
 
 def operation_counts_table(jobs=None, progress=None) -> str:
-    """The whole page as Markdown. ``jobs``: processes; ``progress``: called with what is done."""
+    """The whole page as Markdown.
+
+    ``jobs``: processes; ``progress(done, total, name)``: called with what is waited for.
+    """
     tasks = [(m, r, None) for m, r in GRID] + list(BEST_KNOWN)
-    say = progress or (lambda text: None)
+    say = progress or (lambda done, total, name: None)
     # Spawned: callers may run threads. The largest first, so that none is left over at the end.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         two = [pool.submit(_two_dimensional, *task) for task in reversed(_TWO_DIMENSIONAL)]
         order = sorted(tasks, key=lambda task: -(task[0] + task[1]))
         pending = {task: pool.submit(measure, *task) for task in order}
         found = {}
-        for task, future in pending.items():
+        for done, (task, future) in enumerate(pending.items()):
+            say(done, len(pending), f"F({task[0]}, {task[1]})")
             found[task] = future.result()
-            say(f"F({task[0]}, {task[1]})")
         asked = {row.question: None for rows in found.values() for row in rows.values()}
         hardest_first = sorted(asked, key=lambda question: -question[1])
         proofs = {}
-        for one, proven in zip(hardest_first, pool.map(minimal, hardest_first)):
-            proofs[one] = proven
-            say(f"question of {one[1]} gates: {'proven' if proven else 'no proof'}")
+        answers = pool.map(minimal, hardest_first)
+        for done, one in enumerate(hardest_first):
+            say(done, len(hardest_first), f"proof for {one[1]} gates")
+            proofs[one] = next(answers)
+        say(len(proofs), len(proofs), "programs in two dimensions")
         square = [line for future in reversed(two) for line in future.result()]
     parts = [_HEAD, *_against_best_known(found, proofs), _GRID_HEAD, *_grid(found, proofs)]
     return "\n".join([*parts, _SQUARE_HEAD, *square, ""])
@@ -252,4 +257,8 @@ def _line(*cells):
 
 
 if __name__ == "__main__":
-    sys.stdout.write(operation_counts_table(progress=lambda text: print(text, file=sys.stderr)))
+    from winogen.progress import counting
+
+    with counting("counting") as step:
+        page = operation_counts_table(progress=step)
+    sys.stdout.write(page)

@@ -27,11 +27,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from winogen.errors import InvalidType, InvalidValue
+from winogen.rounding.tiles import Direct
 
 _DOUBLE = 2.0**-53
 # Covers that the bound itself is computed in float64, and that constants may be rounded twice, from
 # exact to double to float.
 _SLACK = 1 + 1e-8
+_ALGORITHMS = (
+    "a BilinearAlgorithm, a BilinearAlgorithm2D, a Transform, a pair (height, width) of them, "
+    "Growths, Direct(m, r), or None where nothing is transformed"
+)
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,8 @@ class Growths:
         if algorithm is None:
             one = Growth.of_matrix([[1]])
             return cls(one, one, one)
+        if not all(hasattr(algorithm, name) for name in ("bt", "g", "at")):
+            raise InvalidType(f"algorithm: got {algorithm!r}; allowed: {_ALGORITHMS}")
         return cls(
             Growth.of_matrix(algorithm.bt),
             Growth.of_matrix(algorithm.g),
@@ -104,35 +111,54 @@ class Growths:
 
 
 def error_bound(
-    alg_h, alg_w, channels: int, dtype="float32", x_max=1.0, w_max=1.0, bias_max=0.0
+    alg_h,
+    alg_w="same",
+    channels: int = 1,
+    dtype="float32",
+    x_max: float = 1.0,
+    w_max: float = 1.0,
+    bias_max: float = 0.0,
+    *,
+    dims: int = 2,
 ) -> float:
     """Return a bound on |y - y_exact| for every output of a convolution.
 
     Args:
-        alg_h, alg_w: the algorithm along each axis: ``BilinearAlgorithm``, ``Transform``, or
-            ``Growths``; None where an axis has no transform.
+        alg_h: what ``estimate`` and ``measure`` take: one algorithm for both axes, a pair (height,
+            width) of them, a ``BilinearAlgorithm2D``, or ``Direct(m, r)``. An algorithm is a
+            ``BilinearAlgorithm``, a ``Transform``, or ``Growths``; None where an axis has no
+            transform.
+        alg_w: the algorithm along the width, where ``alg_h`` is only that along the height.
         channels: how many products are added up per point of the transformed tile, so C for
             ``winograd2d`` and ``mcmr``; C * KH for ``winograd1d`` (``alg_h`` None); and
-            C * KH * KW for ``direct`` and ``im2col`` (both None).
+            C * KH * KW for ``direct`` and ``im2col`` (both None; ``Direct`` counts its taps itself).
         dtype: of data, packed filter and arithmetic.
         x_max, w_max, bias_max: bounds on |input|, |weight| and |bias|.
+        dims: 1 leaves the height alone, where ``alg_h`` is one algorithm for both axes.
 
     Raises:
-        InvalidValue: negative or not finite sizes, channels < 0. InvalidType: not a float dtype.
+        InvalidValue: negative or not finite sizes, channels < 0. InvalidType: not an algorithm, not
+            a float dtype.
 
     >>> from winogen.algebra import cook_toom
-    >>> f = cook_toom(4, 3)
-    >>> error_bound(None, None, 64 * 9) < error_bound(f, f, 64) < 1
+    >>> f23, f43 = cook_toom(2, 3), cook_toom(4, 3)
+    >>> error_bound(f23) < error_bound((f23, f43)) < error_bound(f43) < 1e-2
     True
-    >>> error_bound(f, f, 64, x_max=0) < 1e-30
+    >>> error_bound(None, None, 64 * 9) < error_bound(f43, f43, 64) < 1
+    True
+    >>> error_bound(f43, channels=64, x_max=0) < 1e-30
     True
     """
     for name, value in (("x_max", x_max), ("w_max", w_max), ("bias_max", bias_max)):
         if not 0 <= value < math.inf:
             raise InvalidValue(f"{name}: got {value}; allowed: a finite number >= 0")
-    if channels < 0:
-        raise InvalidValue(f"channels: got {channels}; allowed: an integer >= 0")
-    h, w = Growths.of(alg_h), Growths.of(alg_w)
+    if not isinstance(channels, (int, np.integer)) or channels < 0:
+        raise InvalidValue(f"channels: got {channels!r}; allowed: an integer >= 0")
+    if dims not in (1, 2):
+        raise InvalidValue(f"dims: got {dims!r}; allowed: 1, 2")
+    if isinstance(alg_h, Direct):
+        channels *= alg_h.r**dims
+    h, w = (Growths.of(axis) for axis in _axes(alg_h, alg_w, dims))
     tile = np.full((1, h.input.matrix.shape[1], w.input.matrix.shape[1]), float(x_max))
     weight = np.full((1, h.filter.matrix.shape[1], w.filter.matrix.shape[1]), float(w_max))
     sizes = channels * _majorant(h, w, tile, weight)
@@ -165,6 +191,22 @@ def tile_error_bound(alg_h, alg_w, tile, weight, dtype="float32", bias=0.0) -> n
             f"allowed: C x {shape[0]} x {shape[1]} and C x {taps[0]} x {taps[1]}"
         )
     return _bound(h, w, _majorant(h, w, tile, weight), len(tile), dtype, np.abs(bias))
+
+
+def _axes(alg_h, alg_w, dims: int) -> tuple:
+    """The algorithms along height and width, None for an axis without a transform."""
+    if not isinstance(alg_w, str) or alg_w != "same":
+        return alg_h, alg_w
+    if isinstance(alg_h, Direct):
+        return None, None
+    both = (alg_h.h, alg_h.w) if hasattr(alg_h, "h") else alg_h
+    if not isinstance(both, tuple):
+        return (alg_h if dims == 2 else None), alg_h
+    if len(both) != 2:
+        raise InvalidValue(f"algorithm: got {len(both)} of them; allowed: a pair (height, width)")
+    if dims == 1:
+        raise InvalidValue("dims: got 1 with algorithms for two axes; allowed: 2")
+    return both
 
 
 def _majorant(h: Growths, w: Growths, tile: np.ndarray, weight: np.ndarray) -> np.ndarray:

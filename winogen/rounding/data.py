@@ -8,23 +8,89 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from winogen.errors import InvalidValue
+from winogen.errors import InvalidType, InvalidValue
 from winogen.rounding.formats import Format
+
+
+Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """How the numbers of filters and inputs are drawn, and the moments of the inputs.
+    """How the numbers of filters and inputs are drawn, and the moments that ``estimate`` needs.
 
-    Filters have mean 0 and variance ``filter_variance``.
+    Filters have mean 0 and variance ``filter_variance``. Variances are None where nobody has stated
+    them. `Distribution.of` makes one from a function.
     """
 
     name: str
     filters: Callable  # (rng, shape, format) -> array
     inputs: Callable
-    filter_variance: float
-    input_variance: float
+    filter_variance: float | None
+    input_variance: float | None
     input_mean: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        draw: Draw,
+        *,
+        variance: float | None = None,
+        mean: float = 0.0,
+        filters: str | Distribution | None = None,
+        name: str | None = None,
+    ) -> Distribution:
+        """Return the distribution of what ``draw(rng, shape)`` returns.
+
+        Args:
+            draw: gets a ``numpy.random.Generator`` and a shape (C, height, width, trials), and
+                returns an array of that shape.
+            variance, mean: of its numbers, for ``estimate``; ``measure`` needs neither.
+            filters: the distribution that filters are drawn from; default: ``draw``, too.
+            name: for messages and tables; default: that of the function.
+
+        Raises:
+            InvalidType: ``draw`` cannot be called. InvalidValue: moments that cannot be.
+
+        >>> laplace = Distribution.of(lambda rng, shape: rng.laplace(size=shape), variance=2.0)
+        >>> laplace.input_variance, laplace.filter_variance
+        (2.0, 2.0)
+        """
+        if not callable(draw):
+            raise InvalidType(f"draw: got {draw!r}; allowed: a function (rng, shape) -> array")
+        if variance is not None and not 0 < variance < math.inf:
+            raise InvalidValue(f"variance: got {variance!r}; allowed: a positive number, or None")
+        if not math.isfinite(mean):
+            raise InvalidValue(f"mean: got {mean!r}; allowed: a finite number")
+        title = name or getattr(draw, "__name__", type(draw).__name__)
+        drawn = _Drawn(title, draw)
+        if filters is not None:
+            other = distribution_of(filters)
+            return cls(title, other.filters, drawn, other.filter_variance, variance, mean)
+        return cls(title, drawn, drawn, variance if mean == 0 else None, variance, mean)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Numbers of a user's function, checked and rounded to a format."""
+
+    name: str
+    draw: Draw
+
+    def __call__(self, rng: np.random.Generator, shape: tuple, number_format: Format) -> np.ndarray:
+        values = np.asarray(self.draw(rng, shape))
+        if values.dtype.kind not in "fiub":
+            got = f"returned {values.dtype}"
+        elif values.shape != tuple(shape):
+            got = f"returned the shape {values.shape}"
+        elif not np.isfinite(values).all():
+            got = "returned numbers that are not finite"
+        else:
+            return number_format.round(values)
+        raise InvalidValue(
+            f"distribution: got {self.name}, which {got}; allowed: finite numbers of the shape "
+            f"asked for, {tuple(shape)}"
+        )
 
 
 def _uniform(rng, shape, number_format: Format):
@@ -66,11 +132,33 @@ DISTRIBUTIONS = {
 }
 
 
-def distribution_named(name: str) -> Distribution:
-    """Return the distribution called ``name``; raises InvalidValue for an unknown one."""
-    if name not in DISTRIBUTIONS:
-        raise InvalidValue(f"distribution: got {name!r}; allowed: {', '.join(DISTRIBUTIONS)}")
-    return DISTRIBUTIONS[name]
+def distribution_of(value: str | Distribution | Draw) -> Distribution:
+    """Return the distribution of that name, or of a function (rng, shape) -> array.
+
+    Raises InvalidValue for an unknown name, InvalidType for anything else.
+    """
+    if isinstance(value, Distribution):
+        return value
+    allowed = f"{', '.join(DISTRIBUTIONS)}, a Distribution, or a function (rng, shape) -> array"
+    if isinstance(value, str):
+        if value not in DISTRIBUTIONS:
+            raise InvalidValue(f"distribution: got {value!r}; allowed: {allowed}")
+        return DISTRIBUTIONS[value]
+    if not callable(value):
+        raise InvalidType(f"distribution: got {value!r}; allowed: {allowed}")
+    return Distribution.of(value)
+
+
+def stated_variances(distribution: Distribution) -> tuple[float, float]:
+    """Return the variances of filters and of inputs; raises InvalidValue if one is not stated."""
+    variances = (distribution.filter_variance, distribution.input_variance)
+    if None in variances:
+        raise InvalidValue(
+            f"distribution: got {distribution.name}, of which an estimate needs to know more; "
+            "allowed: Distribution.of(draw, variance=..., mean=..., filters=...), with filters of "
+            f"mean 0, or {', '.join(DISTRIBUTIONS)}"
+        )
+    return variances
 
 
 def convolve(filters: np.ndarray, inputs: np.ndarray) -> np.ndarray:

@@ -67,16 +67,25 @@ def axes_of(algorithm, dims: int, order: str) -> tuple[Axis, Axis]:
         raise InvalidValue(f"dims: got {dims!r}; allowed: 1, 2")
     check_order(order)
     if isinstance(algorithm, tuple):
-        height, width = algorithm
-        return _axis(height, order), _axis(width, order)
-    from winogen.algebra import BilinearAlgorithm2D, cook_toom  # the planner needs none of it
-
-    if isinstance(algorithm, BilinearAlgorithm2D):
+        if len(algorithm) != 2:
+            raise InvalidValue(
+                f"algorithm: got {len(algorithm)} of them; allowed: one, or a pair (height, width)"
+            )
+        both = algorithm
+    else:
+        # A BilinearAlgorithm2D; its class is not asked for, since the planner needs no algebra.
+        both = (algorithm.h, algorithm.w) if hasattr(algorithm, "h") else None
+    if both is not None:
         if dims == 1:
             raise InvalidValue("dims: got 1 with a 2D algorithm; allowed: 2")
-        return _axis(algorithm.h, order), _axis(algorithm.w, order)
+        height, width = both
+        return _axis(height, order), _axis(width, order)
     width = _axis(algorithm, order)
-    return (width if dims == 2 else _axis(cook_toom(1, 1), order)), width
+    if dims == 2:
+        return width, width
+    from winogen.algebra import cook_toom
+
+    return _axis(cook_toom(1, 1), order), width
 
 
 def _axis(algorithm, order: str) -> Axis:
@@ -88,7 +97,7 @@ def _axis(algorithm, order: str) -> Axis:
         if not hasattr(algorithm, name):
             raise InvalidType(
                 f"algorithm: got {algorithm!r}; allowed: a BilinearAlgorithm, a BilinearAlgorithm2D, "
-                "a Transform or Direct(m, r)"
+                "a Transform, a pair (height, width) of them, or Direct(m, r)"
             )
     if getattr(algorithm, "form", "fir") != "fir":
         raise InvalidValue(f"algorithm: got the form {algorithm.form}; allowed: fir")

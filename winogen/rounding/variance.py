@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 
 from winogen.errors import InvalidValue
-from winogen.rounding.data import distribution_named
+from winogen.rounding.data import Distribution, Draw, distribution_of, stated_variances
 from winogen.rounding.formats import Format, format_named
 from winogen.rounding.linear import RoundedProgram, rounding_variance
 from winogen.rounding.tiles import Axis, Direct, axes_of
@@ -42,7 +42,7 @@ def estimate(
     dims: int = 2,
     channels: int = 1,
     order: str = "huffman",
-    distribution: str = "uniform",
+    distribution: str | Distribution | Draw = "uniform",
     dtype: str = "float32",
     transforms: str | None = None,
     filters: str | None = None,
@@ -53,7 +53,7 @@ def estimate(
     """Estimate what ``measure`` finds for the same arguments.
 
     Within a factor of 2 of the measured mean for the whole catalog, within 20 % for most of it.
-    Raises what ``measure`` raises.
+    Raises what ``measure`` raises, and InvalidValue for a distribution whose variance is not stated.
 
     >>> from winogen.algebra import cook_toom
     >>> found = estimate(cook_toom(4, 3), channels=256, distribution="relu", filters="float64")
@@ -62,13 +62,14 @@ def estimate(
     """
     if not isinstance(channels, int) or channels < 1:
         raise InvalidValue(f"channels: got {channels!r}; allowed: an integer >= 1")
-    drawn_from = distribution_named(distribution)
+    drawn_from = distribution_of(distribution)
+    filter_variance, input_variance = stated_variances(drawn_from)
     product = format_named(dtype)
     in_transforms = format_named(transforms or dtype, "transforms")
     in_filters = format_named(filters or transforms or dtype, "filters")
     unit = rounding_variance(product)
     # Of the inputs: what is independent between them, and what is the same for all, their mean.
-    weights = {"independent": drawn_from.input_variance, "ones": drawn_from.input_mean**2}
+    weights = {"independent": input_variance, "ones": drawn_from.input_mean**2}
     weights = {moment: weight for moment, weight in weights.items() if weight}
     if isinstance(algorithm, Direct):
         terms = channels * algorithm.r**dims
@@ -87,8 +88,8 @@ def estimate(
     errors = outputs = 0.0
     for moment, weight in weights.items():
         error, output = sides[moment]
-        errors = errors + weight * drawn_from.filter_variance * error
-        outputs = outputs + weight * drawn_from.filter_variance * output
+        errors = errors + weight * filter_variance * error
+        outputs = outputs + weight * filter_variance * output
     return Estimate(
         mean=float(_MEAN_OF_NORMAL * np.sqrt(errors).mean()),
         relative_l2=float(math.sqrt(np.mean(errors) / np.mean(outputs))),

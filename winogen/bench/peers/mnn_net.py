@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+
+from winogen.bench.layers import BenchLayer
 
 from . import Way
 from .onnx_model import conv_model
 
 
-def ways(layer, x, weight, threads):
+def ways(
+    layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int
+) -> dict[str, Callable[[], Way]]:
     """One session; its input is copied in beforehand."""
     return {"CPU": lambda: _session(layer, x, weight, threads)}
 
 
-def _session(layer, x, weight, threads) -> Way:
+def _session(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int) -> Way:
     import MNN
 
     with tempfile.TemporaryDirectory() as folder:
@@ -30,7 +35,7 @@ def _session(layer, x, weight, threads) -> Way:
     data = MNN.Tensor(x.shape, MNN.Halide_Type_Float, x, MNN.Tensor_DimensionType_Caffe)
     interpreter.getSessionInput(session).copyFrom(data)
 
-    def output(_):
+    def output(_: object) -> np.ndarray:
         shape = layer.output
         y = MNN.Tensor(
             shape, MNN.Halide_Type_Float, np.zeros(shape, np.float32),

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+
+from winogen.bench.layers import BenchLayer
 
 from . import Way
 
 _MAGIC = 7767517
 
 
-def ways(layer, x, weight, threads):
+def ways(
+    layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int
+) -> dict[str, Callable[[], Way]]:
     """A net of one layer."""
     return {"Winograd": lambda: _net(layer, x, weight, threads)}
 
 
-def _net(layer, x, weight, threads) -> Way:
+def _net(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int) -> Way:
     import ncnn
 
     if layer.input[0] != 1:
@@ -48,12 +54,12 @@ def _net(layer, x, weight, threads) -> Way:
                 raise RuntimeError(f"ncnn refused the net (status {status})")
     image = ncnn.Mat(x[0])
 
-    def run():
+    def run() -> tuple[int, Any]:
         extractor = net.create_extractor()
         extractor.input("x", image)
         return extractor.extract("y")
 
-    def output(answer):
+    def output(answer: tuple[int, Any]) -> np.ndarray:
         status, y = answer
         if status:
             raise RuntimeError(f"ncnn could not compute the layer (status {status})")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 
-def conv_model(layer, weight) -> bytes:
+from winogen.bench.layers import BenchLayer
+
+
+def conv_model(layer: BenchLayer, weight: np.ndarray) -> bytes:
     """Return the serialized model: input "x", output "y", the weights inside."""
     from onnx import TensorProto, helper, numpy_helper
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+
+from winogen.bench.layers import BenchLayer
 
 from . import Way
 from .onnx_model import conv_model
 
 
-def ways(layer, x, weight, threads):
+def ways(
+    layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int
+) -> dict[str, Callable[[], Way]]:
     """One session with all graph optimizations."""
     return {"CPU": lambda: _session(layer, x, weight, threads)}
 
 
-def _session(layer, x, weight, threads) -> Way:
+def _session(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int) -> Way:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 
+from winogen.bench.layers import BenchLayer
+
 from . import Way
 
 
-def ways(layer, x, weight, threads, layout="NCHW", algorithms=("auto",), tile=None, tolerance=None):
+def ways(
+    layer: BenchLayer,
+    x: np.ndarray,
+    weight: np.ndarray,
+    threads: int,
+    layout: str = "NCHW",
+    algorithms: Sequence[str] = ("auto",),
+    tile: int | tuple[int, int] | None = None,
+    tolerance: float | None = None,
+) -> dict[str, Callable[[], Way]]:
     """One `Conv2d` per algorithm; ``tile`` is for the Winograd ones."""
     return {
         name: partial(_conv, layer, x, weight, threads, layout, name, tile, tolerance)
@@ -17,7 +29,16 @@ def ways(layer, x, weight, threads, layout="NCHW", algorithms=("auto",), tile=No
     }
 
 
-def _conv(layer, x, weight, threads, layout, algorithm, tile, tolerance) -> Way:
+def _conv(
+    layer: BenchLayer,
+    x: np.ndarray,
+    weight: np.ndarray,
+    threads: int,
+    layout: str,
+    algorithm: str,
+    tile: int | tuple[int, int] | None,
+    tolerance: float | None,
+) -> Way:
     from winogen.conv import Conv2d
 
     conv = Conv2d(

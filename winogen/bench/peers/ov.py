@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+
+from winogen.bench.layers import BenchLayer
 
 from . import Way
 from .onnx_model import conv_model
 
 
-def ways(layer, x, weight, threads):
+def ways(
+    layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int
+) -> dict[str, Callable[[], Way]]:
     """Data in NCHW, or in NHWC, which its convolutions take without a conversion."""
     return {
         layout: partial(_request, layer, x, weight, threads, layout) for layout in ("NCHW", "NHWC")
     }
 
 
-def _request(layer, x, weight, threads, layout) -> Way:
+def _request(
+    layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int, layout: str
+) -> Way:
     import openvino
     from openvino.preprocess import PrePostProcessor
 
@@ -43,7 +50,7 @@ def _request(layer, x, weight, threads, layout) -> Way:
     request = compiled.create_infer_request()
     request.set_input_tensor(openvino.Tensor(x, shared_memory=True))
 
-    def output(_):
+    def output(_: object) -> np.ndarray:
         y = request.get_output_tensor(0).data
         return y.transpose(0, 3, 1, 2) if layout == "NHWC" else y
 

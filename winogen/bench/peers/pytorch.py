@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
+
+import numpy as np
+
+from winogen.bench.layers import BenchLayer
 
 from . import Way
 
 
-def ways(layer, x, weight, threads):
+def ways(
+    layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int
+) -> dict[str, Callable[[], Way]]:
     """NCHW and channels-last modules in inference mode, and oneDNN with prepacked weights."""
     import torch
 
@@ -20,7 +28,7 @@ def ways(layer, x, weight, threads):
     }
 
 
-def _module(layer, x, weight, memory_format) -> Way:
+def _module(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, memory_format: Any) -> Way:
     import torch
 
     conv = torch.nn.Conv2d(
@@ -38,14 +46,14 @@ def _module(layer, x, weight, memory_format) -> Way:
     conv = conv.to(memory_format=memory_format)
     data = torch.from_numpy(x).contiguous(memory_format=memory_format)
 
-    def run():
+    def run() -> Any:
         with torch.inference_mode():
             return conv(data)
 
     return Way(run, _numpy)
 
 
-def _packed(layer, x, weight, memory_format) -> Way:
+def _packed(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, memory_format: Any) -> Way:
     """What torch.compile makes of a frozen module, without its guards and wrappers."""
     import torch
 
@@ -60,14 +68,14 @@ def _packed(layer, x, weight, memory_format) -> Way:
         list(layer.input),
     )
     convolve = torch.ops.mkldnn._convolution_pointwise
-    options = (None, padding, stride, dilation, layer.groups, "none", [], "")
+    options: tuple = (None, padding, stride, dilation, layer.groups, "none", [], "")
 
-    def run():
+    def run() -> Any:
         with torch.inference_mode():
             return convolve(data, packed, *options)
 
     return Way(run, _numpy)
 
 
-def _numpy(y):
+def _numpy(y: Any) -> np.ndarray:
     return y.contiguous().numpy()

@@ -6,6 +6,7 @@ input. Both measure first (`catalog_report`, `layer_report` return plain data), 
 """
 
 from importlib import import_module
+from typing import Any
 
 _PUBLIC = {
     "Case": "layers",
@@ -17,7 +18,7 @@ _PUBLIC = {
 __all__ = sorted(_PUBLIC)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         value = getattr(import_module(f"winogen.numerics.report.{_PUBLIC[name]}"), name)
         globals()[name] = value

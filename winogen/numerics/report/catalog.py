@@ -5,6 +5,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from winogen.codegen.transforms import Transform
+    from winogen.numerics.protocol import Measurement
+
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from winogen.errors import InvalidValue
-from winogen.numerics.published import DIRECT, PUBLISHED
+from winogen.numerics.published import DIRECT, PUBLISHED, Published
 from winogen.numerics.report.pareto import front
 
 CHANNELS = (1, 4, 16, 64, 256)
@@ -36,14 +42,14 @@ class Effort:
     seed: int = 0
     channels: Sequence[int] = CHANNELS
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("trials", "seed"):
             value, least = getattr(self, name), 1 if name == "trials" else 0
             if not isinstance(value, int) or value < least:
                 raise InvalidValue(f"{name}: got {value!r}; allowed: an integer >= {least}")
 
 
-def chosen(names: Iterable[str] | None = None) -> list:
+def chosen(names: Iterable[str] | None = None) -> list[Transform]:
     """Return the transforms of the catalog that have something to transform, by r, n and name.
 
     Raises InvalidValue for a name that is not in the catalog.
@@ -59,22 +65,22 @@ def chosen(names: Iterable[str] | None = None) -> list:
     return sorted((t for t in loaded if t.n > 1), key=lambda t: (t.r, t.n, t.name))
 
 
-def steps(transforms, effort: Effort) -> int:
+def steps(transforms: Sequence[Transform], effort: Effort) -> int:
     """Return how often `measure_catalog` reports."""
     return len(transforms) + 2 + len(PUBLISHED) + len(_series(transforms))
 
 
-def measure_catalog(transforms, effort: Effort, step: Step) -> dict:
+def measure_catalog(transforms: Sequence[Transform], effort: Effort, step: Step) -> dict:
     """Return the parts "direct", "entries", "published", "channels" and "histogram" of a report."""
     from winogen.numerics import Direct, measure
 
-    def literature(algorithm, **options):
+    def literature(algorithm: Any, **options: Any) -> Measurement:
         return measure(algorithm, **{"trials": effort.trials, "seed": effort.seed, **options})
 
     direct = {}
-    for dims, known in DIRECT.items():
+    for dims, error in DIRECT.items():
         found = literature(Direct(1, _TAPS), dims=dims, trials=_DIRECT_TRIALS * effort.trials)
-        direct[f"{dims}d"] = {**errors(found), "published": known}
+        direct[f"{dims}d"] = {**errors(found), "published": error}
     step("direct convolution")
     entries = []
     for transform in transforms:
@@ -95,7 +101,7 @@ def measure_catalog(transforms, effort: Effort, step: Step) -> dict:
     }
 
 
-def errors(found) -> dict:
+def errors(found: Measurement) -> dict:
     """The figures of a measurement that the report keeps."""
     return {
         "mean": short(found.mean),
@@ -111,12 +117,12 @@ def short(number: float) -> float:
     return float(f"{number:.6g}") if math.isfinite(number) else 0.0
 
 
-def run_time_instructions(transform) -> int:
+def run_time_instructions(transform: Transform) -> int:
     """Instructions of the 1D transforms that run per call: input and output; filters are packed."""
     return transform.instructions[0] + transform.instructions[2]
 
 
-def _entry(transform, literature) -> dict:
+def _entry(transform: Transform, literature: Callable[..., Measurement]) -> dict:
     from winogen.numerics import estimate
 
     found = literature(transform)
@@ -163,7 +169,7 @@ def _mark_fronts(entries: list[dict]) -> None:
                 row.setdefault("pareto", {})[front_name] = optimal
 
 
-def _published(known, literature) -> dict:
+def _published(known: Published, literature: Callable[..., Measurement]) -> dict:
     from winogen.algebra import cook_toom
 
     found = literature(cook_toom(known.m, _TAPS, known.points))
@@ -181,7 +187,7 @@ def _published(known, literature) -> dict:
 # ---- many channels -------------------------------------------------------------------------------
 
 
-def _series(transforms) -> list:
+def _series(transforms: Sequence[Transform]) -> list[Transform]:
     """What is followed over the channels: default points, and moduli, for the commonest taps."""
     counts = [t.r for t in transforms]
     taps = 3 if 3 in counts or not counts else max(set(counts), key=counts.count)
@@ -192,7 +198,7 @@ def _series(transforms) -> list:
     ]
 
 
-def _channels(transforms, effort: Effort, step: Step) -> tuple[dict, dict]:
+def _channels(transforms: Sequence[Transform], effort: Effort, step: Step) -> tuple[dict, dict]:
     """Errors over the number of channels, and their distribution at one number."""
     from winogen.toolchain import host_target
     from winogen.kernels import summation

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from winogen.numerics.report.charts import Sheet
+
 from winogen.numerics.report.catalog import USUAL_POINTS
 from winogen.numerics.report.charts import COLORS, GREY, INK, MARKERS, PAPER, draw, few_ticks
 from winogen.numerics.report.labels import label
@@ -23,7 +32,7 @@ def pictures(document: dict) -> dict[str, dict[str, str]]:
     if document["layers"]["rows"]:
         wanted["layers"] = (layers, 0.35 + 0.05 * len(document["layers"]["rows"]))
     return {
-        name: draw(lambda sheet, paint=paint: paint(sheet, document), name, height=height)
+        name: draw(partial(paint, document=document), name, height=height)
         for name, (paint, height) in wanted.items()
     }
 
@@ -34,22 +43,31 @@ def short_name(entry: dict) -> str:
     return f"F({entry['m']},{entry['r']})" + (f" {tag}" if tag else "")
 
 
-def error_over_n(sheet, document: dict) -> None:
+def error_over_n(sheet: Sheet, document: dict) -> None:
     """Error against n, one colour per number of taps; published values as a line."""
     (axes,) = sheet.axes()
     theirs = document["published"]["sets"]
     largest = max([entry["n"] for entry in document["entries"]] + [known["n"] for known in theirs])
     for number, taps in enumerate(sorted({entry["r"] for entry in document["entries"]})):
-        entries = [entry for entry in document["entries"] if entry["r"] == taps]
-        axes.plot(
-            [entry["n"] for entry in entries],
-            [entry["huffman"]["mean"] for entry in entries],
-            linestyle="none",
-            marker=MARKERS[number % len(MARKERS)],
-            color=COLORS[number % len(COLORS)],
-            alpha=0.9,
-            label=f"catalog, r = {taps}",
-        )
+        style: dict[str, Any] = {
+            "linestyle": "none",
+            "marker": MARKERS[number % len(MARKERS)],
+            "color": COLORS[number % len(COLORS)],
+            "alpha": 0.9,
+        }
+        axes.plot([], [], **style, label=f"r = {taps}")
+        for hollow in (False, True):
+            entries = [
+                entry
+                for entry in document["entries"]
+                if entry["r"] == taps and bool(entry["moduli"]) is hollow
+            ]
+            axes.plot(
+                [entry["n"] for entry in entries],
+                [entry["huffman"]["mean"] for entry in entries],
+                **style,
+                markerfacecolor=PAPER if hollow else None,
+            )
     axes.plot(
         [known["n"] for known in theirs],
         [known["error"] for known in theirs],
@@ -63,18 +81,21 @@ def error_over_n(sheet, document: dict) -> None:
         document["direct"]["2d"]["mean"], color=INK, linestyle="--", linewidth=1, label="direct 3x3"
     )
     axes.set_yscale("log")
-    axes.set_xticks(range(3, largest + 1))
-    axes.set_xlabel("n = m + r − 1, inputs of a tile along each axis")
+    axes.set_xticks(range(3, largest + 1, 1 + sheet.narrow))
+    axes.set_xlabel(sheet.wrap("n = m + r − 1, inputs of a tile along each axis"))
     axes.set_ylabel(_ERROR)
-    sheet.legend(columns=4)
+    sheet.legend(
+        columns=9, title=sheet.wrap("F(m, r) of the catalog; hollow: with a modulus of degree 2")
+    )
 
 
-def error_over_channels(sheet, document: dict) -> None:
+def error_over_channels(sheet: Sheet, document: dict) -> None:
     """Relative error against the number of channels: a colour per size of tile, moduli dotted."""
     (axes,) = sheet.axes()
     part = document["channels"]
     known = {entry["name"]: entry for entry in document["entries"]}
     sizes = sorted({known[row["name"]]["m"] for row in part["series"] if row["name"] in known})
+    style: dict[str, Any]
     for row in part["series"]:
         entry = known.get(row["name"])
         if entry is None:
@@ -104,7 +125,7 @@ def _usual(document: dict) -> list[dict]:
     return [e for e in document["entries"] if e["r"] == taps and e["n"] <= USUAL_POINTS]
 
 
-def instructions(sheet, document: dict) -> None:
+def instructions(sheet: Sheet, document: dict) -> None:
     """Error against instructions of the run-time transforms, sizes of tiles apart."""
     taps = document["channels"]["taps"]
     entries = _usual(document)
@@ -126,13 +147,13 @@ def instructions(sheet, document: dict) -> None:
                 label=f"F({m},{taps})" if best else None,
             )
     axes.margins(x=0.12, y=0.1)
-    axes.set_xlabel("instructions of input and output transform, 1D, FMAs fused")
+    axes.set_xlabel(sheet.wrap("instructions of input and output transform, 1D, FMAs fused"))
     axes.set_ylabel(_ERROR)
     sheet.legend(columns=9)
     _name_points(axes, sheet, entries, "run_time_instructions", ())
 
 
-def multiplications(sheet, document: dict) -> None:
+def multiplications(sheet: Sheet, document: dict) -> None:
     """Error against multiplications per output, with the front over all sizes of tiles."""
     taps = document["channels"]["taps"]
     entries = _usual(document)
@@ -175,26 +196,28 @@ def multiplications(sheet, document: dict) -> None:
     axes.set_xticks([t for t in ticks if axes.get_xlim()[0] < t < axes.get_xlim()[1]])
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.minorticks_off()
-    axes.set_xlabel("multiplications per output and channel, 2D")
+    axes.set_xlabel(sheet.wrap("multiplications per output and channel, 2D"))
     axes.set_ylabel(_ERROR)
     sheet.legend(columns=5)
     _name_points(axes, sheet, entries, "multiplications_per_output", steps)
 
 
-def _name_points(axes, sheet, entries: list[dict], cost: str, steps) -> None:
+def _name_points(
+    axes: Axes, sheet: Sheet, entries: list[dict], cost: str, steps: Sequence[tuple[float, float]]
+) -> None:
     """Label the entries; on a phone only those with a name of their own."""
     rows = [(e[cost], e["huffman"]["mean"], short_name(e)) for e in entries]
     named = [row for row in rows if " " in row[2] or not sheet.narrow]
     label(axes, named, [row[:2] for row in rows], steps)
 
 
-def histogram(sheet, document: dict) -> None:
+def histogram(sheet: Sheet, document: dict) -> None:
     """Shares of errors per logarithmic bin."""
     names = {entry["name"]: short_name(entry) for entry in document["entries"]}
     shares(sheet, document["histogram"], names)
 
 
-def shares(sheet, part: dict, names: dict[str, str], unit: str = "rms output") -> None:
+def shares(sheet: Sheet, part: dict, names: dict[str, str], unit: str = "rms output") -> None:
     """Draw what `catalog.shares` returned, one outline per series."""
     (axes,) = sheet.axes()
     number = 0
@@ -218,7 +241,7 @@ def shares(sheet, part: dict, names: dict[str, str], unit: str = "rms output") -
     sheet.legend(columns=9)
 
 
-def layers(sheet, document: dict) -> None:
+def layers(sheet: Sheet, document: dict) -> None:
     """One row of dots per layer."""
     (axes,) = sheet.axes()
     rows = document["layers"]["rows"][::-1]
@@ -240,8 +263,7 @@ def layers(sheet, document: dict) -> None:
                 markersize=size, markeredgewidth=1.6 if marker in "|x" else None,
             )  # fmt: skip
     axes.set_xscale("log")
-    axes.set_yticks(range(len(rows)), [row["name"] for row in rows])
-    axes.set_ylim(-0.7, len(rows) - 0.3)
+    sheet.name_rows(axes, [row["name"] for row in rows])
     few_ticks(axes.xaxis)
     axes.set_xlabel("max |error| / max |output|")
     sheet.legend()

@@ -6,8 +6,16 @@ could not be read there.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
 import io
 import re
+import textwrap
 from collections.abc import Callable
 
 # Stand-ins that are replaced by what the page decides.
@@ -18,35 +26,55 @@ COLORS = ("#3a86d8", "#e07b2c", "#2b9f69", "#b757c4", "#d64550", "#1899a8", "#a9
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
 GREY = "#8b919b"
 _SIZES = {"wide": (10.0, 4.6), "narrow": (3.8, 4.4)}  # inches; the page scales them to its width
-_FONT = {"wide": 9.0, "narrow": 7.7}  # points
+_FONT = {"wide": 9.0, "narrow": 9.4}  # points; a phone shows 1.3 pixels for each
 
 
 class Sheet:
     """A figure of one of the two widths."""
 
-    def __init__(self, kind: str, figure):
+    def __init__(self, kind: str, figure: Figure):
         self.kind, self.figure = kind, figure
         self.narrow = kind == "narrow"
 
-    def axes(self, rows: int = 1, columns: int = 1, **options):
+    def axes(self, rows: int = 1, columns: int = 1, **options: Any) -> list[Axes]:
         """Return ``rows * columns`` axes, one below the other where the sheet is narrow."""
         if self.narrow:
             rows, columns = rows * columns, 1
         grid = self.figure.subplots(rows, columns, squeeze=False, **options)
         return [_plain(axes) for row in grid for axes in row]
 
-    def legend(self, handles=None, columns: int = 6):
+    def wrap(self, text: str) -> str:
+        """The label of an axis, on several lines where one would be wider than the sheet."""
+        return textwrap.fill(text, 42) if self.narrow else text
+
+    def name_rows(self, axes: Axes, names: list[str]) -> None:
+        """Name the rows of dots at y = 0, 1, ...: beside them, or above each where there is no room."""
+        axes.set_ylim(-0.7, len(names) - 0.3)
+        if not self.narrow:
+            axes.set_yticks(range(len(names)), names)
+            return
+        axes.set_yticks(range(len(names)), [""] * len(names))
+        for row, name in enumerate(names):
+            axes.annotate(
+                name, (0, row), (2, 4), xycoords=("axes fraction", "data"),
+                textcoords="offset points", va="bottom",
+            )  # fmt: skip
+
+    def legend(
+        self, handles: list | None = None, columns: int = 6, title: str | None = None
+    ) -> None:
         """A legend below the whole figure."""
-        from_axes = handles is None
-        if from_axes:
+        if handles is None:
             handles, labels = self.figure.axes[0].get_legend_handles_labels()
         else:
             labels = [handle.get_label() for handle in handles]
+        place: Any = "outside lower center"  # which matplotlib's types do not know
         self.figure.legend(
             handles,
             labels,
-            loc="outside lower center",
+            loc=place,
             ncols=_columns(labels, 2 if self.narrow else columns, self.kind),
+            title=title,
             frameon=False,
             handlelength=1.6,
             columnspacing=1.4,
@@ -77,7 +105,7 @@ def draw(paint: Callable[[Sheet], None], name: str, *, height: float = 1.0) -> d
     return {kind: _svg(paint, kind, f"{name}-{kind}", height) for kind in _SIZES}
 
 
-def _svg(paint, kind: str, name: str, height: float) -> str:
+def _svg(paint: Callable[[Sheet], None], kind: str, name: str, height: float) -> str:
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -118,14 +146,14 @@ def _style(kind: str) -> dict:
     }
 
 
-def _plain(axes):
+def _plain(axes: Axes) -> Axes:
     axes.grid(True)
     axes.set_axisbelow(True)
     axes.tick_params(which="both", length=0)
     return axes
 
 
-def few_ticks(axis) -> None:
+def few_ticks(axis: Axis) -> None:
     """Ticks on a logarithmic axis that may span less than a decade: 1, 2, 5 as far as they fit."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 

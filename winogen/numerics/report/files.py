@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from winogen.errors import InvalidValue
 
@@ -71,7 +72,7 @@ def json_text(document: dict) -> str:
     return _json(document) + "\n"
 
 
-def _json(value) -> str:
+def _json(value: Any) -> str:
     if _is_table(value):
         return "[\n" + ",\n".join(map(_flat, value)) + "\n]"
     if isinstance(value, dict) and any(_has_table(item) for item in value.values()):
@@ -80,15 +81,15 @@ def _json(value) -> str:
     return _flat(value)
 
 
-def _flat(value) -> str:
+def _flat(value: Any) -> str:
     return json.dumps(value, allow_nan=False, ensure_ascii=False)
 
 
-def _is_table(value) -> bool:
+def _is_table(value: Any) -> bool:
     return isinstance(value, list) and any(isinstance(item, dict) for item in value)
 
 
-def _has_table(value) -> bool:
+def _has_table(value: Any) -> bool:
     return _is_table(value) or (isinstance(value, dict) and any(map(_has_table, value.values())))
 
 
@@ -118,7 +119,7 @@ def _flatten(row: dict, prefix: str = "") -> Iterator[tuple[str, object]]:
             yield prefix + key, "" if value is None else value
 
 
-def _cell(value) -> str:
+def _cell(value: Any) -> str:
     """One element of a list: none is a dash, a list within the list has commas."""
     if isinstance(value, (list, tuple)):
         return ",".join(map(_cell, value))

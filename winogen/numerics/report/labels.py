@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 from itertools import pairwise
 
 from winogen.numerics.report.charts import GREY
@@ -20,17 +27,27 @@ _GAP = 0.25  # heights that are left free at either end
 _MARK = 0.4  # half the height of a mark
 _LEADER = 2.0  # heights; a label farther from its point gets a line to it
 
+Spot = tuple[float, float]
 Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 
-def label(axes, points: list[tuple[float, float, str]], others=(), steps=()) -> list[str]:
+def label(
+    axes: Axes,
+    points: list[tuple[float, float, str]],
+    others: Sequence[Spot] = (),
+    steps: Sequence[Spot] = (),
+) -> list[str]:
     """Write each text beside its point (x, y, text); return those that fitted nowhere.
 
     ``others``: further points (x, y) to keep clear of. ``steps``: the corners (x, y) of a staircase
     that must not be crossed. The limits of the axes must be final.
     """
-    axes.figure.draw_without_rendering()  # settles the layout that the places are computed in
-    transform = axes.transData.transform
+    _figure(axes).draw_without_rendering()  # settles the layout that the places are computed in
+
+    def transform(place: Spot) -> Spot:
+        x, y = axes.transData.transform(place)
+        return float(x), float(y)
+
     height = _text_height(axes)
     spots = [transform((x, y)) for x, y in [*((x, y) for x, y, _ in points), *others]]
     taken = [_around(spot, height) for spot in spots]
@@ -45,7 +62,7 @@ def label(axes, points: list[tuple[float, float, str]], others=(), steps=()) -> 
     ]
 
 
-def _place(axes, at, spot, text: str, taken: list[Box]) -> bool:
+def _place(axes: Axes, at: Spot, spot: Spot, text: str, taken: list[Box]) -> bool:
     height = _text_height(axes)
     width = _text_width(axes, text)
     frame = axes.get_window_extent().extents
@@ -75,13 +92,13 @@ def _place(axes, at, spot, text: str, taken: list[Box]) -> bool:
     return False
 
 
-def _around(spot, height: float) -> Box:
+def _around(spot: Spot, height: float) -> Box:
     """What the mark of a point covers."""
     half = _MARK * height
     return (spot[0] - half, spot[1] - half, spot[0] + half, spot[1] + half)
 
 
-def _between(start, end) -> list[Box]:
+def _between(start: Spot, end: Spot) -> list[Box]:
     """Small boxes along the second half of a line: near its point it may cross other marks."""
     steps = [0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
     spots = [
@@ -90,19 +107,23 @@ def _between(start, end) -> list[Box]:
     return [(x - 1, y - 1, x + 1, y + 1) for x, y in spots]
 
 
-def _text_height(axes) -> float:
-    return 1.15 * axes.xaxis.label.get_size() * axes.figure.dpi / 72
+def _figure(axes: Axes) -> Figure:
+    return cast("Figure", axes.figure)  # no part of one here
 
 
-def _text_width(axes, text: str) -> float:
+def _text_height(axes: Axes) -> float:
+    return 1.15 * float(axes.xaxis.label.get_fontsize()) * axes.figure.dpi / 72
+
+
+def _text_width(axes: Axes, text: str) -> float:
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 
-    font = FontProperties(size=axes.xaxis.label.get_size())
+    font = FontProperties(size=axes.xaxis.label.get_fontsize())
     return float(TextPath((0, 0), text, prop=font).get_extents().width) * axes.figure.dpi / 72
 
 
-def _within(box: Box, frame) -> bool:
+def _within(box: Box, frame: Sequence[float]) -> bool:
     return frame[0] <= box[0] and frame[1] <= box[1] and box[2] <= frame[2] and box[3] <= frame[3]
 
 

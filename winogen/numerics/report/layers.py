@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -103,7 +104,7 @@ def compiled_ahead(cases: Iterable[Case]) -> Iterator[None]:
         pool.shutdown(cancel_futures=True)
 
 
-def _layer(case: Case, torch) -> dict:
+def _layer(case: Case, torch: Any) -> dict:
     x, weight = case.data()
     y64 = case.truth(x, weight)
     conv = Conv2d(weight, **case.options())
@@ -124,7 +125,7 @@ def _layer(case: Case, torch) -> dict:
     }
 
 
-def _torch():
+def _torch() -> Any:
     """The module, if it is installed and works."""
     if importlib.util.find_spec("torch") is None:
         return None
@@ -135,7 +136,7 @@ def _torch():
     return torch
 
 
-def _channels_last(torch, case: Case, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def _channels_last(torch: Any, case: Case, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     options = case.options()
     (top, bottom), (left, right) = options.pop("padding")
     if (top, left) != (bottom, right):

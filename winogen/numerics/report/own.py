@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from winogen.conv.plan import Plan
+
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import numpy as np
@@ -130,7 +135,7 @@ def recommend(rows: list[dict], tolerance: float) -> dict:
     """Return indices of rows: the fastest within the tolerance, the fastest no worse than direct,
     and the most accurate; None where there is none. Fast means in the planner's model."""
 
-    def fastest(allowed):
+    def fastest(allowed: Iterable[int]) -> int | None:
         return min(allowed, key=lambda k: (rows[k]["predicted_ms"], k), default=None)
 
     every = range(len(rows))
@@ -147,7 +152,7 @@ def recommend(rows: list[dict], tolerance: float) -> dict:
 def _computed(case: Case, x: np.ndarray, weight: np.ndarray, tried: list[Way]) -> Iterator[tuple]:
     """Yield (way, output, output in float64, plan) as they get ready; compilers run side by side."""
 
-    def prepare(way: Way):
+    def prepare(way: Way) -> Any:
         conv = Conv2d(weight, **case.options(), **way.options())
         return conv, conv.plan(x.shape)
 
@@ -162,13 +167,13 @@ def _computed(case: Case, x: np.ndarray, weight: np.ndarray, tried: list[Way]) -
         pool.shutdown(cancel_futures=True)
 
 
-def _named(plan) -> str:
+def _named(plan: Plan) -> str:
     if plan.tile is None:
         return plan.algorithm
     (m_h, m_w), (r_h, r_w) = plan.tile, plan.weight_shape[2:]
     one = plan.algorithm == "winograd1d"
     name = f"{plan.algorithm} " + (f"F({m_w},{r_w})" if one else f"F({m_h}x{m_w},{r_h}x{r_w})")
-    return f"{name} of moduli" if any(plan.moduli) else name
+    return f"{name} of moduli" if any(plan.moduli or ()) else name
 
 
 def _lists(sets: tuple | None) -> list:
@@ -194,5 +199,5 @@ def _describe(values: np.ndarray) -> dict:
     }
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, tuple) else value

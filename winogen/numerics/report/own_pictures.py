@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from winogen.numerics.report.charts import Sheet
+
 from winogen.numerics.report.catalog_pictures import shares
 from winogen.numerics.report.charts import COLORS, GREY, INK, PAPER, draw, few_ticks
 from winogen.numerics.report.labels import label
@@ -21,12 +27,12 @@ def pictures(document: dict) -> dict[str, dict[str, str]]:
     if not any(row["relative_max"] for row in document["rows"]):
         wanted = {"ways": wanted["ways"]}  # exact, as with weights that are all 0
     return {
-        name: draw(lambda sheet, paint=paint: paint(sheet, document), name, height=height)
+        name: draw(partial(paint, document=document), name, height=height)
         for name, (paint, height) in wanted.items()
     }
 
 
-def ways(sheet, document: dict) -> None:
+def ways(sheet: Sheet, document: dict) -> None:
     """Measured and predicted error, one row per way."""
     (axes,) = sheet.axes()
     rows = document["rows"][::-1]
@@ -38,14 +44,13 @@ def ways(sheet, document: dict) -> None:
     if measured:
         axes.plot(*zip(*measured), linestyle="none", marker="o", color=COLORS[0], label="measured")
     axes.set_xscale("log")
-    axes.set_yticks(range(len(rows)), [row["label"] for row in rows])
-    axes.set_ylim(-0.7, len(rows) - 0.3)
+    sheet.name_rows(axes, [row["label"] for row in rows])
     few_ticks(axes.xaxis)
     axes.set_xlabel("‖error‖ / ‖output‖")
     sheet.legend()
 
 
-def tradeoff(sheet, document: dict) -> None:
+def tradeoff(sheet: Sheet, document: dict) -> None:
     """Error against the predicted time; what nothing beats is filled and labelled."""
     (axes,) = sheet.axes()
     axes.set_xscale("log")
@@ -74,14 +79,14 @@ def tradeoff(sheet, document: dict) -> None:
     axes.set_xlabel("predicted time in ms (the planner's model)")
     axes.set_ylabel("max |error| / max |output|")
     sheet.legend()
-    best: dict[tuple[float, float], str] = {}
+    named: dict[tuple[float, float], str] = {}
     for row in rows:
         if row["pareto"]:  # "auto" is there once more under its own name
-            best.setdefault((row["predicted_ms"], row["relative_max"]), row["label"])
+            named.setdefault((row["predicted_ms"], row["relative_max"]), row["label"])
     places = [(row["predicted_ms"], row["relative_max"]) for row in rows]
-    label(axes, [(*place, text) for place, text in best.items()], places)
+    label(axes, [(*place, text) for place, text in named.items()], places)
 
 
-def histogram(sheet, document: dict) -> None:
+def histogram(sheet: Sheet, document: dict) -> None:
     """Shares of errors per logarithmic bin."""
     shares(sheet, document["histogram"], {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 # Arguments of `Conv2d` that need no mention, as JSON has them.
@@ -20,11 +21,11 @@ def render(document: dict, tables: Sequence[str] = ()) -> str:
     from markupsafe import Markup
 
     if document["kind"] == "catalog":
-        from winogen.numerics.report.catalog_pictures import pictures, short_name
+        from winogen.numerics.report.catalog_pictures import pictures
     else:
         from winogen.numerics.report.own_pictures import pictures
+    from winogen.numerics.report.catalog_pictures import short_name
 
-        short_name = None
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         undefined=StrictUndefined,
@@ -38,6 +39,7 @@ def render(document: dict, tables: Sequence[str] = ()) -> str:
         number=number_text,
         python=python_text,
         points=points_text,
+        layer_title=layer_title,
     )
     drawn = {
         name: {kind: Markup(svg) for kind, svg in kinds.items()}
@@ -79,7 +81,7 @@ def number_text(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
-def python_text(value) -> str:
+def python_text(value: Any) -> str:
     """A value of JSON as one would type it: pairs as tuples, twice the same number once.
 
     >>> python_text([[1, 1], [1, 1]]), python_text([1, 2]), python_text("mcmr")
@@ -93,7 +95,32 @@ def python_text(value) -> str:
     return repr(value)
 
 
-def points_text(points: list, moduli: list = ()) -> str:
+def layer_title(layer: dict) -> str:
+    """The name of a layer, or what it is where only its shapes were named.
+
+    >>> shapes = {"input": [1, 64, 56, 56], "weight": [32, 64, 3, 3], "stride": [2, 2], "groups": 1}
+    >>> layer_title({"name": "1,64,56,56:32,64,3,3", **shapes})
+    '32 filters of 3×3 at stride 2 on 64 channels of 56×56'
+    >>> layer_title({"name": "conv2_1", **shapes})
+    'conv2_1'
+    """
+    shapes = ":".join(",".join(map(str, layer[key])) for key in ("input", "weight"))
+    if "".join(layer["name"].split()) != shapes:
+        return layer["name"]
+    batch, channels, *size = layer["input"]
+    filters, _, *taps = layer["weight"]
+    strides = [layer["stride"]] if isinstance(layer["stride"], int) else layer["stride"]
+    parts = [
+        f"{filters} {'filter' if filters == 1 else 'filters'} of {'×'.join(map(str, taps))}",
+        "" if set(strides) == {1} else f"at stride {'×'.join(map(str, dict.fromkeys(strides)))}",
+        f"in {layer['groups']} groups" if layer["groups"] > 1 else "",
+        f"on {batch} images of" if batch > 1 else "on",
+        f"{channels} {'channel' if channels == 1 else 'channels'} of {'×'.join(map(str, size))}",
+    ]
+    return " ".join(filter(None, parts))
+
+
+def points_text(points: Sequence, moduli: Sequence = ()) -> str:
     """The points or moduli along height and width, once where they are alike.
 
     >>> points_text([["0", "-1/2", "inf"], ["0", "-1/2", "inf"]])

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from winogen.conv import Layer
+    from winogen.conv.plan import Plan
+
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +16,7 @@ from winogen.codegen import transforms
 from winogen.kernels import summation
 from winogen.records import TARGETS
 from winogen.rounding.bounds import error_bound
-from winogen.rounding.data import DISTRIBUTIONS
+from winogen.rounding.data import DISTRIBUTIONS, stated_variances
 from winogen.rounding.tiles import Direct
 from winogen.rounding.variance import estimate
 
@@ -31,7 +37,7 @@ class Moments:
         return cls(max(float((wide**2).mean()) - square, 0.0), square)
 
 
-def predicted(plan, moments: Moments) -> float:
+def predicted(plan: Plan, moments: Moments) -> float:
     """Return the expected ||error|| / ||output|| of a plan of `conv2d` in float32.
 
     The squares of error and output are linear in variance and mean square of the inputs, so those
@@ -42,13 +48,15 @@ def predicted(plan, moments: Moments) -> float:
     share = {}
     for name in ("normal", "relu"):
         known = DISTRIBUTIONS[name]
-        size = known.input_variance + known.input_mean**2
+        _, variance = stated_variances(known)
+        size = variance + known.input_mean**2
         # Filters vary about 0, so the mean square of outputs is proportional to that of the inputs.
         relative = estimate(algorithm, distribution=name, **options).relative_l2
         share[name] = relative**2 * size
     relu = DISTRIBUTIONS["relu"]
     varying = share["normal"]
-    steady = (share["relu"] - relu.input_variance * varying) / relu.input_mean**2
+    _, relu_variance = stated_variances(relu)
+    steady = (share["relu"] - relu_variance * varying) / relu.input_mean**2
     total = moments.variance + moments.mean_square
     if not total:
         return 0.0
@@ -56,20 +64,20 @@ def predicted(plan, moments: Moments) -> float:
     return float(np.sqrt(squares / total))
 
 
-def bound(plan, layer, x_max: float, w_max: float) -> float:
+def bound(plan: Plan, layer: Layer, x_max: float, w_max: float) -> float:
     """Return the largest |error| that a plan of `conv2d` can have on data of these sizes."""
-    along = _axes(plan)
+    height, width = _axes(plan)
     channels = layer.channels // layer.groups
     if plan.tile is None:
         channels *= layer.kernel[0] * layer.kernel[1]
     elif plan.algorithm == "winograd1d":
         channels *= layer.kernel[0]
-    return error_bound(*along, channels, layer.dtype, x_max, w_max)
+    return error_bound(height, width, channels, layer.dtype, x_max, w_max)
 
 
-def _axes(plan) -> tuple:
+def _axes(plan: Plan) -> tuple[Any, Any]:
     """The transforms along height and width; None where there is none."""
-    if plan.tile is None:
+    if plan.tile is None or plan.points is None or plan.moduli is None:
         return None, None
     taps = plan.weight_shape[2:]
     sides = zip(plan.tile, taps, plan.points, plan.moduli)
@@ -80,10 +88,10 @@ def _axes(plan) -> tuple:
     return (None if plan.algorithm == "winograd1d" else height), width
 
 
-def _as_tile(plan) -> tuple:
+def _as_tile(plan: Plan) -> tuple:
     """(algorithm, options) of `estimate` for what a plan does to one tile."""
     _, channels, taps_h, taps_w = plan.weight_shape
-    options = {"filters": "float64", "fused": True}
+    options: dict[str, Any] = {"filters": "float64", "fused": True}
     options |= summation(plan.algorithm, TARGETS[plan.isa], channels)
     if plan.tile is None:
         terms = channels * taps_h * taps_w

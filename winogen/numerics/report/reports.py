@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from winogen.numerics.report import files
 from winogen.numerics.report.catalog import CHANNELS, Effort, chosen, measure_catalog, steps
@@ -25,15 +26,25 @@ def catalog_report(
 ) -> dict:
     """Return the report on the catalog as plain data, ready for JSON.
 
-    Args:
-        cases: layers that `conv2d` computes, beside torch where that is installed.
-        names: entries of the catalog; None for all.
-        trials: random tiles per measurement, as `winogen.numerics.measure` takes them.
-        channels: the channel counts of the error over channels.
-        seed: of all random tiles; the same arguments on the same machine give the same data.
+    Parameters
+    ----------
+    cases
+        Layers that `conv2d` computes, beside torch where that is installed.
+    names
+        Entries of the catalog; None for all.
+    trials
+        Random tiles per measurement, as `winogen.numerics.measure` takes them.
+    channels
+        The channel counts of the error over channels.
+    seed
+        Of all random tiles; the same arguments on the same machine give the same data.
 
-    Raises:
-        InvalidValue: unknown names, numbers that are not allowed. BuildError: no kernels.
+    Raises
+    ------
+    InvalidValue
+        Unknown names, numbers that are not allowed.
+    BuildError
+        No kernels.
 
     >>> found = catalog_report(names=["f2_3", "f4_3"], trials=100, channels=(1, 4))
     >>> [entry["name"] for entry in found["entries"]], found["entries"][1]["published"]
@@ -69,14 +80,22 @@ def layer_report(
 ) -> dict:
     """Return the report on one layer as plain data, ready for JSON.
 
-    Args:
-        case: the layer, and the input and weights to measure with; float32.
-        tolerance: how large max |error| / max |output| may be in what is recommended.
-        thorough: every tile of every algorithm, and the catalog's other points. Takes some 30
-            kernels more to compile the first time.
+    Parameters
+    ----------
+    case
+        The layer, and the input and weights to measure with; float32.
+    tolerance
+        How large max |error| / max |output| may be in what is recommended.
+    thorough
+        Every tile of every algorithm, and the catalog's other points. Takes some 30
+        kernels more to compile the first time.
 
-    Raises:
-        InvalidType, InvalidValue: data that do not fit the layer. BuildError: no kernels.
+    Raises
+    ------
+    InvalidType, InvalidValue
+        Data that do not fit the layer.
+    BuildError
+        No kernels.
 
     >>> import numpy as np
     >>> from winogen.conv import Layer
@@ -89,7 +108,7 @@ def layer_report(
     return {**found, "made_by": _made_by(compiled=True)}
 
 
-def write_catalog_report(output: str | Path, cases: Sequence[Case] = (), **options) -> Path:
+def write_catalog_report(output: str | Path, cases: Sequence[Case] = (), **options: Any) -> Path:
     """Measure and write `catalog_report` into the folder ``output``; return the page.
 
     Writes index.html, report.json and one CSV per table. Raises InvalidValue if the folder cannot
@@ -109,7 +128,7 @@ def write_catalog_report(output: str | Path, cases: Sequence[Case] = (), **optio
     return Path(output) / files.PAGE
 
 
-def write_layer_report(output: str | Path, case: Case, **options) -> Path:
+def write_layer_report(output: str | Path, case: Case, **options: Any) -> Path:
     """Measure and write `layer_report` into the folder ``output``; return the page.
 
     Writes index.html, report.json, algorithms.csv and histogram.csv; all or nothing, as above.

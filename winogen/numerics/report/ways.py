@@ -66,8 +66,8 @@ def _tiles(case: Case, algorithm: str, thorough: bool) -> list[Way]:
     from winogen.codegen import transforms
 
     kernel = case.problem.layer.kernel
-    along = kernel[1:] if algorithm == "winograd1d" else kernel
-    along = sorted({taps for taps in along if taps > 1})
+    transformed = kernel[1:] if algorithm == "winograd1d" else kernel
+    along = sorted({taps for taps in transformed if taps > 1})
     if not along:
         return []  # F(1, 1) is the direct convolution of a 1 x 1 kernel
     known = transforms.catalog()

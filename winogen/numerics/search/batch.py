@@ -92,14 +92,14 @@ def _cofactors(batch: Batch, n: int) -> tuple[np.ndarray, np.ndarray]:
     return products[:, :-1], products[:, -1]
 
 
-def _residue(polynomials: np.ndarray, b, c) -> np.ndarray:
+def _residue(polynomials: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """Polynomials (B, n), lowest powers first, modulo x^2 + b x + c: (B, 2)."""
     size = polynomials.shape[1]
     one = np.stack([np.ones_like(b), np.zeros_like(b)], -1)
     return np.einsum("bk,bkd->bd", polynomials, _powers(one, b, c, size))
 
 
-def _powers(start: np.ndarray, b, c, size: int) -> np.ndarray:
+def _powers(start: np.ndarray, b: np.ndarray, c: np.ndarray, size: int) -> np.ndarray:
     """start * x^k modulo x^2 + b x + c for k < size: (B, size, 2)."""
     terms = [start]
     for _ in range(size - 1):
@@ -108,7 +108,7 @@ def _powers(start: np.ndarray, b, c, size: int) -> np.ndarray:
     return np.stack(terms, 1)
 
 
-def _inverse(residue: np.ndarray, b, c) -> np.ndarray:
+def _inverse(residue: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """1 / (s0 + s1 x) modulo x^2 + b x + c, by its norm."""
     s0, s1 = residue.T
     norm = s0 * s0 - b * s0 * s1 + c * s1 * s1
@@ -116,7 +116,7 @@ def _inverse(residue: np.ndarray, b, c) -> np.ndarray:
 
 
 @cache
-def _karatsuba():
+def _karatsuba() -> Matrices:
     """The product of two residues of degree < 2 in three multiplications, as ``crt`` does it."""
     from winogen.algebra import cook_toom
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from winogen.algebra import BilinearAlgorithm
+
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -25,7 +30,7 @@ class Candidate:
     output: tuple[str, ...] | None = None  # factors of the columns of A^T
 
     @cached_property
-    def algorithm(self):
+    def algorithm(self) -> BilinearAlgorithm:
         """The exact ``BilinearAlgorithm``."""
         from winogen.algebra import cook_toom, winograd
 
@@ -40,12 +45,12 @@ class Candidate:
     @property
     def multiplications(self) -> int:
         """Products of one tile in one dimension: n, and one more for every quadratic modulus."""
-        values = self.points or self.moduli
+        values = self.points or self.moduli or ()
         return len(values) + 2 * sum("^2" in value for value in values)
 
     def to_dict(self) -> dict:
         """Plain data; the inverse of `from_dict`."""
-        data = {"m": self.m, "r": self.r}
+        data: dict = {"m": self.m, "r": self.r}
         for name in _FIELDS:
             if getattr(self, name) is not None:
                 data[name] = list(getattr(self, name))
@@ -63,7 +68,7 @@ class Candidate:
         >>> str(Candidate(4, 3, points=("0", "5/8", "-5/8", "3/2", "-3/2", "inf")))
         '0, ±5/8, ±3/2, inf'
         """
-        values, texts = list(self.points or self.moduli), []
+        values, texts = list(self.points or self.moduli or ()), []
         for value in values:
             opposite = value[1:] if value.startswith("-") else f"-{value}"
             if value.startswith("-") and opposite in values:

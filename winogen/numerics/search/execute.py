@@ -1,74 +1,17 @@
-"""Running tasks: here, in other processes, or on a cluster; results go to disk as they come."""
+"""Running tasks: here, in other processes, or on a cluster."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
+from typing import Any
 
 from winogen.errors import InvalidValue, WinogenError
+from winogen.numerics.search.results import Results
 from winogen.numerics.search.tasks import key_of, run
 
 _PATIENCE = "10s"  # for a scheduler to answer
 Progress = Callable[[str, int, int], None]  # (stage, tasks done, of how many)
-
-
-class Results:
-    """Results of tasks, kept as JSON lines so that a killed search loses nothing.
-
-    One line is written per result, as soon as it is there. A last line that was cut off is
-    dropped when the file is opened again. One file may serve many searches: a result is found by
-    its task.
-    """
-
-    def __init__(self, path: str | Path | None = None):
-        self._known: dict[str, object] = {}
-        self._file = None
-        if path is None:
-            return
-        path = Path(path)
-        whole = 0
-        if path.exists():
-            data = path.read_bytes()
-            for number, line in enumerate(data.splitlines(keepends=True), 1):
-                if not line.endswith(b"\n"):
-                    break
-                try:
-                    entry = json.loads(line)
-                    self._known[key_of(entry["task"])] = entry["result"]
-                except (ValueError, TypeError, KeyError):
-                    raise InvalidValue(
-                        f"results: got line {number} of {path}, which is no result of a search; "
-                        "allowed: a new file, or one that an earlier search wrote"
-                    ) from None
-                whole += len(line)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("a+b")
-        self._file.truncate(whole)
-
-    def __contains__(self, task: dict) -> bool:
-        return key_of(task) in self._known
-
-    def __getitem__(self, task: dict):
-        return self._known[key_of(task)]
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def add(self, task: dict, result) -> None:
-        """Keep a result, in memory and on disk."""
-        self._known[key_of(task)] = result
-        if self._file is not None:
-            line = json.dumps({"task": task, "result": result})
-            self._file.write(line.encode() + b"\n")
-            self._file.flush()
-
-    def close(self) -> None:
-        """Close the file; results stay readable."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
 
 
 class Executor:
@@ -81,8 +24,8 @@ class Executor:
 
     def __call__(self, stage: str, tasks: Sequence[dict]) -> list:
         """Return the results of ``tasks``, in their order."""
-        missing = {key_of(task): task for task in tasks if task not in self.results}
-        missing = list(missing.values())
+        by_key = {key_of(task): task for task in tasks if task not in self.results}
+        missing = list(by_key.values())
         done = len(tasks) - len(missing)
         self.progress(stage, done, len(tasks))
         for task, result in self._run(missing):
@@ -107,7 +50,7 @@ def _with_task(task: dict) -> tuple:
 @contextmanager
 def executor(
     results: Results, jobs: int = 1, dask: str | None = None, progress: Progress | None = None
-):
+) -> Iterator[Executor]:
     """Yield an `Executor`: ``jobs`` processes here (-1: all CPUs), or the cluster at ``dask``.
 
     With Dask, a worker that dies loses only what it was doing: that is done again by another.
@@ -131,7 +74,7 @@ def _cluster(address: str) -> Iterator[int]:
         yield -1
 
 
-def _import(name: str):
+def _import(name: str) -> Any:
     from importlib import import_module
 
     try:

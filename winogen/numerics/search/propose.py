@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Callable
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +32,9 @@ def is_small(structure: Structure, height: int) -> bool:
     return choices(structure, height) <= _EXHAUSTIVE
 
 
+Look = Callable[[list[tuple]], None]  # takes in the estimates of candidates
+
+
 def propose(
     structure: Structure,
     m: int,
@@ -53,8 +58,9 @@ def propose(
     found: dict[tuple, float] = {}
 
     def look(candidates: list[tuple]) -> None:
-        new = {structure.canonical(values) for values in candidates} - found.keys() - {None}
-        new = sorted(new, key=str)  # one order on every machine
+        canonical = (structure.canonical(values) for values in candidates)
+        unseen = {values for values in canonical if values is not None} - found.keys()
+        new = sorted(unseen, key=str)  # one order on every machine
         for first in range(0, len(new), _CHUNK):
             part = new[first : first + _CHUNK]
             found.update(zip(part, errors(part).tolist()))
@@ -77,7 +83,9 @@ def _all(structure: Structure, height: int) -> list[tuple]:
     return [sum(parts, ()) for parts in product(*groups)]
 
 
-def _exchange(structure: Structure, height: int, found: dict, look, rng) -> None:
+def _exchange(
+    structure: Structure, height: int, found: dict, look: Look, rng: np.random.Generator
+) -> None:
     grids = structure.grids(height)
     current = None
     while current is None:
@@ -112,7 +120,7 @@ def _aligned(structure: Structure, grids: list[tuple]) -> list[tuple]:
     ]
 
 
-def _best(structure: Structure, current: tuple, moves: list, found: dict, look) -> tuple:
+def _best(structure: Structure, current: tuple, moves: list, found: dict, look: Look) -> tuple:
     """The best of ``current`` and what the moves, (slot, value) or several of them, make of it."""
     tried = []
     for move in moves:
@@ -121,16 +129,17 @@ def _best(structure: Structure, current: tuple, moves: list, found: dict, look) 
             values[slot] = value
         tried.append(tuple(values))
     look(tried)
-    known = {structure.canonical(values) for values in tried} - {None}
+    canonical = (structure.canonical(values) for values in tried)
+    known = {values for values in canonical if values is not None}
     return min([current, *known], key=lambda values: (found[values], str(values)))
 
 
-def _neighbours(grid: tuple, value, reach: int = 2) -> tuple:
+def _neighbours(grid: tuple, value: Any, reach: int = 2) -> tuple:
     k = grid.index(value)
     return grid[max(0, k - reach) : k + reach + 1]
 
 
-def _draw(grid: tuple, rng):
+def _draw(grid: tuple, rng: np.random.Generator) -> Any:
     if isinstance(grid[0], tuple):
         return grid[rng.integers(len(grid))]
     sizes = np.log(np.abs(np.array([float(v) for v in grid])))

@@ -15,12 +15,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 
 from winogen.algebra import cook_toom
-from winogen.errors import InvalidValue
+from winogen.errors import InvalidType, InvalidValue
 from winogen.numerics.search import tasks
 from winogen.numerics.search.candidate import Candidate
 from winogen.numerics.search.execute import Executor
 from winogen.numerics.search.propose import is_small
 from winogen.numerics.search.spaces import structures
+from winogen.rounding.data import DISTRIBUTIONS
 from winogen.rounding.variance import estimate
 
 OBJECTIVES = ("error", "instructions", "pareto")
@@ -58,7 +59,7 @@ class Search:
     settings: dict = field(default_factory=dict)  # of `measure` where they are not DEFAULTS
     seed: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
             raise InvalidValue(
                 f"objective: got {self.objective!r}; allowed: {', '.join(OBJECTIVES)}"
@@ -66,6 +67,11 @@ class Search:
         for name in ("height", "starts", "keep", "trials"):
             if getattr(self, name) < 1:
                 raise InvalidValue(f"{name}: got {getattr(self, name)}; allowed: a number >= 1")
+        drawn = self.settings.get("distribution", DEFAULTS["distribution"])
+        if not isinstance(drawn, str):  # tasks are text, for other processes and for the file
+            raise InvalidType(
+                f"distribution: got {drawn!r}; allowed in a search: {', '.join(DISTRIBUTIONS)}"
+            )
         # What cannot be is said before any work: the structures, and what is measured.
         structures(self.m, self.r, self.families, self.zero, self.infinity)
         smallest = cook_toom(1, 1)
@@ -85,6 +91,7 @@ class Found:
     @property
     def cost(self) -> int:
         """Instructions at run time: input and output transform; filters are transformed once."""
+        assert self.instructions is not None, "instructions were not counted"
         return self.instructions["input"] + self.instructions["output"]
 
     def to_dict(self) -> dict:
@@ -109,7 +116,7 @@ def search(wanted: Search, execute: Executor) -> list[Found]:
             "scale rows", [tasks.scale_task(c, wanted.dims, settings) for c in survivors]
         )
         survivors = list(dict.fromkeys([*survivors, *map(Candidate.from_dict, made)]))
-    counts = [None] * len(survivors)
+    counts: list[dict | None] = [None] * len(survivors)
     if wanted.objective != "error":
         made = execute("count instructions", [tasks.count_task(c) for c in survivors])
         survivors = [Candidate.from_dict(entry["candidate"]) for entry in made]

@@ -6,6 +6,12 @@ turn into powers of 2, since multiplying by one of those does not round.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from winogen.algebra import BilinearAlgorithm
+
 from dataclasses import replace
 from fractions import Fraction
 
@@ -50,11 +56,11 @@ def scale_for_error(candidate: Candidate, dims: int, settings: dict) -> Candidat
     return replace(candidate, input=tuple(map(str, into)), output=tuple(map(str, out)))
 
 
-def _batch(arrays) -> Matrices:
+def _batch(arrays: Sequence[np.ndarray]) -> Matrices:
     return Matrices(*(a[None] for a in arrays))
 
 
-def _alike(algorithm) -> list[list[int]]:
+def _alike(algorithm: BilinearAlgorithm) -> list[list[int]]:
     """Products whose rows mirror each other: scaled together, they keep what they share."""
     groups: dict[tuple, list[int]] = {}
     for a in range(algorithm.products):
@@ -63,7 +69,7 @@ def _alike(algorithm) -> list[list[int]]:
     return list(groups.values())
 
 
-def _options(algorithm, a: int) -> list[tuple]:
+def _options(algorithm: BilinearAlgorithm, a: int) -> list[tuple]:
     """Pairs of factors of row a of B^T and of column a of A^T."""
     into = _inverses(algorithm.bt[a])
     out = _inverses(row[a] for row in algorithm.at)
@@ -74,11 +80,18 @@ def _options(algorithm, a: int) -> list[tuple]:
     return list(dict.fromkeys(pairs))
 
 
-def _inverses(values) -> list:
+def _inverses(values: Iterable) -> list:
     return list(dict.fromkeys([Fraction(1), *(1 / abs(c) for c in values if c != 0)]))
 
 
-def _put(trial, k: int, algorithm, rows, into, out) -> None:
+def _put(
+    trial: list[np.ndarray],
+    k: int,
+    algorithm: BilinearAlgorithm,
+    rows: list[int],
+    into: Any,
+    out: Any,
+) -> None:
     """Scale the rows of the k-th copy of the matrices, from the exact ones."""
     at, g, bt = trial
     for a in rows:

@@ -11,8 +11,8 @@ import math
 import numpy as np
 
 from winogen.numerics.search.batch import Matrices
-from winogen.rounding.data import distribution_named
-from winogen.rounding.formats import format_named
+from winogen.rounding.data import distribution_of, stated_variances
+from winogen.rounding.formats import Format, format_named
 from winogen.rounding.linear import rounding_variance
 from winogen.rounding.variance import Moments, chain_variance, propagate
 
@@ -33,7 +33,7 @@ def screen(found: Matrices, dims: int, settings: dict) -> np.ndarray:
 
 
 def _screen(found: Matrices, dims: int, settings: dict) -> np.ndarray:
-    drawn_from = distribution_named(settings["distribution"])
+    drawn_from = distribution_of(settings["distribution"])
     number_format = format_named(settings["dtype"])
     channels = settings["channels"]
     unit = rounding_variance(number_format)
@@ -41,7 +41,8 @@ def _screen(found: Matrices, dims: int, settings: dict) -> np.ndarray:
     stored = unit * exact_filters
     local = unit * chain_variance(channels, settings["block"], settings["fused"])
     local += channels * stored
-    scale = drawn_from.filter_variance * (drawn_from.input_variance + drawn_from.input_mean**2)
+    filter_variance, input_variance = stated_variances(drawn_from)
+    scale = filter_variance * (input_variance + drawn_from.input_mean**2)
     axis = _moments(found, unit, number_format, settings["fused"], exact_filters)
     with np.errstate(all="ignore"):  # a hopeless candidate may overflow
         errors, _ = propagate(axis if dims == 2 else _nothing(), axis, channels, local)
@@ -49,7 +50,9 @@ def _screen(found: Matrices, dims: int, settings: dict) -> np.ndarray:
     return np.where(np.isfinite(mean), mean, np.inf)
 
 
-def _moments(found: Matrices, unit, number_format, fused: bool, exact_filters: bool) -> Moments:
+def _moments(
+    found: Matrices, unit: float, number_format: Format, fused: bool, exact_filters: bool
+) -> Moments:
     sv, su = _gram(found.bt), _gram(found.g)
     shift_bt, shift_g, shift_at = (
         number_format.round(rows).astype(np.float64) - rows
@@ -109,7 +112,7 @@ def _output_chain(at: np.ndarray, moments: np.ndarray, fused: bool) -> np.ndarra
     return sums + _products(sizes, rows, started, fused)
 
 
-def _products(sizes, rows, started, fused: bool) -> np.ndarray:
+def _products(sizes: np.ndarray, rows: np.ndarray, started: np.ndarray, fused: bool) -> np.ndarray:
     """Roundings of constant times value; a fused multiply-add has none but at the first term."""
     rounds = (np.abs(np.frexp(rows)[0]) != 0.5) & (rows != 0)
     if fused:

@@ -6,11 +6,12 @@ n = m + r - 1. Filling its slots with values from their grids gives a candidate.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import gcd
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ class Slot:
 _ALL_FREE = 6  # more points than this are not moved one by one: pairs lose little and search faster
 
 
-def _size(value) -> float:
+def _size(value: Any) -> float:
     return float(value[1] if isinstance(value, tuple) else value)
 
 
@@ -67,7 +68,7 @@ def _quadratic(height: int) -> tuple:
     )
 
 
-def _modulus(value) -> str:
+def _modulus(value: Any) -> str:
     b, c = value
     if b == 0:
         return f"x^2+{c}"
@@ -125,10 +126,11 @@ class Structure:
             points = [0.0] if self.zero else []
             moduli = []
             for name, value in zip(self.slots, one):
-                if SLOTS[name].linear is None:
+                points_of = SLOTS[name].linear
+                if points_of is None:
                     moduli.append([float(v) for v in value])
                 else:
-                    points += map(float, SLOTS[name].linear(value))
+                    points += map(float, points_of(value))
             linear.append(points)
             quadratic.append(moduli)
         count = len(values)
@@ -140,7 +142,7 @@ class Structure:
 
     def canonical(self, values: tuple) -> tuple | None:
         """Values in one fixed order; None if two points coincide."""
-        ordered = []
+        ordered: list = []
         for name in dict.fromkeys(self.slots):
             group = [v for slot, v in zip(self.slots, values) if slot == name]
             ordered += sorted(group, key=lambda v: (_size(v), str(v)))
@@ -162,7 +164,7 @@ class Structure:
                 moduli.append(f"x+{text[1:]}" if text.startswith("-") else f"x-{text}")
         return Candidate(m, r, moduli=tuple(moduli))
 
-    def _texts(self, values) -> list[str]:
+    def _texts(self, values: Sequence) -> list[str]:
         texts = ["0"] if self.zero else []
         for name, value in zip(self.slots, values):
             texts += SLOTS[name].texts(value)

@@ -7,8 +7,11 @@ that a result on disk stands for the work.
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 from winogen.numerics.protocol import measure
 from winogen.numerics.search.candidate import Candidate
@@ -17,7 +20,16 @@ from winogen.numerics.search.scalings import scale_for_error
 from winogen.numerics.search.spaces import Structure
 
 
-def propose_task(structure: Structure, m, r, height, dims, settings, start, keep) -> dict:
+def propose_task(
+    structure: Structure,
+    m: int,
+    r: int,
+    height: int,
+    dims: int,
+    settings: dict,
+    start: int,
+    keep: int,
+) -> dict:
     """The task of finding promising candidates of a structure by the estimate."""
     return {
         "task": "propose",
@@ -32,7 +44,7 @@ def propose_task(structure: Structure, m, r, height, dims, settings, start, keep
     }
 
 
-def measure_task(candidate: Candidate, dims, settings, trials: int, seed: int) -> dict:
+def measure_task(candidate: Candidate, dims: int, settings: dict, trials: int, seed: int) -> dict:
     """The task of measuring the error of one candidate."""
     return {
         "task": "measure",
@@ -44,7 +56,7 @@ def measure_task(candidate: Candidate, dims, settings, trials: int, seed: int) -
     }
 
 
-def scale_task(candidate: Candidate, dims, settings) -> dict:
+def scale_task(candidate: Candidate, dims: int, settings: dict) -> dict:
     """The task of finding row scalings for a candidate."""
     data = {"candidate": candidate.to_dict(), "dims": dims, "settings": settings}
     return {"task": "scale", **data}
@@ -63,12 +75,12 @@ def key_of(task: dict) -> str:
     return json.dumps(task, sort_keys=True)
 
 
-def run(task: dict):
+def run(task: dict) -> Any:
     """Do the work of a task; the result is plain data for JSON."""
     return _KINDS[task["task"]](task)
 
 
-def _propose(task):
+def _propose(task: dict) -> list:
     zero, infinity, slots = task["structure"]
     structure = Structure(zero, infinity, tuple(slots))
     m, r = task["m"], task["r"]
@@ -79,7 +91,7 @@ def _propose(task):
     return [[error, structure.candidate(m, r, values).to_dict()] for error, values in found]
 
 
-def _measure(task):
+def _measure(task: dict) -> dict:
     found = measure(
         Candidate.from_dict(task["candidate"]).algorithm,
         dims=task["dims"],
@@ -87,15 +99,19 @@ def _measure(task):
         seed=task["seed"],
         **task["settings"],
     )
-    return {"mean": found.mean, "half_width": found.half_width}
+    # Narrow formats overflow, and infinity - infinity is no number: such errors are infinite.
+    mean, half_width = (
+        math.inf if math.isnan(value) else value for value in (found.mean, found.half_width)
+    )
+    return {"mean": mean, "half_width": half_width}
 
 
-def _scale(task):
+def _scale(task: dict) -> dict:
     candidate = Candidate.from_dict(task["candidate"])
     return scale_for_error(candidate, task["dims"], task["settings"]).to_dict()
 
 
-def _count(task):
+def _count(task: dict) -> dict:
     """Shorten the programs; rows that are not scaled yet get the scalings that help most."""
     from winogen.program import simplify
     from winogen.program.scaling import shortest_transforms
@@ -106,7 +122,7 @@ def _count(task):
         programs = {k: simplify(getattr(algorithm, rows)) for k, rows in _MATRICES.items()}
         counts = {kind: program.counts().instructions for kind, program in programs.items()}
         return {"instructions": counts, "candidate": candidate.to_dict()}
-    short = shortest_transforms(algorithm, filter_objective="error")
+    short: Any = shortest_transforms(algorithm, filter_objective="error")
     scaled = replace(
         candidate,
         input=_ratios(short.algorithm.bt, algorithm.bt),
@@ -116,7 +132,7 @@ def _count(task):
     return {"instructions": counts, "candidate": scaled.to_dict()}
 
 
-def _ratios(scaled, plain) -> tuple[str, ...]:
+def _ratios(scaled: Iterable, plain: Iterable) -> tuple[str, ...]:
     """By what the rows of one matrix were multiplied to get those of the other."""
     return tuple(
         str(next(c / d for c, d in zip(new, old) if d != 0)) for new, old in zip(scaled, plain)

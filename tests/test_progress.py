@@ -1,0 +1,54 @@
+"""Progress on stderr: silent if work is soon done, alive if it takes long, never on stdout."""
+
+import io
+import threading
+
+import pytest
+
+from winogen import progress
+
+
+class Log(io.StringIO):
+    """Tells when a line has been written."""
+
+    def __init__(self):
+        super().__init__()
+        self.written = threading.Event()
+
+    def flush(self):
+        self.written.set()
+
+
+def test_long_work_is_told_of_even_inside_a_step(monkeypatch):
+    monkeypatch.setattr(progress, "_FIRST", 0.0)
+    log = Log()
+    with progress.lines("measuring", log) as step:
+        assert log.written.wait(60)  # before any step is done
+        log.written.clear()
+        step(3, 17, "F(4,3)")
+        while "3 of 17" not in log.getvalue():
+            assert log.written.wait(60)
+            log.written.clear()
+    first, *_, last = log.getvalue().splitlines()
+    assert first.startswith("measuring ... (") and last.startswith("measuring: 3 of 17, F(4,3) (")
+    assert not [thread for thread in threading.enumerate() if thread.name == "winogen-progress"]
+
+
+def test_short_work_is_silent_and_errors_pass(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "_FIRST", 3600.0)
+    with pytest.raises(ZeroDivisionError), progress.counting("counting") as step:
+        step(1, 2, "one")
+        raise ZeroDivisionError
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_terminal_gets_a_bar(monkeypatch):
+    from rich.console import Console
+
+    screen = io.StringIO()
+    monkeypatch.setattr(
+        progress, "stderr", lambda: Console(file=screen, force_terminal=True, width=100)
+    )
+    with progress.counting("measuring") as step:
+        step(3, 17, "F(4,3)")
+    assert "measuring F(4,3)" in screen.getvalue() and "3/17" in screen.getvalue()

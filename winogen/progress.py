@@ -1,0 +1,88 @@
+"""How far long work has come, on stderr: a bar where a person looks on, else a line now and then."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Step = Callable[[int, int, str], None]  # (steps done, of how many, what was done or is being done)
+
+_FIRST = 2.0  # seconds without a word before the first line
+_LONGEST = 60.0  # between two lines, which come ever more seldom
+
+
+def stderr() -> Console:
+    """Return a console on stderr, so that stdout holds results only."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Step]:
+    """Show how far the work inside the ``with`` block has come; yields ``step(done, total, name)``.
+
+    Results should be printed behind the block: on a terminal a bar is there meanwhile.
+    """
+    console = stderr()
+    if not console.is_terminal:
+        with lines(what) as step:
+            yield step
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(what, total=None)
+
+        def step(done: int, total: int, name: str) -> None:
+            progress.update(task, completed=done, total=total, description=f"{what} {name}")
+
+        yield step
+
+
+@contextmanager
+def lines(what: str, stream: TextIO | None = None) -> Iterator[Step]:
+    """Do the same in plain lines, for logs and pipes: nothing at all if the work is done soon.
+
+    Lines come from a thread, so that a single long step is not silent.
+    """
+    stream = stream or sys.stderr
+    start, ended = time.monotonic(), threading.Event()
+    latest: list[tuple[int, int, str]] = []
+
+    def step(done: int, total: int, name: str) -> None:
+        latest[:] = [(done, total, name)]
+
+    def tell() -> None:
+        pause = _FIRST
+        while not ended.wait(pause):
+            pause = min(2 * pause, _LONGEST)
+            print(line(what, time.monotonic() - start, *latest), file=stream, flush=True)
+
+    thread = threading.Thread(target=tell, name="winogen-progress", daemon=True)
+    thread.start()
+    try:
+        yield step
+    finally:
+        ended.set()
+        thread.join()
+
+
+def line(what: str, seconds: float, state: tuple[int, int, str] | None = None) -> str:
+    """Return one line of `lines`.
+
+    >>> line("measuring", 4.2, (3, 17, "F(4,3)")), line("measuring", 2.0)
+    ('measuring: 3 of 17, F(4,3) (4 s)', 'measuring ... (2 s)')
+    """
+    if state is None:
+        return f"{what} ... ({seconds:.0f} s)"
+    done, total, name = state
+    return f"{what}: {done} of {total}{f', {name}' if name else ''} ({seconds:.0f} s)"
