@@ -53,7 +53,7 @@ class Transform:
     def at(self):
         """A^T, m x products, exact (Fractions, or algebraic scalars where a point is one).
 
-        Its columns may be scaled against the rows of G; see `winogen.program.scaling`.
+        Its columns may be scaled against the rows of G; see `winogen.program.search.scaling`.
         """
         return self._exact("at")
 

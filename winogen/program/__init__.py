@@ -1,7 +1,7 @@
 """From a matrix to a short straight-line program, proven equal to it."""
 
 from winogen.program.ir import Counts, Program, Statement, Term
-from winogen.program.simplify import simplify
+from winogen.program.search.simplify import simplify
 
 __all__ = [
     "Counts",
@@ -17,7 +17,7 @@ __all__ = [
 def __getattr__(name):
     # Loaded on first use: whoever only reads programs, as conv2d does, needs no search.
     if name in ("ShortTransforms", "shortest_transforms"):
-        from winogen.program import scaling
+        from winogen.program.search import scaling
 
         return getattr(scaling, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,7 +15,7 @@ def error_growth(program) -> float:
     arrives is compared with that of one rounding of the output itself; the root of the mean over
     the outputs is returned. First order in the unit roundoff, errors taken as independent.
 
-    >>> from winogen.program.simplify import simplify
+    >>> from winogen.program.search.simplify import simplify
     >>> error_growth(simplify([[1, 1]])), round(error_growth(simplify([[1, 1, 1]])), 2)
     (1.0, 1.29)
     """
@@ -67,7 +67,7 @@ def error_bound(program) -> float:
     For inputs within [-1, 1], the largest possible error of an output divided by its largest
     possible value, in unit roundoffs; the maximum over the outputs.
 
-    >>> from winogen.program.simplify import simplify
+    >>> from winogen.program.search.simplify import simplify
     >>> error_bound(simplify([[1, 1]])), round(error_bound(simplify([[1, 1, 1]])), 2)
     (1.0, 1.67)
     """

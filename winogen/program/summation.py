@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from winogen.errors import InvalidValue
 from winogen.program.ir import ZERO, Program, Statement, Term, exact
-from winogen.program.simplify import simplify
+from winogen.program.search.simplify import simplify
 
 PROGRAM = "program"  # the order of the shortest program, whatever it is
 

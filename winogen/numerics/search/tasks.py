@@ -98,7 +98,7 @@ def _scale(task):
 def _count(task):
     """Shorten the programs; rows that are not scaled yet get the scalings that help most."""
     from winogen.program import simplify
-    from winogen.program.scaling import shortest_transforms
+    from winogen.program.search.scaling import shortest_transforms
 
     candidate = Candidate.from_dict(task["candidate"])
     algorithm = candidate.algorithm

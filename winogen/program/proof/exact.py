@@ -20,7 +20,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from winogen.errors import Unsupported
-from winogen.program.geometry import is_rational, point_of
+from winogen.program.search.geometry import is_rational, point_of
 
 _SUBSETS = 4  # cuts are looked at between at most so many rows and columns
 

@@ -5,10 +5,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from winogen.program.ir import ZERO, Program, Statement, Term
-from winogen.program.network import ONE
-from winogen.program.passes import prefer_sums
-from winogen.program.repair import repair
-from winogen.program.scales import Assignment, ScaleProblem, tie
+from winogen.program.search.network import ONE
+from winogen.program.search.passes import prefer_sums
+from winogen.program.search.repair import repair
+from winogen.program.search.scales import Assignment, ScaleProblem, tie
 
 _VARIETY = 6  # programs that are enough when none can be shorter
 
@@ -40,7 +40,7 @@ def lower(network, names=NAMES, free_outputs=False, free_inputs=False, tries=24,
 
     ``free_outputs``: any multiple of each row will do. ``free_inputs``: of each column.
 
-    >>> from winogen.program.greedy import greedy
+    >>> from winogen.program.search.greedy import greedy
     >>> from fractions import Fraction as F
     >>> network = greedy([[F(5, 8), F(-5, 8)], [F(3, 2), F(3, 2)]])[0]
     >>> [lower(network, free_outputs=f)[0].program.counts().instructions for f in (False, True)]
@@ -51,7 +51,7 @@ def lower(network, names=NAMES, free_outputs=False, free_inputs=False, tries=24,
 
 
 def assignments(network, free_outputs=False, free_inputs=False, tries=24, seed=0) -> list:
-    """The scales (:class:`winogen.program.scales.Assignment`) of the programs of ``lower``."""
+    """The scales (:class:`winogen.program.search.scales.Assignment`) of the programs of ``lower``."""
     attempts = _attempts(network, free_outputs, free_inputs, seed)
     best, found = None, {}
     for attempt in range(tries):

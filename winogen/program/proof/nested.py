@@ -10,16 +10,16 @@ by adding across the diagonal. Every pair of even or odd parts contains such blo
 """
 
 from winogen.errors import InvalidValue
-from winogen.program import pairs
-from winogen.program.candidate import OBJECTIVES, Candidate, check_objective
 from winogen.program.ir import Program, Statement, Term, exact
-from winogen.program.lower import Names
-from winogen.program.network import ONE, Builder
-from winogen.program.passes import rename
-from winogen.program.schedule import schedule
-from winogen.program.search import lowered_candidates
-from winogen.program.simplify import simplify
-from winogen.program.strategies import best_networks, in_reach
+from winogen.program.search import pairs
+from winogen.program.search.candidate import OBJECTIVES, Candidate, check_objective
+from winogen.program.search.lower import Names
+from winogen.program.search.network import ONE, Builder
+from winogen.program.search.passes import rename
+from winogen.program.search.rank import lowered_candidates
+from winogen.program.search.schedule import schedule
+from winogen.program.search.simplify import simplify
+from winogen.program.search.strategies import best_networks, in_reach
 
 
 def kronecker(left, right) -> tuple:

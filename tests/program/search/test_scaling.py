@@ -8,9 +8,9 @@ from winogen.algebra import cook_toom, winograd
 from winogen.errors import InvalidValue, VerificationError
 from winogen.program import shortest_transforms, simplify
 from winogen.program.ir import exact
-from winogen.program.lower import Names, lower
-from winogen.program.nested import kronecker, nest_programs, nested_instructions, simplify_2d
-from winogen.program.strategies import STRATEGIES
+from winogen.program.proof.nested import kronecker, nest_programs, nested_instructions, simplify_2d
+from winogen.program.search.lower import Names, lower
+from winogen.program.search.strategies import STRATEGIES
 
 F = Fraction
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winogen.program.equations import (
+from winogen.program.proof.nested import kronecker
+from winogen.program.search.equations import (
     Product,
     Sum,
     Variable,
@@ -19,14 +20,13 @@ from winogen.program.equations import (
     matrix_equations,
     nested_equations,
 )
-from winogen.program.hierarchy import (
+from winogen.program.search.hierarchy import (
     hierarchy,
     hierarchy_network,
     levels,
     negated,
     references,
 )
-from winogen.program.nested import kronecker
 
 F = Fraction
 x, y, z = map(Variable, "xyz")

@@ -6,7 +6,7 @@ one of its nodes so that it does, preferring the move that breaks fewest others.
 
 import math
 
-from winogen.program.scales import CLOSE
+from winogen.program.search.scales import CLOSE
 
 _STEPS = 60
 _TABU = 4  # a scale that was moved rests for so many steps

@@ -12,7 +12,7 @@ from winogen.algebra import cook_toom
 from winogen.errors import InvalidValue
 from winogen.program import simplify
 from winogen.program.analysis import error_bound, error_growth, network_growth
-from winogen.program.greedy import greedy
+from winogen.program.search.greedy import greedy
 
 F = Fraction
 

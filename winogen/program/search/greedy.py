@@ -8,7 +8,7 @@ points by itself. It never cancels: a row only ever replaces what it contains.
 import random
 from collections import Counter
 
-from winogen.program.network import Builder
+from winogen.program.search.network import Builder
 
 
 def greedy(matrix, tries=24, seed=0):

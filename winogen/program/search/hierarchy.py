@@ -3,7 +3,7 @@
 Level 0 holds the sets of signed variables of all equations. Level k + 1 holds all intersections of
 two sets of level k that have at least two elements; a set may be negated first, for a sum and its
 negative are one sub-expression. When a level comes out empty, the sets of each level are written
-with references to those of the next, largest first. See :mod:`winogen.program.equations` for the
+with references to those of the next, largest first. See :mod:`winogen.program.search.equations` for the
 source.
 
     level 0   {a, b, c, d}   {a, b, c, -e}   {-a, -b, f}
@@ -13,8 +13,8 @@ source.
 
 from itertools import combinations
 
-from winogen.program.equations import matrix_equations
-from winogen.program.network import ONE, Builder
+from winogen.program.search.equations import matrix_equations
+from winogen.program.search.network import ONE, Builder
 
 
 def levels(sets) -> list:

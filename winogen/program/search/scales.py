@@ -17,8 +17,15 @@ from itertools import combinations
 from typing import NamedTuple
 
 from winogen.program.analysis import is_exact
-from winogen.program.geometry import between, is_rational, modulo, modulo_any, pivot_of, point_of
-from winogen.program.network import ONE, Network
+from winogen.program.search.geometry import (
+    between,
+    is_rational,
+    modulo,
+    modulo_any,
+    pivot_of,
+    point_of,
+)
+from winogen.program.search.network import ONE, Network
 
 CLOSE = 1e-9
 _CHOICES = 8  # ways to make a node that are considered

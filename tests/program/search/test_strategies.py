@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from winogen.algebra import cook_toom
 from winogen.errors import InvalidValue
 from winogen.program import simplify
-from winogen.program.geometry import constants_of, modulo, pivot_of, point_of
-from winogen.program.greedy import greedy
-from winogen.program.incidence import incidence
-from winogen.program.network import Builder
-from winogen.program.pairs import partition, split
-from winogen.program.plane import plane
-from winogen.program.strategies import FAST, STRATEGIES, register_strategy, strategy
+from winogen.program.search.geometry import constants_of, modulo, pivot_of, point_of
+from winogen.program.search.greedy import greedy
+from winogen.program.search.incidence import incidence
+from winogen.program.search.network import Builder
+from winogen.program.search.pairs import partition, split
+from winogen.program.search.plane import plane
+from winogen.program.search.strategies import FAST, STRATEGIES, register_strategy, strategy
 
 F = Fraction
 CLASSIC = cook_toom(4, 3, "0, 1, -1, 2, -2, inf")

@@ -8,13 +8,13 @@ all that its objective lists and takes the best result per transform.
 from functools import lru_cache
 
 from winogen.errors import InvalidValue
-from winogen.program import pairs
 from winogen.program.analysis import network_growth
-from winogen.program.greedy import greedy
-from winogen.program.hierarchy import hierarchy
-from winogen.program.incidence import incidence
-from winogen.program.network import ONE, Builder, Network
-from winogen.program.plane import plane
+from winogen.program.search import pairs
+from winogen.program.search.greedy import greedy
+from winogen.program.search.hierarchy import hierarchy
+from winogen.program.search.incidence import incidence
+from winogen.program.search.network import ONE, Builder, Network
+from winogen.program.search.plane import plane
 
 STRATEGIES = {}
 FAST = ("direct", "hierarchy", "greedy", "pairs", "incidence", "transposed")  # tried by default
@@ -86,7 +86,7 @@ _ROWS, _WIDE_ROWS = 16, 24  # more are not searched for
 
 @register_strategy("incidence")
 def search(matrix, runs=_RUNS, most=_ROWS):
-    """:func:`winogen.program.incidence.incidence` where a matrix is small enough for it."""
+    """:func:`winogen.program.search.incidence.incidence` where a matrix is small enough for it."""
     reduced = _Reduced(matrix)
     if not reduced.rows:
         return [reduced.restore(Network(reduced.width, (), ()))]
@@ -115,7 +115,7 @@ def in_reach(matrix) -> bool:
 
 @register_strategy("pairs")
 def paired(matrix):
-    """Even and odd part apart (:mod:`winogen.program.pairs`), each by the best other way."""
+    """Even and odd part apart (:mod:`winogen.program.search.pairs`), each by the best other way."""
     found = pairs.split(matrix)
     if found is None:
         return []

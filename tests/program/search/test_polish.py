@@ -6,12 +6,12 @@ import pytest
 
 from winogen.algebra import cook_toom
 from winogen.program import shortest_transforms
-from winogen.program.candidate import Candidate
 from winogen.program.ir import Program, Statement, Term
-from winogen.program.lower import NAMES, assignments, emit
-from winogen.program.network import ONE, Gate, Network
-from winogen.program.passes import tidy
-from winogen.program.polish import polished, regrouped, settled
+from winogen.program.search.candidate import Candidate
+from winogen.program.search.lower import NAMES, assignments, emit
+from winogen.program.search.network import ONE, Gate, Network
+from winogen.program.search.passes import tidy
+from winogen.program.search.polish import polished, regrouped, settled
 
 DYADIC = [(4, "0, 1, -1, 2, -2, inf"), (6, "0, 1, -1, 2, -2, 1/2, -1/2, inf")]
 

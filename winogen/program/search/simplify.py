@@ -22,7 +22,7 @@ def simplify(
     ``objective``: "instructions" (additions, multiplications and FMAs once fused), "additions"
     (constants free), "depth" (critical path), "registers" or "error" (rounding, see
     :func:`winogen.program.analysis.error_growth`). ``inputs``, ``outputs``, ``temporaries``:
-    prefixes of names. ``strategies``: names from :mod:`winogen.program.strategies`, by default
+    prefixes of names. ``strategies``: names from :mod:`winogen.program.search.strategies`, by default
     the fast ones. ``registers``: keep the order of statements if it needs no more than this; by default it
     is chosen to need few. ``error_limit``: how many times the rounding error of the most careful
     row-by-row program is tolerable, if that can be met. The same arguments give the same program.
@@ -37,8 +37,8 @@ def simplify(
     outputs: v0, v1, v2, v3
     """
     # The search is loaded when there is something to search for: transforms that ship need none.
-    from winogen.program.candidate import check_objective
-    from winogen.program.lower import Names
+    from winogen.program.search.candidate import check_objective
+    from winogen.program.search.lower import Names
 
     check_objective(objective)
     matrix = tuple(tuple(exact(c) for c in row) for row in matrix)
@@ -51,7 +51,7 @@ def simplify(
 
 @lru_cache(maxsize=512)
 def _simplify(matrix, objective, names, strategies, registers, error_limit):
-    from winogen.program.search import candidates, scheduled
+    from winogen.program.search.rank import candidates, scheduled
 
     found = candidates(matrix, objective, strategies, names=names, error_limit=error_limit)
     program = scheduled(found, names, objective, registers)

@@ -9,9 +9,9 @@ from winogen.algebra import cook_toom
 from winogen.errors import InvalidValue
 from winogen.program import Program, Statement, Term, simplify
 from winogen.program.ir import max_live
-from winogen.program.nested import nest_programs
-from winogen.program.passes import prefer_sums, rename
-from winogen.program.schedule import schedule
+from winogen.program.proof.nested import nest_programs
+from winogen.program.search.passes import prefer_sums, rename
+from winogen.program.search.schedule import schedule
 
 
 @st.composite

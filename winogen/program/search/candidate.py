@@ -4,8 +4,8 @@ from functools import cached_property
 
 from winogen.errors import InvalidValue
 from winogen.program.analysis import error_growth, is_exact
-from winogen.program.lower import Lowered
-from winogen.program.scales import size
+from winogen.program.search.lower import Lowered
+from winogen.program.search.scales import size
 
 
 class Candidate:

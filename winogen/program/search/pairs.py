@@ -5,14 +5,14 @@
 
 The rows of the points p and -p differ so in all three transforms (the parity of the column decides
 the sign), the palindromic rows of p and 1/p differ so after one more change of variables. What
-remains are smaller matrices, one per set of columns, which :mod:`winogen.program.incidence` can
+remains are smaller matrices, one per set of columns, which :mod:`winogen.program.search.incidence` can
 search well and which turn up again and again: even and odd part are often the same matrix.
 """
 
 from collections import Counter
 from itertools import combinations
 
-from winogen.program.network import ONE, Builder
+from winogen.program.search.network import ONE, Builder
 
 
 def partition(matrix):

@@ -10,11 +10,11 @@ one at a time while constants get better:
 """
 
 from winogen.program.analysis import is_exact
-from winogen.program.candidate import OBJECTIVES, Candidate
-from winogen.program.lower import Lowered, assignments, emit
-from winogen.program.network import ONE, Gate
-from winogen.program.repair import Repair
-from winogen.program.scales import CLOSE, Assignment, size
+from winogen.program.search.candidate import OBJECTIVES, Candidate
+from winogen.program.search.lower import Lowered, assignments, emit
+from winogen.program.search.network import ONE, Gate
+from winogen.program.search.repair import Repair
+from winogen.program.search.scales import CLOSE, Assignment, size
 
 _VARIANTS = 100  # orders of sums looked at
 _TRIES, _STARTS = 16, 4  # scales looked for, of which so many are settled
@@ -26,7 +26,7 @@ _EQUAL = 6  # programs returned
 def polished(found, names, objective) -> list:
     """Candidates that compute the same, no longer and hardly less accurate, best first.
 
-    ``found``: candidates (:class:`winogen.program.candidate.Candidate`) of one matrix, best first;
+    ``found``: candidates (:class:`winogen.program.search.candidate.Candidate`) of one matrix, best first;
     scales that were free are kept. All that are returned round equally few constants; the first
     ones have the shortest critical path (one step more than before at most), then the shortest
     constants.

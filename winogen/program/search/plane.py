@@ -1,4 +1,4 @@
-"""The search of :mod:`winogen.program.incidence` for matrices of three columns, systematically.
+"""The search of :mod:`winogen.program.search.incidence` for matrices of three columns, systematically.
 
 Three columns are points of a plane, where any two lines meet: every target is one drawn point away,
 namely where a line through two present points crosses a line through the target and a present
@@ -9,8 +9,8 @@ the crossings of most lines first.
 from collections import Counter
 from itertools import combinations
 
-from winogen.program.geometry import is_rational, point_of, primitive
-from winogen.program.incidence import network_of
+from winogen.program.search.geometry import is_rational, point_of, primitive
+from winogen.program.search.incidence import network_of
 
 _STATES = 120  # sets of points looked at per number of drawn points
 _DRAWN = 3  # points drawn at most; where more are needed, chance does better than this order

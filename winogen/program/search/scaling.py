@@ -11,10 +11,10 @@ import math
 from typing import NamedTuple
 
 from winogen.errors import VerificationError
-from winogen.program.candidate import OBJECTIVES, Candidate, check_objective
 from winogen.program.ir import Program
-from winogen.program.lower import Names, lower, statements
-from winogen.program.search import candidates, scheduled
+from winogen.program.search.candidate import OBJECTIVES, Candidate, check_objective
+from winogen.program.search.lower import Names, lower, statements
+from winogen.program.search.rank import candidates, scheduled
 
 _CHOICES = 4  # equally good programs for input and output that are combined
 

@@ -2,7 +2,7 @@
 
 ``matrix_equations`` writes y = L x, ``nested_equations`` Y = L X R, entry by entry and with every
 product by 0 or 1 still in it, as the definition of the matrix product gives it. The rules turn each
-expression into the form that :mod:`winogen.program.hierarchy` works on: constants times sets of
+expression into the form that :mod:`winogen.program.search.hierarchy` works on: constants times sets of
 signed variables. The method, rules and hierarchy, is that of Mazaheri, Beringer, Moskewicz, Wolf,
 Jannesari, "Accelerating Winograd convolutions using symbolic computation and meta-programming"
 (EuroSys 2020).

@@ -3,7 +3,7 @@
 A gate adds two earlier nodes with any two constants. That is more than one instruction can do, and
 deliberately so: up to scale a linear form is a point of a projective space, a gate is a point on
 the line through two others, and the search for short programs is a search for few points. Which
-multiple of the point a program computes is decided afterwards, by :mod:`winogen.program.lower`.
+multiple of the point a program computes is decided afterwards, by :mod:`winogen.program.search.lower`.
 
 Nodes are numbered: inputs 0 .. width-1, then one per gate.
 """

@@ -1,6 +1,6 @@
 """The page of operation counts: what winogen's transforms cost, beside the best known.
 
-``python -m winogen.program.counts_report > docs/operation-counts.md`` writes it. Everything in it
+``python -m winogen.program.proof.counts_report > docs/operation-counts.md`` writes it. Everything in it
 is computed on the spot except the figures of others, which are listed with their source below. It
 takes some minutes, most of them for the proofs, and needs the extra ``winogen[exact]``.
 """
@@ -11,13 +11,13 @@ from multiprocessing import get_context
 from typing import NamedTuple
 
 from winogen.algebra import cook_toom
-from winogen.program.exact import proven_question, question
 from winogen.program.ir import exact
-from winogen.program.nested import in_reach_2d, nested_instructions, simplify_2d
-from winogen.program.scaling import shortest_transforms
-from winogen.program.simplify import simplify
+from winogen.program.proof.exact import proven_question, question
+from winogen.program.proof.nested import in_reach_2d, nested_instructions, simplify_2d
+from winogen.program.search.scaling import shortest_transforms
+from winogen.program.search.simplify import simplify
 
-COMMAND = "python -m winogen.program.counts_report > docs/operation-counts.md"
+COMMAND = "python -m winogen.program.proof.counts_report > docs/operation-counts.md"
 GRID = (
     *((m, 3) for m in range(2, 9)),
     *((m, 5) for m in range(2, 7)),
@@ -56,7 +56,7 @@ class Row(NamedTuple):
     best: int  # of the matrix as it is
     rescaled: int  # with the scalings between the three transforms free
     additions: int
-    question: tuple  # whether that is the least, see winogen.program.exact.question
+    question: tuple  # whether that is the least, see winogen.program.proof.exact.question
     depth: int  # of the rescaled program
     registers: int  # of the rescaled program
 
@@ -151,7 +151,7 @@ one dimension; two dimensions cost the 1D count times (rows + columns), see the 
 Every program is proven equal to its matrix, entry by entry in exact numbers. Constants may be any.
 *Minimal* says that no program with fewer additions exists, whatever its constants: a SAT solver
 went through all shapes of such programs and exact algebra refuted each
-(`winogen.program.exact`). Where it is missing there is no proof, which does not mean that there is
+(`winogen.program.proof.exact`). Where it is missing there is no proof, which does not mean that there is
 a shorter program.
 
 ## Beside the best known
@@ -168,7 +168,7 @@ _GRID_HEAD = """
 ## Default points
 
 Instructions of the matrix row by row → with its sub-expression hierarchy
-(`winogen.program.hierarchy`) → the best program of the matrix as given → rescaled; then additions,
+(`winogen.program.search.hierarchy`) → the best program of the matrix as given → rescaled; then additions,
 and of the rescaled program the critical path and the values alive at once.
 """
 

@@ -6,13 +6,13 @@ from functools import lru_cache
 
 from winogen.errors import InvalidValue
 from winogen.program.analysis import network_growth
-from winogen.program.candidate import OBJECTIVES, Candidate, check_objective
 from winogen.program.ir import Program
-from winogen.program.lower import NAMES, lower
-from winogen.program.passes import rename, tidy
-from winogen.program.polish import polished
-from winogen.program.schedule import schedule
-from winogen.program.strategies import FAST, strategy
+from winogen.program.search.candidate import OBJECTIVES, Candidate, check_objective
+from winogen.program.search.lower import NAMES, lower
+from winogen.program.search.passes import rename, tidy
+from winogen.program.search.polish import polished
+from winogen.program.search.schedule import schedule
+from winogen.program.search.strategies import FAST, strategy
 
 _FIRST, _SECOND = 5, 24  # tries of lowering: for every network, for the best ones
 _NETWORKS, _FINALISTS = 10, 3
@@ -37,7 +37,7 @@ def candidates(
 
     Kept, because algorithms with the same points have the same input transform.
     ``strategies``: names, by default the fast ones. For ``free_outputs``, ``free_inputs`` see
-    :func:`winogen.program.lower.lower`, for ``error_limit`` ``simplify``. ``factors``: of the rows;
+    :func:`winogen.program.search.lower.lower`, for ``error_limit`` ``simplify``. ``factors``: of the rows;
     the candidates compute the rows of ``matrix`` multiplied by these.
     """
     check_objective(objective)

@@ -23,7 +23,7 @@ from functools import lru_cache
 from itertools import combinations
 from math import log
 
-from winogen.program.geometry import (
+from winogen.program.search.geometry import (
     constants_of,
     equal_pairs,
     is_rational,
@@ -32,7 +32,7 @@ from winogen.program.geometry import (
     point_of,
     primitive,
 )
-from winogen.program.network import Builder
+from winogen.program.search.network import Builder
 
 MAX_WEIGHT = 4  # alternative combinations of more points are not looked for
 _CAP = 96  # combinations remembered per target

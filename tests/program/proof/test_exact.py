@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from winogen.algebra import cook_toom
 from winogen.errors import Unsupported
-from winogen.program import exact
-from winogen.program.exact import proven_minimal
-from winogen.program.strategies import best_networks
+from winogen.program.proof import exact
+from winogen.program.proof.exact import proven_minimal
+from winogen.program.search.strategies import best_networks
 
 pysat = pytest.importorskip("pysat", reason="the extra 'exact' is not installed")
 
