@@ -54,7 +54,7 @@ def compiling() -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def counting(what: str) -> Iterator:
+def counting(what: str) -> Iterator[Callable[[int, int, str], None]]:
     """Show a bar if a person looks on; yields ``step(done, total, name)``."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     console = stderr()

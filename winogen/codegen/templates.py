@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 from winogen import resources
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 
 @cache
-def environment():
+def environment() -> Environment:
     """Return the environment that every template is loaded from; undefined names are errors."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 

@@ -103,7 +103,7 @@ def _count(task):
     candidate = Candidate.from_dict(task["candidate"])
     algorithm = candidate.algorithm
     if candidate.output is not None:
-        programs = {k: simplify(getattr(algorithm, rows)) for k, rows in _MATRICES.items()}
+        programs = {kind: simplify(rows) for kind, rows in algorithm.matrices.items()}
         counts = {kind: program.counts().instructions for kind, program in programs.items()}
         return {"instructions": counts, "candidate": candidate.to_dict()}
     short = shortest_transforms(algorithm, filter_objective="error")
@@ -130,5 +130,4 @@ def simplicity(candidate: Candidate) -> int:
     return len(constants - {Fraction(0), Fraction(1)})
 
 
-_MATRICES = {"input": "bt", "filter": "g", "output": "at"}
 _KINDS = {"propose": _propose, "measure": _measure, "scale": _scale, "count": _count}

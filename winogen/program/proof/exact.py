@@ -15,23 +15,33 @@ real (even complex) constants is excluded, whatever their size. This is countere
 search in the manner of exact synthesis of Boolean chains (Knuth, TAOCP 7.2.2.2).
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import combinations
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from winogen.errors import Unsupported
-from winogen.program.search.geometry import is_rational, point_of
+from winogen.program.search.geometry import Point, is_rational, point_of
+
+if TYPE_CHECKING:
+    from winogen.algebra.scalar import Scalar
+
+Question: TypeAlias = tuple[tuple[Point, ...], int]  # rows up to scale, gates
+State: TypeAlias = tuple[int, int]  # a node and its side
+Shape: TypeAlias = tuple[dict[int, list[int]], dict[int, int]]  # what gates read, gate of each row
 
 _SUBSETS = 4  # cuts are looked at between at most so many rows and columns
 
 
-def proven_minimal(matrix, gates, limit=2000) -> bool:
+def proven_minimal(matrix: Sequence[Sequence[Any]], gates: int, limit: int = 2000) -> bool:
     """Whether it is proven that no network of fewer than ``gates`` gates computes ``matrix``.
 
     False only says that there is no proof: shapes were possible, or ``limit`` of them too few.
     Any constants are excluded by a proof. Fewer gates also mean fewer instructions.
 
-    Raises :class:`Unsupported` for irrational matrices, ImportError naming the extra when
+    Raises ``Unsupported`` for irrational matrices, ImportError naming the extra when
     python-sat is missing.
 
     >>> filters = [[1, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 1]]  # F(2, 3)
@@ -41,8 +51,8 @@ def proven_minimal(matrix, gates, limit=2000) -> bool:
     return proven_question(*question(matrix, gates), limit)
 
 
-def proven_question(points, gates, limit=2000) -> bool:
-    """:func:`proven_minimal` for what :func:`question` gives."""
+def proven_question(points: Sequence[Point], gates: int, limit: int = 2000) -> bool:
+    """``proven_minimal`` for what ``question`` gives."""
     if not points:
         return gates <= 0
     return all(
@@ -50,7 +60,7 @@ def proven_question(points, gates, limit=2000) -> bool:
     )
 
 
-def question(matrix, gates) -> tuple:
+def question(matrix: Sequence[Sequence[Any]], gates: int) -> Question:
     """(points, gates): what has to be proven after what is settled without a search is taken off.
 
     Matrices with the same question share the answer; its gates tell how hard it is.
@@ -58,9 +68,9 @@ def question(matrix, gates) -> tuple:
     >>> question([[1, 1, 1, 0], [0, 1, -1, 1]], 4)
     (((1, 1), (1, -1)), 2)
     """
-    rows = _reduced([[Fraction(1) * c for c in row] for row in matrix])
-    gates -= rows.settled
-    points = _targets(rows.rows)
+    remainder = _reduced([[Fraction(1) * c for c in row] for row in matrix])
+    gates -= remainder.settled
+    points = _targets(remainder.rows)
     if points:
         # Turned round, a network has as many gates more as the matrix has rows more than columns,
         # so the smaller of the two questions answers both.
@@ -71,7 +81,7 @@ def question(matrix, gates) -> tuple:
     return tuple(points), gates
 
 
-def _excluded(points, width, gates, limit):
+def _excluded(points: Sequence[Point], width: int, gates: int, limit: int) -> bool:
     """Whether it is proven that no network of exactly ``gates`` useful gates has these points."""
     problem = _Shapes(points, width, gates)
     try:
@@ -86,15 +96,15 @@ def _excluded(points, width, gates, limit):
     return False
 
 
-class _Rest(NamedTuple):
-    rows: list  # what is left of a matrix, every column in two rows at least
+class _Remainder(NamedTuple):
+    rows: list[list[Scalar]]  # what is left of a matrix, every column in two rows at least
     settled: int  # gates that what was taken away needs in any network
 
 
-def _reduced(rows):
+def _reduced(rows: list[list[Scalar]]) -> _Remainder:
     """Without columns that a single row reads; each of them costs that row one gate.
 
-    (Set the input to zero: at least one gate falls away, and the others compute the rest.)
+    (Set the input to zero: at least one gate falls away, and the others compute what is left.)
     """
     settled = 0
     while True:
@@ -109,10 +119,10 @@ def _reduced(rows):
             settled += 1
         rows = [list(row) for row in zip(*used)]
         if lonely is None or not rows:
-            return _Rest(rows, settled)
+            return _Remainder(rows, settled)
 
 
-def _targets(matrix):
+def _targets(matrix: Iterable[Sequence[Any]]) -> list[Point]:
     points = [point_of([Fraction(1) * c for c in row]) for row in matrix]
     if not all(p is None or is_rational(p) for p in points):
         raise Unsupported("matrix: got irrational quotients; allowed: rational ones")
@@ -122,7 +132,7 @@ def _targets(matrix):
 class _Shapes:
     """The SAT problem and what has been learnt; nodes are inputs, then gates."""
 
-    def __init__(self, targets, width, gates):
+    def __init__(self, targets: Sequence[Point], width: int, gates: int) -> None:
         try:
             from pysat.solvers import Solver
         except ImportError as error:
@@ -132,24 +142,24 @@ class _Shapes:
         self.targets, self.width, self.gates = targets, width, gates
         self.solver = Solver(name="cadical153")
         self._count = 0
-        self.reads = {}  # (gate, node) -> variable
-        self.is_row = {}  # (target, gate) -> variable
+        self.reads: dict[tuple[int, int], int] = {}  # (gate, node) -> variable
+        self.is_row: dict[tuple[int, int], int] = {}  # (target, gate) -> variable
         for g in range(width, width + gates):
             for x in range(g):
                 self.reads[g, x] = self._variable()
             for t in range(len(targets)):
                 self.is_row[t, g] = self._variable()
         self._shape_clauses()
-        self.ranks = {}
+        self.ranks: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
 
-    def close(self):
+    def close(self) -> None:
         self.solver.delete()
 
-    def _variable(self):
+    def _variable(self) -> int:
         self._count += 1
         return self._count
 
-    def _shape_clauses(self):
+    def _shape_clauses(self) -> None:
         add, nodes = self.solver.add_clause, range(self.width + self.gates)
         for g in nodes[self.width :]:
             operands = [self.reads[g, x] for x in range(g)]
@@ -174,12 +184,12 @@ class _Shapes:
             for p, q in combinations(places, 2):
                 add([-p, -q])
 
-    def propose(self):
+    def propose(self) -> Shape | None:
         """(operands of every gate, gate of every target), or None when no shape is left."""
         if not self.solver.solve():
             return None
         true = {v for v in self.solver.get_model() if v > 0}
-        operands = {}
+        operands: dict[int, list[int]] = {}
         for (g, x), variable in self.reads.items():
             if variable in true:
                 operands.setdefault(g, []).append(x)
@@ -188,25 +198,31 @@ class _Shapes:
 
     # ---- cuts ------------------------------------------------------------------------------------
 
-    def refute_by_cuts(self, shape) -> bool:
+    def refute_by_cuts(self, shape: Shape) -> bool:
         """Learn all too small cuts of a shape; whether there was one."""
         operands, place = shape
-        found = False
+        refuted = False
         for size in range(1, min(_SUBSETS, len(self.targets)) + 1):
             for rows in combinations(range(len(self.targets)), size):
                 for many in range(1, min(_SUBSETS, self.width) + 1):
                     for columns in combinations(range(self.width), many):
-                        found |= self._check_cut(operands, place, rows, columns)
-            if found:
+                        refuted |= self._check_cut(operands, place, rows, columns)
+            if refuted:
                 return True
         return False
 
-    def _check_cut(self, operands, place, rows, columns):
+    def _check_cut(
+        self,
+        operands: dict[int, list[int]],
+        place: dict[int, int],
+        rows: tuple[int, ...],
+        columns: tuple[int, ...],
+    ) -> bool:
         rank = self._rank(rows, columns)
-        found = _smallest_cut(operands, columns, {place[t] for t in rows}, rank)
-        if found is None:
+        parted = _smallest_cut(operands, columns, {place[t] for t in rows}, rank)
+        if parted is None:
             return False
-        before, cut = found
+        before, cut = parted
         behind = set(range(self.width + self.gates)) - before - cut
         # Another shape gets past the same nodes only by reading across the cut, or by computing
         # one of the rows in front of it.
@@ -215,7 +231,7 @@ class _Shapes:
         self.solver.add_clause(clause)
         return True
 
-    def _rank(self, rows, columns):
+    def _rank(self, rows: tuple[int, ...], columns: tuple[int, ...]) -> int:
         if (rows, columns) not in self.ranks:
             block = [[self.targets[t][j] for j in columns] for t in rows]
             self.ranks[rows, columns] = _rank(block)
@@ -223,7 +239,7 @@ class _Shapes:
 
     # ---- constants -------------------------------------------------------------------------------
 
-    def refute_by_algebra(self, shape) -> bool:
+    def refute_by_algebra(self, shape: Shape) -> bool:
         """Learn that there are no constants for a shape; False when there may be some."""
         operands, place = shape
         needed = list(range(len(self.targets)))
@@ -240,19 +256,22 @@ class _Shapes:
         self.solver.add_clause(clause)
         return True
 
-    def _has_constants(self, operands, place, rows) -> bool:
+    def _has_constants(
+        self, operands: dict[int, list[int]], place: dict[int, int], rows: Sequence[int]
+    ) -> bool:
         """False when no constants make ``rows`` right, True when some may."""
         import sympy
 
-        known = {place[t]: self.targets[t] for t in rows}
+        points_of = {place[t]: self.targets[t] for t in rows}
         points = {
             j: [sympy.Integer(int(k == j)) for k in range(self.width)] for j in range(self.width)
         }
-        unknowns, equations, lines = [], [], []
-        for g in sorted(_behind(operands, list(known), self.width)):
+        unknowns, equations = [], []
+        lines: list[tuple[Any, Any]] = []
+        for g in sorted(_behind(operands, list(points_of), self.width)):
             x, y = (points[node] for node in operands[g])
-            if g in known:
-                points[g] = [sympy.Integer(c) for c in known[g]]
+            if g in points_of:
+                points[g] = [sympy.Integer(c) for c in points_of[g]]
                 lines.append((x, y))
                 for columns in combinations(range(self.width), 3):
                     block = sympy.Matrix([[p[j] for j in columns] for p in (x, y, points[g])])
@@ -269,7 +288,13 @@ class _Shapes:
             equations, [sympy.prod(unknowns)] if unknowns else [], unknowns, lines
         )
 
-    def _solvable(self, equations, nonzero, unknowns, lines) -> bool:
+    def _solvable(
+        self,
+        equations: list[Any],
+        nonzero: list[Any],
+        unknowns: list[Any],
+        lines: list[tuple[Any, Any]],
+    ) -> bool:
         """Whether equations with some expressions other than zero have a complex solution.
 
         ``lines``: pairs of points that have to be different, or a gate would draw no line.
@@ -296,9 +321,10 @@ class _Shapes:
         return False
 
 
-def _behind(operands, gates, width):
+def _behind(operands: dict[int, list[int]], gates: Iterable[int], width: int) -> set[int]:
     """The gates that ``gates`` depend on, themselves included."""
-    needed, pending = set(), list(gates)
+    needed: set[int] = set()
+    pending = list(gates)
     while pending:
         g = pending.pop()
         if g >= width and g not in needed:
@@ -307,7 +333,7 @@ def _behind(operands, gates, width):
     return needed
 
 
-def _rank(block) -> int:
+def _rank(block: Sequence[Sequence[Any]]) -> int:
     rows = [[Fraction(c) for c in row] for row in block]
     rank = 0
     for j in range(len(rows[0])):
@@ -322,23 +348,26 @@ def _rank(block) -> int:
     return rank
 
 
-def _smallest_cut(operands, sources, sinks, wanted):
-    """(nodes before, nodes of the cut) of fewer than ``wanted`` nodes that part sinks from sources.
+def _smallest_cut(
+    operands: dict[int, list[int]], sources: Sequence[int], sinks: set[int], paths: int
+) -> tuple[set[int], set[int]] | None:
+    """(nodes before, nodes of the cut) of fewer than ``paths`` nodes that part sinks from sources.
 
-    None when there are ``wanted`` node-disjoint paths. Sources and sinks may be in the cut.
+    None when there are ``paths`` node-disjoint paths. Sources and sinks may be in the cut.
     """
     # Every node is an edge (in -> out) of capacity one; augment along the residual graph.
     into, out = 0, 1
-    forward = {}
+    forward: dict[int, list[int]] = {}
     for g, pair in operands.items():
         for x in pair:
             forward.setdefault(x, []).append(g)
-    flow = set()  # edges ((node, side), (node, side)) that carry flow
-    started, ended = set(), set()
-    for _ in range(wanted):
-        parent = {(s, into): None for s in sources if s not in started}
+    flow: set[tuple[State, State]] = set()  # edges ((node, side), (node, side)) that carry flow
+    started: set[int] = set()
+    ended: set[int] = set()
+    for _ in range(paths):
+        parent: dict[State, State | None] = {(s, into): None for s in sources if s not in started}
         queue = list(parent)
-        end = None
+        end: State | None = None
         for state in queue:
             node, side = state
             if side == into:
@@ -361,8 +390,7 @@ def _smallest_cut(operands, sources, sinks, wanted):
             return before, cut
         ended.add(end[0])
         state = end
-        while parent[state] is not None:
-            last = parent[state]
+        while (last := parent[state]) is not None:
             if (state, last) in flow:
                 flow.discard((state, last))
             else:

@@ -9,8 +9,13 @@ columns and two rows are eight nested, yet seven are enough for
 by adding across the diagonal. Every pair of even or odd parts contains such blocks.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
 from winogen.errors import InvalidValue
-from winogen.program.ir import Program, Statement, Term, exact
+from winogen.program.ir import Program, Rows, Statement, Term, exact
 from winogen.program.search import pairs
 from winogen.program.search.candidate import OBJECTIVES, Candidate, check_objective
 from winogen.program.search.lower import Names
@@ -21,8 +26,13 @@ from winogen.program.search.schedule import schedule
 from winogen.program.search.simplify import simplify
 from winogen.program.search.strategies import best_networks, in_reach
 
+if TYPE_CHECKING:
+    from winogen.algebra.scalar import Matrix, Scalar
+    from winogen.program.search.network import Network, Signal
+    from winogen.program.search.pairs import Join, Part
 
-def kronecker(left, right) -> tuple:
+
+def kronecker(left: Rows, right: Rows) -> Matrix:
     """The matrix of X -> left X right^T, with X and the result written row by row.
 
     >>> [[int(c) for c in row] for row in kronecker([[1, 2]], [[1, 0], [3, 1]])]
@@ -35,7 +45,7 @@ def kronecker(left, right) -> tuple:
     )
 
 
-def nested_instructions(vertical, horizontal) -> int:
+def nested_instructions(vertical: Program, horizontal: Program) -> int:
     """Instructions of the nested program: columns first, then rows of the result.
 
     >>> four = simplify([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]])
@@ -46,7 +56,13 @@ def nested_instructions(vertical, horizontal) -> int:
     return first + horizontal.counts().instructions * len(vertical.outputs)
 
 
-def nest_programs(vertical, horizontal, inputs="d", outputs="v", temporaries="t") -> Program:
+def nest_programs(
+    vertical: Program,
+    horizontal: Program,
+    inputs: str = "d",
+    outputs: str = "v",
+    temporaries: str = "t",
+) -> Program:
     """The 2D program of two 1D ones: ``vertical`` on every column, ``horizontal`` on every row.
 
     Inputs and outputs are numbered row by row.
@@ -56,9 +72,9 @@ def nest_programs(vertical, horizontal, inputs="d", outputs="v", temporaries="t"
     8
     """
     height, width = len(vertical.inputs), len(horizontal.inputs)
-    statements = []
+    statements: list[Statement] = []
 
-    def inline(program, values):
+    def inline(program: Program, values: Sequence[str]) -> list[str]:
         local = {"0": "0", **dict(zip(program.inputs, values))}
         for s in program.statements:
             terms = [
@@ -72,19 +88,24 @@ def nest_programs(vertical, horizontal, inputs="d", outputs="v", temporaries="t"
 
     flat = [f"{inputs}{k}" for k in range(height * width)]
     columns = [inline(vertical, flat[j::width]) for j in range(width)]
-    result = []
+    result: list[str] = []
     for i in range(len(vertical.outputs)):
         result += inline(horizontal, [column[i] for column in columns])
-    return rename(Program(flat, statements, result), outputs, temporaries)
+    return rename(Program(tuple(flat), tuple(statements), tuple(result)), outputs, temporaries)
 
 
 def simplify_2d(
-    left, right=None, objective="instructions", inputs="d", outputs="v", temporaries="t"
+    left: Rows,
+    right: Rows | None = None,
+    objective: str = "instructions",
+    inputs: str = "d",
+    outputs: str = "v",
+    temporaries: str = "t",
 ) -> Program:
     """The best program found for Y = left X right^T, nested or not; proven equal to it.
 
     ``right`` is ``left`` by default. Inputs and outputs are numbered row by row. Takes seconds to a
-    minute where parts have more than two columns. Raises :class:`InvalidValue` as ``simplify``.
+    minute where parts have more than two columns. Raises ``InvalidValue`` as ``simplify``.
 
     >>> square = simplify_2d([[1, 1], [1, 4]])
     >>> square.counts().instructions, nested_instructions(*2 * [simplify([[1, 1], [1, 4]])])
@@ -95,31 +116,31 @@ def simplify_2d(
     for matrix in (left, right):
         if not matrix or not matrix[0]:
             raise InvalidValue("matrix: got no rows or columns; allowed: 1 or more")
-    left, right = (tuple(tuple(exact(c) for c in row) for row in m) for m in (left, right))
+    down, across = (tuple(tuple(exact(c) for c in row) for row in m) for m in (left, right))
     names = Names(inputs, outputs, temporaries)
-    programs = [simplify(matrix, objective, *names) for matrix in (left, right)]
-    best = nest_programs(*programs, *names)
+    programs = [simplify(matrix, objective, *names) for matrix in (down, across)]
+    best = nest_programs(programs[0], programs[1], *names)
     cost = OBJECTIVES[objective]
     limit = cost(Candidate.of(best))[:2]
-    for network in networks_2d(left, right):
+    for network in networks_2d(down, across):
         for candidate in lowered_candidates(network, names, tries=8):
             if cost(candidate)[:2] < limit:
                 best, limit = candidate.program, cost(candidate)[:2]
     best = rename(schedule(best), outputs, temporaries)
-    best.verify(kronecker(left, right))
+    best.verify(kronecker(down, across))
     return best
 
 
-def networks_2d(left, right) -> list:
+def networks_2d(left: Matrix, right: Matrix) -> list[Network]:
     """Networks of the Kronecker product, some not nested, those of fewest gates first."""
-    found = {network.compact(): None for network in _blocks(left, right)}
+    networks = {network.compact(): None for network in _blocks(left, right)}
     turned = _blocks(tuple(zip(*left)), tuple(zip(*right)))
-    found.update({network.transposed().compact(): None for network in turned})
-    return sorted(found, key=lambda network: len(network.gates))
+    networks.update({network.transposed().compact(): None for network in turned})
+    return sorted(networks, key=lambda network: len(network.gates))
 
 
-def in_reach_2d(left, right=None) -> bool:
-    """Whether :func:`networks_2d` searches all blocks of the matrix, or of the transposed one.
+def in_reach_2d(left: Matrix, right: Matrix | None = None) -> bool:
+    """Whether ``networks_2d`` searches all blocks of the matrix, or of the transposed one.
 
     Where it does not, blocks are too large for all but the greedy strategy.
     """
@@ -132,28 +153,29 @@ def in_reach_2d(left, right=None) -> bool:
     return False
 
 
-def _blocks(left, right):
-    """One network by parts: blocks of even and odd columns by even and odd rows, then their joins."""
+def _blocks(left: Matrix, right: Matrix) -> Iterator[Network]:
+    """Networks by parts: blocks of even and odd columns by even and odd rows, then their joins."""
     (upper, joins_down), (side, joins_across) = _parts(left), _parts(right)
     width = len(right[0])
     options = {}
-    for u, (rows, lefts) in enumerate(upper):
-        for s, (columns, rights) in enumerate(side):
+    for u, (_, lefts) in enumerate(upper):
+        for s, (_, rights) in enumerate(side):
             block = kronecker(lefts, rights)
             options[u, s] = best_networks(block, ("greedy", "wide"))
     for k in range(max(map(len, options.values()))):
         build = Builder(len(left[0]) * width)
-        value = {}  # (part down, row of it, part across, row of it) -> signal
+        # (part down, row of it, part across, row of it) -> signal
+        value: dict[tuple[int, int, int, int], Signal | None] = {}
         for (u, s), networks in options.items():
-            rows, lefts = upper[u]
+            rows, _ = upper[u]
             columns, rights = side[s]
-            signals = [(ONE, i * width + j) for i in rows for j in columns]
+            signals: list[Signal] = [(ONE, i * width + j) for i in rows for j in columns]
             result = build.embed(networks[k % len(networks)], signals)
             for index, signal in enumerate(result):
                 value[u, index // len(rights), s, index % len(rights)] = signal
         outputs = []
         for down in joins_down:
-            half = {}
+            half: dict[tuple[int, int], Signal | None] = {}
             for s, (_, rights) in enumerate(side):
                 for q in range(len(rights)):
                     half[s, q] = build.chain([_scaled(c, value[u, p, s, q]) for c, u, p in down])
@@ -162,13 +184,13 @@ def _blocks(left, right):
         yield build.network(outputs)
 
 
-def _parts(matrix):
-    found = pairs.split(matrix)
-    if found is not None:
-        return found
-    whole = [(range(len(matrix[0])), [tuple(row) for row in matrix])]
+def _parts(matrix: Matrix) -> tuple[list[Part], list[list[Join]]]:
+    halves = pairs.split(matrix)
+    if halves is not None:
+        return halves
+    whole: list[Part] = [(range(len(matrix[0])), [tuple(row) for row in matrix])]
     return whole, [[(ONE, 0, i)] for i in range(len(matrix))]
 
 
-def _scaled(constant, signal):
+def _scaled(constant: Scalar, signal: Signal | None) -> Signal | None:
     return None if signal is None else (constant * signal[0], signal[1])

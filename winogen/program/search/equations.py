@@ -2,18 +2,28 @@
 
 ``matrix_equations`` writes y = L x, ``nested_equations`` Y = L X R, entry by entry and with every
 product by 0 or 1 still in it, as the definition of the matrix product gives it. The rules turn each
-expression into the form that :mod:`winogen.program.search.hierarchy` works on: constants times sets of
-signed variables. The method, rules and hierarchy, is that of Mazaheri, Beringer, Moskewicz, Wolf,
+expression into the form that ``hierarchy`` works on: constants times sets of signed variables. The
+method, rules and hierarchy, is that of Mazaheri, Beringer, Moskewicz, Wolf,
 Jannesari, "Accelerating Winograd convolutions using symbolic computation and meta-programming"
 (EuroSys 2020).
 """
 
-from fractions import Fraction
-from typing import NamedTuple
+from __future__ import annotations
 
-from winogen.program.ir import exact
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from winogen.program.ir import Rows, exact, magnitude
+
+if TYPE_CHECKING:
+    from winogen.algebra.scalar import Scalar
 
 ONE = Fraction(1)
+
+Expression: TypeAlias = "Variable | Product | Sum"
+Equation: TypeAlias = "tuple[Group, ...]"
+Summand: TypeAlias = "tuple[Scalar, str]"  # constant, name of a variable
 
 
 class Variable(NamedTuple):
@@ -25,14 +35,14 @@ class Variable(NamedTuple):
 class Product(NamedTuple):
     """A constant times an expression; a negation is the constant -1."""
 
-    constant: object
-    factor: object
+    constant: Scalar
+    factor: Expression
 
 
 class Sum(NamedTuple):
     """A sum of expressions; no terms at all is zero."""
 
-    terms: tuple
+    terms: tuple[Expression, ...]
 
 
 class Group(NamedTuple):
@@ -42,12 +52,12 @@ class Group(NamedTuple):
     different constants.
     """
 
-    constant: object
-    variables: frozenset
+    constant: Scalar
+    variables: frozenset[tuple[str, int]]
 
 
-def matrix_equations(matrix, inputs="x") -> list:
-    """One equation (tuple of :class:`Group`) per row of ``matrix``, applied to x0, x1, ...
+def matrix_equations(matrix: Rows, inputs: str = "x") -> list[Equation]:
+    """One equation per row of ``matrix``, applied to x0, x1, ...
 
     >>> for group in matrix_equations([["1/2", "-1/2", 2]])[0]:
     ...     print(group.constant, sorted(group.variables))
@@ -58,7 +68,7 @@ def matrix_equations(matrix, inputs="x") -> list:
     return [simplified(_dot(row, names)) for row in matrix]
 
 
-def nested_equations(left, right, inputs="x") -> list:
+def nested_equations(left: Rows, right: Rows, inputs: str = "x") -> list[Equation]:
     """Equations of Y = L X R, row by row; the entries of X are x00, x01, ... (x0_10 from ten on).
 
     ``right`` is R itself, so the filter transform G g G^T is ``nested_equations(G, transpose)``.
@@ -77,16 +87,16 @@ def nested_equations(left, right, inputs="x") -> list:
     return result
 
 
-def _dot(constants, expressions):
+def _dot(constants: Iterable[Any], expressions: Iterable[Expression]) -> Sum:
     return Sum(tuple(Product(exact(c), e) for c, e in zip(constants, expressions)))
 
 
-def simplified(expression) -> tuple:
+def simplified(expression: Expression) -> Equation:
     """All four rules in their order; the groups of the equation, smallest constant first."""
     return group(combine(expand(drop_trivial(expression))))
 
 
-def additions(equations) -> int:
+def additions(equations: Iterable[Equation]) -> int:
     """Additions and subtractions to evaluate each equation on its own.
 
     >>> G = [[1, 0, 0], ["1/2", "1/2", "1/2"], ["1/2", "-1/2", "1/2"], [0, 0, 1]]
@@ -100,7 +110,7 @@ def additions(equations) -> int:
 # ---- the four rules ------------------------------------------------------------------------------
 
 
-def drop_trivial(expression):
+def drop_trivial(expression: Expression) -> Expression:
     """Rule 1: products by 0 and 1 and double negations go.
 
     before: ``0*x + 1*y + -1*(-1*z)``    after: ``y + z``
@@ -121,7 +131,7 @@ def drop_trivial(expression):
     return Product(expression.constant, factor)
 
 
-def expand(expression) -> tuple:
+def expand(expression: Expression) -> tuple[Summand, ...]:
     """Rule 2: products are distributed over sums; the terms ``(constant, variable)`` remain.
 
     before: ``2*(x - 3*y) + z``    after: ``2*x - 6*y + z``
@@ -133,25 +143,25 @@ def expand(expression) -> tuple:
     return tuple((expression.constant * c, name) for c, name in expand(expression.factor))
 
 
-def combine(terms) -> tuple:
+def combine(terms: Iterable[Summand]) -> tuple[Summand, ...]:
     """Rule 3: terms of the same variable become one.
 
     before: ``2*x + y - x``    after: ``x + y``
     """
-    total = {}
+    total: dict[str, Scalar] = {}
     for constant, name in terms:
         total[name] = total.get(name, Fraction(0)) + constant
     return tuple((constant, name) for name, constant in total.items() if constant != 0)
 
 
-def group(terms) -> tuple:
+def group(terms: Iterable[Summand]) -> Equation:
     """Rule 4: terms whose constants agree up to sign share one multiplication.
 
     before: ``1/2*x - 1/2*y + 1/2*z``    after: ``1/2*(x - y + z)``
     """
-    groups = {}
+    groups: dict[Scalar, set[tuple[str, int]]] = {}
     for constant, name in terms:
         sign = 1 if constant > 0 else -1
-        groups.setdefault(abs(constant), set()).add((name, sign))
+        groups.setdefault(magnitude(constant), set()).add((name, sign))
     ordered = sorted(groups.items(), key=lambda item: float(item[0]))
     return tuple(Group(constant, frozenset(variables)) for constant, variables in ordered)

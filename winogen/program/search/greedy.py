@@ -5,13 +5,21 @@ Rows share a pair of columns when the ratio of their two entries is the same, wh
 points by itself. It never cancels: a row only ever replaces what it contains.
 """
 
+from __future__ import annotations
+
 import random
 from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
 
-from winogen.program.search.network import Builder
+from winogen.program.search.network import ONE, Builder
+
+if TYPE_CHECKING:
+    from winogen.algebra.scalar import Matrix, Scalar
+    from winogen.program.search.network import Network, Signal
 
 
-def greedy(matrix, tries=24, seed=0):
+def greedy(matrix: Matrix, tries: int = 24, seed: int = 0) -> list[Network]:
     """The distinct networks found by ``tries`` runs that differ in how ties are broken.
 
     >>> from fractions import Fraction as F
@@ -22,45 +30,48 @@ def greedy(matrix, tries=24, seed=0):
     table = _Ratios()
     rows = [{j: table.number(c) for j, c in enumerate(row) if c != 0} for row in matrix]
     width = len(matrix[0])
-    found = {}
+    networks: dict[Network, None] = {}
     for attempt in range(tries):
         network = _run(
             [dict(row) for row in rows], width, table, random.Random(f"{seed}/{attempt}")
         )
-        found.setdefault(network, None)
-    return sorted(found, key=lambda network: len(network.gates))
+        networks.setdefault(network, None)
+    return sorted(networks, key=lambda network: len(network.gates))
 
 
 class _Ratios:
     """Constants as small integers, so that the inner loop hashes no exact numbers."""
 
-    def __init__(self):
-        self.values, self._numbers, self._quotients = [], {}, {}
+    def __init__(self) -> None:
+        self.values: list[Scalar] = []
+        self._numbers: dict[Scalar, int] = {}
+        self._quotients: dict[tuple[int, int], int] = {}
 
-    def number(self, value):
+    def number(self, value: Scalar) -> int:
         if value not in self._numbers:
             self._numbers[value] = len(self.values)
             self.values.append(value)
         return self._numbers[value]
 
-    def quotient(self, p, q):
+    def quotient(self, p: int, q: int) -> int:
         """The number of values[p] / values[q]."""
         if (p, q) not in self._quotients:
             self._quotients[p, q] = self.number(self.values[p] / self.values[q])
         return self._quotients[p, q]
 
 
-def _run(rows, width, table, rng):
-    shared = Counter()
+def _run(rows: list[dict[int, int]], width: int, table: _Ratios, rng: random.Random) -> Network:
+    shared: Counter[tuple[int, int, int]] = Counter()
     for row in rows:
         shared.update(_pairs(row, table))
     build = Builder(width)
     while shared:
+        one = table.number(ONE)
         most = max(shared.values())
         if most < 2:
             break
         x, y, ratio = rng.choice(sorted(key for key, count in shared.items() if count == most))
-        _, node = build.add((table.values[table.number(1)], x), (table.values[ratio], y))
+        _, node = cast("Signal", build.add((table.values[one], x), (table.values[ratio], y)))
         for row in rows:
             if x in row and y in row and table.quotient(row[y], row[x]) == ratio:
                 shared.subtract(_pairs(row, table))
@@ -72,7 +83,7 @@ def _run(rows, width, table, rng):
     return build.network(outputs)
 
 
-def _pairs(row, table):
+def _pairs(row: dict[int, int], table: _Ratios) -> Iterator[tuple[int, int, int]]:
     items = sorted(row.items())
     for k, (x, p) in enumerate(items):
         for y, q in items[k + 1 :]:

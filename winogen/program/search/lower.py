@@ -1,14 +1,24 @@
 """From networks to programs: scales, then signs, then names."""
 
-import random
-from functools import lru_cache
-from typing import NamedTuple
+from __future__ import annotations
 
-from winogen.program.ir import ZERO, Program, Statement, Term
+import random
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from winogen.program.ir import ZERO, Program, Statement, Term, magnitude
 from winogen.program.search.network import ONE
 from winogen.program.search.passes import prefer_sums
 from winogen.program.search.repair import repair
 from winogen.program.search.scales import Assignment, ScaleProblem, tie
+
+if TYPE_CHECKING:
+    from winogen.algebra.scalar import Scalar
+    from winogen.program.search.network import Network, Signal
+
+Named: TypeAlias = tuple[Fraction, str]  # a sign and the name of a value
 
 _VARIETY = 6  # programs that are enough when none can be shorter
 
@@ -31,12 +41,19 @@ class Lowered(NamedTuple):
     """
 
     program: Program
-    output_scales: tuple
-    input_scales: tuple
+    output_scales: tuple[Scalar, ...]
+    input_scales: tuple[Scalar, ...]
 
 
-def lower(network, names=NAMES, free_outputs=False, free_inputs=False, tries=24, seed=0) -> list:
-    """The programs (:class:`Lowered`) of fewest statements found, those of few constants first.
+def lower(
+    network: Network,
+    names: Names = NAMES,
+    free_outputs: bool = False,
+    free_inputs: bool = False,
+    tries: int = 24,
+    seed: int = 0,
+) -> list[Lowered]:
+    """The programs (``Lowered``) of fewest statements found, those of few constants first.
 
     ``free_outputs``: any multiple of each row will do. ``free_inputs``: of each column.
 
@@ -46,98 +63,105 @@ def lower(network, names=NAMES, free_outputs=False, free_inputs=False, tries=24,
     >>> [lower(network, free_outputs=f)[0].program.counts().instructions for f in (False, True)]
     [4, 2]
     """
-    found = assignments(network, free_outputs, free_inputs, tries, seed)
-    return list(dict.fromkeys(emit(assignment, names) for assignment in found))
+    cheapest = assignments(network, free_outputs, free_inputs, tries, seed)
+    return list(dict.fromkeys(emit(assignment, names) for assignment in cheapest))
 
 
-def assignments(network, free_outputs=False, free_inputs=False, tries=24, seed=0) -> list:
-    """The scales (:class:`winogen.program.search.scales.Assignment`) of the programs of ``lower``."""
+def assignments(
+    network: Network,
+    free_outputs: bool = False,
+    free_inputs: bool = False,
+    tries: int = 24,
+    seed: int = 0,
+) -> list[Assignment]:
+    """The scales (``Assignment``) of the programs of ``lower``."""
     attempts = _attempts(network, free_outputs, free_inputs, seed)
-    best, found = None, {}
+    best: float | None = None
+    cheapest: dict[tuple[Scalar, ...], Assignment] = {}
     for attempt in range(tries):
         assignment = attempts[attempt]
-        if assignment.scales in found:
+        if assignment.scales in cheapest:
             continue
         if best is None or assignment.cost[0] < best:
-            best, found = assignment.cost[0], {}
+            best, cheapest = assignment.cost[0], {}
         if assignment.cost[0] == best:
-            found[assignment.scales] = assignment
+            cheapest[assignment.scales] = assignment
             # No network can do with fewer statements than gates: variety is all that is left.
-            if best == len(network.gates) and len(found) >= _VARIETY:
+            if best == len(network.gates) and len(cheapest) >= _VARIETY:
                 break
-    return sorted(found.values(), key=lambda assignment: assignment.cost)
+    return sorted(cheapest.values(), key=lambda assignment: assignment.cost)
 
 
-def statements(network, tries=4, seed=0) -> int:
+def statements(network: Network, tries: int = 4, seed: int = 0) -> int:
     """Of how many statements the programs are that ``lower`` finds, signs of outputs aside."""
     attempts = _attempts(network, False, False, seed)
     return min(attempts[attempt].cost[0] for attempt in range(tries))
 
 
-class _Attempts(dict):
+class _Attempts(dict[int, Assignment]):
     """Number of an attempt -> its assignment, made when it is first asked for."""
 
-    def __init__(self, problem, seed):
+    def __init__(self, problem: ScaleProblem, seed: int) -> None:
         self.problem, self.seed = problem, seed
-        self.known = {}  # scales -> assignment
+        self.by_scales: dict[tuple[Scalar, ...], Assignment] = {}
 
-    def __missing__(self, attempt):
+    def __missing__(self, attempt: int) -> Assignment:
         rng = random.Random(f"{self.seed}/{attempt}")
-        scales = tie(self.problem, rng, {0: "backward", 1: "forward"}.get(attempt))
-        scales = tuple(repair(self.problem, scales, rng))
-        if scales not in self.known:
-            self.known[scales] = Assignment(self.problem, scales)
-        self[attempt] = self.known[scales]
+        tied = tie(self.problem, rng, {0: "backward", 1: "forward"}.get(attempt))
+        scales = tuple(repair(self.problem, tied, rng))
+        if scales not in self.by_scales:
+            self.by_scales[scales] = Assignment(self.problem, scales)
+        self[attempt] = self.by_scales[scales]
         return self[attempt]
 
 
 @lru_cache(maxsize=256)
-def _attempts(network, free_outputs, free_inputs, seed):
+def _attempts(network: Network, free_outputs: bool, free_inputs: bool, seed: int) -> _Attempts:
     return _Attempts(ScaleProblem(network, free_outputs, free_inputs), seed)
 
 
-def emit(assignment, names) -> Lowered:
+def emit(assignment: Assignment, names: Names) -> Lowered:
     """The program of an assignment of scales."""
     network = assignment.problem.network
     width = network.width
     used = [f"{names.inputs}{j}" for j in range(width)]
-    value = {node: (ONE, used[node]) for node in range(width)}  # node -> (sign, name)
-    product = {}  # (constant, node) -> (sign, name)
+    value: dict[int, Named] = {node: (ONE, used[node]) for node in range(width)}
+    product: dict[Signal, Named] = {}
     sign = {}  # of a node that is an output with a given scale
-    label = {}  # node or product -> the name of the output that it is
+    label: dict[int | Signal, str] = {}  # node or product -> the name of the output that it is
     for i, out in enumerate(network.outputs):
         if out is None or out[1] < width or i in assignment.multiples:
             continue
         if out[1] not in label:
             label[out[1]] = f"{names.outputs}{i}"
             sign[out[1]] = ONE if assignment.problem.free_outputs or out[0] > 0 else -ONE
-    statements = []
+    statements: list[Statement] = []
 
-    def state(key, terms):
+    def state(key: int | Signal, terms: Sequence[Term]) -> str:
         name = label.get(key, f"{names.temporaries}{len(statements)}")
         statements.append(Statement(name, tuple(terms)))
         return name
 
-    def multiply(node):
+    def multiply(node: int) -> None:
         for constant, source in assignment.products:
             if source == node:
-                known, name = value[node]
+                unit, name = value[node]
                 negative = False
-                for i, own in assignment.multiples.items():
-                    if own == (constant, node) and (constant, node) not in label:
+                for i, multiple in assignment.multiples.items():
+                    if multiple == (constant, node) and (constant, node) not in label:
                         label[constant, node] = f"{names.outputs}{i}"
-                        negative = network.outputs[i][0] < 0
-                        factor = (-constant if negative else constant) * known
+                        out = network.outputs[i]
+                        negative = out is not None and out[0] < 0
                 result = -ONE if negative else ONE
-                factor = constant * known * result
+                factor = constant * unit * result
                 product[constant, node] = (result, state((constant, node), [Term(factor, name)]))
 
-    def term(constant, node, own, use_product):
-        if use_product and (abs(constant), node) in product:
-            factor, name = product[abs(constant), node]
-            return Term(own * factor * (ONE if constant > 0 else -ONE), name)
+    def term(constant: Scalar, node: int, unit: Fraction, use_product: bool) -> Term:
+        if use_product and (magnitude(constant), node) in product:
+            factor, name = product[magnitude(constant), node]
+            return Term(unit * factor * (ONE if constant > 0 else -ONE), name)
         factor, name = value[node]
-        return Term(own * factor * constant, name)
+        return Term(unit * factor * constant, name)
 
     for node in range(width):
         multiply(node)
@@ -145,30 +169,40 @@ def emit(assignment, names) -> Lowered:
         if option is None:
             continue
         p, x, q, y = option
-        own = sign.get(width + k, ONE)
+        unit = sign.get(width + k, ONE)
         misfit = abs(p) != 1 != abs(q)
-        first = term(p, x, own, misfit)
-        second = term(q, y, own, misfit and not first.is_unit)
-        value[width + k] = (own, state(width + k, [first, second]))
+        first = term(p, x, unit, misfit)
+        second = term(q, y, unit, misfit and not first.is_unit)
+        value[width + k] = (unit, state(width + k, [first, second]))
         multiply(width + k)
     return _finish(assignment, names, used, statements, value, product)
 
 
-def _finish(assignment, names, inputs, statements, value, product):
+def _finish(
+    assignment: Assignment,
+    names: Names,
+    inputs: list[str],
+    statements: list[Statement],
+    value: dict[int, Named],
+    product: dict[Signal, Named],
+) -> Lowered:
     network, scales = assignment.problem.network, assignment.scales
     free_outputs = assignment.problem.free_outputs
-    outputs, output_scales = [], []
+    outputs: list[str] = []
+    output_scales: list[Scalar] = []
     for i, out in enumerate(network.outputs):
         if out is None:
             outputs.append(ZERO)
             output_scales.append(ONE)
             continue
-        own, name = product[assignment.multiples[i]] if i in assignment.multiples else value[out[1]]
+        unit, name = (
+            product[assignment.multiples[i]] if i in assignment.multiples else value[out[1]]
+        )
         if free_outputs:
-            output_scales.append(own * scales[out[1]] / out[0])
+            output_scales.append(unit * scales[out[1]] / out[0])
         else:
             output_scales.append(ONE)
-            if (own < 0) != (out[0] < 0):
+            if (unit < 0) != (out[0] < 0):
                 negated = f"{names.outputs}{i}"
                 statements.append(Statement(negated, (Term(-ONE, name),)))
                 name = negated
@@ -176,8 +210,7 @@ def _finish(assignment, names, inputs, statements, value, product):
     program = Program(tuple(inputs), tuple(statements), tuple(outputs))
     fixed = () if free_outputs else program.outputs
     program, flipped = prefer_sums(program, fixed)
-    output_scales = tuple(
+    signed = tuple(
         -scale if name in flipped else scale for scale, name in zip(output_scales, outputs)
     )
-    input_scales = tuple(scales[: network.width])
-    return Lowered(program, output_scales, input_scales)
+    return Lowered(program, signed, tuple(scales[: network.width]))

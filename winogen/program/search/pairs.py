@@ -5,17 +5,28 @@
 
 The rows of the points p and -p differ so in all three transforms (the parity of the column decides
 the sign), the palindromic rows of p and 1/p differ so after one more change of variables. What
-remains are smaller matrices, one per set of columns, which :mod:`winogen.program.search.incidence` can
+remains are smaller matrices, one per set of columns, which ``incidence`` can
 search well and which turn up again and again: even and odd part are often the same matrix.
 """
 
+from __future__ import annotations
+
 from collections import Counter
+from collections.abc import Sequence
 from itertools import combinations
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from winogen.program.search.network import ONE, Builder
 
+if TYPE_CHECKING:
+    from winogen.algebra.scalar import Matrix, Scalar
+    from winogen.program.search.network import Network, Signal
 
-def partition(matrix):
+Part: TypeAlias = "tuple[Sequence[int], Sequence[tuple[Scalar, ...]]]"  # columns, rows on them
+Join: TypeAlias = "tuple[Scalar, int, int]"  # constant, part, index of a row in the part
+
+
+def partition(matrix: Matrix) -> frozenset[int] | None:
     """The set of columns (a frozenset) whose sign change pairs most rows, None if none pairs any.
 
     Two rows are a pair when one is ``s`` times the other on these columns and ``t`` times the
@@ -24,7 +35,7 @@ def partition(matrix):
     >>> sorted(partition([[1, 2, 1], [1, -2, 1], [0, 0, 1]]))
     [1]
     """
-    votes = Counter()
+    votes: Counter[frozenset[int]] = Counter()
     for p, q in combinations(matrix, 2):
         split = _split(p, q)
         if split is not None:
@@ -34,9 +45,9 @@ def partition(matrix):
     return max(votes, key=lambda split: (votes[split], -len(split), sorted(split)))
 
 
-def _split(p, q):
+def _split(p: Sequence[Scalar], q: Sequence[Scalar]) -> frozenset[int] | None:
     """The columns where the quotient q / p has its second value; None unless there are two."""
-    groups = {}
+    groups: dict[Scalar, list[int]] = {}
     for j, (a, b) in enumerate(zip(p, q)):
         if (a == 0) != (b == 0):
             return None
@@ -47,7 +58,7 @@ def _split(p, q):
     return frozenset(list(groups.values())[1])
 
 
-def split(matrix):
+def split(matrix: Matrix) -> tuple[list[Part], list[list[Join]]] | None:
     """(parts, joins): the matrix as gates over the rows of column blocks; None if nothing pairs.
 
     ``parts``: [(columns, rows)], each row given on these columns only. ``joins``: one list per row
@@ -65,8 +76,9 @@ def split(matrix):
             if near and near <= odd:
                 odd = odd | {j}
     columns = [sorted(set(range(width)) - odd), sorted(odd)]
-    rows, joins = ([], []), []
-    known = ({}, {})
+    rows: tuple[list[tuple[Scalar, ...]], ...] = ([], [])
+    joins: list[list[Join]] = []
+    index: tuple[dict[tuple[Scalar, ...], int], ...] = ({}, {})  # of each row in its part
     for row in matrix:
         join = []
         for side in (0, 1):
@@ -75,25 +87,27 @@ def split(matrix):
             if lead is None:
                 continue
             form = tuple(c / lead for c in part)
-            if form not in known[side]:
-                known[side][form] = len(rows[side])
+            if form not in index[side]:
+                index[side][form] = len(rows[side])
                 rows[side].append(form)
-            join.append((lead, side, known[side][form]))
+            join.append((lead, side, index[side][form]))
         joins.append(join)
     return [(columns[side], rows[side]) for side in (0, 1)], joins
 
 
-def join(width, parts, networks, joins):
-    """The network of the whole from one network per part (see :func:`split`)."""
+def join(
+    width: int, parts: list[Part], networks: list[Network], joins: list[list[Join]]
+) -> Network:
+    """The network of the whole from one network per part (see ``split``)."""
     build = Builder(width)
     value = []
     for (columns, _), network in zip(parts, networks):
         value.append(build.embed(network, [(ONE, j) for j in columns]))
     outputs = []
     for row in joins:
-        signals = []
-        for constant, side, index in row:
-            factor, node = value[side][index]
+        signals: list[Signal] = []
+        for constant, side, place in row:
+            factor, node = cast("Signal", value[side][place])
             signals.append((constant * factor, node))
         outputs.append(build.chain(signals))
     return build.network(outputs)

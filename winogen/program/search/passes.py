@@ -3,10 +3,14 @@
 Every pass keeps the matrix of the program; the caller can check that with ``verify``.
 """
 
+from __future__ import annotations
+
+from collections.abc import Collection
+
 from winogen.program.ir import ZERO, Program, Statement, Term
 
 
-def prefer_sums(program, fixed=()):
+def prefer_sums(program: Program, fixed: Collection[str] = ()) -> tuple[Program, set[str]]:
     """Flip the signs of values until as few statements as possible are all minus.
 
     before: ``t0 = -d0 - d1``, ``v0 = d2 - t0``    after: ``t0 = d0 + d1``, ``v0 = d2 + t0``
@@ -17,26 +21,28 @@ def prefer_sums(program, fixed=()):
     signs = {
         s.target: [1 if t.coefficient > 0 else -1 for t in s.terms] for s in program.statements
     }
-    places = {s.target: [] for s in program.statements}  # value -> where it is read
+    places: dict[str, list[tuple[list[int], int]]] = {
+        s.target: [] for s in program.statements
+    }  # value -> where it is read
     for s in program.statements:
         for k, operand in enumerate(s.operands):
             if operand in places:
                 places[operand].append((signs[s.target], k))
-    flipped = set()
+    flipped: set[str] = set()
     improved = True
     while improved:
         improved = False
         for name, read in places.items():
             if name in fixed:
                 continue
-            own = signs[name]
-            change = _awkward([-c for c in own]) - _awkward(own)
+            mine = signs[name]
+            change = _awkward([-c for c in mine]) - _awkward(mine)
             for terms, k in read:
                 change -= _awkward(terms)
                 terms[k] = -terms[k]
                 change += _awkward(terms)
             if change < 0:
-                own[:] = [-c for c in own]
+                mine[:] = [-c for c in mine]
                 flipped ^= {name}
                 improved = True
             else:
@@ -44,18 +50,18 @@ def prefer_sums(program, fixed=()):
                     terms[k] = -terms[k]
     changed = []
     for s in program.statements:
-        terms = [Term(c * abs(t.coefficient), t.operand) for c, t in zip(signs[s.target], s.terms)]
-        changed.append(Statement(s.target, tuple(terms)))
-    return Program(program.inputs, changed, program.outputs), flipped
+        signed = [Term(c * t.magnitude, t.operand) for c, t in zip(signs[s.target], s.terms)]
+        changed.append(Statement(s.target, tuple(signed)))
+    return Program(program.inputs, tuple(changed), program.outputs), flipped
 
 
-def _awkward(signs):
+def _awkward(signs: list[int]) -> int:
     """All minus is worst; otherwise a plus is nicer to read than a minus."""
     negative = signs.count(-1)
     return negative + (4 if negative == len(signs) else 0)
 
 
-def tidy(program) -> Program:
+def tidy(program: Program) -> Program:
     """Order the terms of sums for the reader: as in the difference of the same two, or units first.
 
     before: ``v1 = t0 - 2 t1``, ``v2 = 2 t1 + t0``    after: ``v1 = t0 - 2 t1``, ``v2 = t0 + 2 t1``
@@ -63,7 +69,7 @@ def tidy(program) -> Program:
     Sums of two inputs stay in the order of the inputs.
     """
     place = {name: k for k, name in enumerate(program.inputs)}
-    minuend = {}  # operands of a difference -> the one with the plus
+    minuend: dict[frozenset[str], str] = {}  # operands of a difference -> the one with the plus
     for s in program.statements:
         plus = [term.operand for term in s.terms if term.coefficient > 0]
         if len(s.terms) == 2 and len(plus) == 1:
@@ -75,11 +81,11 @@ def tidy(program) -> Program:
             terms = sorted(s.terms, key=lambda term: place[term.operand])
         else:
             terms = sorted(s.terms, key=lambda term: (term.operand != first, not term.is_unit))
-        statements.append(Statement(s.target, terms))
-    return Program(program.inputs, statements, program.outputs)
+        statements.append(Statement(s.target, tuple(terms)))
+    return Program(program.inputs, tuple(statements), program.outputs)
 
 
-def rename(program, outputs, temporaries) -> Program:
+def rename(program: Program, outputs: str, temporaries: str) -> Program:
     """Name outputs by their place and number the temporaries in order of execution.
 
     before: ``t7 = d0 - d2``, ``t3 = t7 + d1``    after: ``t0 = d0 - d2``, ``v0 = t0 + d1``
@@ -95,6 +101,7 @@ def rename(program, outputs, temporaries) -> Program:
         if s.target not in names:
             names[s.target] = f"{temporaries}{fresh}"
             fresh += 1
-        terms = tuple(Term(t.coefficient, names[t.operand]) for t in s.terms)
-        statements.append(Statement(names[s.target], terms))
-    return Program(program.inputs, statements, [names[name] for name in program.outputs])
+        renamed = tuple(Term(t.coefficient, names[t.operand]) for t in s.terms)
+        statements.append(Statement(names[s.target], renamed))
+    results = tuple(names[name] for name in program.outputs)
+    return Program(program.inputs, tuple(statements), results)

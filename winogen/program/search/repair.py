@@ -4,19 +4,30 @@ The search of WalkSAT (Selman, Kautz, Cohen 1994): take a wish that does not hol
 one of its nodes so that it does, preferring the move that breaks fewest others.
 """
 
-import math
+from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from winogen.program.search.network import ONE
 from winogen.program.search.scales import CLOSE
+
+if TYPE_CHECKING:
+    import random
+
+    from winogen.algebra.scalar import Scalar
+    from winogen.program.search.scales import Move, ScaleProblem
 
 _STEPS = 60
 _TABU = 4  # a scale that was moved rests for so many steps
 
 
-def repair(problem, scales, rng) -> list:
+def repair(problem: ScaleProblem, scales: Sequence[Scalar], rng: random.Random) -> Sequence[Scalar]:
     """Scales that grant at least as many wishes of a ScaleProblem as ``scales`` do."""
     search = Repair(problem, scales)
     best, fewest = scales, len(search.broken)
-    resting = {}
+    resting: dict[int, int] = {}
     for step in range(_STEPS):
         if not search.broken:
             break
@@ -36,25 +47,25 @@ def repair(problem, scales, rng) -> list:
 class Repair:
     """Scales in motion, and the wishes that they leave broken."""
 
-    def __init__(self, problem, scales):
+    def __init__(self, problem: ScaleProblem, scales: Sequence[Scalar]) -> None:
         self.problem = problem
-        self.scales = [*scales, 1]
+        self.scales: list[Scalar] = [*scales, ONE]
         self.logs = [*(math.log(float(scale)) for scale in scales), 0.0]
         self.broken = {w for w in range(len(problem.wishes)) if not self._holds(w)}
 
-    def _holds(self, wish):
+    def _holds(self, wish: int) -> bool:
         logs = self.logs
         for node, _, log, other in self.problem.wishes[wish]:
             if abs(logs[node] + log - logs[other]) < CLOSE:
                 return True
         return False
 
-    def moves(self, wish):
+    def moves(self, wish: int) -> list[Move]:
         """(node, new logarithm, factor, source): scale of node = factor * scale of source."""
         logs = self.logs
         return [(p, logs[q] + log, factor, q) for p, log, factor, q in self.problem.moves[wish]]
 
-    def change(self, node, log):
+    def change(self, node: int, log: float) -> int:
         """By how many more wishes would be broken after a move."""
         logs, broken, more = self.logs, self.broken, 0
         old, logs[node] = logs[node], log
@@ -63,7 +74,7 @@ class Repair:
         logs[node] = old
         return more
 
-    def move(self, node, log, scale):
+    def move(self, node: int, log: float, scale: Scalar) -> None:
         """Give ``node`` another scale."""
         self.scales[node], self.logs[node] = scale, log
         for wish in self.problem.concerned[node]:

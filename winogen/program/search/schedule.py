@@ -1,12 +1,19 @@
 """The order of statements: few values alive at once, so that they fit into registers."""
 
+from __future__ import annotations
+
+from typing import TypeAlias
+
 from winogen.program.ir import Program, max_live
+
+# Peak and number of values alive, order, what is done (bits of statements), what is alive (values).
+State: TypeAlias = tuple[int, int, tuple[int, ...], int, int]
 
 _BEAM = 48  # partial orders kept, for programs of up to _LONG statements
 _LONG = 80
 
 
-def schedule(program, registers=None) -> Program:
+def schedule(program: Program, registers: int | None = None) -> Program:
     """The same statements in an order that keeps few values alive.
 
     before: all of ``t0 .. t5``, then all of ``v0 .. v7``    after: each ``t`` just before its use
@@ -26,11 +33,11 @@ def schedule(program, registers=None) -> Program:
     if not program.statements or (registers is not None and current <= registers):
         return program
     order = _search(program, registers)
-    better = Program(program.inputs, [program.statements[k] for k in order], program.outputs)
+    better = Program(program.inputs, tuple(program.statements[k] for k in order), program.outputs)
     return better if max_live(better) < current else program
 
 
-def _search(program, registers):
+def _search(program: Program, registers: int | None) -> tuple[int, ...]:
     statements = program.statements
     count = len(statements)
     made_by = {s.target: k for k, s in enumerate(statements)}
@@ -46,10 +53,10 @@ def _search(program, registers):
             if name in made_by:
                 needs[k] |= 1 << made_by[name]
     targets = [number[s.target] for s in statements]
-    beam = [(0, 0, (), 0, 0)]  # peak, alive now, order, done (bits of statements), live (of values)
+    beam: list[State] = [(0, 0, (), 0, 0)]
     width = _BEAM if count <= _LONG else 2
     for _ in range(count):
-        best = {}
+        best: dict[int, State] = {}
         for peak, _, order, done, live in beam:
             for k in range(count):
                 if done >> k & 1 or needs[k] & ~done:
