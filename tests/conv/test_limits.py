@@ -7,9 +7,9 @@ import subprocess
 import numpy as np
 import pytest
 
+from winogen.build import find_compiler, host_target, host_targets
 from winogen.conv import limits
 from winogen.conv.limits import Limits, WorkSkipped
-from winogen.build import find_compiler, host_target, host_targets
 
 
 @pytest.mark.parametrize("target", host_targets(), ids=lambda target: target.name)

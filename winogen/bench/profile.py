@@ -14,10 +14,10 @@ import time
 import numpy as np
 
 from winogen.bench.layers import BenchLayer
-from winogen.conv.limits import Limits
 from winogen.build import load
 from winogen.codegen import kernels
 from winogen.conv import Conv2d, memory
+from winogen.conv.limits import Limits
 
 STAGES = ("input transform", "multiply", "output transform", "other")
 _MOST_CALLS, _SECONDS = 200, 0.3

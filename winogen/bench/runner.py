@@ -16,9 +16,9 @@ import numpy as np
 
 from winogen.bench import contest, peers, profile, reference, report
 from winogen.bench.layers import BenchLayer
-from winogen.conv.limits import Limits
 from winogen.bench.team import Contestant, ContestantFailed
 from winogen.build import find_compiler, host_target
+from winogen.conv.limits import Limits
 from winogen.errors import WinogenError
 
 ALGORITHMS = ("direct", "im2col", "winograd2d", "winograd1d", "mcmr")

@@ -93,7 +93,7 @@ class Contestant:
         environment = {**os.environ, "PYTHONPATH": path}
         # Every OpenMP runtime of a rival starts with the right number of threads.
         environment["OMP_NUM_THREADS"] = str(self._threads)
-        self._said = tempfile.TemporaryFile()
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the worker)
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "winogen.bench.worker", str(theirs.fileno())],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import Way
+from winogen.bench.peers import Way
 
 _MAGIC = 7767517
 

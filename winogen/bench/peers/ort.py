@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import Way
-from .onnx_model import conv_model
+from winogen.bench.peers import Way
+from winogen.bench.peers.onnx_model import conv_model
 
 
 def ways(layer, x, weight, threads):

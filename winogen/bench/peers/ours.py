@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from . import Way
+from winogen.bench.peers import Way
 
 
 def ways(layer, x, weight, threads, layout="NCHW", algorithms=("auto",), tile=None, tolerance=None):

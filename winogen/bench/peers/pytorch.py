@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from . import Way
+from winogen.bench.peers import Way
 
 
 def ways(layer, x, weight, threads):
