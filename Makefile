@@ -1,11 +1,12 @@
 # make demo    set up .venv and run `winogen demo`: a photograph, five algorithms, one table
 # make test    set up .venv and run the tests
+# make lint    set up .venv and check style, format and types
 #
 # PYTHON=... chooses the Python that .venv is made from, CC=... the C compiler.
 
 export PYTHON
 
-.PHONY: demo test venv clean
+.PHONY: demo test lint venv lint-tools clean
 
 demo: venv
 	@.venv/bin/winogen demo
@@ -13,8 +14,19 @@ demo: venv
 test: venv
 	@.venv/bin/python -m pytest -n auto
 
+lint: lint-tools
+	@.venv/bin/ruff check
+	@.venv/bin/ruff format --check
+	@.venv/bin/mypy
+
 venv:
 	@sh scripts/setup.sh
 
+# As in scripts/setup.sh, the copy of pyproject.toml says for which pins the tools were installed.
+lint-tools: venv
+	@cmp -s pyproject.toml .venv/lint.toml || { \
+		.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' \
+		&& cp pyproject.toml .venv/lint.toml; }
+
 clean:
-	rm -rf .venv demo .pytest_cache .hypothesis .ruff_cache
+	rm -rf .venv demo .pytest_cache .hypothesis .ruff_cache .mypy_cache

@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+import numpy
 import pytest
 import sympy
 
@@ -149,3 +150,9 @@ def test_algorithm_refuses_wrong_shapes():
 def test_scalar_refusal_names_the_argument():
     with pytest.raises(TypeError, match="tile: got the float 0.1"):
         as_scalar(0.1, "tile")
+
+
+def test_numpy_floats_are_refused_like_others():
+    """float32 is no float of Python, and no Fraction could be made of it for the suggestion."""
+    with pytest.raises(TypeError, match="tile: got the float .* perhaps '1/10'"):
+        as_scalar(numpy.float32(0.1), "tile")

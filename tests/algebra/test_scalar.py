@@ -102,7 +102,7 @@ polynomials = st.lists(strategies.rationals, max_size=6).map(Polynomial)
 @given(polynomials, polynomials.filter(lambda p: p.degree >= 0))
 def test_polynomial_division(a, b):
     q, rest = divmod(a, b)
-    assert q * b + rest == a and rest.degree < b.degree or (b.degree == 0 and rest.degree == -1)
+    assert (q * b + rest == a and rest.degree < b.degree) or (b.degree == 0 and rest.degree == -1)
 
 
 @given(polynomials.filter(lambda p: p.degree >= 1), st.lists(polynomials, min_size=1, max_size=3))

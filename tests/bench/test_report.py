@@ -140,7 +140,7 @@ def test_the_table_of_algorithms(document):
 
 def test_the_table_of_stages(document):
     stage = {"seconds": 5e-6, "share": 0.5, "rate": 80.0, "limit": 100.0, "unit": "GFLOP/s"}
-    stages = {name: stage for name in ("input transform", "multiply", "output transform")}
+    stages = dict.fromkeys(("input transform", "multiply", "output transform"), stage)
     stages["other"] = {"seconds": 0.0, "share": 0.0}
     found = {"algorithm": "mcmr", "tile": [4, 6], "seconds": 1e-5, "stages": stages}
     document["layers"][0]["profile"] = found

@@ -24,7 +24,7 @@ def found():
     patch.setenv("PYTHONPATH", str(FAKES))
     layers, said = [BenchLayer.from_dict(fields) for fields in LAYERS], []
     patch.setattr(runner, "YARDSTICK", layers[0])
-    needs = {name: ("numpy",) for name in NAMES} | {"absent": ("numpy", "no_such_module")}
+    needs = dict.fromkeys(NAMES, ("numpy",)) | {"absent": ("numpy", "no_such_module")}
     rivals = tuple(Peer(name, f"fake_{name}", needs[name], "numpy") for name in NAMES)
     settings = Settings(
         peers=rivals, algorithms=("direct", "mcmr"), rounds=2, min_time=0.01, profile=True

@@ -130,8 +130,8 @@ def test_channels_last_doubles_and_relu(winogen, tmp_path):
 
 
 def test_the_head_says_what_it_is_and_how_it_was_made(winogen, tmp_path):
-    words = ("--input", "1,64,56,56", "--weight", "64,64,3,3", "--padding", "1", "--algorithm", "mcmr",
-             "--tile", "4", "--isa", "avx2")  # fmt: skip
+    words = ("--input", "1,64,56,56", "--weight", "64,64,3,3", "--padding", "1", "--algorithm",
+             "mcmr", "--tile", "4", "--isa", "avx2")  # fmt: skip
     name = generate(winogen, tmp_path, *words)
     assert name == "conv_56x56_64_64_3x3"
     for suffix in ("c", "h"):

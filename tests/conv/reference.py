@@ -48,7 +48,7 @@ def convolve(
 
 def slowly(x, w, stride=(1, 1), padding=((0, 0), (0, 0)), dilation=(1, 1), groups=1, mode="zeros"):
     """The same by loops over single numbers, to check `convolve` itself; NCHW integers."""
-    n, c, height, width = x.shape
+    n, _, height, width = x.shape
     m, per_group, kh, kw = w.shape
     (top, bottom), (left, right) = padding
     out_h = (height + top + bottom - dilation[0] * (kh - 1) - 1) // stride[0] + 1

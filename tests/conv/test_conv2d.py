@@ -156,7 +156,7 @@ def test_copies_and_pickles_work(normal, again):
 
 @pytest.mark.parametrize("algorithm", exact.PLAIN + exact.WINOGRAD)
 def test_results_depend_neither_on_threads_nor_on_blocks(normal, algorithm, monkeypatch):
-    """Bit for bit: threads share blocks, or the channels and filters of every block, and images too."""
+    """Bit for bit: threads share blocks, or the channels and filters of every block, or images."""
     x, w = normal(3, 40, 13, 15), normal(70, 40, *exact.KERNEL)
     chosen = dict(exact.chosen(algorithm), padding=1)
     wanted = conv2d(x, w, threads=1, **chosen)
@@ -168,7 +168,7 @@ def test_results_depend_neither_on_threads_nor_on_blocks(normal, algorithm, monk
         if images > 1 and (algorithm not in kernels.REGIONS or threads == 3):
             continue
         forced = functools.partial(replace, block=block, split=split, images=images)
-        monkeypatch.setattr(planner, "blocking", lambda *args: forced(cut(*args)))
+        monkeypatch.setattr(planner, "blocking", lambda *args, to=forced: to(cut(*args)))
         execute.prepare.cache_clear()
         got = conv2d(x, w, threads=threads, **chosen)
         assert np.array_equal(got, wanted), (threads, block, split, images)

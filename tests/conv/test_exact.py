@@ -180,7 +180,7 @@ def check_large(
     tile=(TILE, exact.POINTS),
     **groups,
 ):
-    """Outputs that go past the caches, ``offset`` elements behind the beginning of a line: each is written."""
+    """Outputs past the caches are all written, ``offset`` elements behind a line's start."""
     least = kernels.PAST_CACHES[algorithm]
     height = least // (width * filters * np.dtype(dtype).itemsize) + 1
     rng = np.random.default_rng(2)

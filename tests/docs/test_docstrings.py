@@ -11,7 +11,7 @@ import winogen
 
 MODULES = [module.name for module in walk_packages(winogen.__path__, "winogen.")]
 NEEDS = {
-    "winogen.program.exact": "pysat"
+    "winogen.program.proof.exact": "pysat"
 }  # what the examples of a module import, if that is an extra
 STATIONS = [f"winogen.{m.name}" for m in iter_modules(winogen.__path__) if m.ispkg]
 

@@ -7,11 +7,18 @@ common fields and texts; it is imported only where one of them is needed, never 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache, total_ordering
+from typing import TYPE_CHECKING, cast
 
 from winogen.algebra.polynomial import Polynomial, inverse
 from winogen.errors import InvalidValue
+
+if TYPE_CHECKING:
+    import sympy
+
+    from winogen.algebra.scalar import Scalar
 
 _X = Polynomial([0, 1])
 
@@ -19,7 +26,7 @@ _X = Polynomial([0, 1])
 class NumberField:
     """Q(theta) for one real theta, with a rational enclosure of theta that tightens on demand."""
 
-    def __init__(self, theta, modulus: Polynomial):
+    def __init__(self, theta: sympy.Expr, modulus: Polynomial) -> None:
         self.theta = theta  # a sympy expression
         self.modulus = modulus  # its monic minimal polynomial
         # sympy's digits only suggest the interval; the sign change below proves that it holds
@@ -57,65 +64,65 @@ class Algebraic:
 
     __slots__ = ("_float", "field", "polynomial")
 
-    def __init__(self, field: NumberField, polynomial: Polynomial):
+    def __init__(self, field: NumberField, polynomial: Polynomial) -> None:
         self.field = field
         self.polynomial = polynomial
-        self._float = None
+        self._float: float | None = None
 
     # -- arithmetic ---------------------------------------------------------------------------
 
-    def __add__(self, other):
+    def __add__(self, other: Scalar | int) -> Scalar:
         return _combine(self, other, lambda a, b: a + b)
 
-    def __radd__(self, other):
+    def __radd__(self, other: Scalar | int) -> Scalar:
         return _combine(self, other, lambda a, b: b + a)
 
-    def __sub__(self, other):
+    def __sub__(self, other: Scalar | int) -> Scalar:
         return _combine(self, other, lambda a, b: a - b)
 
-    def __rsub__(self, other):
+    def __rsub__(self, other: Scalar | int) -> Scalar:
         return _combine(self, other, lambda a, b: b - a)
 
-    def __mul__(self, other):
+    def __mul__(self, other: Scalar | int) -> Scalar:
         return _combine(self, other, lambda a, b: a * b)
 
-    def __rmul__(self, other):
+    def __rmul__(self, other: Scalar | int) -> Scalar:
         return _combine(self, other, lambda a, b: b * a)
 
-    def __truediv__(self, other):
+    def __truediv__(self, other: Scalar | int) -> Scalar:
         if isinstance(other, Algebraic):
             return self * other._inverse()
         if isinstance(other, (int, Fraction)):
             return self * (Fraction(1) / other)
         return NotImplemented
 
-    def __rtruediv__(self, other):
+    def __rtruediv__(self, other: Fraction | int) -> Scalar:
         return self._inverse() * other
 
-    def __neg__(self):
+    def __neg__(self) -> Algebraic:
         return Algebraic(self.field, -self.polynomial)
 
-    def __pos__(self):
+    def __pos__(self) -> Algebraic:
         return self
 
-    def __abs__(self):
+    def __abs__(self) -> Algebraic:
         return -self if self < 0 else self
 
-    def __pow__(self, exponent):
+    def __pow__(self, exponent: int) -> Scalar:
         if not isinstance(exponent, int):
             return NotImplemented
         base = self if exponent >= 0 else self._inverse()
-        result = Fraction(1)
+        result: Scalar = Fraction(1)
         for _ in range(abs(exponent)):
             result = result * base
         return result
 
-    def _inverse(self):
+    def _inverse(self) -> Scalar:
         return _reduced(self.field, inverse(self.polynomial, self.field.modulus))
 
     # -- comparison ---------------------------------------------------------------------------
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if isinstance(other, Algebraic):
             if self.field is other.field:
                 return self.polynomial == other.polynomial
@@ -125,13 +132,18 @@ class Algebraic:
             return False
         return NotImplemented
 
-    def __lt__(self, other):
-        difference = self - other
-        return difference if difference is NotImplemented else _sign(difference) < 0
+    def __lt__(self, other: Scalar | int) -> bool:
+        if not isinstance(other, (int, Fraction, Algebraic)):
+            return NotImplemented
+        return _sign(self - other) < 0
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         # The float is correctly rounded, hence the same for every way to write the number.
         return hash((Algebraic, float(self)))
+
+    @property
+    def _rationals(self) -> tuple[Fraction, ...]:
+        return cast("tuple[Fraction, ...]", self.polynomial.coefficients)
 
     # -- out of the field ---------------------------------------------------------------------
 
@@ -142,16 +154,15 @@ class Algebraic:
             low, high = self.field.enclose(theta_width)
             centre, radius = (low + high) / 2, (high - low) / 2
             reach = abs(centre) + radius
-            slope = sum(
-                (k * abs(c) * reach ** (k - 1) for k, c in enumerate(self.polynomial.coefficients)),
-                Fraction(0),
-            )
+            slope = Fraction(0)
+            for k, c in enumerate(self._rationals):
+                slope += k * abs(c) * reach ** (k - 1)
             if 2 * slope * radius <= width:
-                value = self.polynomial(centre)
+                value = cast(Fraction, self.polynomial(centre))
                 return value - slope * radius, value + slope * radius
             theta_width = width / (2 * slope)
 
-    def __float__(self):
+    def __float__(self) -> float:
         if self._float is None:
             width = Fraction(1, 2**80)
             low, high = self.enclose(width)
@@ -161,31 +172,30 @@ class Algebraic:
             self._float = float(low)
         return self._float
 
-    def sympy(self):
+    def sympy(self) -> sympy.Expr:
         """Return the number as a sympy expression."""
         import sympy
 
         terms = (
             sympy.Rational(c.numerator, c.denominator) * self.field.theta**k
-            for k, c in enumerate(self.polynomial.coefficients)
+            for k, c in enumerate(self._rationals)
         )
         return sympy.expand(sum(terms, sympy.Integer(0)))
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self.sympy())
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Algebraic({self})"
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Callable[[str], Scalar], tuple[str]]:
         return algebraic, (str(self),)
 
 
-def algebraic(expression) -> Algebraic | Fraction:
+def algebraic(expression: sympy.Expr | str) -> Scalar:
     """Return a sympy expression (or its text) as an exact number.
 
-    Raises:
-        InvalidValue: the number is not algebraic, not real or not finite.
+    Raises InvalidValue where the number is not algebraic, not real or not finite.
     """
     import sympy
 
@@ -195,11 +205,13 @@ def algebraic(expression) -> Algebraic | Fraction:
     return _from_text(str(expression), expression)
 
 
-def _reduced(field: NumberField, polynomial: Polynomial) -> Algebraic | Fraction:
+def _reduced(field: NumberField, polynomial: Polynomial) -> Scalar:
     return polynomial[0] if polynomial.degree < 1 else Algebraic(field, polynomial)
 
 
-def _combine(a: Algebraic, b, operation):
+def _combine(
+    a: Algebraic, b: Scalar | int, operation: Callable[[Polynomial, Polynomial], Polynomial]
+) -> Scalar:
     if isinstance(b, (int, Fraction)):
         b_polynomial = Polynomial([b])
     elif not isinstance(b, Algebraic):
@@ -213,7 +225,7 @@ def _combine(a: Algebraic, b, operation):
     return _reduced(a.field, operation(a.polynomial, b_polynomial) % a.field.modulus)
 
 
-def _sign(value: Algebraic | Fraction) -> int:
+def _sign(value: Scalar) -> int:
     if isinstance(value, Algebraic):
         width = Fraction(1, 2**30)
         low, high = value.enclose(width)
@@ -231,7 +243,7 @@ def _compose(outer: Polynomial, inner: Polynomial, modulus: Polynomial) -> Polyn
     return result
 
 
-def _evalf(expression, digits: int) -> Fraction:
+def _evalf(expression: sympy.Expr, digits: int) -> Fraction:
     """Return a real sympy expression to that many digits."""
     import sympy
 
@@ -242,14 +254,14 @@ def _evalf(expression, digits: int) -> Fraction:
     return Fraction(int(exact.p), int(exact.q))
 
 
-def _rational_polynomial(poly) -> Polynomial:
+def _rational_polynomial(poly: sympy.Poly) -> Polynomial:
     """Return a univariate sympy Poly over QQ or ZZ."""
     values = [Fraction(int(c.p), int(c.q)) for c in poly.all_coeffs()]
     return Polynomial(reversed(values))
 
 
 @lru_cache(maxsize=4096)
-def _from_text(text: str, expression):
+def _from_text(text: str, expression: sympy.Expr) -> Scalar:
     import sympy
 
     try:
@@ -262,7 +274,7 @@ def _from_text(text: str, expression):
     if modulus.degree == 2:
         # All of Q(sqrt(d)) shares one field: x = -b/2 +- sqrt(b^2 - 4c)/2, with the square
         # taken out of the root by sympy.
-        b, c = modulus[1], modulus[0]
+        b, c = cast(Fraction, modulus[1]), cast(Fraction, modulus[0])
         discriminant = b * b - 4 * c
         if discriminant < 0:
             raise InvalidValue(f"got {text}; allowed: real algebraic numbers")
@@ -289,12 +301,14 @@ def _square_part(number: int) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=1024)
-def _field(theta, modulus: Polynomial | None = None) -> NumberField:
+def _field(theta: sympy.Expr, modulus: Polynomial | None = None) -> NumberField:
     return NumberField(theta, modulus if modulus is not None else _X * _X - Fraction(int(theta**2)))
 
 
 @lru_cache(maxsize=1024)
-def _common_field(first: NumberField, second: NumberField):
+def _common_field(
+    first: NumberField, second: NumberField
+) -> tuple[NumberField, Polynomial, Polynomial]:
     """Return (field, image of the first theta, image of the second theta)."""
     import sympy
 
@@ -328,7 +342,7 @@ def _embed(small: NumberField, large: NumberField) -> Polynomial | None:
     polynomial = Polynomial(
         reversed([Fraction(int(c.p), int(c.q)) for c in map(sympy.Rational, image)])
     )
-    value = _reduced(large, polynomial)
+    value = Algebraic(large, polynomial)
     close = Fraction(1, 2**60)
     low, high = value.enclose(close)
     small_low, small_high = small.enclose(close)

@@ -9,11 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from winogen.algebra.moduli import parse_moduli
-from winogen.algebra.points import check_size, parse_points
+from winogen.algebra.moduli import Modulus, parse_moduli
+from winogen.algebra.points import Point, check_size, parse_points
 from winogen.algebra.scalar import Matrix, Scalar, as_scalar, matrix, to_sympy
 from winogen.errors import InvalidType, InvalidValue, VerificationError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import sympy
+    from numpy.typing import DTypeLike
 
 
 _SHOWN = 8  # points or moduli that `repr` lists
@@ -42,13 +48,15 @@ class BilinearAlgorithm:
     at: Matrix  # A^T: output rows x products
     g: Matrix  # G: products x r
     bt: Matrix  # B^T: products x input columns
-    points: tuple | None = None  # Scalars and INFINITY; () needs none; None when made by moduli
-    moduli: tuple | None = None  # Polynomials and INFINITY; None when made by points
+    points: tuple[Point, ...] | None = (
+        None  # Scalars and INFINITY; () needs none; None when made by moduli
+    )
+    moduli: tuple[Modulus, ...] | None = None  # Polynomials and INFINITY; None when made by points
     # "fir": y[i] = sum g[k] d[i+k], n inputs and m outputs. "linear": the transposed problem,
     # s[k] = sum g[j] h[k-j], m inputs and n outputs.
     form: str = "fir"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_size(self.m, self.r)
         if self.form not in ("fir", "linear"):
             raise InvalidValue(f"form: got {self.form!r}; allowed: 'fir', 'linear'")
@@ -79,24 +87,29 @@ class BilinearAlgorithm:
         return len(self.g)
 
     @property
-    def AT(self):
+    def matrices(self) -> dict[str, Matrix]:
+        """The matrix of every transform: {"input": B^T, "filter": G, "output": A^T}."""
+        return {"input": self.bt, "filter": self.g, "output": self.at}
+
+    @property
+    def AT(self) -> sympy.Matrix:
         """A^T as a sympy matrix, m x products."""
         return _sympy_matrix(self.at)
 
     @property
-    def G(self):
+    def G(self) -> sympy.Matrix:
         """G as a sympy matrix, products x r."""
         return _sympy_matrix(self.g)
 
     @property
-    def BT(self):
+    def BT(self) -> sympy.Matrix:
         """B^T as a sympy matrix, products x n."""
         return _sympy_matrix(self.bt)
 
-    def arrays(self, dtype="float64"):
+    def arrays(self, dtype: DTypeLike = "float64") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (A^T, G, B^T) as numpy arrays, each entry rounded from its exact value.
 
-        Shapes: m x products, products x r, products x n. ``dtype``: any floating-point type of numpy.
+        Shapes: m x products, products x r, products x n. ``dtype``: a floating-point type of numpy.
 
         >>> from winogen.algebra import cook_toom
         >>> [matrix.shape for matrix in cook_toom(4, 3).arrays()]
@@ -104,16 +117,18 @@ class BilinearAlgorithm:
         """
         import numpy
 
-        return tuple(
-            numpy.array([[float(c) for c in row] for row in rows], dtype)
-            for rows in (self.at, self.g, self.bt)
-        )
+        def rounded(rows: Matrix) -> np.ndarray:
+            return numpy.array([[float(c) for c in row] for row in rows], dtype)
 
-    def __call__(self, g: Sequence, d: Sequence) -> tuple:
+        return rounded(self.at), rounded(self.g), rounded(self.bt)
+
+    def __call__(self, g: Sequence[Scalar | int], d: Sequence[Scalar | int]) -> tuple[Scalar, ...]:
         """Run the algorithm exactly on filter ``g`` (r taps) and inputs ``d`` (n; m if linear).
 
-        Raises:
-            InvalidValue: another number of taps or inputs.
+        Raises
+        ------
+        InvalidValue
+            Another number of taps or inputs.
 
         >>> from winogen.algebra import cook_toom
         >>> [int(y) for y in cook_toom(2, 3)([1, 10, 100], [1, 2, 3, 4])]
@@ -131,8 +146,10 @@ class BilinearAlgorithm:
         This is the whole truth: both sides are bilinear in g and d, so equal coefficients mean
         equal results for all data. (In the linear form the condition is [i = j + k].)
 
-        Raises:
-            VerificationError: names the first (i, j, k) that is wrong.
+        Raises
+        ------
+        VerificationError
+            Names the first (i, j, k) that is wrong.
         """
         for i, row in enumerate(self.at):
             for j in range(self.r):
@@ -151,9 +168,9 @@ class BilinearAlgorithm:
 
     def scale(
         self,
-        input: Iterable | None = None,
-        filter: Iterable | None = None,
-        output: Iterable | None = None,
+        input: Iterable[object] | None = None,
+        filter: Iterable[object] | None = None,
+        output: Iterable[object] | None = None,
     ) -> BilinearAlgorithm:
         """Multiply row a of B^T, row a of G and column a of A^T by input[a], filter[a], output[a].
 
@@ -161,17 +178,19 @@ class BilinearAlgorithm:
         missing: the filter if it is free (it is transformed only once), else the input, else the
         output.
 
-        Raises:
-            InvalidValue: wrong number of factors, a factor 0, or factors that do not cancel.
+        Raises
+        ------
+        InvalidValue
+            Wrong number of factors, a factor 0, or factors that do not cancel.
 
         >>> from winogen.algebra import cook_toom
         >>> f = cook_toom(2, 3).scale(input=[1, -1, 1, -1])
         >>> f.verify(), f.g[1] == tuple(-c for c in cook_toom(2, 3).g[1])
         (True, True)
         """
-        given = {"input": input, "filter": filter, "output": output}
-        factors = {}
-        for name, values in given.items():
+        arguments = {"input": input, "filter": filter, "output": output}
+        factors: dict[str, list[Scalar]] = {}
+        for name, values in arguments.items():
             if values is None:
                 continue
             factors[name] = [as_scalar(c, name) for c in values]
@@ -184,15 +203,15 @@ class BilinearAlgorithm:
                 raise InvalidValue(f"{name}: got the factor 0; allowed: non-zero factors")
         ones = [as_scalar(1)] * self.products
         free = next((name for name in ("filter", "input", "output") if name not in factors), None)
-        for name in given:
+        for name in arguments:
             factors.setdefault(name, ones)
-        rest = [a * b * c for a, b, c in zip(*factors.values())]
+        excess = [a * b * c for a, b, c in zip(*factors.values())]
         if free is not None:
-            factors[free] = [1 / c for c in rest]
-        elif any(c != 1 for c in rest):
-            a = next(a for a, c in enumerate(rest) if c != 1)
+            factors[free] = [1 / c for c in excess]
+        elif any(c != 1 for c in excess):
+            a = next(a for a, c in enumerate(excess) if c != 1)
             raise InvalidValue(
-                f"input, filter, output: got factors of product {a} that multiply to {rest[a]}; "
+                f"input, filter, output: got factors of product {a} that multiply to {excess[a]}; "
                 "allowed: 1"
             )
         return replace(
@@ -217,7 +236,7 @@ class BilinearAlgorithm:
         form = "linear" if self.form == "fir" else "fir"
         return replace(self, at=tuple(zip(*self.bt)), bt=tuple(zip(*self.at)), form=form)
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON: numbers as text such as "-5/2", keys m, r, n, points, AT, G,
         BT, and moduli or form where they apply.
 
@@ -225,7 +244,12 @@ class BilinearAlgorithm:
         >>> cook_toom(1, 2).to_dict()["G"]
         [['1', '0'], ['0', '1']]
         """
-        data = {"m": self.m, "r": self.r, "n": self.n, "points": _texts(self.points or ())}
+        data: dict[str, Any] = {
+            "m": self.m,
+            "r": self.r,
+            "n": self.n,
+            "points": _texts(self.points or ()),
+        }
         if self.moduli is not None:
             data["moduli"] = _texts(self.moduli)
         if self.form != "fir":
@@ -235,11 +259,13 @@ class BilinearAlgorithm:
         return data
 
     @classmethod
-    def from_dict(cls, data: Mapping) -> BilinearAlgorithm:
+    def from_dict(cls, data: Mapping[str, Any]) -> BilinearAlgorithm:
         """Read what ``to_dict`` wrote; other keys are left alone. Does not verify.
 
-        Raises:
-            InvalidValue, InvalidType: a key is missing, or holds what cannot be read.
+        Raises
+        ------
+        InvalidValue, InvalidType
+            A key is missing, or holds what cannot be read.
         """
         if not isinstance(data, Mapping):
             raise InvalidType(f"data: got a {type(data).__name__}; allowed: a dict, from to_dict")
@@ -260,7 +286,7 @@ class BilinearAlgorithm:
                 f"data: got no key {error}; allowed: m, r, points, AT, G, BT (and moduli, form)"
             ) from None
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"F({self.m},{self.r}) with {self.products} products"
 
     def __repr__(self):
@@ -273,16 +299,16 @@ class BilinearAlgorithm:
         return f"<BilinearAlgorithm F({self.m}, {self.r}){form}{text}>"
 
 
-def times(rows: Matrix, vector: Sequence[Scalar]) -> tuple:
+def times(rows: Matrix, vector: Sequence[Scalar | int]) -> tuple[Scalar, ...]:
     """Return the exact product of a matrix and a vector."""
     return tuple(sum((c * x for c, x in zip(row, vector) if c), as_scalar(0)) for row in rows)
 
 
-def _sympy_matrix(rows: Matrix):
+def _sympy_matrix(rows: Matrix) -> sympy.Matrix:
     import sympy
 
     return sympy.Matrix([[to_sympy(c) for c in row] for row in rows])
 
 
-def _texts(values: Iterable) -> list[str]:
+def _texts(values: Iterable[object]) -> list[str]:
     return [str(value) for value in values]

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from winogen.algebra.bilinear import BilinearAlgorithm
 from winogen.algebra.crt import from_moduli, linear_moduli
 from winogen.algebra.points import check_points, check_size, default_points
+from winogen.algebra.scalar import matrix
 
 
-def cook_toom(m: int, r: int, points: str | Iterable | None = None) -> BilinearAlgorithm:
+def cook_toom(m: int, r: int, points: str | Iterable[object] | None = None) -> BilinearAlgorithm:
     """Return F(m, r) with n = m + r - 1 products, by interpolation at n distinct points.
 
     With N_i = prod_{j != i} (p_i - p_j) over the finite points, A^T has the columns p_i^0, p_i^1,
@@ -18,17 +19,24 @@ def cook_toom(m: int, r: int, points: str | Iterable | None = None) -> BilinearA
     The row of the point 0 is signed so that its entry in G is positive. This is the usual scaling
     (Lavin & Gray, arXiv 1509.09308); ``BilinearAlgorithm.scale`` changes it.
 
-    Args:
-        m: outputs, >= 1.
-        r: filter taps, >= 1.
-        points: n distinct exact numbers, of which one may be infinity: integers, Fractions, text
-            such as "-5/2", "sqrt(2)/2" or "inf", sympy numbers; or one text "0,1,-1,1/2,inf".
-            None takes ``default_points(m, r)``, except that F(m,1) and F(1,r), which are nothing
-            but n products, then need no transform and have ``points == ()``.
+    Parameters
+    ----------
+    m
+        Outputs, >= 1.
+    r
+        Filter taps, >= 1.
+    points
+        n distinct exact numbers, of which one may be infinity: integers, Fractions, text
+        such as "-5/2", "sqrt(2)/2" or "inf", sympy numbers; or one text "0,1,-1,1/2,inf".
+        None takes ``default_points(m, r)``, except that F(m,1) and F(1,r), which are nothing
+        but n products, then need no transform and have ``points == ()``.
 
-    Raises:
-        InvalidValue: m or r < 1, another number of points, a point twice, not real or not finite.
-        InvalidType: m, r or a point is not an exact number (floats are refused).
+    Raises
+    ------
+    InvalidValue
+        m or r < 1, another number of points, a point twice, not real or not finite.
+    InvalidType
+        m, r or a point is not an exact number (floats are refused).
 
     >>> cook_toom(4, 3, "0, 1, -1, 2, -2, inf").AT
     Matrix([
@@ -49,7 +57,7 @@ def cook_toom(m: int, r: int, points: str | Iterable | None = None) -> BilinearA
 def _direct(m: int, r: int) -> BilinearAlgorithm:
     """F(m, 1) scales m inputs by one tap, F(1, r) is an inner product: no transform helps."""
     n = m + r - 1
-    identity = [[int(i == k) for k in range(n)] for i in range(n)]
-    at = identity if r == 1 else [[1] * n]
-    g = [[1]] * n if r == 1 else identity
+    identity = matrix([[int(i == k) for k in range(n)] for i in range(n)])
+    at = identity if r == 1 else matrix([[1] * n])
+    g = matrix([[1]] * n) if r == 1 else identity
     return BilinearAlgorithm(m=m, r=r, at=at, g=g, bt=identity, points=())

@@ -21,33 +21,47 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from winogen.algebra.bilinear import BilinearAlgorithm
-from winogen.algebra.moduli import check_moduli
-from winogen.algebra.points import DEFAULT_SIZES, INFINITY, check_size, default_points, parse_points
+from winogen.algebra.moduli import Modulus, check_moduli
+from winogen.algebra.points import (
+    DEFAULT_SIZES,
+    INFINITY,
+    Point,
+    check_size,
+    default_points,
+    parse_points,
+)
 from winogen.algebra.polynomial import Polynomial, inverse
-from winogen.algebra.scalar import Matrix, as_scalar
+from winogen.algebra.scalar import Matrix, Scalar, as_scalar, matrix
 
 _X = Polynomial([0, 1])
 
 
-def winograd(m: int, r: int, moduli: str | Iterable) -> BilinearAlgorithm:
+def winograd(m: int, r: int, moduli: str | Iterable[object]) -> BilinearAlgorithm:
     """Return F(m, r) by the Chinese remainder theorem over the given moduli.
 
-    Args:
-        m: outputs, >= 1.
-        r: filter taps, >= 1.
-        moduli: pairwise coprime polynomials in x whose degrees add up to n = m + r - 1, where
-            "inf" (the modified form) may stand for one degree. Each is text such as "x^2+1", a
-            sympy Poly or expression, a ``Polynomial``, or a list of coefficients from the highest
-            power down; or all of them as one text, "x,x-1,x^2+1". They are made monic.
+    Parameters
+    ----------
+    m
+        Outputs, >= 1.
+    r
+        Filter taps, >= 1.
+    moduli
+        Pairwise coprime polynomials in x whose degrees add up to n = m + r - 1, where
+        "inf" (the modified form) may stand for one degree. Each is text such as "x^2+1", a
+        sympy Poly or expression, a ``Polynomial``, or a list of coefficients from the highest
+        power down; or all of them as one text, "x,x-1,x^2+1". They are made monic.
 
     A modulus of degree d costs 2d - 1 products: 1 when linear, 3 when quadratic (Karatsuba, that is
     Toom-Cook at 0, 1, infinity), in general Toom-Cook at the default points of F(d, d), from d = 10
     on at small integers. That is minimal where the modulus is irreducible over Q; one that factors
     is better given by its factors.
 
-    Raises:
-        InvalidValue: moduli that share a factor, a wrong total degree, a constant, m or r < 1.
-        InvalidType: something else than an integer or a polynomial.
+    Raises
+    ------
+    InvalidValue
+        Moduli that share a factor, a wrong total degree, a constant, m or r < 1.
+    InvalidType
+        Something else than an integer or a polynomial.
 
     >>> f = winograd(2, 3, ["x", "x-1", "x^2+1"])
     >>> f.products, f.verify()
@@ -58,14 +72,20 @@ def winograd(m: int, r: int, moduli: str | Iterable) -> BilinearAlgorithm:
     return from_moduli(m, r, checked, moduli=checked)
 
 
-def from_moduli(m: int, r: int, factors: Sequence, **origin) -> BilinearAlgorithm:
-    """Build F(m, r) from checked moduli; ``origin`` is the field that tells what it is made of."""
-    finite = [q for q in factors if q != INFINITY]
+def from_moduli(
+    m: int,
+    r: int,
+    factors: Sequence[Modulus],
+    points: tuple[Point, ...] | None = None,
+    moduli: tuple[Modulus, ...] | None = None,
+) -> BilinearAlgorithm:
+    """Build F(m, r) from checked moduli; ``points`` or ``moduli`` say what it was asked for by."""
+    finite = [q for q in factors if not isinstance(q, str)]
     whole = prod(finite, start=Polynomial([1]))
     n = m + r - 1
     at_rows, g_rows, bt_rows = [], [], []  # one entry per product
     for q in factors:
-        if q == INFINITY:
+        if isinstance(q, str):
             g_rows.append(_unit(r - 1, r))
             at_rows.append(_unit(m - 1, m))
             bt_rows.append(_coefficients(whole, n))
@@ -84,22 +104,24 @@ def from_moduli(m: int, r: int, factors: Sequence, **origin) -> BilinearAlgorith
             at_rows.append(_row_times(small.bt[a], h_residues))
             column = Polynomial([row[a] for row in small.at]) % q
             bt_rows.append(_coefficients(others * column, n))
+    at: Matrix = tuple(zip(*at_rows))
     return BilinearAlgorithm(
-        m=m, r=r, at=tuple(zip(*at_rows)), g=tuple(g_rows), bt=tuple(bt_rows), **origin
+        m=m, r=r, at=at, g=tuple(g_rows), bt=tuple(bt_rows), points=points, moduli=moduli
     )
 
 
-def linear_moduli(points: Iterable) -> list:
+def linear_moduli(points: Iterable[Point]) -> list[Modulus]:
     """Return the moduli x - p of Cook-Toom; infinity stays what it is."""
-    return [p if p == INFINITY else Polynomial([-p, 1]) for p in points]
+    return [p if isinstance(p, str) else Polynomial([-p, 1]) for p in points]
 
 
 def _residue_product(degree: int) -> BilinearAlgorithm:
     """Return the product of two polynomials of ``degree`` coefficients, 2 degree - 1 products."""
     if degree == 1:
-        return BilinearAlgorithm(1, 1, at=[[1]], g=[[1]], bt=[[1]], form="linear")
+        one = matrix([[1]])
+        return BilinearAlgorithm(1, 1, at=one, g=one, bt=one, form="linear")
     if degree == 2:
-        points = parse_points("0,1,inf")  # Karatsuba
+        points: Iterable[Point] = parse_points("0,1,inf")  # Karatsuba
     elif 2 * degree - 1 in DEFAULT_SIZES:
         points = default_points(degree, degree)
     else:
@@ -116,13 +138,13 @@ def _residues(factor: Polynomial, modulus: Polynomial, size: int) -> Matrix:
     return tuple(zip(*columns))
 
 
-def _row_times(row: Sequence, rows: Matrix) -> tuple:
+def _row_times(row: Sequence[Scalar], rows: Matrix) -> tuple[Scalar, ...]:
     return tuple(sum((c * x for c, x in zip(row, column)), as_scalar(0)) for column in zip(*rows))
 
 
-def _coefficients(polynomial: Polynomial, size: int) -> tuple:
+def _coefficients(polynomial: Polynomial, size: int) -> tuple[Scalar, ...]:
     return tuple(polynomial[k] for k in range(size))
 
 
-def _unit(index: int, size: int) -> tuple:
+def _unit(index: int, size: int) -> tuple[Scalar, ...]:
     return tuple(as_scalar(int(k == index)) for k in range(size))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from winogen.algebra.parse import parse_polynomial, split_list
 from winogen.algebra.points import INFINITY, check_size, is_infinity
@@ -11,13 +12,13 @@ from winogen.algebra.polynomial import Polynomial, gcd
 from winogen.algebra.scalar import as_scalar
 from winogen.errors import InvalidType, InvalidValue
 
+Modulus: TypeAlias = Polynomial | str  # the only text among them is INFINITY
+
 _X = Polynomial([0, 1])
 
 
-def parse_moduli(moduli: str | Iterable) -> tuple:
-    """Return moduli in any of the forms that ``winograd`` takes as monic ``Polynomial``s and
-    ``INFINITY``.
-    """
+def parse_moduli(moduli: str | Iterable[object]) -> tuple[Modulus, ...]:
+    """Return moduli, in any form that ``winograd`` takes, as monic polynomials and ``INFINITY``."""
     if isinstance(moduli, str):
         moduli = split_list(moduli)
     elif not isinstance(moduli, Iterable):
@@ -28,11 +29,11 @@ def parse_moduli(moduli: str | Iterable) -> tuple:
     return tuple(INFINITY if is_infinity(item) else _as_polynomial(item) for item in moduli)
 
 
-def check_moduli(m: int, r: int, moduli: str | Iterable) -> tuple:
+def check_moduli(m: int, r: int, moduli: str | Iterable[object]) -> tuple[Modulus, ...]:
     """Return ``moduli`` parsed, after checking that they are coprime and of total degree m+r-1."""
     m, r, n = check_size(m, r)
     checked = parse_moduli(moduli)
-    degree = sum(1 if q == INFINITY else q.degree for q in checked)
+    degree = sum(1 if isinstance(q, str) else q.degree for q in checked)
     if degree != n:
         infinite = INFINITY in checked
         hint = (
@@ -49,8 +50,8 @@ def check_moduli(m: int, r: int, moduli: str | Iterable) -> tuple:
     return checked
 
 
-def _require_coprime(first, second) -> None:
-    if INFINITY in (first, second):
+def _require_coprime(first: Modulus, second: Modulus) -> None:
+    if isinstance(first, str) or isinstance(second, str):
         if first == second:
             raise InvalidValue("moduli: got 'inf' twice; allowed: once")
         return
@@ -62,17 +63,16 @@ def _require_coprime(first, second) -> None:
         )
 
 
-def _as_polynomial(item) -> Polynomial:
+def _as_polynomial(item: object) -> Polynomial:
     sympy = sys.modules.get("sympy")
     if isinstance(item, Polynomial):
         polynomial = item
     elif isinstance(item, str):
         try:
-            polynomial = parse_polynomial(item, _X, as_scalar)
+            value = parse_polynomial(item, _X, as_scalar)
         except InvalidValue as error:
             raise InvalidValue(f"moduli: {error}") from None
-        if not isinstance(polynomial, Polynomial):
-            polynomial = Polynomial([polynomial])
+        polynomial = value if isinstance(value, Polynomial) else Polynomial([value])
     elif sympy is not None and isinstance(item, sympy.Basic):
         symbols = item.free_symbols
         if len(symbols) != 1:
@@ -97,6 +97,6 @@ def _as_polynomial(item) -> Polynomial:
     return polynomial.monic()
 
 
-def _from_list(coefficients: Iterable) -> Polynomial:
+def _from_list(coefficients: Iterable[object]) -> Polynomial:
     """Highest power first, as in ``numpy.poly1d`` and ``sympy.Poly.all_coeffs``."""
     return Polynomial([as_scalar(c, "moduli") for c in coefficients][::-1])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from winogen.algebra.bilinear import BilinearAlgorithm, times
-from winogen.algebra.scalar import Matrix
+from winogen.algebra.scalar import Matrix, Scalar
 from winogen.errors import InvalidType, InvalidValue, VerificationError
 
 
@@ -34,8 +34,10 @@ class BilinearAlgorithm2D:
         The 2D condition, [k = i + j and k' = i' + j'], is the product of the two 1D conditions, as
         its left side is the product of the two sums.
 
-        Raises:
-            VerificationError: names the axis and its first wrong (i, j, k).
+        Raises
+        ------
+        VerificationError
+            Names the axis and its first wrong (i, j, k).
         """
         for axis, algorithm in (("height", self.h), ("width", self.w)):
             try:
@@ -44,11 +46,13 @@ class BilinearAlgorithm2D:
                 raise VerificationError(f"{axis}: {error}") from None
         return True
 
-    def __call__(self, g: Sequence[Sequence], d: Sequence[Sequence]) -> Matrix:
+    def __call__(self, g: Sequence[Sequence[Scalar]], d: Sequence[Sequence[Scalar]]) -> Matrix:
         """Return the outputs (m_h x m_w), exactly, of a filter (r_h x r_w) and inputs (n_h x n_w).
 
-        Raises:
-            InvalidValue: another shape.
+        Raises
+        ------
+        InvalidValue
+            Another shape.
         """
         for name, rows, height, width in (
             ("g", g, self.h.r, self.w.r),
@@ -61,7 +65,7 @@ class BilinearAlgorithm2D:
         products = [[a * b for a, b in zip(*rows)] for rows in zip(u, v)]
         return _both(self.h.at, self.w.at, products)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"F({self.h.m}x{self.w.m},{self.h.r}x{self.w.r}) with {self.products} products"
 
     def __repr__(self):
@@ -71,9 +75,12 @@ class BilinearAlgorithm2D:
 def nest(h: BilinearAlgorithm, w: BilinearAlgorithm) -> BilinearAlgorithm2D:
     """Nest two 1D algorithms to a 2D one, ``h`` along the height and ``w`` along the width.
 
-    Raises:
-        InvalidType: not two ``BilinearAlgorithm``s.
-        InvalidValue: one is in the linear form and the other is not.
+    Raises
+    ------
+    InvalidType
+        Not two ``BilinearAlgorithm``s.
+    InvalidValue
+        One is in the linear form and the other is not.
 
     >>> from winogen.algebra import cook_toom
     >>> print(nest(cook_toom(2, 3), cook_toom(4, 5)))
@@ -90,7 +97,7 @@ def nest(h: BilinearAlgorithm, w: BilinearAlgorithm) -> BilinearAlgorithm2D:
     return BilinearAlgorithm2D(h, w)
 
 
-def _both(left: Matrix, right: Matrix, rows: Sequence[Sequence]) -> Matrix:
+def _both(left: Matrix, right: Matrix, rows: Sequence[Sequence[Scalar]]) -> Matrix:
     """Return left rows right^T."""
     across = [times(right, row) for row in rows]
     return tuple(zip(*(times(left, column) for column in zip(*across))))

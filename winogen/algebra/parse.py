@@ -12,8 +12,18 @@ import operator
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from winogen.errors import InvalidValue
+
+if TYPE_CHECKING:
+    import sympy
+
+    from winogen.algebra.polynomial import Polynomial
+    from winogen.algebra.scalar import Scalar
+
+# What a text is made of while it is read: Fractions, Polynomials or sympy expressions.
+Value: TypeAlias = Any
 
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+)")
 _IRRATIONAL = ("sqrt", "cbrt", "root", "cos", "sin", "tan", "pi")
@@ -33,11 +43,10 @@ class _NeedsSympy(Exception):
     """The text is not a plain rational expression."""
 
 
-def parse_number(text: str):
+def parse_number(text: str) -> Fraction | sympy.Expr:
     """Return ``text`` as a ``Fraction``, or as a sympy expression when it has a root or pi in it.
 
-    Raises:
-        InvalidValue: not an expression of the allowed form, or a division by zero.
+    Raises InvalidValue for another form of expression, or a division by zero.
 
     >>> parse_number("-5/2"), parse_number("0.25"), parse_number("sqrt(2)/2")
     (Fraction(-5, 2), Fraction(1, 4), sqrt(2)/2)
@@ -57,29 +66,26 @@ def parse_number(text: str):
         return value
 
 
-def parse_polynomial(text: str, x, scalar: Callable[[str], object]):
-    """Return ``text`` as a polynomial in ``x``.
+def parse_polynomial(
+    text: str, x: Polynomial, scalar: Callable[[str], Scalar]
+) -> Polynomial | Scalar:
+    """Return ``text``, such as "x^2+1" or "(x-1)*(x - sqrt(2)/2)", as a polynomial.
 
-    Args:
-        text: such as "x^2+1", "(x-1)*(x-2)", "x - sqrt(2)/2".
-        x: the polynomial that "x" stands for.
-        scalar: turns the text of an irrational coefficient into a number.
-
-    Raises:
-        InvalidValue: not a polynomial of the allowed form.
+    ``x`` is the polynomial that "x" stands for; ``scalar`` turns the text of an irrational
+    coefficient into a number. Raises InvalidValue for another form of expression.
 
     >>> from winogen.algebra.polynomial import Polynomial
     >>> print(parse_polynomial("(x-1)^2 + 1/2", Polynomial([0, 1]), Fraction))
     x^2 - 2*x + 3/2
     """
 
-    def function(name):
+    def function(name: str) -> Callable[..., Scalar]:
         return lambda *arguments: scalar(f"{name}({','.join(map(str, arguments))})")
 
     names = {name: function(name) for name in _IRRATIONAL if name != "pi"}
     reader = _Reader(text, "polynomials with rational coefficients such as 'x^2+1', 'x-1/2'")
 
-    def power(base, exponent):
+    def power(base: Value, exponent: Value) -> Value:
         if not isinstance(exponent, Fraction) or exponent.denominator != 1:
             raise ValueError("an exponent that is not a whole number")
         if isinstance(base, Fraction):
@@ -106,11 +112,11 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
     return base ** int(_affordable(base, exponent))
 
 
-def _sympy_power(base, exponent):
+def _sympy_power(base: sympy.Expr, exponent: sympy.Expr) -> sympy.Expr:
     return base ** (_affordable(base, exponent) if base.is_Rational else exponent)
 
 
-def _affordable(base, exponent):
+def _affordable(base: Value, exponent: Value) -> Value:
     """Return the exponent of a rational base unless the result would have too many digits."""
     size = max(abs(base.numerator), base.denominator).bit_length()
     if abs(exponent) > _LARGEST_EXPONENT or size * abs(exponent) > _MOST_BITS:
@@ -121,7 +127,7 @@ def _affordable(base, exponent):
 class _Reader:
     """One text; its expression is read with one kind of number, or again with another."""
 
-    def __init__(self, text: str, allowed: str):
+    def __init__(self, text: str, allowed: str) -> None:
         self.text = text
         self.allowed = allowed
         if len(text) > _LONGEST_TEXT:
@@ -136,7 +142,12 @@ class _Reader:
         shown = self.text if len(self.text) <= 60 else self.text[:57] + "..."
         return InvalidValue(f"got {shown!r} ({why}); allowed: {self.allowed}")
 
-    def read(self, number: Callable, names: dict, power: Callable):
+    def read(
+        self,
+        number: Callable[[int], Value],
+        names: dict[str, Value],
+        power: Callable[[Value, Value], Value],
+    ) -> Value:
         """Evaluate; ``number`` makes an integer, ``names`` are the values and functions."""
         try:
             return self._visit(self.tree, number, names, power)
@@ -147,8 +158,14 @@ class _Reader:
         except (TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
             raise self.refusal(str(error)) from None
 
-    def _visit(self, node: ast.expr, number: Callable, names: dict, power: Callable):
-        def visit(child):
+    def _visit(
+        self,
+        node: ast.expr,
+        number: Callable[[int], Value],
+        names: dict[str, Value],
+        power: Callable[[Value, Value], Value],
+    ) -> Value:
+        def visit(child: ast.expr) -> Value:
             return self._visit(child, number, names, power)
 
         if isinstance(node, ast.Constant) and type(node.value) is int:
@@ -166,7 +183,7 @@ class _Reader:
             return self._lookup(node.func.id, names)(*map(visit, node.args))
         raise self.refusal("not an expression of the allowed form")
 
-    def _lookup(self, name: str, names: dict):
+    def _lookup(self, name: str, names: dict[str, Value]) -> Value:
         if name in names:
             return names[name]
         if not names and name in _IRRATIONAL:

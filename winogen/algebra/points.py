@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import index
+from typing import TypeAlias
 
 from winogen.algebra.parse import split_list
-from winogen.algebra.scalar import as_scalar
+from winogen.algebra.scalar import Scalar, as_scalar
 from winogen.errors import InvalidType, InvalidValue
 
 INFINITY = "inf"  # the point at infinity, beside the scalars
+Point: TypeAlias = Scalar | str  # the only text among them is INFINITY
 
 
 @dataclass(frozen=True)
@@ -23,24 +25,26 @@ class PointSet:
     '0, 1, inf'
     """
 
-    points: tuple
+    points: tuple[Point, ...]
     source: str
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Point]:
         return iter(self.points)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.points)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return ", ".join(map(str, self.points))
 
 
-def parse_points(text: str | Iterable) -> tuple:
+def parse_points(text: str | Iterable[object]) -> tuple[Point, ...]:
     """Return points, given as "0,1,-1,1/2,inf" or one by one, as exact scalars and ``INFINITY``.
 
-    Raises:
-        InvalidValue, InvalidType: a point is not an exact real number; see ``as_scalar``.
+    Raises
+    ------
+    InvalidValue, InvalidType
+        A point is not an exact real number; see ``as_scalar``.
 
     >>> parse_points("0, -1/2, inf")
     (Fraction(0, 1), Fraction(-1, 2), 'inf')
@@ -55,7 +59,7 @@ def parse_points(text: str | Iterable) -> tuple:
     return tuple(INFINITY if is_infinity(p) else as_scalar(p, "points") for p in text)
 
 
-def is_infinity(value) -> bool:
+def is_infinity(value: object) -> bool:
     """Whether ``value`` names the point at infinity: "inf", float("inf") or sympy.oo.
 
     There is only one; -inf is the same point, but is refused to keep one name for it.
@@ -82,7 +86,7 @@ def check_size(m: int, r: int) -> tuple[int, int, int]:
     return sizes[0], sizes[1], sum(sizes) - 1
 
 
-def check_points(m: int, r: int, points: str | Iterable) -> tuple:
+def check_points(m: int, r: int, points: str | Iterable[object]) -> tuple[Point, ...]:
     """Return ``points`` as exact scalars after checking their number and that they differ."""
     m, r, n = check_size(m, r)
     parsed = parse_points(points)
@@ -102,8 +106,10 @@ def check_points(m: int, r: int, points: str | Iterable) -> tuple:
 def default_points(m: int, r: int) -> PointSet:
     """Return good points for F(m, r), a function of n = m + r - 1 <= 18, and their source.
 
-    Raises:
-        InvalidValue: n > 18, or m or r < 1.
+    Raises
+    ------
+    InvalidValue
+        n > 18, or m or r < 1.
 
     >>> print(default_points(4, 3))
     0, 5/8, -5/8, 3/2, -3/2, inf
@@ -115,7 +121,7 @@ def default_points(m: int, r: int) -> PointSet:
             f"allowed: n <= {max(DEFAULT_SIZES)} for default points, else give points="
         )
     text, source = _DEFAULT[n]
-    points = []
+    points: list[Point] = []
     for item in text.split():
         if item.startswith("±"):
             points += [as_scalar(item[1:]), -as_scalar(item[1:])]
@@ -129,8 +135,8 @@ _BARABASZ = "Barabasz, Anderson, Soodhalter, Gregg, TOMS 2020, arXiv 1803.10986"
 # How the project's own sets were found: all finite points but 0 in pairs +-a, since that makes the
 # transforms even and odd and thus short; a = p/q with small p, q moved one at a time while the mean
 # error in 2D fell (one tile, F(n-2, 3), data uniform in (-1, 1), float32). Near-by sets differ by a
-# few per cent. For n = 9 the mean hides that the last outputs of a tile are four times worse than the
-# rest; the set there makes up for it. From n = 11 on the sets are those of `winogen search`.
+# few per cent. For n = 9 the mean hides that the last outputs of a tile are four times worse than
+# the others; the set there makes up for it. From n = 11 on the sets are those of `winogen search`.
 _SWEEP = "symmetric set with the least 2D float32 error in a sweep of this project"
 _WORST = "symmetric dyadic set: least error of a tile's worst output with many channels, in a sweep"
 _SEARCH = "winogen search, all points finite: least mean 2D float32 error with r = 3"

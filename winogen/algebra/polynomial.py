@@ -7,6 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
+
+if TYPE_CHECKING:
+    from winogen.algebra.scalar import Scalar
+
+    Operand: TypeAlias = "Polynomial | Scalar | int"
 
 
 class Polynomial:
@@ -19,17 +25,18 @@ class Polynomial:
     """
 
     __slots__ = ("coefficients",)
+    coefficients: tuple[Scalar, ...]
 
-    def __init__(self, coefficients: Iterable):
-        values = [Fraction(c) if isinstance(c, int) else c for c in coefficients]
+    def __init__(self, coefficients: Iterable[Scalar | int]) -> None:
+        values: list[Scalar] = [Fraction(c) if isinstance(c, int) else c for c in coefficients]
         while values and values[-1] == 0:
             values.pop()
         object.__setattr__(self, "coefficients", tuple(values))
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError("a Polynomial cannot be changed")
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type[Polynomial], tuple[tuple[Scalar, ...]]]:
         return Polynomial, (self.coefficients,)
 
     @property
@@ -38,47 +45,47 @@ class Polynomial:
         return len(self.coefficients) - 1
 
     @property
-    def leading(self):
+    def leading(self) -> Scalar:
         """The coefficient of the highest power (0 for the zero polynomial)."""
         return self.coefficients[-1] if self.coefficients else Fraction(0)
 
-    def __getitem__(self, power: int):
+    def __getitem__(self, power: int) -> Scalar:
         """The coefficient of ``x**power``, 0 beyond the degree."""
         return self.coefficients[power] if power <= self.degree else Fraction(0)
 
-    def __call__(self, x):
-        value = Fraction(0)
+    def __call__(self, x: Scalar) -> Scalar:
+        value: Scalar = Fraction(0)
         for c in reversed(self.coefficients):
             value = value * x + c
         return value
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Polynomial):
             return NotImplemented
         return self.coefficients == other.coefficients
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.coefficients)
 
-    def __neg__(self):
+    def __neg__(self) -> Polynomial:
         return Polynomial([-c for c in self.coefficients])
 
-    def __add__(self, other):
+    def __add__(self, other: Operand) -> Polynomial:
         other = _lift(other)
         size = max(self.degree, other.degree) + 1
         return Polynomial([self[k] + other[k] for k in range(size)])
 
     __radd__ = __add__
 
-    def __sub__(self, other):
+    def __sub__(self, other: Operand) -> Polynomial:
         return self + -_lift(other)
 
-    def __rsub__(self, other):
+    def __rsub__(self, other: Operand) -> Polynomial:
         return _lift(other) - self
 
-    def __mul__(self, other):
+    def __mul__(self, other: Operand) -> Polynomial:
         other = _lift(other)
-        result = [Fraction(0)] * max(self.degree + other.degree + 1, 0)
+        result: list[Scalar] = [Fraction(0)] * max(self.degree + other.degree + 1, 0)
         for i, a in enumerate(self.coefficients):
             if a != 0:
                 for j, b in enumerate(other.coefficients):
@@ -87,7 +94,7 @@ class Polynomial:
 
     __rmul__ = __mul__
 
-    def __truediv__(self, scalar):
+    def __truediv__(self, scalar: Operand) -> Polynomial:
         """Divide by a number, or by a polynomial of degree 0."""
         divisor = _lift(scalar)
         if divisor.degree > 0:
@@ -96,37 +103,37 @@ class Polynomial:
             raise ZeroDivisionError("polynomial divided by zero")
         return Polynomial([c / divisor.leading for c in self.coefficients])
 
-    def __pow__(self, exponent: int):
+    def __pow__(self, exponent: int) -> Polynomial:
         result = Polynomial([1])
         for _ in range(exponent):
             result = result * self
         return result
 
-    def __divmod__(self, other):
+    def __divmod__(self, other: Operand) -> tuple[Polynomial, Polynomial]:
         other = _lift(other)
         if other.degree < 0:
             raise ZeroDivisionError("polynomial divided by zero")
-        rest = list(self.coefficients)
-        quotient = [Fraction(0)] * max(len(rest) - other.degree, 0)
+        remainder = list(self.coefficients)
+        quotient: list[Scalar] = [Fraction(0)] * max(len(remainder) - other.degree, 0)
         for shift in reversed(range(len(quotient))):
-            factor = rest[shift + other.degree] / other.leading
+            factor = remainder[shift + other.degree] / other.leading
             quotient[shift] = factor
             if factor != 0:
                 for k, c in enumerate(other.coefficients):
-                    rest[shift + k] = rest[shift + k] - factor * c
-        return Polynomial(quotient), Polynomial(rest[: max(other.degree, 0)])
+                    remainder[shift + k] = remainder[shift + k] - factor * c
+        return Polynomial(quotient), Polynomial(remainder[: max(other.degree, 0)])
 
-    def __floordiv__(self, other):
+    def __floordiv__(self, other: Operand) -> Polynomial:
         return divmod(self, other)[0]
 
-    def __mod__(self, other):
+    def __mod__(self, other: Operand) -> Polynomial:
         return divmod(self, other)[1]
 
     def monic(self) -> Polynomial:
         """The same polynomial over its leading coefficient."""
         return self / self.leading
 
-    def __str__(self):
+    def __str__(self) -> str:
         text = ""
         for power in reversed(range(self.degree + 1)):
             c = self[power]
@@ -149,11 +156,11 @@ class Polynomial:
                 text += f" - {term}" if negative else f" + {term}"
         return text or "0"
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Polynomial({self})"
 
 
-def _lift(value) -> Polynomial:
+def _lift(value: Operand) -> Polynomial:
     return value if isinstance(value, Polynomial) else Polynomial([value])
 
 
@@ -167,14 +174,13 @@ def gcd(a: Polynomial, b: Polynomial) -> Polynomial:
 def inverse(a: Polynomial, modulus: Polynomial) -> Polynomial:
     """Return ``u`` with ``u a = 1 mod modulus`` (extended Euclid).
 
-    Raises:
-        ZeroDivisionError: ``a`` and ``modulus`` share a factor.
+    Raises ZeroDivisionError where ``a`` and ``modulus`` share a factor.
     """
     old, new = modulus, a % modulus
     old_u, new_u = Polynomial([]), Polynomial([1])
     while new.degree > 0:
-        quotient, rest = divmod(old, new)
-        old, new = new, rest
+        quotient, remainder = divmod(old, new)
+        old, new = new, remainder
         old_u, new_u = new_u, old_u - quotient * new_u
     if new.degree < 0:
         raise ZeroDivisionError(f"{a} has no inverse modulo {modulus}")

@@ -11,11 +11,14 @@ from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Rational, Real
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from winogen.algebra.algebraic import Algebraic, algebraic
 from winogen.algebra.parse import parse_number
 from winogen.errors import InvalidType, InvalidValue
+
+if TYPE_CHECKING:
+    import sympy
 
 Scalar: TypeAlias = Fraction | Algebraic
 Matrix: TypeAlias = tuple[tuple[Scalar, ...], ...]
@@ -23,17 +26,23 @@ Matrix: TypeAlias = tuple[tuple[Scalar, ...], ...]
 __all__ = ["Algebraic", "Matrix", "Scalar", "as_scalar", "matrix", "to_sympy"]
 
 
-def as_scalar(value, name: str = "number") -> Scalar:
+def as_scalar(value: object, name: str = "number") -> Scalar:
     """Return ``value`` as an exact scalar: a ``Fraction`` whenever it is rational.
 
-    Args:
-        value: int, Fraction, text such as "-5/2", "0.25" or "sqrt(2)/2", or a sympy number.
-            Floats are refused: 0.1 is not 1/10, and what was meant cannot be known.
-        name: how the argument is called in the error.
+    Parameters
+    ----------
+    value
+        An int, a Fraction, text such as "-5/2", "0.25" or "sqrt(2)/2", or a sympy number.
+        Floats are refused: 0.1 is not 1/10, and what was meant cannot be known.
+    name
+        How the argument is called in the error.
 
-    Raises:
-        InvalidType: a float, a bool, or no number at all.
-        InvalidValue: text of another form, or a number that is not real, finite and algebraic.
+    Raises
+    ------
+    InvalidType
+        A float, a bool, or no number at all.
+    InvalidValue
+        Text of another form, or a number that is not real, finite and algebraic.
 
     >>> as_scalar("-5/2"), as_scalar(3), float(as_scalar("sqrt(2)/2"))
     (Fraction(-5, 2), Fraction(3, 1), 0.7071067811865476)
@@ -53,7 +62,7 @@ def as_scalar(value, name: str = "number") -> Scalar:
         return as_scalar(str(value), name)
     if isinstance(value, Real) and not isinstance(value, bool):
         hint = (
-            f", here perhaps '{Fraction(value).limit_denominator(1000)}'"
+            f", here perhaps '{Fraction(float(value)).limit_denominator(1000)}'"
             if value - value == 0
             else ""
         )
@@ -73,7 +82,7 @@ def _from_text(text: str) -> Scalar:
     return value if isinstance(value, Fraction) else algebraic(value)
 
 
-def matrix(rows, name: str = "matrix") -> Matrix:
+def matrix(rows: object, name: str = "matrix") -> Matrix:
     """Return rows of numbers as an exact matrix; ``name`` is the argument's name in errors."""
     if isinstance(rows, str) or not isinstance(rows, Iterable):
         raise InvalidType(f"{name}: got {rows!r}; allowed: rows of numbers")
@@ -85,7 +94,7 @@ def matrix(rows, name: str = "matrix") -> Matrix:
     return tuple(result)
 
 
-def to_sympy(value: Scalar):
+def to_sympy(value: Scalar) -> sympy.Expr:
     """Return a scalar as a sympy number."""
     import sympy
 

@@ -1,16 +1,16 @@
 """How good the planner's choices are: its candidates measured, the chosen one against the best.
 
 The planner's rule is: the fastest candidate that is as accurate as direct convolution usually is,
-unless that takes over 18 % longer than the fastest one that is tolerable; then that one, and always if
-a tolerance is given. The *best* is what the same rule gives with measured instead of predicted times,
-and regret is the time of the choice over that of the best. So accuracy that the rule asks for is no
-regret, accuracy that costs more than it allows is. A choice that is faster than the best has a regret
-of 1.
+unless that takes over 18 % longer than the fastest one that is tolerable; then that one, and always
+if a tolerance is given. The *best* is what the same rule gives with measured instead of predicted
+times, and regret is the time of the choice over that of the best. So accuracy that the rule asks
+for is no regret, accuracy that costs more than it allows is. A choice that is faster than the best
+has a regret of 1.
 
 Candidates are measured in heats. In the first all take part, in each of the others those that came
 close to the fastest of the heat before, and the choice in all. Whoever is left takes turns with the
-others, so that a slow moment of the machine hits all; of the last heat that a candidate took part in
-the least time counts, which is what the model predicts.
+others, so that a slow moment of the machine hits all; of the last heat that a candidate took part
+in the least time counts, which is what the model predicts.
 """
 
 from __future__ import annotations

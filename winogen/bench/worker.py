@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from winogen.conv.limits import Limits
+    from winogen.toolchain.limits import Limits
 
 import ctypes
 import gc

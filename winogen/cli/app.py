@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 from typer.core import TyperGroup
 
@@ -24,7 +26,7 @@ BAD_INPUT = 2  # exit status, as for a usage error
 class _Commands(TyperGroup):
     """Prints an expected error as one message instead of a traceback."""
 
-    def invoke(self, ctx):
+    def invoke(self, ctx: Any) -> Any:  # click's Context, or that of the click inside typer
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -46,8 +48,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(show: bool) -> None:
+    if show:
         import winogen
 
         typer.echo(f"winogen {winogen.__version__}")

@@ -1,11 +1,15 @@
-"""`winogen bench`: winogen beside every rival that is installed, and beside the machine's limits."""
+"""`winogen bench`: winogen beside every rival that is installed and the limits of the machine."""
 
 from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from winogen.bench import BenchLayer
 
 EXAMPLE = "Example: winogen bench --layers vgg16 --peers torch,ncnn --json vgg16.json"
 
@@ -92,7 +96,16 @@ def bench(
         save_plot(document, plot)
 
 
-def _measure(layers, *, peers, algorithm, tile, tolerance, algorithms, **settings) -> dict:
+def _measure(
+    layers: list[BenchLayer],
+    *,
+    peers: str | None,
+    algorithm: str,
+    tile: str | None,
+    tolerance: float | None,
+    algorithms: str | None,
+    **settings: Any,
+) -> dict[str, Any]:
     from winogen.bench import Settings, run
     from winogen.bench.peers import chosen
     from winogen.bench.runner import ALGORITHMS
@@ -112,16 +125,16 @@ def _measure(layers, *, peers, algorithm, tile, tolerance, algorithms, **setting
         return run(layers, ours, status.update)
 
 
-def _algorithms(text: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
+def _algorithms(text: str | None, allowed: tuple[str, ...]) -> tuple[str, ...]:
     if text is None:
         return ()
     if text == "all":
-        return known
+        return allowed
     names = [name.strip() for name in text.split(",") if name.strip()]
-    return tuple(dict.fromkeys(_named("algorithms", name, ("all", *known)) for name in names))
+    return tuple(dict.fromkeys(_named("algorithms", name, ("all", *allowed)) for name in names))
 
 
-def _tile(text: str | None, algorithm: str):
+def _tile(text: str | None, algorithm: str) -> int | tuple[int, int] | None:
     from winogen.errors import InvalidValue
 
     if text is None:
@@ -136,7 +149,7 @@ def _tile(text: str | None, algorithm: str):
         numbers = ()
     if len(numbers) not in (1, 2) or min(numbers) < 1:
         raise InvalidValue(f"tile: got {text!r}; allowed: a positive int, or two as 4,6")
-    return numbers[0] if len(numbers) == 1 else numbers
+    return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
 
 
 def _tolerance(value: float | None) -> float | None:
@@ -162,7 +175,7 @@ def _check_outputs(json: Path | None, plot: Path | None) -> None:
     for option, path in (("json", json), ("plot", plot)):
         if path is None:
             continue
-        known = path.exists()
+        exists = path.exists()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with open(path, "a"):
@@ -171,5 +184,5 @@ def _check_outputs(json: Path | None, plot: Path | None) -> None:
             raise InvalidValue(
                 f"{option}: got {str(path)!r} ({error.strerror}); allowed: a file to write"
             ) from None
-        if not known:
+        if not exists:
             path.unlink()

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from winogen.demo.workload import Measurement
 
 EXAMPLE = "Example: winogen demo --threads 1"
 
@@ -43,8 +49,8 @@ def demo(
         demo.filter_sheet(output / "filters.png", photo, by_size)
         demo.algorithm_sheet(output / "algorithms.png", banks[5][3], compared)
     console.print(
-        "With one channel, as in the photograph, a transform is used for few products and may cost\n"
-        "more than it saves. With many channels, as in the layer of a net, it pays.\n"
+        "With one channel, as in the photograph, a transform is used for few products and may "
+        "cost\nmore than it saves. With many channels, as in the layer of a net, it pays.\n"
     )
     console.print(f"pictures: {output / 'filters.png'}, {output / 'algorithms.png'}")
 
@@ -52,7 +58,7 @@ def demo(
 _NARROW = 140  # columns; the whole table needs that many
 
 
-def _table(narrow: bool):
+def _table(narrow: bool) -> Table:
     from rich import box
     from rich.table import Table
 
@@ -72,15 +78,15 @@ def _table(narrow: bool):
     return table
 
 
-def _add(table, row, narrow: bool) -> None:
+def _add(table: Table, row: Measurement, narrow: bool) -> None:
     if narrow:
         # Exact counts and points do not fit: round the former, list the latter underneath.
-        sizes = (f"{row.multiplications / 1e6:.1f} M", f"{row.workspace_bytes / 1024:,.0f} KiB")
+        sizes = [f"{row.multiplications / 1e6:.1f} M", f"{row.workspace_bytes / 1024:,.0f} KiB"]
         line = f"{row.tile}: points {row.points}".replace("\n", ", ")
-        if row.points and line not in table.caption:
-            table.caption += f"\n{line}"
+        if row.points and line not in str(table.caption):
+            table.caption = f"{table.caption}\n{line}"
     else:
-        sizes = (row.points or "-", f"{row.multiplications:,}", f"{row.workspace_bytes:,}")
+        sizes = [row.points or "-", f"{row.multiplications:,}", f"{row.workspace_bytes:,}"]
     table.add_row(
         row.algorithm,
         (row.tile.replace(" ", "") if narrow else row.tile) or "-",

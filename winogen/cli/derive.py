@@ -1,20 +1,25 @@
-"""`winogen derive`: the matrices of F(m, r), their shortened programs, as text, JSON, LaTeX or C."""
+"""`winogen derive`: the matrices of F(m, r) and short programs, as text, JSON, LaTeX or C."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import typer
+
+from winogen.program.kinds import KINDS
+
+if TYPE_CHECKING:
+    from winogen.algebra.bilinear import BilinearAlgorithm
+    from winogen.program.ir import Program
 
 EXAMPLE = (
     "Example: winogen derive 4 3 --points 0,1,-1,1/2,-2,inf\n\n"
     "Example: winogen derive 4 3 --moduli 'x,x-1,x+1,x^2+1,inf' --format json\n\n"
     "Example: winogen derive 4 3 --order huffman --format c"
 )
-
-# kind of transform -> (attribute of BilinearAlgorithm, name on paper)
-_MATRICES = {"input": ("bt", "B^T"), "filter": ("g", "G"), "output": ("at", "A^T")}
 
 
 class Format(str, Enum):
@@ -63,9 +68,11 @@ def derive(
     typer.echo((_json if format is Format.json else _text)(algorithm, programs, source, order))
 
 
-def _json(algorithm, programs, source: str, order: str) -> str:
+def _json(
+    algorithm: BilinearAlgorithm, programs: Mapping[str, Program], source: str, order: str
+) -> str:
     data = algorithm.to_dict() | ({} if order == "program" else {"order": order})
-    data["ops"] = {kind: programs[kind].counts().to_dict() for kind in _MATRICES}
+    data["ops"] = {kind: programs[kind].counts().to_dict() for kind in KINDS}
     # One row of a matrix, or one kind of operations, per line.
     fields = []
     for key, value in data.items():
@@ -79,15 +86,18 @@ def _json(algorithm, programs, source: str, order: str) -> str:
     return "{\n" + ",\n".join(fields) + "\n}"
 
 
-def _text(algorithm, programs, source: str, order: str) -> str:
+def _text(
+    algorithm: BilinearAlgorithm, programs: Mapping[str, Program], source: str, order: str
+) -> str:
     from winogen.codegen.ctext import routine
 
     m, r, n, products = algorithm.m, algorithm.r, algorithm.n, algorithm.products
-    made_from = ("moduli", algorithm.moduli) if algorithm.moduli else ("points", algorithm.points)
+    origin = algorithm.moduli or algorithm.points or ()
     lines = [
         f"F({m}, {r}): {m} outputs of a {r}-tap filter from {n} inputs",
         "",
-        f"  {made_from[0]}           {', '.join(map(str, made_from[1])) or 'none needed'}",
+        f"  {'moduli' if algorithm.moduli else 'points'}           "
+        + (", ".join(map(str, origin)) or "none needed"),
         f"  source           {source}",
         f"  multiplications  {products} instead of {m * r} in 1D, {products**2} instead of "
         + f"{(m * r) ** 2} in 2D",
@@ -95,12 +105,12 @@ def _text(algorithm, programs, source: str, order: str) -> str:
     ]
     if order != "program":
         lines.append(f"  order            {order}: every row of the matrices is summed on its own")
-    for attribute, name in _MATRICES.values():
-        rows = [[str(value) for value in row] for row in getattr(algorithm, attribute)]
-        lines += ["", f"{name} ({len(rows)} x {len(rows[0])})", *_aligned(rows)]
+    for kind, matrix in algorithm.matrices.items():
+        rows = [[str(value) for value in row] for row in matrix]
+        lines += ["", f"{KINDS[kind].symbol} ({len(rows)} x {len(rows[0])})", *_aligned(rows)]
     header = ["transform", "add", "mul", "fma", "instructions", "registers"]
     table = [header]
-    for kind in _MATRICES:
+    for kind in KINDS:
         counts = programs[kind].counts().to_dict()
         table.append([kind, *(str(counts[name]) for name in header[1:])])
     lines += ["", *_aligned(table, left=1)]
@@ -110,21 +120,21 @@ def _text(algorithm, programs, source: str, order: str) -> str:
         lines += [
             "  (rescaled: rows of B^T and columns of A^T scaled against G, as --format c prints it)"
         ]
-    for (kind, (_, name)), letters in zip(_MATRICES.items(), ("dv", "gu", "py")):
-        lines += ["", f"{kind} transform: {letters[1]} = {name} {letters[0]}"]
-        lines += [f"  {equation}" for equation in routine(programs[kind], *letters).equations]
+    for kind, (_, symbol, source_letter, target) in KINDS.items():
+        lines += ["", f"{kind} transform: {target} = {symbol} {source_letter}"]
+        text = routine(programs[kind], source_letter, target)
+        lines += [f"  {equation}" for equation in text.equations]
     return "\n".join(lines)
 
 
-def _stages(algorithm, programs) -> list[list[str]]:
-    """Instructions per transform: row by row, by the hierarchy of sub-expressions, best, rescaled."""
+def _stages(algorithm: BilinearAlgorithm, programs: Mapping[str, Program]) -> list[list[str]]:
+    """Instructions per transform: row by row, by sub-expression hierarchy, best, rescaled."""
     from winogen.program import shortest_transforms, simplify
     from winogen.program.summation import summation
 
     rescaled = shortest_transforms(algorithm).programs
     table = [["transform", "naive", "hierarchy", "best", "rescaled"]]
-    for kind, (attribute, _) in _MATRICES.items():
-        matrix = getattr(algorithm, attribute)
+    for kind, matrix in algorithm.matrices.items():
         ways = (
             summation(matrix, "naive"),
             simplify(matrix, strategies=("hierarchy",)),
@@ -148,13 +158,13 @@ def _aligned(rows: list[list[str]], left: int = 0) -> list[str]:
     ]
 
 
-def _latex(algorithm) -> str:
+def _latex(algorithm: BilinearAlgorithm) -> str:
     import sympy
 
     names = {"AT": "A^T", "G": "G", "BT": "B^T"}
-    made_from = algorithm.moduli or algorithm.points
+    origin = algorithm.moduli or algorithm.points or ()
     lines = [
-        f"% F({algorithm.m}, {algorithm.r}): {', '.join(map(str, made_from))}",
+        f"% F({algorithm.m}, {algorithm.r}): {', '.join(map(str, origin))}",
         r"% y = A^T \left[ (G g) \odot (B^T d) \right]",
     ]
     lines += [

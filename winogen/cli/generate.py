@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -40,7 +41,7 @@ def generate(
     """Write one layer as a .c and a .h that compile with `cc -O3` and nothing else."""
     from winogen.conv.standalone import command_line, standalone
 
-    given = {
+    arguments: dict[str, Any] = {
         "input": input,
         "weight": weight,
         "padding": padding,
@@ -58,7 +59,7 @@ def generate(
         "threads": threads,
         "name": name,
     }
-    options = {key: value for key, value in given.items() if value is not None}
+    options = {key: value for key, value in arguments.items() if value is not None}
     for key in ("padding", "stride", "tile"):
         if options.get(key) not in (None, "same", "valid"):
             numbers = _integers(key, options[key])
@@ -66,7 +67,7 @@ def generate(
     shapes = [_integers(key, options.pop(key), 4) for key in ("input", "weight")]
     if layout == "NHWC":  # --input is N,C,H,W whatever the order in memory
         shapes[0] = (*shapes[0][:1], *shapes[0][2:], *shapes[0][1:2])
-    files = standalone(*shapes, command=command_line(given), **options)
+    files = standalone(*shapes, command=command_line(arguments), **options)
     output.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
         (output / file).write_text(text)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from winogen.bench.regret import Candidate
 
 CALIBRATE_EXAMPLE = "Example: winogen calibrate"
 REGRET_EXAMPLE = "Example: winogen regret --layers vgg16 --json regret.json"
@@ -23,13 +27,13 @@ def calibrate(
     folder = cache_dir()
     if forget:
         machine.forget(folder)
-        found = Machine()
+        measured = Machine()
     else:
         from winogen.toolchain.calibrate import calibrated
 
-        found = calibrated(seconds=seconds)
-        typer.echo(f"kept in {machine.save(found, folder)}")
-    for name, value in {**asdict(found), **asdict(found.costs)}.items():
+        measured = calibrated(seconds=seconds)
+        typer.echo(f"kept in {machine.save(measured, folder)}")
+    for name, value in {**asdict(measured), **asdict(measured.costs)}.items():
         if name == "costs":
             continue
         typer.echo(
@@ -61,27 +65,34 @@ def regret(
     if layout not in ("NCHW", "NHWC"):
         raise InvalidValue(f"layout: got {layout!r}; allowed: NCHW, NHWC")
     chosen = chosen_layers(layers, only)
-    console, found = Console(highlight=False, soft_wrap=True), []
+    console = Console(highlight=False, soft_wrap=True)
+    regrets = []
     console.print(_ROW.format("layer", "chosen", "predicted ms", "ms", "best", "ms", "regret"))
     with console.status("") as status:
-        settings = {"threads": threads, "layout": layout, "tolerance": tolerance, "within": within}
-        for one in sweep(chosen, **settings, progress=status.update):
-            found.append(one)
+        for one in sweep(
+            chosen,
+            threads=threads,
+            layout=layout,
+            tolerance=tolerance,
+            within=within,
+            progress=status.update,
+        ):
+            regrets.append(one)
             first, best = one.candidates[0], one.best
             times = [
                 f"{1e3 * s:.3f}" for s in (first.predicted_s, first.measured_s, best.measured_s)
             ]
             ways = _named(first), *times[:2], "same" if best is first else _named(best), times[2]
             console.print(_ROW.format(one.layer, *ways, f"{one.regret:.2f}"))
-    totals = summary(found)
+    totals = summary(regrets)
     console.print(f"regret: median {totals['median']:.3f}, worst {totals['worst']:.3f}")
     if json is not None:
-        save({**totals, "layers": [one.to_dict() for one in found]}, json)
+        save({**totals, "layers": [one.to_dict() for one in regrets]}, json)
 
 
 _ROW = "{:<30} {:<29} {:>12} {:>8}  {:<29} {:>8} {:>6}"
 
 
-def _named(candidate) -> str:
+def _named(candidate: Candidate) -> str:
     tile = "" if candidate.tile is None else "x".join(map(str, candidate.tile))
     return f"{candidate.algorithm} {tile} {candidate.tag}".strip()

@@ -1,10 +1,16 @@
-"""`winogen report`: how accurate the catalog is, or one layer with the user's own data, as a page."""
+"""`winogen report`: a page on how accurate the catalog is, or a layer with the user's own data."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from winogen.bench import BenchLayer
 
 EXAMPLE = (
     "Example: winogen report -o accuracy\n\n"
@@ -46,7 +52,7 @@ def report(
         False, "--thorough", help="Every tile of every algorithm.", rich_help_panel=_ONE_LAYER
     ),
 ) -> None:
-    """Write a page on accuracy, with the figures as JSON and CSV: of the catalog, or of one layer."""
+    """Write a page on accuracy, of the catalog or one layer, with its figures as JSON and CSV."""
     of_catalog = {"layers": layers, "trials": trials, "seed": seed}
     of_layer = {
         "weights": weights,
@@ -59,25 +65,26 @@ def report(
     }
     if layer is None:
         _refuse(of_layer, f"only together with --layer {_SHAPES}, which names the layer")
-        page = _catalog(output, **_given(of_catalog))
+        page = _catalog(output, **_chosen(of_catalog))
     else:
         _refuse(of_catalog, "only without --layer, in the report on the catalog")
-        page = _layer(output, layer, **_given(of_layer))
+        page = _layer(output, layer, **_chosen(of_layer))
     typer.echo(page)
 
 
-def _given(options: dict) -> dict:
+def _chosen(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that the user gave."""
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _refuse(options: dict, allowed: str) -> None:
+def _refuse(options: dict[str, Any], allowed: str) -> None:
     from winogen.errors import InvalidValue
 
-    for name, value in _given(options).items():
+    for name, value in _chosen(options).items():
         raise InvalidValue(f"{name}: got {str(value)!r}; allowed: {allowed}")
 
 
-def _catalog(output: Path, layers: str = "thesis27", **options) -> Path:
+def _catalog(output: Path, layers: str = "thesis27", **options: Any) -> Path:
     from functools import partial
 
     from winogen.bench import load_layers
@@ -91,7 +98,14 @@ def _catalog(output: Path, layers: str = "thesis27", **options) -> Path:
         return write_catalog_report(output, cases, progress=step, **options)
 
 
-def _layer(output: Path, layer: str, weights=None, input=None, tolerance=None, **options) -> Path:
+def _layer(
+    output: Path,
+    layer: str,
+    weights: Path | None = None,
+    input: Path | None = None,
+    tolerance: float | None = None,
+    **options: Any,
+) -> Path:
     from winogen.bench.reference import data
     from winogen.cli.progress import counting
     from winogen.numerics.report import Case, write_layer_report
@@ -114,7 +128,7 @@ def _layer(output: Path, layer: str, weights=None, input=None, tolerance=None, *
         return write_layer_report(output, case, thorough=thorough, progress=step, **chosen)
 
 
-def _described(text: str, options: dict):
+def _described(text: str, options: dict[str, Any]) -> BenchLayer:
     """The layer that --layer names: shapes with further options, or a JSON file that has all."""
     from winogen.bench import BenchLayer
     from winogen.errors import InvalidValue
@@ -156,7 +170,7 @@ def _integers(name: str, text: str, count: int | None = None) -> list[int]:
     return numbers
 
 
-def _array(name: str, path: Path):
+def _array(name: str, path: Path) -> np.ndarray:
     import numpy as np
 
     from winogen.errors import InvalidValue

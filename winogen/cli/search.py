@@ -1,17 +1,27 @@
-"""`winogen search`: points, moduli and row scalings with a small error, few instructions, or both."""
+"""`winogen search`: points, moduli, row scalings with a small error, few instructions, or both."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from winogen.numerics.search import Search
+    from winogen.numerics.search.candidate import Candidate
+    from winogen.numerics.search.run import Found
+
 EXAMPLE = (
     "Example: winogen search 4 3\n\n"
-    "Example: winogen search 7 3 --families pairs,free --scalings --results f7_3.jsonl --jobs -1\n\n"
+    "Example: winogen search 7 3 --families pairs,free --scalings --results f7_3.jsonl "
+    "--jobs -1\n\n"
     "Example: winogen search 4 5 --families pairs,quadratic --objective pareto"
 )
 
@@ -48,7 +58,9 @@ def search(
     channels: int = typer.Option(1, help="Channels that are summed."),
     order: str = typer.Option("huffman", help="Summation: huffman, naive, pairwise or program."),
     distribution: str = typer.Option("uniform", help="uniform, uniform-dense, normal or relu."),
-    filters: str = typer.Option(None, help="float64 transforms filters so; default as the rest."),
+    filters: str = typer.Option(
+        None, help="float64 transforms filters so; default as everything else."
+    ),
     fused: bool = typer.Option(False, "--fused", help="Multiply-adds round once."),
     seed: int = typer.Option(0, help="Of all random numbers."),
     jobs: int = typer.Option(1, help="Processes; -1 for all CPUs."),
@@ -63,7 +75,7 @@ def search(
     from winogen.numerics.search import Results, Search, executor
     from winogen.numerics.search import search as run
 
-    wanted = Search(
+    question = Search(
         m=m,
         r=r,
         families=tuple(name.strip() for name in families.split(",")),
@@ -87,18 +99,18 @@ def search(
     )
     kept = Results(results)
     with _bar() as progress, executor(kept, jobs, dask, progress) as execute:
-        found = run(wanted, execute)
+        entries = run(question, execute)
     if as_json:
-        typer.echo(json.dumps([entry.to_dict() for entry in found], indent=2))
+        typer.echo(json.dumps([entry.to_dict() for entry in entries], indent=2))
     elif as_toml:
-        best = [entry for entry in found if entry.on_front]
-        typer.echo("\n".join(_toml(wanted, entry) for entry in best), nl=False)
+        best = [entry for entry in entries if entry.on_front]
+        typer.echo("\n".join(_toml(question, entry) for entry in best), nl=False)
     else:
-        _print(wanted, found)
+        _print(question, entries)
 
 
 @contextmanager
-def _bar():
+def _bar() -> Iterator[Callable[[str, int, int], None]]:
     """Yields ``show(stage, done, total)``: one line per stage on stderr, or a line now and then."""
     from winogen.progress import lines, stderr
 
@@ -112,7 +124,7 @@ def _bar():
     stage = TextColumn("{task.description:<20}")
     columns = (stage, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     progress = Progress(*columns, console=console)
-    tasks: dict = {}
+    tasks: dict[str, TaskID] = {}
 
     def show(stage: str, done: int, total: int) -> None:
         progress.start()
@@ -127,11 +139,11 @@ def _bar():
             progress.stop()
 
 
-def _print(wanted, found) -> None:
+def _print(question: Search, entries: Sequence[Found]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    counted = found[0].instructions is not None
+    counted = entries[0].instructions is not None
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("mean |error|", justify="right")
     table.add_column("± (95 %)", justify="right")
@@ -140,7 +152,7 @@ def _print(wanted, found) -> None:
         table.add_column("instructions", justify="right")
         table.add_column("front", justify="center")
     table.add_column("points or moduli", overflow="fold")
-    for entry in found:
+    for entry in entries:
         candidate = entry.candidate
         row = [f"{entry.mean:.3e}", f"{entry.half_width:.0e}", str(candidate.multiplications)]
         text = str(candidate)
@@ -157,21 +169,26 @@ def _print(wanted, found) -> None:
             "multiply-adds;\nrows are scaled to make them few. *: no other is better in both.",
             highlight=False,
         )
-    best = found[0].candidate
-    option, values = ("moduli", best.moduli) if best.moduli else ("points", best.points)
-    typer.echo(f"\nwinogen derive {wanted.m} {wanted.r} --{option} '{','.join(values)}'")
+    best = entries[0].candidate
+    option, values = _origin(best)
+    typer.echo(f"\nwinogen derive {question.m} {question.r} --{option} '{','.join(values)}'")
 
 
-def _toml(wanted, entry) -> str:
+def _toml(question: Search, entry: Found) -> str:
     """An entry as ``transforms/catalog.toml`` takes it; row scalings are chosen there anew."""
     candidate = entry.candidate
-    option, values = (
-        ("moduli", candidate.moduli) if candidate.moduli else ("points", candidate.points)
-    )
-    settings = ", ".join(f"{k} {v}" for k, v in wanted.settings.items() if v)
+    option, values = _origin(candidate)
+    settings = ", ".join(f"{k} {v}" for k, v in question.settings.items() if v)
     return (
         f"[[transform]]\nm = {candidate.m}\nr = {candidate.r}\n"
         f'tag = ""\n{option} = "{", ".join(values)}"\n'
-        f'source = "winogen search: mean {wanted.dims}D error {entry.mean:.3g} ± '
+        f'source = "winogen search: mean {question.dims}D error {entry.mean:.3g} ± '
         f'{entry.half_width:.1g} ({settings})"\n'
     )
+
+
+def _origin(candidate: Candidate) -> tuple[str, tuple[str, ...]]:
+    """By which option `winogen derive` makes a candidate, and with which values."""
+    if candidate.moduli:
+        return "moduli", candidate.moduli
+    return "points", candidate.points or ()

@@ -8,7 +8,8 @@ review. The same catalog gives the same bytes on every machine.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -49,9 +50,9 @@ def entries(folder: str | Path | None = None) -> list[Entry]:
     >>> [entry.name for entry in entries() if (entry.m, entry.r) == (2, 3)]
     ['f2_3']
     """
-    try:
+    if sys.version_info >= (3, 11):
         import tomllib
-    except ModuleNotFoundError:  # Python 3.10
+    else:
         import tomli as tomllib
 
     path = _catalog_file(folder)
@@ -59,18 +60,18 @@ def entries(folder: str | Path | None = None) -> list[Entry]:
         data = tomllib.loads(path.read_text("utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise InvalidValue(f"{path}: got {error}; allowed: TOML") from None
-    found = [Entry(m, row["r"]) for row in data.get("default_points", ()) for m in row["m"]]
+    listed = [Entry(m, row["r"]) for row in data.get("default_points", ()) for m in row["m"]]
     for row in data.get("transform", ()):
         if unknown := set(row) - _FIELDS:
             raise InvalidValue(
                 f"{path}: got {', '.join(sorted(unknown))} in {row};"
                 f" allowed: {', '.join(sorted(_FIELDS))}"
             )
-        found.append(Entry(**row))
-    names = [entry.name for entry in found]
+        listed.append(Entry(**row))
+    names = [entry.name for entry in listed]
     if twice := {name for name in names if names.count(name) > 1}:
         raise InvalidValue(f"{path}: got {', '.join(sorted(twice))} twice; allowed: each name once")
-    return found
+    return listed
 
 
 def generate(entry: Entry) -> Transform:
@@ -86,13 +87,13 @@ def render_files(
 
     ``jobs``: processes to use, by default one per CPU; 1 works in this process.
     """
-    wanted = entries(folder)
+    listed = entries(folder)
     made: dict[str, Transform] = {}
-    for entry, transform in _generate_all(wanted, jobs):
+    for entry, transform in _generate_all(listed, jobs):
         made[entry.name] = transform
         if progress:
-            progress(len(made), len(wanted), entry.name)
-    ordered = [made[entry.name] for entry in wanted]
+            progress(len(made), len(listed), entry.name)
+    ordered = [made[entry.name] for entry in listed]
     files = {f"{t.name}.h": t.header for t in ordered}
     files["index.json"] = _index(ordered)
     return files
@@ -135,20 +136,20 @@ def check(
         path = folder / name
         if not path.is_file():
             problems.append(f"{path}: missing")
-        elif (found := path.read_bytes()) != text.encode():
-            problems.append(f"{path}: differs from line {_first_difference(found, text)} on")
+        elif (data := path.read_bytes()) != text.encode():
+            problems.append(f"{path}: differs from line {_first_difference(data, text)} on")
     problems += [f"{path}: not in the catalog" for path in _stale(folder, files)]
     return problems
 
 
-def _generate_all(wanted: list[Entry], jobs: int | None) -> Iterator[tuple[Entry, Transform]]:
-    if jobs == 1 or len(wanted) < 2:
-        for entry in wanted:
+def _generate_all(listed: list[Entry], jobs: int | None) -> Iterator[tuple[Entry, Transform]]:
+    if jobs == 1 or len(listed) < 2:
+        for entry in listed:
             yield entry, generate(entry)
         return
     # What has the same points has the same input transform, which one process finds once.
-    groups: dict[tuple, list[Entry]] = {}
-    for entry in wanted:
+    groups: dict[tuple[int, str | None, str | None], list[Entry]] = {}
+    for entry in listed:
         key = (entry.m + entry.r, entry.points, entry.moduli)
         groups.setdefault(key, []).append(entry)
     # Spawned rather than forked: callers may run threads (a progress display is one).
@@ -191,15 +192,15 @@ def _index_entry(t: Transform) -> str:
     return "{\n" + ",\n".join(lines) + "\n}"
 
 
-def _first_difference(found: bytes, text: str) -> int:
-    theirs, ours = found.split(b"\n"), text.encode().split(b"\n")
+def _first_difference(data: bytes, text: str) -> int:
+    theirs, ours = data.split(b"\n"), text.encode().split(b"\n")
     for number, (a, b) in enumerate(zip(theirs, ours), 1):
         if a != b:
             return number
     return min(len(theirs), len(ours)) + 1
 
 
-def _stale(folder: Path, files) -> list[Path]:
+def _stale(folder: Path, files: Mapping[str, str]) -> list[Path]:
     if not folder.is_dir():
         return []
     return [

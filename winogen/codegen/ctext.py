@@ -2,7 +2,7 @@
 
 Nothing here changes a program; names are chosen, signs are placed, constants are spelled. Every
 operation of the program is one operation of the C text, so the compiled code (without contraction)
-and `Program.run` round alike, bit for bit.
+and ``Program.run`` round alike, bit for bit.
 """
 
 from __future__ import annotations
@@ -10,10 +10,15 @@ from __future__ import annotations
 import re
 import struct
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-_ZERO = "0"
+from winogen.program.ir import ZERO, Program
+
+if TYPE_CHECKING:
+    from winogen.algebra.scalar import Scalar
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Routine:
     equations: tuple[str, ...]
 
 
-def routine(program, source: str, target: str, vec: str = "WINOGEN_VEC") -> Routine:
+def routine(program: Program, source: str, target: str, vec: str = "WINOGEN_VEC") -> Routine:
     """Spell ``program`` in C, reading ``source[i]`` and writing ``target[i]``, arrays of ``vec``.
 
     >>> from winogen.program import Program, Statement, Term
@@ -50,22 +55,22 @@ def routine(program, source: str, target: str, vec: str = "WINOGEN_VEC") -> Rout
     reads = Counter(name for s in program.statements for name in s.operands)
     lines = []
     for statement in program.statements:
-        own = names[statement.target]
+        local = names[statement.target]
         value = _signed_sum(
             (
                 term.coefficient,
                 place[term.operand],
-                "" if term.is_unit else constants[abs(term.coefficient)].name + " * ",
+                "" if term.is_unit else constants[term.magnitude].name + " * ",
             )
             for term in statement.terms
         )
-        if own.startswith(target) and not reads[statement.target]:
-            lines.append(f"{target}[{own[len(target) :]}] = {value};")
+        if local.startswith(target) and not reads[statement.target]:
+            lines.append(f"{target}[{local[len(target) :]}] = {value};")
         else:
-            lines.append(f"const {vec} {own} = {value};")
-            place[statement.target] = own
-            if own.startswith(target):
-                lines.append(f"{target}[{own[len(target) :]}] = {own};")
+            lines.append(f"const {vec} {local} = {value};")
+            place[statement.target] = local
+            if local.startswith(target):
+                lines.append(f"{target}[{local[len(target) :]}] = {local};")
     lines += _copies(program, names, place, target, vec)
     return Routine(
         tuple(constants.values()),
@@ -74,8 +79,8 @@ def routine(program, source: str, target: str, vec: str = "WINOGEN_VEC") -> Rout
     )
 
 
-def _names(program, target: str) -> dict[str, str]:
-    """Name each value: inputs keep theirs, outputs are v0, v1, ..., the rest t0, t1, ... in order.
+def _names(program: Program, target: str) -> dict[str, str]:
+    """Name each value: inputs keep theirs, outputs are v0, v1, ..., others t0, t1, ... in order.
 
     A value that is several outputs is named after the first of them.
     """
@@ -91,7 +96,7 @@ def _names(program, target: str) -> dict[str, str]:
     return names
 
 
-def _signed_sum(terms) -> str:
+def _signed_sum(terms: Iterable[tuple[Scalar, str, str]]) -> str:
     """Join (sign carrier, operand, factor text) with the positive terms first: "y - k * x"."""
     text = ""
     for coefficient, operand, factor in sorted(terms, key=lambda term: term[0] < 0):
@@ -102,11 +107,13 @@ def _signed_sum(terms) -> str:
     return text
 
 
-def _copies(program, names, place, target: str, vec: str) -> list[str]:
+def _copies(
+    program: Program, names: Mapping[str, str], place: Mapping[str, str], target: str, vec: str
+) -> list[str]:
     """Outputs that no statement writes: an input, a second copy of an output, or zero."""
     lines = []
     for i, name in enumerate(program.outputs):
-        if name == _ZERO:
+        if name == ZERO:
             lines.append(f"{target}[{i}] = ({vec}){{0}};")
         elif names[name] != f"{target}{i}":
             # A value that is an output and read by nobody else has no local of its own.
@@ -115,7 +122,9 @@ def _copies(program, names, place, target: str, vec: str) -> list[str]:
     return lines
 
 
-def _equations(program, names, reads, target: str) -> list[str]:
+def _equations(
+    program: Program, names: Mapping[str, str], reads: Mapping[str, int], target: str
+) -> list[str]:
     """One line per output or shared value; what is used once is written where it is used."""
     outputs = set(program.outputs)
     inlined: dict[str, str] = {}
@@ -131,7 +140,7 @@ def _equations(program, names, reads, target: str) -> list[str]:
                 operand = names[term.operand]
             elif not leads and re.search(r" [+-] ", operand):
                 operand = f"({operand})"
-            factor = "" if term.is_unit else _factor(abs(term.coefficient)) + " "
+            factor = "" if term.is_unit else _factor(term.magnitude) + " "
             parts.append((term.coefficient, operand, factor))
         value = _signed_sum(parts)
         # A negated sum cannot be opened by a minus sign alone; it keeps a line of its own.
@@ -140,22 +149,23 @@ def _equations(program, names, reads, target: str) -> list[str]:
         else:
             lines.append(f"{names[statement.target]} = {value}")
     for i, name in enumerate(program.outputs):
-        if name == _ZERO:
+        if name == ZERO:
             lines.append(f"{target}{i} = 0")
         elif names[name] != f"{target}{i}":
             lines.append(f"{target}{i} = {names[name]}")
     return lines
 
 
-def _factor(scalar) -> str:
+def _factor(scalar: Scalar) -> str:
     text = str(scalar)
     return f"({text})" if re.search(r"[+-]", text) else text
 
 
-def _constants(program) -> dict:
+def _constants(program: Program) -> dict[Scalar, Constant]:
     """Absolute values of the constants, smallest first, each with its C name."""
-    values = {abs(t.coefficient) for s in program.statements for t in s.terms if not t.is_unit}
-    table, taken = {}, set()
+    values = {t.magnitude for s in program.statements for t in s.terms if not t.is_unit}
+    table: dict[Scalar, Constant] = {}
+    taken: set[str] = set()
     for value in sorted(values, key=lambda value: (float(value), str(value))):
         name = _constant_name(value)
         while name in taken:
@@ -165,7 +175,7 @@ def _constants(program) -> dict:
     return table
 
 
-def _constant_name(value) -> str:
+def _constant_name(value: Scalar) -> str:
     """5/4 is k5_4, sqrt(2)/2 is ksqrt2_2.
 
     >>> _constant_name(Fraction(5, 4)), _constant_name(Fraction(3))
@@ -178,7 +188,7 @@ def _constant_name(value) -> str:
     return text if len(text) <= 32 else f"k{len(text)}_{text[-24:]}"
 
 
-def _constant(name: str, value) -> Constant:
+def _constant(name: str, value: Scalar) -> Constant:
     """The initialiser of ``value``: an exact quotient such as ``5.0 / 4`` where C rounds it once.
 
     The quotient is computed in double and, where WINOGEN_REAL is float, rounded again. Both steps
@@ -206,7 +216,7 @@ def _to_single(double: float) -> float:
     return struct.unpack("<f", struct.pack("<f", double))[0]
 
 
-def _round_to_single(value) -> float:
+def _round_to_single(value: Scalar) -> float:
     import numpy as np
 
     from winogen.program.evaluate import round_scalar

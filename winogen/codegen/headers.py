@@ -7,30 +7,32 @@ provenance, the three matrices, operation counts, and what was proven.
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from winogen.codegen.ctext import routine
 from winogen.codegen.templates import environment
+from winogen.program.analysis import naive_counts
+from winogen.program.ir import Program
+from winogen.program.kinds import KINDS, Kind
 from winogen.program.summation import PROGRAM
+
+if TYPE_CHECKING:
+    from winogen.algebra.bilinear import BilinearAlgorithm
+    from winogen.algebra.scalar import Matrix, Scalar
 
 WRITE_COMMAND = "winogen transforms write"
 _WIDTH = 97  # of a comment line, so that with " * " it stays within 100 columns
 
-# kind, matrix attribute, its name in formulas, input letter, output letter, what it transforms
-_KINDS = (
-    ("input", "bt", "B^T", "d", "v"),
-    ("filter", "g", "G", "g", "u"),
-    ("output", "at", "A^T", "p", "y"),
-)
-
 
 def render_header(
-    algorithm,
-    programs,
+    algorithm: BilinearAlgorithm,
+    programs: Mapping[str, Program],
     name: str,
     *,
     source: str = "",
-    textbook=None,
-    command=WRITE_COMMAND,
+    textbook: BilinearAlgorithm | None = None,
+    command: str | None = WRITE_COMMAND,
     order: str = PROGRAM,
 ) -> str:
     """Return the C text of the header ``<name>.h``.
@@ -42,8 +44,8 @@ def render_header(
     arguments give the same bytes.
     Raises VerificationError when a program does not compute its matrix.
     """
-    for kind, matrix, *_ in _KINDS:
-        programs[kind].verify(getattr(algorithm, matrix))
+    for kind, matrix in algorithm.matrices.items():
+        programs[kind].verify(matrix)
     template = environment().get_template("transform.h.j2")
     return template.render(
         command=command,
@@ -54,13 +56,13 @@ def render_header(
         r=algorithm.r,
         n=algorithm.n,
         products=algorithm.products,
-        transforms=[_transform(kind, name, programs[kind[0]]) for kind in _KINDS],
+        transforms=[_transform(kind, name, programs[kind.name]) for kind in KINDS.values()],
     )
 
 
-def _transform(kind, header: str, program) -> dict:
+def _transform(kind: Kind, header: str, program: Program) -> dict[str, Any]:
     """The fields of one transform for the template."""
-    name, _, matrix, letter, target = kind
+    name, matrix, letter, target = kind
     inputs, outputs = len(program.inputs), len(program.outputs)
     counts = program.counts()
     filters = "FILTER_" if name == "filter" else ""
@@ -118,7 +120,7 @@ def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _twice(program) -> int:
+def _twice(program: Program) -> int:
     """Instructions of the nested 2D transform: once per column, then once per row of the result."""
     return program.counts().instructions * (len(program.inputs) + len(program.outputs))
 
@@ -133,7 +135,13 @@ _ORDERS = {
 }
 
 
-def _head(algorithm, programs, source: str, textbook, order: str) -> list[str]:
+def _head(
+    algorithm: BilinearAlgorithm,
+    programs: Mapping[str, Program],
+    source: str,
+    textbook: BilinearAlgorithm,
+    order: str,
+) -> list[str]:
     m, r, n, products = algorithm.m, algorithm.r, algorithm.n, algorithm.products
     lines = [
         f"F({m}, {r}): {_plural(m, 'output')} of a {r}-tap filter from {_plural(n, 'input')}"
@@ -162,8 +170,8 @@ def _head(algorithm, programs, source: str, textbook, order: str) -> list[str]:
             ("Scaled: ", *[" " * 8] * 2), (*texts, "rows of G to make up for both")
         ):
             lines += _field(label, text)
-    for _, attribute, matrix, _, _ in _KINDS:
-        lines += ["", f"{matrix} =", *_matrix(getattr(algorithm, attribute))]
+    for name, matrix in algorithm.matrices.items():
+        lines += ["", f"{KINDS[name].symbol} =", *_matrix(matrix)]
     return [*lines, "", *_table(algorithm, programs), "", *_PROOF]
 
 
@@ -174,7 +182,9 @@ _PROOF = textwrap.wrap(
 )
 
 
-def _ratios(rows, textbook) -> list:
+def _ratios(
+    rows: Iterable[tuple[Scalar, ...]], textbook: Iterable[tuple[Scalar, ...]]
+) -> list[Scalar]:
     """What each row was multiplied by."""
     return [next(c / t for c, t in zip(row, plain) if t != 0) for row, plain in zip(rows, textbook)]
 
@@ -183,21 +193,21 @@ def _field(label: str, text: str) -> list[str]:
     return textwrap.wrap(label + text, _WIDTH, subsequent_indent=" " * len(label))
 
 
-def _matrix(rows) -> list[str]:
+def _matrix(rows: Matrix) -> list[str]:
     text = [[str(entry) for entry in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*text)]
     return ["    " + "  ".join(t.rjust(w) for t, w in zip(row, widths)) for row in text]
 
 
-def _table(algorithm, programs) -> list[str]:
+def _table(algorithm: BilinearAlgorithm, programs: Mapping[str, Program]) -> list[str]:
     """Operation counts, row by row as in the matrices -> as in the code."""
     lines = [
         f"{'operations':<12}{'additions':>13}{'multiplications':>17}{'with FMA':>13}"
         f"{'2D, with FMA':>15}{'registers':>11}",
     ]
-    for kind, attribute, *_ in _KINDS:
-        matrix, program = getattr(algorithm, attribute), programs[kind]
-        add, mul, fused = _plain_counts(matrix)
+    for kind, matrix in algorithm.matrices.items():
+        program = programs[kind]
+        add, mul, fused = naive_counts(matrix)
         both = len(matrix) + len(matrix[0])
         counts = program.counts()
         lines.append(
@@ -206,16 +216,3 @@ def _table(algorithm, programs) -> list[str]:
             f"{f'{fused * both} -> {_twice(program)}':>15}{counts.registers:>11}"
         )
     return lines
-
-
-def _plain_counts(matrix) -> tuple[int, int, int]:
-    """(additions, multiplications, instructions) of the matrix evaluated row by row."""
-    add = mul = fused = 0
-    for row in matrix:
-        terms = [entry for entry in row if entry != 0]
-        constants = sum(entry not in (1, -1) for entry in terms)
-        add += max(len(terms) - 1, 0)
-        mul += constants
-        # Every term beyond the first is one add or one FMA; a row of constants only needs one more.
-        fused += max(len(terms) - 1, 0) + (0 < constants == len(terms))
-    return add, mul, fused

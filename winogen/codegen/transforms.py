@@ -13,13 +13,17 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from operator import index as as_index
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from winogen import resources
 from winogen.errors import InvalidType, InvalidValue
-from winogen.program.ir import exact
+from winogen.program.ir import Program, exact
+from winogen.program.kinds import KINDS
 from winogen.program.summation import PROGRAM, check_order, ordered
 
-_KINDS = {"input": "bt", "filter": "g", "output": "at"}  # a transform's kind -> its matrix
+if TYPE_CHECKING:
+    from winogen.algebra.bilinear import BilinearAlgorithm
+    from winogen.algebra.scalar import Matrix
 
 
 @dataclass(frozen=True)
@@ -50,28 +54,31 @@ class Transform:
     order: str = PROGRAM  # in which the programs add, see `winogen.program.summation`
 
     @cached_property
-    def at(self):
+    def at(self) -> Matrix:
         """A^T, m x products, exact (Fractions, or algebraic scalars where a point is one).
 
-        Its columns may be scaled against the rows of G; see `winogen.program.scaling`.
+        Its columns may be scaled against the rows of G; see ``winogen.program.search.scaling``.
         """
         return self._exact("at")
 
     @cached_property
-    def g(self):
+    def g(self) -> Matrix:
         """G, products x r, exact."""
         return self._exact("g")
 
     @cached_property
-    def bt(self):
+    def bt(self) -> Matrix:
         """B^T, products x n, exact."""
         return self._exact("bt")
 
-    @cached_property
-    def programs(self) -> dict:
-        """The straight-line programs of the C functions: {"input" | "filter" | "output": Program}."""
-        from winogen.program import Program
+    @property
+    def matrices(self) -> dict[str, Matrix]:
+        """The matrix of every transform: {"input": B^T, "filter": G, "output": A^T}."""
+        return {"input": self.bt, "filter": self.g, "output": self.at}
 
+    @cached_property
+    def programs(self) -> dict[str, Program]:
+        """The programs of the C functions: {"input" | "filter" | "output": Program}."""
         return {kind: Program.from_json(data) for kind, data in self.listings.items()}
 
     @property
@@ -82,18 +89,25 @@ class Transform:
     @cached_property
     def instructions(self) -> tuple[int, int, int]:
         """Instructions of one 1D transform once FMAs are formed: (input, filter, output)."""
-        return tuple(self.ops[kind]["instructions"] for kind in _KINDS)
+        count = {kind: self.ops[kind]["instructions"] for kind in KINDS}
+        return count["input"], count["filter"], count["output"]
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         # Kernels are looked up by their transforms on every call; a text's hash is kept by Python.
         return hash(self.header)
 
-    def _exact(self, matrix: str):
+    def _exact(self, matrix: str) -> Matrix:
         return tuple(tuple(map(exact, row)) for row in dict(self.texts)[matrix])
 
 
 def load(
-    m: int, r: int, points=None, name: str | None = None, *, moduli=None, order: str = PROGRAM
+    m: int,
+    r: int,
+    points: str | Iterable[object] | None = None,
+    name: str | None = None,
+    *,
+    moduli: str | Iterable[object] | None = None,
+    order: str = PROGRAM,
 ) -> Transform:
     """Return the transform F(m, r): from the catalog if it is there, else derived and rendered.
 
@@ -124,15 +138,21 @@ def load(
 
 
 def from_algorithm(
-    algorithm, name: str | None = None, *, source="", command=None, scale=True, order=PROGRAM
+    algorithm: BilinearAlgorithm,
+    name: str | None = None,
+    *,
+    source: str = "",
+    command: str | None = None,
+    scale: bool = True,
+    order: str = PROGRAM,
 ) -> Transform:
     """Verify a BilinearAlgorithm, shorten its three transforms and render them as a header.
 
     ``name``: how the C functions are called, by default one made of m, r and a digest of the
     matrices. ``source``: provenance for the head comment. ``command``: what the first line of the
     header says regenerates it. ``scale``: whether constants may move from B^T and A^T into G where
-    that saves instructions. ``order``: as in `load`; rows that are summed on their own stay as they
-    are. Raises VerificationError if the algorithm is wrong.
+    that saves instructions. ``order``: as in ``load``; rows that are summed on their own stay as
+    they are. Raises VerificationError if the algorithm is wrong.
 
     >>> from winogen.algebra import cook_toom
     >>> from_algorithm(cook_toom(2, 3), "mine", source="by hand").instructions
@@ -150,7 +170,7 @@ def from_algorithm(
         programs = shorten(algorithm, order)
     name = name or _digest_name(algorithm) + ("" if order == PROGRAM else f"_{order}")
     data = algorithm.to_dict()
-    ops = {kind: programs[kind].counts().to_dict() for kind in _KINDS}
+    ops = {kind: programs[kind].counts().to_dict() for kind in KINDS}
     header = render_header(
         algorithm,
         programs,
@@ -160,19 +180,19 @@ def from_algorithm(
         command=command or WRITE_COMMAND,
         order=order,
     )
-    listings = {kind: programs[kind].to_json() for kind in _KINDS}
+    listings = {kind: programs[kind].to_json() for kind in KINDS}
     data |= {"name": name, "ops": ops, "programs": listings, "source": source, "order": order}
     return _transform(data, header)
 
 
-def shorten(algorithm, order: str = PROGRAM) -> dict:
+def shorten(algorithm: BilinearAlgorithm, order: str = PROGRAM) -> dict[str, Program]:
     """Return {"input" | "filter" | "output": Program}, each proven equal to its matrix.
 
     The shortest ones that are found, unless ``order`` asks for sums row by row.
     """
     return {
-        kind: ordered(getattr(algorithm, matrix), order, source, target)
-        for (kind, matrix), (source, target) in zip(_KINDS.items(), ("dv", "gu", "py"))
+        kind: ordered(matrix, order, KINDS[kind].source, KINDS[kind].target)
+        for kind, matrix in algorithm.matrices.items()
     }
 
 
@@ -180,8 +200,8 @@ def shorten(algorithm, order: str = PROGRAM) -> dict:
 
 
 @cache
-def catalog() -> dict[str, dict]:
-    """Return the generated index of the catalog: name -> the fields of `derive --format json`,
+def catalog() -> dict[str, dict[str, Any]]:
+    """Return the generated index of the catalog: name -> the fields of ``derive --format json``,
     plus "source", "header" (a file name) and "products". Empty where nothing was generated yet."""
     path = _folder() / "index.json"
     return json.loads(path.read_text("utf-8"))["transforms"] if path.is_file() else {}
@@ -217,17 +237,17 @@ def _from_catalog(name: str) -> Transform:
     return _transform({**entry, "name": name}, (_folder() / entry["header"]).read_text("utf-8"))
 
 
-def _entry(m: int, r: int, name: str) -> dict:
+def _entry(m: int, r: int, name: str) -> dict[str, Any]:
     entry = catalog().get(name)
     if entry is None or (entry["m"], entry["r"]) != (m, r):
-        known = [key for key, e in catalog().items() if (e["m"], e["r"]) == (m, r)]
+        names = [key for key, e in catalog().items() if (e["m"], e["r"]) == (m, r)]
         raise InvalidValue(
-            f"name: got {name!r}; allowed for F({m}, {r}): {', '.join(known) or 'none'}"
+            f"name: got {name!r}; allowed for F({m}, {r}): {', '.join(names) or 'none'}"
         )
     return entry
 
 
-def _transform(data: dict, header: str) -> Transform:
+def _transform(data: dict[str, Any], header: str) -> Transform:
     return Transform(
         name=data["name"],
         m=data["m"],
@@ -252,38 +272,48 @@ def _transform(data: dict, header: str) -> Transform:
 
 
 @lru_cache(maxsize=256)
-def _load(m: int, r: int, points, moduli, order: str) -> Transform:
+def _load(
+    m: int,
+    r: int,
+    points: str | tuple[object, ...] | None,
+    moduli: str | tuple[object, ...] | None,
+    order: str,
+) -> Transform:
     command = f"winogen derive {m} {r} --format c"
-    algorithm = source = name = None
-    if points is None and moduli is None:
-        name = f"f{m}_{r}"
-    else:
-        algorithm, source = derive(m, r, points, moduli)
+    name: str | None = f"f{m}_{r}"
+    default = points is None and moduli is None
+    if default and order == PROGRAM and name in catalog():
+        return _from_catalog(f"f{m}_{r}")  # without deriving anything
+    algorithm, source = derive(m, r, points, moduli)
+    if not default:
         option = "points" if moduli is None else "moduli"
-        given = [str(value) for value in getattr(algorithm, option)]
-        command += f" --{option} '{','.join(given)}'"
-    if order == PROGRAM:
+        values = [str(value) for value in getattr(algorithm, option)]
+        command += f" --{option} '{','.join(values)}'"
         # The order of the products does not matter: the same set is the same algorithm.
-        known = name or _catalog_name(m, r, option, given)
-        if known in catalog():
-            return _from_catalog(known)
-    else:
+        shipped = _catalog_name(m, r, option, values)
+        if order == PROGRAM and shipped is not None:
+            return _from_catalog(shipped)
+        name = None
+    if order != PROGRAM:
         command += f" --order {order}"
         name = name and f"{name}_{order}"
-    if algorithm is None:
-        algorithm, source = derive(m, r)
     return from_algorithm(algorithm, name, source=source, command=command, order=order)
 
 
-def _catalog_name(m: int, r: int, option: str, given: list[str]) -> str | None:
+def _catalog_name(m: int, r: int, option: str, values: list[str]) -> str | None:
     for name, entry in catalog().items():
-        if (entry["m"], entry["r"]) == (m, r) and sorted(entry[option]) == sorted(given):
+        if (entry["m"], entry["r"]) == (m, r) and sorted(entry[option]) == sorted(values):
             return name
     return None
 
 
-def derive(m: int, r: int, points=None, moduli=None):
-    """Return (BilinearAlgorithm, provenance) for given points or moduli, or the default ones."""
+def derive(
+    m: int,
+    r: int,
+    points: str | Iterable[object] | None = None,
+    moduli: str | Iterable[object] | None = None,
+) -> tuple[BilinearAlgorithm, str]:
+    """Return an algorithm and its provenance, for given points or moduli or the default ones."""
     from winogen import algebra
 
     if moduli is not None:
@@ -296,13 +326,13 @@ def derive(m: int, r: int, points=None, moduli=None):
     return algorithm, algebra.default_points(m, r).source
 
 
-def _digest_name(algorithm) -> str:
+def _digest_name(algorithm: BilinearAlgorithm) -> str:
     """f4_3_<digest>: the digest is of the matrices, so that scaled algorithms differ, too."""
     what = json.dumps([algorithm.to_dict()[key] for key in ("AT", "G", "BT")])
     return f"f{algorithm.m}_{algorithm.r}_{hashlib.sha256(what.encode()).hexdigest()[:8]}"
 
 
-def _freeze(name: str, values):
+def _freeze(name: str, values: object) -> str | tuple[object, ...] | None:
     """Points or moduli as something hashable; what they mean is for the algebra to say."""
     if values is None or isinstance(values, str):
         return values
@@ -311,7 +341,7 @@ def _freeze(name: str, values):
     return tuple(values)
 
 
-def _count(name: str, value) -> int:
+def _count(name: str, value: Any) -> int:
     try:
         number = as_index(value)
     except TypeError:

@@ -1,8 +1,8 @@
 """The demonstration: a photograph and a VGG-sized layer, by every algorithm, against float64."""
 
-from .filters import Filter, banks
-from .pictures import algorithm_sheet, filter_sheet, photograph
-from .workload import Layer, Measurement, layers, measure
+from winogen.demo.filters import Filter, banks
+from winogen.demo.pictures import algorithm_sheet, filter_sheet, photograph
+from winogen.demo.workload import Layer, Measurement, layers, measure
 
 __all__ = [
     "Filter",

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from winogen.demo.filters import Filter
 from winogen.errors import WinogenError
-
-from .filters import Filter
 
 _INK, _PAPER = "#f2efe9", "#16181d"
 _DETAIL = (50, 125, 285)  # top, left and size of the part shown beside the whole photograph

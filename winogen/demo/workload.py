@@ -15,8 +15,8 @@ from statistics import median
 
 import numpy as np
 
-from .filters import banks, weights
-from .reference import convolve
+from winogen.demo.filters import banks, weights
+from winogen.demo.reference import convolve
 
 ALGORITHMS = ("direct", "im2col", "winograd2d", "winograd1d", "mcmr")
 _SECONDS = 0.4  # spent on timing each algorithm, after one call to warm up

@@ -1,7 +1,7 @@
 """What the order of additions is worth, in the compiled C and in its numpy twin.
 
-``python -m winogen.numerics.orders`` measures the orders in which transforms add, and the lengths of
-the chains in which channels do.
+``python -m winogen.numerics.orders`` measures the orders in which transforms add, and the lengths
+of the chains in which channels do.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ PUBLISHED = {
 
 
 def main() -> None:
-    """Print the protocol check: published beside measured, for direct convolution and F(2..16, 3)."""
+    """Print the protocol check: published beside measured, for direct and F(2..16, 3)."""
     from winogen.algebra import cook_toom
     from winogen.numerics.protocol import measure
     from winogen.progress import counting

@@ -1,12 +1,20 @@
-"""How rounding errors grow in a program: statistically, and at worst."""
+"""What programs cost: how rounding errors grow, and how many operations a bare matrix takes."""
+
+from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
 
-from winogen.program.ir import ZERO
+from winogen.program.ir import ZERO, Program, Rows, exact
+
+if TYPE_CHECKING:
+    from winogen.algebra.scalar import Scalar
+    from winogen.program.search.network import Network
 
 
-def error_growth(program) -> float:
+def error_growth(program: Program) -> float:
     """How much rounding the program adds: 1 is what one rounding of the exact result adds.
 
     For inputs that are independent with equal variance, every statement (fused: one rounding) adds
@@ -15,7 +23,7 @@ def error_growth(program) -> float:
     arrives is compared with that of one rounding of the output itself; the root of the mean over
     the outputs is returned. First order in the unit roundoff, errors taken as independent.
 
-    >>> from winogen.program.simplify import simplify
+    >>> from winogen.program.search.simplify import simplify
     >>> error_growth(simplify([[1, 1]])), round(error_growth(simplify([[1, 1, 1]])), 2)
     (1.0, 1.29)
     """
@@ -35,8 +43,8 @@ def error_growth(program) -> float:
     return math.sqrt(sum(ratios) / len(ratios)) if ratios else 0.0
 
 
-def network_growth(network) -> float:
-    """:func:`error_growth` of any program of a network, but for constants that must be rounded.
+def network_growth(network: Network) -> float:
+    """``error_growth`` of any program of a network, but for constants that must be rounded.
 
     It does not depend on scales: a scaled value has a scaled error.
     """
@@ -51,41 +59,17 @@ def network_growth(network) -> float:
         gain[output] = 1.0
         received = 0.0
         for node in range(output, network.width - 1, -1):
-            own = gain[node]
-            if own:
-                received += own * own * variance[node]
+            reach = gain[node]
+            if reach:
+                received += reach * reach * variance[node]
                 a, x, b, y = gates[node - network.width]
-                gain[x] += own * a
-                gain[y] += own * b
+                gain[x] += reach * a
+                gain[y] += reach * b
         total += received / variance[output]
     return math.sqrt(total / len(outputs)) if outputs else 0.0
 
 
-def error_bound(program) -> float:
-    """The worst case of :func:`error_growth`: no error cancels and inputs are the least lucky.
-
-    For inputs within [-1, 1], the largest possible error of an output divided by its largest
-    possible value, in unit roundoffs; the maximum over the outputs.
-
-    >>> from winogen.program.simplify import simplify
-    >>> error_bound(simplify([[1, 1]])), round(error_bound(simplify([[1, 1, 1]])), 2)
-    (1.0, 1.67)
-    """
-    size = {name: sum(abs(c) for c in row) for name, row in _forms(program).items()}
-    rounding = {}
-    for statement in program.statements:
-        rounding[statement.target] = size[statement.target]
-        for term in statement.terms:
-            if not is_exact(term.coefficient):
-                rounding[statement.target] += abs(float(term.coefficient)) * size[term.operand]
-    worst = 0.0
-    for output, gain in _gains(program):
-        received = sum(abs(g) * rounding[name] for name, g in gain.items() if name in rounding)
-        worst = max(worst, received / size[output])
-    return worst
-
-
-def _forms(program):
+def _forms(program: Program) -> dict[str, list[float]]:
     """Every value as a row of floats over the inputs."""
     width = len(program.inputs)
     forms = {name: [float(k == j) for k in range(width)] for j, name in enumerate(program.inputs)}
@@ -98,24 +82,52 @@ def _forms(program):
     return forms
 
 
-def _gains(program):
+def _gains(program: Program) -> Iterator[tuple[str, dict[str, float]]]:
     """Per computed output: (its name, {value: how much an error in it changes the output})."""
     for output in dict.fromkeys(program.outputs):
         if output == ZERO or output in program.inputs:
             continue
         gain = {output: 1.0}
         for statement in reversed(program.statements):
-            own = gain.get(statement.target)
-            if own is not None:
+            reach = gain.get(statement.target)
+            if reach is not None:
                 for term in statement.terms:
-                    through = own * float(term.coefficient)
+                    through = reach * float(term.coefficient)
                     gain[term.operand] = gain.get(term.operand, 0.0) + through
         yield output, gain
 
 
-def is_exact(constant) -> bool:
+def is_exact(constant: Scalar) -> bool:
     """Whether float32 holds the constant exactly."""
     if not isinstance(constant, Fraction):
         return False
     bottom = constant.denominator
     return bottom & (bottom - 1) == 0 and abs(constant.numerator) < 2**24
+
+
+class NaiveCounts(NamedTuple):
+    """What it takes to evaluate a matrix row by row, sharing nothing."""
+
+    add: int
+    mul: int
+    instructions: int  # with FMAs formed
+
+
+def naive_counts(matrix: Rows) -> NaiveCounts:
+    """Count the operations of a matrix evaluated row by row, every constant in its place.
+
+    Each term after the first is an addition or an FMA; a row of constants only starts with a
+    multiplication. Signs are free.
+
+    >>> naive_counts([[1, -1, 0], ["1/4", 2, 3], [0, 1, 0], ["1/2", 0, 0]])
+    NaiveCounts(add=3, mul=4, instructions=5)
+    """
+    add = mul = instructions = 0
+    for row in matrix:
+        entries = [entry for entry in map(exact, row) if entry != 0]
+        constants = sum(abs(entry) != 1 for entry in entries)
+        sums = max(len(entries) - 1, 0)
+        add += sums
+        mul += constants
+        instructions += sums + (0 < constants == len(entries))
+    return NaiveCounts(add, mul, instructions)

@@ -1,15 +1,51 @@
-"""Running a program: exactly, or in numpy with the rounding that compiled C has."""
+"""Running a program: exactly, in numpy with the rounding that compiled C has, or as one likes.
 
+``execute`` walks the statements and places the signs; what an operation is, an arithmetic says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from winogen.errors import InvalidType, InvalidValue
-from winogen.program.ir import ZERO, exact
+from winogen.program.ir import ZERO, Program, Statement, exact
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import DTypeLike
+
+    from winogen.algebra.scalar import Scalar
+
+Value: TypeAlias = Any  # what a program computes with: exact scalars or arrays, one kind at a time
 
 
-def evaluate(program, values):
-    """See :meth:`winogen.program.ir.Program.run`.
+class Arithmetic(Protocol):
+    """The operations that a program is made of, each rounded as the arithmetic wants."""
 
-    >>> from winogen.program.ir import Program, Statement, Term
+    @property
+    def fused(self) -> bool:
+        """Whether c*x ± y goes to ``multiply_add``."""
+
+    def constant(self, scalar: Scalar) -> Value:
+        """A positive exact constant as a number of the arithmetic."""
+
+    def multiply(self, x: Value, y: Value) -> Value:
+        """x * y."""
+
+    def multiply_add(self, x: Value, y: Value, z: Value) -> Value:
+        """x * y + z; asked for only where ``fused``."""
+
+    def rounded(self, values: Value) -> Value:
+        """A sum or a difference, rounded."""
+
+
+def evaluate(program: Program, values: Value) -> Value:
+    """See ``Program.run``.
+
+    >>> from winogen.program.ir import Statement, Term
     >>> import numpy as np
     >>> p = Program(("d0", "d1"), (Statement("v0", (Term(1, "d0"), Term(-1, "d1"))),), ("v0",))
     >>> p.run(np.array([[3.0], [1.0]], dtype=np.float32))
@@ -24,35 +60,92 @@ def evaluate(program, values):
         raise InvalidType(f"values: got dtype {values.dtype}; allowed: float, integer or object")
     if kind is not None:
         return _exact_array(program, values)
-    return _execute(program, [exact(v) for v in values], exact, Fraction(0))
+    return execute(program, [exact(v) for v in values], Fraction(0), _Plain(exact))
 
 
-def _floating(program, values):
+def execute(
+    program: Program, inputs: Sequence[Value], zero: Value, arithmetic: Arithmetic
+) -> list[Value]:
+    """The outputs of ``program`` for ``inputs``, of which ``zero`` is the neutral element."""
+    values = dict(zip(program.inputs, inputs))
+    values[ZERO] = zero
+    for statement in program.statements:
+        values[statement.target] = _statement(statement, values, arithmetic)
+    return [values[name] for name in program.outputs]
+
+
+def _statement(statement: Statement, values: dict[str, Value], arithmetic: Arithmetic) -> Value:
+    """One statement: a multiplication at most, then an addition or subtraction at most.
+
+    Positive terms come first, as in the C. Signs are carried by the addition, and a constant is
+    multiplied by its absolute value: negation is exact in floating point, so any way to spell the
+    same statement rounds alike.
+    """
+    terms = sorted(statement.terms, key=lambda term: term.coefficient < 0)
+    if arithmetic.fused and len(terms) == 2 and statement.constant is not None:
+        scaled, other = sorted(terms, key=lambda term: term.is_unit)
+        constant, addend = arithmetic.constant(scaled.magnitude), values[other.operand]
+        return arithmetic.multiply_add(
+            -constant if scaled.coefficient < 0 else constant,
+            values[scaled.operand],
+            -addend if other.coefficient < 0 else addend,
+        )
+    result: Value = None
+    for term in terms:
+        value = values[term.operand]
+        if not term.is_unit:
+            value = arithmetic.multiply(arithmetic.constant(term.magnitude), value)
+        if result is None:
+            result = -value if term.coefficient < 0 else value
+        else:
+            result = arithmetic.rounded(result - value if term.coefficient < 0 else result + value)
+    return result
+
+
+@dataclass(frozen=True)
+class _Plain:
+    """Operations as Python or numpy define them: exact on exact numbers, else in their dtype."""
+
+    constant: Callable[[Any], Value]
+    fused: bool = False
+
+    def multiply(self, x: Value, y: Value) -> Value:
+        return x * y
+
+    def multiply_add(self, x: Value, y: Value, z: Value) -> Value:
+        return x * y + z
+
+    def rounded(self, values: Value) -> Value:
+        return values
+
+
+def _floating(program: Program, values: np.ndarray) -> np.ndarray:
     import numpy as np
 
     dtype = values.dtype
-    zero = np.zeros(values.shape[1:], dtype)
-    rows = [values[i] for i in range(len(program.inputs))]
-    outputs = _execute(program, rows, lambda c: round_scalar(c, dtype), zero)
-    result = np.empty((len(outputs), *values.shape[1:]), dtype)
-    for i, row in enumerate(outputs):
-        result[i] = row
-    return result
+    arithmetic = _Plain(lambda scalar: round_scalar(scalar, dtype))
+    return _stacked(program, list(values), np.zeros(values.shape[1:], dtype), arithmetic)
 
 
-def _exact_array(program, values):
+def _exact_array(program: Program, values: np.ndarray) -> np.ndarray:
     import numpy as np
 
-    rows = [_fractions(values[i]) for i in range(len(program.inputs))]
     zero = np.full(values.shape[1:], Fraction(0), dtype=object)
-    outputs = _execute(program, rows, exact, zero)
-    result = np.empty((len(outputs), *values.shape[1:]), dtype=object)
-    for i, row in enumerate(outputs):
+    return _stacked(program, [_fractions(row) for row in values], zero, _Plain(exact))
+
+
+def _stacked(
+    program: Program, rows: list[np.ndarray], zero: np.ndarray, arithmetic: Arithmetic
+) -> np.ndarray:
+    import numpy as np
+
+    result = np.empty((len(program.outputs), *zero.shape), zero.dtype)
+    for i, row in enumerate(execute(program, rows, zero, arithmetic)):
         result[i] = row
     return result
 
 
-def _fractions(row):
+def _fractions(row: np.ndarray) -> np.ndarray:
     import numpy as np
 
     row = np.asarray(row)
@@ -61,38 +154,12 @@ def _fractions(row):
     return flat.reshape(row.shape)
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     """A numpy integer as a Python one, so that nothing overflows; other scalars unchanged."""
     return value.item() if hasattr(value, "dtype") else value
 
 
-def _execute(program, rows, constant, zero):
-    value = dict(zip(program.inputs, rows))
-    value[ZERO] = zero
-    for statement in program.statements:
-        value[statement.target] = _statement(statement, value, constant)
-    return [value[name] for name in program.outputs]
-
-
-def _statement(statement, value, constant):
-    """One statement: a multiplication at most, then an addition or subtraction at most.
-
-    Signs are carried by the addition, and a constant is multiplied by its absolute value: negation
-    is exact in floating point, so any way to spell the same statement rounds alike.
-    """
-    result = None
-    for term in sorted(statement.terms, key=lambda term: term.coefficient < 0):
-        product = value[term.operand]
-        if not term.is_unit:
-            product = constant(abs(term.coefficient)) * product
-        if result is None:
-            result = -product if term.coefficient < 0 else product
-        else:
-            result = result - product if term.coefficient < 0 else result + product
-    return result
-
-
-def round_scalar(scalar, dtype):
+def round_scalar(scalar: Scalar, dtype: DTypeLike) -> np.floating:
     """``scalar`` rounded once, to nearest even, from its exact value to a numpy float type.
 
     Going through float64 rounds twice when float64 lands exactly half-way between two float32
@@ -104,12 +171,12 @@ def round_scalar(scalar, dtype):
     """
     import numpy as np
 
-    dtype = np.dtype(dtype)
+    real = cast("type[np.floating]", np.dtype(dtype).type)
     wide = float(scalar)
-    near = dtype.type(wide)
-    if dtype.itemsize >= 8 or not np.isfinite(near) or float(near) == wide:
+    near = real(wide)
+    if near.itemsize >= 8 or not np.isfinite(near) or float(near) == wide:
         return near
-    neighbour = np.nextafter(near, dtype.type(np.inf if wide > float(near) else -np.inf))
+    neighbour = np.nextafter(near, real(np.inf if wide > float(near) else -np.inf))
     if Fraction(float(near)) + Fraction(float(neighbour)) != 2 * Fraction(wide):
         return near
     remainder = scalar - Fraction(wide)

@@ -1,34 +1,41 @@
 """In which order transforms add: row by row in a stated order, or as the shortest program does.
 
-Summing each row on its own shares nothing between rows, so these programs are long; but the order in
-which the terms of a row are added is explicit. It fixes how large the partial sums are, and with them
-the rounding.
+Summing each row on its own shares nothing between rows, so these programs are long; but the order
+in which the terms of a row are added is explicit. It fixes how large the partial sums are, and with
+them the rounding.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from typing import TypeAlias
 
 from winogen.errors import InvalidValue
-from winogen.program.ir import ZERO, Program, Statement, Term, exact
-from winogen.program.simplify import simplify
+from winogen.program.ir import ZERO, Program, Rows, Statement, Term, exact
 
 PROGRAM = "program"  # the order of the shortest program, whatever it is
 
+# What is added to what: the index of a term, or a pair of trees.
+Tree: TypeAlias = "int | tuple[Tree, Tree]"
 
-def ordered(matrix, order: str = PROGRAM, inputs="d", outputs="v") -> Program:
+
+def ordered(matrix: Rows, order: str = PROGRAM, inputs: str = "d", outputs: str = "v") -> Program:
     """The program of ``matrix`` that adds in ``order``: "program" for the shortest, or row by row.
 
-    >>> len(ordered([[1, 1], [1, -1]]).statements), len(ordered([[1, 1], [1, 1]], "naive").statements)
-    (2, 2)
+    >>> [len(ordered([[1, 1], [1, 1]], order).statements) for order in ("program", "naive")]
+    [1, 2]
     """
     if order == PROGRAM:
+        # The search is loaded when there is something to search for; what ships needs none.
+        from winogen.program.search.simplify import simplify
+
         return simplify(matrix, inputs=inputs, outputs=outputs)
     return summation(matrix, order, inputs=inputs, outputs=outputs)
 
 
-def check_order(order, allowed: tuple[str, ...] | None = None) -> str:
+def check_order(order: object, allowed: tuple[str, ...] | None = None) -> str:
     """Return ``order`` if there is one of that name; raises InvalidValue."""
     allowed = allowed or NAMES
     if not isinstance(order, str) or order not in allowed:
@@ -36,7 +43,13 @@ def check_order(order, allowed: tuple[str, ...] | None = None) -> str:
     return order
 
 
-def summation(matrix, order="huffman", inputs="d", outputs="v", temporaries="t") -> Program:
+def summation(
+    matrix: Rows,
+    order: str = "huffman",
+    inputs: str = "d",
+    outputs: str = "v",
+    temporaries: str = "t",
+) -> Program:
     """A program that computes every row of ``matrix`` (exact rows) as one sum in the given order.
 
     ``order``: "naive" adds the terms from left to right; "pairwise" halves the row again and
@@ -61,7 +74,8 @@ def summation(matrix, order="huffman", inputs="d", outputs="v", temporaries="t")
     if len({len(row) for row in rows}) > 1:
         raise InvalidValue("matrix: got rows of different lengths; allowed: equal lengths")
     names = tuple(f"{inputs}{j}" for j in range(len(rows[0]) if rows else 0))
-    statements, targets = [], []
+    statements: list[Statement] = []
+    targets = []
     fresh = 0
     for i, row in enumerate(rows):
         terms = [Term(c, name) for c, name in zip(row, names) if c != 0]
@@ -77,18 +91,20 @@ def summation(matrix, order="huffman", inputs="d", outputs="v", temporaries="t")
     return Program(names, tuple(statements), tuple(targets))
 
 
-def _row(terms, tree, target, temporaries, fresh):
+def _row(
+    terms: list[Term], tree: Tree, target: str, temporaries: str, fresh: int
+) -> tuple[list[Statement], int]:
     """The statements that add ``terms`` as ``tree`` says, the last one into ``target``."""
     body = []
 
-    def emit(parts, name=None):
+    def emit(parts: tuple[Term, ...], name: str | None = None) -> Term:
         nonlocal fresh
         if name is None:
             name, fresh = f"{temporaries}{fresh}", fresh + 1
         body.append(Statement(name, parts))
-        return Term(1, name)
+        return Term(Fraction(1), name)
 
-    def visit(node, name=None):
+    def visit(node: Tree, name: str | None = None) -> Term:
         if isinstance(node, int):
             return emit((terms[node],), name) if name else terms[node]
         left, right = visit(node[0]), visit(node[1])
@@ -100,17 +116,17 @@ def _row(terms, tree, target, temporaries, fresh):
     return body, fresh
 
 
-# ---- the orders: terms -> a tree, which is an index of a term or a pair of trees -----------------
+# ---- the orders: terms -> a tree -----------------------------------------------------------------
 
 
-def _naive(terms):
-    tree = 0
+def _naive(terms: Sequence[Term]) -> Tree:
+    tree: Tree = 0
     for index in range(1, len(terms)):
         tree = (tree, index)
     return tree
 
 
-def _pairwise(terms, first=0, count=None):
+def _pairwise(terms: Sequence[Term], first: int = 0, count: int | None = None) -> Tree:
     count = len(terms) if count is None else count
     if count == 1:
         return first
@@ -118,23 +134,39 @@ def _pairwise(terms, first=0, count=None):
     return _pairwise(terms, first, half), _pairwise(terms, first + half, count - half)
 
 
-def _huffman(terms):
-    # Ties go to the tree made first: among equals the sums stay shallow, and the result is fixed.
-    heap = [(_size(term), index, index) for index, term in enumerate(terms)]
+def _huffman(terms: Sequence[Term]) -> Tree:
+    trees: list[Tree] = list(range(len(terms)))
+    for a, b in huffman_sums([_size(term) for term in terms]):
+        trees.append((trees[a], trees[b]))
+    return trees[-1]
+
+
+def huffman_sums(sizes: Sequence[Fraction | float]) -> Iterator[tuple[int, int]]:
+    """Which two values to add next, the two smallest first, until one is left.
+
+    ``sizes`` are those of the values 0, 1, ...; every sum becomes the next value, as large as its
+    two parts together. Ties go to the value with the lower number: among equals the sums stay
+    shallow, and the result is fixed.
+
+    >>> list(huffman_sums([4, 1, 1, 1]))
+    [(1, 2), (3, 4), (5, 0)]
+    """
+    heap = [(size, number) for number, size in enumerate(sizes)]
     heapq.heapify(heap)
-    made = len(heap)
-    while len(heap) > 1:
-        size_a, _, a = heapq.heappop(heap)
-        size_b, _, b = heapq.heappop(heap)
-        heapq.heappush(heap, (size_a + size_b, made, (a, b)))
-        made += 1
-    return heap[0][2]
+    for number in range(len(sizes), 2 * len(sizes) - 1):
+        (p, a), (q, b) = heapq.heappop(heap), heapq.heappop(heap)
+        heapq.heappush(heap, (p + q, number))
+        yield a, b
 
 
-def _size(term):
-    size = abs(term.coefficient)
+def _size(term: Term) -> Fraction | float:
+    size = term.magnitude
     return size if isinstance(size, Fraction) else float(size)
 
 
-ORDERS = {"naive": _naive, "huffman": _huffman, "pairwise": _pairwise}
+ORDERS: dict[str, Callable[[Sequence[Term]], Tree]] = {
+    "naive": _naive,
+    "huffman": _huffman,
+    "pairwise": _pairwise,
+}
 NAMES = (*ORDERS, PROGRAM)

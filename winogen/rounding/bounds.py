@@ -23,11 +23,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from winogen.errors import InvalidType, InvalidValue
-from winogen.rounding.tiles import Direct
+from winogen.program.ir import Program, Rows
+from winogen.rounding.tiles import Algorithm, Algorithms, Direct
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike
 
 _DOUBLE = 2.0**-53
 # Covers that the bound itself is computed in float64, and that constants may be rounded twice, from
@@ -47,7 +52,7 @@ class Growth:
     roundings: int  # on the longest way from an input to an output, constants included
 
     @classmethod
-    def of_matrix(cls, rows) -> Growth:
+    def of_matrix(cls, rows: Rows) -> Growth:
         """Bound every way to compute ``rows`` times a vector without cancelling terms.
 
         A row of k entries needs at most k - 1 additions, and no more scalings than that and one
@@ -59,7 +64,7 @@ class Growth:
         return cls(matrix, 0 if picks else 3 * entries - 1)
 
     @classmethod
-    def of_program(cls, program) -> Growth:
+    def of_program(cls, program: Program) -> Growth:
         """Measure a straight-line program (``winogen.program``) statement by statement."""
         size = len(program.inputs)
         ways = {name: (np.eye(size)[k], 0) for k, name in enumerate(program.inputs)}
@@ -84,37 +89,33 @@ class Growths:
     output: Growth
 
     @classmethod
-    def of(cls, algorithm) -> Growths:
-        """From anything with the matrices ``at``, ``g``, ``bt``; None is no transform at all.
+    def of(cls, algorithm: Algorithm | Growths | None) -> Growths:
+        """From anything with ``matrices``; None is no transform at all.
 
         Something that also has ``programs`` is measured by those of inputs and outputs: a short
-        program may carry a term further than its matrix shows. Kernels transform filters by G itself.
+        program may carry a term further than its matrix shows. Kernels transform filters by G
+        itself.
         """
         if isinstance(algorithm, Growths):
             return algorithm
-        if hasattr(algorithm, "programs"):
-            return cls(
-                Growth.of_program(algorithm.programs["input"]),
-                Growth.of_matrix(algorithm.g),
-                Growth.of_program(algorithm.programs["output"]),
-            )
         if algorithm is None:
             one = Growth.of_matrix([[1]])
             return cls(one, one, one)
-        if not all(hasattr(algorithm, name) for name in ("bt", "g", "at")):
+        if not hasattr(algorithm, "matrices"):
             raise InvalidType(f"algorithm: got {algorithm!r}; allowed: {_ALGORITHMS}")
-        return cls(
-            Growth.of_matrix(algorithm.bt),
-            Growth.of_matrix(algorithm.g),
-            Growth.of_matrix(algorithm.at),
-        )
+        growths = {kind: Growth.of_matrix(rows) for kind, rows in algorithm.matrices.items()}
+        programs = getattr(algorithm, "programs", None)
+        if programs is not None:
+            for kind in ("input", "output"):
+                growths[kind] = Growth.of_program(programs[kind])
+        return cls(growths["input"], growths["filter"], growths["output"])
 
 
 def error_bound(
-    alg_h,
-    alg_w="same",
+    alg_h: Algorithms | Growths | None,
+    alg_w: Algorithm | Growths | str | None = "same",
     channels: int = 1,
-    dtype="float32",
+    dtype: DTypeLike = "float32",
     x_max: float = 1.0,
     w_max: float = 1.0,
     bias_max: float = 0.0,
@@ -123,22 +124,31 @@ def error_bound(
 ) -> float:
     """Return a bound on |y - y_exact| for every output of a convolution.
 
-    Args:
-        alg_h: what ``estimate`` and ``measure`` take: one algorithm for both axes, a pair (height,
-            width) of them, a ``BilinearAlgorithm2D``, or ``Direct(m, r)``. An algorithm is a
-            ``BilinearAlgorithm``, a ``Transform``, or ``Growths``; None where an axis has no
-            transform.
-        alg_w: the algorithm along the width, where ``alg_h`` is only that along the height.
-        channels: how many products are added up per point of the transformed tile, so C for
-            ``winograd2d`` and ``mcmr``; C * KH for ``winograd1d`` (``alg_h`` None); and
-            C * KH * KW for ``direct`` and ``im2col`` (both None; ``Direct`` counts its taps itself).
-        dtype: of data, packed filter and arithmetic.
-        x_max, w_max, bias_max: bounds on |input|, |weight| and |bias|.
-        dims: 1 leaves the height alone, where ``alg_h`` is one algorithm for both axes.
+    Parameters
+    ----------
+    alg_h
+        What ``estimate`` and ``measure`` take: one algorithm for both axes, a pair (height, width)
+        of them, a ``BilinearAlgorithm2D``, or ``Direct(m, r)``. An algorithm is a
+        ``BilinearAlgorithm``, a ``Transform``, or ``Growths``; None where an axis has no transform.
+    alg_w
+        The algorithm along the width, where ``alg_h`` is only that along the height.
+    channels
+        How many products are added up per point of the transformed tile, so C for
+        ``winograd2d`` and ``mcmr``; C * KH for ``winograd1d`` (``alg_h`` None); and
+        C * KH * KW for ``direct`` and ``im2col`` (both None; ``Direct`` counts its taps itself).
+    dtype
+        Of data, packed filter and arithmetic.
+    x_max, w_max, bias_max
+        Bounds on |input|, |weight| and |bias|.
+    dims
+        1 leaves the height alone, where ``alg_h`` is one algorithm for both axes.
 
-    Raises:
-        InvalidValue: negative or not finite sizes, channels < 0. InvalidType: not an algorithm, not
-            a float dtype.
+    Raises
+    ------
+    InvalidValue
+        Negative or not finite sizes, channels < 0.
+    InvalidType
+        Not an algorithm, not a float dtype.
 
     >>> from winogen.algebra import cook_toom
     >>> f23, f43 = cook_toom(2, 3), cook_toom(4, 3)
@@ -165,15 +175,28 @@ def error_bound(
     return float(_bound(h, w, sizes, channels, dtype, bias_max).max())
 
 
-def tile_error_bound(alg_h, alg_w, tile, weight, dtype="float32", bias=0.0) -> np.ndarray:
+def tile_error_bound(
+    alg_h: Algorithm | Growths | None,
+    alg_w: Algorithm | Growths | None,
+    tile: ArrayLike,
+    weight: ArrayLike,
+    dtype: DTypeLike = "float32",
+    bias: ArrayLike = 0.0,
+) -> np.ndarray:
     """Return the bound for each output of one tile, from the data themselves (much sharper).
 
-    Args:
-        alg_h, alg_w: as in ``error_bound``.
-        tile: inputs, C x n_h x n_w.
-        weight: filter, C x r_h x r_w.
+    Parameters
+    ----------
+    alg_h, alg_w
+        As in ``error_bound``.
+    tile
+        Inputs, C x n_h x n_w.
+    weight
+        Filter, C x r_h x r_w.
 
-    Returns:
+    Returns
+    -------
+    array
         m_h x m_w bounds on |y - y_exact|.
 
     >>> from winogen.algebra import cook_toom
@@ -182,15 +205,15 @@ def tile_error_bound(alg_h, alg_w, tile, weight, dtype="float32", bias=0.0) -> n
     (2, 2)
     """
     h, w = Growths.of(alg_h), Growths.of(alg_w)
-    tile, weight = (np.abs(np.asarray(a, dtype="float64")) for a in (tile, weight))
-    shape = (h.input.matrix.shape[1], w.input.matrix.shape[1])
-    taps = (h.filter.matrix.shape[1], w.filter.matrix.shape[1])
-    if tile.shape[1:] != shape or weight.shape != (len(tile), *taps):
+    inputs, taps = (np.abs(np.asarray(a, dtype="float64")) for a in (tile, weight))
+    n_h, n_w = h.input.matrix.shape[1], w.input.matrix.shape[1]
+    r_h, r_w = h.filter.matrix.shape[1], w.filter.matrix.shape[1]
+    if inputs.shape[1:] != (n_h, n_w) or taps.shape != (len(inputs), r_h, r_w):
         raise InvalidValue(
-            f"tile, weight: got shapes {tile.shape} and {weight.shape}; "
-            f"allowed: C x {shape[0]} x {shape[1]} and C x {taps[0]} x {taps[1]}"
+            f"tile, weight: got shapes {inputs.shape} and {taps.shape}; "
+            f"allowed: C x {n_h} x {n_w} and C x {r_h} x {r_w}"
         )
-    return _bound(h, w, _majorant(h, w, tile, weight), len(tile), dtype, np.abs(bias))
+    return _bound(h, w, _majorant(h, w, inputs, taps), len(inputs), dtype, np.abs(bias))
 
 
 def _axes(alg_h, alg_w, dims: int) -> tuple:
@@ -215,7 +238,14 @@ def _majorant(h: Growths, w: Growths, tile: np.ndarray, weight: np.ndarray) -> n
     return h.output.matrix @ (u * v).sum(axis=0) @ w.output.matrix.T
 
 
-def _bound(h: Growths, w: Growths, sizes: np.ndarray, channels: int, dtype, bias) -> np.ndarray:
+def _bound(
+    h: Growths,
+    w: Growths,
+    sizes: np.ndarray,
+    channels: int,
+    dtype: DTypeLike,
+    bias: float | np.ndarray,
+) -> np.ndarray:
     dtype = np.dtype(dtype)
     if dtype.kind != "f":
         raise InvalidType(f"dtype: got {dtype}; allowed: floating-point types")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from winogen.errors import InvalidType, InvalidValue
 from winogen.rounding.formats import Format
 
-
-Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+# What users give, and the same with its numbers rounded to a format.
+Draw: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+_Rounded: TypeAlias = Callable[[np.random.Generator, tuple[int, ...], Format], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,8 @@ class Distribution:
     """
 
     name: str
-    filters: Callable  # (rng, shape, format) -> array
-    inputs: Callable
+    filters: _Rounded
+    inputs: _Rounded
     filter_variance: float | None
     input_variance: float | None
     input_mean: float = 0.0
@@ -93,7 +95,7 @@ class _Drawn:
         )
 
 
-def _uniform(rng, shape, number_format: Format):
+def _uniform(rng: np.random.Generator, shape: tuple[int, ...], number_format: Format) -> np.ndarray:
     """What std::uniform_real_distribution<float>(-1, 1) of libstdc++ gives: 2 u - 1 in the type.
 
     The published figures come from it. Its numbers lie on a grid of 2^-23 or 2^-24, coarser than
@@ -107,15 +109,15 @@ def _uniform(rng, shape, number_format: Format):
     return number_format.round(real(2) * unit - real(1))
 
 
-def _dense(rng, shape, number_format: Format):
+def _dense(rng: np.random.Generator, shape: tuple[int, ...], number_format: Format) -> np.ndarray:
     return number_format.round(rng.uniform(-1.0, 1.0, shape))
 
 
-def _normal(rng, shape, number_format: Format):
+def _normal(rng: np.random.Generator, shape: tuple[int, ...], number_format: Format) -> np.ndarray:
     return number_format.round(rng.standard_normal(shape))
 
 
-def _relu(rng, shape, number_format: Format):
+def _relu(rng: np.random.Generator, shape: tuple[int, ...], number_format: Format) -> np.ndarray:
     return number_format.round(np.maximum(rng.standard_normal(shape), 0.0))
 
 
@@ -170,16 +172,16 @@ def convolve(filters: np.ndarray, inputs: np.ndarray) -> np.ndarray:
     m_h, m_w = inputs.shape[1] - r_h + 1, inputs.shape[2] - r_w + 1
     result = np.zeros((m_h, m_w, trials), np.result_type(filters, inputs))
     for g, d in zip(filters, inputs):
-        for k in range(r_h):
-            for l in range(r_w):
-                result += g[k, l] * d[k : k + m_h, l : l + m_w]
+        for i in range(r_h):
+            for j in range(r_w):
+                result += g[i, j] * d[i : i + m_h, j : j + m_w]
     return result
 
 
 class Float64Reference:
     """Direct convolution in float64: enough beside float32 and narrower formats."""
 
-    def __init__(self, filters: np.ndarray, inputs: np.ndarray):
+    def __init__(self, filters: np.ndarray, inputs: np.ndarray) -> None:
         self.values = convolve(filters.astype(np.float64), inputs.astype(np.float64))
 
     def errors(self, outputs: np.ndarray) -> np.ndarray:
@@ -190,7 +192,7 @@ class Float64Reference:
 class ExactReference:
     """Direct convolution in rational arithmetic, done in integers: all data are p / 2^k."""
 
-    def __init__(self, filters: np.ndarray, inputs: np.ndarray):
+    def __init__(self, filters: np.ndarray, inputs: np.ndarray) -> None:
         g, scale_g = _integers(filters)
         d, scale_d = _integers(inputs)
         self._exact, self._scale = convolve(g, d), scale_g * scale_d
@@ -202,7 +204,7 @@ class ExactReference:
         return self._float(y * self._scale - self._exact * scale, self._scale * scale)
 
     @staticmethod
-    def _float(numerators, scale):
+    def _float(numerators: np.ndarray, scale: int) -> np.ndarray:
         return (numerators / scale).astype(np.float64)  # int / int is correctly rounded
 
 

@@ -1,20 +1,27 @@
 """Number formats and arithmetic in them, emulated where numpy has none.
 
-An `Arithmetic` runs straight-line programs the way a machine of that format would: every operation
-is rounded once. Narrow formats are carried in float32 and rounded after each operation; since
-24 >= 2 * 11 + 2 bits, rounding twice gives what rounding once does (Figueroa 1995).
+An ``Arithmetic`` runs straight-line programs the way a machine of that format would: every
+operation is rounded once. Narrow formats are carried in float32 and rounded after each operation;
+since 24 >= 2 * 11 + 2 bits, rounding twice gives what rounding once does (Figueroa 1995).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
 from winogen.errors import InvalidValue
 from winogen.program import Program
-from winogen.program.evaluate import round_scalar
-from winogen.program.ir import ZERO
+from winogen.program.evaluate import execute, round_scalar
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike
+
+    from winogen.algebra.scalar import Scalar
+
+Numbers: TypeAlias = Any  # an array of numbers of a format, or one of them
 
 
 @dataclass(frozen=True)
@@ -23,7 +30,7 @@ class Format:
 
     name: str
     bits: int  # significand bits, the hidden one included
-    carrier: type
+    carrier: type[np.floating]
 
     @property
     def unit(self) -> float:
@@ -35,7 +42,7 @@ class Format:
         """Whether the carrier is wider, so that results must be rounded."""
         return np.finfo(self.carrier).nmant + 1 != self.bits
 
-    def round(self, values) -> np.ndarray:
+    def round(self, values: ArrayLike) -> np.ndarray:
         """Round numbers to nearest even in this format, held in its carrier.
 
         >>> formats = format_named("bfloat16"), format_named("float16")
@@ -50,7 +57,7 @@ class Format:
             return _bfloat16(values)
         return values
 
-    def ulp(self, values) -> np.ndarray:
+    def ulp(self, values: ArrayLike) -> np.ndarray:
         """The distance between neighbouring numbers at ``values``, as float64; subnormals aside."""
         _, exponent = np.frexp(np.asarray(values, np.float64))
         return np.ldexp(1.0, exponent - self.bits)
@@ -70,7 +77,7 @@ FORMATS = {
 }
 
 
-def format_named(name: str | Format, argument: str = "dtype") -> Format:
+def format_named(name: str | DTypeLike | Format, argument: str = "dtype") -> Format:
     """Return the format called ``name``; ``argument`` is named in the error.
 
     >>> format_named("float32").unit == 2.0 ** -24
@@ -78,7 +85,7 @@ def format_named(name: str | Format, argument: str = "dtype") -> Format:
     """
     if isinstance(name, Format):
         return name
-    key = name if isinstance(name, str) else getattr(np.dtype(name), "name", None)
+    key = name if isinstance(name, str) else np.dtype(name).name
     if key not in FORMATS:
         raise InvalidValue(f"{argument}: got {name!r}; allowed: {', '.join(FORMATS)}")
     return FORMATS[key]
@@ -101,22 +108,22 @@ class Arithmetic:
     format: Format
     fused: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.fused and self.format.name == "float64":
             # The product of two float64 numbers fits no wider type of numpy.
             raise InvalidValue(
                 "fused: got True with float64; allowed: False, or float32 and narrower formats"
             )
 
-    def add(self, x, y):
+    def add(self, x: Numbers, y: Numbers) -> Numbers:
         """x + y, rounded once."""
-        return self._rounded(x + y)
+        return self.rounded(x + y)
 
-    def multiply(self, x, y):
+    def multiply(self, x: Numbers, y: Numbers) -> Numbers:
         """x * y, rounded once."""
-        return self._rounded(x * y)
+        return self.rounded(x * y)
 
-    def multiply_add(self, x, y, z):
+    def multiply_add(self, x: Numbers, y: Numbers, z: Numbers) -> Numbers:
         """x * y + z, rounded once if fused, else twice."""
         if not self.fused:
             return self.add(self.multiply(x, y), z)
@@ -128,40 +135,16 @@ class Arithmetic:
 
         Values are taken to be numbers of the format; constants are rounded to it once.
         """
-        carrier = self.format.carrier
-        value = dict(zip(program.inputs, values))
-        value[ZERO] = np.zeros(values.shape[1:], carrier)
-        for statement in program.statements:
-            value[statement.target] = self._statement(statement, value)
-        result = np.empty((len(program.outputs), *values.shape[1:]), carrier)
-        for i, name in enumerate(program.outputs):
-            result[i] = value[name]
+        zero = np.zeros(values.shape[1:], self.format.carrier)
+        result = np.empty((len(program.outputs), *zero.shape), zero.dtype)
+        for i, row in enumerate(execute(program, list(values), zero, self)):
+            result[i] = row
         return result
 
-    def _statement(self, statement, value):
-        # Positive terms come first, as in the C: signs are carried by the addition and cost nothing.
-        terms = sorted(statement.terms, key=lambda term: term.coefficient < 0)
-        constants = [self.constant(abs(term.coefficient)) for term in terms]
-        operands = [value[term.operand] for term in terms]
-        signs = [-1 if term.coefficient < 0 else 1 for term in terms]
-        if len(terms) == 1:
-            result = operands[0] if terms[0].is_unit else self.multiply(constants[0], operands[0])
-            return -result if signs[0] < 0 else result
-        scaled = next((k for k in (0, 1) if not terms[k].is_unit), None)
-        if scaled is not None and self.fused:
-            other = 1 - scaled
-            x, y = signs[scaled] * constants[scaled], operands[other]
-            return self.multiply_add(x, operands[scaled], -y if signs[other] < 0 else y)
-        if scaled is not None:
-            operands[scaled] = self.multiply(constants[scaled], operands[scaled])
-        x, y = operands
-        if signs[0] < 0:
-            x = -x
-        return self._rounded(x - y if signs[1] < 0 else x + y)
-
-    def constant(self, scalar):
+    def constant(self, scalar: Scalar) -> np.floating:
         """An exact scalar rounded to the format."""
-        return self.format.round(round_scalar(scalar, self.format.carrier))[()]
+        return cast(np.floating, self.format.round(round_scalar(scalar, self.format.carrier))[()])
 
-    def _rounded(self, values):
+    def rounded(self, values: Numbers) -> Numbers:
+        """What came out of one operation of the carrier, rounded to the format."""
         return self.format.round(values) if self.format.emulated else values

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from winogen.program import Program
 from winogen.program.evaluate import round_scalar
 from winogen.rounding.formats import Format
+
+if TYPE_CHECKING:
+    from winogen.algebra.scalar import Scalar
 
 # The mean of (error / (u x))^2 over x with logarithmically distributed significands: the error is
 # uniform within half a unit of the last place, which is 2 u x / s with s in [1, 2), and the mean
@@ -29,13 +33,14 @@ class RoundedProgram:
     rounds twice, or once if ``fused``.
     """
 
-    def __init__(self, program: Program, number_format: Format, fused: bool = False):
+    def __init__(self, program: Program, number_format: Format, fused: bool = False) -> None:
         fused = fused and number_format.name != "float64"
         count = len(program.inputs)
         index = {name: k for k, name in enumerate(program.inputs)}
         values = list(np.eye(count))  # per name, its coefficients in the inputs
         drifts = list(np.zeros((count, count)))  # the same, of its error by rounded constants
-        rounded, into = [], []  # what is rounded, and the name in which the error ends up
+        rounded: list[np.ndarray] = []  # what is rounded
+        into: list[int] = []  # the value in which its error ends up
         for statement in program.statements:
             value, drift = np.zeros(count), np.zeros(count)
             for term in statement.terms:
@@ -75,7 +80,7 @@ class RoundedProgram:
         return self.drift @ moments @ self.drift.T
 
 
-def _reach(program: Program, index: dict, outputs: list) -> np.ndarray:
+def _reach(program: Program, index: dict[str, int], outputs: list[int | None]) -> np.ndarray:
     """With which factor an error in each name arrives at each output."""
     reach = np.zeros((len(outputs), len(index)))
     for row, k in enumerate(outputs):
@@ -92,7 +97,7 @@ def _power_of_two(value: float) -> bool:
     return abs(math.frexp(value)[0]) == 0.5
 
 
-def _constant_error(coefficient, number_format: Format) -> float:
+def _constant_error(coefficient: Scalar, number_format: Format) -> float:
     """How much a constant changes when it is rounded to the format.
 
     Taken as 0 for float64, where it is too small to matter beside the roundings.

@@ -5,17 +5,42 @@ Arrays are (channels, height, width, trials); in one dimension the height is 1.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache, reduce
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
 from winogen.errors import InvalidType, InvalidValue
 from winogen.program import Program
+from winogen.program.kinds import KINDS
 from winogen.program.summation import PROGRAM, check_order, ordered
 from winogen.rounding.formats import Arithmetic, Format
 
-_LETTERS = {"bt": ("d", "v"), "g": ("g", "u"), "at": ("p", "y")}
+if TYPE_CHECKING:
+    from winogen.algebra.nest import BilinearAlgorithm2D
+    from winogen.algebra.scalar import Matrix
+
+
+class Algorithm(Protocol):
+    """What a ``BilinearAlgorithm`` and a ``Transform`` share: F(m, r) as three matrices."""
+
+    @property
+    def m(self) -> int:
+        """Outputs."""
+
+    @property
+    def r(self) -> int:
+        """Taps."""
+
+    @property
+    def matrices(self) -> dict[str, Matrix]:
+        """{"input": B^T, "filter": G, "output": A^T}."""
+
+
+Algorithms: TypeAlias = "Algorithm | BilinearAlgorithm2D | tuple[Algorithm, Algorithm]"
+Watch: TypeAlias = Callable[[str, np.ndarray], None]  # called with a stage and what it yields
 
 
 @dataclass(frozen=True)
@@ -25,7 +50,7 @@ class Direct:
     m: int
     r: int
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"direct({self.m},{self.r})"
 
 
@@ -40,7 +65,7 @@ class Axis:
     filter: Program
     output: Program
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         # Axes are looked up far more often than they share their sizes, and programs hash slowly.
         return hash((self.m, self.r, len(self.input.statements), len(self.output.statements)))
 
@@ -57,7 +82,7 @@ class Rounding:
     chains: int = 1  # of additions, in which the products of a block take turns
 
 
-def axes_of(algorithm, dims: int, order: str) -> tuple[Axis, Axis]:
+def axes_of(algorithm: Algorithms, dims: int, order: str) -> tuple[Axis, Axis]:
     """Return the axes along height and width of anything that has the matrices of an algorithm.
 
     ``algorithm``: a ``BilinearAlgorithm`` or a ``Transform`` (both axes alike; in one dimension the
@@ -88,31 +113,33 @@ def axes_of(algorithm, dims: int, order: str) -> tuple[Axis, Axis]:
     return _axis(cook_toom(1, 1), order), width
 
 
-def _axis(algorithm, order: str) -> Axis:
+def _axis(algorithm: Algorithm, order: str) -> Axis:
     shipped = getattr(algorithm, "programs", None)
     if order == PROGRAM and shipped:
-        programs = (shipped[kind] for kind in ("input", "filter", "output"))
-        return Axis(algorithm.m, algorithm.r, algorithm.n, *programs)
-    for name in ("m", "r", "at", "g", "bt"):
+        programs = [shipped[kind] for kind in KINDS]
+        return Axis(algorithm.m, algorithm.r, algorithm.m + algorithm.r - 1, *programs)
+    for name in ("m", "r", "matrices"):
         if not hasattr(algorithm, name):
             raise InvalidType(
                 f"algorithm: got {algorithm!r}; allowed: a BilinearAlgorithm, a BilinearAlgorithm2D, "
                 "a Transform, a pair (height, width) of them, or Direct(m, r)"
             )
-    if getattr(algorithm, "form", "fir") != "fir":
-        raise InvalidValue(f"algorithm: got the form {algorithm.form}; allowed: fir")
+    form = getattr(algorithm, "form", "fir")
+    if form != "fir":
+        raise InvalidValue(f"algorithm: got the form {form}; allowed: fir")
     m, r = algorithm.m, algorithm.r
-    programs = (_program(getattr(algorithm, k), k, order) for k in ("bt", "g", "at"))
+    programs = [_program(algorithm.matrices[kind], kind, order) for kind in KINDS]
     return Axis(m, r, m + r - 1, *programs)
 
 
 @lru_cache(maxsize=512)
-def _program(matrix, kind: str, order: str) -> Program:
-    inputs, outputs = _LETTERS[kind]
-    return ordered(matrix, order, inputs=inputs, outputs=outputs)
+def _program(matrix: Matrix, kind: str, order: str) -> Program:
+    return ordered(matrix, order, KINDS[kind].source, KINDS[kind].target)
 
 
-def transform(axes, kind: str, values: np.ndarray, arithmetic: Arithmetic) -> np.ndarray:
+def transform(
+    axes: tuple[Axis, Axis], kind: str, values: np.ndarray, arithmetic: Arithmetic
+) -> np.ndarray:
     """Apply the ``kind`` ("input", "filter", "output") programs along both axes of (C, H, W, T)."""
     values = arithmetic.format.round(values)
     height, width = (getattr(axis, kind) for axis in axes)
@@ -121,12 +148,18 @@ def transform(axes, kind: str, values: np.ndarray, arithmetic: Arithmetic) -> np
     return values.transpose(1, 2, 0, 3)  # (Q, C, P, T) -> (C, P, Q, T)
 
 
-def winograd(axes, rounding: Rounding, filters: np.ndarray, inputs: np.ndarray, watch=None):
+def winograd(
+    axes: tuple[Axis, Axis],
+    rounding: Rounding,
+    filters: np.ndarray,
+    inputs: np.ndarray,
+    watch: Watch | None = None,
+) -> np.ndarray:
     """Return the outputs (m_h, m_w, T) of filters (C, r_h, r_w, T) on inputs (C, n_h, n_w, T).
 
     ``watch(stage, array)`` is called with what each stage yields.
     """
-    watch = watch or (lambda stage, array: None)
+    watch = watch or _unwatched
     store = rounding.storage.round
     watch("filter", filters)
     watch("input", inputs)
@@ -142,25 +175,37 @@ def winograd(axes, rounding: Rounding, filters: np.ndarray, inputs: np.ndarray, 
     return y
 
 
-def direct(rounding: Rounding, filters: np.ndarray, inputs: np.ndarray, watch=None):
-    """Return what `winograd` does, by the definition, one product after the other."""
-    watch = watch or (lambda stage, array: None)
+def direct(
+    rounding: Rounding, filters: np.ndarray, inputs: np.ndarray, watch: Watch | None = None
+) -> np.ndarray:
+    """Return what ``winograd`` does, by the definition, one product after the other."""
+    watch = watch or _unwatched
     watch("filter", filters)
     watch("input", inputs)
     channels, r_h, r_w, _ = filters.shape
     m_h, m_w = inputs.shape[1] - r_h + 1, inputs.shape[2] - r_w + 1
-    taps = [(c, k, l) for c in range(channels) for k in range(r_h) for l in range(r_w)]
-    u = (filters[c, k, l] for c, k, l in taps)
-    v = (inputs[c, k : k + m_h, l : l + m_w] for c, k, l in taps)
+    taps = [(c, i, j) for c in range(channels) for i in range(r_h) for j in range(r_w)]
+    u = (filters[c, i, j] for c, i, j in taps)
+    v = (inputs[c, i : i + m_h, j : j + m_w] for c, i, j in taps)
     y = rounding.storage.round(accumulate(rounding, u, v, watch))
     watch("output", y)
     return y
 
 
-def accumulate(rounding: Rounding, left, right, watch=lambda stage, array: None) -> np.ndarray:
+def _unwatched(stage: str, array: np.ndarray) -> None:
+    pass
+
+
+def accumulate(
+    rounding: Rounding,
+    left: Iterable[np.ndarray],
+    right: Iterable[np.ndarray],
+    watch: Watch = _unwatched,
+) -> np.ndarray:
     """Sum products block by block, each block in ``chains`` chains in turn, as the kernels do."""
     arithmetic, block = rounding.product, rounding.block
-    total, sums = None, []
+    total: np.ndarray | None = None
+    sums: list[np.ndarray] = []
     for index, (a, b) in enumerate(zip(left, right)):
         a, b = arithmetic.format.round(a), arithmetic.format.round(b)
         within = index % block if block else index
@@ -175,7 +220,7 @@ def accumulate(rounding: Rounding, left, right, watch=lambda stage, array: None)
     return _joined(arithmetic, total, sums)
 
 
-def _joined(arithmetic: Arithmetic, total, sums: list) -> np.ndarray:
+def _joined(arithmetic: Arithmetic, total: np.ndarray | None, sums: list[np.ndarray]) -> np.ndarray:
     """The chains of a block added up, then to what came before."""
     joined = reduce(arithmetic.add, sums)
     return joined if total is None else arithmetic.add(total, joined)

@@ -2,9 +2,9 @@
 
 Rounding errors are taken as independent random numbers, and the inputs as independent ones of known
 moments. Both reach the result through exact linear maps, so that variances propagate from stage to
-stage by matrices: v = B^T d has the second moments S = B^T (B^T)^T for inputs of variance 1, a value
-c . d that is rounded contributes u^2 |c|^2, and in two dimensions all is a Kronecker product of what
-happens along the axes. The sum over C independent channels multiplies by C.
+stage by matrices: v = B^T d has the second moments S = B^T (B^T)^T for inputs of variance 1, a
+value c . d that is rounded contributes u^2 |c|^2, and in two dimensions all is a Kronecker product
+of what happens along the axes. The sum over C independent channels multiplies by C.
 
 It costs milliseconds where a measurement costs seconds, and has no noise: the search for points
 sorts its candidates by it, and plans predict with it.
@@ -22,7 +22,7 @@ from winogen.errors import InvalidValue
 from winogen.rounding.data import Distribution, Draw, distribution_of, stated_variances
 from winogen.rounding.formats import Format, format_named
 from winogen.rounding.linear import RoundedProgram, rounding_variance
-from winogen.rounding.tiles import Axis, Direct, axes_of
+from winogen.rounding.tiles import Algorithms, Axis, Direct, axes_of
 
 _MEAN_OF_NORMAL = math.sqrt(2 / math.pi)  # mean |x| of a normal x, in standard deviations
 
@@ -37,7 +37,7 @@ class Estimate:
 
 
 def estimate(
-    algorithm,
+    algorithm: Algorithms | Direct,
     *,
     dims: int = 2,
     channels: int = 1,
@@ -56,8 +56,8 @@ def estimate(
     Raises what ``measure`` raises, and InvalidValue for a distribution whose variance is not stated.
 
     >>> from winogen.algebra import cook_toom
-    >>> found = estimate(cook_toom(4, 3), channels=256, distribution="relu", filters="float64")
-    >>> 1e-6 < found.mean < 1e-4
+    >>> error = estimate(cook_toom(4, 3), channels=256, distribution="relu", filters="float64")
+    >>> 1e-6 < error.mean < 1e-4
     True
     """
     if not isinstance(channels, int) or channels < 1:
@@ -71,21 +71,22 @@ def estimate(
     # Of the inputs: what is independent between them, and what is the same for all, their mean.
     weights = {"independent": input_variance, "ones": drawn_from.input_mean**2}
     weights = {moment: weight for moment, weight in weights.items() if weight}
+    sides: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # variances of errors and of outputs
     if isinstance(algorithm, Direct):
         terms = channels * algorithm.r**dims
         variance = unit * chain_variance(terms, block, fused, chains)
-        sides = {moment: (variance, terms) for moment in weights}
+        for moment in weights:
+            sides[moment] = np.array(variance), np.array(float(terms))
     else:
         axes = axes_of(algorithm, dims, order)
-        rounded = [_rounded(axis, in_transforms, in_filters, fused) for axis in axes]
+        h, w = (_rounded(axis, in_transforms, in_filters, fused) for axis in axes)
         # What the transforms compute in a wider format is rounded on its way into memory.
         stored = unit * sum(f.bits > product.bits for f in (in_filters, in_transforms))
         local = unit * chain_variance(channels, block, fused, chains) + channels * stored
-        sides = {
-            moment: propagate(*(_moments(one, moment) for one in rounded), channels, local)
-            for moment in weights
-        }
-    errors = outputs = 0.0
+        for moment in weights:
+            along_h, along_w = _moments(h, moment), _moments(w, moment)
+            sides[moment] = propagate(along_h, along_w, channels, local)
+    errors = outputs = np.array(0.0)
     for moment, weight in weights.items():
         error, output = sides[moment]
         errors = errors + weight * filter_variance * error
@@ -121,7 +122,7 @@ class Moments:
         return (self.at @ moments * self.at).sum(-1)
 
 
-def propagate(h: Moments, w: Moments, channels: int, local: float) -> tuple:
+def propagate(h: Moments, w: Moments, channels: int, local: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the variances of error and of value of the outputs, (…, m_h, m_w) each.
 
     ``local``: what multiplying and adding up the channels brings, in units of one product.
@@ -169,7 +170,9 @@ def chain_variance(count: int, block: int | None, fused: bool, chains: int = 1) 
 
 
 @lru_cache(maxsize=256)
-def _rounded(axis: Axis, transforms: Format, filters: Format, fused: bool) -> tuple:
+def _rounded(
+    axis: Axis, transforms: Format, filters: Format, fused: bool
+) -> tuple[RoundedProgram, ...]:
     """The programs of inputs, filters and outputs."""
     return tuple(
         RoundedProgram(program, number_format, fused)
@@ -182,7 +185,7 @@ def _rounded(axis: Axis, transforms: Format, filters: Format, fused: bool) -> tu
 
 
 @lru_cache(maxsize=512)
-def _moments(programs, moment: str) -> Moments:
+def _moments(programs: tuple[RoundedProgram, ...], moment: str) -> Moments:
     """The moments for inputs of variance 1 that are independent, or all the same ("ones")."""
     along_input, along_filter, along_output = programs
     n, r = along_input.matrix.shape[1], along_filter.matrix.shape[1]

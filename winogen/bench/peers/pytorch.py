@@ -10,7 +10,7 @@ import numpy as np
 
 from winogen.bench.layers import BenchLayer
 
-from . import Way
+from winogen.bench.peers import Way
 
 
 def ways(

@@ -1,8 +1,9 @@
 """Reports on accuracy: one page of HTML, and the same figures as JSON and CSV.
 
 `write_catalog_report` measures every transform of the catalog beside what others have published,
-and whole layers beside PyTorch; `write_layer_report` takes one layer with the user's own weights and
-input. Both measure first (`catalog_report`, `layer_report` return plain data), then draw and write.
+and whole layers beside PyTorch; `write_layer_report` takes one layer with the user's own weights
+and input. Both measure first (`catalog_report`, `layer_report` return plain data), then draw and
+write.
 """
 
 from importlib import import_module

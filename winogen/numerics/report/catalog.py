@@ -232,7 +232,7 @@ def _channels(transforms: Sequence[Transform], effort: Effort, step: Step) -> tu
 
 
 def shares(sizes: list[tuple[str, np.ndarray]], title: str) -> dict:
-    """Return the share of errors per logarithmic bin; ``sizes`` are (name, |error| / rms output)."""
+    """Return the share of errors per logarithmic bin; ``sizes``: (name, |error| / rms output)."""
     present = [values[values > 0] for _, values in sizes]
     lowest = min((v.min() for v in present if v.size), default=1e-9)
     highest = max((v.max() for v in present if v.size), default=1e-6)

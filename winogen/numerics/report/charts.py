@@ -91,7 +91,7 @@ def _columns(labels: list[str], most: int, kind: str) -> int:
     for count in range(min(most, len(labels)), 1, -1):
         rows = -(-len(labels) // count)
         longest = [max(map(len, labels[k : k + rows])) for k in range(0, len(labels), rows)]
-        # A letter is 0.6 of the size wide at most on average; line, its gap and the column's follow.
+        # A letter is 0.6 of the size wide at most on average; line, its gap, the column's follow.
         if size * (0.6 * sum(longest) + 4.2 * len(longest)) <= width:
             return count
     return 1
@@ -137,7 +137,7 @@ def _style(kind: str) -> dict:
         "legend.fontsize": size,
         "lines.linewidth": 1.4,
         "lines.markersize": 5.0 if kind == "wide" else 4.0,
-        **{key: INK for key in ("text.color", "axes.labelcolor", "xtick.color", "ytick.color")},
+        **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
         "axes.edgecolor": GRID,
         "grid.color": GRID,
         "grid.linewidth": 0.6,

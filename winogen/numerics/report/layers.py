@@ -1,4 +1,4 @@
-"""Errors of whole layers: `conv2d` beside its direct algorithm and beside PyTorch, against float64."""
+"""Errors of whole layers against float64: `conv2d`, its direct algorithm, and PyTorch."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def layer_errors(y: np.ndarray, y64: np.ndarray) -> dict:
 
 
 def measure_layers(cases: Iterable[Case], step: Step) -> dict:
-    """Return the part "layers" of a report: errors by default, by `direct`, and of torch if there."""
+    """Return the part "layers" of a report: errors by default, by `direct`, of torch if there."""
     torch = _torch()
     rows = []
     for case in cases:

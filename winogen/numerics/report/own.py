@@ -47,7 +47,7 @@ def check_array(name: str, array: np.ndarray, shape: tuple[int, ...]) -> np.ndar
 
 
 def _check_sizes(x_max: float, w_max: float, terms: int) -> None:
-    """Raise InvalidValue for data whose tiles may overflow: no error could be told of infinities."""
+    """Raise InvalidValue for data whose tiles may overflow: infinities have no error to tell."""
     largest = max(x_max, w_max, x_max * w_max * terms)
     if largest > _LARGEST:
         raise InvalidValue(
@@ -150,7 +150,7 @@ def recommend(rows: list[dict], tolerance: float) -> dict:
 
 
 def _computed(case: Case, x: np.ndarray, weight: np.ndarray, tried: list[Way]) -> Iterator[tuple]:
-    """Yield (way, output, output in float64, plan) as they get ready; compilers run side by side."""
+    """Yield (way, output, output in float64, plan) as they get ready; compilers run in parallel."""
 
     def prepare(way: Way) -> Any:
         conv = Conv2d(weight, **case.options(), **way.options())

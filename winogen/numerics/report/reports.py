@@ -1,4 +1,4 @@
-"""A report from beginning to end: measure, then draw, then write; what is written is all or nothing."""
+"""A report from beginning to end: measure, draw, then write; all is written or nothing."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def _free(height: int) -> tuple:
 
 
 def _quadratic(height: int) -> tuple:
-    """(b, c) of x^2 + b x + c without real roots; small b, since they bring the short transforms."""
+    """(b, c) of x^2 + b x + c without real roots; small b, which bring the short transforms."""
     small = min(height, 4)
     middles = [Fraction(0), *(s * b for b in _positive(2) for s in (1, -1))]
     return tuple(

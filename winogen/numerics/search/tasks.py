@@ -114,12 +114,12 @@ def _scale(task: dict) -> dict:
 def _count(task: dict) -> dict:
     """Shorten the programs; rows that are not scaled yet get the scalings that help most."""
     from winogen.program import simplify
-    from winogen.program.scaling import shortest_transforms
+    from winogen.program.search.scaling import shortest_transforms
 
     candidate = Candidate.from_dict(task["candidate"])
     algorithm = candidate.algorithm
     if candidate.output is not None:
-        programs = {k: simplify(getattr(algorithm, rows)) for k, rows in _MATRICES.items()}
+        programs = {kind: simplify(rows) for kind, rows in algorithm.matrices.items()}
         counts = {kind: program.counts().instructions for kind, program in programs.items()}
         return {"instructions": counts, "candidate": candidate.to_dict()}
     short: Any = shortest_transforms(algorithm, filter_objective="error")
@@ -146,5 +146,4 @@ def simplicity(candidate: Candidate) -> int:
     return len(constants - {Fraction(0), Fraction(1)})
 
 
-_MATRICES = {"input": "bt", "filter": "g", "output": "at"}
 _KINDS = {"propose": _propose, "measure": _measure, "scale": _scale, "count": _count}

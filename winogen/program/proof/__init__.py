@@ -1,0 +1,1 @@
+"""What is proven about programs, and what they cost: no shorter one, two dimensions, the report."""

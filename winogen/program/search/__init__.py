@@ -1,0 +1,1 @@
+"""The search for short programs: networks of a matrix, their scales, lowering, polishing."""

@@ -1,0 +1,137 @@
+"""Linear forms up to scale, as points: integer coordinates, lines through two points.
+
+A rational row up to scale is a tuple of coprime integers whose first non-zero one is positive, so
+equal points are equal tuples and all tests are exact and fast. Rows with irrational quotients keep
+exact scalars, the first non-zero one being 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from itertools import combinations
+from math import gcd, lcm
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+if TYPE_CHECKING:
+    from winogen.algebra.scalar import Scalar
+
+# Coprime integers; exact scalars where a quotient is irrational.
+Point: TypeAlias = tuple[Any, ...]
+
+
+def point_of(row: Sequence[Scalar]) -> Point | None:
+    """A row of exact scalars up to scale; None for a row of zeros."""
+    lead = next((c for c in row if c != 0), None)
+    if lead is None:
+        return None
+    rationals = [c for c in row if isinstance(c, Fraction)]
+    if len(rationals) < len(row):
+        row = [c / lead for c in row]
+        rationals = [c for c in row if isinstance(c, Fraction)]
+        if len(rationals) < len(row):
+            return tuple(row)
+    common = lcm(*(c.denominator for c in rationals))
+    return primitive([c.numerator * (common // c.denominator) for c in rationals])
+
+
+def is_rational(point: Point) -> bool:
+    """Whether all quotients of coordinates are rational."""
+    return all(isinstance(c, int) for c in point)
+
+
+def primitive(values: Sequence[int]) -> Point | None:
+    """Coprime integers, the first non-zero one positive; None for all zero."""
+    divisor = gcd(*values)
+    if divisor == 0:
+        return None
+    for c in values:
+        if c:
+            if c < 0:
+                divisor = -divisor
+            break
+    return tuple(values) if divisor == 1 else tuple([c // divisor for c in values])
+
+
+def pivot_of(point: Point) -> int:
+    """The first coordinate that is not zero."""
+    return next(j for j, c in enumerate(point) if c)
+
+
+def modulo(point: Point, pivot: int, by: Point) -> Point | None:
+    """The image of ``point`` when ``by`` becomes zero: coordinate ``pivot`` is eliminated.
+
+    Two points have the same image when their line goes through ``by``. None for ``by`` itself.
+    """
+    f, g = by[pivot], point[pivot]
+    if g == 0:
+        return point
+    return primitive([f * c - g * d for c, d in zip(point, by)])
+
+
+def modulo_any(point: Point, pivot: int, by: Point) -> Point | None:
+    """``modulo`` for points that may be irrational."""
+    if is_rational(point) and is_rational(by):
+        return modulo(point, pivot, by)
+    factor = Fraction(1) * point[pivot] / by[pivot]
+    return point_of([Fraction(1) * c - factor * d for c, d in zip(point, by)])
+
+
+def equal_pairs(points: Iterable[Point | None]) -> list[tuple[int, int]]:
+    """Index pairs of equal points, None left out, in order."""
+    places: dict[Point, list[int]] = {}
+    for i, point in enumerate(points):
+        if point is not None:
+            places.setdefault(point, []).append(i)
+    return [pair for group in places.values() for pair in combinations(group, 2)]
+
+
+def constants_of(target: Point, points: Sequence[Point]) -> list[int] | None:
+    """Integers c with target ~ sum c[i] points[i]; None unless they are unique and none is zero.
+
+    The target must depend on the points.
+    """
+    # Coordinate by coordinate, until as many equations are independent as there are points.
+    count = len(points)
+    solved: dict[
+        int, Sequence[int]
+    ] = {}  # position of a point -> the equation that it was eliminated with
+    equations: Iterator[Sequence[int]] = zip(*points, target)
+    for row in equations:
+        for j, equation in solved.items():
+            if row[j]:
+                f, g = equation[j], row[j]
+                row = [f * c - g * d for c, d in zip(row, equation)]
+        pivot = next((j for j in range(count) if row[j]), None)
+        if pivot is not None:
+            solved[pivot] = row
+            if len(solved) == count:
+                break
+    else:
+        return None
+    result: list[int | None] = [None] * count
+    common = 1  # result * points = common * target, for those that are solved
+    for j, row in reversed(solved.items()):
+        excess = row[count] * common - sum(c * x for c, x in zip(row, result) if x is not None)
+        if excess == 0:
+            return None
+        scale = row[j] // gcd(excess, row[j])
+        if scale != 1:
+            result = [None if x is None else x * scale for x in result]
+            common *= scale
+        result[j] = excess * scale // row[j]
+    constants = cast("list[int]", result)
+    return constants if common > 0 else [-x for x in constants]
+
+
+def between(
+    form: Sequence[Scalar], p: Sequence[Scalar], q: Sequence[Scalar]
+) -> tuple[Scalar, Scalar] | None:
+    """(a, b) with form = a p + b q for exact rows on one line; None where p and q are one point."""
+    for i, j in combinations(range(len(p)), 2):
+        det = p[i] * q[j] - p[j] * q[i]
+        if det != 0:
+            a = (form[i] * q[j] - form[j] * q[i]) / det
+            b = (p[i] * form[j] - p[j] * form[i]) / det
+            return a, b
+    return None
