@@ -122,7 +122,10 @@ class Prepared:
             code = kernel(KernelSpec.of(work), environment)
             self.calls.append(Call(code, code.struct(work, environment.flush_denormals), work))
         self.kernels = list(dict.fromkeys(call.kernel for call in self.calls))
-        self.workspace_bytes = ranked[0].workspace_bytes
+        self.workspace_bytes = max(
+            (int(named(call.work.variant).workspace_bytes(call.work)) for call in self.calls),
+            default=0,
+        )
         # A long call is made in pieces of so many parts.
         self._pieces = max(1, int(ranked[0].seconds / _PATIENCE))
 
