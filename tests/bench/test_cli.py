@@ -108,3 +108,13 @@ def test_mistakes_are_told_before_any_work(words, message, monkeypatch):
 @pytest.mark.parametrize("words", [("--threads", 0), ("--repeat", 0), ("--batch", -1)])
 def test_counts_begin_at_one(words):
     assert winogen_bench(*words).exit_code == 2
+
+
+@pytest.mark.parametrize("seconds", ["inf", "nan", "-1", "61"])
+def test_a_turn_ends(monkeypatch, seconds):
+    from winogen import bench
+
+    monkeypatch.setattr(bench, "run", lambda *arguments: pytest.fail("measured"))
+    result = winogen_bench("--peers", "none", "--min-time", seconds)
+    assert result.exit_code == 2
+    assert f"min-time: got {float(seconds):g}; allowed: a number of seconds" in result.stderr

@@ -86,7 +86,7 @@ def test_an_adapter_that_is_not_there(contestant, tiny, tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_it_stands_still_between_turns(contestant, prepare):
     prepare("exact")
-    stat = Path(f"/proc/{contestant._process.pid}/stat")
+    stat = Path(f"/proc/{contestant._running.process.pid}/stat")
 
     def state():
         return stat.read_text().rsplit(")", 1)[1].split()[0]
@@ -103,7 +103,7 @@ def test_it_runs_with_the_threads_it_was_given(fakes):
     with Contestant("fake", threads=3) as it:
         it.ask("keep", [])
         if sys.platform == "linux":
-            environment = Path(f"/proc/{it._process.pid}/environ").read_bytes().split(b"\0")
+            environment = Path(f"/proc/{it._running.process.pid}/environ").read_bytes().split(b"\0")
             assert b"OMP_NUM_THREADS=3" in environment
 
 
@@ -124,7 +124,7 @@ def test_three_deaths_are_enough(contestant, prepare):
 def test_a_contestant_that_hangs_is_ended(fakes, prepare):
     with Contestant("fake", threads=1, patience=20) as it:
         prepare("exact", it=it)
-        it._patience, pid = 0.3, it._process.pid
+        it._patience, pid = 0.3, it._running.process.pid
         with pytest.raises(ContestantFailed, match="no answer to 'prepare' in 0 s"):
             prepare("hanging", it=it)
         with pytest.raises(ProcessLookupError):
@@ -133,12 +133,12 @@ def test_a_contestant_that_hangs_is_ended(fakes, prepare):
 
 def test_an_interrupt_ends_the_process(contestant, prepare, monkeypatch):
     prepare("exact")
-    pid = contestant._process.pid
+    pid = contestant._running.process.pid
 
     def interrupted(patience):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(contestant._connection, "poll", interrupted, raising=False)
+    monkeypatch.setattr(contestant._running.connection, "poll", interrupted, raising=False)
     with pytest.raises(KeyboardInterrupt):
         contestant.ask("turn", "exact", 1)
     with pytest.raises(ProcessLookupError):
@@ -148,6 +148,6 @@ def test_an_interrupt_ends_the_process(contestant, prepare, monkeypatch):
 
 def test_a_contestant_killed_from_outside(contestant, prepare):
     prepare("exact")
-    os.kill(contestant._process.pid, signal.SIGKILL)
+    os.kill(contestant._running.process.pid, signal.SIGKILL)
     with pytest.raises(ContestantFailed, match="died of SIGKILL"):
         contestant.ask("turn", "exact", 1)

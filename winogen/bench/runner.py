@@ -283,7 +283,8 @@ class _Bench:
                 peak = sharing[0].contestant.ask("finish")
             except ContestantFailed:
                 continue
-            if peak is not None and len(sharing) == 1:
+            # One that died in its turn was started anew just to answer this.
+            if peak is not None and len(sharing) == 1 and "error" not in sharing[0].row:
                 sharing[0].row["peak_rss_bytes"] = peak
         self.peaks.append(max(samples))
         return max(samples)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: winogen bench --layers vgg16 --peers torch,ncnn --json vgg16.json"
 
 _WIDTH = 190  # of a report that goes to a file
+_LONGEST_TURN = 60.0  # seconds
 _PICTURES = (".png", ".svg", ".pdf")
 
 
@@ -51,7 +52,7 @@ def bench(
     ),
     profile: bool = typer.Option(False, "--profile", help="Also show where our time goes."),
     repeat: int = typer.Option(9, min=1, help="Rounds in which everybody takes a turn."),
-    min_time: float = typer.Option(0.02, min=0.0, help="Seconds of one turn, at least."),
+    min_time: float = typer.Option(0.02, help="Seconds of one turn, at least."),
     json: Path = typer.Option(None, help="Write the results here."),
     plot: Path = typer.Option(None, help="Draw the results here (.png, .svg, .pdf)."),
     show: Path = typer.Option(
@@ -82,7 +83,7 @@ def bench(
             algorithms=algorithms,
             profile=profile,
             rounds=repeat,
-            min_time=min_time,
+            min_time=_seconds(min_time),
         )
         if json is not None:
             report.save(document, json)
@@ -156,6 +157,16 @@ def _tolerance(value: float | None) -> float | None:
     from winogen.conv.arguments import positive
 
     return None if value is None else positive("tolerance", value, "a positive number, as 1e-6")
+
+
+def _seconds(value: float) -> float:
+    from winogen.errors import InvalidValue
+
+    if not 0 <= value <= _LONGEST_TURN:  # infinity would never end
+        raise InvalidValue(
+            f"min-time: got {value:g}; allowed: a number of seconds from 0 to {_LONGEST_TURN:g}"
+        )
+    return value
 
 
 def _named(option: str, value: str, allowed: tuple[str, ...]) -> str:
