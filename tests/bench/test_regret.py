@@ -9,8 +9,9 @@ from winogen.bench import regret
 from winogen.bench.regret import Candidate, Regret
 from winogen.cli.app import app
 from winogen.conv import planner
-from winogen.conv.request import request
+from winogen.conv.request import Request
 from winogen.toolchain import host_target
+from winogen.toolchain.machine import current
 
 
 def candidate(name, measured, accurate):
@@ -41,10 +42,12 @@ def test_a_sweep_measures_all_that_may_be_the_best(tiny):
     seen = []
     (found,) = regret.sweep([tiny], within=1.02, progress=seen.append)
     problem = tiny.problem()
-    ranked = planner.ranked(problem, request(problem.layer, threads=1), host_target())
-    assert len(found.candidates) == sum(s <= 1.02 * ranked[0][0] for s, _ in ranked) > 1
-    first = found.candidates[0]
-    assert (first.algorithm, first.tile) == (ranked[0][1].algorithm, ranked[0][1].tile)
+    request = Request.of(problem.layer, threads=1)
+    ranked = planner.ranked(problem, request, host_target(), current())
+    near = [way for way in ranked if way.seconds <= 1.02 * ranked[0].seconds]
+    assert len(found.candidates) == len(near) > 1
+    first, choice = found.candidates[0], ranked[0].choice
+    assert (first.algorithm, first.tile) == (choice.algorithm, choice.tile)
     assert all(0 < one.measured_s < 10 for one in found.candidates)
     assert seen[0].startswith("1/1 tiny") and "heat 3" in seen[-1]
 
@@ -57,8 +60,9 @@ def test_within_a_tolerance_the_best_is_the_fastest(tiny):
 def test_heats_keep_the_choice_and_drop_the_slow(tiny, monkeypatch):
     """Times are taken from a clock that every candidate moves on by its own."""
     problem = tiny.problem()
-    ranked = planner.ranked(problem, request(problem.layer, threads=1), host_target())[:4]
-    prepared = [regret.Prepared(problem, [pair], host_target()) for pair in ranked]
+    request = Request.of(problem.layer, threads=1)
+    ranked = planner.ranked(problem, request, host_target(), current())[:4]
+    prepared = [regret.Prepared(problem, [way], host_target()) for way in ranked]
     costs, clock, runs = [3.0, 1.0, 1.3, 2.0], [0.0], [0, 0, 0, 0]
     for index, one in enumerate(prepared):
 

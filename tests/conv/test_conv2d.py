@@ -15,8 +15,9 @@ from conv import exact
 from conv.reference import convolve
 
 import winogen
-from winogen.codegen import kernels
-from winogen.conv import Conv2d, conv2d, execute, planner
+from winogen.conv import Conv2d, conv2d, execute
+from winogen.conv.cuts import Candidate
+from winogen.kernels import general
 
 
 @pytest.fixture
@@ -162,13 +163,15 @@ def test_results_depend_neither_on_threads_nor_on_blocks(normal, algorithm, monk
     wanted = conv2d(x, w, threads=1, **chosen)
     for threads in (2, 3):
         assert np.array_equal(conv2d(x, w, threads=threads, **chosen), wanted)
-    cut = planner.blocking
+    works = Candidate.works
     blocks = ((1, 1), (1, 3), (2, 2), (20, 20))
     for threads, block, split, images in itertools.product((1, 2, 3), blocks, (0, 1), (1, 2, 3)):
-        if images > 1 and (algorithm not in kernels.REGIONS or threads == 3):
+        if images > 1 and (not general(algorithm).spans_images or threads == 3):
             continue
         forced = functools.partial(replace, block=block, split=split, images=images)
-        monkeypatch.setattr(planner, "blocking", lambda *args, to=forced: to(cut(*args)))
+        monkeypatch.setattr(
+            Candidate, "works", lambda *args, to=forced: [to(work) for work in works(*args)]
+        )
         execute.prepare.cache_clear()
         got = conv2d(x, w, threads=threads, **chosen)
         assert np.array_equal(got, wanted), (threads, block, split, images)

@@ -10,31 +10,30 @@ from hypothesis import strategies as st
 
 from winogen import Conv2d
 from winogen.bench.layers import load_layers
-from winogen.records import TARGETS
+from winogen.records import TARGETS, Machine
 from winogen.conv import Layer, execute, planner
-from winogen.conv.request import request
-from winogen.toolchain import machine
+from winogen.conv.request import Request
 
 MACHINES = (
-    machine.Machine(),
-    machine.Machine(l3_bytes=64 << 20, l3_rate=40.0, memory_rate=20.0),
-    machine.Machine(l2_bytes=256 << 10, l2_rate=20.0, l3_rate=6.0, memory_rate=1.5),
+    Machine(),
+    Machine(l3_bytes=64 << 20, l3_rate=40.0, memory_rate=20.0),
+    Machine(l2_bytes=256 << 10, l2_rate=20.0, l3_rate=6.0, memory_rate=1.5),
 )
 
 
-def arithmetic(problem, threads, target=TARGETS["avx512"]):
+def arithmetic(problem, threads, machine, target=TARGETS["avx512"]):
     """All of a choice but its threads; blocks and how they are shared change no sum."""
-    chosen = planner.choose(problem, request(problem.layer, threads=threads), target)
+    request = Request.of(problem.layer, threads=threads)
+    chosen = planner.choose(problem, request, target, machine).choice
     return chosen.algorithm, chosen.tile, chosen.points, chosen.order
 
 
 @pytest.mark.parametrize("layout", ("NCHW", "NHWC"))
 @pytest.mark.parametrize("known", MACHINES)
 def test_threads_do_not_change_the_algorithm_of_a_network(known, layout):
-    with machine.assumed(known):
-        for layer in load_layers("thesis27"):
-            problem = layer.problem(layout)
-            assert len({arithmetic(problem, threads) for threads in (1, 2, 4)}) == 1, layer.name
+    for layer in load_layers("thesis27"):
+        problem = layer.problem(layout)
+        assert len({arithmetic(problem, n, known) for n in (1, 2, 4)}) == 1, layer.name
 
 
 @settings(max_examples=60)
@@ -51,8 +50,7 @@ def test_threads_never_change_the_algorithm(channels, filters, size, batch, layo
     problem = made.problem(
         (batch, *size, channels) if layout == "NHWC" else (batch, channels, *size)
     )
-    with machine.assumed(known):
-        assert len({arithmetic(problem, threads) for threads in (1, 2, 4, 7)}) == 1
+    assert len({arithmetic(problem, threads, known) for threads in (1, 2, 4, 7)}) == 1
 
 
 # Small ones, among them some that would be computed in other ways if threads had a say.

@@ -10,9 +10,10 @@ from conv import exact
 from conv.exact import BORDERS, LAYOUTS, MODES, PLAIN, TILE, WINOGRAD
 from conv.reference import convolve
 
-from winogen.codegen import kernels
 from winogen.conv import Conv2d, memory
-from winogen.toolchain import host_targets
+from winogen.kernels import general
+from winogen.records import Precision
+from winogen.toolchain import host_target, host_targets
 
 # Channels that fill a vector of 16 and leave a rest.
 LARGEST_INPUT, CHANNELS, FILTERS = 2, 18, 5
@@ -181,7 +182,7 @@ def check_large(
     **groups,
 ):
     """Outputs past the caches are all written, ``offset`` elements behind a line's start."""
-    least = kernels.PAST_CACHES[algorithm]
+    least = general(algorithm).tuning(host_target(), Precision.of(dtype)).non_temporal
     height = least // (width * filters * np.dtype(dtype).itemsize) + 1
     rng = np.random.default_rng(2)
     shape = (1, height, width, channels) if layout == "NHWC" else (1, channels, height, width)
