@@ -68,20 +68,21 @@ def guarded(shape, dtype):
     return out, check
 
 
-def check(x, w, bias=None, dtype="float32", *, convs=None, relu=False, algorithm, **options):
+def check(x, w, bias=None, dtype="float32", *, convs=None, relu=False, activation=None, algorithm, **options):
     """Assert that conv2d of integers (x in NCHW) equals the reference and writes nothing else.
 
     ``options`` are those of the reference; ``algorithm`` holds further ones of conv2d. ``convs``
     keeps the Conv2d for the next call with the same weights and options.
     """
     x = x if options.get("layout") != "NHWC" else x.transpose(0, 2, 3, 1)
-    wanted = convolve(x, w, bias, relu=relu, **options)
+    activation = "relu" if relu else activation
+    wanted = convolve(x, w, bias, activation=activation, **options)
     convs = {} if convs is None else convs
     if "conv" not in convs:
         convs["conv"] = Conv2d(
             w.astype(dtype),
             None if bias is None else bias.astype(dtype),
-            activation="relu" if relu else None,
+            activation=activation,
             **options,
             **algorithm,
         )

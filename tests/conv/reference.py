@@ -5,6 +5,12 @@ Integers stay int64, so that results can be compared to the bit; floats are comp
 
 import numpy as np
 
+# What each activation means, for numbers of any kind.
+ACTIVATIONS = {
+    "relu": lambda y: np.maximum(y, 0),
+    "leaky_relu": lambda y, slope: np.where(y < 0, y * slope, y),
+}
+
 _NUMPY_MODE = {"zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
@@ -18,7 +24,7 @@ def convolve(
     groups=1,
     padding_mode="zeros",
     layout="NCHW",
-    relu=False,
+    activation=None,
 ):
     """x (N, C, H, W) or (N, H, W, C), w (M, C/groups, KH, KW); everything spelled out as pairs."""
     kind = np.int64 if np.issubdtype(x.dtype, np.integer) else np.float64
@@ -41,8 +47,9 @@ def convolve(
     y = y.reshape(n, m, out_h, out_w)
     if bias is not None:
         y += bias.astype(kind)[:, None, None]
-    if relu:
-        y = np.maximum(y, 0)
+    if activation is not None:
+        name, *parameters = (activation,) if isinstance(activation, str) else activation
+        y = ACTIVATIONS[name](y, *parameters)
     return y.transpose(0, 2, 3, 1) if layout == "NHWC" else y
 
 

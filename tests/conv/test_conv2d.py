@@ -17,6 +17,7 @@ from conv.reference import convolve
 import winogen
 from winogen.conv import Conv2d, conv2d, execute
 from winogen.conv.cuts import Candidate
+from winogen.conv.plan import Prediction
 from winogen.kernels import general
 
 
@@ -107,7 +108,10 @@ def test_moduli_and_orders_compute_the_convolution_to_the_bit(algorithm, order):
 
 def test_plan_tells_that_it_was_chosen_for_its_error(normal):
     plan = Conv2d(normal(8, 4, 3, 3)).plan((1, 4, 32, 32))
-    ways = {"coarse": (1.0, 4e-6, "mcmr", (8, 8), ""), "fine": (1.1, 1e-6, "mcmr", (4, 4), "")}
+    ways = {
+        "coarse": Prediction(1.0, 4e-6, "mcmr", (8, 8), ""),
+        "fine": Prediction(1.1, 1e-6, "mcmr", (4, 4), ""),
+    }
     for chosen, other, told in (("fine", "coarse", True), ("coarse", "fine", False)):
         text = str(replace(plan, predictions=(ways[chosen], ways[other])))
         assert ("as accurate as direct" in text) == told
