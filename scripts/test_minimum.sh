@@ -30,5 +30,6 @@ if ! [ "$requirements" = "$(cat .venv-minimum/requirements.txt 2>/dev/null)" ]; 
     mv .venv-minimum/wanted.txt .venv-minimum/requirements.txt  # last, when everything is in place
 fi
 
-exec .venv-minimum/bin/python -m pytest -n auto tests/algebra tests/toolchain tests/cli \
+exec .venv-minimum/bin/python -m pytest -n auto -W ignore::DeprecationWarning \
+    tests/algebra tests/toolchain tests/cli \
     tests/conv/test_arguments.py tests/numerics/test_report_parts.py "$@"

@@ -56,5 +56,6 @@ def test_a_wrong_limit_or_folder_is_refused(refused, cache, monkeypatch):
     assert "WINOGEN_CACHE_LIMIT: got 'many'; allowed: " in refused("cache")
     monkeypatch.delenv("WINOGEN_CACHE_LIMIT")
     cache.mkdir()
+    (cache / "letter").touch()  # no cache of ours, then
     cache.chmod(0o777)
     assert "can be written by others" in refused("cache", "--clear")

@@ -148,6 +148,9 @@ def test_a_linked_library_is_not_loaded(cache, twice, python, tmp_path):
     library = planted(cache, twice) / "kernel.so"
     library.rename(tmp_path / "elsewhere.so")
     library.symlink_to(tmp_path / "elsewhere.so")
+    manifest = json.loads(library.with_name("manifest.json").read_text())
+    manifest["size"] = library.lstat().st_size
+    library.with_name("manifest.json").write_text(json.dumps(manifest))
     assert python(RESULT).finish() == f"42 {library}"
 
 
