@@ -18,6 +18,7 @@ from winogen.codegen.render import cdef, render
 from winogen.conv import Conv2d, memory
 from winogen.conv.execute import Call
 from winogen.conv.plan import Plan
+from winogen.kernels.spec import KernelSpec
 from winogen.kernels.struct import values
 from winogen.toolchain import load
 from winogen.toolchain.limits import Limits
@@ -84,7 +85,7 @@ def profile(
     }
 
 
-def work(layer: BenchLayer, plan: Plan, spec: kernels.KernelSpec) -> dict[str, dict]:
+def work(layer: BenchLayer, plan: Plan, spec: KernelSpec) -> dict[str, dict]:
     """Return what each stage must do: operations (an FMA is two), and bytes by where they are.
 
     "bytes" are read from or written to the arrays of the caller, "near" is traffic with the

@@ -31,7 +31,9 @@ def predicted_error(
     from winogen.rounding.tiles import Direct
     from winogen.rounding.variance import estimate
 
-    options = dict(dtype=dtype, distribution="normal", fused=True, order="naive", filters="float64")
+    options: dict[str, Any] = dict(
+        dtype=dtype, distribution="normal", fused=True, order="naive", filters="float64"
+    )
     options |= summation(algorithm, target, channels, dtype)
     along_w = transforms[1]
     if along_w is None:
@@ -53,5 +55,7 @@ def direct_error(dtype: str, terms: int) -> float:
     from winogen.rounding.tiles import Direct
     from winogen.rounding.variance import estimate
 
-    options = dict(dtype=dtype, distribution="normal", fused=True, order="naive")
+    options: dict[str, Any] = dict(
+        dtype=dtype, distribution="normal", fused=True, order="naive"
+    )
     return estimate(Direct(1, terms), dims=1, channels=1, block=None, **options).worst_l2

@@ -164,7 +164,7 @@ class Conv2d:
         self._bias = None if b is None else np.array(b, order="C")
         self._forget()
 
-    def __call__(self, input, out=None) -> np.ndarray:
+    def __call__(self, input: Any, out: Any = None) -> np.ndarray:
         """Return the convolution of ``input``, in ``out`` if that is given; see `conv2d`."""
         x = input if type(input) is np.ndarray else arguments.array("input", input)
         if x.dtype != self._weight.dtype:
@@ -177,7 +177,7 @@ class Conv2d:
         _apply(prepared, x, packed, self._bias, view)
         return out
 
-    def plan(self, input_shape) -> Plan:
+    def plan(self, input_shape: Any) -> Plan:
         """Return what a call with an input of this shape does, and what it costs.
 
         Compiles the kernels if that has not been done yet. Raises InvalidValue for a shape that
@@ -203,7 +203,7 @@ class Conv2d:
         self._packed: MutableMapping[Any, np.ndarray] = WeakValueDictionary()
         self._lock = Lock()
 
-    def _prepare(self, input_shape) -> Prepared:
+    def _prepare(self, input_shape: Any) -> Prepared:
         return _prepared(self._layer.problem(input_shape), self._request)
 
     def _bind(self, shape: tuple[int, ...]) -> tuple:
@@ -221,7 +221,7 @@ def _prepared(problem: Problem, request: Request) -> Prepared:
     return prepare(problem, request, host_target(), current(), Environment.now())
 
 
-def _parameters(weight, bias) -> tuple[np.ndarray, np.ndarray | None]:
+def _parameters(weight: Any, bias: Any) -> tuple[np.ndarray, np.ndarray | None]:
     """The weights and bias as arrays of one dtype, the shape of the bias checked."""
     w = arguments.float_array("weight", weight)
     if bias is None:
@@ -265,7 +265,7 @@ def _overlap(one: np.ndarray, other: np.ndarray) -> bool:
     if not np.may_share_memory(one, other):
         return False
     try:  # it may still fit between the rows of a strided view
-        return np.shares_memory(one, other, max_work=10_000)
+        return np.shares_memory(one, other, max_work=10_000)  # type: ignore[arg-type]
     except getattr(np, "exceptions", np).TooHardError:  # numpy < 1.25 has it at the top
         return True
 

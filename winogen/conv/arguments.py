@@ -10,6 +10,8 @@ import math
 import numbers
 import operator
 import os
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +30,7 @@ MOST_THREADS = 1024
 _ARRAY_PROTOCOLS = ("__array__", "__array_interface__", "__array_struct__", "__dlpack__")
 
 
-def choice(argument: str, value, allowed: tuple):
+def choice(argument: str, value: Any, allowed: tuple[Any, ...]) -> Any:
     """Return ``value`` when it is one of ``allowed``; raises InvalidValue (InvalidType: no str)."""
     if value is not None and not isinstance(value, str):
         raise InvalidType(f"{argument}: got {_short(value)}; allowed: {_names(allowed)}")
@@ -37,12 +39,10 @@ def choice(argument: str, value, allowed: tuple):
     return value
 
 
-def activation(value) -> Epilogue:
+def activation(value: Any) -> Epilogue:
     """Return the epilogue that ``activation=`` asks for: None, a name, or (name, parameters…)."""
     spelled = ", ".join(["None", *(known.spelled for known in ACTIVATIONS.values())])
-    name, parameters = value, ()
-    if isinstance(value, (tuple, list)) and value:
-        name, *parameters = value
+    name, *parameters = value if isinstance(value, (tuple, list)) and value else (value,)
     if name is not None and not isinstance(name, str):
         raise InvalidType(f"activation: got {_short(value)}; allowed: {spelled}")
     if name is None and not parameters:
@@ -52,7 +52,7 @@ def activation(value) -> Epilogue:
     return Epilogue(name, tuple(_finite("activation", number, spelled) for number in parameters))
 
 
-def _finite(argument: str, value, allowed: str) -> float:
+def _finite(argument: str, value: Any, allowed: str) -> float:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.number)):
         raise InvalidType(f"{argument}: got {_short(value)}; allowed: {allowed}")
     if not math.isfinite(value):
@@ -60,7 +60,7 @@ def _finite(argument: str, value, allowed: str) -> float:
     return float(value)
 
 
-def whole(argument: str, value, least: int, allowed: str, most: int = LARGEST) -> int:
+def whole(argument: str, value: Any, least: int, allowed: str, most: int = LARGEST) -> int:
     """Return ``value`` as an int in ``least..most``.
 
     Floats (NaN and 2.0 too) and bools are an InvalidType, numbers out of range an InvalidValue.
@@ -77,7 +77,7 @@ def whole(argument: str, value, least: int, allowed: str, most: int = LARGEST) -
     return number
 
 
-def positive(argument: str, value, allowed: str) -> float:
+def positive(argument: str, value: Any, allowed: str) -> float:
     """Return ``value`` as a finite float above 0; other numbers are an InvalidValue."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.number)):
         raise InvalidType(f"{argument}: got {_short(value)}; allowed: {allowed}")
@@ -87,7 +87,7 @@ def positive(argument: str, value, allowed: str) -> float:
     return number
 
 
-def pair(argument: str, value, least: int) -> tuple[int, int]:
+def pair(argument: str, value: Any, least: int) -> tuple[int, int]:
     """Return (height, width) from an int for both axes, or from one or two of them (as torch)."""
     kind = "non-negative" if least == 0 else "positive"
     allowed = f"a {kind} int or a pair (height, width) of them"
@@ -100,7 +100,9 @@ def pair(argument: str, value, least: int) -> tuple[int, int]:
     return numbers[0], numbers[-1]
 
 
-def padding(value, kernel, stride, dilation) -> tuple[int, int, int, int]:
+def padding(
+    value: Any, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+) -> tuple[int, int, int, int]:
     """Return (top, bottom, left, right).
 
     ``"same"`` keeps the size and puts the odd row or column at the bottom and right, as torch
@@ -128,7 +130,8 @@ def padding(value, kernel, stride, dilation) -> tuple[int, int, int, int]:
             if len(ends) != 2:
                 raise InvalidValue(f"padding: got {_short(value)}; allowed: {allowed}")
             sides += [whole("padding", end, 0, allowed) for end in ends]
-        return tuple(sides)
+        top, bottom, left, right = sides
+        return top, bottom, left, right
     if isinstance(value, (tuple, list)):
         if len(value) not in (1, 2):
             raise InvalidValue(f"padding: got {_short(value)}; allowed: {allowed}")
@@ -138,7 +141,7 @@ def padding(value, kernel, stride, dilation) -> tuple[int, int, int, int]:
     return number, number, number, number
 
 
-def threads(value) -> int:
+def threads(value: Any) -> int:
     """Return the number of threads: ``value``, or what this process may use when it is None.
 
     None stands for the CPUs that the process is allowed on, or OMP_NUM_THREADS (its first number)
@@ -160,7 +163,7 @@ def threads(value) -> int:
     return count
 
 
-def array(argument: str, value) -> np.ndarray:
+def array(argument: str, value: Any) -> np.ndarray:
     """Return ``value`` as a numpy array over the same memory.
 
     Arrays and whatever offers an array protocol (torch CPU tensors, memoryviews) are accepted.
@@ -185,7 +188,7 @@ def array(argument: str, value) -> np.ndarray:
         ) from error
 
 
-def float_array(argument: str, value) -> np.ndarray:
+def float_array(argument: str, value: Any) -> np.ndarray:
     """Return ``value`` as an array of native float32 or float64; raises InvalidType otherwise."""
     view = array(argument, value)
     if view.dtype in DTYPE_NAMES:
@@ -208,7 +211,7 @@ def _names(allowed: tuple) -> str:
     return ", ".join("None" if item is None else f'"{item}"' for item in allowed)
 
 
-def _short(value) -> str:
+def _short(value: Any) -> str:
     """The value for a message, cut where a whole array would fill the screen."""
     text = repr(value)
     return text if len(text) <= 60 else f"{type(value).__name__} {text[:50]}..."

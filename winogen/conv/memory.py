@@ -49,7 +49,7 @@ class _Spare:
     is one step each time.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._buffers: dict[int, np.ndarray] = {}
 
     def lend(self, size: int) -> np.ndarray:
@@ -64,7 +64,7 @@ class _Spare:
                 self.release()
                 buffer = np.empty(size, np.uint8)
         lent = buffer.view(_Lent)
-        weakref.finalize(lent, self._take_back, buffer).atexit = False
+        weakref.finalize(lent, self._take_back, buffer).atexit = False  # type: ignore[misc]
         return lent
 
     def release(self) -> None:
@@ -113,7 +113,7 @@ def contiguous(array: np.ndarray, what: str) -> np.ndarray:
 class _Workspace(threading.local):
     """One buffer per thread for all convolutions, as large as the largest of them needed."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.buffer = np.empty(0, np.uint8)
 
 

@@ -111,7 +111,7 @@ class Plan:
         if self.tile is None:
             return []
         rows = []
-        for name, sets in (("points", self.points), ("moduli", self.moduli)):
+        for name, sets in (("points", self.points or ()), ("moduli", self.moduli or ())):
             texts = [None if one is None else ", ".join(one) for one in sets]
             named = [(f"{name} (height)", texts[0]), (f"{name} (width)", texts[1])]
             rows += [(name, texts[0])] if texts[0] == texts[1] else named

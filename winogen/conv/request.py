@@ -129,7 +129,7 @@ def _check_applies(layer: Layer, algorithm: str) -> None:
             )
 
 
-def _tile(value, kernel: Axes, algorithm: str) -> tuple[int | None, int | None]:
+def _tile(value: Any, kernel: Axes, algorithm: str) -> tuple[int | None, int | None]:
     """The tile per axis; an int is meant for the axes along which the kernel is longer than 1."""
     if value is None:
         return (None if general(algorithm).along[0] else 1), None
@@ -149,7 +149,9 @@ def _tile(value, kernel: Axes, algorithm: str) -> tuple[int | None, int | None]:
     return m_h, m_w
 
 
-def _sets(name: str, value, kernel: Axes, algorithm: str) -> tuple[Points | None, Points | None]:
+def _sets(
+    name: str, value: Any, kernel: Axes, algorithm: str
+) -> tuple[Points | None, Points | None]:
     """Points or moduli per axis; one set is for the axes along which the kernel is longer than 1."""
     if value is None:
         return None, None
@@ -169,7 +171,7 @@ def _sets(name: str, value, kernel: Axes, algorithm: str) -> tuple[Points | None
     return height, width
 
 
-def _is_set(item) -> bool:
+def _is_set(item: Any) -> bool:
     return (
         item is None or isinstance(item, (tuple, list)) or (isinstance(item, str) and "," in item)
     )
@@ -181,7 +183,7 @@ _EXAMPLES = {
 }
 
 
-def _set(name: str, value) -> Points:
+def _set(name: str, value: Any) -> Points:
     """One set of points or moduli as exact texts."""
     from winogen.algebra import parse_points
     from winogen.algebra.moduli import parse_moduli

@@ -72,7 +72,7 @@ def _name(problem: Problem) -> str:
     return f"conv_{size}_{layer.channels}_{layer.filters}_{kernel}"
 
 
-def _about(problem: Problem, choice: Choice, spec) -> list[str]:
+def _about(problem: Problem, choice: Choice, spec: KernelSpec) -> list[str]:
     layer = problem.layer
     top, bottom, left, right = layer.padding
     shapes = (("input", problem.input_shape), ("weight", layer.weight_shape),

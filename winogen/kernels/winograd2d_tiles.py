@@ -88,7 +88,7 @@ class Winograd2dTiles(Variant):
         placing = np.where(m & (m - 1), work.lanes / 2, (np.log2(m) + 1) / 4)
         arithmetic = groups * work.filters * (products + columns + across + h.m * m * placing)
         # Outputs are written row of tiles by row of tiles, in bursts.
-        stores = work.batch * work.output_bytes
+        stores: Any = work.batch * work.output_bytes
         if self.non_temporal(work):
             stores = stores / machine.memory_rate
         else:

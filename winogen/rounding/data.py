@@ -64,7 +64,7 @@ class Distribution:
             raise InvalidValue(f"variance: got {variance!r}; allowed: a positive number, or None")
         if not math.isfinite(mean):
             raise InvalidValue(f"mean: got {mean!r}; allowed: a finite number")
-        title = name or getattr(draw, "__name__", type(draw).__name__)
+        title = str(name or getattr(draw, "__name__", type(draw).__name__))
         drawn = _Drawn(title, draw)
         if filters is not None:
             other = distribution_of(filters)

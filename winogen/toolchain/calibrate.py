@@ -47,9 +47,11 @@ def machine_of(limits: Limits, target: Target) -> Machine:
     l2_bytes, l2_rate = known.get("L2", (standard.l2_bytes // 2, standard.l2_rate))
     l3_bytes, l3_rate = known.get("L3", (2 * l2_bytes, memory_rate))
     return Machine(
-        round(clock, 2),
-        standard.vectors_per_cycle,
-        2 * l2_bytes,
-        l3_bytes,
-        *map(rounded, (l2_rate, l3_rate, memory_rate)),
+        clock_ghz=round(clock, 2),
+        vectors_per_cycle=standard.vectors_per_cycle,
+        l2_bytes=2 * l2_bytes,
+        l3_bytes=l3_bytes,
+        l2_rate=rounded(l2_rate),
+        l3_rate=rounded(l3_rate),
+        memory_rate=rounded(memory_rate),
     )
