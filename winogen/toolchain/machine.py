@@ -16,13 +16,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from winogen.errors import OutOfMemory, WinogenError
-from winogen.records import Machine
+from winogen.records import Costs, Machine
 from winogen.toolchain import calibrate, trust
 from winogen.toolchain.cache import cache_root, write_whole
 from winogen.toolchain.limits import MEMORY_SAMPLE
@@ -68,10 +68,24 @@ def _read(folder: Path) -> _Record | None:
     try:
         record = json.loads(trust.read(_file(folder)))
         default = asdict(Machine())
-        numbers = {name: type(value)(record[name]) for name, value in default.items()}
-        return _Record(Machine(**numbers).check(), int(record.get("sample_bytes", MEMORY_SAMPLE)))
+        costs = default.pop("costs")
+        rates = {name: type(value)(record[name]) for name, value in default.items()}
+        costs = _costs(record.get("costs", costs))  # earlier versions kept none
+        machine = Machine(**rates, costs=costs).check()
+        return _Record(machine, int(record.get("sample_bytes", MEMORY_SAMPLE)))
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
+
+
+def _costs(record: dict[str, Any]) -> Costs:
+    return Costs(
+        **{
+            field.name: str(record[field.name])
+            if field.name == "provenance"
+            else float(record[field.name])
+            for field in fields(Costs)
+        }
+    )
 
 
 @contextmanager
