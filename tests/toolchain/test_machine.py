@@ -75,11 +75,13 @@ def test_a_machine_that_cannot_exist_is_measured_anew(folder, monkeypatch):
     assert machine.current() == mine == machine.stored(folder)
 
 
-def test_an_assumed_machine_holds_within_its_block(folder):
-    slow = replace(Machine(), memory_rate=0.5)
-    with machine.assumed(slow):
-        assert machine.current() == slow
-    assert machine.current() == Machine()
+def test_constants_are_kept_where_they_were_fitted(folder):
+    machine.save(Machine(), folder)
+    (path,) = folder.glob("machine-*.json")
+    assert "costs" not in path.read_text() and machine.stored(folder) == Machine()
+    fitted = replace(Machine(), costs=Costs(provenance="here", residual=0.03, store=1.25))
+    machine.save(fitted, folder)
+    assert machine.stored(folder) == fitted
 
 
 def test_the_first_plan_measures_the_machine_and_keeps_it(folder, monkeypatch):

@@ -9,13 +9,17 @@ import typer
 
 if TYPE_CHECKING:
     from winogen.bench.regret import Candidate
+    from winogen.records import Machine
 
-CALIBRATE_EXAMPLE = "Example: winogen calibrate"
+CALIBRATE_EXAMPLE = "Example: winogen calibrate --fit --only 56x56"
 REGRET_EXAMPLE = "Example: winogen regret --layers vgg16 --json regret.json"
 
 
 def calibrate(
     seconds: float = typer.Option(0.2, min=0.01, help="How long to measure each rate."),
+    fit: bool = typer.Option(False, "--fit", help="Fit the model's constants too: some minutes."),
+    layers: str = typer.Option("thesis27", help="With --fit: a layer set or a JSON file."),
+    only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     forget: bool = typer.Option(False, "--forget", help="Go back to the default machine."),
 ) -> None:
     """Measure this machine for the planner; plans of later processes follow it."""
@@ -32,13 +36,32 @@ def calibrate(
         from winogen.toolchain.calibrate import calibrated
 
         measured = calibrated(seconds=seconds)
+        if fit:
+            measured = _fitted(measured, layers, only)
         typer.echo(f"kept in {machine.save(measured, folder)}")
     for name, value in {**asdict(measured), **asdict(measured.costs)}.items():
         if name == "costs":
             continue
-        typer.echo(
-            f"{name:<18} {value:.4g}" if isinstance(value, float) else f"{name:<18} {value:,}"
-        )
+        typer.echo(f"{name:<18} {value:.4g}" if isinstance(value, float) else f"{name:<18} {value}")
+
+
+def _fitted(machine: Machine, layers: str, only: str | None) -> Machine:
+    """The machine with constants that fit it, and how well they do."""
+    from dataclasses import replace
+
+    from rich.console import Console
+
+    from winogen.bench.fit import fit, measure
+    from winogen.bench.layers import chosen_layers
+
+    with Console(stderr=True).status("") as status:
+        samples = measure(chosen_layers(layers, only), machine, progress=status.update)
+        costs, before = fit(samples, machine)
+    typer.echo(
+        f"{len(samples)} calls: the median of |log(predicted / measured)| was {before:.3f}, "
+        f"is {costs.residual:.3f}"
+    )
+    return replace(machine, costs=costs)
 
 
 def regret(

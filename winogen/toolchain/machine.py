@@ -13,9 +13,7 @@ import json
 import os
 import platform
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextlib import suppress
 from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
@@ -47,6 +45,8 @@ def save(machine: Machine, folder: Path, sample: int = MEMORY_SAMPLE) -> Path:
     trust.check_folder(folder)
     path = _file(folder)
     record = {**asdict(machine), "sample_bytes": sample}
+    if machine.costs == Costs():  # not fitted: later versions may know better
+        del record["costs"]
     write_whole(path, (json.dumps(record, indent=2) + "\n").encode())
     _known.cache_clear()
     return path
@@ -70,7 +70,7 @@ def _read(folder: Path) -> _Record | None:
         default = asdict(Machine())
         costs = default.pop("costs")
         rates = {name: type(value)(record[name]) for name, value in default.items()}
-        costs = _costs(record.get("costs", costs))  # earlier versions kept none
+        costs = _costs(record.get("costs", costs))  # kept only where they were fitted
         machine = Machine(**rates, costs=costs).check()
         return _Record(machine, int(record.get("sample_bytes", MEMORY_SAMPLE)))
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
@@ -88,22 +88,9 @@ def _costs(record: dict[str, Any]) -> Costs:
     )
 
 
-@contextmanager
-def assumed(machine: Machine) -> Iterator[None]:
-    """Plan for ``machine`` within the block, whatever this one is: for code that runs elsewhere."""
-    token = _assumed.set(machine)
-    try:
-        yield
-    finally:
-        _assumed.reset(token)
-
-
 def current() -> Machine:
-    """Return the assumed machine, else this one as it was measured, else the default."""
-    return _assumed.get() or _known()
-
-
-_assumed: ContextVar[Machine | None] = ContextVar("assumed", default=None)
+    """Return this machine as it was measured, else the default."""
+    return _known()
 
 
 @cache
@@ -158,12 +145,17 @@ def _warn(problem: str) -> None:
     )
 
 
-def _file(folder: Path) -> Path:
-    """Where this kind of CPU is described: machines may share a cache folder."""
-    cpu = platform.machine() + platform.processor()
+def cpu_name() -> str:
+    """Return what this CPU calls itself, or at least its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        cpu += next((line for line in lines if line.startswith("model name")), "")
     except OSError:
-        pass
+        lines = []
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def _file(folder: Path) -> Path:
+    """Where this kind of CPU is described: machines may share a cache folder."""
+    cpu = platform.machine() + platform.processor() + cpu_name()
     return folder / f"machine-{hashlib.sha256(cpu.encode()).hexdigest()[:12]}.json"
