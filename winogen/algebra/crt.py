@@ -25,8 +25,11 @@ from winogen.algebra.moduli import check_moduli
 from winogen.algebra.points import DEFAULT_SIZES, INFINITY, check_size, default_points, parse_points
 from winogen.algebra.polynomial import Polynomial, inverse
 from winogen.algebra.scalar import Matrix, as_scalar
+from winogen.algebra.size import bits_of, digits
+from winogen.errors import InvalidValue
 
 _X = Polynomial([0, 1])
+_PRINTABLE_BITS = 14_000
 
 
 def winograd(m: int, r: int, moduli: str | Iterable) -> BilinearAlgorithm:
@@ -61,7 +64,10 @@ def winograd(m: int, r: int, moduli: str | Iterable) -> BilinearAlgorithm:
 def from_moduli(m: int, r: int, factors: Sequence, **origin) -> BilinearAlgorithm:
     """Build F(m, r) from checked moduli; ``origin`` is the field that tells what it is made of."""
     finite = [q for q in factors if q != INFINITY]
-    whole = prod(finite, start=Polynomial([1]))
+    try:
+        whole = prod(finite, start=Polynomial([1]))
+    except InvalidValue as error:  # irrational numbers of too many kinds
+        raise InvalidValue(f"{next(iter(origin), 'points')}: {error}") from None
     n = m + r - 1
     at_rows, g_rows, bt_rows = [], [], []  # one entry per product
     for q in factors:
@@ -84,9 +90,20 @@ def from_moduli(m: int, r: int, factors: Sequence, **origin) -> BilinearAlgorith
             at_rows.append(_row_times(small.bt[a], h_residues))
             column = Polynomial([row[a] for row in small.at]) % q
             bt_rows.append(_coefficients(others * column, n))
+    _check_printable(at_rows + g_rows + bt_rows, next(iter(origin), "points"))
     return BilinearAlgorithm(
         m=m, r=r, at=tuple(zip(*at_rows)), g=tuple(g_rows), bt=tuple(bt_rows), **origin
     )
+
+
+def _check_printable(rows: Iterable, name: str) -> None:
+    """Refuse matrices with integers that Python does not print, those beyond 4300 digits."""
+    bits = max(bits_of(value) for row in rows for value in row)
+    if bits > _PRINTABLE_BITS:
+        raise InvalidValue(
+            f"{name}: got values whose matrices have numbers of about {digits(bits)} digits; "
+            f"allowed: numbers of at most {digits(_PRINTABLE_BITS)} digits"
+        )
 
 
 def linear_moduli(points: Iterable) -> list:
