@@ -23,6 +23,11 @@ def point_of(row):
     return primitive([c.numerator * (common // c.denominator) for c in row])
 
 
+def hashable(values):
+    """Exact scalars as a key: equal keys for equal scalars, hashed much faster than fractions."""
+    return tuple([(c.numerator, c.denominator) if type(c) is Fraction else c for c in values])
+
+
 def is_rational(point) -> bool:
     """Whether all quotients of coordinates are rational."""
     return all(isinstance(c, int) for c in point)
@@ -81,28 +86,33 @@ def constants_of(target, points):
     """
     # Coordinate by coordinate, until as many equations are independent as there are points.
     count = len(points)
-    solved = {}  # position of a point -> the equation that it was eliminated with
+    solved = []  # (position of a point, the equation that it was eliminated with)
     for row in zip(*points, target):
-        for j, known in solved.items():
+        for j, equation in solved:
+            g = row[j]
+            if g:
+                f = equation[j]
+                row = [f * c - g * d for c, d in zip(row, equation)]
+        for j in range(count):
             if row[j]:
-                f, g = known[j], row[j]
-                row = [f * c - g * d for c, d in zip(row, known)]
-        j = next((j for j in range(count) if row[j]), None)
-        if j is not None:
-            solved[j] = row
-            if len(solved) == count:
+                solved.append((j, row))
                 break
+        if len(solved) == count:
+            break
     else:
         return None
-    result = [None] * count
+    result = [0] * count
     common = 1  # result * points = common * target, for those that are known
-    for j, row in reversed(solved.items()):
-        rest = row[count] * common - sum(c * x for c, x in zip(row, result) if x is not None)
+    for j, row in reversed(solved):
+        rest = row[count] * common
+        for c, x in zip(row, result):
+            if x:
+                rest -= c * x
         if rest == 0:
             return None
         scale = row[j] // gcd(rest, row[j])
         if scale != 1:
-            result = [None if x is None else x * scale for x in result]
+            result = [x * scale for x in result]
             common *= scale
         result[j] = rest * scale // row[j]
     return result if common > 0 else [-x for x in result]

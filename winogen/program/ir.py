@@ -9,6 +9,7 @@ matrices. Only statements that one machine instruction can execute exist:
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 from winogen.errors import InvalidValue, VerificationError
 
@@ -49,7 +50,7 @@ class Term:
         if self.coefficient == 0:
             raise InvalidValue(f"coefficient of {self.operand}: got 0; allowed: any other scalar")
 
-    @property
+    @cached_property
     def is_unit(self) -> bool:
         """Whether the coefficient is 1 or -1, which costs no multiplication."""
         return self.coefficient == 1 or self.coefficient == -1

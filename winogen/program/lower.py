@@ -4,6 +4,7 @@ import random
 from functools import lru_cache
 from typing import NamedTuple
 
+from winogen.program.geometry import hashable
 from winogen.program.ir import ZERO, Program, Statement, Term
 from winogen.program.network import ONE
 from winogen.program.passes import prefer_sums
@@ -55,17 +56,17 @@ def assignments(network, free_outputs=False, free_inputs=False, tries=24, seed=0
     attempts = _attempts(network, free_outputs, free_inputs, seed)
     best, found = None, {}
     for attempt in range(tries):
-        assignment = attempts[attempt]
-        if assignment.scales in found:
+        assignment = attempts[attempt]  # one object for the same scales
+        if assignment in found:
             continue
         if best is None or assignment.cost[0] < best:
             best, found = assignment.cost[0], {}
         if assignment.cost[0] == best:
-            found[assignment.scales] = assignment
+            found[assignment] = None
             # No network can do with fewer statements than gates: variety is all that is left.
             if best == len(network.gates) and len(found) >= _VARIETY:
                 break
-    return sorted(found.values(), key=lambda assignment: assignment.cost)
+    return sorted(found, key=lambda assignment: assignment.cost)
 
 
 def statements(network, tries=4, seed=0) -> int:
@@ -79,16 +80,17 @@ class _Attempts(dict):
 
     def __init__(self, problem, seed):
         self.problem, self.seed = problem, seed
-        self.known = {}  # scales -> assignment
+        self.known = {}  # scales, as ``hashable`` has them -> assignment
 
     def __missing__(self, attempt):
         rng = random.Random(f"{self.seed}/{attempt}")
         scales = tie(self.problem, rng, {0: "backward", 1: "forward"}.get(attempt))
         scales = tuple(repair(self.problem, scales, rng))
-        if scales not in self.known:
-            self.known[scales] = Assignment(self.problem, scales)
-        self[attempt] = self.known[scales]
-        return self[attempt]
+        key = hashable(scales)
+        if key not in self.known:
+            self.known[key] = Assignment(self.problem, scales)
+        assignment = self[attempt] = self.known[key]
+        return assignment
 
 
 @lru_cache(maxsize=256)
@@ -135,9 +137,9 @@ def emit(assignment, names) -> Lowered:
     def term(constant, node, own, use_product):
         if use_product and (abs(constant), node) in product:
             factor, name = product[abs(constant), node]
-            return Term(own * factor * (ONE if constant > 0 else -ONE), name)
+            return Term(ONE if (own == factor) == (constant > 0) else -ONE, name)
         factor, name = value[node]
-        return Term(own * factor * constant, name)
+        return Term(constant if own == factor else -constant, name)
 
     for node in range(width):
         multiply(node)

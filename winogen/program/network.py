@@ -9,6 +9,7 @@ Nodes are numbered: inputs 0 .. width-1, then one per gate.
 """
 
 from fractions import Fraction
+from math import gcd
 from typing import NamedTuple
 
 ONE = Fraction(1)
@@ -36,6 +37,42 @@ class Network(NamedTuple):
         for a, x, b, y in self.gates:
             rows.append(combine(a, rows[x], b, rows[y]))
         return rows
+
+    def _points(self) -> list:
+        """(scale, point) of every node, its form being scale * point; (None, None) for zero.
+
+        Points are integers without a common factor where that is possible, which is much faster
+        than a row of fractions; otherwise their first entry that is not zero is 1.
+        """
+        if all(type(c) is Fraction for gate in self.gates for c in (gate.a, gate.b)):
+            return self._integer_points()
+        result = []
+        for form in self.forms():
+            scale = next((c for c in form if c != 0), None)
+            point = scale and tuple(c if c == 0 else c / scale for c in form)
+            result.append((scale, point))
+        return result
+
+    def _integer_points(self) -> list:
+        result = [(ONE, tuple([int(k == j) for k in range(self.width)])) for j in range(self.width)]
+        for a, x, b, y in self.gates:
+            (s, p), (t, q) = result[x], result[y]
+            if p is None or q is None:
+                factor, scale, point = (b, t, q) if p is None else (a, s, p)
+                result.append((None, None) if point is None else (factor * scale, point))
+                continue
+            f, g = a * s, b * t
+            top, other = f.numerator * g.denominator, g.numerator * f.denominator
+            form = [top * c + other * d for c, d in zip(p, q)]
+            divisor = gcd(*form)
+            if divisor == 0:
+                result.append((None, None))
+            else:
+                if next(c for c in form if c) < 0:
+                    divisor = -divisor
+                point = tuple([c // divisor for c in form])
+                result.append((Fraction(divisor, f.denominator * g.denominator), point))
+        return result
 
     def to_matrix(self) -> tuple:
         """The exact matrix, one row per output."""
@@ -81,16 +118,13 @@ class Network(NamedTuple):
 
     def compact(self) -> "Network":
         """The same outputs with every linear form computed once, up to scale, if it is needed."""
-        forms = self.forms()
         build = Builder(self.width)
         known = {}
         signal = []  # of every old node: constant, new node; None for zero
-        for node, form in enumerate(forms):
-            scale = next((c for c in form if c != 0), None)
-            if scale is None:
+        for node, (scale, key) in enumerate(self._points()):
+            if key is None:
                 signal.append(None)
                 continue
-            key = tuple(c if c == 0 else c / scale for c in form)
             if key in known:
                 first_scale, new = known[key]
                 signal.append((scale / first_scale, new))

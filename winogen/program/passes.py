@@ -3,6 +3,8 @@
 Every pass keeps the matrix of the program; the caller can check that with ``verify``.
 """
 
+from operator import is_
+
 from winogen.program.ir import ZERO, Program, Statement, Term
 
 
@@ -44,8 +46,11 @@ def prefer_sums(program, fixed=()):
                     terms[k] = -terms[k]
     changed = []
     for s in program.statements:
-        terms = [Term(c * abs(t.coefficient), t.operand) for c, t in zip(signs[s.target], s.terms)]
-        changed.append(Statement(s.target, tuple(terms)))
+        terms = tuple(
+            t if (c > 0) == (t.coefficient > 0) else Term(-t.coefficient, t.operand)
+            for c, t in zip(signs[s.target], s.terms)
+        )
+        changed.append(s if all(map(is_, terms, s.terms)) else Statement(s.target, terms))
     return Program(program.inputs, changed, program.outputs), flipped
 
 

@@ -12,6 +12,7 @@ floating point, where different scales differ by far more than rounding; the sca
 
 import math
 from collections import Counter
+from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
@@ -38,7 +39,8 @@ class ScaleProblem:
 
     ``choices``: per gate all pairs of earlier nodes that give it, [(a, x, b, y), ...]: three nodes
     on a line define each other, and other neighbours may have scales that suit better. ``wishes``:
-    lists of edges one of which should hold; gates first, then outputs. ``concerned``: per node the
+    lists of edges one of which should hold; gates first, then outputs. ``gaps``: their
+    (node, log, other), for the inner loops. ``concerned``: per node the
     wishes that mention it. ``moves``: per wish what would grant it, [(node, log, factor, source)]:
     scale of node = factor * scale of source, where ``log`` is that of the factor. The number one is the node after the last; what is tied to it is known.
     """
@@ -59,6 +61,7 @@ class ScaleProblem:
             for out in network.outputs:
                 if out is not None:
                     self.wishes.append([self._edge(self.one, out[0], out[1])])
+        self.gaps = [[(e.node, e.log, e.other) for e in edges] for edges in self.wishes]
         self.concerned = [[] for _ in range(self.count + 1)]
         for wish, edges in enumerate(self.wishes):
             for node in {edge.node for edge in edges} | {edge.other for edge in edges}:
@@ -203,20 +206,24 @@ class Assignment:
         logs = [math.log(float(scale)) for scale in scales]
         self.chosen, depth = [], [0] * width
         for k, choices in enumerate(problem.choices):
-            edges = problem.wishes[k]
+            edges = problem.gaps[k]
             own = logs[width + k]
             best = None
             for c, choice in enumerate(choices):
-                gaps = [abs(own + e.log - logs[e.other]) for e in edges[2 * c : 2 * c + 2]]
-                gaps = [gap for gap in gaps if gap >= CLOSE]
-                level = 1 + max(depth[choice[1]], depth[choice[3]])
-                key = (len(gaps), level, sum(gaps))
+                _, first_log, first = edges[2 * c]
+                _, second_log, second = edges[2 * c + 1]
+                gap, other = abs(own + first_log - logs[first]), abs(own + second_log - logs[second])
+                level = 1 + max(depth[first], depth[second])
+                if gap < CLOSE:
+                    key = (0, level, 0) if other < CLOSE else (1, level, other)
+                else:
+                    key = (1, level, gap) if other < CLOSE else (2, level, gap + other)
                 if best is None or key < best[0]:
                     best = (key, choice)
             depth.append(best[0][1])
             a, x, b, y = best[1]
             own = scales[width + k]
-            self.chosen.append((own * a / scales[x], x, own * b / scales[y], y))
+            self.chosen.append((_ratio(own, a, scales[x]), x, _ratio(own, b, scales[y]), y))
         self._drop_unneeded()
         self.multiples, self.products = {}, {}
         if not problem.free_outputs:
@@ -250,11 +257,30 @@ class Assignment:
                 pair = ((abs(option[0]), option[1]), (abs(option[2]), option[3]))
                 if not any(product in self.products for product in pair):
                     waiting.append(pair)
+        # Products as numbers in the order in which they occur, so that little is hashed.
+        number, merits = {}, []
+        for product in (product for pair in waiting for product in pair):
+            if product not in number:
+                number[product] = len(merits)
+                merits.append((-size([product[0]]), -product[1]))
+        waiting = [(number[first], number[second]) for first, second in waiting]
+        products = list(number)
         while waiting:
             votes = Counter(product for pair in waiting for product in pair)
-            product = max(votes, key=lambda p: (votes[p], -size([p[0]]), -p[1]))
-            self.products[product] = None
+            product = max(votes, key=lambda p: (votes[p], *merits[p]))
+            self.products[products[product]] = None
             waiting = [pair for pair in waiting if product not in pair]
+
+
+def _ratio(own, constant, below):
+    """own * constant / below, which mostly is 1 or -1: fractions are reduced once, or not at all."""
+    if type(own) is type(constant) is type(below) is Fraction:
+        top = own.numerator * constant.numerator * below.denominator
+        bottom = own.denominator * constant.denominator * below.numerator
+        if top == bottom:
+            return ONE
+        return -ONE if top == -bottom else Fraction(top, bottom)
+    return own * constant / below
 
 
 def size(constants) -> float:
