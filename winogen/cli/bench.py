@@ -58,8 +58,10 @@ def bench(
     from rich.console import Console
 
     from winogen.bench import report, tables
+    from winogen.cli.options import finite
     from winogen.bench.layers import chosen_layers
 
+    finite("min_time", min_time)
     _check_outputs(json, plot)
     if show is not None:
         document = report.load(show)

@@ -18,16 +18,20 @@ def calibrate(
     from dataclasses import asdict
 
     from winogen.build import cache_dir
+    from winogen.cli.options import finite
     from winogen.conv import machine
 
+    finite("seconds", seconds)
     folder = cache_dir()
     if forget:
         machine.forget(folder)
         found = machine.Machine()
     else:
+        from winogen.cli.progress import working
         from winogen.conv.calibrate import calibrated
 
-        found = calibrated(seconds=seconds)
+        with working("measuring this machine"):
+            found = calibrated(seconds=seconds)
         typer.echo(f"kept in {machine.save(found, folder)}")
     for name, value in asdict(found).items():
         typer.echo(

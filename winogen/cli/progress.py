@@ -1,12 +1,27 @@
-"""What a person sees while C compiles or headers are generated: one line, on stderr."""
+"""What a person sees while C compiles or headers are generated: one line, on stderr.
+
+A terminal gets a line that moves. A file gets one plain line, and only from work that takes longer
+than `PATIENCE` seconds.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+
+PATIENCE = 2.0
 
 
 def stderr() -> Console:
@@ -54,12 +69,41 @@ def compiling() -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show that something is being done, and for how long: "searching for F(8, 5)"."""
+    console = stderr()
+    if console.is_terminal:
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        with Progress(*columns, console=console, transient=True) as progress:
+            progress.add_task(what, total=None)
+            yield
+        return
+    with _announced(console, what):
+        yield
+
+
+@contextmanager
+def _announced(console: Console, what: str) -> Iterator[None]:
+    """Print one line unless the block ends within `PATIENCE`."""
+    timer = threading.Timer(PATIENCE, console.print, [f"{what} ..."], {"soft_wrap": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@contextmanager
 def counting(what: str) -> Iterator:
-    """Show a bar if a person looks on; yields ``step(done, total, name)``."""
+    """Show how much of some work is done; yields ``step(done, total, name)``."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     console = stderr()
-    silent = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=silent) as progress:
+    if not console.is_terminal:
+        with _announced(console, what):
+            yield lambda done, total, name: None
+        return
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(what, total=None)
 
         def step(done: int, total: int, name: str) -> None:

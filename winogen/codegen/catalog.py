@@ -1,7 +1,7 @@
 """The catalog of transforms: what ``transforms/`` holds, and how it is written and checked.
 
-``catalog.toml`` (by hand) says which algorithms; ``<name>.h`` and ``index.json`` are generated from
-it and committed, so that they can be used without winogen and every change of theirs is seen in
+``catalog.toml`` (by hand) says which algorithms; ``<name>.h``, ``index.json`` and ``programs.json`` are
+generated from it and committed, so that they can be used without winogen and every change of theirs is seen in
 review. The same catalog gives the same bytes on every machine.
 """
 
@@ -15,6 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from winogen import resources
+from winogen.codegen import textbook
 from winogen.codegen.headers import WRITE_COMMAND
 from winogen.codegen.transforms import Transform, derive, from_algorithm
 from winogen.errors import InvalidValue
@@ -75,8 +76,14 @@ def entries(folder: str | Path | None = None) -> list[Entry]:
 
 def generate(entry: Entry) -> Transform:
     """Derive, verify, simplify and render one entry of the catalog."""
+    return _generate(entry)[0]
+
+
+def _generate(entry: Entry) -> tuple[Transform, str, dict]:
+    """The transform, the digest of its unscaled matrices, and their programs."""
     algorithm, provenance = derive(entry.m, entry.r, entry.points, entry.moduli)
-    return from_algorithm(algorithm, entry.name, source=entry.source or provenance)
+    transform = from_algorithm(algorithm, entry.name, source=entry.source or provenance)
+    return transform, textbook.digest(algorithm), textbook.search(algorithm)
 
 
 def render_files(
@@ -87,14 +94,16 @@ def render_files(
     ``jobs``: processes to use, by default one per CPU; 1 works in this process.
     """
     wanted = entries(folder)
-    made: dict[str, Transform] = {}
-    for entry, transform in _generate_all(wanted, jobs):
-        made[entry.name] = transform
+    made: dict[str, tuple[Transform, str, dict]] = {}
+    for entry, results in _generate_all(wanted, jobs):
+        made[entry.name] = results
         if progress:
             progress(len(made), len(wanted), entry.name)
-    ordered = [made[entry.name] for entry in wanted]
+    ordered = [made[entry.name][0] for entry in wanted]
     files = {f"{t.name}.h": t.header for t in ordered}
     files["index.json"] = _index(ordered)
+    programs = {digest: data for _, digest, data in (made[entry.name] for entry in wanted)}
+    files[textbook.FILE] = textbook.listing(programs, f"{_MARK[3:]}; do not edit.")
     return files
 
 
@@ -141,10 +150,10 @@ def check(
     return problems
 
 
-def _generate_all(wanted: list[Entry], jobs: int | None) -> Iterator[tuple[Entry, Transform]]:
+def _generate_all(wanted: list[Entry], jobs: int | None) -> Iterator[tuple[Entry, tuple]]:
     if jobs == 1 or len(wanted) < 2:
         for entry in wanted:
-            yield entry, generate(entry)
+            yield entry, _generate(entry)
         return
     # What has the same points has the same input transform, which one process finds once.
     groups: dict[tuple, list[Entry]] = {}
@@ -159,8 +168,8 @@ def _generate_all(wanted: list[Entry], jobs: int | None) -> Iterator[tuple[Entry
             yield from future.result()
 
 
-def _generate_group(group: list[Entry]) -> list[tuple[Entry, Transform]]:
-    return [(entry, generate(entry)) for entry in group]
+def _generate_group(group: list[Entry]) -> list[tuple[Entry, tuple]]:
+    return [(entry, _generate(entry)) for entry in group]
 
 
 def _index(transforms: list[Transform]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import textwrap
 
-from winogen.codegen.ctext import routine
+from winogen.codegen.ctext import commented, routine
 from winogen.codegen.templates import environment
 from winogen.program.summation import PROGRAM
 
@@ -46,8 +46,8 @@ def render_header(
         programs[kind].verify(getattr(algorithm, matrix))
     template = environment().get_template("transform.h.j2")
     return template.render(
-        command=command,
-        head=_head(algorithm, programs, source, textbook or algorithm, order),
+        command=commented(command),
+        head=list(map(commented, _head(algorithm, programs, source, textbook or algorithm, order))),
         guard=f"WINOGEN_{name.upper()}",
         name=name,
         m=algorithm.m,

@@ -1,0 +1,48 @@
+"""Results of long searches, kept in the cache folder for the next command."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+
+def kept(key: list, make: Callable[[], object], check: Callable[[object], object]):
+    """Return ``check`` of what ``make`` returns, or returned in an earlier process.
+
+    Args:
+        key: JSON-ready; what the result depends on, beside the code that searches and renders.
+        make: takes seconds, returns something JSON-ready.
+        check: turns that into what is wanted, or raises because it is damaged.
+    """
+    from winogen.build import cache_dir
+    from winogen.build.cache import write_whole
+
+    digest = hashlib.sha256(json.dumps([_code(), key]).encode()).hexdigest()
+    path = cache_dir() / "derived" / f"{digest}.json"
+    try:
+        return check(json.loads(path.read_text("utf-8")))
+    except Exception:  # not there, cut off or edited: whatever is wrong, it is made anew
+        pass
+    result = make()
+    try:
+        write_whole(path, json.dumps(result).encode())
+    except OSError:
+        pass  # nothing is lost but the time of the next search
+    return check(result)
+
+
+@cache
+def _code() -> str:
+    """A digest of all code and templates that a result may depend on."""
+    from winogen import algebra, codegen, program, resources
+
+    folders = [Path(package.__file__).parent for package in (algebra, program, codegen)]
+    files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+    files.append(resources.folder("csrc") / "transform.h.j2")
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
