@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -156,14 +157,13 @@ def load_layers(name_or_file: str = DEFAULT_SET) -> tuple[BenchLayer, ...]:
         )
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # also what is not UTF-8
+    except (ValueError, RecursionError) as error:  # also what is not UTF-8
         raise InvalidValue(f"layers: got {path}, which is not JSON ({error})") from None
     if not isinstance(rows, list) or not rows:
         raise InvalidValue(f"layers: got {_short(rows)} in {path}; allowed: a list of layers")
     layers = tuple(BenchLayer.from_dict(row, f"{path}, layer {i}") for i, row in enumerate(rows, 1))
-    names = [layer.name for layer in layers]
-    for name in names:
-        if names.count(name) > 1:
+    for name, count in Counter(layer.name for layer in layers).items():
+        if count > 1:
             raise InvalidValue(f"layers: got two layers named {name!r} in {path}; allowed: one")
     return layers
 

@@ -114,7 +114,7 @@ def load(path) -> dict:
     """Read what `save` wrote; raises InvalidValue for a file that is something else."""
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidValue(f"show: got {path}, which is not JSON ({error})") from None
     parts = {"machine", "settings", "peers", "yardstick", "layers"}
     if not isinstance(document, dict) or not parts <= set(document):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from pathlib import Path
 
 from ..codegen.targets import TARGETS, Target
-from ..errors import InvalidValue
+from ..errors import BuildError, InvalidValue
 
 # What a CPU must report (archspec's feature names) before code for a target may run on it.
 _NEEDS = {
@@ -37,6 +38,11 @@ def host_targets() -> tuple[Target, ...]:
     features = set(cpu.features) | {"x86_64": {"sse2"}, "aarch64": {"asimd"}}.get(
         str(cpu.family), set()
     )
+    for name in TARGETS.keys() - _NEEDS.keys():
+        raise BuildError(
+            f"target: got {name!r}, of which _NEEDS in {Path(__file__).name} does not say what the "
+            "CPU must report; allowed: targets with an entry there, set() for none"
+        )
     return tuple(target for target in TARGETS.values() if _NEEDS[target.name] <= features)
 
 

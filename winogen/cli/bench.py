@@ -7,6 +7,8 @@ from pathlib import Path
 
 import typer
 
+from winogen.cli.options import finite, integers, regular, single
+
 EXAMPLE = "Example: winogen bench --layers vgg16 --peers torch,ncnn --json vgg16.json"
 
 _WIDTH = 190  # of a report that goes to a file
@@ -58,13 +60,12 @@ def bench(
     from rich.console import Console
 
     from winogen.bench import report, tables
-    from winogen.cli.options import finite
     from winogen.bench.layers import chosen_layers
 
     finite("min_time", min_time)
     _check_outputs(json, plot)
     if show is not None:
-        document = report.load(show)
+        document = report.load(regular("show", show))
     else:
         document = _measure(
             [
@@ -132,13 +133,10 @@ def _tile(text: str | None, algorithm: str):
         raise InvalidValue(
             f"tile: got {text!r}; allowed: none with {algorithm}, which has no tiles"
         )
-    try:
-        numbers = tuple(int(part) for part in text.replace("x", ",").split(","))
-    except ValueError:
-        numbers = ()
-    if len(numbers) not in (1, 2) or min(numbers) < 1:
+    tile = integers("tile", text, 1, 2, signs="x")
+    if min(tile) < 1:
         raise InvalidValue(f"tile: got {text!r}; allowed: a positive int, or two as 4,6")
-    return numbers[0] if len(numbers) == 1 else numbers
+    return single(tile)
 
 
 def _tolerance(value: float | None) -> float | None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import typer
 
+from winogen.cli.options import integers, single
+
 EXAMPLE = (
     "Example: winogen generate --input 1,64,56,56 --weight 64,64,3,3 --padding 1 "
     "--algorithm mcmr --isa avx2 -o vgg"
@@ -17,7 +19,11 @@ def generate(
     weight: str = typer.Option(metavar="M,C,KH,KW", help="Shape of the weights."),
     output: Path = typer.Option(..., "--output", "-o", metavar="DIR", help="Folder to write to."),
     padding: str = typer.Option(None, help="P, or PH,PW, or same, or valid (default: 0)."),
+    padding_mode: str = typer.Option(
+        None, help="zeros, replicate, reflect or circular (default: zeros)."
+    ),
     stride: str = typer.Option(None, help="S, or SH,SW (default: 1)."),
+    dilation: str = typer.Option(None, help="D, or DH,DW (default: 1)."),
     groups: int = typer.Option(None, help="Groups of channels (default: 1)."),
     algorithm: str = typer.Option(
         None, help="auto, direct, im2col, winograd2d, winograd1d or mcmr (default: auto)."
@@ -28,6 +34,11 @@ def generate(
     order: str = typer.Option(
         None, help="How transforms add: program, huffman, pairwise or naive (default: program)."
     ),
+    border: str = typer.Option(None, help="How tiles at the rim are padded, as in conv2d."),
+    tolerance: float = typer.Option(
+        None, help="The fastest within this predicted error, as in conv2d."
+    ),
+    workspace_limit: int = typer.Option(None, help="Bytes of scratch memory, at most."),
     isa: str = typer.Option(
         None, help="avx512, avx2, sse2, neon or generic (default: what this CPU has)."
     ),
@@ -38,49 +49,24 @@ def generate(
     name: str = typer.Option(None, help="Prefix of files and functions (default: from shapes)."),
 ) -> None:
     """Write one layer as a .c and a .h that compile with `cc -O3` and nothing else."""
+    given = {key: value for key, value in locals().items() if value is not None}
+    from winogen.cli.progress import working
+    from winogen.codegen.standalone import check_name
     from winogen.conv.standalone import command_line, standalone
 
-    given = {
-        "input": input,
-        "weight": weight,
-        "padding": padding,
-        "stride": stride,
-        "groups": groups,
-        "algorithm": algorithm,
-        "tile": tile,
-        "points": points,
-        "moduli": moduli,
-        "order": order,
-        "isa": isa,
-        "dtype": dtype,
-        "layout": layout,
-        "activation": activation,
-        "threads": threads,
-        "name": name,
-    }
-    options = {key: value for key, value in given.items() if value is not None}
-    for key in ("padding", "stride", "tile"):
-        if options.get(key) not in (None, "same", "valid"):
-            numbers = _integers(key, options[key])
-            options[key] = numbers[0] if len(numbers) == 1 else numbers
-    shapes = [_integers(key, options.pop(key), 4) for key in ("input", "weight")]
+    output = given.pop("output")
+    options = dict(given)
+    shapes = [integers(key, options.pop(key), 4) for key in ("input", "weight")]
+    for key in options.keys() & {"padding", "stride", "dilation", "tile"}:
+        words = ("same", "valid") if key == "padding" else ()
+        options[key] = single(integers(key, options[key], 1, 2, words=words))
     if layout == "NHWC":  # --input is N,C,H,W whatever the order in memory
         shapes[0] = (*shapes[0][:1], *shapes[0][2:], *shapes[0][1:2])
-    files = standalone(*shapes, command=command_line(given), **options)
+    if name is not None:
+        check_name(name)
+    with working("choosing and writing an algorithm"):
+        files = standalone(*shapes, command=command_line(given), **options)
     output.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
         (output / file).write_text(text)
         typer.echo(output / file)
-
-
-def _integers(name: str, text: str, count: int | None = None) -> tuple[int, ...]:
-    from winogen.errors import InvalidValue
-
-    try:
-        numbers = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        numbers = ()
-    if not numbers or (count and len(numbers) != count):
-        allowed = f"{count or 'one or two'} integers with commas between them"
-        raise InvalidValue(f"{name}: got {text!r}; allowed: {allowed}")
-    return numbers

@@ -3,46 +3,39 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
-import click
 
+def integers(name: str, text: str | None, *counts: int, words: tuple[str, ...] = (), signs=""):
+    """Return integers with commas between them as a tuple; None and ``words`` as they are.
 
-class Integers(click.ParamType):
-    """Integers with commas between them, as a tuple; ``click`` reports anything else.
+    Args:
+        name: of the option, for the error.
+        counts: how many integers there may be.
+        words: that stand for themselves, such as "same".
+        signs: that may stand for a comma.
 
-    >>> Integers(2).convert("3,4", None, None), Integers(1, 2, signs="x").convert("4x6", None, None)
-    ((3, 4), (4, 6))
+    Raises:
+        InvalidValue: anything else.
+
+    >>> integers("tile", "4", 1, 2), integers("tile", "4x6", 1, 2, signs="x")
+    ((4,), (4, 6))
     """
+    from winogen.errors import InvalidValue
 
-    name = "integers"
-
-    def __init__(self, *counts: int, words: tuple[str, ...] = (), signs: str = ""):
-        self.counts = counts  # how many there may be
-        self.words = words  # that stand for themselves, such as "same"
-        self.signs = signs  # that may stand for a comma
-
-    def convert(self, value, param, ctx):
-        """Return a tuple of integers, or one of the words."""
-        from winogen.errors import InvalidValue
-
-        if not isinstance(value, str) or value in self.words:
-            return value
-        text = value
-        for sign in self.signs:
-            text = text.replace(sign, ",")
-        try:
-            numbers = tuple(int(part) for part in text.split(","))
-        except ValueError:
-            numbers = ()
-        if len(numbers) in self.counts:
-            return numbers
-        many = {1: "one", 2: "two", 4: "4"}
-        count = " or ".join(many.get(n, str(n)) for n in self.counts)
-        noun = "integer" if self.counts == (1,) else "integers with commas between them"
-        allowed = ", ".join([f"{count} {noun}", *self.words])
-        name = (param.name if param is not None else None) or "value"
-        raise InvalidValue(f"{name}: got {value!r}; allowed: {allowed}")
+    if text is None or text in words:
+        return text
+    try:
+        numbers = tuple(int(part) for part in re.split(f"[,{signs}]", text))
+    except ValueError:  # also an integer of more than 4300 digits
+        numbers = ()
+    if len(numbers) in counts:
+        return numbers
+    shown = text if len(text) <= 60 else text[:57] + "..."
+    count = " or ".join({1: "one", 2: "two"}.get(n, str(n)) for n in counts)
+    allowed = ", ".join([f"{count} integers with commas between them", *words])
+    raise InvalidValue(f"{name}: got {shown!r}; allowed: {allowed}")
 
 
 def single(numbers):

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import typer
 
+from winogen.cli.options import integers, regular
+
 EXAMPLE = (
     "Example: winogen report -o accuracy\n\n"
     "winogen report --layer 1,64,56,56:64,64,3,3 --padding 1 --weights w.npy --input x.npy -o mine"
@@ -122,42 +124,34 @@ def _described(text: str, options: dict):
     from winogen.errors import InvalidValue
 
     path = Path(text)
+    if ":" not in text:
+        regular("layer", path)
     if path.is_file():
         _refuse(options, f"nothing, {text} says it")
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidValue(f"layer: got {text}, which is not JSON ({error})") from None
         if isinstance(fields, list) and len(fields) == 1:
             fields = fields[0]
         if not isinstance(fields, dict):
             raise InvalidValue(f"layer: got {text}; allowed: a file with one layer")
         return BenchLayer.from_dict({"name": path.stem, **fields}, f"layer, {text}")
-    shapes = [_integers("layer", part, 4) for part in text.split(":")] if ":" in text else []
+    try:
+        shapes = [list(integers("layer", part, 4)) for part in text.split(":")]
+    except InvalidValue:
+        shapes = []
     if len(shapes) != 2:
         why = " (no such file)" if path.suffix == ".json" else ""
         raise InvalidValue(f"layer: got {text!r}{why}; allowed: {_SHAPES}, or a JSON file")
     fields = {"name": text, "input": shapes[0], "weight": shapes[1]}
     for name in ("padding", "stride"):
         if name in options:
-            pair = _integers(name, options[name])
+            pair = list(integers(name, options[name], 1, 2))
             fields[name] = pair * 2 if len(pair) == 1 else pair
     if "groups" in options:
         fields["groups"] = options["groups"]
     return BenchLayer.from_dict(fields, "layer")
-
-
-def _integers(name: str, text: str, count: int | None = None) -> list[int]:
-    from winogen.errors import InvalidValue
-
-    try:
-        numbers = [int(part) for part in text.split(",")]
-    except ValueError:
-        numbers = []
-    if len(numbers) not in ((count,) if count else (1, 2)):
-        allowed = _SHAPES if count else "one or two integers"
-        raise InvalidValue(f"{name}: got {text!r}; allowed: {allowed}")
-    return numbers
 
 
 def _array(name: str, path: Path):
@@ -166,8 +160,12 @@ def _array(name: str, path: Path):
     from winogen.errors import InvalidValue
 
     allowed = "an array that numpy.save wrote"
+    regular(name, path)
     try:
         array = np.load(path, allow_pickle=False)
+    except MemoryError:
+        why = "more numbers than there is memory for"
+        raise InvalidValue(f"{name}: got {str(path)!r} ({why}); allowed: {allowed}") from None
     except OSError as error:
         why = error.strerror or "not an array"
         raise InvalidValue(f"{name}: got {str(path)!r} ({why}); allowed: {allowed}") from None

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import typer
 
+from winogen.cli.options import regular
+
 EXAMPLE = (
     "Example: winogen search 4 3\n\n"
     "Example: winogen search 7 3 --families pairs,free --scalings --results f7_3.jsonl --jobs -1\n\n"
@@ -85,7 +87,7 @@ def search(
         },
         seed=seed,
     )
-    kept = Results(results)
+    kept = Results(results if results is None else regular("results", results))
     with _bar() as progress, executor(kept, jobs, dask, progress) as execute:
         found = run(wanted, execute)
     if as_json:

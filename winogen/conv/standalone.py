@@ -27,7 +27,10 @@ def standalone(
     points=None,
     moduli=None,
     order=None,
+    border="unswitch",
     threads=1,
+    tolerance=None,
+    workspace_limit=None,
     isa=None,
     name=None,
     command="winogen.conv.standalone",
@@ -36,7 +39,7 @@ def standalone(
     """Return {"<name>.c": text, "<name>.h": text} for one layer on inputs of one shape.
 
     ``layer_options``: stride, padding, dilation, groups, padding_mode, layout and activation as in
-    `conv2d`. ``isa``: an instruction set of `TARGETS`, by default this CPU's. ``threads``: how many
+    `conv2d`, as are the other options. ``isa``: an instruction set of `TARGETS`, by default this CPU's. ``threads``: how many
     the work is cut for; any number may run it. ``command``: what the files say regenerates them.
     The plan is that for the default machine, so that the files are the same wherever they are made.
     Raises InvalidType, InvalidValue and Unsupported as `conv2d` does.
@@ -57,7 +60,10 @@ def standalone(
         points=points,
         moduli=moduli,
         order=order,
+        border=border,
         threads=threads,
+        tolerance=tolerance,
+        workspace_limit=workspace_limit,
     )
     with assumed(Machine()):
         choice = planner.choose(problem, request, target)
@@ -127,5 +133,5 @@ def command_line(options: dict) -> str:
     'winogen generate --input 1,3,8,8'
     """
     words = [word for key, value in options.items() if value is not None
-             for word in (f"--{key}", str(value))]  # fmt: skip
+             for word in (f"--{key.replace('_', '-')}", str(value))]  # fmt: skip
     return shlex.join(["winogen", "generate", *words])

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from winogen.errors import InvalidValue, WinogenError
-from winogen.numerics.search.tasks import key_of, run
+from winogen.numerics.search.tasks import is_result, key_of, run
 
 _PATIENCE = "10s"  # for a scheduler to answer
 Progress = Callable[[str, int, int], None]  # (stage, tasks done, of how many)
@@ -36,8 +36,10 @@ class Results:
                     break
                 try:
                     entry = json.loads(line)
+                    if not is_result(entry["task"], entry["result"]):
+                        raise ValueError("not a result of this task")
                     self._known[key_of(entry["task"])] = entry["result"]
-                except (ValueError, TypeError, KeyError):
+                except (ValueError, TypeError, KeyError, RecursionError):
                     raise InvalidValue(
                         f"results: got line {number} of {path}, which is no result of a search; "
                         "allowed: a new file, or one that an earlier search wrote"

@@ -7,6 +7,7 @@ that a result on disk stands for the work.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -61,6 +62,25 @@ def count_task(candidate: Candidate) -> dict:
 def key_of(task: dict) -> str:
     """The same text for the same task."""
     return json.dumps(task, sort_keys=True)
+
+
+def is_result(task: dict, result) -> bool:
+    """Whether ``run(task)`` could have returned this; files of results come from anywhere."""
+
+    def number(value):
+        return isinstance(value, (int, float)) and math.isfinite(value)
+
+    try:
+        if task["task"] == "measure":
+            return number(result["mean"]) and number(result["half_width"])
+        if task["task"] == "propose":
+            return all(Candidate.from_dict(data) and number(error) for data, error in result)
+        if task["task"] == "count":
+            Candidate.from_dict(result["candidate"])
+            return all(number(result["instructions"][kind]) for kind in _MATRICES)
+        return task["task"] == "scale" and bool(Candidate.from_dict(result))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return False
 
 
 def run(task: dict):
