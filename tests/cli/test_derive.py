@@ -161,7 +161,7 @@ def no_search(monkeypatch):
     monkeypatch.setattr(search, "candidates", fail)
 
 
-@pytest.mark.parametrize("words", [(4, 3), (3, 7), (8, 5), (6, 3, "--format", "json")], ids=str)
+@pytest.mark.parametrize("words", [(4, 3), (3, 7), (8, 3), (6, 3, "--format", "json")], ids=str)
 def test_what_ships_needs_no_search(winogen, no_search, monkeypatch, tmp_path, words):
     monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path))
     result = winogen("derive", *words)
