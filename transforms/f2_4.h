@@ -53,6 +53,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -76,12 +84,12 @@
  */
 WINOGEN_INLINE void winogen_f2_4_input(const WINOGEN_VEC d[5], WINOGEN_VEC v[5])
 {
-    const WINOGEN_REAL k25_144 = 25.0 / 144;
-    const WINOGEN_REAL k1_3 = 1.0 / 3;
-    const WINOGEN_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_REAL k25_144 = (WINOGEN_REAL)(25.0 / 144);
+    const WINOGEN_REAL k1_3 = (WINOGEN_REAL)(1.0 / 3);
+    const WINOGEN_REAL k16_25 = (WINOGEN_REAL)(16.0 / 25);
+    const WINOGEN_REAL k5_4 = (WINOGEN_REAL)(5.0 / 4);
     const WINOGEN_REAL k9 = 9;
-    const WINOGEN_REAL k241_25 = 241.0 / 25;
+    const WINOGEN_REAL k241_25 = (WINOGEN_REAL)(241.0 / 25);
 
     const WINOGEN_VEC t0 = d[0] - k9 * d[2];
     const WINOGEN_VEC t1 = d[0] - k16_25 * d[2];
@@ -109,13 +117,13 @@ WINOGEN_INLINE void winogen_f2_4_input(const WINOGEN_VEC d[5], WINOGEN_VEC v[5])
  */
 WINOGEN_INLINE void winogen_f2_4_filter(const WINOGEN_FILTER_VEC g[4], WINOGEN_FILTER_VEC u[5])
 {
-    const WINOGEN_FILTER_REAL k32_1045 = 32.0 / 1045;
-    const WINOGEN_FILTER_REAL k8_209 = 8.0 / 209;
-    const WINOGEN_FILTER_REAL k25_418 = 25.0 / 418;
-    const WINOGEN_FILTER_REAL k16_209 = 16.0 / 209;
-    const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_FILTER_REAL k3_2 = 3.0 / 2;
-    const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
+    const WINOGEN_FILTER_REAL k32_1045 = (WINOGEN_FILTER_REAL)(32.0 / 1045);
+    const WINOGEN_FILTER_REAL k8_209 = (WINOGEN_FILTER_REAL)(8.0 / 209);
+    const WINOGEN_FILTER_REAL k25_418 = (WINOGEN_FILTER_REAL)(25.0 / 418);
+    const WINOGEN_FILTER_REAL k16_209 = (WINOGEN_FILTER_REAL)(16.0 / 209);
+    const WINOGEN_FILTER_REAL k1_2 = (WINOGEN_FILTER_REAL)(1.0 / 2);
+    const WINOGEN_FILTER_REAL k3_2 = (WINOGEN_FILTER_REAL)(3.0 / 2);
+    const WINOGEN_FILTER_REAL k25_16 = (WINOGEN_FILTER_REAL)(25.0 / 16);
 
     const WINOGEN_FILTER_VEC t0 = k8_209 * g[1];
     const WINOGEN_FILTER_VEC t1 = t0 + k25_418 * g[3];
@@ -136,8 +144,8 @@ WINOGEN_INLINE void winogen_f2_4_filter(const WINOGEN_FILTER_VEC g[4], WINOGEN_F
  */
 WINOGEN_INLINE void winogen_f2_4_output(const WINOGEN_VEC p[5], WINOGEN_VEC y[2])
 {
-    const WINOGEN_REAL k1_3 = 1.0 / 3;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_REAL k1_3 = (WINOGEN_REAL)(1.0 / 3);
+    const WINOGEN_REAL k5_4 = (WINOGEN_REAL)(5.0 / 4);
 
     const WINOGEN_VEC t0 = p[0] + p[1];
     const WINOGEN_VEC t1 = p[0] - p[1];

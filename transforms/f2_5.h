@@ -55,6 +55,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -79,13 +87,13 @@
  */
 WINOGEN_INLINE void winogen_f2_5_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
 {
-    const WINOGEN_REAL k25_64 = 25.0 / 64;
-    const WINOGEN_REAL k4_9 = 4.0 / 9;
-    const WINOGEN_REAL k225_256 = 225.0 / 256;
-    const WINOGEN_REAL k45_32 = 45.0 / 32;
-    const WINOGEN_REAL k3_2 = 3.0 / 2;
-    const WINOGEN_REAL k9_4 = 9.0 / 4;
-    const WINOGEN_REAL k169_64 = 169.0 / 64;
+    const WINOGEN_REAL k25_64 = (WINOGEN_REAL)(25.0 / 64);
+    const WINOGEN_REAL k4_9 = (WINOGEN_REAL)(4.0 / 9);
+    const WINOGEN_REAL k225_256 = (WINOGEN_REAL)(225.0 / 256);
+    const WINOGEN_REAL k45_32 = (WINOGEN_REAL)(45.0 / 32);
+    const WINOGEN_REAL k3_2 = (WINOGEN_REAL)(3.0 / 2);
+    const WINOGEN_REAL k9_4 = (WINOGEN_REAL)(9.0 / 4);
+    const WINOGEN_REAL k169_64 = (WINOGEN_REAL)(169.0 / 64);
 
     const WINOGEN_VEC t0 = d[4] + k225_256 * d[0];
     v[0] = t0 - k169_64 * d[2];
@@ -116,17 +124,17 @@ WINOGEN_INLINE void winogen_f2_5_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
  */
 WINOGEN_INLINE void winogen_f2_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_FILTER_VEC u[6])
 {
-    const WINOGEN_FILTER_REAL k25_238 = 25.0 / 238;
-    const WINOGEN_FILTER_REAL k128_1071 = 128.0 / 1071;
-    const WINOGEN_FILTER_REAL k32_119 = 32.0 / 119;
-    const WINOGEN_FILTER_REAL k1_3 = 1.0 / 3;
-    const WINOGEN_FILTER_REAL k25_64 = 25.0 / 64;
-    const WINOGEN_FILTER_REAL k256_595 = 256.0 / 595;
-    const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_FILTER_REAL k64_119 = 64.0 / 119;
-    const WINOGEN_FILTER_REAL k2048_2975 = 2048.0 / 2975;
-    const WINOGEN_FILTER_REAL k256_225 = 256.0 / 225;
-    const WINOGEN_FILTER_REAL k3_2 = 3.0 / 2;
+    const WINOGEN_FILTER_REAL k25_238 = (WINOGEN_FILTER_REAL)(25.0 / 238);
+    const WINOGEN_FILTER_REAL k128_1071 = (WINOGEN_FILTER_REAL)(128.0 / 1071);
+    const WINOGEN_FILTER_REAL k32_119 = (WINOGEN_FILTER_REAL)(32.0 / 119);
+    const WINOGEN_FILTER_REAL k1_3 = (WINOGEN_FILTER_REAL)(1.0 / 3);
+    const WINOGEN_FILTER_REAL k25_64 = (WINOGEN_FILTER_REAL)(25.0 / 64);
+    const WINOGEN_FILTER_REAL k256_595 = (WINOGEN_FILTER_REAL)(256.0 / 595);
+    const WINOGEN_FILTER_REAL k1_2 = (WINOGEN_FILTER_REAL)(1.0 / 2);
+    const WINOGEN_FILTER_REAL k64_119 = (WINOGEN_FILTER_REAL)(64.0 / 119);
+    const WINOGEN_FILTER_REAL k2048_2975 = (WINOGEN_FILTER_REAL)(2048.0 / 2975);
+    const WINOGEN_FILTER_REAL k256_225 = (WINOGEN_FILTER_REAL)(256.0 / 225);
+    const WINOGEN_FILTER_REAL k3_2 = (WINOGEN_FILTER_REAL)(3.0 / 2);
 
     u[0] = k256_225 * g[0];
     const WINOGEN_FILTER_VEC t0 = k32_119 * g[2];
@@ -151,9 +159,9 @@ WINOGEN_INLINE void winogen_f2_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_F
  */
 WINOGEN_INLINE void winogen_f2_5_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[2])
 {
-    const WINOGEN_REAL k5_8 = 5.0 / 8;
-    const WINOGEN_REAL k2_3 = 2.0 / 3;
-    const WINOGEN_REAL k3_2 = 3.0 / 2;
+    const WINOGEN_REAL k5_8 = (WINOGEN_REAL)(5.0 / 8);
+    const WINOGEN_REAL k2_3 = (WINOGEN_REAL)(2.0 / 3);
+    const WINOGEN_REAL k3_2 = (WINOGEN_REAL)(3.0 / 2);
 
     const WINOGEN_VEC t0 = p[0] + p[1];
     const WINOGEN_VEC t1 = t0 + k2_3 * p[4];

@@ -57,6 +57,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -85,17 +93,17 @@
  */
 WINOGEN_INLINE void winogen_f2_6_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[7])
 {
-    const WINOGEN_REAL k1_25 = 1.0 / 25;
-    const WINOGEN_REAL k4_65 = 4.0 / 65;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k29_16 = 29.0 / 16;
+    const WINOGEN_REAL k1_25 = (WINOGEN_REAL)(1.0 / 25);
+    const WINOGEN_REAL k4_65 = (WINOGEN_REAL)(4.0 / 65);
+    const WINOGEN_REAL k1_4 = (WINOGEN_REAL)(1.0 / 4);
+    const WINOGEN_REAL k29_16 = (WINOGEN_REAL)(29.0 / 16);
     const WINOGEN_REAL k2 = 2;
-    const WINOGEN_REAL k64_25 = 64.0 / 25;
-    const WINOGEN_REAL k13_4 = 13.0 / 4;
+    const WINOGEN_REAL k64_25 = (WINOGEN_REAL)(64.0 / 25);
+    const WINOGEN_REAL k13_4 = (WINOGEN_REAL)(13.0 / 4);
     const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k1881_400 = 1881.0 / 400;
-    const WINOGEN_REAL k65_4 = 65.0 / 4;
-    const WINOGEN_REAL k281_16 = 281.0 / 16;
+    const WINOGEN_REAL k1881_400 = (WINOGEN_REAL)(1881.0 / 400);
+    const WINOGEN_REAL k65_4 = (WINOGEN_REAL)(65.0 / 4);
+    const WINOGEN_REAL k281_16 = (WINOGEN_REAL)(281.0 / 16);
 
     const WINOGEN_VEC t0 = d[0] + k4 * d[4];
     const WINOGEN_VEC t1 = d[0] - k29_16 * d[2];
@@ -138,19 +146,19 @@ WINOGEN_INLINE void winogen_f2_6_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[7])
  */
 WINOGEN_INLINE void winogen_f2_6_filter(const WINOGEN_FILTER_VEC g[6], WINOGEN_FILTER_VEC u[7])
 {
-    const WINOGEN_FILTER_REAL k25_29106 = 25.0 / 29106;
-    const WINOGEN_FILTER_REAL k800_14553 = 800.0 / 14553;
-    const WINOGEN_FILTER_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_FILTER_REAL k200_1323 = 200.0 / 1323;
-    const WINOGEN_FILTER_REAL k800_1323 = 800.0 / 1323;
-    const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_FILTER_REAL k12800_14553 = 12800.0 / 14553;
-    const WINOGEN_FILTER_REAL k6400_4851 = 6400.0 / 4851;
-    const WINOGEN_FILTER_REAL k10000_4851 = 10000.0 / 4851;
-    const WINOGEN_FILTER_REAL k3200_1323 = 3200.0 / 1323;
-    const WINOGEN_FILTER_REAL k12500_4851 = 12500.0 / 4851;
+    const WINOGEN_FILTER_REAL k25_29106 = (WINOGEN_FILTER_REAL)(25.0 / 29106);
+    const WINOGEN_FILTER_REAL k800_14553 = (WINOGEN_FILTER_REAL)(800.0 / 14553);
+    const WINOGEN_FILTER_REAL k1_16 = (WINOGEN_FILTER_REAL)(1.0 / 16);
+    const WINOGEN_FILTER_REAL k200_1323 = (WINOGEN_FILTER_REAL)(200.0 / 1323);
+    const WINOGEN_FILTER_REAL k800_1323 = (WINOGEN_FILTER_REAL)(800.0 / 1323);
+    const WINOGEN_FILTER_REAL k16_25 = (WINOGEN_FILTER_REAL)(16.0 / 25);
+    const WINOGEN_FILTER_REAL k12800_14553 = (WINOGEN_FILTER_REAL)(12800.0 / 14553);
+    const WINOGEN_FILTER_REAL k6400_4851 = (WINOGEN_FILTER_REAL)(6400.0 / 4851);
+    const WINOGEN_FILTER_REAL k10000_4851 = (WINOGEN_FILTER_REAL)(10000.0 / 4851);
+    const WINOGEN_FILTER_REAL k3200_1323 = (WINOGEN_FILTER_REAL)(3200.0 / 1323);
+    const WINOGEN_FILTER_REAL k12500_4851 = (WINOGEN_FILTER_REAL)(12500.0 / 4851);
     const WINOGEN_FILTER_REAL k4 = 4;
-    const WINOGEN_FILTER_REAL k6400_1323 = 6400.0 / 1323;
+    const WINOGEN_FILTER_REAL k6400_1323 = (WINOGEN_FILTER_REAL)(6400.0 / 1323);
     const WINOGEN_FILTER_REAL k256 = 256;
 
     const WINOGEN_FILTER_VEC t0 = k200_1323 * g[0];
@@ -184,9 +192,9 @@ WINOGEN_INLINE void winogen_f2_6_filter(const WINOGEN_FILTER_VEC g[6], WINOGEN_F
  */
 WINOGEN_INLINE void winogen_f2_6_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[2])
 {
-    const WINOGEN_REAL k1_8 = 1.0 / 8;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k2_5 = 2.0 / 5;
+    const WINOGEN_REAL k1_8 = (WINOGEN_REAL)(1.0 / 8);
+    const WINOGEN_REAL k1_4 = (WINOGEN_REAL)(1.0 / 4);
+    const WINOGEN_REAL k2_5 = (WINOGEN_REAL)(2.0 / 5);
 
     const WINOGEN_VEC t0 = p[2] + p[4];
     const WINOGEN_VEC t1 = p[4] - p[5];

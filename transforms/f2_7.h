@@ -56,6 +56,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -88,11 +96,11 @@
  */
 WINOGEN_INLINE void winogen_f2_7_input(const WINOGEN_VEC d[8], WINOGEN_VEC v[8])
 {
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_REAL k1_4 = (WINOGEN_REAL)(1.0 / 4);
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k17_4 = 17.0 / 4;
-    const WINOGEN_REAL k21_4 = 21.0 / 4;
+    const WINOGEN_REAL k17_4 = (WINOGEN_REAL)(17.0 / 4);
+    const WINOGEN_REAL k21_4 = (WINOGEN_REAL)(21.0 / 4);
 
     const WINOGEN_VEC t0 = d[3] - d[5];
     const WINOGEN_VEC t1 = d[1] + d[5];
@@ -139,15 +147,15 @@ WINOGEN_INLINE void winogen_f2_7_input(const WINOGEN_VEC d[8], WINOGEN_VEC v[8])
  */
 WINOGEN_INLINE void winogen_f2_7_filter(const WINOGEN_FILTER_VEC g[7], WINOGEN_FILTER_VEC u[8])
 {
-    const WINOGEN_FILTER_REAL k1_120 = 1.0 / 120;
-    const WINOGEN_FILTER_REAL k1_45 = 1.0 / 45;
-    const WINOGEN_FILTER_REAL k1_30 = 1.0 / 30;
-    const WINOGEN_FILTER_REAL k1_15 = 1.0 / 15;
-    const WINOGEN_FILTER_REAL k2_9 = 2.0 / 9;
-    const WINOGEN_FILTER_REAL k1_3 = 1.0 / 3;
-    const WINOGEN_FILTER_REAL k3_2 = 3.0 / 2;
+    const WINOGEN_FILTER_REAL k1_120 = (WINOGEN_FILTER_REAL)(1.0 / 120);
+    const WINOGEN_FILTER_REAL k1_45 = (WINOGEN_FILTER_REAL)(1.0 / 45);
+    const WINOGEN_FILTER_REAL k1_30 = (WINOGEN_FILTER_REAL)(1.0 / 30);
+    const WINOGEN_FILTER_REAL k1_15 = (WINOGEN_FILTER_REAL)(1.0 / 15);
+    const WINOGEN_FILTER_REAL k2_9 = (WINOGEN_FILTER_REAL)(2.0 / 9);
+    const WINOGEN_FILTER_REAL k1_3 = (WINOGEN_FILTER_REAL)(1.0 / 3);
+    const WINOGEN_FILTER_REAL k3_2 = (WINOGEN_FILTER_REAL)(3.0 / 2);
     const WINOGEN_FILTER_REAL k4 = 4;
-    const WINOGEN_FILTER_REAL k17_4 = 17.0 / 4;
+    const WINOGEN_FILTER_REAL k17_4 = (WINOGEN_FILTER_REAL)(17.0 / 4);
     const WINOGEN_FILTER_REAL k10 = 10;
     const WINOGEN_FILTER_REAL k20 = 20;
 
@@ -183,7 +191,7 @@ WINOGEN_INLINE void winogen_f2_7_filter(const WINOGEN_FILTER_VEC g[7], WINOGEN_F
  */
 WINOGEN_INLINE void winogen_f2_7_output(const WINOGEN_VEC p[8], WINOGEN_VEC y[2])
 {
-    const WINOGEN_REAL k1_2 = 1.0 / 2;
+    const WINOGEN_REAL k1_2 = (WINOGEN_REAL)(1.0 / 2);
     const WINOGEN_REAL k2 = 2;
 
     const WINOGEN_VEC t0 = p[2] + p[3];

@@ -62,6 +62,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -94,14 +102,14 @@
  */
 WINOGEN_INLINE void winogen_f2_7_gaussian_input(const WINOGEN_VEC d[8], WINOGEN_VEC v[9])
 {
-    const WINOGEN_REAL k7_25 = 7.0 / 25;
-    const WINOGEN_REAL k144_337 = 144.0 / 337;
-    const WINOGEN_REAL k144_193 = 144.0 / 193;
-    const WINOGEN_REAL k9_7 = 9.0 / 7;
-    const WINOGEN_REAL k193_144 = 193.0 / 144;
-    const WINOGEN_REAL k16_7 = 16.0 / 7;
-    const WINOGEN_REAL k75_28 = 75.0 / 28;
-    const WINOGEN_REAL k100_21 = 100.0 / 21;
+    const WINOGEN_REAL k7_25 = (WINOGEN_REAL)(7.0 / 25);
+    const WINOGEN_REAL k144_337 = (WINOGEN_REAL)(144.0 / 337);
+    const WINOGEN_REAL k144_193 = (WINOGEN_REAL)(144.0 / 193);
+    const WINOGEN_REAL k9_7 = (WINOGEN_REAL)(9.0 / 7);
+    const WINOGEN_REAL k193_144 = (WINOGEN_REAL)(193.0 / 144);
+    const WINOGEN_REAL k16_7 = (WINOGEN_REAL)(16.0 / 7);
+    const WINOGEN_REAL k75_28 = (WINOGEN_REAL)(75.0 / 28);
+    const WINOGEN_REAL k100_21 = (WINOGEN_REAL)(100.0 / 21);
 
     const WINOGEN_VEC t0 = d[1] + d[5];
     const WINOGEN_VEC t1 = d[3] - k144_337 * t0;
@@ -152,16 +160,16 @@ WINOGEN_INLINE void winogen_f2_7_gaussian_input(const WINOGEN_VEC d[8], WINOGEN_
 WINOGEN_INLINE void winogen_f2_7_gaussian_filter(
     const WINOGEN_FILTER_VEC g[7], WINOGEN_FILTER_VEC u[9])
 {
-    const WINOGEN_FILTER_REAL k81_1250 = 81.0 / 1250;
-    const WINOGEN_FILTER_REAL k72_625 = 72.0 / 625;
-    const WINOGEN_FILTER_REAL k7_50 = 7.0 / 50;
-    const WINOGEN_FILTER_REAL k96_625 = 96.0 / 625;
-    const WINOGEN_FILTER_REAL k512_1875 = 512.0 / 1875;
-    const WINOGEN_FILTER_REAL k81_256 = 81.0 / 256;
-    const WINOGEN_FILTER_REAL k1575_4096 = 1575.0 / 4096;
-    const WINOGEN_FILTER_REAL k337_625 = 337.0 / 625;
-    const WINOGEN_FILTER_REAL k9_16 = 9.0 / 16;
-    const WINOGEN_FILTER_REAL k2800_729 = 2800.0 / 729;
+    const WINOGEN_FILTER_REAL k81_1250 = (WINOGEN_FILTER_REAL)(81.0 / 1250);
+    const WINOGEN_FILTER_REAL k72_625 = (WINOGEN_FILTER_REAL)(72.0 / 625);
+    const WINOGEN_FILTER_REAL k7_50 = (WINOGEN_FILTER_REAL)(7.0 / 50);
+    const WINOGEN_FILTER_REAL k96_625 = (WINOGEN_FILTER_REAL)(96.0 / 625);
+    const WINOGEN_FILTER_REAL k512_1875 = (WINOGEN_FILTER_REAL)(512.0 / 1875);
+    const WINOGEN_FILTER_REAL k81_256 = (WINOGEN_FILTER_REAL)(81.0 / 256);
+    const WINOGEN_FILTER_REAL k1575_4096 = (WINOGEN_FILTER_REAL)(1575.0 / 4096);
+    const WINOGEN_FILTER_REAL k337_625 = (WINOGEN_FILTER_REAL)(337.0 / 625);
+    const WINOGEN_FILTER_REAL k9_16 = (WINOGEN_FILTER_REAL)(9.0 / 16);
+    const WINOGEN_FILTER_REAL k2800_729 = (WINOGEN_FILTER_REAL)(2800.0 / 729);
 
     const WINOGEN_FILTER_VEC t0 = k72_625 * g[3];
     const WINOGEN_FILTER_VEC t1 = g[1] + g[5];
@@ -196,8 +204,8 @@ WINOGEN_INLINE void winogen_f2_7_gaussian_filter(
  */
 WINOGEN_INLINE void winogen_f2_7_gaussian_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[2])
 {
-    const WINOGEN_REAL k3_4 = 3.0 / 4;
-    const WINOGEN_REAL k16_9 = 16.0 / 9;
+    const WINOGEN_REAL k3_4 = (WINOGEN_REAL)(3.0 / 4);
+    const WINOGEN_REAL k16_9 = (WINOGEN_REAL)(16.0 / 9);
 
     const WINOGEN_VEC t0 = p[4] + p[5];
     const WINOGEN_VEC t1 = p[3] + k3_4 * p[8];

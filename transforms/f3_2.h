@@ -49,6 +49,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -83,7 +91,7 @@ WINOGEN_INLINE void winogen_f3_2_input(const WINOGEN_VEC d[4], WINOGEN_VEC v[4])
  */
 WINOGEN_INLINE void winogen_f3_2_filter(const WINOGEN_FILTER_VEC g[2], WINOGEN_FILTER_VEC u[4])
 {
-    const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
+    const WINOGEN_FILTER_REAL k1_2 = (WINOGEN_FILTER_REAL)(1.0 / 2);
 
     const WINOGEN_FILTER_VEC t0 = g[0] - g[1];
     u[1] = g[0] - k1_2 * t0;

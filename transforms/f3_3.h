@@ -54,6 +54,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -77,10 +85,10 @@
  */
 WINOGEN_INLINE void winogen_f3_3_input(const WINOGEN_VEC d[5], WINOGEN_VEC v[5])
 {
-    const WINOGEN_REAL k1_9 = 1.0 / 9;
-    const WINOGEN_REAL k1_3 = 1.0 / 3;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
+    const WINOGEN_REAL k1_9 = (WINOGEN_REAL)(1.0 / 9);
+    const WINOGEN_REAL k1_3 = (WINOGEN_REAL)(1.0 / 3);
+    const WINOGEN_REAL k5_4 = (WINOGEN_REAL)(5.0 / 4);
+    const WINOGEN_REAL k25_16 = (WINOGEN_REAL)(25.0 / 16);
     const WINOGEN_REAL k9 = 9;
 
     const WINOGEN_VEC t0 = k25_16 * d[0] - d[2];
@@ -108,14 +116,14 @@ WINOGEN_INLINE void winogen_f3_3_input(const WINOGEN_VEC d[5], WINOGEN_VEC v[5])
  */
 WINOGEN_INLINE void winogen_f3_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[5])
 {
-    const WINOGEN_FILTER_REAL k8_209 = 8.0 / 209;
-    const WINOGEN_FILTER_REAL k10_209 = 10.0 / 209;
-    const WINOGEN_FILTER_REAL k20_209 = 20.0 / 209;
-    const WINOGEN_FILTER_REAL k1_9 = 1.0 / 9;
-    const WINOGEN_FILTER_REAL k24_209 = 24.0 / 209;
-    const WINOGEN_FILTER_REAL k48_209 = 48.0 / 209;
-    const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_FILTER_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_FILTER_REAL k8_209 = (WINOGEN_FILTER_REAL)(8.0 / 209);
+    const WINOGEN_FILTER_REAL k10_209 = (WINOGEN_FILTER_REAL)(10.0 / 209);
+    const WINOGEN_FILTER_REAL k20_209 = (WINOGEN_FILTER_REAL)(20.0 / 209);
+    const WINOGEN_FILTER_REAL k1_9 = (WINOGEN_FILTER_REAL)(1.0 / 9);
+    const WINOGEN_FILTER_REAL k24_209 = (WINOGEN_FILTER_REAL)(24.0 / 209);
+    const WINOGEN_FILTER_REAL k48_209 = (WINOGEN_FILTER_REAL)(48.0 / 209);
+    const WINOGEN_FILTER_REAL k16_25 = (WINOGEN_FILTER_REAL)(16.0 / 25);
+    const WINOGEN_FILTER_REAL k5_4 = (WINOGEN_FILTER_REAL)(5.0 / 4);
 
     const WINOGEN_FILTER_VEC t0 = g[2] + k16_25 * g[0];
     const WINOGEN_FILTER_VEC t1 = g[0] + k1_9 * g[2];
@@ -139,9 +147,9 @@ WINOGEN_INLINE void winogen_f3_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_F
  */
 WINOGEN_INLINE void winogen_f3_3_output(const WINOGEN_VEC p[5], WINOGEN_VEC y[3])
 {
-    const WINOGEN_REAL k2_5 = 2.0 / 5;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
+    const WINOGEN_REAL k2_5 = (WINOGEN_REAL)(2.0 / 5);
+    const WINOGEN_REAL k5_4 = (WINOGEN_REAL)(5.0 / 4);
+    const WINOGEN_REAL k25_16 = (WINOGEN_REAL)(25.0 / 16);
     const WINOGEN_REAL k3 = 3;
     const WINOGEN_REAL k9 = 9;
 

@@ -54,6 +54,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -76,14 +84,14 @@
  */
 WINOGEN_INLINE void winogen_f3_3_finite_input(const WINOGEN_VEC d[5], WINOGEN_VEC v[5])
 {
-    const WINOGEN_REAL k16_81 = 16.0 / 81;
-    const WINOGEN_REAL k9_16 = 9.0 / 16;
-    const WINOGEN_REAL k3_4 = 3.0 / 4;
-    const WINOGEN_REAL k27_16 = 27.0 / 16;
+    const WINOGEN_REAL k16_81 = (WINOGEN_REAL)(16.0 / 81);
+    const WINOGEN_REAL k9_16 = (WINOGEN_REAL)(9.0 / 16);
+    const WINOGEN_REAL k3_4 = (WINOGEN_REAL)(3.0 / 4);
+    const WINOGEN_REAL k27_16 = (WINOGEN_REAL)(27.0 / 16);
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k3 = 3;
     const WINOGEN_REAL k9 = 9;
-    const WINOGEN_REAL k153_16 = 153.0 / 16;
+    const WINOGEN_REAL k153_16 = (WINOGEN_REAL)(153.0 / 16);
 
     const WINOGEN_VEC t0 = d[4] - k153_16 * d[2];
     const WINOGEN_VEC t1 = d[4] - k9 * d[2];
@@ -112,13 +120,13 @@ WINOGEN_INLINE void winogen_f3_3_finite_input(const WINOGEN_VEC d[5], WINOGEN_VE
 WINOGEN_INLINE void winogen_f3_3_finite_filter(
     const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[5])
 {
-    const WINOGEN_FILTER_REAL k8_135 = 8.0 / 135;
-    const WINOGEN_FILTER_REAL k32_405 = 32.0 / 405;
-    const WINOGEN_FILTER_REAL k128_1215 = 128.0 / 1215;
-    const WINOGEN_FILTER_REAL k1_3 = 1.0 / 3;
-    const WINOGEN_FILTER_REAL k16_45 = 16.0 / 45;
-    const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_FILTER_REAL k9_8 = 9.0 / 8;
+    const WINOGEN_FILTER_REAL k8_135 = (WINOGEN_FILTER_REAL)(8.0 / 135);
+    const WINOGEN_FILTER_REAL k32_405 = (WINOGEN_FILTER_REAL)(32.0 / 405);
+    const WINOGEN_FILTER_REAL k128_1215 = (WINOGEN_FILTER_REAL)(128.0 / 1215);
+    const WINOGEN_FILTER_REAL k1_3 = (WINOGEN_FILTER_REAL)(1.0 / 3);
+    const WINOGEN_FILTER_REAL k16_45 = (WINOGEN_FILTER_REAL)(16.0 / 45);
+    const WINOGEN_FILTER_REAL k1_2 = (WINOGEN_FILTER_REAL)(1.0 / 2);
+    const WINOGEN_FILTER_REAL k9_8 = (WINOGEN_FILTER_REAL)(9.0 / 8);
 
     const WINOGEN_FILTER_VEC t0 = k8_135 * g[2];
     const WINOGEN_FILTER_VEC t1 = t0 + k128_1215 * g[0];
@@ -141,11 +149,11 @@ WINOGEN_INLINE void winogen_f3_3_finite_filter(
  */
 WINOGEN_INLINE void winogen_f3_3_finite_output(const WINOGEN_VEC p[5], WINOGEN_VEC y[3])
 {
-    const WINOGEN_REAL k1_9 = 1.0 / 9;
-    const WINOGEN_REAL k1_3 = 1.0 / 3;
-    const WINOGEN_REAL k9_16 = 9.0 / 16;
-    const WINOGEN_REAL k3_4 = 3.0 / 4;
-    const WINOGEN_REAL k3_2 = 3.0 / 2;
+    const WINOGEN_REAL k1_9 = (WINOGEN_REAL)(1.0 / 9);
+    const WINOGEN_REAL k1_3 = (WINOGEN_REAL)(1.0 / 3);
+    const WINOGEN_REAL k9_16 = (WINOGEN_REAL)(9.0 / 16);
+    const WINOGEN_REAL k3_4 = (WINOGEN_REAL)(3.0 / 4);
+    const WINOGEN_REAL k3_2 = (WINOGEN_REAL)(3.0 / 2);
 
     const WINOGEN_VEC t0 = p[1] + p[2];
     const WINOGEN_VEC t1 = p[1] - p[2];

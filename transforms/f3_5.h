@@ -58,6 +58,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -86,17 +94,17 @@
  */
 WINOGEN_INLINE void winogen_f3_5_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[7])
 {
-    const WINOGEN_REAL k1_25 = 1.0 / 25;
-    const WINOGEN_REAL k4_65 = 4.0 / 65;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k29_16 = 29.0 / 16;
+    const WINOGEN_REAL k1_25 = (WINOGEN_REAL)(1.0 / 25);
+    const WINOGEN_REAL k4_65 = (WINOGEN_REAL)(4.0 / 65);
+    const WINOGEN_REAL k1_4 = (WINOGEN_REAL)(1.0 / 4);
+    const WINOGEN_REAL k29_16 = (WINOGEN_REAL)(29.0 / 16);
     const WINOGEN_REAL k2 = 2;
-    const WINOGEN_REAL k64_25 = 64.0 / 25;
-    const WINOGEN_REAL k13_4 = 13.0 / 4;
+    const WINOGEN_REAL k64_25 = (WINOGEN_REAL)(64.0 / 25);
+    const WINOGEN_REAL k13_4 = (WINOGEN_REAL)(13.0 / 4);
     const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k1881_400 = 1881.0 / 400;
-    const WINOGEN_REAL k65_4 = 65.0 / 4;
-    const WINOGEN_REAL k281_16 = 281.0 / 16;
+    const WINOGEN_REAL k1881_400 = (WINOGEN_REAL)(1881.0 / 400);
+    const WINOGEN_REAL k65_4 = (WINOGEN_REAL)(65.0 / 4);
+    const WINOGEN_REAL k281_16 = (WINOGEN_REAL)(281.0 / 16);
 
     const WINOGEN_VEC t0 = d[0] + k4 * d[4];
     const WINOGEN_VEC t1 = d[0] - k29_16 * d[2];
@@ -139,18 +147,18 @@ WINOGEN_INLINE void winogen_f3_5_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[7])
  */
 WINOGEN_INLINE void winogen_f3_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_FILTER_VEC u[7])
 {
-    const WINOGEN_FILTER_REAL k25_1323 = 25.0 / 1323;
-    const WINOGEN_FILTER_REAL k50_1323 = 50.0 / 1323;
-    const WINOGEN_FILTER_REAL k800_14553 = 800.0 / 14553;
-    const WINOGEN_FILTER_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_FILTER_REAL k25_256 = 25.0 / 256;
-    const WINOGEN_FILTER_REAL k200_1323 = 200.0 / 1323;
-    const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_FILTER_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_FILTER_REAL k8192_4851 = 8192.0 / 4851;
+    const WINOGEN_FILTER_REAL k25_1323 = (WINOGEN_FILTER_REAL)(25.0 / 1323);
+    const WINOGEN_FILTER_REAL k50_1323 = (WINOGEN_FILTER_REAL)(50.0 / 1323);
+    const WINOGEN_FILTER_REAL k800_14553 = (WINOGEN_FILTER_REAL)(800.0 / 14553);
+    const WINOGEN_FILTER_REAL k1_16 = (WINOGEN_FILTER_REAL)(1.0 / 16);
+    const WINOGEN_FILTER_REAL k25_256 = (WINOGEN_FILTER_REAL)(25.0 / 256);
+    const WINOGEN_FILTER_REAL k200_1323 = (WINOGEN_FILTER_REAL)(200.0 / 1323);
+    const WINOGEN_FILTER_REAL k16_25 = (WINOGEN_FILTER_REAL)(16.0 / 25);
+    const WINOGEN_FILTER_REAL k25_16 = (WINOGEN_FILTER_REAL)(25.0 / 16);
+    const WINOGEN_FILTER_REAL k8192_4851 = (WINOGEN_FILTER_REAL)(8192.0 / 4851);
     const WINOGEN_FILTER_REAL k2 = 2;
-    const WINOGEN_FILTER_REAL k10240_4851 = 10240.0 / 4851;
-    const WINOGEN_FILTER_REAL k12800_4851 = 12800.0 / 4851;
+    const WINOGEN_FILTER_REAL k10240_4851 = (WINOGEN_FILTER_REAL)(10240.0 / 4851);
+    const WINOGEN_FILTER_REAL k12800_4851 = (WINOGEN_FILTER_REAL)(12800.0 / 4851);
     const WINOGEN_FILTER_REAL k4 = 4;
     const WINOGEN_FILTER_REAL k16 = 16;
 
@@ -186,11 +194,11 @@ WINOGEN_INLINE void winogen_f3_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_F
  */
 WINOGEN_INLINE void winogen_f3_5_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[3])
 {
-    const WINOGEN_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_REAL k25_128 = 25.0 / 128;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k5_16 = 5.0 / 16;
-    const WINOGEN_REAL k1_2 = 1.0 / 2;
+    const WINOGEN_REAL k1_16 = (WINOGEN_REAL)(1.0 / 16);
+    const WINOGEN_REAL k25_128 = (WINOGEN_REAL)(25.0 / 128);
+    const WINOGEN_REAL k1_4 = (WINOGEN_REAL)(1.0 / 4);
+    const WINOGEN_REAL k5_16 = (WINOGEN_REAL)(5.0 / 16);
+    const WINOGEN_REAL k1_2 = (WINOGEN_REAL)(1.0 / 2);
     const WINOGEN_REAL k2 = 2;
 
     const WINOGEN_VEC t0 = p[0] + p[1];

@@ -61,6 +61,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -89,18 +97,18 @@
  */
 WINOGEN_INLINE void winogen_f3_5_gaussian_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[8])
 {
-    const WINOGEN_REAL k15_64 = 15.0 / 64;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k109_196 = 109.0 / 196;
-    const WINOGEN_REAL k49_64 = 49.0 / 64;
-    const WINOGEN_REAL k64_49 = 64.0 / 49;
+    const WINOGEN_REAL k15_64 = (WINOGEN_REAL)(15.0 / 64);
+    const WINOGEN_REAL k1_4 = (WINOGEN_REAL)(1.0 / 4);
+    const WINOGEN_REAL k109_196 = (WINOGEN_REAL)(109.0 / 196);
+    const WINOGEN_REAL k49_64 = (WINOGEN_REAL)(49.0 / 64);
+    const WINOGEN_REAL k64_49 = (WINOGEN_REAL)(64.0 / 49);
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k3 = 3;
-    const WINOGEN_REAL k49_16 = 49.0 / 16;
-    const WINOGEN_REAL k49_15 = 49.0 / 15;
-    const WINOGEN_REAL k7_2 = 7.0 / 2;
+    const WINOGEN_REAL k49_16 = (WINOGEN_REAL)(49.0 / 16);
+    const WINOGEN_REAL k49_15 = (WINOGEN_REAL)(49.0 / 15);
+    const WINOGEN_REAL k7_2 = (WINOGEN_REAL)(7.0 / 2);
     const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k305_64 = 305.0 / 64;
+    const WINOGEN_REAL k305_64 = (WINOGEN_REAL)(305.0 / 64);
 
     const WINOGEN_VEC t0 = d[6] + k49_16 * d[2];
     const WINOGEN_VEC v6 = t0 - k305_64 * d[4];
@@ -145,14 +153,14 @@ WINOGEN_INLINE void winogen_f3_5_gaussian_input(const WINOGEN_VEC d[7], WINOGEN_
 WINOGEN_INLINE void winogen_f3_5_gaussian_filter(
     const WINOGEN_FILTER_VEC g[5], WINOGEN_FILTER_VEC u[8])
 {
-    const WINOGEN_FILTER_REAL k64_565 = 64.0 / 565;
-    const WINOGEN_FILTER_REAL k128_1035 = 128.0 / 1035;
-    const WINOGEN_FILTER_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_FILTER_REAL k7168_23391 = 7168.0 / 23391;
-    const WINOGEN_FILTER_REAL k65536_163737 = 65536.0 / 163737;
-    const WINOGEN_FILTER_REAL k7_16 = 7.0 / 16;
-    const WINOGEN_FILTER_REAL k524288_1146159 = 524288.0 / 1146159;
-    const WINOGEN_FILTER_REAL k49_64 = 49.0 / 64;
+    const WINOGEN_FILTER_REAL k64_565 = (WINOGEN_FILTER_REAL)(64.0 / 565);
+    const WINOGEN_FILTER_REAL k128_1035 = (WINOGEN_FILTER_REAL)(128.0 / 1035);
+    const WINOGEN_FILTER_REAL k1_4 = (WINOGEN_FILTER_REAL)(1.0 / 4);
+    const WINOGEN_FILTER_REAL k7168_23391 = (WINOGEN_FILTER_REAL)(7168.0 / 23391);
+    const WINOGEN_FILTER_REAL k65536_163737 = (WINOGEN_FILTER_REAL)(65536.0 / 163737);
+    const WINOGEN_FILTER_REAL k7_16 = (WINOGEN_FILTER_REAL)(7.0 / 16);
+    const WINOGEN_FILTER_REAL k524288_1146159 = (WINOGEN_FILTER_REAL)(524288.0 / 1146159);
+    const WINOGEN_FILTER_REAL k49_64 = (WINOGEN_FILTER_REAL)(49.0 / 64);
     const WINOGEN_FILTER_REAL k4 = 4;
 
     const WINOGEN_FILTER_VEC t0 = k49_64 * g[4] + g[2];
@@ -187,10 +195,10 @@ WINOGEN_INLINE void winogen_f3_5_gaussian_filter(
  */
 WINOGEN_INLINE void winogen_f3_5_gaussian_output(const WINOGEN_VEC p[8], WINOGEN_VEC y[3])
 {
-    const WINOGEN_REAL k49_256 = 49.0 / 256;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k7_16 = 7.0 / 16;
-    const WINOGEN_REAL k1_2 = 1.0 / 2;
+    const WINOGEN_REAL k49_256 = (WINOGEN_REAL)(49.0 / 256);
+    const WINOGEN_REAL k1_4 = (WINOGEN_REAL)(1.0 / 4);
+    const WINOGEN_REAL k7_16 = (WINOGEN_REAL)(7.0 / 16);
+    const WINOGEN_REAL k1_2 = (WINOGEN_REAL)(1.0 / 2);
 
     const WINOGEN_VEC t0 = p[1] + p[2];
     const WINOGEN_VEC t1 = p[1] - p[2];

@@ -65,6 +65,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -98,26 +106,26 @@
  */
 WINOGEN_INLINE void winogen_f3_7_gaussian_input(const WINOGEN_VEC d[9], WINOGEN_VEC v[10])
 {
-    const WINOGEN_REAL k3_32 = 3.0 / 32;
-    const WINOGEN_REAL k3969_16384 = 3969.0 / 16384;
-    const WINOGEN_REAL k81_256 = 81.0 / 256;
-    const WINOGEN_REAL k3_8 = 3.0 / 8;
-    const WINOGEN_REAL k7_8 = 7.0 / 8;
-    const WINOGEN_REAL k4135_4096 = 4135.0 / 4096;
-    const WINOGEN_REAL k147_128 = 147.0 / 128;
-    const WINOGEN_REAL k331_256 = 331.0 / 256;
-    const WINOGEN_REAL k89_64 = 89.0 / 64;
-    const WINOGEN_REAL k3_2 = 3.0 / 2;
-    const WINOGEN_REAL k441_256 = 441.0 / 256;
-    const WINOGEN_REAL k129_64 = 129.0 / 64;
-    const WINOGEN_REAL k531_256 = 531.0 / 256;
-    const WINOGEN_REAL k8832_4135 = 8832.0 / 4135;
-    const WINOGEN_REAL k8793_4096 = 8793.0 / 4096;
-    const WINOGEN_REAL k75_32 = 75.0 / 32;
-    const WINOGEN_REAL k101_32 = 101.0 / 32;
-    const WINOGEN_REAL k59_9 = 59.0 / 9;
-    const WINOGEN_REAL k3271_384 = 3271.0 / 384;
-    const WINOGEN_REAL k3908_441 = 3908.0 / 441;
+    const WINOGEN_REAL k3_32 = (WINOGEN_REAL)(3.0 / 32);
+    const WINOGEN_REAL k3969_16384 = (WINOGEN_REAL)(3969.0 / 16384);
+    const WINOGEN_REAL k81_256 = (WINOGEN_REAL)(81.0 / 256);
+    const WINOGEN_REAL k3_8 = (WINOGEN_REAL)(3.0 / 8);
+    const WINOGEN_REAL k7_8 = (WINOGEN_REAL)(7.0 / 8);
+    const WINOGEN_REAL k4135_4096 = (WINOGEN_REAL)(4135.0 / 4096);
+    const WINOGEN_REAL k147_128 = (WINOGEN_REAL)(147.0 / 128);
+    const WINOGEN_REAL k331_256 = (WINOGEN_REAL)(331.0 / 256);
+    const WINOGEN_REAL k89_64 = (WINOGEN_REAL)(89.0 / 64);
+    const WINOGEN_REAL k3_2 = (WINOGEN_REAL)(3.0 / 2);
+    const WINOGEN_REAL k441_256 = (WINOGEN_REAL)(441.0 / 256);
+    const WINOGEN_REAL k129_64 = (WINOGEN_REAL)(129.0 / 64);
+    const WINOGEN_REAL k531_256 = (WINOGEN_REAL)(531.0 / 256);
+    const WINOGEN_REAL k8832_4135 = (WINOGEN_REAL)(8832.0 / 4135);
+    const WINOGEN_REAL k8793_4096 = (WINOGEN_REAL)(8793.0 / 4096);
+    const WINOGEN_REAL k75_32 = (WINOGEN_REAL)(75.0 / 32);
+    const WINOGEN_REAL k101_32 = (WINOGEN_REAL)(101.0 / 32);
+    const WINOGEN_REAL k59_9 = (WINOGEN_REAL)(59.0 / 9);
+    const WINOGEN_REAL k3271_384 = (WINOGEN_REAL)(3271.0 / 384);
+    const WINOGEN_REAL k3908_441 = (WINOGEN_REAL)(3908.0 / 441);
 
     const WINOGEN_VEC t0 = d[7] - k101_32 * d[5];
     const WINOGEN_VEC t1 = t0 + k8793_4096 * d[3];
@@ -181,24 +189,24 @@ WINOGEN_INLINE void winogen_f3_7_gaussian_input(const WINOGEN_VEC d[9], WINOGEN_
 WINOGEN_INLINE void winogen_f3_7_gaussian_filter(
     const WINOGEN_FILTER_VEC g[7], WINOGEN_FILTER_VEC u[10])
 {
-    const WINOGEN_FILTER_REAL k3_3650 = 3.0 / 3650;
-    const WINOGEN_FILTER_REAL k8192_500175 = 8192.0 / 500175;
-    const WINOGEN_FILTER_REAL k4096_166725 = 4096.0 / 166725;
-    const WINOGEN_FILTER_REAL k8192_321711 = 8192.0 / 321711;
-    const WINOGEN_FILTER_REAL k65536_1878625 = 65536.0 / 1878625;
-    const WINOGEN_FILTER_REAL k2048_49275 = 2048.0 / 49275;
-    const WINOGEN_FILTER_REAL k16384_147825 = 16384.0 / 147825;
-    const WINOGEN_FILTER_REAL k768_6175 = 768.0 / 6175;
-    const WINOGEN_FILTER_REAL k9_64 = 9.0 / 64;
-    const WINOGEN_FILTER_REAL k16384_107237 = 16384.0 / 107237;
-    const WINOGEN_FILTER_REAL k32768_161025 = 32768.0 / 161025;
-    const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_FILTER_REAL k2401_4096 = 2401.0 / 4096;
-    const WINOGEN_FILTER_REAL k49_64 = 49.0 / 64;
-    const WINOGEN_FILTER_REAL k7_8 = 7.0 / 8;
-    const WINOGEN_FILTER_REAL k8_7 = 8.0 / 7;
-    const WINOGEN_FILTER_REAL k9_4 = 9.0 / 4;
-    const WINOGEN_FILTER_REAL k81_16 = 81.0 / 16;
+    const WINOGEN_FILTER_REAL k3_3650 = (WINOGEN_FILTER_REAL)(3.0 / 3650);
+    const WINOGEN_FILTER_REAL k8192_500175 = (WINOGEN_FILTER_REAL)(8192.0 / 500175);
+    const WINOGEN_FILTER_REAL k4096_166725 = (WINOGEN_FILTER_REAL)(4096.0 / 166725);
+    const WINOGEN_FILTER_REAL k8192_321711 = (WINOGEN_FILTER_REAL)(8192.0 / 321711);
+    const WINOGEN_FILTER_REAL k65536_1878625 = (WINOGEN_FILTER_REAL)(65536.0 / 1878625);
+    const WINOGEN_FILTER_REAL k2048_49275 = (WINOGEN_FILTER_REAL)(2048.0 / 49275);
+    const WINOGEN_FILTER_REAL k16384_147825 = (WINOGEN_FILTER_REAL)(16384.0 / 147825);
+    const WINOGEN_FILTER_REAL k768_6175 = (WINOGEN_FILTER_REAL)(768.0 / 6175);
+    const WINOGEN_FILTER_REAL k9_64 = (WINOGEN_FILTER_REAL)(9.0 / 64);
+    const WINOGEN_FILTER_REAL k16384_107237 = (WINOGEN_FILTER_REAL)(16384.0 / 107237);
+    const WINOGEN_FILTER_REAL k32768_161025 = (WINOGEN_FILTER_REAL)(32768.0 / 161025);
+    const WINOGEN_FILTER_REAL k1_2 = (WINOGEN_FILTER_REAL)(1.0 / 2);
+    const WINOGEN_FILTER_REAL k2401_4096 = (WINOGEN_FILTER_REAL)(2401.0 / 4096);
+    const WINOGEN_FILTER_REAL k49_64 = (WINOGEN_FILTER_REAL)(49.0 / 64);
+    const WINOGEN_FILTER_REAL k7_8 = (WINOGEN_FILTER_REAL)(7.0 / 8);
+    const WINOGEN_FILTER_REAL k8_7 = (WINOGEN_FILTER_REAL)(8.0 / 7);
+    const WINOGEN_FILTER_REAL k9_4 = (WINOGEN_FILTER_REAL)(9.0 / 4);
+    const WINOGEN_FILTER_REAL k81_16 = (WINOGEN_FILTER_REAL)(81.0 / 16);
 
     const WINOGEN_FILTER_VEC t0 = k3_3650 * g[5];
     const WINOGEN_FILTER_VEC t1 = g[1] + k9_64 * g[3];
@@ -252,12 +260,12 @@ WINOGEN_INLINE void winogen_f3_7_gaussian_filter(
  */
 WINOGEN_INLINE void winogen_f3_7_gaussian_output(const WINOGEN_VEC p[10], WINOGEN_VEC y[3])
 {
-    const WINOGEN_REAL k12_35 = 12.0 / 35;
-    const WINOGEN_REAL k7_8 = 7.0 / 8;
+    const WINOGEN_REAL k12_35 = (WINOGEN_REAL)(12.0 / 35);
+    const WINOGEN_REAL k7_8 = (WINOGEN_REAL)(7.0 / 8);
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k6 = 6;
-    const WINOGEN_REAL k45_7 = 45.0 / 7;
-    const WINOGEN_REAL k35_4 = 35.0 / 4;
+    const WINOGEN_REAL k45_7 = (WINOGEN_REAL)(45.0 / 7);
+    const WINOGEN_REAL k35_4 = (WINOGEN_REAL)(35.0 / 4);
     const WINOGEN_REAL k10 = 10;
 
     const WINOGEN_VEC t0 = p[4] + p[5];

@@ -55,6 +55,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -78,10 +86,10 @@
  */
 WINOGEN_INLINE void winogen_f4_2_input(const WINOGEN_VEC d[5], WINOGEN_VEC v[5])
 {
-    const WINOGEN_REAL k1_9 = 1.0 / 9;
-    const WINOGEN_REAL k1_3 = 1.0 / 3;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
+    const WINOGEN_REAL k1_9 = (WINOGEN_REAL)(1.0 / 9);
+    const WINOGEN_REAL k1_3 = (WINOGEN_REAL)(1.0 / 3);
+    const WINOGEN_REAL k5_4 = (WINOGEN_REAL)(5.0 / 4);
+    const WINOGEN_REAL k25_16 = (WINOGEN_REAL)(25.0 / 16);
     const WINOGEN_REAL k9 = 9;
 
     const WINOGEN_VEC t0 = k25_16 * d[0] - d[2];
@@ -107,12 +115,12 @@ WINOGEN_INLINE void winogen_f4_2_input(const WINOGEN_VEC d[5], WINOGEN_VEC v[5])
  */
 WINOGEN_INLINE void winogen_f4_2_filter(const WINOGEN_FILTER_VEC g[2], WINOGEN_FILTER_VEC u[5])
 {
-    const WINOGEN_FILTER_REAL k32_3135 = 32.0 / 3135;
-    const WINOGEN_FILTER_REAL k8_285 = 8.0 / 285;
-    const WINOGEN_FILTER_REAL k32_1045 = 32.0 / 1045;
-    const WINOGEN_FILTER_REAL k8_165 = 8.0 / 165;
-    const WINOGEN_FILTER_REAL k8_55 = 8.0 / 55;
-    const WINOGEN_FILTER_REAL k45_4 = 45.0 / 4;
+    const WINOGEN_FILTER_REAL k32_3135 = (WINOGEN_FILTER_REAL)(32.0 / 3135);
+    const WINOGEN_FILTER_REAL k8_285 = (WINOGEN_FILTER_REAL)(8.0 / 285);
+    const WINOGEN_FILTER_REAL k32_1045 = (WINOGEN_FILTER_REAL)(32.0 / 1045);
+    const WINOGEN_FILTER_REAL k8_165 = (WINOGEN_FILTER_REAL)(8.0 / 165);
+    const WINOGEN_FILTER_REAL k8_55 = (WINOGEN_FILTER_REAL)(8.0 / 55);
+    const WINOGEN_FILTER_REAL k45_4 = (WINOGEN_FILTER_REAL)(45.0 / 4);
 
     const WINOGEN_FILTER_VEC t0 = k32_1045 * g[0];
     const WINOGEN_FILTER_VEC t1 = t0 - k32_3135 * g[1];
@@ -137,11 +145,11 @@ WINOGEN_INLINE void winogen_f4_2_filter(const WINOGEN_FILTER_VEC g[2], WINOGEN_F
  */
 WINOGEN_INLINE void winogen_f4_2_output(const WINOGEN_VEC p[5], WINOGEN_VEC y[4])
 {
-    const WINOGEN_REAL k1_9 = 1.0 / 9;
-    const WINOGEN_REAL k1_3 = 1.0 / 3;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k125_64 = 125.0 / 64;
+    const WINOGEN_REAL k1_9 = (WINOGEN_REAL)(1.0 / 9);
+    const WINOGEN_REAL k1_3 = (WINOGEN_REAL)(1.0 / 3);
+    const WINOGEN_REAL k5_4 = (WINOGEN_REAL)(5.0 / 4);
+    const WINOGEN_REAL k25_16 = (WINOGEN_REAL)(25.0 / 16);
+    const WINOGEN_REAL k125_64 = (WINOGEN_REAL)(125.0 / 64);
     const WINOGEN_REAL k3 = 3;
     const WINOGEN_REAL k9 = 9;
 

@@ -58,6 +58,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -82,8 +90,8 @@
  */
 WINOGEN_INLINE void winogen_f4_3_asymmetric_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
 {
-    const WINOGEN_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_REAL k3_2 = 3.0 / 2;
+    const WINOGEN_REAL k1_2 = (WINOGEN_REAL)(1.0 / 2);
+    const WINOGEN_REAL k3_2 = (WINOGEN_REAL)(3.0 / 2);
     const WINOGEN_REAL k2 = 2;
 
     const WINOGEN_VEC t0 = d[4] - d[2];
@@ -115,10 +123,10 @@ WINOGEN_INLINE void winogen_f4_3_asymmetric_input(const WINOGEN_VEC d[6], WINOGE
 WINOGEN_INLINE void winogen_f4_3_asymmetric_filter(
     const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[6])
 {
-    const WINOGEN_FILTER_REAL k4_15 = 4.0 / 15;
-    const WINOGEN_FILTER_REAL k1_3 = 1.0 / 3;
-    const WINOGEN_FILTER_REAL k2_5 = 2.0 / 5;
-    const WINOGEN_FILTER_REAL k3_2 = 3.0 / 2;
+    const WINOGEN_FILTER_REAL k4_15 = (WINOGEN_FILTER_REAL)(4.0 / 15);
+    const WINOGEN_FILTER_REAL k1_3 = (WINOGEN_FILTER_REAL)(1.0 / 3);
+    const WINOGEN_FILTER_REAL k2_5 = (WINOGEN_FILTER_REAL)(2.0 / 5);
+    const WINOGEN_FILTER_REAL k3_2 = (WINOGEN_FILTER_REAL)(3.0 / 2);
     const WINOGEN_FILTER_REAL k2 = 2;
 
     const WINOGEN_FILTER_VEC t0 = k1_3 * g[0];
@@ -145,8 +153,8 @@ WINOGEN_INLINE void winogen_f4_3_asymmetric_filter(
  */
 WINOGEN_INLINE void winogen_f4_3_asymmetric_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[4])
 {
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k3_2 = 3.0 / 2;
+    const WINOGEN_REAL k1_4 = (WINOGEN_REAL)(1.0 / 4);
+    const WINOGEN_REAL k3_2 = (WINOGEN_REAL)(3.0 / 2);
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k3 = 3;
 

@@ -57,6 +57,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -81,7 +89,7 @@
  */
 WINOGEN_INLINE void winogen_f4_3_classic_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
 {
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_REAL k1_4 = (WINOGEN_REAL)(1.0 / 4);
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k5 = 5;
@@ -113,10 +121,10 @@ WINOGEN_INLINE void winogen_f4_3_classic_input(const WINOGEN_VEC d[6], WINOGEN_V
 WINOGEN_INLINE void winogen_f4_3_classic_filter(
     const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[6])
 {
-    const WINOGEN_FILTER_REAL k1_12 = 1.0 / 12;
-    const WINOGEN_FILTER_REAL k1_6 = 1.0 / 6;
-    const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_FILTER_REAL k4_3 = 4.0 / 3;
+    const WINOGEN_FILTER_REAL k1_12 = (WINOGEN_FILTER_REAL)(1.0 / 12);
+    const WINOGEN_FILTER_REAL k1_6 = (WINOGEN_FILTER_REAL)(1.0 / 6);
+    const WINOGEN_FILTER_REAL k1_2 = (WINOGEN_FILTER_REAL)(1.0 / 2);
+    const WINOGEN_FILTER_REAL k4_3 = (WINOGEN_FILTER_REAL)(4.0 / 3);
     const WINOGEN_FILTER_REAL k4 = 4;
 
     const WINOGEN_FILTER_VEC t0 = k1_6 * g[2];

@@ -60,6 +60,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -83,7 +91,7 @@
  */
 WINOGEN_INLINE void winogen_f4_3_gaussian_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[7])
 {
-    const WINOGEN_REAL k1_2 = 1.0 / 2;
+    const WINOGEN_REAL k1_2 = (WINOGEN_REAL)(1.0 / 2);
 
     const WINOGEN_VEC v4 = d[2] - d[4];
     v[4] = v4;
@@ -137,7 +145,7 @@ WINOGEN_INLINE void winogen_f4_3_gaussian_filter(
  */
 WINOGEN_INLINE void winogen_f4_3_gaussian_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[4])
 {
-    const WINOGEN_REAL k1_2 = 1.0 / 2;
+    const WINOGEN_REAL k1_2 = (WINOGEN_REAL)(1.0 / 2);
 
     const WINOGEN_VEC t0 = p[1] + p[2];
     const WINOGEN_VEC t1 = p[4] + t0;

@@ -57,6 +57,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -81,11 +89,11 @@
  */
 WINOGEN_INLINE void winogen_f4_3_sqrt2_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
 {
-    const WINOGEN_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_REAL ksqrt2_2 = 0.70710678118654757; /* sqrt(2)/2 */
-    const WINOGEN_REAL ksqrt2 = 1.4142135623730951; /* sqrt(2) */
+    const WINOGEN_REAL k1_2 = (WINOGEN_REAL)(1.0 / 2);
+    const WINOGEN_REAL ksqrt2_2 = (WINOGEN_REAL)(0.70710678118654757); /* sqrt(2)/2 */
+    const WINOGEN_REAL ksqrt2 = (WINOGEN_REAL)(1.4142135623730951); /* sqrt(2) */
     const WINOGEN_REAL k2 = 2;
-    const WINOGEN_REAL k5_2 = 5.0 / 2;
+    const WINOGEN_REAL k5_2 = (WINOGEN_REAL)(5.0 / 2);
 
     const WINOGEN_VEC t0 = d[1] - k1_2 * d[3];
     const WINOGEN_VEC t1 = d[1] - k2 * d[3];
@@ -115,11 +123,11 @@ WINOGEN_INLINE void winogen_f4_3_sqrt2_input(const WINOGEN_VEC d[6], WINOGEN_VEC
 WINOGEN_INLINE void winogen_f4_3_sqrt2_filter(
     const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[6])
 {
-    const WINOGEN_FILTER_REAL k1_3 = 1.0 / 3;
-    const WINOGEN_FILTER_REAL ksqrt2_3 = 0.47140452079103168; /* sqrt(2)/3 */
-    const WINOGEN_FILTER_REAL k2_3 = 2.0 / 3;
-    const WINOGEN_FILTER_REAL ksqrt2_2 = 0.70710678118654757; /* sqrt(2)/2 */
-    const WINOGEN_FILTER_REAL k4_3 = 4.0 / 3;
+    const WINOGEN_FILTER_REAL k1_3 = (WINOGEN_FILTER_REAL)(1.0 / 3);
+    const WINOGEN_FILTER_REAL ksqrt2_3 = (WINOGEN_FILTER_REAL)(0.47140452079103168); /* sqrt(2)/3 */
+    const WINOGEN_FILTER_REAL k2_3 = (WINOGEN_FILTER_REAL)(2.0 / 3);
+    const WINOGEN_FILTER_REAL ksqrt2_2 = (WINOGEN_FILTER_REAL)(0.70710678118654757); /* sqrt(2)/2 */
+    const WINOGEN_FILTER_REAL k4_3 = (WINOGEN_FILTER_REAL)(4.0 / 3);
 
     const WINOGEN_FILTER_VEC t0 = k2_3 * g[1];
     const WINOGEN_FILTER_VEC t1 = g[1] + ksqrt2_2 * g[0];
@@ -147,9 +155,9 @@ WINOGEN_INLINE void winogen_f4_3_sqrt2_filter(
  */
 WINOGEN_INLINE void winogen_f4_3_sqrt2_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[4])
 {
-    const WINOGEN_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_REAL ksqrt2_2 = 0.70710678118654757; /* sqrt(2)/2 */
-    const WINOGEN_REAL ksqrt2 = 1.4142135623730951; /* sqrt(2) */
+    const WINOGEN_REAL k1_2 = (WINOGEN_REAL)(1.0 / 2);
+    const WINOGEN_REAL ksqrt2_2 = (WINOGEN_REAL)(0.70710678118654757); /* sqrt(2)/2 */
+    const WINOGEN_REAL ksqrt2 = (WINOGEN_REAL)(1.4142135623730951); /* sqrt(2) */
 
     const WINOGEN_VEC t0 = p[3] + ksqrt2_2 * p[4];
     const WINOGEN_VEC t1 = ksqrt2 * p[3] - p[4];

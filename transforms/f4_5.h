@@ -61,6 +61,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -93,12 +101,12 @@
  */
 WINOGEN_INLINE void winogen_f4_5_input(const WINOGEN_VEC d[8], WINOGEN_VEC v[8])
 {
-    const WINOGEN_REAL k1_8 = 1.0 / 8;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k1_3 = 1.0 / 3;
+    const WINOGEN_REAL k1_8 = (WINOGEN_REAL)(1.0 / 8);
+    const WINOGEN_REAL k1_4 = (WINOGEN_REAL)(1.0 / 4);
+    const WINOGEN_REAL k1_3 = (WINOGEN_REAL)(1.0 / 3);
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k21_4 = 21.0 / 4;
+    const WINOGEN_REAL k21_4 = (WINOGEN_REAL)(21.0 / 4);
 
     const WINOGEN_VEC t0 = d[2] - d[4];
     const WINOGEN_VEC t1 = d[2] - k4 * d[4];
@@ -144,15 +152,15 @@ WINOGEN_INLINE void winogen_f4_5_input(const WINOGEN_VEC d[8], WINOGEN_VEC v[8])
  */
 WINOGEN_INLINE void winogen_f4_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_FILTER_VEC u[8])
 {
-    const WINOGEN_FILTER_REAL k1_45 = 1.0 / 45;
-    const WINOGEN_FILTER_REAL k2_45 = 2.0 / 45;
-    const WINOGEN_FILTER_REAL k4_45 = 4.0 / 45;
-    const WINOGEN_FILTER_REAL k8_45 = 8.0 / 45;
-    const WINOGEN_FILTER_REAL k1_3 = 1.0 / 3;
-    const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_FILTER_REAL k2_3 = 2.0 / 3;
+    const WINOGEN_FILTER_REAL k1_45 = (WINOGEN_FILTER_REAL)(1.0 / 45);
+    const WINOGEN_FILTER_REAL k2_45 = (WINOGEN_FILTER_REAL)(2.0 / 45);
+    const WINOGEN_FILTER_REAL k4_45 = (WINOGEN_FILTER_REAL)(4.0 / 45);
+    const WINOGEN_FILTER_REAL k8_45 = (WINOGEN_FILTER_REAL)(8.0 / 45);
+    const WINOGEN_FILTER_REAL k1_3 = (WINOGEN_FILTER_REAL)(1.0 / 3);
+    const WINOGEN_FILTER_REAL k1_2 = (WINOGEN_FILTER_REAL)(1.0 / 2);
+    const WINOGEN_FILTER_REAL k2_3 = (WINOGEN_FILTER_REAL)(2.0 / 3);
     const WINOGEN_FILTER_REAL k4 = 4;
-    const WINOGEN_FILTER_REAL k15_2 = 15.0 / 2;
+    const WINOGEN_FILTER_REAL k15_2 = (WINOGEN_FILTER_REAL)(15.0 / 2);
     const WINOGEN_FILTER_REAL k15 = 15;
 
     const WINOGEN_FILTER_VEC t0 = k2_45 * g[3];
@@ -190,8 +198,8 @@ WINOGEN_INLINE void winogen_f4_5_filter(const WINOGEN_FILTER_VEC g[5], WINOGEN_F
  */
 WINOGEN_INLINE void winogen_f4_5_output(const WINOGEN_VEC p[8], WINOGEN_VEC y[4])
 {
-    const WINOGEN_REAL k1_32 = 1.0 / 32;
-    const WINOGEN_REAL k1_2 = 1.0 / 2;
+    const WINOGEN_REAL k1_32 = (WINOGEN_REAL)(1.0 / 32);
+    const WINOGEN_REAL k1_2 = (WINOGEN_REAL)(1.0 / 2);
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
 

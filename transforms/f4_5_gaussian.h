@@ -64,6 +64,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -96,14 +104,14 @@
  */
 WINOGEN_INLINE void winogen_f4_5_gaussian_input(const WINOGEN_VEC d[8], WINOGEN_VEC v[9])
 {
-    const WINOGEN_REAL k7_25 = 7.0 / 25;
-    const WINOGEN_REAL k144_337 = 144.0 / 337;
-    const WINOGEN_REAL k144_193 = 144.0 / 193;
-    const WINOGEN_REAL k9_7 = 9.0 / 7;
-    const WINOGEN_REAL k193_144 = 193.0 / 144;
-    const WINOGEN_REAL k16_7 = 16.0 / 7;
-    const WINOGEN_REAL k75_28 = 75.0 / 28;
-    const WINOGEN_REAL k100_21 = 100.0 / 21;
+    const WINOGEN_REAL k7_25 = (WINOGEN_REAL)(7.0 / 25);
+    const WINOGEN_REAL k144_337 = (WINOGEN_REAL)(144.0 / 337);
+    const WINOGEN_REAL k144_193 = (WINOGEN_REAL)(144.0 / 193);
+    const WINOGEN_REAL k9_7 = (WINOGEN_REAL)(9.0 / 7);
+    const WINOGEN_REAL k193_144 = (WINOGEN_REAL)(193.0 / 144);
+    const WINOGEN_REAL k16_7 = (WINOGEN_REAL)(16.0 / 7);
+    const WINOGEN_REAL k75_28 = (WINOGEN_REAL)(75.0 / 28);
+    const WINOGEN_REAL k100_21 = (WINOGEN_REAL)(100.0 / 21);
 
     const WINOGEN_VEC t0 = d[1] + d[5];
     const WINOGEN_VEC t1 = d[3] - k144_337 * t0;
@@ -151,14 +159,14 @@ WINOGEN_INLINE void winogen_f4_5_gaussian_input(const WINOGEN_VEC d[8], WINOGEN_
 WINOGEN_INLINE void winogen_f4_5_gaussian_filter(
     const WINOGEN_FILTER_VEC g[5], WINOGEN_FILTER_VEC u[9])
 {
-    const WINOGEN_FILTER_REAL k72_625 = 72.0 / 625;
-    const WINOGEN_FILTER_REAL k128_625 = 128.0 / 625;
-    const WINOGEN_FILTER_REAL k6_25 = 6.0 / 25;
-    const WINOGEN_FILTER_REAL k56_225 = 56.0 / 225;
-    const WINOGEN_FILTER_REAL k9_25 = 9.0 / 25;
-    const WINOGEN_FILTER_REAL k32_75 = 32.0 / 75;
-    const WINOGEN_FILTER_REAL k337_625 = 337.0 / 625;
-    const WINOGEN_FILTER_REAL k7_9 = 7.0 / 9;
+    const WINOGEN_FILTER_REAL k72_625 = (WINOGEN_FILTER_REAL)(72.0 / 625);
+    const WINOGEN_FILTER_REAL k128_625 = (WINOGEN_FILTER_REAL)(128.0 / 625);
+    const WINOGEN_FILTER_REAL k6_25 = (WINOGEN_FILTER_REAL)(6.0 / 25);
+    const WINOGEN_FILTER_REAL k56_225 = (WINOGEN_FILTER_REAL)(56.0 / 225);
+    const WINOGEN_FILTER_REAL k9_25 = (WINOGEN_FILTER_REAL)(9.0 / 25);
+    const WINOGEN_FILTER_REAL k32_75 = (WINOGEN_FILTER_REAL)(32.0 / 75);
+    const WINOGEN_FILTER_REAL k337_625 = (WINOGEN_FILTER_REAL)(337.0 / 625);
+    const WINOGEN_FILTER_REAL k7_9 = (WINOGEN_FILTER_REAL)(7.0 / 9);
 
     const WINOGEN_FILTER_VEC t0 = g[0] - g[2];
     const WINOGEN_FILTER_VEC t1 = g[4] + t0;
@@ -196,12 +204,12 @@ WINOGEN_INLINE void winogen_f4_5_gaussian_filter(
  */
 WINOGEN_INLINE void winogen_f4_5_gaussian_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[4])
 {
-    const WINOGEN_REAL k729_4096 = 729.0 / 4096;
-    const WINOGEN_REAL k81_256 = 81.0 / 256;
-    const WINOGEN_REAL k27_64 = 27.0 / 64;
-    const WINOGEN_REAL k9_16 = 9.0 / 16;
-    const WINOGEN_REAL k3_4 = 3.0 / 4;
-    const WINOGEN_REAL k4_3 = 4.0 / 3;
+    const WINOGEN_REAL k729_4096 = (WINOGEN_REAL)(729.0 / 4096);
+    const WINOGEN_REAL k81_256 = (WINOGEN_REAL)(81.0 / 256);
+    const WINOGEN_REAL k27_64 = (WINOGEN_REAL)(27.0 / 64);
+    const WINOGEN_REAL k9_16 = (WINOGEN_REAL)(9.0 / 16);
+    const WINOGEN_REAL k3_4 = (WINOGEN_REAL)(3.0 / 4);
+    const WINOGEN_REAL k4_3 = (WINOGEN_REAL)(4.0 / 3);
 
     const WINOGEN_VEC t0 = p[1] + p[2];
     const WINOGEN_VEC t1 = p[1] - p[2];

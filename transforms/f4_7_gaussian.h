@@ -69,6 +69,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -109,15 +117,15 @@
  */
 WINOGEN_INLINE void winogen_f4_7_gaussian_input(const WINOGEN_VEC d[10], WINOGEN_VEC v[11])
 {
-    const WINOGEN_REAL k225_1156 = 225.0 / 1156;
-    const WINOGEN_REAL k27_125 = 27.0 / 125;
-    const WINOGEN_REAL k9_25 = 9.0 / 25;
-    const WINOGEN_REAL k225_256 = 225.0 / 256;
-    const WINOGEN_REAL k5_3 = 5.0 / 3;
-    const WINOGEN_REAL k481_256 = 481.0 / 256;
-    const WINOGEN_REAL k25_9 = 25.0 / 9;
-    const WINOGEN_REAL k706_225 = 706.0 / 225;
-    const WINOGEN_REAL k931_225 = 931.0 / 225;
+    const WINOGEN_REAL k225_1156 = (WINOGEN_REAL)(225.0 / 1156);
+    const WINOGEN_REAL k27_125 = (WINOGEN_REAL)(27.0 / 125);
+    const WINOGEN_REAL k9_25 = (WINOGEN_REAL)(9.0 / 25);
+    const WINOGEN_REAL k225_256 = (WINOGEN_REAL)(225.0 / 256);
+    const WINOGEN_REAL k5_3 = (WINOGEN_REAL)(5.0 / 3);
+    const WINOGEN_REAL k481_256 = (WINOGEN_REAL)(481.0 / 256);
+    const WINOGEN_REAL k25_9 = (WINOGEN_REAL)(25.0 / 9);
+    const WINOGEN_REAL k706_225 = (WINOGEN_REAL)(706.0 / 225);
+    const WINOGEN_REAL k931_225 = (WINOGEN_REAL)(931.0 / 225);
 
     const WINOGEN_VEC t0 = d[3] - d[7];
     const WINOGEN_VEC t1 = d[1] - k706_225 * t0;
@@ -179,19 +187,19 @@ WINOGEN_INLINE void winogen_f4_7_gaussian_input(const WINOGEN_VEC d[10], WINOGEN
 WINOGEN_INLINE void winogen_f4_7_gaussian_filter(
     const WINOGEN_FILTER_VEC g[7], WINOGEN_FILTER_VEC u[11])
 {
-    const WINOGEN_FILTER_REAL k2187_73984 = 2187.0 / 73984;
-    const WINOGEN_FILTER_REAL k6075_73984 = 6075.0 / 73984;
-    const WINOGEN_FILTER_REAL k81_680 = 81.0 / 680;
-    const WINOGEN_FILTER_REAL k27_136 = 27.0 / 136;
-    const WINOGEN_FILTER_REAL k9_34 = 9.0 / 34;
-    const WINOGEN_FILTER_REAL k45_136 = 45.0 / 136;
-    const WINOGEN_FILTER_REAL k9_25 = 9.0 / 25;
-    const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_FILTER_REAL k75_136 = 75.0 / 136;
-    const WINOGEN_FILTER_REAL k9_16 = 9.0 / 16;
-    const WINOGEN_FILTER_REAL k225_353 = 225.0 / 353;
-    const WINOGEN_FILTER_REAL k15_16 = 15.0 / 16;
-    const WINOGEN_FILTER_REAL k25_12 = 25.0 / 12;
+    const WINOGEN_FILTER_REAL k2187_73984 = (WINOGEN_FILTER_REAL)(2187.0 / 73984);
+    const WINOGEN_FILTER_REAL k6075_73984 = (WINOGEN_FILTER_REAL)(6075.0 / 73984);
+    const WINOGEN_FILTER_REAL k81_680 = (WINOGEN_FILTER_REAL)(81.0 / 680);
+    const WINOGEN_FILTER_REAL k27_136 = (WINOGEN_FILTER_REAL)(27.0 / 136);
+    const WINOGEN_FILTER_REAL k9_34 = (WINOGEN_FILTER_REAL)(9.0 / 34);
+    const WINOGEN_FILTER_REAL k45_136 = (WINOGEN_FILTER_REAL)(45.0 / 136);
+    const WINOGEN_FILTER_REAL k9_25 = (WINOGEN_FILTER_REAL)(9.0 / 25);
+    const WINOGEN_FILTER_REAL k1_2 = (WINOGEN_FILTER_REAL)(1.0 / 2);
+    const WINOGEN_FILTER_REAL k75_136 = (WINOGEN_FILTER_REAL)(75.0 / 136);
+    const WINOGEN_FILTER_REAL k9_16 = (WINOGEN_FILTER_REAL)(9.0 / 16);
+    const WINOGEN_FILTER_REAL k225_353 = (WINOGEN_FILTER_REAL)(225.0 / 353);
+    const WINOGEN_FILTER_REAL k15_16 = (WINOGEN_FILTER_REAL)(15.0 / 16);
+    const WINOGEN_FILTER_REAL k25_12 = (WINOGEN_FILTER_REAL)(25.0 / 12);
 
     u[10] = k225_353 * g[6];
     const WINOGEN_FILTER_VEC t0 = g[0] + g[4];
@@ -240,14 +248,14 @@ WINOGEN_INLINE void winogen_f4_7_gaussian_filter(
  */
 WINOGEN_INLINE void winogen_f4_7_gaussian_output(const WINOGEN_VEC p[11], WINOGEN_VEC y[4])
 {
-    const WINOGEN_REAL k12_25 = 12.0 / 25;
-    const WINOGEN_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_REAL k8_15 = 8.0 / 15;
-    const WINOGEN_REAL k2_3 = 2.0 / 3;
-    const WINOGEN_REAL k3_4 = 3.0 / 4;
-    const WINOGEN_REAL k353_225 = 353.0 / 225;
-    const WINOGEN_REAL k85_36 = 85.0 / 36;
-    const WINOGEN_REAL k68_27 = 68.0 / 27;
+    const WINOGEN_REAL k12_25 = (WINOGEN_REAL)(12.0 / 25);
+    const WINOGEN_REAL k1_2 = (WINOGEN_REAL)(1.0 / 2);
+    const WINOGEN_REAL k8_15 = (WINOGEN_REAL)(8.0 / 15);
+    const WINOGEN_REAL k2_3 = (WINOGEN_REAL)(2.0 / 3);
+    const WINOGEN_REAL k3_4 = (WINOGEN_REAL)(3.0 / 4);
+    const WINOGEN_REAL k353_225 = (WINOGEN_REAL)(353.0 / 225);
+    const WINOGEN_REAL k85_36 = (WINOGEN_REAL)(85.0 / 36);
+    const WINOGEN_REAL k68_27 = (WINOGEN_REAL)(68.0 / 27);
 
     const WINOGEN_VEC t0 = p[2] + p[5];
     const WINOGEN_VEC t1 = p[6] + k12_25 * t0;

@@ -58,6 +58,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -82,14 +90,14 @@
  */
 WINOGEN_INLINE void winogen_f5_2_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
 {
-    const WINOGEN_REAL k64_169 = 64.0 / 169;
-    const WINOGEN_REAL k25_64 = 25.0 / 64;
-    const WINOGEN_REAL k4_9 = 4.0 / 9;
-    const WINOGEN_REAL k5_8 = 5.0 / 8;
-    const WINOGEN_REAL k225_256 = 225.0 / 256;
-    const WINOGEN_REAL k3_2 = 3.0 / 2;
-    const WINOGEN_REAL k169_64 = 169.0 / 64;
-    const WINOGEN_REAL k676_225 = 676.0 / 225;
+    const WINOGEN_REAL k64_169 = (WINOGEN_REAL)(64.0 / 169);
+    const WINOGEN_REAL k25_64 = (WINOGEN_REAL)(25.0 / 64);
+    const WINOGEN_REAL k4_9 = (WINOGEN_REAL)(4.0 / 9);
+    const WINOGEN_REAL k5_8 = (WINOGEN_REAL)(5.0 / 8);
+    const WINOGEN_REAL k225_256 = (WINOGEN_REAL)(225.0 / 256);
+    const WINOGEN_REAL k3_2 = (WINOGEN_REAL)(3.0 / 2);
+    const WINOGEN_REAL k169_64 = (WINOGEN_REAL)(169.0 / 64);
+    const WINOGEN_REAL k676_225 = (WINOGEN_REAL)(676.0 / 225);
 
     const WINOGEN_VEC t0 = k4_9 * d[4] - d[2];
     const WINOGEN_VEC t1 = d[4] - k25_64 * d[2];
@@ -116,11 +124,11 @@ WINOGEN_INLINE void winogen_f5_2_input(const WINOGEN_VEC d[6], WINOGEN_VEC v[6])
  */
 WINOGEN_INLINE void winogen_f5_2_filter(const WINOGEN_FILTER_VEC g[2], WINOGEN_FILTER_VEC u[6])
 {
-    const WINOGEN_FILTER_REAL k32_119 = 32.0 / 119;
-    const WINOGEN_FILTER_REAL k48_119 = 48.0 / 119;
-    const WINOGEN_FILTER_REAL k48_85 = 48.0 / 85;
-    const WINOGEN_FILTER_REAL k72_119 = 72.0 / 119;
-    const WINOGEN_FILTER_REAL k48_35 = 48.0 / 35;
+    const WINOGEN_FILTER_REAL k32_119 = (WINOGEN_FILTER_REAL)(32.0 / 119);
+    const WINOGEN_FILTER_REAL k48_119 = (WINOGEN_FILTER_REAL)(48.0 / 119);
+    const WINOGEN_FILTER_REAL k48_85 = (WINOGEN_FILTER_REAL)(48.0 / 85);
+    const WINOGEN_FILTER_REAL k72_119 = (WINOGEN_FILTER_REAL)(72.0 / 119);
+    const WINOGEN_FILTER_REAL k48_35 = (WINOGEN_FILTER_REAL)(48.0 / 35);
 
     const WINOGEN_FILTER_VEC t0 = k32_119 * g[0];
     u[4] = t0 - k48_119 * g[1];
@@ -147,14 +155,14 @@ WINOGEN_INLINE void winogen_f5_2_filter(const WINOGEN_FILTER_VEC g[2], WINOGEN_F
  */
 WINOGEN_INLINE void winogen_f5_2_output(const WINOGEN_VEC p[6], WINOGEN_VEC y[5])
 {
-    const WINOGEN_REAL k125_512 = 125.0 / 512;
-    const WINOGEN_REAL k25_64 = 25.0 / 64;
-    const WINOGEN_REAL k4_9 = 4.0 / 9;
-    const WINOGEN_REAL k5_8 = 5.0 / 8;
-    const WINOGEN_REAL k2_3 = 2.0 / 3;
-    const WINOGEN_REAL k3_2 = 3.0 / 2;
-    const WINOGEN_REAL k8_5 = 8.0 / 5;
-    const WINOGEN_REAL k9_4 = 9.0 / 4;
+    const WINOGEN_REAL k125_512 = (WINOGEN_REAL)(125.0 / 512);
+    const WINOGEN_REAL k25_64 = (WINOGEN_REAL)(25.0 / 64);
+    const WINOGEN_REAL k4_9 = (WINOGEN_REAL)(4.0 / 9);
+    const WINOGEN_REAL k5_8 = (WINOGEN_REAL)(5.0 / 8);
+    const WINOGEN_REAL k2_3 = (WINOGEN_REAL)(2.0 / 3);
+    const WINOGEN_REAL k3_2 = (WINOGEN_REAL)(3.0 / 2);
+    const WINOGEN_REAL k8_5 = (WINOGEN_REAL)(8.0 / 5);
+    const WINOGEN_REAL k9_4 = (WINOGEN_REAL)(9.0 / 4);
 
     const WINOGEN_VEC t0 = p[1] + p[2];
     const WINOGEN_VEC t1 = p[1] - p[2];

@@ -60,6 +60,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -88,17 +96,17 @@
  */
 WINOGEN_INLINE void winogen_f5_3_finite_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[7])
 {
-    const WINOGEN_REAL k1_25 = 1.0 / 25;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k25_64 = 25.0 / 64;
-    const WINOGEN_REAL k16_29 = 16.0 / 29;
+    const WINOGEN_REAL k1_25 = (WINOGEN_REAL)(1.0 / 25);
+    const WINOGEN_REAL k1_4 = (WINOGEN_REAL)(1.0 / 4);
+    const WINOGEN_REAL k25_64 = (WINOGEN_REAL)(25.0 / 64);
+    const WINOGEN_REAL k16_29 = (WINOGEN_REAL)(16.0 / 29);
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k5 = 5;
-    const WINOGEN_REAL k65_4 = 65.0 / 4;
-    const WINOGEN_REAL k281_16 = 281.0 / 16;
+    const WINOGEN_REAL k65_4 = (WINOGEN_REAL)(65.0 / 4);
+    const WINOGEN_REAL k281_16 = (WINOGEN_REAL)(281.0 / 16);
     const WINOGEN_REAL k25 = 25;
-    const WINOGEN_REAL k1881_16 = 1881.0 / 16;
+    const WINOGEN_REAL k1881_16 = (WINOGEN_REAL)(1881.0 / 16);
 
     const WINOGEN_VEC t0 = d[5] + k25_64 * d[1];
     const WINOGEN_VEC t1 = d[3] - k16_29 * t0;
@@ -139,16 +147,16 @@ WINOGEN_INLINE void winogen_f5_3_finite_input(const WINOGEN_VEC d[7], WINOGEN_VE
 WINOGEN_INLINE void winogen_f5_3_finite_filter(
     const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[7])
 {
-    const WINOGEN_FILTER_REAL k2_1323 = 2.0 / 1323;
-    const WINOGEN_FILTER_REAL k4_1323 = 4.0 / 1323;
-    const WINOGEN_FILTER_REAL k58_14553 = 58.0 / 14553;
-    const WINOGEN_FILTER_REAL k8_1323 = 8.0 / 1323;
-    const WINOGEN_FILTER_REAL k232_14553 = 232.0 / 14553;
-    const WINOGEN_FILTER_REAL k128_4851 = 128.0 / 4851;
-    const WINOGEN_FILTER_REAL k160_4851 = 160.0 / 4851;
-    const WINOGEN_FILTER_REAL k200_4851 = 200.0 / 4851;
-    const WINOGEN_FILTER_REAL k928_14553 = 928.0 / 14553;
-    const WINOGEN_FILTER_REAL k14848_14553 = 14848.0 / 14553;
+    const WINOGEN_FILTER_REAL k2_1323 = (WINOGEN_FILTER_REAL)(2.0 / 1323);
+    const WINOGEN_FILTER_REAL k4_1323 = (WINOGEN_FILTER_REAL)(4.0 / 1323);
+    const WINOGEN_FILTER_REAL k58_14553 = (WINOGEN_FILTER_REAL)(58.0 / 14553);
+    const WINOGEN_FILTER_REAL k8_1323 = (WINOGEN_FILTER_REAL)(8.0 / 1323);
+    const WINOGEN_FILTER_REAL k232_14553 = (WINOGEN_FILTER_REAL)(232.0 / 14553);
+    const WINOGEN_FILTER_REAL k128_4851 = (WINOGEN_FILTER_REAL)(128.0 / 4851);
+    const WINOGEN_FILTER_REAL k160_4851 = (WINOGEN_FILTER_REAL)(160.0 / 4851);
+    const WINOGEN_FILTER_REAL k200_4851 = (WINOGEN_FILTER_REAL)(200.0 / 4851);
+    const WINOGEN_FILTER_REAL k928_14553 = (WINOGEN_FILTER_REAL)(928.0 / 14553);
+    const WINOGEN_FILTER_REAL k14848_14553 = (WINOGEN_FILTER_REAL)(14848.0 / 14553);
     const WINOGEN_FILTER_REAL k64 = 64;
 
     const WINOGEN_FILTER_VEC t0 = k128_4851 * g[0];
@@ -183,15 +191,15 @@ WINOGEN_INLINE void winogen_f5_3_finite_filter(
  */
 WINOGEN_INLINE void winogen_f5_3_finite_output(const WINOGEN_VEC p[7], WINOGEN_VEC y[5])
 {
-    const WINOGEN_REAL k1_2048 = 1.0 / 2048;
-    const WINOGEN_REAL k1_64 = 1.0 / 64;
-    const WINOGEN_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_REAL k1_5 = 1.0 / 5;
-    const WINOGEN_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
+    const WINOGEN_REAL k1_2048 = (WINOGEN_REAL)(1.0 / 2048);
+    const WINOGEN_REAL k1_64 = (WINOGEN_REAL)(1.0 / 64);
+    const WINOGEN_REAL k1_16 = (WINOGEN_REAL)(1.0 / 16);
+    const WINOGEN_REAL k1_5 = (WINOGEN_REAL)(1.0 / 5);
+    const WINOGEN_REAL k1_2 = (WINOGEN_REAL)(1.0 / 2);
+    const WINOGEN_REAL k16_25 = (WINOGEN_REAL)(16.0 / 25);
+    const WINOGEN_REAL k5_4 = (WINOGEN_REAL)(5.0 / 4);
     const WINOGEN_REAL k2 = 2;
-    const WINOGEN_REAL k25_8 = 25.0 / 8;
+    const WINOGEN_REAL k25_8 = (WINOGEN_REAL)(25.0 / 8);
     const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k8 = 8;
     const WINOGEN_REAL k16 = 16;

@@ -63,6 +63,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -92,17 +100,17 @@
  */
 WINOGEN_INLINE void winogen_f5_3_gaussian_input(const WINOGEN_VEC d[7], WINOGEN_VEC v[8])
 {
-    const WINOGEN_REAL k64_305 = 64.0 / 305;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k109_196 = 109.0 / 196;
-    const WINOGEN_REAL k7_8 = 7.0 / 8;
-    const WINOGEN_REAL k16_15 = 16.0 / 15;
-    const WINOGEN_REAL k64_49 = 64.0 / 49;
+    const WINOGEN_REAL k64_305 = (WINOGEN_REAL)(64.0 / 305);
+    const WINOGEN_REAL k1_4 = (WINOGEN_REAL)(1.0 / 4);
+    const WINOGEN_REAL k109_196 = (WINOGEN_REAL)(109.0 / 196);
+    const WINOGEN_REAL k7_8 = (WINOGEN_REAL)(7.0 / 8);
+    const WINOGEN_REAL k16_15 = (WINOGEN_REAL)(16.0 / 15);
+    const WINOGEN_REAL k64_49 = (WINOGEN_REAL)(64.0 / 49);
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k3 = 3;
-    const WINOGEN_REAL k49_16 = 49.0 / 16;
-    const WINOGEN_REAL k49_15 = 49.0 / 15;
-    const WINOGEN_REAL k64_15 = 64.0 / 15;
+    const WINOGEN_REAL k49_16 = (WINOGEN_REAL)(49.0 / 16);
+    const WINOGEN_REAL k49_15 = (WINOGEN_REAL)(49.0 / 15);
+    const WINOGEN_REAL k64_15 = (WINOGEN_REAL)(64.0 / 15);
     const WINOGEN_REAL k5 = 5;
 
     const WINOGEN_VEC t0 = d[6] + k49_16 * d[2];
@@ -145,14 +153,14 @@ WINOGEN_INLINE void winogen_f5_3_gaussian_input(const WINOGEN_VEC d[7], WINOGEN_
 WINOGEN_INLINE void winogen_f5_3_gaussian_filter(
     const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[8])
 {
-    const WINOGEN_FILTER_REAL k1_276 = 1.0 / 276;
-    const WINOGEN_FILTER_REAL k3_512 = 3.0 / 512;
-    const WINOGEN_FILTER_REAL k3_256 = 3.0 / 256;
-    const WINOGEN_FILTER_REAL k8192_23391 = 8192.0 / 23391;
-    const WINOGEN_FILTER_REAL k65536_163737 = 65536.0 / 163737;
-    const WINOGEN_FILTER_REAL k524288_1146159 = 524288.0 / 1146159;
-    const WINOGEN_FILTER_REAL k61_113 = 61.0 / 113;
-    const WINOGEN_FILTER_REAL k5537_8192 = 5537.0 / 8192;
+    const WINOGEN_FILTER_REAL k1_276 = (WINOGEN_FILTER_REAL)(1.0 / 276);
+    const WINOGEN_FILTER_REAL k3_512 = (WINOGEN_FILTER_REAL)(3.0 / 512);
+    const WINOGEN_FILTER_REAL k3_256 = (WINOGEN_FILTER_REAL)(3.0 / 256);
+    const WINOGEN_FILTER_REAL k8192_23391 = (WINOGEN_FILTER_REAL)(8192.0 / 23391);
+    const WINOGEN_FILTER_REAL k65536_163737 = (WINOGEN_FILTER_REAL)(65536.0 / 163737);
+    const WINOGEN_FILTER_REAL k524288_1146159 = (WINOGEN_FILTER_REAL)(524288.0 / 1146159);
+    const WINOGEN_FILTER_REAL k61_113 = (WINOGEN_FILTER_REAL)(61.0 / 113);
+    const WINOGEN_FILTER_REAL k5537_8192 = (WINOGEN_FILTER_REAL)(5537.0 / 8192);
 
     const WINOGEN_FILTER_VEC t0 = k61_113 * g[0];
     const WINOGEN_FILTER_VEC u7 = k61_113 * g[2] - t0;
@@ -187,10 +195,10 @@ WINOGEN_INLINE void winogen_f5_3_gaussian_filter(
  */
 WINOGEN_INLINE void winogen_f5_3_gaussian_output(const WINOGEN_VEC p[8], WINOGEN_VEC y[5])
 {
-    const WINOGEN_REAL k2401_4096 = 2401.0 / 4096;
-    const WINOGEN_REAL k343_512 = 343.0 / 512;
-    const WINOGEN_REAL k49_64 = 49.0 / 64;
-    const WINOGEN_REAL k7_8 = 7.0 / 8;
+    const WINOGEN_REAL k2401_4096 = (WINOGEN_REAL)(2401.0 / 4096);
+    const WINOGEN_REAL k343_512 = (WINOGEN_REAL)(343.0 / 512);
+    const WINOGEN_REAL k49_64 = (WINOGEN_REAL)(49.0 / 64);
+    const WINOGEN_REAL k7_8 = (WINOGEN_REAL)(7.0 / 8);
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k8 = 8;

@@ -60,6 +60,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -92,11 +100,11 @@
  */
 WINOGEN_INLINE void winogen_f6_3_input(const WINOGEN_VEC d[8], WINOGEN_VEC v[8])
 {
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
+    const WINOGEN_REAL k1_4 = (WINOGEN_REAL)(1.0 / 4);
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k17_4 = 17.0 / 4;
-    const WINOGEN_REAL k21_4 = 21.0 / 4;
+    const WINOGEN_REAL k17_4 = (WINOGEN_REAL)(17.0 / 4);
+    const WINOGEN_REAL k21_4 = (WINOGEN_REAL)(21.0 / 4);
 
     const WINOGEN_VEC t0 = d[3] - d[5];
     const WINOGEN_VEC t1 = d[1] + d[5];
@@ -137,14 +145,14 @@ WINOGEN_INLINE void winogen_f6_3_input(const WINOGEN_VEC d[8], WINOGEN_VEC v[8])
  */
 WINOGEN_INLINE void winogen_f6_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[8])
 {
-    const WINOGEN_FILTER_REAL k1_45 = 1.0 / 45;
-    const WINOGEN_FILTER_REAL k1_30 = 1.0 / 30;
-    const WINOGEN_FILTER_REAL k2_45 = 2.0 / 45;
-    const WINOGEN_FILTER_REAL k2_9 = 2.0 / 9;
-    const WINOGEN_FILTER_REAL k16_45 = 16.0 / 45;
-    const WINOGEN_FILTER_REAL k8_15 = 8.0 / 15;
-    const WINOGEN_FILTER_REAL k32_45 = 32.0 / 45;
-    const WINOGEN_FILTER_REAL k9_4 = 9.0 / 4;
+    const WINOGEN_FILTER_REAL k1_45 = (WINOGEN_FILTER_REAL)(1.0 / 45);
+    const WINOGEN_FILTER_REAL k1_30 = (WINOGEN_FILTER_REAL)(1.0 / 30);
+    const WINOGEN_FILTER_REAL k2_45 = (WINOGEN_FILTER_REAL)(2.0 / 45);
+    const WINOGEN_FILTER_REAL k2_9 = (WINOGEN_FILTER_REAL)(2.0 / 9);
+    const WINOGEN_FILTER_REAL k16_45 = (WINOGEN_FILTER_REAL)(16.0 / 45);
+    const WINOGEN_FILTER_REAL k8_15 = (WINOGEN_FILTER_REAL)(8.0 / 15);
+    const WINOGEN_FILTER_REAL k32_45 = (WINOGEN_FILTER_REAL)(32.0 / 45);
+    const WINOGEN_FILTER_REAL k9_4 = (WINOGEN_FILTER_REAL)(9.0 / 4);
 
     const WINOGEN_FILTER_VEC t0 = k2_9 * g[0];
     const WINOGEN_FILTER_VEC t1 = k8_15 * g[0];
@@ -184,10 +192,10 @@ WINOGEN_INLINE void winogen_f6_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_F
  */
 WINOGEN_INLINE void winogen_f6_3_output(const WINOGEN_VEC p[8], WINOGEN_VEC y[6])
 {
-    const WINOGEN_REAL k1_64 = 1.0 / 64;
-    const WINOGEN_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_REAL k15_32 = 15.0 / 32;
-    const WINOGEN_REAL k15_16 = 15.0 / 16;
+    const WINOGEN_REAL k1_64 = (WINOGEN_REAL)(1.0 / 64);
+    const WINOGEN_REAL k1_16 = (WINOGEN_REAL)(1.0 / 16);
+    const WINOGEN_REAL k15_32 = (WINOGEN_REAL)(15.0 / 32);
+    const WINOGEN_REAL k15_16 = (WINOGEN_REAL)(15.0 / 16);
     const WINOGEN_REAL k2 = 2;
     const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k8 = 8;

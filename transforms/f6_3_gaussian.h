@@ -67,6 +67,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -99,14 +107,14 @@
  */
 WINOGEN_INLINE void winogen_f6_3_gaussian_input(const WINOGEN_VEC d[8], WINOGEN_VEC v[9])
 {
-    const WINOGEN_REAL k7_25 = 7.0 / 25;
-    const WINOGEN_REAL k144_337 = 144.0 / 337;
-    const WINOGEN_REAL k144_193 = 144.0 / 193;
-    const WINOGEN_REAL k9_7 = 9.0 / 7;
-    const WINOGEN_REAL k193_144 = 193.0 / 144;
-    const WINOGEN_REAL k16_7 = 16.0 / 7;
-    const WINOGEN_REAL k75_28 = 75.0 / 28;
-    const WINOGEN_REAL k100_21 = 100.0 / 21;
+    const WINOGEN_REAL k7_25 = (WINOGEN_REAL)(7.0 / 25);
+    const WINOGEN_REAL k144_337 = (WINOGEN_REAL)(144.0 / 337);
+    const WINOGEN_REAL k144_193 = (WINOGEN_REAL)(144.0 / 193);
+    const WINOGEN_REAL k9_7 = (WINOGEN_REAL)(9.0 / 7);
+    const WINOGEN_REAL k193_144 = (WINOGEN_REAL)(193.0 / 144);
+    const WINOGEN_REAL k16_7 = (WINOGEN_REAL)(16.0 / 7);
+    const WINOGEN_REAL k75_28 = (WINOGEN_REAL)(75.0 / 28);
+    const WINOGEN_REAL k100_21 = (WINOGEN_REAL)(100.0 / 21);
 
     const WINOGEN_VEC t0 = d[1] + d[5];
     const WINOGEN_VEC t1 = d[3] - k144_337 * t0;
@@ -149,13 +157,13 @@ WINOGEN_INLINE void winogen_f6_3_gaussian_input(const WINOGEN_VEC d[8], WINOGEN_
 WINOGEN_INLINE void winogen_f6_3_gaussian_filter(
     const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[9])
 {
-    const WINOGEN_FILTER_REAL k189_2696 = 189.0 / 2696;
-    const WINOGEN_FILTER_REAL k81_625 = 81.0 / 625;
-    const WINOGEN_FILTER_REAL k96_625 = 96.0 / 625;
-    const WINOGEN_FILTER_REAL k128_625 = 128.0 / 625;
-    const WINOGEN_FILTER_REAL k512_1875 = 512.0 / 1875;
-    const WINOGEN_FILTER_REAL k81_256 = 81.0 / 256;
-    const WINOGEN_FILTER_REAL k337_625 = 337.0 / 625;
+    const WINOGEN_FILTER_REAL k189_2696 = (WINOGEN_FILTER_REAL)(189.0 / 2696);
+    const WINOGEN_FILTER_REAL k81_625 = (WINOGEN_FILTER_REAL)(81.0 / 625);
+    const WINOGEN_FILTER_REAL k96_625 = (WINOGEN_FILTER_REAL)(96.0 / 625);
+    const WINOGEN_FILTER_REAL k128_625 = (WINOGEN_FILTER_REAL)(128.0 / 625);
+    const WINOGEN_FILTER_REAL k512_1875 = (WINOGEN_FILTER_REAL)(512.0 / 1875);
+    const WINOGEN_FILTER_REAL k81_256 = (WINOGEN_FILTER_REAL)(81.0 / 256);
+    const WINOGEN_FILTER_REAL k337_625 = (WINOGEN_FILTER_REAL)(337.0 / 625);
 
     const WINOGEN_FILTER_VEC t0 = k337_625 * g[0];
     const WINOGEN_FILTER_VEC u7 = k337_625 * g[2] - t0;
@@ -196,15 +204,15 @@ WINOGEN_INLINE void winogen_f6_3_gaussian_filter(
  */
 WINOGEN_INLINE void winogen_f6_3_gaussian_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[6])
 {
-    const WINOGEN_REAL k243_1024 = 243.0 / 1024;
-    const WINOGEN_REAL k81_256 = 81.0 / 256;
-    const WINOGEN_REAL k27_64 = 27.0 / 64;
-    const WINOGEN_REAL k525_1024 = 525.0 / 1024;
-    const WINOGEN_REAL k175_256 = 175.0 / 256;
-    const WINOGEN_REAL k16_9 = 16.0 / 9;
-    const WINOGEN_REAL k175_81 = 175.0 / 81;
-    const WINOGEN_REAL k700_243 = 700.0 / 243;
-    const WINOGEN_REAL k4096_729 = 4096.0 / 729;
+    const WINOGEN_REAL k243_1024 = (WINOGEN_REAL)(243.0 / 1024);
+    const WINOGEN_REAL k81_256 = (WINOGEN_REAL)(81.0 / 256);
+    const WINOGEN_REAL k27_64 = (WINOGEN_REAL)(27.0 / 64);
+    const WINOGEN_REAL k525_1024 = (WINOGEN_REAL)(525.0 / 1024);
+    const WINOGEN_REAL k175_256 = (WINOGEN_REAL)(175.0 / 256);
+    const WINOGEN_REAL k16_9 = (WINOGEN_REAL)(16.0 / 9);
+    const WINOGEN_REAL k175_81 = (WINOGEN_REAL)(175.0 / 81);
+    const WINOGEN_REAL k700_243 = (WINOGEN_REAL)(700.0 / 243);
+    const WINOGEN_REAL k4096_729 = (WINOGEN_REAL)(4096.0 / 729);
 
     const WINOGEN_VEC t0 = p[3] - p[4];
     const WINOGEN_VEC t1 = p[3] + p[4];

@@ -71,6 +71,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -111,15 +119,15 @@
  */
 WINOGEN_INLINE void winogen_f6_5_gaussian_input(const WINOGEN_VEC d[10], WINOGEN_VEC v[11])
 {
-    const WINOGEN_REAL k225_1156 = 225.0 / 1156;
-    const WINOGEN_REAL k27_125 = 27.0 / 125;
-    const WINOGEN_REAL k9_25 = 9.0 / 25;
-    const WINOGEN_REAL k225_256 = 225.0 / 256;
-    const WINOGEN_REAL k5_3 = 5.0 / 3;
-    const WINOGEN_REAL k481_256 = 481.0 / 256;
-    const WINOGEN_REAL k25_9 = 25.0 / 9;
-    const WINOGEN_REAL k706_225 = 706.0 / 225;
-    const WINOGEN_REAL k931_225 = 931.0 / 225;
+    const WINOGEN_REAL k225_1156 = (WINOGEN_REAL)(225.0 / 1156);
+    const WINOGEN_REAL k27_125 = (WINOGEN_REAL)(27.0 / 125);
+    const WINOGEN_REAL k9_25 = (WINOGEN_REAL)(9.0 / 25);
+    const WINOGEN_REAL k225_256 = (WINOGEN_REAL)(225.0 / 256);
+    const WINOGEN_REAL k5_3 = (WINOGEN_REAL)(5.0 / 3);
+    const WINOGEN_REAL k481_256 = (WINOGEN_REAL)(481.0 / 256);
+    const WINOGEN_REAL k25_9 = (WINOGEN_REAL)(25.0 / 9);
+    const WINOGEN_REAL k706_225 = (WINOGEN_REAL)(706.0 / 225);
+    const WINOGEN_REAL k931_225 = (WINOGEN_REAL)(931.0 / 225);
 
     const WINOGEN_VEC t0 = d[3] - d[7];
     const WINOGEN_VEC t1 = d[1] - k706_225 * t0;
@@ -179,14 +187,14 @@ WINOGEN_INLINE void winogen_f6_5_gaussian_input(const WINOGEN_VEC d[10], WINOGEN
 WINOGEN_INLINE void winogen_f6_5_gaussian_filter(
     const WINOGEN_FILTER_VEC g[5], WINOGEN_FILTER_VEC u[11])
 {
-    const WINOGEN_FILTER_REAL k18225_591872 = 18225.0 / 591872;
-    const WINOGEN_FILTER_REAL k50625_591872 = 50625.0 / 591872;
-    const WINOGEN_FILTER_REAL k135_1088 = 135.0 / 1088;
-    const WINOGEN_FILTER_REAL k225_1088 = 225.0 / 1088;
-    const WINOGEN_FILTER_REAL k375_1088 = 375.0 / 1088;
-    const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_FILTER_REAL k9_17 = 9.0 / 17;
-    const WINOGEN_FILTER_REAL k9_16 = 9.0 / 16;
+    const WINOGEN_FILTER_REAL k18225_591872 = (WINOGEN_FILTER_REAL)(18225.0 / 591872);
+    const WINOGEN_FILTER_REAL k50625_591872 = (WINOGEN_FILTER_REAL)(50625.0 / 591872);
+    const WINOGEN_FILTER_REAL k135_1088 = (WINOGEN_FILTER_REAL)(135.0 / 1088);
+    const WINOGEN_FILTER_REAL k225_1088 = (WINOGEN_FILTER_REAL)(225.0 / 1088);
+    const WINOGEN_FILTER_REAL k375_1088 = (WINOGEN_FILTER_REAL)(375.0 / 1088);
+    const WINOGEN_FILTER_REAL k1_2 = (WINOGEN_FILTER_REAL)(1.0 / 2);
+    const WINOGEN_FILTER_REAL k9_17 = (WINOGEN_FILTER_REAL)(9.0 / 17);
+    const WINOGEN_FILTER_REAL k9_16 = (WINOGEN_FILTER_REAL)(9.0 / 16);
 
     const WINOGEN_FILTER_VEC t0 = k1_2 * g[0];
     const WINOGEN_FILTER_VEC t1 = k1_2 * g[1];
@@ -237,15 +245,15 @@ WINOGEN_INLINE void winogen_f6_5_gaussian_filter(
  */
 WINOGEN_INLINE void winogen_f6_5_gaussian_output(const WINOGEN_VEC p[11], WINOGEN_VEC y[6])
 {
-    const WINOGEN_REAL k729_15625 = 729.0 / 15625;
-    const WINOGEN_REAL k81_625 = 81.0 / 625;
-    const WINOGEN_REAL k1632_3125 = 1632.0 / 3125;
-    const WINOGEN_REAL k544_625 = 544.0 / 625;
-    const WINOGEN_REAL k5_3 = 5.0 / 3;
-    const WINOGEN_REAL k25_9 = 25.0 / 9;
-    const WINOGEN_REAL k125_27 = 125.0 / 27;
-    const WINOGEN_REAL k544_81 = 544.0 / 81;
-    const WINOGEN_REAL k2720_243 = 2720.0 / 243;
+    const WINOGEN_REAL k729_15625 = (WINOGEN_REAL)(729.0 / 15625);
+    const WINOGEN_REAL k81_625 = (WINOGEN_REAL)(81.0 / 625);
+    const WINOGEN_REAL k1632_3125 = (WINOGEN_REAL)(1632.0 / 3125);
+    const WINOGEN_REAL k544_625 = (WINOGEN_REAL)(544.0 / 625);
+    const WINOGEN_REAL k5_3 = (WINOGEN_REAL)(5.0 / 3);
+    const WINOGEN_REAL k25_9 = (WINOGEN_REAL)(25.0 / 9);
+    const WINOGEN_REAL k125_27 = (WINOGEN_REAL)(125.0 / 27);
+    const WINOGEN_REAL k544_81 = (WINOGEN_REAL)(544.0 / 81);
+    const WINOGEN_REAL k2720_243 = (WINOGEN_REAL)(2720.0 / 243);
 
     const WINOGEN_VEC t0 = p[5] - p[6];
     const WINOGEN_VEC t1 = p[5] + p[6];

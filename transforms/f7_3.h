@@ -66,6 +66,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -96,27 +104,27 @@
  */
 WINOGEN_INLINE void winogen_f7_3_input(const WINOGEN_VEC d[9], WINOGEN_VEC v[9])
 {
-    const WINOGEN_REAL k64_441 = 64.0 / 441;
-    const WINOGEN_REAL k441_1024 = 441.0 / 1024;
-    const WINOGEN_REAL k1_2 = 1.0 / 2;
-    const WINOGEN_REAL k7_8 = 7.0 / 8;
-    const WINOGEN_REAL k3_2 = 3.0 / 2;
-    const WINOGEN_REAL k37_18 = 37.0 / 18;
-    const WINOGEN_REAL k317_128 = 317.0 / 128;
-    const WINOGEN_REAL k137_49 = 137.0 / 49;
-    const WINOGEN_REAL k2335_822 = 2335.0 / 822;
-    const WINOGEN_REAL k49_16 = 49.0 / 16;
-    const WINOGEN_REAL k209_64 = 209.0 / 64;
+    const WINOGEN_REAL k64_441 = (WINOGEN_REAL)(64.0 / 441);
+    const WINOGEN_REAL k441_1024 = (WINOGEN_REAL)(441.0 / 1024);
+    const WINOGEN_REAL k1_2 = (WINOGEN_REAL)(1.0 / 2);
+    const WINOGEN_REAL k7_8 = (WINOGEN_REAL)(7.0 / 8);
+    const WINOGEN_REAL k3_2 = (WINOGEN_REAL)(3.0 / 2);
+    const WINOGEN_REAL k37_18 = (WINOGEN_REAL)(37.0 / 18);
+    const WINOGEN_REAL k317_128 = (WINOGEN_REAL)(317.0 / 128);
+    const WINOGEN_REAL k137_49 = (WINOGEN_REAL)(137.0 / 49);
+    const WINOGEN_REAL k2335_822 = (WINOGEN_REAL)(2335.0 / 822);
+    const WINOGEN_REAL k49_16 = (WINOGEN_REAL)(49.0 / 16);
+    const WINOGEN_REAL k209_64 = (WINOGEN_REAL)(209.0 / 64);
     const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k41017_7056 = 41017.0 / 7056;
+    const WINOGEN_REAL k41017_7056 = (WINOGEN_REAL)(41017.0 / 7056);
     const WINOGEN_REAL k9 = 9;
-    const WINOGEN_REAL k4209_256 = 4209.0 / 256;
-    const WINOGEN_REAL k1089_64 = 1089.0 / 64;
-    const WINOGEN_REAL k37_2 = 37.0 / 2;
-    const WINOGEN_REAL k1217_64 = 1217.0 / 64;
-    const WINOGEN_REAL k441_16 = 441.0 / 16;
-    const WINOGEN_REAL k649_16 = 649.0 / 16;
-    const WINOGEN_REAL k12793_256 = 12793.0 / 256;
+    const WINOGEN_REAL k4209_256 = (WINOGEN_REAL)(4209.0 / 256);
+    const WINOGEN_REAL k1089_64 = (WINOGEN_REAL)(1089.0 / 64);
+    const WINOGEN_REAL k37_2 = (WINOGEN_REAL)(37.0 / 2);
+    const WINOGEN_REAL k1217_64 = (WINOGEN_REAL)(1217.0 / 64);
+    const WINOGEN_REAL k441_16 = (WINOGEN_REAL)(441.0 / 16);
+    const WINOGEN_REAL k649_16 = (WINOGEN_REAL)(649.0 / 16);
+    const WINOGEN_REAL k12793_256 = (WINOGEN_REAL)(12793.0 / 256);
 
     const WINOGEN_VEC t0 = d[8] + k317_128 * d[4];
     const WINOGEN_VEC t1 = k441_16 * d[2] - d[8];
@@ -176,19 +184,19 @@ WINOGEN_INLINE void winogen_f7_3_input(const WINOGEN_VEC d[9], WINOGEN_VEC v[9])
  */
 WINOGEN_INLINE void winogen_f7_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[9])
 {
-    const WINOGEN_FILTER_REAL k16_259875 = 16.0 / 259875;
-    const WINOGEN_FILTER_REAL k256_3378375 = 256.0 / 3378375;
-    const WINOGEN_FILTER_REAL k128_1126125 = 128.0 / 1126125;
-    const WINOGEN_FILTER_REAL k4_2079 = 4.0 / 2079;
-    const WINOGEN_FILTER_REAL k128_15675 = 128.0 / 15675;
-    const WINOGEN_FILTER_REAL k49_5225 = 49.0 / 5225;
-    const WINOGEN_FILTER_REAL k32_2079 = 32.0 / 2079;
-    const WINOGEN_FILTER_REAL k76832_3056625 = 76832.0 / 3056625;
-    const WINOGEN_FILTER_REAL k134456_3056625 = 134456.0 / 3056625;
-    const WINOGEN_FILTER_REAL k2401_52250 = 2401.0 / 52250;
-    const WINOGEN_FILTER_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_FILTER_REAL k7_8 = 7.0 / 8;
-    const WINOGEN_FILTER_REAL k3_2 = 3.0 / 2;
+    const WINOGEN_FILTER_REAL k16_259875 = (WINOGEN_FILTER_REAL)(16.0 / 259875);
+    const WINOGEN_FILTER_REAL k256_3378375 = (WINOGEN_FILTER_REAL)(256.0 / 3378375);
+    const WINOGEN_FILTER_REAL k128_1126125 = (WINOGEN_FILTER_REAL)(128.0 / 1126125);
+    const WINOGEN_FILTER_REAL k4_2079 = (WINOGEN_FILTER_REAL)(4.0 / 2079);
+    const WINOGEN_FILTER_REAL k128_15675 = (WINOGEN_FILTER_REAL)(128.0 / 15675);
+    const WINOGEN_FILTER_REAL k49_5225 = (WINOGEN_FILTER_REAL)(49.0 / 5225);
+    const WINOGEN_FILTER_REAL k32_2079 = (WINOGEN_FILTER_REAL)(32.0 / 2079);
+    const WINOGEN_FILTER_REAL k76832_3056625 = (WINOGEN_FILTER_REAL)(76832.0 / 3056625);
+    const WINOGEN_FILTER_REAL k134456_3056625 = (WINOGEN_FILTER_REAL)(134456.0 / 3056625);
+    const WINOGEN_FILTER_REAL k2401_52250 = (WINOGEN_FILTER_REAL)(2401.0 / 52250);
+    const WINOGEN_FILTER_REAL k1_4 = (WINOGEN_FILTER_REAL)(1.0 / 4);
+    const WINOGEN_FILTER_REAL k7_8 = (WINOGEN_FILTER_REAL)(7.0 / 8);
+    const WINOGEN_FILTER_REAL k3_2 = (WINOGEN_FILTER_REAL)(3.0 / 2);
     const WINOGEN_FILTER_REAL k2 = 2;
     const WINOGEN_FILTER_REAL k3 = 3;
 
@@ -236,23 +244,23 @@ WINOGEN_INLINE void winogen_f7_3_filter(const WINOGEN_FILTER_VEC g[3], WINOGEN_F
  */
 WINOGEN_INLINE void winogen_f7_3_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[7])
 {
-    const WINOGEN_REAL k1_16 = 1.0 / 16;
-    const WINOGEN_REAL k4_49 = 4.0 / 49;
-    const WINOGEN_REAL k1_8 = 1.0 / 8;
-    const WINOGEN_REAL k64_441 = 64.0 / 441;
-    const WINOGEN_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_REAL k8192_16807 = 8192.0 / 16807;
-    const WINOGEN_REAL k2048_3087 = 2048.0 / 3087;
-    const WINOGEN_REAL k128_147 = 128.0 / 147;
-    const WINOGEN_REAL k8_7 = 8.0 / 7;
-    const WINOGEN_REAL k147_128 = 147.0 / 128;
-    const WINOGEN_REAL k64_49 = 64.0 / 49;
-    const WINOGEN_REAL k95_49 = 95.0 / 49;
-    const WINOGEN_REAL k262144_117649 = 262144.0 / 117649;
-    const WINOGEN_REAL k9_4 = 9.0 / 4;
+    const WINOGEN_REAL k1_16 = (WINOGEN_REAL)(1.0 / 16);
+    const WINOGEN_REAL k4_49 = (WINOGEN_REAL)(4.0 / 49);
+    const WINOGEN_REAL k1_8 = (WINOGEN_REAL)(1.0 / 8);
+    const WINOGEN_REAL k64_441 = (WINOGEN_REAL)(64.0 / 441);
+    const WINOGEN_REAL k1_4 = (WINOGEN_REAL)(1.0 / 4);
+    const WINOGEN_REAL k8192_16807 = (WINOGEN_REAL)(8192.0 / 16807);
+    const WINOGEN_REAL k2048_3087 = (WINOGEN_REAL)(2048.0 / 3087);
+    const WINOGEN_REAL k128_147 = (WINOGEN_REAL)(128.0 / 147);
+    const WINOGEN_REAL k8_7 = (WINOGEN_REAL)(8.0 / 7);
+    const WINOGEN_REAL k147_128 = (WINOGEN_REAL)(147.0 / 128);
+    const WINOGEN_REAL k64_49 = (WINOGEN_REAL)(64.0 / 49);
+    const WINOGEN_REAL k95_49 = (WINOGEN_REAL)(95.0 / 49);
+    const WINOGEN_REAL k262144_117649 = (WINOGEN_REAL)(262144.0 / 117649);
+    const WINOGEN_REAL k9_4 = (WINOGEN_REAL)(9.0 / 4);
     const WINOGEN_REAL k4 = 4;
-    const WINOGEN_REAL k81_16 = 81.0 / 16;
-    const WINOGEN_REAL k324_49 = 324.0 / 49;
+    const WINOGEN_REAL k81_16 = (WINOGEN_REAL)(81.0 / 16);
+    const WINOGEN_REAL k324_49 = (WINOGEN_REAL)(324.0 / 49);
     const WINOGEN_REAL k8 = 8;
     const WINOGEN_REAL k16 = 16;
     const WINOGEN_REAL k63 = 63;

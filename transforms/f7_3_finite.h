@@ -67,6 +67,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -105,28 +113,28 @@
  */
 WINOGEN_INLINE void winogen_f7_3_finite_input(const WINOGEN_VEC d[9], WINOGEN_VEC v[9])
 {
-    const WINOGEN_REAL k1_99 = 1.0 / 99;
-    const WINOGEN_REAL k1_42 = 1.0 / 42;
-    const WINOGEN_REAL k1024_13125 = 1024.0 / 13125;
-    const WINOGEN_REAL k64_429 = 64.0 / 429;
-    const WINOGEN_REAL k16_105 = 16.0 / 105;
-    const WINOGEN_REAL k625_4096 = 625.0 / 4096;
-    const WINOGEN_REAL k625_1344 = 625.0 / 1344;
-    const WINOGEN_REAL k64_105 = 64.0 / 105;
-    const WINOGEN_REAL k25_33 = 25.0 / 33;
-    const WINOGEN_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_REAL k21_16 = 21.0 / 16;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k525_256 = 525.0 / 256;
-    const WINOGEN_REAL k6800_2541 = 6800.0 / 2541;
-    const WINOGEN_REAL k2925_1024 = 2925.0 / 1024;
-    const WINOGEN_REAL k3025_1024 = 3025.0 / 1024;
-    const WINOGEN_REAL k15625_4096 = 15625.0 / 4096;
-    const WINOGEN_REAL k625_128 = 625.0 / 128;
-    const WINOGEN_REAL k390625_65536 = 390625.0 / 65536;
+    const WINOGEN_REAL k1_99 = (WINOGEN_REAL)(1.0 / 99);
+    const WINOGEN_REAL k1_42 = (WINOGEN_REAL)(1.0 / 42);
+    const WINOGEN_REAL k1024_13125 = (WINOGEN_REAL)(1024.0 / 13125);
+    const WINOGEN_REAL k64_429 = (WINOGEN_REAL)(64.0 / 429);
+    const WINOGEN_REAL k16_105 = (WINOGEN_REAL)(16.0 / 105);
+    const WINOGEN_REAL k625_4096 = (WINOGEN_REAL)(625.0 / 4096);
+    const WINOGEN_REAL k625_1344 = (WINOGEN_REAL)(625.0 / 1344);
+    const WINOGEN_REAL k64_105 = (WINOGEN_REAL)(64.0 / 105);
+    const WINOGEN_REAL k25_33 = (WINOGEN_REAL)(25.0 / 33);
+    const WINOGEN_REAL k5_4 = (WINOGEN_REAL)(5.0 / 4);
+    const WINOGEN_REAL k21_16 = (WINOGEN_REAL)(21.0 / 16);
+    const WINOGEN_REAL k25_16 = (WINOGEN_REAL)(25.0 / 16);
+    const WINOGEN_REAL k525_256 = (WINOGEN_REAL)(525.0 / 256);
+    const WINOGEN_REAL k6800_2541 = (WINOGEN_REAL)(6800.0 / 2541);
+    const WINOGEN_REAL k2925_1024 = (WINOGEN_REAL)(2925.0 / 1024);
+    const WINOGEN_REAL k3025_1024 = (WINOGEN_REAL)(3025.0 / 1024);
+    const WINOGEN_REAL k15625_4096 = (WINOGEN_REAL)(15625.0 / 4096);
+    const WINOGEN_REAL k625_128 = (WINOGEN_REAL)(625.0 / 128);
+    const WINOGEN_REAL k390625_65536 = (WINOGEN_REAL)(390625.0 / 65536);
     const WINOGEN_REAL k7 = 7;
-    const WINOGEN_REAL k525_64 = 525.0 / 64;
-    const WINOGEN_REAL k375_8 = 375.0 / 8;
+    const WINOGEN_REAL k525_64 = (WINOGEN_REAL)(525.0 / 64);
+    const WINOGEN_REAL k375_8 = (WINOGEN_REAL)(375.0 / 8);
 
     const WINOGEN_VEC t0 = d[4] + k625_1344 * d[8];
     const WINOGEN_VEC t1 = d[6] + k1024_13125 * d[2];
@@ -184,21 +192,21 @@ WINOGEN_INLINE void winogen_f7_3_finite_input(const WINOGEN_VEC d[9], WINOGEN_VE
 WINOGEN_INLINE void winogen_f7_3_finite_filter(
     const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[9])
 {
-    const WINOGEN_FILTER_REAL k2_140625 = 2.0 / 140625;
-    const WINOGEN_FILTER_REAL k1_31185 = 1.0 / 31185;
-    const WINOGEN_FILTER_REAL k1_17820 = 1.0 / 17820;
-    const WINOGEN_FILTER_REAL k1_12474 = 1.0 / 12474;
-    const WINOGEN_FILTER_REAL k512_28125 = 512.0 / 28125;
-    const WINOGEN_FILTER_REAL k8192_46875 = 8192.0 / 46875;
-    const WINOGEN_FILTER_REAL k2048_9375 = 2048.0 / 9375;
-    const WINOGEN_FILTER_REAL k1_4 = 1.0 / 4;
-    const WINOGEN_FILTER_REAL k16_25 = 16.0 / 25;
-    const WINOGEN_FILTER_REAL k143_144 = 143.0 / 144;
-    const WINOGEN_FILTER_REAL k5_4 = 5.0 / 4;
-    const WINOGEN_FILTER_REAL k143_60 = 143.0 / 60;
-    const WINOGEN_FILTER_REAL k12_5 = 12.0 / 5;
+    const WINOGEN_FILTER_REAL k2_140625 = (WINOGEN_FILTER_REAL)(2.0 / 140625);
+    const WINOGEN_FILTER_REAL k1_31185 = (WINOGEN_FILTER_REAL)(1.0 / 31185);
+    const WINOGEN_FILTER_REAL k1_17820 = (WINOGEN_FILTER_REAL)(1.0 / 17820);
+    const WINOGEN_FILTER_REAL k1_12474 = (WINOGEN_FILTER_REAL)(1.0 / 12474);
+    const WINOGEN_FILTER_REAL k512_28125 = (WINOGEN_FILTER_REAL)(512.0 / 28125);
+    const WINOGEN_FILTER_REAL k8192_46875 = (WINOGEN_FILTER_REAL)(8192.0 / 46875);
+    const WINOGEN_FILTER_REAL k2048_9375 = (WINOGEN_FILTER_REAL)(2048.0 / 9375);
+    const WINOGEN_FILTER_REAL k1_4 = (WINOGEN_FILTER_REAL)(1.0 / 4);
+    const WINOGEN_FILTER_REAL k16_25 = (WINOGEN_FILTER_REAL)(16.0 / 25);
+    const WINOGEN_FILTER_REAL k143_144 = (WINOGEN_FILTER_REAL)(143.0 / 144);
+    const WINOGEN_FILTER_REAL k5_4 = (WINOGEN_FILTER_REAL)(5.0 / 4);
+    const WINOGEN_FILTER_REAL k143_60 = (WINOGEN_FILTER_REAL)(143.0 / 60);
+    const WINOGEN_FILTER_REAL k12_5 = (WINOGEN_FILTER_REAL)(12.0 / 5);
     const WINOGEN_FILTER_REAL k4 = 4;
-    const WINOGEN_FILTER_REAL k25_4 = 25.0 / 4;
+    const WINOGEN_FILTER_REAL k25_4 = (WINOGEN_FILTER_REAL)(25.0 / 4);
 
     const WINOGEN_FILTER_VEC t0 = g[0] + k16_25 * g[2];
     const WINOGEN_FILTER_VEC t1 = g[1] + k5_4 * t0;
@@ -244,19 +252,19 @@ WINOGEN_INLINE void winogen_f7_3_finite_filter(
  */
 WINOGEN_INLINE void winogen_f7_3_finite_output(const WINOGEN_VEC p[9], WINOGEN_VEC y[7])
 {
-    const WINOGEN_REAL k1_10000 = 1.0 / 10000;
-    const WINOGEN_REAL k1_3840 = 1.0 / 3840;
-    const WINOGEN_REAL k1_1280 = 1.0 / 1280;
-    const WINOGEN_REAL k1_1200 = 1.0 / 1200;
-    const WINOGEN_REAL k1_400 = 1.0 / 400;
-    const WINOGEN_REAL k3125_49152 = 3125.0 / 49152;
-    const WINOGEN_REAL k5_16 = 5.0 / 16;
-    const WINOGEN_REAL k375_1024 = 375.0 / 1024;
-    const WINOGEN_REAL k25_64 = 25.0 / 64;
-    const WINOGEN_REAL k5_12 = 5.0 / 12;
-    const WINOGEN_REAL k25_16 = 25.0 / 16;
-    const WINOGEN_REAL k8_5 = 8.0 / 5;
-    const WINOGEN_REAL k12_5 = 12.0 / 5;
+    const WINOGEN_REAL k1_10000 = (WINOGEN_REAL)(1.0 / 10000);
+    const WINOGEN_REAL k1_3840 = (WINOGEN_REAL)(1.0 / 3840);
+    const WINOGEN_REAL k1_1280 = (WINOGEN_REAL)(1.0 / 1280);
+    const WINOGEN_REAL k1_1200 = (WINOGEN_REAL)(1.0 / 1200);
+    const WINOGEN_REAL k1_400 = (WINOGEN_REAL)(1.0 / 400);
+    const WINOGEN_REAL k3125_49152 = (WINOGEN_REAL)(3125.0 / 49152);
+    const WINOGEN_REAL k5_16 = (WINOGEN_REAL)(5.0 / 16);
+    const WINOGEN_REAL k375_1024 = (WINOGEN_REAL)(375.0 / 1024);
+    const WINOGEN_REAL k25_64 = (WINOGEN_REAL)(25.0 / 64);
+    const WINOGEN_REAL k5_12 = (WINOGEN_REAL)(5.0 / 12);
+    const WINOGEN_REAL k25_16 = (WINOGEN_REAL)(25.0 / 16);
+    const WINOGEN_REAL k8_5 = (WINOGEN_REAL)(8.0 / 5);
+    const WINOGEN_REAL k12_5 = (WINOGEN_REAL)(12.0 / 5);
     const WINOGEN_REAL k4 = 4;
     const WINOGEN_REAL k16 = 16;
     const WINOGEN_REAL k25 = 25;

@@ -73,6 +73,14 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
+/* 0.5 as an integer would be 0, and so would most constants below. */
+#ifdef __cplusplus
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#else
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+#endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif
@@ -113,15 +121,15 @@
  */
 WINOGEN_INLINE void winogen_f8_3_gaussian_input(const WINOGEN_VEC d[10], WINOGEN_VEC v[11])
 {
-    const WINOGEN_REAL k225_1156 = 225.0 / 1156;
-    const WINOGEN_REAL k27_125 = 27.0 / 125;
-    const WINOGEN_REAL k9_25 = 9.0 / 25;
-    const WINOGEN_REAL k225_256 = 225.0 / 256;
-    const WINOGEN_REAL k5_3 = 5.0 / 3;
-    const WINOGEN_REAL k481_256 = 481.0 / 256;
-    const WINOGEN_REAL k25_9 = 25.0 / 9;
-    const WINOGEN_REAL k706_225 = 706.0 / 225;
-    const WINOGEN_REAL k931_225 = 931.0 / 225;
+    const WINOGEN_REAL k225_1156 = (WINOGEN_REAL)(225.0 / 1156);
+    const WINOGEN_REAL k27_125 = (WINOGEN_REAL)(27.0 / 125);
+    const WINOGEN_REAL k9_25 = (WINOGEN_REAL)(9.0 / 25);
+    const WINOGEN_REAL k225_256 = (WINOGEN_REAL)(225.0 / 256);
+    const WINOGEN_REAL k5_3 = (WINOGEN_REAL)(5.0 / 3);
+    const WINOGEN_REAL k481_256 = (WINOGEN_REAL)(481.0 / 256);
+    const WINOGEN_REAL k25_9 = (WINOGEN_REAL)(25.0 / 9);
+    const WINOGEN_REAL k706_225 = (WINOGEN_REAL)(706.0 / 225);
+    const WINOGEN_REAL k931_225 = (WINOGEN_REAL)(931.0 / 225);
 
     const WINOGEN_VEC t0 = d[3] - d[7];
     const WINOGEN_VEC t1 = d[1] - k706_225 * t0;
@@ -175,13 +183,13 @@ WINOGEN_INLINE void winogen_f8_3_gaussian_input(const WINOGEN_VEC d[10], WINOGEN
 WINOGEN_INLINE void winogen_f8_3_gaussian_filter(
     const WINOGEN_FILTER_VEC g[3], WINOGEN_FILTER_VEC u[11])
 {
-    const WINOGEN_FILTER_REAL k3645_295936 = 3645.0 / 295936;
-    const WINOGEN_FILTER_REAL k1215_36992 = 1215.0 / 36992;
-    const WINOGEN_FILTER_REAL k18225_295936 = 18225.0 / 295936;
-    const WINOGEN_FILTER_REAL k28125_295936 = 28125.0 / 295936;
-    const WINOGEN_FILTER_REAL k9375_36992 = 9375.0 / 36992;
-    const WINOGEN_FILTER_REAL k140625_295936 = 140625.0 / 295936;
-    const WINOGEN_FILTER_REAL k1_2 = 1.0 / 2;
+    const WINOGEN_FILTER_REAL k3645_295936 = (WINOGEN_FILTER_REAL)(3645.0 / 295936);
+    const WINOGEN_FILTER_REAL k1215_36992 = (WINOGEN_FILTER_REAL)(1215.0 / 36992);
+    const WINOGEN_FILTER_REAL k18225_295936 = (WINOGEN_FILTER_REAL)(18225.0 / 295936);
+    const WINOGEN_FILTER_REAL k28125_295936 = (WINOGEN_FILTER_REAL)(28125.0 / 295936);
+    const WINOGEN_FILTER_REAL k9375_36992 = (WINOGEN_FILTER_REAL)(9375.0 / 36992);
+    const WINOGEN_FILTER_REAL k140625_295936 = (WINOGEN_FILTER_REAL)(140625.0 / 295936);
+    const WINOGEN_FILTER_REAL k1_2 = (WINOGEN_FILTER_REAL)(1.0 / 2);
     const WINOGEN_FILTER_REAL k6 = 6;
 
     const WINOGEN_FILTER_VEC t0 = k1_2 * g[0];
@@ -231,19 +239,19 @@ WINOGEN_INLINE void winogen_f8_3_gaussian_filter(
  */
 WINOGEN_INLINE void winogen_f8_3_gaussian_output(const WINOGEN_VEC p[11], WINOGEN_VEC y[8])
 {
-    const WINOGEN_REAL k6561_390625 = 6561.0 / 390625;
-    const WINOGEN_REAL k729_15625 = 729.0 / 15625;
-    const WINOGEN_REAL k81_625 = 81.0 / 625;
-    const WINOGEN_REAL k14688_78125 = 14688.0 / 78125;
-    const WINOGEN_REAL k1632_3125 = 1632.0 / 3125;
-    const WINOGEN_REAL k544_625 = 544.0 / 625;
-    const WINOGEN_REAL k5_3 = 5.0 / 3;
-    const WINOGEN_REAL k25_9 = 25.0 / 9;
-    const WINOGEN_REAL k125_27 = 125.0 / 27;
-    const WINOGEN_REAL k544_81 = 544.0 / 81;
-    const WINOGEN_REAL k2720_243 = 2720.0 / 243;
-    const WINOGEN_REAL k13600_729 = 13600.0 / 729;
-    const WINOGEN_REAL k68000_2187 = 68000.0 / 2187;
+    const WINOGEN_REAL k6561_390625 = (WINOGEN_REAL)(6561.0 / 390625);
+    const WINOGEN_REAL k729_15625 = (WINOGEN_REAL)(729.0 / 15625);
+    const WINOGEN_REAL k81_625 = (WINOGEN_REAL)(81.0 / 625);
+    const WINOGEN_REAL k14688_78125 = (WINOGEN_REAL)(14688.0 / 78125);
+    const WINOGEN_REAL k1632_3125 = (WINOGEN_REAL)(1632.0 / 3125);
+    const WINOGEN_REAL k544_625 = (WINOGEN_REAL)(544.0 / 625);
+    const WINOGEN_REAL k5_3 = (WINOGEN_REAL)(5.0 / 3);
+    const WINOGEN_REAL k25_9 = (WINOGEN_REAL)(25.0 / 9);
+    const WINOGEN_REAL k125_27 = (WINOGEN_REAL)(125.0 / 27);
+    const WINOGEN_REAL k544_81 = (WINOGEN_REAL)(544.0 / 81);
+    const WINOGEN_REAL k2720_243 = (WINOGEN_REAL)(2720.0 / 243);
+    const WINOGEN_REAL k13600_729 = (WINOGEN_REAL)(13600.0 / 729);
+    const WINOGEN_REAL k68000_2187 = (WINOGEN_REAL)(68000.0 / 2187);
 
     const WINOGEN_VEC t0 = p[5] - p[6];
     const WINOGEN_VEC t1 = p[5] + p[6];

@@ -5,7 +5,18 @@
 True
 """
 
-from importlib import import_module
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
+if _TYPE_CHECKING:  # for editors and type checkers; at run time see _PUBLIC
+    from winogen.algebra import BilinearAlgorithm as BilinearAlgorithm
+    from winogen.algebra import cook_toom as cook_toom
+    from winogen.algebra import winograd as winograd
+    from winogen.conv import Conv2d as Conv2d
+    from winogen.conv import Plan as Plan
+    from winogen.conv import conv2d as conv2d
+    from winogen.errors import WinogenError as WinogenError
 
 # Public name -> the module that defines it. Loaded on first use, so that `import winogen` stays
 # light: sympy comes only with the algebra, numpy and the C build only with convolution.
@@ -22,13 +33,13 @@ __all__ = sorted(_PUBLIC)
 __version__ = "0.1.0"
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> _Any:
     if name in _PUBLIC:
-        value = getattr(import_module(_PUBLIC[name]), name)
+        value = getattr(_import_module(_PUBLIC[name]), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'winogen' has no attribute {name!r}")
 
 
-def __dir__():
-    return sorted([*globals(), *_PUBLIC])
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})

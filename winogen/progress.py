@@ -49,6 +49,22 @@ def counting(what: str) -> Iterator[Step]:
 
 
 @contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show that something is being done, and for how long: "searching for F(8, 5)"."""
+    console = stderr()
+    if not console.is_terminal:
+        with lines(what):
+            yield
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        progress.add_task(what, total=None)
+        yield
+
+
+@contextmanager
 def lines(what: str, stream: TextIO | None = None) -> Iterator[Step]:
     """Do the same in plain lines, for logs and pipes: nothing at all if the work is done soon.
 

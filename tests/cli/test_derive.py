@@ -144,3 +144,59 @@ def test_c_of_the_catalog_is_the_header_that_ships(winogen):
 @pytest.mark.parametrize("format", ["text", "c"])
 def test_wrong_values_are_named(refused, words, message, format):
     assert message in refused("derive", *words, "--format", format)
+
+
+class _Searched(Exception):
+    pass
+
+
+@pytest.fixture
+def no_search(monkeypatch):
+    """Any search for programs fails."""
+    from winogen.program import search
+
+    def fail(*arguments, **options):
+        raise _Searched
+
+    monkeypatch.setattr(search, "candidates", fail)
+
+
+@pytest.mark.parametrize("words", [(4, 3), (3, 7), (8, 3), (6, 3, "--format", "json")], ids=str)
+def test_what_ships_needs_no_search(winogen, no_search, monkeypatch, tmp_path, words):
+    monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path))
+    result = winogen("derive", *words)
+    assert result.exit_code == 0 and "y0" in result.output or '"ops"' in result.output
+
+
+def test_matrices_alone_need_no_search(winogen, no_search):
+    text = winogen("derive", 4, 3, "--points", "0,1,-1,7,-7,inf", "--matrices").stdout
+    assert "A^T (4 x 6)" in text and "instructions" not in text
+    data = as_json(winogen, 4, 3, "--points", "0,1,-1,7,-7,inf", "--matrices")
+    assert "ops" not in data and BilinearAlgorithm.from_dict(data).verify()
+
+
+@pytest.mark.parametrize("format", ["text", "json", "c"])
+def test_programs_are_kept_until_they_are_damaged(winogen, monkeypatch, tmp_path, format):
+    from winogen.codegen import textbook, transforms
+
+    monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path))
+    words = ("derive", 2, 2, "--points", "0,3,inf", "--format", format)
+    first = winogen(*words).stdout
+    (path,) = (tmp_path / "derived").iterdir()
+
+    def fail(*arguments, **options):
+        raise _Searched
+
+    with monkeypatch.context() as patch:
+        patch.setattr(textbook, "search", fail)
+        patch.setattr(transforms, "load", fail)
+        assert winogen(*words).stdout == first
+        path.write_text(path.read_text()[:-20])
+        assert isinstance(winogen(*words).exception, _Searched)
+    assert winogen(*words).stdout == first
+
+
+def test_too_many_default_points_name_the_options(refused):
+    line = refused("derive", 20, 3)
+    assert "n = m + r - 1 = 22; allowed: n <= 18" in line
+    assert "--points or --moduli" in line and "points=" not in line

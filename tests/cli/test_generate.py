@@ -180,3 +180,40 @@ def test_two_layers_link_into_one_program(winogen, tmp_path):
 def test_wrong_values_are_named(refused, tmp_path, words, message):
     assert message in refused("generate", *words, "-o", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_options_of_conv2d_reach_the_layer(winogen, tmp_path):
+    words = ("generate", "--input", "1,4,20,20", "--weight", "4,4,3,3", "--isa", "generic")
+    options = ("--dilation", "2", "--padding", "2", "--padding-mode", "reflect",
+               "--tolerance", "1e-3", "--workspace-limit", "200000", "--name", "far")  # fmt: skip
+    result = winogen(*words, *options, "-o", tmp_path)
+    assert result.exit_code == 0, result.output
+    text = (tmp_path / "far.h").read_text()
+    assert "dilation 2 x 2" in text and "reflect" in text
+    first = text.splitlines()[0]
+    assert "--padding-mode reflect --dilation 2" in first and "--workspace-limit 200000" in first
+
+
+def test_a_limit_of_memory_is_kept_or_refused(refused, tmp_path):
+    words = ("--input", "1,64,56,56", "--weight", "64,64,3,3", "-o", tmp_path)
+    assert "workspace_limit" in refused("generate", *words, "--workspace-limit", "0")
+
+
+def test_text_of_others_cannot_leave_the_comments(refused, winogen, tmp_path):
+    evil = "0,1,-1 # */ int evil(void) { return 42; } /*\n,inf"
+    shapes = ("--input", "1,1,8,8", "--weight", "1,1,3,3", "--isa", "generic", "-o", tmp_path)
+    refused("generate", *shapes, "--algorithm", "mcmr", "--tile", "2", "--points", evil)
+    from winogen.conv.standalone import standalone
+
+    files = standalone((1, 1, 8, 8), (1, 1, 3, 3), isa="generic", name="safe",
+                       command="winogen */ int evil; /*\nint more;")  # fmt: skip
+    for text in files.values():
+        head = text[: text.index("*/")]
+        assert "int evil" in head and "int more" in head
+
+
+def test_neon_is_not_for_32_bits(tmp_path, winogen):
+    words = ("--input", "1,1,8,8", "--weight", "1,1,3,3", "--isa", "neon", "--name", "arm")
+    assert winogen("generate", *words, "-o", tmp_path).exit_code == 0
+    text = (tmp_path / "arm.c").read_text()
+    assert '#if defined(__arm__) && !defined(__aarch64__)\n#error "neon is for 64-bit ARM' in text

@@ -254,3 +254,31 @@ def test_f6_3_spills_no_register(tmp_path, cc):
 def test_a_spill_would_be_seen(tmp_path):
     denied = [f"-ffixed-xmm{i}" for i in range(5, 16)]
     assert stack_references(tmp_path, "gcc", 32, "-mavx2", "-mfma", *denied)["input"]
+
+
+@pytest.mark.parametrize("language", ["c", "c++"])
+@pytest.mark.parametrize("real", ["float", "double", "int", "short"])
+def test_integer_types_are_refused_by_the_compiler(tmp_path, language, real):
+    text = f"#define WINOGEN_VEC {real}\n#define WINOGEN_REAL {real}\n{load(4, 3).header}"
+    path = tmp_path / "header.c"
+    path.write_text(text)
+    standard = "-std=c11" if language == "c" else "-std=c++17"
+    words = [CC, "-x", language, standard, "-Wall", "-Wextra", "-Wpedantic",
+             "-Werror", "-fsyntax-only", str(path)]  # fmt: skip
+    result = subprocess.run(words, capture_output=True, text=True)
+    if language == "c++" and "c++" in result.stderr and "static assertion" not in result.stderr:
+        pytest.skip("no C++ compiler")
+    assert (result.returncode == 0) == (real in ("float", "double")), result.stderr
+    if result.returncode:
+        assert "WINOGEN_REAL: a floating-point type" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["f4_3", "f8_3_gaussian"])
+def test_constants_convert_without_a_warning(tmp_path, name):
+    path = tmp_path / "header.c"
+    entry = catalog()[name]
+    path.write_text(load(entry["m"], entry["r"], name=name).header)
+    words = [CC, "-x", "c", "-fsyntax-only", "-Wall", "-Wconversion",
+             "-Wfloat-conversion", "-Wsign-conversion", "-Werror", str(path)]  # fmt: skip
+    result = subprocess.run(words, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr

@@ -36,9 +36,9 @@ def test_the_committed_files_are_what_the_catalog_generates():
     assert {name for _, _, name in seen} == {entry.name for entry in catalog.entries()}
 
 
-def test_write_makes_headers_and_index_and_nothing_else(small):
+def test_write_makes_headers_index_programs_and_nothing_else(small):
     assert {path.name for path in small.iterdir()} == {
-        "catalog.toml", "f2_3.h", "f4_3.h", "f2_3_wide.h", "index.json",
+        "catalog.toml", "f2_3.h", "f4_3.h", "f2_3_wide.h", "index.json", "programs.json",
     }  # fmt: skip
     assert catalog.write(small, jobs=1) == []  # the second time nothing changes
     first = (small / "f2_3.h").read_text().splitlines()[0]

@@ -3,8 +3,8 @@
 import archspec.cpu
 import pytest
 
+from winogen.errors import BuildError, InvalidValue
 from winogen.records import TARGETS
-from winogen.errors import InvalidValue
 from winogen.toolchain import host, host_target, host_targets
 
 
@@ -62,3 +62,9 @@ def test_what_the_cpu_lacks_is_refused_with_the_reason(cpu, monkeypatch):
     monkeypatch.setenv("WINOGEN_ISA", "avx512")
     with pytest.raises(InvalidValue, match=r"'avx512', which this CPU \(haswell\) does not have"):
         host_target()
+
+
+def test_a_target_without_an_entry_says_what_to_add(monkeypatch):
+    monkeypatch.setitem(TARGETS, "neon32", TARGETS["generic"])
+    with pytest.raises(BuildError, match=r"target: got 'neon32', of which _NEEDS in host.py"):
+        host_targets()

@@ -13,6 +13,7 @@ from functools import lru_cache, total_ordering
 from typing import TYPE_CHECKING, cast
 
 from winogen.algebra.polynomial import Polynomial, inverse
+from winogen.algebra.size import shown
 from winogen.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from winogen.algebra.scalar import Scalar
 
 _X = Polynomial([0, 1])
+COMMON_DEGREE = 16  # of a field that two irrational numbers span; beyond, sympy takes too long
 
 
 class NumberField:
@@ -29,6 +31,8 @@ class NumberField:
     def __init__(self, theta: sympy.Expr, modulus: Polynomial) -> None:
         self.theta = theta  # a sympy expression
         self.modulus = modulus  # its monic minimal polynomial
+        # Subfields that this one was made of: their thetas as polynomials in theta.
+        self.images: dict[NumberField, Polynomial] = {}
         # sympy's digits only suggest the interval; the sign change below proves that it holds
         # a root, and it is far narrower than the distance between roots.
         centre = _evalf(theta, 40)
@@ -113,8 +117,8 @@ class Algebraic:
             return NotImplemented
         base = self if exponent >= 0 else self._inverse()
         result: Scalar = Fraction(1)
-        for _ in range(abs(exponent)):
-            result = result * base
+        for bit in f"{abs(exponent):b}":
+            result = result * result * (base if bit == "1" else 1)
         return result
 
     def _inverse(self) -> Scalar:
@@ -317,26 +321,49 @@ def _common_field(
         if image is not None:
             images = {small: image, large: _X}
             return large, images[first], images[second]
+    degree = first.modulus.degree * second.modulus.degree
+    if degree > COMMON_DEGREE:
+        raise InvalidValue(
+            f"got {shown(first.theta)} and {shown(second.theta)}, irrational numbers that together "
+            f"have degree {degree} over the rationals; allowed: at most {COMMON_DEGREE}"
+        )
     x = sympy.Dummy("x")
     minimal, multipliers, images = sympy.primitive_element(
         [first.theta, second.theta], x, ex=True, polys=True
     )
     theta = multipliers[0] * first.theta + multipliers[1] * second.theta
     field = _field(theta, _rational_polynomial(minimal).monic())
-    polynomials = [
-        Polynomial(reversed([Fraction(int(c.numerator), int(c.denominator)) for c in image]))
-        for image in images
-    ]
-    return field, polynomials[0], polynomials[1]
+    for part, coefficients in zip((first, second), images):
+        image = Polynomial(
+            reversed([Fraction(int(c.numerator), int(c.denominator)) for c in coefficients])
+        )
+        field.images[part] = image
+        for inner, polynomial in part.images.items():
+            field.images.setdefault(inner, _compose(polynomial, image, field.modulus))
+    return field, field.images[first], field.images[second]
+
+
+def _isomorphism(small: sympy.Expr, large: sympy.Expr) -> list[sympy.Rational] | None:
+    """Return the coefficients of one root in powers of the other, found by integer relations.
+
+    ``sympy.field_isomorphism`` would go on to factor over the larger field where there are none,
+    which takes minutes. A relation that is overlooked only makes the common field larger.
+    """
+    from sympy import AlgebraicNumber
+    from sympy.polys.numberfields.subfield import field_isomorphism_pslq
+
+    return field_isomorphism_pslq(AlgebraicNumber(small), AlgebraicNumber(large))
 
 
 def _embed(small: NumberField, large: NumberField) -> Polynomial | None:
     """Return small's theta as a polynomial in large's theta, None when it does not lie there."""
     import sympy
 
+    if small in large.images:
+        return large.images[small]
     if large.modulus.degree % small.modulus.degree:
         return None
-    image = sympy.field_isomorphism(small.theta, large.theta)
+    image = _isomorphism(small.theta, large.theta)
     if image is None:
         return None
     polynomial = Polynomial(

@@ -289,7 +289,7 @@ class BilinearAlgorithm:
     def __str__(self) -> str:
         return f"F({self.m},{self.r}) with {self.products} products"
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         values = _texts(self.points or self.moduli or ())
         if len(values) > _SHOWN:
             values[_SHOWN:] = ["..."]

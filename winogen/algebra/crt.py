@@ -32,8 +32,11 @@ from winogen.algebra.points import (
 )
 from winogen.algebra.polynomial import Polynomial, inverse
 from winogen.algebra.scalar import Matrix, Scalar, as_scalar, matrix
+from winogen.algebra.size import bits_of, digits
+from winogen.errors import InvalidValue
 
 _X = Polynomial([0, 1])
+_PRINTABLE_BITS = 14_000
 
 
 def winograd(m: int, r: int, moduli: str | Iterable[object]) -> BilinearAlgorithm:
@@ -80,8 +83,12 @@ def from_moduli(
     moduli: tuple[Modulus, ...] | None = None,
 ) -> BilinearAlgorithm:
     """Build F(m, r) from checked moduli; ``points`` or ``moduli`` say what it was asked for by."""
+    argument = "points" if moduli is None else "moduli"
     finite = [q for q in factors if not isinstance(q, str)]
-    whole = prod(finite, start=Polynomial([1]))
+    try:
+        whole = prod(finite, start=Polynomial([1]))
+    except InvalidValue as error:  # irrational numbers of too many kinds
+        raise InvalidValue(f"{argument}: {error}") from None
     n = m + r - 1
     at_rows, g_rows, bt_rows = [], [], []  # one entry per product
     for q in factors:
@@ -104,10 +111,21 @@ def from_moduli(
             at_rows.append(_row_times(small.bt[a], h_residues))
             column = Polynomial([row[a] for row in small.at]) % q
             bt_rows.append(_coefficients(others * column, n))
+    _check_printable(at_rows + g_rows + bt_rows, argument)
     at: Matrix = tuple(zip(*at_rows))
     return BilinearAlgorithm(
         m=m, r=r, at=at, g=tuple(g_rows), bt=tuple(bt_rows), points=points, moduli=moduli
     )
+
+
+def _check_printable(rows: Iterable[Sequence[Scalar]], argument: str) -> None:
+    """Refuse matrices with integers that Python does not print, those beyond 4300 digits."""
+    bits = max(bits_of(value) for row in rows for value in row)
+    if bits > _PRINTABLE_BITS:
+        raise InvalidValue(
+            f"{argument}: got values whose matrices have numbers of about {digits(bits)} digits; "
+            f"allowed: numbers of at most {digits(_PRINTABLE_BITS)} digits"
+        )
 
 
 def linear_moduli(points: Iterable[Point]) -> list[Modulus]:

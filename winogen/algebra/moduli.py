@@ -10,6 +10,7 @@ from winogen.algebra.parse import parse_polynomial, split_list
 from winogen.algebra.points import INFINITY, check_size, is_infinity
 from winogen.algebra.polynomial import Polynomial, gcd
 from winogen.algebra.scalar import as_scalar
+from winogen.algebra.size import LARGEST_DEGREE, check_bits, listed, shown
 from winogen.errors import InvalidType, InvalidValue
 
 Modulus: TypeAlias = Polynomial | str  # the only text among them is INFINITY
@@ -40,9 +41,9 @@ def check_moduli(m: int, r: int, moduli: str | Iterable[object]) -> tuple[Modulu
             "" if infinite or degree != n - 1 else "; append 'inf' to count the point at infinity"
         )
         raise InvalidValue(
-            f"moduli: got {', '.join(map(str, checked))} of total degree {degree}"
+            f"moduli: got {listed(checked)} of total degree {degree}"
             f"{' (inf counts 1)' if infinite else ''}; "
-            f"allowed: {n} = m + r - 1 for F({m},{r}){hint}"
+            f"allowed: {shown(n)} = m + r - 1 for F({shown(m)},{shown(r)}){hint}"
         )
     for index, second in enumerate(checked):
         for first in checked[:index]:
@@ -58,7 +59,7 @@ def _require_coprime(first: Modulus, second: Modulus) -> None:
     shared = gcd(first, second)
     if shared.degree > 0:
         raise InvalidValue(
-            f"moduli: got {first} and {second}, which share the factor {shared}; "
+            f"moduli: got {shown(first)} and {shown(second)}, which share the factor {shown(shared)}; "
             "allowed: pairwise coprime polynomials"
         )
 
@@ -94,7 +95,12 @@ def _as_polynomial(item: object) -> Polynomial:
             f"moduli: got '{polynomial}', which is constant; "
             "allowed: polynomials in x of degree >= 1"
         )
-    return polynomial.monic()
+    if polynomial.degree > LARGEST_DEGREE:
+        raise InvalidValue(
+            f"moduli: got a polynomial of degree {polynomial.degree}; "
+            f"allowed: at most {LARGEST_DEGREE}"
+        )
+    return Polynomial([check_bits(c, "moduli") for c in polynomial.monic().coefficients])
 
 
 def _from_list(coefficients: Iterable[object]) -> Polynomial:

@@ -68,7 +68,7 @@ class BilinearAlgorithm2D:
     def __str__(self) -> str:
         return f"F({self.h.m}x{self.w.m},{self.h.r}x{self.w.r}) with {self.products} products"
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<BilinearAlgorithm2D {self.h!r} x {self.w!r}>".replace("BilinearAlgorithm ", "")
 
 

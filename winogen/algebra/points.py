@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from winogen.algebra.parse import split_list
 from winogen.algebra.scalar import Scalar, as_scalar
+from winogen.algebra.size import check_bits, listed, shown
 from winogen.errors import InvalidType, InvalidValue
 
 INFINITY = "inf"  # the point at infinity, beside the scalars
@@ -56,7 +57,9 @@ def parse_points(text: str | Iterable[object]) -> tuple[Point, ...]:
             f"points: got {text!r} of type {type(text).__name__}; "
             "allowed: a list of points or text such as '0,1,-1,inf'"
         )
-    return tuple(INFINITY if is_infinity(p) else as_scalar(p, "points") for p in text)
+    return tuple(
+        INFINITY if is_infinity(p) else check_bits(as_scalar(p, "points"), "points") for p in text
+    )
 
 
 def is_infinity(value: object) -> bool:
@@ -65,7 +68,7 @@ def is_infinity(value: object) -> bool:
     There is only one; -inf is the same point, but is refused to keep one name for it.
     """
     if isinstance(value, str):
-        return value.strip().lower() in (INFINITY, "infinity", "∞", "oo")
+        return value.strip(" ").lower() in (INFINITY, "infinity", "∞", "oo")
     if isinstance(value, float):
         return value == math.inf
     sympy = sys.modules.get("sympy")
@@ -81,7 +84,7 @@ def check_size(m: int, r: int) -> tuple[int, int, int]:
                 f"{name}: got {value!r} of type {type(value).__name__}; allowed: an integer >= 1"
             )
         if value < 1:
-            raise InvalidValue(f"{name}: got {value}; allowed: an integer >= 1")
+            raise InvalidValue(f"{name}: got {shown(value)}; allowed: an integer >= 1")
         sizes.append(index(value))
     return sizes[0], sizes[1], sum(sizes) - 1
 
@@ -92,13 +95,13 @@ def check_points(m: int, r: int, points: str | Iterable[object]) -> tuple[Point,
     parsed = parse_points(points)
     if len(parsed) != n:
         raise InvalidValue(
-            f"points: got {len(parsed)} ({', '.join(map(str, parsed))}); "
-            f"allowed: {n} = m + r - 1 points for F({m},{r})"
+            f"points: got {len(parsed)} ({listed(parsed)}); "
+            f"allowed: {shown(n)} = m + r - 1 points for F({shown(m)},{shown(r)})"
         )
     seen = set()
     for p in parsed:
         if p in seen:
-            raise InvalidValue(f"points: got {p} twice; allowed: {n} distinct points")
+            raise InvalidValue(f"points: got {shown(p)} twice; allowed: {n} distinct points")
         seen.add(p)
     return parsed
 
@@ -117,7 +120,7 @@ def default_points(m: int, r: int) -> PointSet:
     m, r, n = check_size(m, r)
     if n not in DEFAULT_SIZES:
         raise InvalidValue(
-            f"m, r: got F({m},{r}) with n = m + r - 1 = {n}; "
+            f"m, r: got F({shown(m)},{shown(r)}) with n = m + r - 1 = {shown(n)}; "
             f"allowed: n <= {max(DEFAULT_SIZES)} for default points, else give points="
         )
     text, source = _DEFAULT[n]

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
-from numbers import Rational, Real
+from numbers import Complex, Rational, Real
 from typing import TYPE_CHECKING, TypeAlias
 
-from winogen.algebra.algebraic import Algebraic, algebraic
-from winogen.algebra.parse import parse_number
+from winogen.algebra.algebraic import Algebraic
+from winogen.algebra.parse import COMPLEX_HINT, parse_number
 from winogen.errors import InvalidType, InvalidValue
 
 if TYPE_CHECKING:
@@ -58,8 +58,14 @@ def as_scalar(value: object, name: str = "number") -> Scalar:
         return Fraction(int(value.numerator), int(value.denominator))
     sympy = sys.modules.get("sympy")  # a sympy number cannot come in before sympy is loaded
     if sympy is not None and isinstance(value, sympy.Basic):
+        if value.is_Rational:
+            return Fraction(int(value.p), int(value.q))
         # Through the text, so that whatever is accepted can be written to JSON and read back.
-        return as_scalar(str(value), name)
+        try:
+            text = str(value)
+        except ValueError:  # Python prints no integers of more than 4300 digits
+            raise InvalidValue(f"{name}: got a number of too many digits to print") from None
+        return as_scalar(text, name)
     if isinstance(value, Real) and not isinstance(value, bool):
         hint = (
             f", here perhaps '{Fraction(float(value)).limit_denominator(1000)}'"
@@ -70,6 +76,8 @@ def as_scalar(value: object, name: str = "number") -> Scalar:
             f"{name}: got the float {value!r}; allowed: exact numbers, as integers, Fractions or "
             f"text such as '1/2'{hint}"
         )
+    if isinstance(value, Complex) and not isinstance(value, bool):
+        raise InvalidType(f"{name}: got the complex number {value!r}; allowed: {COMPLEX_HINT}")
     raise InvalidType(
         f"{name}: got {value!r} of type {type(value).__name__}; allowed: integers, Fractions, text "
         "such as '1/2' or 'sqrt(2)/2', sympy numbers"
@@ -78,8 +86,7 @@ def as_scalar(value: object, name: str = "number") -> Scalar:
 
 @lru_cache(maxsize=4096)
 def _from_text(text: str) -> Scalar:
-    value = parse_number(text)
-    return value if isinstance(value, Fraction) else algebraic(value)
+    return parse_number(text)
 
 
 def matrix(rows: object, name: str = "matrix") -> Matrix:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -160,13 +161,9 @@ def load_layers(name_or_file: str = DEFAULT_SET) -> tuple[BenchLayer, ...]:
     if not isinstance(rows, list) or not rows:
         raise InvalidValue(f"layers: got {_short(rows)} in {path}; allowed: a list of layers")
     layers = tuple(BenchLayer.from_dict(row, f"{path}, layer {i}") for i, row in enumerate(rows, 1))
-    seen: set[str] = set()
-    for layer in layers:
-        if layer.name in seen:
-            raise InvalidValue(
-                f"layers: got two layers named {layer.name!r} in {path}; allowed: one"
-            )
-        seen.add(layer.name)
+    for name, count in Counter(layer.name for layer in layers).items():
+        if count > 1:
+            raise InvalidValue(f"layers: got two layers named {name!r} in {path}; allowed: one")
     return layers
 
 

@@ -5,4 +5,4 @@ def main() -> None:
     """Run `winogen` with the arguments of this process."""
     from winogen.cli.app import app
 
-    app()
+    app(prog_name="winogen")

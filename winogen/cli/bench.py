@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from winogen.cli.options import integers
+
 if TYPE_CHECKING:
     from winogen.bench import BenchLayer
 
@@ -144,13 +146,10 @@ def _tile(text: str | None, algorithm: str) -> int | tuple[int, int] | None:
         raise InvalidValue(
             f"tile: got {text!r}; allowed: none with {algorithm}, which has no tiles"
         )
-    try:
-        numbers = tuple(int(part) for part in text.replace("x", ",").split(","))
-    except ValueError:
-        numbers = ()
-    if len(numbers) not in (1, 2) or min(numbers) < 1:
+    tile = integers("tile", text, 1, 2, signs="x")
+    if min(tile) < 1:
         raise InvalidValue(f"tile: got {text!r}; allowed: a positive int, or two as 4,6")
-    return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
+    return tile[0] if len(tile) == 1 else (tile[0], tile[1])
 
 
 def _tolerance(value: float | None) -> float | None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import typer
 
+from winogen.cli.options import integers, single
+
 EXAMPLE = (
     "Example: winogen generate --input 1,64,56,56 --weight 64,64,3,3 --padding 1 "
     "--algorithm mcmr --isa avx2 -o vgg"
@@ -18,7 +20,11 @@ def generate(
     weight: str = typer.Option(metavar="M,C,KH,KW", help="Shape of the weights."),
     output: Path = typer.Option(..., "--output", "-o", metavar="DIR", help="Folder to write to."),
     padding: str = typer.Option(None, help="P, or PH,PW, or same, or valid (default: 0)."),
+    padding_mode: str = typer.Option(
+        None, help="zeros, replicate, reflect or circular (default: zeros)."
+    ),
     stride: str = typer.Option(None, help="S, or SH,SW (default: 1)."),
+    dilation: str = typer.Option(None, help="D, or DH,DW (default: 1)."),
     groups: int = typer.Option(None, help="Groups of channels (default: 1)."),
     algorithm: str = typer.Option(
         None, help="auto, direct, im2col, winograd2d, winograd1d or mcmr (default: auto)."
@@ -29,59 +35,61 @@ def generate(
     order: str = typer.Option(
         None, help="How transforms add: program, huffman, pairwise or naive (default: program)."
     ),
+    border: str = typer.Option(None, help="How tiles at the rim are padded, as in conv2d."),
+    tolerance: float = typer.Option(
+        None, help="The fastest within this predicted error, as in conv2d."
+    ),
+    workspace_limit: int = typer.Option(None, help="Bytes of scratch memory, at most."),
     isa: str = typer.Option(
         None, help="avx512, avx2, sse2, neon or generic (default: what this CPU has)."
     ),
     dtype: str = typer.Option(None, help="float32 or float64 (default: float32)."),
     layout: str = typer.Option(None, help="NCHW or NHWC (default: NCHW)."),
-    activation: str = typer.Option(None, help="relu (default: none)."),
+    activation: str = typer.Option(None, help="relu, or leaky_relu:SLOPE (default: none)."),
     threads: int = typer.Option(None, min=1, help="Threads to cut the work for (default: 1)."),
     name: str = typer.Option(None, help="Prefix of files and functions (default: from shapes)."),
 ) -> None:
     """Write one layer as a .c and a .h that compile with `cc -O3` and nothing else."""
+    given = {key: value for key, value in locals().items() if value is not None}
+    del given["output"]  # what is written does not depend on where
+    from winogen.cli.progress import working
+    from winogen.codegen.standalone import check_name
     from winogen.conv.standalone import command_line, standalone
 
-    arguments: dict[str, Any] = {
-        "input": input,
-        "weight": weight,
-        "padding": padding,
-        "stride": stride,
-        "groups": groups,
-        "algorithm": algorithm,
-        "tile": tile,
-        "points": points,
-        "moduli": moduli,
-        "order": order,
-        "isa": isa,
-        "dtype": dtype,
-        "layout": layout,
-        "activation": activation,
-        "threads": threads,
-        "name": name,
-    }
-    options = {key: value for key, value in arguments.items() if value is not None}
-    for key in ("padding", "stride", "tile"):
-        if options.get(key) not in (None, "same", "valid"):
-            numbers = _integers(key, options[key])
-            options[key] = numbers[0] if len(numbers) == 1 else numbers
-    shapes = [_integers(key, options.pop(key), 4) for key in ("input", "weight")]
+    options: dict[str, Any] = dict(given)
+    shapes = [integers(key, options.pop(key), 4) for key in ("input", "weight")]
+    for key in options.keys() & {"padding", "stride", "dilation", "tile"}:
+        if key != "padding" or padding not in ("same", "valid"):
+            also = "same, valid" if key == "padding" else ""
+            options[key] = single(integers(key, options[key], 1, 2, also=also))
+    if activation is not None:
+        options["activation"] = _activation(activation)
     if layout == "NHWC":  # --input is N,C,H,W whatever the order in memory
         shapes[0] = (*shapes[0][:1], *shapes[0][2:], *shapes[0][1:2])
-    files = standalone(*shapes, command=command_line(arguments), **options)
+    if name is not None:
+        check_name(name)
+    with working("choosing and writing an algorithm"):
+        files = standalone(*shapes, command=command_line(given), **options)
     output.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
         (output / file).write_text(text)
         typer.echo(output / file)
 
 
-def _integers(name: str, text: str, count: int | None = None) -> tuple[int, ...]:
+def _activation(text: str) -> str | tuple[str | float, ...]:
+    """Return an activation as `conv2d` takes it: "relu", ("leaky_relu", 0.1) for "leaky_relu:0.1".
+
+    >>> _activation("leaky_relu:0.1")
+    ('leaky_relu', 0.1)
+    """
     from winogen.errors import InvalidValue
 
+    name, *parameters = text.split(":")
+    if not parameters:
+        return name
     try:
-        numbers = tuple(int(part) for part in text.split(","))
+        return (name, *map(float, parameters))
     except ValueError:
-        numbers = ()
-    if not numbers or (count and len(numbers) != count):
-        allowed = f"{count or 'one or two'} integers with commas between them"
-        raise InvalidValue(f"{name}: got {text!r}; allowed: {allowed}")
-    return numbers
+        raise InvalidValue(
+            f"activation: got {text!r}; allowed: relu, leaky_relu:SLOPE with a number"
+        ) from None

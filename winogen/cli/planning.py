@@ -25,17 +25,21 @@ def calibrate(
     """Measure this machine for the planner; plans of later processes follow it."""
     from dataclasses import asdict
 
+    from winogen.cli.options import finite
     from winogen.records import Machine
     from winogen.toolchain import cache_dir, machine
 
+    finite("seconds", seconds)
     folder = cache_dir()
     if forget:
         machine.forget(folder)
         measured = Machine()
     else:
+        from winogen.cli.progress import working
         from winogen.toolchain.calibrate import calibrated
 
-        measured = calibrated(seconds=seconds)
+        with working("measuring this machine"):
+            measured = calibrated(seconds=seconds)
         if fit:
             measured = _fitted(measured, layers, only)
         typer.echo(f"kept in {machine.save(measured, folder)}")

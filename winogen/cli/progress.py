@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from winogen.progress import counting, stderr
+from winogen.progress import counting, stderr, working
 
-__all__ = ["compiling", "counting", "stderr"]
+__all__ = ["compiling", "counting", "stderr", "working"]
 
 
 @contextmanager

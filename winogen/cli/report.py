@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from winogen.cli.options import integers
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -132,9 +134,11 @@ def _described(text: str, options: dict[str, Any]) -> BenchLayer:
     """The layer that --layer names: shapes with further options, or a JSON file that has all."""
     from winogen.bench import BenchLayer
     from winogen.errors import InvalidValue
-    from winogen.files import read_json
+    from winogen.files import check_regular, read_json
 
     path = Path(text)
+    if ":" not in text:
+        check_regular("layer", path, f"{_SHAPES}, or a JSON file")
     if path.is_file():
         _refuse(options, f"nothing, {text} says it")
         fields = read_json("layer", path, "a JSON file")
@@ -143,31 +147,21 @@ def _described(text: str, options: dict[str, Any]) -> BenchLayer:
         if not isinstance(fields, dict):
             raise InvalidValue(f"layer: got {text}; allowed: a file with one layer")
         return BenchLayer.from_dict({"name": path.stem, **fields}, f"layer, {text}")
-    shapes = [_integers("layer", part, 4) for part in text.split(":")] if ":" in text else []
+    try:
+        shapes = [list(integers("layer", part, 4)) for part in text.split(":")]
+    except InvalidValue:
+        shapes = []
     if len(shapes) != 2:
         why = " (no such file)" if path.suffix == ".json" else ""
         raise InvalidValue(f"layer: got {text!r}{why}; allowed: {_SHAPES}, or a JSON file")
     fields = {"name": text, "input": shapes[0], "weight": shapes[1]}
     for name in ("padding", "stride"):
         if name in options:
-            pair = _integers(name, options[name])
+            pair = list(integers(name, options[name], 1, 2))
             fields[name] = pair * 2 if len(pair) == 1 else pair
     if "groups" in options:
         fields["groups"] = options["groups"]
     return BenchLayer.from_dict(fields, "layer")
-
-
-def _integers(name: str, text: str, count: int | None = None) -> list[int]:
-    from winogen.errors import InvalidValue
-
-    try:
-        numbers = [int(part) for part in text.split(",")]
-    except ValueError:
-        numbers = []
-    if len(numbers) not in ((count,) if count else (1, 2)):
-        allowed = _SHAPES if count else "one or two integers"
-        raise InvalidValue(f"{name}: got {text!r}; allowed: {allowed}")
-    return numbers
 
 
 def _array(name: str, path: Path) -> np.ndarray:

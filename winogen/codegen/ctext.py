@@ -79,6 +79,16 @@ def routine(program: Program, source: str, target: str, vec: str = "WINOGEN_VEC"
     )
 
 
+def commented(text: str) -> str:
+    """Return ``text`` as it may stand within a C comment, which it neither ends nor leaves.
+
+    >>> commented("--points '0 */ evil() /* 1'\\n")
+    "--points '0 *\\\\/ evil() /\\\\* 1' "
+    """
+    text = "".join(c if c.isprintable() else " " for c in text)
+    return text.replace("*/", "*\\/").replace("/*", "/\\*")
+
+
 def _names(program: Program, target: str) -> dict[str, str]:
     """Name each value: inputs keep theirs, outputs are v0, v1, ..., others t0, t1, ... in order.
 

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from winogen.codegen.ctext import routine
+from winogen.codegen.ctext import commented, routine
 from winogen.codegen.templates import environment
 from winogen.program.analysis import naive_counts
 from winogen.program.ir import Program
@@ -32,7 +32,7 @@ def render_header(
     *,
     source: str = "",
     textbook: BilinearAlgorithm | None = None,
-    command: str | None = WRITE_COMMAND,
+    command: str = WRITE_COMMAND,
     order: str = PROGRAM,
 ) -> str:
     """Return the C text of the header ``<name>.h``.
@@ -48,8 +48,8 @@ def render_header(
         programs[kind].verify(matrix)
     template = environment().get_template("transform.h.j2")
     return template.render(
-        command=command,
-        head=_head(algorithm, programs, source, textbook or algorithm, order),
+        command=commented(command),
+        head=list(map(commented, _head(algorithm, programs, source, textbook or algorithm, order))),
         guard=f"WINOGEN_{name.upper()}",
         name=name,
         m=algorithm.m,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from winogen.codegen.ctext import commented
 from winogen.codegen.render import render
 from winogen.codegen.templates import environment
 from winogen.errors import InvalidValue
@@ -19,22 +20,29 @@ def render_pair(
     """Return {"<name>.c": text, "<name>.h": text}.
 
     ``sizes``: the fields of `winogen_conv`. ``about``: what the head comment says of the layer.
-    ``command``: what regenerates the files. Raises InvalidValue if ``name`` is no C identifier.
+    ``command``: what regenerates the files. Raises InvalidValue if ``name`` is no C identifier, or
+    one that C or the kernel has other uses for.
     """
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise InvalidValue(f"name: got {name!r}; allowed: a C identifier, such as conv1_1")
+    check_name(name)
     prefix = f"{name}_kernel"
+    kernel = render(spec, prefix)
+    exported = {f"{name}_{what}" for what in ("packed_bytes", "pack", "workspace_bytes", "run")}
+    if taken := exported & set(re.findall(r"\w+", kernel)):
+        raise InvalidValue(
+            f"name: got {name!r}, of which the kernel itself has {', '.join(sorted(taken))}; "
+            "allowed: another C identifier"
+        )
     fields = {
         "name": name,
         "guard": f"{name.upper()}_H",
         "prefix": prefix,
-        "kernel": render(spec, prefix),
+        "kernel": kernel,
         "real": spec.precision.real.c,
         "isa": spec.target.name,
         "sizes": {field: _initialiser(value) for field, value in sizes.items()},
         "filters": sizes["groups"] * sizes["filters"],
-        "about": about,
-        "command": command,
+        "about": list(map(commented, about)),
+        "command": commented(command),
         **_target_text(spec.target),
     }
     templates = environment()
@@ -53,6 +61,33 @@ def _initialiser(value: Any) -> str:
     if isinstance(value, tuple):
         return "{ " + ", ".join(map(_initialiser, value)) + " }"
     return repr(value)
+
+
+def check_name(name: str) -> str:
+    """Return ``name`` if files and functions can be called after it; raises InvalidValue."""
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise InvalidValue(f"name: got {name!r}; allowed: a C identifier, such as conv1_1")
+    if name in _RESERVED or re.match(r"_[_A-Z]", name):
+        raise InvalidValue(
+            f"name: got {name!r}, which C or the generated code uses; "
+            "allowed: another identifier, such as conv1_1"
+        )
+    return name
+
+
+# Keywords of C and C++, ``main``, and what the kernels call their own.
+_RESERVED = set(
+    """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const
+    constexpr const_cast continue decltype default delete do double dynamic_cast else enum explicit
+    export extern false float for friend goto if inline int long mutable namespace new noexcept not
+    not_eq nullptr operator or or_eq private protected public register reinterpret_cast restrict
+    return short signed sizeof static static_assert static_cast struct switch template this
+    thread_local throw true try typedef typeid typename typeof union unsigned using virtual void
+    volatile wchar_t while xor xor_eq main
+    real vec load store layer winogen winogen_conv size_t ptrdiff_t int64_t memcpy memset
+    """.split()
+)
 
 
 def _target_text(target: Target) -> dict[str, str]:

@@ -119,5 +119,5 @@ def command_line(options: dict) -> str:
     'winogen generate --input 1,3,8,8'
     """
     words = [word for key, value in options.items() if value is not None
-             for word in (f"--{key}", str(value))]  # fmt: skip
+             for word in (f"--{key.replace('_', '-')}", str(value))]  # fmt: skip
     return shlex.join(["winogen", "generate", *words])

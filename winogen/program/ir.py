@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from winogen.errors import InvalidValue, VerificationError
@@ -63,7 +64,7 @@ class Term:
         if self.coefficient == 0:
             raise InvalidValue(f"coefficient of {self.operand}: got 0; allowed: any other scalar")
 
-    @property
+    @cached_property
     def is_unit(self) -> bool:
         """Whether the coefficient is 1 or -1, which costs no multiplication."""
         return self.coefficient == 1 or self.coefficient == -1

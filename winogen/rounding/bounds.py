@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -216,7 +216,7 @@ def tile_error_bound(
     return _bound(h, w, _majorant(h, w, inputs, taps), len(inputs), dtype, np.abs(bias))
 
 
-def _axes(alg_h, alg_w, dims: int) -> tuple:
+def _axes(alg_h: Any, alg_w: Any, dims: int) -> tuple[Any, Any]:
     """The algorithms along height and width, None for an axis without a transform."""
     if not isinstance(alg_w, str) or alg_w != "same":
         return alg_h, alg_w

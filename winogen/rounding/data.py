@@ -153,14 +153,14 @@ def distribution_of(value: str | Distribution | Draw) -> Distribution:
 
 def stated_variances(distribution: Distribution) -> tuple[float, float]:
     """Return the variances of filters and of inputs; raises InvalidValue if one is not stated."""
-    variances = (distribution.filter_variance, distribution.input_variance)
-    if None in variances:
+    filters, inputs = distribution.filter_variance, distribution.input_variance
+    if filters is None or inputs is None:
         raise InvalidValue(
             f"distribution: got {distribution.name}, of which an estimate needs to know more; "
             "allowed: Distribution.of(draw, variance=..., mean=..., filters=...), with filters of "
             f"mean 0, or {', '.join(DISTRIBUTIONS)}"
         )
-    return variances
+    return filters, inputs
 
 
 def convolve(filters: np.ndarray, inputs: np.ndarray) -> np.ndarray:

@@ -99,7 +99,7 @@ def axes_of(algorithm: Algorithms, dims: int, order: str) -> tuple[Axis, Axis]:
         both = algorithm
     else:
         # A BilinearAlgorithm2D; its class is not asked for, since the planner needs no algebra.
-        both = (algorithm.h, algorithm.w) if hasattr(algorithm, "h") else None
+        both = (algorithm.h, algorithm.w) if hasattr(algorithm, "h") else None  # type: ignore
     if both is not None:
         if dims == 1:
             raise InvalidValue("dims: got 1 with a 2D algorithm; allowed: 2")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
+from winogen.errors import BuildError, InvalidValue
 from winogen.records import TARGETS, Target
-from winogen.errors import InvalidValue
 
 # What a CPU must report (archspec's feature names) before code for a target may run on it.
 _NEEDS = {
@@ -38,6 +39,11 @@ def host_targets() -> tuple[Target, ...]:
     features = set(cpu.features) | {"x86_64": {"sse2"}, "aarch64": {"asimd"}}.get(
         str(cpu.family), set()
     )
+    for name in TARGETS.keys() - _NEEDS.keys():
+        raise BuildError(
+            f"target: got {name!r}, of which _NEEDS in {Path(__file__).name} does not say what the "
+            "CPU must report; allowed: targets with an entry there, set() for none"
+        )
     return tuple(target for target in TARGETS.values() if _NEEDS[target.name] <= features)
 
 

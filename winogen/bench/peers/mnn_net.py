@@ -50,7 +50,7 @@ def _session(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int)
 def _convert(source: Path, converted: Path) -> None:
     # What `mnnconvert` calls. The console script itself would, on every start, try to install a
     # package with pip and send a report of the conversion.
-    import _tools
+    import _tools  # type: ignore[import-not-found]
 
     _tools.mnnconvert(
         ["mnnconvert", "-f", "ONNX", "--modelFile", str(source), "--MNNModel", str(converted)]

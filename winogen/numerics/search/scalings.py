@@ -50,7 +50,7 @@ def scale_for_error(candidate: Candidate, dims: int, settings: dict) -> Candidat
                     chosen[a] = options[k]
         if best > 0.999 * before:
             break
-    if all(pair == (1, 1) for pair in chosen):
+    if all(into == out == 1 for into, out in chosen):
         return candidate
     into, out = zip(*chosen)
     return replace(candidate, input=tuple(map(str, into)), output=tuple(map(str, out)))

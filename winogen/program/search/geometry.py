@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Coprime integers; exact scalars where a quotient is irrational.
 Point: TypeAlias = tuple[Any, ...]
+# Exact scalars as what is hashed fast.
+Key: TypeAlias = tuple[Any, ...]
 
 
 def point_of(row: Sequence[Scalar]) -> Point | None:
@@ -33,6 +35,11 @@ def point_of(row: Sequence[Scalar]) -> Point | None:
             return tuple(row)
     common = lcm(*(c.denominator for c in rationals))
     return primitive([c.numerator * (common // c.denominator) for c in rationals])
+
+
+def hashable(values: Iterable[Scalar]) -> Key:
+    """Exact scalars as a key: equal keys for equal scalars, hashed much faster than fractions."""
+    return tuple([(c.numerator, c.denominator) if type(c) is Fraction else c for c in values])
 
 
 def is_rational(point: Point) -> bool:
@@ -93,35 +100,38 @@ def constants_of(target: Point, points: Sequence[Point]) -> list[int] | None:
     """
     # Coordinate by coordinate, until as many equations are independent as there are points.
     count = len(points)
-    solved: dict[
-        int, Sequence[int]
-    ] = {}  # position of a point -> the equation that it was eliminated with
+    # (position of a point, the equation that it was eliminated with)
+    solved: list[tuple[int, Sequence[int]]] = []
     equations: Iterator[Sequence[int]] = zip(*points, target)
     for row in equations:
-        for j, equation in solved.items():
-            if row[j]:
-                f, g = equation[j], row[j]
+        for j, equation in solved:
+            g = row[j]
+            if g:
+                f = equation[j]
                 row = [f * c - g * d for c, d in zip(row, equation)]
-        pivot = next((j for j in range(count) if row[j]), None)
-        if pivot is not None:
-            solved[pivot] = row
-            if len(solved) == count:
+        for j in range(count):
+            if row[j]:
+                solved.append((j, row))
                 break
+        if len(solved) == count:
+            break
     else:
         return None
-    result: list[int | None] = [None] * count
+    result = [0] * count
     common = 1  # result * points = common * target, for those that are solved
-    for j, row in reversed(solved.items()):
-        excess = row[count] * common - sum(c * x for c, x in zip(row, result) if x is not None)
+    for j, row in reversed(solved):
+        excess = row[count] * common
+        for c, x in zip(row, result):
+            if x:
+                excess -= c * x
         if excess == 0:
             return None
         scale = row[j] // gcd(excess, row[j])
         if scale != 1:
-            result = [None if x is None else x * scale for x in result]
+            result = [x * scale for x in result]
             common *= scale
         result[j] = excess * scale // row[j]
-    constants = cast("list[int]", result)
-    return constants if common > 0 else [-x for x in constants]
+    return result if common > 0 else [-x for x in result]
 
 
 def between(

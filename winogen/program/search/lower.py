@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from winogen.program.ir import ZERO, Program, Statement, Term, magnitude
+from winogen.program.search.geometry import hashable
 from winogen.program.search.network import ONE
 from winogen.program.search.passes import prefer_sums
 from winogen.program.search.repair import repair
@@ -16,6 +17,7 @@ from winogen.program.search.scales import Assignment, ScaleProblem, tie
 
 if TYPE_CHECKING:
     from winogen.algebra.scalar import Scalar
+    from winogen.program.search.geometry import Key
     from winogen.program.search.network import Network, Signal
 
 Named: TypeAlias = tuple[Fraction, str]  # a sign and the name of a value
@@ -77,19 +79,19 @@ def assignments(
     """The scales (``Assignment``) of the programs of ``lower``."""
     attempts = _attempts(network, free_outputs, free_inputs, seed)
     best: float | None = None
-    cheapest: dict[tuple[Scalar, ...], Assignment] = {}
+    cheapest: dict[Assignment, None] = {}
     for attempt in range(tries):
-        assignment = attempts[attempt]
-        if assignment.scales in cheapest:
+        assignment = attempts[attempt]  # one object for the same scales
+        if assignment in cheapest:
             continue
         if best is None or assignment.cost[0] < best:
             best, cheapest = assignment.cost[0], {}
         if assignment.cost[0] == best:
-            cheapest[assignment.scales] = assignment
+            cheapest[assignment] = None
             # No network can do with fewer statements than gates: variety is all that is left.
             if best == len(network.gates) and len(cheapest) >= _VARIETY:
                 break
-    return sorted(cheapest.values(), key=lambda assignment: assignment.cost)
+    return sorted(cheapest, key=lambda assignment: assignment.cost)
 
 
 def statements(network: Network, tries: int = 4, seed: int = 0) -> int:
@@ -103,16 +105,17 @@ class _Attempts(dict[int, Assignment]):
 
     def __init__(self, problem: ScaleProblem, seed: int) -> None:
         self.problem, self.seed = problem, seed
-        self.by_scales: dict[tuple[Scalar, ...], Assignment] = {}
+        self.by_scales: dict[Key, Assignment] = {}
 
     def __missing__(self, attempt: int) -> Assignment:
         rng = random.Random(f"{self.seed}/{attempt}")
         tied = tie(self.problem, rng, {0: "backward", 1: "forward"}.get(attempt))
         scales = tuple(repair(self.problem, tied, rng))
-        if scales not in self.by_scales:
-            self.by_scales[scales] = Assignment(self.problem, scales)
-        self[attempt] = self.by_scales[scales]
-        return self[attempt]
+        key = hashable(scales)
+        if key not in self.by_scales:
+            self.by_scales[key] = Assignment(self.problem, scales)
+        assignment = self[attempt] = self.by_scales[key]
+        return assignment
 
 
 @lru_cache(maxsize=256)
@@ -159,9 +162,9 @@ def emit(assignment: Assignment, names: Names) -> Lowered:
     def term(constant: Scalar, node: int, unit: Fraction, use_product: bool) -> Term:
         if use_product and (magnitude(constant), node) in product:
             factor, name = product[magnitude(constant), node]
-            return Term(unit * factor * (ONE if constant > 0 else -ONE), name)
+            return Term(ONE if (unit == factor) == (constant > 0) else -ONE, name)
         factor, name = value[node]
-        return Term(unit * factor * constant, name)
+        return Term(constant if unit == factor else -constant, name)
 
     for node in range(width):
         multiply(node)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from math import gcd
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 ONE = Fraction(1)
 Signal: TypeAlias = "tuple[Scalar, int]"  # constant * node; None in its place is zero
+# A scale and a point, whose product is a linear form; None is zero.
+_Scaled: TypeAlias = "tuple[Scalar, tuple[Scalar | int, ...]] | None"
 
 
 class Gate(NamedTuple):
@@ -43,6 +46,48 @@ class Network(NamedTuple):
         for a, x, b, y in self.gates:
             rows.append(combine(a, rows[x], b, rows[y]))
         return rows
+
+    def _points(self) -> list[_Scaled]:
+        """(scale, point) of every node, its form being scale * point; None for zero.
+
+        Points are integers without a common factor where that is possible, which is much faster
+        than a row of fractions; otherwise their first entry that is not zero is 1.
+        """
+        if all(type(c) is Fraction for gate in self.gates for c in (gate.a, gate.b)):
+            return self._integer_points()
+        result: list[_Scaled] = []
+        for form in self.forms():
+            scale = next((c for c in form if c != 0), None)
+            if scale is None:
+                result.append(None)
+            else:
+                result.append((scale, tuple(c if c == 0 else c / scale for c in form)))
+        return result
+
+    def _integer_points(self) -> list[_Scaled]:
+        """Do the same where all constants are fractions."""
+        result: list[tuple[Fraction, tuple[int, ...]] | None] = [
+            (ONE, tuple([int(k == j) for k in range(self.width)])) for j in range(self.width)
+        ]
+        for a, x, b, y in cast("Iterable[tuple[Fraction, int, Fraction, int]]", self.gates):
+            first, second = result[x], result[y]
+            if first is None or second is None:
+                factor, other = (b, second) if first is None else (a, first)
+                result.append(None if other is None else (factor * other[0], other[1]))
+                continue
+            (s, p), (t, q) = first, second
+            f, g = a * s, b * t
+            top, low = f.numerator * g.denominator, g.numerator * f.denominator
+            form = [top * c + low * d for c, d in zip(p, q)]
+            divisor = gcd(*form)
+            if divisor == 0:
+                result.append(None)
+            else:
+                if next(c for c in form if c) < 0:
+                    divisor = -divisor
+                point = tuple([c // divisor for c in form])
+                result.append((Fraction(divisor, f.denominator * g.denominator), point))
+        return cast("list[_Scaled]", result)
 
     def to_matrix(self) -> Matrix:
         """The exact matrix, one row per output."""
@@ -88,17 +133,15 @@ class Network(NamedTuple):
 
     def compact(self) -> Network:
         """The same outputs with every linear form computed once, up to scale, if it is needed."""
-        forms = self.forms()
         build = Builder(self.width)
         # form up to scale -> its scale where it was met first, new node
-        first: dict[tuple[Scalar, ...], Signal] = {}
+        first: dict[tuple[object, ...], Signal] = {}
         signal: list[Signal | None] = []  # of every old node: constant, new node
-        for node, form in enumerate(forms):
-            scale = next((c for c in form if c != 0), None)
-            if scale is None:
+        for node, scaled in enumerate(self._points()):
+            if scaled is None:
                 signal.append(None)
                 continue
-            key = tuple(c if c == 0 else c / scale for c in form)
+            scale, key = scaled
             if key in first:
                 first_scale, new = first[key]
                 signal.append((scale / first_scale, new))

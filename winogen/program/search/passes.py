@@ -6,6 +6,7 @@ Every pass keeps the matrix of the program; the caller can check that with ``ver
 from __future__ import annotations
 
 from collections.abc import Collection
+from operator import is_
 
 from winogen.program.ir import ZERO, Program, Statement, Term
 
@@ -50,8 +51,11 @@ def prefer_sums(program: Program, fixed: Collection[str] = ()) -> tuple[Program,
                     terms[k] = -terms[k]
     changed = []
     for s in program.statements:
-        signed = [Term(c * t.magnitude, t.operand) for c, t in zip(signs[s.target], s.terms)]
-        changed.append(Statement(s.target, tuple(signed)))
+        signed = tuple(
+            t if (c > 0) == (t.coefficient > 0) else Term(-t.coefficient, t.operand)
+            for c, t in zip(signs[s.target], s.terms)
+        )
+        changed.append(s if all(map(is_, signed, s.terms)) else Statement(s.target, signed))
     return Program(program.inputs, tuple(changed), program.outputs), flipped
 
 

@@ -59,7 +59,8 @@ class ScaleProblem:
 
     ``choices``: per gate all pairs of earlier nodes that give it, [(a, x, b, y), ...]: three nodes
     on a line define each other, and other neighbours may have scales that suit better. ``wishes``:
-    lists of edges one of which should hold; gates first, then outputs. ``concerned``: per node the
+    lists of edges one of which should hold; gates first, then outputs. ``gaps``: their
+    (node, log, other), for the inner loops. ``concerned``: per node the
     wishes that mention it. ``moves``: per wish what would grant it, [(node, log, factor, source)]:
     scale of node = factor * scale of source, where ``log`` is that of the factor. The number one is
     the node after the last; what is tied to it is fixed.
@@ -81,6 +82,7 @@ class ScaleProblem:
             for out in network.outputs:
                 if out is not None:
                     self.wishes.append([self._edge(self.one, out[0], out[1])])
+        self.gaps = [[(e.node, e.log, e.other) for e in edges] for edges in self.wishes]
         self.concerned: list[list[int]] = [[] for _ in range(self.count + 1)]
         for wish, edges in enumerate(self.wishes):
             for node in {edge.node for edge in edges} | {edge.other for edge in edges}:
@@ -226,19 +228,26 @@ class Assignment:
         self.chosen: list[Choice | None] = []
         depth = [0] * width
         for k, choices in enumerate(problem.choices):
-            edges = problem.wishes[k]
+            edges = problem.gaps[k]
             log = logs[width + k]
-            ranked = []
+            best: tuple[int, int, float] = (3, 0, 0.0)  # constants, depth, how far they are from 1
+            a, x, b, y = choices[0]
             for c, choice in enumerate(choices):
-                gaps = [abs(log + e.log - logs[e.other]) for e in edges[2 * c : 2 * c + 2]]
-                gaps = [gap for gap in gaps if gap >= CLOSE]
-                level = 1 + max(depth[choice[1]], depth[choice[3]])
-                ranked.append((len(gaps), level, sum(gaps), c))
-            _, level, _, c = min(ranked)
-            depth.append(level)
-            a, x, b, y = choices[c]
-            scale = scales[width + k]
-            self.chosen.append((scale * a / scales[x], x, scale * b / scales[y], y))
+                _, first_log, first = edges[2 * c]
+                _, second_log, second = edges[2 * c + 1]
+                gap, other = abs(log + first_log - logs[first]), abs(log + second_log - logs[second])
+                level = 1 + max(depth[first], depth[second])
+                key: tuple[int, int, float]
+                if gap < CLOSE:
+                    key = (0, level, 0) if other < CLOSE else (1, level, other)
+                else:
+                    key = (1, level, gap) if other < CLOSE else (2, level, gap + other)
+                if key < best:
+                    best = key
+                    a, x, b, y = choice
+            depth.append(best[1])
+            own = scales[width + k]
+            self.chosen.append((_ratio(own, a, scales[x]), x, _ratio(own, b, scales[y]), y))
         self._drop_unneeded()
         self.multiples: dict[int, Signal] = {}
         self.products: dict[Signal, None] = {}
@@ -275,11 +284,31 @@ class Assignment:
                 pair = ((magnitude(p), x), (magnitude(q), y))
                 if not any(product in self.products for product in pair):
                     waiting.append(pair)
-        while waiting:
-            votes = Counter(product for pair in waiting for product in pair)
-            product = max(votes, key=lambda p: (votes[p], -size([p[0]]), -p[1]))
-            self.products[product] = None
-            waiting = [pair for pair in waiting if product not in pair]
+        # Products as numbers in the order in which they occur, so that little is hashed.
+        number: dict[Signal, int] = {}
+        merits: list[tuple[float, int]] = []
+        for product in (product for pair in waiting for product in pair):
+            if product not in number:
+                number[product] = len(merits)
+                merits.append((-size([product[0]]), -product[1]))
+        pairs = [(number[first], number[second]) for first, second in waiting]
+        products = list(number)
+        while pairs:
+            votes = Counter(index for numbered in pairs for index in numbered)
+            most = max(votes, key=lambda p: (votes[p], *merits[p]))
+            self.products[products[most]] = None
+            pairs = [numbered for numbered in pairs if most not in numbered]
+
+
+def _ratio(own: Scalar, constant: Scalar, below: Scalar) -> Scalar:
+    """own * constant / below, which mostly is 1 or -1: fractions are reduced once, or not at all."""
+    if isinstance(own, Fraction) and isinstance(constant, Fraction) and isinstance(below, Fraction):
+        top = own.numerator * constant.numerator * below.denominator
+        bottom = own.denominator * constant.denominator * below.numerator
+        if top == bottom:
+            return ONE
+        return -ONE if top == -bottom else Fraction(top, bottom)
+    return own * constant / below
 
 
 def size(constants: Iterable[Scalar]) -> float:

@@ -52,6 +52,8 @@ def _search(program: Program, registers: int | None) -> tuple[int, ...]:
             readers[number[name]] |= 1 << k
             if name in made_by:
                 needs[k] |= 1 << made_by[name]
+    masks = [sum(1 << value for value in read) for read in operands]
+    ends = [[(readers[value], ~(1 << value)) for value in read] for read in operands]
     targets = [number[s.target] for s in statements]
     beam: list[State] = [(0, 0, (), 0, 0)]
     width = _BEAM if count <= _LONG else 2
@@ -61,14 +63,11 @@ def _search(program: Program, registers: int | None) -> tuple[int, ...]:
             for k in range(count):
                 if done >> k & 1 or needs[k] & ~done:
                     continue
-                during = live
-                for value in operands[k]:
-                    during |= 1 << value
+                after = during = live | masks[k]
                 now = done | 1 << k
-                after = during
-                for value in operands[k]:
-                    if not readers[value] & ~now:
-                        after &= ~(1 << value)
+                for reading, without in ends[k]:
+                    if not reading & ~now:
+                        after &= without
                 high = max(peak, during.bit_count(), after.bit_count() + 1)
                 if readers[targets[k]]:
                     after |= 1 << targets[k]

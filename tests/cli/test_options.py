@@ -1,0 +1,120 @@
+"""What several commands read alike, and the files that must not be waited for."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import winogen as package
+from winogen.cli.options import finite, integers, regular
+from winogen.codegen.ctext import commented
+from winogen.codegen.standalone import check_name
+from winogen.errors import InvalidValue
+
+SHAPES = ("--input", "1,2,6,6", "--weight", "2,2,3,3", "--isa", "generic")
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize("text", ["", "1,2,3", "a", "1,,2", "1.5", "1;2"])
+def test_integers_name_what_they_may_be(text):
+    with pytest.raises(InvalidValue, match="allowed: one or two integers with commas"):
+        integers("stride", text, 1, 2)
+
+
+def test_generate_report_and_bench_read_integers_alike(refused, tmp_path):
+    assert "stride: got '1,x'" in refused("generate", *SHAPES, "-o", tmp_path, "--stride", "1,x")
+    assert "input: got '1,2'" in refused(
+        "generate", "--input", "1,2", "--weight", "1,1,1,1", "-o", tmp_path
+    )
+    line = refused("report", "-o", tmp_path, "--layer", "1,1,8,8:1,1,3,3", "--padding", "x")
+    assert "padding: got 'x'; allowed: one or two integers" in line
+    assert "tile: got '4y6'" in refused("bench", "--tile", "4y6")
+
+
+def test_times_end(refused):
+    for value in (float("inf"), float("nan")):
+        with pytest.raises(InvalidValue, match="finite"):
+            finite("seconds", value)
+    assert "seconds: got inf" in refused("calibrate", "--seconds", "inf")
+    assert "min_time: got inf" in refused("bench", "--min-time", "inf")
+
+
+def test_devices_and_pipes_are_refused(refused, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, "/dev/zero"):
+        with pytest.raises(InvalidValue, match="a device or a pipe; allowed: a regular file"):
+            regular("show", type(pipe)(path))
+        assert "show: got" in refused("bench", "--show", path)
+        assert "results: got" in refused("search", 2, 3, "--results", path)
+        words = ("report", "-o", tmp_path / "page", "--layer")
+        assert "layer: got" in refused(*words, path)
+        assert "weights: got" in refused(*words, "1,1,8,8:1,1,3,3", "--weights", path)
+
+
+def test_deep_json_is_not_json(refused, tmp_path):
+    path = tmp_path / "deep.json"
+    path.write_text(DEEP + "\n")
+    assert "not JSON" in refused("bench", "--show", path)
+    assert "not JSON" in refused("bench", "--layers", path)
+    assert "not JSON" in refused("report", "-o", tmp_path / "page", "--layer", path)
+    assert "no result of a search" in refused("search", 2, 3, "--results", path)
+    assert path.read_text() == DEEP + "\n"
+
+
+def test_an_array_larger_than_memory_is_refused(refused, tmp_path):
+    path = tmp_path / "huge.npy"
+    np.save(path, np.zeros(4, np.float32))
+    data = path.read_bytes().replace(b"(4,), }" + b" " * 14, b"(1000000000000000,), }")
+    path.write_bytes(data[:128])
+    line = refused(
+        "report", "-o", tmp_path / "p", "--layer", "1,1,8,8:1,1,3,3", "--weights", path
+    )
+    assert "weights: got" in line
+
+
+@pytest.mark.parametrize("result", [3, "x", {"mean": "x"}, {"mean": float("nan"), "half_width": 1}])
+def test_results_of_another_kind_are_refused(result, refused, tmp_path):
+    path = tmp_path / "results.jsonl"
+    path.write_text(json.dumps({"task": {"task": "measure"}, "result": result}) + "\n")
+    assert "line 1 of" in refused("search", 2, 3, "--results", path)
+
+
+@pytest.mark.parametrize("name", ["int", "main", "class", "real", "vec", "load", "_Bool", "__x"])
+def test_names_that_c_uses_are_refused(name, refused, tmp_path):
+    with pytest.raises(InvalidValue, match="name: got"):
+        check_name(name)
+    assert f"name: got '{name}'" in refused("generate", *SHAPES, "-o", tmp_path, "--name", name)
+
+
+@pytest.mark.parametrize("text", ["*/ int evil; /*", "a\nb", "a\r\x00b", "**//", "/*/"])
+def test_comments_hold_any_text(text):
+    held = commented(text)
+    assert "*/" not in held and "/*" not in held and held.isprintable()
+
+
+def test_many_layers_are_compared_by_name_once():
+    from winogen.bench import layers
+
+    source = open(layers.__file__).read()
+    assert "names.count" not in source  # which made 40,000 layers take 41 seconds
+
+
+@pytest.mark.parametrize("module", ["winogen", "winogen.cli"])
+def test_modules_run_as_the_command(module):
+    words = [sys.executable, "-m", module, "--version"]
+    result = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert result.stdout == f"winogen {package.__version__}\n"
+
+
+def test_public_names_are_listed_once():
+    names = dir(package)
+    assert len(names) == len(set(names)) and set(package.__all__) <= set(names)
+    assert "import_module" not in names
+
+
+def test_annotations_are_for_others_too():
+    assert os.path.isfile(os.path.join(os.path.dirname(package.__file__), "py.typed"))

@@ -1,0 +1,86 @@
+"""Short programs of an algorithm's matrices as they stand, before scales move between them.
+
+`winogen derive` shows these, and how much every stage of the search saved. They take seconds to
+find, so those of the catalog are shipped in ``transforms/programs.json``, under a digest of the
+three matrices.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from winogen import resources
+from winogen.program.kinds import KINDS
+
+if TYPE_CHECKING:
+    from winogen.algebra.bilinear import BilinearAlgorithm
+    from winogen.program import Program
+
+FILE = "programs.json"
+
+
+def digest(algorithm: BilinearAlgorithm) -> str:
+    """Return what tells one set of exact matrices from all others."""
+    data = algorithm.to_dict()
+    return hashlib.sha256(json.dumps([data[k] for k in ("AT", "G", "BT")]).encode()).hexdigest()
+
+
+def search(algorithm: BilinearAlgorithm) -> dict[str, Any]:
+    """Return {kind: {"program": as JSON, "naive", "hierarchy", "best", "rescaled": instructions}}.
+
+    "naive" sums row by row, "hierarchy" shares sub-expressions, "best" is the program,
+    "rescaled" what the header of the same algorithm takes, whose rows and columns are scaled.
+    """
+    from winogen.program import shortest_transforms, simplify
+    from winogen.program.summation import summation
+
+    rescaled = shortest_transforms(algorithm).programs
+    result = {}
+    for kind, matrix in algorithm.matrices.items():
+        best = simplify(matrix, inputs=KINDS[kind].source, outputs=KINDS[kind].target)
+        ways = {
+            "naive": summation(matrix, "naive"),
+            "hierarchy": simplify(matrix, strategies=("hierarchy",)),
+            "best": best,
+            "rescaled": rescaled[kind],
+        }
+        counts = {name: program.counts().instructions for name, program in ways.items()}
+        result[kind] = {"program": best.to_json(), **counts}
+    return result
+
+
+def checked(algorithm: BilinearAlgorithm, data: dict[str, Any]) -> dict[str, Program]:
+    """Return {kind: Program} of what ``search`` returned once, each proven equal to its matrix.
+
+    Raises whatever damaged data leads to: KeyError, TypeError, ValueError, VerificationError.
+    """
+    from winogen.program import Program
+
+    programs = {}
+    for kind, matrix in algorithm.matrices.items():
+        programs[kind] = Program.from_json(data[kind]["program"])
+        programs[kind].verify(matrix)
+    return programs
+
+
+@cache
+def shipped() -> dict[str, dict[str, Any]]:
+    """Return digest -> what ``search`` found, for all of the catalog; empty where none was made."""
+    path = resources.folder("transforms") / FILE
+    if not path.is_file():
+        return {}
+    programs: dict[str, dict[str, Any]] = json.loads(path.read_text("utf-8"))["programs"]
+    return programs
+
+
+def listing(programs: dict[str, dict[str, Any]], mark: str) -> str:
+    """Return the text of the file that ships: one transform per line."""
+    blocks = []
+    for key, kinds in programs.items():
+        rows = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in kinds.items())
+        blocks.append(f'"{key}": {{\n{rows}\n}}')
+    note = json.dumps(mark)
+    return f'{{"generated": {note},\n"programs": {{\n' + ",\n".join(blocks) + "\n}}\n"
