@@ -39,7 +39,7 @@ def choice(argument: str, value, allowed: tuple):
 
 def activation(value) -> Epilogue:
     """Return the epilogue that ``activation=`` asks for: None, a name, or (name, parameters…)."""
-    spelled = ", ".join(["None", *(known.spelled for known in ACTIVATIONS.values())])
+    spelled = ", ".join(["None", *(activation.spelled for activation in ACTIVATIONS.values())])
     name, parameters = value, ()
     if isinstance(value, (tuple, list)) and value:
         name, *parameters = value
@@ -171,8 +171,8 @@ def array(argument: str, value) -> np.ndarray:
         return value
     if isinstance(value, np.ma.MaskedArray):
         raise InvalidType(f"{argument}: got a masked array; allowed: an array without a mask")
-    known = isinstance(value, memoryview) or any(hasattr(value, p) for p in _ARRAY_PROTOCOLS)
-    if not known or isinstance(value, type):
+    is_array = isinstance(value, memoryview) or any(hasattr(value, p) for p in _ARRAY_PROTOCOLS)
+    if not is_array or isinstance(value, type):
         raise InvalidType(
             f"{argument}: got {_short(value)}; allowed: an array of float32 or float64"
         )

@@ -13,7 +13,7 @@ from winogen.conv.request import MOST_POINTS, Request
 from winogen.kernels import Variant, algorithms, first_that_applies, general, is_tiled
 from winogen.records import Points, Target
 
-# Tiles tried when none is given, as far as the catalog has them.
+# Without a `tile`, those of at most this many points are tried that the catalog has.
 _POINTS = 9
 GAUSSIAN = Points("catalog", ("gaussian",))  # with the modulus x^2 + 1
 
@@ -78,8 +78,8 @@ def _tiles(layer: Layer, request: Request, algorithm: str) -> Iterator[tuple]:
 def _ways(request: Request, axis: int, taps: int) -> list[tuple[int, Points | None]]:
     """The tile sizes to try along one axis, each with its points; None: the default points.
 
-    Where the request leaves both open, transforms with the modulus x^2 + 1 take part: one more
-    product, and a fraction of the error.
+    Where the request leaves both open, transforms with the modulus x^2 + 1 are tried, too. They have
+    one product more and a fraction of the error.
     """
     tile, points = request.tile[axis], request.points[axis]
     if tile is not None:

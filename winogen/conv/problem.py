@@ -199,7 +199,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Problem:
-    """One convolution with all its sizes known."""
+    """One convolution with all its sizes."""
 
     layer: Layer
     batch: int
@@ -219,7 +219,7 @@ class Problem:
 
     @property
     def stride(self) -> Pair:
-        """The layer's, but 1 along an axis with one output: from there nobody steps."""
+        """The layer's, but 1 along an axis with one output, where no step is taken."""
         height, width = (
             stride if count > 1 else 1 for stride, count in zip(self.layer.stride, self.output_size)
         )

@@ -207,7 +207,7 @@ def _degree(points: Points) -> int:
 def _fit(
     name: str, axis: str, tile: int | None, points: Points | None, taps: int
 ) -> int | None:
-    """The tile along an axis, which given points or moduli determine: they are for m + r - 1."""
+    """The tile along an axis; points or moduli determine it, because they are for m + r - 1."""
     if points is None:
         if tile is not None and taps > 1 and tile + taps - 1 > MOST_POINTS:
             raise InvalidValue(
@@ -223,10 +223,10 @@ def _fit(
     degree = _degree(points)
     m = degree - taps + 1
     if m < 1 or (tile is not None and m != tile):
-        wanted = f"{tile + taps - 1} for tile {tile}" if tile else f"at least {taps}"
+        needed = f"{tile + taps - 1} for tile {tile}" if tile else f"at least {taps}"
         count = degree if name == "points" else f"a total degree of {degree}"
         raise InvalidValue(
             f"{name}: got {count} along the {axis}, {points.text}; allowed: "
-            f'{wanted} and {taps} taps, "inf" counted'
+            f'{needed} and {taps} taps, "inf" counted'
         )
     return m

@@ -50,7 +50,7 @@ def gemm_filters(work: Work, positions: int = 1, taps: int = 1) -> int:
 
 
 def whole_lines(work: Work) -> bool:
-    """Whether vectors are whole cache lines, which alone can be stored past the caches."""
+    """Whether vectors are whole cache lines, as non-temporal stores need."""
     return work.target.masks and work.lanes * work.itemsize == LINE
 
 
@@ -61,6 +61,6 @@ def lines_of_channels(work: Work) -> bool:
 
 
 def is_large(work: Work) -> bool:
-    """Whether outputs are so many that those of an earlier call are in no cache any more."""
+    """Whether outputs are so many that no cache holds those of an earlier call any more."""
     whole = work.groups * work.filters * work.output_size[0] * work.output_size[1]
     return work.batch * whole * work.itemsize >= work.tuning.non_temporal

@@ -48,10 +48,10 @@ def declaration(variant: Variant, border: str) -> str:
         "",
         "typedef struct winogen_conv {",
     ]
-    own = [(means, "int64_t", (name,)) for name, means in variant.fields_used.items()]
+    special = [(means, "int64_t", (name,)) for name, means in variant.fields_used.items()]
     buffers = variant.buffer_names(border)
-    own += [(means, "winogen_buffer", (name,)) for name, means in buffers.items()]
-    for means, kind, names in (*COMMON, *own):
+    special += [(means, "winogen_buffer", (name,)) for name, means in buffers.items()]
+    for means, kind, names in (*COMMON, *special):
         text = f"    {kind} {', '.join(names)};"
         lines.append(f"{text:<54}/* {means} */" if means else text)
     return "\n".join([*lines, "} winogen_conv;"])

@@ -41,11 +41,11 @@ def machine_of(limits: Limits, target: Target) -> Machine:
         return round(2 ** (round(4 * math.log2(rate)) / 4), 2)
 
     clock = limits.peak / (2 * standard.vectors_per_cycle * target.lanes("float32"))
-    known = {level: (size, speed / clock) for level, size, speed in limits.read}
-    memory_rate = known["memory"][1]
+    levels = {level: (size, speed / clock) for level, size, speed in limits.read}
+    memory_rate = levels["memory"][1]
     # The sample of the second level is half of it. Where there is no third, memory stands for it.
-    l2_bytes, l2_rate = known.get("L2", (standard.l2_bytes // 2, standard.l2_rate))
-    l3_bytes, l3_rate = known.get("L3", (2 * l2_bytes, memory_rate))
+    l2_bytes, l2_rate = levels.get("L2", (standard.l2_bytes // 2, standard.l2_rate))
+    l3_bytes, l3_rate = levels.get("L3", (2 * l2_bytes, memory_rate))
     return Machine(
         round(clock, 2),
         standard.vectors_per_cycle,
