@@ -21,8 +21,8 @@ def predicted_error(
     """Return the expected max |y - y_exact| / max |y_exact| on normal data.
 
     ``channels`` are those of one group. The estimate sums the variances that rounding adds at every
-    stage, for the output of a tile that fares worst. It holds for layers of any size: with more outputs
-    the largest error grows, and so does the largest output.
+    stage, for the output of a tile that fares worst. It holds for layers of any size: with more
+    outputs the largest error grows, and so does the largest output.
 
     >>> from winogen.records import TARGETS
     >>> predicted_error("direct", "float32", 64, (3, 3), (None, None), TARGETS["avx2"]) < 1e-6

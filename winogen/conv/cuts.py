@@ -82,7 +82,7 @@ def work_of(
 def evaluate(
     problem: Problem, choices: Sequence[Choice], target: Target, machine: Machine, limit: int | None
 ) -> list[Candidate]:
-    """Return every choice with its fastest cut; all choices of one algorithm are evaluated at once."""
+    """Return every choice with its fastest cut; those of one algorithm are evaluated at once."""
     seconds, workspace = np.zeros(len(choices)), np.zeros(len(choices), np.int64)
     cut: list[list[tuple[Work, int, int]]] = [[] for _ in choices]
     alike: dict[tuple, list[tuple[int, Choice]]] = {}  # what differs in tiles only
@@ -115,8 +115,8 @@ def cuts(
 ) -> tuple[Work, np.ndarray, np.ndarray]:
     """Return all ways to cut ``part`` into blocks, for choices that differ in their tiles only.
 
-    The kernel calls come with their workspaces and predicted cycles, as arrays (choices, cuts). A cut
-    whose workspace exceeds the limit has infinitely many cycles.
+    The kernel calls come with their workspaces and predicted cycles, as arrays (choices, cuts). A
+    cut whose workspace exceeds the limit has infinitely many cycles.
     """
     layer, (choice, *_) = problem.layer, ways
     height, width = zip(*(axes(layer, way) for way in ways))
@@ -124,7 +124,8 @@ def cuts(
     work = assign(work_of(problem, choice, target, part, stacks))
     variant = named(work.variant)
     rows, cols = (
-        np.maximum(1, blocks(size, stack.m if stack else 1)) for size, stack in zip(work.out, stacks)
+        np.maximum(1, blocks(size, stack.m if stack else 1))
+        for size, stack in zip(work.out, stacks)
     )
     sizes = BLOCK_SIZES if choice.tile else PIXEL_BLOCK_SIZES
     high, wide = _shapes(rows, cols, sizes)
@@ -177,7 +178,7 @@ def _shapes(rows: Any, cols: Any, sizes: np.ndarray) -> tuple[np.ndarray, np.nda
 def _images(
     rows: Any, cols: Any, high: np.ndarray, wide: np.ndarray, sizes: np.ndarray, batch: int
 ) -> np.ndarray:
-    """How many images share a block: several where one has few tiles, to read filters less often."""
+    """How many images share a block: several where one has few tiles, to read filters less."""
     whole = (high == rows) & (wide == cols)
     most = np.where(whole, np.clip(sizes // (high * wide), 1, batch), 1)
     return blocks(batch, blocks(batch, most))

@@ -147,7 +147,11 @@ class Prepared:
         return tuple(pointers)
 
     def run(
-        self, input: np.ndarray, packed: tuple[Any, ...], bias: np.ndarray | None, output: np.ndarray
+        self,
+        input: np.ndarray,
+        packed: tuple[Any, ...],
+        bias: np.ndarray | None,
+        output: np.ndarray,
     ) -> None:
         """Compute ``output`` from contiguous arrays of the right shapes, which are not checked."""
         if not output.size:

@@ -10,8 +10,8 @@ import numpy as np
 from winogen.errors import OutOfMemory
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector there is
-# Arrays of at least this many bytes reuse the memory of earlier ones that are gone: fresh pages can cost
-# more than the convolution that fills them.
+# Arrays of at least this many bytes reuse the memory of earlier ones that are gone: fresh pages can
+# cost more than the convolution that fills them.
 _LARGE = 1 << 20
 _KEPT = 32 << 20  # the most memory that waits for reuse
 
@@ -19,8 +19,8 @@ _KEPT = 32 << 20  # the most memory that waits for reuse
 def empty(shape: tuple[int, ...], dtype: np.dtype, what: str) -> np.ndarray:
     """Return a new uninitialised array that begins at a multiple of ALIGNMENT.
 
-    Rows that begin at a cache line are written in half as many pieces. Raises OutOfMemory that names
-    ``what`` and the bytes.
+    Rows that begin at a cache line are written in half as many pieces. Raises OutOfMemory that
+    names ``what`` and the bytes.
     """
     size = dtype.itemsize
     for extent in shape:
@@ -45,8 +45,8 @@ class _Lent(np.ndarray):
 class _Spare:
     """Memory of large arrays that are gone, the oldest first.
 
-    Arrays may end in any thread and at any moment, so there are no locks: every access of `_buffers` is
-    one atomic step.
+    Arrays may end in any thread and at any moment, so there are no locks: every access of
+    `_buffers` is one atomic step.
     """
 
     def __init__(self):

@@ -54,14 +54,14 @@ def ranked(
 ) -> list[Candidate]:
     """Return the ``most`` fastest candidates that keep to the request, for a machine.
 
-    The chosen one is first, the others follow by time. It is the fastest within the ``tolerance`` of
-    the request. Without a tolerance there are two rules. The fastest candidate that is as accurate as
-    direct convolution usually is runs, if it takes at most `PATIENCE` times as long as the fastest
-    within `TOLERANCE`. Otherwise the latter runs.
+    The chosen one is first, the others follow by time. It is the fastest within the ``tolerance``
+    of the request. Without a tolerance there are two rules. The fastest candidate that is as
+    accurate as direct convolution usually is runs, if it takes at most `PATIENCE` times as long as
+    the fastest within `TOLERANCE`. Otherwise the latter runs.
 
-    Fastest means on one thread, whatever the threads of the request. So every bit of the result is the
-    same for any number of threads, which only change the blocks. A ``workspace_limit`` may still
-    change the candidates, because more threads need more memory.
+    Fastest means on one thread, whatever the threads of the request. So every bit of the result is
+    the same for any number of threads, which only change the blocks. A ``workspace_limit`` may
+    still change the candidates, because more threads need more memory.
 
     ``machine``: None for the default one. Raises InvalidValue if nothing keeps to the
     ``workspace_limit`` or the ``tolerance``.
@@ -115,8 +115,8 @@ def preferred(
 ) -> Any:
     """Return the fastest candidate that is accurate, unless it takes too long.
 
-    ``candidates`` are sorted by their ``seconds``. ``fastest`` is the first that is tolerable, and is
-    returned where none is accurate within ``patience`` times its seconds.
+    ``candidates`` are sorted by their ``seconds``. ``fastest`` is the first that is tolerable, and
+    is returned where none is accurate within ``patience`` times its seconds.
 
     >>> from types import SimpleNamespace as Way
     >>> ways = [Way(seconds=s, name=n) for s, n in ((1.0, "coarse"), (1.1, "fine"), (1.2, "finer"))]

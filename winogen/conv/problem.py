@@ -163,7 +163,8 @@ class Layer:
             self._check_bytes(f"{name}: got shape {count}", count)
         padded = tuple(axis.padded(size) for axis, size in zip(self.axes, (height, width)))
         self._check_bytes(
-            f"padding: got {self.padding}, that is a padded input of {' x '.join(map(str, padded))}",
+            f"padding: got {self.padding}, that is a padded input of "
+            f"{' x '.join(map(str, padded))}",
             (self.channels, *padded),
         )
         return problem

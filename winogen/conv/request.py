@@ -32,7 +32,7 @@ class Request:
     edge: str = "discard"
     border: str = "unswitch"
     threads: int = 1
-    workspace_limit: int | None = None  # bytes of scratch memory per call; None: the planner's choice
+    workspace_limit: int | None = None  # bytes per call; None: the planner's choice
     # The largest error of the output over its largest value; None: the planner's default.
     tolerance: float | None = None
 
@@ -143,14 +143,14 @@ def _tile(value, kernel: Axes, algorithm: str) -> tuple[int | None, int | None]:
     m_h, m_w = (arguments.whole("tile", item, 1, allowed) for item in value)
     if m_h != 1 and not general(algorithm).along[0]:
         raise InvalidValue(
-            f'tile: got {(m_h, m_w)}; allowed: (1, m) with algorithm "{algorithm}", whose tiles are '
-            "pieces of a row"
+            f'tile: got {(m_h, m_w)}; allowed: (1, m) with algorithm "{algorithm}", whose tiles '
+            "are pieces of a row"
         )
     return m_h, m_w
 
 
 def _sets(name: str, value, kernel: Axes, algorithm: str) -> tuple[Points | None, Points | None]:
-    """Points or moduli per axis; one set is for the axes along which the kernel is longer than 1."""
+    """Points or moduli per axis; one set is for the axes with more than one tap."""
     if value is None:
         return None, None
     if isinstance(value, (tuple, list)) and len(value) == 2 and all(map(_is_set, value)):
@@ -188,8 +188,8 @@ def _set(name: str, value) -> Points:
 
     if not isinstance(value, (str, tuple, list)):
         raise InvalidType(
-            f"{name}: got {value!r}; allowed: None, {_EXAMPLES[name]}, or a pair (height, width) of "
-            "these"
+            f"{name}: got {value!r}; allowed: None, {_EXAMPLES[name]}, or a pair (height, width) "
+            "of these"
         )
     parse = parse_points if name == "points" else parse_moduli
     return Points(name, tuple(str(item) for item in parse(value)))
@@ -204,9 +204,7 @@ def _degree(points: Points) -> int:
     return sum(getattr(modulus, "degree", 1) for modulus in parse_moduli(points.items))
 
 
-def _fit(
-    name: str, axis: str, tile: int | None, points: Points | None, taps: int
-) -> int | None:
+def _fit(name: str, axis: str, tile: int | None, points: Points | None, taps: int) -> int | None:
     """The tile along an axis; points or moduli determine it, because they are for m + r - 1."""
     if points is None:
         if tile is not None and taps > 1 and tile + taps - 1 > MOST_POINTS:

@@ -34,8 +34,9 @@ def tile_strip_size(work: Work) -> tuple[Any, Any]:
 def strip_pitches(rows: Any, cols: Any, step: Any, lanes: int, planar: bool) -> dict[str, Any]:
     """Return the pitches of a strip whose columns are split into ``step`` phases.
 
-    Planes of single channels begin their rows at a cache line, and leave room for the vector of zeros
-    behind the last row. An odd number of lines from one to the next spreads them over all cache sets.
+    Planes of single channels begin their rows at a cache line, and leave room for the vector of
+    zeros behind the last row. An odd number of lines from one to the next spreads them over all
+    cache sets.
     """
     columns = blocks(cols, step)
     phase = round_up(columns, lanes) if planar else columns * lanes

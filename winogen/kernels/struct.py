@@ -1,4 +1,4 @@
-"""The struct `winogen_conv` that a kernel takes: declared once, for C, for cffi and for what fills it."""
+"""The struct `winogen_conv` that a kernel takes: declared once, for C, cffi and Python."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def declaration(variant: Variant, border: str) -> str:
         "    int64_t image, row, pixel, channel;",
         "} winogen_strides;",
         "",
-        "/* A buffer of the workspace, in bytes: from its beginning, and from one thread's to the next. */",
+        "/* A buffer of the workspace, in bytes: from its beginning, and from one thread's to the "
+        "next. */",
         "typedef struct winogen_buffer {",
         "    int64_t offset, step;",
         "} winogen_buffer;",

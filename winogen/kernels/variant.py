@@ -61,7 +61,7 @@ class Variant:
     # --- when it applies, and what is compiled in
 
     def applies(self, work: Work) -> bool:
-        """Whether it can compute ``work`` and is meant for it; the work is not cut into blocks yet."""
+        """Whether it can compute ``work``, which is not cut yet, and is meant for it."""
         return True
 
     def suits(self, work: Work) -> bool:
@@ -87,7 +87,7 @@ class Variant:
         raise NotImplementedError(f"{self.name}: buffers")
 
     def fields(self, work: Work) -> dict[str, Any]:
-        """Return the fields of the struct that only this variant has, such as pitches of buffers."""
+        """Return the fields of the struct that only this variant has: pitches of buffers, say."""
         return {}
 
     def packed_numbers(self, work: Work) -> int:

@@ -79,8 +79,8 @@ class Winograd2dTiles(Variant):
         costs, (h, w) = machine.costs, work.transforms
         share, _ = cost.busiest(work)
         groups, input_ = transformed_lanes(work)
-        # Products need not be stored, columns must; rows are zipped if their tiles are powers of two,
-        # else written one by one.
+        # Products need not be stored, columns must. Rows are interleaved if their tiles are powers
+        # of two, else written one by one.
         products = costs.instruction * positions(work) * work.channels
         columns = w.products * cost.transform(costs, h.instructions[2], h.m)
         across = h.m * cost.transform(costs, w.instructions[2], 0)

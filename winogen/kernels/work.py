@@ -1,8 +1,8 @@
 """One kernel call: its sizes, and how it is cut into blocks; or many at once.
 
 Many calls that differ only in transforms and blocks can be evaluated together. Their transforms are
-then a `Stack` with one row per call, and block, split and images are arrays. All that is computed from
-them are arrays of (calls, cuts).
+then a `Stack` with one row per call, and block, split and images are arrays. All that is computed
+from them are arrays of (calls, cuts).
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from winogen.records import Target
 from winogen.errors import CompilerNotFound
+from winogen.records import Target
 from winogen.toolchain import trust
 from winogen.toolchain.cache import Store, cache_root, stores, write_whole
 

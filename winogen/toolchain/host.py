@@ -6,8 +6,8 @@ import os
 from functools import lru_cache
 from typing import Any
 
-from winogen.records import TARGETS, Target
 from winogen.errors import InvalidValue
+from winogen.records import TARGETS, Target
 
 # What a CPU must report (archspec's feature names) before code for a target may run on it.
 _NEEDS = {

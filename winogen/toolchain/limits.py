@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from winogen import resources
-from winogen.records import Target
 from winogen.errors import OutOfMemory, WinogenError
+from winogen.records import Target
 from winogen.toolchain.fork import team_threads
 from winogen.toolchain.host import host_target
 from winogen.toolchain.loader import Library, load

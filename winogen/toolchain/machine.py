@@ -1,9 +1,10 @@
 """The machine that the planner plans for: measured once, kept in the cache folder.
 
-The first plan on a machine measures it, in about a second, and keeps the result in the cache folder,
-from where later processes take it, so that their plans are the same; ``winogen calibrate`` measures
-anew. The default machine, a middling server core, is used where measuring fails (no compiler, no folder to
-write to, no memory), where ``WINOGEN_CALIBRATE=0`` forbids it, and in code for another machine.
+The first plan on a machine measures it, in about a second, and keeps the result in the cache
+folder, from where later processes take it, so that their plans are the same; ``winogen calibrate``
+measures anew. The default machine, a middling server core, is used where measuring fails (no
+compiler, no folder to write to, no memory), where ``WINOGEN_CALIBRATE=0`` forbids it, and in code
+for another machine.
 """
 
 from __future__ import annotations
