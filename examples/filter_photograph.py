@@ -28,7 +28,7 @@ def save(name: str, picture: np.ndarray) -> None:
 picture = photograph()  # (3, 600, 512), float32 between 0 and 1; any picture of yours will do
 
 # A Gaussian of 7 x 7, and the two Sobel filters. Kernels are not flipped.
-bell = np.exp(-np.arange(-3, 4) ** 2 / 8)
+bell = np.exp(-(np.arange(-3, 4) ** 2) / 8)
 gaussian = np.outer(bell, bell) / bell.sum() ** 2
 sobel = np.outer([1, 2, 1], [-1, 0, 1]) / 4
 

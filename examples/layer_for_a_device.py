@@ -22,7 +22,8 @@ static _Alignas(64) char packed[1 << 18], workspace[ROOM];    /* no malloc on th
 
 int main(void)
 {
-    if (layer_packed_bytes() > sizeof packed || layer_workspace_bytes(1) > sizeof workspace) return 1;
+    if (layer_packed_bytes() > sizeof packed) return 1;
+    if (layer_workspace_bytes(1) > sizeof workspace) return 1;
     for (int i = 0; i < 16 * 28 * 28; i++) input[i] = 1;
     for (int i = 0; i < 32 * 16 * 3 * 3; i++) weight[i] = 0.5f;
     layer_pack(weight, (float *)packed);

@@ -35,4 +35,6 @@ for name, points in SETS.items():
 # A modulus of degree 2 in place of two points: one product more, and more accurate.
 g = winograd(4, 3, moduli="x, x-1, x+1, x^2+1, inf")
 error = measure(g, **PRACTICAL).relative_l2 / direct
-print(f"\nwith x^2 + 1: {g.products} products along each axis instead of 6, in a layer {error:.1f}x")
+print(
+    f"\nwith x^2 + 1: {g.products} products along each axis instead of 6, in a layer {error:.1f}x"
+)

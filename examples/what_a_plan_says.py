@@ -19,7 +19,8 @@ print(f"{plan.direct_multiplications / plan.multiplications:.2f} times fewer mul
 
 print("\nThe fastest candidates, the chosen one first:")
 for way in plan.predictions:
-    print(f"  {1e3 * way.seconds:6.3f} ms  error {way.error:.0e}  {way.algorithm} {way.tile} {way.tag}".rstrip())
+    kind = f"{way.algorithm} {way.tile} {way.tag}".rstrip()
+    print(f"  {1e3 * way.seconds:6.3f} ms  error {way.error:.0e}  {kind}")
 
 # Options hold a plan to limits. What cannot be kept is refused before anything runs.
 print("\nworkspace of the")
@@ -30,7 +31,8 @@ for name, options in {
     "fastest within 100 kB": {"workspace_limit": 100_000},
 }.items():
     one = winogen.Conv2d(weight, padding=1, threads=1, **options).plan(shape)
-    print(f"  {name:<22} {one.workspace_bytes:>9,} bytes  {one.algorithm} {one.tile or ''}".rstrip())
+    kind = one.algorithm if one.tile is None else f"{one.algorithm} {one.tile}"
+    print(f"  {name:<22} {one.workspace_bytes:>9,} bytes  {kind}")
 try:
     winogen.Conv2d(weight, padding=1, algorithm="mcmr", workspace_limit=1000).plan(shape)
 except winogen.WinogenError as error:

@@ -74,14 +74,16 @@ def regret(
     threads: int = typer.Option(1, min=1, max=1024, help="Threads of every candidate."),
     layout: str = typer.Option("NCHW", help="NCHW or NHWC."),
     tolerance: float = typer.Option(None, help="Error that suffices, as for bench: 1e-5."),
-    within: float = typer.Option(1.6, min=1.0, help="Measure candidates predicted within this factor of the fastest."),
+    within: float = typer.Option(
+        1.6, min=1.0, help="Measure candidates predicted within this factor of the fastest."
+    ),
     json: Path = typer.Option(None, help="Write all that was predicted and measured here."),
 ) -> None:
     """Measure every candidate of the planner, layer by layer: what does its choice cost?
 
-    Its choice is compared with the best, which is what its rule would choose if it knew the measured
-    times. The rule: the fastest within the tolerance; without one, the fastest that is as accurate as
-    direct convolution, if that takes at most 18 % longer.
+    Its choice is compared with the best, which is what its rule would choose if it knew the
+    measured times. The rule: the fastest within the tolerance; without one, the fastest that is as
+    accurate as direct convolution, if that takes at most 18 % longer.
     """
     from rich.console import Console
 

@@ -174,8 +174,8 @@ def array(argument: str, value: Any) -> np.ndarray:
         return value
     if isinstance(value, np.ma.MaskedArray):
         raise InvalidType(f"{argument}: got a masked array; allowed: an array without a mask")
-    known = isinstance(value, memoryview) or any(hasattr(value, p) for p in _ARRAY_PROTOCOLS)
-    if not known or isinstance(value, type):
+    is_array = isinstance(value, memoryview) or any(hasattr(value, p) for p in _ARRAY_PROTOCOLS)
+    if not is_array or isinstance(value, type):
         raise InvalidType(
             f"{argument}: got {_short(value)}; allowed: an array of float32 or float64"
         )

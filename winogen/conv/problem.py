@@ -163,7 +163,8 @@ class Layer:
             self._check_bytes(f"{name}: got shape {count}", count)
         padded = tuple(axis.padded(size) for axis, size in zip(self.axes, (height, width)))
         self._check_bytes(
-            f"padding: got {self.padding}, that is a padded input of {' x '.join(map(str, padded))}",
+            f"padding: got {self.padding}, that is a padded input of "
+            f"{' x '.join(map(str, padded))}",
             (self.channels, *padded),
         )
         return problem
@@ -199,7 +200,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Problem:
-    """One convolution with all its sizes known."""
+    """One convolution with all its sizes."""
 
     layer: Layer
     batch: int
@@ -219,7 +220,7 @@ class Problem:
 
     @property
     def stride(self) -> Pair:
-        """The layer's, but 1 along an axis with one output: from there nobody steps."""
+        """The layer's, but 1 along an axis with one output, where no step is taken."""
         height, width = (
             stride if count > 1 else 1 for stride, count in zip(self.layer.stride, self.output_size)
         )

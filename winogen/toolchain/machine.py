@@ -1,9 +1,10 @@
 """The machine that the planner plans for: measured once, kept in the cache folder.
 
-The first plan on a machine measures it, in about a second, and keeps the result in the cache folder,
-from where later processes take it, so that their plans are the same; ``winogen calibrate`` measures
-anew. Where that cannot be done (no compiler, no folder to write to, no memory) or is not wanted
-(``WINOGEN_CALIBRATE=0``), and in code for another machine, the default stands: a middling server core.
+The first plan on a machine measures it, in about a second, and keeps the result in the cache
+folder, from where later processes take it, so that their plans are the same; ``winogen calibrate``
+measures anew. The default machine, a middling server core, is used where measuring fails (no
+compiler, no folder to write to, no memory), where ``WINOGEN_CALIBRATE=0`` forbids it, and in code
+for another machine.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def _known() -> Machine:
     if os.environ.get("WINOGEN_CALIBRATE") == "0":
         return kept.machine if kept else Machine()
     samples = _samples()
-    # What was measured where memory was short gives way to something better.
+    # A measurement where memory was short is replaced by a better one.
     if kept and not any(sample > kept.sample for sample in samples):
         return kept.machine
     try:
