@@ -165,7 +165,7 @@ def no_search(monkeypatch):
 def test_what_ships_needs_no_search(winogen, no_search, monkeypatch, tmp_path, words):
     monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path))
     result = winogen("derive", *words)
-    assert result.exit_code == 0 and "y0" in result.output or '"ops"' in result.output
+    assert (result.exit_code == 0 and "y0" in result.output) or '"ops"' in result.output
 
 
 def test_matrices_alone_need_no_search(winogen, no_search):

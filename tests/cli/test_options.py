@@ -70,9 +70,7 @@ def test_an_array_larger_than_memory_is_refused(refused, tmp_path):
     np.save(path, np.zeros(4, np.float32))
     data = path.read_bytes().replace(b"(4,), }" + b" " * 14, b"(1000000000000000,), }")
     path.write_bytes(data[:128])
-    line = refused(
-        "report", "-o", tmp_path / "p", "--layer", "1,1,8,8:1,1,3,3", "--weights", path
-    )
+    line = refused("report", "-o", tmp_path / "p", "--layer", "1,1,8,8:1,1,3,3", "--weights", path)
     assert "weights: got" in line
 
 

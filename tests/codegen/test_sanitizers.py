@@ -122,7 +122,11 @@ def initialiser(value):
     if isinstance(value, dict):
         fields = (f".{name} = {initialiser(item)}" for name, item in value.items())
         return "{ " + ", ".join(fields) + " }"
-    return "{ " + ", ".join(map(initialiser, value)) + " }" if isinstance(value, tuple) else repr(value)
+    return (
+        "{ " + ", ".join(map(initialiser, value)) + " }"
+        if isinstance(value, tuple)
+        else repr(value)
+    )
 
 
 def layers_h(works):
@@ -207,4 +211,6 @@ def test_no_kernel_leaves_its_arrays_or_the_language(name, lanes, driver, tmp_pa
 def test_no_border_leaves_its_arrays_or_the_language(name, border, driver, tmp_path):
     index = list(VARIANTS).index(name) + (border == "buffer")
     kind = list(VECTORS.values())[index % len(VECTORS)][0]
-    check(tmp_path, driver, calls_of(VARIANTS[name], LAYOUTS[:: (-1) ** index], kind, border, index))
+    check(
+        tmp_path, driver, calls_of(VARIANTS[name], LAYOUTS[:: (-1) ** index], kind, border, index)
+    )

@@ -12,9 +12,7 @@ _Made = TypeVar("_Made")
 _Result = TypeVar("_Result")
 
 
-def kept(
-    key: list[Any], make: Callable[[], _Made], check: Callable[[_Made], _Result]
-) -> _Result:
+def kept(key: list[Any], make: Callable[[], _Made], check: Callable[[_Made], _Result]) -> _Result:
     """Return ``check`` of what ``make`` returns, or returned in an earlier process.
 
     ``key``: JSON-ready; what the result depends on, beside the code that searches and renders.

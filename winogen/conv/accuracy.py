@@ -55,7 +55,5 @@ def direct_error(dtype: str, terms: int) -> float:
     from winogen.rounding.tiles import Direct
     from winogen.rounding.variance import estimate
 
-    options: dict[str, Any] = dict(
-        dtype=dtype, distribution="normal", fused=True, order="naive"
-    )
+    options: dict[str, Any] = dict(dtype=dtype, distribution="normal", fused=True, order="naive")
     return estimate(Direct(1, terms), dims=1, channels=1, block=None, **options).worst_l2

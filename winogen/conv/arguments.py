@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from winogen.errors import InvalidType, InvalidValue
-from winogen.kernels.struct import PADDING_MODES
 from winogen.records import ACTIVATIONS, NUMBERS, Epilogue
 
 LAYOUTS = ("NCHW", "NHWC")

@@ -79,14 +79,9 @@ def _read(folder: Path) -> _Record | None:
 
 
 def _costs(record: dict[str, Any]) -> Costs:
-    return Costs(
-        **{
-            field.name: str(record[field.name])
-            if field.name == "provenance"
-            else float(record[field.name])
-            for field in fields(Costs)
-        }
-    )
+    names = [field.name for field in fields(Costs) if field.name != "provenance"]
+    numbers = {name: float(record[name]) for name in names}
+    return Costs(provenance=str(record["provenance"]), **numbers)
 
 
 def current() -> Machine:

@@ -235,7 +235,10 @@ class Assignment:
             for c, choice in enumerate(choices):
                 _, first_log, first = edges[2 * c]
                 _, second_log, second = edges[2 * c + 1]
-                gap, other = abs(log + first_log - logs[first]), abs(log + second_log - logs[second])
+                gap, other = (
+                    abs(log + first_log - logs[first]),
+                    abs(log + second_log - logs[second]),
+                )
                 level = 1 + max(depth[first], depth[second])
                 key: tuple[int, int, float]
                 if gap < CLOSE:
