@@ -14,6 +14,7 @@ from typing import Any
 from winogen.conv import arguments
 from winogen.conv.options import Options
 from winogen.errors import InvalidType, InvalidValue
+from winogen.kernels.struct import PADDING_MODES
 from winogen.records import Axis, Epilogue, Precision
 
 # Beyond this many bytes a tensor fits no machine, and byte counts in C would near the int64 limit.
@@ -82,9 +83,7 @@ class Layer:
             channels=channels * groups,
             axes=(height, width),
             groups=groups,
-            padding_mode=arguments.choice(
-                "padding_mode", options.padding_mode, arguments.PADDING_MODES
-            ),
+            padding_mode=arguments.choice("padding_mode", options.padding_mode, PADDING_MODES),
             layout=arguments.choice("layout", options.layout, arguments.LAYOUTS),
             epilogue=arguments.activation(options.activation),
             dtype=dtype,
