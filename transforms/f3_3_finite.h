@@ -56,11 +56,11 @@
 #endif
 /* 0.5 as an integer would be 0, and so would most constants below. */
 #ifdef __cplusplus
-static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
-static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating type");
+static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL");
 #else
-_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating-point type");
-_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL: likewise");
+_Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating type");
+_Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL");
 #endif
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))

@@ -38,12 +38,15 @@ LAYERS = {
 def test_every_variant_applies_it(layer, activation):
     algorithm, layout, channels, filters, groups, kernel = LAYERS[layer]
     rng = np.random.default_rng(0)
+    weight = exact.integers(rng, (groups * filters, channels, *kernel), 1)
+    weight = weight * exact.scale(algorithm)
+    bias = exact.integers(rng, groups * filters, 9)
     convs = {}
     for size in ((16, 16), (9, 37)):
         exact.check(
             exact.integers(rng, (2, groups * channels, *size), 1),
-            exact.integers(rng, (groups * filters, channels, *kernel), 1) * exact.scale(algorithm),
-            exact.integers(rng, groups * filters, 9),
+            weight,
+            bias,
             activation=activation,
             algorithm=exact.chosen(algorithm),
             layout=layout,

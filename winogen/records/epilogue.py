@@ -16,7 +16,7 @@ class Activation:
 
     name: str  # what `activation=` calls it
     means: str  # for readers
-    c: str  # of the vector y[i] and the parameters, vectors a and b
+    c: str  # of the vector y and the parameters, vectors a and b
     parameters: tuple[str, ...] = ()  # what they are called; at most two
 
     @property
@@ -39,11 +39,11 @@ class Activation:
 ACTIVATIONS: dict[str, Activation] = {
     activation.name: activation
     for activation in (
-        Activation("relu", "max(y, 0)", "relu_of(y[i])"),
+        Activation("relu", "max(y, 0)", "relu_of(y)"),
         Activation(
             "leaky_relu",
             "y where y >= 0, else slope * y",
-            "choose(y[i] < (vec){0}, a * y[i], y[i])",
+            "choose(y < (vec){0}, a * y, y)",
             ("slope",),
         ),
     )
@@ -61,6 +61,11 @@ class Epilogue:
     def code(self) -> int:
         """The activation's number in the struct of a kernel; 0 for none."""
         return 0 if self.activation is None else ACTIVATIONS[self.activation].code
+
+    @property
+    def before_the_store(self) -> bool:
+        """Whether kernels apply all of it while the sums are in registers: nothing, or ReLU."""
+        return self.activation in (None, "relu")
 
     @property
     def means(self) -> str:
