@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from winogen.algebra import cook_toom, nest, winograd
-from winogen.kernels import summation
 from winogen.codegen.transforms import load
 from winogen.errors import InvalidValue
+from winogen.kernels import summation
 from winogen.numerics import PRACTICAL, Direct, measure
 from winogen.program.summation import NAMES as ORDERS
 from winogen.toolchain import host_target

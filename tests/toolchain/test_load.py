@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from winogen.records import TARGETS
 from winogen.errors import BuildError, CompileFailed
+from winogen.records import TARGETS
 from winogen.toolchain import Library, find_compiler, host_target, host_targets, load, on_compile
 from winogen.toolchain.cache import file_digest
 

@@ -164,7 +164,7 @@ def _heats(prepared: list[Prepared], say: Callable[[str], None]) -> list[float]:
     packed = memory.aligned(max(one.plan().packed_weight_bytes for one in prepared), "weights")
     numbers = packed.view(np.float32)
     numbers[:] = np.resize(generator.standard_normal(10_000, np.float32), numbers.size)
-    weights = [one.pack(numbers, {code: packed for code in one.kernels}) for one in prepared]
+    weights = [one.pack(numbers, dict.fromkeys(one.kernels, packed)) for one in prepared]
     # What other programs take away of the one thread's time does not count.
     clock = time.thread_time if prepared[0].choice.threads == 1 else time.perf_counter
     seconds = [float("inf")] * len(prepared)

@@ -23,8 +23,8 @@ def demo(
     from rich.console import Console
 
     from winogen import demo
-    from winogen.toolchain import find_compiler, host_target
     from winogen.cli.progress import compiling
+    from winogen.toolchain import find_compiler, host_target
 
     console = Console(highlight=False)
     if not console.is_terminal:

@@ -6,7 +6,9 @@ import math
 import re
 
 
-def integers(name: str, text: str, *counts: int, signs: str = "", also: str = "") -> tuple[int, ...]:
+def integers(
+    name: str, text: str, *counts: int, signs: str = "", also: str = ""
+) -> tuple[int, ...]:
     """Return integers with commas between them as a tuple.
 
     ``name``: of the option, for the error. ``counts``: how many integers there may be. ``signs``:

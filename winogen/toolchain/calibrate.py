@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from winogen.records import Target
-from winogen.records import Machine
+from winogen.records import Machine, Target
 from winogen.toolchain.host import host_target
 from winogen.toolchain.limits import MEMORY_SAMPLE, Limits, measure_limits
 
@@ -32,8 +31,11 @@ def machine_of(limits: Limits, target: Target) -> Machine:
     >>> from winogen.records import TARGETS
     >>> limits = Limits(1, {1: 192.0}, (("L2", 1 << 20, 120.0), ("L3", 32 << 20, 30.0),
     ...                                 ("memory", 1 << 30, 9.0)))
-    >>> machine_of(limits, TARGETS["avx512"])
-    Machine(clock_ghz=3.0, vectors_per_cycle=2.0, l2_bytes=2097152, l3_bytes=33554432, l2_rate=38.05, l3_rate=9.51, memory_rate=2.83)
+    >>> machine = machine_of(limits, TARGETS["avx512"])
+    >>> machine.clock_ghz, machine.vectors_per_cycle, machine.l2_bytes, machine.l3_bytes
+    (3.0, 2.0, 2097152, 33554432)
+    >>> machine.l2_rate, machine.l3_rate, machine.memory_rate
+    (38.05, 9.51, 2.83)
     """
     standard = Machine()
 

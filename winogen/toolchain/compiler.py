@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from winogen.records import Target
 from winogen.errors import CompilerNotFound
+from winogen.records import Target
 from winogen.toolchain import trust
 from winogen.toolchain.cache import Store, cache_root, stores, write_whole
 
@@ -142,7 +142,9 @@ def _ask(command: tuple[str, ...], *words: str) -> str:
             [*command, *words], capture_output=True, text=True, errors="replace", check=True
         )
     except (OSError, subprocess.CalledProcessError) as problem:
-        raise CompilerNotFound(f"{shlex.join(command)} does not run ({problem}); {_INSTALL}")
+        raise CompilerNotFound(
+            f"{shlex.join(command)} does not run ({problem}); {_INSTALL}"
+        ) from problem
     return answer.stdout
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from winogen import resources
-from winogen.records import Target
 from winogen.errors import OutOfMemory, WinogenError
+from winogen.records import Target
 from winogen.toolchain.fork import team_threads
 from winogen.toolchain.host import host_target
 from winogen.toolchain.loader import Library, load
@@ -65,10 +65,8 @@ class Limits:
         >>> limits.reading(4096), limits.reading(1 << 33)
         (('L2', 90.0), ('memory', 20.0))
         """
-        for level, sample, speed in self.read:
-            if size <= sample:
-                break
-        return level, speed
+        levels = [(level, speed) for level, sample, speed in self.read if size <= sample]
+        return levels[0] if levels else (self.read[-1][0], self.read[-1][2])
 
     def to_dict(self) -> dict[str, Any]:
         """Return what ``machine`` in the JSON output holds of it."""

@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from winogen.records import Target
 from winogen.errors import BuildError, CacheUnavailable, CompileFailed
+from winogen.records import Target
 from winogen.toolchain import pruning
 from winogen.toolchain.cache import (
     LIBRARY,

@@ -1,9 +1,10 @@
 """The machine that the planner plans for: measured once, kept in the cache folder.
 
-The first plan on a machine measures it, in about a second, and keeps the result in the cache folder,
-from where later processes take it, so that their plans are the same; ``winogen calibrate`` measures
-anew. Where that cannot be done (no compiler, no folder to write to, no memory) or is not wanted
-(``WINOGEN_CALIBRATE=0``), and in code for another machine, the default stands: a middling server core.
+The first plan on a machine measures it, in about a second, and keeps the result in the cache
+folder, from where later processes take it, so that their plans are the same; ``winogen calibrate``
+measures anew. Where that cannot be done (no compiler, no folder to write to, no memory) or is not
+wanted (``WINOGEN_CALIBRATE=0``), and in code for another machine, the default stands: a middling
+server core.
 """
 
 from __future__ import annotations

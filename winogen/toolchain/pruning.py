@@ -67,8 +67,8 @@ def limit() -> int:
     size = re.fullmatch(r"([0-9]{1,15})([KMGT]?)(i?B)?", text, re.IGNORECASE)
     if not size:
         raise InvalidValue(
-            f"WINOGEN_CACHE_LIMIT: got {text[:60]!r}; allowed: bytes, or a number and K, M, G or T, "
-            "such as 500M"
+            f"WINOGEN_CACHE_LIMIT: got {text[:60]!r}; allowed: bytes, or a number and K, M, G or "
+            "T, such as 500M"
         )
     return int(size[1]) << 10 * " KMGT".index(size[2].upper() or " ")
 

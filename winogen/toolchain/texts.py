@@ -1,4 +1,4 @@
-"""Texts that take a while to make, kept in the cache folder under a digest of what they are made of."""
+"""Texts that take a while to make, kept in the cache folder under a digest of their origin."""
 
 from __future__ import annotations
 

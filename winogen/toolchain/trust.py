@@ -65,7 +65,7 @@ def check_folder(path: Path) -> None:
 
 
 def _is_our_cache(folder: Path, status: os.stat_result) -> bool:
-    """Whether a folder was made by this user for the cache, and is not, say, /tmp or full of letters."""
+    """Whether a folder was made by this user for the cache, and is not, say, /tmp."""
     if status.st_uid != os.geteuid() or status.st_mode & stat.S_ISVTX:
         return False
     for part in PARTS:
@@ -76,7 +76,7 @@ def _is_our_cache(folder: Path, status: os.stat_result) -> bool:
 
 
 def owned(path: Path) -> os.stat_result:
-    """Return the status of what lies there; raises Untrusted if neither this user nor root made it."""
+    """Return the status of what lies there; raises Untrusted unless this user or root made it."""
     status = os.lstat(path)
     _check_owner(path, status)
     return status

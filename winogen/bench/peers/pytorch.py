@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from winogen.bench.layers import BenchLayer
-
 from winogen.bench.peers import Way
 
 

@@ -200,9 +200,9 @@ def _series(transforms: Sequence[Transform]) -> list[Transform]:
 
 def _channels(transforms: Sequence[Transform], effort: Effort, step: Step) -> tuple[dict, dict]:
     """Errors over the number of channels, and their distribution at one number."""
-    from winogen.toolchain import host_target
     from winogen.kernels import summation
     from winogen.numerics import PRACTICAL, Direct, measure
+    from winogen.toolchain import host_target
 
     followed = _series(transforms)
     taps = followed[0].r if followed else 3

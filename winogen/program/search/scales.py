@@ -235,7 +235,10 @@ class Assignment:
             for c, choice in enumerate(choices):
                 _, first_log, first = edges[2 * c]
                 _, second_log, second = edges[2 * c + 1]
-                gap, other = abs(log + first_log - logs[first]), abs(log + second_log - logs[second])
+                gap, other = (
+                    abs(log + first_log - logs[first]),
+                    abs(log + second_log - logs[second]),
+                )
                 level = 1 + max(depth[first], depth[second])
                 key: tuple[int, int, float]
                 if gap < CLOSE:
@@ -301,7 +304,7 @@ class Assignment:
 
 
 def _ratio(own: Scalar, constant: Scalar, below: Scalar) -> Scalar:
-    """own * constant / below, which mostly is 1 or -1: fractions are reduced once, or not at all."""
+    """own * constant / below, which mostly is 1 or -1: fractions are reduced once or never."""
     if isinstance(own, Fraction) and isinstance(constant, Fraction) and isinstance(below, Fraction):
         top = own.numerator * constant.numerator * below.denominator
         bottom = own.denominator * constant.denominator * below.numerator
