@@ -1,26 +1,28 @@
 """The C itself: no warnings anywhere, and no access or arithmetic that C leaves undefined.
 
 Kernels are linked with a plain C program (`sanitized.c`) that runs them on a spread of layers
-within allocations of just the right size, and compares with loops over single numbers.
+within allocations of just the right size, and compares with loops over single numbers. What a
+kernel is told of a layer is made by the code that makes it for users.
 """
 
-import itertools
 import os
 import subprocess
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
+from kernels.samples import BLOCKS, LAYOUTS, TILES, borders, cuts, reaching
 
-from winogen.codegen import kernels, transforms
-from winogen.records import TARGETS
+from winogen import kernels
+from winogen.codegen.render import cdef, render
+from winogen.kernels.spec import KernelSpec
+from winogen.kernels.struct import values
+from winogen.records import ACTIVATIONS, TARGETS
 from winogen.toolchain import find_compiler, host_targets
 
 DRIVER = Path(__file__).with_name("sanitized.c")
-# m != r - 1 along both axes, and the axes differ.
-KERNEL, TILE = (3, 2), (3, 4)
-KINDS = [("direct", "unswitch"), ("im2col", "unswitch")] + [
-    (algorithm, border) for algorithm in kernels.WINOGRAD for border in kernels.BORDERS
-]
+VARIANTS = kernels.variants()
 # What a compiler for this machine can be asked to emit.
 EMITTABLE = [
     target
@@ -28,16 +30,7 @@ EMITTABLE = [
     if (target.name == "neon") <= any(host.name == "neon" for host in host_targets())
     and (target.name in ("neon", "generic") or any(host.name == "sse2" for host in host_targets()))
 ]
-
-
-def spec(algorithm, border, dtype, layout, target, **options):
-    along_h = along_w = None
-    if algorithm in kernels.WINOGRAD:
-        along_h = transforms.load(*((1, 1) if algorithm == "winograd1d" else (TILE[0], KERNEL[0])))
-        along_w = transforms.load(TILE[1], KERNEL[1])
-    return kernels.KernelSpec(
-        algorithm, dtype, layout, target, along_h, along_w, border=border, **options
-    )
+WARNINGS = ("-Wall", "-Wextra", "-Werror")
 
 
 def compile_c(folder, *words):
@@ -48,82 +41,145 @@ def compile_c(folder, *words):
     assert run.returncode == 0 and not run.stderr, run.stderr[:4000]
 
 
+def small(tuning):
+    """A small register block: quick to compile, and more panels and rests in small layers.
+
+    Outputs are large from 1 kB on, so that they go past the caches.
+    """
+    return replace(tuning, rows=min(tuning.rows, 4), non_temporal=1 << 10)
+
+
+def kinds(variant, dtype, target, layouts=LAYOUTS):
+    """One kernel of a variant for each of its layouts and borders."""
+    specs = {}
+    for layout in layouts:
+        for border in borders(variant):
+            for spec in islice(reaching(variant, layout, dtype, target, border), 1):
+                specs[layout, border] = spec
+    return specs
+
+
 @pytest.mark.parametrize("target", EMITTABLE, ids=lambda target: target.name)
 @pytest.mark.parametrize("dtype", ("float32", "float64"))
-@pytest.mark.parametrize("layout", ("NCHW", "NHWC"))
-def test_no_kernel_makes_a_warning(target, dtype, layout, tmp_path):
+def test_no_kernel_makes_a_warning(target, dtype, tmp_path):
     names = []
-    for algorithm, border in KINDS:
-        names.append(f"{algorithm}_{border}.c")
-        text = kernels.render(spec(algorithm, border, dtype, layout, target))
-        (tmp_path / names[-1]).write_text(text)
-    warnings = ("-Wall", "-Wextra", "-Werror", "-fopenmp")
-    compile_c(tmp_path, *warnings, "-fsyntax-only", *target.flags, *names)
+    for variant in VARIANTS.values():
+        specs = kinds(variant, dtype, target)
+        assert specs, f"no layer of tests/kernels/samples.py reaches {variant.name}"
+        for (layout, border), spec in specs.items():
+            names.append(f"{variant.name}_{layout}_{border}.c")
+            (tmp_path / names[-1]).write_text(render(spec))
+    compile_c(tmp_path, *WARNINGS, "-fopenmp", "-fsyntax-only", *target.flags, *names)
 
 
-@pytest.mark.parametrize("algorithm, border", KINDS)
-def test_no_warning_when_optimised_and_without_openmp(algorithm, border, tmp_path):
+@pytest.mark.parametrize("name", VARIANTS)
+def test_no_warning_when_optimised_and_without_openmp(name, tmp_path):
     """Some warnings come only after data-flow analysis; without OpenMP other things are unused."""
-    layout = ("NCHW", "NHWC")[KINDS.index((algorithm, border)) % 2]
     target = host_targets()[0]
-    text = kernels.render(spec(algorithm, border, "float32", layout, target))
-    (tmp_path / "kernel.c").write_text(text)
-    words = ("-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-O2", "-fPIC", "-shared")
-    compile_c(tmp_path, *words, *target.flags, "kernel.c", "-o", "kernel.so")
+    specs = kinds(VARIANTS[name], "float32", target)
+    # Every border once, the layouts in turn.
+    kept = {border: spec for (_, border), spec in specs.items()}
+    kept |= {border: spec for (layout, border), spec in specs.items()
+             if (layout == "NCHW") == (border != "buffer")}  # fmt: skip
+    for border, spec in kept.items():
+        (tmp_path / f"{border}.c").write_text(render(replace(spec, tuning=small(spec.tuning))))
+    words = (*WARNINGS, "-Wno-unknown-pragmas", "-O2", "-fPIC", "-c")
+    compile_c(tmp_path, *words, *target.flags, *(f"{border}.c" for border in kept))
 
 
-def has_sanitizers(folder) -> bool:
+# ---- what runs under the sanitizers ---------------------------------------------------------------
+
+# About as many calls of one kernel; they are taken from all over the spread.
+MOST = 40
+# Vectors that this machine has, by how many numbers they hold: types of numbers and targets.
+VECTORS = {}
+for target in host_targets():
+    for dtype in ("float32", "float64"):
+        VECTORS.setdefault(target.lanes(dtype), []).append((dtype, target))
+
+
+def calls_of(variant, layouts, kind, border, turn):
+    """Calls of one kernel in the first of the layouts that it has; ``turn`` chooses the kernel."""
+    for layout in layouts:
+        found = reaching(variant, layout, *kind, border, TILES[turn // 2 % len(TILES)])
+        if found:
+            break
+    else:
+        pytest.fail(f"no layer of tests/kernels/samples.py reaches {variant.name}")
+    works = list(found.values())[turn % len(found)]
+    cut = [one for work in works for one in cuts(replace(work, tuning=small(work.tuning)))]
+    step = len(cut) // MOST
+    step += step % len(BLOCKS) == 0  # else all would be cut alike
+    return cut[::step]
+
+
+def initialiser(value):
+    """How C spells the value of a field.
+
+    >>> initialiser({"parts": 2, "input": (4, 1)})
+    '{ .parts = 2, .input = { 4, 1 } }'
+    """
+    if isinstance(value, dict):
+        fields = (f".{name} = {initialiser(item)}" for name, item in value.items())
+        return "{ " + ", ".join(fields) + " }"
+    return (
+        "{ " + ", ".join(map(initialiser, value)) + " }"
+        if isinstance(value, tuple)
+        else repr(value)
+    )
+
+
+def layers_h(works):
+    """The declarations of the kernel, and its layers."""
+    spec = KernelSpec.of(works[0])
+    structs, sizes = [], []
+    for index, work in enumerate(works):
+        structs.append(values(spec.kind, work, flush_denormals=index % 2 == 1))
+        # What the user sees: a kernel may take all groups of a depthwise layer as one.
+        seen = spec.kind.view(replace(work, groups=7, channels=1, filters=1))
+        one = seen.groups == 1
+        counts = (work.channels, 1, 1) if one else (work.groups, work.channels, work.filters)
+        flags = (index % 3 > 0, index % 4 > 0, index % 5 == 2)
+        sizes.append((*counts, work.threads, *map(int, flags)))
+    lines = [
+        f"typedef {spec.precision.real.c} real;",
+        cdef(spec),
+        "enum {",
+        *(f"    {name.upper()} = {one.code}," for name, one in ACTIVATIONS.items()),
+        "};",
+        "static const winogen_conv layers[] = {",
+        *(f"    {initialiser(struct)}," for struct in structs),
+        "};",
+        "static const layer_sizes sizes[] = {",
+        *(f"    {initialiser(one)}," for one in sizes),
+        "};",
+    ]
+    return "\n".join([*lines, ""])
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    """Skips where the compiler has no AddressSanitizer or UBSan."""
+    folder = tmp_path_factory.mktemp("probe")
     (folder / "probe.c").write_text("int main(void) { return 0; }\n")
     words = (*find_compiler().command, "-fsanitize=address,undefined", "probe.c", "-o", "probe")
     built = subprocess.run(words, cwd=folder, capture_output=True).returncode == 0
-    return built and subprocess.run(["./probe"], cwd=folder, capture_output=True).returncode == 0
-
-
-# Every kind once, every algorithm in either layout; vectors of 16, 8, 4 and 2 numbers.
-SANITIZED = [
-    (*kind, *rest)
-    for kind, rest in zip(
-        KINDS + [(algorithm, "unswitch") for algorithm in kernels.ALGORITHMS],
-        itertools.cycle(
-            [
-                ("float32", "NCHW", 0),
-                ("float32", "NHWC", 0),
-                ("float64", "NCHW", 1),
-                ("float32", "NHWC", -1),
-                ("float64", "NHWC", -1),
-            ]
-        ),
-    )
-] + [("winograd2d", "unswitch", "float32", "NHWC", isa) for isa in (0, -1)]
-
-
-@pytest.mark.parametrize("algorithm, border, dtype, layout, isa", SANITIZED)
-def test_no_kernel_leaves_its_arrays_or_the_language(
-    algorithm, border, dtype, layout, isa, tmp_path, monkeypatch
-):
-    if not has_sanitizers(tmp_path):
+    if not built or subprocess.run(["./probe"], cwd=folder, capture_output=True).returncode:
         pytest.skip("this compiler has no AddressSanitizer or UBSan")
-    hosts = host_targets()
-    target = hosts[min(isa, len(hosts) - 1)]
-    small_outputs = dict.fromkeys(kernels.ALGORITHMS, 1 << 10)  # layers are small here
-    monkeypatch.setattr(kernels, "PAST_CACHES", small_outputs)
-    # A small register block: quick to compile, and more panels and rests in small layers.
-    small = kernels.register_block(target, algorithm)._replace(rows=4)
-    halves = algorithm in kernels.REGIONS and target.broadcasts
-    kind = spec(algorithm, border, dtype, layout, target, block=small, halves=halves)
-    (tmp_path / "kernel.c").write_text(kernels.render(kind))
-    (tmp_path / "driver.c").write_text(DRIVER.read_text())
-    winograd = algorithm in kernels.WINOGRAD
-    compile_c(
-        tmp_path,
-        *("-O0", "-g", "-fopenmp", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
-        *("-Wall", "-Wextra", "-Werror", *target.flags),
-        f"-DREAL={'float' if dtype == 'float32' else 'double'}",
-        f"-DNHWC={int(layout == 'NHWC')}",
-        f"-DKERNEL_HEIGHT={KERNEL[0] if winograd else 0}",
-        f"-DKERNEL_WIDTH={KERNEL[1] if winograd else 0}",
-        *("kernel.c", "driver.c", "-o", "driver", "-lm"),
-    )
+    return DRIVER.read_text()
+
+
+def check(folder, driver, works):
+    """Compile the kernel of the layers with the driver, and run it."""
+    spec = KernelSpec.of(works[0])
+    (folder / "kernel.c").write_text(render(spec))
+    (folder / "driver.c").write_text(driver)
+    (folder / "layers.h").write_text(layers_h(works))
+    sanitizers = ("-fopenmp", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    flags = spec.target.flags
+    compile_c(folder, "-O0", "-g1", *sanitizers, *WARNINGS, *flags, "-c", "kernel.c")
+    compile_c(folder, "-O1", *WARNINGS, "-c", "driver.c")
+    compile_c(folder, *sanitizers, "kernel.o", "driver.o", "-o", "driver", "-lm")
     environment = {
         **os.environ,
         # The OpenMP runtime keeps what it allocates for its threads, which is no leak of ours.
@@ -131,7 +187,30 @@ def test_no_kernel_leaves_its_arrays_or_the_language(
         "OMP_WAIT_POLICY": "passive",
     }
     run = subprocess.run(
-        ["./driver"], cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=300
+        ["./driver"], cwd=folder, capture_output=True, text=True, env=environment, timeout=300
     )
-    assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-4000:]
-    assert "layers are right" in run.stdout
+    assert run.returncode == 0, f"{spec}\n{run.stdout[-2000:]}{run.stderr[-4000:]}"
+    assert f"{len(works)} layers are right" in run.stdout
+
+
+@pytest.mark.parametrize("lanes", VECTORS)
+@pytest.mark.parametrize("name", VARIANTS)
+def test_no_kernel_leaves_its_arrays_or_the_language(name, lanes, driver, tmp_path):
+    """Every variant with vectors of every length; layouts, targets and tiles take turns."""
+    index, turn = list(VARIANTS).index(name), list(VECTORS).index(lanes)
+    kind = VECTORS[lanes][index % len(VECTORS[lanes])]
+    layouts = LAYOUTS[:: (-1) ** (index + turn)]
+    works = calls_of(VARIANTS[name], layouts, kind, "unswitch", turn)
+    assert len(works) >= 10
+    check(tmp_path, driver, works)
+
+
+@pytest.mark.parametrize(
+    "name, border", [(name, b) for name, v in VARIANTS.items() for b in borders(v)[1:]]
+)
+def test_no_border_leaves_its_arrays_or_the_language(name, border, driver, tmp_path):
+    index = list(VARIANTS).index(name) + (border == "buffer")
+    kind = list(VECTORS.values())[index % len(VECTORS)][0]
+    check(
+        tmp_path, driver, calls_of(VARIANTS[name], LAYOUTS[:: (-1) ** index], kind, border, index)
+    )

@@ -68,7 +68,18 @@ def guarded(shape, dtype):
     return out, check
 
 
-def check(x, w, bias=None, dtype="float32", *, convs=None, relu=False, activation=None, algorithm, **options):
+def check(
+    x,
+    w,
+    bias=None,
+    dtype="float32",
+    *,
+    convs=None,
+    relu=False,
+    activation=None,
+    algorithm,
+    **options,
+):
     """Assert that conv2d of integers (x in NCHW) equals the reference and writes nothing else.
 
     ``options`` are those of the reference; ``algorithm`` holds further ones of conv2d. ``convs``

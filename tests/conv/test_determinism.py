@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from winogen import Conv2d
 from winogen.bench.layers import load_layers
-from winogen.records import TARGETS, Machine
 from winogen.conv import Layer, execute, planner
 from winogen.conv.request import Request
+from winogen.records import TARGETS, Machine
 
 MACHINES = (
     Machine(),

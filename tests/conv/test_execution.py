@@ -1,4 +1,4 @@
-"""How kernels run: in pieces that Ctrl-C gets between, with denormals or without, in memory kept."""
+"""How kernels run: in pieces that Ctrl-C gets between, with denormals or not, in memory kept."""
 
 import os
 import subprocess
@@ -45,7 +45,7 @@ def test_ctrl_c_is_heard_between_pieces(monkeypatch):
 
             return run
 
-    code, struct, work = prepared.calls[0]
+    code = prepared.calls[0].kernel
     monkeypatch.setattr(code, "lib", Interrupting())
     with pytest.raises(KeyboardInterrupt):
         prepared.run(x, (None,), None, np.empty(prepared.output_shape, np.float32))

@@ -12,9 +12,9 @@ from conv.reference import convolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from winogen.kernels import summation
 from winogen.codegen.transforms import load
 from winogen.conv import Conv2d
+from winogen.kernels import summation
 from winogen.numerics import Direct, error_bound, estimate
 from winogen.toolchain import host_target
 

@@ -1,4 +1,4 @@
-"""README.md and docs/ are programs: every block of code on them runs, in the order of the page.
+"""README.md, docs/ and the like are programs: every block of code runs, in the order of the page.
 
 What a fenced block means is told by its language:
 
@@ -26,7 +26,11 @@ from winogen.toolchain import find_compiler
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
-    str(path.relative_to(ROOT)): path for path in (ROOT / "README.md", *ROOT.glob("docs/*.md"))
+    str(path.relative_to(ROOT)): path
+    for path in (
+        *map(ROOT.joinpath, ("README.md", "CONTRIBUTING.md", "examples/README.md")),
+        *ROOT.glob("docs/*.md"),
+    )
 }
 LANGUAGES = ("python", "c", "sh", "text", "json", "toml")
 # Commands of winogen that take minutes: only their options are checked.
@@ -137,7 +141,7 @@ class Shell:
             compiler = find_compiler()
         except BuildError:
             pytest.skip("no C compiler")
-        for name in ("transforms", "csrc", "docs", "tests", "Makefile"):
+        for name in ("transforms", "csrc", "docs", "examples", "tests", "Makefile"):
             (folder / name).symlink_to(ROOT / name)
         tools = {
             "winogen": [sys.executable, "-c", "from winogen.cli import main; main()"],
@@ -197,7 +201,8 @@ def test_links_lead_somewhere(page):
         assert linked.exists(), f"{page}: {target}"
         if section:
             assert section in sections(linked), f"{page}: {target}"
-    for name in re.findall(r"`((?:winogen|csrc|transforms|tests|docs|scripts)/[\w./*-]*)`", text):
+    folders = "winogen|csrc|transforms|tests|docs|examples|scripts"
+    for name in re.findall(rf"`((?:{folders})/[\w./*-]*)`", text):
         assert list(ROOT.glob(name.rstrip("/"))), f"{page}: `{name}`"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from winogen.errors import CompilerNotFound
 from winogen.toolchain import find_compiler, host_target, load
-from winogen.toolchain.compiler import _known
+from winogen.toolchain.compiler import _compilers
 
 
 def test_cc_is_taken_with_its_words(monkeypatch, real_cc):
@@ -84,7 +84,7 @@ def test_answers_are_kept_on_disk_until_the_compiler_changes(cache, fake_cc):
     first = find_compiler()
     asked = len(cc.runs())
     assert list(cache.glob("compilers/*.json"))
-    _known.clear()  # as a new process would find it
+    _compilers.clear()  # as a new process would find it
     assert find_compiler() == first
     assert len(cc.runs()) == asked
     os.utime(cc.path, (1, 1))
@@ -96,9 +96,9 @@ def test_whether_openmp_is_missing_is_asked_again_after_a_day(cache, fake_cc, mo
     cc = fake_cc('case "$*" in *-fopenmp*) [ -e "$0.libomp" ] || exit 1;; esac')
     assert not find_compiler().openmp
     cc.path.with_suffix(".libomp").touch()
-    _known.clear()
+    _compilers.clear()
     assert not find_compiler().openmp
-    _known.clear()
+    _compilers.clear()
     tomorrow = time.time() + 25 * 3600
     monkeypatch.setattr("winogen.toolchain.compiler.time.time", lambda: tomorrow)
     assert find_compiler().openmp
@@ -110,5 +110,5 @@ def test_a_spoilt_memo_is_asked_again(cache, fake_cc):
     for spoilt in ("", "[]", '{"expires": 9e99}', '{"expires": 0}'):
         for memo in cache.glob("compilers/*.json"):
             memo.write_text(spoilt)
-        _known.clear()
+        _compilers.clear()
         assert find_compiler() == first

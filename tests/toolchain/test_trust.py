@@ -181,7 +181,7 @@ def test_texts_and_machines_that_others_may_write_are_not_believed(harm, cache, 
 @AS_ROOT
 def test_machines_and_compilers_of_a_foreign_folder_are_not_believed(cache, monkeypatch):
     machine.save(Machine(l3_rate=7.5), cache)
-    compiler._known.clear()
+    compiler._compilers.clear()
     find_compiler()
     assert list(cache.glob("compilers/*"))
     os.chown(cache, NOBODY, NOBODY)
@@ -190,7 +190,7 @@ def test_machines_and_compilers_of_a_foreign_folder_are_not_believed(cache, monk
         assert machine.current() == Machine()
     machine._known.cache_clear()
     monkeypatch.setattr(compiler, "_recall", lambda memo, command: asked.append(memo))
-    compiler._known.clear()
+    compiler._compilers.clear()
     asked = []
     find_compiler()
     assert asked and not asked[0].is_relative_to(cache)

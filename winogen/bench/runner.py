@@ -21,6 +21,7 @@ from winogen.bench.team import Contestant, ContestantFailed
 from winogen.errors import WinogenError
 from winogen.toolchain import find_compiler, host_target
 from winogen.toolchain.limits import Limits
+from winogen.toolchain.machine import cpu_name
 
 ALGORITHMS = ("direct", "im2col", "winograd2d", "winograd1d", "mcmr")
 # Where `direct` must be near the peak and `mcmr` well ahead of it.
@@ -332,19 +333,9 @@ def _machine() -> dict:
     except AttributeError:
         cores = os.cpu_count() or 1
     return {
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
         "cores": cores,
         "isa": host_target().name,
         "compiler": compiler,
         "system": platform.platform(terse=True),
     }
-
-
-def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(
-            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
-        )
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()

@@ -46,8 +46,8 @@ def bench(
     tile: str = typer.Option(None, metavar="M|MH,MW", help="Outputs of one Winograd tile."),
     tolerance: float = typer.Option(
         None,
-        help="Our fastest within this predicted error. Default: as accurate as direct convolution "
-        "where that costs little.",
+        help="Our fastest within this error, as measured over the largest output: 1e-5, say. "
+        "Default: as accurate as direct convolution where that costs little.",
     ),
     algorithms: str = typer.Option(
         None, help="Also compare these of our algorithms, comma-separated, or all."

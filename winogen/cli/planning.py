@@ -1,4 +1,4 @@
-"""`winogen calibrate` and `winogen regret`: what the planner knows, and how well it chooses."""
+"""`winogen calibrate` and `winogen regret`: the planner's machine, and how well it chooses."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ import typer
 
 if TYPE_CHECKING:
     from winogen.bench.regret import Candidate
+    from winogen.records import Machine
 
-CALIBRATE_EXAMPLE = "Example: winogen calibrate"
+CALIBRATE_EXAMPLE = "Example: winogen calibrate --fit --only 56x56"
 REGRET_EXAMPLE = "Example: winogen regret --layers vgg16 --json regret.json"
 
 
 def calibrate(
     seconds: float = typer.Option(0.2, min=0.01, help="How long to measure each rate."),
+    fit: bool = typer.Option(False, "--fit", help="Fit the model's constants too: some minutes."),
+    layers: str = typer.Option("thesis27", help="With --fit: a layer set or a JSON file."),
+    only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     forget: bool = typer.Option(False, "--forget", help="Go back to the default machine."),
 ) -> None:
     """Measure this machine for the planner; plans of later processes follow it."""
@@ -36,13 +40,32 @@ def calibrate(
 
         with working("measuring this machine"):
             measured = calibrated(seconds=seconds)
+        if fit:
+            measured = _fitted(measured, layers, only)
         typer.echo(f"kept in {machine.save(measured, folder)}")
     for name, value in {**asdict(measured), **asdict(measured.costs)}.items():
         if name == "costs":
             continue
-        typer.echo(
-            f"{name:<18} {value:.4g}" if isinstance(value, float) else f"{name:<18} {value:,}"
-        )
+        typer.echo(f"{name:<18} {value:.4g}" if isinstance(value, float) else f"{name:<18} {value}")
+
+
+def _fitted(machine: Machine, layers: str, only: str | None) -> Machine:
+    """The machine with constants that fit it, and how well they do."""
+    from dataclasses import replace
+
+    from rich.console import Console
+
+    from winogen.bench.fit import fit, measure
+    from winogen.bench.layers import chosen_layers
+
+    with Console(stderr=True).status("") as status:
+        samples = measure(chosen_layers(layers, only), machine, progress=status.update)
+        costs, before = fit(samples, machine)
+    typer.echo(
+        f"{len(samples)} calls: the median of |log(predicted / measured)| was {before:.3f}, "
+        f"is {costs.residual:.3f}"
+    )
+    return replace(machine, costs=costs)
 
 
 def regret(
@@ -50,14 +73,17 @@ def regret(
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     threads: int = typer.Option(1, min=1, max=1024, help="Threads of every candidate."),
     layout: str = typer.Option("NCHW", help="NCHW or NHWC."),
-    tolerance: float = typer.Option(None, help="Predicted error that suffices, as for bench."),
-    within: float = typer.Option(1.6, min=1.0, help="Candidates predicted within this factor."),
+    tolerance: float = typer.Option(None, help="Error that suffices, as for bench: 1e-5."),
+    within: float = typer.Option(
+        1.6, min=1.0, help="Measure candidates predicted within this factor of the fastest."
+    ),
     json: Path = typer.Option(None, help="Write all that was predicted and measured here."),
 ) -> None:
     """Measure every candidate of the planner, layer by layer: what does its choice cost?
 
-    Its choice is compared with the best: what its rule (accurate if that takes 18 % longer at most,
-    or the fastest within a tolerance) would choose among times as measured.
+    Its choice is compared with the best, which is what its rule would choose if it knew the
+    measured times. The rule: the fastest within the tolerance; without one, the fastest that is as
+    accurate as direct convolution, if that takes at most 18 % longer.
     """
     from rich.console import Console
 

@@ -123,7 +123,10 @@ def _renderer() -> str:
     """A digest of the templates and of the code that fills them in."""
     digest = hashlib.sha256()
     package = resources.package()
-    for folder in (resources.folder("csrc"), *map(package.joinpath, ("codegen", "kernels", "records"))):
+    for folder in (
+        resources.folder("csrc"),
+        *map(package.joinpath, ("codegen", "kernels", "records")),
+    ):
         for path in sorted(folder.rglob("*.j2")) + sorted(folder.glob("*.py")):
             digest.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
     return digest.hexdigest()

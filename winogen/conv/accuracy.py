@@ -20,9 +20,9 @@ def predicted_error(
 ) -> float:
     """Return the expected max |y - y_exact| / max |y_exact| on normal data.
 
-    ``channels`` of one group. From the variances that rounding adds at every stage, for the outputs
-    of a tile that fare worst; with very many outputs the largest error of all is of this size too,
-    because the largest output grows likewise.
+    ``channels`` are those of one group. The estimate sums the variances that rounding adds at every
+    stage, for the output of a tile that fares worst. It holds for layers of any size: with more
+    outputs the largest error grows, and so does the largest output.
 
     >>> from winogen.records import TARGETS
     >>> predicted_error("direct", "float32", 64, (3, 3), (None, None), TARGETS["avx2"]) < 1e-6
@@ -50,12 +50,10 @@ def predicted_error(
 def direct_error(dtype: str, terms: int) -> float:
     """Return the same for direct convolution that sums all ``terms`` of an output in one chain.
 
-    This is what frameworks do on CPUs, give or take a few partial sums.
+    Frameworks do about this on CPUs, some with a few partial sums.
     """
     from winogen.rounding.tiles import Direct
     from winogen.rounding.variance import estimate
 
-    options: dict[str, Any] = dict(
-        dtype=dtype, distribution="normal", fused=True, order="naive"
-    )
+    options: dict[str, Any] = dict(dtype=dtype, distribution="normal", fused=True, order="naive")
     return estimate(Direct(1, terms), dims=1, channels=1, block=None, **options).worst_l2

@@ -67,10 +67,10 @@ def conv2d(
         Interpolation points instead of the default ones: "0,1,-1,inf", a sequence of exact numbers,
         or a pair (height, width) of these. A tile of m outputs for r taps has m + r - 1 points.
     moduli
-        Coprime polynomials instead of points, as `winogen.winograd` takes them: "x,x-1,x+1,x^2+1,inf",
-        a sequence, or a pair (height, width) of these. Their degrees, 1 for "inf", add up to
-        m + r - 1. A modulus of degree 2 costs one multiplication more than two points, and may be
-        much more accurate.
+        Coprime polynomials instead of points, as `winogen.winograd` takes them:
+        "x,x-1,x+1,x^2+1,inf", a sequence, or a pair (height, width) of these. Their degrees, 1 for
+        "inf", add up to m + r - 1. A modulus of degree 2 costs one multiplication more than two
+        points, and may be much more accurate.
     order
         How transforms add: None or "program" for the shortest programs; "huffman" (smallest partial
         sums first), "pairwise" or "naive" for every row of a matrix on its own.
@@ -236,7 +236,7 @@ def _parameters(weight: Any, bias: Any) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def _check_out(out: Any, shape: tuple, dtype: np.dtype, others: dict) -> np.ndarray:
-    """Return ``out`` as a plain array; raise unless it can be written without touching an argument."""
+    """Return ``out`` as a plain array; raise unless writing it leaves all arguments alone."""
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise InvalidType(f"out: got {type(out).__name__}; allowed: None or a numpy array")
     out = np.asarray(out)  # a subclass may say of itself what it is not

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from winogen.errors import InvalidType, InvalidValue
-from winogen.kernels.struct import PADDING_MODES
 from winogen.records import ACTIVATIONS, NUMBERS, Epilogue
 
 LAYOUTS = ("NCHW", "NHWC")
@@ -174,8 +173,8 @@ def array(argument: str, value: Any) -> np.ndarray:
         return value
     if isinstance(value, np.ma.MaskedArray):
         raise InvalidType(f"{argument}: got a masked array; allowed: an array without a mask")
-    known = isinstance(value, memoryview) or any(hasattr(value, p) for p in _ARRAY_PROTOCOLS)
-    if not known or isinstance(value, type):
+    is_array = isinstance(value, memoryview) or any(hasattr(value, p) for p in _ARRAY_PROTOCOLS)
+    if not is_array or isinstance(value, type):
         raise InvalidType(
             f"{argument}: got {_short(value)}; allowed: an array of float32 or float64"
         )

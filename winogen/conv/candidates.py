@@ -13,7 +13,7 @@ from winogen.conv.request import MOST_POINTS, Request
 from winogen.kernels import Variant, algorithms, first_that_applies, general, is_tiled
 from winogen.records import Points, Target
 
-# Tiles tried when none is given, as far as the catalog has them.
+# Without a `tile`, those of at most this many points are tried that the catalog has.
 _POINTS = 9
 GAUSSIAN = Points("catalog", ("gaussian",))  # with the modulus x^2 + 1
 
@@ -23,9 +23,7 @@ def candidates(problem: Problem, request: Request, target: Target) -> Iterator[C
     layer, asked = problem.layer, request.algorithm
     names = algorithms() if asked == "auto" else (asked,)
     for algorithm in names:
-        plain = Choice(
-            algorithm, edge=request.edge, border=request.border, threads=request.threads
-        )
+        plain = Choice(algorithm, edge=request.edge, border=request.border, threads=request.threads)
         if not is_tiled(algorithm):
             variant = _variant(problem, plain, target)
             if asked != "auto" or variant.suits(work_of(problem, plain, target)):
@@ -56,7 +54,7 @@ def _variant(problem: Problem, choice: Choice, target: Target) -> Variant:
 
 
 def _is_winograd_worth_it(layer: Layer) -> bool:
-    """Whether `auto` considers Winograd algorithms: they apply, and their transforms are shipped."""
+    """Whether `auto` considers Winograd algorithms: they apply, and their transforms ship."""
     return (
         layer.stride == (1, 1)
         and layer.dilation == (1, 1)
@@ -78,8 +76,8 @@ def _tiles(layer: Layer, request: Request, algorithm: str) -> Iterator[tuple]:
 def _ways(request: Request, axis: int, taps: int) -> list[tuple[int, Points | None]]:
     """The tile sizes to try along one axis, each with its points; None: the default points.
 
-    Where the request leaves both open, transforms with the modulus x^2 + 1 take part: one more
-    product, and a fraction of the error.
+    Where the request leaves both open, transforms with the modulus x^2 + 1 are tried, too. They
+    have one product more and a fraction of the error.
     """
     tile, points = request.tile[axis], request.points[axis]
     if tile is not None:
@@ -92,5 +90,3 @@ def _ways(request: Request, axis: int, taps: int) -> list[tuple[int, Points | No
     if points is None:
         ways += [(m, GAUSSIAN) for m in transforms.shipped_tiles(taps, "gaussian")]
     return ways or [(min(2, MOST_POINTS - taps + 1), points)]
-
-

@@ -126,7 +126,8 @@ def transform_of(m: int, taps: int, points: Points | None, order: str) -> transf
     if points is None:
         return transforms.load(m, taps, order=order)
     if points.kind == "catalog":
-        return transforms.load(m, taps, name=transforms.entry_name(m, taps, points.tag), order=order)
+        name = transforms.entry_name(m, taps, points.tag)
+        return transforms.load(m, taps, name=name, order=order)
     if points.kind == "moduli":
         return transforms.load(m, taps, moduli=points.items, order=order)
     return transforms.load(m, taps, points.items, order=order)

@@ -1,7 +1,7 @@
-"""Kernel calls cut into blocks: all ways to cut are looked at together, the fastest is taken.
+"""Kernel calls cut into blocks: all ways to cut are evaluated together, and the fastest is taken.
 
-Blocks are rectangles of tiles (or output pixels), cut evenly. With several threads both ways of
-sharing are tried: whole blocks for each, or the channels and filters of every block among all.
+Blocks are even rectangles of tiles, or of output pixels. Several threads may share the work in two
+ways: each computes whole blocks, or all share the channels and filters of every block.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from winogen.conv.problem import Problem
 from winogen.kernels import Stack, Work, assign, blocks, named
 from winogen.records import Machine, Precision, Strides, Target
 
-# The workspace of one thread, where nothing else is asked for.
+# The most workspace of one thread, without a `workspace_limit`.
 WORKSPACE = 4 << 20
-# Tiles (or pixels) that a block should have, at most: between them the model decides.
+# Tiles (or pixels) of a block, at most: the sizes that the cost model chooses from.
 BLOCK_SIZES = np.array([4, 9, 14, 16, 28, 42, 56, 84, 112, 224])
 PIXEL_BLOCK_SIZES = np.array([*BLOCK_SIZES, 448, 1792])
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A choice with what it is predicted to take, and the cut of each of its kernel calls."""
+    """A choice with its predicted time and workspace, and how each of its kernel calls is cut."""
 
     choice: Choice
     seconds: float  # of a call, on all its threads
@@ -35,11 +35,11 @@ class Candidate:
 
     def works(self, problem: Problem) -> list[Work]:
         """Return its kernel calls, ready to run."""
-        found = []
+        works = []
         for (_, way), (many, row, column) in zip(calls(problem, self.choice), self.cut):
             transforms = axes(problem.layer, way)
-            found.append(_pick(many, row, column, transforms))
-        return found
+            works.append(_pick(many, row, column, transforms))
+        return works
 
 
 def work_of(
@@ -49,7 +49,7 @@ def work_of(
     part: Rectangle | None = None,
     transforms: tuple[Any, Any] | None = None,
 ) -> Work:
-    """Return the kernel call that computes ``part`` (the first, if not given), not cut yet."""
+    """Return the kernel call that computes ``part``, not cut yet; by default the first part."""
     layer = problem.layer
     part = part or rectangles(problem, choice)[0]
     size, output_size = problem.sizes(part.in_row)
@@ -82,7 +82,7 @@ def work_of(
 def evaluate(
     problem: Problem, choices: Sequence[Choice], target: Target, machine: Machine, limit: int | None
 ) -> list[Candidate]:
-    """Return every choice with its fastest cut; the model looks at all of an algorithm at once."""
+    """Return every choice with its fastest cut; those of one algorithm are evaluated at once."""
     seconds, workspace = np.zeros(len(choices)), np.zeros(len(choices), np.int64)
     cut: list[list[tuple[Work, int, int]]] = [[] for _ in choices]
     alike: dict[tuple, list[tuple[int, Choice]]] = {}  # what differs in tiles only
@@ -115,8 +115,8 @@ def cuts(
 ) -> tuple[Work, np.ndarray, np.ndarray]:
     """Return all ways to cut ``part`` into blocks, for choices that differ in their tiles only.
 
-    That is the kernel calls, their workspaces and predicted cycles, as arrays (choices, cuts);
-    infinitely many cycles for those that need more memory than they may take.
+    The kernel calls come with their workspaces and predicted cycles, as arrays (choices, cuts). A
+    cut whose workspace exceeds the limit has infinitely many cycles.
     """
     layer, (choice, *_) = problem.layer, ways
     height, width = zip(*(axes(layer, way) for way in ways))
@@ -124,7 +124,8 @@ def cuts(
     work = assign(work_of(problem, choice, target, part, stacks))
     variant = named(work.variant)
     rows, cols = (
-        np.maximum(1, blocks(size, stack.m if stack else 1)) for size, stack in zip(work.out, stacks)
+        np.maximum(1, blocks(size, stack.m if stack else 1))
+        for size, stack in zip(work.out, stacks)
     )
     sizes = BLOCK_SIZES if choice.tile else PIXEL_BLOCK_SIZES
     high, wide = _shapes(rows, cols, sizes)
@@ -168,7 +169,7 @@ def _pick(many: Work, row: int, column: int, transforms: tuple[Any, Any]) -> Wor
 
 
 def _shapes(rows: Any, cols: Any, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of even blocks of about ``sizes``: whole rows of tiles if they are that short."""
+    """Rows and columns of even blocks of about ``sizes``; whole rows of tiles where those fit."""
     wide = blocks(cols, blocks(cols, np.minimum(cols, sizes)))
     high = np.clip(sizes // wide, 1, rows)
     return np.atleast_2d(blocks(rows, blocks(rows, high))), np.atleast_2d(wide)
@@ -177,7 +178,7 @@ def _shapes(rows: Any, cols: Any, sizes: np.ndarray) -> tuple[np.ndarray, np.nda
 def _images(
     rows: Any, cols: Any, high: np.ndarray, wide: np.ndarray, sizes: np.ndarray, batch: int
 ) -> np.ndarray:
-    """How many images share a block: where one has too few tiles, so that filters are read less often."""
+    """How many images share a block: several where one has few tiles, to read filters less."""
     whole = (high == rows) & (wide == cols)
     most = np.where(whole, np.clip(sizes // (high * wide), 1, batch), 1)
     return blocks(batch, blocks(batch, most))

@@ -27,12 +27,12 @@ from winogen.records import Machine, Target
 from winogen.toolchain import Library, kept, load
 from winogen.toolchain.fork import team_threads
 
-# Seconds that a call may stay in C: then Ctrl-C is heard.
+# Seconds after which a call returns to Python, where Ctrl-C is heard.
 _PATIENCE = 0.2
 
 
 class Environment(NamedTuple):
-    """What the environment says of kernels; a plan made under another one is no longer valid."""
+    """The variables of the environment that kernels depend on; another value makes another plan."""
 
     compiler: str | None
     cache: str | None
@@ -98,7 +98,7 @@ class Call(NamedTuple):
 
 
 class Prepared:
-    """A problem bound to kernels: pack the weights once, then run as often as wanted.
+    """A problem bound to kernels: pack the weights once, then run any number of times.
 
     Immutable after construction, so that threads may share it.
     """
@@ -126,7 +126,7 @@ class Prepared:
             (int(named(call.work.variant).workspace_bytes(call.work)) for call in self.calls),
             default=0,
         )
-        # A long call is made in pieces of so many parts.
+        # A long call is made in several pieces.
         self._pieces = max(1, int(ranked[0].seconds / _PATIENCE))
 
     def pack(
@@ -147,7 +147,11 @@ class Prepared:
         return tuple(pointers)
 
     def run(
-        self, input: np.ndarray, packed: tuple[Any, ...], bias: np.ndarray | None, output: np.ndarray
+        self,
+        input: np.ndarray,
+        packed: tuple[Any, ...],
+        bias: np.ndarray | None,
+        output: np.ndarray,
     ) -> None:
         """Compute ``output`` from contiguous arrays of the right shapes, which are not checked."""
         if not output.size:
@@ -171,7 +175,7 @@ class Prepared:
         """Return to Python now and then, where signals are handled."""
         call = code.ffi.new("winogen_call *", (struct, *arrays))
         parts = struct.phases * struct.parts
-        # A multiple of the threads, so that none waits for the others more often than it must.
+        # A multiple of the threads, so that they wait for each other as seldom as possible.
         step = max(1, -(-parts // self._pieces // threads)) * threads
         for first in range(0, parts, step):
             code.lib.winogen_run_some(call, first, min(first + step, parts), threads)

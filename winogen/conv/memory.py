@@ -10,17 +10,17 @@ import numpy as np
 from winogen.errors import OutOfMemory
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector there is
-# Arrays of this many bytes are made in memory that earlier ones gave back, if there is some, and how much
-# of it is kept. Fresh pages cost more than many a convolution that fills them.
+# Arrays of at least this many bytes reuse the memory of earlier ones that are gone: fresh pages can
+# cost more than the convolution that fills them.
 _LARGE = 1 << 20
-_KEPT = 32 << 20
+_KEPT = 32 << 20  # the most memory that waits for reuse
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype, what: str) -> np.ndarray:
     """Return a new uninitialised array that begins at a multiple of ALIGNMENT.
 
-    Rows that begin at a cache line are written in half as many pieces. Raises OutOfMemory that names
-    ``what`` and the bytes.
+    Rows that begin at a cache line are written in half as many pieces. Raises OutOfMemory that
+    names ``what`` and the bytes.
     """
     size = dtype.itemsize
     for extent in shape:
@@ -38,15 +38,15 @@ def empty(shape: tuple[int, ...], dtype: np.dtype, what: str) -> np.ndarray:
 class _Lent(np.ndarray):
     """Bytes that go back to where they came from when no array looks at them any more.
 
-    A class of its own, for numpy would let views of a plain array refer to the memory behind it.
+    A class apart, because numpy lets views of a plain array refer to the memory behind it.
     """
 
 
 class _Spare:
     """Memory of large arrays that are gone, the oldest first.
 
-    Arrays may end in any thread and at any moment, so there are no locks: what happens to `_buffers`
-    is one step each time.
+    Arrays may end in any thread and at any moment, so there are no locks: every access of
+    `_buffers` is one atomic step.
     """
 
     def __init__(self) -> None:

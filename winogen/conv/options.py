@@ -1,4 +1,4 @@
-"""The options of a convolution, as the user gives them: declared once, for every way to give them."""
+"""The options of a convolution, as the user gives them: declared once for all functions."""
 
 from __future__ import annotations
 

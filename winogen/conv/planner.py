@@ -1,4 +1,4 @@
-"""How a problem is computed: which of all candidates runs, by predicted time, error and memory.
+"""Which of all candidates runs, by predicted time, error and memory.
 
 Nothing here touches data or compiles.
 """
@@ -19,17 +19,17 @@ from winogen.conv.request import Request
 from winogen.errors import InvalidValue
 from winogen.records import Machine, Target
 
-# The largest error that is tolerated where nothing is asked for, measured on a whole layer.
+# The default tolerance: the largest error of a layer's output, as measured.
 TOLERANCE = 1e-5
-# Which may be so many times as large as the prediction.
+# A measured error may be this many times as large as the predicted one.
 MARGIN = 1.54
-# The largest error of direct convolution in frameworks, measured, over what one chain of additions
-# is expected to have: 1.6 to 3.3 for 27 to 4608 terms, 2.2 in the middle. Taken a little lower, for
-# what is compared with it is a prediction too.
+# The largest error of direct convolution in frameworks, as measured, over the prediction for one
+# chain of additions: 1.6 to 3.3 for 27 to 4608 terms, with a median of 2.2. A little lower here,
+# because it is compared with predictions.
 _USUAL = 1.9
-# How much longer a call may take than the fastest, if that makes it as accurate as that.
+# How many times as long as the fastest a call may take, if it is then as accurate as that.
 PATIENCE = 1.18
-ALTERNATIVES = 8  # candidates that a plan is chosen from, and tells of
+ALTERNATIVES = 8  # the most candidates that a plan lists
 
 
 def choose(
@@ -55,13 +55,13 @@ def ranked(
     """Return the ``most`` fastest candidates that keep to the request, for a machine.
 
     The chosen one is first, the others follow by time. It is the fastest within the ``tolerance``
-    of the request. Without one, it is the fastest that is as accurate as direct convolution usually
-    is, provided that this takes at most `PATIENCE` times as long as the fastest within `TOLERANCE`,
-    which is taken otherwise.
+    of the request. Without a tolerance there are two rules. The fastest candidate that is as
+    accurate as direct convolution usually is runs, if it takes at most `PATIENCE` times as long as
+    the fastest within `TOLERANCE`. Otherwise the latter runs.
 
-    Fastest means on one thread, whatever the threads of the request, so that the arithmetic and with
-    it every bit of the result is the same for any number of threads: they only change the blocks. A
-    ``workspace_limit``, which more threads need more memory to keep, may still change the candidates.
+    Fastest means on one thread, whatever the threads of the request. So every bit of the result is
+    the same for any number of threads, which only change the blocks. A ``workspace_limit`` may
+    still change the candidates, because more threads need more memory.
 
     ``machine``: None for the default one. Raises InvalidValue if nothing keeps to the
     ``workspace_limit`` or the ``tolerance``.
@@ -74,8 +74,8 @@ def ranked(
     def error(candidate: Candidate) -> float:
         return predicted_error(layer, candidate.choice, target)
 
-    # A tile or points that the user gave are taken as they are. Errors are only predicted as far
-    # as they are needed: that takes longer than the times.
+    # Tiles and points of the user are taken as they are. Errors are predicted only as far as they
+    # are needed, because predicting them takes longer than predicting times.
     is_set = any(request.points) or None not in request.tile
     most_error = (TOLERANCE if request.tolerance is None else request.tolerance) / MARGIN
     accurate = list(islice((c for c in fitting if is_set or error(c) <= most_error), most))
@@ -103,7 +103,7 @@ def _on_threads(
     target: Target,
     machine: Machine,
 ) -> list[Candidate]:
-    """The same choices cut for all their threads: the first, then by time."""
+    """The same choices, cut for all threads: the chosen one first, the others by time."""
     if request.threads > 1:
         choices = [replace(candidate.choice, threads=request.threads) for candidate in chosen]
         chosen = evaluate(problem, choices, target, machine, request.workspace_limit)
@@ -115,8 +115,8 @@ def preferred(
 ) -> Any:
     """Return the fastest candidate that is accurate, unless it takes too long.
 
-    Candidates come by their ``seconds``; ``fastest`` is the first of those that are tolerable, and
-    stands where none is accurate within ``patience`` times its seconds.
+    ``candidates`` are sorted by their ``seconds``. ``fastest`` is the first that is tolerable, and
+    is returned where none is accurate within ``patience`` times its seconds.
 
     >>> from types import SimpleNamespace as Way
     >>> ways = [Way(seconds=s, name=n) for s, n in ((1.0, "coarse"), (1.1, "fine"), (1.2, "finer"))]
@@ -147,15 +147,15 @@ def _fitting(
     """The candidates whose workspace keeps to the limit, as they run on one thread."""
     limit = request.workspace_limit
     choices = list(candidates(problem, request, target))
-    found = evaluate(problem, choices, target, machine, limit)
-    if limit is not None and min(candidate.workspace_bytes for candidate in found) > limit:
-        least = min(candidate.workspace_bytes for candidate in found)
+    evaluated = evaluate(problem, choices, target, machine, limit)
+    least = min(candidate.workspace_bytes for candidate in evaluated)
+    if limit is not None and least > limit:
         raise InvalidValue(
             f"workspace_limit: got {limit}; allowed: at least {least} bytes for this problem "
             "and algorithm"
         )
-    fits = [limit is None or candidate.workspace_bytes <= limit for candidate in found]
+    fits = [limit is None or candidate.workspace_bytes <= limit for candidate in evaluated]
     if request.threads > 1:
         alone = [replace(choice, threads=1) for choice in choices]
-        found = evaluate(problem, alone, target, machine, limit)
-    return [candidate for candidate, kept in zip(found, fits) if kept]
+        evaluated = evaluate(problem, alone, target, machine, limit)
+    return [candidate for candidate, fitting in zip(evaluated, fits) if fitting]

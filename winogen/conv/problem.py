@@ -14,6 +14,7 @@ from typing import Any
 from winogen.conv import arguments
 from winogen.conv.options import Options
 from winogen.errors import InvalidType, InvalidValue
+from winogen.kernels.struct import PADDING_MODES
 from winogen.records import Axis, Epilogue, Precision
 
 # Beyond this many bytes a tensor fits no machine, and byte counts in C would near the int64 limit.
@@ -82,9 +83,7 @@ class Layer:
             channels=channels * groups,
             axes=(height, width),
             groups=groups,
-            padding_mode=arguments.choice(
-                "padding_mode", options.padding_mode, arguments.PADDING_MODES
-            ),
+            padding_mode=arguments.choice("padding_mode", options.padding_mode, PADDING_MODES),
             layout=arguments.choice("layout", options.layout, arguments.LAYOUTS),
             epilogue=arguments.activation(options.activation),
             dtype=dtype,
@@ -163,7 +162,8 @@ class Layer:
             self._check_bytes(f"{name}: got shape {count}", count)
         padded = tuple(axis.padded(size) for axis, size in zip(self.axes, (height, width)))
         self._check_bytes(
-            f"padding: got {self.padding}, that is a padded input of {' x '.join(map(str, padded))}",
+            f"padding: got {self.padding}, that is a padded input of "
+            f"{' x '.join(map(str, padded))}",
             (self.channels, *padded),
         )
         return problem
@@ -199,7 +199,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Problem:
-    """One convolution with all its sizes known."""
+    """One convolution with all its sizes."""
 
     layer: Layer
     batch: int
@@ -219,7 +219,7 @@ class Problem:
 
     @property
     def stride(self) -> Pair:
-        """The layer's, but 1 along an axis with one output: from there nobody steps."""
+        """The layer's, but 1 along an axis with one output, where no step is taken."""
         height, width = (
             stride if count > 1 else 1 for stride, count in zip(self.layer.stride, self.output_size)
         )

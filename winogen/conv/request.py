@@ -32,7 +32,7 @@ class Request:
     edge: str = "discard"
     border: str = "unswitch"
     threads: int = 1
-    workspace_limit: int | None = None  # bytes of scratch memory per call; None: the planner's choice
+    workspace_limit: int | None = None  # bytes per call; None: the planner's choice
     # The largest error of the output over its largest value; None: the planner's default.
     tolerance: float | None = None
 
@@ -143,8 +143,8 @@ def _tile(value: Any, kernel: Axes, algorithm: str) -> tuple[int | None, int | N
     m_h, m_w = (arguments.whole("tile", item, 1, allowed) for item in value)
     if m_h != 1 and not general(algorithm).along[0]:
         raise InvalidValue(
-            f'tile: got {(m_h, m_w)}; allowed: (1, m) with algorithm "{algorithm}", whose tiles are '
-            "pieces of a row"
+            f'tile: got {(m_h, m_w)}; allowed: (1, m) with algorithm "{algorithm}", whose tiles '
+            "are pieces of a row"
         )
     return m_h, m_w
 
@@ -152,7 +152,7 @@ def _tile(value: Any, kernel: Axes, algorithm: str) -> tuple[int | None, int | N
 def _sets(
     name: str, value: Any, kernel: Axes, algorithm: str
 ) -> tuple[Points | None, Points | None]:
-    """Points or moduli per axis; one set is for the axes along which the kernel is longer than 1."""
+    """Points or moduli per axis; one set is for the axes with more than one tap."""
     if value is None:
         return None, None
     if isinstance(value, (tuple, list)) and len(value) == 2 and all(map(_is_set, value)):
@@ -190,8 +190,8 @@ def _set(name: str, value: Any) -> Points:
 
     if not isinstance(value, (str, tuple, list)):
         raise InvalidType(
-            f"{name}: got {value!r}; allowed: None, {_EXAMPLES[name]}, or a pair (height, width) of "
-            "these"
+            f"{name}: got {value!r}; allowed: None, {_EXAMPLES[name]}, or a pair (height, width) "
+            "of these"
         )
     parse = parse_points if name == "points" else parse_moduli
     return Points(name, tuple(str(item) for item in parse(value)))
@@ -206,10 +206,8 @@ def _degree(points: Points) -> int:
     return sum(getattr(modulus, "degree", 1) for modulus in parse_moduli(points.items))
 
 
-def _fit(
-    name: str, axis: str, tile: int | None, points: Points | None, taps: int
-) -> int | None:
-    """The tile along an axis, which given points or moduli determine: they are for m + r - 1."""
+def _fit(name: str, axis: str, tile: int | None, points: Points | None, taps: int) -> int | None:
+    """The tile along an axis; points or moduli determine it, because they are for m + r - 1."""
     if points is None:
         if tile is not None and taps > 1 and tile + taps - 1 > MOST_POINTS:
             raise InvalidValue(
@@ -225,10 +223,10 @@ def _fit(
     degree = _degree(points)
     m = degree - taps + 1
     if m < 1 or (tile is not None and m != tile):
-        wanted = f"{tile + taps - 1} for tile {tile}" if tile else f"at least {taps}"
+        needed = f"{tile + taps - 1} for tile {tile}" if tile else f"at least {taps}"
         count = degree if name == "points" else f"a total degree of {degree}"
         raise InvalidValue(
             f"{name}: got {count} along the {axis}, {points.text}; allowed: "
-            f'{wanted} and {taps} taps, "inf" counted'
+            f'{needed} and {taps} taps, "inf" counted'
         )
     return m

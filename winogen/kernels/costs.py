@@ -1,10 +1,10 @@
-"""What variants count alike when they predict their cycles: a roofline, and the pieces it is made of.
+"""What variants count alike when they predict their cycles: a roofline and its pieces.
 
-Each stage does arithmetic and moves data; the slower of the two sets its time, and a part of the
-other shows as well. Counted are vector instructions of the transforms (from the programs), steps of
-the GEMM's register block with its latency and its loads, bytes of filters, transformed tiles, inputs
-and outputs by the cache level that they come from, and the waste of partial tiles, lanes and panels.
-The constants are those of `winogen.records.machine.Costs`, which `winogen calibrate --fit` fits anew.
+Each stage does arithmetic and moves data. The slower of the two sets its time, and a part of the
+other is added. Arithmetic is the vector instructions of the transforms, from their programs, and
+the steps of the micro-kernel, with its latency and its loads. Data are filters, transformed tiles,
+inputs and outputs, by the cache level that they come from. The waste of partial tiles, lanes and
+panels is counted. The constants are those of `winogen.records.Costs`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from winogen.records import Costs, Machine
 
 
 def roof(arithmetic: Any, traffic: Any, shows: float) -> Any:
-    """Cycles of arithmetic beside traffic; of the faster, the part ``shows`` is not hidden."""
+    """Cycles of arithmetic beside traffic: the slower, and the part ``shows`` of the faster."""
     return np.maximum(arithmetic, traffic) + shows * np.minimum(arithmetic, traffic)
 
 
@@ -28,9 +28,10 @@ def transform(costs: Costs, instructions: Any, stored: Any) -> Any:
 
 
 def leaves_half(work: Work) -> bool:
-    """Whether the last filters of a group fill at most half of the lanes, and this is worth a kernel.
+    """Whether the last filters of a group get a kernel of half vectors, which they fit into.
 
-    It is where vectors half as wide are computed twice as fast, as on AVX-512 of 256 bits at a time.
+    That is worth it where half a vector takes half the time: on CPUs that compute AVX-512 256 bits
+    at a time.
     """
     last = work.filters % work.lanes
     return 0 < last <= work.lanes // 2 and work.target.broadcasts
@@ -51,8 +52,8 @@ def product(
     for width, count in ((vectors, whole), (left and (0.5 if half else blocks(left, lanes)), 1)):
         if not width or not count:
             continue
-        rest = rows % panel
-        for size, times in ((panel, rows // panel), (rest, rest > 0)):
+        tail = rows % panel
+        for size, times in ((panel, rows // panel), (tail, tail > 0)):
             step = np.maximum(
                 np.maximum(size * width / 2, (size + width) * min(width, 1) / costs.loads),
                 costs.latency / chains,
@@ -68,9 +69,10 @@ def shared_filters(work: Work, unit: int) -> Any:
 
 
 def busiest(work: Work, unit: int = 0) -> tuple[Any, Any]:
-    """What the busiest thread pays for: (blocks that it fills or transforms, blocks it multiplies).
+    """The work of the busiest thread: (blocks that it fills or transforms, that it multiplies).
 
-    Where threads share the filters of a block, in units of ``unit``, each fills the whole strip.
+    Where threads share the filters of a block, in units of ``unit``, each of them fills the whole
+    strip.
     """
     whole = blocks(work.items, work.threads)
     if not unit:
@@ -85,19 +87,19 @@ def busiest(work: Work, unit: int = 0) -> tuple[Any, Any]:
 
 
 def read_again(machine: Machine, filters: Any, items: Any) -> Any:
-    """The rate at which all filters are read for each of the items; if one, once per call."""
+    """The rate at which all filters are read: once per item, or per call if there is one item."""
     return machine.read_rate(np.where(items > 1, 1, machine.costs.displaced) * filters)
 
 
 def written(work: Work, machine: Machine, size: Any, non_temporal: bool) -> Any:
-    """Cycles to write ``size`` bytes of outputs: a line is read first, unless it passes the caches."""
+    """Cycles to write ``size`` bytes of outputs; lines are read first unless non-temporal."""
     if non_temporal:
         return size / machine.memory_rate
     return size * 2 / machine.read_rate(work.output_bytes)
 
 
 def arrange(work: Work, costs: Costs) -> Any:
-    """Cycles per vector to exchange pixels and channels: nothing in NHWC, a transposition in NCHW."""
+    """Cycles per vector to exchange pixels and channels: a transposition in NCHW, else none."""
     return costs.arrange * work.lanes.bit_length() if work.layout == "NCHW" else 0
 
 

@@ -82,5 +82,5 @@ class Direct(Variant):
         return Cycles(filled * input_, product, cost.roof(turned, stores, costs.shows))
 
     def copies_of(self, work: Work) -> int:
-        """How often a strip is copied before it is multiplied."""
+        """How often each number of a strip is copied before it is multiplied."""
         return 1

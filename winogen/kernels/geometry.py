@@ -34,8 +34,9 @@ def tile_strip_size(work: Work) -> tuple[Any, Any]:
 def strip_pitches(rows: Any, cols: Any, step: Any, lanes: int, planar: bool) -> dict[str, Any]:
     """Return the pitches of a strip whose columns are split into ``step`` phases.
 
-    Planes of single channels begin their rows at a cache line, and leave room for the vector of zeros
-    behind the last row. An odd number of lines from one to the next spreads them over all cache sets.
+    Planes of single channels begin their rows at a cache line, and leave room for the vector of
+    zeros behind the last row. An odd number of lines from one to the next spreads them over all
+    cache sets.
     """
     columns = blocks(cols, step)
     phase = round_up(columns, lanes) if planar else columns * lanes
@@ -50,7 +51,7 @@ def gemm_filters(work: Work, positions: int = 1, taps: int = 1) -> int:
 
 
 def whole_lines(work: Work) -> bool:
-    """Whether vectors are whole cache lines, which alone can be stored past the caches."""
+    """Whether vectors are whole cache lines, as non-temporal stores need."""
     return work.target.masks and work.lanes * work.itemsize == LINE
 
 
@@ -61,6 +62,6 @@ def lines_of_channels(work: Work) -> bool:
 
 
 def is_large(work: Work) -> bool:
-    """Whether outputs are so many that those of an earlier call are in no cache any more."""
+    """Whether outputs are so many that no cache holds those of an earlier call any more."""
     whole = work.groups * work.filters * work.output_size[0] * work.output_size[1]
     return work.batch * whole * work.itemsize >= work.tuning.non_temporal

@@ -1,4 +1,4 @@
-"""The struct `winogen_conv` that a kernel takes: declared once, for C, for cffi and for what fills it."""
+"""The struct `winogen_conv` that a kernel takes: declared once, for C, cffi and Python."""
 
 from __future__ import annotations
 
@@ -41,17 +41,18 @@ def declaration(variant: Variant, border: str) -> str:
         "    int64_t image, row, pixel, channel;",
         "} winogen_strides;",
         "",
-        "/* A buffer of the workspace, in bytes: from its beginning, and from one thread's to the next. */",
+        "/* A buffer of the workspace, in bytes: from its beginning, and from one thread's to the "
+        "next. */",
         "typedef struct winogen_buffer {",
         "    int64_t offset, step;",
         "} winogen_buffer;",
         "",
         "typedef struct winogen_conv {",
     ]
-    own = [(means, "int64_t", (name,)) for name, means in variant.fields_used.items()]
+    special = [(means, "int64_t", (name,)) for name, means in variant.fields_used.items()]
     buffers = variant.buffer_names(border)
-    own += [(means, "winogen_buffer", (name,)) for name, means in buffers.items()]
-    for means, kind, names in (*COMMON, *own):
+    special += [(means, "winogen_buffer", (name,)) for name, means in buffers.items()]
+    for means, kind, names in (*COMMON, *special):
         text = f"    {kind} {', '.join(names)};"
         lines.append(f"{text:<54}/* {means} */" if means else text)
     return "\n".join([*lines, "} winogen_conv;"])

@@ -9,15 +9,16 @@ from winogen.records import Target, Tuning
 
 _ZEN4 = "measured on AMD EPYC (Zen 4), 2026-11"
 
-# Outputs of regions go past the caches from a smaller size: transformed tiles displace them sooner.
+# Regions use non-temporal stores from a smaller size of outputs on: transformed tiles displace
+# those of the last call sooner.
 REGIONS_NON_TEMPORAL = 3 << 18
 
 
 def rows(target: Target) -> int:
-    """Rows of the register block beside two vectors: all registers but those of one step's operands.
+    """Rows of a register block of two vectors: as many as fit beside the operands of one step.
 
-    GNU C has no multiply-add by one lane for NEON: the numbers that are broadcast take registers, and
-    with 14 rows gcc 12 keeps five of the 28 sums on the stack. With ten it keeps none.
+    GNU C has no multiply-add by one lane for NEON, so that broadcast numbers take registers: with
+    14 rows gcc 12 keeps five of the 28 sums on the stack, with ten it keeps none.
 
     >>> from winogen.records import TARGETS
     >>> {name: rows(target) for name, target in TARGETS.items()}
@@ -36,8 +37,8 @@ def gemm(target: Target, **sizes: int) -> Tuning:
 def regions(target: Target) -> Tuning:
     """Return that of kernels whose product goes over many channels at once.
 
-    Where an FMA broadcasts one operand from memory by itself (AVX-512), a second set of registers
-    need not save loads: a second chain saves stores, of which regions have many, and rounding.
+    Where an FMA can broadcast an operand from memory (AVX-512), a second vector per row saves few
+    loads. A second chain of additions saves stores, of which regions have many, and rounding.
     """
     sizes = {"depth": 32, "many_channels": 128, "non_temporal": REGIONS_NON_TEMPORAL}
     if target.broadcasts:

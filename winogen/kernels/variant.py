@@ -35,14 +35,14 @@ class Cycles(NamedTuple):
 
 @dataclass(frozen=True)
 class Buffer:
-    """A piece of the workspace, in bytes: of every thread, or one that all of them share."""
+    """A piece of the workspace, in bytes: one per thread, or one that all threads share."""
 
     bytes: Any
     shared: Any = False
 
 
 class Variant:
-    """The base of all variants; what most of them do alike."""
+    """The base of all variants, with what most of them have in common."""
 
     name: str  # of the variant, unique
     algorithm: str  # the family, as `conv2d(algorithm=)` names it
@@ -61,7 +61,7 @@ class Variant:
     # --- when it applies, and what is compiled in
 
     def applies(self, work: Work) -> bool:
-        """Whether it can compute ``work``, whose blocks are not known yet, and is meant for it."""
+        """Whether it can compute ``work``, which is not cut yet, and is meant for it."""
         return True
 
     def suits(self, work: Work) -> bool:
@@ -87,7 +87,7 @@ class Variant:
         raise NotImplementedError(f"{self.name}: buffers")
 
     def fields(self, work: Work) -> dict[str, Any]:
-        """Return the fields of the struct that only this variant has, such as pitches of buffers."""
+        """Return the fields of the struct that only this variant has: pitches of buffers, say."""
         return {}
 
     def packed_numbers(self, work: Work) -> int:
@@ -100,37 +100,37 @@ class Variant:
 
     def workspace_bytes(self, work: Work) -> Any:
         """Return the bytes of scratch memory of one call, on all its threads."""
-        own, shared = self._sums(work)
-        return own * work.threads + shared
+        per_thread, shared = self._sums(work)
+        return per_thread * work.threads + shared
 
     def layout(self, work: Work) -> dict[str, Any]:
         """Return the fields of the struct that say where each buffer lies."""
-        own, shared = map(int, self._sums(work))
-        fields: dict[str, Any] = {"thread_bytes": own, "shared_bytes": shared}
-        next_shared, next_own = 0, shared
+        per_thread, shared = map(int, self._sums(work))
+        fields: dict[str, Any] = {"thread_bytes": per_thread, "shared_bytes": shared}
+        next_shared, next_private = 0, shared
         for name, buffer in self.buffers(work).items():
             size = int(round_up(buffer.bytes, _LINE))
             if buffer.shared:
                 fields[name] = (next_shared, 0)
                 next_shared += size
             else:
-                fields[name] = (next_own, own)
-                next_own += size
+                fields[name] = (next_private, per_thread)
+                next_private += size
         return fields
 
     def _sums(self, work: Work) -> tuple[Any, Any]:
-        own: Any = 0
+        per_thread: Any = 0
         shared: Any = 0
         for buffer in self.buffers(work).values():
             size = round_up(buffer.bytes, _LINE)
-            own = own + np.where(buffer.shared, 0, size)
+            per_thread = per_thread + np.where(buffer.shared, 0, size)
             shared = shared + np.where(buffer.shared, size, 0)
-        return own, shared
+        return per_thread, shared
 
     # --- how it is cut
 
     def shares(self, work: Work) -> Any:
-        """Return into how many shares a block is cut where threads share it."""
+        """Return how many shares a block has; more than one where threads share it."""
         return 1
 
     def schedule(self, work: Work) -> tuple[int, int]:
@@ -142,7 +142,7 @@ class Variant:
         return work.tuning.depth
 
     def non_temporal(self, work: Work) -> bool:
-        """Whether finished outputs are stored past the caches."""
+        """Whether finished outputs leave by non-temporal stores."""
         return False
 
     # --- cost
@@ -195,7 +195,7 @@ def family(algorithm: str) -> list[Variant]:
 
 
 def general(algorithm: str) -> Variant:
-    """Return the last resort of a family, which applies to whatever no other is meant for."""
+    """Return the variant of a family that applies to whatever no other is meant for."""
     return family(algorithm)[-1]
 
 
@@ -219,7 +219,7 @@ def summation(
 
 
 def assign(work: Work) -> Work:
-    """Return the work as the variant sees it that computes it, with its name and tuning."""
+    """Return the work with the variant that computes it assigned: its view, name and tuning."""
     variant = first_that_applies(work)
     tuning = variant.tuning(work.target, work.precision)
     return replace(variant.view(work), variant=variant.name, tuning=tuning)

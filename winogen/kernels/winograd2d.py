@@ -1,4 +1,4 @@
-"""2D Winograd, tile by tile: LANES channels are transformed and at once multiplied into all sums."""
+"""2D Winograd, tile by tile: LANES channels are transformed, then multiplied into all sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""2D Winograd of few channels in NHWC: tiles fill the lanes of the input transform, then filters."""
+"""2D Winograd of few channels in NHWC: tiles, then filters fill the lanes."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
 from winogen.records import Machine, Precision, Target, Tuning
 
-_KNOWN_CHANNELS = (1, 3, 4)  # that have kernels of their own: they come with images
-_LEAST_FILTERS = 8  # that make the input transform worth it
+_UNROLLED_CHANNELS = (1, 3, 4)  # as images have them: compiled in
+_LEAST_FILTERS = 8  # fewer do not pay for the input transform
 
 
 class Winograd2dTiles(Variant):
@@ -49,7 +49,7 @@ class Winograd2dTiles(Variant):
         return work.filters >= _LEAST_FILTERS
 
     def fixed(self, work: Work) -> dict[str, int]:
-        return {"channels": work.channels} if work.channels in _KNOWN_CHANNELS else {}
+        return {"channels": work.channels} if work.channels in _UNROLLED_CHANNELS else {}
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return Tuning("measured on AMD EPYC (Zen 4), 2026-11", pair=2, depth=16)
@@ -79,8 +79,8 @@ class Winograd2dTiles(Variant):
         costs, (h, w) = machine.costs, work.transforms
         share, _ = cost.busiest(work)
         groups, input_ = transformed_lanes(work)
-        # Products need not be stored, columns must; rows are zipped if their tiles are powers of two,
-        # else written one by one.
+        # Products need not be stored, columns must. Rows are interleaved if their tiles are powers
+        # of two, else written one by one.
         products = costs.instruction * positions(work) * work.channels
         columns = w.products * cost.transform(costs, h.instructions[2], h.m)
         across = h.m * cost.transform(costs, w.instructions[2], 0)

@@ -1,8 +1,8 @@
 """One kernel call: its sizes, and how it is cut into blocks; or many at once.
 
-Many calls that differ in transforms and blocks only may be looked at together: their transforms are
-then a `Stack`, one row per call, block, split and images are arrays that fit, and so is all that
-follows from them: arrays of (calls, cuts).
+Many calls that differ only in transforms and blocks can be evaluated together. Their transforms are
+then a `Stack` with one row per call, and block, split and images are arrays. All that is computed
+from them are arrays of (calls, cuts).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""records: plain data that every station may read; nothing here computes, compiles or asks the system."""
+"""records: plain data that every station may read; nothing here computes or asks the system."""
 
 from winogen.records.axis import Axis, Strides
 from winogen.records.costs import Costs

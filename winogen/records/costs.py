@@ -19,14 +19,14 @@ class Costs:
     # a stage and its data, and where nothing but outputs stream past.
     shows: float = 0.28
     streamed: float = 0.15
-    # To enter and leave the micro-kernel, and per sum that it loads, adds and stores; with two chains
-    # per sum both hide behind each other's latency.
+    # To enter and leave the micro-kernel, and per sum that it loads, adds and stores; with two
+    # chains per sum both hide behind each other's latency.
     call_of_one: float = 20
     call_of_two: float = 4
     sum_of_one: float = 1.0
     sum_of_two: float = 0.3
-    # Per instruction of a transform (additions and multiply-adds may run side by side), per vector that
-    # it stores, and per pixel and halving step of a transposition.
+    # Per instruction of a transform (additions and multiply-adds may run side by side), per vector
+    # that it stores, and per pixel and halving step of a transposition.
     instruction: float = 0.39
     store: float = 0.84
     arrange: float = 0.78
@@ -38,7 +38,8 @@ class Costs:
     loads: float = 2.8
     # Per tap and vector of a depthwise layer.
     depthwise: float = 1.05
-    # How much longer columns of few products take than their multiply-adds: each ends in a transform.
+    # How much longer columns of few products take than their multiply-adds: each ends in a
+    # transform.
     delays: float = 1.5
     # What other data pass by between two uses needs this many times its size to stay in a cache.
     displaced: float = 2

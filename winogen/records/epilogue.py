@@ -1,7 +1,8 @@
 """What happens to finished sums on their way to memory.
 
-A new activation is a new entry of `ACTIVATIONS`: the arguments of `conv2d`, the struct, the C of every
-kernel and the command line follow from it. It needs its meaning in numpy in the tests' reference.
+A new activation is a new entry of `ACTIVATIONS`: the arguments of `conv2d`, the struct, the C of
+every kernel and the command line follow from it. It needs its meaning in numpy in the reference of
+the tests.
 """
 
 from __future__ import annotations

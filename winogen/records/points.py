@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class Points:
     """One set, as exact texts: hashable, printable, and known without any algebra.
 
-    ``kind`` is "points", "moduli" or "catalog"; an entry of the catalog has its tag as its only text.
+    ``kind`` is "points", "moduli" or "catalog"; of an entry of the catalog the only
+    text is its tag.
 
     >>> Points("points", ("0", "1", "-1", "inf")).text
     '0, 1, -1, inf'

@@ -21,7 +21,8 @@ MEANS = {
 class Tuning:
     """Sizes of one variant's blocks for one target and precision.
 
-    The first fields are compiled in; a kernel's C lists those that it uses, by the words of `MEANS`.
+    The first fields are compiled in; the C of a kernel lists those that it uses, in the words of
+    `MEANS`.
     The others are read when a call is planned.
     """
 
@@ -36,7 +37,9 @@ class Tuning:
     few: int = 8
     prefetch: int = 8192  # bytes ahead of the packed filters that are read
     # At run time.
-    depth: int = 512  # terms (of Winograd: channels) summed in registers before they join other sums
+    depth: int = (
+        512  # terms (of Winograd: channels) summed in registers before they join other sums
+    )
     many_channels: int = 1 << 40  # up to which the chains share the depth
     # Bytes of outputs from which stores go past the caches.
     non_temporal: int = 3 << 20

@@ -32,8 +32,8 @@ def machine_of(limits: Limits, target: Target) -> Machine:
     >>> limits = Limits(1, {1: 192.0}, (("L2", 1 << 20, 120.0), ("L3", 32 << 20, 30.0),
     ...                                 ("memory", 1 << 30, 9.0)))
     >>> machine = machine_of(limits, TARGETS["avx512"])
-    >>> machine.clock_ghz, machine.vectors_per_cycle, machine.l2_bytes, machine.l3_bytes
-    (3.0, 2.0, 2097152, 33554432)
+    >>> machine.clock_ghz, machine.l2_bytes, machine.l3_bytes
+    (3.0, 2097152, 33554432)
     >>> machine.l2_rate, machine.l3_rate, machine.memory_rate
     (38.05, 9.51, 2.83)
     """
@@ -43,11 +43,11 @@ def machine_of(limits: Limits, target: Target) -> Machine:
         return round(2 ** (round(4 * math.log2(rate)) / 4), 2)
 
     clock = limits.peak / (2 * standard.vectors_per_cycle * target.lanes("float32"))
-    known = {level: (size, speed / clock) for level, size, speed in limits.read}
-    memory_rate = known["memory"][1]
+    levels = {level: (size, speed / clock) for level, size, speed in limits.read}
+    memory_rate = levels["memory"][1]
     # The sample of the second level is half of it. Where there is no third, memory stands for it.
-    l2_bytes, l2_rate = known.get("L2", (standard.l2_bytes // 2, standard.l2_rate))
-    l3_bytes, l3_rate = known.get("L3", (2 * l2_bytes, memory_rate))
+    l2_bytes, l2_rate = levels.get("L2", (standard.l2_bytes // 2, standard.l2_rate))
+    l3_bytes, l3_rate = levels.get("L3", (2 * l2_bytes, memory_rate))
     return Machine(
         clock_ghz=round(clock, 2),
         vectors_per_cycle=standard.vectors_per_cycle,

@@ -48,7 +48,7 @@ class Compiler:
         return (*BASE_FLAGS, *target.flags, *(("-fopenmp",) if self.openmp else ()))
 
 
-_known: dict[tuple[object, ...], Compiler] = {}
+_compilers: dict[tuple[object, ...], Compiler] = {}
 
 
 def find_compiler() -> Compiler:
@@ -95,15 +95,15 @@ def _examine(command: tuple[str, ...]) -> Compiler:
     # takes three runs of the compiler.
     status = os.stat(command[0])
     identity = (*command, os.path.realpath(command[0]), status.st_mtime_ns, status.st_size)
-    if identity not in _known:
+    if identity not in _compilers:
         digest = hashlib.sha256(repr(identity).encode()).hexdigest()[:32]
         memo = cache_root() / "compilers" / f"{digest}.json"
         compiler = _recall(memo, command)
         if compiler is None:
             compiler = _interrogate(command)
             _remember(memo, compiler)
-        _known[identity] = compiler
-    return _known[identity]
+        _compilers[identity] = compiler
+    return _compilers[identity]
 
 
 def _recall(memo: Path, command: tuple[str, ...]) -> Compiler | None:

@@ -57,12 +57,12 @@ def host_target() -> Target:
     True
     """
     available = host_targets()
-    wanted = os.environ.get("WINOGEN_ISA")
-    if not wanted:
+    name = os.environ.get("WINOGEN_ISA")
+    if not name:
         return available[0]
     for target in available:
-        if target.name == wanted:
+        if target.name == name:
             return target
     names = ", ".join(target.name for target in available)
-    reason = f", which this CPU ({_cpu()}) does not have" if wanted in TARGETS else ""
-    raise InvalidValue(f"WINOGEN_ISA: got {wanted!r}{reason}; allowed here: {names}")
+    reason = f", which this CPU ({_cpu()}) does not have" if name in TARGETS else ""
+    raise InvalidValue(f"WINOGEN_ISA: got {name!r}{reason}; allowed here: {names}")

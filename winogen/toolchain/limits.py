@@ -184,17 +184,17 @@ def levels(threads: int = 1, most_bytes: int = MEMORY_SAMPLE) -> dict[str, int]:
 
 
 def _caches() -> dict[str, int]:
-    found = {}
+    sizes = {}
     for index in sorted(_CACHES.glob("index*")):
         try:
             kind, level, size = (
                 (index / name).read_text().strip() for name in ("type", "level", "size")
             )
             if kind != "Instruction":
-                found[f"L{level}"] = int(size.rstrip("KMG")) << "KMG".index(size[-1]) * 10 + 10
+                sizes[f"L{level}"] = int(size.rstrip("KMG")) << "KMG".index(size[-1]) * 10 + 10
         except (OSError, ValueError):
             continue
-    return found or dict(_UNKNOWN)
+    return sizes or dict(_UNKNOWN)
 
 
 @cache

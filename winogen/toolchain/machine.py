@@ -2,9 +2,9 @@
 
 The first plan on a machine measures it, in about a second, and keeps the result in the cache
 folder, from where later processes take it, so that their plans are the same; ``winogen calibrate``
-measures anew. Where that cannot be done (no compiler, no folder to write to, no memory) or is not
-wanted (``WINOGEN_CALIBRATE=0``), and in code for another machine, the default stands: a middling
-server core.
+measures anew. The default machine, a middling server core, is used where measuring fails (no
+compiler, no folder to write to, no memory), where ``WINOGEN_CALIBRATE=0`` forbids it, and in code
+for another machine.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ import json
 import os
 import platform
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from winogen.errors import OutOfMemory, WinogenError
-from winogen.records import Machine
+from winogen.records import Costs, Machine
 from winogen.toolchain import calibrate, trust
 from winogen.toolchain.cache import cache_root, write_whole
 from winogen.toolchain.limits import MEMORY_SAMPLE
@@ -48,6 +46,8 @@ def save(machine: Machine, folder: Path, sample: int = MEMORY_SAMPLE) -> Path:
     trust.check_folder(folder)
     path = _file(folder)
     record = {**asdict(machine), "sample_bytes": sample}
+    if machine.costs == Costs():  # not fitted: later versions may know better
+        del record["costs"]
     write_whole(path, (json.dumps(record, indent=2) + "\n").encode())
     _known.cache_clear()
     return path
@@ -69,28 +69,24 @@ def _read(folder: Path) -> _Record | None:
     try:
         record = json.loads(trust.read(_file(folder)))
         default = asdict(Machine())
-        numbers = {name: type(value)(record[name]) for name, value in default.items()}
-        return _Record(Machine(**numbers).check(), int(record.get("sample_bytes", MEMORY_SAMPLE)))
+        costs = default.pop("costs")
+        rates = {name: type(value)(record[name]) for name, value in default.items()}
+        costs = _costs(record.get("costs", costs))  # kept only where they were fitted
+        machine = Machine(**rates, costs=costs).check()
+        return _Record(machine, int(record.get("sample_bytes", MEMORY_SAMPLE)))
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 
-@contextmanager
-def assumed(machine: Machine) -> Iterator[None]:
-    """Plan for ``machine`` within the block, whatever this one is: for code that runs elsewhere."""
-    token = _assumed.set(machine)
-    try:
-        yield
-    finally:
-        _assumed.reset(token)
+def _costs(record: dict[str, Any]) -> Costs:
+    names = [field.name for field in fields(Costs) if field.name != "provenance"]
+    numbers = {name: float(record[name]) for name in names}
+    return Costs(provenance=str(record["provenance"]), **numbers)
 
 
 def current() -> Machine:
-    """Return the assumed machine, else this one as it was measured, else the default."""
-    return _assumed.get() or _known()
-
-
-_assumed: ContextVar[Machine | None] = ContextVar("assumed", default=None)
+    """Return this machine as it was measured, else the default."""
+    return _known()
 
 
 @cache
@@ -101,7 +97,7 @@ def _known() -> Machine:
     if os.environ.get("WINOGEN_CALIBRATE") == "0":
         return kept.machine if kept else Machine()
     samples = _samples()
-    # What was measured where memory was short gives way to something better.
+    # A measurement where memory was short is replaced by a better one.
     if kept and not any(sample > kept.sample for sample in samples):
         return kept.machine
     try:
@@ -145,12 +141,17 @@ def _warn(problem: str) -> None:
     )
 
 
-def _file(folder: Path) -> Path:
-    """Where this kind of CPU is described: machines may share a cache folder."""
-    cpu = platform.machine() + platform.processor()
+def cpu_name() -> str:
+    """Return what this CPU calls itself, or at least its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        cpu += next((line for line in lines if line.startswith("model name")), "")
     except OSError:
-        pass
+        lines = []
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def _file(folder: Path) -> Path:
+    """Where this kind of CPU is described: machines may share a cache folder."""
+    cpu = platform.machine() + platform.processor() + cpu_name()
     return folder / f"machine-{hashlib.sha256(cpu.encode()).hexdigest()[:12]}.json"

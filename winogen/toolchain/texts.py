@@ -1,4 +1,4 @@
-"""Texts that take a while to make, kept in the cache folder under a digest of their origin."""
+"""Texts that take a while to make, kept in the cache folder under a digest of their sources."""
 
 from __future__ import annotations
 

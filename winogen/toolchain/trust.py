@@ -65,7 +65,7 @@ def check_folder(path: Path) -> None:
 
 
 def _is_our_cache(folder: Path, status: os.stat_result) -> bool:
-    """Whether a folder was made by this user for the cache, and is not, say, /tmp."""
+    """Whether a folder was made by this user for the cache, and is not /tmp or full of letters."""
     if status.st_uid != os.geteuid() or status.st_mode & stat.S_ISVTX:
         return False
     for part in PARTS:

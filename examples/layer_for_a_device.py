@@ -1,0 +1,54 @@
+"""A layer for a device: as C, in no more scratch memory than the device has, compiled by cc.
+
+Run: python examples/layer_for_a_device.py
+
+Without a limit, `winogen generate --input 1,16,28,28 --weight 32,16,3,3 --padding 1 --isa generic
+--name layer -o layer` writes the same kind of files.
+"""
+
+import subprocess
+from pathlib import Path
+
+from winogen.conv.standalone import standalone
+
+ROOM = 48 * 1024  # bytes of SRAM that are free while the layer runs
+
+MAIN = """
+#include <stdio.h>
+#include "layer.h"
+
+static float input[16 * 28 * 28], weight[32 * 16 * 3 * 3], output[32 * 28 * 28];
+static _Alignas(64) char packed[1 << 18], workspace[ROOM];    /* no malloc on the device */
+
+int main(void)
+{
+    if (layer_packed_bytes() > sizeof packed) return 1;
+    if (layer_workspace_bytes(1) > sizeof workspace) return 1;
+    for (int i = 0; i < 16 * 28 * 28; i++) input[i] = 1;
+    for (int i = 0; i < 32 * 16 * 3 * 3; i++) weight[i] = 0.5f;
+    layer_pack(weight, (float *)packed);
+    layer_run(input, (float *)packed, NULL, output, workspace, 1);
+    printf("workspace %zu of %d bytes\\n", layer_workspace_bytes(1), ROOM);
+    printf("corner %g, edge %g, inside %g\\n", output[0], output[1], output[29]);
+    return 0;
+}
+"""
+
+folder = Path("layer")
+folder.mkdir(exist_ok=True)
+files = standalone(
+    (1, 16, 28, 28),
+    (32, 16, 3, 3),
+    padding=1,
+    isa="generic",  # of the device: neon, avx2, ..., or generic for any other
+    name="layer",
+    workspace_limit=ROOM,
+    command="python examples/layer_for_a_device.py",
+)
+for name, text in {**files, "main.c": MAIN}.items():
+    (folder / name).write_text(text)
+print(*(line for line in files["layer.h"].splitlines()[1:12] if "by" in line), sep="\n")
+
+cc = ["cc", "-O3", f"-DROOM={ROOM}", "main.c", "layer.c", "-o", "main"]  # or arm-none-eabi-gcc ...
+subprocess.run(cc, cwd=folder, check=True)
+subprocess.run(["./main"], cwd=folder, check=True)

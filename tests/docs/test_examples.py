@@ -1,0 +1,86 @@
+"""The programs in examples/ run as their first lines say, and print what they should."""
+
+import ast
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from winogen.errors import BuildError
+from winogen.toolchain import find_compiler
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted(
+    path.name for path in (ROOT / "examples").iterdir() if path.suffix in (".py", ".c", ".sh")
+)
+# What each prints, whatever the machine.
+PRINTS = {
+    "accuracy_of_my_layer.py": r"direct +\d\.\de-0[67].*F\(4x4, 3x3\) by points.*what is chosen",
+    "filter_photograph.py": r"two passes .* \de-0[67]\nblurred.png .*\nedges.png ",
+    "header_in_an_engine.c": r"\nequal to the definition, but for rounding\n$",
+    "layer_for_a_device.py": r"workspace \d+ of 49152 bytes\ncorner 32, edge 48, inside 72\n$",
+    "points_and_error.py": r"9/16 +0 +-5/2 .*default +22 .*with x\^2 \+ 1: 7 products",
+    "threads_and_processes.py": r"^threads: +True\nprocesses: +True\nsame bits: +True\n$",
+    "what_a_plan_says.py": r"^conv2d float32 NCHW.*within 100 kB .*\n\nworkspace_limit: got 1000; ",
+}
+
+
+def head(name: str) -> str:
+    """The comment that a program begins with."""
+    text = (ROOT / "examples" / name).read_text("utf-8")
+    if name.endswith(".py"):
+        return ast.get_docstring(ast.parse(text)) or ""
+    return re.sub(r"^ \* ?", "", text.partition("*/")[0].removeprefix("/* "), flags=re.MULTILINE)
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """Run a command where a reader would: beside examples/ and transforms/, with a strict cc."""
+    try:
+        compiler = find_compiler()
+    except BuildError:
+        pytest.skip("no C compiler")
+    for name in ("examples", "transforms"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    tools = {
+        "python": [sys.executable],
+        "cc": [*compiler.command, "-Wall", "-Wextra", "-Werror"],
+    }
+    (tmp_path / "bin").mkdir()
+    for name, words in tools.items():
+        (tmp_path / "bin" / name).write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+        (tmp_path / "bin" / name).chmod(0o755)
+    path = os.pathsep.join([str(tmp_path / "bin"), os.environ["PATH"]])
+
+    def run(command: str) -> str:
+        done = subprocess.run(
+            command,
+            shell=True,
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    return run
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_it_runs_as_it_says_and_prints_what_it_should(name, shell):
+    command = re.search(r"^Run: (.+)$", head(name), re.MULTILINE)
+    assert command, f"{name}: no line that begins with Run:"
+    assert f"examples/{name}" in command[1]
+    printed = shell(command[1])
+    assert re.search(PRINTS[name], printed, re.DOTALL), printed
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_it_is_short_and_in_the_index(name):
+    assert len((ROOT / "examples" / name).read_text("utf-8").splitlines()) <= 100
+    assert f"({name})" in (ROOT / "examples" / "README.md").read_text("utf-8")

@@ -1,0 +1,164 @@
+"""Kernel calls to test kernels with: real layers, seen by the variant that computes them.
+
+`spread` goes through layers that together reach every variant of the register: a new variant that
+none of them reaches fails the tests, and wants a line in the lists below.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from itertools import product
+
+from winogen import kernels
+from winogen.conv import Layer
+from winogen.conv.choice import Choice, axes, rectangles
+from winogen.conv.cuts import work_of
+from winogen.errors import InvalidValue
+from winogen.kernels import Variant, Work
+from winogen.kernels.spec import BORDERS, KernelSpec
+from winogen.kernels.variant import is_tiled
+from winogen.records import Target
+
+LAYOUTS = ("NCHW", "NHWC")
+MODES = ("zeros", "reflect", "replicate", "circular")
+ACTIVATIONS = (None, "relu", ("leaky_relu", 0.25))
+
+# Of Winograd kernels: m != r - 1 along both axes, and the axes differ; widths of tiles that are a
+# power of two and not, for those are interleaved.
+KERNEL, TILES = (3, 2), ((3, 4), (4, 3))
+
+# Groups, channels and filters of a group: below, at and above the lanes of vectors and their half.
+COUNTS = (
+    *((1, 1, 1), (1, 17, 35), (2, 5, 3), (19, 1, 1), (1, 32, 32), (1, 3, 32), (3, 1, 9)),
+    *((32, 1, 1), (1, 4, 16), (2, 2, 8), (16, 1, 1), (1, 8, 17), (1, 1, 32), (2, 9, 20)),
+)
+# Height and width; padding at the top, bottom, left and right.
+AREAS = (
+    *((3, 3, 0, 0, 0, 0), (5, 9, 1, 2, 0, 1), (7, 11, 2, 2, 2, 2), (4, 20, 0, 1, 3, 0)),
+    *((9, 5, 3, 0, 1, 2), (1, 160, 0, 0, 0, 0), (1, 47, 0, 0, 0, 0), (11, 40, 1, 1, 2, 2)),
+    *((4, 8, 0, 0, 0, 0), (6, 67, 1, 1, 0, 1)),
+)
+# Kernel, strides and dilations, of algorithms that take any.
+SHAPES = (
+    *((3, 2, 1, 1, 1, 1), (1, 1, 1, 1, 1, 1), (3, 3, 2, 3, 1, 1), (2, 3, 1, 2, 2, 1)),
+    *((1, 3, 3, 1, 1, 2), (3, 3, 1, 1, 1, 1), (5, 5, 1, 2, 1, 1), (3, 3, 2, 2, 1, 1)),
+    *((5, 5, 2, 1, 1, 1), (1, 1, 2, 2, 1, 1)),
+)
+
+
+def work_for(
+    weight: tuple[int, int, int, int],
+    shape: tuple[int, int, int],
+    algorithm: str,
+    target: Target,
+    *,
+    dtype: str = "float32",
+    tile: tuple[int, int] | None = None,
+    border: str = "unswitch",
+    threads: int = 1,
+    inside: bool = False,
+    **options,
+) -> Work:
+    """Return the kernel call of a layer as its variant sees it, in one block.
+
+    ``shape``: batch, height and width. ``inside``: leave out some outputs at the rim, where there
+    are any to spare. Raises InvalidValue for a layer that does not exist.
+    """
+    layer = Layer.of(weight, dtype, **options)
+    batch, height, width = shape
+    image = (height, width, layer.channels) if layer.layout == "NHWC" else (
+        layer.channels, height, width)  # fmt: skip
+    problem = layer.problem((batch, *image))
+    choice = Choice(algorithm, tile, border=border, threads=threads)
+    (part,) = rectangles(problem, choice)
+    if inside:
+        _, row_end, _, col_end = part.bounds
+        rows = (1, row_end - 1) if row_end > 3 else (0, row_end)
+        cols = (2, col_end - 1) if col_end > 3 else (0, col_end)
+        part = replace(
+            part, **dict(zip(("row_begin", "row_end", "col_begin", "col_end"), rows + cols))
+        )
+    work = kernels.assign(work_of(problem, choice, target, part, axes(layer, choice)))
+    tiles = [-(-count // (t.m if t else 1)) for count, t in zip(work.out, work.transforms)]
+    return replace(work, block=(tiles[0], tiles[1]))
+
+
+@lru_cache(maxsize=256)
+def spread(
+    algorithm: str, layout: str, dtype: str, target: Target, border: str, tile: tuple[int, int]
+) -> tuple[Work, ...]:
+    """Return kernel calls of an algorithm: layers of every kind, of all its variants."""
+    found = []
+    tiled = is_tiled(algorithm)
+    if tiled and not all(kernels.general(algorithm).along):
+        tile = (1, tile[1])
+    shapes = ((*KERNEL, 1, 1, 1, 1),) if tiled else SHAPES
+    for index, (count, shape, area) in enumerate(product(COUNTS, shapes, AREAS)):
+        groups, channels, filters = count
+        options = {
+            "padding": ((area[2], area[3]), (area[4], area[5])),
+            "padding_mode": MODES[(index + index // len(AREAS)) % len(MODES)],
+            "stride": shape[2:4],
+            "dilation": shape[4:6],
+            "activation": ACTIVATIONS[index % len(ACTIVATIONS)],
+        }
+        try:
+            work = work_for(
+                (groups * filters, channels, *shape[:2]),
+                (1 + index % 5 // 3, *area[:2]),
+                algorithm,
+                target,
+                dtype=dtype,
+                border=border,
+                tile=tile if tiled else None,
+                threads=1 + index % 2,
+                inside=index % 3 == 1,
+                layout=layout,
+                groups=groups,
+                **options,
+            )
+        except InvalidValue:  # the kernel or its padding does not fit
+            continue
+        found.append(work)
+    return tuple(found)
+
+
+def reaching(
+    variant: Variant,
+    layout: str,
+    dtype: str,
+    target: Target,
+    border: str = "unswitch",
+    tile: tuple[int, int] = TILES[0],
+) -> dict[KernelSpec, list[Work]]:
+    """Return the kernels of a variant, and the calls of the spread that each computes."""
+    calls = defaultdict(list)
+    for work in spread(variant.algorithm, layout, dtype, target, border, tile):
+        if work.variant == variant.name:
+            calls[KernelSpec.of(work)].append(work)
+    return dict(calls)
+
+
+def borders(variant: Variant) -> tuple[str, ...]:
+    """Return the ways to make tiles at the border that a variant knows."""
+    return BORDERS if "columns" in variant.buffers_used else BORDERS[:1]
+
+
+# Rows and columns of a block, and whether threads share it.
+BLOCKS = (((1, 1), 0), ((2, 3), 0), ((3, 50), 1), ((50, 50), 0), ((2, 2), 1))
+
+
+def cuts(work: Work) -> Iterator[Work]:
+    """Yield the same call in blocks of every size."""
+    spans = named(work).spans_images
+    for index, (block, shared) in enumerate(BLOCKS):
+        images = 1 + index % 2 if spans else 1
+        yield replace(work, block=block, split=shared if work.threads > 1 else 0, images=images)
+
+
+def named(work: Work) -> Variant:
+    """Return the variant that computes a call."""
+    return kernels.named(work.variant)
