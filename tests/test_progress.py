@@ -52,3 +52,19 @@ def test_a_terminal_gets_a_bar(monkeypatch):
     with progress.counting("measuring") as step:
         step(3, 17, "F(4,3)")
     assert "measuring F(4,3)" in screen.getvalue() and "3/17" in screen.getvalue()
+
+
+def test_work_without_steps_is_told_of_alike(monkeypatch, capsys):
+    from rich.console import Console
+
+    monkeypatch.setattr(progress, "_FIRST", 3600.0)
+    with progress.working("searching"):
+        pass
+    assert capsys.readouterr() == ("", "")
+    screen = io.StringIO()
+    monkeypatch.setattr(
+        progress, "stderr", lambda: Console(file=screen, force_terminal=True, width=100)
+    )
+    with progress.working("searching"):
+        pass
+    assert "searching" in screen.getvalue()

@@ -1,4 +1,4 @@
-"""How far long work has come, on stderr: a bar where a person looks on, else a line now and then."""
+"""How far long work has come, on stderr: a bar where a person looks on, else some lines."""
 
 from __future__ import annotations
 

@@ -4,12 +4,13 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import winogen as package
-from winogen.cli.options import finite, integers, regular
+from winogen.cli.options import finite, integers
 from winogen.codegen.ctext import commented
 from winogen.codegen.standalone import check_name
 from winogen.errors import InvalidValue
@@ -39,15 +40,13 @@ def test_times_end(refused):
         with pytest.raises(InvalidValue, match="finite"):
             finite("seconds", value)
     assert "seconds: got inf" in refused("calibrate", "--seconds", "inf")
-    assert "min_time: got inf" in refused("bench", "--min-time", "inf")
+    assert "min-time: got inf" in refused("bench", "--min-time", "inf")
 
 
 def test_devices_and_pipes_are_refused(refused, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    for path in (pipe, "/dev/zero"):
-        with pytest.raises(InvalidValue, match="a device or a pipe; allowed: a regular file"):
-            regular("show", type(pipe)(path))
+    for path in (pipe, "/dev/zero"):  # which would be waited for, or read, for ever
         assert "show: got" in refused("bench", "--show", path)
         assert "results: got" in refused("search", 2, 3, "--results", path)
         words = ("report", "-o", tmp_path / "page", "--layer")
@@ -58,9 +57,9 @@ def test_devices_and_pipes_are_refused(refused, tmp_path):
 def test_deep_json_is_not_json(refused, tmp_path):
     path = tmp_path / "deep.json"
     path.write_text(DEEP + "\n")
-    assert "not JSON" in refused("bench", "--show", path)
-    assert "not JSON" in refused("bench", "--layers", path)
-    assert "not JSON" in refused("report", "-o", tmp_path / "page", "--layer", path)
+    assert "nested too deeply" in refused("bench", "--show", path)
+    assert "nested too deeply" in refused("bench", "--layers", path)
+    assert "nested too deeply" in refused("report", "-o", tmp_path / "page", "--layer", path)
     assert "no result of a search" in refused("search", 2, 3, "--results", path)
     assert path.read_text() == DEEP + "\n"
 
@@ -97,7 +96,7 @@ def test_comments_hold_any_text(text):
 def test_many_layers_are_compared_by_name_once():
     from winogen.bench import layers
 
-    source = open(layers.__file__).read()
+    source = Path(layers.__file__).read_text()
     assert "names.count" not in source  # which made 40,000 layers take 41 seconds
 
 

@@ -93,7 +93,7 @@ def test_data_are_drawn_where_none_are_given(winogen, folder):
         (("--thorough",), "thorough: got 'True'; allowed: only together with --layer"),
         ((*LAYER, "--trials", 9), "trials: got '9'; allowed: only without --layer"),
         (("--layer", "1,4"), "layer: got '1,4'; allowed: N,C,H,W:M,C,KH,KW, or a JSON file"),
-        (("--layer", "1,4,8,9:3,4,3"), "layer: got '3,4,3'; allowed: N,C,H,W:M,C,KH,KW"),
+        (("--layer", "1,4,8,9:3,4,3"), "got '1,4,8,9:3,4,3'; allowed: N,C,H,W:M,C,KH,KW"),
         (("--layer", "1,4,8,9:3,5,3,3"), "got 4 channels"),
         (("--layer", "two.json"), "layer: got two.json; allowed: a file with one layer"),
         (("--layer", "x.npy"), "layer: got x.npy, which is not JSON"),

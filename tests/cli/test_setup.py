@@ -1,4 +1,4 @@
-"""scripts/: what a fresh machine lacks is said in one line; the oldest dependencies are all listed."""
+"""scripts/: what a fresh machine lacks is said in one line; all oldest dependencies are listed."""
 
 import shutil
 import subprocess

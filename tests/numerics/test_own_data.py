@@ -80,7 +80,10 @@ def test_zeros_have_no_error():
 @pytest.mark.parametrize(
     "wrong, message",
     [
-        ({"inputs": TILES[0]}, r"inputs: got shape \(4, 6, 6\); allowed: \(trials, channels, 6, 6\)"),
+        (
+            {"inputs": TILES[0]},
+            r"inputs: got shape \(4, 6, 6\); allowed: \(trials, channels, 6, 6\)",
+        ),
         ({"inputs": TILES[:0]}, "inputs: got shape"),
         ({"weights": TILES}, r"weights: got shape .*; allowed: \(trials, channels, 3, 3\)"),
         ({"weights": WEIGHTS, "dims": 1}, r"allowed: \(trials, channels, 3\)"),
@@ -88,13 +91,25 @@ def test_zeros_have_no_error():
         ({"weights": WEIGHTS * 1j}, "weights: got dtype complex128; allowed: real numbers"),
         ({"inputs": "noise"}, "inputs: got dtype <U5; allowed: real numbers"),
         ({"inputs": TILES, "weights": WEIGHTS[:7]}, "trials: got 7 in weights and 30 in inputs"),
-        ({"inputs": TILES, "weights": WEIGHTS[:, :3]}, "channels: got 3 in weights and 4 in inputs"),
+        (
+            {"inputs": TILES, "weights": WEIGHTS[:, :3]},
+            "channels: got 3 in weights and 4 in inputs",
+        ),
         ({"inputs": TILES, "channels": 3}, "channels: got 3; allowed: 4, as inputs have"),
         ({"inputs": TILES, "trials": 5}, "trials: got 5; allowed: 30, as inputs have"),
-        ({"distribution": 3}, r"distribution: got 3; allowed: uniform.* or a function \(rng, shape\)"),
+        (
+            {"distribution": 3},
+            r"distribution: got 3; allowed: uniform.* or a function \(rng, shape\)",
+        ),
         ({"distribution": "cauchy"}, r"distribution: got 'cauchy'; allowed: uniform.*function"),
-        ({"distribution": lambda rng, shape: 0}, r"<lambda>, which returned the shape \(\); allowed"),
-        ({"distribution": lambda rng, shape: np.full(shape, np.inf)}, "which returned numbers that"),
+        (
+            {"distribution": lambda rng, shape: 0},
+            r"<lambda>, which returned the shape \(\); allowed",
+        ),
+        (
+            {"distribution": lambda rng, shape: np.full(shape, np.inf)},
+            "which returned numbers that",
+        ),
         ({"distribution": lambda rng, shape: np.full(shape, "a")}, "which returned <U1; allowed"),
     ],
 )  # fmt: skip

@@ -55,7 +55,8 @@ import warnings
 from winogen.toolchain import host_target, load
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    library = load("int twice(int x) { return 2 * x; }\\n", "int twice(int x);", host_target(), name="twice")
+    source = "int twice(int x) { return 2 * x; }\\n"
+    library = load(source, "int twice(int x);", host_target(), name="twice")
 print(library.lib.twice(21), library.path)
 for one in caught: print(one.message)
 """

@@ -59,8 +59,8 @@ def _require_coprime(first: Modulus, second: Modulus) -> None:
     shared = gcd(first, second)
     if shared.degree > 0:
         raise InvalidValue(
-            f"moduli: got {shown(first)} and {shown(second)}, which share the factor {shown(shared)}; "
-            "allowed: pairwise coprime polynomials"
+            f"moduli: got {shown(first)} and {shown(second)}, which share the factor "
+            f"{shown(shared)}; allowed: pairwise coprime polynomials"
         )
 
 

@@ -103,7 +103,7 @@ class Contestant:
         environment = {**os.environ, "PYTHONPATH": path}
         # Every OpenMP runtime of a rival starts with the right number of threads.
         environment["OMP_NUM_THREADS"] = str(self._threads)
-        said = tempfile.TemporaryFile()
+        said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the team
         try:
             process = subprocess.Popen(
                 [sys.executable, "-m", "winogen.bench.worker", str(theirs.fileno())],

@@ -72,10 +72,10 @@ def derive(
             f"m, r: got F({m},{r}) with n = m + r - 1 = {m + r - 1}; allowed: "
             f"n <= {max(DEFAULT_SIZES)} for default points, else give --points or --moduli"
         )
-    if format is Format.c and points is moduli is None and order == "program":
-        if f"f{m}_{r}" in transforms.catalog():  # as it ships, without any algebra
-            typer.echo(transforms.load(m, r).header, nl=False)
-            return
+    default = points is moduli is None and order == "program"
+    if format is Format.c and default and f"f{m}_{r}" in transforms.catalog():
+        typer.echo(transforms.load(m, r).header, nl=False)  # as it ships, without any algebra
+        return
     algorithm, source = transforms.derive(m, r, points, moduli)
     algorithm.verify()
     if format is Format.c:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar
 
@@ -16,8 +17,8 @@ def kept(key: list[Any], make: Callable[[], _Made], check: Callable[[_Made], _Re
     """Return ``check`` of what ``make`` returns, or returned in an earlier process.
 
     ``key``: JSON-ready; what the result depends on, beside the code that searches and renders.
-    ``make`` takes seconds and returns something JSON-ready; ``check`` turns that into the result, or
-    raises because it is damaged.
+    ``make`` takes seconds and returns something JSON-ready; ``check`` turns that into the result,
+    or raises because it is damaged.
     """
     from winogen.toolchain import cache_dir
     from winogen.toolchain.cache import write_whole
@@ -29,10 +30,8 @@ def kept(key: list[Any], make: Callable[[], _Made], check: Callable[[_Made], _Re
     except Exception:  # not there, cut off or edited: whatever is wrong, it is made anew
         pass
     result = make()
-    try:
+    with suppress(OSError):  # nothing is lost but the time of the next search
         write_whole(path, json.dumps(result).encode())
-    except OSError:
-        pass  # nothing is lost but the time of the next search
     return check(result)
 
 

@@ -82,7 +82,7 @@ def _spread(array: np.ndarray, some: slice, count: int) -> np.ndarray:
 def _own(
     name: str, values: Any, size: tuple[int, int], dims: int, storage: Format
 ) -> np.ndarray | None:
-    """The user's (T, C, height, width), in one dimension (T, C, width), as (C, height, width, T)."""
+    """The user's (T, C, height, width), in 1D (T, C, width), as (C, height, width, T)."""
     if values is None:
         return None
     array = np.asarray(values)

@@ -121,8 +121,8 @@ def _axis(algorithm: Algorithm, order: str) -> Axis:
     for name in ("m", "r", "matrices"):
         if not hasattr(algorithm, name):
             raise InvalidType(
-                f"algorithm: got {algorithm!r}; allowed: a BilinearAlgorithm, a BilinearAlgorithm2D, "
-                "a Transform, a pair (height, width) of them, or Direct(m, r)"
+                f"algorithm: got {algorithm!r}; allowed: a BilinearAlgorithm, a "
+                "BilinearAlgorithm2D, a Transform, a pair (height, width) of them, or Direct(m, r)"
             )
     form = getattr(algorithm, "form", "fir")
     if form != "fir":

@@ -53,7 +53,7 @@ def estimate(
     """Estimate what ``measure`` finds for the same arguments.
 
     Within a factor of 2 of the measured mean for the whole catalog, within 20 % for most of it.
-    Raises what ``measure`` raises, and InvalidValue for a distribution whose variance is not stated.
+    Raises what ``measure`` raises, and InvalidValue for a distribution of unstated variance.
 
     >>> from winogen.algebra import cook_toom
     >>> error = estimate(cook_toom(4, 3), channels=256, distribution="relu", filters="float64")

@@ -142,7 +142,9 @@ def _ask(command: tuple[str, ...], *words: str) -> str:
             [*command, *words], capture_output=True, text=True, errors="replace", check=True
         )
     except (OSError, subprocess.CalledProcessError) as problem:
-        raise CompilerNotFound(f"{shlex.join(command)} does not run ({problem}); {_INSTALL}")
+        raise CompilerNotFound(
+            f"{shlex.join(command)} does not run ({problem}); {_INSTALL}"
+        ) from problem
     return answer.stdout
 
 

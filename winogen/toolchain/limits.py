@@ -65,10 +65,8 @@ class Limits:
         >>> limits.reading(4096), limits.reading(1 << 33)
         (('L2', 90.0), ('memory', 20.0))
         """
-        for level, sample, speed in self.read:
-            if size <= sample:
-                break
-        return level, speed
+        levels = [(level, speed) for level, sample, speed in self.read if size <= sample]
+        return levels[0] if levels else (self.read[-1][0], self.read[-1][2])
 
     def to_dict(self) -> dict[str, Any]:
         """Return what ``machine`` in the JSON output holds of it."""

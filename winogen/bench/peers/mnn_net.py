@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from winogen.bench.layers import BenchLayer
-
-from . import Way
-from .onnx_model import conv_model
+from winogen.bench.peers import Way
+from winogen.bench.peers.onnx_model import conv_model
 
 
 def ways(

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from winogen.bench.layers import BenchLayer
-
-from . import Way
+from winogen.bench.peers import Way
 
 _MAGIC = 7767517
 

@@ -7,9 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from winogen.bench.layers import BenchLayer
-
-from . import Way
-from .onnx_model import conv_model
+from winogen.bench.peers import Way
+from winogen.bench.peers.onnx_model import conv_model
 
 
 def ways(

@@ -8,8 +8,7 @@ from functools import partial
 import numpy as np
 
 from winogen.bench.layers import BenchLayer
-
-from . import Way
+from winogen.bench.peers import Way
 
 
 def ways(

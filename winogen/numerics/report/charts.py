@@ -48,7 +48,7 @@ class Sheet:
         return textwrap.fill(text, 42) if self.narrow else text
 
     def name_rows(self, axes: Axes, names: list[str]) -> None:
-        """Name the rows of dots at y = 0, 1, ...: beside them, or above each where there is no room."""
+        """Name the rows of dots at y = 0, 1, ...: beside them, or above if there is no room."""
         axes.set_ylim(-0.7, len(names) - 0.3)
         if not self.narrow:
             axes.set_yticks(range(len(names)), names)

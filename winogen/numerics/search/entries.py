@@ -1,4 +1,4 @@
-"""What a line in a file of results may say: a task, and a result that this kind of task can have."""
+"""What a line in a file of results may say: a task, and a result that such a task can have."""
 
 from __future__ import annotations
 

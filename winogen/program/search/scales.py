@@ -304,7 +304,7 @@ class Assignment:
 
 
 def _ratio(own: Scalar, constant: Scalar, below: Scalar) -> Scalar:
-    """own * constant / below, which mostly is 1 or -1: fractions are reduced once, or not at all."""
+    """own * constant / below, which mostly is 1 or -1: fractions are reduced once or never."""
     if isinstance(own, Fraction) and isinstance(constant, Fraction) and isinstance(below, Fraction):
         top = own.numerator * constant.numerator * below.denominator
         bottom = own.denominator * constant.denominator * below.numerator
