@@ -3,6 +3,7 @@
  * layers with the arguments that Python makes for them. */
 
 #include <math.h>
+#include <sanitizer/asan_interface.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,6 +15,11 @@ typedef struct {
     int64_t groups, channels, filters;    /* of a group: C and M */
     int threads, has_bias, is_aligned, in_pieces;
 } layer_sizes;
+
+/* What lies behind a buffer of the workspace, in bytes: nobody may touch it. */
+typedef struct {
+    int64_t offset, step, bytes;
+} gap;
 
 #include "layers.h"
 
@@ -85,7 +91,18 @@ static void run(const winogen_conv *p, const layer_sizes *layer, const winogen_c
     }
 }
 
-static int failed(const winogen_conv *p, const layer_sizes *layer, unsigned seed)
+/* Nothing that is between the buffers of the workspace may be touched, or again everything. */
+static void guard(char *workspace, const gap *between, int threads, int begin)
+{
+    for (const gap *g = between; g < between + BUFFERS; g++)
+        for (int member = 0; member < (g->step ? threads : 1); member++) {
+            char *const from = workspace + g->offset + member * g->step;
+            if (begin) __asan_poison_memory_region(from, (size_t)g->bytes);
+            else __asan_unpoison_memory_region(from, (size_t)g->bytes);
+        }
+}
+
+static int failed(const winogen_conv *p, const layer_sizes *layer, const gap *between, unsigned seed)
 {
     const int64_t filters = layer->groups * layer->filters, outputs = p->batch * p->output.image;
     const int64_t terms = layer->channels * p->kernel_height * p->kernel_width;
@@ -96,7 +113,9 @@ static int failed(const winogen_conv *p, const layer_sizes *layer, unsigned seed
     void *workspace = exactly(winogen_workspace_bytes(p, layer->threads), 64);
     const winogen_call c = { p, input, packed, bias, output, workspace };
     winogen_pack(p, weight, packed, layer->threads);
+    guard(workspace, between, layer->threads, 1);
     run(p, layer, &c);
+    guard(workspace, between, layer->threads, 0);
     int wrong = 0;
     for (int64_t n = 0; n < p->batch; n++)
         for (int64_t m = 0; m < filters; m++)
@@ -117,7 +136,7 @@ int main(void)
 {
     const int count = (int)(sizeof layers / sizeof layers[0]);
     for (int i = 0; i < count; i++) {
-        const int wrong = failed(&layers[i], &sizes[i], (unsigned)i);
+        const int wrong = failed(&layers[i], &sizes[i], gaps[i], (unsigned)i);
         if (wrong) {
             printf("layer %d: %d outputs are wrong\n", i, wrong);
             return 1;

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from kernels.samples import BLOCKS, LAYOUTS, TILES, borders, cuts, reaching
+from kernels.samples import BLOCKS, LAYOUTS, TILES, borders, cuts, named, reaching
 
 from winogen import kernels
 from winogen.codegen.render import cdef, render
@@ -129,12 +129,32 @@ def initialiser(value):
     )
 
 
+def apart(struct, work):
+    """Move the buffers of a call apart; return what is between them: (offset, step, bytes)."""
+    gaps, own, shared = [], 0, 0
+    buffers = named(work).buffers(work)
+    for name in sorted(buffers, key=lambda name: not buffers[name].shared):  # the shared ones first
+        size, step = int(buffers[name].bytes), -(-int(buffers[name].bytes) // 64) * 64 + 64
+        used = size + -size % 8  # of which the sanitizer can tell
+        gaps.append((shared + own + used, not buffers[name].shared, step - used))
+        struct[name] = (shared + own, not buffers[name].shared)
+        if buffers[name].shared:
+            shared += step
+        else:
+            own += step
+    for name in buffers:
+        struct[name] = (struct[name][0], own * struct[name][1])
+    struct |= {"thread_bytes": own, "shared_bytes": shared}
+    return [(offset, own * step, size) for offset, step, size in gaps]
+
+
 def layers_h(works):
     """The declarations of the kernel, and its layers."""
     spec = KernelSpec.of(works[0])
-    structs, sizes = [], []
+    structs, sizes, gaps = [], [], []
     for index, work in enumerate(works):
         structs.append(values(spec.kind, work, flush_denormals=index % 2 == 1))
+        gaps.append(apart(structs[-1], work))
         # What the user sees: a kernel may take all groups of a depthwise layer as one.
         seen = spec.kind.view(replace(work, groups=7, channels=1, filters=1))
         one = seen.groups == 1
@@ -152,6 +172,10 @@ def layers_h(works):
         "};",
         "static const layer_sizes sizes[] = {",
         *(f"    {initialiser(one)}," for one in sizes),
+        "};",
+        f"enum {{ BUFFERS = {len(gaps[0])} }};",
+        "static const gap gaps[][BUFFERS + 1] = {",
+        *(f"    {initialiser((*one, (0, 0, 0)))}," for one in gaps),
         "};",
     ]
     return "\n".join([*lines, ""])

@@ -1,0 +1,44 @@
+"""A slice of the fuzzing in `fuzz.py`, and that it would notice."""
+
+import pytest
+from conv import fuzz
+
+import winogen
+from winogen.kernels import algorithms
+
+PROBLEMS = 1500
+
+
+@pytest.mark.parametrize("first", range(0, PROBLEMS, 250))
+def test_degenerate_problems_are_computed_right(first):
+    wrong = list(fuzz.failures(20261122, range(first, first + 250)))
+    assert not wrong, wrong[0][1]
+
+
+def test_a_case_follows_from_its_seed_and_index():
+    assert fuzz.case_of(3, 7) == fuzz.case_of(3, 7) != fuzz.case_of(3, 8)
+
+
+def test_cases_are_degenerate_in_every_way():
+    cases = [fuzz.case_of(1, index) for index in range(600)]
+    assert any(case.image[1:] == (1, 1) for case in cases)
+    assert any(abs(before - after) > 8 for case in cases for before, after in case.padding)
+    assert any(case.stride[0] > case.weight[2] for case in cases)
+    assert any(case.groups == case.weight[0] > 1 == case.weight[1] for case in cases)
+    assert any(case.groups > 1 and case.weight[0] > case.groups for case in cases)
+    assert {case.asked["algorithm"] for case in cases} == {"auto", *algorithms()}
+
+
+@pytest.mark.parametrize("where", ("in the output", "beside it"))
+def test_a_wrong_result_is_noticed(where, monkeypatch):
+    honest = winogen.conv2d
+
+    def wrong(*args, out, **options):
+        honest(*args, out=out, **options)
+        memory = out.base if where == "beside it" else out.reshape(-1)
+        memory[-1] += 1
+        return out
+
+    monkeypatch.setattr(winogen, "conv2d", wrong)
+    _, what = next(fuzz.failures(1, range(10)))
+    assert "AssertionError" in what and "Case(" in what
