@@ -52,7 +52,7 @@ def test_a_tolerance_chooses_our_tile(tiny_file, tmp_path):
     layer = BenchLayer.from_dict({**TINY, "name": "map", "input": [1, 8, 56, 56]})
     tiny_file.write_text(json.dumps([layer.to_dict()]))
     tiles = []
-    for tolerance in ("1.5e-7", "1e-5"):
+    for tolerance in ("2.4e-7", "1e-5"):
         path = tmp_path / f"{tolerance}.json"
         result = winogen_bench(
             *("--layers", tiny_file, "--peers", "none", "--repeat", 1),
