@@ -154,46 +154,53 @@ enum { RELU = 1 };    /* the one that is done where the sums are */
 /* max(x, 0) that lets a NaN through, as frameworks do. */
 INLINE vec relu_of(vec v) { return (vec)((int_vec)v & ~(v < (vec){0})); }
 
-/* Any activation, for `count` vectors. Out of line: a call per register block costs little, a copy
- * in every micro-kernel would cost the compiler minutes. */
-static __attribute__((noinline, unused)) void activate(const winogen_conv *p, vec *y, int64_t count)
+/* Any other activation, of one vector. */
+static __attribute__((noinline, unused)) vec activated_otherwise(const winogen_conv *p, vec y)
 {
     const vec a = broadcast((real)p->activation_a), b = broadcast((real)p->activation_b);
     (void)a, (void)b;
     switch (p->activation) {
-    case 1:    /* relu: max(y, 0) */
-        for (int64_t i = 0; i < count; i++) y[i] = relu_of(y[i]);
-        break;
     case 2:    /* leaky_relu: y where y >= 0, else slope * y */
-        for (int64_t i = 0; i < count; i++) y[i] = choose(y[i] < (vec){0}, a * y[i], y[i]);
-        break;
+        return choose(y < (vec){0}, a * y, y);
+    default:
+        return y;
     }
 }
 
-/* Applies the activation to every `y` that EACH goes through, `count` of them: one question for a
- * whole register block, none within its loops. */
-#define ACTIVATE(p, EACH, y, count)                                                                \
+/* ... of `rows` rows of `count` numbers, `step` apart, that were just stored. Out of line and after
+ * the store: micro-kernels that had to keep their sums for a call would always be slower. */
+static __attribute__((noinline, unused)) void activate_rows(const winogen_conv *p, real *to,
+                                                            int64_t rows, int64_t step,
+                                                            int64_t count)
+{
+    for (int64_t r = 0; r < rows; r++, to += step)
+        for (int64_t i = 0; i < count; i += LANES) {
+            const int64_t lanes = min_of(LANES, count - i);
+            store_some(to + i, activated_otherwise(p, load_some(to + i, lanes)), lanes);
+        }
+}
+
+/* An epilogue has two halves. Before the store, ReLU of every `y` that EACH goes through: one
+ * question for a whole register block, none within its loops. */
+#define RELU_OF_EACH(p, EACH, y)                                                                   \
     do {                                                                                           \
         if ((p)->activation == RELU) {                                                             \
             EACH y = relu_of(y);                                                                   \
-        } else if ((p)->activation) {                                                              \
-            vec block_[count];                                                                     \
-            int i_ = 0;                                                                            \
-            EACH block_[i_++] = y;                                                                 \
-            activate(p, block_, i_);                                                               \
-            i_ = 0;                                                                                \
-            EACH y = block_[i_++];                                                                 \
         }                                                                                          \
     } while (0)
 
-/* One vector of outputs. */
+/* After the store, whatever else there is. With that, nothing is stored past the caches. */
+INLINE void activate_stored(const winogen_conv *p, real *to, int64_t rows, int64_t step,
+                            int64_t count)
+{
+    if (p->activation > RELU) activate_rows(p, to, rows, step, count);
+}
+
+/* Both halves, for one vector. */
 INLINE vec activated(const winogen_conv *p, vec y)
 {
     if (p->activation == RELU) return relu_of(y);
-    if (!p->activation) return y;
-    vec other = y;    /* a name of its own: y need not wait in memory */
-    activate(p, &other, 1);
-    return other;
+    return p->activation ? activated_otherwise(p, y) : y;
 }
 INLINE vec finish(const winogen_conv *p, vec sum, vec bias) { return activated(p, sum + bias); }
 
@@ -665,7 +672,7 @@ static void write_row(const call *c, int64_t image, int64_t first, int64_t lanes
     for (int64_t x = 0; x < count; x += LANES) {
         vec v[LANES];
         EACH_LANE v[l] = x + l < count ? load(from + (x + l) * step) + bias : (vec){0};
-        ACTIVATE(p, EACH_LANE, v[l], LANES);
+        RELU_OF_EACH(p, EACH_LANE, v[l]);
         transpose(v);
         if (count - x >= LANES && lanes == LANES) {
             EACH_LANE store(to + l * plane + x, v[l]);
@@ -675,6 +682,7 @@ static void write_row(const call *c, int64_t image, int64_t first, int64_t lanes
                 if (l < lanes) store_some(to + l * plane + x, v[l], pixels_left);
         }
     }
+    activate_stored(p, to, lanes, plane, count);
 }
 
 /* ---- im2col: patch matrix, then GEMM ---------------------------------------------------------
