@@ -3,7 +3,7 @@
 
     python scripts/minimum.py [EXTRA ...]
 
-`numpy>=1.24` becomes `numpy==1.24`, which pip reads as 1.24.0. A dependency without a lower bound is
+`numpy>=1.24` becomes `numpy==1.24`, which is 1.24.0 to pip. A dependency without a lower bound is
 an error. Needs nothing but Python; scripts/test_minimum.sh installs what this prints.
 """
 
@@ -29,7 +29,7 @@ def minimum(requirement: str) -> str:
 
 
 def lists(text: str) -> dict[str, list[str]]:
-    """Return the lists of quoted texts in pyproject.toml, by name; tomllib came with Python 3.11."""
+    """Return the lists of quoted texts in pyproject.toml, by name: no tomllib before 3.11."""
     return {
         name: re.findall(r'"([^"]+)"', body)
         for name, body in re.findall(r"^([a-z-]+) = \[(.*?)\]$", text, re.MULTILINE | re.DOTALL)

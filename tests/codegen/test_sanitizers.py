@@ -87,7 +87,7 @@ def test_no_warning_when_optimised_and_without_openmp(name, tmp_path):
     compile_c(tmp_path, *words, *target.flags, *(f"{border}.c" for border in kept))
 
 
-# ---- what runs under the sanitizers ---------------------------------------------------------------
+# ---- what runs under the sanitizers --------------------------------------------------------------
 
 # About as many calls of one kernel; they are taken from all over the spread.
 MOST = 40

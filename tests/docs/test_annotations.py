@@ -1,4 +1,4 @@
-"""Folders whose functions are annotated completely stay so; mypy checks what the annotations say."""
+"""Folders whose functions are annotated completely stay so; mypy checks what they say."""
 
 import ast
 from pathlib import Path

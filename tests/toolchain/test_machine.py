@@ -30,7 +30,7 @@ def test_a_saved_machine_is_the_current_one(folder):
 
 
 def test_a_saved_machine_is_whole(folder):
-    """Plans are kept by machine: what comes from the file must compare and hash as what was saved."""
+    """Plans are kept by machine: what comes from the file must compare and hash as saved."""
     mine = Machine(costs=replace(Costs(), provenance="here", call_of_one=20.5))
     machine.save(mine, folder)
     assert machine.stored(folder) == mine and hash(machine.stored(folder)) == hash(mine)

@@ -37,7 +37,7 @@ def generate(
     ),
     border: str = typer.Option(None, help="How tiles at the rim are padded, as in conv2d."),
     tolerance: float = typer.Option(
-        None, help="The fastest within this predicted error, as in conv2d."
+        None, help="The fastest way within this error of the output, as in conv2d."
     ),
     workspace_limit: int = typer.Option(None, help="Bytes of scratch memory, at most."),
     isa: str = typer.Option(
