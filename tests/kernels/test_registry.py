@@ -1,7 +1,7 @@
 """The register of variants: one is added in one place, and each says of itself what is true."""
 
-import itertools
 import importlib
+import itertools
 import re
 from dataclasses import replace
 from itertools import islice
