@@ -96,7 +96,7 @@ def test_the_files_compute_the_layer(winogen, tmp_path, algorithm, isa, flags):
     )
     x, w, bias = data((2, 5, 11, 9), (7, 5, 3, 3))
     library = compiled(tmp_path, name, *flags)
-    for b, threads in ((bias, 2), (None, 1)):
+    for b, threads in ((bias, 2), (None, 1), (bias, 0), (None, -3)):  # less than 1 counts as 1
         y = run(library, name, x, w, b, (2, 7, 11, 9), threads)
         np.testing.assert_allclose(y, reference(x, w, b, 1), rtol=0, atol=2e-3)
 

@@ -1,8 +1,10 @@
 """How kernels run: in pieces that Ctrl-C gets between, with denormals or not, in memory kept."""
 
 import os
+import queue
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -141,3 +143,32 @@ def test_an_output_that_lies_about_its_shape_is_seen_through():
     out = np.zeros((1, 1, 1, 3), np.float32).view(Liar)
     with pytest.raises(winogen.errors.InvalidValue, match=r"out: got shape \(1, 1, 1, 3\)"):
         conv(np.ones((1, 1, 8, 8), np.float32), out)
+
+
+@pytest.mark.parametrize("algorithm", ("direct", "winograd2d", "mcmr"))
+@pytest.mark.parametrize("layout", ("NCHW", "NHWC"))
+def test_any_pool_of_threads_can_drive_a_kernel(algorithm, layout):
+    """Phases come one after the other; their parts in any order, each with buffers of its own."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 14, 13, 40), np.float32)
+    x = x if layout == "NHWC" else np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+    conv = Conv2d(rng.standard_normal((70, 40, 3, 3), np.float32), padding=1, threads=3,
+                  algorithm=algorithm, layout=layout)  # fmt: skip
+    wanted, prepared = conv(x), conv._prepare(x.shape)
+    (filters,) = prepared.pack(conv._weight)
+    ((code, struct, _),) = prepared.calls
+    y, scratch = np.full_like(wanted, np.nan), memory.workspace(prepared.workspace_bytes)
+    arrays = code.pointer(x), filters, code.ffi.NULL, code.pointer(y), code.ffi.from_buffer(scratch)
+    call, members = code.ffi.new("winogen_call *", (struct, *arrays)), queue.SimpleQueue()
+    for member in range(3):
+        members.put(member)
+
+    def run(phase, part):
+        member = members.get()
+        code.lib.winogen_part(call, phase, part, member)
+        members.put(member)
+
+    with ThreadPoolExecutor(3) as pool:
+        for phase in range(struct.phases):
+            list(pool.map(run, [phase] * struct.parts, reversed(range(struct.parts))))
+    assert y.tobytes() == wanted.tobytes()
