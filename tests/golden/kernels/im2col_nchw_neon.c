@@ -822,7 +822,7 @@ INLINE void reset_flush(uint64_t before) { (void)before; }
 /* The parts [first, last) of all phases, counted through. */
 void winogen_run_some(const winogen_call *c, int64_t first, int64_t last, int threads)
 {
-    const int64_t parts = c->p->parts;
+    const int64_t parts = max_of(c->p->parts, 1);    /* 0 where there is nothing to do */
     (void)threads;
     MARK(3);
 #pragma omp parallel num_threads(threads)
