@@ -33,7 +33,7 @@ def team_threads(threads: int) -> int:
 
 def ran_team() -> None:
     """Note that this process has a team of threads, which a forked child will not have."""
-    global _had_team  # noqa: PLW0603 - of the process
+    global _had_team
     _had_team = True
 
 
@@ -62,7 +62,7 @@ class Lock:
 
 
 def _after_in_child() -> None:
-    global _generation, _orphan  # noqa: PLW0603 - of the process
+    global _generation, _orphan
     _generation += 1
     _orphan = _had_team
 
