@@ -80,7 +80,7 @@ def test_results_of_another_kind_are_refused(result, refused, tmp_path):
     assert "line 1 of" in refused("search", 2, 3, "--results", path)
 
 
-@pytest.mark.parametrize("name", ["int", "main", "class", "real", "vec", "load", "_Bool", "__x"])
+@pytest.mark.parametrize("name", ["int", "main", "class", "real", "call", "block", "_Bool", "__x"])
 def test_names_that_c_uses_are_refused(name, refused, tmp_path):
     with pytest.raises(InvalidValue, match="name: got"):
         check_name(name)

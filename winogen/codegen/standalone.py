@@ -84,8 +84,8 @@ _RESERVED = frozenset(
     noexcept not not_eq nullptr operator or or_eq private protected public register
     reinterpret_cast restrict return short signed sizeof static static_assert static_cast struct
     switch template this thread_local throw true try typedef typeid typename typeof union
-    unsigned using virtual void volatile wchar_t while xor xor_eq main real vec load store layer
-    winogen winogen_conv size_t ptrdiff_t int64_t memcpy memset
+    unsigned using virtual void volatile wchar_t while xor xor_eq main real vec load store call
+    block at window scratch layer winogen winogen_conv size_t ptrdiff_t int64_t memcpy memset
     """.split()
 )
 
