@@ -87,7 +87,7 @@ def test_no_warning_when_optimised_and_without_openmp(name, tmp_path):
     compile_c(tmp_path, *words, *target.flags, *(f"{border}.c" for border in kept))
 
 
-# ---- what runs under the sanitizers ---------------------------------------------------------------
+# ---- what runs under the sanitizers --------------------------------------------------------------
 
 # About as many calls of one kernel; they are taken from all over the spread.
 MOST = 40
@@ -122,7 +122,11 @@ def initialiser(value):
     if isinstance(value, dict):
         fields = (f".{name} = {initialiser(item)}" for name, item in value.items())
         return "{ " + ", ".join(fields) + " }"
-    return "{ " + ", ".join(map(initialiser, value)) + " }" if isinstance(value, tuple) else repr(value)
+    return (
+        "{ " + ", ".join(map(initialiser, value)) + " }"
+        if isinstance(value, tuple)
+        else repr(value)
+    )
 
 
 def apart(struct, work):
@@ -231,4 +235,6 @@ def test_no_kernel_leaves_its_arrays_or_the_language(name, lanes, driver, tmp_pa
 def test_no_border_leaves_its_arrays_or_the_language(name, border, driver, tmp_path):
     index = list(VARIANTS).index(name) + (border == "buffer")
     kind = list(VECTORS.values())[index % len(VECTORS)][0]
-    check(tmp_path, driver, calls_of(VARIANTS[name], LAYOUTS[:: (-1) ** index], kind, border, index))
+    check(
+        tmp_path, driver, calls_of(VARIANTS[name], LAYOUTS[:: (-1) ** index], kind, border, index)
+    )

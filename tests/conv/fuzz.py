@@ -180,7 +180,8 @@ def check(case: Case) -> None:
     }
     expected = convolve(x, w, bias, **options).astype(np.float64)
     if case.activation:
-        expected = np.where(expected < 0, expected * (case.activation[1] if case.activation != "relu" else 0), expected)  # fmt: skip
+        slope = 0 if case.activation == "relu" else SLOPE
+        expected = np.where(expected < 0, slope * expected, expected)
     options |= {"activation": case.activation, **case.asked}
     memory = np.full(x.size + 2 * ROOM, np.nan, case.dtype)
     image = memory[ROOM : ROOM + x.size].reshape(x.shape)
@@ -192,7 +193,9 @@ def check(case: Case) -> None:
     weight = w.astype(case.dtype)
     if case.limit:
         options["workspace_limit"] = _limit(case, weight, image.shape, options)
-    winogen.conv2d(image, weight, None if bias is None else bias.astype(case.dtype), out=out, **options)
+    winogen.conv2d(
+        image, weight, None if bias is None else bias.astype(case.dtype), out=out, **options
+    )
     assert (around[:begin] == 7.5).all() and (around[end:] == 7.5).all(), "wrote beside the output"
     if case.asked["algorithm"] == "auto":
         names = ("padding", "stride", "dilation", "groups", "padding_mode", "layout")
@@ -201,7 +204,9 @@ def check(case: Case) -> None:
         wrong = ~(abs(out - expected) <= AUTO_ERROR * max(1, sums.max()))
     else:
         wrong = out != expected
-    assert not wrong.any(), f"{wrong.sum()} of {wrong.size} outputs are wrong, {np.argwhere(wrong)[0]}"
+    assert not wrong.any(), (
+        f"{wrong.sum()} of {wrong.size} outputs are wrong, {np.argwhere(wrong)[0]}"
+    )
 
 
 def _limit(case: Case, weight: np.ndarray, shape: tuple, options: dict) -> int:
@@ -213,7 +218,9 @@ def _limit(case: Case, weight: np.ndarray, shape: tuple, options: dict) -> int:
     except InvalidValue as error:
         least = int(re.search(r"at least (\d+) bytes", str(error))[1])
         plan = winogen.Conv2d(weight, **options, workspace_limit=least).plan(shape)
-        assert plan.workspace_bytes <= least, f"{plan.workspace_bytes} bytes with a limit of {least}"
+        assert plan.workspace_bytes <= least, (
+            f"{plan.workspace_bytes} bytes with a limit of {least}"
+        )
         return least
     assert plan.workspace_bytes == 0
     return 0
@@ -269,7 +276,9 @@ def main() -> int:
                 print(f"  {what}", flush=True)
             done += len(piece)
             rate = done / (time.perf_counter() - begin)
-            print(f"{done} problems, {wrong} wrong, {rate:.0f} a second", file=sys.stderr, flush=True)
+            print(
+                f"{done} problems, {wrong} wrong, {rate:.0f} a second", file=sys.stderr, flush=True
+            )
     print(f"{done} problems, {wrong} wrong")
     return wrong > 0
 

@@ -78,7 +78,9 @@ def work_for(
         _, row_end, _, col_end = part.bounds
         rows = (1, row_end - 1) if row_end > 3 else (0, row_end)
         cols = (2, col_end - 1) if col_end > 3 else (0, col_end)
-        part = replace(part, **dict(zip(("row_begin", "row_end", "col_begin", "col_end"), rows + cols)))
+        part = replace(
+            part, **dict(zip(("row_begin", "row_end", "col_begin", "col_end"), rows + cols))
+        )
     work = kernels.assign(work_of(problem, choice, target, part, axes(layer, choice)))
     tiles = [-(-count // (t.m if t else 1)) for count, t in zip(work.out, work.transforms)]
     return replace(work, block=(tiles[0], tiles[1]))

@@ -26,12 +26,14 @@ NAMES = {
     for target in ("avx512", "neon")
     if reaching(variant, layout, "float32", TARGETS[target])
 }
-HEADERS = re.compile(r"(#define WINOGEN_REAL real\n).*?(/\* Outputs, inputs and products)", re.DOTALL)
+HEADERS = re.compile(
+    r"(#define WINOGEN_REAL real\n).*?(/\* Outputs, inputs and products)", re.DOTALL
+)
 LEFT_OUT = r"\1\n/* Here are headers of transforms/, left out. */\n\n\2"
 
 
 def golden(variant, layout, target):
-    """The C of one kernel with F(4, 3), but for the transforms: they are shipped as files anyway."""
+    """The C of one kernel with F(4, 3), but for the transforms: they are shipped as files."""
     spec = next(iter(reaching(variant, layout, "float32", TARGETS[target])))
     if spec.transform_w:
         height, width = (
@@ -43,9 +45,13 @@ def golden(variant, layout, target):
 
 def difference(old, new):
     """The first lines that differ."""
-    lines = list(difflib.unified_diff(old.splitlines(), new.splitlines(), "golden", "now", "", "", 2))
+    lines = list(
+        difflib.unified_diff(old.splitlines(), new.splitlines(), "golden", "now", "", "", 2)
+    )
     rest = len(lines) - 40
-    return "\n".join([line.rstrip() for line in lines[:40]] + [f"... {rest} lines more"] * (rest > 0))
+    return "\n".join(
+        [line.rstrip() for line in lines[:40]] + [f"... {rest} lines more"] * (rest > 0)
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
