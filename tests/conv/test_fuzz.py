@@ -6,7 +6,7 @@ from conv import fuzz
 import winogen
 from winogen.kernels import algorithms
 
-PROBLEMS = 1500
+PROBLEMS = 500
 
 
 @pytest.mark.parametrize("first", range(0, PROBLEMS, 250))

@@ -33,7 +33,7 @@ LEFT_OUT = r"\1\n/* Here are headers of transforms/, left out. */\n\n\2"
 
 
 def golden(variant, layout, target):
-    """The C of one kernel with F(4, 3), but for the transforms, which are shipped as files."""
+    """The C of one kernel with F(4, 3), but for the transforms: they are shipped as files."""
     spec = next(iter(reaching(variant, layout, "float32", TARGETS[target])))
     if spec.transform_w:
         height, width = (

@@ -1,11 +1,11 @@
 """The register of variants: one is added in one place, and each says of itself what is true."""
 
 import importlib
-import itertools
 import re
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -48,10 +48,10 @@ static void run_part(const call *c, int64_t phase, int64_t part, int64_t member)
         for (int64_t y = b.row; y < b.row + b.rows; y++) {
             for (int64_t x = 0; x < b.cols; x++) sum[x] = c->bias ? c->bias[m] : 0;
             for (int64_t k = 0; k < p->channels; k++) {
-                const real *row =
-                    input_at(c, b.image, b.group * p->channels + k) + y * p->input.row;
+                const real *plane = input_at(c, b.image, b.group * p->channels + k);
+                const real *row = plane + y * p->input.row + b.col;
                 for (int64_t x = 0; x < b.cols; x++)
-                    sum[x] += c->packed[m * p->channels + k] * row[b.col + x];
+                    sum[x] += c->packed[m * p->channels + k] * row[x];
             }
             memcpy(output_at(c, b.image, y, b.col, m), sum, (size_t)b.cols * sizeof(real));
         }
@@ -69,7 +69,7 @@ class Toy(Variant):
     algorithm = "direct"
     template = "toy.c.j2"
     title = "1x1 convolution by plain loops"
-    buffers_used = {"sum": "one row of outputs"}
+    buffers_used: ClassVar = {"sum": "one row of outputs"}
 
     def applies(self, work):
         plain = work.layout == "NCHW" and work.epilogue.activation is None
@@ -174,7 +174,7 @@ def test_the_last_of_a_family_takes_what_is_left(algorithm):
         assert last.name in {work.variant for work in works}
 
 
-# ---- what a kernel is told -----------------------------------------------------------------------
+# ---- what a kernel is told ----------------------------------------------------------------------
 
 
 def calls(name):
@@ -213,7 +213,7 @@ def test_buffers_share_the_workspace_without_overlap(name):
             pieces += [(offset + i * step, offset + i * step + int(needed.bytes)) for i in members]
         assert all(begin % 64 == 0 for begin, _ in pieces)
         pieces.sort()
-        assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(pieces))
+        assert all(end <= begin for (_, end), (begin, _) in pairwise(pieces))
         assert not pieces or pieces[-1][1] <= whole
 
 

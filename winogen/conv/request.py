@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from winogen.conv import arguments
@@ -108,6 +109,7 @@ def _tiles(layer: Layer, algorithm: str, options: Options) -> dict[str, Any]:
     return {"tile": fitted, "points": sets}
 
 
+@lru_cache(maxsize=256)  # deriving takes longer than many a convolution
 def _check_makes_an_algorithm(points: Points, m: int, taps: int) -> None:
     """Refuse a set of points or moduli at once that makes no algorithm: equal points, say."""
     from winogen.algebra import cook_toom, winograd
