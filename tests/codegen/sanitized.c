@@ -45,9 +45,10 @@ static double one_output(const winogen_conv *p, const layer_sizes *layer, const 
     for (int64_t c = 0; c < layer->channels; c++)
         for (int64_t k = 0; k < p->kernel_height; k++)
             for (int64_t q = 0; q < p->kernel_width; q++, weight++) {
-                const int64_t mode = p->padding_mode;
-                const int64_t row = source(y * p->stride_h + k * p->dilation_h - p->pad_top, p->height, mode);
-                const int64_t col = source(x * p->stride_w + q * p->dilation_w - p->pad_left, p->width, mode);
+                const int64_t high = y * p->stride_h + k * p->dilation_h - p->pad_top;
+                const int64_t wide = x * p->stride_w + q * p->dilation_w - p->pad_left;
+                const int64_t row = source(high, p->height, p->padding_mode);
+                const int64_t col = source(wide, p->width, p->padding_mode);
                 if (row < 0 || col < 0) continue;
                 sum += (double)input[at(p->input, n, first + c, row, col)] * (double)*weight;
             }
@@ -102,7 +103,8 @@ static void guard(char *workspace, const gap *between, int threads, int begin)
         }
 }
 
-static int failed(const winogen_conv *p, const layer_sizes *layer, const gap *between, unsigned seed)
+static int failed(const winogen_conv *p, const layer_sizes *layer, const gap *between,
+                  unsigned seed)
 {
     const int64_t filters = layer->groups * layer->filters, outputs = p->batch * p->output.image;
     const int64_t terms = layer->channels * p->kernel_height * p->kernel_width;

@@ -67,6 +67,8 @@ def test_no_kernel_makes_a_warning(target, dtype, tmp_path):
         specs = kinds(variant, dtype, target)
         assert specs, f"no layer of tests/kernels/samples.py reaches {variant.name}"
         for (layout, border), spec in specs.items():
+            if border != "unswitch" and dtype == "float64":
+                continue  # the text differs in the types only
             names.append(f"{variant.name}_{layout}_{border}.c")
             (tmp_path / names[-1]).write_text(render(spec))
     compile_c(tmp_path, *WARNINGS, "-fopenmp", "-fsyntax-only", *target.flags, *names)
