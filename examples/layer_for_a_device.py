@@ -3,7 +3,7 @@
 Run: python examples/layer_for_a_device.py
 
 Without a limit, `winogen generate --input 1,16,28,28 --weight 32,16,3,3 --padding 1 --isa generic
---name layer -o layer` writes the same kind of files.
+--name edges -o edges` writes the same kind of files.
 """
 
 import subprocess
@@ -15,20 +15,20 @@ ROOM = 48 * 1024  # bytes of SRAM that are free while the layer runs
 
 MAIN = """
 #include <stdio.h>
-#include "layer.h"
+#include "edges.h"
 
 static float input[16 * 28 * 28], weight[32 * 16 * 3 * 3], output[32 * 28 * 28];
 static _Alignas(64) char packed[1 << 18], workspace[ROOM];    /* no malloc on the device */
 
 int main(void)
 {
-    if (layer_packed_bytes() > sizeof packed) return 1;
-    if (layer_workspace_bytes(1) > sizeof workspace) return 1;
+    if (edges_packed_bytes() > sizeof packed) return 1;
+    if (edges_workspace_bytes(1) > sizeof workspace) return 1;
     for (int i = 0; i < 16 * 28 * 28; i++) input[i] = 1;
     for (int i = 0; i < 32 * 16 * 3 * 3; i++) weight[i] = 0.5f;
-    layer_pack(weight, (float *)packed);
-    layer_run(input, (float *)packed, NULL, output, workspace, 1);
-    printf("workspace %zu of %d bytes\\n", layer_workspace_bytes(1), ROOM);
+    edges_pack(weight, (float *)packed);
+    edges_run(input, (float *)packed, NULL, output, workspace, 1);
+    printf("workspace %zu of %d bytes\\n", edges_workspace_bytes(1), ROOM);
     printf("corner %g, edge %g, inside %g\\n", output[0], output[1], output[29]);
     return 0;
 }
@@ -41,14 +41,14 @@ files = standalone(
     (32, 16, 3, 3),
     padding=1,
     isa="generic",  # of the device: neon, avx2, ..., or generic for any other
-    name="layer",
+    name="edges",
     workspace_limit=ROOM,
     command="python examples/layer_for_a_device.py",
 )
 for name, text in {**files, "main.c": MAIN}.items():
     (folder / name).write_text(text)
-print(*(line for line in files["layer.h"].splitlines()[1:12] if "by" in line), sep="\n")
+print(*(line for line in files["edges.h"].splitlines()[1:12] if "by" in line), sep="\n")
 
-cc = ["cc", "-O3", f"-DROOM={ROOM}", "main.c", "layer.c", "-o", "main"]  # or arm-none-eabi-gcc ...
+cc = ["cc", "-O3", f"-DROOM={ROOM}", "main.c", "edges.c", "-o", "main"]  # or arm-none-eabi-gcc ...
 subprocess.run(cc, cwd=folder, check=True)
 subprocess.run(["./main"], cwd=folder, check=True)

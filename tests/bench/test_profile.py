@@ -91,10 +91,10 @@ def test_the_profiled_twin_computes_the_same(tiny):
     x, weight = reference.data(tiny)
     conv = winogen.Conv2d(weight, padding=1, threads=1, algorithm="mcmr", tile=4)
     prepared = conv._prepare(x.shape)
-    ((kernel, sizes, _),) = prepared.calls
+    (call,) = prepared.calls
     y = np.empty(prepared.output_shape, np.float32)
     scratch = profile.memory.workspace(prepared.workspace_bytes)
-    profile._Profiled(kernel, sizes, weight).run(x, y, scratch)
+    profile._Profiled(call, weight).run(x, y, scratch)
     assert np.array_equal(y, conv(x))
 
 

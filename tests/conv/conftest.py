@@ -13,14 +13,14 @@ if _TESTS not in sys.path:
 
 @pytest.fixture(autouse=True, scope="module")
 def quick_kernels(request, tmp_path_factory):
-    """Compile with -O1, into a cache that outlives the run: optimisation is not the subject.
+    """Compile with -Og, into a cache that outlives the run: optimisation is not the subject.
 
     Tests of the code as shipped ask for `shipped_kernels`.
     """
     from winogen.conv import execute
 
     def quickly(source, cdef, target, **options):
-        return load(source, cdef, target, ("-O1",), **options)
+        return load(source, cdef, target, ("-Og",), **options)
 
     load = execute.load
     with pytest.MonkeyPatch.context() as patch:

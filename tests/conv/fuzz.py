@@ -234,12 +234,12 @@ def failures(seed: int, indices: range) -> Iterator[tuple[int, str]]:
 
 
 def compile_quickly() -> None:
-    """Compile kernels with -O1 in this process."""
+    """Compile kernels with -Og in this process."""
     from winogen.conv import execute
 
     load = execute.load
     execute.load = lambda source, cdef, target, **options: load(
-        source, cdef, target, ("-O1",), **options
+        source, cdef, target, ("-Og",), **options
     )
 
 
@@ -257,7 +257,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="index of the first problem")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--shipped", action="store_true", help="compile as for users, not with -O1")
+    parser.add_argument("--shipped", action="store_true", help="compile as for users, not with -Og")
     asked = parser.parse_args()
     os.environ.setdefault("WINOGEN_CALIBRATE", "0")  # the same plans on every machine
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")

@@ -81,15 +81,11 @@ def test_winograd1d_takes_kernels_of_any_height(taps):
 
 
 @pytest.mark.parametrize("algorithm", exact.WINOGRAD)
-@pytest.mark.parametrize("size", ((3, 3), (4, 30), (30, 3)))
+@pytest.mark.parametrize("size", ((3, 3), (2, 4), (30, 3)))
 def test_a_plan_without_a_single_whole_tile(algorithm, size):
     rng = np.random.default_rng(0)
     weight = exact.integers(rng, (6, 5, *exact.KERNEL), 1).astype(np.float32)
-    tile = (1, 40) if algorithm == "winograd1d" else (40, 40)
-    points = ",".join([*map(str, range(-20, 21)), "inf"])
-    conv = Conv2d(weight, algorithm=algorithm, edge="direct", padding=1, tile=tile[1],
-                  points=(None, points)) if algorithm == "winograd1d" else \
-        Conv2d(weight, algorithm=algorithm, edge="direct", padding=1, tile=12)  # fmt: skip
+    conv = Conv2d(weight, algorithm=algorithm, edge="direct", padding=1, tile=6)
     plan = conv.plan((1, 5, *size))
     assert plan.algorithm == algorithm and plan.variant in ("direct", "pixels")
     assert algorithm in str(plan)
