@@ -5,7 +5,8 @@ import json
 import pytest
 
 from winogen import resources
-from winogen.codegen import catalog
+from winogen.algebra import cook_toom
+from winogen.codegen import catalog, textbook
 from winogen.errors import InvalidValue
 
 SMALL = """
@@ -107,3 +108,17 @@ def test_a_broken_catalog_is_refused(tmp_path, text, words):
     with pytest.raises(InvalidValue) as caught:
         catalog.entries(tmp_path)
     assert all(word in str(caught.value) for word in words), caught.value
+
+
+def test_programs_are_the_same_for_any_number_of_processes():
+    algorithm = cook_toom(2, 3, "0,2,-2,inf")
+    found = textbook.search(algorithm)
+    assert textbook.search(algorithm, jobs=2) == found
+    programs = textbook.checked(algorithm, found)
+    assert programs["input"].counts().instructions == found["input"]["best"]
+    assert found["input"]["rescaled"] <= found["input"]["best"] <= found["input"]["naive"]
+
+
+def test_what_ships_is_found_by_the_matrices():
+    assert textbook.digest(cook_toom(4, 3)) in textbook.shipped()
+    assert textbook.digest(cook_toom(4, 3, "0,5,-5,3,-3,inf")) not in textbook.shipped()

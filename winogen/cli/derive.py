@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -104,7 +105,7 @@ def _programs(algorithm: BilinearAlgorithm, order: str) -> tuple[Programs, Stage
 
     def search() -> Stages:
         with working(f"searching for short programs of F({algorithm.m}, {algorithm.r})"):
-            return textbook.search(algorithm)
+            return textbook.search(algorithm, jobs=2 if (os.cpu_count() or 1) > 1 else 1)
 
     def check(data: Stages) -> tuple[Programs, Stages]:
         return textbook.checked(algorithm, data), data

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache
+from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 from winogen import resources
@@ -28,28 +30,46 @@ def digest(algorithm: BilinearAlgorithm) -> str:
     return hashlib.sha256(json.dumps([data[k] for k in ("AT", "G", "BT")]).encode()).hexdigest()
 
 
-def search(algorithm: BilinearAlgorithm) -> dict[str, Any]:
+def search(algorithm: BilinearAlgorithm, jobs: int = 1) -> dict[str, Any]:
     """Return {kind: {"program": as JSON, "naive", "hierarchy", "best", "rescaled": instructions}}.
 
     "naive" sums row by row, "hierarchy" shares sub-expressions, "best" is the program,
     "rescaled" what the header of the same algorithm takes, whose rows and columns are scaled.
+    ``jobs``: processes that share the work; the result is the same for any number.
     """
-    from winogen.program import shortest_transforms, simplify
+    kinds = list(algorithm.matrices)
+    if jobs == 1:
+        rescaled = _rescaled(algorithm)
+        found = [_as_they_stand(algorithm, kind) for kind in kinds]
+    else:
+        # Spawned, since a progress display is a thread, which a forked child would not have.
+        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+            last = pool.submit(_rescaled, algorithm)  # what takes longest begins first
+            found = list(pool.map(_as_they_stand, [algorithm] * len(kinds), kinds))
+            rescaled = last.result()
+    return {kind: {**one, "rescaled": rescaled[kind]} for kind, one in zip(kinds, found)}
+
+
+def _rescaled(algorithm: BilinearAlgorithm) -> dict[str, int]:
+    from winogen.program import shortest_transforms
+
+    programs = shortest_transforms(algorithm).programs
+    return {kind: program.counts().instructions for kind, program in programs.items()}
+
+
+def _as_they_stand(algorithm: BilinearAlgorithm, kind: str) -> dict[str, Any]:
+    from winogen.program import simplify
     from winogen.program.summation import summation
 
-    rescaled = shortest_transforms(algorithm).programs
-    result = {}
-    for kind, matrix in algorithm.matrices.items():
-        best = simplify(matrix, inputs=KINDS[kind].source, outputs=KINDS[kind].target)
-        ways = {
-            "naive": summation(matrix, "naive"),
-            "hierarchy": simplify(matrix, strategies=("hierarchy",)),
-            "best": best,
-            "rescaled": rescaled[kind],
-        }
-        counts = {name: program.counts().instructions for name, program in ways.items()}
-        result[kind] = {"program": best.to_json(), **counts}
-    return result
+    matrix = algorithm.matrices[kind]
+    best = simplify(matrix, inputs=KINDS[kind].source, outputs=KINDS[kind].target)
+    ways = {
+        "naive": summation(matrix, "naive"),
+        "hierarchy": simplify(matrix, strategies=("hierarchy",)),
+        "best": best,
+    }
+    counts = {name: program.counts().instructions for name, program in ways.items()}
+    return {"program": best.to_json(), **counts}
 
 
 def checked(algorithm: BilinearAlgorithm, data: dict[str, Any]) -> dict[str, Program]:
