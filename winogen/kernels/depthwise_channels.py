@@ -9,7 +9,7 @@ from winogen.kernels import pixels_family
 from winogen.kernels.depthwise import as_one_group
 from winogen.kernels.geometry import (
     STRIP_FIELDS,
-    is_large,
+    is_streamed,
     lines_of_channels,
     strip_pitches,
     strip_size,
@@ -59,7 +59,7 @@ class DepthwiseChannels(Variant):
         return work.padded_channels * work.taps
 
     def non_temporal(self, work: Work) -> bool:
-        return lines_of_channels(work) and is_large(work)
+        return lines_of_channels(work) and is_streamed(work)
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         rows, cols = work.block

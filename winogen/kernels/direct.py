@@ -9,7 +9,7 @@ from winogen.kernels import pixels_family, tuning
 from winogen.kernels.geometry import (
     STRIP_FIELDS,
     gemm_filters,
-    is_large,
+    is_streamed,
     lines_of_channels,
     strip_pitches,
     strip_size,
@@ -62,7 +62,7 @@ class Direct(Variant):
         return cost.shared_filters(work, work.lanes * work.tuning.vectors)
 
     def non_temporal(self, work: Work) -> bool:
-        return work.layout == "NHWC" and lines_of_channels(work) and is_large(work)
+        return work.layout == "NHWC" and lines_of_channels(work) and is_streamed(work)
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         costs = machine.costs

@@ -61,7 +61,8 @@ def lines_of_channels(work: Work) -> bool:
     return whole_lines(work) and work.filters * work.itemsize % LINE == 0 and dense
 
 
-def is_large(work: Work) -> bool:
+def is_streamed(work: Work) -> bool:
     """Whether outputs are so many that no cache holds those of an earlier call any more."""
     whole = work.groups * work.filters * work.output_size[0] * work.output_size[1]
-    return work.batch * whole * work.itemsize >= work.tuning.non_temporal
+    many = work.batch * whole * work.itemsize >= work.tuning.non_temporal
+    return work.epilogue.before_the_store and many

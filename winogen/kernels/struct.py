@@ -101,8 +101,7 @@ def values(variant: Variant, work: Work, *, flush_denormals: bool = False) -> di
         "phases": phases,
         "parts": parts,
         "depth": variant.depth(work),
-        # What is applied after the store would have to fetch the outputs again.
-        "non_temporal": int(work.epilogue.before_the_store and variant.non_temporal(work)),
+        "non_temporal": int(variant.non_temporal(work)),
         "flush_denormals": int(flush_denormals),
         "packed_bytes": variant.packed_numbers(work) * work.itemsize,
     }

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from winogen.kernels import costs as cost
-from winogen.kernels.geometry import is_large, lines_of_channels, tile_strip_size
+from winogen.kernels.geometry import is_streamed, lines_of_channels, tile_strip_size
 from winogen.kernels.variant import Buffer, Variant
 from winogen.kernels.work import Work, blocks
 from winogen.records import Machine
@@ -52,7 +52,7 @@ class Tiled(Variant):
         return named
 
     def non_temporal(self, work: Work) -> bool:
-        return work.layout == "NHWC" and lines_of_channels(work) and is_large(work)
+        return work.layout == "NHWC" and lines_of_channels(work) and is_streamed(work)
 
     def input_cycles(self, work: Work, machine: Machine) -> Any:
         """Cycles of the input transform of a block of one image."""

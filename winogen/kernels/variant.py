@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.kernels.work import Work, blocks, round_up
+from winogen.kernels.work import Work, round_up
 from winogen.records import Machine, Precision, Target, Tuning
 
 _LINE = 64  # every buffer begins at a cache line
@@ -228,6 +228,3 @@ def assign(work: Work) -> Work:
 def first_that_applies(work: Work) -> Variant:
     """Return the variant of the work's algorithm that computes it."""
     return next(variant for variant in family(work.algorithm) if variant.applies(work))
-
-
-__all__ = ["Buffer", "Cycles", "Variant", "blocks", "round_up"]

@@ -6,7 +6,7 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import tuning
-from winogen.kernels.geometry import gemm_filters, is_large, lines_of_channels
+from winogen.kernels.geometry import gemm_filters, is_streamed, lines_of_channels
 from winogen.kernels.tiles_family import positions
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.winograd2d_tiles import Winograd2dTiles, transformed_lanes
@@ -38,7 +38,7 @@ class Winograd2dFilters(Winograd2dTiles):
         return gemm_filters(work, positions(work))
 
     def non_temporal(self, work: Work) -> bool:
-        return lines_of_channels(work) and is_large(work)
+        return lines_of_channels(work) and is_streamed(work)
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         """Columns of positions pass, tile by tile: see `tiles_block` of the template."""

@@ -9,7 +9,7 @@ import numpy as np
 from winogen.kernels import costs as cost
 from winogen.kernels.geometry import (
     STRIP_FIELDS,
-    is_large,
+    is_streamed,
     strip_pitches,
     tile_strip_size,
     whole_lines,
@@ -73,7 +73,7 @@ class Winograd2dTiles(Variant):
         return work.groups * work.filters * work.channels * positions(work)
 
     def non_temporal(self, work: Work) -> bool:
-        return whole_lines(work) and is_large(work)
+        return whole_lines(work) and is_streamed(work)
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         costs, (h, w) = machine.costs, work.transforms
