@@ -102,6 +102,8 @@ class _Outline:
         self.settings, dtype = settings, np.dtype(settings.dtype)
         values = shapes(graph, dict(zip(graph.inputs, input_shapes)))
         self.steps, self.buffers = lower(graph, values, dtype)
+        if any(0 in shape for shape in self.buffers.values()):
+            self.steps = []  # nothing to compute
         self.problems = [problem_of(step, self.buffers, settings) for step in self.steps]
         self.options = [ways_of(problem, settings) for problem in self.problems]
         self.own = {node.output for node in graph.nodes if isinstance(node.op, Conv)}

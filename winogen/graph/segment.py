@@ -88,16 +88,13 @@ class Segment:
         BuildError and OutOfMemory.
         """
         arrays = self._inputs(inputs)
-        sizes = tuple(self._logical(x.shape) for x in arrays)
-        wanted = [self._physical(shape) for shape in self.output_shapes(sizes)]
+        bound = self.bound(tuple([self._logical(x.shape) for x in arrays]), threads)
         if outs is None:
-            results = [memory.empty(shape, self.dtype, "output") for shape in wanted]
+            results = [memory.empty(shape, self.dtype, "output") for shape in bound.output_shapes]
         else:
-            results = self._outputs(list(outs), wanted, arrays)
-        if all(0 not in shape for shape in (*sizes, *wanted)):
-            arrays = [memory.contiguous(x, "input") for x in arrays]
-            bound = self.bound(sizes, threads)
-            bound.run([array.ctypes.data for array in (*arrays, *results)])
+            results = self._outputs(list(outs), bound.output_shapes, arrays)
+        arrays = [memory.contiguous(x, "input") for x in arrays]
+        bound.run([array.ctypes.data for array in (*arrays, *results)])
         return results if outs is None else list(outs)
 
     def output_shapes(self, input_shapes: Sequence[Shape]) -> list[Shape]:
@@ -125,7 +122,6 @@ class Segment:
 
     def bound(self, input_shapes: Sequence[Shape], threads: int | None = None) -> Bound:
         """Return the segment for inputs of these shapes, compiled; the last 16 are remembered."""
-        threads = threads or self._options["threads"]
         key = (tuple(input_shapes), threads)
         bound = self._bound.get(key)
         if bound is None:
@@ -166,7 +162,7 @@ class Segment:
         return arrays
 
     def _outputs(
-        self, outs: list[np.ndarray], wanted: list[Shape], inputs: list[np.ndarray]
+        self, outs: list[np.ndarray], wanted: Sequence[Shape], inputs: list[np.ndarray]
     ) -> list[np.ndarray]:
         if len(outs) != len(wanted):
             raise InvalidValue(f"outs: got {len(outs)}; allowed: {len(wanted)} arrays")
@@ -185,9 +181,3 @@ class Segment:
             return shape
         batch, height, width, channels = shape
         return batch, channels, height, width
-
-    def _physical(self, shape: Shape) -> Shape:
-        if self.layout == "NCHW":
-            return shape
-        batch, channels, height, width = shape
-        return batch, height, width, channels

@@ -38,7 +38,7 @@ Packed = MutableMapping[Any, np.ndarray]
 class Bound:
     """A segment for inputs of certain shapes, ready to run; immutable, so threads may share it.
 
-    ``steps`` is a C array of ``count`` steps for `winogen_sequence`. Its slots are 0, the addresses
+    ``output_shapes`` are those of the arrays, in the segment's layout. ``steps`` is a C array of ``count`` steps for `winogen_sequence`. Its slots are 0, the addresses
     of the inputs, those of the outputs, and that of ``scratch_bytes`` bytes, aligned to 64.
     """
 
@@ -80,6 +80,10 @@ class Bound:
                 spent += share
         self._groups.append((since, len(rows)))
         self.count = len(rows)
+        last = planned.settings.layout == "NHWC"
+        self.output_shapes = tuple(
+            (shape[0], *shape[2:], shape[1]) if last else shape for shape in planned.outputs
+        )
         self.steps = self.ffi.new("winogen_step[]", rows)
 
     @property
@@ -93,6 +97,8 @@ class Bound:
 
         They are contiguous, of the right shapes, and nobody checks.
         """
+        if not self.count:
+            return
         scratch = memory.workspace(self.scratch_bytes)
         slots = self.ffi.new("int64_t[]", (0, *addresses, scratch.ctypes.data))
         threads, run = team_threads(self.threads), self.lib.winogen_sequence
