@@ -43,6 +43,20 @@ _VALUES: dict[str, Any] = {
 }
 
 
+SPELLED = (
+    '"relu", "relu6", "silu", "gelu", ("gelu", "tanh"), "hardswish", ("leaky_relu", slope), '
+    '("prelu", slopes), ("clip", lo, hi)'
+)
+_PARAMETERS = {"leaky_relu": 1, "clip": 2}
+
+
+def exists(name: str | None, parameters: tuple[float, ...]) -> bool:
+    """Whether there is an activation of this name, with so many parameters."""
+    if name is not None and name != "prelu" and name not in _VALUES:
+        return False
+    return len(parameters) == _PARAMETERS.get(name or "", 0)
+
+
 def told_by_output(name: str | None, parameters: tuple[float, ...]) -> bool:
     """Whether `derivative` needs the output only, and not what went into the activation."""
     if name == "leaky_relu":
@@ -68,7 +82,7 @@ def derivative(
         negative = saved <= 0
         into = torch.where(negative, gradient * slopes.view(-1, 1, 1), gradient)
         of_slopes = torch.where(negative, gradient * saved, torch.zeros_like(gradient))
-        return into, of_slopes.sum((0, 2, 3))
+        return into, of_slopes.sum((0, 2, 3)) if len(slopes) > 1 else of_slopes.sum().reshape(1)
     return _DERIVATIVES[name](gradient, saved, *parameters), None
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.nn import functional as F
 
 from winogen.errors import InvalidType, InvalidValue
@@ -58,12 +59,12 @@ def conv2d(
     >>> winogen.torch.conv2d(x, w, padding=1, activation="relu")[0, 0].tolist()
     [[4.0, 6.0, 4.0], [6.0, 9.0, 6.0], [4.0, 6.0, 4.0]]
     """
-    name, parameters, slopes = activation_parts(activation, weight)
-    tile, points, moduli = _frozen(tile), _frozen(points), _frozen(moduli)
+    name, parameters, slopes = activation_parts(activation)
+    tile, points, moduli = frozen(tile), frozen(points), frozen(moduli)
     wanted = Wanted(
-        _frozen(stride),
-        _frozen(padding),
-        _frozen(dilation),
+        frozen(stride),
+        frozen(padding),
+        frozen(dilation),
         groups,
         padding_mode,
         name,
@@ -148,7 +149,7 @@ def call(
 ) -> Tensor:
     """Compute by a kernel at once, by the operator where somebody watches, or by torch."""
     watched = _watched()
-    if not takes(input, weight) or (watched and torch.onnx.is_in_onnx_export()):
+    if not takes(input, weight) or (watched and (torch.onnx.is_in_onnx_export() or _transformed())):
         return by_torch(input, weight, bias, slopes, add, add_after, wanted)
     if input.dim() == 3:
         add, add_after = (None if one is None else one.unsqueeze(0) for one in (add, add_after))
@@ -187,7 +188,9 @@ def _operator(
 
 
 def takes(input: Tensor, weight: Tensor) -> bool:
-    """Whether the kernels compute with such tensors."""
+    """Whether the kernels compute with such tensors; raises InvalidType for what is no tensor."""
+    if not isinstance(input, Tensor):
+        raise InvalidType(f"input: got {type(input).__name__}; allowed: a torch tensor")
     dtype = input.dtype
     return (
         input.is_cpu
@@ -249,20 +252,35 @@ def _watched() -> bool:
         or torch.autograd.profiler._is_profiler_enabled
         or _dispatch_modes()
         or _function_modes()
-        or _transforms() is not None
+        or _transformed()
     )
+
+
+def _transformed() -> bool:
+    """Whether a call is differentiated forward or vectorised, which only torch's functions know.
+
+    An operator would drop the tangents, and is refused by `torch.func.grad`.
+    """
+    return _transforms() is not None or forward_ad._current_level >= 0
 
 
 # Spellings of arguments.
 
 
-def activation_parts(
-    activation: Any, weight: Tensor
-) -> tuple[str | None, tuple[float, ...], Tensor | None]:
+def activation_parts(activation: Any) -> tuple[str | None, tuple[float, ...], Tensor | None]:
     """Return the name, numbers and slopes of an operator for ``activation=``.
 
-    Raises InvalidType for a spelling that has no name; `settings` checks the rest.
+    Raises InvalidType and InvalidValue.
     """
+    name, parameters, slopes = _activation_parts(activation)
+    if slopes is None and name == "prelu":
+        raise InvalidValue('activation: got "prelu"; allowed: ("prelu", slopes)')
+    if not activations.exists(name, parameters):
+        raise InvalidValue(f"activation: got {activation!r}; allowed: None, {activations.SPELLED}")
+    return name, parameters, slopes
+
+
+def _activation_parts(activation: Any) -> tuple[str | None, tuple[float, ...], Tensor | None]:
     if activation is None or isinstance(activation, str):
         return activation, (), None
     if not isinstance(activation, (tuple, list)) or not activation:
@@ -273,17 +291,16 @@ def activation_parts(
     if name == "gelu" and parameters == ["tanh"]:
         return "gelu_tanh", (), None
     if name == "prelu" and len(parameters) == 1:
-        slopes = parameters[0]
-        if not isinstance(slopes, Tensor):
-            slopes = torch.as_tensor(slopes, dtype=weight.dtype, device=weight.device)
-        return name, (), slopes.expand(weight.shape[0]) if slopes.numel() == 1 else slopes
+        if not isinstance(parameters[0], Tensor):
+            raise InvalidType(f"activation: got {activation!r}; allowed: slopes as a tensor")
+        return name, (), parameters[0]
     return name, tuple(parameters), None
 
 
-def _frozen(value: Any) -> Any:
+def frozen(value: Any) -> Any:
     """Lists as tuples, which caches can look up."""
     if isinstance(value, (list, tuple)):
-        return tuple(_frozen(item) for item in value)
+        return tuple(frozen(item) for item in value)
     return value
 
 

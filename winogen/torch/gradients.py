@@ -2,7 +2,7 @@
 
 The convolution is linear in its input x and in its weight w. So the gradient of the input, a
 function of the output's gradient g and of w, and that of the weight, of x and g, are linear in
-both, too, and the derivatives of the three are each other: gradients of any order need nothing else.
+both, too, and the derivatives of the three are each other: that serves gradients of any order.
 
 Both operators know only padding with zeros. Other paddings are made here by indexing.
 """

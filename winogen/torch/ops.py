@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from winogen.errors import InvalidType, InvalidValue, Unsupported
 from winogen.torch import packing
@@ -81,7 +82,7 @@ def collected(
     if (slopes is None) == (activation == "prelu"):
         raise InvalidValue(
             f"slopes: got {None if slopes is None else 'a tensor'} with activation "
-            f'{activation!r}; allowed: a tensor (M,) with "prelu", else None'
+            f'{activation!r}; allowed: a tensor (M,) or (1,) with "prelu", else None'
         )
     return asked, slopes, add, add_after
 
@@ -144,6 +145,11 @@ def check(input: Tensor, weight: Tensor, *others: Tensor | None) -> None:
 
     What `winogen.Conv2d` tells from arrays is left to it, except for what numpy cannot view.
     """
+    if forward_ad._current_level >= 0:
+        raise Unsupported(
+            "input: got a call inside forward-mode differentiation; allowed: reverse mode, or "
+            "winogen.torch.conv2d, which leaves such calls to torch"
+        )
     if input.dim() != 4:
         raise InvalidValue(
             f"input: got shape {tuple(input.shape)}; allowed: 4 axes (N, C, H, W), which "
@@ -192,11 +198,13 @@ def _fake_conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, *res
     for name, one in (("add", add), ("add_after", add_after)):
         if one is not None and one.shape != shape:
             raise InvalidValue(f"{name}: got shape {tuple(one.shape)}; allowed: {shape}")
-    for name, one in (("bias", bias), ("slopes", tensors[0])):
-        if one is not None and (one.dim() != 1 or one.shape[0] != weight.shape[0]):
-            raise InvalidValue(
-                f"{name}: got shape {tuple(one.shape)}; allowed: ({weight.shape[0]},)"
-            )
+    for name, one, counts in (
+        ("bias", bias, weight.shape[:1]),
+        ("slopes", tensors[0], (weight.shape[0], 1)),
+    ):
+        if one is not None and (one.dim() != 1 or one.shape[0] not in counts):
+            allowed = " or ".join(f"({count},)" for count in counts)
+            raise InvalidValue(f"{name}: got shape {tuple(one.shape)}; allowed: {allowed}")
     return _empty(shape, input, layout(input, weight))
 
 

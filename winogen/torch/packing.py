@@ -38,10 +38,11 @@ class Stamp:
         self._version = tensor._version if counted else None
         self._copy = tensor.detach().numpy().copy() if copy or not counted else None
 
-    def holds(self, tensor: torch.Tensor) -> bool:
+    def holds(self, tensor: torch.Tensor | None) -> bool:
         """Whether ``tensor`` is the same one, with the same numbers, as far as torch can tell."""
         return (
-            self._reference() is tensor
+            tensor is not None
+            and self._reference() is tensor
             and self._pointer == tensor.data_ptr()
             and self._strides == tensor.stride()
             and (self.agrees(tensor) if self._version is None else self._version == tensor._version)
@@ -60,10 +61,10 @@ class Packed(NamedTuple):
 
     def holds(self, others: tuple[torch.Tensor | None, ...]) -> bool:
         """Whether it was made of these, with the same numbers, as far as torch can tell."""
-        return all(
-            stamp is tensor if stamp is None or tensor is None else stamp.holds(tensor)
-            for stamp, tensor in zip(self.others, others)
-        )
+        for stamp, tensor in zip(self.others, others):
+            if stamp is not tensor and (stamp is None or not stamp.holds(tensor)):
+                return False
+        return True
 
     def agrees(self, others: tuple[torch.Tensor | None, ...]) -> bool:
         """Whether the numbers are equal to these."""
@@ -161,7 +162,8 @@ def _forward(
 ) -> Conv2d:
     options = settings.options()
     if slopes is not None:
-        options["activation"] = (settings.activation, slopes.detach().numpy())
+        per_filter = np.broadcast_to(slopes.detach().numpy(), weight.shape[:1])
+        options["activation"] = (settings.activation, per_filter)
     numbers = None if bias is None else bias.detach().numpy()
     return Conv2d(weight, numbers, layout=layout, threads=threads, **options)
 
