@@ -100,7 +100,8 @@ def settings(
     """
     height_width = arguments.pair("stride", stride, 1), arguments.pair("dilation", dilation, 1)
     arguments.choice("padding_mode", padding_mode, PADDING_MODES)
-    _check_activation(activation, parameters)
+    if activation != "prelu":  # whose slopes are a tensor of their own
+        arguments.activation(spelled(activation, parameters))
     made = Settings(
         height_width[0],
         sides(padding),
@@ -141,12 +142,6 @@ def spelled(name: str | None, parameters: tuple[float, ...]) -> Any:
     if name == "gelu_tanh":
         return "gelu", "tanh"
     return (name, *parameters) if parameters else name
-
-
-def _check_activation(name: str | None, parameters: tuple[float, ...]) -> None:
-    """Slopes per channel are a tensor of their own, so "prelu" stands here without any."""
-    if name != "prelu" or parameters:
-        arguments.activation(spelled(name, parameters))
 
 
 def _per_axis(value: Any) -> Any:
