@@ -16,7 +16,7 @@ import torch
 from torch import fx, nn
 from torch.nn import functional as F
 
-from winogen.graph import Activation, Add, Affine, Concat, Conv, Pad
+from winogen.graph import Activation, Add, Affine, Concat, Conv, MaxPool, Pad, Repeat, Spread
 
 aten = torch.ops.aten
 
@@ -302,6 +302,111 @@ def _pad_module(mode: str) -> Callable[[_Call, Any], Translation]:
     return lambda call, module: _padded(call, call.node.args[0], module.padding, mode, 0)
 
 
+# --- pooling, enlarging
+
+
+def _max_pool(call: _Call) -> Translation:
+    values = call.bind(
+        "input kernel_size stride padding dilation ceil_mode return_indices",
+        stride=None,
+        padding=0,
+        dilation=1,
+        ceil_mode=False,
+        return_indices=False,
+    )
+    return _pooled(call, values["input"], values)
+
+
+def _max_pool_module(call: _Call, module: Any) -> Translation:
+    return _pooled(call, call.node.args[0], vars(module))
+
+
+def _pooled(call: _Call, x: Any, values: Mapping[str, Any]) -> Translation:
+    if _pair(values["dilation"]) != (1, 1) or values["return_indices"]:
+        raise Untranslated
+    kernel, stride, (high, wide) = _window(call, x, values)
+    return Translation([MaxPool(kernel, stride, (high, high, wide, wide))], [call.map(x)])
+
+
+def _window(call: _Call, x: Any, values: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Kernel, stride and padding of a pooling."""
+    kernel = _pair(values["kernel_size"])
+    stride = _pair(values["stride"]) if values["stride"] else kernel
+    padding = _pair(values["padding"])
+    if values["ceil_mode"]:
+        # Without effect, as long as windows and sizes come out even; they may not for others.
+        raise Untranslated
+    return kernel, stride, padding
+
+
+def _avg_pool(call: _Call) -> Translation:
+    values = call.bind(
+        "input kernel_size stride padding ceil_mode count_include_pad divisor_override",
+        stride=None,
+        padding=0,
+        ceil_mode=False,
+        count_include_pad=True,
+        divisor_override=None,
+    )
+    return _averaged(call, values["input"], values)
+
+
+def _averaged(call: _Call, x: Any, values: Mapping[str, Any]) -> Translation:
+    """A mean is a depthwise convolution; large windows, as over the whole map, stay torch's."""
+    kernel, stride, (high, wide) = _window(call, x, values)
+    if values["divisor_override"] or max(kernel) > 5:
+        raise Untranslated
+    if (high or wide) and not values["count_include_pad"]:
+        raise Untranslated
+    channels = call.channels(call.map(x))
+    kind = str(_dtype(x)).removeprefix("torch.")
+    weight = np.full((channels, 1, *kernel), 1 / (kernel[0] * kernel[1]), kind)
+    op = Conv(weight, None, stride, (high, high, wide, wide), groups=channels)
+    return Translation([op], [x])
+
+
+def _repeated(call: _Call, x: Any, scale: Any, mode: str, size: Any) -> Translation:
+    factors = scale if isinstance(scale, (tuple, list)) else (scale, scale)
+    whole = all(isinstance(f, (int, float)) and f == int(f) and f >= 1 for f in factors)
+    if size is not None or mode != "nearest" or not whole or len(factors) != 2:
+        raise Untranslated
+    return Translation([Repeat((int(factors[0]), int(factors[1])))], [call.map(x)])
+
+
+def _interpolate(call: _Call) -> Translation:
+    values = call.bind(
+        "input size scale_factor mode align_corners recompute_scale_factor antialias",
+        size=None,
+        scale_factor=None,
+        mode="nearest",
+    )
+    return _repeated(
+        call, values["input"], values["scale_factor"], values["mode"], values["size"]
+    )
+
+
+def _shuffled(call: _Call, x: Any, factor: Any) -> Translation:
+    return Translation([Spread((int(factor), int(factor)))], [call.map(x)])
+
+
+def _pixel_shuffle(call: _Call) -> Translation:
+    values = call.bind("input upscale_factor")
+    return _shuffled(call, values["input"], values["upscale_factor"])
+
+
+def _transposed_module(call: _Call, module: Any) -> Translation:
+    """Windows side by side are a convolution 1x1, whose filters are spread over pixels."""
+    kernel = module.kernel_size
+    even = tuple(module.stride) == tuple(kernel) and not any(module.padding)
+    if not even or any(module.output_padding) or module.groups != 1 or module.dilation != (1, 1):
+        raise Untranslated
+    weight = array(module.weight)  # (C, M, KH, KW)
+    filters = weight.transpose(2, 3, 1, 0).reshape(-1, weight.shape[0], 1, 1)
+    bias = None if module.bias is None else np.tile(array(module.bias), kernel[0] * kernel[1])
+    conv = Conv(np.ascontiguousarray(filters), bias)
+    return Translation([conv, Spread(tuple(kernel), "pixels")], [call.map(call.node.args[0])])
+
+
 # --- activations
 
 
@@ -402,6 +507,16 @@ _MODULES: dict[type, Callable[[_Call, Any], Translation]] = {
     nn.Dropout: _dropout_module,
     nn.Dropout2d: _dropout_module,
     nn.AlphaDropout: _dropout_module,
+    nn.MaxPool2d: _max_pool_module,
+    nn.AvgPool2d: lambda call, m: _averaged(call, call.node.args[0], vars(m)),
+    nn.Upsample: lambda call, m: _repeated(
+        call, call.node.args[0], m.scale_factor, m.mode, m.size
+    ),
+    nn.UpsamplingNearest2d: lambda call, m: _repeated(
+        call, call.node.args[0], m.scale_factor, m.mode, m.size
+    ),
+    nn.PixelShuffle: lambda call, m: _shuffled(call, call.node.args[0], m.upscale_factor),
+    nn.ConvTranspose2d: _transposed_module,
     nn.ZeroPad2d: _pad_module("constant"),
     nn.ReflectionPad2d: _pad_module("reflect"),
     nn.ReplicationPad2d: _pad_module("replicate"),
@@ -429,6 +544,10 @@ _FUNCTIONS: dict[Any, Callable[[_Call], Translation]] = {
     **dict.fromkeys((operator.truediv, operator.itruediv), _factor(_divided)),
     **dict.fromkeys((torch.cat, torch.concat, torch.concatenate), _cat),
     F.pad: _pad,
+    **dict.fromkeys((F.max_pool2d, torch.max_pool2d), _max_pool),
+    F.avg_pool2d: _avg_pool,
+    F.interpolate: _interpolate,
+    **dict.fromkeys((F.pixel_shuffle, torch.pixel_shuffle), _pixel_shuffle),
     **dict.fromkeys((F.dropout, F.dropout2d, torch.dropout), _dropout),
     # aten, as `torch.export` writes it.
     aten.conv2d.default: _conv_function,
@@ -449,6 +568,9 @@ _FUNCTIONS: dict[Any, Callable[[_Call], Translation]] = {
     **dict.fromkeys((aten.div.Tensor, aten.div_.Tensor), _factor(_divided)),
     aten.cat.default: _cat,
     aten.pad.default: _pad,
+    aten.max_pool2d.default: _max_pool,
+    aten.avg_pool2d.default: _avg_pool,
+    aten.pixel_shuffle.default: _pixel_shuffle,
     aten.dropout.default: _dropout,
 }
 _METHODS: dict[str, Callable[[_Call], Translation]] = {
