@@ -3,7 +3,19 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from winogen.graph import Activation, Add, Affine, Concat, Conv, Graph, MaxPool, Node, Pad, Repeat, Spread
+from winogen.graph import (
+    Activation,
+    Add,
+    Affine,
+    Concat,
+    Conv,
+    Graph,
+    MaxPool,
+    Node,
+    Pad,
+    Repeat,
+    Spread,
+)
 
 SIZE = 5  # height; the width is one larger
 CHANNELS = (1, 3, 4)

@@ -1,4 +1,4 @@
-"""Pooling, repeated pixels and channels spread over pixels: exact for every size, NaN let through."""
+"""Pooling, repeated pixels, channels spread over pixels: exact for every size, NaN let through."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def run(op, x, layout, **options):
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("op, channels", OPERATORS, ids=lambda value: str(value))
+@pytest.mark.parametrize("op, channels", OPERATORS, ids=str)
 def test_every_size(op, channels, layout, threads):
     for size in ((9, 200), (3, 3), (2, 5), (2, 3)):
         x = RNG.integers(-50, 50, (2, channels, *size))

@@ -1,7 +1,8 @@
 """A segment as steps, each of them one convolution that reads and writes channels of buffers.
 
-Steps that compute no sums are their own. Whatever else could not be fused becomes a depthwise convolution 1x1 with weights of one: a sum adds by
-its seam, an activation follows, padding pads, and a copy copies.
+Steps that compute no sums, such as pooling, are their own. Whatever else could not be fused becomes
+a depthwise convolution 1x1 with weights of one: a sum adds by its seam, an activation follows,
+padding pads, and a copy copies.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ MOVING = (MaxPool, Repeat, Spread)
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A convolution between places, or what moves numbers. ``key`` names its parameters, which other shapes share."""
+    """A convolution between places, or what moves numbers.
+
+    ``key`` names its parameters, which steps for other shapes share.
+    """
 
     key: str
     label: str

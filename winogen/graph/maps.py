@@ -42,8 +42,8 @@ def struct(
 ) -> tuple[Any, str, int]:
     """Return the struct of a call, the function's name, and how many parts there are.
 
-    ``shape`` is that of the input; ``around`` and ``out`` those of the buffers that input and output
-    are channels of.
+    ``shape`` is that of the input; ``around`` and ``out`` those of the buffers that input and
+    output are channels of.
     """
     batch, channels, height, width = shape
     _, _, out_height, out_width = out

@@ -17,7 +17,8 @@ from torch import fx, nn
 
 from winogen.graph import Graph, Node, Opaque
 from winogen.torch import mutation
-from winogen.torch.translate import Translation, Untranslated, translate
+from winogen.torch.calls import Translation, Untranslated
+from winogen.torch.translate import translate
 
 
 class Untraceable(Exception):
