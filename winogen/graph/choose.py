@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -42,12 +43,27 @@ class Choice:
 
 
 @lru_cache(maxsize=4096)
-def ways(problem: Problem, request: Request, target: Target, machine: Machine) -> tuple[Way, ...]:
+def ways(
+    problem: Problem,
+    request: Request,
+    target: Target,
+    machine: Machine,
+    most_error: float | None = None,
+) -> tuple[Way, ...]:
     """Return the ways that the planner considers, the one that it would take first.
 
+    That one's predicted error is at most ``most_error``, if anything's is.
     Among them is one without tiles, whose packed filters are about as large as the filters.
     """
     ranked = planner.ranked(problem, request, target, machine, planner.ALTERNATIVES)
+
+    def error(candidate: Candidate) -> float:
+        return planner.predicted_error(problem.layer, candidate.choice, target)
+
+    if most_error is not None and error(ranked[0]) > most_error:
+        careful = replace(request, tolerance=most_error * planner.MARGIN)
+        with suppress(InvalidValue):  # nothing is so accurate
+            ranked = planner.ranked(problem, careful, target, machine, planner.ALTERNATIVES)
     if request.algorithm == "auto" and all(c.choice.tile is not None for c in ranked):
         plain = Request(
             algorithm="direct",
