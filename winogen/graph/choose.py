@@ -52,7 +52,7 @@ def ways(
 ) -> tuple[Way, ...]:
     """Return the ways that the planner considers, the one that it would take first.
 
-    That one's predicted error is at most ``most_error``, if anything's is.
+    Predicted errors are at most ``most_error``, as far as anything's are.
     Among them is one without tiles, whose packed filters are about as large as the filters.
     """
     ranked = planner.ranked(problem, request, target, machine, planner.ALTERNATIVES)
@@ -64,6 +64,8 @@ def ways(
         careful = replace(request, tolerance=most_error * planner.MARGIN)
         with suppress(InvalidValue):  # nothing is so accurate
             ranked = planner.ranked(problem, careful, target, machine, planner.ALTERNATIVES)
+    if most_error is not None:
+        ranked = [c for c in ranked if c is ranked[0] or error(c) <= most_error]
     if request.algorithm == "auto" and all(c.choice.tile is not None for c in ranked):
         plain = Request(
             algorithm="direct",
