@@ -21,7 +21,7 @@ COMMON = (
     ("the outputs to compute", "int64_t", ("row_begin", "row_end", "col_begin", "col_end")),
     ("of the arrays", "winogen_strides", ("input", "output", "add", "add_after")),
     ("of the input, in all", "int64_t", ("input_numbers",)),
-    ("done where the sums are", "int64_t", ("relu",)),
+    ("done where the sums are", "int64_t", ("add_early", "relu")),
     ("activation: 0 for none", "int64_t", ("after_store", "activation")),
     ("its parameters", "double", ("activation_a", "activation_b")),
     ("in tiles or outputs", "int64_t", ("block_rows", "block_cols", "block_images")),
@@ -62,7 +62,7 @@ def declaration(variant: Variant, border: str) -> str:
 def values(variant: Variant, work: Work, *, flush_denormals: bool = False) -> dict[str, Any]:
     """Return the fields for one call; structs as tuples."""
     phases, parts = variant.schedule(work)
-    epilogue = work.epilogue
+    epilogue, early = work.epilogue, work.epilogue.ends_early(variant.adds_early)
     parameters = (*epilogue.parameters, 0.0, 0.0)
     row_begin, row_end, col_begin, col_end = work.part
     fields = {
@@ -92,8 +92,9 @@ def values(variant: Variant, work: Work, *, flush_denormals: bool = False) -> di
         "add": astuple(work.add),
         "add_after": astuple(work.add_after),
         "input_numbers": work.input_numbers,
-        "relu": int(epilogue.before_the_store and epilogue.activation is not None),
-        "after_store": int(not epilogue.before_the_store),
+        "add_early": int(variant.adds_early),
+        "relu": int(early and epilogue.activation is not None),
+        "after_store": int(not early),
         "activation": epilogue.code,
         "activation_a": parameters[0],
         "activation_b": parameters[1],
