@@ -34,16 +34,16 @@ def render(spec: KernelSpec, prefix: str = "winogen") -> str:
     """
     variant, real, tuning = spec.kind, spec.precision.real, spec.tuning
     lanes = spec.precision.lanes(spec.target.vector_bytes)
-    height, width = _view(spec.transform_h), _view(spec.transform_w)
+    height, width = view(spec.transform_h), view(spec.transform_w)
     planar_rows = spec.layout == "NCHW" and not height
     text = (
         environment()
         .get_template(f"kernels/{variant.template}")
         .render(
             generated=GENERATED,
-            title=_title(variant.title, spec, height, width),
+            title=title_of(variant.title, spec, height, width),
             struct=declaration(variant, spec.border),
-            tuning=_tuning_lines(tuning, variant.uses),
+            tuning=tuning_lines(tuning, variant.uses),
             tuning_of=f"{spec.target.name}, {tuning.provenance}",
             prefix=prefix,
             layout=spec.layout,
@@ -115,11 +115,11 @@ void {prefix}_run(const winogen_conv *p, const {real} *input, const {real} *pack
 def recipe(spec: KernelSpec) -> str:
     """Return a digest of all that the text of a kernel is made of, for those who keep texts."""
     transforms = [(t.header, t.texts) for t in (spec.transform_h, spec.transform_w) if t]
-    return hashlib.sha256(repr((_renderer(), spec, transforms)).encode()).hexdigest()[:32]
+    return hashlib.sha256(repr((renderer_digest(), spec, transforms)).encode()).hexdigest()[:32]
 
 
 @cache
-def _renderer() -> str:
+def renderer_digest() -> str:
     """A digest of the templates and of the code that fills them in."""
     digest = hashlib.sha256()
     package = resources.package()
@@ -132,7 +132,7 @@ def _renderer() -> str:
     return digest.hexdigest()
 
 
-def _title(title: str, spec: KernelSpec, height: Any, width: Any) -> list[str]:
+def title_of(title: str, spec: KernelSpec, height: Any, width: Any) -> list[str]:
     """The head of a kernel: what it computes, on which numbers and with which transforms."""
     lines = [f"{title}: {spec.precision.arrays}, {spec.layout}, {spec.target.name}."]
     if height and width:
@@ -141,7 +141,7 @@ def _title(title: str, spec: KernelSpec, height: Any, width: Any) -> list[str]:
     return lines
 
 
-def _tuning_lines(tuning: Tuning, uses: tuple[str, ...]) -> list[str]:
+def tuning_lines(tuning: Tuning, uses: tuple[str, ...]) -> list[str]:
     lines = []
     for name in uses or ("prefetch",):
         if name in MEANS:
@@ -150,7 +150,7 @@ def _tuning_lines(tuning: Tuning, uses: tuple[str, ...]) -> list[str]:
     return lines or ["NOTHING_TO_TUNE"]
 
 
-def _view(transform: Transform | None) -> dict[str, Any] | None:
+def view(transform: Transform | None) -> dict[str, Any] | None:
     if transform is None:
         return None
     what = f"on {{{', '.join(transform.points)}}}"

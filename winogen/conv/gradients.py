@@ -1,0 +1,359 @@
+"""The gradient of the weights of a convolution, by F(r, m).
+
+Of y = conv2d(x, w) with stride 1, dw is a correlation, too, of x with dy; its tiles use the matrices
+of F(m, r), with filter and outputs exchanged.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from winogen.codegen.gradient import gradient_cdef, gradient_recipe, render_gradient
+from winogen.codegen.transforms import load, shipped_tiles
+from winogen.conv import arguments, execute, memory
+from winogen.conv.accuracy import direct_error
+from winogen.conv.execute import Environment
+from winogen.conv.planner import MARGIN, PATIENCE, TOLERANCE, preferred
+from winogen.conv.problem import Layer, Problem
+from winogen.conv.request import MOST_POINTS
+from winogen.errors import InvalidValue, Unsupported
+from winogen.kernels.weight_gradient import GradientSpec, GradientWork, tuning
+from winogen.records import Machine, Precision, Target
+from winogen.toolchain import host_target, kept
+from winogen.toolchain.fork import team_threads
+from winogen.toolchain.machine import current
+
+# Seconds after which a call returns to Python, where Ctrl-C is heard.
+_PATIENCE = 0.2
+_LARGEST_TILE = 6  # that is considered without being asked for
+# Frameworks sum the gradient of a weight in chains of about so many terms.
+_USUAL_CHAIN = 1024
+
+Pair = tuple[int, int]
+
+
+def weight_gradient(
+    input: Any,
+    grad_output: Any,
+    kernel: Any,
+    *,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: Any = 1,
+    layout: str = "NCHW",
+    tile: Any = None,
+    threads: Any = None,
+    tolerance: Any = None,
+) -> np.ndarray:
+    """Return the gradient of the weights of ``conv2d(input, weight, …)``, padded with zeros.
+
+    Parameters
+    ----------
+    input
+        (N, C, H, W), or (C, H, W) for one image; with ``layout="NHWC"`` the channels come last.
+        float32 or float64. Any strides; what is not contiguous is copied.
+    grad_output
+        The gradient of the convolution's output: its shape and layout, dtype as ``input``.
+    kernel
+        The size of the filters: an int, or (KH, KW).
+    stride, dilation
+        Only 1; others are Unsupported.
+    padding, groups, layout
+        As `conv2d` takes them.
+    tile
+        Outputs of the convolution that a tile has: None for the planner's choice, m, or (m_h, m_w).
+        1 sums all products as they are. An int is meant for the axes along which the kernel is
+        longer than 1.
+    threads
+        As `conv2d` takes it; the result does not depend on it.
+    tolerance
+        The largest error of the gradient over its largest value, as expected on normally
+        distributed data. None for 1e-5, and for what frameworks have where it takes little longer.
+
+    Returns
+    -------
+    (M, C/groups, KH, KW), C-contiguous.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        For an argument that is not allowed, before any work; also TypeError and ValueError.
+    Unsupported
+        For a stride or dilation other than 1; also ValueError.
+    BuildError
+        When no kernel can be compiled.
+    OutOfMemory
+        When an array or the workspace cannot be allocated; also MemoryError.
+
+    >>> import numpy as np
+    >>> x, dy = np.ones((2, 3, 5, 6), np.float32), np.ones((2, 4, 5, 6), np.float32)
+    >>> dw = weight_gradient(x, dy, 3, padding=1)
+    >>> dw.shape, dw[0, 0].round(3).tolist()
+    ((4, 3, 3, 3), [[40.0, 48.0, 40.0], [50.0, 60.0, 50.0], [40.0, 48.0, 40.0]])
+    """
+    x = arguments.float_array("input", input)
+    dy = arguments.float_array("grad_output", grad_output)
+    arguments.same_dtype("grad_output", dy, x.dtype, "input")
+    options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    problem = _problem(x.shape, dy.shape, x.dtype, kernel, layout=layout, **options)
+    request = _Request(
+        _tile(tile, problem.layer.kernel),
+        arguments.threads(threads),
+        None
+        if tolerance is None
+        else arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6"),
+    )
+    return prepare(problem, request, host_target(), current(), Environment.now())(x, dy)
+
+
+class _Request(NamedTuple):
+    """What was asked for; None leaves it to the planner."""
+
+    tile: Pair | None
+    threads: int
+    tolerance: float | None
+
+
+def _problem(
+    input_shape: tuple, grad_shape: tuple, dtype: np.dtype, kernel: Any, **options: Any
+) -> Problem:
+    """The convolution whose gradient is asked for, all its shapes checked."""
+    taps = arguments.pair("kernel", kernel, 1)
+    axis = -3 if arguments.choice("layout", options["layout"], arguments.LAYOUTS) == "NCHW" else -1
+    shapes = {"input": input_shape, "grad_output": grad_shape}
+    for name, shape in shapes.items():
+        if len(shape) not in (3, 4):
+            raise InvalidValue(f"{name}: got shape {shape}; allowed: 4 axes, or 3 without N")
+        if shape[axis] == 0:
+            raise InvalidValue(f"{name}: got shape {shape}; allowed: at least one channel")
+    channels, filters = input_shape[axis], grad_shape[axis]
+    groups = arguments.whole("groups", options["groups"], 1, "a positive int")
+    for name, count in (("input", channels), ("grad_output", filters)):
+        if count % groups:
+            raise InvalidValue(
+                f"groups: got {groups}; allowed: a divisor of the {count} channels of {name}"
+            )
+    for name in ("stride", "dilation"):
+        value = arguments.pair(name, options[name], 1)
+        if value != (1, 1):
+            raise Unsupported(
+                f"{name}: got {value}; allowed: 1, because the outputs of a Winograd tile are "
+                "neighbours that share their inputs"
+            )
+    layer = Layer.of((filters, channels // groups, *taps), dtype.name, **options)
+    problem = layer.problem(input_shape)
+    if grad_shape != problem.output_shape:
+        raise InvalidValue(
+            f"grad_output: got shape {grad_shape}; allowed: {problem.output_shape}, that of the "
+            "convolution's output"
+        )
+    return problem
+
+
+def _tile(value: Any, kernel: Pair) -> Pair | None:
+    """The tile along both axes; an int is meant for those along which the kernel is longer."""
+    if value is None:
+        return None
+    allowed = "None, a positive int or a pair (height, width) of them"
+    if isinstance(value, (tuple, list)):
+        if len(value) != 2:
+            raise InvalidValue(f"tile: got {value!r}; allowed: {allowed}")
+        height, width = (arguments.whole("tile", item, 1, allowed) for item in value)
+    else:
+        m = arguments.whole("tile", value, 1, allowed)
+        height, width = (m if taps > 1 else 1 for taps in kernel)
+    for m, taps in ((height, kernel[0]), (width, kernel[1])):
+        if m > 1 and taps > 1 and m + taps - 1 > MOST_POINTS:
+            raise InvalidValue(
+                f"tile: got {value!r} for {taps} taps; allowed: at most "
+                f"{max(1, MOST_POINTS - taps + 1)}"
+            )
+    return height, width
+
+
+class _Kernel:
+    """A compiled kernel."""
+
+    def __init__(self, spec: GradientSpec):
+        source = kept(gradient_recipe(spec), lambda: render_gradient(spec))
+        tile = [t.name for t in dict.fromkeys((spec.transform_h, spec.transform_w))]
+        name = "_".join(["weight_gradient", *tile, spec.precision.arrays, spec.layout.lower()])
+        library = execute.load(source, gradient_cdef(spec), spec.target, name=name)
+        self.ffi, self.lib = library.ffi, library.lib
+        self.reals = self.ffi.typeof(f"{spec.precision.real.c}[]")
+
+    def pointer(self, array: np.ndarray) -> Any:
+        """Return a C pointer to the numbers of a contiguous array, which it keeps alive."""
+        return self.ffi.from_buffer(self.reals, array)
+
+
+@lru_cache(maxsize=256)
+def _kernel(spec: GradientSpec, environment: Environment) -> _Kernel:
+    return _Kernel(spec)
+
+
+class WeightGradient:
+    """The gradient for arrays of certain shapes, planned and bound to its kernel.
+
+    Immutable after construction, so that threads may share it.
+    """
+
+    def __init__(self, problem: Problem, work: GradientWork, environment: Environment):
+        self.problem = problem
+        self.tile = work.tile
+        self.shape = problem.layer.weight_shape
+        self.dtype = np.dtype(problem.layer.dtype)
+        self.threads = work.threads
+        self.workspace_bytes = work.workspace_bytes
+        self._kernel = _kernel(work.spec, environment)
+        fields = work.values(flush_denormals=environment.flush_denormals)
+        self._struct = self._kernel.ffi.new("winogen_conv *", fields)
+        # A long call is made in several pieces.
+        seconds = problem.direct_multiplications / 2e10
+        self._pieces = max(1, int(seconds / _PATIENCE))
+
+    def __call__(self, input: np.ndarray, grad_output: np.ndarray) -> np.ndarray:
+        """Return the gradient of arrays of the right shapes and dtype, which are not checked."""
+        code, struct = self._kernel, self._struct
+        dw = memory.empty(self.shape, self.dtype, "gradient")
+        scratch = memory.workspace(self.workspace_bytes)
+        x, dy = memory.contiguous(input, "input"), memory.contiguous(grad_output, "grad_output")
+        arrays = code.pointer(x), code.pointer(dy), code.ffi.NULL, code.pointer(dw)
+        call = code.ffi.new("winogen_call *", (struct, *arrays, code.ffi.from_buffer(scratch)))
+        threads = team_threads(self.threads)
+        step = -(-struct.phases // self._pieces) * struct.parts
+        for first in range(0, struct.phases * struct.parts, step):
+            last = min(first + step, struct.phases * struct.parts)
+            code.lib.winogen_run_some(call, first, last, threads)
+        return dw
+
+
+class _Zero:
+    """The gradient of no images."""
+
+    def __init__(self, problem: Problem):
+        self.shape, self.dtype = problem.layer.weight_shape, np.dtype(problem.layer.dtype)
+
+    def __call__(self, input: np.ndarray, grad_output: np.ndarray) -> np.ndarray:
+        return np.zeros(self.shape, self.dtype)
+
+
+@lru_cache(maxsize=256)
+def prepare(
+    problem: Problem,
+    request: _Request,
+    target: Target,
+    machine: Machine,
+    environment: Environment,
+) -> WeightGradient | _Zero:
+    """Return the gradient of a convolution planned and bound to its compiled kernel."""
+    if problem.batch == 0:
+        return _Zero(problem)
+    work = choose(problem, request.tile, request.threads, request.tolerance, target, machine)
+    return WeightGradient(problem, work, environment)
+
+
+class _Way(NamedTuple):
+    seconds: float  # cycles, in fact: they are only compared
+    work: GradientWork
+
+
+def choose(
+    problem: Problem,
+    tile: Pair | None,
+    threads: int,
+    tolerance: float | None,
+    target: Target,
+    machine: Machine,
+) -> GradientWork:
+    """Return the work of the tile that runs: the fastest on one thread that is accurate enough.
+
+    Raises InvalidValue if none keeps to the ``tolerance``.
+    """
+    layer = problem.layer
+    tiles = [tile] if tile else list(product(*(_tiles_for(taps) for taps in layer.kernel)))
+    works = [_work(problem, one, 1, target) for one in tiles]
+    ways = sorted((_Way(work.cycles(machine), work) for work in works), key=lambda w: w.seconds)
+
+    def error(way: _Way) -> float:
+        count = problem.batch * way.work.tiles[0] * way.work.tiles[1]
+        return _error(layer.dtype, layer.kernel, way.work.tile, count, way.work.spec.tuning.depth)
+
+    chosen = ways[0].work
+    if tile is None:
+        most = (TOLERANCE if tolerance is None else tolerance) / MARGIN
+        accurate = [way for way in ways if error(way) <= most]
+        if not accurate and tolerance is not None:
+            least = MARGIN * min(map(error, ways))
+            raise InvalidValue(
+                f"tolerance: got {tolerance:g}; allowed: at least {least:.2g}, the least error "
+                "that can be expected of this gradient"
+            )
+        if accurate and tolerance is None:
+            usual = min(direct_error(layer.dtype, _USUAL_CHAIN), most)
+            chosen = preferred(accurate[0], ways, lambda w: error(w) <= usual, PATIENCE).work
+        else:
+            chosen = accurate[0].work if accurate else min(ways, key=error).work
+    return _work(problem, chosen.tile, threads, target)
+
+
+def _tiles_for(taps: int) -> list[int]:
+    """The tiles along an axis that are considered: those whose transforms are at hand."""
+    if taps == 1:
+        return [1]
+    return [1, *(m for m in shipped_tiles(taps) if 1 < m <= _LARGEST_TILE)]
+
+
+def _work(problem: Problem, tile: Pair, threads: int, target: Target) -> GradientWork:
+    layer = problem.layer
+    height, width = (load(m, taps) for m, taps in zip(tile, layer.kernel))
+    spec = GradientSpec(
+        layer.layout, Precision.of(layer.dtype), target, tuning(target), height, width
+    )
+    return GradientWork(
+        spec,
+        batch=problem.batch,
+        groups=layer.groups,
+        channels=layer.channels // layer.groups,
+        filters=layer.filters // layer.groups,
+        size=problem.size,
+        output_size=problem.output_size,
+        padding=(layer.padding[0], layer.padding[2]),
+        threads=threads,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _error(dtype: str, kernel: Pair, tile: Pair, tiles: int, depth: int) -> float:
+    """The expected max |dw - dw_exact| / max |dw_exact| on normal data."""
+    from winogen.rounding.variance import estimate
+
+    return estimate(
+        (_exchanged(tile[0], kernel[0]), _exchanged(tile[1], kernel[1])),
+        dtype=dtype,
+        distribution="normal",
+        fused=True,
+        order="naive",
+        channels=tiles,
+        block=depth,
+    ).worst_l2
+
+
+class _Matrices(NamedTuple):
+    """F(r, m), as errors are estimated of it."""
+
+    m: int
+    r: int
+    matrices: dict[str, Any]
+
+
+@lru_cache(maxsize=256)
+def _exchanged(m: int, taps: int) -> _Matrices:
+    t = load(m, taps)
+    turned = {"input": t.bt, "filter": tuple(zip(*t.at)), "output": tuple(zip(*t.g))}
+    return _Matrices(taps, m, turned)
