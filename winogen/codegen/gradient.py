@@ -13,7 +13,7 @@ from functools import lru_cache
 from winogen.codegen.render import GENERATED, renderer_digest, title_of, tuning_lines, view
 from winogen.codegen.templates import environment
 from winogen.codegen.transforms import Transform, from_algorithm
-from winogen.kernels.weight_gradient import USES, GradientSpec, declaration
+from winogen.kernels.weight_gradient import FINISHED, USES, GradientSpec, declaration
 
 TITLE = "Gradient of the weights of a convolution by Winograd's algorithms"
 
@@ -64,6 +64,7 @@ def render_gradient(spec: GradientSpec, prefix: str = "winogen") -> str:
             tuning=tuning_lines(tuning, USES),
             tuning_of=f"{spec.target.name}, {tuning.provenance}",
             prefix=prefix,
+            finished=FINISHED,
             layout=spec.layout,
             profile=False,
             real=real.c,

@@ -30,8 +30,8 @@ from winogen.toolchain.machine import current
 # Seconds after which a call returns to Python, where Ctrl-C is heard.
 _PATIENCE = 0.2
 _LARGEST_TILE = 6  # that is considered without being asked for
-# Frameworks sum the gradient of a weight in chains of about so many terms.
-_USUAL_CHAIN = 1024
+# Terms of a chain of additions whose error frameworks have: between 8e-7 and 9e-6 where measured.
+_USUAL_CHAIN = 8192
 
 Pair = tuple[int, int]
 
@@ -282,7 +282,7 @@ def choose(
 
     def error(way: _Way) -> float:
         count = problem.batch * way.work.tiles[0] * way.work.tiles[1]
-        return _error(layer.dtype, layer.kernel, way.work.tile, count, way.work.spec.tuning.depth)
+        return _error(layer.dtype, layer.kernel, way.work.tile, count, way.work.depth)
 
     chosen = ways[0].work
     if tile is None:

@@ -17,11 +17,15 @@ from winogen.records import Machine, Precision, Strides, Target, Tuning
 USES = ("rows", "vectors", "chains")
 _LINE = 64  # every buffer begins at a cache line
 # Bytes of transformed tiles of a chunk: they stay in L2, beside the sums of a position.
-_CHUNK_BYTES = 3 << 19
+_CHUNK_BYTES = 1 << 20
 _LEAST_TILES = 96  # of a chunk, so that sums are seldom fetched and stored
 _UNIT_PIXELS = 128  # columns of a unit, about
 _SUM_BYTES = 256 << 20  # sums of all positions; more filters take turns
+FINISHED = 8  # filters whose weights are finished together
 _PARTS = 12  # of a phase, for each thread
+# What `cycles` counts with, as measured on an Intel Xeon (AVX-512), 2026-11: cycles per vector that
+# a transform stores, over those of a product at peak, and per byte of sums in the end.
+_SCATTER, _PRODUCT, _FINISH = 10.0, 1.25, 0.3
 
 _FIELDS = (
     ("", "int64_t", ("batch", "groups")),
@@ -61,7 +65,7 @@ def tuning(target: Target) -> Tuning:
     [(8, 3), (4, 3)]
     """
     rows = 8 if target.registers >= 32 else 4
-    return Tuning("measured on Intel Xeon (AVX-512), 2026-11", rows=rows, vectors=3, depth=64)
+    return Tuning("measured on Intel Xeon (AVX-512), 2026-11", rows=rows, vectors=3, depth=128)
 
 
 @dataclass(frozen=True)
@@ -177,6 +181,12 @@ class GradientWork:
         return int(blocks(self.units, self.chunk_units))
 
     @property
+    def depth(self) -> int:
+        """Tiles whose products are summed in registers: a chunk's, in chains about equal."""
+        tiles = self.chunk_units * self.unit_cols
+        return int(blocks(tiles, blocks(tiles, self.spec.tuning.depth)))
+
+    @property
     def shares(self) -> int:
         """Pieces of the filters of one product, where positions and panels are few."""
         panels = blocks(self.vectors, self.panel_vectors)
@@ -191,7 +201,7 @@ class GradientWork:
         parts = max(
             self.chunk_units * (self.vectors + blocks(self.band_filters, self.lanes)),
             self.positions * panels * self.shares,
-            self.band_filters,
+            panels * blocks(self.band_filters, FINISHED),
         )
         return self.groups * self.bands * (2 * self.chunks + 1), int(parts)
 
@@ -255,7 +265,7 @@ class GradientWork:
             "tile_cols": self.tiles[1],
             "phases": phases,
             "parts": parts,
-            "depth": self.spec.tuning.depth,
+            "depth": self.depth,
             "flush_denormals": int(flush_denormals),
             "packed_bytes": 0,
             **self.steps,
@@ -271,13 +281,13 @@ class GradientWork:
         # One tile of one vector; the program of A is about as long as that of A^T.
         input_, grad = (
             (width.m * height.ops[kind]["instructions"] + height.products * along) / rate
-            + 2 * places
+            + _SCATTER * places
             for kind in ("input", "output")
             for along in [width.ops[kind]["instructions"]]
         )
         transforms = tiles * (self.bands * self.vectors * input_ + rows * grad)
-        product = tiles * places * self.vectors * self.filters / rate
         sums = places * self.filters * self.vectors * self.lanes * self.itemsize
-        traffic = 2 * self.chunks * sums / float(machine.read_rate(sums))
-        finish = sums / 4
-        return float(self.groups * (transforms + product + traffic + finish))
+        product = _PRODUCT * tiles * places * self.vectors * self.filters / rate
+        if sums > machine.l2_bytes // 2:
+            product += 2 * self.chunks * sums / float(machine.read_rate(sums))
+        return float(self.groups * (transforms + product + _FINISH * sums))
