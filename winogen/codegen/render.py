@@ -15,6 +15,7 @@ from winogen.codegen.templates import environment
 from winogen.codegen.transforms import Transform
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.struct import PADDING_MODES, declaration
+from winogen.kernels.weight_gradient import GradientSpec
 from winogen.records import ACTIVATIONS, Tuning
 from winogen.records.tuning import MEANS
 
@@ -132,7 +133,7 @@ def renderer_digest() -> str:
     return digest.hexdigest()
 
 
-def title_of(title: str, spec: KernelSpec, height: Any, width: Any) -> list[str]:
+def title_of(title: str, spec: KernelSpec | GradientSpec, height: Any, width: Any) -> list[str]:
     """The head of a kernel: what it computes, on which numbers and with which transforms."""
     lines = [f"{title}: {spec.precision.arrays}, {spec.layout}, {spec.target.name}."]
     if height and width:

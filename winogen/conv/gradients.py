@@ -1,7 +1,7 @@
 """The gradient of the weights of a convolution, by F(r, m).
 
-Of y = conv2d(x, w) with stride 1, dw is a correlation, too, of x with dy; its tiles use the matrices
-of F(m, r), with filter and outputs exchanged.
+Of y = conv2d(x, w) with stride 1, dw is a correlation, too, of x with dy. Its tiles use the
+matrices of F(m, r), with filter and outputs exchanged.
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ def choose(
     Raises InvalidValue if none keeps to the ``tolerance``.
     """
     layer = problem.layer
-    tiles = [tile] if tile else list(product(*(_tiles_for(taps) for taps in layer.kernel)))
+    tiles = [tile] if tile else _tiles(layer.kernel)
     works = [_work(problem, one, 1, target) for one in tiles]
     ways = sorted((_Way(work.cycles(machine), work) for work in works), key=lambda w: w.seconds)
 
@@ -302,11 +302,16 @@ def choose(
     return _work(problem, chosen.tile, threads, target)
 
 
-def _tiles_for(taps: int) -> list[int]:
-    """The tiles along an axis that are considered: those whose transforms are at hand."""
-    if taps == 1:
-        return [1]
-    return [1, *(m for m in shipped_tiles(taps) if 1 < m <= _LARGEST_TILE)]
+def _tiles(kernel: Pair) -> list[Pair]:
+    """The tiles that are considered: those whose transforms are at hand, square for square kernels.
+
+    Every tile takes a kernel of its own, which takes seconds to compile.
+    """
+    height, width = (
+        [1, *(m for m in shipped_tiles(taps) if 1 < m <= _LARGEST_TILE)] if taps > 1 else [1]
+        for taps in kernel
+    )
+    return list(zip(height, width) if kernel[0] == kernel[1] else product(height, width))
 
 
 def _work(problem: Problem, tile: Pair, threads: int, target: Target) -> GradientWork:

@@ -247,8 +247,8 @@ class GradientWork:
         channels, filters = self.groups * self.channels, self.groups * self.filters
         input_ = Strides.of(self.spec.layout, channels, *self.size)
         grad = Strides.of(self.spec.layout, filters, *self.output_size)
-        own = ("batch", "groups", "channels", "filters", "bands", "band_filters", "segments")
-        own += ("units", "unit_cols", "chunks", "chunk_units", "panel_vectors", "shares")
+        own = ["batch", "groups", "channels", "filters", "bands", "band_filters", "segments"]
+        own += ["units", "unit_cols", "chunks", "chunk_units", "panel_vectors", "shares", "depth"]
         return {
             **{name: getattr(self, name) for name in own},
             "height": self.size[0],
@@ -265,7 +265,6 @@ class GradientWork:
             "tile_cols": self.tiles[1],
             "phases": phases,
             "parts": parts,
-            "depth": self.depth,
             "flush_denormals": int(flush_denormals),
             "packed_bytes": 0,
             **self.steps,
