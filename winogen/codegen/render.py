@@ -143,6 +143,7 @@ def title_of(title: str, spec: KernelSpec | GradientSpec, height: Any, width: An
 
 
 def tuning_lines(tuning: Tuning, uses: tuple[str, ...]) -> list[str]:
+    """The constants of a tuning that are compiled in, and what they mean."""
     lines = []
     for name in uses or ("prefetch",):
         if name in MEANS:
@@ -152,6 +153,7 @@ def tuning_lines(tuning: Tuning, uses: tuple[str, ...]) -> list[str]:
 
 
 def view(transform: Transform | None) -> dict[str, Any] | None:
+    """A transform as templates see it."""
     if transform is None:
         return None
     what = f"on {{{', '.join(transform.points)}}}"

@@ -18,7 +18,7 @@ USES = ("rows", "vectors", "chains")
 _LINE = 64  # every buffer begins at a cache line
 # Bytes of transformed tiles of a chunk: they stay in L2, beside the sums of a position.
 _CHUNK_BYTES = 1 << 20
-_LEAST_TILES = 96  # of a chunk, so that sums are seldom fetched and stored
+_LEAST_TILES = 96  # of a chunk, so that sums that are not in L2 are seldom fetched and stored
 _UNIT_PIXELS = 128  # columns of a unit, about
 _SUM_BYTES = 256 << 20  # sums of all positions; more filters take turns
 FINISHED = 8  # filters whose weights are finished together
@@ -171,7 +171,9 @@ class GradientWork:
     def chunk_units(self) -> int:
         """Units of a chunk; chunks are about equal."""
         wide = self.vectors * self.lanes + round_up(self.band_filters, self.filters_wide)
-        tiles = max(_LEAST_TILES, _CHUNK_BYTES // (self.positions * wide * self.itemsize))
+        tiles = _CHUNK_BYTES // (self.positions * wide * self.itemsize)
+        if self.positions * self.sums_step * self.itemsize > _CHUNK_BYTES:
+            tiles = max(tiles, _LEAST_TILES)
         most = max(1, tiles // self.unit_cols)
         return int(blocks(self.units, blocks(self.units, most)))
 
@@ -205,6 +207,11 @@ class GradientWork:
         )
         return self.groups * self.bands * (2 * self.chunks + 1), int(parts)
 
+    @property
+    def sums_step(self) -> int:
+        """From the sums of one position to the next, in numbers."""
+        return self.band_filters * self.vectors * self.lanes + self.lanes
+
     @cached_property
     def steps(self) -> dict[str, int]:
         """From one position to the next, in numbers; a vector more keeps them off the same sets."""
@@ -212,7 +219,7 @@ class GradientWork:
         return {
             "v_step": tiles * wide + self.lanes,
             "e_step": tiles * int(round_up(self.band_filters, self.filters_wide)) + self.lanes,
-            "s_step": self.band_filters * wide + self.lanes,
+            "s_step": self.sums_step,
         }
 
     @cached_property
