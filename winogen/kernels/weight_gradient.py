@@ -23,6 +23,8 @@ _UNIT_PIXELS = 128  # columns of a unit, about
 _SUM_BYTES = 256 << 20  # sums of all positions; more filters take turns
 FINISHED = 8  # filters whose weights are finished together
 _PARTS = 12  # of a phase, for each thread
+_MOST_SLABS = 8
+_SLAB_BYTES = 16 << 20  # of all slabs
 # What `cycles` counts with, as measured on an Intel Xeon (AVX-512), 2026-11: cycles per vector that
 # a transform stores, over those of a product at peak, and per byte of sums in the end.
 _SCATTER, _PRODUCT, _FINISH = 10.0, 1.25, 0.3
@@ -39,6 +41,7 @@ _FIELDS = (
     ("of a row of tiles; of all images", "int64_t", ("segments", "units")),
     ("tiles of a unit, at most", "int64_t", ("unit_cols",)),
     ("", "int64_t", ("chunks", "chunk_units")),
+    ("of chunks; made by one thread each", "int64_t", ("slabs", "alone")),
     ("of channels, in the product", "int64_t", ("panel_vectors",)),
     ("of the filters of a product", "int64_t", ("shares",)),
     ("of the work, see the end", "int64_t", ("phases", "parts")),
@@ -189,23 +192,38 @@ class GradientWork:
         return int(blocks(tiles, blocks(tiles, self.spec.tuning.depth)))
 
     @property
+    def slabs(self) -> int:
+        """How many sums there are of each, of successive chunks, that are added in the end.
+
+        Threads make them without waiting for each other.
+        """
+        room = _SLAB_BYTES // (self.positions * self.sums_step * self.itemsize)
+        return max(1, min(_MOST_SLABS, self.chunks // 2, room))
+
+    @property
+    def alone(self) -> bool:
+        """Whether threads do make slabs of their own: with enough of them, and for one thread."""
+        return self.threads <= self.slabs
+
+    @property
     def shares(self) -> int:
         """Pieces of the filters of one product, where positions and panels are few."""
         panels = blocks(self.vectors, self.panel_vectors)
         pieces = blocks(self.band_filters, self.filters_wide)
         wanted = blocks(_PARTS * self.threads, self.positions * panels)
-        return int(min(pieces, wanted)) if self.threads > 1 else 1
+        return 1 if self.alone else int(min(pieces, wanted))
 
     @property
     def schedule(self) -> tuple[int, int]:
         """(phases, parts of each)."""
         panels = blocks(self.vectors, self.panel_vectors)
-        parts = max(
+        steps = (
             self.chunk_units * (self.vectors + blocks(self.band_filters, self.lanes)),
             self.positions * panels * self.shares,
-            panels * blocks(self.band_filters, FINISHED),
         )
-        return self.groups * self.bands * (2 * self.chunks + 1), int(parts)
+        phases, parts = (2, (self.slabs,)) if self.alone else (2 * self.chunks + 1, steps)
+        parts = (*parts, panels * blocks(self.band_filters, FINISHED))
+        return self.groups * self.bands * phases, int(max(parts))
 
     @property
     def sums_step(self) -> int:
@@ -229,11 +247,13 @@ class GradientWork:
         cols = (self.unit_cols - 1) * width.m + width.n
         vector = self.lanes * self.itemsize
         numbers = self.positions * self.itemsize
-        shared = {name: numbers * self.steps[f"{name}_step"] for name in ("v", "e", "s")}
+        tiles = {name: numbers * self.steps[f"{name}_step"] for name in ("v", "e")}
+        shared = {"s": numbers * self.slabs * self.sums_step}
         private = {
             "strip": height.n * cols * vector if self.spec.layout == "NCHW" else 0,
             "columns": height.products * cols * vector,
         }
+        (private if self.alone else shared).update(tiles)
         fields: dict[str, Any] = {}
         end = 0
         thread_bytes = sum(int(round_up(size, _LINE)) for size in private.values())
@@ -255,9 +275,19 @@ class GradientWork:
         input_ = Strides.of(self.spec.layout, channels, *self.size)
         grad = Strides.of(self.spec.layout, filters, *self.output_size)
         own = ["batch", "groups", "channels", "filters", "bands", "band_filters", "segments"]
-        own += ["units", "unit_cols", "chunks", "chunk_units", "panel_vectors", "shares", "depth"]
+        own += [
+            "slabs",
+            "units",
+            "unit_cols",
+            "chunks",
+            "chunk_units",
+            "panel_vectors",
+            "shares",
+            "depth",
+        ]
         return {
             **{name: getattr(self, name) for name in own},
+            "alone": int(self.alone),
             "height": self.size[0],
             "width": self.size[1],
             "out_height": self.output_size[0],
