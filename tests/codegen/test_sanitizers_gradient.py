@@ -58,6 +58,7 @@ def works(spec):
             size=size,
             output_size=tuple(n + 2 * p - k + 1 for n, p, k in zip(size, padding, kernel)),
             padding=padding,
+            around=(groups * channels + index % 3, groups * filters + index % 2),
             threads=1 + index % 2 * 2,
         )
 
@@ -82,7 +83,7 @@ def test_no_gradient_leaves_its_arrays_or_the_language(lanes, layout, tmp_path, 
             calls += [(work.values(flush_denormals=most == 1), work.threads) for work in cut]
     assert {values["alone"] for values, _ in calls} == {0, 1}
     assert max(values["bands"] for values, _ in calls) > 1
-    arrays = "{ p, input, grad, NULL, weight, workspace }"
+    arrays = "{ p, input, grad, weight, workspace }"
     lines = [
         f"typedef {spec.precision.real.c} real;",
         gradient_cdef(spec),

@@ -204,6 +204,24 @@ def test_the_error_that_is_tolerated_decides_the_tile():
     assert max(choose((64, 64, 3, 3), shape, tolerance=1e-12, dtype="float64").tile) > 1
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_slices_of_channels_are_read_in_place(layout, monkeypatch):
+    rng = np.random.default_rng(4)
+    x, dy = data((2, 21, 7, 9), 18, (3, 3), ((1, 1), (1, 1)), lambda s: rng.integers(-4, 5, s))
+    wanted = definition(x, dy, (3, 3), ((1, 1), (1, 1)), 1)
+    slices = []
+    for array, around, first in ((x, 40, 3), (dy, 18 + 16, 16)):
+        batch, channels, *size = array.shape
+        whole = np.full((batch, around, *size), np.nan)
+        whole[:, first : first + channels] = array
+        whole = np.ascontiguousarray(whole if layout == "NCHW" else whole.transpose(0, 2, 3, 1))
+        part = (slice(None), slice(first, first + channels))
+        slices.append(whole[part] if layout == "NCHW" else whole[..., part[1]])
+    monkeypatch.setattr(gradients.memory, "contiguous", lambda *_: pytest.fail("copied"))
+    dw = weight_gradient(*slices, 3, padding=1, layout=layout, tile=2)
+    assert np.array_equal(dw, wanted)
+
+
 def test_arrays_of_any_kind():
     rng = np.random.default_rng(3)
     x, dy = data((2, 4, 6, 7), 5, (3, 3), ((0, 0), (0, 0)), lambda s: rng.integers(-4, 5, s))

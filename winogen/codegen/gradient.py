@@ -98,7 +98,7 @@ def gradient_cdef(spec: GradientSpec, prefix: str = "winogen") -> str:
 {declaration()}
 typedef struct {{
     const winogen_conv *p;
-    const {real} *input, *grad_output, *none;
+    const {real} *input, *grad_output;
     {real} *grad_weight;
     void *workspace;
 }} {prefix}_call;

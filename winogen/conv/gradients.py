@@ -14,11 +14,11 @@ import numpy as np
 
 from winogen.codegen.gradient import gradient_cdef, gradient_recipe, render_gradient
 from winogen.codegen.transforms import load, shipped_tiles
-from winogen.conv import arguments, execute, memory
+from winogen.conv import arguments, execute, memory, seams
 from winogen.conv.accuracy import direct_error
 from winogen.conv.execute import Environment
 from winogen.conv.planner import MARGIN, PATIENCE, TOLERANCE, preferred
-from winogen.conv.problem import Layer, Problem
+from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import MOST_POINTS
 from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels.weight_gradient import GradientSpec, GradientWork, tuning
@@ -56,7 +56,7 @@ def weight_gradient(
     ----------
     input
         (N, C, H, W), or (C, H, W) for one image; with ``layout="NHWC"`` the channels come last.
-        float32 or float64. Any strides; what is not contiguous is copied.
+        float32 or float64. Any strides; slices of channels are read in place, others are copied.
     grad_output
         The gradient of the convolution's output: its shape and layout, dtype as ``input``.
     kernel
@@ -108,6 +108,9 @@ def weight_gradient(
         if tolerance is None
         else arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6"),
     )
+    x, channels = seams.readable("input", x, problem.layer.layout)
+    dy, filters = seams.readable("grad_output", dy, problem.layer.layout)
+    problem = problem.sewn(Seams(channels, filters))
     return prepare(problem, request, host_target(), current(), Environment.now())(x, dy)
 
 
@@ -185,11 +188,11 @@ class _Kernel:
         name = "_".join(["weight_gradient", *tile, spec.precision.arrays, spec.layout.lower()])
         library = execute.load(source, gradient_cdef(spec), spec.target, name=name)
         self.ffi, self.lib = library.ffi, library.lib
-        self.reals = self.ffi.typeof(f"{spec.precision.real.c}[]")
+        self.reals = self.ffi.typeof(f"{spec.precision.real.c} *")
 
     def pointer(self, array: np.ndarray) -> Any:
-        """Return a C pointer to the numbers of a contiguous array, which it keeps alive."""
-        return self.ffi.from_buffer(self.reals, array)
+        """Return a C pointer to the numbers of an array, which it does not keep alive."""
+        return self.ffi.cast(self.reals, array.ctypes.data)
 
 
 @lru_cache(maxsize=256)
@@ -218,12 +221,11 @@ class WeightGradient:
         self._pieces = max(1, int(seconds / _PATIENCE))
 
     def __call__(self, input: np.ndarray, grad_output: np.ndarray) -> np.ndarray:
-        """Return the gradient of arrays of the right shapes and dtype, which are not checked."""
+        """Return the gradient of arrays that fit the problem, slices included; none is checked."""
         code, struct = self._kernel, self._struct
         dw = memory.empty(self.shape, self.dtype, "gradient")
         scratch = memory.workspace(self.workspace_bytes)
-        x, dy = memory.contiguous(input, "input"), memory.contiguous(grad_output, "grad_output")
-        arrays = code.pointer(x), code.pointer(dy), code.ffi.NULL, code.pointer(dw)
+        arrays = map(code.pointer, (input, grad_output, dw))
         call = code.ffi.new("winogen_call *", (struct, *arrays, code.ffi.from_buffer(scratch)))
         threads = team_threads(self.threads)
         step = -(-struct.phases // self._pieces) * struct.parts
@@ -329,6 +331,7 @@ def _work(problem: Problem, tile: Pair, threads: int, target: Target) -> Gradien
         size=problem.size,
         output_size=problem.output_size,
         padding=(layer.padding[0], layer.padding[2]),
+        around=problem.seams[:2],
         threads=threads,
     )
 

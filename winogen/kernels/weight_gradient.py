@@ -98,6 +98,7 @@ class GradientWork:
     size: tuple[int, int]
     output_size: tuple[int, int]
     padding: tuple[int, int]  # top, left
+    around: tuple[int, int]  # channels of the arrays of which x and dy are slices
     threads: int = 1
 
     @property
@@ -271,9 +272,15 @@ class GradientWork:
     def values(self, *, flush_denormals: bool = False) -> dict[str, Any]:
         """Return the fields of the struct for one call; structs as tuples."""
         phases, parts = self.schedule
-        channels, filters = self.groups * self.channels, self.groups * self.filters
-        input_ = Strides.of(self.spec.layout, channels, *self.size)
-        grad = Strides.of(self.spec.layout, filters, *self.output_size)
+        counts = self.groups * self.channels, self.groups * self.filters
+        sizes = self.size, self.output_size
+        input_, grad = (
+            Strides.of(self.spec.layout, around, *size) for around, size in zip(self.around, sizes)
+        )
+        numbers = (
+            strides.extent(self.batch, *size, count)
+            for strides, size, count in zip((input_, grad), sizes, counts)
+        )
         own = ["batch", "groups", "channels", "filters", "bands", "band_filters", "segments"]
         own += [
             "slabs",
@@ -296,8 +303,7 @@ class GradientWork:
             "pad_left": self.padding[1],
             "input": astuple(input_),
             "grad": astuple(grad),
-            "input_numbers": self.batch * input_.image,
-            "grad_numbers": self.batch * grad.image,
+            **dict(zip(("input_numbers", "grad_numbers"), numbers)),
             "tile_rows": self.tiles[0],
             "tile_cols": self.tiles[1],
             "phases": phases,
