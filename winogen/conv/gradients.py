@@ -228,10 +228,11 @@ class WeightGradient:
         arrays = map(code.pointer, (input, grad_output, dw))
         call = code.ffi.new("winogen_call *", (struct, *arrays, code.ffi.from_buffer(scratch)))
         threads = team_threads(self.threads)
-        step = -(-struct.phases // self._pieces) * struct.parts
-        for first in range(0, struct.phases * struct.parts, step):
-            last = min(first + step, struct.phases * struct.parts)
-            code.lib.winogen_run_some(call, first, last, threads)
+        parts = struct.phases * struct.parts
+        # A multiple of the threads, so that they wait for each other as seldom as possible.
+        step = max(1, -(-parts // self._pieces // threads)) * threads
+        for first in range(0, parts, step):
+            code.lib.winogen_run_some(call, first, min(first + step, parts), threads)
         return dw
 
 
