@@ -289,9 +289,9 @@ def test_a_long_call_returns_to_python_now_and_then(monkeypatch):
     """The pieces together are the whole."""
     monkeypatch.setattr(gradients, "_PATIENCE", 1e-12)
     monkeypatch.setattr(kernel_sizes, "_CHUNK_BYTES", 1)
-    gradients.prepare.cache_clear()
     for slabs in (8, 1):
         monkeypatch.setattr(kernel_sizes, "_MOST_SLABS", slabs)
+        gradients.prepare.cache_clear()
         for threads in (1, 2, 3):
             check_exact((2, 5, 12, 11), 7, (3, 3), tile=2, threads=threads)
     gradients.prepare.cache_clear()
