@@ -30,6 +30,7 @@ from winogen.toolchain.machine import current
 # Seconds after which a call returns to Python, where Ctrl-C is heard.
 _PATIENCE = 0.2
 _LARGEST_TILE = 6  # that is considered without being asked for
+_LEAST_CHANNELS = 16  # of a group, and filters, from which it pays
 # Terms of a chain of additions whose error frameworks have: between 8e-7 and 9e-6 where measured.
 _USUAL_CHAIN = 8192
 
@@ -112,6 +113,19 @@ def weight_gradient(
     dy, filters = seams.readable("grad_output", dy, problem.layer.layout)
     problem = problem.sewn(Seams(channels, filters))
     return prepare(problem, request, host_target(), current(), Environment.now())(x, dy)
+
+
+def suits(weight_shape: tuple[int, ...]) -> bool:
+    """Whether `weight_gradient` is likely to be faster than what frameworks have on CPUs.
+
+    ``weight_shape``: (M/groups, C/groups, KH, KW), of one group. Vectors are mostly empty where
+    channels or filters are few, and 1x1 kernels leave nothing to save.
+
+    >>> suits((64, 64, 3, 3)), suits((64, 3, 3, 3)), suits((256, 64, 1, 1))
+    (True, False, False)
+    """
+    filters, channels, *kernel = weight_shape
+    return min(filters, channels) >= _LEAST_CHANNELS and max(kernel) > 1
 
 
 class _Request(NamedTuple):
