@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from winogen.codegen.gradient import gradient_of, render_gradient
 from winogen.codegen.transforms import load
-from winogen.conv import gradients
+from winogen.conv import gradient_planner, gradients
 from winogen.conv.execute import Environment
 from winogen.conv.gradients import weight_gradient
 from winogen.errors import InvalidType, InvalidValue, OutOfMemory, Unsupported
@@ -145,7 +145,7 @@ def choose(weight, shape, tile=None, tolerance=None, threads=1, dtype="float32")
         shape, out, np.dtype(dtype), kernel, stride=1, padding=1, dilation=1, groups=1,
         layout="NCHW",
     )  # fmt: skip
-    return gradients.choose(problem, tile, threads, tolerance, TARGETS["avx512"], Machine())
+    return gradient_planner.choose(problem, tile, threads, tolerance, TARGETS["avx512"], Machine())
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,9 @@ def test_floats_are_as_accurate_as_expected(kernel, tile):
         both[0].append(dw)
         both[1].append(np.abs(dw - wanted).max() / np.abs(wanted).max())
     pair = tile if isinstance(tile, tuple) else (tile, tile)
-    expected = gradients._error("float32", kernel, pair, 4 * 27 * 26 // (pair[0] * pair[1]), 128)
+    expected = gradient_planner.predicted_error(
+        "float32", kernel, pair, 4 * 27 * 26 // (pair[0] * pair[1]), 128
+    )
     assert max(both[1]) < min(4 * expected, 1e-5)
     # The layouts do the same arithmetic.
     assert np.array_equal(*both[0])
