@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import astuple
 from typing import Any
 
@@ -36,6 +37,14 @@ COMMON = (
 
 def declaration(variant: Variant, border: str) -> str:
     """Return the C of the struct, and of those that it is made of."""
+    special = [(means, "int64_t", (name,)) for name, means in variant.fields_used.items()]
+    buffers = variant.buffer_names(border)
+    special += [(means, "winogen_buffer", (name,)) for name, means in buffers.items()]
+    return struct_of((*COMMON, *special))
+
+
+def struct_of(fields: Iterable[tuple[str, str, tuple[str, ...]]]) -> str:
+    """Return the C of a struct with these fields, (meaning, type, names) each."""
     lines = [
         "/* From one image, row, pixel and channel of an array to the next. */",
         "typedef struct winogen_strides {",
@@ -50,10 +59,7 @@ def declaration(variant: Variant, border: str) -> str:
         "",
         "typedef struct winogen_conv {",
     ]
-    special = [(means, "int64_t", (name,)) for name, means in variant.fields_used.items()]
-    buffers = variant.buffer_names(border)
-    special += [(means, "winogen_buffer", (name,)) for name, means in buffers.items()]
-    for means, kind, names in (*COMMON, *special):
+    for means, kind, names in fields:
         text = f"    {kind} {', '.join(names)};"
         lines.append(f"{text:<54}/* {means} */" if means else text)
     return "\n".join([*lines, "} winogen_conv;"])
