@@ -33,6 +33,8 @@ PAGES = {
     )
 }
 LANGUAGES = ("python", "c", "sh", "text", "json", "toml")
+# What the examples of a page import, if that is an extra.
+NEEDS = {"docs/torch.md": "torch"}
 # Commands of winogen that take minutes: only their options are checked.
 SLOW = ("demo", "bench", "search", "report", "calibrate", "regret")
 # What differs between machines, where page and result need not agree.
@@ -80,6 +82,8 @@ def test_languages(page):
 
 @every_page
 def test_python(page, monkeypatch, tmp_path):
+    if page in NEEDS:
+        pytest.importorskip(NEEDS[page])
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     runner = doctest.DocTestRunner(Checker())
