@@ -14,6 +14,7 @@ typedef struct entry {
 /* A node of a session. */
 typedef struct node {
     const OrtApi *api;
+    int64_t number;               /* of all nodes that this process ever had */
     char name[128];
     int64_t itemsize, threads;    /* threads: 0 for those of onnxruntime */
     double tolerance;
@@ -105,8 +106,8 @@ static entry *make_entry(const node *n, const winogen_array *inputs, int64_t thr
     const winogen_planner planner = atomic_load(&the_planner);
     if (planner && numbers) {    /* an empty batch needs no plan */
         const winogen_question question = {
-            .itemsize = n->itemsize, .threads = threads, .tolerance = n->tolerance,
-            .layers = n->layer_count, .inputs = n->inputs, .outputs = n->outputs,
+            .node = n->number, .itemsize = n->itemsize, .threads = threads,
+            .tolerance = n->tolerance, .layers = n->layer_count, .inputs = n->inputs, .outputs = n->outputs,
             .arrays = n->array_count, .layer = e->layers, .array = e->arrays,
         };
         if (planner(&question, &e->plan, message, MESSAGE_BYTES)) goto failed;

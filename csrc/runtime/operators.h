@@ -148,10 +148,12 @@ static OrtStatus *read_conv(node *n, const OrtKernelInfo *info)
 static OrtStatus *create(const OrtCustomOp *face, const OrtApi *api, const OrtKernelInfo *info,
                          void **result)
 {
+    static _Atomic int64_t nodes;
     const operator *o = (const operator *)face;
     node *n = calloc(1, sizeof *n);
     if (!n) return api->CreateStatus(ORT_FAIL, "winogen: out of memory");
     n->api = api;
+    n->number = atomic_fetch_add(&nodes, 1);
     n->itemsize = o->type == ORT_FLOAT ? 4 : 8;
     pthread_mutex_init(&n->lock, NULL);
     size_t size = sizeof n->name, inputs = 0, outputs = 0;

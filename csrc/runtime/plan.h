@@ -19,6 +19,7 @@ typedef struct winogen_layer {
 } winogen_layer;
 
 typedef struct winogen_question {
+    int64_t node;               /* its number in this process */
     int64_t itemsize;           /* of the numbers: 4 or 8 bytes */
     int64_t threads;            /* that onnxruntime lends */
     double tolerance;           /* 0: the planner's own */
@@ -38,6 +39,7 @@ typedef struct winogen_step {
     void (*part)(const void *call, int64_t phase, int64_t part, int64_t member);
     const void *conv;           /* the kernel's own struct */
     int64_t phases, parts;
+    int64_t threads;            /* that there is workspace for */
     winogen_place input, packed, bias, slopes, add, add_after, output;
 } winogen_step;
 
@@ -54,7 +56,6 @@ typedef struct winogen_plan {
     const winogen_packing *packing;
     int64_t arena_bytes;        /* for arrays between the layers, and weights packed in the call */
     int64_t workspace_bytes;    /* for the kernels, all threads together */
-    int64_t threads;            /* that this was planned for */
     int64_t handle;             /* what to give back when the plan is done with; 0: nothing */
 } winogen_plan;
 

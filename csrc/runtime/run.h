@@ -149,7 +149,7 @@ static OrtStatus *run_plan(const node *n, const entry *e, const OrtKernelContext
         };
         team_work work = { .part = s->part, .call = &call, .parts = s->parts };
         for (; work.phase < s->phases; work.phase++) {
-            OrtStatus *status = run_phase(n->api, context, &work, plan->threads);
+            OrtStatus *status = run_phase(n->api, context, &work, s->threads);
             if (status) return status;
         }
     }

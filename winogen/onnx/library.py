@@ -6,7 +6,10 @@ they declare themselves.
 
 from __future__ import annotations
 
+import atexit
 import sys
+from functools import cache
+from typing import Any
 
 from winogen import resources
 from winogen.codegen.templates import environment
@@ -36,3 +39,28 @@ def declarations() -> str:
 def library() -> Library:
     """Return the loaded library, compiled on first use; raises BuildError."""
     return load(source(), declarations(), _TARGET, _FLAGS, name="onnx_operators")
+
+
+def get_library_path() -> str:
+    """Return the path of the library, for ``SessionOptions.register_custom_ops_library``.
+
+    Compiles it on first use. Nodes of sessions of this process are planned by winogen from then on.
+    Raises BuildError if it cannot be compiled or loaded.
+    """
+    return str(planned_library().path)
+
+
+@cache
+def planned_library() -> Library:
+    """Return the library with a planner installed, which ends with the process."""
+    from winogen.onnx.planning import Planner
+
+    loaded = library()
+    planner = Planner(loaded)
+    planner.install()
+    atexit.register(planner.remove)  # sessions may outlive Python
+    _planners.append(planner)
+    return loaded
+
+
+_planners: list[Any] = []  # kept alive: the library calls them
