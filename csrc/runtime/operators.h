@@ -145,6 +145,114 @@ static OrtStatus *read_conv(node *n, const OrtKernelInfo *info)
     return NULL;
 }
 
+/* All integers of an attribute, in memory of the caller's; `count` is 0 if there are none. */
+static OrtStatus *read_list(const node *n, const OrtKernelInfo *info, const char *name,
+                            int64_t **values, size_t *count)
+{
+    *values = NULL;
+    *count = 0;
+    TRY(unless_absent(n->api, n->api->GetAttributes_int64(info, name, NULL, count)));
+    *values = malloc((*count + 1) * sizeof **values);
+    if (!*values) return failure(n, ORT_FAIL, "out of memory");
+    if (!*count) return NULL;
+    return n->api->GetAttributes_int64(info, name, *values, count);
+}
+
+/* How a layer stands in the attribute `layers` of a Segment; the names are those of winogen_layer. */
+enum {
+    AT_INPUT, AT_INPUT_CHANNEL, AT_WEIGHT, AT_BIAS, AT_SLOPES, AT_ADD, AT_ADD_CHANNEL, AT_ADD_AFTER,
+    AT_ADD_AFTER_CHANNEL, AT_OUTPUT, AT_OUTPUT_CHANNEL, AT_STRIDE, AT_DILATION = AT_STRIDE + 2,
+    AT_PADDING = AT_DILATION + 2, AT_GROUPS = AT_PADDING + 4, AT_PADDING_MODE, AT_ACTIVATION,
+    LAYER_NUMBERS
+};
+
+/* A layer from its numbers; whether they can be those of one. */
+static int layer_of(const node *n, const int64_t *v, winogen_layer *l)
+{
+    *l = (winogen_layer){
+        .input = v[AT_INPUT], .weight = v[AT_WEIGHT], .bias = v[AT_BIAS], .slopes = v[AT_SLOPES],
+        .add = v[AT_ADD], .add_after = v[AT_ADD_AFTER], .output = v[AT_OUTPUT],
+        .input_channel = v[AT_INPUT_CHANNEL], .add_channel = v[AT_ADD_CHANNEL],
+        .add_after_channel = v[AT_ADD_AFTER_CHANNEL], .output_channel = v[AT_OUTPUT_CHANNEL],
+        .stride = { v[AT_STRIDE], v[AT_STRIDE + 1] },
+        .dilation = { v[AT_DILATION], v[AT_DILATION + 1] },
+        .padding = { v[AT_PADDING], v[AT_PADDING + 1], v[AT_PADDING + 2], v[AT_PADDING + 3] },
+        .groups = v[AT_GROUPS], .padding_mode = v[AT_PADDING_MODE], .activation = v[AT_ACTIVATION],
+    };
+    const int64_t all = n->array_count, inputs = n->inputs;
+#define WITHIN(low, x, high) ((low) <= (x) && (x) < (high))
+    const int arrays = WITHIN(0, l->input, all) && WITHIN(0, l->weight, inputs) &&
+                       WITHIN(-1, l->bias, inputs) && WITHIN(-1, l->slopes, inputs) &&
+                       WITHIN(-1, l->add, all) && WITHIN(-1, l->add_after, all) &&
+                       WITHIN(inputs, l->output, all);
+    const int kinds = WITHIN(0, l->padding_mode, PADDING_MODES) &&
+                      WITHIN(0, l->activation, ACTIVATIONS) &&
+                      (l->activation == PRELU) == (l->slopes >= 0);
+#undef WITHIN
+    int sizes = l->groups >= 1;
+    for (int i = 0; i < 2; i++) sizes &= l->stride[i] >= 1 && l->dilation[i] >= 1;
+    for (int i = 0; i < 4; i++) sizes &= l->padding[i] >= 0;
+    sizes &= l->input_channel >= 0 && l->output_channel >= 0 && l->add_channel >= 0 &&
+             l->add_after_channel >= 0;
+    return arrays && kinds && sizes;
+}
+
+static OrtStatus *fill_segment(node *n, const int64_t *layers, const int64_t *channels,
+                               const float *parameters)
+{
+    n->layers = calloc((size_t)n->layer_count, sizeof *n->layers);
+    n->channels = calloc((size_t)n->array_count, sizeof *n->channels);
+    if (!n->layers || !n->channels) return failure(n, ORT_FAIL, "out of memory");
+    for (int64_t i = n->inputs; i < n->array_count; i++) {
+        n->channels[i] = channels[i - n->inputs];
+        if (n->channels[i] < 1)
+            return failure(n, ORT_INVALID_ARGUMENT, "channels: got less than 1; allowed: at least 1");
+    }
+    for (int64_t i = 0; i < n->layer_count; i++) {
+        winogen_layer *l = &n->layers[i];
+        if (!layer_of(n, layers + i * LAYER_NUMBERS, l))
+            return failure(n, ORT_INVALID_ARGUMENT,
+                           "layers: got numbers that make no layer; allowed: what `winogen onnx "
+                           "optimize` of the same version writes");
+        l->parameters[0] = parameters[2 * i], l->parameters[1] = parameters[2 * i + 1];
+    }
+    for (int64_t i = n->inputs; i < n->inputs + n->outputs; i++) {
+        int written = 0;
+        for (int64_t k = 0; k < n->layer_count; k++) written |= n->layers[k].output == i;
+        if (!written)
+            return failure(n, ORT_INVALID_ARGUMENT,
+                           "layers: got none for an output; allowed: at least one for each");
+    }
+    return NULL;
+}
+
+static OrtStatus *read_segment(node *n, const OrtKernelInfo *info)
+{
+    int64_t *layers, *channels = NULL;
+    size_t numbers = 0, arrays = 0, size = 0;
+    float *parameters = NULL;
+    OrtStatus *status = read_list(n, info, "layers", &layers, &numbers);
+    if (!status) status = read_list(n, info, "channels", &channels, &arrays);
+    n->layer_count = (int64_t)(numbers / LAYER_NUMBERS);
+    n->array_count = n->inputs + (int64_t)arrays;
+    if (!status && (!numbers || numbers % LAYER_NUMBERS || (int64_t)arrays < n->outputs ||
+                    n->array_count > MOST_ARRAYS))
+        status = failure(n, ORT_INVALID_ARGUMENT,
+                         "layers, channels: got lists of wrong lengths; allowed: what `winogen onnx "
+                         "optimize` of the same version writes");
+    if (!status) {
+        size = 2 * (size_t)n->layer_count;
+        parameters = calloc(size, sizeof *parameters);
+        status = parameters ? n->api->GetAttributes_float(info, "parameters", parameters, &size)
+                            : failure(n, ORT_FAIL, "out of memory");
+    }
+    if (!status) status = fill_segment(n, layers, channels, parameters);
+    free(layers);
+    free(channels);
+    free(parameters);
+    return status;
+}
+
 static OrtStatus *create(const OrtCustomOp *face, const OrtApi *api, const OrtKernelInfo *info,
                          void **result)
 {
@@ -196,6 +304,7 @@ static int memory_of(const OrtCustomOp *face, size_t i) { return (void)face, (vo
 static size_t six(const OrtCustomOp *face) { return (void)face, 6; }
 static size_t one(const OrtCustomOp *face) { return (void)face, 1; }
 static int at_least_one(const OrtCustomOp *face) { return (void)face, 1; }
+static int variadic(const OrtCustomOp *face, size_t i) { return (void)face, (void)i, ORT_VARIADIC; }
 static int required(const OrtCustomOp *face, size_t i) { return (void)face, (void)i, ORT_REQUIRED; }
 static int after_two(const OrtCustomOp *face, size_t i)
 {
@@ -217,6 +326,8 @@ static int after_two(const OrtCustomOp *face, size_t i)
 static const operator OPERATORS[] = {
     { FACE(six, after_two, required), "Conv", ORT_FLOAT, read_conv },
     { FACE(six, after_two, required), "Conv", ORT_DOUBLE, read_conv },
+    { FACE(one, variadic, variadic), "Segment", ORT_FLOAT, read_segment },
+    { FACE(one, variadic, variadic), "Segment", ORT_DOUBLE, read_segment },
 };
 
 /* The domain lives as long as the process: sessions refer to it. */

@@ -20,28 +20,12 @@ from winogen.conv.problem import Layer
 from winogen.conv.request import Request
 from winogen.errors import WinogenError
 from winogen.kernels.struct import PADDING_MODES
-from winogen.onnx.library import Library
-from winogen.toolchain import host_target
+from winogen.onnx.operators import ACTIVATIONS, ADDRESS, ARENA, NOWHERE
+from winogen.toolchain import Library, host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current
 
 _LINE = 64
-NOWHERE, ARENA, ADDRESS = -1, -2, -3  # as in csrc/runtime/plan.h
-
-# What the operators call activations, in the order of their numbers in csrc/runtime/plain.h.j2, and
-# how `conv2d` spells them with the parameters of a layer.
-ACTIVATIONS: dict[str, Any] = {
-    "none": lambda parameters: None,
-    "relu": lambda parameters: "relu",
-    "relu6": lambda parameters: "relu6",
-    "silu": lambda parameters: "silu",
-    "gelu": lambda parameters: "gelu",
-    "gelu_tanh": lambda parameters: ("gelu", "tanh"),
-    "hardswish": lambda parameters: "hardswish",
-    "leaky_relu": lambda parameters: ("leaky_relu", parameters[0]),
-    "prelu": lambda parameters: ("prelu", parameters),
-    "clip": lambda parameters: ("clip", *parameters),
-}
 _BY_NUMBER = tuple(ACTIVATIONS.values())
 
 
@@ -169,7 +153,7 @@ class _Answer:
             padding=((asked.padding[0], asked.padding[2]), (asked.padding[1], asked.padding[3])),
             groups=asked.groups,
             padding_mode=PADDING_MODES[asked.padding_mode],
-            activation=_BY_NUMBER[asked.activation](tuple(asked.parameters)),
+            activation=_BY_NUMBER[asked.activation](tuple(asked.parameters), None),
             threads=self.question.threads,
             tolerance=self.question.tolerance or None,
         )
