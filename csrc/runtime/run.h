@@ -2,7 +2,7 @@
 
 /* What a kernel takes; as winogen_call, whatever its numbers are. */
 typedef struct kernel_call {
-    const void *conv, *input, *packed, *bias;
+    const void *conv, *input, *packed, *bias, *slopes, *add, *add_after;
     void *output, *workspace;
 } kernel_call;
 
@@ -145,7 +145,8 @@ static OrtStatus *run_plan(const node *n, const entry *e, const OrtKernelContext
         const winogen_step *s = &plan->step[i];
         const kernel_call call = {
             .conv = s->conv, .input = at(m, s->input), .packed = at(m, s->packed),
-            .bias = at(m, s->bias), .output = at(m, s->output), .workspace = workspace,
+            .bias = at(m, s->bias), .slopes = at(m, s->slopes), .add = at(m, s->add),
+            .add_after = at(m, s->add_after), .output = at(m, s->output), .workspace = workspace,
         };
         team_work work = { .part = s->part, .call = &call, .parts = s->parts };
         for (; work.phase < s->phases; work.phase++) {

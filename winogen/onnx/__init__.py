@@ -6,6 +6,7 @@ True
 """
 
 from winogen.onnx.library import get_library_path
+from winogen.onnx.report import Report, report
 from winogen.onnx.rewrite import optimize
 
-__all__ = ["get_library_path", "optimize"]
+__all__ = ["Report", "get_library_path", "optimize", "report"]

@@ -16,9 +16,10 @@ import numpy as np
 
 from winogen.conv.execute import Environment, Prepared, prepare
 from winogen.conv.options import Options
-from winogen.conv.problem import Layer
+from winogen.conv.problem import Layer, Seams
 from winogen.conv.request import Request
 from winogen.errors import WinogenError
+from winogen.graph.memory import Life, offsets
 from winogen.kernels.struct import PADDING_MODES
 from winogen.onnx.operators import ACTIVATIONS, ADDRESS, ARENA, NOWHERE
 from winogen.toolchain import Library, host_target
@@ -97,10 +98,7 @@ class _Answer:
         self.workspace = 0
         self.steps: list[dict[str, Any]] = []
         self.packings: list[dict[str, Any]] = []
-        self.between = {
-            i: self.reserve(self.numbers(i) * question.itemsize)
-            for i in range(question.inputs + question.outputs, question.arrays)
-        }
+        self.between = self.lay_out()
         for i in range(question.layers):
             self.add(question.layer[i])
 
@@ -113,6 +111,22 @@ class _Answer:
         plan.steps, plan.step = len(self.steps), steps
         plan.packings, plan.packing = len(self.packings), packings
         plan.arena_bytes, plan.workspace_bytes = self.arena, self.workspace
+
+    def lay_out(self) -> dict[int, int]:
+        """Return where the arrays between the layers begin; those of different times may share."""
+        question = self.question
+        touched: dict[int, list[int]] = {}
+        for step in range(question.layers):
+            layer = question.layer[step]
+            for array in (layer.input, layer.add, layer.add_after, layer.output):
+                if array >= question.inputs + question.outputs:
+                    touched.setdefault(array, []).append(step)
+        lives = [
+            Life(self.numbers(array) * question.itemsize, min(steps), max(steps))
+            for array, steps in touched.items()
+        ]
+        begins, self.arena = offsets(lives)
+        return dict(zip(touched, begins))
 
     def reserve(self, size: int) -> int:
         """Return the place of ``size`` bytes in the arena."""
@@ -153,12 +167,19 @@ class _Answer:
             padding=((asked.padding[0], asked.padding[2]), (asked.padding[1], asked.padding[3])),
             groups=asked.groups,
             padding_mode=PADDING_MODES[asked.padding_mode],
-            activation=_BY_NUMBER[asked.activation](tuple(asked.parameters), None),
+            activation=_BY_NUMBER[asked.activation](tuple(asked.parameters), 0.0),
             threads=self.question.threads,
             tolerance=self.question.tolerance or None,
         )
         layer = Layer.from_options(shape, self.dtype, options)
-        problem = layer.problem(self.shape(asked.input))
+        seams = Seams(
+            *(
+                self.shape(array)[1] if array >= 0 else 0
+                for array in (asked.input, asked.output, asked.add, asked.add_after)
+            )
+        )
+        batch, _, *size = self.shape(asked.input)
+        problem = layer.problem((batch, layer.channels, *size)).sewn(seams)
         prepared = prepare(
             problem,
             Request.from_options(layer, options),
