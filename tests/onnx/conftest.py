@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
 from conv.conftest import quick_kernels, shipped_kernels
 
 __all__ = ["quick_kernels", "shipped_kernels"]
@@ -75,9 +74,7 @@ def conv_model():
             "Conv", ["x", "w", *(n for n, _ in extra)], ["y"], name, domain="com.winogen",
             **attributes,
         )  # fmt: skip
-        graph = onnx.helper.make_graph(
-            [node], "one", inputs, [value("y", kind, None)], constants
-        )
+        graph = onnx.helper.make_graph([node], "one", inputs, [value("y", kind, None)], constants)
         opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.winogen", 1)]
         model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
         return SimpleNamespace(model=model, weight=weight)

@@ -5,6 +5,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import winogen.onnx
 from winogen.errors import InvalidType, InvalidValue
@@ -62,12 +63,19 @@ def data(net, *shape):
     return np.random.default_rng(99).standard_normal(shape).astype(net.dtype)
 
 
+def runs_in_onnxruntime(model):
+    """It has no convolution of doubles but ours."""
+    return model.graph.input[0].type.tensor_type.elem_type != TensorProto.DOUBLE
+
+
 def check_same(model, session, *feeds, tolerance=1e-5):
     """The optimized model computes what the model computes; returns it."""
     result = winogen.onnx.optimize(model)
     onnx.checker.check_model(result)
-    one, other = ort.InferenceSession(model.SerializeToString()), session(result)
-    assert [i.name for i in one.get_inputs()] == [i.name for i in other.get_inputs()]
+    other = session(result)
+    assert [value.name for value in other.get_inputs()] == [v.name for v in model.graph.input]
+    one = ort.InferenceSession(model.SerializeToString()) if runs_in_onnxruntime(model) else None
+    one = one or ReferenceEvaluator(model)
     for x in feeds:
         for y, z in zip(one.run(None, {"x": x}), other.run(None, {"x": x})):
             assert y.shape == z.shape
@@ -88,7 +96,9 @@ def gelu_by_erf(net, x):
 
 def clip(low, high):
     def make(net, x):
-        bounds = [net.constant(np.array(b, net.dtype)) if b is not None else "" for b in (low, high)]
+        bounds = [
+            net.constant(np.array(b, net.dtype)) if b is not None else "" for b in (low, high)
+        ]
         return net.node("Clip", x, *bounds)
 
     return make
@@ -117,8 +127,6 @@ ACTIVATIONS = {
 @pytest.mark.parametrize("dtype", (np.float32, np.float64))
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activations_become_part_of_the_convolution(name, dtype, session):
-    if dtype == np.float64 and "hardswish" == name:
-        pytest.skip("onnxruntime has HardSwish for float32")
     net = Net(dtype=dtype)
     model = net.model(ACTIVATIONS[name](net, net.conv("x", 4, 6)))
     result = check_same(model, session, data(net, 2, 4, 7, 8))
@@ -137,7 +145,9 @@ def test_gelu_of_opset_20(session):
 def test_clip_by_attributes(session):
     net = Net()
     y = net.node("Clip", net.conv("x", 4, 6), min=0.0, max=6.0)
-    assert kinds(check_same(net.model(y, opset=10, ir=5), session, data(net, 1, 4, 5, 5))) == ["Conv"]
+    assert kinds(check_same(net.model(y, opset=10, ir=5), session, data(net, 1, 4, 5, 5))) == [
+        "Conv"
+    ]
 
 
 def test_normalizations_and_factors_are_folded(session):
@@ -150,6 +160,9 @@ def test_normalizations_and_factors_are_folded(session):
     assert len(result.graph.initializer) == 2
 
 
+MODES = {"constant": b"zeros", "reflect": b"reflect", "edge": b"replicate"}
+
+
 def test_a_factor_that_broadcasts_is_no_factor_per_channel(session):
     net = Net()
     y = net.conv("x", 4, 1)
@@ -158,9 +171,9 @@ def test_a_factor_that_broadcasts_is_no_factor_per_channel(session):
     assert kinds(result) == ["Conv", "Mul"]
 
 
-@pytest.mark.parametrize("mode, called", [("constant", "zeros"), ("reflect", "reflect"), ("edge", "replicate")])  # fmt: skip
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("opset", (10, 17))
-def test_paddings_become_part_of_the_convolution(mode, called, opset, session):
+def test_paddings_become_part_of_the_convolution(mode, opset, session):
     net = Net()
     pads = [0, 0, 1, 2, 0, 0, 3, 1]
     if opset == 10:
@@ -172,7 +185,7 @@ def test_paddings_become_part_of_the_convolution(mode, called, opset, session):
     (node,) = result.graph.node
     values = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     assert values["pads"] == [1, 2, 3, 1]
-    assert values.get("padding_mode", b"zeros") == called.encode()
+    assert values.get("padding_mode", b"zeros") == MODES[mode]
 
 
 def test_paddings_that_are_computed(session):
@@ -279,7 +292,8 @@ def random_net(seed):
     net = Net(seed, dtype=(np.float32, np.float64)[seed % 4 == 3])
     values = [("x", 4)]
     for _ in range(int(net.random.integers(3, 9))):
-        x, channels = values[-1] if net.random.random() < 0.7 else values[net.random.integers(len(values))]  # fmt: skip
+        last = net.random.random() < 0.7
+        x, channels = values[-1] if last else values[net.random.integers(len(values))]
         filters = int(net.random.choice([3, 4, 8]))
         groups = 1
         if net.random.random() < 0.2:
@@ -358,7 +372,9 @@ UNTOUCHED = {
     "no convolution": lambda net: net.node("Relu", "x"),
     "transposed": lambda net: net.node("ConvTranspose", "x", net.constant(net.weights(4, 2, 2, 2))),
     "its weights may change": lambda net: net.node(
-        "Conv", "x", net.node("Abs", net.node("Slice", "x", *[net.constant(np.array([v])) for v in (0, 1, 0)]))  # fmt: skip
+        "Conv",
+        "x",
+        net.node("Abs", net.node("Slice", "x", *[net.constant(np.array([v])) for v in (0, 1, 0)])),
     ),
 }
 

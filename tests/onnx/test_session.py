@@ -8,7 +8,6 @@ import threading
 import numpy as np
 import onnxruntime as ort
 import pytest
-
 from conv.reference import convolve
 
 

@@ -39,9 +39,7 @@ def optimize(
     from winogen.onnx.rewrite import rewrite, save
 
     with working("rewriting the model"):
-        result = rewrite(
-            model, tolerance=tolerance, threads=threads, input_shapes=_shapes(input)
-        )
+        result = rewrite(model, tolerance=tolerance, threads=threads, input_shapes=_shapes(input))
         path = save(result.model, output)
     typer.echo(result)
     typer.echo(path)

@@ -218,7 +218,7 @@ class Patterns:
         if slopes is None:
             return None
         one = float(slopes[0])
-        if (slopes == slopes[0]).all() and _parameters(one):
+        if (slopes == slopes[0]).all() and float(np.float32(one)) == one:
             return Match(Activation(("leaky_relu", one)), (node.input[0],))
         return Match(Activation(("prelu", slopes)), (node.input[0],))
 
@@ -241,8 +241,10 @@ class Patterns:
             spec = "relu"
         elif (low, high) == (0, 6):
             spec = "relu6"
-        elif low is not None and high is not None and low <= high and _parameters(low, high):
-            spec = ("clip", low, high)
+        else:
+            low, high = (-math.inf if low is None else low), (math.inf if high is None else high)
+            if low <= high and all(value == np.float32(value) for value in (low, high)):
+                spec = ("clip", low, high)
         return None if spec is None else Match(Activation(spec), (node.input[0],))
 
     def _HardSwish(self, node: Any) -> Match | None:
@@ -310,8 +312,3 @@ class Patterns:
             else:
                 values.append(name if not divided else "")
         return constant, values, tuple(within)
-
-
-def _parameters(*values: float) -> bool:
-    """Whether these can be parameters of an operator, which are finite float32."""
-    return all(math.isfinite(value) and float(np.float32(value)) == value for value in values)

@@ -162,9 +162,7 @@ def _steps(model: Model, reading: Reading, graph: Graph) -> list[tuple[Step, tup
     return steps
 
 
-def _predicted(
-    step: Step, dtype: str, threads: int, tolerance: float | None
-) -> tuple[str, float]:
+def _predicted(step: Step, dtype: str, threads: int, tolerance: float | None) -> tuple[str, float]:
     """The algorithm that the planner would choose, and its seconds."""
     options = Options(**step.op.options, threads=threads, tolerance=tolerance)
     layer = Layer.from_options(step.op.weight.shape, dtype, options)
