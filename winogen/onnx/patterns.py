@@ -132,6 +132,8 @@ class Patterns:
         scale, bias, mean, var = (self._array(name) for name in node.input[1:])
         if scale is None or bias is None or mean is None or var is None:
             return None
+        if any(a.shape != (self.channels(node.output[0]),) for a in (scale, bias, mean, var)):
+            return None
         epsilon = self.model.attributes(node).get("epsilon", 1e-5)
         op = Affine.batch_norm(mean, var, scale, bias, float(np.float32(epsilon)))
         return Match(op, (node.input[0],))
