@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from winogen.conv import planner
+from winogen.conv import Problem, planner
 from winogen.graph import Conv, Graph, Node, Segment, cut, faster_layout
-from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.choose import Way
+from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.planning import Planned, plan_all, ways_of
 from winogen.progress import counting
 from winogen.torch.plain import Plain
@@ -57,13 +57,12 @@ def decide(
 ) -> Decision:
     """Return how the convolutions of a simplified graph run, for values of these shapes.
 
-    ``layout`` None is the one that is predicted to be faster. Compiles the kernels that may be needed, with a bar that shows how far that has come.
+    ``layout`` None is the one that is predicted to be faster. Compiles the kernels that may be
+    needed, with a bar that shows how far that has come.
     """
     parts = [piece.graph for piece in cut(graph) if piece.ours]
     count = threads or torch.get_num_threads()
-    convolutions = [
-        node for part in parts for node in part.nodes if isinstance(node.op, Conv)
-    ]
+    convolutions = [node for part in parts for node in part.nodes if isinstance(node.op, Conv)]
     if not convolutions:
         return Decision("NHWC", set(), ())
     sized = [(part, [shapes[name] for name in part.inputs]) for part in parts]
@@ -115,7 +114,8 @@ def _timed(node: Node, planned: Planned, number: int) -> tuple[float, float]:
         layout=settings.layout,
         memory_limit=choice.packed_bytes,
     )
-    input, output = planned.problems[number].input_shape, planned.problems[number].output_shape
+    problem = _problem(planned, number)
+    input, output = problem.input_shape, problem.output_shape
     rng = np.random.default_rng(0)
     sizes = [input if name == node.inputs[0] else output for name in names]
     arrays = [rng.standard_normal(size).astype(settings.dtype) for size in sizes]
@@ -165,7 +165,7 @@ def _in_turns(functions: Sequence[Callable[[], Any]], best: list[float], budget:
 
 
 def _row(node: Node, planned: Planned, number: int, ours: float, theirs: float) -> Row:
-    problem, choice = planned.problems[number], planned.choices[number]
+    problem, choice = _problem(planned, number), planned.choices[number]
     way, target = choice.ways[0], planned.settings.target
     chosen = way.candidate.choice
     variant = way.candidate.works(problem)[0].variant
@@ -188,4 +188,10 @@ def _row(node: Node, planned: Planned, number: int, ours: float, theirs: float) 
 
 def _first(planned: Planned, number: int) -> Way:
     """What would run without a limit of memory."""
-    return ways_of(planned.problems[number], planned.settings)[0]
+    return ways_of(_problem(planned, number), planned.settings)[0]
+
+
+def _problem(planned: Planned, number: int) -> Problem:
+    problem = planned.problems[number]
+    assert problem is not None  # of a convolution
+    return problem

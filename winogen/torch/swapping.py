@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 from winogen.graph import Graph, Node
+from winogen.torch.calls import Untranslated
 from winogen.torch.deciding import Decision, decide
+from winogen.torch.layers import conv_of_module
 from winogen.torch.module import Conv2d
-from winogen.torch.translate import Untranslated, conv_of_module
 
 
 def swap(
@@ -28,7 +29,9 @@ def swap(
     The model runs once, to see the shapes. What it does not call then stays torch's.
     """
     seen = _seen(model, inputs, exclude)
-    nodes, shapes, planar = [], {}, 0
+    nodes: list[Node] = []
+    shapes: dict[str, tuple[int, ...]] = {}
+    planar = 0
     for name, (module, shape, is_planar) in seen.items():
         try:
             op = conv_of_module(module)
@@ -71,7 +74,7 @@ def _seen(
 
         handles.append(module.register_forward_pre_hook(hook))
 
-    kept = [module for module in model.modules() if types and isinstance(module, types)]
+    kept: list[nn.Module] = [m for m in model.modules() if types and isinstance(m, types)]
     kept += [module for name, module in model.named_modules() if name in texts]
     spared = {id(inner) for module in kept for inner in module.modules()}
     for name, module in model.named_modules():
