@@ -43,7 +43,7 @@ class Upscaler(nn.Module):
 def drawn(generator: np.random.Generator, size: int = 256) -> np.ndarray:
     """A picture (3, size, size) of discs, bars and waves in random colours, without aliasing."""
     fine = 4 * size
-    y, x = np.mgrid[0:1 : fine * 1j, 0:1 : fine * 1j].astype(np.float32)
+    y, x = np.mgrid[0 : 1 : fine * 1j, 0 : 1 : fine * 1j].astype(np.float32)
     picture = np.ones((3, fine, fine), np.float32) * generator.random((3, 1, 1), np.float32)
     for _ in range(24):
         a, b, radius, angle = generator.random(4)

@@ -1,10 +1,10 @@
 """What all contestants get of a net, written by a process of its own into a folder.
 
-    x.npy       the input, float32
-    y64.npy     the output in float64
-    state.pt    the weights, for torch
-    net.pt      the traced module, for ncnn's converter
-    net.onnx    everything, for those who read that
+x.npy       the input, float32
+y64.npy     the output in float64
+state.pt    the weights, for torch
+net.pt      the traced module, for ncnn's converter
+net.onnx    everything, for those who read that
 """
 
 from __future__ import annotations

@@ -55,9 +55,7 @@ def _on_17(width: int) -> Branches:
     """7x7 as 1x7 and 7x1."""
     return Branches(
         _conv(768, 192, 1),
-        nn.Sequential(
-            _conv(768, width, 1), _conv(width, width, (1, 7)), _conv(width, 192, (7, 1))
-        ),
+        nn.Sequential(_conv(768, width, 1), _conv(width, width, (1, 7)), _conv(width, 192, (7, 1))),
         nn.Sequential(
             _conv(768, width, 1),
             _conv(width, width, (7, 1)),

@@ -129,8 +129,9 @@ def _read_text(path: Path) -> list[NcnnLayer]:
 def _layer(words: Sequence[str]) -> NcnnLayer:
     """Return a line of the text as a layer without weights.
 
-    >>> _layer("PReLU slope 1 1 a b 0=64".split())
-    NcnnLayer(kind='PReLU', name='slope', inputs=('a',), outputs=('b',), options={0: 64}, weights={})
+    >>> layer = _layer("Convolution conv 1 1 x y 0=16 -23310=1,0.1".split())
+    >>> layer.inputs, layer.outputs, layer.options
+    (('x',), ('y',), {0: 16, 10: (0.1,)})
     """
     inputs, outputs = int(words[2]), int(words[3])
     blobs = words[4 : 4 + inputs + outputs]
