@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional
 
 from winogen.bench.nets.ncnn_files import NcnnLayer, write
-from winogen.demo.pictures import photograph
+from winogen.photograph import photograph
 
 FOLDER = Path(__file__).parents[1] / "winogen" / "bench" / "nets" / "tiny"
 WIDTH, PATCH, BATCH, STEPS = 16, 32, 16, 6000

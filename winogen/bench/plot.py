@@ -13,7 +13,7 @@ from winogen.bench import report
 
 OUR_COLOR = "#c1272d"
 # Quiet colours that can be told apart without seeing red and green, and in grey.
-COLORS = ("#08306b", "#4292c6", "#9ecae1", "#525252", "#969696", "#d9d9d9")
+COLORS = ("#08306b", "#4292c6", "#9ecae1", "#525252", "#969696", "#d9d9d9", "#c7a76c")
 
 
 def save_plot(document: dict, path: str | Path) -> None:

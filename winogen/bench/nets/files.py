@@ -42,7 +42,7 @@ def example(net: Net) -> np.ndarray:
     """Return an input: part of a photograph for trained nets, else normal numbers; float32."""
     batch, channels, height, width = net.input
     if net.is_trained:
-        from winogen.demo.pictures import photograph
+        from winogen.photograph import photograph
 
         photo = photograph()[:, 40 : 40 + height, 100 : 100 + width]
         return np.ascontiguousarray(np.broadcast_to(photo, net.input), np.float32)

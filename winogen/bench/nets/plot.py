@@ -29,7 +29,7 @@ def save_plot(document: dict, path: str | Path) -> None:
     axes.set_xlim(-0.6, len(nets) - 0.4)
     axes.set_ylabel(f"images per second over {base}'s")
     axes.set_title(_title(document), loc="left", fontsize=10)
-    figure.legend(loc="outside lower center", ncols=len(names), frameon=False, fontsize=8.5)
+    figure.legend(loc="outside lower center", ncols=min(len(names), 5), frameon=False, fontsize=8.5)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
