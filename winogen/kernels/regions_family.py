@@ -80,7 +80,8 @@ class Regions(Tiled):
 
     def schedule(self, work: Work) -> tuple[int, int]:
         # All transform, and when they have ended all multiply; then comes the next block.
-        return (2 * int(work.items), work.threads) if work.split else (1, int(work.items))
+        shares = int(self.shares(work))
+        return (2 * int(work.items), shares) if shares > 1 else (1, int(work.items))
 
     def rows_of_products(self, work: Work) -> tuple[Any, Any]:
         """Rows of one product, and how many products a position has."""
