@@ -5,7 +5,7 @@ Convolutions and what they take on become segments, one call each; the rest is n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class NumpyNet:
         tolerance: float | None = None,
     ):
         self.graph = simplified(as_graph(layers))
-        self._steps: list[tuple[Graph, Callable[..., np.ndarray]]] = []
+        self._steps: list[tuple[Graph, Callable[..., Sequence[np.ndarray]]]] = []
         for piece in cut(self.graph):
             op = piece.graph.nodes[0].op
             if isinstance(op, Opaque):

@@ -41,6 +41,12 @@ def spans(length: int, most: int, margin: int) -> list[Span]:
     ]
 
 
+def first_tile(picture: np.ndarray, most: int, margin: int) -> np.ndarray:
+    """Return the first of the tiles that `in_tiles` takes, (1, C, h, w): they have one shape."""
+    row, column = (spans(length, most, margin)[0] for length in picture.shape[1:])
+    return np.ascontiguousarray(picture[None, :, : row.end, : column.end])
+
+
 def in_tiles(
     net: Callable[[np.ndarray], np.ndarray],
     picture: np.ndarray,
@@ -59,9 +65,8 @@ def in_tiles(
     result: np.ndarray | None = None
     for number, (row, column) in enumerate((r, c) for r in rows for c in columns):
         step(number, len(rows) * len(columns), "")
-        tile = np.ascontiguousarray(
-            picture[None, :, row.begin : row.end, column.begin : column.end]
-        )
+        tile = picture[None, :, row.begin : row.end, column.begin : column.end]
+        tile = np.ascontiguousarray(tile)
         y = net(tile)[0]
         f = y.shape[-1] // tile.shape[-1]
         if result is None:
