@@ -82,13 +82,19 @@ def write(layers: Iterable[NcnnLayer], param: str | Path, bin: str | Path) -> No
     pieces = []
     for layer in layers:
         counts = f"{len(layer.inputs)} {len(layer.outputs)}"
-        options = (f"{key}={value}" for key, value in layer.options.items())
+        options = (_option(key, value) for key, value in layer.options.items())
         words = (layer.kind, layer.name, counts, *layer.inputs, *layer.outputs, *options)
         lines.append(" ".join(words))
         for name, values in layer.weights.items():
             pieces.append(_packed(values) if name == "weight" else values.astype("<f4").tobytes())
     Path(param).write_text("\n".join(lines) + "\n", encoding="utf-8")
     Path(bin).write_bytes(b"".join(pieces))
+
+
+def _option(key: int, value: Option) -> str:
+    if isinstance(value, tuple):
+        return f"{_ARRAY - key}={','.join(map(str, (len(value), *value)))}"
+    return f"{key}={value}"
 
 
 def _packed(values: np.ndarray) -> bytes:
