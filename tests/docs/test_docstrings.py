@@ -10,9 +10,14 @@ import pytest
 import winogen
 
 MODULES = [module.name for module in walk_packages(winogen.__path__, "winogen.")]
-NEEDS = {
-    "winogen.program.proof.exact": "pysat"
-}  # what the examples of a module import, if that is an extra
+# What a module imports, or its examples do, if that is an extra.
+NEEDS = {"winogen.program.proof.exact": "pysat"} | dict.fromkeys(
+    (
+        f"winogen.bench.nets.{name}"
+        for name in ("blocks", "classifiers", "inception", "ncnn_torch", "restoration")
+    ),
+    "torch",
+)
 STATIONS = [f"winogen.{m.name}" for m in iter_modules(winogen.__path__) if m.ispkg]
 
 

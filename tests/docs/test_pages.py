@@ -11,6 +11,7 @@ What a fenced block means is told by its language:
 from __future__ import annotations
 
 import doctest
+import importlib.util
 import os
 import re
 import shlex
@@ -43,6 +44,9 @@ MACHINE = (
     (re.compile(r"\b[\d.]+ ms\b"), "<number> ms"),
     (re.compile(r"\berror \d\.\de-\d\d\b"), "error <number>"),
 )
+
+# What an example needs that has the word in it.
+EXTRAS = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime")}
 
 every_page = pytest.mark.parametrize("page", sorted(PAGES))
 
@@ -84,13 +88,19 @@ def test_python(page, monkeypatch, tmp_path):
     names: dict = {}
     runner = doctest.DocTestRunner(Checker())
     for block in blocks(page):
-        if block.language == "python":
+        if block.language == "python" and has_extras(block.text):
             parser = doctest.DocTestParser()
             test = parser.get_doctest(block.text, names, page, page, block.line - 1)
             assert test.examples, f"{page}, line {block.line}: python without >>>"
             runner.run(test, clear_globs=False)
             names = test.globs
     assert runner.failures == 0
+
+
+def has_extras(text: str) -> bool:
+    """Whether the frameworks are installed that an example names."""
+    needed = [module for word, modules in EXTRAS.items() if word in text for module in modules]
+    return all(importlib.util.find_spec(module) for module in needed)
 
 
 class Checker(doctest.OutputChecker):
