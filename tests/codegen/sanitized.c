@@ -55,9 +55,10 @@ static double one_output(const winogen_conv *p, const layer_sizes *layer, const 
     return sum;
 }
 
-static double activated(const winogen_conv *p, double y)
+static double activated(const winogen_conv *p, double slope, double y)
 {
     if (p->activation == RELU) return y < 0 ? 0 : y;
+    if (p->activation == PRELU) return y < 0 ? slope * y : y;
     if (p->activation == LEAKY_RELU) return y < 0 ? p->activation_a * y : y;
     return y;
 }
@@ -88,7 +89,7 @@ static void run(const winogen_conv *p, const layer_sizes *layer, const winogen_c
         winogen_run_some(c, 0, middle, layer->threads);
         winogen_run_some(c, middle, parts, layer->threads);
     } else {
-        winogen_run(p, c->input, c->packed, c->bias, c->output, c->workspace, layer->threads);
+        winogen_run(c, layer->threads);
     }
 }
 
@@ -103,34 +104,53 @@ static void guard(char *workspace, const gap *between, int threads, int begin)
         }
 }
 
+/* From the first number of an array of the output's shape to behind its last. */
+static int64_t extent(const winogen_conv *p, winogen_strides s, int64_t filters)
+{
+    return 1 + at(s, p->batch - 1, filters - 1, p->out_height - 1, p->out_width - 1);
+}
+
+static double added(const real *array, int64_t at) { return array ? (double)array[at] : 0; }
+
 static int failed(const winogen_conv *p, const layer_sizes *layer, const gap *between,
                   unsigned seed)
 {
-    const int64_t filters = layer->groups * layer->filters, outputs = p->batch * p->output.image;
+    const int64_t filters = layer->groups * layer->filters;
+    const int64_t outputs = extent(p, p->output, filters);
     const int64_t terms = layer->channels * p->kernel_height * p->kernel_width;
     real *input = numbers(p->input_numbers, &seed), *weight = numbers(filters * terms, &seed);
     real *bias = layer->has_bias ? numbers(filters, &seed) : NULL;
+    real *slopes = p->activation == PRELU ? numbers(filters, &seed) : NULL;
+    real *add = p->add.image ? numbers(extent(p, p->add, filters), &seed) : NULL;
+    real *add_after = p->add_after.image ? numbers(extent(p, p->add_after, filters), &seed) : NULL;
     real *output = exactly((size_t)outputs * sizeof(real), layer->is_aligned ? 64 : 8);
     real *packed = exactly(winogen_packed_bytes(p), 64);
     void *workspace = exactly(winogen_workspace_bytes(p, layer->threads), 64);
-    const winogen_call c = { p, input, packed, bias, output, workspace };
+    const winogen_call c = {
+        p, input, packed, bias, slopes, add, add_after, output, workspace,
+    };
     winogen_pack(p, weight, packed, layer->threads);
     guard(workspace, between, layer->threads, 1);
     run(p, layer, &c);
     guard(workspace, between, layer->threads, 0);
+    int64_t written = 0;
     int wrong = 0;
+    for (int64_t i = 0; i < outputs; i++) written += !isnan((double)output[i]);
+    wrong += written != p->batch * filters * (p->row_end - p->row_begin) * (p->col_end - p->col_begin);
     for (int64_t n = 0; n < p->batch; n++)
         for (int64_t m = 0; m < filters; m++)
-            for (int64_t y = 0; y < p->out_height; y++)
+            for (int64_t row = 0; row < p->out_height; row++)
                 for (int64_t x = 0; x < p->out_width; x++) {
-                    const double result = (double)output[at(p->output, n, m, y, x)];
-                    const int inside = y >= p->row_begin && y < p->row_end && x >= p->col_begin
+                    const double result = (double)output[at(p->output, n, m, row, x)];
+                    const int inside = row >= p->row_begin && row < p->row_end && x >= p->col_begin
                                     && x < p->col_end;
-                    const double sum = one_output(p, layer, input, weight + m * terms, n, m, y, x);
-                    const double expected = activated(p, sum + (bias ? (double)bias[m] : 0));
+                    const double sum = one_output(p, layer, input, weight + m * terms, n, m, row, x);
+                    const double y = sum + added(bias, m) + added(add, at(p->add, n, m, row, x));
+                    const double expected = activated(p, added(slopes, m), y)
+                                          + added(add_after, at(p->add_after, n, m, row, x));
                     if (inside ? !(fabs(result - expected) < 0.02) : !isnan(result)) wrong++;
                 }
-    free(input), free(weight), free(bias), free(output), free(packed), free(workspace);
+    free(input), free(weight), free(bias), free(slopes), free(add), free(add_after), free(output), free(packed), free(workspace);
     return wrong;
 }
 

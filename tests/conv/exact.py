@@ -68,6 +68,29 @@ def guarded(shape, dtype):
     return out, check
 
 
+def slice_of(array, layout, rng, around):
+    """A copy of the array as a slice of the channels of one that holds ``around`` elsewhere.
+
+    Returns the slice, and a check that nothing else changed.
+    """
+    axis = array.ndim - 3 if layout == "NCHW" else array.ndim - 1
+    before, count, after = rng.integers(0, 20), array.shape[axis], rng.integers(0, 20)
+    shape = list(array.shape)
+    shape[axis] = before + count + after
+    whole = np.full(shape, around, array.dtype)
+    place = tuple(
+        slice(before, before + count) if i == axis else slice(None) for i in range(array.ndim)
+    )
+    whole[place] = array
+
+    def check():
+        copy = whole.copy()
+        copy[place] = around
+        assert np.array_equal(copy, np.full(shape, around, array.dtype), equal_nan=True)
+
+    return whole[place], check
+
+
 def check(
     x,
     w,
@@ -78,16 +101,26 @@ def check(
     relu=False,
     activation=None,
     algorithm,
+    seams=None,
     **options,
 ):
     """Assert that conv2d of integers (x in NCHW) equals the reference and writes nothing else.
 
     ``options`` are those of the reference; ``algorithm`` holds further ones of conv2d. ``convs``
-    keeps the Conv2d for the next call with the same weights and options.
+    keeps the Conv2d for the next call with the same weights and options. ``seams``: a random
+    generator, to add arrays before and behind the activation; all arrays are slices then.
     """
     x = x if options.get("layout") != "NHWC" else x.transpose(0, 2, 3, 1)
     activation = "relu" if relu else activation
     wanted = convolve(x, w, bias, activation=activation, **options)
+    layout, added = options.get("layout", "NCHW"), {}
+    if seams is not None:
+        added = {name: integers(seams, wanted.shape, 9) for name in ("add", "add_after")}
+        wanted = convolve(x, w, bias, activation=activation, **added, **options)
+        added = {
+            name: slice_of(array.astype(dtype), layout, seams, np.nan)[0]
+            for name, array in added.items()
+        }
     convs = {} if convs is None else convs
     if "conv" not in convs:
         convs["conv"] = Conv2d(
@@ -99,7 +132,10 @@ def check(
         )
     out, unharmed = guarded(wanted.shape, dtype)
     given = np.ascontiguousarray(x, dtype)
+    if seams is not None:
+        given, _ = slice_of(given, layout, seams, np.nan)
+        out, unharmed = slice_of(out, layout, seams, 7.5)
     given.flags.writeable = False
-    assert convs["conv"](given, out) is out
+    assert convs["conv"](given, out, **added) is out
     unharmed()
     assert np.array_equal(out, wanted), (x.shape, options, algorithm)

@@ -33,6 +33,7 @@ import winogen
 from winogen.errors import InvalidValue
 
 SLOPE = 0.5  # of leaky_relu: exact
+RARER = ("relu6", ("clip", -3, 11), ("prelu", 0.5))
 MOST_CHANNELS = 40
 ROOM = 64  # numbers around every array, which nobody may write, or read and use
 # Relative to the sum of all absolute products; far above the errors of any tile that `auto` takes.
@@ -52,10 +53,12 @@ class Case:
     groups: int
     padding_mode: str
     layout: str
-    activation: str | tuple[str, float] | None
+    activation: str | tuple | None
     has_bias: bool
     offset: int  # of the output in its memory, in numbers
     limit: str  # of the workspace: "", "as planned" or "least"
+    sliced: tuple[str, ...]  # arrays that are slices of the channels of larger ones
+    added: tuple[str, ...]  # what the epilogue adds
     data: int  # seed of the numbers
     asked: dict = field(default_factory=dict)  # algorithm, tile, points, edge, border, threads
 
@@ -115,10 +118,12 @@ def _attempt(rng: random.Random) -> Case:
         groups=groups,
         padding_mode=mode,
         layout=rng.choice(exact.LAYOUTS),
-        activation=rng.choice((None, "relu", ("leaky_relu", SLOPE))),
+        activation=rng.choice((None, "relu", ("leaky_relu", SLOPE), *RARER)),
         has_bias=rng.random() < 0.6,
         offset=rng.choice((0, 0, rng.randrange(17))),
         limit=rng.choices(("", "as planned", "least"), (8, 1, 1))[0],
+        sliced=_some(rng, ("input", "out", "add", "add_after")),
+        added=_some(rng, ("add", "add_after")),
         data=rng.randrange(1 << 30),
         asked=asked,
     )
@@ -138,6 +143,11 @@ def _counts(rng: random.Random) -> tuple[int, int, int]:
     if kind == 3:
         return 1, rng.randint(1, 8), rng.randint(1, MOST_CHANNELS)
     return 1, *_pair(rng, 1, MOST_CHANNELS)
+
+
+def _some(rng: random.Random, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Mostly none of them."""
+    return tuple(name for name in names if rng.random() < 0.5) if rng.random() < 0.3 else ()
 
 
 def _pair(rng: random.Random, least: int, most: int) -> tuple[int, int]:
@@ -178,7 +188,10 @@ def check(case: Case) -> None:
         name: getattr(case, name)
         for name in ("padding", "stride", "dilation", "groups", "padding_mode", "layout")
     }
-    expected = convolve(x, w, bias, activation=case.activation, **options).astype(np.float64)
+    shape = convolve(x, w, **options).shape
+    added = {name: rng.integers(-9, 10, shape) for name in case.added}
+    expected = convolve(x, w, bias, activation=case.activation, **added, **options)
+    expected = expected.astype(np.float64)
     options |= {"activation": case.activation, **case.asked}
     memory = np.full(x.size + 2 * ROOM, np.nan, case.dtype)
     image = memory[ROOM : ROOM + x.size].reshape(x.shape)
@@ -190,9 +203,19 @@ def check(case: Case) -> None:
     weight = w.astype(case.dtype)
     if case.limit:
         options["workspace_limit"] = _limit(case, weight, image.shape, options)
+    arrays = {"input": image, "out": out}
+    arrays |= {name: array.astype(case.dtype) for name, array in added.items()}
+    beside = {}
+    for name in case.sliced:
+        if name in arrays:
+            around_it = 7.5 if name == "out" else np.nan
+            arrays[name], beside[name] = exact.slice_of(arrays[name], case.layout, rng, around_it)
+    image, out = arrays.pop("input"), arrays["out"]
     winogen.conv2d(
-        image, weight, None if bias is None else bias.astype(case.dtype), out=out, **options
+        image, weight, None if bias is None else bias.astype(case.dtype), **arrays, **options
     )
+    for unharmed in beside.values():
+        unharmed()
     assert (around[:begin] == 7.5).all() and (around[end:] == 7.5).all(), "wrote beside the output"
     if case.asked["algorithm"] == "auto":
         names = ("padding", "stride", "dilation", "groups", "padding_mode", "layout")

@@ -1,5 +1,6 @@
 """What happens to finished sums: the same in every variant, to the bit where it is exact."""
 
+import mpmath as mp
 import numpy as np
 import pytest
 from conv import exact
@@ -33,15 +34,32 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("activation", ("relu", ("leaky_relu", 0.25), ("leaky_relu", -2.0)))
+SLOPES = (np.arange(74) % 9 - 2) / 2.0  # multiples of a half: exact
+EXACT = ("relu", "relu6", ("leaky_relu", 0.25), ("leaky_relu", -2.0), ("clip", -3, 11), "prelu")
+
+
+@pytest.mark.parametrize("activation", EXACT, ids=str)
 @pytest.mark.parametrize("layer", LAYERS)
 def test_every_variant_applies_it(layer, activation):
+    compute(layer, activation)
+
+
+@pytest.mark.parametrize("activation", (None, "relu", ("clip", -3, 11), "prelu"), ids=str)
+@pytest.mark.parametrize("layer", LAYERS)
+def test_every_variant_adds_and_works_in_slices(layer, activation):
+    """Of arrays with NaN in all other channels, or, for the output, with what must stay."""
+    compute(layer, activation, np.random.default_rng(7))
+
+
+def compute(layer, activation, seams=None):
     algorithm, layout, channels, filters, groups, kernel = LAYERS[layer]
     rng = np.random.default_rng(0)
     weight = exact.integers(rng, (groups * filters, channels, *kernel), 1)
     weight = weight * exact.scale(algorithm)
     bias = exact.integers(rng, groups * filters, 9)
     convs = {}
+    if activation == "prelu":
+        activation = "prelu", SLOPES[: len(bias)]
     for size in ((16, 16), (9, 37)):
         exact.check(
             exact.integers(rng, (2, groups * channels, *size), 1),
@@ -52,11 +70,63 @@ def test_every_variant_applies_it(layer, activation):
             layout=layout,
             groups=groups,
             convs=convs,
+            seams=seams,
         )
 
 
 def test_every_activation_has_a_meaning_here():
-    assert set(MEANINGS) == set(ACTIVATIONS)
+    spelled = {(one.spelling or (name,))[0] for name, one in ACTIVATIONS.items()}
+    assert set(MEANINGS) == spelled
+
+
+# The largest errors in units in the last place of what is exact; measured, and rounded up. With
+# tanh, what is far below zero has the rounding of its argument, of up to 90, in the exponent.
+BOUNDS = {"hardswish": 2, "silu": 4, "gelu": 4, ("gelu", "tanh"): 8}
+RANGE = {"float32": 12, "float64": 36}
+
+
+@pytest.mark.parametrize("dtype", RANGE)
+@pytest.mark.parametrize("activation", BOUNDS, ids=str)
+def test_smooth_ones_are_right_to_a_few_units_in_the_last_place(activation, dtype):
+    """From where they vanish to where they are y, against 40 digits."""
+    rng = np.random.default_rng(0)
+    y = np.concatenate([
+        rng.uniform(-RANGE[dtype], 12, 3000), rng.standard_normal(900), np.geomspace(1e-30, 1, 50),
+        -np.geomspace(1e-30, 1, 50),
+    ]).astype(dtype).reshape(1, 1, 40, 100)  # fmt: skip
+    one = np.ones((1, 1, 1, 1), dtype)
+    values = Conv2d(one, activation=activation, algorithm="direct")(y).ravel()
+    name, *kind = (activation,) if isinstance(activation, str) else activation
+    function = EXACTLY[(name, *kind)]
+    with mp.workdps(40):
+        exact_values = [function(mp.mpf(float(x))) for x in y.ravel()]
+        errors = [abs(mp.mpf(float(v)) - e) for v, e in zip(values, exact_values)]
+        units = np.spacing(np.abs(np.array([float(e) for e in exact_values], dtype)))
+        allowed = BOUNDS[activation] * np.ones_like(units)
+        if kind:
+            steep = np.minimum(y.ravel() * (1 + 0.044715 * y.ravel() ** 2) * 1.6, 0)
+            allowed += 3 * np.abs(steep)
+        worst = max(float(e) / float(u) / a for e, u, a in zip(errors, units, allowed))
+    assert worst <= 1
+
+
+EXACTLY = {
+    ("hardswish",): lambda y: y * min(max(y + 3, mp.mpf(0)), mp.mpf(6)) / 6,
+    ("silu",): lambda y: y / (1 + mp.exp(-y)),
+    ("gelu",): lambda y: y * mp.erfc(-y / mp.sqrt(2)) / 2,
+    ("gelu", "tanh"): lambda y: (
+        y / (1 + mp.exp(-mp.sqrt(8 / mp.pi) * (y + mp.mpf("0.044715") * y**3)))
+    ),
+}
+
+
+@pytest.mark.parametrize("activation", ("silu", "gelu", ("gelu", "tanh"), "hardswish"), ids=str)
+def test_smooth_ones_far_out(activation):
+    y = np.array([np.nan, 1e30, -1e30, np.inf, 0.0], np.float32).reshape(1, 1, 1, 5)
+    one = np.ones((1, 1, 1, 1), np.float32)
+    nan, large, small, infinite, zero = Conv2d(one, activation=activation)(y).ravel()
+    assert np.isnan(nan) and large == pytest.approx(1e30) and infinite == np.inf
+    assert small == 0 and zero == 0
 
 
 def test_nan_passes_and_zeros_keep_their_sign():
@@ -72,6 +142,11 @@ WRONG = {
     "tanh": InvalidValue,
     ("leaky_relu",): InvalidValue,
     ("leaky_relu", 0.1, 0.2): InvalidValue,
+    ("gelu", "erf"): InvalidValue,
+    "gelu_tanh": InvalidValue,
+    ("clip", 1.0, 0.0): InvalidValue,
+    ("clip", 1.0): InvalidValue,
+    "prelu": InvalidValue,
     ("leaky_relu", float("nan")): InvalidValue,
     ("leaky_relu", "0.1"): InvalidType,
     ("relu", 1.0): InvalidValue,
@@ -85,5 +160,15 @@ WRONG = {
 @pytest.mark.parametrize("activation", WRONG, ids=str)
 def test_a_wrong_one_says_what_is_allowed(activation):
     with pytest.raises(WRONG[activation], match=r'activation: got .*; allowed: None, "relu", '
-                       r'\("leaky_relu", slope\)'):  # fmt: skip
+                       r'\("leaky_relu", slope\), .*, \("gelu", "tanh"\)'):  # fmt: skip
         Conv2d(np.ones((1, 1, 1, 1), np.float32), activation=activation)
+
+
+def test_slopes_are_one_or_one_for_each_filter():
+    weight, image = np.ones((3, 1, 1, 1), np.float32), -np.ones((1, 1, 2, 2), np.float32)
+    for slopes in (0.5, [0.5], np.array([0.5, 1, 2]), [0.5, 1, 2]):
+        y = Conv2d(weight, activation=("prelu", slopes))(image)
+        assert np.array_equal(y[0, :, 0, 0], np.broadcast_to(-np.asarray(slopes), 3))
+    for slopes, error in (([1, 2], InvalidValue), ("a", InvalidType), (np.inf, InvalidValue)):
+        with pytest.raises(error, match=r"activation: got .*; allowed: .*"):
+            Conv2d(weight, activation=("prelu", slopes))

@@ -163,7 +163,8 @@ def test_any_pool_of_threads_can_drive_a_kernel(algorithm, layout):
     (filters,) = prepared.pack(conv._weight)
     ((code, struct, _),) = prepared.calls
     y, scratch = np.full_like(wanted, np.nan), memory.workspace(prepared.workspace_bytes)
-    arrays = code.pointer(x), filters, code.ffi.NULL, code.pointer(y), code.ffi.from_buffer(scratch)
+    none = [code.ffi.NULL] * 4  # bias, slopes, add, add_after
+    arrays = code.pointer(x), filters, *none, code.pointer(y), code.ffi.from_buffer(scratch)
     call, members = code.ffi.new("winogen_call *", (struct, *arrays)), queue.SimpleQueue()
     for member in range(3):
         members.put(member)

@@ -16,6 +16,7 @@ from winogen import kernels
 from winogen.conv import Layer
 from winogen.conv.choice import Choice, axes, rectangles
 from winogen.conv.cuts import work_of
+from winogen.conv.problem import Seams
 from winogen.errors import InvalidValue
 from winogen.kernels import Variant, Work
 from winogen.kernels.spec import BORDERS, KernelSpec
@@ -24,7 +25,11 @@ from winogen.records import Target
 
 LAYOUTS = ("NCHW", "NHWC")
 MODES = ("zeros", "reflect", "replicate", "circular")
-ACTIVATIONS = (None, "relu", ("leaky_relu", 0.25))
+ACTIVATIONS = (None, "relu", ("leaky_relu", 0.25), ("prelu", 0.5))
+
+# Channels of the arrays beside those of the input and output; of those that are added, one more.
+SLICES = ((0, 0), (0, 0), (3, 0), (0, 0), (0, 16), (0, 0), (5, 7))
+ADDED = ((0, 0), (0, 0), (1, 0), (0, 0), (0, 1), (3, 6), (0, 0), (0, 0))
 
 # Of Winograd kernels: m != r - 1 along both axes, and the axes differ; widths of tiles that are a
 # power of two and not, for those are interleaved.
@@ -60,9 +65,14 @@ def work_for(
     border: str = "unswitch",
     threads: int = 1,
     inside: bool = False,
+    slices: tuple[int, int] = (0, 0),
+    added: tuple[int, int] = (0, 0),
     **options,
 ) -> Work:
     """Return the kernel call of a layer as its variant sees it, in one block.
+
+    ``slices``: channels of the arrays beside those of the input and output. ``added``: channels of
+    the arrays that the epilogue adds.
 
     ``shape``: batch, height and width. ``inside``: leave out some outputs at the rim, where there
     are any to spare. Raises InvalidValue for a layer that does not exist.
@@ -72,6 +82,8 @@ def work_for(
     image = (height, width, layer.channels) if layer.layout == "NHWC" else (
         layer.channels, height, width)  # fmt: skip
     problem = layer.problem((batch, *image))
+    problem = problem.sewn(Seams(*(count + more for count, more in zip(problem.seams, slices)),
+                                 *added))  # fmt: skip
     choice = Choice(algorithm, tile, border=border, threads=threads)
     (part,) = rectangles(problem, choice)
     if inside:
@@ -118,6 +130,11 @@ def spread(
                 inside=index % 3 == 1,
                 layout=layout,
                 groups=groups,
+                slices=SLICES[index % len(SLICES)],
+                added=tuple(
+                    min(1, more) * (groups * filters + more - 1)
+                    for more in ADDED[index % len(ADDED)]
+                ),
                 **options,
             )
         except InvalidValue:  # the kernel or its padding does not fit

@@ -167,10 +167,13 @@ class _Profiled:
             self._lib.winogen_profile[stage] = 0.0
 
     def run(self, x: np.ndarray, output: np.ndarray, scratch: np.ndarray) -> None:
-        self._lib.winogen_run(
-            self._sizes, self._floats(x), self._floats(self._packed), self._ffi.NULL,
-            self._floats(output), self._ffi.from_buffer(scratch), 1,
+        null = self._ffi.NULL
+        call = self._ffi.new(
+            "winogen_call *",
+            (self._sizes, self._floats(x), self._floats(self._packed), null, null, null, null,
+             self._floats(output), self._ffi.from_buffer(scratch)),
         )  # fmt: skip
+        self._lib.winogen_run(call, 1)
 
     def _floats(self, array: np.ndarray) -> Any:
         return self._ffi.from_buffer("float[]", array)

@@ -45,7 +45,10 @@ def generate(
     ),
     dtype: str = typer.Option(None, help="float32 or float64 (default: float32)."),
     layout: str = typer.Option(None, help="NCHW or NHWC (default: NCHW)."),
-    activation: str = typer.Option(None, help="relu, or leaky_relu:SLOPE (default: none)."),
+    activation: str = typer.Option(
+        None,
+        help="relu, relu6, silu, gelu, gelu:tanh, hardswish, prelu, leaky_relu:SLOPE, clip:LO:HI.",
+    ),
     threads: int = typer.Option(None, min=1, help="Threads to cut the work for (default: 1)."),
     name: str = typer.Option(None, help="Prefix of files and functions (default: from shapes)."),
 ) -> None:
@@ -85,11 +88,16 @@ def _activation(text: str) -> str | tuple[str | float, ...]:
     from winogen.errors import InvalidValue
 
     name, *parameters = text.split(":")
+    if name == "prelu" and not parameters:
+        return name, 0.0  # the slopes come with the call
     if not parameters:
         return name
+    if text == "gelu:tanh":
+        return name, "tanh"
     try:
         return (name, *map(float, parameters))
     except ValueError:
         raise InvalidValue(
-            f"activation: got {text!r}; allowed: relu, leaky_relu:SLOPE with a number"
+            f"activation: got {text!r}; allowed: a name, leaky_relu:SLOPE or clip:LO:HI with "
+            'numbers, or "gelu:tanh"'
         ) from None

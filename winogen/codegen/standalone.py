@@ -11,7 +11,7 @@ from winogen.codegen.render import render
 from winogen.codegen.templates import environment
 from winogen.errors import InvalidValue
 from winogen.kernels.spec import KernelSpec
-from winogen.records import Target
+from winogen.records import ACTIVATIONS, Target
 
 
 def render_pair(
@@ -25,7 +25,14 @@ def render_pair(
     """
     check_name(name)
     prefix = f"{name}_kernel"
-    kernel = render(spec, prefix)
+    names = [activation.name for activation in ACTIVATIONS.values()
+             if activation.code == sizes["activation"] and sizes["after_store"]]  # fmt: skip
+    kernel = render(spec, prefix, names)
+    extra = [what for what, used in (
+        ("slopes", any(ACTIVATIONS[known].per_filter for known in names)),
+        ("add", sizes["add"][0] > 0),
+        ("add_after", sizes["add_after"][0] > 0),
+    ) if used]  # fmt: skip
     exported = {f"{name}_{what}" for what in ("packed_bytes", "pack", "workspace_bytes", "run")}
     if taken := exported & set(re.findall(r"\w+", kernel)):
         raise InvalidValue(
@@ -41,6 +48,8 @@ def render_pair(
         "isa": spec.target.name,
         "sizes": {field: _initialiser(value) for field, value in sizes.items()},
         "filters": sizes["groups"] * sizes["filters"],
+        "extra": extra,
+        "arguments": _arguments(spec.precision.real.c, extra),
         "about": list(map(commented, about)),
         "command": commented(command),
         **_target_text(spec.target),
@@ -52,6 +61,11 @@ def render_pair(
     }
 
 
+def _arguments(real: str, extra: Sequence[str]) -> str:
+    read = ", ".join(f"const {real} *{name}" for name in ("input", "packed", "bias", *extra))
+    return f"{read},\n    {real} *output, void *workspace, int threads"
+
+
 def _initialiser(value: Any) -> str:
     """How C spells the value of a field; structs are tuples.
 
@@ -60,6 +74,8 @@ def _initialiser(value: Any) -> str:
     """
     if isinstance(value, tuple):
         return "{ " + ", ".join(map(_initialiser, value)) + " }"
+    if value in (float("inf"), float("-inf")):
+        return "__builtin_inf()" if value > 0 else "-__builtin_inf()"
     return repr(value)
 
 

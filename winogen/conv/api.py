@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from winogen.conv import arguments, memory
+from winogen.conv import arguments, memory, seams
 from winogen.conv.execute import Environment, Prepared, prepare
 from winogen.conv.options import Options, takes_options
 from winogen.conv.plan import Plan
-from winogen.conv.problem import Layer, Problem
+from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import Request
-from winogen.errors import InvalidType, InvalidValue
+from winogen.errors import InvalidValue
 from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current
@@ -25,7 +25,14 @@ _SHAPES_KEPT = 256
 
 @takes_options
 def conv2d(
-    input: Any, weight: Any, bias: Any = None, *args: Any, out: Any = None, **options: Any
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    *args: Any,
+    add: Any = None,
+    add_after: Any = None,
+    out: Any = None,
+    **options: Any,
 ) -> np.ndarray:
     """Return the 2D convolution (cross-correlation) of ``input`` with ``weight``.
 
@@ -54,8 +61,11 @@ def conv2d(
     layout
         "NCHW" or "NHWC", of ``input`` and the result.
     activation
-        None; "relu" for max(y, 0), which lets NaN through; or ("leaky_relu", slope) for y where
-        y >= 0, else slope * y.
+        None, or what is done to every sum y of products, bias and ``add``: "relu", max(y, 0), which
+        lets NaN through; "relu6", min(max(y, 0), 6); ("clip", lo, hi); ("leaky_relu", slope), y
+        where y >= 0, else slope * y; ("prelu", slopes), the same with a slope for each filter;
+        "silu", y / (1 + exp(-y)); "gelu", y * Phi(y); ("gelu", "tanh"), its approximation by tanh;
+        "hardswish", y * min(max(y + 3, 0), 6) / 6.
     algorithm
         "auto", "direct", "im2col", "winograd2d", "winograd1d" or "mcmr". The Winograd algorithms
         need stride 1 and dilation 1. They mix the values of a tile: an infinity or NaN in the input
@@ -91,9 +101,13 @@ def conv2d(
         as measured on normally distributed data; the fastest way within it runs. Data with outliers
         may see more: see docs/accuracy.md. None for 1e-5, and for an error as that of direct
         convolution where this takes at most 18 % longer.
+    add, add_after
+        None, or arrays of the output's shape and dtype: the result is
+        activation(conv + bias + add) + add_after.
     out
-        Array for the result: C-contiguous, writeable, right shape and dtype, no memory shared with
-        an argument.
+        Array for the result: writeable, right shape and dtype, no memory shared with an argument;
+        C-contiguous, or a slice of the channels of such an array, which is written in place. (The
+        other arrays may have any strides; slices of channels are read in place, others are copied.)
 
     Returns
     -------
@@ -124,18 +138,16 @@ def conv2d(
     w, b = _parameters(weight, bias)
     layer = Layer.from_options(w.shape, arguments.DTYPE_NAMES[w.dtype], asked)
     arguments.same_dtype("input", x, w.dtype, "weight")
+    slopes = arguments.slopes(asked.activation, layer.filters, w.dtype)
     problem = layer.problem(x.shape)
     request = Request.from_options(layer, asked)
-    view = None
-    if out is not None:
-        others = {"input": x, "weight": w, "bias": b}
-        view = _check_out(out, problem.output_shape, x.dtype, others)
+    arrays = _Arrays.of(problem, x, out, add, add_after, {"weight": w, "bias": b})
     if problem.batch == 0:  # not worth a compiler
         return np.empty(problem.output_shape, x.dtype) if out is None else out
-    prepared = _prepared(problem, request)
+    prepared = _prepared(problem.sewn(arrays.seams), request)
     packed = prepared.pack(memory.contiguous(w, "weight"))
     b = None if b is None else memory.contiguous(b, "bias")
-    y = _apply(prepared, x, packed, b, view)
+    y = arrays.apply(prepared, packed, b, slopes)
     return y if out is None else out
 
 
@@ -162,20 +174,31 @@ class Conv2d:
         self._request = Request.from_options(self._layer, asked)
         self._weight = np.array(w, order="C")
         self._bias = None if b is None else np.array(b, order="C")
+        self._slopes = arguments.slopes(asked.activation, self._layer.filters, w.dtype)
         self._forget()
 
-    def __call__(self, input: Any, out: Any = None) -> np.ndarray:
-        """Return the convolution of ``input``, in ``out`` if that is given; see `conv2d`."""
+    def __call__(
+        self, input: Any, out: Any = None, *, add: Any = None, add_after: Any = None
+    ) -> np.ndarray:
+        """Return activation(conv + bias + add) + add_after, in ``out`` if given; see `conv2d`."""
         x = input if type(input) is np.ndarray else arguments.array("input", input)
         if x.dtype != self._weight.dtype:
             arguments.float_array("input", x)  # names a dtype that is wrong altogether
             arguments.same_dtype("input", x, self._weight.dtype, "weight")
-        prepared, packed = self._bound.get(x.shape) or self._bind(x.shape)
-        if out is None:
-            return _apply(prepared, x, packed, self._bias, None)
-        view = _check_out(out, prepared.output_shape, x.dtype, {"input": x})
-        _apply(prepared, x, packed, self._bias, view)
-        return out
+        shape = x.shape
+        if out is None and add is None and add_after is None and x.flags.c_contiguous:
+            prepared, packed = self._bound.get(shape) or self._bind(shape, None)
+            y = memory.empty(prepared.output_shape, prepared.dtype, "output")
+            if not x.flags.aligned:
+                x = memory.contiguous(x, "input")
+            prepared.run(x, packed, self._bias, y, self._slopes)
+            return y
+        known = self._bound.get(shape)
+        problem = known[0].problem if known else self._layer.problem(shape)
+        arrays = _Arrays.of(problem, x, out, add, add_after, {})
+        prepared, packed = self._bound.get((shape, arrays.seams)) or self._bind(shape, arrays.seams)
+        y = arrays.apply(prepared, packed, self._bias, self._slopes)
+        return y if out is None else out
 
     def plan(self, input_shape: Any) -> Plan:
         """Return what a call with an input of this shape does, and what it costs.
@@ -189,9 +212,11 @@ class Conv2d:
         shape, request = self._layer.weight_shape, self._request
         return f"<Conv2d weight {shape} {self._layer.dtype}, algorithm {request.algorithm!r}>"
 
+    _STATE = ("_layer", "_request", "_weight", "_bias", "_slopes")
+
     def __getstate__(self) -> dict:
         """Copies and pickles carry the weights; C pointers are made again where they arrive."""
-        return {name: getattr(self, name) for name in ("_layer", "_request", "_weight", "_bias")}
+        return {name: getattr(self, name) for name in self._STATE}
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
@@ -206,13 +231,14 @@ class Conv2d:
     def _prepare(self, input_shape: Any) -> Prepared:
         return _prepared(self._layer.problem(input_shape), self._request)
 
-    def _bind(self, shape: tuple[int, ...]) -> tuple:
-        prepared = self._prepare(shape)
+    def _bind(self, shape: tuple[int, ...], seams: Seams | None) -> tuple:
+        problem = self._layer.problem(shape)
+        prepared = _prepared(problem.sewn(seams or problem.seams), self._request)
         with self._lock:  # weights are packed once even if several threads call at once
             entry = prepared, prepared.pack(self._weight, self._packed)
             if len(self._bound) >= _SHAPES_KEPT:
                 del self._bound[next(iter(self._bound))]
-            self._bound[shape] = entry
+            self._bound[shape if seams is None else (shape, seams)] = entry
         return entry
 
 
@@ -235,53 +261,46 @@ def _parameters(weight: Any, bias: Any) -> tuple[np.ndarray, np.ndarray | None]:
     return w, b
 
 
-def _check_out(out: Any, shape: tuple, dtype: np.dtype, others: dict) -> np.ndarray:
-    """Return ``out`` as a plain array; raise unless writing it leaves all arguments alone."""
-    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
-        raise InvalidType(f"out: got {type(out).__name__}; allowed: None or a numpy array")
-    out = np.asarray(out)  # a subclass may say of itself what it is not
-    if out.dtype != dtype:
-        raise InvalidType(f"out: got dtype {out.dtype.str}; allowed: {dtype.str}, as input has")
-    if out.shape != shape:
-        raise InvalidValue(f"out: got shape {out.shape}; allowed: {shape}")
-    flags = out.flags
-    if not (flags.c_contiguous and flags.aligned and flags.writeable):
-        wrong = [
-            name for name in ("c_contiguous", "aligned", "writeable") if not flags[name.upper()]
-        ]
-        raise InvalidValue(
-            f"out: got an array that is not {' and not '.join(wrong)}; allowed: a C-contiguous, "
-            "aligned, writeable array"
-        )
-    for name, other in others.items():
-        if other is not None and _overlap(out, other):
-            raise InvalidValue(
-                f"out: got an array that overlaps {name}; allowed: memory of its own"
+class _Arrays(NamedTuple):
+    """The arrays of one call, checked and ready for its kernels."""
+
+    x: np.ndarray
+    out: np.ndarray | None
+    add: np.ndarray | None
+    add_after: np.ndarray | None
+    seams: Seams
+
+    @classmethod
+    def of(
+        cls, problem: Problem, x: np.ndarray, out: Any, add: Any, add_after: Any, others: dict
+    ) -> _Arrays:
+        """Return them; raises InvalidType and InvalidValue. ``others``: ``out`` is none of them."""
+        layout, shape = problem.layer.layout, problem.output_shape
+        named = {"add": add, "add_after": add_after}
+        terms = {name: None if value is None else seams.added(name, value, shape, x.dtype)
+                 for name, value in named.items()}  # fmt: skip
+        view, around = None, problem.layer.filters
+        if out is not None:
+            view, around = seams.writeable(
+                out, shape, x.dtype, layout, {"input": x, **terms, **others}
             )
-    return out
+        x, channels = seams.readable("input", x, layout)
+        totals = {"add": 0, "add_after": 0}
+        for name, array in terms.items():
+            if array is not None:
+                terms[name], totals[name] = seams.readable(name, array, layout)
+        return cls(x, view, **terms, seams=Seams(channels, around, **totals))
 
-
-def _overlap(one: np.ndarray, other: np.ndarray) -> bool:
-    if not np.may_share_memory(one, other):
-        return False
-    try:  # it may still fit between the rows of a strided view
-        return np.shares_memory(one, other, max_work=10_000)  # type: ignore[arg-type]
-    except getattr(np, "exceptions", np).TooHardError:  # numpy < 1.25 has it at the top
-        return True
-
-
-def _apply(
-    prepared: Prepared,
-    x: np.ndarray,
-    packed: tuple[Any, ...],
-    bias: np.ndarray | None,
-    out: np.ndarray | None,
-) -> np.ndarray:
-    """Run with arguments that have been checked."""
-    flags = x.flags
-    if not (flags.c_contiguous and flags.aligned):
-        x = memory.contiguous(x, "input")
-    if out is None:
-        out = memory.empty(prepared.output_shape, prepared.dtype, "output")
-    prepared.run(x, packed, bias, out)
-    return out
+    def apply(
+        self,
+        prepared: Prepared,
+        packed: tuple[Any, ...],
+        bias: np.ndarray | None,
+        slopes: np.ndarray | None,
+    ) -> np.ndarray:
+        """Run the kernels; returns ``out``, or a new array."""
+        y = self.out
+        if y is None:
+            y = memory.empty(prepared.output_shape, prepared.dtype, "output")
+        prepared.run(self.x, packed, bias, y, slopes, self.add, self.add_after)
+        return y

@@ -39,22 +39,57 @@ def choice(argument: str, value: Any, allowed: tuple[Any, ...]) -> Any:
 
 
 def activation(value: Any) -> Epilogue:
-    """Return the epilogue that ``activation=`` asks for: None, a name, or (name, parameters…)."""
+    """Return the epilogue that ``activation=`` asks for: None, a name, or (name, parameters…).
+
+    The slopes of "prelu" are not in it: see `slopes`.
+    """
     spelled = ", ".join(["None", *(known.spelled for known in ACTIVATIONS.values())])
     name, *parameters = value if isinstance(value, (tuple, list)) and value else (value,)
     if name is not None and not isinstance(name, str):
         raise InvalidType(f"activation: got {_short(value)}; allowed: {spelled}")
     if name is None and not parameters:
         return Epilogue()
-    if name not in ACTIVATIONS or len(parameters) != len(ACTIVATIONS[name].parameters):
+    for other in ACTIVATIONS.values():
+        if all(isinstance(p, str) for p in parameters) and (name, *parameters) == other.spelling:
+            return Epilogue(other.name)
+    known = ACTIVATIONS.get(name or "")
+    if known is None or known.spelling or len(parameters) != len(known.parameters):
         raise InvalidValue(f"activation: got {_short(value)}; allowed: {spelled}")
-    return Epilogue(name, tuple(_finite("activation", number, spelled) for number in parameters))
+    if known.per_filter:
+        return Epilogue(name)
+    numbers = tuple(_number("activation", number, spelled) for number in parameters)
+    if name == "clip" and numbers[0] > numbers[1]:
+        raise InvalidValue(f"activation: got {_short(value)}; allowed: {spelled}, with lo <= hi")
+    if name != "clip" and not all(map(math.isfinite, numbers)):
+        raise InvalidValue(f"activation: got {value!r}; allowed: {spelled}, with finite numbers")
+    return Epilogue(name, numbers)
 
 
-def _finite(argument: str, value: Any, allowed: str) -> float:
+def slopes(value: Any, filters: int, dtype: np.dtype) -> np.ndarray | None:
+    """Return the slopes of ``activation=("prelu", slopes)``, one for each filter; None of others.
+
+    A number, or an array of one, is meant for all filters.
+    """
+    if not isinstance(value, (tuple, list)) or value[:1] not in (("prelu",), ["prelu"]):
+        return None
+    allowed = f"a number or an array of shape ({filters},), one slope for each filter of weight"
+    try:
+        array = np.asarray(value[1], dtype)
+    except Exception as error:
+        raise InvalidType(
+            f"activation: got slopes {_short(value[1])} ({error}); allowed: {allowed}"
+        ) from None
+    if array.shape not in ((), (1,), (filters,)):
+        raise InvalidValue(f"activation: got slopes of shape {array.shape}; allowed: {allowed}")
+    if not np.isfinite(array).all():
+        raise InvalidValue(f"activation: got slopes {_short(array)}; allowed: finite ones")
+    return np.array(np.broadcast_to(array, (filters,)), order="C")
+
+
+def _number(argument: str, value: Any, allowed: str) -> float:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.number)):
         raise InvalidType(f"{argument}: got {_short(value)}; allowed: {allowed}")
-    if not math.isfinite(value):
+    if math.isnan(value):
         raise InvalidValue(f"{argument}: got {value!r}; allowed: {allowed}, with finite numbers")
     return float(value)
 

@@ -53,6 +53,10 @@ def work_of(
     layer = problem.layer
     part = part or rectangles(problem, choice)[0]
     size, output_size = problem.sizes(part.in_row)
+
+    def strides(channels: int, size: tuple[int, int]) -> Strides:
+        return Strides.of(layer.layout, channels, *size)
+
     return Work(
         algorithm=choice.algorithm,
         layout=layer.layout,
@@ -70,10 +74,12 @@ def work_of(
         dilation=layer.dilation,
         padding=(layer.axes[0].before, layer.axes[1].before),
         padding_mode=layer.padding_mode,
-        input=Strides.of(layer.layout, layer.channels, *size),
-        output=Strides.of(layer.layout, layer.filters, *output_size),
+        input=strides(problem.seams.input, size),
+        output=strides(problem.seams.output, output_size),
+        add=strides(problem.seams.add, output_size),
+        add_after=strides(problem.seams.add_after, output_size),
         transforms=transforms or (None, None),
-        epilogue=layer.epilogue,
+        epilogue=problem.epilogue,
         border=choice.border if choice.tile else "unswitch",
         threads=choice.threads,
     )

@@ -61,6 +61,8 @@ class Kernel:
         self.ffi = library.ffi
         self.lib = library.lib
         self.reals = self.ffi.typeof(f"{spec.precision.real.c}[]")
+        self.address = self.ffi.typeof(f"{spec.precision.real.c} *")
+        self.call = self.ffi.typeof("winogen_call *")
 
     def struct(self, work: Work, flush_denormals: bool = False) -> Any:
         """Return the struct of one call."""
@@ -75,9 +77,16 @@ class Kernel:
         )
         return packed
 
-    def pointer(self, array: np.ndarray) -> Any:
-        """Return a C pointer to the numbers of a contiguous array, which it keeps alive."""
-        return self.ffi.from_buffer(self.reals, array)
+    def pointer(self, array: np.ndarray | None) -> Any:
+        """Return a C pointer to the numbers of an array; NULL for None.
+
+        It keeps a contiguous array alive, but not one that is a slice.
+        """
+        if array is None:
+            return self.ffi.NULL
+        if array.flags.c_contiguous:
+            return self.ffi.from_buffer(self.reals, array)
+        return self.ffi.cast(self.address, array.ctypes.data)
 
 
 @lru_cache(maxsize=1024)
@@ -152,28 +161,41 @@ class Prepared:
         packed: tuple[Any, ...],
         bias: np.ndarray | None,
         output: np.ndarray,
+        slopes: np.ndarray | None = None,
+        add: np.ndarray | None = None,
+        add_after: np.ndarray | None = None,
     ) -> None:
-        """Compute ``output`` from contiguous arrays of the right shapes, which are not checked."""
+        """Compute ``output`` from arrays that fit the problem, seams included; nothing is checked.
+
+        ``slopes``: one for each filter, where the activation is "prelu".
+        """
         if not output.size:
             return
         threads = team_threads(self.choice.threads)
         scratch = memory.workspace(self.workspace_bytes)
         for (code, struct, _), filters in zip(self.calls, packed):
-            arrays = (
-                code.pointer(input),
-                filters,
-                code.ffi.NULL if bias is None else code.pointer(bias),
-                code.pointer(output),
-                code.ffi.from_buffer(scratch),
+            point = code.pointer
+            call = code.ffi.new(
+                code.call,
+                (
+                    struct,
+                    point(input),
+                    filters,
+                    point(bias),
+                    point(slopes),
+                    point(add),
+                    point(add_after),
+                    point(output),
+                    code.ffi.from_buffer(scratch),
+                ),
             )
             if self._pieces == 1:
-                code.lib.winogen_run(struct, *arrays, threads)
+                code.lib.winogen_run(call, threads)
             else:
-                self._run_in_pieces(code, struct, arrays, threads)
+                self._run_in_pieces(code, struct, call, threads)
 
-    def _run_in_pieces(self, code: Kernel, struct: Any, arrays: tuple, threads: int) -> None:
+    def _run_in_pieces(self, code: Kernel, struct: Any, call: Any, threads: int) -> None:
         """Return to Python now and then, where signals are handled."""
-        call = code.ffi.new("winogen_call *", (struct, *arrays))
         parts = struct.phases * struct.parts
         # A multiple of the threads, so that they wait for each other as seldom as possible.
         step = max(1, -(-parts // self._pieces // threads)) * threads

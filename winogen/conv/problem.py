@@ -6,10 +6,10 @@ sizes. Both are immutable, hashable and know no arrays.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from winogen.conv import arguments
 from winogen.conv.options import Options
@@ -157,7 +157,8 @@ class Layer:
             raise InvalidValue(f"input: got shape {shape}; allowed: height and width of at least 1")
         self._check_padding(height, width)
         out = self._output_size(height, width)
-        problem = Problem(self, batch, (height, width), out, batched=len(shape) == 4)
+        seams = Seams(self.channels, self.filters)
+        problem = Problem(self, batch, (height, width), out, seams, batched=len(shape) == 4)
         for name, count in (("input", problem.input_shape), ("output", problem.output_shape)):
             self._check_bytes(f"{name}: got shape {count}", count)
         padded = tuple(axis.padded(size) for axis, size in zip(self.axes, (height, width)))
@@ -197,6 +198,15 @@ class Layer:
         return self.axes[0].outputs(height), self.axes[1].outputs(width)
 
 
+class Seams(NamedTuple):
+    """How many channels the arrays have of which a call's are slices; 0: no such array."""
+
+    input: int
+    output: int
+    add: int = 0
+    add_after: int = 0
+
+
 @dataclass(frozen=True)
 class Problem:
     """One convolution with all its sizes."""
@@ -205,7 +215,20 @@ class Problem:
     batch: int
     size: Pair  # of the input: height, width
     output_size: Pair
+    seams: Seams
     batched: bool = True  # whether the arrays have the batch axis
+
+    @property
+    def epilogue(self) -> Epilogue:
+        """The layer's activation and what is added before and behind it."""
+        seams = self.seams
+        if not (seams.add or seams.add_after):
+            return self.layer.epilogue
+        return replace(self.layer.epilogue, add=seams.add > 0, add_after=seams.add_after > 0)
+
+    def sewn(self, seams: Seams) -> Problem:
+        """The same problem with arrays that may be slices, and with additions."""
+        return self if seams == self.seams else replace(self, seams=seams)
 
     @cached_property
     def input_shape(self) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from winogen.conv import arguments, planner
 from winogen.conv.choice import Choice
 from winogen.conv.choice import multiplications as counted
 from winogen.conv.options import Options
-from winogen.conv.problem import Layer, Problem
+from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import Request
 from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels.spec import KernelSpec
@@ -27,15 +27,18 @@ def standalone(
     dtype: str = "float32",
     isa: str | None = None,
     name: str | None = None,
+    add: bool = False,
+    add_after: bool = False,
     command: str = "winogen.conv.standalone",
     **options: Any,
 ) -> dict[str, str]:
     """Return {"<name>.c": text, "<name>.h": text} for one layer on inputs of one shape.
 
-    ``options`` are those of `conv2d`; ``threads`` is how many the work is cut for, 1 unless given,
-    and any number may run it; ``edge`` must be "discard". ``isa``: an instruction set of `TARGETS`,
-    by default this CPU's. ``command``: what the files say regenerates them. The plan is that for
-    the default machine, so that the files are the same wherever they are made. Raises InvalidType,
+    ``add``, ``add_after``: whether `run` takes such arrays. ``options`` are those of `conv2d`;
+    ``threads`` is how many the work is cut for, 1 unless given, and any number may run it; ``edge``
+    must be "discard". ``isa``: an instruction set of `TARGETS`, by default this CPU's.
+    ``command``: what the files say regenerates them. The plan is that for the default machine, so
+    that the files are the same wherever they are made. Raises InvalidType,
     InvalidValue and Unsupported as `conv2d` does.
 
     >>> sorted(standalone((1, 64, 56, 56), (64, 64, 3, 3), padding=1, isa="avx2"))
@@ -46,6 +49,8 @@ def standalone(
     asked = Options.of((), {"threads": 1, **options}, "standalone")
     layer = Layer.from_options(weight_shape, dtype, asked)
     problem = layer.problem(input_shape)
+    filters = layer.filters
+    problem = problem.sewn(Seams(layer.channels, filters, add * filters, add_after * filters))
     if not problem.batch:
         raise InvalidValue(f"input: got shape {tuple(input_shape)}; allowed: a batch of at least 1")
     request = Request.from_options(layer, asked)
@@ -103,8 +108,8 @@ def _about(problem: Problem, choice: Choice, spec: KernelSpec) -> list[str]:
             lines.append(f"  along the {axis} F({transform.m}, {transform.r}), {made_of}")
         if choice.order != PROGRAM:
             lines.append(f"  rows of the transforms summed one by one, order {choice.order}")
-    if layer.epilogue.means:
-        lines.append(f"followed by {layer.epilogue.means}")
+    if problem.epilogue.means:
+        lines.append(f"followed by {problem.epilogue.means}")
     multiplications = counted(problem, choice)
     lines.append(
         f"multiplications {multiplications:,} (direct: {problem.direct_multiplications:,})"

@@ -16,7 +16,8 @@ from winogen.graph.ir import (
     Opaque,
     Pad,
 )
-from winogen.graph.save import load, save
+from winogen.graph.planning import faster_layout
+from winogen.graph.saving import load, save
 from winogen.graph.segment import Segment
 from winogen.graph.shapes import shapes
 from winogen.graph.simplify import simplify
@@ -34,6 +35,7 @@ __all__ = [
     "Piece",
     "Segment",
     "cut",
+    "faster_layout",
     "load",
     "save",
     "shapes",

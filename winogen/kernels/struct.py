@@ -19,10 +19,11 @@ COMMON = (
     ("", "int64_t", ("stride_h", "stride_w", "dilation_h", "dilation_w")),
     ("mode: see source_index()", "int64_t", ("pad_top", "pad_left", "padding_mode")),
     ("the outputs to compute", "int64_t", ("row_begin", "row_end", "col_begin", "col_end")),
-    ("of the arrays", "winogen_strides", ("input", "output")),
+    ("of the arrays", "winogen_strides", ("input", "output", "add", "add_after")),
     ("of the input, in all", "int64_t", ("input_numbers",)),
-    ("0: none; parameters", "int64_t", ("activation",)),
-    ("", "double", ("activation_a", "activation_b")),
+    ("done where the sums are", "int64_t", ("relu",)),
+    ("activation: 0 for none", "int64_t", ("after_store", "activation")),
+    ("its parameters", "double", ("activation_a", "activation_b")),
     ("in tiles or outputs", "int64_t", ("block_rows", "block_cols", "block_images")),
     ("blocks of a group and image", "int64_t", ("grid_rows", "grid_cols")),
     ("of a block, if threads share it", "int64_t", ("shares",)),
@@ -61,9 +62,9 @@ def declaration(variant: Variant, border: str) -> str:
 def values(variant: Variant, work: Work, *, flush_denormals: bool = False) -> dict[str, Any]:
     """Return the fields for one call; structs as tuples."""
     phases, parts = variant.schedule(work)
-    parameters = (*work.epilogue.parameters, 0.0, 0.0)
+    epilogue = work.epilogue
+    parameters = (*epilogue.parameters, 0.0, 0.0)
     row_begin, row_end, col_begin, col_end = work.part
-    numbers = work.batch * work.input.image
     fields = {
         "batch": work.batch,
         "groups": work.groups,
@@ -88,8 +89,12 @@ def values(variant: Variant, work: Work, *, flush_denormals: bool = False) -> di
         "col_end": col_end,
         "input": astuple(work.input),
         "output": astuple(work.output),
-        "input_numbers": numbers,
-        "activation": work.epilogue.code,
+        "add": astuple(work.add),
+        "add_after": astuple(work.add_after),
+        "input_numbers": work.input_numbers,
+        "relu": int(epilogue.before_the_store and epilogue.activation is not None),
+        "after_store": int(not epilogue.before_the_store),
+        "activation": epilogue.code,
         "activation_a": parameters[0],
         "activation_b": parameters[1],
         "block_rows": int(work.block[0]),

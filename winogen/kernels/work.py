@@ -61,6 +61,8 @@ class Work:
     padding_mode: str
     input: Strides
     output: Strides
+    add: Strides  # of what the epilogue adds
+    add_after: Strides
     transforms: tuple[Any, Any]  # along height and width: Transform, Stack, or None without tiles
     epilogue: Epilogue = Epilogue()
     border: str = "unswitch"
@@ -120,6 +122,11 @@ class Work:
         """Blocks of all images and groups."""
         high, wide = self.grid
         return blocks(self.batch, self.images) * self.groups * high * wide
+
+    @property
+    def input_numbers(self) -> int:
+        """From the first number of the input to behind its last."""
+        return self.input.extent(self.batch, *self.size, self.groups * self.channels)
 
     @property
     def input_bytes(self) -> int:

@@ -45,7 +45,7 @@ class Strides:
 
     @classmethod
     def of(cls, layout: str, channels: int, height: int, width: int) -> Strides:
-        """Return those of a contiguous array.
+        """Return those of a contiguous array, or of a slice of the ``channels`` of one.
 
         >>> Strides.of("NCHW", 3, 4, 5)
         Strides(image=60, row=5, pixel=1, channel=20)
@@ -54,3 +54,15 @@ class Strides:
         if layout == "NCHW":
             return cls(image, width, 1, height * width)
         return cls(image, width * channels, channels, 1)
+
+    def extent(self, images: int, height: int, width: int, channels: int) -> int:
+        """From the first number of an array of this size to behind its last; 0 if it is empty.
+
+        >>> Strides.of("NHWC", 8, 4, 5).extent(2, 4, 5, 3)  # the first 3 of 8 channels
+        315
+        """
+        sizes = (images, height, width, channels)
+        if 0 in sizes:
+            return 0
+        steps = (self.image, self.row, self.pixel, self.channel)
+        return 1 + sum((size - 1) * step for size, step in zip(sizes, steps))

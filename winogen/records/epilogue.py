@@ -18,6 +18,9 @@ class Activation:
     means: str  # for readers
     c: str  # of the vector y and the parameters, vectors a and b
     parameters: tuple[str, ...] = ()  # what they are called; at most two
+    per_filter: bool = False  # whether its parameter a is an array, a number for each filter
+    needs: str = ""  # the function in csrc/parts/activation.h.j2 that it calls, if any
+    spelling: tuple[str, ...] = ()  # how a user asks for it, where that is not by its name
 
     @property
     def code(self) -> int:
@@ -31,6 +34,8 @@ class Activation:
         >>> ACTIVATIONS["leaky_relu"].spelled
         '("leaky_relu", slope)'
         """
+        if self.spelling:
+            return "(" + ", ".join(f'"{word}"' for word in self.spelling) + ")"
         if not self.parameters:
             return f'"{self.name}"'
         return f'("{self.name}", {", ".join(self.parameters)})'
@@ -46,16 +51,46 @@ ACTIVATIONS: dict[str, Activation] = {
             "choose(y < (vec){0}, a * y, y)",
             ("slope",),
         ),
+        Activation(
+            "prelu",
+            "y where y >= 0, else slope * y, a slope for each filter",
+            "choose(y < (vec){0}, a * y, y)",
+            ("slopes",),
+            per_filter=True,
+        ),
+        Activation(
+            "clip",
+            "y, but at least lo and at most hi",
+            "choose(y < a, a, choose(y > b, b, y))",
+            ("lo", "hi"),
+        ),
+        Activation("relu6", "max(y, 0), but at most 6", "choose(y > 6, 6 + (vec){0}, relu_of(y))"),
+        Activation(
+            "hardswish",
+            "y * min(max(y + 3, 0), 6) / 6",
+            "y * choose(y > 3, 6 + (vec){0}, relu_of(y + 3)) / 6",
+        ),
+        Activation("silu", "y / (1 + exp(-y))", "silu_of(y)", needs="silu"),
+        Activation("gelu", "y * Phi(y), Phi of normal data", "gelu_of(y)", needs="gelu"),
+        Activation(
+            "gelu_tanh",
+            "y / 2 * (1 + tanh(sqrt(2 / pi) * (y + 0.044715 * y^3)))",
+            "gelu_tanh_of(y)",
+            needs="gelu_tanh",
+            spelling=("gelu", "tanh"),
+        ),
     )
 }
 
 
 @dataclass(frozen=True)
 class Epilogue:
-    """y = activation(sums + bias); the bias comes with the call."""
+    """y = activation(sums + bias + add) + add_after; arrays come with the call."""
 
     activation: str | None = None
     parameters: tuple[float, ...] = ()
+    add: bool = False
+    add_after: bool = False
 
     @property
     def code(self) -> int:
@@ -63,9 +98,14 @@ class Epilogue:
         return 0 if self.activation is None else ACTIVATIONS[self.activation].code
 
     @property
+    def per_filter(self) -> bool:
+        """Whether the activation has parameters of every filter: an array."""
+        return self.activation is not None and ACTIVATIONS[self.activation].per_filter
+
+    @property
     def before_the_store(self) -> bool:
         """Whether kernels apply all of it while the sums are in registers: nothing, or ReLU."""
-        return self.activation in (None, "relu")
+        return self.activation in (None, "relu") and not (self.add or self.add_after)
 
     @property
     def means(self) -> str:
@@ -74,8 +114,11 @@ class Epilogue:
         >>> Epilogue("leaky_relu", (0.1,)).means
         'y where y >= 0, else slope * y, slope 0.1'
         """
+        sums = " + add" if self.add else ""
+        after = " + add_after" if self.add_after else ""
         if self.activation is None:
-            return ""
+            return f"y{sums}{after}" if sums or after else ""
         known = ACTIVATIONS[self.activation]
         values = (f", {name} {value:g}" for name, value in zip(known.parameters, self.parameters))
-        return known.means + "".join(values)
+        where = f" of y{sums}{after}" if sums or after else ""
+        return f"{known.means}{''.join(values)}{where}"

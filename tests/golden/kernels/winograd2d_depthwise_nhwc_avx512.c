@@ -33,10 +33,11 @@ typedef struct winogen_conv {
     int64_t stride_h, stride_w, dilation_h, dilation_w;
     int64_t pad_top, pad_left, padding_mode;          /* mode: see source_index() */
     int64_t row_begin, row_end, col_begin, col_end;   /* the outputs to compute */
-    winogen_strides input, output;                    /* of the arrays */
+    winogen_strides input, output, add, add_after;    /* of the arrays */
     int64_t input_numbers;                            /* of the input, in all */
-    int64_t activation;                               /* 0: none; parameters */
-    double activation_a, activation_b;
+    int64_t relu;                                     /* done where the sums are */
+    int64_t after_store, activation;                  /* activation: 0 for none */
+    double activation_a, activation_b;                /* its parameters */
     int64_t block_rows, block_cols, block_images;     /* in tiles or outputs */
     int64_t grid_rows, grid_cols;                     /* blocks of a group and image */
     int64_t shares;                                   /* of a block, if threads share it */
@@ -141,63 +142,84 @@ INLINE vec load_until(const real *from, const real *end)
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (int_vec){__VA_ARGS__})
 #endif
 
-/* ---- epilogue --------------------------------------------------------------------------------
- * What happens to finished sums, the bias included, on their way to memory. */
-
-enum { RELU = 1 };    /* the one that is done where the sums are */
+/* ---- activations ----------------------------------------------------------------------------- */
 
 /* max(x, 0) that lets a NaN through, as frameworks do. */
 INLINE vec relu_of(vec v) { return (vec)((int_vec)v & ~(v < (vec){0})); }
 
-/* Any other activation, of one vector. */
-static __attribute__((noinline, unused)) vec activated_otherwise(const winogen_conv *p, vec y)
-{
-    const vec a = broadcast((real)p->activation_a), b = broadcast((real)p->activation_b);
-    (void)a, (void)b;
-    switch (p->activation) {
-    case 2:    /* leaky_relu: y where y >= 0, else slope * y */
-        return choose(y < (vec){0}, a * y, y);
-    default:
-        return y;
-    }
-}
-
-/* ... of `rows` rows of `count` numbers, `step` apart, that were just stored. Out of line and after
- * the store: micro-kernels that had to keep their sums for a call would always be slower. */
-static __attribute__((noinline, unused)) void activate_rows(const winogen_conv *p, real *to,
-                                                            int64_t rows, int64_t step,
-                                                            int64_t count)
-{
-    for (int64_t r = 0; r < rows; r++, to += step)
-        for (int64_t i = 0; i < count; i += LANES) {
-            const int64_t lanes = min_of(LANES, count - i);
-            store_some(to + i, activated_otherwise(p, load_some(to + i, lanes)), lanes);
-        }
-}
-
-/* An epilogue has two halves. Before the store, ReLU of every `y` that EACH goes through: one
- * question for a whole register block, none within its loops. */
-#define RELU_OF_EACH(p, EACH, y)                                                                   \
+/* ReLU of every `y` that EACH goes through, if it is wanted: one question for a whole register
+ * block, none within its loops. */
+#define RELU_OF_EACH(wanted, EACH, y)                                                              \
     do {                                                                                           \
-        if ((p)->activation == RELU) {                                                             \
+        if (wanted) {                                                                              \
             EACH y = relu_of(y);                                                                   \
         }                                                                                          \
     } while (0)
 
-/* After the store, whatever else there is. With that, nothing is stored past the caches. */
-INLINE void activate_stored(const winogen_conv *p, real *to, int64_t rows, int64_t step,
-                            int64_t count)
+INLINE vec magnitude(vec v) { return (vec)((int_vec)v & ~(int_vec)broadcast((real)-0.0)); }
+
+/* exp(high + low) for high <= 0 and a small `low`: 2^n exp(r), to about one unit in the last
+ * place. */
+static __attribute__((noinline, unused)) vec exp_of(vec high, vec low)
 {
-    if (p->activation > RELU) activate_rows(p, to, rows, step, count);
+    const vec lowest = broadcast((real)-105.0);
+    high = choose(high < lowest, lowest, high);
+    const vec rounded = high * (real)1.4426950408889634 + (real)12582912.0;
+    const vec n = rounded - (real)12582912.0;
+    const vec rest = high - n * (real)0.693359375;
+    const vec r = rest - n * (real)-2.12194440e-4 + low;
+    vec y = broadcast((real)0.0001984126984126984);
+    y = y * r + (real)0.001388888888888889;
+    y = y * r + (real)0.008333333333333333;
+    y = y * r + (real)0.041666666666666664;
+    y = y * r + (real)0.16666666666666666;
+    y = y * r + (real)0.5;
+    y = y * r + (real)1.0;
+    y = y * r + (real)1.0;
+    /* In two steps, for 2^n alone may be below all numbers. */
+    const int_vec whole = (int_vec)rounded - (int_vec)broadcast((real)12582912.0);
+    const int_vec first = whole >> 1, second = whole - first;
+    y *= (vec)((first + 127) << 23);
+    return y * (vec)((second + 127) << 23);
 }
 
-/* Both halves, for one vector. */
-INLINE vec activated(const winogen_conv *p, vec y)
+/* y / (1 + exp(-steep)), where steep has the sign of y. */
+INLINE vec gated(vec y, vec steep)
 {
-    if (p->activation == RELU) return relu_of(y);
-    return p->activation ? activated_otherwise(p, y) : y;
+    const vec e = exp_of(-magnitude(steep), (vec){0});
+    return y * choose(y < (vec){0}, e, broadcast(1)) / (1 + e);
 }
-INLINE vec finish(const winogen_conv *p, vec sum, vec bias) { return activated(p, sum + bias); }
+
+INLINE vec silu_of(vec y) { return gated(y, y); }
+
+INLINE vec gelu_tanh_of(vec y)
+{
+    return gated(y, (real)1.5957691216057308 * y * ((real)1 + (real)0.044715 * y * y));
+}
+
+/* y Phi(y), by the tail of the normal distribution: 1 - Phi(a) = exp(-a^2/2) m(a). */
+static __attribute__((noinline, unused)) vec gelu_of(vec y)
+{
+    const vec largest = broadcast((real)15.0);
+    const vec far = magnitude(y), a = choose(far > largest, largest, far);
+    /* a^2 = head^2 + (a - head)(a + head), the first of these without rounding. */
+    const vec head = (vec)((int_vec)a & ~0xfff);
+    const vec e = exp_of((real)-0.5 * head * head, (real)-0.5 * (a - head) * (a + head));
+    const vec u = (a - 4) / (a + 4);
+    vec m = broadcast((real)-5.15565933e-5);
+    m = m * u + (real)-0.0002317986783;
+    m = m * u + (real)0.0001710546116;
+    m = m * u + (real)0.001645219297;
+    m = m * u + (real)-0.003489317276;
+    m = m * u + (real)-0.007545268266;
+    m = m * u + (real)0.06039753309;
+    m = m * u + (real)-0.1865212814;
+    m = m * u + (real)0.387137368;
+    m = m * u + (real)-0.6078966591;
+    m = m * u + (real)0.7552851306;
+    const vec tail = e * m / (a + 4);
+    return y * choose(y < (vec){0}, tail, 1 - tail);
+}
 
 /* ---- transforms ------------------------------------------------------------------------------ */
 
@@ -223,7 +245,8 @@ INLINE int64_t input_rows(int64_t tiles) { return tiles * M_H + N_H - M_H; }
 /* The layer, its arrays, and the memory to work in. */
 typedef struct winogen_call {
     const winogen_conv *p;
-    const real *input, *packed, *bias;    /* bias: NULL for none */
+    const real *input, *packed;
+    const real *bias, *slopes, *add, *add_after;    /* NULL for none */
     real *output;
     void *workspace;
 } winogen_call;
@@ -278,6 +301,116 @@ static block block_at(const winogen_conv *p, int64_t i)
         .cols = min_of(p->block_cols, wide - col),
         .images = min_of(p->block_images, p->batch - first),
     };
+}
+
+/* ---- epilogue --------------------------------------------------------------------------------
+ * y = activation(sums + bias + add) + add_after. ReLU alone is done where the sums are; all else
+ * after the store and out of line, for micro-kernels that had to keep their sums for a call would
+ * always be slower. With that, nothing is stored past the caches. */
+
+/* Outputs that were just stored, sums with their bias: `images` apart, they begin at (row, col),
+ * and of all M * groups filters at `channel`. */
+typedef struct {
+    int64_t image, row, col, channel;
+    int64_t rows, cols, channels;
+} outputs;
+
+/* Neighbours in memory, and what is added to them; slopes: of each, or NULL where all have a. */
+typedef struct {
+    real *to;
+    const real *add, *add_after, *slopes;
+    vec a, b;
+    int64_t count;
+} finished_run;
+
+INLINE vec load_lanes(const real *from, int64_t lanes)
+{
+    return lanes == LANES ? load(from) : load_some(from, lanes);
+}
+
+/* `ACTIVATED` of the vectors y, a and b for all of a run. */
+#define FINISH_RUN(ACTIVATED)                                                                      \
+    for (int64_t i = 0; i < run->count; i += LANES) {                                              \
+        const int64_t lanes = min_of(LANES, run->count - i);                                       \
+        const vec a = run->slopes ? load_lanes(run->slopes + i, lanes) : run->a, b = run->b;       \
+        vec y = load_lanes(run->to + i, lanes);                                                    \
+        if (run->add) y += load_lanes(run->add + i, lanes);                                        \
+        y = ACTIVATED;                                                                             \
+        if (run->add_after) y += load_lanes(run->add_after + i, lanes);                            \
+        if (lanes == LANES) store(run->to + i, y);                                                 \
+        else store_some(run->to + i, y, lanes);                                                    \
+        (void)a, (void)b;                                                                          \
+    }
+
+static void finish_run(const winogen_conv *p, const finished_run *run)
+{
+    switch (p->activation) {
+    case 1:    /* relu: max(y, 0) */
+        FINISH_RUN(relu_of(y))
+        break;
+    case 2:    /* leaky_relu: y where y >= 0, else slope * y */
+        FINISH_RUN(choose(y < (vec){0}, a * y, y))
+        break;
+    case 3:    /* prelu: y where y >= 0, else slope * y, a slope for each filter */
+        FINISH_RUN(choose(y < (vec){0}, a * y, y))
+        break;
+    case 4:    /* clip: y, but at least lo and at most hi */
+        FINISH_RUN(choose(y < a, a, choose(y > b, b, y)))
+        break;
+    case 5:    /* relu6: max(y, 0), but at most 6 */
+        FINISH_RUN(choose(y > 6, 6 + (vec){0}, relu_of(y)))
+        break;
+    case 6:    /* hardswish: y * min(max(y + 3, 0), 6) / 6 */
+        FINISH_RUN(y * choose(y > 3, 6 + (vec){0}, relu_of(y + 3)) / 6)
+        break;
+    case 7:    /* silu: y / (1 + exp(-y)) */
+        FINISH_RUN(silu_of(y))
+        break;
+    case 8:    /* gelu: y * Phi(y), Phi of normal data */
+        FINISH_RUN(gelu_of(y))
+        break;
+    case 9:    /* gelu_tanh: y / 2 * (1 + tanh(sqrt(2 / pi) * (y + 0.044715 * y^3))) */
+        FINISH_RUN(gelu_tanh_of(y))
+        break;
+    default:
+        FINISH_RUN(y)
+    }
+}
+
+INLINE const real *added_at(const real *array, const winogen_strides *s, const outputs *o,
+                            int64_t row, int64_t next)
+{
+    if (!array) return NULL;
+    array += o->image * s->image + (o->row + row) * s->row + o->col * s->pixel;
+    array += o->channel * s->channel;
+    return array + next * s->pixel;
+}
+
+static __attribute__((noinline, unused)) void finish_outputs(const call *c, const outputs *o)
+{
+    const winogen_conv *p = c->p;
+    const int64_t planes = o->cols, step = p->output.pixel;    /* runs are the channels of pixels */
+    finished_run run = {
+        .a = broadcast((real)p->activation_a),
+        .b = broadcast((real)p->activation_b),
+        .slopes = c->slopes ? c->slopes + o->channel : NULL,
+        .count = o->channels,
+    };
+    for (int64_t row = 0; row < o->rows; row++) {
+        real *const to = output_at(c, o->image, o->row + row, o->col, o->channel);
+        for (int64_t i = 0; i < planes; i++) {
+            run.to = to + i * step;
+            run.add = added_at(c->add, &p->add, o, row, i);
+            run.add_after = added_at(c->add_after, &p->add_after, o, row, i);
+            finish_run(p, &run);
+        }
+    }
+}
+
+/* Whatever is left to do after the store. */
+INLINE void finish_stored(const call *c, outputs o)
+{
+    if (c->p->after_store) finish_outputs(c, &o);
 }
 
 /* ---- padding -------------------------------------------------------------------------------- */
@@ -511,7 +644,7 @@ static void transform_output(const call *c, const block *b, int64_t image, const
             vec y[M_H][M_W];
             transform_output_tile(from + (i * b->cols + j) * tile_step, position_step, y);
             EACH_OUTPUT y[k][q] += bias;
-            RELU_OF_EACH(p, EACH_OUTPUT, y[k][q]);
+            RELU_OF_EACH(p->relu, EACH_OUTPUT, y[k][q]);
             if (whole && non_temporal) {
                 EACH_OUTPUT store_non_temporal(to + k * row_step + q * col_step, y[k][q]);
             } else if (whole && lanes == LANES) {
@@ -521,8 +654,7 @@ static void transform_output(const call *c, const block *b, int64_t image, const
                     for (int64_t q = 0; q < cols; q++)
                         store_some(to + k * row_step + q * col_step, y[k][q], lanes);
             }
-            for (int64_t k = 0; k < rows; k++)
-                activate_stored(p, to + k * row_step, cols, col_step, lanes);
+            finish_stored(c, (outputs){ image, row, col, first, rows, cols, lanes });
         }
 }
 
@@ -669,9 +801,7 @@ void winogen_run_some(const winogen_call *c, int64_t first, int64_t last, int th
     }
 }
 
-void winogen_run(const winogen_conv *p, const real *input, const real *packed, const real *bias,
-                 real *output, void *workspace, int threads)
+void winogen_run(const winogen_call *c, int threads)
 {
-    const winogen_call c = { p, input, packed, bias, output, workspace };
-    winogen_run_some(&c, 0, p->phases * p->parts, threads);
+    winogen_run_some(c, 0, c->p->phases * c->p->parts, threads);
 }

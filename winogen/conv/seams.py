@@ -1,0 +1,133 @@
+"""Arrays that may be slices of the channels of larger ones, and what is allowed of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from winogen.conv import arguments, memory
+from winogen.errors import InvalidType, InvalidValue
+
+SLICES = "a C-contiguous array, or a slice of the channels of one"
+
+
+def channels_around(array: np.ndarray, layout: str) -> int:
+    """Return how many channels the array has of which ``array`` is a slice; 0 if it is no slice.
+
+    ``array`` has 4 axes, or 3 without a batch. A C-contiguous array is a slice of itself.
+
+    >>> whole = np.zeros((2, 8, 5, 5), np.float32)
+    >>> channels_around(whole[:, 2:5], "NCHW"), channels_around(whole[:, ::2], "NCHW")
+    (8, 0)
+    """
+    flags, planar = array.flags, layout == "NCHW"
+    if not flags.aligned:
+        return 0
+    if flags.c_contiguous:
+        return array.shape[-3 if planar else -1]
+    shape, strides = array.shape, array.strides
+    if array.ndim == 3:
+        shape, strides = (1, *shape), (0, *strides)
+    if planar:
+        images, channels, height, width = shape
+        steps = [strides[0]]
+        units = [height * width]  # numbers from one image to the next, for every channel
+        inner = [(channels, strides[1], height * width), (height, strides[2], width)]
+        inner.append((width, strides[3], 1))
+        counts = [images]
+    else:
+        images, height, width, channels = shape
+        counts, steps = [width, height, images], [strides[2], strides[1], strides[0]]
+        units = [1, width, height * width]
+        inner = [(channels, strides[3], 1)]
+    size = array.itemsize
+    if any(count > 1 and step != unit * size for count, step, unit in inner):
+        return 0
+    totals = {
+        step / (unit * size) for count, step, unit in zip(counts, steps, units) if count > 1
+    } or {float(channels)}
+    total = totals.pop()
+    return int(total) if not totals and total >= channels and total % 1 == 0 else 0
+
+
+def readable(argument: str, array: np.ndarray, layout: str) -> tuple[np.ndarray, int]:
+    """Return the array, copied if it is no slice of channels, and the channels around it."""
+    total = channels_around(array, layout)
+    if total:
+        return array, total
+    array = memory.contiguous(array, argument)
+    return array, channels_around(array, layout)
+
+
+def added(argument: str, value: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Return what is added as an array; raises InvalidType and InvalidValue."""
+    array = arguments.float_array(argument, value)
+    arguments.same_dtype(argument, array, dtype, "input")
+    if array.shape != shape:
+        raise InvalidValue(
+            f"{argument}: got shape {array.shape}; allowed: {shape}, that of the output"
+        )
+    return array
+
+
+def writeable(
+    out: Any, shape: tuple[int, ...], dtype: np.dtype, layout: str, others: dict[str, Any]
+) -> tuple[np.ndarray, int]:
+    """Return ``out`` as a plain array and the channels around it.
+
+    Raises InvalidType and InvalidValue unless writing it leaves all other arguments alone.
+    """
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+        raise InvalidType(f"out: got {type(out).__name__}; allowed: None or a numpy array")
+    out = np.asarray(out)  # a subclass may say of itself what it is not
+    if out.dtype != dtype:
+        raise InvalidType(f"out: got dtype {out.dtype.str}; allowed: {dtype.str}, as input has")
+    if out.shape != shape:
+        raise InvalidValue(f"out: got shape {out.shape}; allowed: {shape}")
+    total = channels_around(out, layout)
+    flags = out.flags
+    wrong = [name for name in ("aligned", "writeable") if not flags[name.upper()]]
+    if not total or wrong:
+        what = f"not {' and not '.join(wrong)}" if wrong else f"neither, strides {out.strides}"
+        raise InvalidValue(
+            f"out: got an array that is {what}; allowed: {SLICES}, aligned and writeable"
+        )
+    for name, other in others.items():
+        if other is not None and _overlap(out, other, layout):
+            raise InvalidValue(
+                f"out: got an array that overlaps {name}; allowed: memory of its own"
+            )
+    return out, total
+
+
+def _overlap(one: np.ndarray, other: np.ndarray, layout: str) -> bool:
+    if not np.may_share_memory(one, other):
+        return False
+    if _apart(one, other, layout):
+        return False
+    try:  # it may still fit between the rows of a strided view
+        return np.shares_memory(one, other, max_work=10_000)  # type: ignore[arg-type]
+    except getattr(np, "exceptions", np).TooHardError:  # numpy < 1.25 has it at the top
+        return True
+
+
+def _apart(one: np.ndarray, other: np.ndarray, layout: str) -> bool:
+    """Whether two slices of the channels of one array have no channel in common."""
+    if one.ndim != 4 or other.ndim != 4 or one.itemsize != other.itemsize:
+        return False
+    axis = 1 if layout == "NCHW" else 3
+    place = one.strides[:axis] + one.strides[axis + 1 :]
+    if place != other.strides[:axis] + other.strides[axis + 1 :]:
+        return False
+    total = channels_around(one, layout)
+    if not total or total != channels_around(other, layout):
+        return False
+    step = one.strides[axis] if one.shape[axis] > 1 else other.strides[axis]
+    if axis == 3:
+        step = one.itemsize
+    elif one.shape[1] == other.shape[1] == 1:
+        step = place[0] // total
+    between = (other.ctypes.data - one.ctypes.data) % (total * step)
+    one_bytes, other_bytes = (array.shape[axis] * step for array in (one, other))
+    return bool(one_bytes <= between <= total * step - other_bytes)

@@ -1,0 +1,24 @@
+"""torch: convolution as PyTorch operators and modules; needs the extra `torch`.
+
+`Conv2d` is an `nn.Conv2d` that computes with winogen's kernels, `conv2d` its function. Both work
+under autograd, `torch.compile`, `torch.export` and `torch.jit.trace`, on contiguous and
+channels-last tensors; what the kernels don't take is left to torch.
+
+`optimize` makes a faster copy of a whole model, for inference, and `report` tells what became of it.
+`torch.compile(model, backend="winogen")` does the same as often as a model is traced.
+"""
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as _error:  # pragma: no cover
+    raise ImportError(
+        "winogen.torch: got no module torch; allowed: torch 2.6 or newer, as "
+        "`pip install 'winogen[torch]'` installs it"
+    ) from _error
+
+from winogen.torch.functional import conv2d
+from winogen.torch.module import Conv2d
+from winogen.torch.optimize import optimize
+from winogen.torch.report import report
+
+__all__ = ["Conv2d", "conv2d", "optimize", "report"]

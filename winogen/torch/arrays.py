@@ -1,0 +1,49 @@
+"""Tensors as arrays and arrays as tensors, over the same memory.
+
+A layout is chosen by how the input lies in memory, and the output lies likewise: torch's
+channels-last is winogen's NHWC.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+PLANAR, CHANNELS_LAST = "NCHW", "NHWC"
+
+
+def layout(tensor: torch.Tensor, weight: torch.Tensor) -> str:
+    """Return the layout in which to compute on ``tensor``, (N, C, H, W).
+
+    A tensor with one channel or one pixel is contiguous in both senses; it follows ``weight``, so
+    that the first layer of a channels-last net on a grey picture is channels-last, too. A slice of
+    the channels of a larger tensor is contiguous in neither; then the strides tell.
+    """
+    if tensor.is_contiguous():
+        both = tensor.is_contiguous(memory_format=torch.channels_last)
+        return CHANNELS_LAST if both and _is_channels_last(weight) else PLANAR
+    if tensor.is_contiguous(memory_format=torch.channels_last):
+        return CHANNELS_LAST
+    return CHANNELS_LAST if tensor.stride(1) == 1 and tensor.shape[1] > 1 else PLANAR
+
+
+def _is_channels_last(tensor: torch.Tensor) -> bool:
+    return not tensor.is_contiguous() and tensor.is_contiguous(memory_format=torch.channels_last)
+
+
+def memory_format(layout: str) -> torch.memory_format:
+    """Return torch's name of a layout."""
+    return torch.channels_last if layout == CHANNELS_LAST else torch.contiguous_format
+
+
+def array(tensor: torch.Tensor, layout: str) -> np.ndarray:
+    """Return a view of (N, C, H, W) with the axes in the order of ``layout``."""
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    return (tensor.permute(0, 2, 3, 1) if layout == CHANNELS_LAST else tensor).numpy()
+
+
+def tensor(array: np.ndarray, layout: str) -> torch.Tensor:
+    """Return an array with the axes of ``layout`` as a tensor (N, C, H, W) over its memory."""
+    result = torch.from_numpy(array)
+    return result.permute(0, 3, 1, 2) if layout == CHANNELS_LAST else result

@@ -1,0 +1,350 @@
+"""`conv2d` on tensors, and which of three ways a call takes: a kernel, the operator, or torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.nn import functional as F
+
+from winogen.errors import InvalidType, InvalidValue
+from winogen.torch import activations, gradients, ops, packing
+from winogen.torch.settings import Settings, settings
+
+
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    *,
+    padding_mode: str = "zeros",
+    activation: Any = None,
+    add: Tensor | None = None,
+    add_after: Tensor | None = None,
+    algorithm: str = "auto",
+    tile: Any = None,
+    points: Any = None,
+    moduli: Any = None,
+    order: str | None = None,
+    edge: str = "discard",
+    border: str = "unswitch",
+    threads: int | None = None,
+    workspace_limit: int | None = None,
+    tolerance: float | None = None,
+) -> Tensor:
+    """Return activation(convolution + bias + ``add``) + ``add_after`` of torch tensors.
+
+    The arguments are those of `winogen.conv2d`, on tensors: ``input`` (N, C, H, W) or (C, H, W) in
+    any strides, ``weight`` (M, C/groups, KH, KW), ``bias`` (M,); ``add`` and ``add_after`` have the
+    shape of the result. A channels-last input gives a channels-last result, without copies.
+    ``threads`` None is as many as torch uses. The slopes of "prelu" are a tensor (M,) or (1,).
+    ``points`` and ``moduli`` are texts, or pairs (height, width) of texts.
+
+    Autograd works to any order. Where gradients are required, activations whose derivative is not
+    told by their output are computed by torch. So is everything on other devices, in other dtypes
+    than float32 and float64, and under autocast.
+
+    Raises what `winogen.conv2d` raises, before any work, or what torch does where torch computes.
+
+    >>> import torch, winogen.torch
+    >>> x, w = torch.ones(1, 1, 3, 3), torch.ones(1, 1, 3, 3)
+    >>> winogen.torch.conv2d(x, w, padding=1, activation="relu")[0, 0].tolist()
+    [[4.0, 6.0, 4.0], [6.0, 9.0, 6.0], [4.0, 6.0, 4.0]]
+    """
+    name, parameters, slopes = activation_parts(activation)
+    tile, points, moduli = frozen(tile), frozen(points), frozen(moduli)
+    wanted = Wanted(
+        frozen(stride),
+        frozen(padding),
+        frozen(dilation),
+        groups,
+        padding_mode,
+        name,
+        parameters,
+        Options(
+            algorithm,
+            tile,
+            points,
+            moduli,
+            order,
+            edge,
+            border,
+            workspace_limit,
+            tolerance,
+            threads,
+        ),
+        tuple(weight.shape[2:]),
+    )
+    return call(input, weight, bias, slopes, add, add_after, wanted)
+
+
+class Options(NamedTuple):
+    """How to compute, as `winogen.conv2d` takes it."""
+
+    algorithm: str = "auto"
+    tile: Any = None
+    points: Any = None
+    moduli: Any = None
+    order: str | None = None
+    edge: str = "discard"
+    border: str = "unswitch"
+    workspace_limit: int | None = None
+    tolerance: float | None = None
+    threads: int | None = None
+
+
+class Wanted(NamedTuple):
+    """What a call asks for besides tensors, as a user spells it but for the activation."""
+
+    stride: Any
+    padding: Any
+    dilation: Any
+    groups: int
+    padding_mode: str
+    activation: str | None
+    parameters: tuple[float, ...]
+    options: Options
+    kernel: tuple[int, ...]
+
+    def plain(self) -> tuple:
+        """The arguments of the operator; kept simple, since dynamo traces it."""
+        options = self.options
+        return (
+            _pair(self.stride),
+            _sides(self),
+            _pair(self.dilation),
+            self.groups,
+            self.padding_mode,
+            self.activation,
+            self.parameters,
+            options.algorithm,
+            _listed(options.tile),
+            _joined(options.points),
+            _joined(options.moduli),
+            *options[4:],
+        )
+
+
+@lru_cache(maxsize=1024)
+def _settings(wanted: Wanted) -> Settings:
+    return settings(*wanted.plain())
+
+
+def call(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    slopes: Tensor | None,
+    add: Tensor | None,
+    add_after: Tensor | None,
+    wanted: Wanted,
+) -> Tensor:
+    """Compute by a kernel at once, by the operator where somebody watches, or by torch."""
+    watched = _watched()
+    if not takes(input, weight) or (watched and (torch.onnx.is_in_onnx_export() or _transformed())):
+        return by_torch(input, weight, bias, slopes, add, add_after, wanted)
+    if input.dim() == 3:
+        add, add_after = (None if one is None else one.unsqueeze(0) for one in (add, add_after))
+        image = input.unsqueeze(0)
+        return call(image, weight, bias, slopes, add, add_after, wanted).squeeze(0)
+    needed = torch.is_grad_enabled() and any(
+        one is not None and one.requires_grad
+        for one in (input, weight, bias, slopes, add, add_after)
+    )
+    if not (needed or watched):
+        return ops.run(input, weight, bias, _settings(wanted), slopes, add, add_after)
+    if not watched:
+        # `.data` is written while training more often than anywhere else, by gradcheck as well.
+        packing.verify(weight, bias, slopes)
+    name, parameters = wanted.activation, wanted.parameters
+    if needed and not (activations.told_by_output(name, parameters) and add_after is None):
+        # Fused, the backward pass would have to compute again what went into the activation.
+        plain = wanted._replace(activation=None, parameters=())
+        z = _operator(input, weight, bias, None, add, None, plain)
+        y = activations.apply(name, parameters, slopes, z)
+        return y if add_after is None else y + add_after
+    return _operator(input, weight, bias, slopes, add, add_after, wanted)
+
+
+def _operator(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    slopes: Tensor | None,
+    add: Tensor | None,
+    add_after: Tensor | None,
+    wanted: Wanted,
+) -> Tensor:
+    plain = wanted.plain()
+    return gradients.conv2d(input, weight, bias, *plain[:7], slopes, add, add_after, *plain[7:])
+
+
+def takes(input: Tensor, weight: Tensor) -> bool:
+    """Whether the kernels compute with such tensors; raises InvalidType for what is no tensor."""
+    if not isinstance(input, Tensor):
+        raise InvalidType(f"input: got {type(input).__name__}; allowed: a torch tensor")
+    dtype = input.dtype
+    return (
+        input.is_cpu
+        and weight.is_cpu
+        and (dtype is torch.float32 or dtype is torch.float64)
+        and weight.dtype is dtype
+        and input.layout is torch.strided
+        and not torch.is_autocast_enabled("cpu")
+    )
+
+
+def by_torch(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    slopes: Tensor | None,
+    add: Tensor | None,
+    add_after: Tensor | None,
+    wanted: Wanted,
+) -> Tensor:
+    """Compute the same by torch's own functions, whatever the device and the dtype."""
+    top, bottom, left, right = _sides(wanted)
+    padding = (top, left)
+    mode = {} if wanted.padding_mode == "zeros" else {"mode": wanted.padding_mode}
+    if mode or (top, left) != (bottom, right):
+        input = F.pad(input, (left, right, top, bottom), **mode)
+        padding = (0, 0)
+    z = F.conv2d(input, weight, bias, wanted.stride, padding, wanted.dilation, wanted.groups)
+    if add is not None:
+        z = z + add
+    y = activations.apply(wanted.activation, wanted.parameters, slopes, z)
+    return y if add_after is None else y + add_after
+
+
+# Who must see an operator instead of what it does.
+
+
+def _private(path: str) -> Callable[[], Any]:
+    """Return one of torch's own functions; where a version lacks it, one that always answers yes.
+
+    Then every call goes through the operator, which is right, and some microseconds slower.
+    """
+    function: Any = torch
+    for name in path.split("."):
+        function = getattr(function, name, None)
+    return function or (lambda: 1)
+
+
+_dispatch_modes = _private("_C._len_torch_dispatch_stack")  # fake tensors, make_fx, counters
+_function_modes = _private("_C._len_torch_function_stack")
+_transforms = _private("_C._functorch.peek_interpreter_stack")  # vmap, grad and the like
+
+
+def _watched() -> bool:
+    """Whether calls are traced, profiled or transformed."""
+    return bool(
+        torch.compiler.is_compiling()
+        or torch.jit.is_tracing()
+        or torch.autograd.profiler._is_profiler_enabled
+        or _dispatch_modes()
+        or _function_modes()
+        or _transformed()
+    )
+
+
+def _transformed() -> bool:
+    """Whether a call is differentiated forward or vectorised, which only torch's functions know.
+
+    An operator would drop the tangents, and is refused by `torch.func.grad`.
+    """
+    return _transforms() is not None or forward_ad._current_level >= 0
+
+
+# Spellings of arguments.
+
+
+def activation_parts(activation: Any) -> tuple[str | None, tuple[float, ...], Tensor | None]:
+    """Return the name, numbers and slopes of an operator for ``activation=``.
+
+    Raises InvalidType and InvalidValue.
+    """
+    name, parameters, slopes = _activation_parts(activation)
+    if slopes is None and name == "prelu":
+        raise InvalidValue('activation: got "prelu"; allowed: ("prelu", slopes)')
+    if not activations.exists(name, parameters):
+        raise InvalidValue(f"activation: got {activation!r}; allowed: None, {activations.SPELLED}")
+    return name, parameters, slopes
+
+
+def _activation_parts(activation: Any) -> tuple[str | None, tuple[float, ...], Tensor | None]:
+    if activation is None or isinstance(activation, str):
+        return activation, (), None
+    if not isinstance(activation, (tuple, list)) or not activation:
+        raise InvalidType(
+            f"activation: got {activation!r}; allowed: None, a name or (name, parameters...)"
+        )
+    name, *parameters = activation
+    if name == "gelu" and parameters == ["tanh"]:
+        return "gelu_tanh", (), None
+    if name == "prelu" and len(parameters) == 1:
+        if not isinstance(parameters[0], Tensor):
+            raise InvalidType(f"activation: got {activation!r}; allowed: slopes as a tensor")
+        return name, (), parameters[0]
+    return name, tuple(parameters), None
+
+
+def frozen(value: Any) -> Any:
+    """Lists as tuples, which caches can look up."""
+    if isinstance(value, (list, tuple)):
+        return tuple(frozen(item) for item in value)
+    return value
+
+
+def _pair(value: Any) -> tuple:
+    return value if isinstance(value, tuple) else (value, value)
+
+
+def _listed(tile: Any) -> tuple:
+    """None, one size, or a pair, as the list of a schema; 0 is for the default."""
+    if tile is None:
+        return ()
+    return tuple(size or 0 for size in tile) if isinstance(tile, tuple) else (tile,)
+
+
+def _joined(value: Any) -> Any:
+    """None, a text, or a pair of them, as one text."""
+    return ";".join(text or "" for text in value) if isinstance(value, tuple) else value
+
+
+def _sides(wanted: Wanted) -> tuple:
+    """Top, bottom, left, right of padding in any spelling; raises InvalidValue."""
+    padding = wanted.padding
+    if isinstance(padding, str):
+        if padding == "valid":
+            return (0, 0, 0, 0)
+        stride = _pair(wanted.stride)
+        if padding != "same" or any(step != 1 for step in stride):
+            raise InvalidValue(
+                f"padding: got {padding!r} with stride {stride}; allowed: numbers, "
+                '"valid", or "same" with stride 1'
+            )
+        height, width = (d * (k - 1) for k, d in zip(wanted.kernel, _pair(wanted.dilation) * 2))
+        return (height // 2, height - height // 2, width // 2, width - width // 2)
+    if not isinstance(padding, tuple):
+        return (padding,) * 4
+    if len(padding) == 2 and any(isinstance(item, tuple) for item in padding):
+        ends = [item if isinstance(item, tuple) else (item, item) for item in padding]
+        if all(len(item) == 2 for item in ends):
+            return (*ends[0], *ends[1])
+    if len(padding) == 1:
+        return padding * 4
+    if len(padding) != 2 or any(isinstance(item, tuple) for item in padding):
+        raise InvalidValue(
+            f"padding: got {padding}; allowed: a non-negative int, a pair (height, width), "
+            '((top, bottom), (left, right)), "same" or "valid"'
+        )
+    return (padding[0], padding[0], padding[1], padding[1])

@@ -1,0 +1,209 @@
+"""`Conv2d`, an `nn.Conv2d` that computes with winogen's kernels."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from winogen.errors import Unsupported
+from winogen.torch import packing
+from winogen.torch.functional import Options, Wanted, activation_parts, call, frozen
+from winogen.torch.settings import settings, spelled
+
+torch.fx.wrap("call")  # a symbolic trace has one node for it
+
+# What a call asks for, by the names of the module's attributes.
+_ASKED = frozenset(
+    "stride padding dilation groups padding_mode kernel_size options _activation".split()
+)
+
+
+class Conv2d(nn.Conv2d):
+    """An `nn.Conv2d` that computes with winogen's kernels.
+
+    It has the parameters and the ``state_dict`` of `nn.Conv2d`, so either loads what the other
+    saved (but for the slopes of "prelu"). Weights are packed on first use and kept outside of the
+    module; changes by optimizers, `load_state_dict` and other operations of torch are noticed.
+    Other devices and dtypes than CPU and float32 or float64, and autocast, are left to torch.
+
+    Parameters
+    ----------
+    activation
+        As `winogen.conv2d` takes it. The slopes of ("prelu", slopes), a tensor (M,) or (1,), are
+        kept as `slopes`: as a parameter if they are one, else as a buffer.
+    algorithm, tile, points, moduli, order, edge, border, workspace_limit, tolerance, threads
+        As `winogen.torch.conv2d` takes them.
+
+    The others are those of `nn.Conv2d`. The forward pass takes ``add`` and ``add_after``, too, and
+    returns activation(convolution + bias + add) + add_after.
+
+    >>> import torch, winogen.torch
+    >>> conv = winogen.torch.Conv2d(3, 8, 3, padding=1, activation="relu")
+    >>> conv(torch.randn(1, 3, 32, 32)).shape
+    torch.Size([1, 8, 32, 32])
+    >>> conv.load_state_dict(torch.nn.Conv2d(3, 8, 3).state_dict())
+    <All keys matched successfully>
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        activation: Any = None,
+        **options: Any,
+    ):
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+        self._ask(activation, options)
+
+    @classmethod
+    def from_module(cls, module: nn.Conv2d, *, activation: Any = None, **options: Any) -> Conv2d:
+        """Return a layer that shares the parameters of ``module``; options as for the class.
+
+        Hooks and parametrizations of ``module`` stay behind, with the module.
+        """
+        made = cls.__new__(cls)
+        nn.Module.__init__(made)
+        _share(made, module)
+        made._ask(activation, options)
+        return made
+
+    def _ask(self, activation: Any, options: dict[str, Any]) -> None:
+        unknown = sorted(options.keys() - Options._fields)
+        if unknown:
+            raise TypeError(f"Conv2d() got an unexpected keyword argument '{unknown[0]}'")
+        self.options = Options(**{name: frozen(value) for name, value in options.items()})
+        self.activation = activation
+        settings(*self._wanted.plain())  # names what is wrong
+
+    @property
+    def activation(self) -> Any:
+        """What is done to the sums, as `winogen.conv2d` takes it."""
+        name, parameters = self._activation
+        return (name, self.slopes) if name == "prelu" else spelled(name, parameters)
+
+    @activation.setter
+    def activation(self, activation: Any) -> None:
+        name, parameters, slopes = activation_parts(activation)
+        if isinstance(slopes, nn.Parameter):
+            self.slopes = slopes
+        else:
+            self.register_buffer("slopes", slopes)
+        self._activation = (name, parameters)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "activation":  # which nn.Module would take for a submodule
+            return object.__setattr__(self, name, value)
+        super().__setattr__(name, value)
+        if name in _ASKED and self.__dict__.keys() >= _ASKED:
+            self.__dict__["_wanted"] = self._collected()
+        return None
+
+    def _collected(self) -> Wanted:
+        """What a call asks for; made whenever a part of it is set, and not at every call."""
+        return Wanted(
+            frozen(self.stride),
+            frozen(self.padding),
+            frozen(self.dilation),
+            self.groups,
+            self.padding_mode,
+            *self._activation,
+            self.options,
+            self.kernel_size,
+        )
+
+    def forward(
+        self, input: Tensor, add: Tensor | None = None, add_after: Tensor | None = None
+    ) -> Tensor:
+        """Return the output, (N, M, OH, OW), of ``input``, (N, C, H, W), or both without N."""
+        wanted = self._wanted
+        slopes = self.slopes if wanted.activation == "prelu" else None
+        return call(input, self.weight, self.bias, slopes, add, add_after, wanted)
+
+    def __prepare_scriptable__(self) -> nn.Module:
+        """What `torch.jit.script` compiles instead, for it knows no operators made in Python."""
+        if self._activation[0] is not None:
+            raise Unsupported(
+                f"torch.jit.script: got a winogen.torch.Conv2d with activation {self.activation!r}; "
+                "allowed: one without, or torch.jit.trace, torch.export and torch.compile"
+            )
+        plain = nn.Conv2d.__new__(nn.Conv2d)
+        nn.Module.__init__(plain)
+        _share(plain, self)
+        return plain
+
+    def repack(self) -> None:
+        """Pack the weights anew before the next call.
+
+        For changes that torch's version counters don't show: writes through ``weight.data`` (also
+        those of old optimizers and of code that edits checkpoints), through a numpy view of it, or
+        by another library that shares its memory by DLPack. All others are noticed, and these too
+        by a call that needs gradients.
+        """
+        packing.repack(self.weight)
+
+    def extra_repr(self) -> str:
+        """The module's line in a printed model."""
+        name, parameters = self._activation
+        asked = [] if name is None else [f"activation={spelled(name, parameters)!r}"]
+        asked += [f"{name}={value!r}" for name, value in self._named_options().items()]
+        return ", ".join([super().extra_repr(), *asked])
+
+    def _named_options(self) -> dict[str, Any]:
+        """The options that are not the defaults."""
+        both = zip(Options._fields, self.options, Options())
+        return {name: value for name, value, default in both if value != default}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles name options, so that other versions of winogen can read them."""
+        state = {**self.__dict__, "options": self._named_options()}
+        state.pop("_wanted", None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        options = state.pop("options", {})
+        unknown = sorted(options.keys() - Options._fields)
+        if unknown:
+            warnings.warn(
+                f"{', '.join(unknown)}: saved by another version of winogen; this one has no such "
+                "option, and computes without",
+                stacklevel=2,
+            )
+        super().__setstate__(state)
+        self.options = Options(**{n: frozen(v) for n, v in options.items() if n not in unknown})
+
+
+def _share(made: nn.Conv2d, module: nn.Conv2d) -> None:
+    """Give a layer the parameters and the geometry of another."""
+    for name in (
+        "in_channels out_channels kernel_size stride padding dilation transposed "
+        "output_padding groups padding_mode _reversed_padding_repeated_twice training"
+    ).split():
+        setattr(made, name, getattr(module, name))
+    for name in ("weight", "bias"):
+        made.register_parameter(name, getattr(module, name))

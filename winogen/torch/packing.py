@@ -1,0 +1,176 @@
+"""Weights as kernels read them, kept beside the tensors that they come from.
+
+The cache belongs to no module: it is never copied, saved or traced. It is keyed on the weight
+tensor itself and dropped with it. That the numbers are still those that were packed is told by
+`Stamp`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from winogen.conv import Conv2d
+from winogen.torch.settings import Settings
+
+
+class Stamp:
+    """The state of a tensor that is compared to notice changes of its numbers.
+
+    It shows what torch's version counters show: operations in place, optimizer steps,
+    `load_state_dict`, and a replaced `.data`. Writes through `tensor.data`, a numpy view or DLPack
+    change numbers behind torch's back; only a copy, where one is kept, shows those. Tensors made in
+    inference mode have no version counter, so they always have a copy.
+    """
+
+    __slots__ = ("_copy", "_pointer", "_reference", "_storage", "_strides", "_version")
+
+    def __init__(self, tensor: torch.Tensor, copy: bool):
+        counted = not tensor.is_inference()
+        self._reference = weakref.ref(tensor)
+        self._pointer = tensor.data_ptr()
+        self._strides = tensor.stride()
+        # Held, so that no later `.data` of this tensor can lie at the same address unnoticed.
+        self._storage = tensor.untyped_storage()
+        self._version = tensor._version if counted else None
+        self._copy = tensor.detach().numpy().copy() if copy or not counted else None
+
+    def holds(self, tensor: torch.Tensor | None) -> bool:
+        """Whether ``tensor`` is the same one, with the same numbers, as far as torch can tell."""
+        return (
+            tensor is not None
+            and self._reference() is tensor
+            and self._pointer == tensor.data_ptr()
+            and self._strides == tensor.stride()
+            and (self.agrees(tensor) if self._version is None else self._version == tensor._version)
+        )
+
+    def agrees(self, tensor: torch.Tensor) -> bool:
+        """Whether the numbers are equal to those of the copy; not so without one."""
+        return self._copy is not None and np.array_equal(self._copy, tensor.detach().numpy())
+
+
+class Packed(NamedTuple):
+    """A layer with packed weights, and the tensors beside the weight that it was made of."""
+
+    conv: Conv2d
+    others: tuple[Stamp | None, ...]  # bias, slopes
+
+    def holds(self, others: tuple[torch.Tensor | None, ...]) -> bool:
+        """Whether it was made of these, with the same numbers, as far as torch can tell."""
+        for stamp, tensor in zip(self.others, others):
+            if stamp is not tensor and (stamp is None or not stamp.holds(tensor)):
+                return False
+        return True
+
+    def agrees(self, others: tuple[torch.Tensor | None, ...]) -> bool:
+        """Whether the numbers are equal to these."""
+        return all(
+            stamp is tensor if stamp is None or tensor is None else stamp.agrees(tensor)
+            for stamp, tensor in zip(self.others, others)
+        )
+
+
+class _Weight:
+    """All layers that were made of one weight tensor."""
+
+    __slots__ = ("__weakref__", "dropped", "layers", "stamp")
+
+    def __init__(self, tensor: torch.Tensor, copy: bool):
+        self.stamp = Stamp(tensor, copy)
+        self.layers: dict[Any, Packed] = {}
+        key = id(tensor)
+        own = weakref.ref(self)
+        self.dropped = weakref.ref(tensor, lambda _: _drop(key, own()))
+
+
+# Every access is one atomic step, so that threads need no lock: at worst two pack the same weights.
+_weights: dict[int, _Weight] = {}
+
+
+def _drop(key: int, weight: _Weight | None) -> None:
+    """Forget a tensor that is gone, unless another with its id took its place."""
+    if weight is not None and _weights.get(key) is weight:
+        _weights.pop(key, None)
+
+
+def layer(
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    slopes: torch.Tensor | None,
+    settings: Settings,
+    layout: str,
+) -> Conv2d:
+    """Return the layer with these parameters and options, its weights packed once.
+
+    Raises InvalidValue, InvalidType and Unsupported, as `winogen.Conv2d` does.
+    """
+    threads = settings.threads or torch.get_num_threads()
+    return _layer(weight, (bias, slopes), (settings, layout, threads), _forward)
+
+
+def turned_layer(weight: torch.Tensor, settings: Settings, layout: str) -> Conv2d:
+    """Return the layer that computes the gradient of the input of a layer with ``weight``.
+
+    ``settings`` are those of the layer that is returned.
+    """
+    threads = settings.threads or torch.get_num_threads()
+    return _layer(weight, (), (settings, layout, threads, "turned"), _turned)
+
+
+def repack(weight: torch.Tensor) -> None:
+    """Forget what was packed of ``weight``, whose numbers changed where no counter shows it."""
+    _weights.pop(id(weight), None)
+
+
+def verify(weight: torch.Tensor, bias: torch.Tensor | None, slopes: torch.Tensor | None) -> None:
+    """Forget what was packed of other numbers than these, however they were changed.
+
+    Reads all of them, which takes less than the hundredth part of a step of training.
+    """
+    entry = _weights.get(id(weight))
+    if entry is None or not (entry.stamp.holds(weight) and entry.stamp.agrees(weight)):
+        _weights[id(weight)] = _Weight(weight, copy=True)
+        return
+    for key, packed in list(entry.layers.items()):
+        if packed.others and not packed.agrees((bias, slopes)):
+            entry.layers.pop(key, None)
+
+
+def _layer(weight: torch.Tensor, others: tuple, key: tuple, make: Any) -> Conv2d:
+    entry = _weights.get(id(weight))
+    if entry is None or not entry.stamp.holds(weight):
+        entry = _weights[id(weight)] = _Weight(weight, copy=False)
+    packed = entry.layers.get(key)
+    if packed is None or not packed.holds(others):
+        stamps = tuple(None if other is None else Stamp(other, copy=True) for other in others)
+        conv = make(weight.detach().numpy(), *others, *key[:3])
+        packed = entry.layers[key] = Packed(conv, stamps)
+    return packed.conv
+
+
+def _forward(
+    weight: np.ndarray,
+    bias: torch.Tensor | None,
+    slopes: torch.Tensor | None,
+    settings: Settings,
+    layout: str,
+    threads: int,
+) -> Conv2d:
+    options = settings.options()
+    if slopes is not None:
+        per_filter = np.broadcast_to(slopes.detach().numpy(), weight.shape[:1])
+        options["activation"] = (settings.activation, per_filter)
+    numbers = None if bias is None else bias.detach().numpy()
+    return Conv2d(weight, numbers, layout=layout, threads=threads, **options)
+
+
+def _turned(weight: np.ndarray, settings: Settings, layout: str, threads: int) -> Conv2d:
+    filters, channels, *kernel = weight.shape
+    groups = settings.groups
+    apart = weight.reshape(groups, filters // groups, channels, *kernel)
+    turned = apart.swapaxes(1, 2)[..., ::-1, ::-1].reshape(groups * channels, -1, *kernel)
+    return Conv2d(turned, layout=layout, threads=threads, **settings.options())
