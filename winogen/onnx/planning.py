@@ -1,0 +1,244 @@
+"""Plans for the nodes of onnxruntime's sessions: the library asks, Python answers with kernels.
+
+Asked once per node and sizes, by whatever thread runs the session. All that an answer points to
+stays alive until the library gives the plan back.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import MutableMapping
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from winogen.conv.execute import Environment, Prepared, prepare
+from winogen.conv.options import Options
+from winogen.conv.problem import Layer, Seams
+from winogen.conv.request import Request
+from winogen.errors import WinogenError
+from winogen.graph.memory import Life, offsets
+from winogen.kernels.struct import PADDING_MODES
+from winogen.onnx.operators import ACTIVATIONS, ADDRESS, ARENA, NOWHERE
+from winogen.toolchain import Library, host_target
+from winogen.toolchain.fork import Lock
+from winogen.toolchain.machine import current
+
+_LINE = 64
+_BY_NUMBER = tuple(ACTIVATIONS.values())
+
+
+class Answered(NamedTuple):
+    """What a plan in use needs to stay where it is."""
+
+    prepared: list[Prepared]
+    memory: list[Any]  # packed weights, C structs
+
+
+class Planner:
+    """Answers the questions of one loaded library, and keeps what it answered with."""
+
+    def __init__(self, library: Library):
+        self._ffi = library.ffi
+        self._library = library
+        self._answers: dict[int, Answered] = {}
+        self._handles = itertools.count(1)
+        # (node, its weights, kernel) -> packed weights, shared by the plans of all sizes.
+        self._packed: WeakValueDictionary[tuple, np.ndarray] = WeakValueDictionary()
+        self._lock = Lock()
+        self._ask = self._ffi.callback("winogen_planner", self._plan, error=1)
+        self._take_back = self._ffi.callback("winogen_release", self._release)
+
+    def install(self) -> None:
+        """Answer the library's questions from now on."""
+        self._library.lib.winogen_onnx_set_planner(self._ask, self._take_back)
+
+    def remove(self) -> None:
+        """Leave the library alone: nodes that meet new sizes compute them the plain way."""
+        null = self._ffi.NULL
+        self._library.lib.winogen_onnx_set_planner(null, null)
+
+    @property
+    def plans(self) -> int:
+        """How many plans are in use."""
+        return len(self._answers)
+
+    def _plan(self, question: Any, plan: Any, message: Any, size: int) -> int:
+        try:
+            answer = _Answer(self._ffi, question, self._packed)
+            answer.fill(plan)
+            with self._lock:
+                plan.handle = next(self._handles)
+                self._answers[plan.handle] = answer.kept
+        except Exception as error:  # nothing may escape into C
+            expected = isinstance(error, WinogenError)
+            text = str(error) if expected else f"{type(error).__name__}: {error}"
+            encoded = text.encode("utf-8", "replace")[: size - 1]
+            self._ffi.memmove(message, encoded + b"\0", len(encoded) + 1)
+            return 1
+        return 0
+
+    def _release(self, handle: int) -> None:
+        with self._lock:
+            self._answers.pop(handle, None)
+
+
+class _Answer:
+    """The plan of one question: kernel calls, and where their arrays lie."""
+
+    def __init__(self, ffi: Any, question: Any, shared: MutableMapping[tuple, np.ndarray]):
+        self.ffi = ffi
+        self.shared = shared
+        self.question = question
+        self.dtype = "float32" if question.itemsize == 4 else "float64"
+        self.kept = Answered([], [])
+        self.arena = 0
+        self.workspace = 0
+        self.steps: list[dict[str, Any]] = []
+        self.packings: list[dict[str, Any]] = []
+        self.between = self.lay_out()
+        for i in range(question.layers):
+            self.add(question.layer[i])
+
+    def fill(self, plan: Any) -> None:
+        """Write the answer."""
+        ffi = self.ffi
+        steps = ffi.new("winogen_step[]", self.steps)
+        packings = ffi.new("winogen_packing[]", self.packings)
+        self.kept.memory.extend((steps, packings))
+        plan.steps, plan.step = len(self.steps), steps
+        plan.packings, plan.packing = len(self.packings), packings
+        plan.arena_bytes, plan.workspace_bytes = self.arena, self.workspace
+
+    def lay_out(self) -> dict[int, int]:
+        """Return where the arrays between the layers begin; those of different times may share."""
+        question = self.question
+        touched: dict[int, list[int]] = {}
+        for step in range(question.layers):
+            layer = question.layer[step]
+            for array in (layer.input, layer.add, layer.add_after, layer.output):
+                if array >= question.inputs + question.outputs:
+                    touched.setdefault(array, []).append(step)
+        lives = [
+            Life(self.numbers(array) * question.itemsize, min(steps), max(steps))
+            for array, steps in touched.items()
+        ]
+        begins, self.arena = offsets(lives)
+        return dict(zip(touched, begins))
+
+    def reserve(self, size: int) -> int:
+        """Return the place of ``size`` bytes in the arena."""
+        begin = self.arena
+        self.arena += -(-size // _LINE) * _LINE
+        return begin
+
+    def shape(self, array: int) -> tuple[int, ...]:
+        """Return the sizes of an array."""
+        record = self.question.array[array]
+        return tuple(record.shape[axis] for axis in range(record.rank))
+
+    def numbers(self, array: int) -> int:
+        """Return how many numbers an array has."""
+        return math.prod(self.shape(array))
+
+    def place(self, array: int, channel: int = 0) -> dict[str, int]:
+        """Return where an array begins, at one of its channels."""
+        if array < 0:
+            return {"base": NOWHERE, "offset": 0}
+        offset = 0
+        if channel:
+            offset = channel * math.prod(self.shape(array)[2:]) * self.question.itemsize
+        if array in self.between:
+            return self.at(ARENA, self.between[array] + offset)
+        return {"base": array, "offset": offset}
+
+    def at(self, base: int, offset: int) -> dict[str, int]:
+        """Return a place behind ``base``."""
+        return {"base": base, "offset": offset}
+
+    def add(self, asked: Any) -> None:
+        """Append the kernel calls of one layer."""
+        shape = self.shape(asked.weight)
+        options = Options(
+            stride=tuple(asked.stride),
+            dilation=tuple(asked.dilation),
+            padding=((asked.padding[0], asked.padding[2]), (asked.padding[1], asked.padding[3])),
+            groups=asked.groups,
+            padding_mode=PADDING_MODES[asked.padding_mode],
+            activation=_BY_NUMBER[asked.activation](tuple(asked.parameters), 0.0),
+            threads=self.question.threads,
+            tolerance=self.question.tolerance or None,
+        )
+        layer = Layer.from_options(shape, self.dtype, options)
+        seams = Seams(
+            *(
+                self.shape(array)[1] if array >= 0 else 0
+                for array in (asked.input, asked.output, asked.add, asked.add_after)
+            )
+        )
+        batch, _, *size = self.shape(asked.input)
+        problem = layer.problem((batch, layer.channels, *size)).sewn(seams)
+        prepared = prepare(
+            problem,
+            Request.from_options(layer, options),
+            host_target(),
+            current(),
+            Environment.now(),
+        )
+        self.kept.prepared.append(prepared)
+        self.workspace = max(self.workspace, prepared.workspace_bytes)
+        for code, struct, work in prepared.calls:
+            self.steps.append(
+                {
+                    "part": _function(self.ffi, code, "winogen_part", "winogen_step", "part"),
+                    "conv": _pointer(self.ffi, code, struct),
+                    "phases": struct.phases,
+                    "parts": struct.parts,
+                    "threads": work.threads,
+                    "input": self.place(asked.input, asked.input_channel),
+                    "packed": self.packed(code, struct, asked),
+                    "bias": self.place(asked.bias),
+                    "slopes": self.place(asked.slopes),
+                    "add": self.place(asked.add, asked.add_channel),
+                    "add_after": self.place(asked.add_after, asked.add_after_channel),
+                    "output": self.place(asked.output, asked.output_channel),
+                }
+            )
+
+    def packed(self, code: Any, struct: Any, asked: Any) -> dict[str, int]:
+        """Return where the packed weights are, or will be: packed now, or in every call."""
+        record = self.question.array[asked.weight]
+        if not record.constant:
+            place = self.at(ARENA, self.reserve(struct.packed_bytes))
+            self.packings.append(
+                {
+                    "pack": _function(self.ffi, code, "winogen_pack", "winogen_packing", "pack"),
+                    "conv": _pointer(self.ffi, code, struct),
+                    "weight": self.place(asked.weight),
+                    "packed": place,
+                }
+            )
+            return place
+        key = (self.question.node, asked.weight, code)
+        packed = self.shared.get(key)
+        if packed is None:
+            size = self.numbers(asked.weight) * self.question.itemsize
+            weight = np.frombuffer(self.ffi.buffer(record.constant, size), self.dtype)
+            packed = code.pack(struct, weight, self.question.threads)
+            self.shared[key] = packed
+        self.kept.memory.append(packed)
+        return self.at(ADDRESS, packed.ctypes.data)
+
+
+def _function(ffi: Any, code: Any, name: str, struct: str, field: str) -> Any:
+    """Return a function of a kernel's library as a member of a struct of ours."""
+    address = int(code.ffi.cast("intptr_t", code.ffi.addressof(code.lib, name)))
+    kind = dict(ffi.typeof(struct).fields)[field].type
+    return ffi.cast(kind, address)
+
+
+def _pointer(ffi: Any, code: Any, struct: Any) -> Any:
+    """Return the address of a kernel's struct as ours."""
+    return ffi.cast("void *", int(code.ffi.cast("intptr_t", struct)))
