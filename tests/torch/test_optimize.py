@@ -1,4 +1,4 @@
-"""Optimized models compute what torch computes, or refuse: every kind of net, every way to use it."""
+"""Optimized models compute what torch computes, or refuse: every kind of net, every use of it."""
 
 import copy
 import io
@@ -10,14 +10,13 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from conv.conftest import quick_kernels  # noqa: E402, F401
+from graph import torch_nets as nets  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from winogen.errors import InvalidType, InvalidValue, Unsupported, WinogenError  # noqa: E402
 from winogen.torch import deciding, optimize, report  # noqa: E402
 from winogen.torch.segment_op import SegmentModule  # noqa: E402
-
-from graph import torch_nets as nets  # noqa: E402
 
 TORCH_IS_FASTER = deciding._torch_is_faster
 
@@ -148,7 +147,7 @@ def test_training_is_refused_and_gradients_are_right(x):
 
 def test_other_types_and_devices_are_refused(x):
     ours = optimize(made(nets.Mobile), x)
-    for change in (lambda: ours.double(), lambda: ours.half(), lambda: ours.to("meta")):
+    for change in (ours.double, ours.half, lambda: ours.to("meta")):
         with pytest.raises(Unsupported, match="Convert the original"):
             change()
     assert ours.to(torch.float32) is ours and ours.to("cpu") is ours

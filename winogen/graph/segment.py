@@ -64,7 +64,7 @@ class Segment:
         if tolerance is not None:
             arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
         arguments.threads(threads)
-        self._options = {
+        self._options: dict[str, Any] = {
             "tolerance": tolerance,
             "threads": threads,
             "layout": layout,

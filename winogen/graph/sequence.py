@@ -38,8 +38,9 @@ Packed = MutableMapping[Any, np.ndarray]
 class Bound:
     """A segment for inputs of certain shapes, ready to run; immutable, so threads may share it.
 
-    ``output_shapes`` are those of the arrays, in the segment's layout. ``steps`` is a C array of ``count`` steps for `winogen_sequence`. Its slots are 0, the addresses
-    of the inputs, those of the outputs, and that of ``scratch_bytes`` bytes, aligned to 64.
+    ``output_shapes`` are those of the arrays, in the segment's layout. ``steps`` is a C array of
+    ``count`` steps for `winogen_sequence`. Its slots are 0, the addresses of the inputs, those of
+    the outputs, and that of ``scratch_bytes`` bytes, aligned to 64.
     """
 
     def __init__(self, planned: Planned, packed: Packed, environment: Environment | None = None):
@@ -142,9 +143,7 @@ class Bound:
             stride = max(1, -(-parts // pieces // threads)) * threads
             firsts = range(0, parts, stride)
             share = seconds / len(prepared.calls) / max(1, len(firsts))
-            rows += [
-                ((run, arrays, first, min(first + stride, parts)), share) for first in firsts
-            ]
+            rows += [((run, arrays, first, min(first + stride, parts)), share) for first in firsts]
         return rows
 
     def _fixed(self, address: int) -> tuple[int, int]:

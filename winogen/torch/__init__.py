@@ -4,8 +4,8 @@
 under autograd, `torch.compile`, `torch.export` and `torch.jit.trace`, on contiguous and
 channels-last tensors; what the kernels don't take is left to torch.
 
-`optimize` makes a faster copy of a whole model, for inference, and `report` tells what became of it.
-`torch.compile(model, backend="winogen")` does the same as often as a model is traced.
+`optimize` makes a faster copy of a whole model, for inference, and `report` tells what became of
+it. `torch.compile(model, backend="winogen")` does the same as often as a model is traced.
 """
 
 try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection
-from typing import Any
 
 from torch import fx, nn
 
@@ -22,7 +21,7 @@ def build(
 ) -> fx.GraphModule:
     """Return a module that computes what the reading's did, from its simplified ``graph``.
 
-    ``excluded`` are outputs of nodes that torch computes; ``segment`` makes the module of a segment.
+    ``excluded`` are outputs of nodes that torch computes; ``segment`` makes the module of one.
     """
     module = _Root(reading.module)
     new = fx.Graph()

@@ -12,8 +12,8 @@ import torch
 
 from winogen.conv import planner
 from winogen.graph import Conv, Graph, Node, Segment, cut, faster_layout
-from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.choose import Way
+from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.planning import Planned, plan_all, ways_of
 from winogen.progress import counting
 from winogen.torch.plain import Plain
@@ -57,13 +57,12 @@ def decide(
 ) -> Decision:
     """Return how the convolutions of a simplified graph run, for values of these shapes.
 
-    ``layout`` None is the one that is predicted to be faster. Compiles the kernels that may be needed, with a bar that shows how far that has come.
+    ``layout`` None is the one that is predicted to be faster. Compiles the kernels that may be
+    needed, with a bar that shows how far that has come.
     """
     parts = [piece.graph for piece in cut(graph) if piece.ours]
     count = threads or torch.get_num_threads()
-    convolutions = [
-        node for part in parts for node in part.nodes if isinstance(node.op, Conv)
-    ]
+    convolutions = [node for part in parts for node in part.nodes if isinstance(node.op, Conv)]
     if not convolutions:
         return Decision("NHWC", set(), ())
     sized = [(part, [shapes[name] for name in part.inputs]) for part in parts]

@@ -1,4 +1,4 @@
-"""Which operations of a traced model change a tensor in place, and which return memory of their own.
+"""Which operations of a traced model change a tensor in place, and which return fresh memory.
 
 A graph of values knows no changes. One in place is read as an operation with a new result, which
 all that follows reads instead; this is right unless something else looks at the same memory.
@@ -66,7 +66,19 @@ _FRESH_FUNCTIONS = {
     operator.neg,
     getattr,
 }
-_FRESH_METHODS = {"add", "mul", "sub", "div", "mean", "sum", "sigmoid", "tanh", "size", "dim", "clone"}
+_FRESH_METHODS = {
+    "add",
+    "mul",
+    "sub",
+    "div",
+    "mean",
+    "sum",
+    "sigmoid",
+    "tanh",
+    "size",
+    "dim",
+    "clone",
+}
 
 
 def changed_by(node: fx.Node, modules: Mapping[str, nn.Module]) -> fx.Node | None:

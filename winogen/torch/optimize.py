@@ -100,7 +100,11 @@ def optimize(
     if memory_limit is not None:
         arguments.whole("memory_limit", memory_limit, 0, "None or a number of bytes", 2**62)
     _check_excluded(exclude, model)
-    options = {"tolerance": tolerance, "threads": threads, "memory_limit": memory_limit}
+    options: dict[str, Any] = {
+        "tolerance": tolerance,
+        "threads": threads,
+        "memory_limit": memory_limit,
+    }
     own = copy.deepcopy(model).eval().requires_grad_(False)
     try:
         module, tracer = traced(own, inputs)
@@ -129,7 +133,7 @@ def compiled(
     threads: int | None = None,
     memory_limit: int | None = None,
 ) -> tuple[fx.GraphModule, Decision]:
-    """Return the module of a reading, with every kernel for its shapes compiled, and the reasons."""
+    """Return the module of a reading, its kernels compiled, and what was decided."""
     graph = simplify(reading.graph)
     if memory_limit is None:
         memory_limit = MEMORY * sum(
@@ -210,4 +214,3 @@ def _check_excluded(exclude: Any, model: nn.Module) -> None:
             raise InvalidType(f"exclude: got {one!r}; allowed: {allowed}")
         if isinstance(one, str) and one not in names:
             raise InvalidValue(f"exclude: got {one!r}; allowed: {allowed}")
-

@@ -1,4 +1,4 @@
-"""Operators of a graph by torch's own functions: for layers that stay torch's, and for gradients."""
+"""Operators of a graph by torch's functions: for layers that stay torch's, and for gradients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from torch.nn import functional as F
 
 from winogen.graph import Activation, Add, Affine, Concat, Conv, Graph, Node, Pad
 
-_MODES = {"zeros": "constant", "reflect": "reflect", "replicate": "replicate", "circular": "circular"}
+_MODES = {
+    "zeros": "constant",
+    "reflect": "reflect",
+    "replicate": "replicate",
+    "circular": "circular",
+}
 _FUNCTIONS: dict[str, Any] = {
     "relu": F.relu,
     "relu6": F.relu6,

@@ -73,8 +73,8 @@ class SegmentModule(nn.Module):
         probe = fn(torch.empty(0, dtype=self.dtype))
         if probe.device.type != "cpu" or probe.dtype != self.dtype:
             raise Unsupported(
-                f"to: got {probe.dtype} on {probe.device}; allowed: {self.dtype} on the CPU, which this "
-                "model was optimized for. Convert the original, then optimize it"
+                f"to: got {probe.dtype} on {probe.device}; allowed: {self.dtype} on the CPU, which "
+                "this model was optimized for. Convert the original, then optimize it"
             )
         return self
 
@@ -110,7 +110,7 @@ def _run(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
     module = _of(number)
     dtype, memory_format = module.dtype, module.memory_format
     given = inputs[0].dtype
-    if any([x.dtype != dtype for x in inputs]):
+    if any(x.dtype != dtype for x in inputs):
         if not all(x.dtype in (dtype, *_NARROW) for x in inputs):
             kinds = ", ".join(sorted({str(x.dtype) for x in inputs}))
             raise InvalidType(f"input: got {kinds}; allowed: {dtype}, of which the weights are")

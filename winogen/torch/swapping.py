@@ -28,7 +28,9 @@ def swap(
     The model runs once, to see the shapes. What it does not call then stays torch's.
     """
     seen = _seen(model, inputs, exclude)
-    nodes, shapes, planar = [], {}, 0
+    nodes: list[Node] = []
+    shapes: dict[str, tuple[int, ...]] = {}
+    planar = 0
     for name, (module, shape, is_planar) in seen.items():
         try:
             op = conv_of_module(module)
@@ -71,7 +73,7 @@ def _seen(
 
         handles.append(module.register_forward_pre_hook(hook))
 
-    kept = [module for module in model.modules() if types and isinstance(module, types)]
+    kept: list[nn.Module] = [m for m in model.modules() if types and isinstance(m, types)]
     kept += [module for name, module in model.named_modules() if name in texts]
     spared = {id(inner) for module in kept for inner in module.modules()}
     for name, module in model.named_modules():

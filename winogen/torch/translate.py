@@ -1,4 +1,4 @@
-"""One node of a traced model as operators of the graph, if it is a convolution or lies between some.
+"""One node of a traced model as operators of the graph, if it is one or lies between some.
 
 A table per kind: modules by their exact type (a subclass may compute something else), functions and
 aten operators by what they are, methods by name. All end in the same few makers of operators, which
@@ -178,7 +178,8 @@ def _pair(value: Any) -> tuple[int, int]:
 # --- normalization and factors
 
 
-def _norm(call: _Call, x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
+def _norm(call: _Call, x: Any, arrays: list[Any], eps: float) -> Translation:
+    mean, var, weight, bias = arrays
     if mean is None or var is None:
         raise Untranslated
     return Translation([Affine.batch_norm(mean, var, weight, bias, eps)], [call.map(x)])
@@ -189,7 +190,7 @@ def _norm_module(call: _Call, module: Any) -> Translation:
         raise Untranslated
     arrays = (module.running_mean, module.running_var, module.weight, module.bias)
     values = [None if one is None else array(one) for one in arrays]
-    return _norm(call, call.node.args[0], *values, module.eps)
+    return _norm(call, call.node.args[0], values, module.eps)
 
 
 def _norm_function(order: str) -> Callable[[_Call], Translation]:
@@ -198,7 +199,8 @@ def _norm_function(order: str) -> Callable[[_Call], Translation]:
         if values["training"]:
             raise Untranslated
         names = ("running_mean", "running_var", "weight", "bias")
-        return _norm(call, values["input"], *(call.constant(values[n]) for n in names), values["eps"])
+        arrays = [call.constant(values[name]) for name in names]
+        return _norm(call, values["input"], arrays, values["eps"])
 
     return maker
 
@@ -223,7 +225,9 @@ def _scaled(call: _Call, x: Any, number: Any, turn: Any) -> Translation:
     kind = np.dtype(str(_dtype(x)).removeprefix("torch."))
     scale, shift = turn(float(number))
     channels = call.channels(x)
-    return Translation([Affine(np.full(channels, scale, kind), np.full(channels, shift, kind))], [x])
+    return Translation(
+        [Affine(np.full(channels, scale, kind), np.full(channels, shift, kind))], [x]
+    )
 
 
 def _dtype(node: fx.Node) -> torch.dtype:
@@ -306,7 +310,9 @@ def _activation(call: _Call, x: Any, activation: Any) -> Translation:
 
 
 def _plain(activation: Any) -> Callable[[_Call], Translation]:
-    return lambda call: _activation(call, call.bind("input inplace", inplace=False)["input"], activation)
+    return lambda call: _activation(
+        call, call.bind("input inplace", inplace=False)["input"], activation
+    )
 
 
 def _leaky(call: _Call) -> Translation:
