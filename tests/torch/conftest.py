@@ -1,19 +1,38 @@
-"""Without torch, nothing here runs; kernels are compiled into a cache that outlives the run."""
+"""Without torch, nothing here runs; kernels compile quickly, into a cache that outlives the run."""
+
+import os
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture(autouse=True)
-def kernel_cache(request, tmp_path_factory, monkeypatch):
-    kept = getattr(request.config, "cache", None)  # pytest's own, which may be off
-    folder = kept.mkdir("winogen-kernels") if kept else tmp_path_factory.mktemp("kernels")
-    monkeypatch.setenv("WINOGEN_CACHE", str(folder))
+@pytest.fixture(autouse=True, scope="module")
+def quick_kernels(request, tmp_path_factory):
+    """Compile with -Og: optimisation is not the subject."""
+    from winogen.conv import execute
+
+    def quickly(source, cdef, target, **options):
+        return load(source, cdef, target, ("-Og",), **options)
+
+    load = execute.load
+    with pytest.MonkeyPatch.context() as patch:
+        if "WINOGEN_CACHE" not in os.environ:
+            kept = getattr(request.config, "cache", None)  # pytest's own, which may be off
+            folder = kept.mkdir("winogen-kernels") if kept else tmp_path_factory.mktemp("kernels")
+            patch.setenv("WINOGEN_CACHE", str(folder))
+        patch.setattr(execute, "load", quickly)
+        execute.forget()
+        yield
+    execute.forget()
 
 
 @pytest.fixture(autouse=True)
 def numbers():
-    """The same random numbers in every test; no compiled graph of another."""
+    """The same random numbers in every test, one thread, no compiled graph of another."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # others would wait in a spin loop for a busy machine
     torch.manual_seed(0)
     torch._dynamo.reset()
+    yield
+    torch.set_num_threads(threads)

@@ -12,7 +12,7 @@ from torch.autograd import forward_ad
 from torch.nn import functional as F
 
 from winogen.errors import InvalidType, InvalidValue
-from winogen.torch import activations, gradients, ops, packing
+from winogen.torch import activations, gradients, ops
 from winogen.torch.settings import Settings, settings
 
 
@@ -161,9 +161,6 @@ def call(
     )
     if not (needed or watched):
         return ops.run(input, weight, bias, _settings(wanted), slopes, add, add_after)
-    if not watched:
-        # `.data` is written while training more often than anywhere else, by gradcheck as well.
-        packing.verify(weight, bias, slopes)
     name, parameters = wanted.activation, wanted.parameters
     if needed and not (activations.told_by_output(name, parameters) and add_after is None):
         # Fused, the backward pass would have to compute again what went into the activation.
@@ -214,7 +211,7 @@ def by_torch(
     """Compute the same by torch's own functions, whatever the device and the dtype."""
     top, bottom, left, right = _sides(wanted)
     padding = (top, left)
-    mode = {} if wanted.padding_mode == "zeros" else {"mode": wanted.padding_mode}
+    mode: Any = {} if wanted.padding_mode == "zeros" else {"mode": wanted.padding_mode}
     if mode or (top, left) != (bottom, right):
         input = F.pad(input, (left, right, top, bottom), **mode)
         padding = (0, 0)
@@ -291,6 +288,8 @@ def _activation_parts(activation: Any) -> tuple[str | None, tuple[float, ...], T
     if name == "gelu" and parameters == ["tanh"]:
         return "gelu_tanh", (), None
     if name == "prelu" and len(parameters) == 1:
+        if isinstance(parameters[0], (int, float)):  # the same for all channels
+            return "leaky_relu", (float(parameters[0]),), None
         if not isinstance(parameters[0], Tensor):
             raise InvalidType(f"activation: got {activation!r}; allowed: slopes as a tensor")
         return name, (), parameters[0]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from winogen.torch import activations, packing
 from winogen.torch.arrays import array, layout, memory_format, tensor
-from winogen.torch.ops import _empty, collected, library
+from winogen.torch.ops import _empty, collected, library, trained
 from winogen.torch.settings import Settings
 
 conv2d = torch.ops.winogen.conv2d.default
@@ -62,7 +62,7 @@ def _input_gradient(gradient: Tensor, weight: Tensor, size: Sequence[int], *rest
     turned = _turned(asked, weight)
     if turned is None or not gradient.numel():
         return _by_torch(gradient, None, weight, size, asked, way)
-    conv = packing.turned_layer(weight, turned, way)
+    conv = packing.turned_layer(weight, turned, way, trained(weight))
     return tensor(conv(array(gradient, way)), way)
 
 

@@ -98,7 +98,7 @@ class Conv2d(nn.Conv2d):
             raise TypeError(f"Conv2d() got an unexpected keyword argument '{unknown[0]}'")
         self.options = Options(**{name: frozen(value) for name, value in options.items()})
         self.activation = activation
-        settings(*self._wanted.plain())  # names what is wrong
+        settings(*self._wanted.plain()).check(tuple(self.weight.shape))
 
     @property
     def activation(self) -> Any:
@@ -148,8 +148,8 @@ class Conv2d(nn.Conv2d):
         """What `torch.jit.script` compiles instead, for it knows no operators made in Python."""
         if self._activation[0] is not None:
             raise Unsupported(
-                f"torch.jit.script: got a winogen.torch.Conv2d with activation {self.activation!r}; "
-                "allowed: one without, or torch.jit.trace, torch.export and torch.compile"
+                f"torch.jit.script: got a winogen.torch.Conv2d with activation {self.activation!r};"
+                " allowed: one without, or torch.jit.trace, torch.export and torch.compile"
             )
         plain = nn.Conv2d.__new__(nn.Conv2d)
         nn.Module.__init__(plain)
@@ -159,10 +159,10 @@ class Conv2d(nn.Conv2d):
     def repack(self) -> None:
         """Pack the weights anew before the next call.
 
-        For changes that torch's version counters don't show: writes through ``weight.data`` (also
-        those of old optimizers and of code that edits checkpoints), through a numpy view of it, or
-        by another library that shares its memory by DLPack. All others are noticed, and these too
-        by a call that needs gradients.
+        For changes that torch does not count: writes through ``weight.data``, through a numpy view
+        of it, by another library that shares its memory by DLPack, and by an optimizer made with
+        ``fused=True`` that steps again without a forward pass in between. All others are noticed,
+        and these too by a call that needs gradients.
         """
         packing.repack(self.weight)
 

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from winogen.conv.seams import channels_around
 from winogen.errors import InvalidType, InvalidValue, Unsupported
 from winogen.torch import packing
 from winogen.torch.arrays import array, layout, memory_format, tensor
@@ -96,13 +97,16 @@ def run(
     add: Tensor | None = None,
     add_after: Tensor | None = None,
     out: Tensor | None = None,
+    trained: bool = False,
 ) -> Tensor:
     """Compute `winogen::conv2d` by a kernel, into ``out`` if that is given.
+
+    ``trained``: as `packing.layer` takes it.
 
     Plain CPU tensors of float32 or float64; anything else raises InvalidType or InvalidValue.
     """
     way = layout(input, weight)
-    conv = packing.layer(weight, bias, slopes, asked, way)
+    conv = packing.layer(weight, bias, slopes, asked, way, trained)
     seams = {}
     if add is not None:
         seams["add"] = array(add, way)
@@ -110,14 +114,19 @@ def run(
         seams["add_after"] = array(add_after, way)
     if out is None:
         return tensor(conv(array(input, way), **seams), way)
-    conv(array(input, way), array(out, way), **seams)
+    view = array(out, way)
+    if channels_around(view, way):
+        conv(array(input, way), view, **seams)
+    else:
+        out.copy_(tensor(conv(array(input, way), **seams), way))
     return out
 
 
 def _conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, *rest: Any) -> Tensor:
-    asked, *tensors = collected(*rest)
-    check(input, weight, bias, *tensors)
-    return run(input, weight, bias, asked, *tensors)
+    asked, slopes, add, add_after = collected(*rest)
+    check(input, weight, bias, slopes, add, add_after)
+    training = trained(weight, bias, slopes)
+    return run(input, weight, bias, asked, slopes, add, add_after, trained=training)
 
 
 def _conv2d_out(
@@ -135,9 +144,19 @@ def _conv2d_out(
         raise InvalidValue(
             f"out: got shape {tuple(out.shape)}; allowed: {_output_shape(input, weight, asked)}"
         )
-    run(input, weight, bias, asked, slopes, add, add_after, out)
+    run(input, weight, bias, asked, slopes, add, add_after, out, trained(weight, bias, slopes))
     if not out.is_inference():
         torch.autograd.graph.increment_version(out)
+
+
+def trained(*parameters: Tensor | None) -> bool:
+    """Whether parameters may be in training, as far as an operator can see.
+
+    It cannot see whether gradients are wanted: inside of it they never are.
+    """
+    return not torch.is_inference_mode_enabled() and any(
+        one is not None and one.requires_grad for one in parameters
+    )
 
 
 def check(input: Tensor, weight: Tensor, *others: Tensor | None) -> None:

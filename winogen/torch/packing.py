@@ -77,14 +77,23 @@ class Packed(NamedTuple):
 class _Weight:
     """All layers that were made of one weight tensor."""
 
-    __slots__ = ("__weakref__", "dropped", "layers", "stamp")
+    __slots__ = ("__weakref__", "dropped", "layers", "stamp", "trained")
 
-    def __init__(self, tensor: torch.Tensor, copy: bool):
-        self.stamp = Stamp(tensor, copy)
+    def __init__(self, tensor: torch.Tensor, trained: bool):
+        self.stamp = Stamp(tensor, copy=trained)
+        self.trained = trained
         self.layers: dict[Any, Packed] = {}
         key = id(tensor)
         own = weakref.ref(self)
         self.dropped = weakref.ref(tensor, lambda _: _drop(key, own()))
+
+    def holds(self, tensor: torch.Tensor, trained: bool) -> bool:
+        """Whether its layers may be used for ``tensor`` as it is now."""
+        return (
+            self.trained == trained
+            and self.stamp.holds(tensor)
+            and (not trained or self.stamp.agrees(tensor))
+        )
 
 
 # Every access is one atomic step, so that threads need no lock: at worst two pack the same weights.
@@ -97,55 +106,47 @@ def _drop(key: int, weight: _Weight | None) -> None:
         _weights.pop(key, None)
 
 
+def repack(weight: torch.Tensor) -> None:
+    """Forget what was packed of ``weight``, whose numbers changed where no counter shows it."""
+    _weights.pop(id(weight), None)
+
+
 def layer(
     weight: torch.Tensor,
     bias: torch.Tensor | None,
     slopes: torch.Tensor | None,
     settings: Settings,
     layout: str,
+    trained: bool,
 ) -> Conv2d:
     """Return the layer with these parameters and options, its weights packed once.
+
+    ``trained`` parameters are compared with copies of those that were packed, because fused
+    optimizers and `gradcheck` change numbers without counting. It reads all numbers once more than
+    the kernel does. What was packed for the one use is not taken for the other: an optimizer's
+    last step comes after the last call that compares.
 
     Raises InvalidValue, InvalidType and Unsupported, as `winogen.Conv2d` does.
     """
     threads = settings.threads or torch.get_num_threads()
-    return _layer(weight, (bias, slopes), (settings, layout, threads), _forward)
+    return _layer(weight, (bias, slopes), (settings, layout, threads), _forward, trained)
 
 
-def turned_layer(weight: torch.Tensor, settings: Settings, layout: str) -> Conv2d:
+def turned_layer(weight: torch.Tensor, settings: Settings, layout: str, trained: bool) -> Conv2d:
     """Return the layer that computes the gradient of the input of a layer with ``weight``.
 
     ``settings`` are those of the layer that is returned.
     """
     threads = settings.threads or torch.get_num_threads()
-    return _layer(weight, (), (settings, layout, threads, "turned"), _turned)
+    return _layer(weight, (), (settings, layout, threads, "turned"), _turned, trained)
 
 
-def repack(weight: torch.Tensor) -> None:
-    """Forget what was packed of ``weight``, whose numbers changed where no counter shows it."""
-    _weights.pop(id(weight), None)
-
-
-def verify(weight: torch.Tensor, bias: torch.Tensor | None, slopes: torch.Tensor | None) -> None:
-    """Forget what was packed of other numbers than these, however they were changed.
-
-    Reads all of them, which takes less than the hundredth part of a step of training.
-    """
+def _layer(weight: torch.Tensor, others: tuple, key: tuple, make: Any, trained: bool) -> Conv2d:
     entry = _weights.get(id(weight))
-    if entry is None or not (entry.stamp.holds(weight) and entry.stamp.agrees(weight)):
-        _weights[id(weight)] = _Weight(weight, copy=True)
-        return
-    for key, packed in list(entry.layers.items()):
-        if packed.others and not packed.agrees((bias, slopes)):
-            entry.layers.pop(key, None)
-
-
-def _layer(weight: torch.Tensor, others: tuple, key: tuple, make: Any) -> Conv2d:
-    entry = _weights.get(id(weight))
-    if entry is None or not entry.stamp.holds(weight):
-        entry = _weights[id(weight)] = _Weight(weight, copy=False)
+    if entry is None or not entry.holds(weight, trained):
+        entry = _weights[id(weight)] = _Weight(weight, trained)
     packed = entry.layers.get(key)
-    if packed is None or not packed.holds(others):
+    if packed is None or not (packed.agrees(others) if trained else packed.holds(others)):
         stamps = tuple(None if other is None else Stamp(other, copy=True) for other in others)
         conv = make(weight.detach().numpy(), *others, *key[:3])
         packed = entry.layers[key] = Packed(conv, stamps)

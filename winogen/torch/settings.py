@@ -6,7 +6,9 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
-from winogen.conv import arguments
+from winogen.conv import Layer, arguments
+from winogen.conv.options import Options
+from winogen.conv.request import Request
 from winogen.errors import InvalidValue
 from winogen.kernels.struct import PADDING_MODES
 
@@ -66,6 +68,14 @@ class Settings:
             "padding": ((top, bottom), (left, right)),
             "activation": self.spelled_activation,
         }
+
+    def check(self, weight_shape: tuple[int, ...]) -> None:
+        """Raise what a call would for weights of this shape, whatever its input."""
+        options = self.options()
+        if self.activation == "prelu":
+            options["activation"] = None
+        wanted = Options(**options, threads=self.threads)
+        Request.from_options(Layer.from_options(weight_shape, "float32", wanted), wanted)
 
     def changed(self, **fields: Any) -> Settings:
         """The same but for some fields."""
@@ -148,6 +158,8 @@ def _per_axis(value: Any) -> Any:
     """None, one value for both axes, or a pair in which None stands for the default."""
     if isinstance(value, str):
         value = value.split(";")
-    if not value or len(value) == 1:
+    if not isinstance(value, (list, tuple)):
+        return value
+    if len(value) < 2:
         return value[0] if value else None
     return tuple(item or None for item in value)

@@ -1,0 +1,103 @@
+"""Threads and processes: torch's number of threads, one OpenMP library, children of all kinds."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import winogen.torch
+from winogen.toolchain import find_compiler
+from winogen.torch import packing
+
+CODE = """
+import multiprocessing, os, signal, sys, warnings
+import torch
+import winogen.torch
+warnings.simplefilter("ignore")  # newer Pythons warn of any fork with threads
+
+torch.set_num_threads(2)
+torch.manual_seed(0)
+conv = winogen.torch.Conv2d(16, 16, 3, padding=1)
+x = torch.randn(2, 16, 20, 20)
+
+def agrees(y):
+    signal.alarm(100)
+    with torch.inference_mode():
+        fresh = winogen.torch.conv2d(x, conv.weight.detach().clone(), conv.bias, padding=1)
+        return torch.equal(conv(x), y) and torch.equal(fresh, y)
+"""
+
+
+def run(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", CODE + code], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(not find_compiler().openmp, reason="needs OpenMP")
+@pytest.mark.parametrize("used", ("winogen", "torch"))
+def test_a_forked_child_of_a_process_with_a_team_computes_the_same(used):
+    code = f"""
+with torch.inference_mode():
+    y = conv(x)
+    if {used!r} == "torch":  # whose team the child lacks, too
+        torch.nn.functional.conv2d(torch.randn(8, 64, 99, 99), torch.randn(64, 64, 3, 3))
+pid = os.fork()
+if not pid:
+    os._exit(0 if agrees(y) else 1)
+print(os.waitpid(pid, 0)[1], agrees(y))
+"""
+    assert run(code) == "0 True"
+
+
+def test_modules_travel_between_processes(tmp_path):
+    (tmp_path / "child.py").write_text(
+        "import torch, winogen.torch\n"
+        "def work(conv, x):\n"
+        "    torch.set_num_threads(1)\n"
+        "    with torch.inference_mode():\n"
+        "        return conv(x).numpy()\n"
+    )
+    code = f"""
+sys.path.insert(0, {str(tmp_path)!r})
+if __name__ == "__main__":
+    from child import work
+    with torch.inference_mode():
+        y = conv(x)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print((pool.apply(work, (conv, x)) == y.numpy()).all())
+"""
+    assert run(code) == "True"
+
+
+def test_one_openmp_library():
+    code = """
+with torch.inference_mode():
+    conv(x)
+maps = open("/proc/self/maps").read().split()
+print(len({os.path.realpath(p) for p in maps if "gomp" in p or "libomp" in p or "iomp" in p}))
+"""
+    if not sys.platform.startswith("linux") or "gcc" not in find_compiler().version.lower():
+        pytest.skip("clang brings its own OpenMP library")
+    assert run(code) == "1"
+
+
+def test_the_number_of_threads_is_torchs(monkeypatch):
+    asked = []
+    original = packing.Conv2d
+
+    def conv2d(*arrays, threads, **options):
+        asked.append(threads)
+        return original(*arrays, threads=1, **options)
+
+    monkeypatch.setattr(packing, "Conv2d", conv2d)
+    conv, x = winogen.torch.Conv2d(4, 4, 3), torch.randn(1, 4, 8, 8)
+    with torch.inference_mode():
+        conv(x)
+        torch.set_num_threads(2)
+        conv(x)
+        winogen.torch.Conv2d(4, 4, 3, threads=3)(x)
+    assert asked == [1, 2, 3]

@@ -1,0 +1,185 @@
+"""Whoever looks at a call from outside sees an operator, never the planner or baked-in numbers."""
+
+import io
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import winogen.torch
+from winogen.errors import Unsupported
+
+
+@pytest.fixture
+def net():
+    """A fresh one, that has planned and packed nothing: convolutions alone, twice, and fused."""
+    shared = winogen.torch.Conv2d(4, 4, 3, padding=1, activation="relu")
+    last = winogen.torch.Conv2d(4, 2, 3, padding="same", padding_mode="circular")
+    return nn.Sequential(shared, shared, last)
+
+
+def expected(net, x):
+    shared, _, last = net
+    for _ in range(2):
+        x = F.relu(F.conv2d(x, shared.weight, shared.bias, padding=1))
+    return F.conv2d(F.pad(x, (1, 1, 1, 1), mode="circular"), last.weight, last.bias)
+
+
+def agrees(function, net, *shape):
+    x = torch.randn(shape)
+    with torch.no_grad():
+        return torch.allclose(function(x), expected(net, x), atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", (torch.no_grad, torch.inference_mode, torch.enable_grad))
+@pytest.mark.parametrize("backend", ("eager", "aot_eager", "inductor"))
+def test_dynamo_meets_a_fresh_layer(net, backend, mode):
+    compiled = torch.compile(net, fullgraph=True, backend=backend)
+    with mode():
+        x = torch.randn(2, 4, 8, 8)
+        y = compiled(x)
+        torch.testing.assert_close(y, expected(net, x))
+        if mode is torch.enable_grad:
+            y.square().sum().backward()
+            ours = [p.grad for p in net.parameters()]
+            theirs = torch.autograd.grad(expected(net, x).square().sum(), [*net.parameters()])
+            for one, other in zip(ours, theirs):
+                torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("memory_format", (torch.contiguous_format, torch.channels_last))
+def test_compiled_with_sizes_that_vary(net, memory_format):
+    compiled = torch.compile(net, fullgraph=True, dynamic=True, backend="aot_eager")
+    for size in (8, 9, 12):
+        x = torch.randn(2, 4, size, 8).to(memory_format=memory_format)
+        y = compiled(x)
+        torch.testing.assert_close(y, expected(net, x))
+        assert y.stride() == net(x).stride()
+
+
+def test_the_graph_has_one_node_for_each_call(net):
+    seen = []
+
+    def backend(module, inputs):
+        seen.extend(str(node.target) for node in module.graph.nodes if node.op == "call_function")
+        return module
+
+    torch.compile(net, fullgraph=True, backend=backend)(torch.randn(1, 4, 8, 8))
+    assert seen == ["winogen.conv2d.default"] * 3
+
+
+def test_options_and_functions_compile():
+    x, w = torch.randn(1, 4, 8, 8), torch.randn(6, 2, 3, 3)
+
+    def function(x, w):
+        return winogen.torch.conv2d(
+            x, w, None, (1, 1), ((1, 0), (0, 2)), groups=2, tile=(2, 4), activation=("clip", -1, 1)
+        )
+
+    y = torch.compile(function, fullgraph=True, backend="aot_eager")(x, w)
+    torch.testing.assert_close(y, function(x, w))
+
+
+def test_export(net):
+    x = torch.randn(2, 4, 8, 8)
+    sizes = {0: torch.export.Dim("n", max=9), 2: torch.export.Dim("h", min=4, max=64)}
+    program = torch.export.export(net, (x,), dynamic_shapes=({**sizes},))
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer)
+    buffer.seek(0)
+    loaded = torch.export.load(buffer).module()
+    assert agrees(loaded, net, 3, 4, 20, 8)
+    with torch.no_grad():
+        loaded.get_parameter("0.weight").mul_(2)
+        net[0].weight.mul_(2)
+    assert agrees(loaded, net, 2, 4, 9, 8)
+
+
+def test_jit_trace(net):
+    traced = torch.jit.trace(net, torch.randn(2, 4, 8, 8))
+    assert str(traced.inlined_graph).count("winogen::conv2d(") == 3
+    assert agrees(traced, net, 2, 4, 8, 8) and agrees(traced, net, 1, 4, 9, 11)
+    buffer = io.BytesIO()
+    torch.jit.save(traced, buffer)
+    buffer.seek(0)
+    assert agrees(torch.jit.load(buffer), net, 1, 4, 9, 11)
+
+
+def test_a_traced_file_without_the_package_says_what_it_lacks(net, tmp_path):
+    torch.jit.save(torch.jit.trace(net, torch.randn(2, 4, 8, 8)), tmp_path / "net.pt")
+    code = f"import torch; torch.jit.load({str(tmp_path / 'net.pt')!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode and "winogen::conv2d" in done.stderr
+
+
+def test_jit_script():
+    plain = nn.Sequential(winogen.torch.Conv2d(4, 4, 3), nn.ReLU())
+    x = torch.randn(1, 4, 8, 8)
+    torch.testing.assert_close(torch.jit.script(plain)(x), plain(x))
+    with pytest.raises(Unsupported, match="torch.jit.script: got .* allowed: one without"):
+        torch.jit.script(nn.Sequential(winogen.torch.Conv2d(4, 4, 3, activation="relu")))
+
+
+@pytest.mark.parametrize("dynamo", (True, False))
+def test_onnx_export_has_plain_convolutions(net, dynamo, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    if dynamo:
+        pytest.importorskip("onnxscript")
+    reference = pytest.importorskip("onnx.reference")
+    path, x = str(tmp_path / "net.onnx"), torch.randn(1, 4, 6, 6)
+    torch.onnx.export(net, (x,), path, dynamo=dynamo)
+    model = onnx.load(path)
+    kinds = [node.op_type for node in model.graph.node]
+    assert kinds.count("Conv") == 3 and {node.domain for node in model.graph.node} == {""}
+    other = torch.randn(1, 4, 6, 6)
+    (y,) = reference.ReferenceEvaluator(model).run(None, {model.graph.input[0].name: other.numpy()})
+    with torch.no_grad():
+        torch.testing.assert_close(torch.from_numpy(y), expected(net, other), atol=1e-5, rtol=1e-4)
+
+
+def test_symbolic_traces_have_one_node_for_each_call(net):
+    traced = torch.fx.symbolic_trace(net)
+    assert [str(node.op) for node in traced.graph.nodes].count("call_function") == 3
+    assert agrees(traced, net, 1, 4, 8, 8)
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    assert make_fx(net)(torch.randn(1, 4, 8, 8)).code.count("winogen.conv2d.default") == 3
+
+
+def test_the_profiler_sees_it(net):
+    with torch.no_grad(), torch.profiler.profile() as profile:
+        net(torch.randn(1, 4, 8, 8))
+    assert "winogen::conv2d" in str(profile.key_averages())
+
+
+def test_transforms_are_left_to_torch():
+    conv = winogen.torch.Conv2d(4, 4, 3, activation="relu")
+    x, t = torch.randn(2, 1, 4, 8, 8), torch.randn(2, 1, 4, 8, 8)
+
+    def plain(x):
+        return F.relu(F.conv2d(x, conv.weight, conv.bias))
+
+    torch.testing.assert_close(torch.vmap(conv)(x), torch.vmap(plain)(x))
+    for one, other in zip(
+        torch.func.jvp(conv, (x[0],), (t[0],)), torch.func.jvp(plain, (x[0],), (t[0],))
+    ):
+        torch.testing.assert_close(one, other)
+    gradient = torch.func.grad(lambda x: conv(x).sum())(x[0])
+    torch.testing.assert_close(gradient, torch.func.grad(lambda x: plain(x).sum())(x[0]))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x[0], t[0])
+        with torch.no_grad():
+            pass
+        tangent = torch.autograd.forward_ad.unpack_dual(conv(dual)).tangent
+        torch.testing.assert_close(tangent, torch.func.jvp(plain, (x[0],), (t[0],))[1])
+        with pytest.raises(Unsupported, match="forward-mode"):
+            torch.ops.winogen.conv2d(dual, conv.weight)
+
+
+def test_views_that_negate():
+    conv, x = winogen.torch.Conv2d(4, 4, 3), torch.randn(1, 4, 8, 8)
+    with torch.inference_mode():
+        torch.testing.assert_close(conv(torch._neg_view(x)), conv(-x))
