@@ -16,7 +16,8 @@ typedef struct node {
     const OrtApi *api;
     int64_t number;               /* of all nodes that this process ever had */
     char name[128];
-    int64_t itemsize, threads;    /* threads: 0 for those of onnxruntime */
+    int64_t itemsize;
+    int64_t threads, lent;        /* 0 for those of onnxruntime, which are counted once */
     double tolerance;
     int auto_pad;
     int64_t layer_count, inputs, outputs, array_count;

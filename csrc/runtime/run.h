@@ -275,8 +275,8 @@ static OrtStatus *compute(void *data, OrtKernelContext *context)
     pthread_mutex_lock(&n->lock);
     entry *e = look_up(n, inputs);
     if (!e) {
-        const int64_t threads = n->threads ? n->threads : threads_lent(api, context);
-        e = make_entry(n, inputs, threads, message);
+        if (!n->threads && !n->lent) n->lent = threads_lent(api, context);
+        e = make_entry(n, inputs, n->threads ? n->threads : n->lent, message);
         if (e) {
             e->next = n->entries;
             n->entries = e;

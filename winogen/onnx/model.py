@@ -167,7 +167,7 @@ class Model:
         return np.asarray(result) if np.size(result) <= _SMALL else None
 
     def _value_of(self, attribute: Any) -> Any:
-        kinds = {"value_float": np.float32, "value_floats": np.float32}
+        kinds: dict[str, Any] = {"value_float": np.float32, "value_floats": np.float32}
         kinds |= {"value_int": np.int64, "value_ints": np.int64}
         if attribute.name == "value":
             return attribute.t

@@ -132,19 +132,30 @@ class Patterns:
         scale, bias, mean, var = (self._array(name) for name in node.input[1:])
         if scale is None or bias is None or mean is None or var is None:
             return None
+        if any(a.shape != (self.channels(node.output[0]),) for a in (scale, bias, mean, var)):
+            return None
         epsilon = self.model.attributes(node).get("epsilon", 1e-5)
         op = Affine.batch_norm(mean, var, scale, bias, float(np.float32(epsilon)))
         return Match(op, (node.input[0],))
 
     def _behind_conv(self, node: Any, x: str, other: str) -> np.ndarray | None:
         """The constant ``other``, a number per channel, if x comes from what can take it on."""
-        maker = self.model.makers.get(x)
-        if maker is None or maker.op_type not in ("Conv", "BatchNormalization"):
-            return None
         channels = self.channels(node.output[0])
-        if not self._is_map(x) or self.channels(x) != channels:
+        if not self._is_map(x) or self.channels(x) != channels or not self._convolved(x):
             return None
         return self._per_channel(other, channels)
+
+    def _convolved(self, name: str, depth: int = 4) -> bool:
+        """Whether a value comes from a convolution, sums and activations in between."""
+        maker = self.model.makers.get(name)
+        if maker is None or depth == 0:
+            return False
+        if maker.op_type in ("Conv", "BatchNormalization"):
+            return True
+        between = ("Add", "Mul", "Relu", "LeakyRelu", "PRelu", "Clip")
+        return maker.op_type in between and any(
+            self._convolved(one, depth - 1) for one in maker.input if one
+        )
 
     def _affine(self, node: Any, factor: bool) -> Match | None:
         """A product or a sum with constants, behind what can take it on."""

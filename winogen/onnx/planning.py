@@ -72,7 +72,7 @@ class Planner:
             with self._lock:
                 plan.handle = next(self._handles)
                 self._answers[plan.handle] = answer.kept
-        except Exception as error:  # nothing may escape into C
+        except BaseException as error:  # nothing may escape into C, Ctrl-C neither
             expected = isinstance(error, WinogenError)
             text = str(error) if expected else f"{type(error).__name__}: {error}"
             encoded = text.encode("utf-8", "replace")[: size - 1]

@@ -18,7 +18,7 @@ from winogen.conv.problem import Layer, Seams
 from winogen.conv.request import Request
 from winogen.errors import InvalidValue
 from winogen.graph import Conv, Graph, cut, shapes, simplify
-from winogen.graph.lower import Step, lower
+from winogen.graph.lower import COPY, Step, lower
 from winogen.onnx.model import Model, load, require
 from winogen.onnx.reading import Reading, read
 from winogen.toolchain import host_target
@@ -120,7 +120,8 @@ def report(
         measured = None
         if times is not None:
             measured = sum(times.get(name, 0.0) for name in groups.get(step.key, ()))
-        rows.append(Row(step.label, str(step.op), output, algorithm, seconds, measured))
+        what = f"{step.shape[1]} channels" if step.label == COPY else str(step.op)
+        rows.append(Row(step.label, what, output, algorithm, seconds, measured))
     whole = None if times is None else sum(times.values())
     return Report(tuple(rows), count, whole, tuple(reading.refusals))
 
@@ -138,7 +139,7 @@ def _sizes_of_inputs(model: Model, given: Mapping[str, Any]) -> dict[str, tuple[
         elif known:
             raise InvalidValue(
                 f"input_shapes: got none for {value.name}, {' x '.join(map(str, known))}; "
-                "allowed: sizes for it"
+                f"allowed: sizes for it, on the command line as --input {value.name}=1,3,224,224"
             )
     return sizes
 
