@@ -44,9 +44,11 @@ class Choice:
 def ways(problem: Problem, request: Request, target: Target, machine: Machine) -> tuple[Way, ...]:
     """Return the ways that the planner considers, the one that it would take first.
 
-    Among them is one without tiles, whose packed filters are about as large as the filters.
+    Behind the fastest come all that have smaller filters than every faster one, so that a limit of
+    memory finds smaller tiles before it gives up tiles. Among them is one without tiles, whose
+    packed filters are about as large as the filters.
     """
-    ranked = planner.ranked(problem, request, target, machine, planner.ALTERNATIVES)
+    ranked = planner.ranked(problem, request, target, machine)
     if request.algorithm == "auto" and all(c.choice.tile is not None for c in ranked):
         plain = Request(
             algorithm="direct",
@@ -54,7 +56,13 @@ def ways(problem: Problem, request: Request, target: Target, machine: Machine) -
             workspace_limit=request.workspace_limit,
         )
         ranked = [*ranked, *planner.ranked(problem, plain, target, machine, 1)]
-    return tuple(Way(candidate, packed_bytes(problem, candidate)) for candidate in ranked)
+    kept: list[Way] = []
+    for candidate in ranked:
+        way = Way(candidate, packed_bytes(problem, candidate))
+        smaller = all(way.packed_bytes < other.packed_bytes for other in kept)
+        if smaller or len(kept) < planner.ALTERNATIVES:
+            kept.append(way)
+    return tuple(kept)
 
 
 def packed_bytes(problem: Problem, candidate: Candidate) -> int:
