@@ -1,5 +1,7 @@
 """Which ways a limit of memory leaves to the layers of a segment."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from winogen.graph import Conv, Graph, Node, Segment
@@ -12,7 +14,7 @@ def segment(limit):
     names = ["x", "a", "b", "c"]
     nodes = [
         Node(Conv(rng.random((64, 64, 3, 3), np.float32), padding=(1,) * 4), (before,), (name,))
-        for before, name in zip(names, names[1:])
+        for before, name in pairwise(names)
     ]
     return Segment(Graph(("x",), nodes, ("c",)), threads=1, memory_limit=limit)
 
