@@ -3,7 +3,19 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from winogen.graph import Activation, Add, Affine, Concat, Conv, Graph, Node, Pad
+from winogen.graph import (
+    Activation,
+    Add,
+    Affine,
+    Concat,
+    Conv,
+    Graph,
+    MaxPool,
+    Node,
+    Pad,
+    Repeat,
+    Spread,
+)
 
 SIZE = 5  # height; the width is one larger
 CHANNELS = (1, 3, 4)
@@ -24,7 +36,7 @@ def conv(rng, channels, filters, kernel=3, padding=None, **options):
 
 @st.composite
 def graphs(draw, most=7):
-    """A graph whose maps have all one size, but for those between a Pad and its convolution."""
+    """A graph whose maps have all one size, but for those between two that change it."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     inputs = [f"x{i}" for i in range(draw(st.integers(1, 2)))]
     channels = {name: draw(st.sampled_from(CHANNELS)) for name in inputs}
@@ -42,7 +54,7 @@ def graphs(draw, most=7):
         return name
 
     padded = set()
-    kinds = ("conv", "conv", "affine", "activation", "add", "add", "concat", "pad", "depthwise")
+    kinds = "conv conv affine activation add add concat pad depthwise pool repeat spread".split()
     for _ in range(draw(st.integers(1, most))):
         kind = draw(st.sampled_from(kinds))
         x = pick(name for name in channels if name not in padded)
@@ -64,6 +76,17 @@ def graphs(draw, most=7):
             parts = [x, *(pick(n for n in channels if n not in padded) for _ in "ab")]
             parts = parts[: draw(st.integers(2, 3))]
             emit(Concat(), parts, sum(channels[name] for name in parts))
+        elif kind == "pool":
+            emit(MaxPool((3, 2), (1, 1), (1, 1, 1, 0)), [x], count)
+        elif kind == "repeat":
+            y = emit(Repeat((2, 3)), [x], count)
+            padded.add(y)
+            emit(MaxPool((2, 3), (2, 3)), [y], count)
+        elif kind == "spread":
+            wide = emit(conv(rng, count, 6 * count, 1), [x], 6 * count)
+            y = emit(Spread((3, 2), draw(st.sampled_from(("channels", "pixels")))), [wide], count)
+            padded |= {wide, y}
+            emit(MaxPool((4, 2), (3, 2), (0, 1, 0, 0)), [y], count)
         else:
             mode = draw(st.sampled_from(("zeros", "reflect", "replicate", "circular")))
             y = emit(Pad((1, 1, 1, 1), mode), [x], count)

@@ -3,7 +3,7 @@
 import numpy as np
 from conv.reference import ACTIVATIONS, convolve
 
-from winogen.graph import Activation, Add, Affine, Concat, Conv, Pad
+from winogen.graph import Activation, Add, Affine, Concat, Conv, MaxPool, Pad, Repeat, Spread
 
 _MODES = {"zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
@@ -51,5 +51,32 @@ def compute(graph, inputs):
             top, bottom, left, right = op.padding
             ends = ((0, 0), (0, 0), (top, bottom), (left, right))
             y = np.pad(x[0], ends, mode=_MODES[op.mode])
+        elif isinstance(op, MaxPool):
+            y = largest(x[0], op)
+        elif isinstance(op, Repeat):
+            y = x[0].repeat(op.factor[0], axis=2).repeat(op.factor[1], axis=3)
+        elif isinstance(op, Spread):
+            y = spread(x[0], op)
         values[node.output] = y
     return values
+
+
+def largest(x, op):
+    """Maxima of windows; what is padded is smaller than all."""
+    top, bottom, left, right = op.padding
+    smallest = x.min() if np.issubdtype(x.dtype, np.integer) else -np.inf
+    ends = ((0, 0), (0, 0), (top, bottom), (left, right))
+    x = np.pad(x, ends, constant_values=smallest)
+    windows = np.lib.stride_tricks.sliding_window_view(x, op.kernel, axis=(2, 3))
+    return windows[:, :, :: op.stride[0], :: op.stride[1]].max(axis=(4, 5))
+
+
+def spread(x, op):
+    """Channels over blocks of pixels."""
+    (high, wide), (n, c, height, width) = op.factor, x.shape
+    m = c // (high * wide)
+    if op.order == "channels":
+        x = x.reshape(n, m, high, wide, height, width).transpose(0, 1, 4, 2, 5, 3)
+    else:
+        x = x.reshape(n, high, wide, m, height, width).transpose(0, 3, 4, 1, 5, 2)
+    return x.reshape(n, m, height * high, width * wide)

@@ -12,9 +12,12 @@ from winogen.graph.ir import (
     Concat,
     Conv,
     Graph,
+    MaxPool,
     Node,
     Opaque,
     Pad,
+    Repeat,
+    Spread,
 )
 from winogen.graph.planning import faster_layout
 from winogen.graph.saving import load, save
@@ -29,11 +32,14 @@ __all__ = [
     "Concat",
     "Conv",
     "Graph",
+    "MaxPool",
     "Node",
     "Opaque",
     "Pad",
     "Piece",
+    "Repeat",
     "Segment",
+    "Spread",
     "cut",
     "faster_layout",
     "load",

@@ -28,16 +28,17 @@ class Choice:
     """The ways of one problem: the one that runs first, the others by time."""
 
     ways: tuple[Way, ...]
+    moving: float = 0.0  # seconds of a step that has no ways
 
     @property
     def seconds(self) -> float:
         """Predicted, of one call."""
-        return self.ways[0].candidate.seconds
+        return self.ways[0].candidate.seconds if self.ways else self.moving
 
     @property
     def packed_bytes(self) -> int:
         """Of the filters as the kernel reads them."""
-        return self.ways[0].packed_bytes
+        return self.ways[0].packed_bytes if self.ways else 0
 
 
 @lru_cache(maxsize=4096)

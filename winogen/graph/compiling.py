@@ -18,6 +18,8 @@ def kernels(plans: Iterable[Planned]) -> list[KernelSpec]:
     specs: dict[KernelSpec, None] = {}
     for planned in plans:
         for problem, choice in zip(planned.problems, planned.choices):
+            if problem is None:
+                continue
             for work in choice.ways[0].candidate.works(problem):
                 specs[KernelSpec.of(work)] = None
     return list(specs)

@@ -135,6 +135,43 @@ class Pad:
         return f"pad {','.join(map(str, self.padding))} {self.mode}"
 
 
+@dataclass(frozen=True)
+class MaxPool:
+    """The largest number of every window; padding, top, bottom, left, right, is never larger."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    def __str__(self) -> str:
+        return f"max {self.kernel[0]}x{self.kernel[1]} stride {self.stride[0]},{self.stride[1]}"
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Every pixel repeated along the height and the width: enlarged by the nearest neighbour."""
+
+    factor: tuple[int, int]
+
+    def __str__(self) -> str:
+        return f"repeat {self.factor[0]}x{self.factor[1]}"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Channels spread over blocks of pixels, a factor of fewer channels and as many more pixels.
+
+    Pixel (i, j) of the block of channel c comes from channel (c, i, j) with the order "channels",
+    as in torch's `pixel_shuffle`, or from (i, j, c) with "pixels".
+    """
+
+    factor: tuple[int, int]
+    order: str = "channels"
+
+    def __str__(self) -> str:
+        return f"spread {self.factor[0]}x{self.factor[1]}"
+
+
 @dataclass(frozen=True, eq=False)
 class Opaque:
     """What the framework keeps: passes and segments stop at it. ``payload`` is the framework's."""
@@ -146,7 +183,8 @@ class Opaque:
         return self.name
 
 
-Operator = Conv | Affine | Activation | Add | Concat | Pad | Opaque
+Moving = MaxPool | Repeat | Spread  # what computes no sums
+Operator = Conv | Affine | Activation | Add | Concat | Pad | MaxPool | Repeat | Spread | Opaque
 # The numbers of inputs that an operator may have.
 _INPUTS: dict[type, range] = {
     Conv: range(1, 4),
@@ -155,6 +193,9 @@ _INPUTS: dict[type, range] = {
     Add: range(2, 3),
     Concat: range(1, 1 << 20),
     Pad: range(1, 2),
+    MaxPool: range(1, 2),
+    Repeat: range(1, 2),
+    Spread: range(1, 2),
     Opaque: range(1 << 20),
 }
 

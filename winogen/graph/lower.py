@@ -1,7 +1,8 @@
 """A segment as steps, each of them one convolution that reads and writes channels of buffers.
 
-Whatever could not be fused becomes a depthwise convolution 1x1 with weights of one: a sum adds by
-its seam, an activation follows, padding pads, and a copy copies. So one kind of step does all.
+Steps that compute no sums, such as pooling, are their own. Whatever else could not be fused becomes
+a depthwise convolution 1x1 with weights of one: a sum adds by its seam, an activation follows,
+padding pads, and a copy copies.
 """
 
 from __future__ import annotations
@@ -11,20 +12,37 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from winogen.graph.ir import Activation, Add, Affine, Concat, Conv, Graph, Node, Pad
+from winogen.graph.ir import (
+    Activation,
+    Add,
+    Affine,
+    Concat,
+    Conv,
+    Graph,
+    MaxPool,
+    Moving,
+    Node,
+    Pad,
+    Repeat,
+    Spread,
+)
 from winogen.graph.places import Buffer, Place, places
 from winogen.graph.shapes import Shape
 
 COPY = "copy"
+MOVING = (MaxPool, Repeat, Spread)
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A convolution between places. ``key`` names its parameters, which other shapes share."""
+    """A convolution between places, or what moves numbers.
+
+    ``key`` names its parameters, which steps for other shapes share.
+    """
 
     key: str
     label: str
-    op: Conv
+    op: Conv | Moving
     shape: Shape  # of its input
     input: Place
     output: Place
@@ -74,11 +92,11 @@ def lower(
                     )
                 channel += source.channels
             continue
-        conv = as_conv(node, shapes[node.inputs[0]][1], dtype)
-        seams = [where[name] if name else None for name in (*node.inputs[1:], "", "")[:2]]
         source, shape = where[node.inputs[0]], shapes[node.inputs[0]]
+        step = op if isinstance(op, MOVING) else as_conv(node, shape[1], dtype)
+        seams = [where[name] if name else None for name in (*node.inputs[1:], "", "")[:2]]
         label = node.label or str(op)
-        steps.append(Step(node.output, label, conv, shape, source, target, *seams))
+        steps.append(Step(node.output, label, step, shape, source, target, *seams))
     for number, name in enumerate(graph.outputs):
         wanted = Place(("output", number), 0, shapes[name][1])
         if where[name] != wanted:

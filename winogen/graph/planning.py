@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from winogen.graph.memory import Life, offsets
 from winogen.graph.places import Buffer, Place
 from winogen.graph.shapes import Shape, shapes
 from winogen.records import Machine, Target
+
+# What a core reads and writes when it only moves numbers, about.
+_BYTES_PER_SECOND = 4e9
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Planned:
 
     settings: Settings
     steps: tuple[Step, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[Problem | None, ...]  # None of steps that only move numbers
     choices: tuple[Choice, ...]
     buffers: dict[Buffer, Shape]
     outputs: tuple[Shape, ...]  # of the graph
@@ -104,11 +108,23 @@ class _Outline:
         self.steps, self.buffers = lower(graph, values, dtype)
         if any(0 in shape for shape in self.buffers.values()):
             self.steps = []  # nothing to compute
-        self.problems = [problem_of(step, self.buffers, settings) for step in self.steps]
-        self.options = [ways_of(problem, settings) for problem in self.problems]
+        self.problems = [
+            problem_of(step, self.buffers, settings) if isinstance(step.op, Conv) else None
+            for step in self.steps
+        ]
+        self.options = [
+            () if problem is None else ways_of(problem, settings) for problem in self.problems
+        ]
         self.own = {node.output for node in graph.nodes if isinstance(node.op, Conv)}
-        self.choices = [Choice(ways) for ways in self.options]
+        self.choices = [
+            Choice(ways, 0.0 if ways else self._moving(step))
+            for ways, step in zip(self.options, self.steps)
+        ]
         self.outputs = tuple(values[name] for name in graph.outputs)
+
+    def _moving(self, step: Step) -> float:
+        """Seconds of a step that only moves numbers, about."""
+        return prod(step.shape) * np.dtype(self.settings.dtype).itemsize / _BYTES_PER_SECOND
 
     def planned(self) -> Planned:
         itemsize = np.dtype(self.settings.dtype).itemsize
@@ -126,7 +142,8 @@ class _Outline:
 
 
 def problem_of(step: Step, buffers: Mapping[Buffer, Shape], settings: Settings) -> Problem:
-    """Return the problem of a step, on slices of buffers."""
+    """Return the problem of a step that is a convolution, on slices of buffers."""
+    assert isinstance(step.op, Conv)
     batch, channels, height, width = step.shape
     layer = Layer.of(
         step.op.weight.shape, settings.dtype, layout=settings.layout, **step.op.options

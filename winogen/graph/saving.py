@@ -12,12 +12,26 @@ from typing import Any
 import numpy as np
 
 from winogen.errors import InvalidValue
-from winogen.graph.ir import Activation, Add, Affine, Concat, Conv, Graph, Node, Operator, Pad
+from winogen.graph.ir import (
+    Activation,
+    Add,
+    Affine,
+    Concat,
+    Conv,
+    Graph,
+    MaxPool,
+    Node,
+    Operator,
+    Pad,
+    Repeat,
+    Spread,
+)
 
 # Raised when a reader of an older version would misunderstand what is written.
 FORMAT = 1
 _KINDS: dict[str, type] = {
-    kind.__name__: kind for kind in (Conv, Affine, Activation, Add, Concat, Pad)
+    kind.__name__: kind
+    for kind in (Conv, Affine, Activation, Add, Concat, Pad, MaxPool, Repeat, Spread)
 }
 
 

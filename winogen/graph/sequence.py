@@ -13,6 +13,8 @@ import numpy as np
 from winogen import resources
 from winogen.conv import arguments, memory
 from winogen.conv.execute import Environment, Prepared
+from winogen.graph import maps
+from winogen.graph.ir import Conv
 from winogen.graph.lower import Step
 from winogen.graph.places import Place
 from winogen.graph.planning import Planned
@@ -50,15 +52,12 @@ class Bound:
         target, threads = planned.settings.target, planned.settings.threads
         self.threads = threads
         self.prepared = [
-            Prepared(
-                problem,
-                [way.candidate for way in choice.ways],
-                target,
-                environment,
-            )
+            None
+            if problem is None
+            else Prepared(problem, [way.candidate for way in choice.ways], target, environment)
             for problem, choice in zip(planned.problems, planned.choices)
         ]
-        self.workspace_bytes = max((p.workspace_bytes for p in self.prepared), default=0)
+        self.workspace_bytes = max((p.workspace_bytes for p in self.prepared if p), default=0)
         self.scratch_bytes = planned.arena_bytes + self.workspace_bytes
         self._kept: list[Any] = []  # what C points to
         inputs = sum(name == "input" for name, _ in planned.buffers)
@@ -71,9 +70,13 @@ class Bound:
         rows: list[tuple] = []
         self._groups: list[tuple[int, int]] = []  # steps between returns to Python
         since, spent = 0, 0.0
-        for step, prepared in zip(planned.steps, self.prepared):
-            seconds = prepared.ranked[0].seconds
-            for row, share in self._rows(step, prepared, packed, threads, seconds):
+        for step, prepared, choice in zip(planned.steps, self.prepared, planned.choices):
+            steps = (
+                self._moving(step, choice.seconds)
+                if prepared is None
+                else self._rows(step, prepared, packed, threads, choice.seconds)
+            )
+            for row, share in steps:
                 if rows[since:] and spent + share > _PATIENCE:
                     self._groups.append((since, len(rows)))
                     since, spent = len(rows), 0.0
@@ -111,6 +114,7 @@ class Bound:
     ) -> list[tuple[tuple, float]]:
         """The steps of the kernel calls of one convolution, and the seconds that each takes."""
         op, dtype = step.op, np.dtype(self.planned.settings.dtype)
+        assert isinstance(op, Conv)
         bias = None if op.bias is None else np.ascontiguousarray(op.bias, dtype)
         slopes = arguments.slopes(op.activation, len(op.weight), dtype)
         weight = np.ascontiguousarray(op.weight, dtype)
@@ -145,6 +149,30 @@ class Bound:
             share = seconds / len(prepared.calls) / max(1, len(firsts))
             rows += [((run, arrays, first, min(first + stride, parts)), share) for first in firsts]
         return rows
+
+    def _moving(self, step: Step, seconds: float) -> list[tuple[tuple, float]]:
+        """The step of what only moves numbers, of the same form as a kernel call."""
+        planned = self.planned
+        assert not isinstance(step.op, Conv)
+        library = maps.library(planned.settings.dtype, planned.settings.target)
+        struct, name, parts = maps.struct(
+            library,
+            step.op,
+            step.shape,
+            planned.settings.layout,
+            planned.buffers[step.input.buffer],
+            planned.buffers[step.output.buffer],
+        )
+        self._kept += [struct, library]
+        run = self.ffi.cast(
+            "void (*)(const void *, int64_t, int64_t, int)",
+            int(library.ffi.cast("intptr_t", library.ffi.addressof(library.lib, name))),
+        )
+        none = self._fixed(0)
+        arrays = [none] * 9
+        arrays[0] = self._fixed(int(library.ffi.cast("intptr_t", struct)))
+        arrays[1], arrays[7] = self._at(step.input), self._at(step.output)
+        return [((run, arrays, 0, parts), seconds)]
 
     def _fixed(self, address: int) -> tuple[int, int]:
         return 0, address

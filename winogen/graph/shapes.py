@@ -6,7 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from winogen.errors import InvalidValue
-from winogen.graph.ir import Affine, Concat, Conv, Graph, Node, Opaque, Pad
+from winogen.graph.ir import (
+    Affine,
+    Concat,
+    Conv,
+    Graph,
+    MaxPool,
+    Node,
+    Opaque,
+    Pad,
+    Repeat,
+    Spread,
+)
 
 Shape = tuple[int, ...]  # (N, C, H, W)
 
@@ -43,6 +54,15 @@ def output_shape(node: Node, inputs: list[Shape]) -> Shape:
         top, bottom, left, right = op.padding
         batch, channels, height, width = first
         shape = (batch, channels, height + top + bottom, width + left + right)
+    elif isinstance(op, MaxPool):
+        shape = (*first[:2], *_sizes(node, first, op.kernel, op.stride, op.padding))
+    elif isinstance(op, (Repeat, Spread)):
+        (batch, channels, height, width), (high, wide) = first, op.factor
+        if isinstance(op, Spread):
+            if channels % (high * wide):
+                raise InvalidValue(_got(node, first, f"a multiple of {high * wide} channels"))
+            channels //= high * wide
+        shape = (batch, channels, height * high, width * wide)
     elif isinstance(op, Affine) and op.scale.shape != (first[1],):
         raise InvalidValue(_got(node, first, f"{len(op.scale)} channels"))
     for other in others:  # what is added
@@ -53,17 +73,22 @@ def output_shape(node: Node, inputs: list[Shape]) -> Shape:
 
 def _convolved(node: Node, op: Conv, shape: Shape) -> Shape:
     filters, per_group, *kernel = op.weight.shape
-    batch, channels, *size = shape
+    batch, channels, *_ = shape
     if channels != per_group * op.groups:
         raise InvalidValue(_got(node, shape, f"{per_group * op.groups} channels"))
-    out: list[Any] = []
-    sides = op.padding[:2], op.padding[2:]
-    for extent, taps, stride, dilation, ends in zip(size, kernel, op.stride, op.dilation, sides):
-        room = extent + sum(ends) - dilation * (taps - 1) - 1
+    reach = [d * (k - 1) + 1 for d, k in zip(op.dilation, kernel)]
+    return (batch, filters, *_sizes(node, shape, reach, op.stride, op.padding))
+
+
+def _sizes(node: Node, shape: Shape, reach: Any, stride: Any, padding: Any) -> list[Any]:
+    """Rows and columns of outputs, of windows that reach so far."""
+    out = []
+    for extent, taps, step, ends in zip(shape[2:], reach, stride, (padding[:2], padding[2:])):
+        room = extent + sum(ends) - taps
         if room < 0:
             raise InvalidValue(_got(node, shape, "at least as large as the kernel reaches"))
-        out.append(room // stride + 1)
-    return (batch, filters, *out)
+        out.append(room // step + 1)
+    return out
 
 
 def _joined(node: Node, inputs: list[Shape]) -> Shape:

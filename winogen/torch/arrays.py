@@ -40,6 +40,8 @@ def array(tensor: torch.Tensor, layout: str) -> np.ndarray:
     """Return a view of (N, C, H, W) with the axes in the order of ``layout``."""
     if tensor.requires_grad:
         tensor = tensor.detach()
+    if tensor.is_neg():
+        tensor = tensor.resolve_neg()
     return (tensor.permute(0, 2, 3, 1) if layout == CHANNELS_LAST else tensor).numpy()
 
 

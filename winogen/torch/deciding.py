@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from winogen.conv import planner
+from winogen.conv import Problem, planner
 from winogen.graph import Conv, Graph, Node, Segment, cut, faster_layout
 from winogen.graph.choose import Way
 from winogen.graph.compiling import compile_all, kernels
@@ -114,7 +114,8 @@ def _timed(node: Node, planned: Planned, number: int) -> tuple[float, float]:
         layout=settings.layout,
         memory_limit=choice.packed_bytes,
     )
-    input, output = planned.problems[number].input_shape, planned.problems[number].output_shape
+    problem = _problem(planned, number)
+    input, output = problem.input_shape, problem.output_shape
     rng = np.random.default_rng(0)
     sizes = [input if name == node.inputs[0] else output for name in names]
     arrays = [rng.standard_normal(size).astype(settings.dtype) for size in sizes]
@@ -164,7 +165,7 @@ def _in_turns(functions: Sequence[Callable[[], Any]], best: list[float], budget:
 
 
 def _row(node: Node, planned: Planned, number: int, ours: float, theirs: float) -> Row:
-    problem, choice = planned.problems[number], planned.choices[number]
+    problem, choice = _problem(planned, number), planned.choices[number]
     way, target = choice.ways[0], planned.settings.target
     chosen = way.candidate.choice
     variant = way.candidate.works(problem)[0].variant
@@ -187,4 +188,10 @@ def _row(node: Node, planned: Planned, number: int, ours: float, theirs: float) 
 
 def _first(planned: Planned, number: int) -> Way:
     """What would run without a limit of memory."""
-    return ways_of(planned.problems[number], planned.settings)[0]
+    return ways_of(_problem(planned, number), planned.settings)[0]
+
+
+def _problem(planned: Planned, number: int) -> Problem:
+    problem = planned.problems[number]
+    assert problem is not None  # of a convolution
+    return problem

@@ -258,6 +258,8 @@ def _transformed() -> bool:
 
     An operator would drop the tangents, and is refused by `torch.func.grad`.
     """
+    if torch.compiler.is_compiling():  # dynamo knows transforms by itself
+        return False
     return _transforms() is not None or forward_ad._current_level >= 0
 
 

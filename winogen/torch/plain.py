@@ -10,7 +10,19 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from winogen.graph import Activation, Add, Affine, Concat, Conv, Graph, Node, Pad
+from winogen.graph import (
+    Activation,
+    Add,
+    Affine,
+    Concat,
+    Conv,
+    Graph,
+    MaxPool,
+    Node,
+    Pad,
+    Repeat,
+    Spread,
+)
 
 _MODES = {
     "zeros": "constant",
@@ -48,6 +60,25 @@ def pad(x: torch.Tensor, padding: Sequence[int], mode: str) -> torch.Tensor:
     return F.pad(x, (left, right, top, bottom), mode=_MODES[mode])
 
 
+def moved(x: torch.Tensor, op: Any) -> torch.Tensor:
+    """Return what an operator makes of ``x`` that only moves numbers."""
+    if isinstance(op, MaxPool):
+        top, bottom, left, right = op.padding
+        if (top, left) != (bottom, right):
+            x, top, left = F.pad(x, (left, right, top, bottom), value=-torch.inf), 0, 0
+        return F.max_pool2d(x, op.kernel, op.stride, (top, left))
+    high, wide = op.factor
+    if isinstance(op, Repeat):
+        return x.repeat_interleave(high, 2).repeat_interleave(wide, 3)
+    n, c, height, width = x.shape
+    m = c // (high * wide)
+    if op.order == "channels":
+        x = x.reshape(n, m, high, wide, height, width).permute(0, 1, 4, 2, 5, 3)
+    else:
+        x = x.reshape(n, high, wide, m, height, width).permute(0, 3, 4, 1, 5, 2)
+    return x.reshape(n, m, height * high, width * wide)
+
+
 class Plain(nn.Module):
     """One node of a graph, run by torch; takes what the node reads."""
 
@@ -69,6 +100,8 @@ class Plain(nn.Module):
             self.kind, self.op = "activation", op.activation
         elif isinstance(op, Pad):
             self.kind, self.op = "pad", (op.padding, op.mode)
+        elif isinstance(op, (MaxPool, Repeat, Spread)):
+            self.kind, self.op = "moving", op
         else:
             self.kind = {Add: "add", Concat: "concat"}[type(op)]
 
@@ -87,6 +120,8 @@ class Plain(nn.Module):
             return activate(x, self.op)
         if self.kind == "pad":
             return pad(x, *self.op)
+        if self.kind == "moving":
+            return moved(x, self.op)
         return x + inputs[1] if self.kind == "add" else torch.cat(inputs, 1)
 
     def _conv(self, x: torch.Tensor, seams: tuple[torch.Tensor, ...]) -> torch.Tensor:

@@ -17,7 +17,8 @@ from torch import fx, nn
 
 from winogen.graph import Graph, Node, Opaque
 from winogen.torch import mutation
-from winogen.torch.translate import Translation, Untranslated, translate
+from winogen.torch.calls import Translation, Untranslated
+from winogen.torch.translate import translate
 
 
 class Untraceable(Exception):
@@ -117,8 +118,6 @@ class _Reader:
             reads = (names[:1] if not last else names) if not place else [
                 self.nodes[-1].output, *(names[1:] if last else [])
             ]  # fmt: skip
-            if not last:
-                self.shapes[output] = self.shapes[names[0]]
             self.nodes.append(Node(op, tuple(reads), (output,), translation.label))
         self.value[node] = node.name
         self.fresh.add(node.name)

@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 from winogen.graph import Graph, Node
+from winogen.torch.calls import Untranslated
 from winogen.torch.deciding import Decision, decide
+from winogen.torch.layers import conv_of_module
 from winogen.torch.module import Conv2d
-from winogen.torch.translate import Untranslated, conv_of_module
 
 
 def swap(
