@@ -180,6 +180,18 @@ def test_transforms_are_left_to_torch():
             torch.ops.winogen.conv2d(dual, conv.weight)
 
 
+def test_tensors_without_memory():
+    from torch._subclasses import FakeTensorMode
+
+    conv, x = winogen.torch.Conv2d(4, 4, 3), torch.randn(1, 4, 8, 8)
+    with torch.no_grad():
+        conv(x)
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        fake = mode.from_tensor(x)
+        y = conv(fake)  # outside of the mode
+        assert type(y) is type(fake) and y.shape == (1, 4, 6, 6)
+
+
 def test_views_that_negate():
     conv, x = winogen.torch.Conv2d(4, 4, 3), torch.randn(1, 4, 8, 8)
     with torch.inference_mode():

@@ -10,6 +10,7 @@ Both operators know only padding with zeros. Other paddings are made here by ind
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -98,8 +99,41 @@ def _fake_input_gradient(
 def _weight_gradient(input: Tensor, gradient: Tensor, kernel: Sequence[int], *rest: Any) -> Tensor:
     asked = _settings(*rest)
     shape = (gradient.shape[1], input.shape[1] // asked.groups, *kernel)
+    by_kernel = _by_kernel(input, gradient, shape, asked)
+    if by_kernel is not None:
+        return by_kernel
     weight = input.new_empty(1).expand(shape)  # only its shape is read
     return _by_torch(gradient, input, weight, input.shape[2:], asked, "NCHW")
+
+
+def _by_kernel(
+    input: Tensor, gradient: Tensor, shape: tuple[int, ...], asked: Settings
+) -> Tensor | None:
+    """The gradient of a weight of this shape by F(r, m), or None where torch's is as fast."""
+    try:
+        kernels = import_module("winogen.conv.gradients")
+    except ImportError:
+        return None
+    groups = asked.groups
+    if asked.stride != (1, 1) or asked.dilation != (1, 1) or not input.numel():
+        return None
+    if not kernels.suits((shape[0] // groups, *shape[1:])):
+        return None
+    way = layout(input, gradient)
+    if layout(gradient, input) != way:
+        gradient = gradient.contiguous(memory_format=memory_format(way))
+    top, bottom, left, right = asked.padding
+    result = kernels.weight_gradient(
+        array(input, way),
+        array(gradient, way),
+        shape[2:],
+        padding=((top, bottom), (left, right)),
+        groups=groups,
+        layout=way,
+        threads=asked.threads or torch.get_num_threads(),
+        tolerance=asked.tolerance,
+    )
+    return torch.from_numpy(result)
 
 
 def _fake_weight_gradient(
