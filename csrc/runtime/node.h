@@ -105,15 +105,18 @@ static entry *make_entry(const node *n, const winogen_array *inputs, int64_t thr
         numbers += numbers_of(&e->arrays[l->output]);
     }
     const winogen_planner planner = atomic_load(&the_planner);
+    int answer = UNKNOWN;
     if (planner && numbers) {    /* an empty batch needs no plan */
         const winogen_question question = {
             .node = n->number, .itemsize = n->itemsize, .threads = threads,
             .tolerance = n->tolerance, .layers = n->layer_count, .inputs = n->inputs, .outputs = n->outputs,
             .arrays = n->array_count, .layer = e->layers, .array = e->arrays,
         };
-        if (planner(&question, &e->plan, message, MESSAGE_BYTES)) goto failed;
-        e->planned = 1;
-    } else if (!plan_plainly(n, e)) {
+        answer = planner(&question, &e->plan, message, MESSAGE_BYTES);
+        if (answer == FAILED) goto failed;
+    }
+    e->planned = answer == PLANNED;
+    if (!e->planned && !plan_plainly(n, e)) {
         refuse(message, "out of memory");
         goto failed;
     }

@@ -6,10 +6,12 @@ typedef struct kernel_call {
     void *output, *workspace;
 } kernel_call;
 
-/* The thread's memory to work in, as large as any of its calls needed; LINE-aligned. */
+/* Memory to work in, LINE-aligned: the thread's own, as large as any of its calls needed. A thread
+ * that waits for others might begin another call meanwhile, which then gets memory for itself. */
 typedef struct scratch {
     size_t bytes;
     void *memory;
+    int used;
 } scratch;
 static pthread_key_t scratch_key;
 static pthread_once_t scratch_once = PTHREAD_ONCE_INIT;
@@ -22,24 +24,34 @@ static void free_scratch(void *data)
 
 static void make_scratch_key(void) { pthread_key_create(&scratch_key, free_scratch); }
 
-static void *scratch_of(size_t bytes)
+static scratch *borrow_scratch(size_t bytes)
 {
     pthread_once(&scratch_once, make_scratch_key);
-    scratch *s = pthread_getspecific(scratch_key);
-    if (!s) {
-        s = calloc(1, sizeof *s);
-        if (!s || pthread_setspecific(scratch_key, s)) {
-            free(s);
-            return NULL;
-        }
+    scratch *own = pthread_getspecific(scratch_key), *s = own;
+    if (!own || own->used) s = calloc(1, sizeof *s);
+    if (s && !own && pthread_setspecific(scratch_key, s)) {
+        free(s);
+        return NULL;
     }
+    if (!s) return NULL;
     if (s->bytes < bytes) {
         free(s->memory);
         s->bytes = (bytes + LINE - 1) / LINE * LINE;
         s->memory = aligned_alloc(LINE, s->bytes);
         if (!s->memory) s->bytes = 0;
     }
-    return s->memory;
+    if (s->memory) {
+        s->used = 1;
+        return s;
+    }
+    if (s != own && own) free(s);
+    return NULL;
+}
+
+static void return_scratch(scratch *s)
+{
+    s->used = 0;
+    if (s != pthread_getspecific(scratch_key)) free_scratch(s);
 }
 
 /* Parts that the members of a team take from a common counter. A member has buffers of its own and
@@ -247,11 +259,13 @@ static OrtStatus *run_entry(const node *n, const entry *e, OrtKernelContext *con
     }
     if (!numbers) return NULL;    /* an empty batch */
     const size_t arena = ((size_t)e->plan.arena_bytes + LINE - 1) / LINE * LINE;
-    char *memory_of_call = scratch_of(arena + (size_t)e->plan.workspace_bytes + LINE);
-    if (!memory_of_call) return failure(n, ORT_FAIL, "out of memory");
-    const memory m = { arrays, memory_of_call };
-    return e->planned ? run_plan(n, e, context, &m, memory_of_call + arena)
-                      : run_plainly(n, e, context, &m);
+    scratch *s = borrow_scratch(arena + (size_t)e->plan.workspace_bytes + LINE);
+    if (!s) return failure(n, ORT_FAIL, "out of memory");
+    const memory m = { arrays, s->memory };
+    OrtStatus *status = e->planned ? run_plan(n, e, context, &m, m.arena + arena)
+                                   : run_plainly(n, e, context, &m);
+    return_scratch(s);
+    return status;
 }
 
 static OrtStatus *compute(void *data, OrtKernelContext *context)

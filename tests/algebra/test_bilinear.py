@@ -74,6 +74,26 @@ def test_transposition_gives_linear_convolution(data, size):
 
 @given(data=st.data(), size=strategies.sizes)
 @settings(max_examples=40)
+def test_exchange_gives_the_gradient_of_the_filter(data, size):
+    m, r = size
+    f = cook_toom(m, r, data.draw(strategies.points(m + r - 1)))
+    turned = f.exchange()
+    assert (turned.m, turned.r, turned.n) == (r, m, f.n) and turned.bt == f.bt and turned.verify()
+    dy, d = data.draw(strategies.vectors(m)), data.draw(strategies.vectors(f.n))
+    gradient = [sum(dy[i] * d[i + k] for i in range(m)) for k in range(r)]
+    assert list(turned(dy, d)) == gradient
+    assert turned.exchange() == f
+    with pytest.raises(VerificationError):
+        replace(turned, g=changed(turned.g, 0, 0, turned.g[0][0] + 1)).verify()
+
+
+def test_exchange_is_for_correlation():
+    with pytest.raises(ValueError, match="form: got 'linear'; allowed: 'fir'"):
+        cook_toom(2, 3).transpose().exchange()
+
+
+@given(data=st.data(), size=strategies.sizes)
+@settings(max_examples=40)
 def test_scaling_keeps_the_result(data, size):
     f = cook_toom(*size, data.draw(strategies.points(sum(size) - 1)))
     factors = st.lists(strategies.nonzero, min_size=f.products, max_size=f.products)

@@ -105,6 +105,6 @@ def test_commands_that_are_refused(refused, tmp_path):
 
 
 def test_help_has_examples(winogen):
-    for command in ("optimize", "report"):
+    for command in ("optimize", "report", "library"):
         result = winogen("onnx", command, "--help")
         assert result.exit_code == 0 and f"Example: winogen onnx {command}" in result.output

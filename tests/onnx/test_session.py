@@ -90,6 +90,42 @@ def test_threads_do_not_change_the_bits(attributes, spin, conv_model, session):
     assert np.array_equal(one, two)
 
 
+def test_nodes_that_run_side_by_side(library, planner):
+    """A session with threads between nodes, too: two branches, then their sum."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    random = np.random.default_rng(0)
+    weights = [random.standard_normal((4, 4, 3, 3)).astype(np.float32) for _ in range(6)]
+    nodes = []
+    for i in range(6):
+        x = "x" if i < 2 else f"v{i - 2}"
+        nodes.append(
+            helper.make_node(
+                "Conv", [x, f"w{i}"], [f"v{i}"], domain="com.winogen", pads=[1] * 4, threads=2
+            )
+        )
+    nodes.append(helper.make_node("Add", ["v4", "v5"], ["y"]))
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "branches",
+        [value("x", TensorProto.FLOAT, [1, 4, 24, 25])],
+        [value("y", TensorProto.FLOAT, [1, 4, 24, 25])],
+        [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.winogen", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    x, results = images(1, 4, 24, 25), []
+    for mode in (ort.ExecutionMode.ORT_SEQUENTIAL, ort.ExecutionMode.ORT_PARALLEL):
+        options = ort.SessionOptions()
+        options.register_custom_ops_library(library)
+        options.execution_mode = mode
+        options.intra_op_num_threads = options.inter_op_num_threads = 2
+        one = ort.InferenceSession(model, options)
+        results += [one.run(None, {"x": x})[0] for _ in range(20)]
+    assert all(np.array_equal(results[0], result) for result in results)
+
+
 def run_python(program, *arguments, **environment):
     import os
 

@@ -236,6 +236,28 @@ class BilinearAlgorithm:
         form = "linear" if self.form == "fir" else "fir"
         return replace(self, at=tuple(zip(*self.bt)), bt=tuple(zip(*self.at)), form=form)
 
+    def exchange(self) -> BilinearAlgorithm:
+        """Return F(r, m) with the same products and the same B^T: filter and outputs change places.
+
+        With y[i] = sum_k g[k] d[i+k], the gradient of g is dg[k] = sum_i dy[i] d[i+k]: r outputs
+        of a "filter" dy of m taps, on the same n inputs. So what F(m, r) is to a convolution, this
+        is to the gradient of its weights: dg = G^T [ (A dy) * (B^T d) ].
+
+        Raises
+        ------
+        InvalidValue
+            The form is not "fir".
+
+        >>> from winogen.algebra import cook_toom
+        >>> f = cook_toom(4, 3).exchange()
+        >>> f, f.verify()
+        (<BilinearAlgorithm F(3, 4) on 0, 5/8, -5/8, 3/2, -3/2, inf>, True)
+        """
+        if self.form != "fir":
+            raise InvalidValue(f"form: got {self.form!r}; allowed: 'fir'")
+        turned = tuple(zip(*self.g)), tuple(zip(*self.at))
+        return replace(self, m=self.r, r=self.m, at=turned[0], g=turned[1])
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON: numbers as text such as "-5/2", keys m, r, n, points, AT, G,
         BT, and moduli or form where they apply.

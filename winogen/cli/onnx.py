@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 OPTIMIZE_EXAMPLE = "Example: winogen onnx optimize model.onnx -o fast.onnx"
+LIBRARY_EXAMPLE = "Example: winogen onnx library fast.onnx --input x=1,3,224,224 -o fast.so"
 REPORT_EXAMPLE = "Example: winogen onnx report model.onnx --input x=1,3,224,224"
 
 app = typer.Typer(
@@ -42,6 +43,27 @@ def optimize(
         result = rewrite(model, tolerance=tolerance, threads=threads, input_shapes=_shapes(input))
         path = save(result.model, output)
     typer.echo(result)
+    typer.echo(path)
+
+
+@app.command(epilog=LIBRARY_EXAMPLE)
+def library(
+    model: Path = typer.Argument(metavar="MODEL", help="What `winogen onnx optimize` wrote."),
+    output: Path = typer.Option(..., "--output", "-o", help="File to write, a shared library."),
+    threads: int = typer.Option(
+        None, min=1, max=1024, help="Threads of the sessions (default: onnxruntime's default)."
+    ),
+    input: list[str] = _INPUT,
+) -> None:
+    """Write a library for programs without Python: operators, kernels, plans for these sizes.
+
+    It is for this machine's instruction set. Inputs of other sizes are computed, too, but slowly.
+    """
+    from winogen.cli.progress import working
+    from winogen.onnx.carrying import build_library
+
+    with working("compiling the library"):
+        path = build_library(model, output, input_shapes=_shapes(input), threads=threads)
     typer.echo(path)
 
 

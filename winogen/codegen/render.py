@@ -17,6 +17,7 @@ from winogen.codegen.templates import environment
 from winogen.codegen.transforms import Transform
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.struct import PADDING_MODES, declaration
+from winogen.kernels.weight_gradient import GradientSpec
 from winogen.records import ACTIVATIONS, Tuning
 from winogen.records.tuning import MEANS
 
@@ -40,16 +41,16 @@ def render(
     """
     variant, real, tuning = spec.kind, spec.precision.real, spec.tuning
     lanes = spec.precision.lanes(spec.target.vector_bytes)
-    height, width = _view(spec.transform_h), _view(spec.transform_w)
+    height, width = view(spec.transform_h), view(spec.transform_w)
     planar_rows = spec.layout == "NCHW" and not height
     text = (
         environment()
         .get_template(f"kernels/{variant.template}")
         .render(
             generated=GENERATED,
-            title=_title(variant.title, spec, height, width),
+            title=title_of(variant.title, spec, height, width),
             struct=declaration(variant, spec.border),
-            tuning=_tuning_lines(tuning, variant.uses),
+            tuning=tuning_lines(tuning, variant.uses),
             tuning_of=f"{spec.target.name}, {tuning.provenance}",
             prefix=prefix,
             layout=spec.layout,
@@ -121,11 +122,11 @@ void {prefix}_run(const {prefix}_call *c, int threads);
 def recipe(spec: KernelSpec) -> str:
     """Return a digest of all that the text of a kernel is made of, for those who keep texts."""
     transforms = [(t.header, t.texts) for t in (spec.transform_h, spec.transform_w) if t]
-    return hashlib.sha256(repr((_renderer(), spec, transforms)).encode()).hexdigest()[:32]
+    return hashlib.sha256(repr((renderer_digest(), spec, transforms)).encode()).hexdigest()[:32]
 
 
 @cache
-def _renderer() -> str:
+def renderer_digest() -> str:
     """A digest of the templates and of the code that fills them in."""
     digest = hashlib.sha256()
     package = resources.package()
@@ -138,7 +139,7 @@ def _renderer() -> str:
     return digest.hexdigest()
 
 
-def _title(title: str, spec: KernelSpec, height: Any, width: Any) -> list[str]:
+def title_of(title: str, spec: KernelSpec | GradientSpec, height: Any, width: Any) -> list[str]:
     """The head of a kernel: what it computes, on which numbers and with which transforms."""
     lines = [f"{title}: {spec.precision.arrays}, {spec.layout}, {spec.target.name}."]
     if height and width:
@@ -147,7 +148,8 @@ def _title(title: str, spec: KernelSpec, height: Any, width: Any) -> list[str]:
     return lines
 
 
-def _tuning_lines(tuning: Tuning, uses: tuple[str, ...]) -> list[str]:
+def tuning_lines(tuning: Tuning, uses: tuple[str, ...]) -> list[str]:
+    """The constants of a tuning that are compiled in, and what they mean."""
     lines = []
     for name in uses or ("prefetch",):
         if name in MEANS:
@@ -156,7 +158,8 @@ def _tuning_lines(tuning: Tuning, uses: tuple[str, ...]) -> list[str]:
     return lines or ["NOTHING_TO_TUNE"]
 
 
-def _view(transform: Transform | None) -> dict[str, Any] | None:
+def view(transform: Transform | None) -> dict[str, Any] | None:
+    """A transform as templates see it."""
     if transform is None:
         return None
     what = f"on {{{', '.join(transform.points)}}}"

@@ -26,6 +26,7 @@ class DepthwiseChannels(Variant):
     algorithm = "direct"
     template = "depthwise_channels.c.j2"
     title = "Depthwise convolution of any kernel, channels in the lanes"
+    adds_early = True
     uses = ("pixels",)
     buffers_used = {
         "strip": "padded input below a block",
@@ -59,7 +60,7 @@ class DepthwiseChannels(Variant):
         return work.padded_channels * work.taps
 
     def non_temporal(self, work: Work) -> bool:
-        return lines_of_channels(work) and is_streamed(work)
+        return lines_of_channels(work) and is_streamed(work, self.adds_early)
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         rows, cols = work.block

@@ -14,6 +14,7 @@ class DepthwiseStrip(DepthwiseChannels):
 
     name = "depthwise_strip"
     template = "depthwise_strip.c.j2"
+    adds_early = False
     title = "Depthwise convolution through a strip, channels in the lanes"
     buffers_used = {"strip": "padded input below a block"}
 

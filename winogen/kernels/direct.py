@@ -26,6 +26,7 @@ class Direct(Variant):
     algorithm = "direct"
     template = "direct.c.j2"
     title = "Direct convolution, register-blocked, filters in the lanes"
+    adds_early = True
     uses = ("rows", "vectors", "chains", "band")
     buffers_used = {
         "strip": "padded input below a block",
@@ -62,7 +63,8 @@ class Direct(Variant):
         return cost.shared_filters(work, work.lanes * work.tuning.vectors)
 
     def non_temporal(self, work: Work) -> bool:
-        return work.layout == "NHWC" and lines_of_channels(work) and is_streamed(work)
+        dense = work.layout == "NHWC" and lines_of_channels(work)
+        return dense and is_streamed(work, self.adds_early)
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         costs = machine.costs

@@ -61,8 +61,10 @@ def lines_of_channels(work: Work) -> bool:
     return whole_lines(work) and work.filters * work.itemsize % LINE == 0 and dense
 
 
-def is_streamed(work: Work) -> bool:
-    """Whether outputs are so many that no cache holds those of an earlier call any more."""
+def is_streamed(work: Work, adds_early: bool) -> bool:
+    """Whether outputs go past the caches: all is done to them before the store, and they are so
+    many that no cache holds those of an earlier call any more.
+    """
     whole = work.groups * work.filters * work.output_size[0] * work.output_size[1]
     many = work.batch * whole * work.itemsize >= work.tuning.non_temporal
-    return work.epilogue.before_the_store and many
+    return work.epilogue.ends_early(adds_early) and many

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import astuple
 from typing import Any
 
@@ -21,7 +22,7 @@ COMMON = (
     ("the outputs to compute", "int64_t", ("row_begin", "row_end", "col_begin", "col_end")),
     ("of the arrays", "winogen_strides", ("input", "output", "add", "add_after")),
     ("of the input, in all", "int64_t", ("input_numbers",)),
-    ("done where the sums are", "int64_t", ("relu",)),
+    ("done where the sums are", "int64_t", ("add_early", "relu")),
     ("activation: 0 for none", "int64_t", ("after_store", "activation")),
     ("its parameters", "double", ("activation_a", "activation_b")),
     ("in tiles or outputs", "int64_t", ("block_rows", "block_cols", "block_images")),
@@ -36,6 +37,14 @@ COMMON = (
 
 def declaration(variant: Variant, border: str) -> str:
     """Return the C of the struct, and of those that it is made of."""
+    special = [(means, "int64_t", (name,)) for name, means in variant.fields_used.items()]
+    buffers = variant.buffer_names(border)
+    special += [(means, "winogen_buffer", (name,)) for name, means in buffers.items()]
+    return struct_of((*COMMON, *special))
+
+
+def struct_of(fields: Iterable[tuple[str, str, tuple[str, ...]]]) -> str:
+    """Return the C of a struct with these fields, (meaning, type, names) each."""
     lines = [
         "/* From one image, row, pixel and channel of an array to the next. */",
         "typedef struct winogen_strides {",
@@ -50,10 +59,7 @@ def declaration(variant: Variant, border: str) -> str:
         "",
         "typedef struct winogen_conv {",
     ]
-    special = [(means, "int64_t", (name,)) for name, means in variant.fields_used.items()]
-    buffers = variant.buffer_names(border)
-    special += [(means, "winogen_buffer", (name,)) for name, means in buffers.items()]
-    for means, kind, names in (*COMMON, *special):
+    for means, kind, names in fields:
         text = f"    {kind} {', '.join(names)};"
         lines.append(f"{text:<54}/* {means} */" if means else text)
     return "\n".join([*lines, "} winogen_conv;"])
@@ -62,7 +68,7 @@ def declaration(variant: Variant, border: str) -> str:
 def values(variant: Variant, work: Work, *, flush_denormals: bool = False) -> dict[str, Any]:
     """Return the fields for one call; structs as tuples."""
     phases, parts = variant.schedule(work)
-    epilogue = work.epilogue
+    epilogue, early = work.epilogue, work.epilogue.ends_early(variant.adds_early)
     parameters = (*epilogue.parameters, 0.0, 0.0)
     row_begin, row_end, col_begin, col_end = work.part
     fields = {
@@ -92,8 +98,9 @@ def values(variant: Variant, work: Work, *, flush_denormals: bool = False) -> di
         "add": astuple(work.add),
         "add_after": astuple(work.add_after),
         "input_numbers": work.input_numbers,
-        "relu": int(epilogue.before_the_store and epilogue.activation is not None),
-        "after_store": int(not epilogue.before_the_store),
+        "add_early": int(variant.adds_early),
+        "relu": int(early and epilogue.activation is not None),
+        "after_store": int(not early),
         "activation": epilogue.code,
         "activation_a": parameters[0],
         "activation_b": parameters[1],

@@ -18,6 +18,7 @@ _POINTER = 8
 class Tiled(Variant):
     """Pixels become vectors of channels, columns are transformed, then rows."""
 
+    adds_early = True
     along = (True, True)
     buffers_used = {
         "strip": "pixels or outputs, in vectors",
@@ -52,7 +53,8 @@ class Tiled(Variant):
         return named
 
     def non_temporal(self, work: Work) -> bool:
-        return work.layout == "NHWC" and lines_of_channels(work) and is_streamed(work)
+        dense = work.layout == "NHWC" and lines_of_channels(work)
+        return dense and is_streamed(work, self.adds_early)
 
     def input_cycles(self, work: Work, machine: Machine) -> Any:
         """Cycles of the input transform of a block of one image."""

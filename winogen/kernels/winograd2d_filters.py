@@ -38,7 +38,7 @@ class Winograd2dFilters(Winograd2dTiles):
         return gemm_filters(work, positions(work))
 
     def non_temporal(self, work: Work) -> bool:
-        return lines_of_channels(work) and is_streamed(work)
+        return lines_of_channels(work) and is_streamed(work, self.adds_early)
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         """Columns of positions pass, tile by tile: see `tiles_block` of the template."""

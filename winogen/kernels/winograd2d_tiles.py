@@ -73,7 +73,7 @@ class Winograd2dTiles(Variant):
         return work.groups * work.filters * work.channels * positions(work)
 
     def non_temporal(self, work: Work) -> bool:
-        return whole_lines(work) and is_streamed(work)
+        return whole_lines(work) and is_streamed(work, self.adds_early)
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         costs, (h, w) = machine.costs, work.transforms

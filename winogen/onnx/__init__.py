@@ -5,8 +5,9 @@
 True
 """
 
+from winogen.onnx.carrying import build_library
 from winogen.onnx.library import get_library_path
 from winogen.onnx.report import Report, report
 from winogen.onnx.rewrite import optimize
 
-__all__ = ["Report", "get_library_path", "optimize", "report"]
+__all__ = ["Report", "build_library", "get_library_path", "optimize", "report"]

@@ -9,19 +9,20 @@ from __future__ import annotations
 import atexit
 import sys
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 from winogen import resources
 from winogen.codegen.templates import environment
 from winogen.records import TARGETS
 from winogen.toolchain import Library, load
 
-DOMAIN = "com.winogen"
+if TYPE_CHECKING:
+    from winogen.onnx.planning import Planner
 
 # For any CPU of this kind, so that the file may be copied; the kernels are libraries of their own.
 _TARGET = TARGETS["generic"]
 # onnxruntime unloads a library when its session ends, other sessions and threads or not.
-_FLAGS = ("-pthread", *(("-Wl,-z,nodelete",) if sys.platform == "linux" else ()), "-lm")
+FLAGS = ("-pthread", *(("-Wl,-z,nodelete",) if sys.platform == "linux" else ()), "-lm")
 
 
 def source() -> str:
@@ -38,7 +39,7 @@ def declarations() -> str:
 
 def library() -> Library:
     """Return the loaded library, compiled on first use; raises BuildError."""
-    return load(source(), declarations(), _TARGET, _FLAGS, name="onnx_operators")
+    return load(source(), declarations(), _TARGET, FLAGS, name="onnx_operators")
 
 
 def get_library_path() -> str:
@@ -47,20 +48,15 @@ def get_library_path() -> str:
     Compiles it on first use. Nodes of sessions of this process are planned by winogen from then on.
     Raises BuildError if it cannot be compiled or loaded.
     """
-    return str(planned_library().path)
+    return planner().path
 
 
 @cache
-def planned_library() -> Library:
-    """Return the library with a planner installed, which ends with the process."""
+def planner() -> Planner:
+    """Return the planner of the library, which is installed until the process ends."""
     from winogen.onnx.planning import Planner
 
-    loaded = library()
-    planner = Planner(loaded)
-    planner.install()
-    atexit.register(planner.remove)  # sessions may outlive Python
-    _planners.append(planner)
-    return loaded
-
-
-_planners: list[Any] = []  # kept alive: the library calls them
+    made = Planner(library())
+    made.install()
+    atexit.register(made.remove)  # sessions may outlive Python
+    return made

@@ -8,6 +8,9 @@ from typing import Any
 # Where an array is, in place of its number.
 NOWHERE, ARENA, ADDRESS = -1, -2, -3
 
+# What a planner says.
+PLANNED, FAILED = 0, 1
+
 # Activations, and how `conv2d` spells them with the two parameters of a layer, or its slopes.
 ACTIVATIONS: dict[str, Callable[[tuple[float, float], Any], Any]] = {
     "none": lambda parameters, slopes: None,

@@ -152,7 +152,7 @@ class Patterns:
             return False
         if maker.op_type in ("Conv", "BatchNormalization"):
             return True
-        between = ("Add", "Mul", "Relu", "LeakyRelu", "PRelu", "Clip")
+        between = ("Add", "Mul", "Relu", "LeakyRelu", "PRelu", "Clip", "Gelu", "HardSwish", "Swish")
         return maker.op_type in between and any(
             self._convolved(one, depth - 1) for one in maker.input if one
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import MutableMapping
+from functools import cached_property
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -21,7 +22,7 @@ from winogen.conv.request import Request
 from winogen.errors import WinogenError
 from winogen.graph.memory import Life, offsets
 from winogen.kernels.struct import PADDING_MODES
-from winogen.onnx.operators import ACTIVATIONS, ADDRESS, ARENA, NOWHERE
+from winogen.onnx.operators import ACTIVATIONS, ADDRESS, ARENA, FAILED, NOWHERE, PLANNED
 from winogen.toolchain import Library, host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current
@@ -48,8 +49,14 @@ class Planner:
         # (node, its weights, kernel) -> packed weights, shared by the plans of all sizes.
         self._packed: WeakValueDictionary[tuple, np.ndarray] = WeakValueDictionary()
         self._lock = Lock()
-        self._ask = self._ffi.callback("winogen_planner", self._plan, error=1)
+        self.recorded: list[Answer] | None = None  # a list that wants to have all answers
+        self._ask = self._ffi.callback("winogen_planner", self._plan, error=FAILED)
         self._take_back = self._ffi.callback("winogen_release", self._release)
+
+    @property
+    def path(self) -> str:
+        """Of the library."""
+        return str(self._library.path)
 
     def install(self) -> None:
         """Answer the library's questions from now on."""
@@ -67,31 +74,35 @@ class Planner:
 
     def _plan(self, question: Any, plan: Any, message: Any, size: int) -> int:
         try:
-            answer = _Answer(self._ffi, question, self._packed)
+            answer = Answer(self._ffi, question, self._packed)
             answer.fill(plan)
             with self._lock:
                 plan.handle = next(self._handles)
                 self._answers[plan.handle] = answer.kept
+            if self.recorded is not None:
+                self.recorded.append(answer.remembered())
         except BaseException as error:  # nothing may escape into C, Ctrl-C neither
             expected = isinstance(error, WinogenError)
             text = str(error) if expected else f"{type(error).__name__}: {error}"
             encoded = text.encode("utf-8", "replace")[: size - 1]
             self._ffi.memmove(message, encoded + b"\0", len(encoded) + 1)
-            return 1
-        return 0
+            return FAILED
+        return PLANNED
 
     def _release(self, handle: int) -> None:
         with self._lock:
             self._answers.pop(handle, None)
 
 
-class _Answer:
+class Answer:
     """The plan of one question: kernel calls, and where their arrays lie."""
 
     def __init__(self, ffi: Any, question: Any, shared: MutableMapping[tuple, np.ndarray]):
         self.ffi = ffi
         self.shared = shared
         self.question = question
+        self.calls: list[tuple[Any, Any, int]] = []  # kernel, struct, weights' array of each step
+        self.itemsize, self.inputs = question.itemsize, question.inputs
         self.dtype = "float32" if question.itemsize == 4 else "float64"
         self.kept = Answered([], [])
         self.arena = 0
@@ -101,6 +112,17 @@ class _Answer:
         self.between = self.lay_out()
         for i in range(question.layers):
             self.add(question.layer[i])
+
+    @cached_property
+    def question_arrays(self) -> list[tuple[int, tuple[int, ...], bool]]:
+        """Rank, sizes and whether it never changes, of every array."""
+        records = (self.question.array[i] for i in range(self.question.arrays))
+        return [(a.rank, tuple(a.shape), a.constant != self.ffi.NULL) for a in records]
+
+    @cached_property
+    def question_layers(self) -> list[str]:
+        """All layers as C initializers."""
+        return [_initializer(self.ffi, self.question.layer[i]) for i in range(self.question.layers)]
 
     def fill(self, plan: Any) -> None:
         """Write the answer."""
@@ -127,6 +149,11 @@ class _Answer:
         ]
         begins, self.arena = offsets(lives)
         return dict(zip(touched, begins))
+
+    def remembered(self) -> Answer:
+        """Return itself with copies of what is only there while the question is asked."""
+        _ = self.question_arrays, self.question_layers
+        return self
 
     def reserve(self, size: int) -> int:
         """Return the place of ``size`` bytes in the arena."""
@@ -190,6 +217,7 @@ class _Answer:
         self.kept.prepared.append(prepared)
         self.workspace = max(self.workspace, prepared.workspace_bytes)
         for code, struct, work in prepared.calls:
+            self.calls.append((code, struct, asked.weight))
             self.steps.append(
                 {
                     "part": _function(self.ffi, code, "winogen_part", "winogen_step", "part"),
@@ -242,3 +270,16 @@ def _function(ffi: Any, code: Any, name: str, struct: str, field: str) -> Any:
 def _pointer(ffi: Any, code: Any, struct: Any) -> Any:
     """Return the address of a kernel's struct as ours."""
     return ffi.cast("void *", int(code.ffi.cast("intptr_t", struct)))
+
+
+def _initializer(ffi: Any, struct: Any) -> str:
+    """Return the values of a struct as C writes them."""
+    values = []
+    for name, field in ffi.typeof(struct).fields:
+        value = getattr(struct, name)
+        if field.type.kind == "array":
+            texts = [v.hex() if isinstance(v, float) else str(v) for v in value]
+            values.append(f"{{ {', '.join(texts)} }}")
+        else:
+            values.append(str(value))
+    return ", ".join(values)

@@ -21,6 +21,7 @@ from winogen.graph import Conv, Graph, cut, shapes, simplify
 from winogen.graph.lower import COPY, Step, lower
 from winogen.onnx.model import Model, load, require
 from winogen.onnx.reading import Reading, read
+from winogen.onnx.running import sizes_of_inputs, zeros
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
 
@@ -106,7 +107,7 @@ def report(
     ``input_shapes``, but for the batch, which is 1 then. Raises as `optimize` does.
     """
     proto = load(model_or_path)
-    model = Model(proto, _sizes_of_inputs(Model(proto), input_shapes or {}))
+    model = Model(proto, sizes_of_inputs(Model(proto), input_shapes or {}))
     reading = read(model)
     count = arguments.threads(threads)
     graph = simplify(reading.graph)
@@ -124,24 +125,6 @@ def report(
         rows.append(Row(step.label, what, output, algorithm, seconds, measured))
     whole = None if times is None else sum(times.values())
     return Report(tuple(rows), count, whole, tuple(reading.refusals))
-
-
-def _sizes_of_inputs(model: Model, given: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """The sizes of all inputs: those given or written in the model, and 1 for an open batch."""
-    sizes = dict(given)
-    constant = {tensor.name for tensor in model.graph.initializer}
-    for value in model.graph.input:
-        if value.name in given or value.name in constant:
-            continue
-        known = model.sizes.get(value.name, ())
-        if known and all(size.known for size in known[1:]):
-            sizes[value.name] = tuple(1 if not size.known else size.number for size in known)
-        elif known:
-            raise InvalidValue(
-                f"input_shapes: got none for {value.name}, {' x '.join(map(str, known))}; "
-                f"allowed: sizes for it, on the command line as --input {value.name}=1,3,224,224"
-            )
-    return sizes
 
 
 def _steps(model: Model, reading: Reading, graph: Graph) -> list[tuple[Step, tuple[int, ...]]]:
@@ -220,7 +203,7 @@ def _measured(model: Model, threads: int) -> dict[str, float]:
             session = ort.InferenceSession(
                 proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
             )
-            feeds = {value.name: _zeros(value, model) for value in session.get_inputs()}
+            feeds = {value.name: zeros(value, model) for value in session.get_inputs()}
             for _ in range(_RUNS):
                 session.run(None, feeds)
         except Exception as problem:  # onnxruntime's own kinds of errors
@@ -233,10 +216,3 @@ def _measured(model: Model, threads: int) -> dict[str, float]:
             seconds = 1e-6 * event["dur"]
             fastest[name] = min(seconds, fastest.get(name, seconds))
     return {name.removesuffix("_nchwc").removeprefix("fused "): s for name, s in fastest.items()}
-
-
-def _zeros(value: Any, model: Model) -> np.ndarray:
-    kinds = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor(float16)": "float16"}
-    kind = kinds.get(value.type, value.type.removeprefix("tensor(").removesuffix(")"))
-    shape = model.fixed.get(value.name) or [n if isinstance(n, int) else 1 for n in value.shape]
-    return np.zeros(shape, kind)

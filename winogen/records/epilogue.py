@@ -102,10 +102,13 @@ class Epilogue:
         """Whether the activation has parameters of every filter: an array."""
         return self.activation is not None and ACTIVATIONS[self.activation].per_filter
 
-    @property
-    def before_the_store(self) -> bool:
-        """Whether kernels apply all of it while the sums are in registers: nothing, or ReLU."""
-        return self.activation in (None, "relu") and not (self.add or self.add_after)
+    def ends_early(self, adds_early: bool) -> bool:
+        """Whether a kernel does all of it while the sums are in registers: at most ReLU.
+
+        ``adds_early``: whether the kernel can add there.
+        """
+        added = (self.add and not adds_early) or self.add_after
+        return self.activation in (None, "relu") and not added
 
     @property
     def means(self) -> str:

@@ -35,7 +35,7 @@ typedef struct winogen_conv {
     int64_t row_begin, row_end, col_begin, col_end;   /* the outputs to compute */
     winogen_strides input, output, add, add_after;    /* of the arrays */
     int64_t input_numbers;                            /* of the input, in all */
-    int64_t relu;                                     /* done where the sums are */
+    int64_t add_early, relu;                          /* done where the sums are */
     int64_t after_store, activation;                  /* activation: 0 for none */
     double activation_a, activation_b;                /* its parameters */
     int64_t block_rows, block_cols, block_images;     /* in tiles or outputs */
@@ -310,9 +310,9 @@ static block block_at(const winogen_conv *p, int64_t i)
 }
 
 /* ---- epilogue --------------------------------------------------------------------------------
- * y = activation(sums + bias + add) + add_after. ReLU alone is done where the sums are; all else
- * after the store and out of line, for micro-kernels that had to keep their sums for a call would
- * always be slower. With that, nothing is stored past the caches. */
+ * y = activation(sums + bias + add) + add_after. ReLU is done where the sums are, in most kernels
+ * `add` too; all else after the store and out of line, for micro-kernels that had to keep their
+ * sums for a call would always be slower. With that, nothing is stored past the caches. */
 
 /* Outputs that were just stored, sums with their bias: `images` apart, they begin at (row, col),
  * and of all M * groups filters at `channel`. */
@@ -321,95 +321,104 @@ typedef struct {
     int64_t rows, cols, channels;
 } outputs;
 
-/* Neighbours in memory, and what is added to them; slopes: of each, or NULL where all have a. */
+/* Runs of `count` neighbours in memory, and what is added to them. */
 typedef struct {
     real *to;
-    const real *add, *add_after, *slopes;
-    vec a, b;
-    int64_t count;
-} finished_run;
+    const real *add, *add_after, *slopes;    /* NULL for none */
+    int64_t runs, count;
+    int64_t step, add_step, after_step;      /* from one run to the next */
+} finished_runs;
 
 INLINE vec load_lanes(const real *from, int64_t lanes)
 {
     return lanes == LANES ? load(from) : load_some(from, lanes);
 }
 
-/* `ACTIVATED` of the vectors y, a and b for all of a run. */
-#define FINISH_RUN(ACTIVATED)                                                                      \
-    for (int64_t i = 0; i < run->count; i += LANES) {                                              \
-        const int64_t lanes = min_of(LANES, run->count - i);                                       \
-        const vec a = run->slopes ? load_lanes(run->slopes + i, lanes) : run->a, b = run->b;       \
-        vec y = load_lanes(run->to + i, lanes);                                                    \
-        if (run->add) y += load_lanes(run->add + i, lanes);                                        \
-        y = ACTIVATED;                                                                             \
-        if (run->add_after) y += load_lanes(run->add_after + i, lanes);                            \
-        if (lanes == LANES) store(run->to + i, y);                                                 \
-        else store_some(run->to + i, y, lanes);                                                    \
+/* `ACTIVATED` of the vectors y, a and b. A run is a row of one filter. */
+#define FINISH_RUNS(ACTIVATED)                                                                     \
+    for (int64_t n = 0; n < f->runs; n++) {                                                        \
+        real *const to = f->to + n * f->step;                                                      \
+        const real *const add = f->add ? f->add + n * f->add_step : NULL;                          \
+        const real *const after = f->add_after ? f->add_after + n * f->after_step : NULL;          \
+        vec a = broadcast((real)p->activation_a);                                                  \
+        const vec b = broadcast((real)p->activation_b);                                            \
+        if (f->slopes) a = broadcast(f->slopes[n]);                                                \
+        for (int64_t i = 0; i < f->count; i += LANES) {                                            \
+            const int64_t lanes = min_of(LANES, f->count - i);                                     \
+            vec y = load_lanes(to + i, lanes);                                                     \
+            if (add) y += load_lanes(add + i, lanes);                                              \
+            y = ACTIVATED;                                                                         \
+            if (after) y += load_lanes(after + i, lanes);                                          \
+            if (lanes == LANES) store(to + i, y);                                                  \
+            else store_some(to + i, y, lanes);                                                     \
+        }                                                                                          \
         (void)a, (void)b;                                                                          \
     }
 
-static void finish_run(const winogen_conv *p, const finished_run *run)
+static void finish_runs(const winogen_conv *p, const finished_runs *f)
 {
     switch (p->activation) {
     case 1:    /* relu: max(y, 0) */
-        FINISH_RUN(relu_of(y))
+        FINISH_RUNS(relu_of(y))
         break;
     case 2:    /* leaky_relu: y where y >= 0, else slope * y */
-        FINISH_RUN(choose(y < (vec){0}, a * y, y))
+        FINISH_RUNS(choose(y < (vec){0}, a * y, y))
         break;
     case 3:    /* prelu: y where y >= 0, else slope * y, a slope for each filter */
-        FINISH_RUN(choose(y < (vec){0}, a * y, y))
+        FINISH_RUNS(choose(y < (vec){0}, a * y, y))
         break;
     case 4:    /* clip: y, but at least lo and at most hi */
-        FINISH_RUN(choose(y < a, a, choose(y > b, b, y)))
+        FINISH_RUNS(choose(y < a, a, choose(y > b, b, y)))
         break;
     case 5:    /* relu6: max(y, 0), but at most 6 */
-        FINISH_RUN(choose(y > 6, 6 + (vec){0}, relu_of(y)))
+        FINISH_RUNS(choose(y > 6, 6 + (vec){0}, relu_of(y)))
         break;
     case 6:    /* hardswish: y * min(max(y + 3, 0), 6) / 6 */
-        FINISH_RUN(y * choose(y > 3, 6 + (vec){0}, relu_of(y + 3)) / 6)
+        FINISH_RUNS(y * choose(y > 3, 6 + (vec){0}, relu_of(y + 3)) / 6)
         break;
     case 7:    /* silu: y / (1 + exp(-y)) */
-        FINISH_RUN(silu_of(y))
+        FINISH_RUNS(silu_of(y))
         break;
     case 8:    /* gelu: y * Phi(y), Phi of normal data */
-        FINISH_RUN(gelu_of(y))
+        FINISH_RUNS(gelu_of(y))
         break;
     case 9:    /* gelu_tanh: y / 2 * (1 + tanh(sqrt(2 / pi) * (y + 0.044715 * y^3))) */
-        FINISH_RUN(gelu_tanh_of(y))
+        FINISH_RUNS(gelu_tanh_of(y))
         break;
     default:
-        FINISH_RUN(y)
+        FINISH_RUNS(y)
     }
 }
 
-INLINE const real *added_at(const real *array, const winogen_strides *s, const outputs *o,
-                            int64_t row, int64_t next)
+INLINE int64_t run_step(const winogen_strides *s) { return s->channel; }
+
+/* Where what is added to the outputs begins; NULL for none. */
+INLINE const real *added_at(const real *array, const winogen_strides *s, const outputs *o)
 {
     if (!array) return NULL;
-    array += o->image * s->image + (o->row + row) * s->row + o->col * s->pixel;
-    array += o->channel * s->channel;
-    return array + next * s->channel;
+    return array + o->image * s->image + o->row * s->row + o->col * s->pixel
+         + o->channel * s->channel;
 }
 
 static __attribute__((noinline, unused)) void finish_outputs(const call *c, const outputs *o)
 {
     const winogen_conv *p = c->p;
-    const int64_t planes = o->channels, step = p->output.channel;    /* runs are rows of planes */
-    finished_run run = {
-        .a = broadcast((real)p->activation_a),
-        .b = broadcast((real)p->activation_b),
+    finished_runs f = {
+        .to = output_at(c, o->image, o->row, o->col, o->channel),
+        .add = p->add_early ? NULL : added_at(c->add, &p->add, o),
+        .add_after = added_at(c->add_after, &p->add_after, o),
+        .slopes = c->slopes ? c->slopes + o->channel : NULL,
+        .runs = o->channels,
         .count = o->cols,
+        .step = run_step(&p->output),
+        .add_step = run_step(&p->add),
+        .after_step = run_step(&p->add_after),
     };
     for (int64_t row = 0; row < o->rows; row++) {
-        real *const to = output_at(c, o->image, o->row + row, o->col, o->channel);
-        for (int64_t i = 0; i < planes; i++) {
-            run.to = to + i * step;
-            run.add = added_at(c->add, &p->add, o, row, i);
-            run.add_after = added_at(c->add_after, &p->add_after, o, row, i);
-            if (c->slopes) run.a = broadcast(c->slopes[o->channel + i]);
-            finish_run(p, &run);
-        }
+        finish_runs(p, &f);
+        f.to += p->output.row;
+        if (f.add) f.add += p->add.row;
+        if (f.add_after) f.add_after += p->add_after.row;
     }
 }
 
@@ -417,6 +426,25 @@ static __attribute__((noinline, unused)) void finish_outputs(const call *c, cons
 INLINE void finish_stored(const call *c, outputs o)
 {
     if (c->p->after_store) finish_outputs(c, &o);
+}
+
+static __attribute__((noinline, unused)) void fetch_added(const real *from,
+                                                          const winogen_strides *s,
+                                                          const outputs *o)
+{
+    const int64_t runs = o->channels, count = o->cols;
+    for (int64_t row = 0; row < o->rows; row++)
+        for (int64_t n = 0; n < runs; n++)
+            for (int64_t i = 0; i < count; i += LINE / (int64_t)sizeof(real))
+                __builtin_prefetch(from + row * s->row + n * run_step(s) + i, 0, 3);
+}
+
+/* What is added to the outputs is seldom in a cache: it arrives while the sums are made. */
+INLINE void expect_outputs(const call *c, outputs o)
+{
+    const winogen_conv *p = c->p;
+    if (c->add) fetch_added(added_at(c->add, &p->add, &o), &p->add, &o);
+    if (c->add_after) fetch_added(added_at(c->add_after, &p->add_after, &o), &p->add_after, &o);
 }
 
 /* ---- padding -------------------------------------------------------------------------------- */
@@ -516,12 +544,18 @@ static void write_row(const call *c, int64_t image, int64_t first, int64_t lanes
 {
     const winogen_conv *p = c->p;
     real *to = output_at(c, image, row, col, first);
+    const outputs done = { image, row, col, first, 1, count, lanes };
+    const real *const add = added_at(c->add, &p->add, &done);
     const int64_t plane = p->output.channel;
     for (int64_t x = 0; x < count; x += LANES) {
         vec v[LANES];
         EACH_LANE v[l] = x + l < count ? load(from + (x + l) * step) + bias : (vec){0};
-        RELU_OF_EACH(p->relu, EACH_LANE, v[l]);
         transpose(v);
+        if (add)
+            EACH_LANE
+                if (l < lanes)
+                    v[l] += load_some(add + l * p->add.channel + x, min_of(LANES, count - x));
+        RELU_OF_EACH(p->relu, EACH_LANE, v[l]);
         if (count - x >= LANES && lanes == LANES) {
             EACH_LANE store(to + l * plane + x, v[l]);
         } else {
@@ -530,7 +564,7 @@ static void write_row(const call *c, int64_t image, int64_t first, int64_t lanes
                 if (l < lanes) store_some(to + l * plane + x, v[l], pixels_left);
         }
     }
-    finish_stored(c, (outputs){ image, row, col, first, 1, count, lanes });
+    finish_stored(c, done);
 }
 
 /* ---- window -------------------------------------------------------------------------------------

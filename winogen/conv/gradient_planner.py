@@ -1,0 +1,126 @@
+"""Which tiles the gradient of weights has, by predicted time and error."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import product
+from typing import Any, NamedTuple
+
+from winogen.codegen.transforms import load, shipped_tiles
+from winogen.conv.accuracy import direct_error
+from winogen.conv.planner import MARGIN, PATIENCE, TOLERANCE, preferred
+from winogen.conv.problem import Pair, Problem
+from winogen.errors import InvalidValue
+from winogen.kernels.weight_gradient import GradientSpec, GradientWork, tuning
+from winogen.records import Machine, Precision, Target
+
+_LARGEST_TILE = 6  # that is considered without being asked for
+# Terms of a chain of additions whose error frameworks have: between 8e-7 and 9e-6 where measured.
+_USUAL_CHAIN = 8192
+
+
+class _Way(NamedTuple):
+    seconds: float  # cycles, in fact: they are only compared
+    work: GradientWork
+
+
+def choose(
+    problem: Problem,
+    tile: Pair | None,
+    threads: int,
+    tolerance: float | None,
+    target: Target,
+    machine: Machine,
+) -> GradientWork:
+    """Return the work of the tile that runs: the fastest on one thread that is accurate enough.
+
+    Raises InvalidValue if none keeps to the ``tolerance``.
+    """
+    layer = problem.layer
+    tiles = [tile] if tile else _tiles(layer.kernel)
+    works = [_work(problem, one, 1, target) for one in tiles]
+    ways = sorted((_Way(work.cycles(machine), work) for work in works), key=lambda w: w.seconds)
+
+    def error(way: _Way) -> float:
+        count = problem.batch * way.work.tiles[0] * way.work.tiles[1]
+        return predicted_error(layer.dtype, layer.kernel, way.work.tile, count, way.work.depth)
+
+    chosen = ways[0].work
+    if tile is None:
+        most = (TOLERANCE if tolerance is None else tolerance) / MARGIN
+        accurate = [way for way in ways if error(way) <= most]
+        if not accurate and tolerance is not None:
+            least = MARGIN * min(map(error, ways))
+            raise InvalidValue(
+                f"tolerance: got {tolerance:g}; allowed: at least {least:.2g}, the least error "
+                "that can be expected of this gradient"
+            )
+        if accurate and tolerance is None:
+            usual = min(direct_error(layer.dtype, _USUAL_CHAIN), most)
+            chosen = preferred(accurate[0], ways, lambda w: error(w) <= usual, PATIENCE).work
+        else:
+            chosen = accurate[0].work if accurate else min(ways, key=error).work
+    return _work(problem, chosen.tile, threads, target)
+
+
+def _tiles(kernel: Pair) -> list[Pair]:
+    """The tiles that are considered: those whose transforms are at hand, square for square kernels.
+
+    Every tile takes a kernel of its own, which takes seconds to compile.
+    """
+    height, width = (
+        [1, *(m for m in shipped_tiles(taps) if 1 < m <= _LARGEST_TILE)] if taps > 1 else [1]
+        for taps in kernel
+    )
+    return list(zip(height, width) if kernel[0] == kernel[1] else product(height, width))
+
+
+def _work(problem: Problem, tile: Pair, threads: int, target: Target) -> GradientWork:
+    layer = problem.layer
+    height, width = (load(m, taps) for m, taps in zip(tile, layer.kernel))
+    spec = GradientSpec(
+        layer.layout, Precision.of(layer.dtype), target, tuning(target), height, width
+    )
+    return GradientWork(
+        spec,
+        batch=problem.batch,
+        groups=layer.groups,
+        channels=layer.channels // layer.groups,
+        filters=layer.filters // layer.groups,
+        size=problem.size,
+        output_size=problem.output_size,
+        padding=(layer.padding[0], layer.padding[2]),
+        around=problem.seams[:2],
+        threads=threads,
+    )
+
+
+@lru_cache(maxsize=1024)
+def predicted_error(dtype: str, kernel: Pair, tile: Pair, tiles: int, depth: int) -> float:
+    """The expected max |dw - dw_exact| / max |dw_exact| on normal data."""
+    from winogen.rounding.variance import estimate
+
+    return estimate(
+        (_exchanged(tile[0], kernel[0]), _exchanged(tile[1], kernel[1])),
+        dtype=dtype,
+        distribution="normal",
+        fused=True,
+        order="naive",
+        channels=tiles,
+        block=depth,
+    ).worst_l2
+
+
+class _Matrices(NamedTuple):
+    """F(r, m), as errors are estimated of it."""
+
+    m: int
+    r: int
+    matrices: dict[str, Any]
+
+
+@lru_cache(maxsize=256)
+def _exchanged(m: int, taps: int) -> _Matrices:
+    t = load(m, taps)
+    turned = {"input": t.bt, "filter": tuple(zip(*t.at)), "output": tuple(zip(*t.g))}
+    return _Matrices(taps, m, turned)

@@ -1,0 +1,335 @@
+"""The gradient of the weights: what is compiled in, how a call is cut, its memory and its cost.
+
+For every position of the transformed tiles there is one product, filters x tiles times tiles x
+channels. Its sums stay until all tiles of all images have been through; tiles come in chunks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from functools import cached_property
+from typing import Any
+
+from winogen.kernels.struct import struct_of
+from winogen.kernels.work import blocks, round_up
+from winogen.records import Machine, Precision, Strides, Target, Tuning
+
+USES = ("rows", "vectors", "chains")
+_LINE = 64  # every buffer begins at a cache line
+# Bytes of transformed tiles of a chunk: they stay in L2, beside the sums of a position.
+_CHUNK_BYTES = 1 << 20
+_LEAST_TILES = 96  # of a chunk, so that sums that are not in L2 are seldom fetched and stored
+_UNIT_PIXELS = 128  # columns of a unit, about
+_SUM_BYTES = 256 << 20  # sums of all positions; more filters take turns
+FINISHED = 8  # filters whose weights are finished together
+_PARTS = 12  # of a phase, for each thread
+_MOST_SLABS = 8
+_SLAB_BYTES = 16 << 20  # of all slabs
+# What `cycles` counts with, as measured on an Intel Xeon (AVX-512), 2026-11: cycles per vector that
+# a transform stores, over those of a product at peak, and per byte of sums in the end.
+_SCATTER, _PRODUCT, _FINISH = 10.0, 1.25, 0.3
+
+_FIELDS = (
+    ("", "int64_t", ("batch", "groups")),
+    ("per group: C and M", "int64_t", ("channels", "filters")),
+    ("", "int64_t", ("height", "width", "out_height", "out_width")),
+    ("", "int64_t", ("pad_top", "pad_left")),
+    ("of x and dy", "winogen_strides", ("input", "grad")),
+    ("of x and dy, in all", "int64_t", ("input_numbers", "grad_numbers")),
+    ("a pass is for a band of filters", "int64_t", ("bands", "band_filters")),
+    ("of an image", "int64_t", ("tile_rows", "tile_cols")),
+    ("of a row of tiles; of all images", "int64_t", ("segments", "units")),
+    ("tiles of a unit, at most", "int64_t", ("unit_cols",)),
+    ("", "int64_t", ("chunks", "chunk_units")),
+    ("of chunks; made by one thread each", "int64_t", ("slabs", "alone")),
+    ("of channels, in the product", "int64_t", ("panel_vectors",)),
+    ("of the filters of a product", "int64_t", ("shares",)),
+    ("of the work, see the end", "int64_t", ("phases", "parts")),
+    ("tiles in a chain of additions", "int64_t", ("depth",)),
+    ("flag", "int64_t", ("flush_denormals",)),
+    ("", "int64_t", ("packed_bytes", "thread_bytes", "shared_bytes")),
+    ("from one position to the next", "int64_t", ("v_step", "e_step", "s_step")),
+    ("transformed tiles of x and dy", "winogen_buffer", ("v", "e")),
+    ("sums", "winogen_buffer", ("s",)),
+    ("pixels; P_H x cols vectors", "winogen_buffer", ("strip", "columns")),
+)  # fmt: skip
+
+
+def declaration() -> str:
+    """Return the C of the struct that a kernel takes, and of those that it is made of."""
+    return struct_of(_FIELDS)
+
+
+def tuning(target: Target) -> Tuning:
+    """Return the sizes of the register block, rows of filters by vectors of channels.
+
+    >>> from winogen.records import TARGETS
+    >>> [(t.rows, t.vectors) for t in map(tuning, (TARGETS["avx512"], TARGETS["avx2"]))]
+    [(8, 3), (4, 3)]
+    """
+    rows = 8 if target.registers >= 32 else 4
+    return Tuning("measured on Intel Xeon (AVX-512), 2026-11", rows=rows, vectors=3, depth=128)
+
+
+@dataclass(frozen=True)
+class GradientSpec:
+    """All that is fixed when the C of a kernel is written."""
+
+    layout: str  # "NCHW" | "NHWC"
+    precision: Precision
+    target: Target
+    tuning: Tuning
+    transform_h: Any  # of the convolution along the height, F(m, r)
+    transform_w: Any
+
+
+@dataclass(frozen=True)
+class GradientWork:
+    """One call with all its sizes, and how it is cut.
+
+    Where it is cut into chunks depends on the shapes alone, so that results do, too.
+    """
+
+    spec: GradientSpec
+    batch: int
+    groups: int
+    channels: int  # of a group
+    filters: int  # of a group
+    size: tuple[int, int]
+    output_size: tuple[int, int]
+    padding: tuple[int, int]  # top, left
+    around: tuple[int, int]  # channels of the arrays of which x and dy are slices
+    threads: int = 1
+
+    @property
+    def lanes(self) -> int:
+        """Numbers of a vector."""
+        return self.spec.precision.lanes(self.spec.target.vector_bytes)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number."""
+        return self.spec.precision.itemsize
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Pixels of dy that a tile has."""
+        return self.spec.transform_h.m, self.spec.transform_w.m
+
+    @property
+    def positions(self) -> int:
+        """Products of a tile, a channel and a filter."""
+        return int(self.spec.transform_h.products * self.spec.transform_w.products)
+
+    @cached_property
+    def tiles(self) -> tuple[int, int]:
+        """Rows and columns of tiles of an image."""
+        rows, cols = (blocks(size, m) for size, m in zip(self.output_size, self.tile))
+        return rows, cols
+
+    @property
+    def filters_wide(self) -> int:
+        """Filters in a row of transformed tiles, which lie side by side."""
+        return max(self.spec.tuning.rows, self.lanes)
+
+    @cached_property
+    def vectors(self) -> int:
+        """Vectors of channels."""
+        return int(blocks(self.channels, self.lanes))
+
+    @cached_property
+    def panel_vectors(self) -> int:
+        """Vectors of a panel of channels: panels are about equal."""
+        return int(blocks(self.vectors, blocks(self.vectors, self.spec.tuning.vectors)))
+
+    @cached_property
+    def band_filters(self) -> int:
+        """Filters of a pass: all, if their sums are not too many."""
+        room = _SUM_BYTES // (self.positions * self.vectors * self.lanes * self.itemsize)
+        wide = self.filters_wide
+        return min(self.filters, max(wide, room // wide * wide))
+
+    @property
+    def bands(self) -> int:
+        """Passes of a group."""
+        return int(blocks(self.filters, self.band_filters))
+
+    @cached_property
+    def unit_cols(self) -> int:
+        """Tiles of a unit, a piece of a row of tiles; pieces are about equal."""
+        cols = self.tiles[1]
+        most = max(1, _UNIT_PIXELS // self.tile[1])
+        return int(blocks(cols, blocks(cols, most)))
+
+    @property
+    def segments(self) -> int:
+        """Units of a row of tiles."""
+        return int(blocks(self.tiles[1], self.unit_cols))
+
+    @property
+    def units(self) -> int:
+        """Units of all images."""
+        return self.batch * self.tiles[0] * self.segments
+
+    @cached_property
+    def chunk_units(self) -> int:
+        """Units of a chunk; chunks are about equal."""
+        wide = self.vectors * self.lanes + round_up(self.band_filters, self.filters_wide)
+        tiles = _CHUNK_BYTES // (self.positions * wide * self.itemsize)
+        if self.positions * self.sums_step * self.itemsize > _CHUNK_BYTES:
+            tiles = max(tiles, _LEAST_TILES)
+        most = max(1, tiles // self.unit_cols)
+        return int(blocks(self.units, blocks(self.units, most)))
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of all images."""
+        return int(blocks(self.units, self.chunk_units))
+
+    @property
+    def depth(self) -> int:
+        """Tiles whose products are summed in registers: a chunk's, in chains about equal."""
+        tiles = self.chunk_units * self.unit_cols
+        return int(blocks(tiles, blocks(tiles, self.spec.tuning.depth)))
+
+    @property
+    def slabs(self) -> int:
+        """How many sums there are of each, of successive chunks, that are added in the end.
+
+        Threads make them without waiting for each other.
+        """
+        room = _SLAB_BYTES // (self.positions * self.sums_step * self.itemsize)
+        return max(1, min(_MOST_SLABS, self.chunks // 2, room))
+
+    @property
+    def alone(self) -> bool:
+        """Whether threads do make slabs of their own: with enough of them, and for one thread."""
+        return self.threads <= self.slabs
+
+    @property
+    def shares(self) -> int:
+        """Pieces of the filters of one product, where positions and panels are few."""
+        panels = blocks(self.vectors, self.panel_vectors)
+        pieces = blocks(self.band_filters, self.filters_wide)
+        wanted = blocks(_PARTS * self.threads, self.positions * panels)
+        return 1 if self.alone else int(min(pieces, wanted))
+
+    @property
+    def schedule(self) -> tuple[int, int]:
+        """(phases, parts of each)."""
+        panels = blocks(self.vectors, self.panel_vectors)
+        steps = (
+            self.chunk_units * (self.vectors + blocks(self.band_filters, self.lanes)),
+            self.positions * panels * self.shares,
+        )
+        phases, parts = (2, (self.slabs,)) if self.alone else (2 * self.chunks + 1, steps)
+        parts = (*parts, panels * blocks(self.band_filters, FINISHED))
+        return self.groups * self.bands * phases, int(max(parts))
+
+    @property
+    def sums_step(self) -> int:
+        """From the sums of one position to the next, in numbers."""
+        return self.band_filters * self.vectors * self.lanes + self.lanes
+
+    @cached_property
+    def steps(self) -> dict[str, int]:
+        """From one position to the next, in numbers; a vector more keeps them off the same sets."""
+        tiles, wide = self.chunk_units * self.unit_cols, self.vectors * self.lanes
+        return {
+            "v_step": tiles * wide + self.lanes,
+            "e_step": tiles * int(round_up(self.band_filters, self.filters_wide)) + self.lanes,
+            "s_step": self.sums_step,
+        }
+
+    @cached_property
+    def layout(self) -> dict[str, Any]:
+        """Where the buffers lie, and how large the workspace is."""
+        height, width = self.spec.transform_h, self.spec.transform_w
+        cols = (self.unit_cols - 1) * width.m + width.n
+        vector = self.lanes * self.itemsize
+        numbers = self.positions * self.itemsize
+        tiles = {name: numbers * self.steps[f"{name}_step"] for name in ("v", "e")}
+        shared = {"s": numbers * self.slabs * self.sums_step}
+        private = {
+            "strip": height.n * cols * vector if self.spec.layout == "NCHW" else 0,
+            "columns": height.products * cols * vector,
+        }
+        (private if self.alone else shared).update(tiles)
+        fields: dict[str, Any] = {}
+        end = 0
+        thread_bytes = sum(int(round_up(size, _LINE)) for size in private.values())
+        for name, size in {**shared, **private}.items():
+            fields[name] = (end, thread_bytes if name in private else 0)
+            end += int(round_up(size, _LINE))
+        return fields | {"thread_bytes": thread_bytes, "shared_bytes": end - thread_bytes}
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Bytes of scratch memory of one call, on all its threads."""
+        layout = self.layout
+        return int(layout["shared_bytes"] + self.threads * layout["thread_bytes"])
+
+    def values(self, *, flush_denormals: bool = False) -> dict[str, Any]:
+        """Return the fields of the struct for one call; structs as tuples."""
+        phases, parts = self.schedule
+        counts = self.groups * self.channels, self.groups * self.filters
+        sizes = self.size, self.output_size
+        input_, grad = (
+            Strides.of(self.spec.layout, around, *size) for around, size in zip(self.around, sizes)
+        )
+        numbers = (
+            strides.extent(self.batch, *size, count)
+            for strides, size, count in zip((input_, grad), sizes, counts)
+        )
+        own = ["batch", "groups", "channels", "filters", "bands", "band_filters", "segments"]
+        own += [
+            "slabs",
+            "units",
+            "unit_cols",
+            "chunks",
+            "chunk_units",
+            "panel_vectors",
+            "shares",
+            "depth",
+        ]
+        return {
+            **{name: getattr(self, name) for name in own},
+            "alone": int(self.alone),
+            "height": self.size[0],
+            "width": self.size[1],
+            "out_height": self.output_size[0],
+            "out_width": self.output_size[1],
+            "pad_top": self.padding[0],
+            "pad_left": self.padding[1],
+            "input": astuple(input_),
+            "grad": astuple(grad),
+            **dict(zip(("input_numbers", "grad_numbers"), numbers)),
+            "tile_rows": self.tiles[0],
+            "tile_cols": self.tiles[1],
+            "phases": phases,
+            "parts": parts,
+            "flush_denormals": int(flush_denormals),
+            "packed_bytes": 0,
+            **self.steps,
+            **self.layout,
+        }
+
+    def cycles(self, machine: Machine) -> float:
+        """Predict the cycles of one call on one thread, by counting arithmetic and traffic."""
+        height, width = self.spec.transform_h, self.spec.transform_w
+        rate, places = machine.vectors_per_cycle, self.positions
+        tiles = self.batch * self.tiles[0] * self.tiles[1]
+        rows = int(blocks(self.filters, self.lanes))
+        # One tile of one vector; the program of A is about as long as that of A^T.
+        input_, grad = (
+            (width.m * height.ops[kind]["instructions"] + height.products * along) / rate
+            + _SCATTER * places
+            for kind in ("input", "output")
+            for along in [width.ops[kind]["instructions"]]
+        )
+        transforms = tiles * (self.bands * self.vectors * input_ + rows * grad)
+        sums = places * self.filters * self.vectors * self.lanes * self.itemsize
+        product = _PRODUCT * tiles * places * self.vectors * self.filters / rate
+        if sums > machine.l2_bytes // 2:
+            product += 2 * self.chunks * sums / float(machine.read_rate(sums))
+        return float(self.groups * (transforms + product + _FINISH * sums))
