@@ -11,7 +11,19 @@ import numpy as np
 
 from winogen.bench.nets.ncnn_files import NcnnLayer
 from winogen.errors import InvalidValue
-from winogen.graph import Activation, Add, Concat, Conv, Graph, Node, Opaque, Segment, cut
+from winogen.graph import (
+    Activation,
+    Add,
+    Concat,
+    Conv,
+    Graph,
+    Node,
+    Opaque,
+    Repeat,
+    Segment,
+    Spread,
+    cut,
+)
 from winogen.graph import simplify as simplified
 
 
@@ -123,24 +135,17 @@ def _deconvolution(layer: NcnnLayer, names: tuple[str, ...], output: str) -> lis
         padding=(few - 1,) * 4,
         activation=_activation(layer),
     )
-    before = f"{output} in phases"
-
     inside = slice(crop, -crop or None)
 
-    def assemble(y: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(_shuffled(y, step)[:, :, inside, inside])
+    def cropped(y: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(y[:, :, inside, inside])
 
-    node = Node(conv, names, (before,), layer.name)
-    return [node, *_opaque(layer, (before,), output, assemble)]
-
-
-def _shuffled(x: np.ndarray, factor: int) -> np.ndarray:
-    """(N, C * f * f, H, W) as (N, C, H * f, W * f)."""
-    batch, channels, height, width = x.shape
-    blocks = x.reshape(batch, channels // factor**2, factor, factor, height, width)
-    return blocks.transpose(0, 1, 4, 2, 5, 3).reshape(
-        batch, channels // factor**2, height * factor, width * factor
-    )
+    phases_of, whole = f"{output} in phases", f"{output} before the crop" if crop else output
+    nodes = [
+        Node(conv, names, (phases_of,), layer.name),
+        Node(Spread((step, step)), (phases_of,), (whole,), layer.name),
+    ]
+    return [*nodes, *_opaque(layer, (whole,), output, cropped)] if crop else nodes
 
 
 def _interp(layer: NcnnLayer, names: tuple[str, ...], output: str) -> list[Node]:
@@ -150,7 +155,7 @@ def _interp(layer: NcnnLayer, names: tuple[str, ...], output: str) -> list[Node]
             f"Interp {layer.name}: got mode {layer.integer(0)}, factors {rows:g} and {columns:g}; "
             "allowed: mode 1, the nearest, and integers"
         )
-    return _opaque(layer, names, output, lambda x: x.repeat(int(rows), 2).repeat(int(columns), 3))
+    return [Node(Repeat((int(rows), int(columns))), names, (output,), layer.name)]
 
 
 def _sum(layer: NcnnLayer, names: tuple[str, ...], output: str) -> list[Node]:
@@ -175,7 +180,8 @@ def _concat(layer: NcnnLayer, names: tuple[str, ...], output: str) -> list[Node]
 
 
 def _pixel_shuffle(layer: NcnnLayer, names: tuple[str, ...], output: str) -> list[Node]:
-    return _opaque(layer, names, output, lambda x: _shuffled(x, layer.integer(0, 1)))
+    factor = layer.integer(0, 1)
+    return [Node(Spread((factor, factor)), names, (output,), layer.name)]
 
 
 _NODES: dict[str, Callable[[NcnnLayer, tuple[str, ...], str], list[Node]]] = {
