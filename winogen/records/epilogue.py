@@ -102,13 +102,21 @@ class Epilogue:
         """Whether the activation has parameters of every filter: an array."""
         return self.activation is not None and ACTIVATIONS[self.activation].per_filter
 
+    @property
+    def cap(self) -> float | None:
+        """What it is below where it is max(y, 0) with an end: of relu6, or of clip from 0 on."""
+        if self.activation == "relu6":
+            return 6.0
+        is_capped = self.activation == "clip" and self.parameters[0] == 0
+        return self.parameters[1] if is_capped else None
+
     def ends_early(self, adds_early: bool) -> bool:
-        """Whether a kernel does all of it while the sums are in registers: at most ReLU.
+        """Whether a kernel does all of it while the sums are in registers: ReLU, or capped.
 
         ``adds_early``: whether the kernel can add there.
         """
         added = (self.add and not adds_early) or self.add_after
-        return self.activation in (None, "relu") and not added
+        return (self.activation in (None, "relu") or self.cap is not None) and not added
 
     @property
     def means(self) -> str:

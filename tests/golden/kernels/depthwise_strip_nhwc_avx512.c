@@ -34,7 +34,8 @@ typedef struct winogen_conv {
     int64_t row_begin, row_end, col_begin, col_end;   /* the outputs to compute */
     winogen_strides input, output, add, add_after;    /* of the arrays */
     int64_t input_numbers;                            /* of the input, in all */
-    int64_t add_early, relu;                          /* done where the sums are */
+    int64_t add_early, relu, capped;                  /* done where the sums are */
+    double cap;                                       /* max(y, 0) is at most that, if capped */
     int64_t after_store, activation;                  /* activation: 0 for none */
     double activation_a, activation_b;                /* its parameters */
     int64_t block_rows, block_cols, block_images;     /* in tiles or outputs */
@@ -145,14 +146,20 @@ INLINE vec load_until(const real *from, const real *end)
 /* max(x, 0) that lets a NaN through, as frameworks do. */
 INLINE vec relu_of(vec v) { return (vec)((int_vec)v & ~(v < (vec){0})); }
 
-/* ReLU of every `y` that EACH goes through, if it is wanted: one question for a whole register
- * block, none within its loops. */
-#define RELU_OF_EACH(wanted, EACH, y)                                                              \
+/* ReLU of every `y` that EACH goes through, if `p` wants it, and its end if that has one: one
+ * question for a whole register block, none within its loops. */
+#define RELU_OF_EACH(p, EACH, y)                                                                   \
     do {                                                                                           \
-        if (wanted) {                                                                              \
+        if ((p)->relu) {                                                                           \
             EACH y = relu_of(y);                                                                   \
+            if ((p)->capped) {                                                                     \
+                const vec cap = broadcast((real)(p)->cap);                                         \
+                EACH y = choose(y > cap, cap, y);                                                  \
+            }                                                                                      \
         }                                                                                          \
     } while (0)
+/* For `EACH`, where there is one. */
+#define ITSELF
 
 INLINE vec magnitude(vec v) { return (vec)((int_vec)v & ~(int_vec)broadcast((real)-0.0)); }
 
@@ -577,7 +584,7 @@ INLINE void depthwise_pixels(const int pixels, const pixel_source *s, const real
                 if (i >= x * STRIDE && i < x * STRIDE + KERNEL) sum[x] += u[i - x * STRIDE] * pixel;
         }
     }
-    RELU_OF_EACH(s->p->relu, EACH_PIXEL, sum[x]);
+    RELU_OF_EACH(s->p, EACH_PIXEL, sum[x]);
     const int64_t step = s->p->output.pixel, lanes = s->lanes;
     if (s->non_temporal) EACH_PIXEL store_non_temporal(to + x * step, sum[x]);
     else if (lanes == LANES) EACH_PIXEL store(to + x * step, sum[x]);

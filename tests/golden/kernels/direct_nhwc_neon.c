@@ -34,7 +34,8 @@ typedef struct winogen_conv {
     int64_t row_begin, row_end, col_begin, col_end;   /* the outputs to compute */
     winogen_strides input, output, add, add_after;    /* of the arrays */
     int64_t input_numbers;                            /* of the input, in all */
-    int64_t add_early, relu;                          /* done where the sums are */
+    int64_t add_early, relu, capped;                  /* done where the sums are */
+    double cap;                                       /* max(y, 0) is at most that, if capped */
     int64_t after_store, activation;                  /* activation: 0 for none */
     double activation_a, activation_b;                /* its parameters */
     int64_t block_rows, block_cols, block_images;     /* in tiles or outputs */
@@ -150,14 +151,20 @@ INLINE vec load_until(const real *from, const real *end)
 /* max(x, 0) that lets a NaN through, as frameworks do. */
 INLINE vec relu_of(vec v) { return (vec)((int_vec)v & ~(v < (vec){0})); }
 
-/* ReLU of every `y` that EACH goes through, if it is wanted: one question for a whole register
- * block, none within its loops. */
-#define RELU_OF_EACH(wanted, EACH, y)                                                              \
+/* ReLU of every `y` that EACH goes through, if `p` wants it, and its end if that has one: one
+ * question for a whole register block, none within its loops. */
+#define RELU_OF_EACH(p, EACH, y)                                                                   \
     do {                                                                                           \
-        if (wanted) {                                                                              \
+        if ((p)->relu) {                                                                           \
             EACH y = relu_of(y);                                                                   \
+            if ((p)->capped) {                                                                     \
+                const vec cap = broadcast((real)(p)->cap);                                         \
+                EACH y = choose(y > cap, cap, y);                                                  \
+            }                                                                                      \
         }                                                                                          \
     } while (0)
+/* For `EACH`, where there is one. */
+#define ITSELF
 
 INLINE vec magnitude(vec v) { return (vec)((int_vec)v & ~(int_vec)broadcast((real)-0.0)); }
 
@@ -297,13 +304,13 @@ typedef struct {
 } gemm_walk;
 
 /* What becomes of a block of sums: those in `sofar` (unless NULL) and the bias (unless NULL) are
- * added, then comes ReLU if that is wanted; rows lie `sofar_step` and `step` apart. Every `depth`
- * channels the sums wait in `to`. */
+ * added, then comes the ReLU of `finished` (unless NULL); rows lie `sofar_step` and `step` apart.
+ * Every `depth` channels the sums wait in `to`. */
 typedef struct {
     const real *sofar;
     int64_t sofar_step;
     const real *bias;
-    int relu;
+    const winogen_conv *finished;
     real *to;
     int64_t step;
     int non_temporal;             /* whether finished sums are stored past the caches */
@@ -340,7 +347,7 @@ INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
     const real *sofar = c->sofar;
     real *const to = c->to;
     const real *const bias = c->bias;
-    const int relu = c->relu;
+    const winogen_conv *const finished = c->finished;
     int64_t sofar_row = c->sofar_step;
     const int64_t row = c->step;
     const int non_temporal = c->non_temporal;
@@ -366,7 +373,7 @@ INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
         if (sofar) EACH_SUM sum[r][v][0] += load(sofar + r * sofar_row + v * LANES);
         if (end == channels) {
             if (bias) EACH_SUM sum[r][v][0] += load(bias + v * LANES);
-            RELU_OF_EACH(relu, EACH_SUM, sum[r][v][0]);
+            if (finished) RELU_OF_EACH(finished, EACH_SUM, sum[r][v][0]);
             if (non_temporal) {
                 EACH_SUM store_non_temporal(to + r * row + v * LANES, sum[r][v][0]);
                 return;
@@ -748,7 +755,7 @@ static void write_row(const call *c, int64_t image, int64_t first, int64_t lanes
     for (int64_t x = 0; x < count; x++) {
         vec y = load(from + x * step) + bias;
         if (add) y += load_lanes(add + x * p->add.pixel, lanes);
-        if (p->relu) y = relu_of(y);
+        RELU_OF_EACH(p, ITSELF, y);
         if (non_temporal) store_non_temporal(to + x * pixel, y);
         else if (lanes == LANES) store(to + x * pixel, y);
         else store_some(to + x * pixel, y, lanes);
@@ -824,7 +831,7 @@ static void multiply_block(const call *c, const block *b, int64_t begin, int64_t
                         .sofar = sofar,
                         .sofar_step = sofar_step,
                         .bias = last && c->bias ? c->bias + first : NULL,
-                        .relu = last && p->relu,
+                        .finished = last ? p : NULL,
                         .to = last ? output_at(c, b->image, b->row + y, b->col + x, first) : sum,
                         .step = last ? p->output.pixel : width,
                         .non_temporal = last && non_temporal,

@@ -35,7 +35,8 @@ typedef struct winogen_conv {
     int64_t row_begin, row_end, col_begin, col_end;   /* the outputs to compute */
     winogen_strides input, output, add, add_after;    /* of the arrays */
     int64_t input_numbers;                            /* of the input, in all */
-    int64_t add_early, relu;                          /* done where the sums are */
+    int64_t add_early, relu, capped;                  /* done where the sums are */
+    double cap;                                       /* max(y, 0) is at most that, if capped */
     int64_t after_store, activation;                  /* activation: 0 for none */
     double activation_a, activation_b;                /* its parameters */
     int64_t block_rows, block_cols, block_images;     /* in tiles or outputs */
@@ -153,14 +154,20 @@ INLINE vec load_until(const real *from, const real *end)
 /* max(x, 0) that lets a NaN through, as frameworks do. */
 INLINE vec relu_of(vec v) { return (vec)((int_vec)v & ~(v < (vec){0})); }
 
-/* ReLU of every `y` that EACH goes through, if it is wanted: one question for a whole register
- * block, none within its loops. */
-#define RELU_OF_EACH(wanted, EACH, y)                                                              \
+/* ReLU of every `y` that EACH goes through, if `p` wants it, and its end if that has one: one
+ * question for a whole register block, none within its loops. */
+#define RELU_OF_EACH(p, EACH, y)                                                                   \
     do {                                                                                           \
-        if (wanted) {                                                                              \
+        if ((p)->relu) {                                                                           \
             EACH y = relu_of(y);                                                                   \
+            if ((p)->capped) {                                                                     \
+                const vec cap = broadcast((real)(p)->cap);                                         \
+                EACH y = choose(y > cap, cap, y);                                                  \
+            }                                                                                      \
         }                                                                                          \
     } while (0)
+/* For `EACH`, where there is one. */
+#define ITSELF
 
 INLINE vec magnitude(vec v) { return (vec)((int_vec)v & ~(int_vec)broadcast((real)-0.0)); }
 
@@ -555,7 +562,7 @@ static void write_row(const call *c, int64_t image, int64_t first, int64_t lanes
             EACH_LANE
                 if (l < lanes)
                     v[l] += load_some(add + l * p->add.channel + x, min_of(LANES, count - x));
-        RELU_OF_EACH(p->relu, EACH_LANE, v[l]);
+        RELU_OF_EACH(p, EACH_LANE, v[l]);
         if (count - x >= LANES && lanes == LANES) {
             EACH_LANE store(to + l * plane + x, v[l]);
         } else {

@@ -34,7 +34,8 @@ typedef struct winogen_conv {
     int64_t row_begin, row_end, col_begin, col_end;   /* the outputs to compute */
     winogen_strides input, output, add, add_after;    /* of the arrays */
     int64_t input_numbers;                            /* of the input, in all */
-    int64_t add_early, relu;                          /* done where the sums are */
+    int64_t add_early, relu, capped;                  /* done where the sums are */
+    double cap;                                       /* max(y, 0) is at most that, if capped */
     int64_t after_store, activation;                  /* activation: 0 for none */
     double activation_a, activation_b;                /* its parameters */
     int64_t block_rows, block_cols, block_images;     /* in tiles or outputs */
@@ -148,14 +149,20 @@ INLINE vec load_until(const real *from, const real *end)
 /* max(x, 0) that lets a NaN through, as frameworks do. */
 INLINE vec relu_of(vec v) { return (vec)((int_vec)v & ~(v < (vec){0})); }
 
-/* ReLU of every `y` that EACH goes through, if it is wanted: one question for a whole register
- * block, none within its loops. */
-#define RELU_OF_EACH(wanted, EACH, y)                                                              \
+/* ReLU of every `y` that EACH goes through, if `p` wants it, and its end if that has one: one
+ * question for a whole register block, none within its loops. */
+#define RELU_OF_EACH(p, EACH, y)                                                                   \
     do {                                                                                           \
-        if (wanted) {                                                                              \
+        if ((p)->relu) {                                                                           \
             EACH y = relu_of(y);                                                                   \
+            if ((p)->capped) {                                                                     \
+                const vec cap = broadcast((real)(p)->cap);                                         \
+                EACH y = choose(y > cap, cap, y);                                                  \
+            }                                                                                      \
         }                                                                                          \
     } while (0)
+/* For `EACH`, where there is one. */
+#define ITSELF
 
 INLINE vec magnitude(vec v) { return (vec)((int_vec)v & ~(int_vec)broadcast((real)-0.0)); }
 
@@ -604,12 +611,12 @@ static void fill_strip(const call *c, const block *b, const strip_area *s, real 
  * are computed. */
 
 /* Rows of outputs, `step` apart: sums in `sofar` (unless NULL) and the bias (unless NULL) are
- * added, then comes ReLU if that is wanted. */
+ * added, then comes the ReLU of `finished` (unless NULL). */
 typedef struct {
     const real *sofar;
     int64_t sofar_step;
     const real *bias;
-    int relu;
+    const winogen_conv *finished;
     real *to;
     int64_t step;
 } pixel_sink;
@@ -638,7 +645,7 @@ INLINE void pixel_block(const int rows, const int vectors, int64_t channels, int
     real *const out = to->to;
     if (sofar) EACH_SUM sum[r][v] += load(sofar + r * sofar_step + v * LANES);
     if (bias) EACH_SUM sum[r][v] += broadcast(bias[r]);
-    RELU_OF_EACH(to->relu, EACH_SUM, sum[r][v]);
+    if (to->finished) RELU_OF_EACH(to->finished, EACH_SUM, sum[r][v]);
     EACH_SUM store(out + r * step + v * LANES, sum[r][v]);
 }
 
@@ -720,7 +727,7 @@ static void run_part(const call *c, int64_t phase, int64_t part, int64_t member)
                         .sofar = channel ? sum : NULL,
                         .sofar_step = pitch,
                         .bias = last && c->bias ? c->bias + first : NULL,
-                        .relu = last && p->relu,
+                        .finished = last ? p : NULL,
                         .to = straight ? row + x : sum,
                         .step = straight ? plane : pitch,
                     };

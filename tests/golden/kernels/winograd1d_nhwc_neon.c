@@ -35,7 +35,8 @@ typedef struct winogen_conv {
     int64_t row_begin, row_end, col_begin, col_end;   /* the outputs to compute */
     winogen_strides input, output, add, add_after;    /* of the arrays */
     int64_t input_numbers;                            /* of the input, in all */
-    int64_t add_early, relu;                          /* done where the sums are */
+    int64_t add_early, relu, capped;                  /* done where the sums are */
+    double cap;                                       /* max(y, 0) is at most that, if capped */
     int64_t after_store, activation;                  /* activation: 0 for none */
     double activation_a, activation_b;                /* its parameters */
     int64_t block_rows, block_cols, block_images;     /* in tiles or outputs */
@@ -153,14 +154,20 @@ INLINE vec load_until(const real *from, const real *end)
 /* max(x, 0) that lets a NaN through, as frameworks do. */
 INLINE vec relu_of(vec v) { return (vec)((int_vec)v & ~(v < (vec){0})); }
 
-/* ReLU of every `y` that EACH goes through, if it is wanted: one question for a whole register
- * block, none within its loops. */
-#define RELU_OF_EACH(wanted, EACH, y)                                                              \
+/* ReLU of every `y` that EACH goes through, if `p` wants it, and its end if that has one: one
+ * question for a whole register block, none within its loops. */
+#define RELU_OF_EACH(p, EACH, y)                                                                   \
     do {                                                                                           \
-        if (wanted) {                                                                              \
+        if ((p)->relu) {                                                                           \
             EACH y = relu_of(y);                                                                   \
+            if ((p)->capped) {                                                                     \
+                const vec cap = broadcast((real)(p)->cap);                                         \
+                EACH y = choose(y > cap, cap, y);                                                  \
+            }                                                                                      \
         }                                                                                          \
     } while (0)
+/* For `EACH`, where there is one. */
+#define ITSELF
 
 INLINE vec magnitude(vec v) { return (vec)((int_vec)v & ~(int_vec)broadcast((real)-0.0)); }
 
@@ -684,7 +691,7 @@ static void transform_output(const call *c, const block *b, int64_t image, const
             for (int64_t k = 0; add && k < rows; k++)
                 for (int64_t q = 0; q < cols; q++)
                     y[k][q] += load_lanes(add + k * p->add.row + q * p->add.pixel, lanes);
-            RELU_OF_EACH(p->relu, EACH_OUTPUT, y[k][q]);
+            RELU_OF_EACH(p, EACH_OUTPUT, y[k][q]);
             if (whole && non_temporal) {
                 EACH_OUTPUT store_non_temporal(to + k * row_step + q * col_step, y[k][q]);
             } else if (whole && lanes == LANES) {
