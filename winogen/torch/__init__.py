@@ -3,6 +3,9 @@
 `Conv2d` is an `nn.Conv2d` that computes with winogen's kernels, `conv2d` its function. Both work
 under autograd, `torch.compile`, `torch.export` and `torch.jit.trace`, on contiguous and
 channels-last tensors; what the kernels don't take is left to torch.
+
+`optimize` makes a faster copy of a whole model, for inference, and `report` tells what became of
+it. `torch.compile(model, backend="winogen")` does the same as often as a model is traced.
 """
 
 try:
@@ -15,5 +18,7 @@ except ImportError as _error:  # pragma: no cover
 
 from winogen.torch.functional import conv2d
 from winogen.torch.module import Conv2d
+from winogen.torch.optimize import optimize
+from winogen.torch.report import report
 
-__all__ = ["Conv2d", "conv2d"]
+__all__ = ["Conv2d", "conv2d", "optimize", "report"]

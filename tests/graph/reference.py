@@ -1,0 +1,82 @@
+"""A graph by its definition, in numpy: integers stay exact, floats are float64."""
+
+import numpy as np
+from conv.reference import ACTIVATIONS, convolve
+
+from winogen.graph import Activation, Add, Affine, Concat, Conv, MaxPool, Pad, Repeat, Spread
+
+_MODES = {"zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+def activate(y, activation):
+    if activation is None:
+        return y
+    name, *parameters = (activation,) if isinstance(activation, str) else activation
+    return ACTIVATIONS[name](y, *parameters)
+
+
+def compute(graph, inputs):
+    """All values of the graph, from inputs (N, C, H, W)."""
+    values = dict(zip(graph.inputs, inputs))
+    for node in graph.nodes:
+        op, x = node.op, [values[name] for name in node.reads]
+        if isinstance(op, Conv):
+            (top, bottom, left, right), bias = op.padding, op.bias
+            kind = x[0].dtype
+            y = convolve(
+                x[0],
+                op.weight.astype(kind),
+                None if bias is None else bias.astype(kind),
+                op.stride,
+                ((top, bottom), (left, right)),
+                op.dilation,
+                op.groups,
+                op.padding_mode,
+            )
+            if node.add:
+                y = y + values[node.add]
+            y = activate(y, op.activation)
+            if node.add_after:
+                y = y + values[node.add_after]
+        elif isinstance(op, Affine):
+            y = x[0] * op.scale.astype(x[0].dtype)[:, None, None]
+            y = y + op.shift.astype(x[0].dtype)[:, None, None]
+        elif isinstance(op, Activation):
+            y = activate(x[0], op.activation)
+        elif isinstance(op, Add):
+            y = x[0] + x[1]
+        elif isinstance(op, Concat):
+            y = np.concatenate(x, axis=1)
+        elif isinstance(op, Pad):
+            top, bottom, left, right = op.padding
+            ends = ((0, 0), (0, 0), (top, bottom), (left, right))
+            y = np.pad(x[0], ends, mode=_MODES[op.mode])
+        elif isinstance(op, MaxPool):
+            y = largest(x[0], op)
+        elif isinstance(op, Repeat):
+            y = x[0].repeat(op.factor[0], axis=2).repeat(op.factor[1], axis=3)
+        elif isinstance(op, Spread):
+            y = spread(x[0], op)
+        values[node.output] = y
+    return values
+
+
+def largest(x, op):
+    """Maxima of windows; what is padded is smaller than all."""
+    top, bottom, left, right = op.padding
+    smallest = x.min() if np.issubdtype(x.dtype, np.integer) else -np.inf
+    ends = ((0, 0), (0, 0), (top, bottom), (left, right))
+    x = np.pad(x, ends, constant_values=smallest)
+    windows = np.lib.stride_tricks.sliding_window_view(x, op.kernel, axis=(2, 3))
+    return windows[:, :, :: op.stride[0], :: op.stride[1]].max(axis=(4, 5))
+
+
+def spread(x, op):
+    """Channels over blocks of pixels."""
+    (high, wide), (n, c, height, width) = op.factor, x.shape
+    m = c // (high * wide)
+    if op.order == "channels":
+        x = x.reshape(n, m, high, wide, height, width).transpose(0, 1, 4, 2, 5, 3)
+    else:
+        x = x.reshape(n, high, wide, m, height, width).transpose(0, 3, 4, 1, 5, 2)
+    return x.reshape(n, m, height * high, width * wide)

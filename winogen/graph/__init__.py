@@ -1,0 +1,49 @@
+"""graph: networks of convolutions with what lies between them, run segment by segment.
+
+A framework's reader makes a `Graph`; `simplify` folds and fuses; `cut` finds the segments;
+`Segment` runs one as one call. Nothing here knows a framework.
+"""
+
+from winogen.graph.cut import Piece, cut
+from winogen.graph.ir import (
+    Activation,
+    Add,
+    Affine,
+    Concat,
+    Conv,
+    Graph,
+    MaxPool,
+    Node,
+    Opaque,
+    Pad,
+    Repeat,
+    Spread,
+)
+from winogen.graph.planning import faster_layout
+from winogen.graph.saving import load, save
+from winogen.graph.segment import Segment
+from winogen.graph.shapes import shapes
+from winogen.graph.simplify import simplify
+
+__all__ = [
+    "Activation",
+    "Add",
+    "Affine",
+    "Concat",
+    "Conv",
+    "Graph",
+    "MaxPool",
+    "Node",
+    "Opaque",
+    "Pad",
+    "Piece",
+    "Repeat",
+    "Segment",
+    "Spread",
+    "cut",
+    "faster_layout",
+    "load",
+    "save",
+    "shapes",
+    "simplify",
+]

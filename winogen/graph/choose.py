@@ -1,0 +1,132 @@
+"""How every step runs: the fastest ways whose packed filters fit a limit, and the better layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+from winogen.conv import planner
+from winogen.conv.cuts import Candidate
+from winogen.conv.problem import Problem
+from winogen.conv.request import Request
+from winogen.errors import InvalidValue
+from winogen.kernels import named
+from winogen.records import Machine, Target
+
+
+class Way(NamedTuple):
+    """One way to compute a problem, and the bytes of its packed filters."""
+
+    candidate: Candidate
+    packed_bytes: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The ways of one problem: the one that runs first, the others by time."""
+
+    ways: tuple[Way, ...]
+    moving: float = 0.0  # seconds of a step that has no ways
+
+    @property
+    def seconds(self) -> float:
+        """Predicted, of one call."""
+        return self.ways[0].candidate.seconds if self.ways else self.moving
+
+    @property
+    def packed_bytes(self) -> int:
+        """Of the filters as the kernel reads them."""
+        return self.ways[0].packed_bytes if self.ways else 0
+
+
+@lru_cache(maxsize=4096)
+def ways(
+    problem: Problem,
+    request: Request,
+    target: Target,
+    machine: Machine,
+    most_error: float | None = None,
+) -> tuple[Way, ...]:
+    """Return the ways that the planner considers, the one that it would take first.
+
+    Behind the fastest come all that have smaller filters than every faster one, so that a limit of
+    memory finds smaller tiles before it gives up tiles. Among them is one without tiles, whose
+    packed filters are about as large as the filters. Predicted errors are at most ``most_error``,
+    as far as anything's are.
+    """
+    ranked = planner.ranked(problem, request, target, machine)
+
+    def error(candidate: Candidate) -> float:
+        return planner.predicted_error(problem.layer, candidate.choice, target)
+
+    if most_error is not None and error(ranked[0]) > most_error:
+        careful = replace(request, tolerance=most_error * planner.MARGIN)
+        with suppress(InvalidValue):  # nothing is so accurate
+            ranked = planner.ranked(problem, careful, target, machine)
+    if request.algorithm == "auto" and all(c.choice.tile is not None for c in ranked):
+        plain = Request(
+            algorithm="direct",
+            threads=request.threads,
+            workspace_limit=request.workspace_limit,
+        )
+        ranked = [*ranked, *planner.ranked(problem, plain, target, machine, 1)]
+    kept: list[Way] = []
+    for candidate in ranked:
+        way = Way(candidate, packed_bytes(problem, candidate))
+        smaller = all(way.packed_bytes < other.packed_bytes for other in kept)
+        if not (smaller or len(kept) < planner.ALTERNATIVES):
+            continue
+        if not kept or most_error is None or error(candidate) <= most_error:
+            kept.append(way)
+    return tuple(kept)
+
+
+def packed_bytes(problem: Problem, candidate: Candidate) -> int:
+    """Return the bytes of the filters as the kernels of a candidate read them."""
+    works = candidate.works(problem)
+    kernels = {(w.variant, w.algorithm): w for w in works}
+    return sum(int(named(w.variant).packed_numbers(w)) * w.itemsize for w in kernels.values())
+
+
+def within(limit: int | None, steps: Sequence[tuple[str, tuple[Way, ...]]]) -> list[Choice]:
+    """Return the choices of steps, given with their keys, whose packed filters fit ``limit`` bytes.
+
+    Steps of one key share their filters. While the sum is too large, the step that loses the least
+    time per byte saved takes a way with smaller filters. Raises InvalidValue if all together cannot
+    fit, with the least sum.
+    """
+    chosen = [0] * len(steps)
+
+    def total() -> int:
+        largest: dict[str, int] = {}
+        for (key, options), index in zip(steps, chosen):
+            largest[key] = max(largest.get(key, 0), options[index].packed_bytes)
+        return sum(largest.values())
+
+    size = total()
+    while limit is not None and size > limit:
+        best: tuple[float, int, int] | None = None
+        for place, (_, options) in enumerate(steps):
+            now = options[chosen[place]]
+            for index, way in enumerate(options):
+                saved = now.packed_bytes - way.packed_bytes
+                if saved <= 0:
+                    continue
+                lost = way.candidate.seconds - now.candidate.seconds
+                rank = (max(lost, 0.0) / saved, place, index)
+                if best is None or rank < best:
+                    best = rank
+        if best is None:
+            raise InvalidValue(
+                f"memory_limit: got {limit}; allowed: at least {size} bytes, which the packed "
+                "filters of these layers need"
+            )
+        chosen[best[1]] = best[2]
+        size = total()
+    return [
+        Choice((options[index], *(way for i, way in enumerate(options) if i != index)))
+        for (_, options), index in zip(steps, chosen)
+    ]

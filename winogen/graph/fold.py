@@ -1,0 +1,103 @@
+"""Folding: what is linear goes into the weights, what is padded into the padding.
+
+A convolution whose module is used twice is two nodes with the same arrays. Folding makes new
+arrays, so that the other node is not touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from winogen.graph.ir import Affine, Conv, Graph, Node, Pad
+
+
+def fold_affine(graph: Graph) -> Graph:
+    """Fold every Affine into the convolution or the Affine before it, where it alone reads that.
+
+    conv -> affine                 conv with scaled filters and bias
+    affine -> affine               one affine
+    otherwise                      a depthwise convolution 1x1, which takes on what follows
+
+    A convolution that already has an activation or adds something stays as it is. Scales are
+    applied in float64 and rounded once.
+
+    >>> weight, scale = np.ones((1, 1, 3, 3), np.float32), np.float32([2])
+    >>> nodes = [Node(Conv(weight), ("x",), ("y",)), Node(Affine(scale, scale), ("y",), ("z",))]
+    >>> folded = fold_affine(Graph(("x",), nodes, ("z",))).nodes
+    >>> len(folded), float(folded[0].op.weight.max()), folded[0].op.bias.tolist()
+    (1, 2.0, [2.0])
+    """
+    uses = graph.uses
+    nodes: dict[str, Node] = {}  # by their first output, in order
+    for place, node in enumerate(graph.nodes):
+        if isinstance(node.op, Affine):
+            before = nodes.get(node.inputs[0])
+            if before is not None and uses[node.inputs[0]] == 1 and _takes_affine(before):
+                del nodes[node.inputs[0]]
+                label = before.label or node.label
+                op = _scaled(before.op, node.op)
+                node = replace(node, op=op, inputs=before.inputs, label=label)
+        nodes[node.outputs[0] if node.outputs else f" {place}"] = node
+    return graph.with_nodes(list(nodes.values()))
+
+
+def depthwise_affine(graph: Graph) -> Graph:
+    """Turn every Affine that is left into a depthwise convolution 1x1.
+
+    So the normalization and ReLU before a convolution are one pass over memory.
+    """
+    return graph.with_nodes(
+        [
+            replace(node, op=_depthwise(node.op)) if isinstance(node.op, Affine) else node
+            for node in graph.nodes
+        ]
+    )
+
+
+def fold_pad(graph: Graph) -> Graph:
+    """Fold every Pad into the padding of all convolutions that read it.
+
+    Zeros go with zeros; other modes only into a convolution that pads nothing itself. A Pad that
+    something else reads stays for that.
+    """
+    makers = graph.makers
+    nodes = []
+    for node in graph.nodes:
+        before = makers.get(node.inputs[0]) if node.inputs else None
+        if isinstance(node.op, Conv) and before is not None and isinstance(before.op, Pad):
+            op, pad = node.op, before.op
+            same = op.padding_mode == pad.mode == "zeros"
+            if same or not any(op.padding):
+                top, bottom, left, right = (a + b for a, b in zip(op.padding, pad.padding))
+                node = replace(
+                    node,
+                    op=replace(op, padding=(top, bottom, left, right), padding_mode=pad.mode),
+                    inputs=(before.inputs[0], *node.inputs[1:]),
+                )
+        nodes.append(node)
+    return graph.with_nodes(nodes).without_dead()
+
+
+def _takes_affine(node: Node) -> bool:
+    if isinstance(node.op, Affine):
+        return True
+    return isinstance(node.op, Conv) and node.op.activation is None and len(node.inputs) == 1
+
+
+def _scaled(op: object, affine: Affine) -> Conv | Affine:
+    scale, shift = affine.scale.astype(np.float64), affine.shift.astype(np.float64)
+    kind = affine.scale.dtype
+    if isinstance(op, Affine):
+        return Affine((op.scale * scale).astype(kind), (op.shift * scale + shift).astype(kind))
+    assert isinstance(op, Conv)
+    kind = op.weight.dtype
+    bias = shift if op.bias is None else op.bias * scale + shift
+    weight = op.weight * scale[:, None, None, None]
+    return replace(op, weight=weight.astype(kind), bias=bias.astype(kind))
+
+
+def _depthwise(op: Affine) -> Conv:
+    weight = np.ascontiguousarray(op.scale)[:, None, None, None]
+    return Conv(weight, op.shift if op.shift.any() else None, groups=len(op.scale))

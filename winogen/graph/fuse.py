@@ -1,0 +1,73 @@
+"""Fusing: activations and additions go into the seams of the convolution before them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from winogen.graph.ir import Activation, Add, Conv, Graph, Node
+
+
+def fuse(graph: Graph) -> Graph:
+    """Fuse every Activation and Add into a convolution that it alone reads.
+
+    conv -> activation             conv's activation, unless it has one or adds behind it
+    conv -> add                    conv's `add`; behind an activation, its `add_after`
+
+    Of two convolutions that are added, the one without an activation takes the other, so that an
+    activation behind the sum is fused too; else the later one. The fused convolution stands where
+    the Add stood: what it adds is ready there.
+
+    >>> import numpy as np
+    >>> conv = Conv(np.ones((4, 4, 1, 1), np.float32))
+    >>> nodes = [Node(conv, ("x",), ("y",)), Node(Add(), ("x", "y"), ("s",)),
+    ...          Node(Activation("relu"), ("s",), ("z",)), Node(Add(), ("z", "x"), ("t",))]
+    >>> print(fuse(Graph(("x",), nodes, ("t",))))
+    x ->
+    t = conv 1x1 4->4 + relu (x, x, x)
+    -> t
+    """
+    uses = graph.uses
+    nodes: dict[str, Node] = {}  # by their first output, in order
+    for place, node in enumerate(graph.nodes):
+        if isinstance(node.op, Activation):
+            before = nodes.get(node.inputs[0])
+            if before and uses[node.inputs[0]] == 1 and _takes_activation(before):
+                del nodes[node.inputs[0]]
+                assert isinstance(before.op, Conv)
+                op = replace(before.op, activation=node.op.activation)
+                node = replace(before, op=op, outputs=node.outputs)
+        elif isinstance(node.op, Add):
+            node = _added(node, nodes, uses)
+        nodes[node.outputs[0] if node.outputs else f" {place}"] = node
+    return graph.with_nodes(list(nodes.values()))
+
+
+def _takes_activation(node: Node) -> bool:
+    return isinstance(node.op, Conv) and node.op.activation is None and not node.add_after
+
+
+def _added(node: Node, nodes: dict[str, Node], uses: dict[str, int]) -> Node:
+    """The convolution that takes the Add, which replaces it; or the Add."""
+    first, second = node.inputs
+    if first == second:
+        return node
+    order = {name: place for place, name in enumerate(nodes)}
+    best: tuple[bool, int, str, str] | None = None
+    for mine, other in ((first, second), (second, first)):
+        before = nodes.get(mine)
+        if before is None or uses[mine] != 1 or not isinstance(before.op, Conv):
+            continue
+        if before.add_after:
+            continue
+        rank = (before.op.activation is None and not before.add, order[mine], mine, other)
+        if best is None or rank > best:
+            best = rank
+    if best is None:
+        return node
+    _, _, mine, other = best
+    before = nodes.pop(mine)
+    assert isinstance(before.op, Conv)
+    # Before an activation that is still to come, or behind one that is there already.
+    free = before.op.activation is None and not before.add
+    seams = (other, "") if free else (before.add, other)
+    return replace(before.seams(*seams), outputs=node.outputs)

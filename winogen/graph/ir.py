@@ -1,0 +1,350 @@
+"""A network as a graph: operators between named values, most of them maps (N, C, H, W).
+
+Shapes are always (N, C, H, W) here; how the numbers lie in memory is chosen later. All that a
+framework keeps to itself is an `Opaque` operator, whose values may be anything. Operators are
+immutable, and so are graphs: a pass returns a new one.
+
+>>> import numpy as np
+>>> weight = np.ones((8, 3, 3, 3), np.float32)
+>>> nodes = [Node(Conv(weight, padding=(1, 1, 1, 1)), ("x",), ("y",)),
+...          Node(Activation("relu"), ("y",), ("z",))]
+>>> print(Graph(("x",), nodes, ("z",)))
+x ->
+y = conv 3x3 3->8 pad 1,1,1,1 (x)
+z = relu (y)
+-> z
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from winogen.errors import InvalidType, InvalidValue
+
+# What `conv2d` takes as `activation=`: None, a name, or (name, parameters...).
+ActivationSpec = str | tuple | None
+
+
+@dataclass(frozen=True, eq=False)
+class Conv:
+    """A convolution with its seams: activation(conv(x) + bias + add) + add_after.
+
+    Its inputs are x, add and add_after, "" for one that is missing. The fields mean what they mean
+    in `winogen.conv2d`; padding is top, bottom, left, right.
+    """
+
+    weight: np.ndarray  # (M, C/groups, KH, KW)
+    bias: np.ndarray | None = None  # (M,)
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+    padding_mode: str = "zeros"
+    activation: ActivationSpec = None
+
+    def __str__(self) -> str:
+        filters, per_group, high, wide = self.weight.shape
+        text = f"conv {high}x{wide} {per_group * self.groups}->{filters}"
+        if self.stride != (1, 1):
+            text += f" stride {self.stride[0]},{self.stride[1]}"
+        if any(self.padding):
+            text += f" pad {','.join(map(str, self.padding))}"
+            text += "" if self.padding_mode == "zeros" else f" {self.padding_mode}"
+        if self.dilation != (1, 1):
+            text += f" dilation {self.dilation[0]},{self.dilation[1]}"
+        if self.groups > 1:
+            text += f" groups {self.groups}"
+        return text + (f" + {name_of(self.activation)}" if self.activation else "")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of `winogen.Conv2d`, but for the layout."""
+        top, bottom, left, right = self.padding
+        return {
+            "stride": self.stride,
+            "padding": ((top, bottom), (left, right)),
+            "dilation": self.dilation,
+            "groups": self.groups,
+            "padding_mode": self.padding_mode,
+            "activation": self.activation,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """y[c] = scale[c] * x[c] + shift[c], per channel: a normalization at inference, or a factor."""
+
+    scale: np.ndarray  # (C,)
+    shift: np.ndarray  # (C,)
+
+    @classmethod
+    def batch_norm(cls, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Affine:
+        """Return the normalization by running statistics; ``weight`` and ``bias`` may be None."""
+        kind = np.asarray(mean).dtype
+        scale = 1 / np.sqrt(np.asarray(var, np.float64) + eps)
+        if weight is not None:
+            scale = scale * weight
+        shift = -np.asarray(mean, np.float64) * scale
+        if bias is not None:
+            shift = shift + bias
+        return cls(scale.astype(kind), shift.astype(kind))
+
+    def __str__(self) -> str:
+        return "affine"
+
+
+@dataclass(frozen=True, eq=False)
+class Activation:
+    """A function of every number, as `conv2d` spells it."""
+
+    activation: ActivationSpec
+
+    def __str__(self) -> str:
+        return name_of(self.activation)
+
+
+@dataclass(frozen=True)
+class Add:
+    """The sum of two maps of one shape."""
+
+    def __str__(self) -> str:
+        return "add"
+
+
+@dataclass(frozen=True)
+class Concat:
+    """Maps one behind the other along the channels."""
+
+    def __str__(self) -> str:
+        return "concat"
+
+
+@dataclass(frozen=True)
+class Pad:
+    """Padding by itself: top, bottom, left, right, in a mode of `conv2d`."""
+
+    padding: tuple[int, int, int, int]
+    mode: str = "zeros"
+
+    def __str__(self) -> str:
+        return f"pad {','.join(map(str, self.padding))} {self.mode}"
+
+
+@dataclass(frozen=True)
+class MaxPool:
+    """The largest number of every window; padding, top, bottom, left, right, is never larger."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    def __str__(self) -> str:
+        return f"max {self.kernel[0]}x{self.kernel[1]} stride {self.stride[0]},{self.stride[1]}"
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Every pixel repeated along the height and the width: enlarged by the nearest neighbour."""
+
+    factor: tuple[int, int]
+
+    def __str__(self) -> str:
+        return f"repeat {self.factor[0]}x{self.factor[1]}"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Channels spread over blocks of pixels, a factor of fewer channels and as many more pixels.
+
+    Pixel (i, j) of the block of channel c comes from channel (c, i, j) with the order "channels",
+    as in torch's `pixel_shuffle`, or from (i, j, c) with "pixels".
+    """
+
+    factor: tuple[int, int]
+    order: str = "channels"
+
+    def __str__(self) -> str:
+        return f"spread {self.factor[0]}x{self.factor[1]}"
+
+
+@dataclass(frozen=True, eq=False)
+class Opaque:
+    """What the framework keeps: passes and segments stop at it. ``payload`` is the framework's."""
+
+    name: str
+    payload: Any = None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Moving = MaxPool | Repeat | Spread  # what computes no sums
+Operator = Conv | Affine | Activation | Add | Concat | Pad | MaxPool | Repeat | Spread | Opaque
+# The numbers of inputs that an operator may have.
+_INPUTS: dict[type, range] = {
+    Conv: range(1, 4),
+    Affine: range(1, 2),
+    Activation: range(1, 2),
+    Add: range(2, 3),
+    Concat: range(1, 1 << 20),
+    Pad: range(1, 2),
+    MaxPool: range(1, 2),
+    Repeat: range(1, 2),
+    Spread: range(1, 2),
+    Opaque: range(1 << 20),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """An operator between values. All but Opaque have one output."""
+
+    op: Operator
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    label: str = ""  # what people call it: the name of the layer
+
+    @property
+    def output(self) -> str:
+        """The only output."""
+        (output,) = self.outputs
+        return output
+
+    @property
+    def add(self) -> str:
+        """The value that a convolution adds before its activation; "" for none."""
+        return self.inputs[1] if len(self.inputs) > 1 else ""
+
+    @property
+    def add_after(self) -> str:
+        """The value that a convolution adds behind its activation; "" for none."""
+        return self.inputs[2] if len(self.inputs) > 2 else ""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Its inputs without the missing ones."""
+        return tuple(name for name in self.inputs if name)
+
+    def seams(self, add: str, add_after: str) -> Node:
+        """Return the convolution with these values to add."""
+        inputs: tuple[str, ...] = (self.inputs[0], add, add_after)
+        while not inputs[-1]:
+            inputs = inputs[:-1]
+        return replace(self, inputs=inputs)
+
+
+class Graph:
+    """Nodes in an order in which they can be computed, with the inputs and outputs of the whole.
+
+    Raises InvalidValue for a value that is made twice, or read before it is made, and for an
+    operator with a wrong number of inputs.
+    """
+
+    def __init__(self, inputs: Iterable[str], nodes: Iterable[Node], outputs: Iterable[str]):
+        self.inputs = tuple(inputs)
+        self.nodes: tuple[Node, ...] = tuple(nodes)
+        self.outputs = tuple(outputs)
+        self._check()
+
+    def _check(self) -> None:
+        made = set(self.inputs)
+        if len(made) < len(self.inputs):
+            raise InvalidValue(f"inputs: got {self.inputs}; allowed: every name once")
+        for node in self.nodes:
+            if type(node.op) not in _INPUTS:
+                raise InvalidType(f"op: got {type(node.op).__name__}; allowed: an operator of ir")
+            if len(node.inputs) not in _INPUTS[type(node.op)] or (
+                not isinstance(node.op, Opaque) and len(node.outputs) != 1
+            ):
+                raise InvalidValue(
+                    f"node {node.label or node.op}: got {len(node.inputs)} inputs and "
+                    f"{len(node.outputs)} outputs; allowed: as many as the operator has"
+                )
+            for name in node.reads:
+                if name not in made:
+                    raise InvalidValue(f"value {name!r}: read by {node.op} before it is made")
+            for name in node.outputs:
+                if name in made or not name:
+                    raise InvalidValue(f"value {name!r}: made twice, or without a name")
+                made.add(name)
+        for name in self.outputs:
+            if name not in made:
+                raise InvalidValue(f"outputs: got {name!r}; allowed: values of the graph")
+
+    def __str__(self) -> str:
+        lines = [f"{', '.join(self.inputs)} ->"]
+        for node in self.nodes:
+            inputs = ", ".join(name or "-" for name in node.inputs)
+            lines.append(f"{', '.join(node.outputs)} = {node.op} ({inputs})")
+        return "\n".join([*lines, f"-> {', '.join(self.outputs)}"])
+
+    @property
+    def uses(self) -> Counter[str]:
+        """How often each value is read, by nodes and as an output of the graph."""
+        counts = Counter(self.outputs)
+        for node in self.nodes:
+            counts.update(node.reads)
+        return counts
+
+    @property
+    def makers(self) -> dict[str, Node]:
+        """The node that makes each value; inputs are not among them."""
+        return {name: node for node in self.nodes for name in node.outputs}
+
+    @property
+    def dtype(self) -> np.dtype | None:
+        """The type of all parameters; None if there are none. Raises InvalidType if they differ."""
+        kinds = {array.dtype for node in self.nodes for array in parameters(node.op)}
+        if len(kinds) > 1:
+            names = ", ".join(sorted(map(str, kinds)))
+            raise InvalidType(f"parameters: got dtypes {names}; allowed: one for the whole graph")
+        return kinds.pop() if kinds else None
+
+    def with_nodes(self, nodes: Sequence[Node]) -> Graph:
+        """Return the same graph with other nodes."""
+        return Graph(self.inputs, nodes, self.outputs)
+
+    def without_dead(self) -> Graph:
+        """Return the graph without nodes that nothing depends on; Opaque ones stay."""
+        needed, kept = set(self.outputs), []
+        for node in reversed(self.nodes):
+            if isinstance(node.op, Opaque) or needed.intersection(node.outputs):
+                kept.append(node)
+                needed.update(node.reads)
+        return self.with_nodes(kept[::-1])
+
+
+def name_of(activation: ActivationSpec) -> str:
+    """Return an activation in words.
+
+    >>> name_of(("leaky_relu", 0.1)), name_of(None)
+    ('leaky_relu 0.1', 'identity')
+    """
+    if activation is None or isinstance(activation, str):
+        return activation or "identity"
+    values = (f" {v:g}" if np.ndim(v) == 0 and not isinstance(v, str) else f" {v}"
+              if isinstance(v, str) else "" for v in activation[1:])  # fmt: skip
+    return activation[0] + "".join(values)
+
+
+def parameters(op: Operator) -> list[np.ndarray]:
+    """Return all arrays of an operator."""
+    if isinstance(op, Conv):
+        arrays = [op.weight, *([] if op.bias is None else [op.bias])]
+    elif isinstance(op, Affine):
+        return [op.scale, op.shift]
+    elif isinstance(op, Activation):
+        arrays = []
+    else:
+        return []
+    spec = op.activation
+    return (
+        arrays + [v for v in spec[1:] if isinstance(v, np.ndarray)]
+        if isinstance(spec, tuple)
+        else arrays
+    )

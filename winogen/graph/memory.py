@@ -1,0 +1,56 @@
+"""One block of memory for all intermediate arrays: those that live at different times share it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+ALIGNMENT = 64  # bytes, as `winogen.conv.memory` has it
+
+
+class Life(NamedTuple):
+    """An array: its bytes, and the first and last step that touches it."""
+
+    size: int
+    first: int
+    last: int
+
+
+def offsets(lives: Sequence[Life]) -> tuple[list[int], int]:
+    """Return where each array begins, in bytes, and the bytes of the whole.
+
+    Two arrays overlap in memory only if one's last step comes before the other's first. The largest
+    are placed first, each in the tightest gap between those that live at its time.
+
+    >>> offsets([Life(128, 0, 1), Life(128, 1, 2), Life(100, 2, 3)])
+    ([0, 128, 0], 256)
+    """
+    begins = [0] * len(lives)
+    order = sorted(range(len(lives)), key=lambda i: (-lives[i].size, lives[i].first, i))
+    done: list[int] = []
+    for i in order:
+        life = lives[i]
+        taken = sorted(
+            (begins[j], begins[j] + _rounded(lives[j].size))
+            for j in done
+            if lives[j].first <= life.last and life.first <= lives[j].last
+        )
+        begins[i] = _tightest(taken, _rounded(life.size))
+        done.append(i)
+    total = max((b + _rounded(life.size) for b, life in zip(begins, lives)), default=0)
+    return begins, total
+
+
+def _tightest(taken: list[tuple[int, int]], size: int) -> int:
+    """The begin of the smallest gap that is large enough; behind all else."""
+    best, least, end = None, 0, 0
+    for begin, behind in taken:
+        gap = begin - end
+        if gap >= size and (best is None or gap < least):
+            best, least = end, gap
+        end = max(end, behind)
+    return end if best is None else best
+
+
+def _rounded(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

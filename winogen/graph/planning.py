@@ -1,0 +1,203 @@
+"""A segment planned for shapes: its steps, how each runs, and the memory between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from winogen.conv.problem import Layer, Problem, Seams
+from winogen.conv.request import Request
+from winogen.graph.choose import Choice, Way, ways, within
+from winogen.graph.ir import Conv, Graph
+from winogen.graph.lower import Step, lower
+from winogen.graph.memory import Life, offsets
+from winogen.graph.places import Buffer, Place
+from winogen.graph.shapes import Shape, shapes
+from winogen.records import Machine, Target
+
+# What a core reads and writes when it only moves numbers, about.
+_BYTES_PER_SECOND = 4e9
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all steps of a segment have in common."""
+
+    layout: str
+    dtype: str
+    threads: int
+    tolerance: float | None
+    algorithm: str
+    target: Target
+    machine: Machine
+    most_error: float | None = None  # predicted, of any step, where there is a way
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """Steps with their problems and choices, and where their buffers lie."""
+
+    settings: Settings
+    steps: tuple[Step, ...]
+    problems: tuple[Problem | None, ...]  # None of steps that only move numbers
+    choices: tuple[Choice, ...]
+    buffers: dict[Buffer, Shape]
+    outputs: tuple[Shape, ...]  # of the graph
+    arena: dict[Buffer, int]  # where each buffer of the segment begins, in bytes
+    arena_bytes: int
+
+    @property
+    def seconds(self) -> float:
+        """Predicted, of one call."""
+        return sum(choice.seconds for choice in self.choices)
+
+    @property
+    def packed_bytes(self) -> int:
+        """Of all filters as their kernels read them."""
+        largest: dict[str, int] = {}
+        for step, choice in zip(self.steps, self.choices):
+            largest[step.key] = max(largest.get(step.key, 0), choice.packed_bytes)
+        return sum(largest.values())
+
+
+def plan(
+    graph: Graph,
+    input_shapes: Sequence[Shape],
+    settings: Settings,
+    memory_limit: int | None = None,
+) -> Planned:
+    """Return the plan of a segment for inputs of these shapes (N, C, H, W); compiles nothing.
+
+    Raises InvalidValue for shapes that do not fit, for a tolerance that nothing keeps to, and for a
+    memory limit that is too low.
+    """
+    return plan_all([(graph, input_shapes)], settings, memory_limit)[0]
+
+
+def plan_all(
+    parts: Sequence[tuple[Graph, Sequence[Shape]]],
+    settings: Settings,
+    memory_limit: int | None = None,
+) -> list[Planned]:
+    """Return the plans of several segments whose packed filters share one limit.
+
+    A segment that is planned alone, with the bytes that it has here for its limit, has the same
+    plan: a filter becomes smaller in the same order, whatever others do.
+    """
+    outlines = [_Outline(graph, shapes, settings) for graph, shapes in parts]
+    limited = [
+        (outline, number)
+        for outline in outlines
+        for number, step in enumerate(outline.steps)
+        if step.key in outline.own
+    ]
+    keys = [(f"{id(o)} {o.steps[i].key}", o.options[i]) for o, i in limited]
+    for (outline, number), choice in zip(limited, within(memory_limit, keys)):
+        outline.choices[number] = choice
+    return [outline.planned() for outline in outlines]
+
+
+class _Outline:
+    """A segment for shapes before its ways are chosen."""
+
+    def __init__(self, graph: Graph, input_shapes: Sequence[Shape], settings: Settings):
+        self.settings, dtype = settings, np.dtype(settings.dtype)
+        values = shapes(graph, dict(zip(graph.inputs, input_shapes)))
+        self.steps, self.buffers = lower(graph, values, dtype)
+        if any(0 in shape for shape in self.buffers.values()):
+            self.steps = []  # nothing to compute
+        self.problems = [
+            problem_of(step, self.buffers, settings) if isinstance(step.op, Conv) else None
+            for step in self.steps
+        ]
+        self.options = [
+            () if problem is None else ways_of(problem, settings) for problem in self.problems
+        ]
+        self.own = {node.output for node in graph.nodes if isinstance(node.op, Conv)}
+        self.choices = [
+            Choice(ways, 0.0 if ways else self._moving(step))
+            for ways, step in zip(self.options, self.steps)
+        ]
+        self.outputs = tuple(values[name] for name in graph.outputs)
+
+    def _moving(self, step: Step) -> float:
+        """Seconds of a step that only moves numbers, about."""
+        return prod(step.shape) * np.dtype(self.settings.dtype).itemsize / _BYTES_PER_SECOND
+
+    def planned(self) -> Planned:
+        itemsize = np.dtype(self.settings.dtype).itemsize
+        arena, arena_bytes = _arena(self.steps, self.buffers, itemsize)
+        return Planned(
+            self.settings,
+            tuple(self.steps),
+            tuple(self.problems),
+            tuple(self.choices),
+            self.buffers,
+            self.outputs,
+            arena,
+            arena_bytes,
+        )
+
+
+def problem_of(step: Step, buffers: Mapping[Buffer, Shape], settings: Settings) -> Problem:
+    """Return the problem of a step that is a convolution, on slices of buffers."""
+    assert isinstance(step.op, Conv)
+    batch, channels, height, width = step.shape
+    layer = Layer.of(
+        step.op.weight.shape, settings.dtype, layout=settings.layout, **step.op.options
+    )
+    planar = settings.layout == "NCHW"
+    shape = (batch, channels, height, width) if planar else (batch, height, width, channels)
+
+    def around(place: Place | None) -> int:
+        return 0 if place is None else buffers[place.buffer][1]
+
+    places = (step.input, step.output, step.add, step.add_after)
+    return layer.problem(shape).sewn(Seams(*map(around, places)))
+
+
+def ways_of(problem: Problem, settings: Settings) -> tuple[Way, ...]:
+    """Return the ways to compute the problem of a step."""
+    request = Request.of(
+        problem.layer,
+        algorithm=settings.algorithm,
+        threads=settings.threads,
+        tolerance=settings.tolerance,
+    )
+    return ways(problem, request, settings.target, settings.machine, settings.most_error)
+
+
+def faster_layout(
+    parts: Sequence[tuple[Graph, Sequence[Shape]]], settings: Settings
+) -> tuple[str, Mapping[str, float]]:
+    """Return the layout in which graphs on inputs of these shapes are predicted to be faster.
+
+    The predicted seconds of both come with it.
+    """
+    seconds = {
+        layout: sum(one.seconds for one in plan_all(parts, replace(settings, layout=layout)))
+        for layout in ("NHWC", "NCHW")
+    }
+    return min(seconds, key=lambda layout: seconds[layout]), seconds
+
+
+def _arena(
+    steps: Sequence[Step], buffers: Mapping[Buffer, Shape], itemsize: int
+) -> tuple[dict[Buffer, int], int]:
+    """Where each buffer of the segment begins, and the bytes of all."""
+    touched: dict[Buffer, list[int]] = {}
+    for number, step in enumerate(steps):
+        for place in (step.output, *step.reads):
+            if place.buffer[0] == "arena":
+                touched.setdefault(place.buffer, []).append(number)
+    names = list(touched)
+    lives = []
+    for name in names:
+        batch, channels, height, width = buffers[name]
+        size = batch * channels * height * width * itemsize
+        lives.append(Life(size, touched[name][0], touched[name][-1]))
+    begins, total = offsets(lives)
+    return dict(zip(names, begins)), total

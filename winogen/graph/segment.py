@@ -1,0 +1,187 @@
+"""A graph that runs as one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from winogen.conv import arguments, memory, seams
+from winogen.conv.execute import Environment
+from winogen.errors import InvalidType, InvalidValue
+from winogen.graph.ir import Graph, Opaque
+from winogen.graph.planning import Planned, Settings, plan
+from winogen.graph.saving import load, save
+from winogen.graph.sequence import Bound
+from winogen.graph.shapes import Shape, shapes
+from winogen.toolchain import host_target
+from winogen.toolchain.fork import Lock
+from winogen.toolchain.machine import current
+
+# Input shapes whose bound kernels one segment remembers.
+_SHAPES_KEPT = 16
+
+
+class Segment:
+    """A graph without Opaque nodes, planned and compiled for every shape of its inputs once.
+
+    Shapes are (N, C, H, W) wherever they are asked for; arrays have their axes in the order of
+    ``layout``, "NCHW" or "NHWC".
+
+    ``tolerance``, ``threads`` and ``algorithm`` are those of `winogen.conv2d`, for every layer.
+    ``memory_limit`` bounds the bytes of packed filters for one shape; None for no limit. A layer
+    whose predicted error is above ``most_error`` is computed more carefully, if there is a way.
+    Raises InvalidType and InvalidValue.
+
+    >>> from winogen.graph import Activation, Conv, Graph, Node, Segment, simplify
+    >>> box = np.ones((2, 1, 3, 3), np.float32)
+    >>> nodes = [Node(Conv(box), ("x",), ("y",)), Node(Activation("relu"), ("y",), ("z",))]
+    >>> segment = Segment(simplify(Graph(("x",), nodes, ("z",))))
+    >>> (z,) = segment(np.ones((1, 1, 4, 4), np.float32))
+    >>> z.shape, bool(abs(z - 9).max() < 1e-5)
+    ((1, 2, 2, 2), True)
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        tolerance: float | None = None,
+        threads: int | None = None,
+        layout: str = "NCHW",
+        algorithm: str = "auto",
+        memory_limit: int | None = None,
+        most_error: float | None = None,
+    ):
+        for node in graph.nodes:
+            if isinstance(node.op, Opaque):
+                raise InvalidValue(f"graph: got the operator {node.op}; allowed: no Opaque ones")
+        self.graph = graph
+        self.dtype = graph.dtype or np.dtype(np.float32)
+        if self.dtype not in arguments.DTYPE_NAMES:
+            raise InvalidType(f"graph: got weights of {self.dtype}; allowed: float32 or float64")
+        self.layout = arguments.choice("layout", layout, arguments.LAYOUTS)
+        if tolerance is not None:
+            arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
+        arguments.threads(threads)
+        self._options: dict[str, Any] = {
+            "tolerance": tolerance,
+            "threads": threads,
+            "layout": layout,
+            "algorithm": algorithm,
+            "memory_limit": memory_limit,
+            "most_error": most_error,
+        }
+        self._forget()
+
+    def _forget(self) -> None:
+        self._bound: dict[tuple, Bound] = {}  # shapes and threads
+        # (Step, kernel) -> packed filters, as long as a bound shape needs them.
+        self._packed: Any = WeakValueDictionary()
+        self._lock = Lock()
+
+    def __call__(
+        self, *inputs: Any, outs: Sequence[np.ndarray] | None = None, threads: int | None = None
+    ) -> list[np.ndarray]:
+        """Return the outputs, in ``outs`` if given: C-contiguous arrays of the right shapes.
+
+        ``threads`` for this call; None for those of the segment. Raises InvalidType, InvalidValue,
+        BuildError and OutOfMemory.
+        """
+        arrays = self._inputs(inputs)
+        bound = self.bound(tuple([self._logical(x.shape) for x in arrays]), threads)
+        if outs is None:
+            results = [memory.empty(shape, self.dtype, "output") for shape in bound.output_shapes]
+        else:
+            results = self._outputs(list(outs), bound.output_shapes, arrays)
+        arrays = [memory.contiguous(x, "input") for x in arrays]
+        bound.run([array.ctypes.data for array in (*arrays, *results)])
+        return results if outs is None else list(outs)
+
+    def output_shapes(self, input_shapes: Sequence[Shape]) -> list[Shape]:
+        """Return the shapes of the outputs, from those of the inputs; sizes may be symbols."""
+        values = shapes(self.graph, dict(zip(self.graph.inputs, input_shapes)))
+        return [values[name] for name in self.graph.outputs]
+
+    def settings(self, threads: int | None = None) -> Settings:
+        """Return what all steps have in common, on this machine."""
+        options = self._options
+        return Settings(
+            layout=self.layout,
+            dtype=arguments.DTYPE_NAMES[self.dtype],
+            threads=arguments.threads(options["threads"] if threads is None else threads),
+            tolerance=options["tolerance"],
+            algorithm=options["algorithm"],
+            target=host_target(),
+            machine=current(),
+            most_error=options["most_error"],
+        )
+
+    def plan(self, input_shapes: Sequence[Shape], threads: int | None = None) -> Planned:
+        """Return the plan for inputs of these shapes; compiles nothing."""
+        limit = self._options["memory_limit"]
+        return plan(self.graph, input_shapes, self.settings(threads), limit)
+
+    def bound(self, input_shapes: Sequence[Shape], threads: int | None = None) -> Bound:
+        """Return the segment for inputs of these shapes, compiled; the last 16 are remembered."""
+        key = (tuple(input_shapes), threads)
+        bound = self._bound.get(key)
+        if bound is None:
+            planned = self.plan(input_shapes, threads)
+            with self._lock:  # filters are packed once even if several threads call at once
+                bound = Bound(planned, self._packed, Environment.now())
+                if len(self._bound) >= _SHAPES_KEPT:
+                    del self._bound[next(iter(self._bound))]
+                self._bound[key] = bound
+        return bound
+
+    @property
+    def packed_bytes(self) -> int:
+        """Of all filters that are packed at present, for all shapes."""
+        return sum(array.nbytes for array in list(self._packed.values()))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles carry the graph; kernels are planned and loaded where they arrive."""
+        text, arrays = save(self.graph)
+        return {"graph": text, "arrays": arrays, "options": self._options}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        graph = load(state["graph"], state["arrays"])
+        Segment.__init__(self, graph, **state["options"])
+
+    def _inputs(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+        names = self.graph.inputs
+        if len(inputs) != len(names):
+            raise InvalidValue(f"inputs: got {len(inputs)}; allowed: {len(names)} arrays")
+        arrays = [arguments.array(name, x) for name, x in zip(names, inputs)]
+        for name, x in zip(names, arrays):
+            if x.dtype != self.dtype:
+                raise InvalidType(f"{name}: got dtype {x.dtype}; allowed: {self.dtype}")
+            if x.ndim != 4:
+                raise InvalidValue(
+                    f"{name}: got shape {x.shape}; allowed: 4 axes ({', '.join(self.layout)})"
+                )
+        return arrays
+
+    def _outputs(
+        self, outs: list[np.ndarray], wanted: Sequence[Shape], inputs: list[np.ndarray]
+    ) -> list[np.ndarray]:
+        if len(outs) != len(wanted):
+            raise InvalidValue(f"outs: got {len(outs)}; allowed: {len(wanted)} arrays")
+        others = {f"input {i}": x for i, x in enumerate(inputs)}
+        results = []
+        for i, (out, shape) in enumerate(zip(outs, wanted)):
+            array, _ = seams.writeable(out, shape, self.dtype, self.layout, others)
+            if not array.flags.c_contiguous:
+                raise InvalidValue("outs: got a slice; allowed: C-contiguous arrays")
+            results.append(array)
+            others[f"output {i}"] = out
+        return results
+
+    def _logical(self, shape: Shape) -> Shape:
+        if self.layout == "NCHW":
+            return shape
+        batch, height, width, channels = shape
+        return batch, channels, height, width

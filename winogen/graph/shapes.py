@@ -1,0 +1,103 @@
+"""The shape of every value, from those of the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from winogen.errors import InvalidValue
+from winogen.graph.ir import (
+    Affine,
+    Concat,
+    Conv,
+    Graph,
+    MaxPool,
+    Node,
+    Opaque,
+    Pad,
+    Repeat,
+    Spread,
+)
+
+Shape = tuple[int, ...]  # (N, C, H, W)
+
+
+def shapes(graph: Graph, inputs: Mapping[str, Shape]) -> dict[str, Shape]:
+    """Return the shape (N, C, H, W) of every value; ``inputs`` has those of the graph's inputs.
+
+    Sizes may be symbols of a framework: they are only added, multiplied, divided and compared.
+    Raises InvalidValue for shapes that do not fit together, and for Opaque nodes.
+    """
+    known: dict[str, Shape] = {}
+    for name in graph.inputs:
+        if len(inputs[name]) != 4:
+            raise InvalidValue(
+                f"input {name}: got shape {tuple(inputs[name])}; allowed: 4 axes (N, C, H, W)"
+            )
+        known[name] = tuple(inputs[name])
+    for node in graph.nodes:
+        known[node.output] = output_shape(node, [known[name] for name in node.reads])
+    return known
+
+
+def output_shape(node: Node, inputs: list[Shape]) -> Shape:
+    """Return the shape that a node makes of those that it reads; raises InvalidValue."""
+    op, (first, *others) = node.op, inputs
+    if isinstance(op, Opaque):
+        raise InvalidValue(f"node {node.label or op}: got Opaque; allowed: what winogen computes")
+    if isinstance(op, Concat):
+        return _joined(node, inputs)
+    shape = first
+    if isinstance(op, Conv):
+        shape = _convolved(node, op, first)
+    elif isinstance(op, Pad):
+        top, bottom, left, right = op.padding
+        batch, channels, height, width = first
+        shape = (batch, channels, height + top + bottom, width + left + right)
+    elif isinstance(op, MaxPool):
+        shape = (*first[:2], *_sizes(node, first, op.kernel, op.stride, op.padding))
+    elif isinstance(op, (Repeat, Spread)):
+        (batch, channels, height, width), (high, wide) = first, op.factor
+        if isinstance(op, Spread):
+            if channels % (high * wide):
+                raise InvalidValue(_got(node, first, f"a multiple of {high * wide} channels"))
+            channels //= high * wide
+        shape = (batch, channels, height * high, width * wide)
+    elif isinstance(op, Affine) and op.scale.shape != (first[1],):
+        raise InvalidValue(_got(node, first, f"{len(op.scale)} channels"))
+    for other in others:  # what is added
+        if tuple(other) != tuple(shape):
+            raise InvalidValue(_got(node, other, f"{shape}, since it is added to that"))
+    return shape
+
+
+def _convolved(node: Node, op: Conv, shape: Shape) -> Shape:
+    filters, per_group, *kernel = op.weight.shape
+    batch, channels, *_ = shape
+    if channels != per_group * op.groups:
+        raise InvalidValue(_got(node, shape, f"{per_group * op.groups} channels"))
+    reach = [d * (k - 1) + 1 for d, k in zip(op.dilation, kernel)]
+    return (batch, filters, *_sizes(node, shape, reach, op.stride, op.padding))
+
+
+def _sizes(node: Node, shape: Shape, reach: Any, stride: Any, padding: Any) -> list[Any]:
+    """Rows and columns of outputs, of windows that reach so far."""
+    out = []
+    for extent, taps, step, ends in zip(shape[2:], reach, stride, (padding[:2], padding[2:])):
+        room = extent + sum(ends) - taps
+        if room < 0:
+            raise InvalidValue(_got(node, shape, "at least as large as the kernel reaches"))
+        out.append(room // step + 1)
+    return out
+
+
+def _joined(node: Node, inputs: list[Shape]) -> Shape:
+    batch, _, *size = inputs[0]
+    for other in inputs[1:]:
+        if [other[0], *other[2:]] != [batch, *size]:
+            raise InvalidValue(_got(node, other, f"{inputs[0]}, but for the channels"))
+    return (batch, sum(shape[1] for shape in inputs), *size)
+
+
+def _got(node: Node, shape: Shape, allowed: str) -> str:
+    return f"node {node.label or node.op}: got an input of shape {tuple(shape)}; allowed: {allowed}"

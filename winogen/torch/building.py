@@ -1,0 +1,88 @@
+"""From pieces of a graph to a module again: segments as calls, all else as it was."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection
+
+from torch import fx, nn
+
+from winogen.graph import Graph, Opaque, cut
+from winogen.torch.plain import Plain
+from winogen.torch.reading import Reading, replaced
+from winogen.torch.segment_op import SegmentModule
+
+
+def build(
+    reading: Reading,
+    graph: Graph,
+    excluded: Collection[str],
+    segment: Callable[[Graph], SegmentModule],
+) -> fx.GraphModule:
+    """Return a module that computes what the reading's did, from its simplified ``graph``.
+
+    ``excluded`` are outputs of nodes that torch computes; ``segment`` makes the module of one.
+    """
+    module = _Root(reading.module)
+    new = fx.Graph()
+    nodes: dict[str, fx.Node] = {}
+    for node in reading.module.graph.nodes:
+        if node.op == "placeholder":
+            nodes[node.name] = new.node_copy(node)
+    segments = layers = 0
+    for piece in cut(graph, excluded):
+        if piece.ours:
+            name = f"winogen_segment_{segments}"
+            segments += 1
+            made = segment(piece.graph)
+            module.add(name, made)
+            call = new.call_module(name, tuple(nodes[n] for n in piece.graph.inputs))
+            if made.single:
+                nodes[piece.graph.outputs[0]] = call
+            else:
+                for i, output in enumerate(piece.graph.outputs):
+                    nodes[output] = new.call_function(operator.getitem, (call, i))
+            continue
+        for node in piece.graph.nodes:
+            if isinstance(node.op, Opaque):
+                nodes[node.output] = _copied(new, node.op.payload, node.reads, nodes)
+            else:
+                name = f"torch_layer_{layers}"
+                layers += 1
+                module.add(name, Plain(node))
+                nodes[node.output] = new.call_module(name, tuple(nodes[n] for n in node.reads))
+    new.output(replaced(reading.results, nodes))
+    built = fx.GraphModule(module.root, new, type(reading.module).__name__)
+    built.graph.eliminate_dead_code()
+    built.delete_all_unused_submodules()
+    built.recompile()
+    return built
+
+
+class _Root:
+    """The traced module, with more modules in it."""
+
+    def __init__(self, traced: fx.GraphModule):
+        self.root = nn.Module()
+        # By reference: what is not used any more is left behind.
+        self.root.__dict__.update(
+            {key: value for key, value in traced.__dict__.items() if key not in _OWN}
+        )
+        for kind in ("_parameters", "_buffers", "_modules"):
+            setattr(self.root, kind, dict(getattr(traced, kind)))
+        self.root.training = False
+
+    def add(self, name: str, module: nn.Module) -> None:
+        self.root._modules[name] = module.eval()
+
+
+_OWN = ("_parameters", "_buffers", "_modules", "_graph", "_code")
+
+
+def _copied(new: fx.Graph, node: fx.Node, reads: tuple[str, ...], nodes: dict) -> fx.Node:
+    """A node of torch's between new ones."""
+    mapping = {old: nodes[name] for old, name in zip(node.all_input_nodes, reads)}
+    copy = new.node_copy(node, lambda old: mapping[old])
+    if copy.op == "call_method" and copy.target == "view":
+        copy.target = "reshape"  # maps may lie in memory with the channels last
+    return copy

@@ -1,0 +1,88 @@
+"""The arguments of one node of a traced model, and what may become of it in a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import fx
+
+
+class Untranslated(Exception):
+    """A node that stays torch's."""
+
+
+class Translation(NamedTuple):
+    """Operators one behind the other, and the tensors that they read; none: the tensor itself."""
+
+    ops: list[Any]
+    inputs: list[fx.Node]
+    label: str = ""
+
+
+class Call:
+    """The arguments of one node, by name, and what is known of the tensors among them."""
+
+    def __init__(
+        self,
+        node: fx.Node,
+        constants: Mapping[str, torch.Tensor],
+        shapes: Mapping[str, tuple[int, ...]],
+    ):
+        self.node, self.constants, self.shapes = node, constants, shapes
+
+    def bind(self, names: str, **defaults: Any) -> dict[str, Any]:
+        """The arguments by these names, in their order."""
+        order = names.split()
+        if len(self.node.args) > len(order) or not set(self.node.kwargs) <= set(order):
+            raise Untranslated
+        values = {**defaults, **dict(zip(order, self.node.args)), **self.node.kwargs}
+        return values
+
+    def map(self, value: Any) -> fx.Node:
+        """``value`` as a map (N, C, H, W) of floats."""
+        if not isinstance(value, fx.Node) or len(self.shapes.get(value.name, ())) != 4:
+            raise Untranslated
+        return value
+
+    def channels(self, value: fx.Node) -> int:
+        """Of a map; they must be known."""
+        channels = self.shapes[value.name][1]
+        if not isinstance(channels, int):
+            raise Untranslated
+        return channels
+
+    def constant(self, value: Any) -> np.ndarray | None:
+        """The numbers of a weight; None for None."""
+        if value is None:
+            return None
+        tensor = self.constants.get(value.name) if isinstance(value, fx.Node) else value
+        return array(tensor)
+
+
+def array(tensor: Any) -> np.ndarray:
+    """Return a CPU tensor of float32 or float64 as an array of its own; raises Untranslated."""
+    if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cpu":
+        raise Untranslated
+    if tensor.dtype not in (torch.float32, torch.float64):
+        raise Untranslated
+    return np.array(tensor.detach().numpy(), order="C")
+
+
+def pair(value: Any) -> tuple[int, int]:
+    """Return (height, width) of a number or a sequence."""
+    values = list(value) if isinstance(value, (tuple, list)) else [value]
+    if not all(isinstance(v, int) for v in values) or len(values) not in (1, 2):
+        raise Untranslated
+    return values[0], values[-1]
+
+
+def dtype(node: fx.Node) -> torch.dtype:
+    """Return the type of a node's tensor, whoever noted it."""
+    for key in ("val", "example_value", "tensor_meta"):
+        if node.meta.get(key) is not None:
+            kind: torch.dtype = node.meta[key].dtype
+            return kind
+    raise Untranslated

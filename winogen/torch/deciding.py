@@ -1,0 +1,201 @@
+"""What runs by winogen and what by torch: the layout by prediction, every layer by measurement."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from winogen.conv import Problem, planner
+from winogen.graph import Conv, Graph, Node, Segment, cut, faster_layout
+from winogen.graph.choose import Way
+from winogen.graph.compiling import compile_all, kernels
+from winogen.graph.planning import Planned, plan_all, ways_of
+from winogen.progress import counting
+from winogen.torch.plain import Plain
+from winogen.torch.report import Row
+
+Shape = tuple[int, ...]
+
+# Seconds that torch must be faster, for a layer that would cut a segment in two.
+_OVERHEAD = 10e-6
+# Seconds for measuring one layer, about, and how often at least. A layer that would be torch's is
+# measured for longer: on a busy machine the least time comes late.
+_BUDGET, _LONG_BUDGET, _LEAST = 0.03, 0.3, 3
+
+
+@dataclass
+class Decision:
+    """The layout, what torch computes, and why."""
+
+    layout: str
+    excluded: set[str]  # outputs of nodes
+    rows: tuple[Row, ...]
+    packed: dict[str, int] = field(default_factory=dict)  # bytes, by the output of a node
+    limited: bool = False
+    weight_bytes: int = 0
+
+    def share(self, part: Graph) -> int | None:
+        """The bytes of packed filters that a segment may have."""
+        if not self.limited:
+            return None
+        return sum(self.packed.get(node.output, 0) for node in part.nodes)
+
+
+def decide(
+    graph: Graph,
+    shapes: Mapping[str, Shape],
+    *,
+    tolerance: float | None,
+    threads: int | None,
+    memory_limit: int | None,
+    layout: str | None = None,
+    most_error: float | None = None,
+) -> Decision:
+    """Return how the convolutions of a simplified graph run, for values of these shapes.
+
+    ``layout`` None is the one that is predicted to be faster. Compiles the kernels that may be
+    needed, with a bar that shows how far that has come.
+    """
+    parts = [piece.graph for piece in cut(graph) if piece.ours]
+    count = threads or torch.get_num_threads()
+    convolutions = [node for part in parts for node in part.nodes if isinstance(node.op, Conv)]
+    if not convolutions:
+        return Decision("NHWC", set(), ())
+    sized = [(part, [shapes[name] for name in part.inputs]) for part in parts]
+    settings = Segment(
+        parts[0], tolerance=tolerance, threads=count, most_error=most_error
+    ).settings()
+    if layout is None:
+        layout, _ = faster_layout(sized, settings)
+    planned = plan_all(sized, replace(settings, layout=layout), memory_limit)
+    specs = kernels(planned)
+    plans = {step.key: (whole, i) for whole in planned for i, step in enumerate(whole.steps)}
+    with counting("compiling kernels") as step:
+        compile_all(specs, step)
+    packed: dict[str, int] = {}
+    excluded, rows = set(), []
+    known: dict[tuple, tuple[float, float]] = {}
+    for node in convolutions:
+        key = _kind(node, shapes)
+        if key not in known:
+            known[key] = _timed(node, *plans[node.output])
+        ours, theirs = known[key]
+        row = _row(node, *plans[node.output], ours, theirs)
+        if _torch_is_faster(ours, theirs):
+            excluded.add(node.output)
+            row = replace(row, runs="torch", why="torch is faster", packed_bytes=0)
+        else:
+            packed[node.output] = row.packed_bytes
+        rows.append(row)
+    weights = sum(node.op.weight.nbytes for node in convolutions if isinstance(node.op, Conv))
+    return Decision(layout, excluded, tuple(rows), packed, memory_limit is not None, weights)
+
+
+def _kind(node: Node, shapes: Mapping[str, Shape]) -> tuple:
+    """What two layers have in common that take the same time."""
+    op = node.op
+    assert isinstance(op, Conv)
+    activation = op.activation[0] if isinstance(op.activation, tuple) else op.activation
+    options = (op.stride, op.padding, op.dilation, op.groups, op.padding_mode, activation)
+    seams = (bool(node.add), bool(node.add_after), op.bias is None)
+    return (op.weight.shape, options, seams, shapes[node.inputs[0]])
+
+
+def _timed(node: Node, planned: Planned, number: int) -> tuple[float, float]:
+    """Seconds of a layer alone by winogen and by torch, measured in turns."""
+    settings, choice = planned.settings, planned.choices[number]
+    names = tuple(dict.fromkeys(node.reads))
+    segment = Segment(
+        Graph(names, [node], node.outputs),
+        tolerance=settings.tolerance,
+        threads=settings.threads,
+        layout=settings.layout,
+        memory_limit=choice.packed_bytes,
+        most_error=settings.most_error,
+    )
+    problem = _problem(planned, number)
+    input, output = problem.input_shape, problem.output_shape
+    rng = np.random.default_rng(0)
+    sizes = [input if name == node.inputs[0] else output for name in names]
+    arrays = [rng.standard_normal(size).astype(settings.dtype) for size in sizes]
+    out = np.empty(output, settings.dtype)
+    last = settings.layout == "NHWC"
+    tensors = {
+        name: torch.from_numpy(x).permute(0, 3, 1, 2) if last else torch.from_numpy(x)
+        for name, x in zip(names, arrays)
+    }
+    plain = Plain(node).eval()
+    if last:
+        plain = plain.to(memory_format=torch.channels_last)
+    reads = [tensors[name] for name in node.reads]
+    bound = segment.bound([tuple(tensors[name].shape) for name in names])
+    addresses = [array.ctypes.data for array in (*arrays, out)]
+    before = torch.get_num_threads()
+    torch.set_num_threads(settings.threads)
+    try:
+        with torch.inference_mode():
+            best = [float("inf")] * 2
+            for budget in (_BUDGET, _LONG_BUDGET):
+                _in_turns((lambda: bound.run(addresses), lambda: plain(*reads)), best, budget)
+                if not _torch_is_faster(*best):
+                    break
+            return best[0], best[1]
+    finally:
+        torch.set_num_threads(before)
+
+
+def _torch_is_faster(ours: float, theirs: float) -> bool:
+    return theirs + _OVERHEAD < ours
+
+
+def _in_turns(functions: Sequence[Callable[[], Any]], best: list[float], budget: float) -> None:
+    """Lower the least seconds of each function."""
+    for function in functions:
+        function()
+    spent, count = 0.0, 0
+    while count < _LEAST or spent < budget:
+        for i, function in enumerate(functions):
+            start = time.perf_counter()
+            function()
+            seconds = time.perf_counter() - start
+            best[i] = min(best[i], seconds)
+            spent += seconds
+        count += 1
+
+
+def _row(node: Node, planned: Planned, number: int, ours: float, theirs: float) -> Row:
+    problem, choice = _problem(planned, number), planned.choices[number]
+    way, target = choice.ways[0], planned.settings.target
+    chosen = way.candidate.choice
+    variant = way.candidate.works(problem)[0].variant
+    runs = chosen.algorithm if variant == chosen.algorithm else f"{chosen.algorithm} {variant}"
+    if chosen.tile is not None:
+        runs += f" {chosen.tile[0]}x{chosen.tile[1]}"
+    seams = (" + add" if node.add else "") + (" ... + add_after" if node.add_after else "")
+    return Row(
+        name=node.label or node.output,
+        what=f"{node.op}{seams}",
+        runs=runs,
+        why="fastest within the tolerance" if way == _first(planned, number) else "memory_limit",
+        predicted=choice.seconds,
+        measured=ours,
+        torch=theirs,
+        error=planner.predicted_error(problem.layer, chosen, target),
+        packed_bytes=way.packed_bytes,
+    )
+
+
+def _first(planned: Planned, number: int) -> Way:
+    """What would run without a limit of memory."""
+    return ways_of(_problem(planned, number), planned.settings)[0]
+
+
+def _problem(planned: Planned, number: int) -> Problem:
+    problem = planned.problems[number]
+    assert problem is not None  # of a convolution
+    return problem

@@ -1,0 +1,163 @@
+"""Makers of operators that have weights or join maps: convolutions, normalizations, sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from winogen.graph import Add, Affine, Concat, Conv
+from winogen.torch.calls import Call, Translation, Untranslated, array, dtype, pair
+
+
+def conv_of(weight: Any, bias: Any, options: Mapping[str, Any]) -> Conv:
+    """Return a convolution of arrays, with options as `nn.Conv2d` has them."""
+    if weight is None or weight.ndim != 4:
+        raise Untranslated
+    stride, dilation = pair(options["stride"]), pair(options["dilation"])
+    padding = options["padding"]
+    if padding == "valid":
+        sides = (0, 0, 0, 0)
+    elif padding == "same":
+        reach = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:])]
+        (top, left), (bottom, right) = zip(*((r // 2, r - r // 2) for r in reach))
+        sides = (top, bottom, left, right)
+    else:
+        high, wide = pair(padding)
+        sides = (high, high, wide, wide)
+    groups, mode = int(options["groups"]), options["padding_mode"]
+    return Conv(weight, bias, stride, sides, dilation, groups, mode)
+
+
+def conv_of_module(module: nn.Conv2d) -> Conv:
+    """Return the convolution of a module; raises Untranslated."""
+    names = ("stride", "padding", "dilation", "groups", "padding_mode")
+    bias = None if module.bias is None else array(module.bias)
+    return conv_of(array(module.weight), bias, {name: getattr(module, name) for name in names})
+
+
+def conv_module(call: Call, module: Any) -> Translation:
+    """Return the convolution of a module."""
+    return Translation([conv_of_module(module)], [call.map(call.node.args[0])])
+
+
+def conv_function(call: Call) -> Translation:
+    """Return the convolution of a function's arguments."""
+    options = call.bind(
+        "input weight bias stride padding dilation groups",
+        bias=None,
+        stride=1,
+        padding=0,
+        dilation=1,
+        groups=1,
+    )
+    weight, bias = call.constant(options["weight"]), call.constant(options["bias"])
+    op = conv_of(weight, bias, {**options, "padding_mode": "zeros"})
+    return Translation([op], [call.map(options["input"])])
+
+
+# --- normalization and factors
+
+
+def norm(call: Call, x: Any, arrays: list[Any], eps: float) -> Translation:
+    """Return a normalization by running statistics: mean, variance, weight and bias."""
+    mean, var, weight, bias = arrays
+    if mean is None or var is None:
+        raise Untranslated
+    return Translation([Affine.batch_norm(mean, var, weight, bias, eps)], [call.map(x)])
+
+
+def norm_module(call: Call, module: Any) -> Translation:
+    """Return the normalization of a module."""
+    if module.training or module.running_mean is None:
+        raise Untranslated
+    arrays = (module.running_mean, module.running_var, module.weight, module.bias)
+    values = [None if one is None else array(one) for one in arrays]
+    return norm(call, call.node.args[0], values, module.eps)
+
+
+def norm_function(order: str) -> Callable[[Call], Translation]:
+    """Return the maker of a normalization whose arguments come in this order."""
+
+    def maker(call: Call) -> Translation:
+        values = call.bind(order, weight=None, bias=None, training=False, eps=1e-5)
+        if values["training"]:
+            raise Untranslated
+        names = ("running_mean", "running_var", "weight", "bias")
+        arrays = [call.constant(values[name]) for name in names]
+        return norm(call, values["input"], arrays, values["eps"])
+
+    return maker
+
+
+def factor(turn: Callable[[float], tuple[float, float]]) -> Callable[[Call], Translation]:
+    """Return the maker of y = scale * x + shift, of one number."""
+
+    def maker(call: Call) -> Translation:
+        values = call.bind("input other")
+        x, number = values["input"], values["other"]
+        if isinstance(x, (int, float)) and turn is not divided:
+            x, number = number, x
+        return scaled(call, x, number, turn)
+
+    return maker
+
+
+def scaled(call: Call, x: Any, number: Any, turn: Any) -> Translation:
+    """Return y = scale * x + shift; ``turn`` makes both of the number."""
+    x = call.map(x)
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        raise Untranslated
+    kind = np.dtype(str(dtype(x)).removeprefix("torch."))
+    scale, shift = turn(float(number))
+    channels = call.channels(x)
+    return Translation(
+        [Affine(np.full(channels, scale, kind), np.full(channels, shift, kind))], [x]
+    )
+
+
+def times(number: float) -> tuple[float, float]:
+    """Scale and shift of x * number."""
+    return number, 0.0
+
+
+def divided(number: float) -> tuple[float, float]:
+    """Scale and shift of x / number."""
+    if not number:
+        raise Untranslated
+    return 1 / number, 0.0
+
+
+def plus(number: float) -> tuple[float, float]:
+    """Scale and shift of x + number."""
+    return 1.0, number
+
+
+# --- sums and concatenations
+
+
+def add(call: Call) -> Translation:
+    """Return a sum of maps, or of a map and a number."""
+    values = call.bind("input other alpha", alpha=1)
+    x, y, alpha = values["input"], values["other"], values["alpha"]
+    if isinstance(x, (int, float)) and alpha == 1:
+        x, y = y, x
+    if isinstance(y, (int, float)) and isinstance(alpha, (int, float)):
+        return scaled(call, x, y * alpha, plus)
+    x, y = call.map(x), call.map(y)
+    if call.shapes[x.name] != call.shapes[y.name] or dtype(x) != dtype(y) or alpha != 1:
+        raise Untranslated
+    return Translation([Add()], [x, y])
+
+
+def cat(call: Call) -> Translation:
+    """Return a concatenation along the channels."""
+    values = call.bind("tensors dim", dim=0)
+    if values["dim"] not in (1, -3) or not isinstance(values["tensors"], (tuple, list)):
+        raise Untranslated
+    parts = [call.map(part) for part in values["tensors"]]
+    if len({dtype(part) for part in parts}) != 1:
+        raise Untranslated
+    return Translation([Concat()], parts)

@@ -1,0 +1,166 @@
+"""Operators of a graph by torch's functions: for layers that stay torch's, and for gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from winogen.graph import (
+    Activation,
+    Add,
+    Affine,
+    Concat,
+    Conv,
+    Graph,
+    MaxPool,
+    Node,
+    Pad,
+    Repeat,
+    Spread,
+)
+
+_MODES = {
+    "zeros": "constant",
+    "reflect": "reflect",
+    "replicate": "replicate",
+    "circular": "circular",
+}
+_FUNCTIONS: dict[str, Any] = {
+    "relu": F.relu,
+    "relu6": F.relu6,
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "hardswish": F.hardswish,
+    "leaky_relu": F.leaky_relu,
+    "clip": F.hardtanh,
+}
+
+
+def activate(y: torch.Tensor, activation: Any) -> torch.Tensor:
+    """Return an activation, spelled as `winogen.conv2d` takes it."""
+    name, *values = activation if isinstance(activation, tuple) else (activation,)
+    if name is None:
+        return y
+    if name == "prelu":
+        return F.prelu(y, torch.as_tensor(values[0], dtype=y.dtype))
+    if name == "gelu" and values:
+        return F.gelu(y, approximate="tanh")
+    result: torch.Tensor = _FUNCTIONS[name](y, *values)
+    return result
+
+
+def pad(x: torch.Tensor, padding: Sequence[int], mode: str) -> torch.Tensor:
+    """Return ``x`` padded at the top, bottom, left and right."""
+    top, bottom, left, right = padding
+    return F.pad(x, (left, right, top, bottom), mode=_MODES[mode])
+
+
+def moved(x: torch.Tensor, op: Any) -> torch.Tensor:
+    """Return what an operator makes of ``x`` that only moves numbers."""
+    if isinstance(op, MaxPool):
+        top, bottom, left, right = op.padding
+        if (top, left) != (bottom, right):
+            x, top, left = F.pad(x, (left, right, top, bottom), value=-torch.inf), 0, 0
+        return F.max_pool2d(x, op.kernel, op.stride, (top, left))
+    high, wide = op.factor
+    if isinstance(op, Repeat):
+        return x.repeat_interleave(high, 2).repeat_interleave(wide, 3)
+    n, c, height, width = x.shape
+    m = c // (high * wide)
+    if op.order == "channels":
+        x = x.reshape(n, m, high, wide, height, width).permute(0, 1, 4, 2, 5, 3)
+    else:
+        x = x.reshape(n, high, wide, m, height, width).permute(0, 3, 4, 1, 5, 2)
+    return x.reshape(n, m, height * high, width * wide)
+
+
+class Plain(nn.Module):
+    """One node of a graph, run by torch; takes what the node reads."""
+
+    def __init__(self, node: Node):
+        super().__init__()
+        op = node.op
+        self.label, self.text = node.label, str(op)
+        self.has_add = bool(node.add)
+        self.op: Any = None  # without its arrays, which are buffers
+        self.register_buffer("weight", None)
+        self.register_buffer("bias", None)
+        if isinstance(op, Conv):
+            self._set(op.weight, op.bias)
+            self.kind, self.op = "conv", op.options
+        elif isinstance(op, Affine):
+            self._set(op.scale[:, None, None], op.shift[:, None, None])
+            self.kind = "affine"
+        elif isinstance(op, Activation):
+            self.kind, self.op = "activation", op.activation
+        elif isinstance(op, Pad):
+            self.kind, self.op = "pad", (op.padding, op.mode)
+        elif isinstance(op, (MaxPool, Repeat, Spread)):
+            self.kind, self.op = "moving", op
+        else:
+            self.kind = {Add: "add", Concat: "concat"}[type(op)]
+
+    def _set(self, weight: np.ndarray, bias: np.ndarray | None) -> None:
+        self.weight = torch.from_numpy(np.ascontiguousarray(weight))
+        self.bias = None if bias is None else torch.from_numpy(np.ascontiguousarray(bias))
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        """Compute the node."""
+        x = inputs[0]
+        if self.kind == "conv":
+            return self._conv(x, inputs[1:])
+        if self.kind == "affine":
+            return x * self.weight + self.bias
+        if self.kind == "activation":
+            return activate(x, self.op)
+        if self.kind == "pad":
+            return pad(x, *self.op)
+        if self.kind == "moving":
+            return moved(x, self.op)
+        return x + inputs[1] if self.kind == "add" else torch.cat(inputs, 1)
+
+    def _conv(self, x: torch.Tensor, seams: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        options = self.op
+        (top, bottom), (left, right) = options["padding"]
+        mode, padding = options["padding_mode"], (top, left)
+        if mode != "zeros" or (top, left) != (bottom, right):
+            x, padding = pad(x, (top, bottom, left, right), mode), (0, 0)
+        y = F.conv2d(
+            x,
+            self.weight,
+            self.bias,
+            options["stride"],
+            padding,
+            options["dilation"],
+            options["groups"],
+        )
+        if self.has_add:
+            y = y + seams[0]
+        y = activate(y, options["activation"])
+        return y + seams[-1] if len(seams) > self.has_add else y
+
+    def extra_repr(self) -> str:
+        """What it computes, and of which layer."""
+        return f"{self.label}: {self.text}" if self.label else self.text
+
+
+class PlainGraph(nn.Module):
+    """A graph without Opaque nodes, run by torch node by node."""
+
+    def __init__(self, graph: Graph):
+        super().__init__()
+        self.inputs, self.outputs = graph.inputs, graph.outputs
+        self.steps = [(node.reads, node.output) for node in graph.nodes]
+        self.plain = nn.ModuleList(Plain(node) for node in graph.nodes)
+
+    def forward(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
+        """Return the outputs."""
+        values = dict(zip(self.inputs, inputs))
+        for (reads, output), node in zip(self.steps, self.plain):
+            values[output] = node(*(values[name] for name in reads))
+        return [values[name] for name in self.outputs]

@@ -1,0 +1,149 @@
+"""The operator `winogen::segment`: a part of a network as one call of torch.
+
+A tensor can stand for a segment in no schema, so the operator takes its number. Numbers are random,
+so that what another process traced meets no segment of this one by chance.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+import torch
+from torch import nn
+
+from winogen.errors import InvalidType, InvalidValue, Unsupported
+from winogen.graph import Graph, Segment, load, save
+from winogen.torch.plain import PlainGraph
+
+library = torch.library.Library("winogen", "FRAGMENT")
+library.define("segment(Tensor[] inputs, int number) -> Tensor[]")
+
+_segments: WeakValueDictionary[int, SegmentModule] = WeakValueDictionary()
+_DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
+# Computed in the segment's own type and rounded, as torch does it under autocast.
+_NARROW = (torch.bfloat16, torch.float16)
+
+
+class SegmentModule(nn.Module):
+    """A segment of a network, with weights of its own: no parameters, nothing in the state.
+
+    The options are those of `Segment`; ``threads`` None is what torch uses at the time of a call.
+    """
+
+    def __init__(self, graph: Graph, **options: Any):
+        super().__init__()
+        self._begin(graph, options)
+
+    def _begin(self, graph: Graph, options: dict[str, Any]) -> None:
+        self.options = options
+        self.segment = Segment(graph, **options)
+        self.dtype = _DTYPES[self.segment.dtype]
+        last = self.segment.layout == "NHWC"
+        self.memory_format = torch.channels_last if last else torch.contiguous_format
+        self.single = len(graph.outputs) == 1
+        self.number = secrets.randbits(62)
+        self._plain = threading.local()  # what torch runs instead, made when it is needed
+        _segments[self.number] = self
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        """Return the output, or a list of several."""
+        if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
+            outputs = self.plain()(*inputs)  # slowly, and with the right gradients
+        else:
+            outputs = torch.ops.winogen.segment(list(inputs), self.number)
+        return outputs[0] if self.single else outputs
+
+    def plain(self) -> PlainGraph:
+        """Return the same by torch's own functions."""
+        plain: PlainGraph | None = getattr(self._plain, "graph", None)
+        if plain is None:
+            plain = self._plain.graph = PlainGraph(self.segment.graph)
+        return plain
+
+    def extra_repr(self) -> str:
+        """What it computes."""
+        return str(self.segment.graph)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> SegmentModule:
+        """Refuse what `.to` of another type or device would need; the weights are no tensors."""
+        probe = fn(torch.empty(0, dtype=self.dtype))
+        if probe.device.type != "cpu" or probe.dtype != self.dtype:
+            raise Unsupported(
+                f"to: got {probe.dtype} on {probe.device}; allowed: {self.dtype} on the CPU, which "
+                "this model was optimized for. Convert the original, then optimize it"
+            )
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles carry the graph; kernels are planned and loaded where they arrive."""
+        text, arrays = save(self.segment.graph)
+        return {"graph": text, "arrays": arrays, "options": self.options, "training": self.training}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        nn.Module.__init__(self)
+        self._begin(load(state["graph"], state["arrays"]), state["options"])
+        self.training = state["training"]
+
+    def __deepcopy__(self, memo: dict) -> SegmentModule:
+        """The copy shares the weights, which nobody writes."""
+        copy = SegmentModule(self.segment.graph, **self.options)
+        memo[id(self)] = copy
+        return copy.train(self.training)
+
+
+def _of(number: int) -> SegmentModule:
+    module = _segments.get(number)
+    if module is None:
+        raise InvalidValue(
+            f"segment: got the number {number}; allowed: one of a model that was optimized in this "
+            "process and still exists. A trace keeps no segments: save the optimized model itself"
+        )
+    return module
+
+
+def _run(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
+    """The segment on CPU tensors (N, C, H, W) of any memory format."""
+    module = _of(number)
+    dtype, memory_format = module.dtype, module.memory_format
+    given = inputs[0].dtype
+    if any(x.dtype != dtype for x in inputs):
+        if not all(x.dtype in (dtype, *_NARROW) for x in inputs):
+            kinds = ", ".join(sorted({str(x.dtype) for x in inputs}))
+            raise InvalidType(f"input: got {kinds}; allowed: {dtype}, of which the weights are")
+        inputs = [x.to(dtype) for x in inputs]
+    inputs = [x.contiguous(memory_format=memory_format) for x in inputs]
+    shapes = tuple([tuple(x.shape) for x in inputs])
+    threads = module.options.get("threads") or torch.get_num_threads()
+    bound = module.segment.bound(shapes, threads)
+    outputs = [
+        torch.empty(shape, dtype=dtype, memory_format=memory_format)
+        for shape in bound.planned.outputs
+    ]
+    bound.run([x.data_ptr() for x in (*inputs, *outputs)])
+    return [y.to(given) for y in outputs] if given != dtype else outputs
+
+
+def _fake(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
+    module, first = _of(number), inputs[0]
+    return [
+        torch.empty(
+            shape, dtype=first.dtype, device=first.device, memory_format=module.memory_format
+        )
+        for shape in module.segment.output_shapes([tuple(x.shape) for x in inputs])
+    ]
+
+
+def _refuse(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
+    devices = ", ".join(sorted({str(x.device) for x in inputs}))
+    raise Unsupported(
+        f"input: got a tensor on {devices}; allowed: the CPU, which this model was optimized for"
+    )
+
+
+library.impl("segment", _run, "CPU")
+library.impl("segment", _refuse, "CUDA")
+torch.library.register_fake("winogen::segment", _fake, lib=library)

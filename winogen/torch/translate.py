@@ -1,0 +1,154 @@
+"""One node of a traced model as operators of the graph, if it is one or lies between some.
+
+A table per kind: modules by their exact type (a subclass may compute something else), functions and
+aten operators by what they are, methods by name. All end in the same few makers of operators, which
+read the arguments by the names that torch gives them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.nn import functional as F
+
+from winogen.torch import between, layers
+from winogen.torch.calls import Call, Translation, Untranslated, array
+
+aten = torch.ops.aten
+
+
+def translate(
+    node: fx.Node,
+    modules: Mapping[str, nn.Module],
+    constants: Mapping[str, torch.Tensor],
+    shapes: Mapping[str, tuple[int, ...]],
+) -> Translation:
+    """Return a node's translation; raises Untranslated if there is none."""
+    call = Call(node, constants, shapes)
+    if node.op == "call_module":
+        module = modules.get(str(node.target))
+        maker = _MODULES.get(type(module))
+        # A hook may do anything.
+        if module is None or maker is None or _has_hooks(module) or len(node.args) != 1:
+            raise Untranslated
+        result = maker(call, module)
+        return result._replace(label=str(node.target))
+    table: Mapping[Any, Any] = _METHODS if node.op == "call_method" else _FUNCTIONS
+    try:
+        maker = table.get(node.target)
+    except TypeError:  # a target that cannot be hashed
+        maker = None
+    if maker is None:
+        raise Untranslated
+    result = maker(call)
+    return result._replace(label=_label(node))
+
+
+def _label(node: fx.Node) -> str:
+    """The path of the innermost module that a function was called in, if the tracer noted it."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    path = stack[-1][0] if stack and isinstance(stack[-1], tuple) else ""
+    return str(path).removeprefix("L['self'].").removeprefix("L['self']") or node.name
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
+    return any(getattr(module, name, None) for name in names)
+
+
+_MODULES: dict[type, Callable[[Call, Any], Translation]] = {
+    nn.Conv2d: layers.conv_module,
+    nn.BatchNorm2d: layers.norm_module,
+    nn.ReLU: lambda call, m: between.activated(call, call.node.args[0], "relu"),
+    nn.ReLU6: lambda call, m: between.activated(call, call.node.args[0], "relu6"),
+    nn.SiLU: lambda call, m: between.activated(call, call.node.args[0], "silu"),
+    nn.Hardswish: lambda call, m: between.activated(call, call.node.args[0], "hardswish"),
+    nn.GELU: lambda call, m: between.activated(
+        call, call.node.args[0], ("gelu", "tanh") if m.approximate == "tanh" else "gelu"
+    ),
+    nn.LeakyReLU: lambda call, m: between.activated(
+        call, call.node.args[0], ("leaky_relu", float(m.negative_slope))
+    ),
+    nn.Hardtanh: between.of(between.clipped, "min_val", "max_val"),
+    nn.PReLU: lambda call, m: between.sloped(call, call.node.args[0], array(m.weight)),
+    nn.Identity: lambda call, m: between.same(call),
+    nn.Dropout: between.dropout_module,
+    nn.Dropout2d: between.dropout_module,
+    nn.AlphaDropout: between.dropout_module,
+    nn.MaxPool2d: between.max_pool_module,
+    nn.AvgPool2d: lambda call, m: between.averaged(call, call.node.args[0], vars(m)),
+    nn.Upsample: lambda call, m: between.repeated(
+        call, call.node.args[0], m.scale_factor, m.mode, m.size
+    ),
+    nn.UpsamplingNearest2d: lambda call, m: between.repeated(
+        call, call.node.args[0], m.scale_factor, m.mode, m.size
+    ),
+    nn.PixelShuffle: lambda call, m: between.shuffled(call, call.node.args[0], m.upscale_factor),
+    nn.ConvTranspose2d: between.transposed_module,
+    nn.ZeroPad2d: between.pad_module("constant"),
+    nn.ReflectionPad2d: between.pad_module("reflect"),
+    nn.ReplicationPad2d: between.pad_module("replicate"),
+}
+if hasattr(nn, "CircularPad2d"):
+    _MODULES[nn.CircularPad2d] = between.pad_module("circular")
+
+_NORM = "input running_mean running_var weight bias training momentum eps"
+_ATEN_NORM = "input weight bias running_mean running_var training momentum eps cudnn_enabled"
+_FUNCTIONS: dict[Any, Callable[[Call], Translation]] = {
+    **dict.fromkeys((F.conv2d, torch.conv2d), layers.conv_function),
+    F.batch_norm: layers.norm_function(_NORM),
+    torch.batch_norm: layers.norm_function(_ATEN_NORM),
+    **dict.fromkeys((F.relu, torch.relu, torch.relu_), between.plain("relu")),
+    F.relu6: between.plain("relu6"),
+    F.silu: between.plain("silu"),
+    F.hardswish: between.plain("hardswish"),
+    F.gelu: between.gelu,
+    F.leaky_relu: between.leaky,
+    **dict.fromkeys((F.prelu, torch.prelu), between.prelu),
+    F.hardtanh: between.clip("min_val max_val", -1.0, 1.0),
+    **dict.fromkeys((torch.clamp, torch.clip, torch.clamp_), between.clip("min max")),
+    **dict.fromkeys((torch.add, operator.add, operator.iadd), layers.add),
+    **dict.fromkeys((torch.mul, operator.mul, operator.imul), layers.factor(layers.times)),
+    **dict.fromkeys((operator.truediv, operator.itruediv), layers.factor(layers.divided)),
+    **dict.fromkeys((torch.cat, torch.concat, torch.concatenate), layers.cat),
+    F.pad: between.pad,
+    **dict.fromkeys((F.max_pool2d, torch.max_pool2d), between.max_pool),
+    F.avg_pool2d: between.avg_pool,
+    F.interpolate: between.interpolate,
+    **dict.fromkeys((F.pixel_shuffle, torch.pixel_shuffle), between.pixel_shuffle),
+    **dict.fromkeys((F.dropout, F.dropout2d, torch.dropout), between.dropout),
+    # aten, as `torch.export` writes it.
+    aten.conv2d.default: layers.conv_function,
+    aten.batch_norm.default: layers.norm_function(_ATEN_NORM),
+    **dict.fromkeys((aten.relu.default, aten.relu_.default), between.plain("relu")),
+    **dict.fromkeys((aten.relu6.default, aten.relu6_.default), between.plain("relu6")),
+    **dict.fromkeys((aten.silu.default, aten.silu_.default), between.plain("silu")),
+    **dict.fromkeys((aten.hardswish.default, aten.hardswish_.default), between.plain("hardswish")),
+    aten.gelu.default: between.gelu,
+    **dict.fromkeys((aten.leaky_relu.default, aten.leaky_relu_.default), between.leaky),
+    aten.prelu.default: between.prelu,
+    **dict.fromkeys(
+        (aten.hardtanh.default, aten.hardtanh_.default), between.clip("min_val max_val", -1.0, 1.0)
+    ),
+    **dict.fromkeys((aten.clamp.default, aten.clamp_.default), between.clip("min max")),
+    **dict.fromkeys((aten.add.Tensor, aten.add_.Tensor), layers.add),
+    **dict.fromkeys((aten.mul.Tensor, aten.mul_.Tensor), layers.factor(layers.times)),
+    **dict.fromkeys((aten.div.Tensor, aten.div_.Tensor), layers.factor(layers.divided)),
+    aten.cat.default: layers.cat,
+    aten.pad.default: between.pad,
+    aten.max_pool2d.default: between.max_pool,
+    aten.avg_pool2d.default: between.avg_pool,
+    aten.pixel_shuffle.default: between.pixel_shuffle,
+    aten.dropout.default: between.dropout,
+}
+_METHODS: dict[str, Callable[[Call], Translation]] = {
+    **dict.fromkeys(("relu", "relu_"), between.plain("relu")),
+    **dict.fromkeys(("add", "add_", "__add__", "__iadd__"), layers.add),
+    **dict.fromkeys(("mul", "mul_", "__mul__", "__imul__"), layers.factor(layers.times)),
+    **dict.fromkeys(("div", "div_"), layers.factor(layers.divided)),
+    **dict.fromkeys(("clamp", "clamp_", "clip", "clip_"), between.clip("min max")),
+}
