@@ -11,7 +11,13 @@ import winogen
 
 MODULES = [module.name for module in walk_packages(winogen.__path__, "winogen.")]
 # What a module, or its examples, import, if that is an extra.
-NEEDS = {"winogen.program.proof.exact": "pysat", "winogen.torch": "torch"}
+NEEDS = {"winogen.program.proof.exact": "pysat", "winogen.torch": "torch"} | dict.fromkeys(
+    (
+        f"winogen.bench.nets.{name}"
+        for name in ("blocks", "classifiers", "inception", "ncnn_torch", "restoration")
+    ),
+    "torch",
+)
 STATIONS = [f"winogen.{m.name}" for m in iter_modules(winogen.__path__) if m.ispkg]
 
 

@@ -13,6 +13,7 @@ from winogen.cli import (
     demo,
     derive,
     generate,
+    onnx,
     planning,
     report,
     search,
@@ -67,6 +68,7 @@ def _common(
 
 app.command(epilog=derive.EXAMPLE)(derive.derive)
 app.add_typer(transforms.app, name="transforms")
+app.add_typer(onnx.app, name="onnx")
 app.command(epilog=generate.EXAMPLE)(generate.generate)
 app.command(epilog=bench.EXAMPLE)(bench.bench)
 app.command(epilog=planning.CALIBRATE_EXAMPLE)(planning.calibrate)

@@ -1,0 +1,164 @@
+/* ---- nodes -------------------------------------------------------------------------------------- */
+
+/* What is known for inputs of some sizes. */
+typedef struct entry {
+    struct entry *next;
+    int64_t users;            /* calls that are running by it */
+    int planned;              /* by the planner; else the plain way */
+    winogen_plan plan;
+    int64_t *offsets;         /* the plain way: of every array in the arena */
+    winogen_layer *layers;    /* with their padding resolved */
+    winogen_array *arrays;
+} entry;
+
+/* A node of a session. */
+typedef struct node {
+    const OrtApi *api;
+    int64_t number;               /* of all nodes that this process ever had */
+    char name[128];
+    int64_t itemsize;
+    int64_t threads, lent;        /* 0 for those of onnxruntime, which are counted once */
+    double tolerance;
+    int auto_pad;
+    int64_t layer_count, inputs, outputs, array_count;
+    winogen_layer *layers;
+    int64_t *channels;            /* of every array that layers write; 0: as its filters */
+    winogen_array *constants;     /* of the inputs: rank 0 where it comes with the call */
+    pthread_mutex_t lock;         /* of the entries, the latest used first */
+    entry *entries;
+} node;
+
+static _Atomic(winogen_planner) the_planner;
+static _Atomic(winogen_release) the_release;
+
+/* Who plans, and who takes back plans that are done with; NULL for nobody. */
+void winogen_onnx_set_planner(winogen_planner planner, winogen_release release)
+{
+    atomic_store(&the_release, release);
+    atomic_store(&the_planner, planner);
+}
+
+static OrtStatus *failure(const node *n, int kind, const char *message)
+{
+    char text[MESSAGE_BYTES + 256];
+    snprintf(text, sizeof text, "winogen, node \"%s\": %s", n->name, message);
+    return n->api->CreateStatus(kind, text);
+}
+
+static void drop(entry *e)
+{
+    const winogen_release release = atomic_load(&the_release);
+    if (release && e->plan.handle) release(e->plan.handle);
+    free(e->offsets);
+    free(e->layers);
+    free(e->arrays);
+    free(e);
+}
+
+static void forget_node(void *data)
+{
+    node *n = data;
+    if (!n) return;
+    while (n->entries) {
+        entry *e = n->entries;
+        n->entries = e->next;
+        drop(e);
+    }
+    pthread_mutex_destroy(&n->lock);
+    free(n->layers);
+    free(n->channels);
+    free(n->constants);
+    free(n);
+}
+
+/* How the layers run one after the other without a planner: what lies between them has a place of
+ * its own in the arena. */
+static int plan_plainly(const node *n, entry *e)
+{
+    e->offsets = calloc((size_t)n->array_count, sizeof *e->offsets);
+    if (!e->offsets) return 0;
+    for (int64_t i = n->inputs + n->outputs; i < n->array_count; i++) {
+        e->offsets[i] = e->plan.arena_bytes;
+        e->plan.arena_bytes += (numbers_of(&e->arrays[i]) * n->itemsize + LINE - 1) / LINE * LINE;
+    }
+    return 1;
+}
+
+/* Everything that follows from the sizes of the inputs; NULL with a message. */
+static entry *make_entry(const node *n, const winogen_array *inputs, int64_t threads, char *message)
+{
+    entry *e = calloc(1, sizeof *e);
+    if (e) {
+        e->layers = malloc((size_t)n->layer_count * sizeof *e->layers);
+        e->arrays = calloc((size_t)n->array_count, sizeof *e->arrays);
+    }
+    if (!e || !e->layers || !e->arrays) {
+        refuse(message, "out of memory");
+        goto failed;
+    }
+    memcpy(e->layers, n->layers, (size_t)n->layer_count * sizeof *e->layers);
+    memcpy(e->arrays, inputs, (size_t)n->inputs * sizeof *e->arrays);
+    int64_t numbers = 0;
+    for (int64_t i = 0; i < n->layer_count; i++) {
+        winogen_layer *l = &e->layers[i];
+        if (!layer_shapes(l, e->arrays, n->channels[l->output], n->auto_pad, message)) goto failed;
+        numbers += numbers_of(&e->arrays[l->output]);
+    }
+    const winogen_planner planner = atomic_load(&the_planner);
+    int answer = UNKNOWN;
+    if (planner && numbers) {    /* an empty batch needs no plan */
+        const winogen_question question = {
+            .node = n->number, .itemsize = n->itemsize, .threads = threads,
+            .tolerance = n->tolerance, .layers = n->layer_count, .inputs = n->inputs, .outputs = n->outputs,
+            .arrays = n->array_count, .layer = e->layers, .array = e->arrays,
+        };
+        answer = planner(&question, &e->plan, message, MESSAGE_BYTES);
+        if (answer == FAILED) goto failed;
+    }
+    e->planned = answer == PLANNED;
+    if (!e->planned && !plan_plainly(n, e)) {
+        refuse(message, "out of memory");
+        goto failed;
+    }
+    return e;
+failed:
+    if (e) drop(e);
+    return NULL;
+}
+
+static int same_sizes(const winogen_array *a, const winogen_array *b, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (a[i].rank != b[i].rank ||
+            memcmp(a[i].shape, b[i].shape, (size_t)a[i].rank * sizeof *a[i].shape))
+            return 0;
+    return 1;
+}
+
+/* Puts the entry for these sizes first and returns it, NULL if there is none. */
+static entry *look_up(node *n, const winogen_array *inputs)
+{
+    for (entry **at = &n->entries; *at; at = &(*at)->next)
+        if (same_sizes((*at)->arrays, inputs, n->inputs)) {
+            entry *e = *at;
+            *at = e->next;
+            e->next = n->entries;
+            return n->entries = e;
+        }
+    return NULL;
+}
+
+/* Lets go of sizes that were not met for long. */
+static void prune(node *n)
+{
+    int64_t count = 0;
+    for (entry **at = &n->entries; *at;) {
+        entry *e = *at;
+        if (++count <= SHAPES_KEPT || e->users) {
+            at = &e->next;
+            continue;
+        }
+        *at = e->next;
+        drop(e);
+    }
+}

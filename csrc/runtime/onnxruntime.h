@@ -1,0 +1,93 @@
+/* The part of onnxruntime's C interface that the operators need. Its functions stand in a table whose
+ * order never changes and which newer versions only extend, so that a member is its place in it. */
+
+#define ORT_VERSION 17    /* the oldest with all that is used here: onnxruntime 1.17 */
+
+typedef struct OrtStatus OrtStatus;                  /* NULL: all is well */
+typedef struct OrtValue OrtValue;
+typedef struct OrtShape OrtShape;                    /* OrtTensorTypeAndShapeInfo */
+typedef struct OrtKernelInfo OrtKernelInfo;          /* a node */
+typedef struct OrtKernelContext OrtKernelContext;    /* a node while it runs */
+typedef struct OrtSessionOptions OrtSessionOptions;
+typedef struct OrtCustomOpDomain OrtCustomOpDomain;
+struct OrtCustomOp;
+
+enum { ORT_FAIL = 1, ORT_INVALID_ARGUMENT = 2 };                       /* kinds of errors */
+enum { ORT_FLOAT = 1, ORT_DOUBLE = 11 };                               /* types of numbers */
+enum { ORT_REQUIRED = 0, ORT_OPTIONAL = 1, ORT_VARIADIC = 2 };         /* kinds of inputs */
+
+/* A member stands at its place in the table; what lies between is not looked at. */
+typedef union OrtApi {
+    void *members[275];
+#define MEMBER(place, result, name, ...)                                                           \
+    struct {                                                                                       \
+        void *before_##name[place];                                                                \
+        result (*name)(__VA_ARGS__);                                                               \
+    }
+#define FIRST(result, name, ...) result (*name)(__VA_ARGS__)
+    FIRST(OrtStatus *, CreateStatus, int kind, const char *message);
+    MEMBER(2, const char *, GetErrorMessage, const OrtStatus *);
+    MEMBER(26, OrtStatus *, CreateCustomOpDomain, const char *name, OrtCustomOpDomain **);
+    MEMBER(27, OrtStatus *, CustomOpDomain_Add, OrtCustomOpDomain *, const struct OrtCustomOp *);
+    MEMBER(28, OrtStatus *, AddCustomOpDomain, OrtSessionOptions *, OrtCustomOpDomain *);
+    MEMBER(51, OrtStatus *, GetTensorMutableData, OrtValue *, void **);
+    MEMBER(61, OrtStatus *, GetDimensionsCount, const OrtShape *, size_t *);
+    MEMBER(62, OrtStatus *, GetDimensions, const OrtShape *, int64_t *, size_t);
+    MEMBER(65, OrtStatus *, GetTensorTypeAndShape, const OrtValue *, OrtShape **);
+    MEMBER(85, OrtStatus *, GetAttribute_float, const OrtKernelInfo *, const char *, float *);
+    MEMBER(86, OrtStatus *, GetAttribute_int64, const OrtKernelInfo *, const char *, int64_t *);
+    MEMBER(87, OrtStatus *, GetAttribute_string, const OrtKernelInfo *, const char *, char *,
+           size_t *);
+    MEMBER(88, OrtStatus *, GetInputCount, const OrtKernelContext *, size_t *);
+    MEMBER(90, OrtStatus *, GetInput, const OrtKernelContext *, size_t, const OrtValue **);
+    MEMBER(91, OrtStatus *, GetOutput, OrtKernelContext *, size_t, const int64_t *, size_t,
+           OrtValue **);
+    MEMBER(93, void, ReleaseStatus, OrtStatus *);
+    MEMBER(99, void, ReleaseShape, OrtShape *);
+    MEMBER(162, OrtStatus *, GetAttributes_float, const OrtKernelInfo *, const char *, float *,
+           size_t *);
+    MEMBER(163, OrtStatus *, GetAttributes_int64, const OrtKernelInfo *, const char *, int64_t *,
+           size_t *);
+    MEMBER(230, OrtStatus *, NodeInputCount, const OrtKernelInfo *, size_t *);
+    MEMBER(231, OrtStatus *, NodeOutputCount, const OrtKernelInfo *, size_t *);
+    MEMBER(232, OrtStatus *, GetInputName, const OrtKernelInfo *, size_t, char *, size_t *);
+    MEMBER(244, OrtStatus *, GetNodeName, const OrtKernelInfo *, char *, size_t *);
+    MEMBER(249, OrtStatus *, GetConstantInput, const OrtKernelInfo *, size_t, int *constant,
+           const OrtValue **);
+    MEMBER(274, OrtStatus *, ParallelFor, const OrtKernelContext *, void (*)(void *, size_t),
+           size_t total, size_t batches, void *);
+#undef MEMBER
+#undef FIRST
+} OrtApi;
+
+typedef struct OrtApiBase {
+    const OrtApi *(*GetApi)(uint32_t version);    /* NULL: this onnxruntime is older */
+    const char *(*GetVersionString)(void);
+} OrtApiBase;
+
+/* What onnxruntime asks of an operator; the order is fixed, members may be NULL if marked so. */
+typedef struct OrtCustomOp {
+    uint32_t version;
+    void *(*CreateKernel)(const struct OrtCustomOp *, const OrtApi *, const OrtKernelInfo *);
+    const char *(*GetName)(const struct OrtCustomOp *);
+    const char *(*GetExecutionProviderType)(const struct OrtCustomOp *);
+    int (*GetInputType)(const struct OrtCustomOp *, size_t);
+    size_t (*GetInputTypeCount)(const struct OrtCustomOp *);
+    int (*GetOutputType)(const struct OrtCustomOp *, size_t);
+    size_t (*GetOutputTypeCount)(const struct OrtCustomOp *);
+    void (*KernelCompute)(void *, OrtKernelContext *);
+    void (*KernelDestroy)(void *);
+    int (*GetInputCharacteristic)(const struct OrtCustomOp *, size_t);
+    int (*GetOutputCharacteristic)(const struct OrtCustomOp *, size_t);
+    int (*GetInputMemoryType)(const struct OrtCustomOp *, size_t);
+    int (*GetVariadicInputMinArity)(const struct OrtCustomOp *);
+    int (*GetVariadicInputHomogeneity)(const struct OrtCustomOp *);
+    int (*GetVariadicOutputMinArity)(const struct OrtCustomOp *);
+    int (*GetVariadicOutputHomogeneity)(const struct OrtCustomOp *);
+    OrtStatus *(*CreateKernelV2)(const struct OrtCustomOp *, const OrtApi *, const OrtKernelInfo *,
+                                 void **);
+    OrtStatus *(*KernelComputeV2)(void *, OrtKernelContext *);
+    void *InferOutputShape;    /* may be NULL, as all below */
+    void *GetStartVersion, *GetEndVersion;
+    void *GetMayInplace, *ReleaseMayInplace, *GetAliasMap, *ReleaseAliasMap;
+} OrtCustomOp;

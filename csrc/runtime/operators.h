@@ -1,0 +1,358 @@
+/* ---- attributes --------------------------------------------------------------------------------
+ * Those of a node that are not there keep the value that they have. */
+
+/* Whether an error says only that there is no such attribute; frees it if so. */
+static OrtStatus *unless_absent(const OrtApi *api, OrtStatus *status)
+{
+    if (status && strstr(api->GetErrorMessage(status), "No attribute")) {
+        api->ReleaseStatus(status);
+        return NULL;
+    }
+    return status;
+}
+
+/* `count` integers of at least `least`; or none. */
+static OrtStatus *read_integers(const node *n, const OrtKernelInfo *info, const char *name,
+                                size_t count, int64_t least, int64_t *values)
+{
+    int64_t numbers[8];
+    size_t size = 8;
+    OrtStatus *status = n->api->GetAttributes_int64(info, name, numbers, &size);
+    if (status) return unless_absent(n->api, status);
+    char message[MESSAGE_BYTES];
+    snprintf(message, sizeof message, "%s: got %zu numbers; allowed: %zu", name, size, count);
+    if (size != count) return failure(n, ORT_INVALID_ARGUMENT, message);
+    for (size_t i = 0; i < count; i++) {
+        snprintf(message, sizeof message, "%s: got %lld; allowed: at least %lld", name,
+                 (long long)numbers[i], (long long)least);
+        if (numbers[i] < least) return failure(n, ORT_INVALID_ARGUMENT, message);
+        values[i] = numbers[i];
+    }
+    return NULL;
+}
+
+/* The place of a text among `names`. */
+static OrtStatus *read_choice(const node *n, const OrtKernelInfo *info, const char *name,
+                              const char *const *names, int64_t *choice)
+{
+    char text[64] = "";
+    size_t size = sizeof text;
+    OrtStatus *status = n->api->GetAttribute_string(info, name, text, &size);
+    if (status) return unless_absent(n->api, status);
+    char message[MESSAGE_BYTES];
+    int length = snprintf(message, sizeof message, "%s: got \"%s\"; allowed: ", name, text);
+    for (int64_t i = 0; names[i]; i++) {
+        if (!strcmp(names[i], text)) {
+            *choice = i;
+            return NULL;
+        }
+        length += snprintf(message + length, sizeof message - (size_t)length, "%s%s",
+                           i ? ", " : "", names[i]);
+    }
+    return failure(n, ORT_INVALID_ARGUMENT, message);
+}
+
+static const char *const AUTO_PADS[] = { "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER", NULL };
+static const char *const MODES[] = { "zeros", "reflect", "replicate", "circular", NULL };
+static const char *const ACTIVATION_NAMES[] = {
+    "none", "relu", "relu6", "silu", "gelu", "gelu_tanh", "hardswish", "leaky_relu", "prelu", "clip",
+    NULL,
+};
+
+/* ---- making nodes ------------------------------------------------------------------------------- */
+
+/* An operator for one type of numbers. */
+typedef struct operator {
+    OrtCustomOp face;    /* first: what onnxruntime sees */
+    const char *name;
+    int type;
+    OrtStatus *(*read)(node *, const OrtKernelInfo *);
+} operator;
+
+/* Which inputs never change, and where they lie. */
+static OrtStatus *read_constants(node *n, const OrtKernelInfo *info)
+{
+    for (int64_t i = 0; i < n->inputs; i++) {
+        int constant = 0;
+        const OrtValue *value = NULL;
+        TRY(n->api->GetConstantInput(info, (size_t)i, &constant, &value));
+        if (!constant || !value) continue;
+        winogen_array array;
+        TRY(read_shape(n->api, value, &array));
+        void *numbers;
+        TRY(n->api->GetTensorMutableData((OrtValue *)value, &numbers));
+        if (array.rank > 4 || numbers_of(&array) == 0) continue;
+        array.constant = numbers;
+        n->constants[i] = array;
+    }
+    return NULL;
+}
+
+/* Turns the number of an input that the node leaves out, or leaves empty, to -1. */
+static OrtStatus *leave_out(const node *n, const OrtKernelInfo *info, int64_t *input)
+{
+    if (*input < n->inputs) {
+        char name[512];
+        size_t size = sizeof name;
+        OrtStatus *status = n->api->GetInputName(info, (size_t)*input, name, &size);
+        if (!status && name[0]) return NULL;
+        if (status) {    /* longer than that: it has a name */
+            n->api->ReleaseStatus(status);
+            return NULL;
+        }
+    }
+    *input = NOWHERE;
+    return NULL;
+}
+
+static OrtStatus *read_conv(node *n, const OrtKernelInfo *info)
+{
+    enum { X, W, B, ADD, ADD_AFTER, SLOPES };
+    n->layer_count = 1;
+    n->layers = calloc(1, sizeof *n->layers);
+    n->array_count = n->inputs + 1;
+    n->channels = calloc((size_t)n->array_count, sizeof *n->channels);
+    if (!n->layers || !n->channels) return failure(n, ORT_FAIL, "out of memory");
+    winogen_layer *l = n->layers;
+    *l = (winogen_layer){
+        .weight = W, .bias = B, .add = ADD, .add_after = ADD_AFTER, .slopes = SLOPES,
+        .output = n->inputs, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1,
+    };
+    TRY(leave_out(n, info, &l->bias));
+    TRY(leave_out(n, info, &l->add));
+    TRY(leave_out(n, info, &l->add_after));
+    TRY(leave_out(n, info, &l->slopes));
+    int64_t auto_pad = 0, kernel[2];
+    TRY(read_integers(n, info, "kernel_shape", 2, 1, kernel));    /* W says it, too */
+    TRY(read_integers(n, info, "strides", 2, 1, l->stride));
+    TRY(read_integers(n, info, "dilations", 2, 1, l->dilation));
+    TRY(read_integers(n, info, "pads", 4, 0, l->padding));
+    TRY(read_choice(n, info, "auto_pad", AUTO_PADS, &auto_pad));
+    TRY(read_choice(n, info, "padding_mode", MODES, &l->padding_mode));
+    TRY(read_choice(n, info, "activation", ACTIVATION_NAMES, &l->activation));
+    TRY(unless_absent(n->api, n->api->GetAttribute_int64(info, "group", &l->groups)));
+    if (l->groups < 1)
+        return failure(n, ORT_INVALID_ARGUMENT, "group: got less than 1; allowed: at least 1");
+    float parameters[2] = { 0, 0 };
+    size_t size = 2;
+    TRY(unless_absent(n->api, n->api->GetAttributes_float(info, "activation_parameters", parameters,
+                                                          &size)));
+    l->parameters[0] = parameters[0], l->parameters[1] = parameters[1];
+    n->auto_pad = (int)auto_pad;
+    if ((l->activation == PRELU) != (l->slopes >= 0))
+        return failure(n, ORT_INVALID_ARGUMENT,
+                       "slopes: got the input or the activation \"prelu\" alone; allowed: both");
+    return NULL;
+}
+
+/* All integers of an attribute, in memory of the caller's; `count` is 0 if there are none. */
+static OrtStatus *read_list(const node *n, const OrtKernelInfo *info, const char *name,
+                            int64_t **values, size_t *count)
+{
+    *values = NULL;
+    *count = 0;
+    TRY(unless_absent(n->api, n->api->GetAttributes_int64(info, name, NULL, count)));
+    *values = malloc((*count + 1) * sizeof **values);
+    if (!*values) return failure(n, ORT_FAIL, "out of memory");
+    if (!*count) return NULL;
+    return n->api->GetAttributes_int64(info, name, *values, count);
+}
+
+/* How a layer stands in the attribute `layers` of a Segment; the names are those of winogen_layer. */
+enum {
+    AT_INPUT, AT_INPUT_CHANNEL, AT_WEIGHT, AT_BIAS, AT_SLOPES, AT_ADD, AT_ADD_CHANNEL, AT_ADD_AFTER,
+    AT_ADD_AFTER_CHANNEL, AT_OUTPUT, AT_OUTPUT_CHANNEL, AT_STRIDE, AT_DILATION = AT_STRIDE + 2,
+    AT_PADDING = AT_DILATION + 2, AT_GROUPS = AT_PADDING + 4, AT_PADDING_MODE, AT_ACTIVATION,
+    LAYER_NUMBERS
+};
+
+/* A layer from its numbers; whether they can be those of one. */
+static int layer_of(const node *n, const int64_t *v, winogen_layer *l)
+{
+    *l = (winogen_layer){
+        .input = v[AT_INPUT], .weight = v[AT_WEIGHT], .bias = v[AT_BIAS], .slopes = v[AT_SLOPES],
+        .add = v[AT_ADD], .add_after = v[AT_ADD_AFTER], .output = v[AT_OUTPUT],
+        .input_channel = v[AT_INPUT_CHANNEL], .add_channel = v[AT_ADD_CHANNEL],
+        .add_after_channel = v[AT_ADD_AFTER_CHANNEL], .output_channel = v[AT_OUTPUT_CHANNEL],
+        .stride = { v[AT_STRIDE], v[AT_STRIDE + 1] },
+        .dilation = { v[AT_DILATION], v[AT_DILATION + 1] },
+        .padding = { v[AT_PADDING], v[AT_PADDING + 1], v[AT_PADDING + 2], v[AT_PADDING + 3] },
+        .groups = v[AT_GROUPS], .padding_mode = v[AT_PADDING_MODE], .activation = v[AT_ACTIVATION],
+    };
+    const int64_t all = n->array_count, inputs = n->inputs;
+#define WITHIN(low, x, high) ((low) <= (x) && (x) < (high))
+    const int arrays = WITHIN(0, l->input, all) && WITHIN(0, l->weight, inputs) &&
+                       WITHIN(-1, l->bias, inputs) && WITHIN(-1, l->slopes, inputs) &&
+                       WITHIN(-1, l->add, all) && WITHIN(-1, l->add_after, all) &&
+                       WITHIN(inputs, l->output, all);
+    const int kinds = WITHIN(0, l->padding_mode, PADDING_MODES) &&
+                      WITHIN(0, l->activation, ACTIVATIONS) &&
+                      (l->activation == PRELU) == (l->slopes >= 0);
+#undef WITHIN
+    int sizes = l->groups >= 1;
+    for (int i = 0; i < 2; i++) sizes &= l->stride[i] >= 1 && l->dilation[i] >= 1;
+    for (int i = 0; i < 4; i++) sizes &= l->padding[i] >= 0;
+    sizes &= l->input_channel >= 0 && l->output_channel >= 0 && l->add_channel >= 0 &&
+             l->add_after_channel >= 0;
+    return arrays && kinds && sizes;
+}
+
+static OrtStatus *fill_segment(node *n, const int64_t *layers, const int64_t *channels,
+                               const float *parameters)
+{
+    n->layers = calloc((size_t)n->layer_count, sizeof *n->layers);
+    n->channels = calloc((size_t)n->array_count, sizeof *n->channels);
+    if (!n->layers || !n->channels) return failure(n, ORT_FAIL, "out of memory");
+    for (int64_t i = n->inputs; i < n->array_count; i++) {
+        n->channels[i] = channels[i - n->inputs];
+        if (n->channels[i] < 1)
+            return failure(n, ORT_INVALID_ARGUMENT, "channels: got less than 1; allowed: at least 1");
+    }
+    for (int64_t i = 0; i < n->layer_count; i++) {
+        winogen_layer *l = &n->layers[i];
+        if (!layer_of(n, layers + i * LAYER_NUMBERS, l))
+            return failure(n, ORT_INVALID_ARGUMENT,
+                           "layers: got numbers that make no layer; allowed: what `winogen onnx "
+                           "optimize` of the same version writes");
+        l->parameters[0] = parameters[2 * i], l->parameters[1] = parameters[2 * i + 1];
+    }
+    for (int64_t i = n->inputs; i < n->inputs + n->outputs; i++) {
+        int written = 0;
+        for (int64_t k = 0; k < n->layer_count; k++) written |= n->layers[k].output == i;
+        if (!written)
+            return failure(n, ORT_INVALID_ARGUMENT,
+                           "layers: got none for an output; allowed: at least one for each");
+    }
+    return NULL;
+}
+
+static OrtStatus *read_segment(node *n, const OrtKernelInfo *info)
+{
+    int64_t *layers, *channels = NULL;
+    size_t numbers = 0, arrays = 0, size = 0;
+    float *parameters = NULL;
+    OrtStatus *status = read_list(n, info, "layers", &layers, &numbers);
+    if (!status) status = read_list(n, info, "channels", &channels, &arrays);
+    n->layer_count = (int64_t)(numbers / LAYER_NUMBERS);
+    n->array_count = n->inputs + (int64_t)arrays;
+    if (!status && (!numbers || numbers % LAYER_NUMBERS || (int64_t)arrays < n->outputs ||
+                    n->array_count > MOST_ARRAYS))
+        status = failure(n, ORT_INVALID_ARGUMENT,
+                         "layers, channels: got lists of wrong lengths; allowed: what `winogen onnx "
+                         "optimize` of the same version writes");
+    if (!status) {
+        size = 2 * (size_t)n->layer_count;
+        parameters = calloc(size, sizeof *parameters);
+        status = parameters ? n->api->GetAttributes_float(info, "parameters", parameters, &size)
+                            : failure(n, ORT_FAIL, "out of memory");
+    }
+    if (!status) status = fill_segment(n, layers, channels, parameters);
+    free(layers);
+    free(channels);
+    free(parameters);
+    return status;
+}
+
+static OrtStatus *create(const OrtCustomOp *face, const OrtApi *api, const OrtKernelInfo *info,
+                         void **result)
+{
+    static _Atomic int64_t nodes;
+    const operator *o = (const operator *)face;
+    node *n = calloc(1, sizeof *n);
+    if (!n) return api->CreateStatus(ORT_FAIL, "winogen: out of memory");
+    n->api = api;
+    n->number = atomic_fetch_add(&nodes, 1);
+    n->itemsize = o->type == ORT_FLOAT ? 4 : 8;
+    pthread_mutex_init(&n->lock, NULL);
+    size_t size = sizeof n->name, inputs = 0, outputs = 0;
+    OrtStatus *status = api->GetNodeName(info, n->name, &size);
+    if (status) {    /* a name that is too long is no reason to stop */
+        api->ReleaseStatus(status);
+        n->name[0] = 0;
+    }
+    status = api->NodeInputCount(info, &inputs);
+    if (!status) status = api->NodeOutputCount(info, &outputs);
+    n->inputs = (int64_t)inputs;
+    n->outputs = (int64_t)outputs;
+    n->constants = calloc(inputs + 1, sizeof *n->constants);
+    float tolerance = 0;
+    if (!status) status = read_constants(n, info);
+    if (!status) status = unless_absent(api, api->GetAttribute_float(info, "tolerance", &tolerance));
+    if (!status) status = unless_absent(api, api->GetAttribute_int64(info, "threads", &n->threads));
+    n->tolerance = tolerance;
+    if (!status && (n->threads < 0 || n->threads > 1024))
+        status = failure(n, ORT_INVALID_ARGUMENT,
+                         "threads: got a number out of range; allowed: 0 to 1024");
+    if (!status && !(tolerance >= 0 && tolerance < 1))
+        status = failure(n, ORT_INVALID_ARGUMENT,
+                         "tolerance: got a number out of range; allowed: 0 to 1");
+    if (!status) status = o->read(n, info);
+    if (status) {
+        forget_node(n);
+        return status;
+    }
+    *result = n;
+    return NULL;
+}
+
+/* ---- operators ---------------------------------------------------------------------------------- */
+
+static const char *name_of(const OrtCustomOp *face) { return ((const operator *)face)->name; }
+static const char *any_cpu(const OrtCustomOp *face) { return (void)face, NULL; }
+static int type_of(const OrtCustomOp *face, size_t i) { return (void)i, ((const operator *)face)->type; }
+static int memory_of(const OrtCustomOp *face, size_t i) { return (void)face, (void)i, 0; }
+static size_t six(const OrtCustomOp *face) { return (void)face, 6; }
+static size_t one(const OrtCustomOp *face) { return (void)face, 1; }
+static int at_least_one(const OrtCustomOp *face) { return (void)face, 1; }
+static int variadic(const OrtCustomOp *face, size_t i) { return (void)face, (void)i, ORT_VARIADIC; }
+static int required(const OrtCustomOp *face, size_t i) { return (void)face, (void)i, ORT_REQUIRED; }
+static int after_two(const OrtCustomOp *face, size_t i)
+{
+    return (void)face, i < 2 ? ORT_REQUIRED : ORT_OPTIONAL;
+}
+
+#define FACE(count, input_kind, output_kind)                                                       \
+    {                                                                                              \
+        .version = ORT_VERSION, .GetName = name_of, .GetExecutionProviderType = any_cpu,           \
+        .GetInputType = type_of, .GetInputTypeCount = count, .GetOutputType = type_of,             \
+        .GetOutputTypeCount = one, .KernelDestroy = forget_node,                                   \
+        .GetInputCharacteristic = input_kind, .GetOutputCharacteristic = output_kind,              \
+        .GetInputMemoryType = memory_of, .GetVariadicInputMinArity = at_least_one,                 \
+        .GetVariadicInputHomogeneity = at_least_one, .GetVariadicOutputMinArity = at_least_one,    \
+        .GetVariadicOutputHomogeneity = at_least_one, .CreateKernelV2 = create,                    \
+        .KernelComputeV2 = compute,                                                                \
+    }
+
+static const operator OPERATORS[] = {
+    { FACE(six, after_two, required), "Conv", ORT_FLOAT, read_conv },
+    { FACE(six, after_two, required), "Conv", ORT_DOUBLE, read_conv },
+    { FACE(one, variadic, variadic), "Segment", ORT_FLOAT, read_segment },
+    { FACE(one, variadic, variadic), "Segment", ORT_DOUBLE, read_segment },
+};
+
+/* The domain lives as long as the process: sessions refer to it. */
+static OrtStatus *make_domain(const OrtApi *api, OrtCustomOpDomain **domain)
+{
+    TRY(api->CreateCustomOpDomain("com.winogen", domain));
+    for (size_t i = 0; i < sizeof OPERATORS / sizeof *OPERATORS; i++)
+        TRY(api->CustomOpDomain_Add(*domain, &OPERATORS[i].face));
+    return NULL;
+}
+
+/* What onnxruntime calls when it loads this library for a session. */
+OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static OrtCustomOpDomain *the_domain;
+    const OrtApi *api = base->GetApi(ORT_VERSION);
+    if (!api) {
+        char message[256];
+        snprintf(message, sizeof message, "winogen: got onnxruntime %s; allowed: 1.%d or newer",
+                 base->GetVersionString(), ORT_VERSION);
+        return base->GetApi(1)->CreateStatus(ORT_FAIL, message);
+    }
+    pthread_mutex_lock(&lock);
+    OrtStatus *status = the_domain ? NULL : make_domain(api, &the_domain);
+    pthread_mutex_unlock(&lock);
+    return status ? status : api->AddCustomOpDomain(options, the_domain);
+}

@@ -1,0 +1,66 @@
+/* What the operators ask the planner in Python, and what it answers. No arrays are copied: all that
+ * the two exchange are sizes and addresses. */
+
+/* An array of a node: its inputs, then its outputs, then what lies between its layers. */
+typedef struct winogen_array {
+    int64_t rank, shape[4];     /* sizes of the first `rank` axes */
+    const void *constant;       /* the numbers, if they are the same for all calls; else NULL */
+} winogen_array;
+
+/* One convolution of a node, y = activation(conv + bias + add) + add_after. Arrays are meant by
+ * their number, -1 where there is none; those with a `_channel` begin at that channel. */
+typedef struct winogen_layer {
+    int64_t input, weight, bias, slopes, add, add_after, output;
+    int64_t input_channel, add_channel, add_after_channel, output_channel;
+    int64_t stride[2], dilation[2];
+    int64_t padding[4];         /* top, left, bottom, right */
+    int64_t groups, padding_mode, activation;
+    double parameters[2];       /* of the activation */
+} winogen_layer;
+
+typedef struct winogen_question {
+    int64_t node;               /* its number in this process */
+    int64_t itemsize;           /* of the numbers: 4 or 8 bytes */
+    int64_t threads;            /* that onnxruntime lends */
+    double tolerance;           /* 0: the planner's own */
+    int64_t layers, inputs, outputs, arrays;
+    const winogen_layer *layer;
+    const winogen_array *array;
+} winogen_question;
+
+/* Where something begins: `offset` bytes behind an array of the node or a base below. */
+enum { NOWHERE = -1, ARENA = -2, ADDRESS = -3 };
+typedef struct winogen_place {
+    int64_t base, offset;
+} winogen_place;
+
+/* One kernel call: `phases` one after the other, each of `parts` parts in any order. */
+typedef struct winogen_step {
+    void (*part)(const void *call, int64_t phase, int64_t part, int64_t member);
+    const void *conv;           /* the kernel's own struct */
+    int64_t phases, parts;
+    int64_t threads;            /* that there is workspace for */
+    winogen_place input, packed, bias, slopes, add, add_after, output;
+} winogen_step;
+
+/* Weights that may differ from call to call are packed in the call. */
+typedef struct winogen_packing {
+    void (*pack)(const void *conv, const void *weight, void *packed, int threads);
+    const void *conv;
+    winogen_place weight, packed;
+} winogen_packing;
+
+typedef struct winogen_plan {
+    int64_t steps, packings;
+    const winogen_step *step;
+    const winogen_packing *packing;
+    int64_t arena_bytes;        /* for arrays between the layers, and weights packed in the call */
+    int64_t workspace_bytes;    /* for the kernels, all threads together */
+    int64_t handle;             /* what to give back when the plan is done with; 0: nothing */
+} winogen_plan;
+
+/* UNKNOWN: these sizes are computed the plain way. FAILED: why stands in `message`, of `size` bytes. */
+enum { PLANNED = 0, FAILED = 1, UNKNOWN = 2 };
+typedef int (*winogen_planner)(const winogen_question *question, winogen_plan *plan, char *message,
+                               int64_t size);
+typedef void (*winogen_release)(int64_t handle);

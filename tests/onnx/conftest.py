@@ -1,0 +1,82 @@
+"""Sessions of onnxruntime with the operators, and small models.
+
+The folder has the name of a package, so skips ask for a module in it.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from conv.conftest import quick_kernels, shipped_kernels
+
+__all__ = ["quick_kernels", "shipped_kernels"]
+
+onnx = pytest.importorskip("onnx.helper") and pytest.importorskip("onnx")
+ort = pytest.importorskip("onnxruntime")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def quiet():
+    """No report of onnxruntime on errors that tests provoke."""
+    ort.set_default_logger_severity(4)
+
+
+@pytest.fixture(scope="module")
+def library(quick_kernels):
+    """The path of the library, a planner installed."""
+    from winogen.onnx import get_library_path
+
+    return get_library_path()
+
+
+@pytest.fixture
+def planner(library):
+    """The planner of the library; installed again if a test removes it."""
+    from winogen.onnx.library import planner as installed
+
+    one = installed()
+    yield one
+    one.install()
+
+
+@pytest.fixture
+def session(library):
+    """Makes a session of a ModelProto; with ``threads`` of onnxruntime's."""
+
+    def make(model, threads=1, **config):
+        options = ort.SessionOptions()
+        options.register_custom_ops_library(library)
+        options.intra_op_num_threads = threads
+        for name, value in config.items():
+            options.add_session_config_entry(name, value)
+        return ort.InferenceSession(model.SerializeToString(), options)
+
+    return make
+
+
+@pytest.fixture
+def conv_model():
+    """Makes a model of one node `com.winogen.Conv`, for one weight of shape (8, 4, 3, 3)."""
+
+    def make(*extra, dtype=np.float32, weights="constant", name="layer", **attributes):
+        weight = np.random.default_rng(0).standard_normal((8, 4, 3, 3)).astype(dtype)
+        kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        value = onnx.helper.make_tensor_value_info
+        constants = [onnx.numpy_helper.from_array(weight, "w")]
+        inputs = [value("x", kind, ["n", "c", "h", "w_"])]
+        if weights == "input":
+            inputs.append(value("w", kind, weight.shape))
+            constants = []
+        for extra_name, array in extra:
+            if extra_name:
+                constants.append(onnx.numpy_helper.from_array(array, extra_name))
+        node = onnx.helper.make_node(
+            "Conv", ["x", "w", *(n for n, _ in extra)], ["y"], name, domain="com.winogen",
+            **attributes,
+        )  # fmt: skip
+        graph = onnx.helper.make_graph([node], "one", inputs, [value("y", kind, None)], constants)
+        opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.winogen", 1)]
+        model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        return SimpleNamespace(model=model, weight=weight)
+
+    return make

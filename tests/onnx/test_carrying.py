@@ -1,0 +1,144 @@
+"""Libraries that carry plans: a process without Python's part runs by them."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import winogen.onnx
+from winogen.errors import CompileFailed, InvalidType, InvalidValue
+from winogen.onnx import carrying
+
+# Runs models in a process that never loads winogen, and says which way each took: the plain way
+# has sums of doubles, so that its float results are those of rounded exact sums.
+PROGRAM = """
+    import sys
+    import numpy as np, onnxruntime
+    folder, library = sys.argv[1:]
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 2
+    options.register_custom_ops_library(library)
+    session = onnxruntime.InferenceSession(folder + "/fast.onnx", options)
+    inputs = np.load(folder + "/inputs.npz")
+    outputs = {name: session.run(None, {"x": x})[0] for name, x in inputs.items()}
+    np.savez(folder + "/outputs.npz", **outputs)
+    assert "winogen" not in sys.modules
+"""
+
+
+@pytest.fixture(autouse=True)
+def quick_compiles(monkeypatch):
+    flags = carrying.find_compiler().flags
+
+    class Quick:
+        command = carrying.find_compiler().command
+
+        @staticmethod
+        def flags(target):
+            return [flag if flag != "-O3" else "-Og" for flag in flags(target)]
+
+    monkeypatch.setattr(carrying, "find_compiler", lambda: Quick)
+
+
+def net():
+    """Two convolutions with a residual addition: a segment."""
+    random = np.random.default_rng(0)
+    arrays = {f"w{i}": random.standard_normal((8, 8, 3, 3)).astype(np.float32) for i in (1, 2)}
+    arrays["high"] = np.array(1.5, np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["a"], "first", pads=[1] * 4),
+        helper.make_node("Clip", ["a", "", "high"], ["b"], "activation"),
+        helper.make_node("Conv", ["b", "w2"], ["c"], "second", pads=[1] * 4),
+        helper.make_node("Add", ["c", "x"], ["y"], "sum"),
+    ]
+    kind, shape = onnx.TensorProto.FLOAT, ["n", 8, "h", "w"]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", kind, shape)],
+        [helper.make_tensor_value_info("y", kind, shape)],
+        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def test_a_library_without_python(session, tmp_path):
+    model = winogen.onnx.optimize(net(), tmp_path / "fast.onnx")
+    shapes = [{"x": (1, 8, 12, 16)}, {"x": (2, 8, 9, 7)}]
+    path = winogen.onnx.build_library(model, tmp_path / "net.so", input_shapes=shapes, threads=2)
+    random = np.random.default_rng(1)
+    inputs = {
+        name: random.standard_normal(shape).astype(np.float32)
+        for name, shape in (
+            ("carried", (1, 8, 12, 16)),
+            ("also", (2, 8, 9, 7)),
+            ("unknown", (1, 8, 11, 5)),
+            ("empty", (0, 8, 12, 16)),
+        )
+    }
+    np.savez(tmp_path / "inputs.npz", **inputs)
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM), tmp_path, path],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr
+    outputs = np.load(tmp_path / "outputs.npz")
+    planned = session(model, threads=2)
+    for name, x in inputs.items():
+        (wanted,) = planned.run(None, {"x": x})
+        assert outputs[name].shape == wanted.shape
+        assert np.abs(outputs[name] - wanted).max(initial=0) <= 1e-5 * np.abs(wanted).max(initial=1)
+        # Bit for bit where the same kernels ran, and the plain way is none of them.
+        assert np.array_equal(outputs[name], wanted) == (name != "unknown")
+
+
+def test_weights_that_come_with_the_call(conv_model, tmp_path):
+    made = conv_model(weights="input", pads=[1, 1, 1, 1])
+    onnx.save(made.model, tmp_path / "fast.onnx")
+    shapes = {"x": (1, 4, 9, 11)}
+    path = winogen.onnx.build_library(
+        tmp_path / "fast.onnx", tmp_path / "w.so", input_shapes=shapes
+    )
+    program = """
+        import sys
+        import numpy as np, onnxruntime
+        model, library = sys.argv[1:]
+        options = onnxruntime.SessionOptions()
+        options.register_custom_ops_library(library)
+        session = onnxruntime.InferenceSession(model, options)
+        x = np.ones((1, 4, 9, 11), np.float32)
+        for value in (1, 2):
+            (y,) = session.run(None, {"x": x, "w": np.full((8, 4, 3, 3), value, np.float32)})
+            assert np.allclose(y[0, :, 4, 4], 36 * value, rtol=1e-5)
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), tmp_path / "fast.onnx", path],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_what_is_refused(library, tmp_path, monkeypatch):
+    with pytest.raises(InvalidValue, match="model: got one without winogen's operators"):
+        winogen.onnx.build_library(net(), tmp_path / "net.so")
+    model = winogen.onnx.optimize(net())
+    with pytest.raises(InvalidValue, match="input_shapes: got none for x, n x 8 x h x w"):
+        winogen.onnx.build_library(model, tmp_path / "net.so")
+    with pytest.raises(InvalidType, match="output: got int; allowed: a path"):
+        winogen.onnx.build_library(model, 3)
+    broken = lambda answers: {"broken.c": "int main(void) { return no_such_name; }"}
+    monkeypatch.setattr(carrying, "_sources", broken)
+    with pytest.raises(CompileFailed, match="no_such_name"):
+        winogen.onnx.build_library(
+            model, tmp_path / "net.so", input_shapes={"x": (1, 8, 8, 8)}, threads=1
+        )
+    assert not (tmp_path / "net.so").exists()

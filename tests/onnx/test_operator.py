@@ -1,0 +1,73 @@
+"""The operator Conv in onnxruntime: ONNX's own models, planned and plain, and what it refuses."""
+
+import warnings
+
+import numpy as np
+import onnx.backend.test
+import pytest
+from onnx.backend.test.loader import load_model_tests
+
+with warnings.catch_warnings():  # those of other operators' models
+    warnings.simplefilter("ignore")
+    from onnx.backend.test.case.node import collect_testcases
+
+    NODES = {case.name: case for case in collect_testcases("Conv") if case.kind == "node"}
+CONVERTED = {
+    case.name: case for case in load_model_tests(kind="pytorch-converted") if "_Conv2d" in case.name
+}
+
+
+def with_operator(model):
+    """The model with winogen's operator in place of Conv."""
+    model = onnx.ModelProto.FromString(model.SerializeToString())
+    for node in model.graph.node:
+        if node.op_type == "Conv":
+            node.domain = "com.winogen"
+    model.opset_import.append(onnx.helper.make_opsetid("com.winogen", 1))
+    return model
+
+
+def check(session, inputs, wanted):
+    names = [value.name for value in session.get_inputs()]
+    (result,) = session.run(None, dict(zip(names, inputs)))
+    np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("planned", (True, False), ids=("planned", "plain"))
+@pytest.mark.parametrize("name", NODES)
+def test_onnx_node_models(name, planned, session, planner):
+    case = NODES[name]
+    if not planned:
+        planner.remove()
+    for inputs, outputs in case.data_sets:
+        before = planner.plans  # of sessions that a failed test may still hold
+        one = session(with_operator(case.model))
+        check(one, inputs, outputs[0])
+        assert planner.plans == before + planned
+
+
+@pytest.mark.parametrize("name", CONVERTED)
+def test_onnx_models_from_pytorch(name, session):
+    folder = CONVERTED[name].model_dir
+    model = onnx.load(f"{folder}/model.onnx")
+    tensors = []
+    for file in ("input_0", "output_0"):
+        with open(f"{folder}/test_data_set_0/{file}.pb", "rb") as data:
+            tensors.append(onnx.numpy_helper.to_array(onnx.TensorProto.FromString(data.read())))
+    check(session(with_operator(model)), tensors[:1], tensors[1])
+
+
+def test_names_stand_in_the_order_of_their_numbers():
+    from winogen import resources
+    from winogen.kernels.struct import PADDING_MODES
+    from winogen.onnx.operators import ACTIVATIONS
+
+    text = (resources.folder("csrc") / "runtime" / "operators.h").read_text("utf-8")
+    for table, names in (("MODES", PADDING_MODES), ("ACTIVATION_NAMES", ACTIVATIONS)):
+        inside = text.partition(f"{table}[] = {{")[2].partition("NULL")[0]
+        assert [name.strip('", \n') for name in inside.split(",")][:-1] == list(names)
+
+
+def test_onnx_has_the_models_that_are_meant():
+    assert {"test_basic_conv_with_padding", "test_conv_with_autopad_same"} <= NODES.keys()
+    assert len(CONVERTED) >= 9

@@ -1,0 +1,472 @@
+"""optimize: what becomes of each pattern, random networks, and models that are not for it."""
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import winogen.onnx
+from winogen.errors import InvalidType, InvalidValue
+from winogen.onnx.rewrite import rewrite
+
+
+class Net:
+    """Builds a model node by node; every value has a known number of channels, or none."""
+
+    def __init__(self, seed=0, dtype=np.float32):
+        self.random = np.random.default_rng(seed)
+        self.dtype = np.dtype(dtype)
+        self.kind = helper.np_dtype_to_tensor_dtype(self.dtype)
+        self.nodes, self.constants = [], []
+
+    def constant(self, array, name=None):
+        name = name or f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def weights(self, *shape):
+        scale = 1 / np.sqrt(np.prod(shape[1:]) or 1)
+        return (scale * self.random.standard_normal(shape)).astype(self.dtype)
+
+    def node(self, kind, *inputs, name=None, **attributes):
+        output = f"v{len(self.nodes)}"
+        name = name or f"{kind.lower()}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, inputs, [output], name, **attributes))
+        return output
+
+    def conv(self, x, channels, filters, taps=3, bias=True, groups=1, **attributes):
+        attributes.setdefault("pads", [taps // 2] * 4)
+        arrays = [self.constant(self.weights(filters, channels // groups, taps, taps))]
+        arrays += [self.constant(self.weights(filters))] if bias else []
+        return self.node("Conv", x, *arrays, group=groups, **attributes)
+
+    def norm(self, x, channels):
+        scale, shift, mean = (self.weights(channels) for _ in range(3))
+        var = self.random.uniform(0.5, 2, channels).astype(self.dtype)
+        arrays = map(self.constant, (scale, shift, mean, var))
+        return self.node("BatchNormalization", x, *arrays, epsilon=1e-3)
+
+    def model(self, *outputs, channels=4, shape=None, opset=17, ir=8):
+        shape = shape or ["n", channels, "h", "w"]
+        inputs = [helper.make_tensor_value_info("x", self.kind, shape)]
+        rank = [None] * len(shape)
+        made = [helper.make_tensor_value_info(name, self.kind, rank) for name in outputs]
+        graph = helper.make_graph(self.nodes, "net", inputs, made, self.constants)
+        return helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir
+        )
+
+
+def data(net, *shape):
+    return np.random.default_rng(99).standard_normal(shape).astype(net.dtype)
+
+
+def runs_in_onnxruntime(model):
+    """It has no convolution of doubles but ours."""
+    return model.graph.input[0].type.tensor_type.elem_type != TensorProto.DOUBLE
+
+
+def check_same(model, session, *feeds, tolerance=1e-5):
+    """The optimized model computes what the model computes; returns it."""
+    result = winogen.onnx.optimize(model)
+    onnx.checker.check_model(result)
+    other = session(result)
+    assert [value.name for value in other.get_inputs()] == [v.name for v in model.graph.input]
+    one = ort.InferenceSession(model.SerializeToString()) if runs_in_onnxruntime(model) else None
+    one = one or ReferenceEvaluator(model)
+    for x in feeds:
+        for y, z in zip(one.run(None, {"x": x}), other.run(None, {"x": x})):
+            assert y.shape == z.shape
+            assert np.abs(y - z).max(initial=0) <= tolerance * np.abs(y).max(initial=1)
+    return result
+
+
+def kinds(model):
+    return [node.op_type for node in model.graph.node]
+
+
+def gelu_by_erf(net, x):
+    divided = net.node("Div", x, net.constant(np.array(np.sqrt(2), net.dtype)))
+    total = net.node("Add", net.node("Erf", divided), net.constant(np.array(1, net.dtype)))
+    product = net.node("Mul", x, total)
+    return net.node("Mul", product, net.constant(np.array(0.5, net.dtype)))
+
+
+def clip(low, high):
+    def make(net, x):
+        bounds = [
+            net.constant(np.array(b, net.dtype)) if b is not None else "" for b in (low, high)
+        ]
+        return net.node("Clip", x, *bounds)
+
+    return make
+
+
+ACTIVATIONS = {
+    "relu": lambda net, x: net.node("Relu", x),
+    "leaky_relu": lambda net, x: net.node("LeakyRelu", x, alpha=0.2),
+    "prelu": lambda net, x: net.node("PRelu", x, net.constant(net.weights(6, 1, 1))),
+    "prelu with one slope": lambda net, x: net.node(
+        "PRelu", x, net.constant(np.full((1, 1, 1), 0.25, net.dtype))
+    ),
+    "relu6": clip(0, 6),
+    "clip": clip(-0.5, 0.25),
+    "clip from below": clip(0, None),
+    "clip from above": clip(None, 0.5),
+    "silu": lambda net, x: net.node("Mul", x, net.node("Sigmoid", x)),
+    "hardswish": lambda net, x: net.node("HardSwish", x),
+    "hardswish by parts": lambda net, x: net.node(
+        "Mul", net.node("HardSigmoid", x, alpha=1 / 6, beta=0.5), x
+    ),
+    "gelu by erf": gelu_by_erf,
+}
+
+
+@pytest.mark.parametrize("dtype", (np.float32, np.float64))
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_become_part_of_the_convolution(name, dtype, session):
+    net = Net(dtype=dtype)
+    model = net.model(ACTIVATIONS[name](net, net.conv("x", 4, 6)))
+    result = check_same(model, session, data(net, 2, 4, 7, 8))
+    assert kinds(result) == ["Conv"]
+
+
+def test_gelu_of_opset_20(session):
+    for approximate in ("none", "tanh"):
+        net = Net()
+        model = net.model(
+            net.node("Gelu", net.conv("x", 4, 6), approximate=approximate), opset=20, ir=9
+        )
+        assert kinds(check_same(model, session, data(net, 2, 4, 7, 8))) == ["Conv"]
+
+
+def test_clip_by_attributes(session):
+    net = Net()
+    y = net.node("Clip", net.conv("x", 4, 6), min=0.0, max=6.0)
+    assert kinds(check_same(net.model(y, opset=10, ir=5), session, data(net, 1, 4, 5, 5))) == [
+        "Conv"
+    ]
+
+
+def test_normalizations_and_factors_are_folded(session):
+    net = Net()
+    y = net.norm(net.conv("x", 4, 6, bias=False), 6)
+    y = net.node("Div", y, net.constant(np.array([2], np.float32)))
+    model = net.model(net.node("Relu", y))
+    result = check_same(model, session, data(net, 2, 4, 7, 8))
+    assert kinds(result) == ["Conv"]
+    assert len(result.graph.initializer) == 2
+
+
+MODES = {"constant": b"zeros", "reflect": b"reflect", "edge": b"replicate"}
+
+
+def test_a_factor_that_broadcasts_is_no_factor_per_channel(session):
+    net = Net()
+    y = net.conv("x", 4, 1)
+    y = net.node("Mul", y, net.constant(net.weights(1, 6, 1, 1)))
+    result = check_same(net.model(y), session, data(net, 2, 4, 7, 8))
+    assert kinds(result) == ["Conv", "Mul"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("opset", (10, 17))
+def test_paddings_become_part_of_the_convolution(mode, opset, session):
+    net = Net()
+    pads = [0, 0, 1, 2, 0, 0, 3, 1]
+    if opset == 10:
+        x = net.node("Pad", "x", pads=pads, mode=mode)
+    else:
+        x = net.node("Pad", "x", net.constant(np.array(pads)), mode=mode)
+    model = net.model(net.conv(x, 4, 6, pads=[0] * 4), opset=opset)
+    result = check_same(model, session, data(net, 2, 4, 7, 8))
+    (node,) = result.graph.node
+    values = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    assert values["pads"] == [1, 2, 3, 1]
+    assert values.get("padding_mode", b"zeros") == MODES[mode]
+
+
+def test_paddings_that_are_computed(session):
+    """As exporters write them: constants through a chain of nodes."""
+    net = Net()
+    half = net.constant(np.array([0, 0, 1, 1]))
+    pads = net.node("Concat", half, net.node("Cast", half, to=TensorProto.INT64), axis=0)
+    model = net.model(net.conv(net.node("Pad", "x", pads), 4, 6, pads=[0] * 4))
+    assert kinds(check_same(model, session, data(net, 1, 4, 5, 6))) == ["Conv"]
+
+
+def test_a_residual_block_of_unknown_sizes_is_one_segment(session):
+    net = Net()
+    y = net.node("Relu", net.norm(net.conv("x", 4, 4, bias=False), 4))
+    y = net.norm(net.conv(y, 4, 4, bias=False), 4)
+    y = net.node("Relu", net.node("Add", y, "x"))
+    result = check_same(net.model(y), session, data(net, 2, 4, 7, 8), data(net, 1, 4, 4, 3))
+    assert kinds(result) == ["Segment"]
+
+
+def test_an_addition_that_may_broadcast_stays(session):
+    net = Net()
+    pooled = net.node("GlobalAveragePool", "x")
+    y = net.node("Add", net.conv("x", 4, 4), net.conv(pooled, 4, 4, taps=1))
+    result = check_same(net.model(y), session, data(net, 2, 4, 7, 8))
+    assert kinds(result).count("Add") == 1
+
+
+def test_dense_blocks_are_written_in_place(session):
+    net = Net()
+    features = ["x"]
+    for i in range(3):
+        joined = net.node("Concat", *features, axis=1) if i else "x"
+        features.append(net.node("Relu", net.conv(joined, 4 + 4 * i, 4)))
+    y = net.conv(net.node("Concat", *features, axis=-3), 16, 5, taps=1)
+    result = check_same(net.model(y), session, data(net, 2, 4, 7, 8))
+    assert kinds(result) == ["Segment"]
+
+
+def test_dynamic_sizes_and_an_empty_batch(session):
+    net = Net()
+    y = net.conv(net.node("Relu", net.conv("x", 4, 6, strides=[2, 2])), 6, 3)
+    feeds = [data(net, *shape) for shape in ((1, 4, 9, 9), (3, 4, 16, 11), (0, 4, 9, 9))]
+    check_same(net.model(y), session, *feeds)
+
+
+def test_what_lies_between_segments_stays(session):
+    net = Net()
+    y = net.node("MaxPool", net.conv("x", 4, 6), kernel_shape=[2, 2], strides=[2, 2])
+    y = net.node("Relu", net.conv(y, 6, 6, taps=1))
+    scales = net.constant(np.array([1, 1, 2, 2], np.float32))
+    y = net.node("Resize", y, "", scales, mode="nearest")
+    result = check_same(net.model(net.conv(y, 6, 2)), session, data(net, 1, 4, 8, 10))
+    assert kinds(result) == ["Conv", "MaxPool", "Conv", "Resize", "Conv"]
+
+
+def test_every_value_that_is_an_output_is_there(session):
+    net = Net()
+    first = net.conv("x", 4, 4)
+    relu = net.node("Relu", first)
+    second = net.node("Add", net.conv(relu, 4, 4), first)
+    check_same(net.model(first, second, relu), session, data(net, 2, 4, 7, 8))
+
+
+def test_copies_are_looked_through(session):
+    net = Net()
+    y = net.node("Identity", net.conv("x", 4, 4))
+    y = net.node("Relu", net.node("Dropout", y))
+    assert kinds(check_same(net.model(y), session, data(net, 1, 4, 6, 6))) == ["Conv"]
+
+
+def test_values_read_by_the_body_of_a_branch(session):
+    net = Net()
+    inner = net.node("Identity", net.conv("x", 4, 4))
+
+    def branch(kind):
+        value = helper.make_tensor_value_info("inner", TensorProto.FLOAT, None)
+        return helper.make_graph([helper.make_node(kind, [inner], ["inner"])], kind, [], [value])
+
+    condition = net.constant(np.array(True))
+    y = net.node("If", condition, then_branch=branch("Relu"), else_branch=branch("Neg"))
+    check_same(net.model(net.conv(y, 4, 3)), session, data(net, 1, 4, 6, 6))
+
+
+@pytest.mark.parametrize("auto_pad", ("SAME_UPPER", "SAME_LOWER", "VALID"))
+@pytest.mark.parametrize("stride", (1, 2))
+@pytest.mark.parametrize("known", (False, True))
+def test_auto_pad(auto_pad, stride, known, session):
+    net = Net()
+    y = net.conv("x", 4, 4, pads=None, auto_pad=auto_pad, strides=[stride] * 2)
+    net.nodes[-1].attribute.remove(next(a for a in net.nodes[-1].attribute if a.name == "auto_pad"))
+    net.nodes[-1].attribute.append(helper.make_attribute("auto_pad", auto_pad))
+    shape = [1, 4, 8, 9] if known else None
+    result = rewrite(net.model(y, shape=shape))
+    stays = stride == 2 and not known and auto_pad != "VALID"
+    assert result.convolutions == (not stays)
+    assert len(result.refusals) == stays
+    if not stays:
+        check_same(net.model(y, shape=shape), session, data(net, 1, 4, 8, 9))
+
+
+def random_net(seed):
+    """Layers in a row with branches, sums, joins, pools between them."""
+    net = Net(seed, dtype=(np.float32, np.float64)[seed % 4 == 3])
+    values = [("x", 4)]
+    for _ in range(int(net.random.integers(3, 9))):
+        last = net.random.random() < 0.7
+        x, channels = values[-1] if last else values[net.random.integers(len(values))]
+        filters = int(net.random.choice([3, 4, 8]))
+        groups = 1
+        if net.random.random() < 0.2:
+            groups = filters = channels
+        taps = int(net.random.choice([1, 3, 3, 5]))
+        y = net.conv(x, channels, filters, taps, bool(net.random.integers(2)), groups)
+        steps = net.random.permutation(["norm", "activation", "add", "concat", ""])[:3]
+        for step in steps:
+            alike = [v for v, c in values if c == filters]
+            if step == "norm":
+                y = net.norm(y, filters)
+            elif step == "activation":
+                name = net.random.choice(["relu", "leaky_relu", "relu6", "silu", "gelu by erf"])
+                y = ACTIVATIONS[name](net, y)
+            elif step == "add" and alike:
+                y = net.node("Add", *net.random.permutation([y, net.random.choice(alike)]))
+            elif step == "concat":
+                other, more = values[net.random.integers(len(values))]
+                y, filters = net.node("Concat", y, other, axis=1), filters + more
+        values.append((y, filters))
+        if net.random.random() < 0.2:
+            y = net.node("MaxPool", y, kernel_shape=[3, 3], pads=[1] * 4)
+            values.append((y, filters))
+    outputs = {values[-1][0], values[net.random.integers(1, len(values))][0]}
+    return net, net.model(*sorted(outputs))
+
+
+@pytest.mark.parametrize("planned", (True, False), ids=("planned", "plain"))
+@pytest.mark.parametrize("seed", range(24))
+def test_random_networks(seed, planned, session, planner):
+    net, model = random_net(seed)
+    if not planned:
+        planner.remove()
+    check_same(model, session, data(net, 1, 4, 9, 8), data(net, 2, 4, 6, 7))
+
+
+def test_the_result_is_the_same_to_the_byte(tmp_path):
+    for seed in range(4):
+        _, model = random_net(seed)
+        onnx.save(model, tmp_path / "model.onnx")
+        copy = onnx.load(tmp_path / "model.onnx")
+        before = model.SerializeToString()
+        winogen.onnx.optimize(model, tmp_path / "one.onnx", tolerance=1e-4, threads=2)
+        winogen.onnx.optimize(copy, tmp_path / "two.onnx", tolerance=1e-4, threads=2)
+        assert (tmp_path / "one.onnx").read_bytes() == (tmp_path / "two.onnx").read_bytes()
+        assert model.SerializeToString() == before
+
+
+def test_constants_are_written_once_and_none_too_many():
+    net = Net()
+    weight, bias = net.constant(net.weights(4, 4, 3, 3), "shared"), net.constant(net.weights(4))
+    y = net.node("Conv", "x", weight, bias, pads=[1] * 4)
+    y = net.node("MaxPool", y, kernel_shape=[1, 1])
+    y = net.node("Conv", y, weight, bias, pads=[1] * 4)
+    result = winogen.onnx.optimize(net.model(y))
+    assert sorted(t.name for t in result.graph.initializer) == sorted(["shared", bias])
+
+
+def test_initializers_that_are_inputs():
+    """Before IR 4 all are, and mean constants; later ones may be replaced by the caller."""
+    net = Net()
+    model = net.model(net.conv("x", 4, 4), opset=9)
+    for tensor in model.graph.initializer:
+        info = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        model.graph.input.append(info)
+    model.ir_version = 3
+    result = winogen.onnx.optimize(model)
+    assert kinds(result) == ["Conv"] and result.graph.node[0].domain == "com.winogen"
+    assert [value.name for value in result.graph.input] == ["x"] and result.ir_version >= 4
+    model.ir_version = 8
+    with pytest.warns(UserWarning, match="its weights may change from call to call"):
+        assert winogen.onnx.optimize(model) == model
+
+
+UNTOUCHED = {
+    "no convolution": lambda net: net.node("Relu", "x"),
+    "transposed": lambda net: net.node("ConvTranspose", "x", net.constant(net.weights(4, 2, 2, 2))),
+    "its weights may change": lambda net: net.node(
+        "Conv",
+        "x",
+        net.node("Abs", net.node("Slice", "x", *[net.constant(np.array([v])) for v in (0, 1, 0)])),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNTOUCHED)
+def test_models_without_work_come_back_with_a_warning(name):
+    net = Net()
+    model = net.model(UNTOUCHED[name](net))
+    message = name if name != "no convolution" else "nothing for winogen to do"
+    with pytest.warns(UserWarning, match=message):
+        assert winogen.onnx.optimize(model) == model
+
+
+def test_other_numbers_and_dimensions_stay():
+    net = Net(dtype=np.float16)
+    with pytest.warns(UserWarning, match="numbers are float16"):
+        winogen.onnx.optimize(net.model(net.conv("x", 4, 4)))
+    net = Net()
+    y = net.node("Conv", "x", net.constant(net.weights(4, 4, 3)))
+    with pytest.warns(UserWarning, match="1D"):
+        winogen.onnx.optimize(net.model(y, shape=["n", 4, "t"]))
+
+
+def test_an_optimized_model_is_left_alone():
+    net = Net()
+    once = winogen.onnx.optimize(net.model(net.conv("x", 4, 4)))
+    with pytest.warns(UserWarning, match="is winogen's already"):
+        assert winogen.onnx.optimize(once) == once
+
+
+@pytest.mark.parametrize("opset", (6, 999))
+def test_an_unknown_opset_is_refused(opset):
+    net = Net()
+    with pytest.raises(InvalidValue, match=f"model: got opset {opset}; allowed: 7 to"):
+        winogen.onnx.optimize(net.model(net.conv("x", 4, 4), opset=opset))
+
+
+def test_external_data(tmp_path, session):
+    net = Net()
+    model = net.model(net.node("Relu", net.conv("x", 4, 6)))
+    onnx.save(
+        onnx.ModelProto.FromString(model.SerializeToString()), tmp_path / "model.onnx",
+        save_as_external_data=True, location="weights.bin", size_threshold=0,
+    )  # fmt: skip
+    result = winogen.onnx.optimize(tmp_path / "model.onnx", tmp_path / "fast.onnx")
+    assert result == winogen.onnx.optimize(model)
+    x = data(net, 1, 4, 5, 5)
+    session(onnx.load(tmp_path / "fast.onnx")).run(None, {"x": x})
+    without = onnx.load(tmp_path / "model.onnx", load_external_data=False)
+    with pytest.raises(InvalidValue, match="weights in another file"):
+        winogen.onnx.optimize(without)
+
+
+def test_input_shapes_are_written():
+    net = Net()
+    model = net.model(net.conv("x", 4, 4))
+    result = winogen.onnx.optimize(model, input_shapes={"x": (2, 4, 8, 9)})
+    dims = result.graph.input[0].type.tensor_type.shape.dim
+    assert [dim.dim_value for dim in dims] == [2, 4, 8, 9]
+    for shapes, message in (
+        ({"z": (1, 4, 8, 8)}, "input_shapes: got 'z'; allowed: inputs of the model, x"),
+        ({"x": (1, 5, 8, 8)}, "input_shapes: got x: .*; allowed: n x 4 x h x w"),
+        ({"x": (1, 4, 8)}, "input_shapes: got x: "),
+        ({"x": (0, 4, 8, 8)}, "input_shapes: got x: "),
+    ):
+        with pytest.raises(InvalidValue, match=message):
+            winogen.onnx.optimize(model, input_shapes=shapes)
+
+
+def test_wrong_arguments(tmp_path):
+    (tmp_path / "text.onnx").write_text("not a model")
+    net = Net()
+    model = net.model(net.conv("x", 4, 4))
+    for arguments, options, kind, message in (
+        ((3,), {}, InvalidType, "model: got int; allowed: a path or an onnx.ModelProto"),
+        ((tmp_path / "text.onnx",), {}, InvalidValue, "which is no ONNX model"),
+        ((model,), {"tolerance": 0}, InvalidValue, "tolerance: got 0"),
+        ((model,), {"tolerance": 2}, InvalidValue, "tolerance: got 2"),
+        ((model,), {"threads": 0}, InvalidValue, "threads: got 0"),
+        ((model, 5), {}, InvalidValue, "output: got int; allowed: None or a path"),
+    ):
+        with pytest.raises(kind, match=message):
+            winogen.onnx.optimize(*arguments, **options)
+    with pytest.raises(FileNotFoundError):
+        winogen.onnx.optimize(tmp_path / "missing.onnx")
+
+
+def test_without_the_extra_the_message_names_it(monkeypatch):
+    import sys
+
+    from winogen.onnx.model import MissingPackage
+
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(MissingPackage, match=r"pip install 'winogen\[onnx\]'"):
+        winogen.onnx.optimize("model.onnx")

@@ -1,0 +1,110 @@
+"""report and the commands: layer by layer what a model would gain."""
+
+import importlib.util
+import re
+
+import numpy as np
+import onnx
+import pytest
+from cli.conftest import refused, winogen
+from onnx import helper, numpy_helper
+
+from winogen.errors import InvalidValue
+from winogen.onnx import report
+
+__all__ = ["refused", "winogen"]
+
+
+def block(height="h", width="w"):
+    """A residual block, a pool, a transposed convolution."""
+    random = np.random.default_rng(0)
+    arrays = {
+        "w1": random.standard_normal((4, 4, 3, 3)),
+        "w2": random.standard_normal((4, 4, 3, 3)),
+        "w3": random.standard_normal((4, 2, 2, 2)),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["a"], "first", pads=[1] * 4),
+        helper.make_node("Relu", ["a"], ["b"], "activation"),
+        helper.make_node("Conv", ["b", "w2"], ["c"], "second", pads=[1] * 4),
+        helper.make_node("Add", ["c", "x"], ["d"], "sum"),
+        helper.make_node("MaxPool", ["d"], ["e"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("ConvTranspose", ["e", "w3"], ["y"], "up", strides=[2, 2]),
+    ]
+    kind = onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        nodes,
+        "block",
+        [helper.make_tensor_value_info("x", kind, ["n", 4, height, width])],
+        [helper.make_tensor_value_info("y", kind, ["n", 2, None, None])],
+        [numpy_helper.from_array(a.astype(np.float32), name) for name, a in arrays.items()],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def test_layers_with_their_times():
+    made = report(block(32, 40), threads=1)
+    assert [row.layer for row in made.rows] == ["first", "second"]
+    assert made.rows[0].what == "conv 3x3 4->4 pad 1,1,1,1 + relu"
+    assert made.rows[0].output == (1, 4, 32, 40)
+    assert all(row.predicted_s > 0 and row.measured_s > 0 for row in made.rows)
+    assert made.measured_s > sum(row.measured_s for row in made.rows)
+    assert made.gain > 0
+    assert made.refusals == ("up: transposed",)
+    text = str(made)
+    assert "2 layers, " in text and "1 thread" in text and "stays: up: transposed" in text
+
+
+def test_without_onnxruntime_there_are_predictions(monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else find(name)
+    )
+    made = report(block(), input_shapes={"x": (2, 4, 16, 18)})
+    assert made.measured_s is None and made.gain is None
+    assert made.rows[1].output == (2, 4, 16, 18) and made.rows[1].measured_s is None
+    assert "onnxruntime takes" not in str(made)
+
+
+def test_open_sizes_must_be_said():
+    with pytest.raises(InvalidValue, match="input_shapes: got none for x, n x 4 x h x w; allowed"):
+        report(block())
+
+
+def test_no_compiler_is_needed(monkeypatch):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert len(report(block(8, 8)).rows) == 2
+
+
+def test_the_commands(winogen, tmp_path):
+    path, fast = tmp_path / "model.onnx", tmp_path / "fast.onnx"
+    onnx.save(block(), path)
+    result = winogen("onnx", "report", path, "--input", "x=1,4,16,16", "--threads", 1)
+    assert result.exit_code == 0, result.output
+    assert re.search(r"^first +conv 3x3 .* 1x4x16x16 ", result.stdout, re.MULTILINE)
+    result = winogen("onnx", "optimize", path, "-o", fast, "--tolerance", "1e-4", "--threads", 2)
+    assert result.exit_code == 0, result.output
+    assert "6 nodes became 3; winogen computes 2 convolutions in 1 of them" in result.stdout
+    assert "stays: up: transposed" in result.stdout
+    (segment, *_) = onnx.load(fast).graph.node
+    assert (segment.op_type, segment.domain) == ("Segment", "com.winogen")
+
+
+def test_commands_that_are_refused(refused, tmp_path):
+    path = tmp_path / "model.onnx"
+    onnx.save(block(), path)
+    for words, message in (
+        (("report", path), "input_shapes: got none for x"),
+        (("report", path, "--input", "x:1"), "input: got 'x:1'; allowed: NAME=N,C,H,W"),
+        (("report", tmp_path / "missing.onnx"), "No such file"),
+        (("optimize", path, "-o", tmp_path / "no" / "such.onnx"), "No such file"),
+        (("optimize", path, "-o", tmp_path / "y.onnx", "--tolerance", "7"), "tolerance: got 7"),
+    ):
+        assert message in refused("onnx", *words)
+
+
+def test_help_has_examples(winogen):
+    for command in ("optimize", "report", "library"):
+        result = winogen("onnx", command, "--help")
+        assert result.exit_code == 0 and f"Example: winogen onnx {command}" in result.output

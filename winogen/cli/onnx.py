@@ -1,0 +1,106 @@
+"""`winogen onnx`: ONNX models made faster, and what there is to gain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+OPTIMIZE_EXAMPLE = "Example: winogen onnx optimize model.onnx -o fast.onnx"
+LIBRARY_EXAMPLE = "Example: winogen onnx library fast.onnx --input x=1,3,224,224 -o fast.so"
+REPORT_EXAMPLE = "Example: winogen onnx report model.onnx --input x=1,3,224,224"
+
+app = typer.Typer(
+    help="Rewrite ONNX models to winogen's operators; see what they would gain.",
+    no_args_is_help=True,
+)
+
+_INPUT = typer.Option(
+    None, "--input", metavar="NAME=N,C,H,W", help="Sizes of an input; once for each."
+)
+_TOLERANCE = typer.Option(None, help="Error that suffices in every layer, as in conv2d: 1e-5.")
+
+
+@app.command(epilog=OPTIMIZE_EXAMPLE)
+def optimize(
+    model: Path = typer.Argument(metavar="MODEL", help="An ONNX file."),
+    output: Path = typer.Option(..., "--output", "-o", help="File to write."),
+    tolerance: float = _TOLERANCE,
+    threads: int = typer.Option(
+        None, min=1, max=1024, help="Threads of a convolution (default: those of onnxruntime)."
+    ),
+    input: list[str] = _INPUT,
+) -> None:
+    """Write a model that computes the same with winogen's convolutions.
+
+    Run it in onnxruntime with the library that winogen.onnx.get_library_path() names.
+    """
+    from winogen.cli.progress import working
+    from winogen.onnx.rewrite import rewrite, save
+
+    with working("rewriting the model"):
+        result = rewrite(model, tolerance=tolerance, threads=threads, input_shapes=_shapes(input))
+        path = save(result.model, output)
+    typer.echo(result)
+    typer.echo(path)
+
+
+@app.command(epilog=LIBRARY_EXAMPLE)
+def library(
+    model: Path = typer.Argument(metavar="MODEL", help="What `winogen onnx optimize` wrote."),
+    output: Path = typer.Option(..., "--output", "-o", help="File to write, a shared library."),
+    threads: int = typer.Option(
+        None, min=1, max=1024, help="Threads of the sessions (default: onnxruntime's default)."
+    ),
+    input: list[str] = _INPUT,
+) -> None:
+    """Write a library for programs without Python: operators, kernels, plans for these sizes.
+
+    It is for this machine's instruction set. Inputs of other sizes are computed, too, but slowly.
+    """
+    from winogen.cli.progress import working
+    from winogen.onnx.carrying import build_library
+
+    with working("compiling the library"):
+        path = build_library(model, output, input_shapes=_shapes(input), threads=threads)
+    typer.echo(path)
+
+
+@app.command(epilog=REPORT_EXAMPLE)
+def report(
+    model: Path = typer.Argument(metavar="MODEL", help="An ONNX file."),
+    tolerance: float = _TOLERANCE,
+    threads: int = typer.Option(
+        None, min=1, max=1024, help="Threads (default: OMP_NUM_THREADS or all CPUs)."
+    ),
+    input: list[str] = _INPUT,
+) -> None:
+    """Say layer by layer what winogen would gain, without changing anything.
+
+    Its times are predicted; onnxruntime's are measured if it is installed.
+    """
+    from winogen.cli.progress import working
+    from winogen.onnx.report import report as make
+
+    with working("looking at the model"):
+        made = make(model, tolerance=tolerance, threads=threads, input_shapes=_shapes(input))
+    typer.echo(made)
+
+
+def _shapes(texts: list[str] | None) -> dict[str, Any]:
+    """Return sizes by input.
+
+    >>> _shapes(["x=1,3,224,224"])
+    {'x': (1, 3, 224, 224)}
+    """
+    from winogen.cli.options import integers
+    from winogen.errors import InvalidValue
+
+    shapes = {}
+    for text in texts or ():
+        name, equals, sizes = text.rpartition("=")
+        if not equals or not name:
+            raise InvalidValue(f"input: got {text!r}; allowed: NAME=N,C,H,W")
+        shapes[name] = integers("input", sizes, *range(1, 9))
+    return shapes

@@ -1,0 +1,152 @@
+"""A library of operators that carries plans and kernels, for processes without Python."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from winogen.codegen.render import render
+from winogen.codegen.templates import environment, wrapped
+from winogen.errors import CompileFailed, InvalidType, InvalidValue
+from winogen.kernels.spec import KernelSpec
+from winogen.onnx.library import FLAGS, planner, source
+from winogen.onnx.model import OWN_DOMAIN, Model, load, require
+from winogen.onnx.operators import NOWHERE
+from winogen.onnx.planning import Answer
+from winogen.onnx.running import sizes_of_inputs, zeros
+from winogen.toolchain import find_compiler, host_target
+
+_PLACES = ("input", "packed", "bias", "slopes", "add", "add_after", "output")
+
+
+def build_library(
+    model_or_path: Any,
+    output: Any,
+    *,
+    input_shapes: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    threads: int | None = None,
+) -> Path:
+    """Write a shared library that runs an optimized model without Python; return its path.
+
+    It has the operators, the kernels for this machine's instruction set, and the plans for the
+    sizes of ``input_shapes``, or for several sets of them. Other sizes are computed the plain way.
+    ``threads``: as many as the session will have; None for onnxruntime's default.
+
+    Needs onnxruntime, which runs the model once for each set of sizes, on zeros. Raises
+    InvalidType, InvalidValue, MissingPackage, BuildError, and OSError.
+    """
+    if not isinstance(output, (str, os.PathLike)):
+        raise InvalidType(f"output: got {type(output).__name__}; allowed: a path")
+    proto = load(model_or_path)
+    if not any(node.domain == OWN_DOMAIN for node in proto.graph.node):
+        raise InvalidValue(
+            "model: got one without winogen's operators; allowed: what winogen.onnx.optimize writes"
+        )
+    sets = (
+        [input_shapes]
+        if input_shapes is None or isinstance(input_shapes, Mapping)
+        else input_shapes
+    )
+    answers: list[Answer] = []
+    for shapes in sets:
+        answers += _answers(proto, dict(shapes or {}), threads)
+    path = Path(output)
+    _compile(_sources(answers), path)
+    return path
+
+
+def _answers(proto: Any, shapes: dict[str, Any], threads: int | None) -> list[Answer]:
+    """All plans that the nodes of a model ask for, at these sizes."""
+    ort = require("onnxruntime")
+    model = Model(proto, sizes_of_inputs(Model(proto), shapes))
+    asked = planner()
+    options = ort.SessionOptions()
+    options.register_custom_ops_library(asked.path)
+    options.intra_op_num_threads = threads or 0
+    recorded: list[Answer] = []
+    asked.recorded = recorded
+    try:
+        session = ort.InferenceSession(proto.SerializeToString(), options)
+        session.run(None, {value.name: zeros(value, model) for value in session.get_inputs()})
+    except Exception as problem:  # onnxruntime's own kinds of errors
+        raise InvalidValue(f"model: onnxruntime does not run it ({problem})") from problem
+    finally:
+        asked.recorded = None
+    return recorded
+
+
+def _sources(answers: Sequence[Answer]) -> dict[str, str]:
+    """The C files of a library, by their names."""
+    kernels: dict[KernelSpec, str] = {}
+    convs: dict[bytes, int] = {}
+    plans = {}
+    for answer in answers:
+        steps = []
+        for step, (code, struct, weight) in zip(answer.steps, answer.calls):
+            kernel = kernels.setdefault(code.spec, f"kernel_{len(kernels)}")
+            content = bytes(code.ffi.buffer(struct))
+            constant = bool(answer.question_arrays[weight][2])
+            places = {**step, **({"packed": {"base": NOWHERE, "offset": 0}} if constant else {})}
+            spots = (f"{{ {places[n]['base']}, {places[n]['offset']} }}" for n in _PLACES)
+            counts = (str(step[name]) for name in ("phases", "parts", "threads"))
+            steps.append(
+                {
+                    "kernel": kernel,
+                    "conv": convs.setdefault(content, len(convs)),
+                    "numbers": ", ".join((*counts, *spots)),
+                    "weight": weight,
+                    "packed_bytes": struct.packed_bytes if constant else 0,
+                }
+            )
+        arrays = [
+            f"{rank}, {{ {', '.join(map(str, shape))} }}, {'YES' if constant else 'NULL'}"
+            for rank, shape, constant in answer.question_arrays
+        ]
+        layers = answer.question_layers
+        sizes = (answer.itemsize, len(layers), answer.inputs, len(arrays), len(steps))
+        plan = {
+            "layers": layers,
+            "arrays": arrays,
+            "steps": steps,
+            "numbers": ", ".join(map(str, (*sizes, answer.arena, answer.workspace))),
+        }
+        plans[repr(plan)] = plan  # equal nodes have equal plans
+    template = environment().get_template("runtime/carried.c.j2")
+    files = {f"{name}.c": render(spec, name) for spec, name in kernels.items()}
+    files["operators.c"] = source()
+    files["carried.c"] = template.render(
+        kernels=list(kernels.values()),
+        convs=[wrapped(map(str, content), 4, ", ") for content in convs],
+        plans=list(plans.values()),
+    )
+    return files
+
+
+def _compile(files: Mapping[str, str], output: Path) -> None:
+    """Compile all files and link them; raises CompileFailed with the compiler's words."""
+    compiler = find_compiler()
+    flags = [flag for flag in compiler.flags(host_target()) if flag not in ("-fopenmp", "-shared")]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+
+        def run(*words: str) -> None:
+            command = [*compiler.command, *words]
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise CompileFailed(f"{shlex.join(command)}:\n{done.stderr or done.stdout}")
+
+        def compile(file: str) -> str:
+            (folder / file).write_text(files[file])
+            run(*flags, "-c", file, "-o", f"{file}.o")
+            return f"{file}.o"
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            objects = list(pool.map(compile, files))
+        run("-shared", *objects, *FLAGS, "-o", "library.so")
+        output.write_bytes((folder / "library.so").read_bytes())

@@ -1,0 +1,62 @@
+"""The shared library of operators that onnxruntime loads: compiled once, known to this process.
+
+Compiling needs a C compiler and no onnxruntime; what the operators need of onnxruntime's interface
+they declare themselves.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+from functools import cache
+from typing import TYPE_CHECKING
+
+from winogen import resources
+from winogen.codegen.templates import environment
+from winogen.records import TARGETS
+from winogen.toolchain import Library, load
+
+if TYPE_CHECKING:
+    from winogen.onnx.planning import Planner
+
+# For any CPU of this kind, so that the file may be copied; the kernels are libraries of their own.
+_TARGET = TARGETS["generic"]
+# onnxruntime unloads a library when its session ends, other sessions and threads or not.
+FLAGS = ("-pthread", *(("-Wl,-z,nodelete",) if sys.platform == "linux" else ()), "-lm")
+
+
+def source() -> str:
+    """Return the C of the library."""
+    return str(environment().get_template("runtime/onnx.c.j2").render())
+
+
+def declarations() -> str:
+    """Return what the library exports, for cffi."""
+    plan = (resources.folder("csrc") / "runtime" / "plan.h").read_text("utf-8")
+    setter = "void winogen_onnx_set_planner(winogen_planner planner, winogen_release release);"
+    return f"{plan}\n{setter}\n"
+
+
+def library() -> Library:
+    """Return the loaded library, compiled on first use; raises BuildError."""
+    return load(source(), declarations(), _TARGET, FLAGS, name="onnx_operators")
+
+
+def get_library_path() -> str:
+    """Return the path of the library, for ``SessionOptions.register_custom_ops_library``.
+
+    Compiles it on first use. Nodes of sessions of this process are planned by winogen from then on.
+    Raises BuildError if it cannot be compiled or loaded.
+    """
+    return planner().path
+
+
+@cache
+def planner() -> Planner:
+    """Return the planner of the library, which is installed until the process ends."""
+    from winogen.onnx.planning import Planner
+
+    made = Planner(library())
+    made.install()
+    atexit.register(made.remove)  # sessions may outlive Python
+    return made

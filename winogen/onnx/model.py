@@ -1,0 +1,281 @@
+"""A model of others as it is needed here: constants, sizes, who reads what."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from winogen.errors import InvalidType, InvalidValue, WinogenError
+from winogen.onnx.sizes import Sizes, declared, number, propagate
+
+OLDEST_OPSET = 7  # before it, broadcasting was asked for by attributes
+OWN_DOMAIN = "com.winogen"
+_STANDARD = ("", "ai.onnx")
+_FOLDABLE = frozenset(
+    "Add Cast Concat ConstantOfShape Div Gather Mul Neg Range Reshape Shape Slice Squeeze Sub "
+    "Transpose Unsqueeze".split()
+)
+# Constants with more numbers have no say in anybody's sizes.
+_SMALL = 4096
+
+
+class MissingPackage(WinogenError, ImportError):
+    """A package that this needs is not installed; the message says how to install it."""
+
+
+def require(name: str) -> Any:
+    """Return a module of the extra `onnx`; raises MissingPackage."""
+    from importlib import import_module
+
+    try:
+        return import_module(name)
+    except ImportError as problem:
+        package = name.partition(".")[0]
+        raise MissingPackage(
+            f"{package}: cannot be imported ({problem}); install it by pip install 'winogen[onnx]'"
+        ) from problem
+
+
+def load(source: Any) -> Any:
+    """Return a ModelProto from one, or from the path of a file, its external data included.
+
+    Raises InvalidType, InvalidValue for a file that holds no model, and OSError.
+    """
+    onnx = require("onnx")
+    if isinstance(source, onnx.ModelProto):
+        for tensor in source.graph.initializer:
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                raise InvalidValue(
+                    f"model: got weights in another file ({tensor.name}); allowed: the path of the "
+                    "model, so that they can be read, or a model with all its data"
+                )
+        return source
+    if not isinstance(source, (str, os.PathLike)):
+        raise InvalidType(
+            f"model: got {type(source).__name__}; allowed: a path or an onnx.ModelProto"
+        )
+    path = Path(source)
+    try:
+        model = onnx.load(path)
+    except OSError:
+        raise
+    except Exception as problem:  # protobuf has errors of its own
+        raise InvalidValue(f"model: got {path}, which is no ONNX model ({problem})") from problem
+    if not model.HasField("graph") or not model.opset_import:
+        raise InvalidValue(f"model: got {path}, which is no ONNX model")
+    return model
+
+
+class Model:
+    """A ModelProto with what follows from it. Nothing here changes it.
+
+    ``input_shapes``: the sizes of some inputs, where the model leaves them open.
+    """
+
+    def __init__(self, proto: Any, input_shapes: Mapping[str, Any] | None = None):
+        self.onnx = require("onnx")
+        self.proto = proto
+        self.graph = proto.graph
+        self.opset = self._opset()
+        self.fixed = self._fixed(input_shapes or {})
+        self._constants: dict[str, Any] = {}  # of TensorProtos, or arrays once they were read
+        self._collect_constants()
+        self._attributes: dict[tuple[str, ...], dict[str, Any]] = {}
+
+    def _opset(self) -> int:
+        newest = self.onnx.defs.onnx_opset_version()
+        for entry in self.proto.opset_import:
+            if entry.domain in _STANDARD:
+                if not OLDEST_OPSET <= entry.version <= newest:
+                    raise InvalidValue(
+                        f"model: got opset {entry.version}; allowed: {OLDEST_OPSET} to {newest}, "
+                        f"which onnx {self.onnx.__version__} knows"
+                    )
+                return int(entry.version)
+        raise InvalidValue("model: got none of ONNX's own operators; allowed: an opset of them")
+
+    def _fixed(self, shapes: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+        inputs = {value.name: declared(value) for value in self.graph.input}
+        for name, shape in shapes.items():
+            if name not in inputs:
+                raise InvalidValue(
+                    f"input_shapes: got {name!r}; allowed: inputs of the model, {', '.join(inputs)}"
+                )
+            sizes, fits = inputs[name], isinstance(shape, (tuple, list))
+            fits = fits and all(isinstance(n, int) and n > 0 for n in shape)
+            if fits and sizes is not None:
+                fits = len(shape) == len(sizes)
+                fits = fits and all(not s.known or s.number == n for s, n in zip(sizes, shape))
+            if not fits:
+                wanted = "positive sizes" if sizes is None else " x ".join(map(str, sizes))
+                raise InvalidValue(f"input_shapes: got {name}: {shape}; allowed: {wanted}")
+        return {name: tuple(shape) for name, shape in shapes.items()}
+
+    def _collect_constants(self) -> None:
+        # From IR 4 on, a caller may replace an initializer that is an input, too.
+        replaceable = set()
+        if self.proto.ir_version >= 4:
+            replaceable = {value.name for value in self.graph.input}
+        self.replaceable = frozenset(
+            tensor.name for tensor in self.graph.initializer if tensor.name in replaceable
+        )
+        for tensor in self.graph.initializer:
+            if tensor.name not in replaceable:
+                self._constants[tensor.name] = tensor
+        self.constant_nodes: dict[str, Any] = {}  # by what they make
+        for node in self.graph.node:
+            name = node.output[0]
+            if node.op_type == "Constant" and node.domain in _STANDARD and len(node.attribute) == 1:
+                (attribute,) = node.attribute
+                value = self._value_of(attribute)
+                if value is not None:
+                    self._constants[name], self.constant_nodes[name] = value, node
+            elif node.op_type == "Identity" and node.input[0] in self._constants:
+                self._constants[name] = self._constants[node.input[0]]
+                self.constant_nodes[name] = node
+            else:
+                value = self._computed(node)
+                if value is not None:
+                    self._constants[name], self.constant_nodes[name] = value, node
+
+    def _computed(self, node: Any) -> np.ndarray | None:
+        """What a node of small constants makes: exporters compute paddings and sizes that way."""
+        if node.op_type not in _FOLDABLE or node.domain not in _STANDARD or len(node.output) != 1:
+            return None
+        inputs = [name for name in node.input if name]
+        if not inputs or any(name not in self._constants for name in inputs):
+            return None
+        arrays = {name: self.constant(name) for name in inputs}
+        if sum(array.size for array in arrays.values() if array is not None) > _SMALL:
+            return None
+        evaluator = require("onnx.reference").ReferenceEvaluator
+        helper = self.onnx.helper
+        values = [helper.make_empty_tensor_value_info(name) for name in (*arrays, node.output[0])]
+        graph = helper.make_graph([node], "constant", values[:-1], values[-1:])
+        opset = [helper.make_opsetid("", self.opset)]
+        try:
+            (result,) = evaluator(helper.make_model(graph, opset_imports=opset)).run(None, arrays)
+        except Exception:  # not worth more than leaving it as it is
+            return None
+        return np.asarray(result) if np.size(result) <= _SMALL else None
+
+    def _value_of(self, attribute: Any) -> Any:
+        kinds: dict[str, Any] = {"value_float": np.float32, "value_floats": np.float32}
+        kinds |= {"value_int": np.int64, "value_ints": np.int64}
+        if attribute.name == "value":
+            return attribute.t
+        if attribute.name in kinds:
+            value = self.onnx.helper.get_attribute_value(attribute)
+            return np.asarray(value, kinds[attribute.name])
+        return None
+
+    def constant(self, name: str) -> np.ndarray | None:
+        """Return a value that never changes; None if it may. The same array every time."""
+        value = self._constants.get(name)
+        if value is None or isinstance(value, np.ndarray):
+            return value
+        array = self.onnx.numpy_helper.to_array(value)
+        # One array for all names of a tensor, so that it is written once.
+        for other, kept in self._constants.items():
+            if kept is value:
+                self._constants[other] = array
+        return array
+
+    def attributes(self, node: Any) -> dict[str, Any]:
+        """Return the attributes of a node as numbers, lists of numbers, texts and tensors."""
+        key = tuple(node.output)
+        if key not in self._attributes:
+            read = self.onnx.helper.get_attribute_value
+            values = {a.name: read(a) for a in node.attribute}
+            self._attributes[key] = {
+                name: value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+                for name, value in values.items()
+            }
+        return self._attributes[key]
+
+    @cached_property
+    def inferred(self) -> dict[str, Any]:
+        """ValueInfoProtos of all values that onnx itself knows of, by name."""
+        light = self.onnx.ModelProto()
+        light.CopyFrom(self.proto)
+        for tensor in light.graph.initializer:
+            if np.prod(tensor.dims, dtype=np.int64) > _SMALL:
+                dims, kind, name = list(tensor.dims), tensor.data_type, tensor.name
+                tensor.Clear()
+                tensor.dims.extend(dims)
+                tensor.data_type, tensor.name = kind, name
+        for value in light.graph.input:
+            for dim, size in zip(value.type.tensor_type.shape.dim, self.fixed.get(value.name, ())):
+                dim.dim_value = size
+        with suppress(Exception):  # a model that onnx finds fault with may run all the same
+            light = self.onnx.shape_inference.infer_shapes(light, data_prop=True)
+        graph = light.graph
+        return {v.name: v for v in (*graph.input, *graph.value_info, *graph.output)}
+
+    @cached_property
+    def sizes(self) -> dict[str, Sizes]:
+        """The sizes of all values for which anything is known."""
+        known: dict[str, Sizes] = {}
+        for tensor in self.graph.initializer:
+            known[tensor.name] = tuple(map(number, tensor.dims))
+        for name, value in self.inferred.items():
+            sizes = declared(value)
+            if sizes is not None:
+                known[name] = sizes
+        return propagate(self.graph.node, known, self.attributes, self.constant)
+
+    def kind(self, name: str) -> int:
+        """Return the type of a value's numbers as TensorProto counts them; 0 if not known."""
+        value = self.inferred.get(name)
+        return 0 if value is None else value.type.tensor_type.elem_type
+
+    @cached_property
+    def captured(self) -> frozenset[str]:
+        """Names that bodies of loops and branches read from outside."""
+        names: set[str] = set()
+        for node in self.graph.node:
+            for attribute in node.attribute:
+                for graph in (attribute.g, *attribute.graphs):
+                    names |= _names_read(graph)
+        return frozenset(names)
+
+    def reads(self, node: Any) -> tuple[str, ...]:
+        """Return all that a node reads, what the bodies in its attributes do included."""
+        inner = set()
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                inner |= _names_read(graph)
+        return (*filter(None, node.input), *sorted(inner - set(node.input)))
+
+    @cached_property
+    def uses(self) -> Counter[str]:
+        """How often each value is read, by nodes and as an output."""
+        counts = Counter(value.name for value in self.graph.output)
+        for node in self.graph.node:
+            counts.update(self.reads(node))
+        return counts
+
+    @cached_property
+    def makers(self) -> dict[str, Any]:
+        """The node that makes each value."""
+        return {name: node for node in self.graph.node for name in node.output if name}
+
+
+def _names_read(graph: Any) -> set[str]:
+    """Names that a body reads, its own included: taking too many for needed does no harm."""
+    names = {name for node in graph.node for name in node.input if name}
+    names |= {value.name for value in graph.output}
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                names |= _names_read(inner)
+    own = {name for node in graph.node for name in node.output}
+    own |= {value.name for value in graph.input} | {t.name for t in graph.initializer}
+    return names - own

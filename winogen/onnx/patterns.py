@@ -1,0 +1,325 @@
+"""ONNX nodes as operators of `winogen.graph`, and groups of nodes that mean one function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from winogen.graph import Activation, Add, Affine, Concat, Conv, Pad
+from winogen.graph.ir import Operator
+from winogen.onnx.model import Model
+
+_MODES = {"constant": "zeros", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
+
+
+class Match(NamedTuple):
+    """An operator, what it reads, and the nodes besides its own that it stands for."""
+
+    op: Operator
+    inputs: tuple[str, ...]
+    within: tuple[Any, ...] = ()
+
+
+class Patterns:
+    """Recognizes the nodes of a model whose numbers are of type ``kind``.
+
+    What is not recognized stays as it is, so every doubt is a None.
+    """
+
+    def __init__(self, model: Model, kind: int):
+        self.model = model
+        self.kind = kind
+        self.dtype = model.onnx.helper.tensor_dtype_to_np_dtype(kind)
+
+    def match(self, node: Any) -> Match | None:
+        """Return what a node is, None for one of the framework's."""
+        if node.domain not in ("", "ai.onnx"):
+            return None
+        read: Callable[[Any], Match | None] | None = getattr(self, f"_{node.op_type}", None)
+        if read is None or not self._is_map(node.output[0]):
+            return None
+        found = read(node)
+        if found is None or not all(map(self._is_map, found.inputs)):
+            return None
+        return found
+
+    def channels(self, name: str) -> int:
+        """Return the channels of a map."""
+        return self.model.sizes[name][1].number
+
+    # ---- what is asked of values -----------------------------------------------------------------
+
+    def _is_map(self, name: str) -> bool:
+        """Whether a value is (N, C, H, W) of the right type with a known C."""
+        sizes = self.model.sizes.get(name)
+        kind = self.model.kind(name)
+        return sizes is not None and len(sizes) == 4 and sizes[1].known and kind in (self.kind, 0)
+
+    def _array(self, name: str) -> np.ndarray | None:
+        """A constant of the right type."""
+        array = self.model.constant(name)
+        return array if array is not None and array.dtype == self.dtype else None
+
+    def _scalar(self, name: str) -> float | None:
+        array = self.model.constant(name)
+        return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+
+    def _per_channel(self, name: str, channels: int) -> np.ndarray | None:
+        """A constant that is one number per channel of a map, or one for all."""
+        array = self._array(name)
+        if array is None or array.ndim > 4:
+            return None
+        shape = (1,) * (4 - array.ndim) + array.shape
+        if shape not in ((1, channels, 1, 1), (1, 1, 1, 1)):
+            return None
+        return np.ascontiguousarray(np.broadcast_to(array.reshape(-1), (channels,)))
+
+    def _alone(self, name: str, kind: str) -> Any:
+        """The node of this kind that makes a value, if nobody else reads that."""
+        node = self.model.makers.get(name)
+        if node is None or node.op_type != kind or node.domain not in ("", "ai.onnx"):
+            return None
+        return node if self.model.uses[name] == 1 else None
+
+    # ---- convolutions and what is linear ---------------------------------------------------------
+
+    def _Conv(self, node: Any) -> Match | None:
+        weight = self._array(node.input[1])
+        bias = self._array(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+        if weight is None or weight.ndim != 4 or min(weight.shape) == 0:
+            return None
+        if bias is None and len(node.input) > 2 and node.input[2]:
+            return None
+        values = self.model.attributes(node)
+        stride, dilation = (tuple(values.get(k, (1, 1))) for k in ("strides", "dilations"))
+        padding = self._padding(node, values, weight.shape[2:], stride, dilation)
+        groups = values.get("group", 1)
+        if padding is None or groups < 1 or weight.shape[0] % groups:
+            return None
+        if weight.shape[1] * groups != self.model.sizes[node.input[0]][1].number:
+            return None
+        op = Conv(weight, bias, stride, padding, dilation, groups)
+        return Match(op, (node.input[0],))
+
+    def _padding(
+        self, node: Any, values: dict[str, Any], taps: Any, stride: Any, dilation: Any
+    ) -> tuple[int, int, int, int] | None:
+        """Top, bottom, left, right; None where it depends on sizes that are not known."""
+        auto = values.get("auto_pad", "NOTSET")
+        if auto == "VALID":
+            return 0, 0, 0, 0
+        if auto == "NOTSET":
+            top, left, bottom, right = values.get("pads", (0, 0, 0, 0))
+            return (top, bottom, left, right) if min(top, left, bottom, right) >= 0 else None
+        sides: list[int] = []
+        for axis in (0, 1):
+            size, step = self.model.sizes[node.input[0]][2 + axis], stride[axis]
+            reach = dilation[axis] * (taps[axis] - 1)
+            if not size.known and step > 1:
+                return None
+            last = (-(-size.number // step) - 1) * step - size.number + 1 if size.known else 0
+            total = max(0, last + reach)
+            less, more = total // 2, total - total // 2
+            sides += (less, more) if auto == "SAME_UPPER" else (more, less)
+        return sides[0], sides[1], sides[2], sides[3]
+
+    def _BatchNormalization(self, node: Any) -> Match | None:
+        if any(node.output[1:]) or self.model.attributes(node).get("training_mode", 0):
+            return None
+        scale, bias, mean, var = (self._array(name) for name in node.input[1:])
+        if scale is None or bias is None or mean is None or var is None:
+            return None
+        if any(a.shape != (self.channels(node.output[0]),) for a in (scale, bias, mean, var)):
+            return None
+        epsilon = self.model.attributes(node).get("epsilon", 1e-5)
+        op = Affine.batch_norm(mean, var, scale, bias, float(np.float32(epsilon)))
+        return Match(op, (node.input[0],))
+
+    def _behind_conv(self, node: Any, x: str, other: str) -> np.ndarray | None:
+        """The constant ``other``, a number per channel, if x comes from what can take it on."""
+        channels = self.channels(node.output[0])
+        if not self._is_map(x) or self.channels(x) != channels or not self._convolved(x):
+            return None
+        return self._per_channel(other, channels)
+
+    def _convolved(self, name: str, depth: int = 4) -> bool:
+        """Whether a value comes from a convolution, sums and activations in between."""
+        maker = self.model.makers.get(name)
+        if maker is None or depth == 0:
+            return False
+        if maker.op_type in ("Conv", "BatchNormalization"):
+            return True
+        between = ("Add", "Mul", "Relu", "LeakyRelu", "PRelu", "Clip", "Gelu", "HardSwish", "Swish")
+        return maker.op_type in between and any(
+            self._convolved(one, depth - 1) for one in maker.input if one
+        )
+
+    def _affine(self, node: Any, factor: bool) -> Match | None:
+        """A product or a sum with constants, behind what can take it on."""
+        for x, other in (node.input, reversed(node.input)):
+            values = self._behind_conv(node, x, other)
+            if values is not None:
+                scale, shift = (values, values * 0) if factor else (values * 0 + 1, values)
+                return Match(Affine(scale, shift), (x,))
+        return None
+
+    def _Div(self, node: Any) -> Match | None:
+        divisor = self._behind_conv(node, *node.input)
+        if divisor is None:
+            return self._gelu(node)
+        scale = (1 / divisor.astype(np.float64)).astype(self.dtype)
+        return Match(Affine(scale, scale * 0), (node.input[0],))
+
+    def _Sub(self, node: Any) -> Match | None:
+        shift = self._behind_conv(node, *node.input)
+        if shift is None:
+            return None
+        return Match(Affine(shift * 0 + 1, -shift), (node.input[0],))
+
+    def _Add(self, node: Any) -> Match | None:
+        one, other = node.input
+        sizes = self.model.sizes
+        if self._is_map(one) and self._is_map(other) and sizes[one] == sizes[other]:
+            constants = [name for name in (one, other) if self.model.constant(name) is not None]
+            return None if constants else Match(Add(), (one, other))
+        return self._affine(node, factor=False)
+
+    def _Sum(self, node: Any) -> Match | None:
+        return self._Add(node) if len(node.input) == 2 else None
+
+    def _Concat(self, node: Any) -> Match | None:
+        if self.model.attributes(node).get("axis") not in (1, -3):
+            return None
+        if any(self.model.constant(name) is not None for name in node.input):
+            return None
+        return Match(Concat(), tuple(node.input))
+
+    def _Pad(self, node: Any) -> Match | None:
+        values = self.model.attributes(node)
+        mode = _MODES.get(values.get("mode", "constant"))
+        if "pads" in values:  # before opset 11
+            pads, fill = values["pads"], values.get("value", 0.0)
+        else:
+            array = self.model.constant(node.input[1])
+            pads = None if array is None else array.tolist()
+            filled = len(node.input) > 2 and node.input[2]
+            fill = self._scalar(node.input[2]) if filled else 0.0
+            if len(node.input) > 3 and node.input[3]:
+                return None
+        if mode is None or pads is None or len(pads) != 8 or min(pads) < 0:
+            return None
+        if (mode == "zeros" and fill != 0) or any(pads[i] for i in (0, 1, 4, 5)):
+            return None
+        return Match(Pad((pads[2], pads[6], pads[3], pads[7]), mode), (node.input[0],))
+
+    # ---- activations -----------------------------------------------------------------------------
+
+    def _Relu(self, node: Any) -> Match | None:
+        return Match(Activation("relu"), (node.input[0],))
+
+    def _LeakyRelu(self, node: Any) -> Match | None:
+        slope = float(np.float32(self.model.attributes(node).get("alpha", 0.01)))
+        return Match(Activation(("leaky_relu", slope)), (node.input[0],))
+
+    def _PRelu(self, node: Any) -> Match | None:
+        slopes = self._per_channel(node.input[1], self.channels(node.output[0]))
+        if slopes is None:
+            return None
+        one = float(slopes[0])
+        if (slopes == slopes[0]).all() and float(np.float32(one)) == one:
+            return Match(Activation(("leaky_relu", one)), (node.input[0],))
+        return Match(Activation(("prelu", slopes)), (node.input[0],))
+
+    def _Clip(self, node: Any) -> Match | None:
+        bounds: list[float | None] = []
+        values = self.model.attributes(node)
+        for place, name in ((1, "min"), (2, "max")):
+            if name in values:
+                bounds.append(float(values[name]))
+            elif len(node.input) > place and node.input[place]:
+                bound = self._scalar(node.input[place])
+                if bound is None:
+                    return None
+                bounds.append(bound)
+            else:
+                bounds.append(None)
+        low, high = bounds
+        spec: Any = None
+        if low == 0 and (high is None or high == math.inf):
+            spec = "relu"
+        elif (low, high) == (0, 6):
+            spec = "relu6"
+        else:
+            low, high = (-math.inf if low is None else low), (math.inf if high is None else high)
+            if low <= high and all(value == np.float32(value) for value in (low, high)):
+                spec = ("clip", low, high)
+        return None if spec is None else Match(Activation(spec), (node.input[0],))
+
+    def _HardSwish(self, node: Any) -> Match | None:
+        return Match(Activation("hardswish"), (node.input[0],))
+
+    def _Swish(self, node: Any) -> Match | None:
+        if self.model.attributes(node).get("alpha", 1.0) != 1:
+            return None
+        return Match(Activation("silu"), (node.input[0],))
+
+    def _Gelu(self, node: Any) -> Match | None:
+        tanh = self.model.attributes(node).get("approximate", "none") == "tanh"
+        return Match(Activation(("gelu", "tanh") if tanh else "gelu"), (node.input[0],))
+
+    def _Mul(self, node: Any) -> Match | None:
+        for x, gate in (node.input, reversed(node.input)):
+            sigmoid = self._alone(gate, "Sigmoid")
+            if sigmoid is not None and sigmoid.input[0] == x:
+                return Match(Activation("silu"), (x,), (sigmoid,))
+            hard = self._alone(gate, "HardSigmoid")
+            if hard is not None and hard.input[0] == x:
+                values = self.model.attributes(hard)
+                alpha, beta = values.get("alpha", 0.2), values.get("beta", 0.5)
+                if abs(alpha - 1 / 6) < 1e-6 and beta == 0.5:
+                    return Match(Activation("hardswish"), (x,), (hard,))
+        return self._gelu(node) or self._affine(node, factor=True)
+
+    def _gelu(self, node: Any) -> Match | None:
+        """x * 0.5 * (1 + erf(x / sqrt 2)), its factors in any order."""
+        factor, factors, within = self._factors(node)
+        if len(factors) != 2 or abs(factor - 0.5) > 1e-6:
+            return None
+        for x, gate in (factors, factors[::-1]):
+            total = self._alone(gate, "Add")
+            if total is None:
+                continue
+            erf = None
+            for name, other in (total.input, reversed(total.input)):
+                if self._scalar(other) == 1:
+                    erf = self._alone(name, "Erf")
+            if erf is None:
+                continue
+            scaled = self._alone(erf.input[0], "Div") or self._alone(erf.input[0], "Mul")
+            if scaled is None:
+                continue
+            scale, inner, _ = self._factors(scaled)
+            if inner == [x] and abs(scale - math.sqrt(0.5)) < 1e-6:
+                return Match(Activation("gelu"), (x,), (*within, total, erf, scaled))
+        return None
+
+    def _factors(self, node: Any) -> tuple[float, list[str], tuple[Any, ...]]:
+        """The constant and the values that a tree of products multiplies, and its other nodes."""
+        constant, values, within = 1.0, [], []
+        for place, name in enumerate(node.input):
+            divided = node.op_type == "Div" and place == 1
+            scalar = self._scalar(name)
+            below = self._alone(name, "Mul") or self._alone(name, "Div")
+            if scalar:
+                constant = constant / scalar if divided else constant * scalar
+            elif below is not None and not divided:
+                factor, inner, nodes = self._factors(below)
+                constant *= factor
+                values += inner
+                within += [below, *nodes]
+            else:
+                values.append(name if not divided else "")
+        return constant, values, tuple(within)

@@ -1,0 +1,302 @@
+"""Plans for the nodes of onnxruntime's sessions: the library asks, Python answers with kernels.
+
+Asked once per node and sizes, by whatever thread runs the session. All that an answer points to
+stays alive until the library gives the plan back.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import MutableMapping
+from functools import cached_property
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from winogen.conv.cuts import Candidate
+from winogen.conv.execute import Environment, Prepared
+from winogen.conv.options import Options
+from winogen.conv.problem import Layer, Problem, Seams
+from winogen.conv.request import Request
+from winogen.errors import WinogenError
+from winogen.graph.choose import ways
+from winogen.graph.compiling import compile_all
+from winogen.graph.memory import Life, offsets
+from winogen.kernels.spec import KernelSpec
+from winogen.kernels.struct import PADDING_MODES
+from winogen.onnx.operators import ACTIVATIONS, ADDRESS, ARENA, FAILED, NOWHERE, PLANNED
+from winogen.toolchain import Library, host_target
+from winogen.toolchain.fork import Lock
+from winogen.toolchain.machine import current
+
+_LINE = 64
+_BY_NUMBER = tuple(ACTIVATIONS.values())
+
+
+class Answered(NamedTuple):
+    """What a plan in use needs to stay where it is."""
+
+    prepared: list[Prepared]
+    memory: list[Any]  # packed weights, C structs
+
+
+class Planner:
+    """Answers the questions of one loaded library, and keeps what it answered with."""
+
+    def __init__(self, library: Library):
+        self._ffi = library.ffi
+        self._library = library
+        self._answers: dict[int, Answered] = {}
+        self._handles = itertools.count(1)
+        # (node, its weights, kernel) -> packed weights, shared by the plans of all sizes.
+        self._packed: WeakValueDictionary[tuple, np.ndarray] = WeakValueDictionary()
+        self._lock = Lock()
+        self.recorded: list[Answer] | None = None  # a list that wants to have all answers
+        self._ask = self._ffi.callback("winogen_planner", self._plan, error=FAILED)
+        self._take_back = self._ffi.callback("winogen_release", self._release)
+
+    @property
+    def path(self) -> str:
+        """Of the library."""
+        return str(self._library.path)
+
+    def install(self) -> None:
+        """Answer the library's questions from now on."""
+        self._library.lib.winogen_onnx_set_planner(self._ask, self._take_back)
+
+    def remove(self) -> None:
+        """Leave the library alone: nodes that meet new sizes compute them the plain way."""
+        null = self._ffi.NULL
+        self._library.lib.winogen_onnx_set_planner(null, null)
+
+    @property
+    def plans(self) -> int:
+        """How many plans are in use."""
+        return len(self._answers)
+
+    def _plan(self, question: Any, plan: Any, message: Any, size: int) -> int:
+        try:
+            answer = Answer(self._ffi, question, self._packed)
+            answer.fill(plan)
+            with self._lock:
+                plan.handle = next(self._handles)
+                self._answers[plan.handle] = answer.kept
+            if self.recorded is not None:
+                self.recorded.append(answer.remembered())
+        except BaseException as error:  # nothing may escape into C, Ctrl-C neither
+            expected = isinstance(error, WinogenError)
+            text = str(error) if expected else f"{type(error).__name__}: {error}"
+            encoded = text.encode("utf-8", "replace")[: size - 1]
+            self._ffi.memmove(message, encoded + b"\0", len(encoded) + 1)
+            return FAILED
+        return PLANNED
+
+    def _release(self, handle: int) -> None:
+        with self._lock:
+            self._answers.pop(handle, None)
+
+
+class Answer:
+    """The plan of one question: kernel calls, and where their arrays lie."""
+
+    def __init__(self, ffi: Any, question: Any, shared: MutableMapping[tuple, np.ndarray]):
+        self.ffi = ffi
+        self.shared = shared
+        self.question = question
+        self.calls: list[tuple[Any, Any, int]] = []  # kernel, struct, weights' array of each step
+        self.itemsize, self.inputs = question.itemsize, question.inputs
+        self.dtype = "float32" if question.itemsize == 4 else "float64"
+        self.kept = Answered([], [])
+        self.arena = 0
+        self.workspace = 0
+        self.steps: list[dict[str, Any]] = []
+        self.packings: list[dict[str, Any]] = []
+        self.between = self.lay_out()
+        self.target, self.environment = host_target(), Environment.now()
+        layers = [question.layer[i] for i in range(question.layers)]
+        problems = [self.problem(layer) for layer in layers]
+        # All kernels side by side, before any is needed.
+        compile_all(
+            dict.fromkeys(KernelSpec.of(w) for p, ranked in problems for w in ranked[0].works(p))
+        )
+        for layer, (problem, ranked) in zip(layers, problems):
+            self.add(layer, Prepared(problem, ranked, self.target, self.environment))
+
+    @cached_property
+    def question_arrays(self) -> list[tuple[int, tuple[int, ...], bool]]:
+        """Rank, sizes and whether it never changes, of every array."""
+        records = (self.question.array[i] for i in range(self.question.arrays))
+        return [(a.rank, tuple(a.shape), a.constant != self.ffi.NULL) for a in records]
+
+    @cached_property
+    def question_layers(self) -> list[str]:
+        """All layers as C initializers."""
+        return [_initializer(self.ffi, self.question.layer[i]) for i in range(self.question.layers)]
+
+    def fill(self, plan: Any) -> None:
+        """Write the answer."""
+        ffi = self.ffi
+        steps = ffi.new("winogen_step[]", self.steps)
+        packings = ffi.new("winogen_packing[]", self.packings)
+        self.kept.memory.extend((steps, packings))
+        plan.steps, plan.step = len(self.steps), steps
+        plan.packings, plan.packing = len(self.packings), packings
+        plan.arena_bytes, plan.workspace_bytes = self.arena, self.workspace
+
+    def lay_out(self) -> dict[int, int]:
+        """Return where the arrays between the layers begin; those of different times may share."""
+        question = self.question
+        touched: dict[int, list[int]] = {}
+        for step in range(question.layers):
+            layer = question.layer[step]
+            for array in (layer.input, layer.add, layer.add_after, layer.output):
+                if array >= question.inputs + question.outputs:
+                    touched.setdefault(array, []).append(step)
+        lives = [
+            Life(self.numbers(array) * question.itemsize, min(steps), max(steps))
+            for array, steps in touched.items()
+        ]
+        begins, self.arena = offsets(lives)
+        return dict(zip(touched, begins))
+
+    def remembered(self) -> Answer:
+        """Return itself with copies of what is only there while the question is asked."""
+        _ = self.question_arrays, self.question_layers
+        return self
+
+    def reserve(self, size: int) -> int:
+        """Return the place of ``size`` bytes in the arena."""
+        begin = self.arena
+        self.arena += -(-size // _LINE) * _LINE
+        return begin
+
+    def shape(self, array: int) -> tuple[int, ...]:
+        """Return the sizes of an array."""
+        record = self.question.array[array]
+        return tuple(record.shape[axis] for axis in range(record.rank))
+
+    def numbers(self, array: int) -> int:
+        """Return how many numbers an array has."""
+        return math.prod(self.shape(array))
+
+    def place(self, array: int, channel: int = 0) -> dict[str, int]:
+        """Return where an array begins, at one of its channels."""
+        if array < 0:
+            return {"base": NOWHERE, "offset": 0}
+        offset = 0
+        if channel:
+            offset = channel * math.prod(self.shape(array)[2:]) * self.question.itemsize
+        if array in self.between:
+            return self.at(ARENA, self.between[array] + offset)
+        return {"base": array, "offset": offset}
+
+    def at(self, base: int, offset: int) -> dict[str, int]:
+        """Return a place behind ``base``."""
+        return {"base": base, "offset": offset}
+
+    def problem(self, asked: Any) -> tuple[Problem, list[Candidate]]:
+        """Return what a layer asks for, and the ways to compute it, the best first."""
+        shape = self.shape(asked.weight)
+        options = Options(
+            stride=tuple(asked.stride),
+            dilation=tuple(asked.dilation),
+            padding=((asked.padding[0], asked.padding[2]), (asked.padding[1], asked.padding[3])),
+            groups=asked.groups,
+            padding_mode=PADDING_MODES[asked.padding_mode],
+            activation=_BY_NUMBER[asked.activation](tuple(asked.parameters), 0.0),
+            threads=self.question.threads,
+            tolerance=self.question.tolerance or None,
+        )
+        layer = Layer.from_options(shape, self.dtype, options)
+        seams = Seams(
+            *(
+                self.shape(array)[1] if array >= 0 else 0
+                for array in (asked.input, asked.output, asked.add, asked.add_after)
+            )
+        )
+        batch, _, *size = self.shape(asked.input)
+        problem = layer.problem((batch, layer.channels, *size)).sewn(seams)
+        request = Request.from_options(layer, options)
+        return problem, [way.candidate for way in ways(problem, request, self.target, current())]
+
+    def add(self, asked: Any, prepared: Prepared) -> None:
+        """Append the kernel calls of one layer."""
+        self.kept.prepared.append(prepared)
+        self.workspace = max(self.workspace, prepared.workspace_bytes)
+        for code, struct, work in prepared.calls:
+            self.calls.append((code, struct, asked.weight))
+            self.steps.append(
+                {
+                    "part": _function(self.ffi, code, "winogen_part", "winogen_step", "part"),
+                    "conv": _pointer(self.ffi, code, struct),
+                    "phases": struct.phases,
+                    "parts": struct.parts,
+                    "threads": work.threads,
+                    "input": self.place(asked.input, asked.input_channel),
+                    "packed": self.packed(code, struct, asked),
+                    "bias": self.place(asked.bias),
+                    "slopes": self.place(asked.slopes),
+                    "add": self.place(asked.add, asked.add_channel),
+                    "add_after": self.place(asked.add_after, asked.add_after_channel),
+                    "output": self.place(asked.output, asked.output_channel),
+                }
+            )
+
+    def packed(self, code: Any, struct: Any, asked: Any) -> dict[str, int]:
+        """Return where the packed weights are, or will be: packed now, or in every call."""
+        record = self.question.array[asked.weight]
+        if not record.constant:
+            place = self.at(ARENA, self.reserve(struct.packed_bytes))
+            self.packings.append(
+                {
+                    "pack": _function(self.ffi, code, "winogen_pack", "winogen_packing", "pack"),
+                    "conv": _pointer(self.ffi, code, struct),
+                    "weight": self.place(asked.weight),
+                    "packed": place,
+                }
+            )
+            return place
+        key = (self.question.node, asked.weight, code)
+        packed = self.shared.get(key)
+        if packed is None:
+            size = self.numbers(asked.weight) * self.question.itemsize
+            weight = np.frombuffer(self.ffi.buffer(record.constant, size), self.dtype)
+            packed = code.pack(struct, weight, 1)  # leaves OpenMP's threads alone
+            self.shared[key] = packed
+        self.kept.memory.append(packed)
+        return self.at(ADDRESS, packed.ctypes.data)
+
+
+def _function(ffi: Any, code: Any, name: str, struct: str, field: str) -> Any:
+    """Return a function of a kernel's library as a member of a struct of ours."""
+    address = int(code.ffi.cast("intptr_t", code.ffi.addressof(code.lib, name)))
+    kind = dict(ffi.typeof(struct).fields)[field].type
+    return ffi.cast(kind, address)
+
+
+def _pointer(ffi: Any, code: Any, struct: Any) -> Any:
+    """Return the address of a kernel's struct as ours."""
+    return ffi.cast("void *", int(code.ffi.cast("intptr_t", struct)))
+
+
+def _initializer(ffi: Any, struct: Any) -> str:
+    """Return the values of a struct as C writes them."""
+    values = []
+    for name, field in ffi.typeof(struct).fields:
+        value = getattr(struct, name)
+        if field.type.kind == "array":
+            values.append(f"{{ {', '.join(map(_number, value))} }}")
+        else:
+            values.append(_number(value))
+    return ", ".join(values)
+
+
+def _number(value: float) -> str:
+    """Return a number as C writes it, exactly."""
+    if isinstance(value, int):
+        return str(value)
+    if math.isinf(value):
+        return "-__builtin_inf()" if value < 0 else "__builtin_inf()"
+    return value.hex()

@@ -1,0 +1,133 @@
+"""A model as a graph: what winogen computes as its operators, all else as it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from winogen.graph import Graph, Node, Opaque
+from winogen.onnx.model import OWN_DOMAIN, Model
+from winogen.onnx.patterns import Match, Patterns
+
+
+@dataclass
+class Reading:
+    """A graph, and what is needed to write it back."""
+
+    graph: Graph
+    kind: int  # of the numbers, as TensorProto counts them; 0 without a convolution
+    sources: dict[str, list[Any]]  # output of a node of the graph -> the nodes that it stands for
+    aliases: dict[str, str]  # value -> the one that it is a copy of
+    refusals: list[str] = field(default_factory=list)  # convolutions that stay, and why
+
+
+def read(model: Model) -> Reading:
+    """Return the graph of a model. Values that never change are no values of it."""
+    kind = _kind(model)
+    patterns = Patterns(model, kind) if kind else None
+    matches: dict[int, Match] = {}
+    swallowed: set[tuple[str, ...]] = set()
+    refusals = []
+    nodes = list(model.graph.node)
+    for place, node in enumerate(nodes):
+        match = patterns.match(node) if patterns else None
+        if match is not None:
+            matches[place] = match
+            swallowed |= {tuple(inner.output) for inner in match.within}
+        elif node.op_type in ("Conv", "ConvTranspose") or node.domain == OWN_DOMAIN:
+            refusals.append(f"{node.name or node.output[0]}: {_why(model, node, kind)}")
+    aliases = _aliases(model)
+    needed = _needed(model, nodes)
+    outside = dict.fromkeys(value.name for value in model.graph.input)
+    outside = {name: None for name in outside if model.constant(name) is None}
+    made: list[Node] = []
+    sources: dict[str, list[Any]] = {}
+    for place, node in enumerate(nodes):
+        outputs = tuple(filter(None, node.output))
+        if outputs[0] in aliases or tuple(node.output) in swallowed or place not in needed:
+            continue
+        if outputs[0] in model.constant_nodes:
+            continue
+        match = matches.get(place)
+        label = node.name or outputs[0]
+        if match is None:
+            reads = model.reads(node)
+            op: Any = Opaque(node.op_type, node)
+        else:
+            reads, op = match.inputs, match.op
+            outputs = outputs[:1]
+            sources[outputs[0]] = [*match.within, node]
+        inputs = tuple(aliases.get(name, name) for name in reads)
+        inputs = tuple(name for name in inputs if model.constant(name) is None)
+        for name in inputs:  # what has neither a maker nor is an input: an initializer
+            if name not in model.makers:
+                outside.setdefault(name)
+        made.append(Node(op, inputs, outputs, label))
+    produced = {name for node in made for name in node.outputs}
+    produced |= outside.keys()
+    wanted = [aliases.get(value.name, value.name) for value in model.graph.output]
+    outputs = tuple(dict.fromkeys(name for name in wanted if name in produced))
+    return Reading(Graph(outside, made, outputs), kind, sources, aliases, refusals)
+
+
+def _kind(model: Model) -> int:
+    """The type of the numbers of most convolutions that winogen could compute."""
+    tensor = model.onnx.TensorProto
+    kinds = Counter(
+        model.kind(node.output[0]) or model.kind(node.input[0])
+        for node in model.graph.node
+        if node.op_type == "Conv" and node.domain in ("", "ai.onnx")
+    )
+    ours = {kind: count for kind, count in kinds.items() if kind in (tensor.FLOAT, tensor.DOUBLE)}
+    return max(sorted(ours), key=lambda kind: ours[kind]) if ours else 0
+
+
+def _why(model: Model, node: Any, kind: int) -> str:
+    """Why a convolution stays with the framework."""
+    if node.domain == OWN_DOMAIN:
+        return "is winogen's already"
+    if node.op_type == "ConvTranspose":
+        return "transposed"
+    sizes = model.sizes.get(node.input[0])
+    if kind == 0 or model.kind(node.output[0]) not in (kind, 0):
+        names = model.onnx.TensorProto.DataType.Name
+        return f"numbers are {names(model.kind(node.output[0])).lower()}"
+    if sizes is not None and len(sizes) != 4:
+        return f"{len(sizes) - 2}D"
+    if model.constant(node.input[1]) is None:
+        return "its weights may change from call to call"
+    return "its shapes are not known, or it pads in a way that depends on them"
+
+
+def _aliases(model: Model) -> dict[str, str]:
+    """Values that are copies: of Identity, and of Dropout at inference."""
+    outputs = {value.name for value in model.graph.output}
+    aliases: dict[str, str] = {}
+    for node in model.graph.node:
+        if node.domain not in ("", "ai.onnx") or node.op_type not in ("Identity", "Dropout"):
+            continue
+        output = node.output[0]
+        if output in outputs or output in model.captured or model.constant(output) is not None:
+            continue
+        if any(name and model.uses[name] for name in node.output[1:]):
+            continue
+        if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
+            training = model.constant(node.input[2])
+            if training is None or training.any():
+                continue
+        source = node.input[0]
+        if model.constant(source) is None:
+            aliases[output] = aliases.get(source, source)
+    return aliases
+
+
+def _needed(model: Model, nodes: list[Any]) -> set[int]:
+    """The places of nodes that the outputs depend on."""
+    wanted = {value.name for value in model.graph.output}
+    places = set()
+    for place in reversed(range(len(nodes))):
+        if wanted.intersection(nodes[place].output):
+            places.add(place)
+            wanted.update(model.reads(nodes[place]))
+    return places

@@ -1,0 +1,188 @@
+"""Sizes of a model's values, as far as they can be proven: numbers, or symbols to compare.
+
+A dynamic height stays the same through a padded 3x3 convolution. onnx's own inference gives it up
+there, and then nobody knows whether a residual addition broadcasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+
+class Size(NamedTuple):
+    """A symbol and a number that are added; ``symbol`` is "" for a plain number.
+
+    >>> print(Size("h", 0) + 2, Size("", 3) + 2)
+    h+2 5
+    """
+
+    symbol: str
+    number: int
+
+    def __add__(self, other: Any) -> Size:
+        return Size(self.symbol, self.number + other)
+
+    def __str__(self) -> str:
+        if not self.symbol:
+            return str(self.number)
+        return f"{self.symbol}{self.number:+d}" if self.number else self.symbol
+
+    @property
+    def known(self) -> bool:
+        """Whether it is a number."""
+        return not self.symbol
+
+    def divided(self, divisor: int) -> Size:
+        """Return it divided, rounded down."""
+        if divisor == 1:
+            return self
+        if self.known:
+            return Size("", self.number // divisor)
+        return Size(f"({self})//{divisor}", 0)
+
+    def times(self, factor: int) -> Size:
+        """Return it multiplied."""
+        if factor == 1:
+            return self
+        return Size("", self.number * factor) if self.known else Size(f"({self})*{factor}", 0)
+
+
+Sizes = tuple[Size, ...]
+
+# One input decides.
+_ALIKE = frozenset(
+    "BatchNormalization Cast Ceil Celu Clip Dropout Elu Erf Exp Floor Gelu HardSigmoid HardSwish "
+    "Identity InstanceNormalization LRN LeakyRelu Log LpNormalization Mish Neg PRelu Relu "
+    "Reciprocal Selu Sigmoid Softmax Softplus Softsign Sqrt Swish Tanh ThresholdedRelu".split()
+)
+_BROADCAST = frozenset("Add Sub Mul Div Pow Max Min Sum Mean".split())
+
+
+def number(value: int) -> Size:
+    """Return a size that is known."""
+    return Size("", value)
+
+
+def declared(value: Any) -> Sizes | None:
+    """Return the sizes of a ValueInfoProto, symbols of its own for what it leaves open."""
+    kind = value.type.tensor_type
+    if not value.type.HasField("tensor_type") or not kind.HasField("shape"):
+        return None
+    sizes = []
+    for axis, dim in enumerate(kind.shape.dim):
+        if dim.HasField("dim_value"):
+            sizes.append(number(dim.dim_value))
+        else:
+            sizes.append(Size(dim.dim_param or f"{value.name}:{axis}", 0))
+    return tuple(sizes)
+
+
+def propagate(
+    nodes: Iterable[Any],
+    known: dict[str, Sizes],
+    attributes: Callable[[Any], dict[str, Any]],
+    constant: Callable[[str], Any],
+) -> dict[str, Sizes]:
+    """Return the sizes of all values that follow from ``known``, which are those of some.
+
+    ``nodes``: NodeProtos in an order in which they can be computed. What is in ``known`` and has
+    symbols is replaced by what its node makes of its inputs, which says more.
+    """
+    sizes = dict(known)
+    for node in nodes:
+        inputs = [sizes.get(name) for name in node.input]
+        made = _outputs(node, inputs, attributes(node), constant)
+        if made is None or not node.output:
+            continue
+        before = sizes.get(node.output[0])
+        if before is None or len(before) != len(made):
+            sizes[node.output[0]] = made
+        else:  # a number beats a symbol
+            sizes[node.output[0]] = tuple(b if b.known else m for b, m in zip(before, made))
+    return sizes
+
+
+def _outputs(node: Any, inputs: list, attributes: dict[str, Any], constant: Any) -> Sizes | None:
+    kind = node.op_type
+    if node.domain not in ("", "ai.onnx") or not inputs or inputs[0] is None:
+        return None
+    if kind in _ALIKE:
+        return inputs[0]
+    if kind in _BROADCAST:
+        return _broadcast(inputs)
+    if kind == "Concat":
+        return _joined(inputs, attributes.get("axis", 1))
+    if len(inputs[0]) != 4:
+        return None
+    if kind == "Conv":
+        return _windows(inputs[0], attributes, inputs[1])
+    if kind in ("MaxPool", "AveragePool") and not attributes.get("ceil_mode", 0):
+        return _windows(inputs[0], attributes, None)
+    if kind == "Resize":
+        return _resized(inputs[0], attributes, node, constant)
+    if kind == "Pad":
+        pads = constant(node.input[1]) if len(node.input) > 1 else attributes.get("pads")
+        if pads is None or len(pads) != 8 or (len(node.input) > 3 and node.input[3]):
+            return None
+        return tuple(s + int(pads[i]) + int(pads[i + 4]) for i, s in enumerate(inputs[0]))
+    return None
+
+
+def _broadcast(inputs: list[Sizes | None]) -> Sizes | None:
+    shapes = [shape for shape in inputs if shape is not None]
+    if len(shapes) < len(inputs):
+        return None
+    rank = max(map(len, shapes))
+    result = []
+    for axis in range(-rank, 0):
+        along = {shape[axis] for shape in shapes if len(shape) >= -axis} - {number(1)}
+        if len(along) > 1:
+            return None
+        result.append(along.pop() if along else number(1))
+    return tuple(result)
+
+
+def _joined(inputs: list[Sizes | None], axis: int) -> Sizes | None:
+    shapes = [shape for shape in inputs if shape is not None]
+    if len(shapes) < len(inputs) or not -len(shapes[0]) <= axis < len(shapes[0]):
+        return None
+    along = [shape[axis] for shape in shapes]
+    if not all(size.known for size in along):
+        return None
+    result = list(shapes[0])
+    result[axis] = number(sum(size.number for size in along))
+    return tuple(result)
+
+
+def _windows(x: Sizes, attributes: dict[str, Any], weight: Sizes | None) -> Sizes | None:
+    """Of a convolution with these weights, or of a pooling without."""
+    channels = x[1]
+    taps = attributes.get("kernel_shape")
+    if weight is not None:
+        if len(weight) != 4 or not all(size.known for size in weight):
+            return None
+        channels, taps = weight[0], [size.number for size in weight[2:]]
+    if taps is None or len(taps) != 2:
+        return None
+    pads = attributes.get("pads", [0] * 4)
+    strides, dilations = attributes.get("strides", [1, 1]), attributes.get("dilations", [1, 1])
+    auto_pad = attributes.get("auto_pad", "NOTSET")
+    result = [x[0], channels]
+    for axis in (0, 1):
+        size, reach = x[2 + axis], dilations[axis] * (taps[axis] - 1)
+        if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+            result.append((size + (strides[axis] - 1)).divided(strides[axis]))
+            continue
+        padding = 0 if auto_pad == "VALID" else pads[axis] + pads[axis + 2]
+        result.append((size + (padding - reach - 1)).divided(strides[axis]) + 1)
+    return tuple(result)
+
+
+def _resized(x: Sizes, attributes: dict[str, Any], node: Any, constant: Any) -> Sizes | None:
+    scales = constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+    if scales is None or len(scales) != 4 or attributes.get("axes"):
+        return None
+    if any(scale != int(scale) or scale < 1 for scale in scales):
+        return None
+    return tuple(size.times(int(scale)) for size, scale in zip(x, scales))

@@ -1,0 +1,316 @@
+"""A simplified graph as a model: segments as nodes of winogen's own, all else as it was."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from winogen.graph import Concat, Conv, Graph, cut
+from winogen.graph.lower import Step, lower
+from winogen.graph.places import Buffer, Place
+from winogen.kernels.struct import PADDING_MODES
+from winogen.onnx.model import OWN_DOMAIN, Model
+from winogen.onnx.operators import ACTIVATIONS, NOWHERE
+from winogen.onnx.reading import Reading
+
+VERSION = 1  # of the operators: raised when a node would mean something else
+
+
+class Writer:
+    """Writes one model. ``settings``: attributes of every node of winogen's."""
+
+    def __init__(self, model: Model, reading: Reading, settings: Mapping[str, Any]):
+        self.model = model
+        self.reading = reading
+        self.settings = {name: value for name, value in settings.items() if value is not None}
+        self.helper = model.onnx.helper
+        self.dtype = model.onnx.helper.tensor_dtype_to_np_dtype(reading.kind)
+        self.nodes: list[Any] = []
+        self.tensors: dict[str, Any] = {}  # that the nodes of winogen's need
+        self.names: dict[Any, str] = {}  # content -> name
+        self.taken = self._names_taken()
+        self.convolutions = 0
+        self.segments = 0
+
+    def write(self, graph: Graph) -> Any:
+        """Return the ModelProto of ``graph``, a simplified form of the one that was read."""
+        channels = self._channels(graph)
+        for piece in cut(graph):
+            if piece.ours:
+                self._segment(piece.graph, channels)
+            else:
+                for node in piece.graph.nodes:
+                    self._theirs(node)
+        return self._assembled()
+
+    # ---- nodes -----------------------------------------------------------------------------------
+
+    def _theirs(self, node: Any) -> None:
+        """What the framework goes on to run."""
+        if node.op.__class__.__name__ == "Opaque":
+            originals = [node.op.payload]
+        else:
+            originals = self.reading.sources[node.outputs[0]]
+        for original in originals:
+            copy = self.model.onnx.NodeProto()
+            copy.CopyFrom(original)
+            for place, name in enumerate(copy.input):
+                copy.input[place] = self.reading.aliases.get(name, name)
+            self.nodes.append(copy)
+
+    def _segment(self, graph: Graph, channels: Mapping[str, int]) -> None:
+        """A segment as one node: `Conv` if it is one convolution of whole arrays."""
+        shapes = {name: (0, count, 0, 0) for name, count in channels.items()}
+        steps, buffers = lower(graph, shapes, np.dtype(self.dtype))
+        self.convolutions += sum(isinstance(node.op, Conv) for node in graph.nodes)
+        self.segments += 1
+        counts = {buffer: shape[1] for buffer, shape in buffers.items()}
+        if len(steps) == 1 and _whole(steps[0], counts):
+            self._conv(graph, steps[0])
+            return
+        inputs = list(graph.inputs)
+        layers: list[dict[str, Any]] = []
+        for step in steps:
+            op = step.op
+            assert isinstance(op, Conv)  # the reading makes nothing else
+            arrays = {"weight": self._tensor(op.weight, step.key, "weight")}
+            if op.bias is not None:
+                arrays["bias"] = self._tensor(op.bias, step.key, "bias")
+            name, parameters, slopes = _activation(op.activation)
+            if slopes is not None:
+                arrays["slopes"] = self._tensor(slopes, step.key, "slopes")
+            for tensor in arrays.values():
+                if tensor not in inputs:
+                    inputs.append(tensor)
+            layers.append({"step": step, "activation": name, "parameters": parameters, **arrays})
+        between = sorted(buffer for buffer in counts if buffer[0] == "arena")
+        made = [("output", i) for i in range(len(graph.outputs))] + between
+        number: dict[Buffer, int] = {("input", i): i for i in range(len(graph.inputs))}
+        number |= {buffer: len(inputs) + i for i, buffer in enumerate(made)}
+        self._add(
+            "Segment",
+            inputs,
+            graph.outputs,
+            graph.outputs[0],
+            layers=[n for layer in layers for n in _numbers(layer, inputs, number)],
+            channels=[counts[buffer] for buffer in made],
+            parameters=[float(p) for layer in layers for p in layer["parameters"]],
+        )
+
+    def _conv(self, graph: Graph, step: Step) -> None:
+        op, values = step.op, {("input", i): name for i, name in enumerate(graph.inputs)}
+        assert isinstance(op, Conv)
+        name, parameters, slopes = _activation(op.activation)
+        inputs = [values[step.input.buffer], self._tensor(op.weight, step.key, "weight")]
+        inputs.append("" if op.bias is None else self._tensor(op.bias, step.key, "bias"))
+        inputs += ["" if place is None else values[place.buffer] for place in _seams(step)]
+        inputs.append("" if slopes is None else self._tensor(slopes, step.key, "slopes"))
+        while not inputs[-1]:
+            del inputs[-1]
+        top, bottom, left, right = op.padding
+        attributes: dict[str, Any] = {
+            "kernel_shape": op.weight.shape[2:],
+            "strides": op.stride,
+            "dilations": op.dilation,
+            "pads": (top, left, bottom, right),
+            "group": op.groups,
+        }
+        if op.padding_mode != "zeros":
+            attributes["padding_mode"] = op.padding_mode
+        if name != "none":
+            attributes["activation"] = name
+        if any(parameters):
+            attributes["activation_parameters"] = [float(p) for p in parameters]
+        self._add("Conv", inputs, graph.outputs, step.label, **attributes)
+
+    def _add(
+        self, kind: str, inputs: Sequence[str], outputs: Sequence[str], label: str, **values: Any
+    ) -> None:
+        node = self.helper.make_node(
+            kind, inputs, outputs, name=label, domain=OWN_DOMAIN, **values, **self.settings
+        )
+        self.nodes.append(node)
+
+    # ---- constants -------------------------------------------------------------------------------
+
+    def _tensor(self, array: np.ndarray, key: str, what: str) -> str:
+        """Return the name of a constant; equal ones are written once."""
+        array = np.ascontiguousarray(array, self.dtype)
+        content = (array.shape, hashlib.sha256(array.tobytes()).digest())
+        if content not in self.names:
+            name = self._original(array) or self._fresh(f"{key}.{what}")
+            self.names[content] = name
+            self.tensors[name] = self.model.onnx.numpy_helper.from_array(array, name)
+        return self.names[content]
+
+    def _original(self, array: np.ndarray) -> str | None:
+        """The name that a constant has in the model, if it was not folded."""
+        return self._unchanged.get((array.shape, hashlib.sha256(array.tobytes()).digest()))
+
+    @property
+    def _unchanged(self) -> dict[Any, str]:
+        if not hasattr(self, "_by_content"):
+            self._by_content: dict[Any, str] = {}
+            for node in self.model.graph.node:
+                if node.op_type != "Conv":
+                    continue
+                for name in node.input[1:]:
+                    array = self.model.constant(name) if name else None
+                    if array is not None and name not in self.model.constant_nodes:
+                        digest = hashlib.sha256(np.ascontiguousarray(array).tobytes()).digest()
+                        self._by_content.setdefault((array.shape, digest), name)
+        return self._by_content
+
+    def _fresh(self, name: str) -> str:
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+    def _names_taken(self) -> set[str]:
+        graph = self.model.graph
+        names = {value.name for value in (*graph.input, *graph.output)}
+        names |= {tensor.name for tensor in graph.initializer}
+        for node in graph.node:
+            names |= {*node.input, *node.output}
+        return names | self.model.captured
+
+    # ---- the whole -------------------------------------------------------------------------------
+
+    def _channels(self, graph: Graph) -> dict[str, int]:
+        """The channels of every map."""
+        sizes = self.model.sizes
+        counts = {
+            name: sizes[name][1].number
+            for name in graph.inputs
+            if name in sizes and len(sizes[name]) == 4
+        }
+        for node in graph.nodes:
+            if isinstance(node.op, Conv):
+                counts[node.output] = node.op.weight.shape[0]
+            elif isinstance(node.op, Concat):
+                counts[node.output] = sum(counts[name] for name in node.inputs)
+            elif node.op.__class__.__name__ != "Opaque":
+                counts[node.output] = counts[node.inputs[0]]
+            else:
+                for name in node.outputs:
+                    if name in sizes and len(sizes[name]) == 4:
+                        counts[name] = sizes[name][1].number
+        return counts
+
+    def _assembled(self) -> Any:
+        """The model with its new nodes; what is no longer read is left out."""
+        proto = self.model.onnx.ModelProto()
+        proto.CopyFrom(self.model.proto)
+        graph = proto.graph
+        read = {value.name for value in graph.output} | self.model.captured
+        for node in self.nodes:
+            read.update(node.input)
+        constants: list[Any] = []
+        for name, node in reversed(self.model.constant_nodes.items()):
+            if name in read:
+                constants.append(node)
+                read.update(node.input)
+        del graph.node[:]
+        graph.node.extend([*constants[::-1], *self.nodes])
+        kept = [t for t in graph.initializer if t.name in read and t.name not in self.tensors]
+        kept = [self._copied(tensor) for tensor in kept]
+        del graph.initializer[:]
+        graph.initializer.extend([*kept, *self.tensors.values()])
+        constant = {t.name for t in self.model.graph.initializer} - self.model.replaceable
+        inputs = [self._copied(v) for v in graph.input if v.name not in constant]
+        del graph.input[:]
+        graph.input.extend(inputs)
+        for value in graph.input:
+            for dim, size in zip(
+                value.type.tensor_type.shape.dim, self.model.fixed.get(value.name, ())
+            ):
+                dim.dim_value = size
+        self._write_sizes(graph)
+        proto.ir_version = max(proto.ir_version, 4)  # initializers need not be inputs
+        if self.segments:
+            imported = [entry for entry in proto.opset_import if entry.domain == OWN_DOMAIN]
+            entry = imported[0] if imported else proto.opset_import.add()
+            entry.domain, entry.version = OWN_DOMAIN, VERSION
+        return proto
+
+    def _copied(self, message: Any) -> Any:
+        copy = type(message)()
+        copy.CopyFrom(message)
+        return copy
+
+    def _write_sizes(self, graph: Any) -> None:
+        """Say what is known of the values that are left, which onnxruntime cannot infer."""
+        named = {value.name for value in (*graph.input, *graph.output)}
+        values = []
+        for node in graph.node:
+            for name in node.output:
+                value, sizes = self.model.inferred.get(name), self.model.sizes.get(name)
+                if value is None or name in named or not value.type.HasField("tensor_type"):
+                    continue
+                kind = value.type.tensor_type.elem_type
+                if sizes is not None and kind:
+                    shape = [size.number if size.known else None for size in sizes]
+                    values.append(self.helper.make_tensor_value_info(name, kind, shape))
+        del graph.value_info[:]
+        graph.value_info.extend(values)
+
+
+def _whole(step: Step, counts: Mapping[Buffer, int]) -> bool:
+    """Whether all arrays of a step are read and written from the first channel to the last."""
+    places = [p for p in (step.output, *step.reads) if p is not None]
+    if step.output.buffer[0] != "output" or any(p.buffer[0] == "arena" for p in places):
+        return False
+    return all(p.channel == 0 and p.channels == counts[p.buffer] for p in places)
+
+
+def _seams(step: Step) -> tuple[Place | None, Place | None]:
+    return step.add, step.add_after
+
+
+def _activation(spec: Any) -> tuple[str, tuple[float, float], np.ndarray | None]:
+    """Return an activation as the operators have it: name, two parameters, slopes."""
+    if spec is None:
+        return "none", (0.0, 0.0), None
+    if isinstance(spec, str):
+        return spec, (0.0, 0.0), None
+    name, *values = spec
+    if name == "gelu":
+        return "gelu_tanh", (0.0, 0.0), None
+    if name == "prelu":
+        return name, (0.0, 0.0), np.asarray(values[0])
+    first, second = (*map(float, values), 0.0, 0.0)[:2]
+    return name, (first, second), None
+
+
+def _numbers(
+    layer: dict[str, Any], inputs: list[str], number: Mapping[Buffer, int]
+) -> tuple[int, ...]:
+    """Return a layer as it stands in the attribute `layers`: see csrc/runtime/operators.h."""
+    step: Step = layer["step"]
+    op = step.op
+    assert isinstance(op, Conv)
+
+    def array(name: str) -> int:
+        return inputs.index(layer[name]) if name in layer else NOWHERE
+
+    def place(where: Place | None) -> tuple[int, int]:
+        return (NOWHERE, 0) if where is None else (number[where.buffer], where.channel)
+
+    top, bottom, left, right = op.padding
+    return (
+        *place(step.input),
+        *map(array, ("weight", "bias", "slopes")),
+        *place(step.add),
+        *place(step.add_after),
+        *place(step.output),
+        *op.stride,
+        *op.dilation,
+        *(top, left, bottom, right),
+        op.groups,
+        PADDING_MODES.index(op.padding_mode),
+        list(ACTIVATIONS).index(layer["activation"]),
+    )
