@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from hypothesis import settings
@@ -11,8 +12,26 @@ settings.load_profile("winogen")
 
 os.environ["WINOGEN_CALIBRATE"] = "0"
 
-# For helpers in other folders: `from kernels.samples import ...`, `from conv.reference import ...`.
-sys.path.append(str(Path(__file__).parent))
+
+class Helpers:
+    """Finds helpers in other folders, as in `from conv.reference import convolve`.
+
+    The tests are not on `sys.path`, where tests/torch would pass for torch if that is missing.
+    """
+
+    FOLDER = Path(__file__).parent
+    OTHERS = ("torch", "onnx")  # packages of these names are not ours
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        """As importlib asks for it."""
+        if path is None and name not in cls.OTHERS and (cls.FOLDER / name).is_dir():
+            return PathFinder.find_spec(name, [str(cls.FOLDER)])
+        return None
+
+
+if not any(getattr(finder, "FOLDER", None) == Helpers.FOLDER for finder in sys.meta_path):
+    sys.meta_path.append(Helpers)
 
 
 def pytest_addoption(parser):

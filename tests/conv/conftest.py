@@ -1,14 +1,8 @@
 """What the convolution tests share: one kernel cache, quick compiles, the reference importable."""
 
 import os
-import sys
-from pathlib import Path
 
 import pytest
-
-_TESTS = str(Path(__file__).parents[1])
-if _TESTS not in sys.path:
-    sys.path.append(_TESTS)  # for `from conv.reference import ...`
 
 
 @pytest.fixture(autouse=True, scope="module")
