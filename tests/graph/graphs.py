@@ -14,6 +14,7 @@ from winogen.graph import (
     Node,
     Pad,
     Repeat,
+    Slice,
     Spread,
 )
 
@@ -54,7 +55,8 @@ def graphs(draw, most=7):
         return name
 
     padded = set()
-    kinds = "conv conv affine activation add add concat pad depthwise pool repeat spread".split()
+    kinds = "conv conv affine activation add add concat pad depthwise slice halves".split()
+    kinds += "pool repeat spread".split()
     for _ in range(draw(st.integers(1, most))):
         kind = draw(st.sampled_from(kinds))
         x = pick(name for name in channels if name not in padded)
@@ -76,6 +78,14 @@ def graphs(draw, most=7):
             parts = [x, *(pick(n for n in channels if n not in padded) for _ in "ab")]
             parts = parts[: draw(st.integers(2, 3))]
             emit(Concat(), parts, sum(channels[name] for name in parts))
+        elif kind == "slice":
+            start = draw(st.integers(0, count - 1))
+            emit(Slice(start, count), [x], count - start)
+        elif kind == "halves" and count > 1:
+            half = emit(Slice(0, count // 2), [x], count // 2)
+            rest = emit(Slice(count // 2, count), [x], count - count // 2)
+            parts = [half, rest, pick((half, rest, x))]
+            emit(Concat(), parts, sum(channels[part] for part in parts))
         elif kind == "pool":
             emit(MaxPool((3, 2), (1, 1), (1, 1, 1, 0)), [x], count)
         elif kind == "repeat":
@@ -87,7 +97,7 @@ def graphs(draw, most=7):
             y = emit(Spread((3, 2), draw(st.sampled_from(("channels", "pixels")))), [wide], count)
             padded |= {wide, y}
             emit(MaxPool((4, 2), (3, 2), (0, 1, 0, 0)), [y], count)
-        else:
+        elif kind == "pad":
             mode = draw(st.sampled_from(("zeros", "reflect", "replicate", "circular")))
             y = emit(Pad((1, 1, 1, 1), mode), [x], count)
             padded.add(y)

@@ -3,7 +3,7 @@
 import numpy as np
 from conv.reference import ACTIVATIONS, convolve
 
-from winogen.graph import Activation, Add, Affine, Concat, Conv, MaxPool, Pad, Repeat, Spread
+from winogen.graph import Activation, Add, Affine, Concat, Conv, MaxPool, Pad, Repeat, Slice, Spread
 
 _MODES = {"zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
@@ -51,6 +51,8 @@ def compute(graph, inputs):
             top, bottom, left, right = op.padding
             ends = ((0, 0), (0, 0), (top, bottom), (left, right))
             y = np.pad(x[0], ends, mode=_MODES[op.mode])
+        elif isinstance(op, Slice):
+            y = x[0][:, op.start : op.stop]
         elif isinstance(op, MaxPool):
             y = largest(x[0], op)
         elif isinstance(op, Repeat):

@@ -152,6 +152,21 @@ class Functional(nn.Module):
         return {"sum": torch.add(y, x, alpha=1), "shape": y.shape[2], "parts": (y.relu(), x)}
 
 
+class Halves(nn.Module):
+    """Half of the channels go through convolutions, and all steps are kept, as in YOLO."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.inner = conv(3, 2 * C), conv()
+        self.last = conv(3 * C, C, 1)
+
+    def forward(self, x):
+        x = F.silu(self.first(x))
+        kept = [x[:, :C], x[:, C:]]
+        kept.append(kept[-1] + F.silu(self.inner(kept[-1])))
+        return self.last(torch.cat(kept, 1))
+
+
 class Shared(nn.Module):
     """One convolution with two normalizations: it must be folded twice, each for itself."""
 
@@ -198,6 +213,7 @@ ALL = (
     Mobile,
     Activations,
     Functional,
+    Halves,
     Shared,
     Padded,
 )

@@ -17,6 +17,7 @@ from winogen.graph.ir import (
     Opaque,
     Pad,
     Repeat,
+    Slice,
     Spread,
 )
 from winogen.graph.planning import faster_layout
@@ -39,6 +40,7 @@ __all__ = [
     "Piece",
     "Repeat",
     "Segment",
+    "Slice",
     "Spread",
     "cut",
     "faster_layout",

@@ -125,6 +125,17 @@ class Concat:
 
 
 @dataclass(frozen=True)
+class Slice:
+    """Channels from ``start`` to before ``stop``; costs nothing."""
+
+    start: int
+    stop: int
+
+    def __str__(self) -> str:
+        return f"channels {self.start}:{self.stop}"
+
+
+@dataclass(frozen=True)
 class Pad:
     """Padding by itself: top, bottom, left, right, in a mode of `conv2d`."""
 
@@ -184,7 +195,9 @@ class Opaque:
 
 
 Moving = MaxPool | Repeat | Spread  # what computes no sums
-Operator = Conv | Affine | Activation | Add | Concat | Pad | MaxPool | Repeat | Spread | Opaque
+Operator = (
+    Conv | Affine | Activation | Add | Concat | Slice | Pad | MaxPool | Repeat | Spread | Opaque
+)
 # The numbers of inputs that an operator may have.
 _INPUTS: dict[type, range] = {
     Conv: range(1, 4),
@@ -192,6 +205,7 @@ _INPUTS: dict[type, range] = {
     Activation: range(1, 2),
     Add: range(2, 3),
     Concat: range(1, 1 << 20),
+    Slice: range(1, 2),
     Pad: range(1, 2),
     MaxPool: range(1, 2),
     Repeat: range(1, 2),

@@ -24,6 +24,7 @@ from winogen.graph.ir import (
     Node,
     Pad,
     Repeat,
+    Slice,
     Spread,
 )
 from winogen.graph.places import Buffer, Place, places
@@ -93,6 +94,12 @@ def lower(
                 channel += source.channels
             continue
         source, shape = where[node.inputs[0]], shapes[node.inputs[0]]
+        if isinstance(op, Slice):
+            source, shape = source.cut(op.start, op.stop), shapes[node.output]
+            if source != target:
+                one = _identity(shape[1], dtype)
+                steps.append(Step(node.output, COPY, one, shape, source, target))
+            continue
         step = op if isinstance(op, MOVING) else as_conv(node, shape[1], dtype)
         seams = [where[name] if name else None for name in (*node.inputs[1:], "", "")[:2]]
         label = node.label or str(op)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from winogen.graph.ir import Concat, Graph, Opaque
+from winogen.graph.ir import Concat, Graph, Node, Opaque, Slice
 from winogen.graph.shapes import Shape
 
 # ("input", i) and ("output", i) are arrays of the caller, ("arena", i) is memory of the segment.
@@ -22,6 +22,10 @@ class Place(NamedTuple):
     buffer: Buffer
     channel: int
     channels: int
+
+    def cut(self, start: int, stop: int) -> Place:
+        """Return some of these channels."""
+        return Place(self.buffer, self.channel + start, stop - start)
 
     def overlaps(self, other: Place) -> bool:
         """Whether they have numbers in common."""
@@ -37,12 +41,13 @@ def places(graph: Graph, shapes: Mapping[str, Shape]) -> dict[str, Place]:
     """Return the place of every value.
 
     A value that is an output of the graph has the caller's array, all of it. Concatenations are
-    placed from the last to the first, so that the largest of a dense block holds the others.
+    placed from the last to the first, so that the largest of a dense block holds the others. A
+    slice lies where it is cut from.
     """
     placed = {name: Place(("input", i), 0, shapes[name][1]) for i, name in enumerate(graph.inputs)}
     for i, name in enumerate(graph.outputs):
         placed.setdefault(name, Place(("output", i), 0, shapes[name][1]))
-    arenas = 0
+    arenas, makers = 0, graph.makers
 
     def arena(name: str) -> Place:
         nonlocal arenas
@@ -55,15 +60,38 @@ def places(graph: Graph, shapes: Mapping[str, Shape]) -> dict[str, Place]:
         if node.output not in placed:
             placed[node.output] = _there_already(node.inputs, placed) or arena(node.output)
         buffer, channel, _ = placed[node.output]
-        for name in node.inputs:
+        for i, name in enumerate(node.inputs):
             part = Place(buffer, channel, shapes[name][1])
-            placed.setdefault(name, part)
+            if not isinstance(makers[name].op if name in makers else None, Slice):
+                placed.setdefault(name, part)
+            else:
+                source = makers[name].inputs[0]
+                if _whole(node.inputs[i:], source, shapes[source][1], makers):
+                    placed.setdefault(source, Place(buffer, channel, shapes[source][1]))
             channel += part.channels
     for node in graph.nodes:
         assert not isinstance(node.op, Opaque)
         if node.output not in placed:
-            placed[node.output] = arena(node.output)
+            if isinstance(node.op, Slice):
+                placed[node.output] = placed[node.inputs[0]].cut(node.op.start, node.op.stop)
+            else:
+                placed[node.output] = arena(node.output)
     return placed
+
+
+def _whole(names: tuple[str, ...], source: str, channels: int, makers: Mapping[str, Node]) -> bool:
+    """Whether names begin with slices that make all of a source, in their order."""
+    end = 0
+    for name in names:
+        node = makers.get(name)
+        if node is None or not isinstance(node.op, Slice) or node.inputs[0] != source:
+            return False
+        if node.op.start != end:
+            return False
+        end = node.op.stop
+        if end == channels:
+            return True
+    return False
 
 
 def _there_already(inputs: tuple[str, ...], placed: Mapping[str, Place]) -> Place | None:

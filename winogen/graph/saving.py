@@ -24,6 +24,7 @@ from winogen.graph.ir import (
     Operator,
     Pad,
     Repeat,
+    Slice,
     Spread,
 )
 
@@ -31,7 +32,7 @@ from winogen.graph.ir import (
 FORMAT = 1
 _KINDS: dict[str, type] = {
     kind.__name__: kind
-    for kind in (Conv, Affine, Activation, Add, Concat, Pad, MaxPool, Repeat, Spread)
+    for kind in (Conv, Affine, Activation, Add, Concat, Slice, Pad, MaxPool, Repeat, Spread)
 }
 
 

@@ -16,6 +16,7 @@ from winogen.graph.ir import (
     Opaque,
     Pad,
     Repeat,
+    Slice,
     Spread,
 )
 
@@ -54,6 +55,10 @@ def output_shape(node: Node, inputs: list[Shape]) -> Shape:
         top, bottom, left, right = op.padding
         batch, channels, height, width = first
         shape = (batch, channels, height + top + bottom, width + left + right)
+    elif isinstance(op, Slice):
+        if not 0 <= op.start < op.stop <= first[1]:
+            raise InvalidValue(_got(node, first, f"at least {op.stop} channels"))
+        shape = (first[0], op.stop - op.start, *first[2:])
     elif isinstance(op, MaxPool):
         shape = (*first[:2], *_sizes(node, first, op.kernel, op.stride, op.padding))
     elif isinstance(op, (Repeat, Spread)):

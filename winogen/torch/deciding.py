@@ -21,8 +21,9 @@ from winogen.torch.report import Row
 
 Shape = tuple[int, ...]
 
-# Seconds that torch must be faster, for a layer that would cut a segment in two.
-_OVERHEAD = 10e-6
+# Torch must be faster by these seconds and this factor: its layer would cut a segment in two, and
+# measurements differ by some percent.
+_OVERHEAD, _MARGIN = 10e-6, 1.05
 # Seconds for measuring one layer, about, and how often at least. A layer that would be torch's is
 # measured for longer: on a busy machine the least time comes late.
 _BUDGET, _LONG_BUDGET, _LEAST = 0.03, 0.3, 3
@@ -150,7 +151,7 @@ def _timed(node: Node, planned: Planned, number: int) -> tuple[float, float]:
 
 
 def _torch_is_faster(ours: float, theirs: float) -> bool:
-    return theirs + _OVERHEAD < ours
+    return _MARGIN * theirs + _OVERHEAD < ours
 
 
 def _in_turns(functions: Sequence[Callable[[], Any]], best: list[float], budget: float) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from torch import nn
+from torch import fx, nn
 
-from winogen.graph import Add, Affine, Concat, Conv
+from winogen.graph import Add, Affine, Concat, Conv, Slice
 from winogen.torch.calls import Call, Translation, Untranslated, array, dtype, pair
 
 
@@ -150,6 +150,36 @@ def add(call: Call) -> Translation:
     if call.shapes[x.name] != call.shapes[y.name] or dtype(x) != dtype(y) or alpha != 1:
         raise Untranslated
     return Translation([Add()], [x, y])
+
+
+def getitem(call: Call) -> Translation:
+    """Return a slice of the channels, as x[:, start:stop] spells it."""
+    x, index = call.map(call.node.args[0]), call.node.args[1]
+    whole = slice(None)
+    if not isinstance(index, tuple) or len(index) < 2 or not isinstance(index[1], slice):
+        raise Untranslated
+    if any(one not in (whole, Ellipsis) for one in (index[0], *index[2:])) or index[0] != whole:
+        raise Untranslated
+    return sliced(call, x, index[1].start, index[1].stop, index[1].step)
+
+
+def slice_function(call: Call) -> Translation:
+    """Return a slice of the channels by aten's function."""
+    values = call.bind("self dim start end step", dim=0, start=None, end=None, step=1)
+    if values["dim"] != 1:
+        raise Untranslated
+    return sliced(call, call.map(values["self"]), values["start"], values["end"], values["step"])
+
+
+def sliced(call: Call, x: fx.Node, start: Any, stop: Any, step: Any) -> Translation:
+    """Return channels from start to before stop."""
+    channels = call.channels(x)
+    if not all(one is None or isinstance(one, int) for one in (start, stop, step)):
+        raise Untranslated
+    begin, end, step = slice(start, stop, step).indices(channels)
+    if step != 1 or begin >= end:
+        raise Untranslated
+    return Translation([Slice(begin, end)], [x])
 
 
 def cat(call: Call) -> Translation:

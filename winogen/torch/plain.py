@@ -21,6 +21,7 @@ from winogen.graph import (
     Node,
     Pad,
     Repeat,
+    Slice,
     Spread,
 )
 
@@ -100,6 +101,8 @@ class Plain(nn.Module):
             self.kind, self.op = "activation", op.activation
         elif isinstance(op, Pad):
             self.kind, self.op = "pad", (op.padding, op.mode)
+        elif isinstance(op, Slice):
+            self.kind, self.op = "slice", op
         elif isinstance(op, (MaxPool, Repeat, Spread)):
             self.kind, self.op = "moving", op
         else:
@@ -120,6 +123,8 @@ class Plain(nn.Module):
             return activate(x, self.op)
         if self.kind == "pad":
             return pad(x, *self.op)
+        if self.kind == "slice":
+            return x[:, self.op.start : self.op.stop]
         if self.kind == "moving":
             return moved(x, self.op)
         return x + inputs[1] if self.kind == "add" else torch.cat(inputs, 1)

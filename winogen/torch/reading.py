@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import fx, nn
 
-from winogen.graph import Graph, Node, Opaque
+from winogen.graph import Graph, Node, Opaque, Slice
 from winogen.torch import mutation
 from winogen.torch.calls import Translation, Untranslated
 from winogen.torch.translate import translate
@@ -120,7 +120,10 @@ class _Reader:
             ]  # fmt: skip
             self.nodes.append(Node(op, tuple(reads), (output,), translation.label))
         self.value[node] = node.name
-        self.fresh.add(node.name)
+        if isinstance(translation.ops[-1], Slice):  # a view
+            self.watched.update(names)
+        else:
+            self.fresh.add(node.name)
 
     def _opaque(self, node: fx.Node, changed: fx.Node | None) -> None:
         if changed is not None and not mutation.made_functional(node, self.modules):
