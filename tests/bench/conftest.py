@@ -76,3 +76,37 @@ def document():
         "layers": layers,
         "summary": report.summarize(layers),
     }  # fmt: skip
+
+
+def net_row(seconds, error=1e-6):
+    return {"median_s": seconds, "rel_error": error, "max_error": error, "peak_rss_bytes": 3 << 20}
+
+
+@pytest.fixture
+def nets_document():
+    """Three nets, two rivals, ours; numbers chosen to be checked by hand."""
+    from winogen.bench.nets import report
+
+    def net(name, share, rows):
+        measured = {"name": name, "title": name, "input": [2, 3, 8, 8], "output": [2, 9],
+                    "gmac": 1.5, "share_3x3": share, "contestants": rows}  # fmt: skip
+        return {**measured, "ratio": report.ratio(measured)}
+
+    torch, mnn, ours, other = "torch", "mnn", "winogen.torch", "winogen.onnx"
+    nets = [
+        net("dense", 1.0, {torch: net_row(0.8), mnn: net_row(0.4, 1e-3), ours: net_row(0.1, 3e-6),
+                           other: net_row(0.2)}),
+        net("thin", 0.2, {torch: net_row(0.01), mnn: {"error": "out [of] luck"},
+                          ours: net_row(0.04), other: net_row(0.02, 5e-7)}),
+        net("lost", 0.9, {torch: net_row(0.01), mnn: net_row(0.02), ours: {"error": "no"},
+                          other: {"error": "no"}}),
+    ]  # fmt: skip
+    names = {name: {"version": "1"} for name in (torch, mnn, ours, other)}
+    machine = {"cpu": "Z80", "cores": 2, "isa": "generic", "compiler": "cc", "threads": 1}
+    return {
+        "machine": machine,
+        "settings": {"rounds": 1, "min_time_s": 0.0},
+        "contestants": {**names, "gone": {"absent": "not installed: gone"}},
+        "nets": nets,
+        "summary": report.summarize(nets),
+    }

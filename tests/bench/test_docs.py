@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from winogen import bench
-from winogen.bench import load_layers, report
+from winogen.bench import load_layers, nets, report
+from winogen.bench.nets import contestants, runner
 from winogen.cli.app import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmark.md"
@@ -22,10 +23,12 @@ def test_there_are_examples():
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_are_understood(command, document, monkeypatch, tmp_path):
+def test_commands_are_understood(command, document, nets_document, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(bench, "run", lambda layers, settings, say: document)
+    monkeypatch.setattr(runner, "run_nets", lambda which, settings, say: nets_document)
     report.save(document, "resnet.json")
+    nets.report.save(nets_document, "nets.json")
     result = CliRunner().invoke(app, shlex.split(command)[1:])
     assert result.exit_code == 0, result.output
 
@@ -40,8 +43,25 @@ def test_the_layer_file(tmp_path):
 
 
 def test_the_json_fields_are_those_written(document):
-    block = TEXT.split("## The JSON file")[1]
+    block = TEXT.split("## The JSON file")[1].partition("That of `--nets`")[0]
     for layer in document["layers"]:
         for field in set(layer) | set(document["summary"]) - {"layers", "failed"}:
             if field not in ("roofline_share", "max_workspace_bytes"):
                 assert f'"{field}"' in block, field
+
+
+def test_the_fields_of_nets_are_those_written(nets_document):
+    block = TEXT.split("That of `--nets`")[1]
+    (first, *_) = nets_document["nets"]
+    fields = {*nets_document, *first, *first["contestants"]["torch"], *nets_document["summary"]}
+    fields |= {*nets_document["summary"]["contestants"]["torch"], "way", "best_s", "error"}
+    for field in fields:
+        assert f'"{field}"' in block, field
+
+
+def test_every_net_and_contestant_is_explained():
+    section = TEXT.split("## Whole nets")[1].split("\n## ")[0]
+    for name in nets.NETS:
+        assert f"`{name}`" in section
+    for name in (*contestants.RIVALS, *contestants.OURS):
+        assert f"\n| {name} |" in section

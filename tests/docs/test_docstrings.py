@@ -10,21 +10,32 @@ import pytest
 import winogen
 
 MODULES = [module.name for module in walk_packages(winogen.__path__, "winogen.")]
-NEEDS = {
-    "winogen.program.proof.exact": "pysat"
-}  # what the examples of a module import, if that is an extra
+# What a module, or its examples, import, if that is an extra.
+NEEDS = {"winogen.program.proof.exact": "pysat", "winogen.torch": "torch"} | dict.fromkeys(
+    (
+        f"winogen.bench.nets.{name}"
+        for name in ("blocks", "classifiers", "inception", "ncnn_torch", "restoration")
+    ),
+    "torch",
+)
 STATIONS = [f"winogen.{m.name}" for m in iter_modules(winogen.__path__) if m.ispkg]
+
+
+def _skip_without_its_extra(name):
+    for module, extra in NEEDS.items():
+        if name == module or name.startswith(f"{module}."):
+            pytest.importorskip(extra)
 
 
 @pytest.mark.parametrize("name", ["winogen", *MODULES])
 def test_the_examples_run(name):
-    if name in NEEDS:
-        pytest.importorskip(NEEDS[name])
+    _skip_without_its_extra(name)
     assert doctest.testmod(import_module(name)).failed == 0
 
 
 @pytest.mark.parametrize("name", sorted({"winogen", "winogen.errors", *STATIONS}))
 def test_public_names_are_explained(name):
+    _skip_without_its_extra(name)
     module = import_module(name)
     for public in getattr(module, "__all__", ()):
         thing = getattr(module, public)

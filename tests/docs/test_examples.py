@@ -25,6 +25,7 @@ PRINTS = {
     "layer_for_a_device.py": r"workspace \d+ of 49152 bytes\ncorner 32, edge 48, inside 72\n$",
     "points_and_error.py": r"9/16 +0 +-5/2 .*default +22 .*with x\^2 \+ 1: 7 products",
     "threads_and_processes.py": r"^threads: +True\nprocesses: +True\nsame bits: +True\n$",
+    "upscale.py": r"winogen +\d+\.\d\d s\n.*large.png 1024 x 1200\n",
     "what_a_plan_says.py": r"^conv2d float32 NCHW.*within 100 kB .*\n\nworkspace_limit: got 1000; ",
 }
 

@@ -11,6 +11,7 @@ What a fenced block means is told by its language:
 from __future__ import annotations
 
 import doctest
+import importlib.util
 import os
 import re
 import shlex
@@ -35,8 +36,8 @@ PAGES = {
 LANGUAGES = ("python", "c", "sh", "text", "json", "toml")
 # Commands of winogen that take minutes: only their options are checked.
 SLOW = ("demo", "bench", "search", "report", "calibrate", "regret", "onnx")
-# Pages that need an extra: a module that only it has.
-NEEDS = {"docs/onnx.md": "onnxruntime"}
+# What an example needs that has the word in it. Without that it is left out, with what follows.
+EXTRAS = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime")}
 # What differs between machines, where page and result need not agree.
 MACHINE = (
     (re.compile(r"\b(avx512|avx2|sse2|neon|generic)\b"), "<isa>"),
@@ -82,19 +83,25 @@ def test_languages(page):
 
 @every_page
 def test_python(page, monkeypatch, tmp_path):
-    if page in NEEDS:
-        pytest.importorskip(NEEDS[page])
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     runner = doctest.DocTestRunner(Checker())
     for block in blocks(page):
         if block.language == "python":
+            if not has_extras(block.text):
+                break
             parser = doctest.DocTestParser()
             test = parser.get_doctest(block.text, names, page, page, block.line - 1)
             assert test.examples, f"{page}, line {block.line}: python without >>>"
             runner.run(test, clear_globs=False)
             names = test.globs
     assert runner.failures == 0
+
+
+def has_extras(text: str) -> bool:
+    """Whether the frameworks are installed that an example names."""
+    needed = [module for word, modules in EXTRAS.items() if word in text for module in modules]
+    return all(importlib.util.find_spec(module) for module in needed)
 
 
 class Checker(doctest.OutputChecker):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import mean, median
+from typing import Any
 
-from winogen.bench.team import ContestantFailed
+from winogen.bench.team import Contestant, ContestantFailed
 
 # Of one turn, however short a call is.
 _MOST_CALLS = 1000
@@ -31,6 +32,50 @@ class Times:
     def best(self) -> float:
         """Seconds of the fastest call of all."""
         return min(self.bests)
+
+
+@dataclass
+class Entry:
+    """A way to compute something that takes part in a contest."""
+
+    contestant: Contestant
+    way: str
+    row: dict = field(default_factory=dict)  # for the report; has "error" if it cannot
+    seconds: float = 0.0  # first estimate
+
+
+def hold(
+    entries: Mapping[str, Entry],
+    rounds: int,
+    min_time: float,
+    between: Callable[[], None] = lambda: None,
+) -> None:
+    """Let all that can take their turns; put times, busy cores and peak memory into their rows."""
+
+    def turn(entry: Entry) -> Callable[[], Any]:
+        calls = calls_for(entry.seconds, min_time)
+        return lambda: entry.contestant.ask("turn", entry.way, calls)
+
+    able = {name: entry for name, entry in entries.items() if "error" not in entry.row}
+    turns = {name: turn(entry) for name, entry in able.items()}
+    for name, times in take_turns(turns, rounds, between).items():
+        if isinstance(times, str):
+            able[name].row = {"error": times}
+        else:
+            able[name].row |= {"median_s": times.median, "best_s": times.best}
+            able[name].row["cores"] = round(median(times.cores), 2)
+            able[name].row["preempted"] = round(mean(times.preempted), 3)
+    by_process: dict[int, list[Entry]] = {}
+    for entry in able.values():
+        by_process.setdefault(id(entry.contestant), []).append(entry)
+    for sharing in by_process.values():
+        try:
+            peak = sharing[0].contestant.ask("finish")
+        except ContestantFailed:
+            continue
+        # One that died in its turn was started anew just to answer this.
+        if peak is not None and len(sharing) == 1 and "error" not in sharing[0].row:
+            sharing[0].row["peak_rss_bytes"] = peak
 
 
 def take_turns(

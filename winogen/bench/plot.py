@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 from winogen.bench import report
 
-_OURS = "#c1272d"
+OUR_COLOR = "#c1272d"
 # Quiet colours that can be told apart without seeing red and green, and in grey.
-_RIVALS = ("#08306b", "#4292c6", "#9ecae1", "#525252", "#969696", "#d9d9d9")
+COLORS = ("#08306b", "#4292c6", "#9ecae1", "#525252", "#969696", "#d9d9d9", "#c7a76c")
 
 
 def save_plot(document: dict, path: str | Path) -> None:
     """Draw GFLOP/s of winogen and every rival per layer; the suffix of ``path`` is the format."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     layers = document["layers"]
     rivals = [name for name, row in document["peers"].items() if "absent" not in row]
     names = [*rivals, "winogen"]
     width = 0.84 / len(names)
-    figure = Figure(figsize=(max(8.0, 2.0 + 0.52 * len(layers)), 5.8), layout="constrained")
-    FigureCanvasAgg(figure)  # no window system needed
-    axes = figure.add_subplot()
+    figure, axes = new_figure(max(8.0, 2.0 + 0.52 * len(layers)))
     for number, name in enumerate(names):
         heights = [_gflops(layer, name) for layer in layers]
         places = [at + (number - (len(names) - 1) / 2) * width for at in range(len(layers))]
-        color = _OURS if name == "winogen" else _RIVALS[number % len(_RIVALS)]
+        color = OUR_COLOR if name == "winogen" else COLORS[number % len(COLORS)]
         axes.bar(places, heights, width, label=name, color=color)
     peak = document["machine"]["fma_peak_gflops"]
     axes.axhline(peak, color="black", linewidth=1, linestyle="--", label=f"FMA peak, {peak:.0f}")
@@ -35,15 +35,26 @@ def save_plot(document: dict, path: str | Path) -> None:
         label.set(ha="right", rotation_mode="anchor", fontsize=8)
     axes.set_xlim(-0.6, len(layers) - 0.4)
     axes.set_ylabel("GFLOP/s of the direct convolution")
-    axes.yaxis.grid(True, color="0.88", linewidth=0.8)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
     axes.set_title(_title(document), loc="left", fontsize=10)
     figure.legend(loc="outside lower center", ncols=len(names) + 1, frameon=False, fontsize=8.5)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
+
+
+def new_figure(width: float) -> tuple[Figure, Axes]:
+    """Return a figure that wide, in inches, and its only axes, with faint lines across."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, 5.8), layout="constrained")
+    FigureCanvasAgg(figure)  # no window system needed
+    axes = figure.add_subplot()
+    axes.yaxis.grid(True, color="0.88", linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    return figure, axes
 
 
 def _gflops(layer: dict, name: str) -> float:

@@ -8,14 +8,15 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean, median
+from statistics import median
 from typing import Any
 
 import numpy as np
 
 from winogen.bench import contest, peers, profile, reference, report
+from winogen.bench.contest import Entry
 from winogen.bench.layers import BenchLayer
 from winogen.bench.team import Contestant, ContestantFailed
 from winogen.errors import WinogenError
@@ -50,16 +51,6 @@ class Settings:
     profile: bool = False
 
 
-@dataclass
-class _Entry:
-    """A way to compute the layer that takes part in the contest."""
-
-    contestant: Contestant
-    way: str
-    row: dict = field(default_factory=dict)  # for the report
-    seconds: float = 0.0  # first estimate
-
-
 def run(
     layers: Sequence[BenchLayer],
     settings: Settings,
@@ -83,7 +74,7 @@ def run(
     peaks = bench.peaks
     return {
         "machine": {
-            **_machine(),
+            **machine_facts(),
             "threads": settings.threads,
             **limits.to_dict(),
             # The clock moves: what the contestants met says more than one good moment before.
@@ -182,7 +173,7 @@ class _Bench:
         np.save(self.folder / "w.npy", weight)
         return reference.exact(layer, x, weight)
 
-    def _ours(self, layer: BenchLayer, y64: np.ndarray) -> _Entry:
+    def _ours(self, layer: BenchLayer, y64: np.ndarray) -> Entry:
         options = {
             "layout": self.settings.layout,
             "algorithms": (self.settings.algorithm,),
@@ -190,11 +181,11 @@ class _Bench:
             "tolerance": self.settings.tolerance,
         }
         entries = self._prepare(self.ours, peers.OURS, layer, y64, options)
-        return entries[self.settings.algorithm] if entries else _Entry(self.ours, "")
+        return entries[self.settings.algorithm] if entries else Entry(self.ours, "")
 
     def _algorithms(
         self, layer: BenchLayer, y64: np.ndarray, names: Sequence[str]
-    ) -> dict[str, _Entry]:
+    ) -> dict[str, Entry]:
         if not names:
             return {}
         options = {
@@ -204,7 +195,7 @@ class _Bench:
         }
         return self._prepare(self.variants, peers.OURS, layer, y64, options)
 
-    def _rival(self, peer: peers.Peer, layer: BenchLayer, y64: np.ndarray) -> _Entry:
+    def _rival(self, peer: peers.Peer, layer: BenchLayer, y64: np.ndarray) -> Entry:
         """The fastest of the ways in which the rival can be used."""
         entries = self._prepare(self.rivals[peer], peer.adapter, layer, y64, {})
         able = [entry for entry in entries.values() if "error" not in entry.row]
@@ -221,7 +212,7 @@ class _Bench:
         layer: BenchLayer,
         y64: np.ndarray,
         options: dict,
-    ) -> dict[str, _Entry]:
+    ) -> dict[str, Entry]:
         """Let a contestant build all its ways; one entry with the error if it cannot."""
         self._tell(f"preparing {contestant.name}")
         names = options.get("algorithms", ("",))
@@ -232,7 +223,7 @@ class _Bench:
             answers = {name: {"error": str(failure)} for name in names}
         entries = {}
         for way, answer in answers.items():
-            entry = entries[way] = _Entry(contestant, way)
+            entry = entries[way] = Entry(contestant, way)
             if "error" in answer:
                 entry.row = {"error": answer["error"]}
                 continue
@@ -248,14 +239,14 @@ class _Bench:
             self._keep(contestant, [e for e in entries.values() if "error" not in e.row])
         return entries
 
-    def _keep(self, contestant: Contestant, entries: list[_Entry]) -> None:
+    def _keep(self, contestant: Contestant, entries: list[Entry]) -> None:
         try:
             contestant.ask("keep", [entry.way for entry in entries])
         except ContestantFailed as failure:
             for entry in entries:
                 entry.row = {"error": str(failure)}
 
-    def _contest(self, entries: dict[str, _Entry]) -> float:
+    def _contest(self, entries: dict[str, Entry]) -> float:
         """Fill in the times; return the FMA peak, the best of a sample per round."""
         self._tell("running")
         settings, samples = self.settings, []
@@ -263,30 +254,7 @@ class _Bench:
         def sample_peak() -> None:
             samples.append(self.ours.ask("fma", settings.threads, _PEAK_SAMPLE))
 
-        def turn(entry: _Entry) -> Callable[[], Any]:
-            calls = contest.calls_for(entry.seconds, settings.min_time)
-            return lambda: entry.contestant.ask("turn", entry.way, calls)
-
-        able = {name: entry for name, entry in entries.items() if "error" not in entry.row}
-        turns = {name: turn(entry) for name, entry in able.items()}
-        for name, times in contest.take_turns(turns, settings.rounds, sample_peak).items():
-            if isinstance(times, str):
-                able[name].row = {"error": times}
-            else:
-                able[name].row |= {"median_s": times.median, "best_s": times.best}
-                able[name].row["cores"] = round(median(times.cores), 2)
-                able[name].row["preempted"] = round(mean(times.preempted), 3)
-        by_process: dict[int, list[_Entry]] = {}
-        for entry in able.values():
-            by_process.setdefault(id(entry.contestant), []).append(entry)
-        for sharing in by_process.values():
-            try:
-                peak = sharing[0].contestant.ask("finish")
-            except ContestantFailed:
-                continue
-            # One that died in its turn was started anew just to answer this.
-            if peak is not None and len(sharing) == 1 and "error" not in sharing[0].row:
-                sharing[0].row["peak_rss_bytes"] = peak
+        contest.hold(entries, settings.rounds, settings.min_time, sample_peak)
         self.peaks.append(max(samples))
         return max(samples)
 
@@ -323,7 +291,8 @@ def roofline(row: dict, peak_gflops: float, limits: Limits) -> float:
     return max(arithmetic, row["packed_weight_bytes"] / speed / 1e9)
 
 
-def _machine() -> dict:
+def machine_facts() -> dict:
+    """Return what to say of the machine: CPU, cores, instruction set, compiler, system."""
     try:
         compiler = find_compiler().version
     except WinogenError:

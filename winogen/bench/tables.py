@@ -31,8 +31,8 @@ def comparison(document: dict) -> Table:
     settings, machine = document["settings"], document["machine"]
     forced = settings["algorithm"] if settings["algorithm"] != "auto" else ""
     within = f", tolerance {settings['tolerance']:.2g}" if settings.get("tolerance") else ""
-    title = f"winogen {forced} {settings['layout']}, float32, {_threads(machine)}{within}"
-    table = _table(
+    title = f"winogen {forced} {settings['layout']}, float32, {threads_text(machine)}{within}"
+    table = plain_table(
         title.replace("  ", " "),
         "GFLOP/s of the direct convolution; roof: the time that the chosen multiplications need at "
         "the FMA peak, or their packed weights to be read, over ours; error: max |y - y64| / "
@@ -82,18 +82,18 @@ def _comparison_footer(document: dict, names: list[str]) -> Iterator[list[str]]:
     peers = [summary["peers"][name] for name in names]
     ours, share = summary["gflops"], summary["roofline_share"]
     yield [
-        "geometric mean", "", "", _number(ours, ".0f"), _number(share, ".0%"), "",
-        *(_number(peer["gflops"], ".0f") for peer in peers),
-        *([_number(summary["ratio"], ".2f")] if names else []),
+        "geometric mean", "", "", number(ours, ".0f"), number(share, ".0%"), "",
+        *(number(peer["gflops"], ".0f") for peer in peers),
+        *([number(summary["ratio"], ".2f")] if names else []),
     ]  # fmt: skip
     if not names:
         return
     for title, key in (("their time / ours, mean", "ratio"), ("... worst layer", "worst_ratio")):
-        cells = [_number(peer[key], ".2f") for peer in peers]
-        last = "" if key == "ratio" else _number(summary["worst_ratio"], ".2f")
+        cells = [number(peer[key], ".2f") for peer in peers]
+        last = "" if key == "ratio" else number(summary["worst_ratio"], ".2f")
         yield [title, "", "", "", "", "", *cells, last]
-    errors = [_number(peer["max_rel_error"], ".0e") for peer in peers]
-    yield ["largest error", "", "", "", "", _number(summary["max_rel_error"], ".0e"), *errors, ""]
+    errors = [number(peer["max_rel_error"], ".0e") for peer in peers]
+    yield ["largest error", "", "", "", "", number(summary["max_rel_error"], ".0e"), *errors, ""]
     # Documents of earlier versions lack it.
     counts = [f"{p['as_accurate']}/{p['layers']}" if "as_accurate" in p else "" for p in peers]
     yield ["layers where ours is no larger", "", "", "", "", "", *counts, ""]
@@ -101,7 +101,7 @@ def _comparison_footer(document: dict, names: list[str]) -> Iterator[list[str]]:
 
 def algorithms(document: dict) -> Table:
     """All of our algorithms with each other: GFLOP/s and tile."""
-    table = _table(
+    table = plain_table(
         "winogen's algorithms", "GFLOP/s of the direct convolution, and the tile; -: does not apply"
     )
     names = next(list(row["algorithms"]) for row in document["layers"] if "algorithms" in row)
@@ -124,14 +124,14 @@ def algorithms(document: dict) -> Table:
             cells.append(f"[bold]{text}[/]" if timed[name] == min(timed.values()) else text)
         table.add_row(escape(layer["name"]), *cells)
     table.add_section()
-    means = [_number(report.geometric_mean(speeds[name]), ".0f") for name in names]
+    means = [number(report.geometric_mean(speeds[name]), ".0f") for name in names]
     table.add_row("geometric mean, where it applies", *means, style="bold")
     return table
 
 
 def profiles(document: dict) -> Table:
     """Where the time goes on one thread."""
-    table = _table(
+    table = plain_table(
         "stages, one thread",
         "share of the time; rate of the limit that binds: GFLOP/s (transforms: 2 per instruction "
         "and number) or GB/s",
@@ -161,22 +161,27 @@ def _stage(stage: dict) -> str:
     return f"{text:>4}  {stage['rate']:.0f} of {stage['limit']:.0f} {stage['unit']}"
 
 
-def _machine_lines(document: dict) -> Iterator[str]:
-    machine, peers = document["machine"], document["peers"]
-    low, high = machine["fma_peak_gflops_range"]
-    yield (
+def machine_title(machine: dict) -> str:
+    """Return the line about CPU, cores and compiler."""
+    return (
         f"{escape(machine['cpu'])}, {machine['cores']} cores, kernels for {machine['isa']} by "
         f"{escape(str(machine['compiler']))}"
     )
+
+
+def _machine_lines(document: dict) -> Iterator[str]:
+    machine, peers = document["machine"], document["peers"]
+    low, high = machine["fma_peak_gflops_range"]
+    yield machine_title(machine)
     by_threads = ", ".join(
         f"{peak:.0f} on {count}" for count, peak in machine["fma_peak_gflops_by_threads"].items()
     )
     yield (
-        f"FMA peak on {_threads(machine)}: {machine['fma_peak_gflops']:.0f} GFLOP/s "
+        f"FMA peak on {threads_text(machine)}: {machine['fma_peak_gflops']:.0f} GFLOP/s "
         f"({low:.0f} to {high:.0f} during the run; best before it: {by_threads})"
     )
     read = ", ".join(
-        f"{level} {row['gbytes_per_s']:.0f} ({_bytes(row['bytes'])})"
+        f"{level} {row['gbytes_per_s']:.0f} ({size_text(row['bytes'])})"
         for level, row in machine["read_gbytes_per_s"].items()
     )
     yield f"reading, GB/s: {read}"
@@ -210,7 +215,7 @@ def _closing_lines(document: dict) -> Iterator[str]:
         )
     if summary["max_workspace_bytes"] is not None:
         yield (
-            f"largest workspace {_bytes(summary['max_workspace_bytes'])}, "
+            f"largest workspace {size_text(summary['max_workspace_bytes'])}, "
             f"largest error {summary['max_rel_error']:.1e}"
         )
     if (summary["preempted"] or 0) > _BAR:
@@ -262,7 +267,8 @@ def _timed_peers(document: dict) -> list[str]:
     return [name for name, row in document["peers"].items() if "absent" not in row]
 
 
-def _table(title: str, caption: str) -> Table:
+def plain_table(title: str, caption: str) -> Table:
+    """Return an empty table without lines between its columns."""
     return Table(
         title=title, caption=caption, title_justify="left", caption_justify="left",
         title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0),
@@ -273,11 +279,17 @@ def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1e3:.3g}" if seconds < 1 else f"{seconds * 1e3:.0f}"
 
 
-def _number(value: float | None, form: str) -> str:
+def number(value: float | None, form: str) -> str:
+    """Return a number as text, "" for None."""
     return "" if value is None else format(value, form)
 
 
-def _bytes(size: float) -> str:
+def size_text(size: float) -> str:
+    """Return bytes as text.
+
+    >>> size_text(3 << 20)
+    '3 MiB'
+    """
     for unit in ("bytes", "KiB", "MiB"):
         if size < 1024:
             break
@@ -285,5 +297,6 @@ def _bytes(size: float) -> str:
     return f"{size:.3g} {unit}"
 
 
-def _threads(machine: dict) -> str:
+def threads_text(machine: dict) -> str:
+    """Return how many threads everybody had."""
     return "1 thread" if machine["threads"] == 1 else f"{machine['threads']} threads"

@@ -6,7 +6,7 @@ arguments); every command is answered by ("ok", value) or ("error", message).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -48,14 +48,35 @@ class Worker:
         """
         one = BenchLayer.from_dict(layer)
         x, weight = (np.load(Path(folder, f"{name}.npy")) for name in "xw")
-        found = import_module(adapter).ways(one, x, weight, threads, **options)
+        ways = import_module(adapter).ways(one, x, weight, threads, **options)
+        return self._build(ways, one.output, folder)
+
+    def lay_out_net(self, name: str, folder: str) -> dict:
+        """Write the files of a net; see `winogen.bench.nets.files`."""
+        from winogen.bench.nets.files import lay_out
+
+        return lay_out(name, folder)
+
+    def prepare_net(
+        self, adapter: str, name: str, output: Sequence[int], folder: str, threads: int
+    ) -> dict:
+        """Do the same as `prepare` for a net of `winogen.bench.nets`; adapter: module:function."""
+        from winogen.bench.nets import NETS
+
+        module, _, function = adapter.partition(":")
+        ways = getattr(import_module(module), function or "ways")
+        return self._build(ways(NETS[name], Path(folder), threads), tuple(output), folder)
+
+    def _build(
+        self, ways: dict[str, Callable[[], Way]], shape: tuple[int, ...], folder: str
+    ) -> dict[str, dict]:
         answers: dict[str, dict] = {}
-        for number, (name, build) in enumerate(found.items()):
+        for number, (name, build) in enumerate(ways.items()):
             try:
                 way = build()
                 y = np.asarray(way.output(way.run()))
-                if y.shape != one.output or y.dtype != np.float32:
-                    raise ValueError(f"gave {y.dtype} {y.shape} for {one.output}")
+                if y.shape != shape or y.dtype != np.float32:
+                    raise ValueError(f"gave {y.dtype} {y.shape} for {shape}")
                 path = Path(folder, f"y-{os.getpid()}-{number}.npy")
                 np.save(path, y)
                 answers[name] = {

@@ -11,6 +11,8 @@ import typer
 from winogen.cli.options import integers
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from winogen.bench import BenchLayer
 
 EXAMPLE = "Example: winogen bench --layers vgg16 --peers torch,ncnn --json vgg16.json"
@@ -28,6 +30,12 @@ class Layout(str, Enum):
 
 
 def bench(
+    names: list[str] = typer.Argument(
+        None, metavar="[NET]...", help="With --nets: which, of those that its documentation lists."
+    ),
+    nets: bool = typer.Option(
+        False, "--nets", help="Measure whole nets instead of layers: those named, or all."
+    ),
     layers: str = typer.Option(
         "thesis27",
         help="A layer set: googlenet, inception-v3, mobilenet-v2, resnet50, squeezenet, thesis27, "
@@ -36,8 +44,8 @@ def bench(
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     peers: str = typer.Option(
         None,
-        help="Rivals, comma-separated: torch, onnxruntime, openvino, ncnn, mnn; or none. "
-        "Default: all that are installed.",
+        help="Rivals, comma-separated: torch, onnxruntime, openvino, ncnn, mnn; with --nets also "
+        "torch.compile, opencv; or none. Default: all that are installed.",
     ),
     threads: int = typer.Option(1, min=1, max=1024, help="Threads of every contestant."),
     batch: int = typer.Option(None, min=1, help="Images per call, instead of the set's."),
@@ -61,13 +69,21 @@ def bench(
         None, metavar="FILE", help="Measure nothing: show (and draw) what --json wrote."
     ),
 ) -> None:
-    """Measure winogen, its rivals and the limits of this machine, layer by layer, in turns."""
-    from rich.console import Console
-
+    """Measure winogen, its rivals and the limits of this machine, in turns: layers, or nets."""
     from winogen.bench import report, tables
     from winogen.bench.layers import chosen_layers
 
     _check_outputs(json, plot)
+    if nets:
+        from winogen.cli.bench_nets import bench_nets
+
+        bench_nets(
+            names or [], only, peers, threads=threads, rounds=repeat, min_time=_seconds(min_time),
+            json=json, plot=plot, show=show,
+        )  # fmt: skip
+        return
+    if names:
+        _refuse_names(names)
     if show is not None:
         document = report.load(show)
     else:
@@ -89,14 +105,27 @@ def bench(
         )
         if json is not None:
             report.save(document, json)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = _WIDTH
-    console.print(tables.render(document))
+    print_wide(tables.render(document))
     if plot is not None:
         from winogen.bench.plot import save_plot
 
         save_plot(document, plot)
+
+
+def print_wide(text: RenderableType) -> None:
+    """Print tables; where nobody looks on, as wide as they are."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _WIDTH
+    console.print(text)
+
+
+def _refuse_names(names: list[str]) -> None:
+    from winogen.errors import InvalidValue
+
+    raise InvalidValue(f"names: got {' '.join(names)!r}; allowed: names of nets, with --nets")
 
 
 def _measure(

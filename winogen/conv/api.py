@@ -200,6 +200,13 @@ class Conv2d:
         y = arrays.apply(prepared, packed, self._bias, self._slopes)
         return y if out is None else out
 
+    def bound(self, shape: tuple[int, ...]) -> tuple[Prepared, tuple[Any, ...]]:
+        """Return what computes C-contiguous inputs of this shape, and the packed weights for it.
+
+        For callers that have addresses instead of arrays: see `Prepared.run_at`.
+        """
+        return self._bound.get(shape) or self._bind(shape, None)
+
     def plan(self, input_shape: Any) -> Plan:
         """Return what a call with an input of this shape does, and what it costs.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import MutableMapping
 from functools import lru_cache
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,6 +127,7 @@ class Prepared:
         self.target = target
         self.output_shape = problem.output_shape
         self.dtype = np.dtype(problem.layer.dtype)
+        self.output_bytes = prod(problem.output_shape) * self.dtype.itemsize
         self.calls: list[Call] = []
         for work in ranked[0].works(problem):
             code = kernel(KernelSpec.of(work), environment)
@@ -171,24 +173,26 @@ class Prepared:
         """
         if not output.size:
             return
+        arrays = (input, bias, slopes, add, add_after, output)
+        self._launch(packed, tuple(map(self.calls[0].kernel.pointer, arrays)))
+
+    def run_at(self, packed: tuple[Any, ...], *addresses: int) -> None:
+        """Compute as `run` does, with arrays given by the addresses of their memory.
+
+        ``addresses``: input, bias, slopes, add, add_after, output; 0 where there is none. The batch
+        is not empty. The caller keeps the memory alive.
+        """
+        kernel = self.calls[0].kernel
+        cast, address = kernel.ffi.cast, kernel.address
+        self._launch(packed, tuple([cast(address, one) for one in addresses]))
+
+    def _launch(self, packed: tuple[Any, ...], pointers: tuple[Any, ...]) -> None:
+        """Call all kernels; pointers of one library serve the others, as their types are equal."""
         threads = team_threads(self.choice.threads)
         scratch = memory.workspace(self.workspace_bytes)
         for (code, struct, _), filters in zip(self.calls, packed):
-            point = code.pointer
-            call = code.ffi.new(
-                code.call,
-                (
-                    struct,
-                    point(input),
-                    filters,
-                    point(bias),
-                    point(slopes),
-                    point(add),
-                    point(add_after),
-                    point(output),
-                    code.ffi.from_buffer(scratch),
-                ),
-            )
+            workspace = code.ffi.from_buffer(scratch)
+            call = code.ffi.new(code.call, (struct, pointers[0], filters, *pointers[1:], workspace))
             if self._pieces == 1:
                 code.lib.winogen_run(call, threads)
             else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,29 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from winogen.demo.filters import Filter
-from winogen.errors import WinogenError
+from winogen.photograph import photograph
+
+__all__ = ["algorithm_sheet", "filter_sheet", "photograph", "view"]
 
 _INK, _PAPER = "#f2efe9", "#16181d"
 _DETAIL = (50, 125, 285)  # top, left and size of the part shown beside the whole photograph
-
-
-def photograph() -> np.ndarray:
-    """Return Grace Hopper's portrait from matplotlib's sample data: (3, 600, 512), float32, 0..1.
-
-    Raises WinogenError when matplotlib came without its sample data.
-    """
-    import matplotlib.image
-    from matplotlib.cbook import get_sample_data
-
-    try:
-        file = cast(BinaryIO, get_sample_data("grace_hopper.jpg"))
-        with file:
-            pixels = matplotlib.image.imread(file, format="jpg")
-    except OSError as problem:
-        raise WinogenError(
-            f"matplotlib's sample photograph is missing ({problem}); pip install matplotlib has it"
-        ) from None
-    return np.ascontiguousarray(pixels.transpose(2, 0, 1), dtype=np.float32) / np.float32(255)
 
 
 def filter_sheet(

@@ -20,7 +20,8 @@ def layout(tensor: torch.Tensor, weight: torch.Tensor) -> str:
     the channels of a larger tensor is contiguous in neither; then the strides tell.
     """
     if tensor.is_contiguous():
-        both = tensor.is_contiguous(memory_format=torch.channels_last)
+        _, channels, height, width = tensor.shape
+        both = channels == 1 or (height == 1 and width == 1)
         return CHANNELS_LAST if both and _is_channels_last(weight) else PLANAR
     if tensor.is_contiguous(memory_format=torch.channels_last):
         return CHANNELS_LAST

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from winogen.errors import InvalidType, InvalidValue
 from winogen.torch import activations, gradients, ops
 from winogen.torch.settings import Settings, settings
+from winogen.torch.shortcut import like_before
 
 
 def conv2d(
@@ -138,6 +139,10 @@ def _settings(wanted: Wanted) -> Settings:
     return settings(*wanted.plain())
 
 
+# Others, as fake tensors, may have no memory; only the dispatcher knows what to do with them.
+_PLAIN = (Tensor, torch.nn.Parameter, type(None))
+
+
 def call(
     input: Tensor,
     weight: Tensor,
@@ -149,18 +154,30 @@ def call(
 ) -> Tensor:
     """Compute by a kernel at once, by the operator where somebody watches, or by torch."""
     watched = _watched()
+    if (
+        not (watched or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"))
+        and add is None
+        and add_after is None
+        and type(input) in _PLAIN
+        and type(weight) in _PLAIN
+    ):
+        y = like_before(input, weight, bias, slopes, wanted)
+        if y is not None:
+            return y
     if not takes(input, weight) or (watched and (torch.onnx.is_in_onnx_export() or _transformed())):
         return by_torch(input, weight, bias, slopes, add, add_after, wanted)
     if input.dim() == 3:
         add, add_after = (None if one is None else one.unsqueeze(0) for one in (add, add_after))
         image = input.unsqueeze(0)
         return call(image, weight, bias, slopes, add, add_after, wanted).squeeze(0)
+    tensors = (input, weight, bias, slopes, add, add_after)
     needed = torch.is_grad_enabled() and any(
-        one is not None and one.requires_grad
-        for one in (input, weight, bias, slopes, add, add_after)
+        one is not None and one.requires_grad for one in tensors
     )
-    if not (needed or watched):
-        return ops.run(input, weight, bias, _settings(wanted), slopes, add, add_after)
+    if not (needed or watched) and all(type(one) in _PLAIN for one in tensors):
+        asked = _settings(wanted)
+        ops.check(*tensors)
+        return ops.run(input, weight, bias, asked, slopes, add, add_after, wanted=wanted)
     name, parameters = wanted.activation, wanted.parameters
     if needed and not (activations.told_by_output(name, parameters) and add_after is None):
         # Fused, the backward pass would have to compute again what went into the activation.
@@ -236,6 +253,8 @@ def _private(path: str) -> Callable[[], Any]:
     return function or (lambda: 1)
 
 
+_profiler = torch.autograd.profiler
+_is_tracing = _private("_C._is_tracing")
 _dispatch_modes = _private("_C._len_torch_dispatch_stack")  # fake tensors, make_fx, counters
 _function_modes = _private("_C._len_torch_function_stack")
 _transforms = _private("_C._functorch.peek_interpreter_stack")  # vmap, grad and the like
@@ -245,8 +264,8 @@ def _watched() -> bool:
     """Whether calls are traced, profiled or transformed."""
     return bool(
         torch.compiler.is_compiling()
-        or torch.jit.is_tracing()
-        or torch.autograd.profiler._is_profiler_enabled
+        or _is_tracing()
+        or _profiler._is_profiler_enabled
         or _dispatch_modes()
         or _function_modes()
         or _transformed()

@@ -142,7 +142,12 @@ class Conv2d(nn.Conv2d):
         """Return the output, (N, M, OH, OW), of ``input``, (N, C, H, W), or both without N."""
         wanted = self._wanted
         slopes = self.slopes if wanted.activation == "prelu" else None
-        return call(input, self.weight, self.bias, slopes, add, add_after, wanted)
+        own = self._parameters  # looked up twice as fast
+        if "weight" in own and "bias" in own:
+            weight, bias = own["weight"], own["bias"]
+        else:  # computed by a parametrization
+            weight, bias = self.weight, self.bias
+        return call(input, weight, bias, slopes, add, add_after, wanted)
 
     def __prepare_scriptable__(self) -> nn.Module:
         """What `torch.jit.script` compiles instead, for it knows no operators made in Python."""

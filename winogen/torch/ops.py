@@ -25,6 +25,7 @@ from winogen.errors import InvalidType, InvalidValue, Unsupported
 from winogen.torch import packing
 from winogen.torch.arrays import array, layout, memory_format, tensor
 from winogen.torch.settings import Settings, settings
+from winogen.torch.shortcut import whole
 
 library = torch.library.Library("winogen", "FRAGMENT")
 
@@ -98,16 +99,23 @@ def run(
     add_after: Tensor | None = None,
     out: Tensor | None = None,
     trained: bool = False,
+    wanted: Any = None,
 ) -> Tensor:
     """Compute `winogen::conv2d` by a kernel, into ``out`` if that is given.
 
-    ``trained``: as `packing.layer` takes it.
+    ``trained``: as `packing.layer` takes it. ``wanted``, if given: what a later call is known by.
 
     Plain CPU tensors of float32 or float64; anything else raises InvalidType or InvalidValue.
     """
     way = layout(input, weight)
-    conv = packing.layer(weight, bias, slopes, asked, way, trained)
-    seams = {}
+    packed = packing.layer(weight, bias, slopes, asked, way, trained)
+    if add is None and add_after is None and out is None:
+        short = whole(input, packed, way, wanted)
+        if short is not None:
+            if wanted is not None:
+                packing.keep(weight, short)
+            return short.run(input)
+    conv, seams = packed.conv, {}
     if add is not None:
         seams["add"] = array(add, way)
     if add_after is not None:

@@ -17,7 +17,6 @@ from winogen.conv import Conv2d
 from winogen.toolchain.fork import ran_team
 from winogen.torch.settings import Settings
 
-
 # torch may have a team of OpenMP threads, which is the one that kernels use, too; a forked child
 # would wait for it for ever, and computes with one thread.
 ran_team()
@@ -42,7 +41,7 @@ class Stamp:
         # Held, so that no later `.data` of this tensor can lie at the same address unnoticed.
         self._storage = tensor.untyped_storage()
         self._version = tensor._version if counted else None
-        self._copy = tensor.detach().numpy().copy() if copy or not counted else None
+        self._copy = tensor.detach().numpy().copy("K") if copy or not counted else None
 
     def holds(self, tensor: torch.Tensor | None) -> bool:
         """Whether ``tensor`` is the same one, with the same numbers, as far as torch can tell."""
@@ -56,7 +55,10 @@ class Stamp:
 
     def agrees(self, tensor: torch.Tensor) -> bool:
         """Whether the numbers are equal to those of the copy; not so without one."""
-        return self._copy is not None and np.array_equal(self._copy, tensor.detach().numpy())
+        if self._copy is None:
+            return False
+        bits = np.dtype(f"u{self._copy.itemsize}")  # so that NaN is equal to itself
+        return np.array_equal(self._copy.view(bits), tensor.detach().numpy().view(bits))
 
 
 class Packed(NamedTuple):
@@ -64,6 +66,7 @@ class Packed(NamedTuple):
 
     conv: Conv2d
     others: tuple[Stamp | None, ...]  # bias, slopes
+    addresses: tuple[int, int]  # of the layer's bias and slopes, 0 where there are none
 
     def holds(self, others: tuple[torch.Tensor | None, ...]) -> bool:
         """Whether it was made of these, with the same numbers, as far as torch can tell."""
@@ -83,12 +86,13 @@ class Packed(NamedTuple):
 class _Weight:
     """All layers that were made of one weight tensor."""
 
-    __slots__ = ("__weakref__", "dropped", "layers", "stamp", "trained")
+    __slots__ = ("__weakref__", "dropped", "layers", "shortcut", "stamp", "trained")
 
     def __init__(self, tensor: torch.Tensor, trained: bool):
         self.stamp = Stamp(tensor, copy=trained)
         self.trained = trained
         self.layers: dict[Any, Packed] = {}
+        self.shortcut: Any = None  # how the last call was computed
         key = id(tensor)
         own = weakref.ref(self)
         self.dropped = weakref.ref(tensor, lambda _: _drop(key, own()))
@@ -117,6 +121,18 @@ def repack(weight: torch.Tensor) -> None:
     _weights.pop(id(weight), None)
 
 
+def entry(weight: torch.Tensor) -> _Weight | None:
+    """Return what was made of ``weight`` the last time, whatever its numbers are now."""
+    return _weights.get(id(weight))
+
+
+def keep(weight: torch.Tensor, shortcut: Any) -> None:
+    """Remember how a call with ``weight`` was computed, for as long as its numbers are the same."""
+    kept = _weights.get(id(weight))
+    if kept is not None:
+        kept.shortcut = shortcut
+
+
 def layer(
     weight: torch.Tensor,
     bias: torch.Tensor | None,
@@ -124,7 +140,7 @@ def layer(
     settings: Settings,
     layout: str,
     trained: bool,
-) -> Conv2d:
+) -> Packed:
     """Return the layer with these parameters and options, its weights packed once.
 
     ``trained`` parameters are compared with copies of those that were packed, because fused
@@ -144,10 +160,10 @@ def turned_layer(weight: torch.Tensor, settings: Settings, layout: str, trained:
     ``settings`` are those of the layer that is returned.
     """
     threads = settings.threads or torch.get_num_threads()
-    return _layer(weight, (), (settings, layout, threads, "turned"), _turned, trained)
+    return _layer(weight, (), (settings, layout, threads, "turned"), _turned, trained).conv
 
 
-def _layer(weight: torch.Tensor, others: tuple, key: tuple, make: Any, trained: bool) -> Conv2d:
+def _layer(weight: torch.Tensor, others: tuple, key: tuple, make: Any, trained: bool) -> Packed:
     entry = _weights.get(id(weight))
     if entry is None or not entry.holds(weight, trained):
         entry = _weights[id(weight)] = _Weight(weight, trained)
@@ -155,8 +171,13 @@ def _layer(weight: torch.Tensor, others: tuple, key: tuple, make: Any, trained: 
     if packed is None or not (packed.agrees(others) if trained else packed.holds(others)):
         stamps = tuple(None if other is None else Stamp(other, copy=True) for other in others)
         conv = make(weight.detach().numpy(), *others, *key[:3])
-        packed = entry.layers[key] = Packed(conv, stamps)
-    return packed.conv
+        addresses = _address(conv._bias), _address(conv._slopes)
+        packed = entry.layers[key] = Packed(conv, stamps, addresses)
+    return packed
+
+
+def _address(array: np.ndarray | None) -> int:
+    return 0 if array is None else array.ctypes.data
 
 
 def _forward(

@@ -18,7 +18,7 @@ class _Tracer(fx.Tracer):
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         """Whether the module is one node."""
-        ours = type(m).__module__.startswith("winogen.")
+        ours = type(m).__module__.startswith("winogen.torch.")
         return ours or super().is_leaf_module(m, module_qualified_name)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,8 +68,8 @@ PEERS: dict[str, Peer] = {
 OURS = f"{__name__}.ours"
 
 
-def chosen(names: str | None) -> tuple[Peer, ...]:
-    """Return the rivals in a comma-separated list; None is all of them, "none" or "" nobody.
+def chosen(names: str | None, table: Mapping[str, Peer] = PEERS) -> tuple[Peer, ...]:
+    """Return the rivals in a comma-separated list; None is all of ``table``, "none" or "" nobody.
 
     Raises InvalidValue for an unknown name.
 
@@ -77,11 +77,11 @@ def chosen(names: str | None) -> tuple[Peer, ...]:
     ['ncnn', 'torch']
     """
     if names is None:
-        return tuple(PEERS.values())
+        return tuple(table.values())
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if wanted == ["none"]:
         return ()
     for name in wanted:
-        if name not in PEERS:
-            raise InvalidValue(f"peers: got {name!r}; allowed: none, or {', '.join(PEERS)}")
-    return tuple(PEERS[name] for name in dict.fromkeys(wanted))
+        if name not in table:
+            raise InvalidValue(f"peers: got {name!r}; allowed: none, or {', '.join(table)}")
+    return tuple(table[name] for name in dict.fromkeys(wanted))

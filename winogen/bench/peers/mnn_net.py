@@ -26,7 +26,7 @@ def _session(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int)
     with tempfile.TemporaryDirectory() as folder:
         source, converted = Path(folder, "layer.onnx"), Path(folder, "layer.mnn")
         source.write_bytes(conv_model(layer, weight))
-        _convert(source, converted)
+        convert(source, converted)
         interpreter = MNN.Interpreter(str(converted))
     session = interpreter.createSession(
         {"backend": "CPU", "numThread": threads, "precision": "high"}
@@ -46,7 +46,8 @@ def _session(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int)
     return Way(lambda: interpreter.runSession(session), output)
 
 
-def _convert(source: Path, converted: Path) -> None:
+def convert(source: Path, converted: Path) -> None:
+    """Write an ONNX file as MNN's; raises RuntimeError if the converter made none."""
     # What `mnnconvert` calls. The console script itself would, on every start, try to install a
     # package with pip and send a report of the conversion.
     import _tools  # type: ignore[import-not-found]

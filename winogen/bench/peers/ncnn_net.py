@@ -27,12 +27,7 @@ def _net(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int) -> 
 
     if layer.input[0] != 1:
         raise ValueError("ncnn takes one image at a time")
-    net = ncnn.Net()
-    net.opt.num_threads = threads
-    net.opt.use_vulkan_compute = False
-    for name in dir(net.opt):
-        if name.startswith(("use_fp16", "use_bf16", "use_int8")):
-            setattr(net.opt, name, False)
+    net = empty_net(threads)
     kind = "Convolution" if layer.groups == 1 else "ConvolutionDepthWise"
     (kh, kw), (sh, sw) = layer.weight[2:], layer.stride
     (ph, pw), (dh, dw) = layer.padding, layer.dilation
@@ -48,9 +43,7 @@ def _net(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int) -> 
         parameters.write_text(f"{_MAGIC}\n2 2\nInput in 0 1 x\n{kind} conv 1 1 x y {listed}\n")
         # Four zero bytes say that float32 numbers follow.
         numbers.write_bytes(bytes(4) + np.ascontiguousarray(weight).tobytes())
-        for status in (net.load_param(str(parameters)), net.load_model(str(numbers))):
-            if status:
-                raise RuntimeError(f"ncnn refused the net (status {status})")
+        load(net, parameters, numbers)
     image = ncnn.Mat(x[0])
 
     def run() -> tuple[int, Any]:
@@ -65,3 +58,23 @@ def _net(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int) -> 
         return np.array(y)[None]
 
     return Way(run, output, alive=(x,))
+
+
+def empty_net(threads: int) -> Any:
+    """Return a net without layers that will compute in float32, on the CPU."""
+    import ncnn
+
+    net = ncnn.Net()
+    net.opt.num_threads = threads
+    net.opt.use_vulkan_compute = False
+    for name in dir(net.opt):
+        if name.startswith(("use_fp16", "use_bf16", "use_int8")):
+            setattr(net.opt, name, False)
+    return net
+
+
+def load(net: Any, param: Path, bin: Path) -> None:
+    """Fill a net from its two files; raises RuntimeError where ncnn refuses them."""
+    for status in (net.load_param(str(param)), net.load_model(str(bin))):
+        if status:
+            raise RuntimeError(f"ncnn refused the net (status {status})")

@@ -1,0 +1,63 @@
+"""`winogen bench --nets`: whole networks by everybody who is installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def bench_nets(
+    names: list[str],
+    only: str | None,
+    peers: str | None,
+    *,
+    threads: int,
+    rounds: int,
+    min_time: float,
+    json: Path | None,
+    plot: Path | None,
+    show: Path | None,
+) -> None:
+    """Measure the nets of these names, all if there are none; print, write and draw the result.
+
+    Raises InvalidValue for unknown names, NotInstalled for what a net needs.
+    """
+    from winogen.bench.nets import report, tables
+    from winogen.cli.bench import print_wide
+
+    if show is not None:
+        document = report.load(show)
+    else:
+        document = _measure(names, only, peers, threads, rounds, min_time)
+        if json is not None:
+            report.save(document, json)
+    print_wide(tables.render(document))
+    if plot is not None:
+        from winogen.bench.nets.plot import save_plot
+
+        save_plot(document, plot)
+
+
+def _measure(
+    names: list[str],
+    only: str | None,
+    peers: str | None,
+    threads: int,
+    rounds: int,
+    min_time: float,
+) -> dict:
+    from winogen.bench.nets import chosen_nets
+    from winogen.bench.nets.contestants import rivals
+    from winogen.bench.nets.runner import NetSettings, run_nets
+    from winogen.cli.progress import stderr
+    from winogen.errors import InvalidValue
+
+    console = stderr()
+    settings = NetSettings(threads, rivals(peers), rounds=rounds, min_time=min_time)
+    nets = chosen_nets(names, lambda text: console.print(text, markup=False))
+    if only is not None:
+        nets = tuple(net for net in nets if only in net.name)
+        if not nets:
+            raise InvalidValue(f"only: got {only!r}; allowed: a part of the name of a net")
+    status = console.status("")
+    with status:
+        return run_nets(nets, settings, status.update)

@@ -1,0 +1,98 @@
+"""The short way of a call that is like the one before: a few comparisons, and the kernel runs.
+
+A layer of a small net takes some ten microseconds, and finding out what to do may take as many
+again: which layout, which kernel, which packed weights. So the last answer is kept beside the
+packed weights, with all that it depends on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from winogen.conv.execute import Prepared
+from winogen.conv.memory import empty
+from winogen.torch import packing
+from winogen.torch.arrays import PLANAR, memory_format
+
+_LARGE = 1 << 20  # bytes of an output
+
+
+class Shortcut(NamedTuple):
+    """How an input of some shape was computed, in memory that kernels take as it is."""
+
+    wanted: Any  # the options
+    threads: int  # of torch
+    dtype: torch.dtype
+    shape: torch.Size
+    strides: tuple[int, ...]
+    packed: packing.Packed
+    prepared: Prepared
+    weights: tuple[Any, ...]  # pointers
+    planar: bool
+
+    def run(self, input: Tensor) -> Tensor:
+        """Compute; ``input`` is like the one that this was made for."""
+        prepared = self.prepared
+        if prepared.output_bytes < _LARGE:
+            y = input.new_empty(prepared.output_shape)
+        else:  # fresh pages may take longer than a layer: memory of tensors that are gone is used
+            y = torch.from_numpy(empty(prepared.output_shape, prepared.dtype, "output"))
+        addresses = self.packed.addresses
+        prepared.run_at(self.weights, input.data_ptr(), *addresses, 0, 0, y.data_ptr())
+        return y if self.planar else y.permute(0, 3, 1, 2)
+
+
+def like_before(
+    input: Tensor, weight: Tensor, bias: Tensor | None, slopes: Tensor | None, wanted: Any
+) -> Tensor | None:
+    """Return the output if the last call with this weight was alike, and nothing has changed."""
+    entry = packing.entry(weight)
+    if entry is None or entry.shortcut is None or entry.trained:
+        return None
+    last: Shortcut = entry.shortcut
+    if (
+        last.wanted == wanted
+        and last.threads == torch.get_num_threads()
+        and last.dtype is input.dtype
+        and last.shape == input.shape
+        and last.strides == input.stride()
+        and input.is_cpu
+        and not input.is_neg()
+        and not input.data_ptr() & 7
+        and entry.stamp.holds(weight)
+        and last.packed.holds((bias, slopes))
+    ):
+        return last.run(input)
+    return None
+
+
+def whole(input: Tensor, packed: packing.Packed, way: str, wanted: Any) -> Shortcut | None:
+    """Return how to compute ``input`` without seams, or None where it is not taken as it is.
+
+    That is for slices of channels, for no images, and for what is still to be negated.
+    """
+    images, channels, height, width = input.shape
+    if (
+        not input.is_contiguous(memory_format=memory_format(way))
+        or not images
+        or input.is_neg()
+        or input.data_ptr() & 7
+    ):
+        return None
+    planar = way == PLANAR
+    shape = (images, channels, height, width) if planar else (images, height, width, channels)
+    prepared, weights = packed.conv.bound(shape)
+    return Shortcut(
+        wanted,
+        torch.get_num_threads(),
+        input.dtype,
+        input.shape,
+        input.stride(),
+        packed,
+        prepared,
+        weights,
+        planar,
+    )
