@@ -1,4 +1,4 @@
-/* ---- nodes -------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 /* What is known for inputs of some sizes. */
 typedef struct entry {
@@ -109,8 +109,8 @@ static entry *make_entry(const node *n, const winogen_array *inputs, int64_t thr
     if (planner && numbers) {    /* an empty batch needs no plan */
         const winogen_question question = {
             .node = n->number, .itemsize = n->itemsize, .threads = threads,
-            .tolerance = n->tolerance, .layers = n->layer_count, .inputs = n->inputs, .outputs = n->outputs,
-            .arrays = n->array_count, .layer = e->layers, .array = e->arrays,
+            .tolerance = n->tolerance, .layers = n->layer_count, .inputs = n->inputs,
+            .outputs = n->outputs, .arrays = n->array_count, .layer = e->layers, .array = e->arrays,
         };
         answer = planner(&question, &e->plan, message, MESSAGE_BYTES);
         if (answer == FAILED) goto failed;

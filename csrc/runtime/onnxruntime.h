@@ -1,5 +1,5 @@
-/* The part of onnxruntime's C interface that the operators need. Its functions stand in a table whose
- * order never changes and which newer versions only extend, so that a member is its place in it. */
+/* The part of onnxruntime's C interface that the operators need. Its functions stand in a table
+ * whose order never changes and which newer versions only extend, so that a member is its place. */
 
 #define ORT_VERSION 17    /* the oldest with all that is used here: onnxruntime 1.17 */
 

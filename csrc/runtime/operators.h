@@ -55,11 +55,11 @@ static OrtStatus *read_choice(const node *n, const OrtKernelInfo *info, const ch
 static const char *const AUTO_PADS[] = { "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER", NULL };
 static const char *const MODES[] = { "zeros", "reflect", "replicate", "circular", NULL };
 static const char *const ACTIVATION_NAMES[] = {
-    "none", "relu", "relu6", "silu", "gelu", "gelu_tanh", "hardswish", "leaky_relu", "prelu", "clip",
-    NULL,
+    "none",      "relu",       "relu6", "silu", "gelu", "gelu_tanh",
+    "hardswish", "leaky_relu", "prelu", "clip", NULL,
 };
 
-/* ---- making nodes ------------------------------------------------------------------------------- */
+/* ---- making nodes ---------------------------------------------------------------------------- */
 
 /* An operator for one type of numbers. */
 typedef struct operator {
@@ -158,7 +158,7 @@ static OrtStatus *read_list(const node *n, const OrtKernelInfo *info, const char
     return n->api->GetAttributes_int64(info, name, *values, count);
 }
 
-/* How a layer stands in the attribute `layers` of a Segment; the names are those of winogen_layer. */
+/* How a layer stands in the attribute `layers` of a Segment; names are those of winogen_layer. */
 enum {
     AT_INPUT, AT_INPUT_CHANNEL, AT_WEIGHT, AT_BIAS, AT_SLOPES, AT_ADD, AT_ADD_CHANNEL, AT_ADD_AFTER,
     AT_ADD_AFTER_CHANNEL, AT_OUTPUT, AT_OUTPUT_CHANNEL, AT_STRIDE, AT_DILATION = AT_STRIDE + 2,
@@ -206,7 +206,8 @@ static OrtStatus *fill_segment(node *n, const int64_t *layers, const int64_t *ch
     for (int64_t i = n->inputs; i < n->array_count; i++) {
         n->channels[i] = channels[i - n->inputs];
         if (n->channels[i] < 1)
-            return failure(n, ORT_INVALID_ARGUMENT, "channels: got less than 1; allowed: at least 1");
+            return failure(n, ORT_INVALID_ARGUMENT,
+                           "channels: got less than 1; allowed: at least 1");
     }
     for (int64_t i = 0; i < n->layer_count; i++) {
         winogen_layer *l = &n->layers[i];
@@ -238,8 +239,8 @@ static OrtStatus *read_segment(node *n, const OrtKernelInfo *info)
     if (!status && (!numbers || numbers % LAYER_NUMBERS || (int64_t)arrays < n->outputs ||
                     n->array_count > MOST_ARRAYS))
         status = failure(n, ORT_INVALID_ARGUMENT,
-                         "layers, channels: got lists of wrong lengths; allowed: what `winogen onnx "
-                         "optimize` of the same version writes");
+                         "layers, channels: got lists of wrong lengths; allowed: what `winogen "
+                         "onnx optimize` of the same version writes");
     if (!status) {
         size = 2 * (size_t)n->layer_count;
         parameters = calloc(size, sizeof *parameters);
@@ -277,8 +278,10 @@ static OrtStatus *create(const OrtCustomOp *face, const OrtApi *api, const OrtKe
     n->constants = calloc(inputs + 1, sizeof *n->constants);
     float tolerance = 0;
     if (!status) status = read_constants(n, info);
-    if (!status) status = unless_absent(api, api->GetAttribute_float(info, "tolerance", &tolerance));
-    if (!status) status = unless_absent(api, api->GetAttribute_int64(info, "threads", &n->threads));
+    if (!status)
+        status = unless_absent(api, api->GetAttribute_float(info, "tolerance", &tolerance));
+    if (!status)
+        status = unless_absent(api, api->GetAttribute_int64(info, "threads", &n->threads));
     n->tolerance = tolerance;
     if (!status && (n->threads < 0 || n->threads > 1024))
         status = failure(n, ORT_INVALID_ARGUMENT,
@@ -295,11 +298,14 @@ static OrtStatus *create(const OrtCustomOp *face, const OrtApi *api, const OrtKe
     return NULL;
 }
 
-/* ---- operators ---------------------------------------------------------------------------------- */
+/* ---- operators ------------------------------------------------------------------------------- */
 
 static const char *name_of(const OrtCustomOp *face) { return ((const operator *)face)->name; }
 static const char *any_cpu(const OrtCustomOp *face) { return (void)face, NULL; }
-static int type_of(const OrtCustomOp *face, size_t i) { return (void)i, ((const operator *)face)->type; }
+static int type_of(const OrtCustomOp *face, size_t i)
+{
+    return (void)i, ((const operator *)face)->type;
+}
 static int memory_of(const OrtCustomOp *face, size_t i) { return (void)face, (void)i, 0; }
 static size_t six(const OrtCustomOp *face) { return (void)face, 6; }
 static size_t one(const OrtCustomOp *face) { return (void)face, 1; }

@@ -59,7 +59,8 @@ typedef struct winogen_plan {
     int64_t handle;             /* what to give back when the plan is done with; 0: nothing */
 } winogen_plan;
 
-/* UNKNOWN: these sizes are computed the plain way. FAILED: why stands in `message`, of `size` bytes. */
+/* UNKNOWN: these sizes are computed the plain way. FAILED: why stands in `message`, of `size`
+ * bytes. */
 enum { PLANNED = 0, FAILED = 1, UNKNOWN = 2 };
 typedef int (*winogen_planner)(const winogen_question *question, winogen_plan *plan, char *message,
                                int64_t size);

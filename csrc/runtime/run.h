@@ -1,4 +1,4 @@
-/* ---- running ------------------------------------------------------------------------------------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* What a kernel takes; as winogen_call, whatever its numbers are. */
 typedef struct kernel_call {
@@ -225,7 +225,7 @@ static OrtStatus *run_plainly(const node *n, const entry *e, const OrtKernelCont
     return NULL;
 }
 
-/* ---- one call of a node ------------------------------------------------------------------------- */
+/* ---- one call of a node ---------------------------------------------------------------------- */
 
 #define TRY(call)                                                                                  \
     do {                                                                                           \

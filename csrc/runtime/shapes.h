@@ -74,8 +74,8 @@ static int layer_shapes(winogen_layer *l, winogen_array *arrays, int64_t channel
     if (x->rank != 4)
         return refuse(message, "X: got %lld axes; allowed: 4, N, C, H, W", (long long)x->rank);
     if (w->rank != 4 || numbers_of(w) == 0)
-        return refuse(message, "W: got %lld axes and %lld numbers; allowed: 4 axes, M, C/group, KH, "
-                      "KW, of at least 1", (long long)w->rank, (long long)numbers_of(w));
+        return refuse(message, "W: got %lld axes and %lld numbers; allowed: 4 axes, M, C/group, "
+                      "KH, KW, of at least 1", (long long)w->rank, (long long)numbers_of(w));
     const int64_t filters = w->shape[0], needed = w->shape[1] * l->groups;
     if (filters % l->groups)
         return refuse(message, "group: got %lld; allowed: a divisor of the %lld filters",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from winogen.graph import Concat, Conv, Graph, cut
+from winogen.graph import Concat, Conv, Graph, Opaque, cut
 from winogen.graph.lower import Step, lower
 from winogen.graph.places import Buffer, Place
 from winogen.kernels.struct import PADDING_MODES
@@ -50,7 +51,7 @@ class Writer:
 
     def _theirs(self, node: Any) -> None:
         """What the framework goes on to run."""
-        if node.op.__class__.__name__ == "Opaque":
+        if isinstance(node.op, Opaque):
             originals = [node.op.payload]
         else:
             originals = self.reading.sources[node.outputs[0]]
@@ -139,30 +140,23 @@ class Writer:
     def _tensor(self, array: np.ndarray, key: str, what: str) -> str:
         """Return the name of a constant; equal ones are written once."""
         array = np.ascontiguousarray(array, self.dtype)
-        content = (array.shape, hashlib.sha256(array.tobytes()).digest())
+        content = _content(array)
         if content not in self.names:
-            name = self._original(array) or self._fresh(f"{key}.{what}")
+            name = self._originals.get(content) or self._fresh(f"{key}.{what}")
             self.names[content] = name
             self.tensors[name] = self.model.onnx.numpy_helper.from_array(array, name)
         return self.names[content]
 
-    def _original(self, array: np.ndarray) -> str | None:
-        """The name that a constant has in the model, if it was not folded."""
-        return self._unchanged.get((array.shape, hashlib.sha256(array.tobytes()).digest()))
-
-    @property
-    def _unchanged(self) -> dict[Any, str]:
-        if not hasattr(self, "_by_content"):
-            self._by_content: dict[Any, str] = {}
-            for node in self.model.graph.node:
-                if node.op_type != "Conv":
-                    continue
-                for name in node.input[1:]:
-                    array = self.model.constant(name) if name else None
-                    if array is not None and name not in self.model.constant_nodes:
-                        digest = hashlib.sha256(np.ascontiguousarray(array).tobytes()).digest()
-                        self._by_content.setdefault((array.shape, digest), name)
-        return self._by_content
+    @cached_property
+    def _originals(self) -> dict[Any, str]:
+        """The names of the model's own weights, by content: what was not folded keeps its name."""
+        names: dict[Any, str] = {}
+        for node in self.model.graph.node:
+            for name in node.input[1:] if node.op_type == "Conv" else ():
+                array = self.model.constant(name) if name else None
+                if array is not None and name not in self.model.constant_nodes:
+                    names.setdefault(_content(array), name)
+        return names
 
     def _fresh(self, name: str) -> str:
         while name in self.taken:
@@ -193,7 +187,7 @@ class Writer:
                 counts[node.output] = node.op.weight.shape[0]
             elif isinstance(node.op, Concat):
                 counts[node.output] = sum(counts[name] for name in node.inputs)
-            elif node.op.__class__.__name__ != "Opaque":
+            elif not isinstance(node.op, Opaque):
                 counts[node.output] = counts[node.inputs[0]]
             else:
                 for name in node.outputs:
@@ -257,6 +251,12 @@ class Writer:
                     values.append(self.helper.make_tensor_value_info(name, kind, shape))
         del graph.value_info[:]
         graph.value_info.extend(values)
+
+
+def _content(array: np.ndarray) -> tuple[Any, ...]:
+    """What tells arrays apart whose numbers differ."""
+    digest = hashlib.sha256(np.ascontiguousarray(array).tobytes()).digest()
+    return array.shape, array.dtype.str, digest
 
 
 def _whole(step: Step, counts: Mapping[Buffer, int]) -> bool:
