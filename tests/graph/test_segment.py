@@ -1,11 +1,15 @@
 """Segments compute what their graph means: integers, but for the rounding of Winograd tiles."""
 
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from graph.graphs import conv, graphs
 from graph.reference import compute
 from hypothesis import given, settings
 
+from winogen.conv.planner import predicted_error
 from winogen.errors import InvalidType, InvalidValue
 from winogen.graph import Add, Concat, Graph, Node, Segment, simplify
 
@@ -51,6 +55,79 @@ def dense_block():
 def test_dense_block(layout):
     segment = check(dense_block(), [RNG.integers(-2, 3, (2, 4, 5, 6))], layout)
     check(segment.graph, [RNG.integers(-2, 3, (1, 4, 7, 5))], layout, segment)
+
+
+def test_long_calls_return_to_python(monkeypatch):
+    """In pieces of whatever size, the result has the same bits."""
+    from winogen.graph import sequence
+
+    x = RNG.standard_normal((9, 4, 30, 31)).astype(np.float32)
+    whole = Segment(dense_block(), layout="NCHW", threads=2)
+    (wanted,) = whole(x)
+    assert len(whole.bound([x.shape])._groups) == 1
+    monkeypatch.setattr(sequence, "_PATIENCE", 1e-9)
+    pieces = Segment(whole.graph, layout="NCHW", threads=2)
+    (y,) = pieces(x)
+    bound = pieces.bound([x.shape])
+    assert len(bound._groups) > 3 and bound.count > len(bound.planned.steps)
+    assert np.array_equal(y, wanted)
+
+
+def test_one_segment_serves_several_threads():
+    segment = Segment(simplify(dense_block()), layout="NHWC", threads=1)
+    arrays = [RNG.standard_normal((1, 9 + i, 10, 4)).astype(np.float32) for i in range(6)]
+    wanted = [segment(x)[0] for x in arrays]
+    fresh = pickle.loads(pickle.dumps(segment))
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            for y, one in zip(pool.map(lambda x: fresh(x)[0], arrays), wanted):
+                assert np.array_equal(y, one)
+
+
+def test_packed_filters_are_shared_between_shapes_and_limited():
+    graph = Graph(("x",), [Node(conv(RNG, 16, 16), ("x",), ("y",))], ("y",))
+    free = Segment(graph, layout="NHWC", threads=1)
+    shapes = [(1, 16, 24, 24), (1, 16, 48, 24)]
+    packed = {free.bound([shape]).packed_bytes for shape in shapes}
+    assert free.packed_bytes <= sum(packed)
+    least = graph.nodes[0].op.weight.nbytes
+    tight = Segment(graph, layout="NHWC", threads=1, memory_limit=2 * least)
+    planned = tight.plan(shapes[:1])
+    assert least <= planned.packed_bytes <= 2 * least < free.plan(shapes[:1]).packed_bytes
+    assert tight.bound(shapes[:1]).packed_bytes == planned.packed_bytes
+    with pytest.raises(InvalidValue, match="memory_limit"):
+        Segment(graph, memory_limit=1).plan(shapes[:1])
+
+
+def test_a_ceiling_for_errors():
+    graph = Graph(("x",), [Node(conv(RNG, 32, 32), ("x",), ("y",))], ("y",))
+    shape = [(1, 32, 56, 56)]
+
+    def error(**options):
+        planned = Segment(graph, threads=1, **options).plan(shape)
+        way = planned.choices[0].ways[0].candidate
+        return predicted_error(planned.problems[0].layer, way.choice, planned.settings.target)
+
+    usual = error()
+    assert error(most_error=0.9 * usual) <= 0.9 * usual
+    assert error(most_error=1e-12) > 0  # nothing is so accurate: as without
+
+
+def test_zero_batch_and_given_outputs():
+    segment = Segment(simplify(dense_block()), layout="NCHW")
+    (y,) = segment(np.ones((0, 4, 5, 6), np.float32))
+    assert y.shape == (0, 4, 5, 6)
+    x, out = np.ones((1, 4, 5, 6), np.float32), np.empty((1, 4, 5, 6), np.float32)
+    (same,) = segment(x, outs=[out])
+    assert same is out and np.array_equal(out, segment(x)[0])
+    for wrong in (
+        [out, out],
+        [out[:, :2]],
+        [np.empty((1, 4, 6, 5), np.float32).swapaxes(2, 3)],
+        [x],
+    ):
+        with pytest.raises(InvalidValue, match="out"):
+            segment(x, outs=wrong)
 
 
 def test_inputs_are_checked():

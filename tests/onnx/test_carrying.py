@@ -48,9 +48,10 @@ def net():
     """Two convolutions with a residual addition: a segment."""
     random = np.random.default_rng(0)
     arrays = {f"w{i}": random.standard_normal((8, 8, 3, 3)).astype(np.float32) for i in (1, 2)}
+    arrays["high"] = np.array(1.5, np.float32)
     nodes = [
         helper.make_node("Conv", ["x", "w1"], ["a"], "first", pads=[1] * 4),
-        helper.make_node("Relu", ["a"], ["b"], "activation"),
+        helper.make_node("Clip", ["a", "", "high"], ["b"], "activation"),
         helper.make_node("Conv", ["b", "w2"], ["c"], "second", pads=[1] * 4),
         helper.make_node("Add", ["c", "x"], ["y"], "sum"),
     ]

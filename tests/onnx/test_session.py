@@ -253,7 +253,7 @@ def test_an_error_of_the_planner_is_one_of_the_session(conv_model, session, monk
     def no_compiler(*arguments):
         raise CompilerNotFound("no C compiler: cc, gcc and clang are not on the path")
 
-    monkeypatch.setattr(planning, "prepare", no_compiler)
+    monkeypatch.setattr(planning, "compile_all", no_compiler)
     one = session(conv_model().model)
     with pytest.raises(Exception, match='winogen, node "layer": no C compiler'):
         one.run(None, {"x": images(1, 4, 9, 9)})

@@ -21,7 +21,7 @@ def samples(dtype, **options):
 def test_samples_forward_and_backward(dtype, memory_format, monkeypatch):
     calls = []
     run = ops.run
-    monkeypatch.setattr(ops, "run", lambda *given: calls.append(1) or run(*given))
+    monkeypatch.setattr(ops, "run", lambda *a, **k: calls.append(1) or run(*a, **k))
     everything = samples(dtype, requires_grad=True)
     assert len(everything) > 10
     for sample in everything:

@@ -81,3 +81,65 @@ def test_gradcheck(options, memory_format):
 
     assert torch.autograd.gradcheck(function, (x, w, b), fast_mode=True)
     assert torch.autograd.gradgradcheck(function, (x, w, b), fast_mode=True)
+
+
+@pytest.mark.parametrize("memory_format", FORMATS)
+@pytest.mark.parametrize(
+    ("options", "kernel"),
+    (
+        ({"padding": 1}, (3, 3)),
+        ({"padding": ((0, 2), (1, 1)), "activation": "relu"}, (3, 3)),
+        ({"padding": 2, "groups": 2}, (3, 5)),
+        ({"padding": 1, "padding_mode": "circular"}, (3, 3)),
+    ),
+    ids=str,
+)
+def test_gradients_of_many_channels_are_by_kernels(options, kernel, memory_format, monkeypatch):
+    groups = options.get("groups", 1)
+    x = torch.randn(1, 16 * groups, 7, 8, dtype=torch.float64).to(memory_format=memory_format)
+    x.requires_grad_()
+    w = torch.randn(16 * groups, 16, *kernel, dtype=torch.float64, requires_grad=True)
+
+    def function(x, w):
+        return winogen.torch.conv2d(x, w, **options)
+
+    def by_torch(*given):
+        raise AssertionError("left to torch")
+
+    monkeypatch.setattr("winogen.torch.gradients._by_torch", by_torch)
+    assert torch.autograd.gradcheck(function, (x, w), fast_mode=True)
+    assert torch.autograd.gradgradcheck(function, (x, w), fast_mode=True)
+
+
+def test_gradients_in_mixed_memory_formats():
+    x = torch.randn(2, 16, 7, 8, dtype=torch.float64)
+    w = torch.randn(16, 16, 3, 3, dtype=torch.float64)
+    g = torch.randn(2, 16, 5, 6, dtype=torch.float64)
+    arguments = ([1, 1], [0, 0, 0, 0], [1, 1], 1)
+    of_input = torch.nn.grad.conv2d_input(x.shape, w, g)
+    of_weight = torch.nn.grad.conv2d_weight(x, w.shape, g)
+    whole = torch.randn(2, 48, 7, 8, dtype=torch.float64)
+    whole[:, 16:32] = x
+    for first in (*FORMATS, None):
+        image = whole[:, 16:32] if first is None else x.to(memory_format=first)
+        for second in FORMATS:
+            other = g.to(memory_format=second)
+            ours = torch.ops.winogen.conv2d_weight_gradient(image, other, [3, 3], *arguments)
+            assert close(ours, of_weight)
+            ours = torch.ops.winogen.conv2d_input_gradient(other, w, [7, 8], *arguments)
+            assert close(ours, of_input) and ours.is_contiguous(memory_format=second)
+    expanded = torch.ones((), dtype=torch.float64).expand(g.shape)
+    ours = torch.ops.winogen.conv2d_weight_gradient(x, expanded, [3, 3], *arguments)
+    assert close(ours, torch.nn.grad.conv2d_weight(x, w.shape, expanded.contiguous()))
+
+
+@pytest.mark.parametrize("name", ("conv2d_input_gradient", "conv2d_weight_gradient"))
+@pytest.mark.parametrize("stride", (1, 2))
+def test_opcheck_of_gradients(name, stride):
+    x = torch.randn(2, 16, 9, 9, requires_grad=True)
+    w = torch.randn(16, 16, 3, 3, requires_grad=True)
+    size = (9 - 3) // stride + 1
+    g = torch.randn(2, 16, size, size, requires_grad=True)
+    tensors = (g, w, [9, 9]) if "input" in name else (x, g, [3, 3])
+    arguments = ([stride, stride], [0, 0, 0, 0], [1, 1], 1)
+    torch.library.opcheck(getattr(torch.ops.winogen, name).default, (*tensors, *arguments))

@@ -4,6 +4,7 @@ import copy
 import io
 import itertools
 import pickle
+import sys
 
 import pytest
 
@@ -242,6 +243,19 @@ def test_tolerance(x):
     assert max(row.error for row in report(coarse).rows) >= max(
         row.error for row in report(fine).rows
     )
+
+
+def test_layers_are_computed_more_carefully_until_the_output_is_accurate(x, monkeypatch):
+    """As long as the error is too large, by a factor that nothing reaches."""
+    module = sys.modules["winogen.torch.optimize"]
+    model = made(nets.Residual)
+    usual = max(row.error for row in report(optimize(model, x)).rows)
+    monkeypatch.setattr(module, "USUAL", 0.0)
+    monkeypatch.setattr(module, "CEILINGS", (None, usual * 0.99))
+    careful = optimize(model, x)
+    assert max(row.error for row in report(careful).rows) < usual
+    with torch.no_grad():
+        same(careful(x), model(x))
 
 
 class InPlace(nn.Module):

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -82,9 +83,24 @@ with torch.inference_mode():
 maps = open("/proc/self/maps").read().split()
 print(len({os.path.realpath(p) for p in maps if "gomp" in p or "libomp" in p or "iomp" in p}))
 """
-    if not sys.platform.startswith("linux") or "gcc" not in find_compiler().version.lower():
+    if not sys.platform.startswith("linux") or find_compiler().family != "gcc":
         pytest.skip("clang brings its own OpenMP library")
     assert run(code) == "1"
+
+
+def test_a_module_is_called_from_several_threads():
+    conv = winogen.torch.Conv2d(8, 8, 3, padding=1)
+    inputs = [torch.randn(1, 8, 10 + size % 4, 12) for size in range(40)]
+    with torch.inference_mode():
+        expected = [conv(x) for x in inputs]
+    conv.repack()
+
+    def work(x):
+        with torch.inference_mode():
+            return conv(x)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(torch.equal(y, e) for y, e in zip(pool.map(work, inputs), expected))
 
 
 def test_the_number_of_threads_is_torchs(monkeypatch):

@@ -35,8 +35,16 @@ def agrees(function, net, *shape):
         return torch.allclose(function(x), expected(net, x), atol=1e-5)
 
 
-@pytest.mark.parametrize("mode", (torch.no_grad, torch.inference_mode, torch.enable_grad))
-@pytest.mark.parametrize("backend", ("eager", "aot_eager", "inductor"))
+@pytest.mark.parametrize(
+    ("backend", "mode"),
+    (
+        ("eager", torch.no_grad),
+        ("aot_eager", torch.no_grad),
+        ("aot_eager", torch.inference_mode),
+        ("aot_eager", torch.enable_grad),
+        ("inductor", torch.enable_grad),
+    ),
+)
 def test_dynamo_meets_a_fresh_layer(net, backend, mode):
     compiled = torch.compile(net, fullgraph=True, backend=backend)
     with mode():

@@ -240,3 +240,14 @@ def test_a_parametrized_weight_is_computed_anew():
         assert right(module.eval(), x)
         module.parametrizations.weight.original.mul_(2)
         assert right(module, x)
+
+
+def test_weights_that_are_not_numbers_are_packed_once(monkeypatch):
+    made = []
+    original = packing.Conv2d
+    monkeypatch.setattr(packing, "Conv2d", lambda *a, **k: made.append(1) or original(*a, **k))
+    module, x = layer(), torch.randn(1, 4, 8, 8)
+    module.weight.data[0, 0, 0, 0] = float("nan")
+    for _ in range(3):
+        module(x)
+    assert len(made) == 1

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -42,14 +43,29 @@ class Choice:
 
 
 @lru_cache(maxsize=4096)
-def ways(problem: Problem, request: Request, target: Target, machine: Machine) -> tuple[Way, ...]:
+def ways(
+    problem: Problem,
+    request: Request,
+    target: Target,
+    machine: Machine,
+    most_error: float | None = None,
+) -> tuple[Way, ...]:
     """Return the ways that the planner considers, the one that it would take first.
 
     Behind the fastest come all that have smaller filters than every faster one, so that a limit of
     memory finds smaller tiles before it gives up tiles. Among them is one without tiles, whose
-    packed filters are about as large as the filters.
+    packed filters are about as large as the filters. Predicted errors are at most ``most_error``,
+    as far as anything's are.
     """
     ranked = planner.ranked(problem, request, target, machine)
+
+    def error(candidate: Candidate) -> float:
+        return planner.predicted_error(problem.layer, candidate.choice, target)
+
+    if most_error is not None and error(ranked[0]) > most_error:
+        careful = replace(request, tolerance=most_error * planner.MARGIN)
+        with suppress(InvalidValue):  # nothing is so accurate
+            ranked = planner.ranked(problem, careful, target, machine)
     if request.algorithm == "auto" and all(c.choice.tile is not None for c in ranked):
         plain = Request(
             algorithm="direct",
@@ -61,7 +77,9 @@ def ways(problem: Problem, request: Request, target: Target, machine: Machine) -
     for candidate in ranked:
         way = Way(candidate, packed_bytes(problem, candidate))
         smaller = all(way.packed_bytes < other.packed_bytes for other in kept)
-        if smaller or len(kept) < planner.ALTERNATIVES:
+        if not (smaller or len(kept) < planner.ALTERNATIVES):
+            continue
+        if not kept or most_error is None or error(candidate) <= most_error:
             kept.append(way)
     return tuple(kept)
 

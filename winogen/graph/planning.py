@@ -33,6 +33,7 @@ class Settings:
     algorithm: str
     target: Target
     machine: Machine
+    most_error: float | None = None  # predicted, of any step, where there is a way
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +167,7 @@ def ways_of(problem: Problem, settings: Settings) -> tuple[Way, ...]:
         threads=settings.threads,
         tolerance=settings.tolerance,
     )
-    return ways(problem, request, settings.target, settings.machine)
+    return ways(problem, request, settings.target, settings.machine, settings.most_error)
 
 
 def faster_layout(

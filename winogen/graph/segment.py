@@ -31,8 +31,9 @@ class Segment:
     ``layout``, "NCHW" or "NHWC".
 
     ``tolerance``, ``threads`` and ``algorithm`` are those of `winogen.conv2d`, for every layer.
-    ``memory_limit`` bounds the bytes of packed filters for one shape; None for no limit. Raises
-    InvalidType and InvalidValue.
+    ``memory_limit`` bounds the bytes of packed filters for one shape; None for no limit. A layer
+    whose predicted error is above ``most_error`` is computed more carefully, if there is a way.
+    Raises InvalidType and InvalidValue.
 
     >>> from winogen.graph import Activation, Conv, Graph, Node, Segment, simplify
     >>> box = np.ones((2, 1, 3, 3), np.float32)
@@ -52,6 +53,7 @@ class Segment:
         layout: str = "NCHW",
         algorithm: str = "auto",
         memory_limit: int | None = None,
+        most_error: float | None = None,
     ):
         for node in graph.nodes:
             if isinstance(node.op, Opaque):
@@ -70,6 +72,7 @@ class Segment:
             "layout": layout,
             "algorithm": algorithm,
             "memory_limit": memory_limit,
+            "most_error": most_error,
         }
         self._forget()
 
@@ -113,6 +116,7 @@ class Segment:
             algorithm=options["algorithm"],
             target=host_target(),
             machine=current(),
+            most_error=options["most_error"],
         )
 
     def plan(self, input_shapes: Sequence[Shape], threads: int | None = None) -> Planned:

@@ -69,7 +69,8 @@ def _answers(proto: Any, shapes: dict[str, Any], threads: int | None) -> list[An
     options = ort.SessionOptions()
     options.register_custom_ops_library(asked.path)
     options.intra_op_num_threads = threads or 0
-    asked.recorded = recorded = []
+    recorded: list[Answer] = []
+    asked.recorded = recorded
     try:
         session = ort.InferenceSession(proto.SerializeToString(), options)
         session.run(None, {value.name: zeros(value, model) for value in session.get_inputs()})
@@ -108,12 +109,12 @@ def _sources(answers: Sequence[Answer]) -> dict[str, str]:
             for rank, shape, constant in answer.question_arrays
         ]
         layers = answer.question_layers
-        counts = (answer.itemsize, len(layers), answer.inputs, len(arrays), len(steps))
+        sizes = (answer.itemsize, len(layers), answer.inputs, len(arrays), len(steps))
         plan = {
             "layers": layers,
             "arrays": arrays,
             "steps": steps,
-            "numbers": ", ".join(map(str, (*counts, answer.arena, answer.workspace))),
+            "numbers": ", ".join(map(str, (*sizes, answer.arena, answer.workspace))),
         }
         plans[repr(plan)] = plan  # equal nodes have equal plans
     template = environment().get_template("runtime/carried.c.j2")

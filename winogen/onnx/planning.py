@@ -15,12 +15,16 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from winogen.conv.execute import Environment, Prepared, prepare
+from winogen.conv.cuts import Candidate
+from winogen.conv.execute import Environment, Prepared
 from winogen.conv.options import Options
-from winogen.conv.problem import Layer, Seams
+from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import Request
 from winogen.errors import WinogenError
+from winogen.graph.choose import ways
+from winogen.graph.compiling import compile_all
 from winogen.graph.memory import Life, offsets
+from winogen.kernels.spec import KernelSpec
 from winogen.kernels.struct import PADDING_MODES
 from winogen.onnx.operators import ACTIVATIONS, ADDRESS, ARENA, FAILED, NOWHERE, PLANNED
 from winogen.toolchain import Library, host_target
@@ -110,8 +114,15 @@ class Answer:
         self.steps: list[dict[str, Any]] = []
         self.packings: list[dict[str, Any]] = []
         self.between = self.lay_out()
-        for i in range(question.layers):
-            self.add(question.layer[i])
+        self.target, self.environment = host_target(), Environment.now()
+        layers = [question.layer[i] for i in range(question.layers)]
+        problems = [self.problem(layer) for layer in layers]
+        # All kernels side by side, before any is needed.
+        compile_all(
+            dict.fromkeys(KernelSpec.of(w) for p, ranked in problems for w in ranked[0].works(p))
+        )
+        for layer, (problem, ranked) in zip(layers, problems):
+            self.add(layer, Prepared(problem, ranked, self.target, self.environment))
 
     @cached_property
     def question_arrays(self) -> list[tuple[int, tuple[int, ...], bool]]:
@@ -185,8 +196,8 @@ class Answer:
         """Return a place behind ``base``."""
         return {"base": base, "offset": offset}
 
-    def add(self, asked: Any) -> None:
-        """Append the kernel calls of one layer."""
+    def problem(self, asked: Any) -> tuple[Problem, list[Candidate]]:
+        """Return what a layer asks for, and the ways to compute it, the best first."""
         shape = self.shape(asked.weight)
         options = Options(
             stride=tuple(asked.stride),
@@ -207,13 +218,11 @@ class Answer:
         )
         batch, _, *size = self.shape(asked.input)
         problem = layer.problem((batch, layer.channels, *size)).sewn(seams)
-        prepared = prepare(
-            problem,
-            Request.from_options(layer, options),
-            host_target(),
-            current(),
-            Environment.now(),
-        )
+        request = Request.from_options(layer, options)
+        return problem, [way.candidate for way in ways(problem, request, self.target, current())]
+
+    def add(self, asked: Any, prepared: Prepared) -> None:
+        """Append the kernel calls of one layer."""
         self.kept.prepared.append(prepared)
         self.workspace = max(self.workspace, prepared.workspace_bytes)
         for code, struct, work in prepared.calls:
@@ -254,7 +263,7 @@ class Answer:
         if packed is None:
             size = self.numbers(asked.weight) * self.question.itemsize
             weight = np.frombuffer(self.ffi.buffer(record.constant, size), self.dtype)
-            packed = code.pack(struct, weight, self.question.threads)
+            packed = code.pack(struct, weight, 1)  # leaves OpenMP's threads alone
             self.shared[key] = packed
         self.kept.memory.append(packed)
         return self.at(ADDRESS, packed.ctypes.data)
@@ -278,8 +287,16 @@ def _initializer(ffi: Any, struct: Any) -> str:
     for name, field in ffi.typeof(struct).fields:
         value = getattr(struct, name)
         if field.type.kind == "array":
-            texts = [v.hex() if isinstance(v, float) else str(v) for v in value]
-            values.append(f"{{ {', '.join(texts)} }}")
+            values.append(f"{{ {', '.join(map(_number, value))} }}")
         else:
-            values.append(str(value))
+            values.append(_number(value))
     return ", ".join(values)
+
+
+def _number(value: float) -> str:
+    """Return a number as C writes it, exactly."""
+    if isinstance(value, int):
+        return str(value)
+    if math.isinf(value):
+        return "-__builtin_inf()" if value < 0 else "__builtin_inf()"
+    return value.hex()

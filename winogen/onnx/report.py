@@ -148,8 +148,10 @@ def _steps(model: Model, reading: Reading, graph: Graph) -> list[tuple[Step, tup
 
 def _predicted(step: Step, dtype: str, threads: int, tolerance: float | None) -> tuple[str, float]:
     """The algorithm that the planner would choose, and its seconds."""
-    options = Options(**step.op.options, threads=threads, tolerance=tolerance)
-    layer = Layer.from_options(step.op.weight.shape, dtype, options)
+    op = step.op
+    assert isinstance(op, Conv)
+    options = Options(**op.options, threads=threads, tolerance=tolerance)
+    layer = Layer.from_options(op.weight.shape, dtype, options)
     problem = layer.problem(step.shape)
     around = Seams(
         step.input.channels,

@@ -74,10 +74,12 @@ class Writer:
         inputs = list(graph.inputs)
         layers: list[dict[str, Any]] = []
         for step in steps:
-            arrays = {"weight": self._tensor(step.op.weight, step.key, "weight")}
-            if step.op.bias is not None:
-                arrays["bias"] = self._tensor(step.op.bias, step.key, "bias")
-            name, parameters, slopes = _activation(step.op.activation)
+            op = step.op
+            assert isinstance(op, Conv)  # the reading makes nothing else
+            arrays = {"weight": self._tensor(op.weight, step.key, "weight")}
+            if op.bias is not None:
+                arrays["bias"] = self._tensor(op.bias, step.key, "bias")
+            name, parameters, slopes = _activation(op.activation)
             if slopes is not None:
                 arrays["slopes"] = self._tensor(slopes, step.key, "slopes")
             for tensor in arrays.values():
@@ -100,6 +102,7 @@ class Writer:
 
     def _conv(self, graph: Graph, step: Step) -> None:
         op, values = step.op, {("input", i): name for i, name in enumerate(graph.inputs)}
+        assert isinstance(op, Conv)
         name, parameters, slopes = _activation(op.activation)
         inputs = [values[step.input.buffer], self._tensor(op.weight, step.key, "weight")]
         inputs.append("" if op.bias is None else self._tensor(op.bias, step.key, "bias"))
@@ -289,6 +292,7 @@ def _numbers(
     """Return a layer as it stands in the attribute `layers`: see csrc/runtime/operators.h."""
     step: Step = layer["step"]
     op = step.op
+    assert isinstance(op, Conv)
 
     def array(name: str) -> int:
         return inputs.index(layer[name]) if name in layer else NOWHERE

@@ -54,6 +54,7 @@ def decide(
     threads: int | None,
     memory_limit: int | None,
     layout: str | None = None,
+    most_error: float | None = None,
 ) -> Decision:
     """Return how the convolutions of a simplified graph run, for values of these shapes.
 
@@ -66,7 +67,9 @@ def decide(
     if not convolutions:
         return Decision("NHWC", set(), ())
     sized = [(part, [shapes[name] for name in part.inputs]) for part in parts]
-    settings = Segment(parts[0], tolerance=tolerance, threads=count).settings()
+    settings = Segment(
+        parts[0], tolerance=tolerance, threads=count, most_error=most_error
+    ).settings()
     if layout is None:
         layout, _ = faster_layout(sized, settings)
     planned = plan_all(sized, replace(settings, layout=layout), memory_limit)
@@ -113,6 +116,7 @@ def _timed(node: Node, planned: Planned, number: int) -> tuple[float, float]:
         threads=settings.threads,
         layout=settings.layout,
         memory_limit=choice.packed_bytes,
+        most_error=settings.most_error,
     )
     problem = _problem(planned, number)
     input, output = problem.input_shape, problem.output_shape

@@ -10,12 +10,12 @@ Both operators know only padding with zeros. Other paddings are made here by ind
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from winogen.conv import gradients
 from winogen.torch import activations, packing
 from winogen.torch.arrays import array, layout, memory_format, tensor
 from winogen.torch.ops import _empty, collected, library, trained
@@ -110,20 +110,16 @@ def _by_kernel(
     input: Tensor, gradient: Tensor, shape: tuple[int, ...], asked: Settings
 ) -> Tensor | None:
     """The gradient of a weight of this shape by F(r, m), or None where torch's is as fast."""
-    try:
-        kernels = import_module("winogen.conv.gradients")
-    except ImportError:
-        return None
     groups = asked.groups
     if asked.stride != (1, 1) or asked.dilation != (1, 1) or not input.numel():
         return None
-    if not kernels.suits((shape[0] // groups, *shape[1:])):
+    if not gradients.suits((shape[0] // groups, *shape[1:])):
         return None
     way = layout(input, gradient)
     if layout(gradient, input) != way:
         gradient = gradient.contiguous(memory_format=memory_format(way))
     top, bottom, left, right = asked.padding
-    result = kernels.weight_gradient(
+    result = gradients.weight_gradient(
         array(input, way),
         array(gradient, way),
         shape[2:],

@@ -41,7 +41,7 @@ class Stamp:
         # Held, so that no later `.data` of this tensor can lie at the same address unnoticed.
         self._storage = tensor.untyped_storage()
         self._version = tensor._version if counted else None
-        self._copy = tensor.detach().numpy().copy() if copy or not counted else None
+        self._copy = tensor.detach().numpy().copy("K") if copy or not counted else None
 
     def holds(self, tensor: torch.Tensor | None) -> bool:
         """Whether ``tensor`` is the same one, with the same numbers, as far as torch can tell."""
@@ -55,7 +55,10 @@ class Stamp:
 
     def agrees(self, tensor: torch.Tensor) -> bool:
         """Whether the numbers are equal to those of the copy; not so without one."""
-        return self._copy is not None and np.array_equal(self._copy, tensor.detach().numpy())
+        if self._copy is None:
+            return False
+        bits = np.dtype(f"u{self._copy.itemsize}")  # so that NaN is equal to itself
+        return np.array_equal(self._copy.view(bits), tensor.detach().numpy().view(bits))
 
 
 class Packed(NamedTuple):

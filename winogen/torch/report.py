@@ -107,29 +107,37 @@ def report(model: nn.Module) -> Report:
     return made
 
 
-def errors(model: nn.Module, optimized: nn.Module, inputs: Sequence[Any]) -> Errors | None:
-    """Return the errors at the output of both models against the first in float64.
+class Reference:
+    """A model's outputs on its example inputs: in float64, and as torch computes them."""
 
-    None where the output is no tensor of numbers, or the model does not run in float64.
-    """
-    with torch.no_grad():
-        own = copy.deepcopy(model).eval()
-        exact = _numbers(_tried(copy.deepcopy(own).double(), inputs, torch.float64))
-        theirs = _numbers(_tried(own, inputs))
-        ours = _numbers(_tried(optimized, inputs))
-    if exact is None or theirs is None or ours is None or ours.shape != exact.shape:
-        return None
-    if not exact.numel() or not torch.isfinite(exact).all():
-        return None
-    largest = exact.abs().max().clamp_min(torch.finfo(torch.float64).tiny)
-    length = exact.norm().clamp_min(torch.finfo(torch.float64).tiny)
+    def __init__(self, model: nn.Module, inputs: Sequence[Any]):
+        self.inputs = inputs
+        with torch.no_grad():
+            own = copy.deepcopy(model).eval()
+            self.theirs = _numbers(_tried(own, inputs))
+            self.exact = _numbers(_tried(own.double(), inputs, torch.float64))
 
-    def of(y: torch.Tensor) -> tuple[float, float]:
-        difference = y - exact
-        return float(difference.abs().max() / largest), float(difference.norm() / length)
+    def errors(self, optimized: nn.Module) -> Errors | None:
+        """Return the errors at the output, of an optimized model and of torch, against float64.
 
-    (ours_max, ours_l2), (torch_max, torch_l2) = of(ours), of(theirs)
-    return Errors(ours_max, torch_max, ours_l2, torch_l2)
+        None where the output holds no numbers, or the model does not run in float64.
+        """
+        exact, theirs = self.exact, self.theirs
+        with torch.no_grad():
+            ours = _numbers(_tried(optimized, self.inputs))
+        if exact is None or theirs is None or ours is None or ours.shape != exact.shape:
+            return None
+        if not exact.numel() or not torch.isfinite(exact).all():
+            return None
+        largest = exact.abs().max().clamp_min(torch.finfo(torch.float64).tiny)
+        length = exact.norm().clamp_min(torch.finfo(torch.float64).tiny)
+
+        def of(y: torch.Tensor) -> tuple[float, float]:
+            difference = y - exact
+            return float(difference.abs().max() / largest), float(difference.norm() / length)
+
+        (ours_max, ours_l2), (torch_max, torch_l2) = of(ours), of(theirs)
+        return Errors(ours_max, torch_max, ours_l2, torch_l2)
 
 
 def _tried(model: nn.Module, inputs: Sequence[Any], dtype: torch.dtype | None = None) -> Any:
