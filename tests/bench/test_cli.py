@@ -48,6 +48,7 @@ def test_a_run_without_rivals(tiny_file, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.thorough
 def test_a_tolerance_chooses_our_tile(tiny_file, tmp_path):
     layer = BenchLayer.from_dict({**TINY, "name": "map", "input": [1, 8, 56, 56]})
     tiny_file.write_text(json.dumps([layer.to_dict()]))

@@ -38,6 +38,7 @@ def test_the_best_is_what_the_rule_would_have_taken(ways, best, expected):
     assert found.fastest.measured_s == min(time for time, _ in ways)
 
 
+@pytest.mark.thorough
 def test_a_sweep_measures_all_that_may_be_the_best(tiny):
     seen = []
     (found,) = regret.sweep([tiny], within=1.02, progress=seen.append)

@@ -74,6 +74,7 @@ def test_custom_points_are_derived_under_a_name_of_their_own():
     assert BilinearAlgorithm(m=4, r=3, at=t.at, g=t.g, bt=t.bt).verify()
 
 
+@pytest.mark.thorough
 def test_custom_moduli_and_default_points_beyond_the_catalog():
     t = load(2, 3, moduli="x,x-1,x^2+1")
     assert (t.products, t.points, t.moduli[2]) == (5, (), "x^2 + 1")

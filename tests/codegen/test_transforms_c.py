@@ -133,6 +133,7 @@ def algorithms(draw):
 TIE = Fraction(2**60 + 2**36 + 1, 2**60)
 
 
+@pytest.mark.thorough
 @settings(max_examples=8)
 @given(algorithms(), st.integers(0, 2**32 - 1))
 @example(cook_toom(1, 3, [0, TIE, "inf"]), 1)

@@ -156,6 +156,7 @@ def test_a_shifted_input_shifts_the_output(case, rng, size, shift):
     assert np.abs(moved - np.pad(y, ends)).max() <= 2 * case.bound(x, w)
 
 
+@pytest.mark.thorough
 def test_code_as_shipped_stays_below_the_bound(shipped_kernels):
     """The other tests compile with less optimisation, which need not round the same way."""
     rng = np.random.default_rng(9)

@@ -63,6 +63,7 @@ def one_bank(monkeypatch):
     monkeypatch.setattr(workload, "_SECONDS", 0)
 
 
+@pytest.mark.thorough
 def test_the_command_filters_the_photograph_by_every_algorithm(one_bank, tmp_path):
     from winogen.cli.app import app
 

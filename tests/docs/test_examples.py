@@ -72,7 +72,10 @@ def shell(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=pytest.mark.thorough if name == "accuracy_of_my_layer.py" else ())
+    for name in EXAMPLES
+])  # fmt: skip
 def test_it_runs_as_it_says_and_prints_what_it_should(name, shell):
     command = re.search(r"^Run: (.+)$", head(name), re.MULTILINE)
     assert command, f"{name}: no line that begins with Run:"

@@ -47,6 +47,7 @@ MACHINE = (
     (re.compile(r"\berror \d\.\de-\d\d\b"), "error <number>"),
 )
 
+SLOW = ("docs/accuracy.md",)  # its commands take half a minute
 every_page = pytest.mark.parametrize("page", sorted(PAGES))
 
 
@@ -118,7 +119,9 @@ def alike(text: str) -> str:
     return text
 
 
-@every_page
+@pytest.mark.parametrize("page", [
+    pytest.param(page, marks=pytest.mark.thorough if page in SLOW else ()) for page in sorted(PAGES)
+])  # fmt: skip
 def test_c_and_shell(page, tmp_path):
     found = [block for block in blocks(page) if block.language in ("c", "sh")]
     if not found:

@@ -71,6 +71,7 @@ def test_what_ships_has_the_bits_of_its_twin(name, kernel):
     assert c.relative_l2 == pytest.approx(twin.relative_l2, rel=0.01)
 
 
+@pytest.mark.thorough
 @fused
 @pytest.mark.parametrize("kernel", ["winograd2d", "mcmr"])
 def test_kernels_add_in_the_order_asked_for(kernel):

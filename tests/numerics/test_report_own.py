@@ -182,6 +182,7 @@ def test_ways_fit_the_kernel(kernel):
     assert tiled == wanted[kernel]
 
 
+@pytest.mark.thorough
 def test_the_files(tmp_path, check_page):
     x, weight = data()
     case = case_of(x, weight, padding=1)

@@ -139,6 +139,7 @@ def test_irrational_points():
 points = st.builds(F, st.integers(-4, 4), st.sampled_from([1, 2, 3, 5]))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("most", "examples"), [(8, 4), (12, 1)])
 def test_random_points_are_computed_exactly_and_never_cost_more(most, examples):
     @settings(max_examples=examples)
