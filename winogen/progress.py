@@ -65,6 +65,18 @@ def working(what: str) -> Iterator[None]:
 
 
 @contextmanager
+def telling(what: str) -> Iterator[Callable[[str], None]]:
+    """Show what is being done at the moment; yields ``say(text)``."""
+    console = stderr()
+    if not console.is_terminal:
+        with lines(what) as step:
+            yield lambda text: step(0, 0, text)
+        return
+    with console.status("") as status:
+        yield status.update
+
+
+@contextmanager
 def lines(what: str, stream: TextIO | None = None) -> Iterator[Step]:
     """Do the same in plain lines, for logs and pipes: nothing at all if the work is done soon.
 
@@ -97,8 +109,12 @@ def line(what: str, seconds: float, state: tuple[int, int, str] | None = None) -
 
     >>> line("measuring", 4.2, (3, 17, "F(4,3)")), line("measuring", 2.0)
     ('measuring: 3 of 17, F(4,3) (4 s)', 'measuring ... (2 s)')
+    >>> line("measuring", 4.2, (0, 0, "unet: preparing torch"))  # of nobody knows how many
+    'measuring: unet: preparing torch (4 s)'
     """
     if state is None:
         return f"{what} ... ({seconds:.0f} s)"
     done, total, name = state
+    if not total:
+        return f"{what}: {name} ({seconds:.0f} s)"
     return f"{what}: {done} of {total}{f', {name}' if name else ''} ({seconds:.0f} s)"

@@ -141,7 +141,7 @@ def _measure(
     from winogen.bench import Settings, run
     from winogen.bench.peers import chosen
     from winogen.bench.runner import ALGORITHMS
-    from winogen.cli.progress import stderr
+    from winogen.cli.progress import telling
 
     rivals = chosen(peers)
     ours = Settings(
@@ -152,9 +152,8 @@ def _measure(
         peers=rivals,
         **settings,
     )
-    status = stderr().status("")
-    with status:
-        return run(layers, ours, status.update)
+    with telling("measuring") as say:
+        return run(layers, ours, say)
 
 
 def _algorithms(text: str | None, allowed: tuple[str, ...]) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ def _measure(
     from winogen.bench.nets import chosen_nets
     from winogen.bench.nets.contestants import rivals
     from winogen.bench.nets.runner import NetSettings, run_nets
-    from winogen.cli.progress import stderr
+    from winogen.cli.progress import stderr, telling
     from winogen.errors import InvalidValue
 
     console = stderr()
@@ -58,6 +58,5 @@ def _measure(
         nets = tuple(net for net in nets if only in net.name)
         if not nets:
             raise InvalidValue(f"only: got {only!r}; allowed: a part of the name of a net")
-    status = console.status("")
-    with status:
-        return run_nets(nets, settings, status.update)
+    with telling("measuring") as say:
+        return run_nets(nets, settings, say)

@@ -53,13 +53,12 @@ def _fitted(machine: Machine, layers: str, only: str | None) -> Machine:
     """The machine with constants that fit it, and how well they do."""
     from dataclasses import replace
 
-    from rich.console import Console
-
     from winogen.bench.fit import fit, measure
     from winogen.bench.layers import chosen_layers
+    from winogen.cli.progress import telling
 
-    with Console(stderr=True).status("") as status:
-        samples = measure(chosen_layers(layers, only), machine, progress=status.update)
+    with telling("measuring") as say:
+        samples = measure(chosen_layers(layers, only), machine, progress=say)
         costs, before = fit(samples, machine)
     typer.echo(
         f"{len(samples)} calls: the median of |log(predicted / measured)| was {before:.3f}, "

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from winogen.progress import counting, stderr, working
+from winogen.progress import counting, stderr, telling, working
 
-__all__ = ["compiling", "counting", "stderr", "working"]
+__all__ = ["compiling", "counting", "stderr", "telling", "working"]
 
 
 @contextmanager
