@@ -11,7 +11,7 @@ from typing import Any
 
 from winogen.conv import arguments
 from winogen.errors import InvalidValue
-from winogen.graph import simplify
+from winogen.graph import Conv, simplify
 from winogen.onnx.model import Model, load, require
 from winogen.onnx.reading import read
 from winogen.onnx.writing import Writer
@@ -30,6 +30,8 @@ class Rewritten:
     convolutions: int  # that winogen computes
     segments: int  # ... in so many nodes
     refusals: tuple[str, ...]  # convolutions that stay, and why
+    tiled: int = 0  # of all convolutions that were read, those that tiles make cheaper
+    read: int = 0
 
     def __str__(self) -> str:
         lines = [
@@ -38,6 +40,11 @@ class Rewritten:
         ]
         if not self.segments:
             lines = ["nothing for winogen to do: the model is as it was"]
+        elif 2 * self.tiled < self.read:
+            lines.append(
+                f"  only {self.tiled} of {self.read} convolutions take fewer multiplications that "
+                "way: measure both models before you replace one"
+            )
         return "\n".join([*lines, *(f"  stays: {refusal}" for refusal in self.refusals)])
 
 
@@ -99,6 +106,7 @@ def rewrite(
     before = len(model.graph.node)
     if not reading.kind:
         return Rewritten(model.proto, before, before, 0, 0, tuple(reading.refusals))
+    convolutions = [node.op for node in reading.graph.nodes if isinstance(node.op, Conv)]
     writer = Writer(model, reading, {"tolerance": tolerance, "threads": threads})
     proto = writer.write(simplify(reading.graph))
     if not writer.segments:
@@ -110,7 +118,16 @@ def rewrite(
         writer.convolutions,
         writer.segments,
         tuple(reading.refusals),
+        tiled=sum(map(_is_tiled, convolutions)),
+        read=len(convolutions),
     )
+
+
+def _is_tiled(op: Conv) -> bool:
+    """Whether Winograd's algorithms compute a layer with fewer multiplications."""
+    _, channels, *kernel = op.weight.shape
+    dense = channels > 1 and max(kernel) > 1
+    return dense and tuple(op.stride) == tuple(op.dilation) == (1, 1)
 
 
 def save(model: Any, output: Any) -> Path:
