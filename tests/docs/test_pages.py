@@ -47,7 +47,7 @@ MACHINE = (
     (re.compile(r"\berror \d\.\de-\d\d\b"), "error <number>"),
 )
 
-SLOW = ("docs/accuracy.md",)  # its commands take half a minute
+SLOW_PAGES = ("docs/accuracy.md",)  # its commands take half a minute
 every_page = pytest.mark.parametrize("page", sorted(PAGES))
 
 
@@ -120,7 +120,7 @@ def alike(text: str) -> str:
 
 
 @pytest.mark.parametrize("page", [
-    pytest.param(page, marks=pytest.mark.thorough if page in SLOW else ()) for page in sorted(PAGES)
+    pytest.param(page, marks=pytest.mark.thorough if page in SLOW_PAGES else ()) for page in sorted(PAGES)
 ])  # fmt: skip
 def test_c_and_shell(page, tmp_path):
     found = [block for block in blocks(page) if block.language in ("c", "sh")]
