@@ -120,7 +120,8 @@ def alike(text: str) -> str:
 
 
 @pytest.mark.parametrize("page", [
-    pytest.param(page, marks=pytest.mark.thorough if page in SLOW_PAGES else ()) for page in sorted(PAGES)
+    pytest.param(page, marks=pytest.mark.thorough if page in SLOW_PAGES else ())
+    for page in sorted(PAGES)
 ])  # fmt: skip
 def test_c_and_shell(page, tmp_path):
     found = [block for block in blocks(page) if block.language in ("c", "sh")]
