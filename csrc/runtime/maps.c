@@ -7,15 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-typedef struct winogen_map {
-    int64_t planar;                                     /* whether the layout is NCHW */
-    int64_t batch, channels;                            /* channels of the output */
-    int64_t height, width, out_height, out_width;
-    int64_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
-    int64_t step_channel, step_row, step_col;           /* of the input's channels, when spread */
-    int64_t in_image, in_row, in_pixel, in_channel;     /* from one to the next, in numbers */
-    int64_t out_image, out_row, out_pixel, out_channel;
-} winogen_map;
+#include "maps.h"
 
 enum { INPUT = 1, OUTPUT = 7, CHUNK = 64 };
 

@@ -1,6 +1,6 @@
 """What moves numbers between convolutions: pooling, repeated pixels, channels spread over pixels.
 
-Computed by ``csrc/runtime/maps.c``, whose struct is declared here once more.
+Computed by ``csrc/runtime/maps.c``.
 """
 
 from __future__ import annotations
@@ -8,33 +8,18 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from winogen import resources
+from winogen.graph import runtime
 from winogen.graph.ir import MaxPool, Moving, Repeat, Spread
 from winogen.graph.shapes import Shape
 from winogen.records import Strides, Target
-from winogen.toolchain import Library, load
+from winogen.toolchain import Library
 
-CDEF = """
-typedef struct winogen_map {
-    int64_t planar, batch, channels;
-    int64_t height, width, out_height, out_width;
-    int64_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
-    int64_t step_channel, step_row, step_col;
-    int64_t in_image, in_row, in_pixel, in_channel;
-    int64_t out_image, out_row, out_pixel, out_channel;
-} winogen_map;
-void winogen_pool(const void *call, int64_t first, int64_t last, int threads);
-void winogen_repeat(const void *call, int64_t first, int64_t last, int threads);
-void winogen_spread(const void *call, int64_t first, int64_t last, int threads);
-"""
 _REALS = {"float32": "float", "float64": "double"}
 
 
 def library(dtype: str, target: Target) -> Library:
     """Return the compiled functions for numbers of a type."""
-    source = resources.folder("csrc").joinpath("runtime", "maps.c").read_text("utf-8")
-    text = f"#define real {_REALS[dtype]}\n{source}"
-    return load(text, CDEF, target, name=f"maps_{dtype}")
+    return runtime.library("maps", target, real=_REALS[dtype])
 
 
 def struct(

@@ -1,6 +1,6 @@
 """A planned segment bound to kernels: an array of steps that one C function runs.
 
-The layout of that array is said once more in ``csrc/runtime/sequence.c``.
+``csrc/runtime/sequence.h`` says how that array is laid out.
 """
 
 from __future__ import annotations
@@ -10,27 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from winogen import resources
 from winogen.conv import arguments, memory
 from winogen.conv.execute import Environment, Prepared
-from winogen.graph import maps
+from winogen.graph import maps, runtime
 from winogen.graph.ir import Conv
 from winogen.graph.lower import Step
 from winogen.graph.places import Place
 from winogen.graph.planning import Planned
-from winogen.toolchain import Library, load
+from winogen.toolchain import Library
 from winogen.toolchain.fork import team_threads
 
-CDEF = """
-typedef struct winogen_place { int64_t slot, offset; } winogen_place;
-typedef struct winogen_step {
-    void (*run)(const void *call, int64_t first, int64_t last, int threads);
-    winogen_place arrays[9];
-    int64_t first, last;
-} winogen_step;
-void winogen_sequence(const winogen_step *steps, int64_t first, int64_t last, const int64_t *slots,
-                      int threads);
-"""
 # Seconds after which a call returns to Python, where Ctrl-C is heard.
 _PATIENCE = 0.2
 
@@ -191,5 +180,4 @@ class Bound:
 
 def sequencer(planned: Planned) -> Library:
     """Return the library that runs steps; compiled once."""
-    source = resources.folder("csrc").joinpath("runtime", "sequence.c").read_text("utf-8")
-    return load(source, CDEF, planned.settings.target, name="sequence")
+    return runtime.library("sequence", planned.settings.target)
