@@ -187,7 +187,7 @@ class Conv2d:
             arguments.same_dtype("input", x, self._weight.dtype, "weight")
         shape = x.shape
         if out is None and add is None and add_after is None and x.flags.c_contiguous:
-            prepared, packed = self._bound.get(shape) or self._bind(shape, None)
+            prepared, packed = self.bound(shape)
             y = memory.empty(prepared.output_shape, prepared.dtype, "output")
             if not x.flags.aligned:
                 x = memory.contiguous(x, "input")
@@ -196,16 +196,21 @@ class Conv2d:
         known = self._bound.get(shape)
         problem = known[0].problem if known else self._layer.problem(shape)
         arrays = _Arrays.of(problem, x, out, add, add_after, {})
-        prepared, packed = self._bound.get((shape, arrays.seams)) or self._bind(shape, arrays.seams)
+        plain = arrays.seams == problem.seams
+        prepared, packed = self.bound(shape, None if plain else arrays.seams)
         y = arrays.apply(prepared, packed, self._bias, self._slopes)
         return y if out is None else out
 
-    def bound(self, shape: tuple[int, ...]) -> tuple[Prepared, tuple[Any, ...]]:
-        """Return what computes C-contiguous inputs of this shape, and the packed weights for it.
+    def bound(
+        self, shape: tuple[int, ...], seams: Seams | None = None
+    ) -> tuple[Prepared, tuple[Any, ...]]:
+        """Return what computes inputs of this shape, and the packed weights for it.
 
-        For callers that have addresses instead of arrays: see `Prepared.run_at`.
+        ``seams``: None for C-contiguous arrays and no additions. For callers that have addresses
+        instead of arrays: see `Prepared.run_at`.
         """
-        return self._bound.get(shape) or self._bind(shape, None)
+        key = shape if seams is None else (shape, seams)
+        return self._bound.get(key) or self._bind(key, shape, seams)
 
     def plan(self, input_shape: Any) -> Plan:
         """Return what a call with an input of this shape does, and what it costs.
@@ -230,7 +235,7 @@ class Conv2d:
         self._forget()
 
     def _forget(self) -> None:
-        self._bound: dict[tuple, tuple] = {}  # input shape -> (Prepared, packed weights)
+        self._bound: dict[tuple, tuple] = {}  # shape, seams -> (Prepared, packed weights)
         # Kernel -> packed weights, as long as an input shape needs them.
         self._packed: MutableMapping[Any, np.ndarray] = WeakValueDictionary()
         self._lock = Lock()
@@ -238,14 +243,14 @@ class Conv2d:
     def _prepare(self, input_shape: Any) -> Prepared:
         return _prepared(self._layer.problem(input_shape), self._request)
 
-    def _bind(self, shape: tuple[int, ...], seams: Seams | None) -> tuple:
+    def _bind(self, key: tuple, shape: tuple[int, ...], seams: Seams | None) -> tuple:
         problem = self._layer.problem(shape)
         prepared = _prepared(problem.sewn(seams or problem.seams), self._request)
         with self._lock:  # weights are packed once even if several threads call at once
             entry = prepared, prepared.pack(self._weight, self._packed)
             if len(self._bound) >= _SHAPES_KEPT:
                 del self._bound[next(iter(self._bound))]
-            self._bound[shape if seams is None else (shape, seams)] = entry
+            self._bound[key] = entry
         return entry
 
 

@@ -462,8 +462,7 @@ static block block_at(const winogen_conv *p, int64_t i)
  * `add` too; all else after the store and out of line, for micro-kernels that had to keep their
  * sums for a call would always be slower. With that, nothing is stored past the caches. */
 
-/* Outputs that were just stored, sums with their bias: `images` apart, they begin at (row, col),
- * and of all M * groups filters at `channel`. */
+/* Outputs of one image: they begin at (row, col), and of all M * groups filters at `channel`. */
 typedef struct {
     int64_t image, row, col, channel;
     int64_t rows, cols, channels;
@@ -844,7 +843,7 @@ static void write_row(const call *c, int64_t image, int64_t first, int64_t lanes
         if (add)
             EACH_LANE
                 if (l < lanes)
-                    v[l] += load_some(add + l * p->add.channel + x, min_of(LANES, count - x));
+                    v[l] += load_lanes(add + l * p->add.channel + x, min_of(LANES, count - x));
         RELU_OF_EACH(p, EACH_LANE, v[l]);
         if (count - x >= LANES && lanes == LANES) {
             EACH_LANE store(to + l * plane + x, v[l]);

@@ -294,8 +294,7 @@ static block block_at(const winogen_conv *p, int64_t i)
  * `add` too; all else after the store and out of line, for micro-kernels that had to keep their
  * sums for a call would always be slower. With that, nothing is stored past the caches. */
 
-/* Outputs that were just stored, sums with their bias: `images` apart, they begin at (row, col),
- * and of all M * groups filters at `channel`. */
+/* Outputs of one image: they begin at (row, col), and of all M * groups filters at `channel`. */
 typedef struct {
     int64_t image, row, col, channel;
     int64_t rows, cols, channels;
