@@ -1,8 +1,7 @@
 """Without torch, nothing here runs; kernels compile quickly, into a cache that outlives the run."""
 
-import os
-
 import pytest
+from conv.conftest import compiling_quickly
 
 try:
     import torch
@@ -15,16 +14,7 @@ def quick_kernels(request, tmp_path_factory):
     """Compile with -Og: optimisation is not the subject."""
     from winogen.conv import execute
 
-    def quickly(source, cdef, target, **options):
-        return load(source, cdef, target, ("-Og",), **options)
-
-    load = execute.load
-    with pytest.MonkeyPatch.context() as patch:
-        if "WINOGEN_CACHE" not in os.environ:
-            kept = getattr(request.config, "cache", None)  # pytest's own, which may be off
-            folder = kept.mkdir("winogen-kernels") if kept else tmp_path_factory.mktemp("kernels")
-            patch.setenv("WINOGEN_CACHE", str(folder))
-        patch.setattr(execute, "load", quickly)
+    with compiling_quickly(request, tmp_path_factory):
         execute.forget()
         yield
     execute.forget()

@@ -35,7 +35,7 @@ def save_plot(document: dict, path: str | Path) -> None:
         label.set(ha="right", rotation_mode="anchor", fontsize=8)
     axes.set_xlim(-0.6, len(layers) - 0.4)
     axes.set_ylabel("GFLOP/s of the direct convolution")
-    axes.set_title(_title(document), loc="left", fontsize=10)
+    axes.set_title(title_of(document, document["settings"]["layout"]), loc="left", fontsize=10)
     figure.legend(loc="outside lower center", ncols=len(names) + 1, frameon=False, fontsize=8.5)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,10 +72,11 @@ def _label(layer: dict) -> str:
     return text if layer["stride"] == 1 else f"{text} /{layer['stride']}"
 
 
-def _title(document: dict) -> str:
+def title_of(document: dict, *facts: str) -> str:
+    """Return the machine, the facts, and the gain over the fastest rival."""
     machine, summary = document["machine"], document["summary"]
     threads = "1 thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
-    text = f"{machine['cpu']}, {threads}, {document['settings']['layout']}, float32"
+    text = ", ".join([machine["cpu"], threads, *facts, "float32"])
     if summary["ratio"] is not None:
         text += f"; {summary['ratio']:.2f} x the fastest rival (geometric mean)"
     return text

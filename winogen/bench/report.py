@@ -101,13 +101,16 @@ def _peer_summary(layers: list[dict], name: str) -> dict:
     }
 
 
-def save(document: dict, path: str | Path) -> None:
-    """Write the document; one line per layer, so that two runs can be compared line by line."""
+def save(document: dict, path: str | Path, rows_of: str = "layers") -> None:
+    """Write the document; one line per layer, so that two runs can be compared line by line.
+
+    ``rows_of``: the key of what has lines of its own.
+    """
     parts = []
     for key, value in document.items():
         text = json.dumps(value, allow_nan=False)
-        if key == "layers":
-            rows = ",\n".join(f"  {json.dumps(layer, allow_nan=False)}" for layer in value)
+        if key == rows_of:
+            rows = ",\n".join(f"  {json.dumps(row, allow_nan=False)}" for row in value)
             text = f"[\n{rows}\n ]"
         parts.append(f" {json.dumps(key)}: {text}")
     Path(path).write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")

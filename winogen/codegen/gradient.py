@@ -10,7 +10,14 @@ import hashlib
 from dataclasses import replace
 from functools import lru_cache
 
-from winogen.codegen.render import GENERATED, renderer_digest, title_of, tuning_lines, view
+from winogen.codegen.render import (
+    GENERATED,
+    numbers_and_vectors,
+    renderer_digest,
+    title_of,
+    tuning_lines,
+    view,
+)
 from winogen.codegen.templates import environment
 from winogen.codegen.transforms import Transform, from_algorithm
 from winogen.kernels.weight_gradient import FINISHED, USES, GradientSpec, declaration
@@ -50,7 +57,6 @@ def gradient_of(transform: Transform) -> Transform:
 def render_gradient(spec: GradientSpec, prefix: str = "winogen") -> str:
     """Return the C of a kernel: self-contained, its functions named ``prefix``_…"""
     real, tuning = spec.precision.real, spec.tuning
-    lanes = spec.precision.lanes(spec.target.vector_bytes)
     height, width = (view(gradient_of(t)) for t in (spec.transform_h, spec.transform_w))
     assert height is not None and width is not None
     same = height["function"] == width["function"]
@@ -67,15 +73,7 @@ def render_gradient(spec: GradientSpec, prefix: str = "winogen") -> str:
             finished=FINISHED,
             layout=spec.layout,
             profile=False,
-            real=real.c,
-            integer=real.integer,
-            isa=spec.target.name,
-            vector_bytes=spec.target.vector_bytes,
-            lanes=lanes,
-            block_sizes=[1 << i for i in range(lanes.bit_length() - 1)],
-            masked=real.avx512 if spec.target.masks else "",
-            register=real.register,
-            flushes=spec.target.flushes,
+            **numbers_and_vectors(spec.precision, spec.target),
             rows=tuning.rows,
             vectors=tuning.vectors,
             chains=tuning.chains,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from winogen.bench.nets.contestants import OURS
-from winogen.bench.plot import COLORS, OUR_COLOR, new_figure
+from winogen.bench.plot import COLORS, OUR_COLOR, new_figure, title_of
 
 _SECOND = "#f28e8e"  # the other one of ours
 
@@ -28,7 +28,7 @@ def save_plot(document: dict, path: str | Path) -> None:
     axes.set_xticks(range(len(nets)), [_label(net, base) for net in nets], fontsize=8)
     axes.set_xlim(-0.6, len(nets) - 0.4)
     axes.set_ylabel(f"images per second over {base}'s")
-    axes.set_title(_title(document), loc="left", fontsize=10)
+    axes.set_title(title_of(document), loc="left", fontsize=10)
     figure.legend(loc="outside lower center", ncols=min(len(names), 5), frameon=False, fontsize=8.5)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,12 +44,3 @@ def _speed(net: dict, name: str, base: str) -> float:
 def _label(net: dict, base: str) -> str:
     seconds = net["contestants"].get(base, {}).get("median_s")
     return f"{net['name']}\n{net['input'][0] / seconds:.3g}/s" if seconds else net["name"]
-
-
-def _title(document: dict) -> str:
-    machine, summary = document["machine"], document["summary"]
-    threads = "1 thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
-    text = f"{machine['cpu']}, {threads}, float32"
-    if summary["ratio"] is not None:
-        text += f"; {summary['ratio']:.2f} x the fastest rival (geometric mean)"
-    return text

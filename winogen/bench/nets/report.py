@@ -10,11 +10,11 @@ max |y - y64| / max |y64|.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from winogen.bench.nets.contestants import OURS
 from winogen.bench.report import geometric_mean
+from winogen.bench.report import save as save_rows
 from winogen.errors import InvalidValue
 from winogen.files import read_json
 
@@ -90,14 +90,7 @@ def _contestant(nets: list[dict], name: str) -> dict:
 
 def save(document: dict, path: str | Path) -> None:
     """Write the document; a line for each net."""
-    parts = []
-    for key, value in document.items():
-        text = json.dumps(value, allow_nan=False)
-        if key == "nets":
-            rows = ",\n".join(f"  {json.dumps(net, allow_nan=False)}" for net in value)
-            text = f"[\n{rows}\n ]"
-        parts.append(f" {json.dumps(key)}: {text}")
-    Path(path).write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
+    save_rows(document, path, "nets")
 
 
 def load(path: str | Path) -> dict:
