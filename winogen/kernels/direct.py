@@ -28,6 +28,7 @@ class Direct(Variant):
     title = "Direct convolution, register-blocked, filters in the lanes"
     adds_early = True
     uses = ("rows", "vectors", "chains", "band")
+    tunable = (*uses, "prefetch", "depth", "non_temporal")
     buffers_used = {
         "strip": "padded input below a block",
         "sum": "sums that wait",
