@@ -38,7 +38,7 @@ class Direct(Variant):
     fields_used = STRIP_FIELDS
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
-        return tuning.gemm(target)
+        return tuning.gemm(target, prefetch_streams=tuning.NEXT_BLOCK)
 
     def fields(self, work: Work) -> dict[str, Any]:
         planar = work.layout == "NCHW"

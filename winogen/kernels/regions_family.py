@@ -53,14 +53,9 @@ class Regions(Tiled):
         return self.summation(work.tuning, work.channels)["block"]
 
     def summation(self, tuning: Tuning, channels: int) -> dict[str, int]:
-        # Longer chains round more, and so do many of them, which come with many channels.
+        # Longer chains round more: where few channels leave tiles large, they are half as long.
         few = channels <= tuning.many_channels
-        return {"block": tuning.depth // (tuning.chains if few else 1), "chains": tuning.chains}
-
-    def sizes_fit(self, work: Work, tuning: Tuning) -> bool:
-        # Sums end with a chunk of channels, which is a vector.
-        block = self.summation(tuning, work.channels)["block"]
-        return super().sizes_fit(work, tuning) and block > 0 and block % work.lanes == 0
+        return {"block": tuning.depth // (2 if few else 1), "chains": tuning.chains}
 
     def fields(self, work: Work) -> dict[str, Any]:
         lanes, images, cols = work.lanes, work.images, work.block[1]
