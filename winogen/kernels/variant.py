@@ -93,6 +93,10 @@ class Variant:
         """Whether it can compute ``work`` with these sizes."""
         return "band" not in self.uses or tuning.band % tuning.vectors == 0
 
+    def tuned(self, work: Work) -> Tuning:
+        """Return the sizes of blocks for a layer, where they depend on more than the target."""
+        return self.tuning(work.target, work.precision)
+
     # --- memory
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
@@ -249,7 +253,7 @@ def summation(
 def assign(work: Work) -> Work:
     """Return the work with the variant that computes it assigned: its view, name and tuning."""
     variant = first_that_applies(work)
-    tuning = variant.tuning(work.target, work.precision).with_sizes(work.sizes)
+    tuning = variant.tuned(work).with_sizes(work.sizes)
     return replace(variant.view(work), variant=variant.name, tuning=tuning)
 
 
