@@ -26,8 +26,8 @@ def render(document: dict) -> Group:
     low, high = machine["fma_peak_gflops_range"]
     table = plain_table(
         f"winogen {settings['layout']}, float32, {threads_text(machine)}",
-        "limit: ms of what binds: arithmetic, loads of the micro-kernel, traffic between levels; of "
-        "a layer: its roofline. reached: limit / time.",
+        "limit: ms of what binds: arithmetic, loads of the micro-kernel, traffic between levels; "
+        "of a layer: its roofline. reached: limit / time.",
     )
     for number, title in enumerate(_HEAD):
         table.add_column(title, justify="right" if 0 < number < 5 else "left", no_wrap=number < 5)
@@ -94,10 +94,11 @@ def closing_lines(summary: dict) -> Iterator[str]:
     """Return the figures over all layers as sentences."""
     if summary["roofline_share"] is None:
         return
+    mean, geometric = summary["roofline_mean"], summary["roofline_share"]
+    count = summary["layers"] - len(summary["failed"])
     yield (
-        f"{summary['layers'] - len(summary['failed'])} layers in {1e3 * summary['seconds']:.1f} ms; "
-        f"share of the roofline: mean {summary['roofline_mean']:.0%}, geometric mean "
-        f"{summary['roofline_share']:.0%}"
+        f"{count} layers in {1e3 * summary['seconds']:.1f} ms; "
+        f"share of the roofline: mean {mean:.0%}, geometric mean {geometric:.0%}"
     )
     parts = [
         f"{name} {summary['spent'][name]:.0%} (lost {share:.0%})"

@@ -12,10 +12,11 @@ multiply-adds, and so do its loads, which may outnumber them; bytes are those th
 
 The level of an array is the smallest of which half holds it on its own, since others stream past
 it: the layer's roofline is what a machine could do that knows what to keep. Stages say themselves
-what passes by (`winogen.kernels.demand.Move.size`). Levels do not help each other: their times add up, as in the execution-cache-memory
-model (Treibig and Hager 2010; Stengel et al. 2015); only in L1 loads and stores go side by side.
-Arithmetic hides behind traffic or the other way round, as in the roofline model (Williams, Waterman
-and Patterson 2009). Peak and rates are those of as many threads as compute, together.
+what passes by (`winogen.kernels.demand.Move.size`). Levels do not help each other: their times add
+up, as in the execution-cache-memory model (Treibig and Hager 2010; Stengel et al. 2015); only in L1
+loads and stores go side by side. Arithmetic hides behind traffic or the other way round, as in the
+roofline model (Williams, Waterman and Patterson 2009). Peak and rates are those of as many threads
+as compute, together.
 """
 
 from __future__ import annotations
@@ -159,4 +160,3 @@ def _passage(move: Move, limits: Limits) -> Passage:
     if move.private and level in _PER_THREAD:
         level, rate = speed(move.size * limits.threads)
     return Passage(move.what, level, move.writes, move.bytes, rate)
-

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Move:
     """Numbers read from an array or a buffer, or written to it."""
 
-    # "input", "output", U, V and Y, "strip" and "columns" between the steps of a transform; " again"
-    # behind it says that this is not the first time, so that it is nearer by.
+    # "input", "output", "U", "V", "Y"; "strip" and "columns" between the steps of a transform. With
+    # " again" behind it: not for the first time, so that it is nearer by.
     what: str
     bytes: int  # of the whole call
     size: int  # of what must stay in a cache to be moved at the speed of that cache
@@ -87,9 +87,7 @@ def input_read(work: Work, packed: int, extent: Pair, step: Pair) -> Move:
 
 def output_written(work: Work, packed: int) -> Move:
     """Return the writing of the outputs to compute."""
-    return Move(
-        "output", work.batch * work.output_bytes, call_bytes(work, packed), writes=True
-    )
+    return Move("output", work.batch * work.output_bytes, call_bytes(work, packed), writes=True)
 
 
 def filters_read(work: Work, packed: int, buffers: Iterable[Buffer] = ()) -> Move:
@@ -141,8 +139,8 @@ def without_tiles(
     else:
         vectors = high * wide * blocks(work.filters, lanes)
     steps = maps * summed * vectors
-    extent = strip_size(work)
-    read = input_read(work, packed, extent, (work.block[0] * work.stride[0], work.block[1] * work.stride[1]))
+    step = work.block[0] * work.stride[0], work.block[1] * work.stride[1]
+    read = input_read(work, packed, strip_size(work), step)
     fill, moves = Demand(), [filters_read(work, packed, () if strip is None else (strip,))]
     if strip is None:
         moves.append(read)

@@ -43,7 +43,7 @@ def transformed(
 
     ``lines``: rows of tiles of a block's input; ``extent``: rows and columns of that input.
     """
-    (h, w), (cuts_h, cuts_w) = work.transforms, work.grid
+    h, w = work.transforms
     tiles_h, tiles_w = grid_of_tiles(work)
     own = work.block[0] * h.m, work.block[1] * w.m
     rows, cols = (
@@ -52,7 +52,7 @@ def transformed(
             (tiles_h, tiles_w), work.transforms, work.grid, extent, own
         )
     )
-    lines = tiles_h + cuts_h * (lines - work.block[0])
+    lines = tiles_h + work.grid[0] * (lines - work.block[0])
     maps = work.batch * work.groups
     columns = lines * cols * h.instructions[0]
     across = lines * tiles_w * h.products * w.instructions[0]
