@@ -1,13 +1,14 @@
 """Why a layer takes as long as it does: each stage beside its own limits, and what binds it.
 
-``{"machine", "settings", "layers", "summary"}``. A layer has the fields of its set and what was
-chosen, its time, its roofline and its stages, each with ``seconds``, the limits of
+``{"date", "machine", "settings", "layers", "summary"}``. A layer has the fields of its set and what
+was chosen, its time, its roofline and its stages, each with ``seconds``, the limits of
 `winogen.bench.roofline`, ``reached`` (limit / time), ``lost_s`` (time - limit) and a ``verdict`` in
-words.
+words. docs/why.md lists all fields.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +64,7 @@ def explain(
             row = {"error": str(error)}
         rows.append({**layer.to_dict(), **row})
     return {
+        "date": time.strftime("%Y-%m-%d"),
         "machine": {**machine_facts(), "threads": settings.threads, **limits.to_dict(),
                     "fma_peak_gflops_range": [min(peaks), max(peaks)]},
         "settings": {"layout": settings.layout, "algorithm": settings.algorithm,

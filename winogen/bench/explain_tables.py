@@ -109,16 +109,13 @@ def closing_lines(summary: dict) -> Iterator[str]:
 
 
 def markdown(document: dict) -> str:
-    """Return the table of all layers and the summary as Markdown.
-
-    A layer is one row: what is between its stages' times and limits is in their verdicts.
-    """
+    """Return the table of all layers and the summary as Markdown, one row for each stage."""
     machine, settings = document["machine"], document["settings"]
     low, high = machine["fma_peak_gflops_range"]
     lines = [
-        f"{machine['cpu']}, {threads_text(machine)}, {settings['layout']}, {machine['isa']}, "
-        f"{machine['compiler']}; FMA peak {low:.0f} to {high:.0f} GFLOP/s; "
-        f"{'; '.join(speed_lines(machine))}.",
+        f"{machine['cpu']}, {threads_text(machine)}, {settings['layout']}, kernels for "
+        f"{machine['isa']} by {machine['compiler']}, {document['date']}; FMA peak {low:.0f} to "
+        f"{high:.0f} GFLOP/s; {'; '.join(speed_lines(machine))}.",
         "",
         "| layer | stage | ms | limit | reached | why |",
         "|---|---|---:|---:|---:|---|",
@@ -131,11 +128,10 @@ def markdown(document: dict) -> str:
             if not number:
                 name, stage, reached = f"**{name}**", "", f"**{reached}**"
             else:
-                name, stage = "", f"{name.strip()}, {share.replace('%', ' %')}"
-            cells = name, stage, ms, limit, reached, why
-            lines.append(f"| {' | '.join(cells).replace('%', ' %').replace('  %', ' %')} |")
-    sentences = [line.replace("%", " %") for line in closing_lines(document["summary"])]
-    return "\n".join([*lines, "", *(f"{line}." for line in sentences)]) + "\n"
+                name, stage = "", f"{name.strip()}, {share}"
+            lines.append(f"| {name} | {stage} | {ms} | {limit} | {reached} | {why} |")
+    lines += ["", *(f"- {line}" for line in closing_lines(document["summary"]))]
+    return "\n".join(lines).replace("%", " %") + "\n"
 
 
 def _ms(seconds: float) -> str:
