@@ -15,6 +15,7 @@ from pathlib import Path
 
 from winogen.bench.explain_plot import save_plot
 from winogen.bench.explain_tables import markdown
+from winogen.bench.report import save
 
 BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
 
@@ -34,10 +35,8 @@ def main() -> None:
     drawn = for_the_picture(documents[0])
     images = options.docs / "images"
     images.mkdir(exist_ok=True)
-    rows = ",\n".join(f"  {json.dumps(layer)}" for layer in drawn.pop("layers"))
-    head = json.dumps(drawn)[:-1]
-    (images / "why.json").write_text(f'{head}, "layers": [\n{rows}\n]}}\n', "utf-8")
-    save_plot(documents[0], images / "why.png")
+    save(drawn, images / "why.json")
+    save_plot(drawn, images / "why.png")
 
 
 def for_the_picture(document: dict) -> dict:
