@@ -29,6 +29,7 @@ class Direct(Variant):
     title = "Direct convolution, register-blocked, filters in the lanes"
     adds_early = True
     uses = ("rows", "vectors", "chains", "band")
+    tunable = (*uses, "prefetch", "depth", "non_temporal")
     buffers_used = {
         "strip": "padded input below a block",
         "sum": "sums that wait",
@@ -37,7 +38,7 @@ class Direct(Variant):
     fields_used = STRIP_FIELDS
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
-        return tuning.gemm(target)
+        return tuning.gemm(target, prefetch_streams=tuning.NEXT_BLOCK)
 
     def fields(self, work: Work) -> dict[str, Any]:
         planar = work.layout == "NCHW"

@@ -24,6 +24,7 @@ class Regions(Tiled):
 
     spans_images = True
     uses = ("rows", "vectors", "chains", "band")
+    tunable = (*uses, "prefetch", "depth", "non_temporal")
     buffers_used = {
         "v": "transformed tiles",
         "y": "sums of a band of filters",
@@ -52,9 +53,9 @@ class Regions(Tiled):
         return self.summation(work.tuning, work.channels)["block"]
 
     def summation(self, tuning: Tuning, channels: int) -> dict[str, int]:
-        # Longer chains round more, and so do many of them, which come with many channels.
+        # Longer chains round more: where few channels leave tiles large, they are half as long.
         few = channels <= tuning.many_channels
-        return {"block": tuning.depth // (tuning.chains if few else 1), "chains": tuning.chains}
+        return {"block": tuning.depth // (2 if few else 1), "chains": tuning.chains}
 
     def fields(self, work: Work) -> dict[str, Any]:
         lanes, images, cols = work.lanes, work.images, work.block[1]
