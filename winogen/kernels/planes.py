@@ -66,6 +66,4 @@ class Planes(Variant):
     def demands(self, work: Work) -> Stages:
         width = min(work.tuning.vectors, blocks(work.block[1], work.lanes))
         loads = register_loads(work.tuning.rows, width)
-        return without_tiles(
-            work, self.packed_bytes(work), None, pixels_in_lanes=True, loads=loads
-        )
+        return without_tiles(work, self.packed_bytes(work), None, pixels_in_lanes=True, loads=loads)
