@@ -100,25 +100,27 @@ class Regions(Tiled):
         lanes, size, images = work.lanes, work.itemsize, work.images
         vectors, filter_vectors = (blocks(n, lanes) for n in (work.channels, work.filters))
         transformed, multiplied = self._busiest(work)
-        input_ = transformed * images * self.input_cycles(work, machine)
         band = work.tuning.band
+        bands = blocks(filter_vectors, band)
         v_bytes = images * places * self.lines(work) * cols * vectors * lanes * size
+        y_bytes = images * places * rows * cols * min(filter_vectors, band) * lanes * size
+        filters = places * taps * work.channels * filter_vectors * lanes * size
+        # Filters stream past tiles and sums, which stay in L2 only if all have room there. What is
+        # written elsewhere is read first.
+        spills = filters + v_bytes + y_bytes > machine.l2_bytes * 3 // 4
+        v_read, y_read = (np.where(spills, n / machine.l3_rate, 0) for n in (v_bytes, y_bytes))
+        input_ = transformed * images * self.input_cycles(work, machine, 2 * v_read / images)
         tiles, products = self.rows_of_products(work)
         depth = self.depth(work)
         arithmetic = cost.product(work, costs, tiles, depth, work.channels, taps, halves=True)
         product = product_cycles(
-            work,
-            machine,
-            places * products * arithmetic,
-            filters=places * taps * work.channels * filter_vectors * lanes * size,
-            v_bytes=v_bytes,
-            y_bytes=images * places * rows * cols * min(filter_vectors, band) * lanes * size,
-            bands=blocks(filter_vectors, band),
-        )
+            work, machine, places * products * arithmetic, filters,
+            bands * (v_read + 2 * y_read),
+        )  # fmt: skip
         # Threads that share a block wait for each other, and read what the others have transformed.
         foreign = v_bytes * (1 - 1 / work.threads) / machine.l3_rate
         waits = work.items * work.split * (foreign + 2 * costs.barrier)
-        output = multiplied * images * self.output_cycles(work, machine)
+        output = multiplied * images * self.output_cycles(work, machine, bands * y_read / images)
         return Cycles(input_, multiplied * product + waits, output)
 
     def demands(self, work: Work) -> Stages:
