@@ -97,7 +97,7 @@ def closing_lines(summary: dict) -> Iterator[str]:
     mean, geometric = summary["roofline_mean"], summary["roofline_share"]
     count = summary["layers"] - len(summary["failed"])
     yield (
-        f"{count} layers in {1e3 * summary['seconds']:.1f} ms; "
+        f"{count} layer{'' if count == 1 else 's'} in {1e3 * summary['seconds']:.1f} ms; "
         f"share of the roofline: mean {mean:.0%}, geometric mean {geometric:.0%}"
     )
     parts = [
