@@ -57,8 +57,9 @@ class Tiled(Variant):
         return dense and is_streamed(work, self.adds_early)
 
     def input_cycles(self, work: Work, machine: Machine, spilled: Any = 0.0) -> Any:
-        """Cycles of the input transform of a block of one image, whose tiles take ``spilled`` cycles
-        to be written where they do not stay in L2.
+        """Cycles of the input transform of a block of one image.
+
+        Tiles take ``spilled`` cycles to be written where they do not stay in L2.
         """
         costs, (h, w) = machine.costs, work.transforms
         rows, cols = self.input_size(work)
@@ -72,8 +73,9 @@ class Tiled(Variant):
         return cost.roof(arithmetic, fetched + spilled, costs.shows)
 
     def output_cycles(self, work: Work, machine: Machine, spilled: Any = 0.0) -> Any:
-        """Cycles of the output transform of a block of one image, whose sums take ``spilled`` cycles
-        to be read where they did not stay in L2.
+        """Cycles of the output transform of a block of one image.
+
+        Sums take ``spilled`` cycles to be read where they did not stay in L2.
         """
         costs, (h, w) = machine.costs, work.transforms
         tiles = work.block[0] * work.block[1]
