@@ -16,6 +16,7 @@ from winogen.kernels.geometry import (
 )
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks
+from winogen.loops.registers import Extent
 from winogen.records import Machine, Precision, Target, Tuning
 
 
@@ -37,6 +38,9 @@ class Direct(Variant):
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.gemm(target)
+
+    def register_extent(self, work: Work) -> Extent:
+        return Extent(work.out[1], blocks(work.filters, work.lanes))
 
     def fields(self, work: Work) -> dict[str, Any]:
         planar = work.layout == "NCHW"

@@ -11,6 +11,7 @@ from winogen.kernels import pixels_family, tuning
 from winogen.kernels.geometry import STRIP_FIELDS, strip_pitches, strip_size
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
+from winogen.loops.registers import Extent
 from winogen.records import Machine, Precision, Target, Tuning
 
 # Terms of a sum up to which filters in the lanes take longer: each block of sums is transposed.
@@ -39,6 +40,10 @@ class Pixels(Variant):
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.gemm(target)
+
+    def register_extent(self, work: Work) -> Extent:
+        """Filters are broadcast, and pixels fill the vectors."""
+        return Extent(work.filters, blocks(work.out[1], work.lanes))
 
     def fields(self, work: Work) -> dict[str, Any]:
         return strip_pitches(*strip_size(work), work.stride[1], work.lanes, planar=True)

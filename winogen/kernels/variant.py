@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.kernels.work import Work, round_up
+from winogen.loops.registers import Extent
 from winogen.records import Machine, Precision, Target, Tuning
 
 _LINE = 64  # every buffer begins at a cache line
@@ -80,6 +81,10 @@ class Variant:
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         """Return the sizes of blocks for a target."""
         raise NotImplementedError(f"{self.name}: tuning")
+
+    def register_extent(self, work: Work) -> Extent | None:
+        """Return what register blocks divide: pixels and vectors; None if blocks are not free."""
+        return None
 
     # --- memory
 
