@@ -16,7 +16,6 @@ from winogen.kernels.geometry import (
 )
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks
-from winogen.loops.registers import Extent
 from winogen.records import Machine, Precision, Target, Tuning
 
 
@@ -28,6 +27,7 @@ class Direct(Variant):
     template = "direct.c.j2"
     title = "Direct convolution, register-blocked, filters in the lanes"
     adds_early = True
+    in_lanes = "filters"
     uses = ("rows", "vectors", "chains", "band")
     buffers_used = {
         "strip": "padded input below a block",
@@ -38,9 +38,6 @@ class Direct(Variant):
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.gemm(target)
-
-    def register_extent(self, work: Work) -> Extent:
-        return Extent(work.out[1], blocks(work.filters, work.lanes))
 
     def fields(self, work: Work) -> dict[str, Any]:
         planar = work.layout == "NCHW"

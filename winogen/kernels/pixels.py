@@ -11,7 +11,6 @@ from winogen.kernels import pixels_family, tuning
 from winogen.kernels.geometry import STRIP_FIELDS, strip_pitches, strip_size
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
-from winogen.loops.registers import Extent
 from winogen.records import Machine, Precision, Target, Tuning
 
 # Terms of a sum up to which filters in the lanes take longer: each block of sums is transposed.
@@ -25,6 +24,7 @@ class Pixels(Variant):
     algorithm = "direct"
     template = "pixels.c.j2"
     title = "Direct convolution of few filters or channels, pixels in the lanes"
+    in_lanes = "pixels"
     uses = ("rows", "vectors")
     buffers_used = {
         "strip": "padded input below a block",
@@ -40,10 +40,6 @@ class Pixels(Variant):
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.gemm(target)
-
-    def register_extent(self, work: Work) -> Extent:
-        """Filters are broadcast, and pixels fill the vectors."""
-        return Extent(work.filters, blocks(work.out[1], work.lanes))
 
     def fields(self, work: Work) -> dict[str, Any]:
         return strip_pitches(*strip_size(work), work.stride[1], work.lanes, planar=True)

@@ -8,7 +8,6 @@ from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
-from winogen.loops.registers import Extent
 from winogen.records import Machine, Precision, Target, Tuning
 
 # A twentieth of the lanes may be idle: maps of a few pixels are better off with filters there.
@@ -22,6 +21,7 @@ class Planes(Variant):
     algorithm = "direct"
     template = "planes.c.j2"
     title = "1x1 convolution where the planes lie, pixels in the lanes"
+    in_lanes = "pixels"
     uses = ("rows", "vectors")
     buffers_used = {"edge": "the last pixels of each plane", "sum": "sums that wait"}
 
@@ -34,10 +34,6 @@ class Planes(Variant):
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         wide = target.registers >= 32 and target.vector_bytes >= 64
         return Tuning("measured on AMD EPYC (Zen 4), 2026-11", rows=8 if wide else 4, vectors=3)
-
-    def register_extent(self, work: Work) -> Extent:
-        """Filters are broadcast, and pixels fill the vectors."""
-        return Extent(work.filters, blocks(work.out[1], work.lanes))
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         lanes, size = work.lanes, work.itemsize

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from winogen.kernels import tuning
 from winogen.kernels.variant import named
-from winogen.kernels.work import Work
-from winogen.loops.registers import RegisterBlock, blocks
+from winogen.kernels.work import Work, blocks
+from winogen.loops import registers as counting
+from winogen.loops.registers import Extent, RegisterBlock
 from winogen.records import Target, Tuning
 
 # Blocks with so many times the loads of the best are not worth a kernel.
@@ -20,33 +21,45 @@ _MOST_LOADS = 1.4
 Sizes = tuple[tuple[str, int], ...]
 
 
-def register_blocks(work: Work) -> list[Sizes]:
-    """Return the register blocks for a layer, as sizes that replace those of its variant's tuning.
+def register_blocks(work: Work) -> list[RegisterBlock]:
+    """Return the register blocks for a layer, fewest loads per FMA first.
 
-    ``work`` has its variant assigned. The first are (): the block that the target has for all
-    layers. The others are the blocks of most rows for each number of vectors, as long as more
-    vectors mean fewer loads per FMA; the fewest come first. Loads count the last blocks of a row
-    and of the filters. Kernels cut a row into even panels, 28 pixels by a block of 9 rows into four
-    of 7: so rows that divide a map's width need no kernel of their own. Variants whose block is not
-    free have no others.
+    ``work`` has its variant assigned. They are the blocks of most rows for each number of vectors,
+    as long as more vectors mean fewer loads, which count the last blocks of a row and of the
+    filters. Kernels cut a row into even panels, 28 pixels by a block of 9 rows into four of 7: so
+    rows that divide a map's width need no kernel of their own. Variants whose block is not free
+    have none.
     """
-    own, target = work.tuning, work.target
-    extent = named(work.variant).register_extent(work)
-    if extent is None:
-        return [()]
+    if named(work.variant).in_lanes is None:
+        return []
+    target, chains, extent = work.target, work.tuning.chains, _extent(work)
     front: list[RegisterBlock] = []
-    for block in blocks(target.registers, chains=own.chains, least=0, extent=extent):
-        if block.vectors > extent.vectors or not is_kept(target, block, own.chains):
+    for block in counting.blocks(target.registers, chains=chains, least=0, extent=extent):
+        if block.vectors > extent.vectors or not is_kept(target, block, chains):
             continue
-        # Blocks come by vectors, of each number the one of most rows first, which has fewest loads.
+        # They come by vectors, of each number the one of most rows first, which has fewest loads.
         if not front or block.loads < front[0].loads:
             front.insert(0, block)
-    return [()] + [
-        sizes_of(own, block)
-        for block in front
-        if block.loads <= _MOST_LOADS * front[0].loads
-        and (block.rows, block.vectors) != (own.rows, own.vectors)
-    ]
+    return [block for block in front if block.loads <= _MOST_LOADS * front[0].loads]
+
+
+def outputs_of(work: Work, block: RegisterBlock) -> tuple[int, int]:
+    """Return the pixels and the filters of a block, as the kernel cuts this layer."""
+    wide = block.vectors * work.lanes
+    if named(work.variant).in_lanes == "pixels":
+        return wide, block.rows
+    return _even_panels(work.out[1], block.rows), wide
+
+
+def _extent(work: Work) -> Extent:
+    pixels, filters = work.out[1], work.filters
+    if named(work.variant).in_lanes == "pixels":
+        return Extent(filters, blocks(pixels, work.lanes))
+    return Extent(pixels, blocks(filters, work.lanes))
+
+
+def _even_panels(count: int, most: int) -> int:
+    return int(blocks(count, blocks(count, most)))
 
 
 def is_kept(target: Target, block: RegisterBlock, chains: int = 1) -> bool:

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.kernels.work import Work, round_up
-from winogen.loops.registers import Extent
 from winogen.records import Machine, Precision, Target, Tuning
 
 _LINE = 64  # every buffer begins at a cache line
@@ -55,6 +54,9 @@ class Variant:
     largest_tile: int | None = None
     spans_images: bool = False  # whether a block may have several images
     adds_early: bool = False  # whether what the epilogue adds is added before the store
+    # What fills the lanes of a register block that may have any size: "filters", while its rows are
+    # pixels, or "pixels", while they are filters.
+    in_lanes: str | None = None
     uses: tuple[str, ...] = ()  # the fields of Tuning that are compiled in
     # What the struct of its kernels holds besides what all have: name -> meaning.
     buffers_used: Mapping[str, str] = {}
@@ -81,10 +83,6 @@ class Variant:
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         """Return the sizes of blocks for a target."""
         raise NotImplementedError(f"{self.name}: tuning")
-
-    def register_extent(self, work: Work) -> Extent | None:
-        """Return what register blocks divide: pixels and vectors; None if blocks are not free."""
-        return None
 
     # --- memory
 
