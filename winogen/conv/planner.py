@@ -136,8 +136,9 @@ def usual_error(layer: Layer) -> float:
 def predicted_error(layer: Layer, choice: Choice, target: Target) -> float:
     """Return the expected max |y - y_exact| / max |y_exact| on normal data."""
     channels = layer.channels // layer.groups
+    transforms = axes(layer, choice)
     return accuracy.predicted_error(
-        choice.algorithm, layer.dtype, channels, layer.kernel, axes(layer, choice), target
+        choice.algorithm, layer.dtype, channels, layer.kernel, transforms, target, choice.sizes
     )
 
 

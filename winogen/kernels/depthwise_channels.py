@@ -28,6 +28,7 @@ class DepthwiseChannels(Variant):
     title = "Depthwise convolution of any kernel, channels in the lanes"
     adds_early = True
     uses = ("pixels",)
+    tunable = (*uses, "non_temporal")
     buffers_used = {
         "strip": "padded input below a block",
         "sum": "one row of outputs",

@@ -21,6 +21,7 @@ class DepthwisePlanes(Variant):
     template = "depthwise_planes.c.j2"
     title = "Depthwise convolution of planes, pixels in the lanes"
     uses = ("rows", "vectors")
+    tunable = uses
     buffers_used = {"strip": "padded input below a block", "tap": "where the taps begin"}
     fields_used = STRIP_FIELDS
 
@@ -29,6 +30,9 @@ class DepthwisePlanes(Variant):
 
     def fixed(self, work: Work) -> dict[str, int]:
         return {"kernel": work.kernel[0], "stride": work.stride[0]}
+
+    def sizes_fit(self, work: Work, tuning: Tuning) -> bool:
+        return tuning.rows > 1  # rows that are left over come one by one
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         vectors = 4 if target.registers >= 32 else 2

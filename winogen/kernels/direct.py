@@ -29,6 +29,7 @@ class Direct(Variant):
     adds_early = True
     in_lanes = "filters"
     uses = ("rows", "vectors", "chains", "band")
+    tunable = (*uses, "prefetch", "depth", "non_temporal")
     buffers_used = {
         "strip": "padded input below a block",
         "sum": "sums that wait",

@@ -23,6 +23,7 @@ class Planes(Variant):
     title = "1x1 convolution where the planes lie, pixels in the lanes"
     in_lanes = "pixels"
     uses = ("rows", "vectors")
+    tunable = (*uses, "depth")
     buffers_used = {"edge": "the last pixels of each plane", "sum": "sums that wait"}
 
     def applies(self, work: Work) -> bool:

@@ -22,6 +22,7 @@ class Regions(Tiled):
 
     spans_images = True
     uses = ("rows", "vectors", "chains", "band")
+    tunable = (*uses, "prefetch", "depth", "non_temporal")
     buffers_used = {
         "v": "transformed tiles",
         "y": "sums of a band of filters",
@@ -53,6 +54,11 @@ class Regions(Tiled):
         # Longer chains round more, and so do many of them, which come with many channels.
         few = channels <= tuning.many_channels
         return {"block": tuning.depth // (tuning.chains if few else 1), "chains": tuning.chains}
+
+    def sizes_fit(self, work: Work, tuning: Tuning) -> bool:
+        # Sums end with a chunk of channels, which is a vector.
+        block = self.summation(tuning, work.channels)["block"]
+        return super().sizes_fit(work, tuning) and block > 0 and block % work.lanes == 0
 
     def fields(self, work: Work) -> dict[str, Any]:
         lanes, images, cols = work.lanes, work.images, work.block[1]

@@ -22,6 +22,7 @@ class Winograd2d(Tiled):
     title = "2D Winograd convolution, tile by tile"
     auto = False
     uses = ("rows", "vectors", "chains", "band")
+    tunable = (*uses, "prefetch", "non_temporal")
     buffers_used = {
         "v": "transformed tiles of LANES channels",
         "y": "sums of all filters",

@@ -24,6 +24,7 @@ class Winograd2dFilters(Winograd2dTiles):
     title = "2D Winograd convolution of few channels, filters in the lanes"
     layout_of = "NHWC"
     uses = ("vectors", "band", "tiles", "few")
+    tunable = ("vectors", "band", "tiles", "non_temporal")
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.gemm(target, depth=16)

@@ -34,6 +34,7 @@ class Winograd2dTiles(Variant):
     largest_tile = 4  # larger ones are less accurate and, for all that they save, not faster
     layout_of = "NCHW"
     uses: tuple[str, ...] = ("pair",)
+    tunable: tuple[str, ...] = ("pair", "non_temporal")
     buffers_used = {
         "v": "transformed tiles",
         "y": "outputs of whole tiles",
