@@ -13,12 +13,10 @@ from winogen.kernels.variant import named
 from winogen.kernels.work import Work, blocks
 from winogen.loops import registers as counting
 from winogen.loops.registers import Extent, RegisterBlock
-from winogen.records import Target, Tuning
+from winogen.records import Sizes, Target
 
 # Blocks with so many times the loads of the best are not worth a kernel.
 _MOST_LOADS = 1.4
-
-Sizes = tuple[tuple[str, int], ...]
 
 
 def register_blocks(work: Work) -> list[RegisterBlock]:
@@ -75,11 +73,12 @@ def is_kept(target: Target, block: RegisterBlock, chains: int = 1) -> bool:
     return held <= target.registers and sums <= 2 * tuning.rows(target)
 
 
-def sizes_of(own: Tuning, block: RegisterBlock) -> Sizes:
-    """Return a block as sizes that replace those of a tuning; a band is a number of whole blocks.
-
-    >>> sizes_of(Tuning("none", rows=14, vectors=2), RegisterBlock(9, 3, 0.444, 31))
-    (('band', 15), ('rows', 9), ('vectors', 3))
-    """
-    band = max(1, own.band // block.vectors) * block.vectors
-    return (("band", band), ("rows", block.rows), ("vectors", block.vectors))
+def sizes_of(work: Work, block: RegisterBlock) -> Sizes:
+    """Return a block as sizes that replace those of the variant; () if it has them anyway."""
+    own = work.tuning
+    if (block.rows, block.vectors) == (own.rows, own.vectors):
+        return ()
+    sizes = (("rows", block.rows), ("vectors", block.vectors))
+    if "band" not in named(work.variant).uses:
+        return sizes
+    return (("band", max(1, own.band // block.vectors) * block.vectors), *sizes)  # whole blocks

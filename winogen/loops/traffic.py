@@ -158,18 +158,19 @@ def smallest_reads(layer: Convolution, machine: Machine, choice: Iterable[Tile])
 
 
 def shortest_reads(layer: Convolution, machine: Machine, choice: Iterable[Tile]) -> Tile:
-    """Return the tile whose slowest level takes the least time: bytes over the rate of each.
+    """Return the tile whose slowest level takes the least time; of equals, its next slowest level.
 
-    What a level does not notice costs nothing, while the rule of the source gives any number of
+    What hides behind a slower level costs nothing, while the rule of the source gives any number of
     bytes from L2 for one less from memory.
     """
+    return min(choice, key=lambda tile: (*slowest_levels(layer, tile, machine), *_size(tile)))
+
+
+def slowest_levels(layer: Convolution, tile: Tile, machine: Machine) -> tuple[float, ...]:
+    """Return the cycles of every level, the bytes read from it over its rate, the longest first."""
     rates = machine.l2_rate, machine.l3_rate, machine.memory_rate
-
-    def cost(tile: Tile) -> tuple[float, ...]:
-        cycles = [size / rate for size, rate in zip(levels(layer, tile, machine), rates)]
-        return max(cycles), sum(cycles), *_size(tile)
-
-    return min(choice, key=cost)
+    cycles = (size / rate for size, rate in zip(levels(layer, tile, machine), rates))
+    return tuple(sorted(cycles, reverse=True))
 
 
 def levels(layer: Convolution, tile: Tile, machine: Machine) -> tuple[int, int, int]:
