@@ -166,5 +166,5 @@ def test_a_wrong_file_is_named(tmp_path, text, message):
 
 
 def test_an_unknown_set_is_told_what_there_is():
-    with pytest.raises(InvalidValue, match="thesis28.*allowed: googlenet, .*vgg16, or a JSON file"):
+    with pytest.raises(InvalidValue, match="thesis28.*allowed: densenet121, .*vgg16, or a JSON file"):
         load_layers("thesis28")

@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from winogen.errors import InvalidValue
+
 # A block fills at least this part of the registers: a smaller one always loads more.
 LEAST_FILLED = 0.85
 # Loads may be so many times the fewest for a block with fewer filters, which needs less of a cache.
@@ -141,6 +143,8 @@ def solve(
     The second is the best within `PATIENCE` of the first that has fewer vectors, if there is one:
     it is for layers whose filters do not fit a cache.
 
+    Raises InvalidValue if no block fits.
+
     >>> [(block.rows, block.vectors, round(block.loads, 3)) for block in solve(32)]
     [(5, 5, 0.4), (6, 4, 0.417)]
     """
@@ -188,7 +192,7 @@ def _share(extent: int | None, size: int) -> float:
 def _two_best(legal: list[RegisterBlock], registers: int) -> tuple[RegisterBlock, ...]:
     """The fewest accesses, then the best of those with fewer vectors, if it is close."""
     if not legal:
-        raise ValueError(f"registers: got {registers}; allowed: enough for one block")
+        raise InvalidValue(f"registers: got {registers}; allowed: at least 3, for one sum")
     first, *others = sorted(legal, key=lambda block: (block.accesses, block.vectors))
     near = (
         block
