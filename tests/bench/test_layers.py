@@ -77,7 +77,8 @@ def test_the_whole_of_densenet_121_is_2_8_billion_multiplications():
     again = {"56x56": 6, "28x28": 12, "14x14": 24, "7x7": 16}
     layers = load_layers("densenet121")
     total = sum(
-        layer.flops * (again[layer.name.split("-")[1].rpartition("x")[0]] if "k3" in layer.name else 1)
+        layer.flops
+        * (again[layer.name.split("-")[1].rpartition("x")[0]] if "k3" in layer.name else 1)
         for layer in layers
     )
     assert round(total / 2e9 + 1024 * 1000 / 1e9, 2) == 2.83
@@ -166,5 +167,7 @@ def test_a_wrong_file_is_named(tmp_path, text, message):
 
 
 def test_an_unknown_set_is_told_what_there_is():
-    with pytest.raises(InvalidValue, match="thesis28.*allowed: densenet121, .*vgg16, or a JSON file"):
+    with pytest.raises(
+        InvalidValue, match="thesis28.*allowed: densenet121, .*vgg16, or a JSON file"
+    ):
         load_layers("thesis28")

@@ -84,8 +84,10 @@ def test_the_rule_of_the_source(name, layout):
             for other in register_blocks(work)
             if convolution(problem, work, other).footprint().total <= machine.l2_bytes
         ]
-        assert block == fits[0] if fits else block.vectors == min(
-            other.vectors for other in register_blocks(work)
+        assert (
+            block == fits[0]
+            if fits
+            else block.vectors == min(other.vectors for other in register_blocks(work))
         )
         layer = convolution(problem, work, block)
         bytes_by_rows = {

@@ -88,7 +88,9 @@ def test_a_simulated_cache_reads_as_much():
 def test_tiles_are_even_and_whole():
     found = tiles(VGG)
     assert {tile.filters for tile in found} == {32, 64, 96, 128, 256}
-    assert {tile.rows for tile in found} >= {1, 2, 7, 8, 14, 28, 56} and len(found) == len(set(found))
+    assert {tile.rows for tile in found} >= {1, 2, 7, 8, 14, 28, 56} and len(found) == len(
+        set(found)
+    )
     assert {tile.filters for tile in tiles(VGG, [32])} == {32}
     odd = replace(VGG, filters=40)
     assert {tile.filters for tile in tiles(odd)} == {32, 40}

@@ -115,9 +115,7 @@ def compare(
 
 def summary(comparisons: Sequence[Comparison]) -> dict[str, dict[str, float]]:
     """Return the median and the worst regret of every planner."""
-    regrets = {
-        name: [one.regret(name) for one in comparisons] for name in comparisons[0].chosen
-    }
+    regrets = {name: [one.regret(name) for one in comparisons] for name in comparisons[0].chosen}
     return {
         name: {"median": median(values), "worst": max(values)} for name, values in regrets.items()
     }
@@ -129,7 +127,7 @@ def planned(
     """Return the choice of every planner, complete: no block is left open."""
     work = assign(work_of(problem, Choice("direct"), target))
     register = register_blocks(work)
-    choices = {
+    choices: dict[str, Callable[[], Choice]] = {
         "default": lambda: _fastest(problem, [()], target, machine),
         "model": lambda: _fastest(problem, _sizes(work), target, machine),
         "kelefouras": lambda: _by_bytes(problem, work, register, machine),
@@ -172,13 +170,12 @@ def _by_time(
     problem: Problem, work: Work, register: list[RegisterBlock], machine: Machine
 ) -> Choice:
     """The rule of bandwidths: registers and tile at once."""
-    ways = []
+    ways: dict[tuple[float, ...], tuple[RegisterBlock, Tile]] = {}
     for block in register:
         layer = convolution(problem, work, block)
         tile = shortest_reads(layer, machine, tiles(layer, [layer.block_filters]))
-        ways.append((*slowest_levels(layer, tile, machine), block.loads, block, tile))
-    *_, block, tile = min(ways, key=lambda way: way[:-2])
-    return _choice(problem, work, block, tile)
+        ways[(*slowest_levels(layer, tile, machine), block.loads)] = block, tile
+    return _choice(problem, work, *ways[min(ways)])
 
 
 def _choice(problem: Problem, work: Work, block: RegisterBlock, tile: Tile) -> Choice:
@@ -197,9 +194,7 @@ def _sizes(work: Work) -> list[Sizes]:
     return list(dict.fromkeys([(), *(sizes_of(work, block) for block in register_blocks(work))]))
 
 
-def _fastest(
-    problem: Problem, sizes: Sequence[Sizes], target: Target, machine: Machine
-) -> Choice:
+def _fastest(problem: Problem, sizes: Sequence[Sizes], target: Target, machine: Machine) -> Choice:
     """What the model holds for fastest, with the block of outputs that it chose."""
     choices = [Choice("direct", sizes=one) for one in sizes]
     best = min(evaluate(problem, choices, target, machine, None), key=lambda way: way.seconds)

@@ -107,7 +107,9 @@ def regret(
         if threads != 1:
             raise InvalidValue(f"threads: got {threads}; allowed: 1 with --planner {planner}")
         if tolerance is not None:
-            raise InvalidValue(f"tolerance: got {tolerance}; allowed: none with --planner {planner}")
+            raise InvalidValue(
+                f"tolerance: got {tolerance}; allowed: none with --planner {planner}"
+            )
         compare_rules(chosen, planner, layout, json)
         return
     console = Console(highlight=False, soft_wrap=True)

@@ -124,8 +124,9 @@ def blocks(
         for rows in range(registers // chains, 0, -1):
             needed = registers_needed(rows, vectors, chains, spare)
             if least * registers <= needed <= registers:
-                loads = _share(extent and extent.vectors, vectors)
-                loads += _share(extent and extent.pixels, rows)
+                loads = 1 / vectors + 1 / rows
+                if extent:
+                    loads = _share(extent.vectors, vectors) + _share(extent.pixels, rows)
                 stores = sums.stores(vectors) if sums else 0.0
                 yield RegisterBlock(rows, vectors, loads, needed, stores)
 
@@ -185,8 +186,9 @@ def columns_below(pixels: int, kernel: int, stride: int = 1) -> int:
     return (pixels - 1) * stride + kernel
 
 
-def _share(extent: int | None, size: int) -> float:
-    return 1 / size if extent is None else -(-extent // size) / extent
+def _share(extent: int, size: int) -> float:
+    """Blocks of a size per unit of what they divide."""
+    return -(-extent // size) / extent
 
 
 def _two_best(legal: list[RegisterBlock], registers: int) -> tuple[RegisterBlock, ...]:
