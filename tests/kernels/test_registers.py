@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -61,7 +62,7 @@ def test_every_block_fits_the_registers_and_fewer_filters_mean_more_loads(target
             tuning = work.tuning.with_sizes(sizes_of(work, block))
             assert (tuning.rows, tuning.vectors) == (block.rows, block.vectors)
             assert named(work.variant).sizes_fit(work, tuning)
-        for better, worse in zip(found, found[1:]):
+        for better, worse in pairwise(found):
             assert better.loads < worse.loads and better.vectors > worse.vectors
 
 

@@ -89,28 +89,9 @@ def compare(
     progress: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Comparison]:
     """Yield, layer by layer, what the planners of these names choose, measured on one thread."""
-    target, machine = host_target(), current()
     for index, layer in enumerate(layers, 1):
         where = f"{index}/{len(layers)} {layer.name}"
-        problem = layer.problem(layout)
-        chosen = planned(problem, target, machine, names)
-        field = list(dict.fromkeys([*chosen.values(), *_near(problem, target, machine)]))
-        ways = evaluate(problem, field, target, machine, None)
-        prepared = []
-        for number, way in enumerate(ways, 1):
-            progress(f"{where}: kernel {number} of {len(ways)}")
-            prepared.append(Prepared(problem, [way], target))
-        times = heats(
-            prepared,
-            lambda text, at=where: progress(f"{at}: {text}"),
-            {field.index(choice) for choice in chosen.values()},
-        )
-        measured = {way.choice: _blocks(way, problem, s) for way, s in zip(ways, times)}
-        yield Comparison(
-            layer.name,
-            {name: measured[choice] for name, choice in chosen.items()},
-            min(measured.values(), key=lambda blocks: blocks.measured_s),
-        )
+        yield _of_layer(layer, names, layout, lambda text, at=where: progress(f"{at}: {text}"))
 
 
 def summary(comparisons: Sequence[Comparison]) -> dict[str, dict[str, float]]:
@@ -152,6 +133,24 @@ def convolution(problem: Problem, work: Work, block: RegisterBlock) -> Convoluti
         block_filters=filters,
         stride=work.stride,
         itemsize=work.itemsize,
+    )
+
+
+def _of_layer(layer: BenchLayer, names: Sequence[str], layout: str, say: Callable) -> Comparison:
+    problem, target, machine = layer.problem(layout), host_target(), current()
+    chosen = planned(problem, target, machine, names)
+    field = list(dict.fromkeys([*chosen.values(), *_near(problem, target, machine)]))
+    ways = evaluate(problem, field, target, machine, None)
+    prepared = []
+    for number, way in enumerate(ways, 1):
+        say(f"kernel {number} of {len(ways)}")
+        prepared.append(Prepared(problem, [way], target))
+    times = heats(prepared, say, {field.index(choice) for choice in chosen.values()})
+    measured = {way.choice: _blocks(way, problem, s) for way, s in zip(ways, times)}
+    return Comparison(
+        layer.name,
+        {name: measured[choice] for name, choice in chosen.items()},
+        min(measured.values(), key=lambda blocks: blocks.measured_s),
     )
 
 

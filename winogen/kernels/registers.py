@@ -1,9 +1,9 @@
 """The register blocks that suit a layer: those that a target has room for, fewest loads first.
 
 `winogen.loops.registers` counts loads for any block. Here are the bounds of the micro-kernels: they
-hold the vectors of one step and fetch the numbers of the rows one by one, and gcc keeps no more sums
-in registers than in the block that was measured. So the emitted loops have the loads of the formula
-and no sum on the stack, which a test reads in their disassembly.
+hold the vectors of one step and fetch the numbers of the rows one by one, and gcc keeps no more
+sums in registers than in the block that was measured. So the emitted loops have the loads of the
+formula and no sum on the stack, which a test reads in their disassembly.
 """
 
 from __future__ import annotations
