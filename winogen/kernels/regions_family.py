@@ -8,6 +8,8 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import tuning
+from winogen.kernels.demand import Stages
+from winogen.kernels.demand_tiles import Product, with_tiles
 from winogen.kernels.geometry import gemm_filters
 from winogen.kernels.tiles_family import Tiled, positions, product_cycles
 from winogen.kernels.variant import Buffer, Cycles
@@ -119,6 +121,21 @@ class Regions(Tiled):
         waits = work.items * work.split * (foreign + 2 * costs.barrier)
         output = multiplied * images * self.output_cycles(work, machine)
         return Cycles(input_, multiplied * product + waits, output)
+
+    def demands(self, work: Work) -> Stages:
+        rows, lines = self.rows_of_products(work)
+        taps, vectors = self.taps_of(work), blocks(work.filters, work.lanes)
+        product = Product(
+            rows,
+            lines,
+            work.channels * taps,
+            bands=blocks(vectors, work.tuning.band),
+            halves="halves" in self.fixed(work),
+        )
+        return with_tiles(
+            work, self.packed_bytes(work), self.buffers(work), product,
+            taps=taps, lines=self.lines(work), extent=self.input_size(work),
+        )  # fmt: skip
 
     def _busiest(self, work: Work) -> tuple[Any, Any]:
         """Blocks that the busiest thread transforms and multiplies: with split, a share of each."""
