@@ -2,9 +2,8 @@
 
 Each chooses a register block and a block of outputs for a layer. `PLANNERS` are:
 
-- *model*: what the cycle model predicts to be fastest, of all register blocks of the layer;
-- *default*: the same with the one register block that the target has for all layers, which is what
-  runs where nothing was measured;
+- *model*: what the cycle model predicts to be fastest, of all that the planner compares;
+- *default*: the same with the one register block that the target has for all layers;
 - *kelefouras*: the block of the fewest loads whose footprint fits L2, then the rows of outputs of
   the fewest bytes from memory, L3 and L2, in this order;
 - *bandwidth*: the block and the rows whose slowest level of the caches takes the least time.
@@ -15,16 +14,18 @@ is the time of a choice over that of the fastest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
 from winogen.bench.layers import BenchLayer
 from winogen.bench.regret import heats
+from winogen.conv.candidates import candidates
 from winogen.conv.choice import Choice, Cut
 from winogen.conv.cuts import Candidate, evaluate, work_of
 from winogen.conv.execute import Prepared
 from winogen.conv.problem import Problem
+from winogen.conv.request import Request
 from winogen.kernels import Work, assign
 from winogen.kernels.registers import outputs_of, register_blocks, sizes_of
 from winogen.loops.registers import RegisterBlock
@@ -109,8 +110,10 @@ def planned(
     work = assign(work_of(problem, Choice("direct"), target))
     register = register_blocks(work)
     choices: dict[str, Callable[[], Choice]] = {
-        "default": lambda: _fastest(problem, [()], target, machine),
-        "model": lambda: _fastest(problem, _sizes(work), target, machine),
+        "default": lambda: _fastest(problem, [Choice("direct")], target, machine),
+        "model": lambda: _fastest(
+            problem, candidates(problem, Request(algorithm="direct"), target), target, machine
+        ),
         "kelefouras": lambda: _by_bytes(problem, work, register, machine),
         "bandwidth": lambda: _by_time(problem, work, register, machine),
     }
@@ -193,10 +196,12 @@ def _sizes(work: Work) -> list[Sizes]:
     return list(dict.fromkeys([(), *(sizes_of(work, block) for block in register_blocks(work))]))
 
 
-def _fastest(problem: Problem, sizes: Sequence[Sizes], target: Target, machine: Machine) -> Choice:
+def _fastest(
+    problem: Problem, choices: Iterable[Choice], target: Target, machine: Machine
+) -> Choice:
     """What the model holds for fastest, with the block of outputs that it chose."""
-    choices = [Choice("direct", sizes=one) for one in sizes]
-    best = min(evaluate(problem, choices, target, machine, None), key=lambda way: way.seconds)
+    ways = evaluate(problem, list(choices), target, machine, None)
+    best = min(ways, key=lambda way: way.seconds)
     return replace(best.choice, cut=Cut(best.works(problem)[0].block))
 
 
