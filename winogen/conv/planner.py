@@ -159,4 +159,9 @@ def _fitting(
     if request.threads > 1:
         alone = [replace(choice, threads=1) for choice in choices]
         evaluated = evaluate(problem, alone, target, machine, limit)
-    return [candidate for candidate, fitting in zip(evaluated, fits) if fitting]
+    fitting = [candidate for candidate, fit in zip(evaluated, fits) if fit]
+    # Of choices that differ in their register block only, the fastest.
+    best: dict[Choice, Candidate] = {}
+    for candidate in sorted(fitting, key=lambda candidate: candidate.seconds):
+        best.setdefault(replace(candidate.choice, sizes=()), candidate)
+    return list(best.values())

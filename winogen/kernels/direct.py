@@ -28,6 +28,7 @@ class Direct(Variant):
     template = "direct.c.j2"
     title = "Direct convolution, register-blocked, filters in the lanes"
     adds_early = True
+    in_lanes = "filters"
     uses = ("rows", "vectors", "chains", "band")
     tunable = (*uses, "prefetch", "depth", "non_temporal")
     buffers_used = {
@@ -77,7 +78,11 @@ class Direct(Variant):
         arithmetic = rows * cost.product(
             work, costs, cols, self.depth(work), work.channels, work.taps
         )
-        product = multiplied * pixels_family.multiply(work, machine, arithmetic)
+        steps = cost.roof(arithmetic, pixels_family.panels(work, machine), costs.shows)
+        if work.layout == "NHWC":
+            runs = rows * cols * blocks(work.filters, work.lanes * work.tuning.vectors)
+            steps = steps + costs.run * runs
+        product = multiplied * pixels_family.multiply(work, machine, steps)
         stores = multiplied * pixels_family.block_written(work, machine, self.non_temporal(work))
         if work.layout == "NHWC":
             return pixels_family.stored_meanwhile(machine, filled * input_, product, stores)

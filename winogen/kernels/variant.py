@@ -55,6 +55,9 @@ class Variant:
     largest_tile: int | None = None
     spans_images: bool = False  # whether a block may have several images
     adds_early: bool = False  # whether what the epilogue adds is added before the store
+    # What fills the lanes of a register block that may have any size: "filters", while its rows are
+    # pixels, or "pixels", while they are filters.
+    in_lanes: str | None = None
     uses: tuple[str, ...] = ()  # the fields of Tuning that are compiled in
     tunable: tuple[str, ...] = ()  # those that a single layer may have others of
     # What the struct of its kernels holds besides what all have: name -> meaning.
