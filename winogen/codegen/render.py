@@ -72,6 +72,7 @@ def render(
             # Sums of tiles, and of pixels that are transposed later, lie one behind the other.
             packed_sums=bool(height) or spec.layout == "NCHW",
             patches=False,
+            zero_lanes=False,
             one_d=False,
             # Transforms.
             H=height,
@@ -80,7 +81,7 @@ def render(
             transforms=_distinct(height, width),
             # Zipping the halves of 2^k rows k times interleaves them.
             interleavings=range(width["m"].bit_length() - 1) if width else (),
-            **{"halves": 0, "channels": 0, "kernel": 0, "stride": 0, **dict(spec.fixed)},
+            **{"halves": 0, "channels": 0, "kernel": 0, "stride": 0, "together": 1, **dict(spec.fixed)},
         )
     )
     return str(text)

@@ -9,6 +9,7 @@ from winogen.kernels.depthwise_in_place import DepthwiseInPlace
 from winogen.kernels.depthwise_planes import DepthwisePlanes
 from winogen.kernels.depthwise_strip import DepthwiseStrip
 from winogen.kernels.direct import Direct
+from winogen.kernels.few_filters import FewFilters
 from winogen.kernels.im2col import Im2col
 from winogen.kernels.mcmr import Mcmr
 from winogen.kernels.pixels import Pixels
@@ -43,6 +44,7 @@ for _variant in (
     DepthwisePlanes(),
     Planes(),
     Pixels(),
+    FewFilters(),
     Direct(),
     Im2col(),
     Winograd2dDepthwise(),
