@@ -72,7 +72,6 @@ def render(
             # Sums of tiles, and of pixels that are transposed later, lie one behind the other.
             packed_sums=bool(height) or spec.layout == "NCHW",
             patches=False,
-            zero_lanes=False,
             one_d=False,
             # Transforms.
             H=height,

@@ -8,12 +8,12 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family
-from winogen.kernels.geometry import STRIP_FIELDS, strip_pitches, strip_size
 from winogen.kernels.variant import Buffer, Cycles, Variant
-from winogen.kernels.work import Work, blocks
+from winogen.kernels.work import Work, blocks, round_up
 from winogen.records import Machine, Precision, Target, Tuning
 
 _RUN = 2  # vectors' worth of pixels whose sums exist at a time: RUN of the template
+_MOST = 12  # pixels at once: MOST of the template
 _MEASURED = "measured on Intel Xeon (Emerald Rapids), 2026-11"
 # Cycles to add up the lanes of a vector: two shuffles and an addition.
 _ADDED = 2.5
@@ -28,14 +28,13 @@ class FewFilters(Variant):
     algorithm = "direct"
     template = "few_filters.c.j2"
     title = "Direct convolution of few filters, channels in the lanes"
-    uses = ("rows", "vectors")
+    uses = ("pixels", "vectors")
     buffers_used = {
-        "strip": "padded input below a block",
+        "window": "padded input below a run of pixels",
         "sum": "sums of a run of pixels",
         "bias": "what sums begin with",
-        "tap": "where the taps begin",
+        "tap": "where the taps begin, in the image and in the window",
     }
-    fields_used = STRIP_FIELDS
 
     def applies(self, work: Work) -> bool:
         if work.layout != "NHWC" or work.filters > work.lanes or work.channels == 1:
@@ -48,22 +47,19 @@ class FewFilters(Variant):
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         wide = target.registers >= 32
-        return Tuning(_MEASURED, rows=24 if wide else 12, vectors=4 if wide else 3)
-
-    def fields(self, work: Work) -> dict[str, Any]:
-        return strip_pitches(*strip_size(work), work.stride[1], work.lanes, planar=False)
+        return Tuning(_MEASURED, pixels=12 if wide else 6, vectors=4 if wide else 3)
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
-        lanes, size = work.lanes, work.itemsize
-        strip = blocks(work.channels, lanes) * self.fields(work)["strip_plane"]
+        lanes, size, size_of = work.lanes, work.itemsize, together(work)
         vectors = filter_vectors(work)
         run = np.minimum(work.block[1], _RUN * lanes)
+        cols = (run - 1) * work.stride[1] + (work.kernel[1] - 1) * work.dilation[1] + 1
         return {
-            # Of the last channels and of the last sums, whole vectors are read.
-            "strip": Buffer((strip + lanes) * size),
-            "sum": Buffer((run * vectors + together(work)) * lanes * size),
+            "window": Buffer(work.kernel[0] * cols * round_up(work.channels, size_of) * size),
+            # Lanes are added for `together` vectors at a time.
+            "sum": Buffer((run * vectors + size_of) * lanes * size),
             "bias": Buffer(vectors * lanes * size),
-            "tap": Buffer(work.taps * 8),
+            "tap": Buffer(2 * work.taps * 8),
         }
 
     def packed_numbers(self, work: Work) -> int:
@@ -71,9 +67,8 @@ class FewFilters(Variant):
         return work.groups * filter_vectors(work) * steps * work.lanes
 
     def depth(self, work: Work) -> int:
-        # A lane sums some of the channels only.
-        terms = work.taps * work.lanes // together(work)
-        return work.lanes * max(1, work.tuning.depth // terms)
+        """Taps whose channels are summed before they join the other sums."""
+        return max(1, work.tuning.depth // blocks(work.channels, together(work)))
 
     def lanes_used(self, work: Work) -> float:
         """Return the part of the lanes that multiply a filter by a channel."""
@@ -81,20 +76,37 @@ class FewFilters(Variant):
         return work.filters * work.channels / (filter_vectors(work) * steps * work.lanes)
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
-        costs, (rows, cols) = machine.costs, work.block
+        costs, (rows, cols), size = machine.costs, work.block, together(work)
         share, _ = cost.busiest(work)
-        input_, _ = pixels_family.fill(work, machine, work.padded_channels)
         vectors = filter_vectors(work)
         width = blocks(vectors, blocks(vectors, work.tuning.vectors))
-        high = np.minimum(cols, work.tuning.rows // width)
+        high = np.minimum(cols, min(_MOST, 2 * work.tuning.pixels // width))
         step = np.maximum(high * width / 2, (high + width) / costs.loads)
         step = np.maximum(step, costs.latency)
-        steps = blocks(work.channels, together(work)) * work.taps
+        steps = blocks(work.channels, size) * work.taps
         panel = steps * step + costs.call(1) + high * width * (costs.sum(1) + _ADDED)
         arithmetic = rows * blocks(cols, high) * blocks(vectors, width) * panel
-        product = share * pixels_family.multiply(work, machine, arithmetic)
-        stores = share * pixels_family.block_written(work, machine, False)
-        return pixels_family.stored_meanwhile(machine, share * input_, product, stores)
+        # What lies in the image is read there, and arrives meanwhile.
+        copied = self._copied(work) * rows * cols * work.kernel[0] * round_up(work.channels, size)
+        input_ = 2 * copied * work.itemsize / machine.l2_rate
+        _, fetched = pixels_family.fill(work, machine, work.channels)
+        product = cost.roof(
+            pixels_family.multiply(work, machine, arithmetic), fetched, costs.streamed
+        )
+        stores = pixels_family.block_written(work, machine, False)
+        return pixels_family.stored_meanwhile(
+            machine, share * input_, share * product, share * stores
+        )
+
+    def _copied(self, work: Work) -> float:
+        """The part of the pixels that are copied: those at the rim, or all."""
+        if work.channels % together(work):
+            return 1.0
+        kept = 1.0
+        for axis in (0, 1):
+            rim = blocks((work.kernel[axis] - 1) * work.dilation[axis], work.stride[axis])
+            kept *= max(0.0, 1 - rim / work.output_size[axis])
+        return 1 - kept
 
 
 def filter_vectors(work: Work) -> int:
