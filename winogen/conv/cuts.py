@@ -134,10 +134,7 @@ def cuts(
         for size, stack in zip(work.out, stacks)
     )
     sizes = BLOCK_SIZES if choice.tile else PIXEL_BLOCK_SIZES
-    high, wide = _shapes(rows, cols, sizes)
-    if variant.rows_at_once > 1:
-        tall = _tall(rows, cols, sizes, variant.rows_at_once)
-        high, wide = (np.concatenate(both, axis=1) for both in zip((high, wide), tall))
+    high, wide = _shapes(rows, cols, sizes, variant.rows_at_once)
     images = np.ones_like(high)
     if variant.spans_images and problem.batch > 1:
         shared = _images(rows, cols, high, wide, sizes, problem.batch)
@@ -177,18 +174,16 @@ def _pick(many: Work, row: int, column: int, transforms: tuple[Any, Any]) -> Wor
     )
 
 
-def _shapes(rows: Any, cols: Any, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of even blocks of about ``sizes``; whole rows of tiles where those fit."""
+def _shapes(
+    rows: Any, cols: Any, sizes: np.ndarray, least: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of even blocks of about ``sizes``; whole rows of tiles where those fit.
+
+    Blocks have at least ``least`` rows, or all that there are.
+    """
     wide = blocks(cols, blocks(cols, np.minimum(cols, sizes)))
-    high = np.clip(sizes // wide, 1, rows)
+    high = np.clip(sizes // wide, np.minimum(least, rows), rows)
     return np.atleast_2d(blocks(rows, blocks(rows, high))), np.atleast_2d(wide)
-
-
-def _tall(rows: Any, cols: Any, sizes: np.ndarray, least: int) -> tuple[np.ndarray, np.ndarray]:
-    """Those of at least ``least`` rows, however wide the rows are."""
-    high = np.minimum(rows, least)
-    wide = blocks(cols, blocks(cols, np.clip(sizes // high, 1, cols)))
-    return np.broadcast_to(np.atleast_2d(high), np.atleast_2d(wide).shape), np.atleast_2d(wide)
 
 
 def _images(

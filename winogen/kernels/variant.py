@@ -53,7 +53,7 @@ class Variant:
     auto: bool = True
     largest_tile: int | None = None
     spans_images: bool = False  # whether a block may have several images
-    rows_at_once: int = 1  # rows of outputs that a block should have, even if rows are wide
+    rows_at_once: int = 1  # rows of outputs that a block has at least, if there are as many
     adds_early: bool = False  # whether what the epilogue adds is added before the store
     uses: tuple[str, ...] = ()  # the fields of Tuning that are compiled in
     # What the struct of its kernels holds besides what all have: name -> meaning.
