@@ -15,6 +15,7 @@ COUNTS = {
     "googlenet": 49,
     "squeezenet": 18,
     "mobilenet-v2": 30,
+    "few-filters": 12,
 }
 
 
@@ -154,5 +155,7 @@ def test_a_wrong_file_is_named(tmp_path, text, message):
 
 
 def test_an_unknown_set_is_told_what_there_is():
-    with pytest.raises(InvalidValue, match="thesis28.*allowed: googlenet, .*vgg16, or a JSON file"):
+    with pytest.raises(
+        InvalidValue, match="thesis28.*allowed: few-filters, .*vgg16, or a JSON file"
+    ):
         load_layers("thesis28")

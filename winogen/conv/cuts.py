@@ -174,9 +174,7 @@ def _pick(many: Work, row: int, column: int, transforms: tuple[Any, Any]) -> Wor
     )
 
 
-def _shapes(
-    rows: Any, cols: Any, sizes: np.ndarray, least: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _shapes(rows: Any, cols: Any, sizes: np.ndarray, least: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows and columns of even blocks of about ``sizes``; whole rows of tiles where those fit.
 
     Blocks have at least ``least`` rows, or all that there are.

@@ -1,8 +1,6 @@
-"""Direct convolution of few filters in NHWC: channels, or channels of some filters, in the lanes."""
+"""Direct convolution of few filters in NHWC, channels in the lanes: of a filter, or of some."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +31,7 @@ class FewFilters(Variant):
         "window": "padded input below a run of pixels",
         "sum": "sums of a run of pixels",
         "bias": "what sums begin with",
-        "tap": "where the taps begin, in the image and in the window",
+        "tap": "of the image, then of the window",
     }
 
     def applies(self, work: Work) -> bool:
