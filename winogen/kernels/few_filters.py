@@ -47,6 +47,17 @@ class FewFilters(Variant):
         wide = target.registers >= 32
         return Tuning(_MEASURED, pixels=12 if wide else 6, vectors=4 if wide else 3)
 
+    def registers(self, tuning: Tuning) -> int:
+        widths = range(1, tuning.vectors + 1)
+        return max((self.pixels_at_once(tuning, width) + 1) * width + 1 for width in widths)
+
+    def sizes_fit(self, work: Work, tuning: Tuning) -> bool:
+        return 2 * tuning.pixels >= tuning.vectors
+
+    def pixels_at_once(self, tuning: Tuning, vectors: int) -> int:
+        """Return how many pixels meet so many vectors of filters in a register block."""
+        return min(_MOST, 2 * tuning.pixels // vectors)
+
     def buffers(self, work: Work) -> dict[str, Buffer]:
         lanes, size, size_of = work.lanes, work.itemsize, together(work)
         vectors = filter_vectors(work)
@@ -78,7 +89,7 @@ class FewFilters(Variant):
         share, _ = cost.busiest(work)
         vectors = filter_vectors(work)
         width = blocks(vectors, blocks(vectors, work.tuning.vectors))
-        high = np.minimum(cols, min(_MOST, 2 * work.tuning.pixels // width))
+        high = np.minimum(cols, self.pixels_at_once(work.tuning, width))
         step = np.maximum(high * width / 2, (high + width) / costs.loads)
         step = np.maximum(step, costs.latency)
         steps = blocks(work.channels, size) * work.taps
