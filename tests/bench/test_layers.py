@@ -16,6 +16,7 @@ COUNTS = {
     "squeezenet": 18,
     "mobilenet-v2": 30,
     "densenet121": 66,
+    "few-filters": 12,
 }
 
 

@@ -136,7 +136,7 @@ def layer_sets() -> tuple[str, ...]:
     """Return the names of the sets in the package.
 
     >>> layer_sets()[:3]
-    ('densenet121', 'googlenet', 'inception-v3')
+    ('densenet121', 'few-filters', 'googlenet')
     """
     return tuple(sorted(path.stem for path in _SETS.glob("*.json")))
 

@@ -80,7 +80,14 @@ def render(
             transforms=_distinct(height, width),
             # Zipping the halves of 2^k rows k times interleaves them.
             interleavings=range(width["m"].bit_length() - 1) if width else (),
-            **{"halves": 0, "channels": 0, "kernel": 0, "stride": 0, **dict(spec.fixed)},
+            **{
+                "halves": 0,
+                "channels": 0,
+                "kernel": 0,
+                "stride": 0,
+                "together": 1,
+                **dict(spec.fixed),
+            },
         )
     )
     return str(text)

@@ -50,6 +50,8 @@ _REGIONS = {
     "": Tuning(_ZEN4, rows=14, vectors=1, chains=2),
     "skylake_avx512": Tuning(_XEON, rows=14, vectors=2),
 }
+# Cores that compute a vector of 512 bits as fast as one of 256: half a vector is worth nothing.
+WHOLE_VECTORS = frozenset({"skylake_avx512"})
 CORES = frozenset(_REGIONS) - {""}  # the micro-architectures that some kernel has sizes for
 
 

@@ -54,6 +54,7 @@ class Variant:
     auto: bool = True
     largest_tile: int | None = None
     spans_images: bool = False  # whether a block may have several images
+    rows_at_once: int = 1  # rows of outputs that a block has at least, if there are as many
     adds_early: bool = False  # whether what the epilogue adds is added before the store
     # What fills the lanes of a register block that may have any size: "filters", while its rows are
     # pixels, or "pixels", while they are filters.
