@@ -26,6 +26,7 @@ _FIELDS = (
     ("c is m x n, the sums have k terms", "int64_t", ("m", "n", "k")),
     ("to the next row and column", "int64_t", ("a_row", "a_column", "b_row", "b_column", "c_row")),
     ("of the blocks", "int64_t", ("m_block", "n_block", "k_block")),
+    ("rows of a part of the work", "int64_t", ("m_part",)),
     ("how many there are", "int64_t", ("n_blocks", "k_blocks")),
     ("of the panels of a block of b", "int64_t", ("shares",)),
     ("done where the sums are", "int64_t", ("relu", "capped")),
@@ -51,7 +52,7 @@ def tuning(target: Target) -> Tuning:
 
     Loads of a step over its multiply-adds are 1/rows + 1/vectors.
     """
-    return sizes.gemm(target, depth=384)
+    return sizes.gemm(target, depth=256)
 
 
 @dataclass(frozen=True)
@@ -113,20 +114,26 @@ class GemmWork:
 
     @cached_property
     def m_block(self) -> int:
-        """Rows of a block of a."""
+        """Rows of a block of a: a panel if all of a block of b stays in L2, else as many as do."""
         rows, room = self.spec.tuning.rows, self.machine.l2_bytes // _SHARE
         step = self.k_block * self.itemsize
         if min(self.n_block, round_up(self.n, self.lanes)) * step <= room:
-            return min(self.m, rows)
+            return int(blocks(self.m, blocks(self.m, rows)))
         most = max(rows, room // step // rows * rows)
-        wanted = max(1, min(_PARTS * self.threads, self.m // rows)) if self.threads > 1 else 1
-        count = max(blocks(self.m, most), wanted)
-        return int(min(self.m, round_up(blocks(self.m, count), rows)))
+        if self.threads > 1:
+            most = min(most, int(round_up(blocks(self.m, _PARTS * self.threads), rows)))
+        return int(min(self.m, round_up(blocks(self.m, blocks(self.m, most)), rows)))
+
+    @cached_property
+    def m_part(self) -> int:
+        """Rows of a part of the work: some blocks, all of them for one thread."""
+        parts = 1 if self.threads == 1 else _PARTS * self.threads
+        return int(round_up(blocks(self.m, parts), self.m_block))
 
     @property
-    def m_blocks(self) -> int:
-        """Blocks of rows of a."""
-        return int(blocks(self.m, self.m_block))
+    def m_parts(self) -> int:
+        """Parts that the rows make."""
+        return int(blocks(self.m, self.m_part))
 
     @property
     def n_blocks(self) -> int:
@@ -148,12 +155,12 @@ class GemmWork:
         """Pieces of the columns of a block, where blocks of rows are few."""
         if self.threads == 1:
             return 1
-        return int(min(self.panels, blocks(_PARTS * self.threads, self.m_blocks)))
+        return int(min(self.panels, blocks(_PARTS * self.threads, self.m_parts)))
 
     @property
     def schedule(self) -> tuple[int, int]:
         """(phases, parts of each)."""
-        phases, product = self.n_blocks * self.k_blocks, self.m_blocks * self.shares
+        phases, product = self.n_blocks * self.k_blocks, self.m_parts * self.shares
         return (phases, product) if self.packed else (2 * phases, max(product, self.panels))
 
     @property
@@ -204,7 +211,7 @@ class GemmWork:
         phases, parts = self.schedule
         epilogue, early = self.epilogue, self.epilogue.ends_early(False)
         parameters = (*epilogue.parameters, 0.0, 0.0)
-        own = ("m", "n", "k", "m_block", "n_block", "k_block", "n_blocks", "k_blocks", "shares")
+        own = ("m", "n", "k", "m_part", "m_block", "n_block", "k_block", "n_blocks", "k_blocks", "shares")
         return {
             **{name: getattr(self, name) for name in own},
             **dict(zip(("a_row", "a_column", "b_row", "b_column"), (*self.a, *self.b))),
