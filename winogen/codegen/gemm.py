@@ -28,6 +28,7 @@ def render_gemm(
     It knows the ``activations`` that are named, by default all of them.
     """
     tuning, precision = spec.tuning, spec.precision
+    prefetch = prefetches(tuning, precision.real.itemsize)
     text = (
         environment()
         .get_template("kernels/gemm.c.j2")
@@ -46,7 +47,9 @@ def render_gemm(
             rows=tuning.rows,
             vectors=tuning.vectors,
             chains=tuning.chains,
-            prefetch=prefetches(tuning, precision.real.itemsize),
+            # Packed rows of a are at hand: what streams is a itself, while it is packed.
+            fetches_a=prefetch["A"],
+            prefetch={**prefetch, "A": False, "operands": "`b`" if prefetch["B"] else ""},
             halves=0,
             row_step="LANES",
             packed_sums=False,

@@ -118,7 +118,9 @@ class Gemm:
     ):
         """Pack ``b``. ``tuning``: other sizes of blocks, and other prefetching, than by default."""
         b = _matrix("b", b)
-        self._request = _Request.of(b, None if bias is None else np.array(bias), activation, threads)
+        self._request = _Request.of(
+            b, None if bias is None else np.array(bias), activation, threads
+        )
         self.shape = b.shape
         self.dtype = b.dtype
         if not len(b):
@@ -165,7 +167,16 @@ class Gemm:
         return self._call(1, (self._terms, 1), self.shape[1]).kernel.source
 
     def _call(self, rows: int, place: _Place, c_row: int) -> _Call:
-        sizes = rows, self.shape[1], self._terms, arguments.DTYPE_NAMES[self.dtype], place, self._place, c_row, True
+        sizes = (
+            rows,
+            self.shape[1],
+            self._terms,
+            arguments.DTYPE_NAMES[self.dtype],
+            place,
+            self._place,
+            c_row,
+            True,
+        )
         epilogue, threads = self._request.epilogue, self._request.threads
         return _prepare(*sizes, epilogue, threads, self._tuning, *self._environment)
 
@@ -216,9 +227,7 @@ def _refuse_left(a: np.ndarray, terms: int, dtype: np.dtype) -> None:
     """Raise what is wrong with the left factor."""
     _matrix("a", a)
     arguments.same_dtype("a", a, dtype, "b")
-    raise InvalidValue(
-        f"a: got shape {a.shape}; allowed: (M, {terms}), as b has {terms} rows"
-    )
+    raise InvalidValue(f"a: got shape {a.shape}; allowed: (M, {terms}), as b has {terms} rows")
 
 
 def _placed(array: np.ndarray) -> _Place | None:
@@ -374,7 +383,7 @@ def _prepare(
     ``isa``: WINOGEN_ISA.
     """
     target = host_target()
-    spec = GemmSpec(Precision.of(dtype), target, sizes or tuning(target))
+    spec = GemmSpec(Precision.of(dtype), target, sizes or tuning(target, n, dtype))
     threads = max(1, min(threads, m * n * k // _WORTHWHILE))
     work = GemmWork(spec, m, n, k, a, b, c_row, epilogue, packed, current(), threads)
     return _Call(work, environment)

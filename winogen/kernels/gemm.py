@@ -6,7 +6,7 @@ a block of b stays in the last cache, a block of rows of a in L2, a panel of b i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,9 @@ from winogen.kernels import tuning as sizes
 from winogen.kernels.struct import struct_of
 from winogen.kernels.work import blocks, round_up
 from winogen.records import Epilogue, Machine, Precision, Target, Tuning
+from winogen.records.tuning import STREAMS
 
+_XEON = "measured on Intel Xeon (AVX-512), 2026-11"
 USES = ("rows", "vectors", "chains")
 _LINE = 64  # every buffer begins at a cache line
 _PARTS = 4  # of a phase, for each thread
@@ -47,12 +49,25 @@ def declaration() -> str:
     return struct_of(_FIELDS)
 
 
-def tuning(target: Target) -> Tuning:
-    """Return the sizes of the register block, rows of a by vectors of b; ``depth`` is k of a block.
+def tuning(target: Target, columns: int, dtype: str = "float32") -> Tuning:
+    """Return the sizes of the register block, rows of a by vectors of ``columns`` columns of b.
 
-    Loads of a step over its multiply-adds are 1/rows + 1/vectors.
+    ``depth`` is k of a block. Loads of a step over its multiply-adds are 1/rows + 1/vectors, so
+    that of blocks that fill the registers a squarer one has fewer, where columns suffice for it.
+
+    >>> from winogen.records import TARGETS
+    >>> [(t.rows, t.vectors) for t in (tuning(TARGETS["avx512"], n) for n in (64, 96, 1024))]
+    [(14, 2), (9, 3), (9, 3)]
     """
-    return sizes.gemm(target, depth=256)
+    vectors = blocks(columns, target.lanes(dtype))
+    fetched = {
+        "prefetch": 1024,
+        "prefetch_streams": STREAMS["A"] | STREAMS["output"],
+        "prefetch_level": 1,
+    }
+    if target.broadcasts and (vectors == 3 or vectors > 4):
+        return Tuning(_XEON, rows=9, vectors=3, depth=256, **fetched)
+    return replace(sizes.gemm(target, depth=256, **fetched), provenance=_XEON)
 
 
 @dataclass(frozen=True)
@@ -211,7 +226,18 @@ class GemmWork:
         phases, parts = self.schedule
         epilogue, early = self.epilogue, self.epilogue.ends_early(False)
         parameters = (*epilogue.parameters, 0.0, 0.0)
-        own = ("m", "n", "k", "m_part", "m_block", "n_block", "k_block", "n_blocks", "k_blocks", "shares")
+        own = (
+            "m",
+            "n",
+            "k",
+            "m_part",
+            "m_block",
+            "n_block",
+            "k_block",
+            "n_blocks",
+            "k_blocks",
+            "shares",
+        )
         return {
             **{name: getattr(self, name) for name in own},
             **dict(zip(("a_row", "a_column", "b_row", "b_column"), (*self.a, *self.b))),
