@@ -1,4 +1,4 @@
-"""One layer, or one product of matrices, as a pair of C files that need no header, library or flag of winogen."""
+"""One layer or product of matrices as a pair of C files that need no part of winogen."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import numpy as np
 from winogen.codegen.gemm import gemm_cdef, gemm_recipe, render_gemm
 from winogen.conv import arguments, execute, memory, seams
 from winogen.conv.execute import Environment
-from winogen.errors import InvalidType, InvalidValue
+from winogen.errors import InvalidValue
 from winogen.kernels.gemm import GemmSpec, GemmWork, tuning
 from winogen.records import Epilogue, Precision, Tuning
 from winogen.toolchain import host_target, kept
@@ -97,7 +97,7 @@ def gemm(
 
 
 class Gemm:
-    """``activation(a @ b + bias)`` for many ``a``: ``b`` is packed once, which saves the time of it.
+    """``activation(a @ b + bias)`` for many ``a``, with ``b`` packed once.
 
     The arguments are those of `gemm`. The matrices may change later, what was packed stays.
 
@@ -358,7 +358,7 @@ class _Call:
 
 
 def _environment() -> tuple[str | None, Environment]:
-    """The variables that a call depends on; quickly compared, which targets and machines are not."""
+    """The variables that a call depends on: quicker to compare than targets and machines."""
     return os.environ.get("WINOGEN_ISA"), Environment.now()
 
 
