@@ -1,4 +1,4 @@
-"""winogen.gemm on integers, which no order of summation rounds: results equal numpy's to the bit."""
+"""winogen.gemm on integers, which no order of summation rounds: results equal those of numpy."""
 
 from dataclasses import replace
 from itertools import product
