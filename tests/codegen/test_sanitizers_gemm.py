@@ -114,7 +114,7 @@ def prefetches_in(spec, folder):
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump reads object files")
 @pytest.mark.parametrize("stream", STREAMS)
 def test_every_accepted_access_has_one_prefetch(stream, tmp_path):
-    """Of a: the load where it is packed; of b: one per vector of a step; of outputs: one per sum."""
+    """Of a: the load where it is packed; of b: the vectors of a step; of outputs: all sums."""
     rows, vectors = 3, 2
     blocks = list(product(range(1, rows + 1), range(1, vectors + 1)))
     of_b, of_outputs = sum(v for _, v in blocks), sum(r * v for r, v in blocks)

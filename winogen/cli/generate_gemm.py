@@ -10,9 +10,9 @@ EXAMPLE = "Example: winogen generate-gemm --m 3136 --n 16 --k 64 --isa neon -o f
 
 
 def generate_gemm(
-    m: int = typer.Option(min=1, help="Rows of a and of the output."),
-    n: int = typer.Option(min=1, help="Columns of b and of the output."),
-    k: int = typer.Option(min=1, help="Columns of a, rows of b."),
+    m: int = typer.Option(help="Rows of a and of the output."),
+    n: int = typer.Option(help="Columns of b and of the output."),
+    k: int = typer.Option(help="Columns of a, rows of b."),
     output: Path = typer.Option(..., "--output", "-o", metavar="DIR", help="Folder to write to."),
     isa: str = typer.Option(
         None, help="avx512, avx2, sse2, neon or generic (default: what this CPU has)."

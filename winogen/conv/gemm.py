@@ -26,9 +26,10 @@ from winogen.toolchain.machine import current
 _PATIENCE, _PACE = 0.2, 1e10
 # Multiply-adds that are worth a thread: it takes microseconds to start.
 _WORTHWHILE = 1 << 19
-_Place = tuple[int, int]  # from one row and from one column of a matrix to the next, in numbers
-
 _CALLS_KEPT = 256  # shapes and strides of `a` whose calls one `Gemm` remembers
+
+_Place = tuple[int, int]  # from one row and from one column of a matrix to the next, in numbers
+_NOWHERE = (0, 0)  # of a matrix that is to be copied
 
 
 def gemm(
@@ -152,10 +153,9 @@ class Gemm:
         key = (rows, a.strides, None if view is None else view.strides)
         call = self._calls.get(key) if a.flags.aligned else None
         if call is None:
-            place = _placed(a)
-            a = _readable("a", a)
+            given, a = a, _readable("a", a)
             call = self._call(rows, _placed(a), _row(view, columns))
-            if place:  # not copied
+            if a is given:
                 if len(self._calls) >= _CALLS_KEPT:
                     self._calls.clear()
                 self._calls[key] = call
@@ -230,26 +230,27 @@ def _refuse_left(a: np.ndarray, terms: int, dtype: np.dtype) -> None:
     raise InvalidValue(f"a: got shape {a.shape}; allowed: (M, {terms}), as b has {terms} rows")
 
 
-def _placed(array: np.ndarray) -> _Place | None:
-    """Where the numbers of a matrix lie; None if neither its rows nor its columns are contiguous.
+def _placed(array: np.ndarray) -> _Place:
+    """Where the numbers of a matrix lie; (0, 0) if neither rows nor columns are contiguous.
 
-    >>> _placed(np.zeros((5, 7))[:, 1:3]), _placed(np.zeros((5, 7)).T)
-    ((7, 1), (1, 7))
+    >>> array = np.zeros((5, 8))
+    >>> [_placed(one) for one in (array[:, 1:3], array.T, array[:, ::2])]
+    [(8, 1), (1, 8), (0, 0)]
     """
     rows, columns = array.shape
     size = array.itemsize
     row, column = array.strides
     if not array.flags.aligned or row % size or column % size:
-        return None
+        return _NOWHERE
     row, column = row // size, column // size
     if column == 1 or columns == 1:
         return (columns if rows == 1 else row), 1
-    return (1, column) if row == 1 or rows == 1 else None
+    return (1, column) if row == 1 or rows == 1 else _NOWHERE
 
 
 def _readable(argument: str, array: np.ndarray) -> np.ndarray:
     """Return the matrix, copied if kernels can't read it as it lies."""
-    return array if _placed(array) else memory.contiguous(np.ascontiguousarray(array), argument)
+    return memory.contiguous(array, argument) if _placed(array) == _NOWHERE else array
 
 
 def _row(out: np.ndarray | None, columns: int) -> int:
