@@ -156,5 +156,6 @@ def test_a_wrong_file_is_named(tmp_path, text, message):
 
 
 def test_an_unknown_set_is_told_what_there_is():
-    with pytest.raises(InvalidValue, match="thesis28.*allowed: gemm1x1, googlenet, .*vgg16, or a JSON file"):
+    allowed = "thesis28.*allowed: gemm1x1, googlenet, .*vgg16, or a JSON file"
+    with pytest.raises(InvalidValue, match=allowed):
         load_layers("thesis28")

@@ -94,7 +94,7 @@ def gemm(
     place, right, row = _placed(a), _placed(b), _row(view, columns)
     sizes = len(a), columns, len(b), arguments.DTYPE_NAMES[b.dtype], place, right, row, False
     call = _prepare(*sizes, request.epilogue, request.threads, None, *_environment())
-    return call(a, b, None, request, view)
+    return call(a, b, call.constants(request, None), view)
 
 
 class Gemm:
@@ -132,9 +132,10 @@ class Gemm:
         self._tuning = tuning
         self._environment = _environment()
         self._calls: dict[tuple, _Call] = {}
-        self._packed = None
+        self._constants: tuple[Any, ...] | None = None
         if b.size:
-            self._packed = self._call(1, (self._terms, 1), b.shape[1]).pack(b)
+            call = self._call(1, (self._terms, 1), b.shape[1])
+            self._constants = call.constants(self._request, call.pack(b))
 
     def __call__(self, a: Any, *, out: Any = None) -> np.ndarray:
         """Return the product with ``a``, (M, K), in ``out`` if that is given; see `gemm`."""
@@ -146,7 +147,7 @@ class Gemm:
         view = None
         if out is not None:
             view = _writeable(out, (rows, columns), {"a": a, "bias": self._request.bias})
-        if self._packed is None or not rows:
+        if self._constants is None or not rows:
             return memory.empty((rows, columns), a.dtype, "output") if view is None else view
         if not terms:
             a = np.zeros((rows, 1), a.dtype)
@@ -159,7 +160,7 @@ class Gemm:
                 if len(self._calls) >= _CALLS_KEPT:
                     self._calls.clear()
                 self._calls[key] = call
-        return call(a, None, self._packed, self._request, view)
+        return call(a, None, self._constants, view)
 
     @property
     def source(self) -> str:
@@ -331,21 +332,24 @@ class _Call:
         self.kernel.lib.winogen_pack(self._struct, pointer(b), pointer(packed), threads)
         return packed
 
+    def constants(self, request: _Request, packed: np.ndarray | None) -> tuple[Any, ...]:
+        """Return what `__call__` takes of arrays that stay the same, which it keeps alive."""
+        return tuple(map(self.kernel.pointer, (packed, request.bias, request.slopes)))
+
     def __call__(
         self,
         a: np.ndarray,
         b: np.ndarray | None,
-        packed: np.ndarray | None,
-        request: _Request,
+        constants: tuple[Any, ...],
         out: np.ndarray | None,
     ) -> np.ndarray:
         """Compute into ``out``, or a new array; nothing is checked."""
         if out is None:
             out = memory.empty(self._shape, self._dtype, "output")
-        code, struct = self.kernel, self._struct
-        arrays = (a, b, packed, request.bias, request.slopes, out)
+        code, struct, pointer = self.kernel, self._struct, self.kernel.pointer
         scratch = code.ffi.from_buffer(memory.workspace(self._workspace_bytes))
-        call = code.ffi.new(code.call, (struct, *map(code.pointer, arrays), scratch))
+        arrays = (struct, pointer(a), pointer(b), *constants, pointer(out), scratch)
+        call = code.ffi.new(code.call, arrays)
         threads = team_threads(self._threads)
         if self._pieces == 1:
             code.lib.winogen_run(call, threads)

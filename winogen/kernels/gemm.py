@@ -1,7 +1,7 @@
 """The product of two matrices: what is compiled in, how a call is cut into blocks, its memory.
 
 Blocks are those of Goto and van de Geijn (Anatomy of high-performance matrix multiplication, 2008):
-a block of b stays in the last cache, a block of rows of a in L2, a panel of b in L1.
+a block of b stays in the last cache, a block of rows of a in L2, a panel of a or of b in L1.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def tuning(target: Target, columns: int, dtype: str = "float32") -> Tuning:
         "prefetch_level": 1,
     }
     if target.broadcasts and (vectors == 3 or vectors > 4):
-        return Tuning(_XEON, rows=9, vectors=3, depth=256, **fetched)
-    return replace(sizes.gemm(target, depth=256, **fetched), provenance=_XEON)
+        return Tuning(_XEON, rows=9, vectors=3, depth=512, **fetched)
+    return replace(sizes.gemm(target, depth=512, **fetched), provenance=_XEON)
 
 
 @dataclass(frozen=True)
