@@ -12,6 +12,7 @@ from winogen.cli import (
     cache,
     demo,
     derive,
+    explain,
     generate,
     generate_gemm,
     onnx,
@@ -73,6 +74,7 @@ app.add_typer(onnx.app, name="onnx")
 app.command(epilog=generate.EXAMPLE)(generate.generate)
 app.command(epilog=generate_gemm.EXAMPLE)(generate_gemm.generate_gemm)
 app.command(epilog=bench.EXAMPLE)(bench.bench)
+app.command(epilog=explain.EXAMPLE)(explain.explain)
 app.command(epilog=planning.CALIBRATE_EXAMPLE)(planning.calibrate)
 app.command(epilog=planning.REGRET_EXAMPLE)(planning.regret)
 app.command(epilog=cache.EXAMPLE)(cache.cache)

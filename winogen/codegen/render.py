@@ -108,7 +108,7 @@ _LOCALITY = {1: 3, 2: 2}
 
 def prefetches(tuning: Tuning, itemsize: int) -> dict[str, Any]:
     """Return what templates know of prefetching; distances in numbers of ``itemsize`` bytes."""
-    streams = {name: tuning.fetches(name) for name in ("A", "B", "output")}
+    streams = {name: tuning.fetches(name) for name in ("A", "B", "output", "next")}
     operands = " and ".join(f"`{name.lower()}`" for name in "AB" if streams[name])
     return {
         **streams,

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from winogen.kernels import general, summation
-from winogen.records import Target
+from winogen.records import Sizes, Target
 
 
 @lru_cache(maxsize=4096)
@@ -17,12 +17,14 @@ def predicted_error(
     kernel: tuple[int, int],
     transforms: tuple[Any, Any],
     target: Target,
+    sizes: Sizes = (),
 ) -> float:
     """Return the expected max |y - y_exact| / max |y_exact| on normal data.
 
     ``channels`` are those of one group. The estimate sums the variances that rounding adds at every
     stage, for the output of a tile that fares worst. It holds for layers of any size: with more
-    outputs the largest error grows, and so does the largest output.
+    outputs the largest error grows, and so does the largest output. ``sizes`` replace those of the
+    variant's tuning.
 
     >>> from winogen.records import TARGETS
     >>> predicted_error("direct", "float32", 64, (3, 3), (None, None), TARGETS["avx2"]) < 1e-6
@@ -34,7 +36,7 @@ def predicted_error(
     options: dict[str, Any] = dict(
         dtype=dtype, distribution="normal", fused=True, order="naive", filters="float64"
     )
-    options |= summation(algorithm, target, channels, dtype)
+    options |= summation(algorithm, target, channels, dtype, sizes)
     along_w = transforms[1]
     if along_w is None:
         terms = channels * kernel[0] * kernel[1]

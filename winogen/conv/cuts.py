@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from winogen.conv.choice import Choice, Rectangle, axes, calls, rectangles
+from winogen.conv.choice import Choice, Cut, Rectangle, axes, calls, rectangles
 from winogen.conv.problem import Problem
 from winogen.kernels import Stack, Work, assign, blocks, named
 from winogen.records import Machine, Precision, Strides, Target
@@ -82,6 +82,8 @@ def work_of(
         epilogue=problem.epilogue,
         border=choice.border if choice.tile else "unswitch",
         threads=choice.threads,
+        sizes=choice.sizes,
+        nest=choice.nest,
     )
 
 
@@ -94,8 +96,9 @@ def evaluate(
     alike: dict[tuple, list[tuple[int, Choice]]] = {}  # what differs in tiles only
     for index, choice in enumerate(choices):
         for place, (part, way) in enumerate(calls(problem, choice)):
-            alike.setdefault((place, way.algorithm, part), []).append((index, way))
-    for (_, _, part), members in sorted(alike.items(), key=lambda item: item[0][0]):
+            kind = way.algorithm, way.border, way.sizes, way.cut, way.nest
+            alike.setdefault((place, part, kind), []).append((index, way))
+    for (_, part, _), members in sorted(alike.items(), key=lambda item: item[0][0]):
         indices = [index for index, _ in members]
         ways = [way for _, way in members]
         work, size, cycles = cuts(problem, ways, part, target, machine, limit)
@@ -122,7 +125,8 @@ def cuts(
     """Return all ways to cut ``part`` into blocks, for choices that differ in their tiles only.
 
     The kernel calls come with their workspaces and predicted cycles, as arrays (choices, cuts). A
-    cut whose workspace exceeds the limit has infinitely many cycles.
+    cut whose workspace exceeds the limit has infinitely many cycles. A cut that the choices name is
+    the only one.
     """
     layer, (choice, *_) = problem.layer, ways
     height, width = zip(*(axes(layer, way) for way in ways))
@@ -133,21 +137,26 @@ def cuts(
         np.maximum(1, blocks(size, stack.m if stack else 1))
         for size, stack in zip(work.out, stacks)
     )
-    sizes = BLOCK_SIZES if choice.tile else PIXEL_BLOCK_SIZES
-    high, wide = _shapes(rows, cols, sizes)
-    images = np.ones_like(high)
-    if variant.spans_images and problem.batch > 1:
-        shared = _images(rows, cols, high, wide, sizes, problem.batch)
-        images = np.concatenate([images, shared], axis=1)
-        high, wide = np.tile(high, 2), np.tile(wide, 2)
-    ways_to_share = (0, 1) if choice.threads > 1 else (0,)
-    count = len(ways_to_share)
-    work = replace(
-        work,
-        block=(np.tile(high, count), np.tile(wide, count)),
-        images=np.tile(images, count),
-        split=np.repeat(ways_to_share, high.shape[1])[None],
-    )
+    spans = variant.spans_images and problem.batch > 1
+    if choice.cut:
+        cut = replace(choice.cut, images=min(choice.cut.images, problem.batch if spans else 1))
+        work = replace(work, **_named(cut, rows, cols, choice.threads))
+    else:
+        sizes = BLOCK_SIZES if choice.tile else PIXEL_BLOCK_SIZES
+        high, wide = _shapes(rows, cols, sizes)
+        images = np.ones_like(high)
+        if spans:
+            shared = _images(rows, cols, high, wide, sizes, problem.batch)
+            images = np.concatenate([images, shared], axis=1)
+            high, wide = np.tile(high, 2), np.tile(wide, 2)
+        ways_to_share = (0, 1) if choice.threads > 1 else (0,)
+        count = len(ways_to_share)
+        work = replace(
+            work,
+            block=(np.tile(high, count), np.tile(wide, count)),
+            images=np.tile(images, count),
+            split=np.repeat(ways_to_share, high.shape[1])[None],
+        )
     cycles = variant.cycles(work, machine).total
     shape = np.broadcast_shapes(np.shape(cycles), work.block[0].shape, (len(ways), 1))
     size = np.broadcast_to(variant.workspace_bytes(work), shape)
@@ -172,6 +181,19 @@ def _pick(many: Work, row: int, column: int, transforms: tuple[Any, Any]) -> Wor
         split=one(many.split),
         images=one(many.images),
     )
+
+
+def _named(cut: Cut, rows: Any, cols: Any, threads: int) -> dict[str, Any]:
+    """The one way to cut that is asked for, as far as the map and the threads allow it."""
+    high, wide = (
+        np.atleast_2d(np.minimum(size, most)) for size, most in zip(cut.block, (rows, cols))
+    )
+    whole = (high == rows) & (wide == cols)
+    return {
+        "block": (high, wide),
+        "images": np.where(whole, cut.images, 1),
+        "split": np.full_like(high, cut.split and threads > 1),
+    }
 
 
 def _shapes(rows: Any, cols: Any, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

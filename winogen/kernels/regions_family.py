@@ -8,6 +8,8 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import tuning
+from winogen.kernels.demand import Stages
+from winogen.kernels.demand_tiles import Product, with_tiles
 from winogen.kernels.geometry import gemm_filters
 from winogen.kernels.tiles_family import Tiled, positions, product_cycles
 from winogen.kernels.variant import Buffer, Cycles
@@ -22,6 +24,7 @@ class Regions(Tiled):
 
     spans_images = True
     uses = ("rows", "vectors", "chains", "band")
+    tunable = (*uses, "prefetch", "depth", "non_temporal")
     buffers_used = {
         "v": "transformed tiles",
         "y": "sums of a band of filters",
@@ -42,6 +45,10 @@ class Regions(Tiled):
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.regions(target)
 
+    def tuned(self, work: Work) -> Tuning:
+        # The kernel of half vectors is for a block of filters of its own.
+        return tuning.lone_vectors(work.target) if cost.leaves_half(work) else super().tuned(work)
+
     def taps_of(self, work: Work) -> int:
         """Taps that the product sums over."""
         return 1
@@ -50,9 +57,9 @@ class Regions(Tiled):
         return self.summation(work.tuning, work.channels)["block"]
 
     def summation(self, tuning: Tuning, channels: int) -> dict[str, int]:
-        # Longer chains round more, and so do many of them, which come with many channels.
+        # Longer chains round more: where few channels leave tiles large, they are half as long.
         few = channels <= tuning.many_channels
-        return {"block": tuning.depth // (tuning.chains if few else 1), "chains": tuning.chains}
+        return {"block": tuning.depth // (2 if few else 1), "chains": tuning.chains}
 
     def fields(self, work: Work) -> dict[str, Any]:
         lanes, images, cols = work.lanes, work.images, work.block[1]
@@ -113,6 +120,21 @@ class Regions(Tiled):
         waits = work.items * work.split * (foreign + 2 * costs.barrier)
         output = multiplied * images * self.output_cycles(work, machine)
         return Cycles(input_, multiplied * product + waits, output)
+
+    def demands(self, work: Work) -> Stages:
+        rows, lines = self.rows_of_products(work)
+        taps, vectors = self.taps_of(work), blocks(work.filters, work.lanes)
+        product = Product(
+            rows,
+            lines,
+            work.channels * taps,
+            bands=blocks(vectors, work.tuning.band),
+            halves="halves" in self.fixed(work),
+        )
+        return with_tiles(
+            work, self.packed_bytes(work), self.buffers(work), product,
+            taps=taps, lines=self.lines(work), extent=self.input_size(work),
+        )  # fmt: skip
 
     def _busiest(self, work: Work) -> tuple[Any, Any]:
         """Blocks that the busiest thread transforms and multiplies: with split, a share of each."""

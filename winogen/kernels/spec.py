@@ -42,7 +42,7 @@ class KernelSpec:
             work.layout,
             work.precision,
             work.target,
-            work.tuning,
+            work.tuning.compiled,
             along_h,
             along_w,
             border=work.border if work.tiled else "unswitch",

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from winogen.records import Epilogue, Precision, Strides, Target, Tuning
+from winogen.records import Epilogue, Precision, Sizes, Strides, Target, Tuning
 
 Pair = tuple[int, int]  # height, width
 
@@ -67,6 +67,8 @@ class Work:
     epilogue: Epilogue = Epilogue()
     border: str = "unswitch"
     threads: int = 1
+    sizes: Sizes = ()  # of the tuning, that replace the variant's own
+    nest: Any = None  # parameters of a generated loop nest, of algorithms that have one
     variant: str = ""  # what computes it, once that is assigned, and its sizes of blocks
     tuning: Tuning = Tuning("none")
     block: tuple[Any, Any] = (1, 1)  # tiles, or output pixels without tiles

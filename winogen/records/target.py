@@ -28,6 +28,7 @@ class Target:
     broadcasts: bool = False  # arithmetic takes one number from memory into all lanes
     masks: bool = False  # loads and stores of some lanes, non-temporal stores of a whole line
     flushes: bool = True  # can be told to take denormals for zeros
+    core: str = ""  # the micro-architecture whose measured sizes of blocks it takes, if one is known
 
     def lanes(self, dtype: str) -> int:
         """Return how many "float32" or "float64" numbers one vector holds."""
