@@ -28,6 +28,7 @@ _MODULE = "winogen.bench.prefetch"
 _FARTHEST = 16384  # bytes
 _LINE = 64
 _LEVELS = (1, 2)
+FETCHED = ("A", "B", "both", "output")
 
 
 class Setting(NamedTuple):
@@ -84,10 +85,9 @@ def settings(
     >>> [one.text for one in settings(["A"], [0, 64], [2])]
     ['A 0 L2', 'A 64 L2']
     """
-    names = [name for name in STREAMS if name != "none"]
     for stream in streams:
-        if stream not in names:
-            raise InvalidValue(f"streams: got {stream!r}; allowed: {', '.join(names)}")
+        if stream not in FETCHED:
+            raise InvalidValue(f"streams: got {stream!r}; allowed: {', '.join(FETCHED)}")
     for distance in distances:
         if not 0 <= distance <= _FARTHEST or distance % _LINE:
             raise InvalidValue(
@@ -122,7 +122,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}", description=__doc__)
     parser.add_argument("--layers", default=products.SET, help="a layer set, or m,n,k")
     parser.add_argument("--only", help="only layers with this in their names")
-    parser.add_argument("--streams", default="A,B,both,output")
+    parser.add_argument("--streams", default=",".join(FETCHED))
     parser.add_argument("--distances", default="0,64,256,1024,4096,16384", help="in bytes")
     parser.add_argument("--levels", default="1,2", help="of the caches")
     parser.add_argument("--rounds", type=int, default=30)

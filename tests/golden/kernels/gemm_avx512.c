@@ -307,7 +307,8 @@ typedef struct {
 
 /* `chains` channels further: channel j goes into chain j. */
 INLINE void gemm_step(const int rows, const int vectors, const int chains, const real *at,
-                      int64_t step, const real *b, vec sum[ROWS][VECTORS][CHAINS])
+                      int64_t step, const real *b,
+                      vec sum[ROWS][VECTORS][CHAINS])
 {
     vec right[CHAINS][VECTORS];
     UNROLL(8)
@@ -403,8 +404,8 @@ INLINE int64_t panel_rows(int64_t count) { return blocks_of(count, blocks_of(cou
 
 /* ---- one call -------------------------------------------------------------------------------- */
 
-/* The sizes, the matrices, and the memory to work in. `packed`: b as pack() leaves it, or NULL: then
- * the call packs `b` itself, block by block. */
+/* The sizes, the matrices, and the memory to work in. `packed` is b as pack() leaves it,
+ * or NULL: then the call packs `b` block by block. */
 typedef struct winogen_call {
     const winogen_conv *p;
     const real *a, *b, *packed;
@@ -490,8 +491,8 @@ static void finish_runs(const winogen_conv *p, const finished_runs *f)
 /* ---- blocks -------------------------------------------------------------------------------------
  * Five loops (Goto and van de Geijn 2008). Outermost come blocks of b: `n_block` columns of it, and
  * of these `k_block` rows after one another; they are phases of the work. Then come blocks of
- * `m_block` rows of a, some of which are a part of a phase. Innermost a panel of b meets every panel
- * of such a block: that is one call of the micro-kernel. */
+ * `m_block` rows of a, some of which are a part of a phase. Innermost a panel of b meets every
+ * panel of such a block: that is one call of the micro-kernel. */
 
 enum { PANEL = VECTORS * LANES };    /* columns of a panel of b */
 
