@@ -14,6 +14,7 @@ from winogen.cli import (
     derive,
     explain,
     generate,
+    generate_gemm,
     onnx,
     planning,
     report,
@@ -71,6 +72,7 @@ app.command(epilog=derive.EXAMPLE)(derive.derive)
 app.add_typer(transforms.app, name="transforms")
 app.add_typer(onnx.app, name="onnx")
 app.command(epilog=generate.EXAMPLE)(generate.generate)
+app.command(epilog=generate_gemm.EXAMPLE)(generate_gemm.generate_gemm)
 app.command(epilog=bench.EXAMPLE)(bench.bench)
 app.command(epilog=explain.EXAMPLE)(explain.explain)
 app.command(epilog=planning.CALIBRATE_EXAMPLE)(planning.calibrate)
