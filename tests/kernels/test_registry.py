@@ -160,7 +160,8 @@ def test_a_variant_is_described(name):
 
 def test_every_template_has_its_variant():
     templates = {path.name for path in (CSRC / "kernels").iterdir()}
-    assert templates == {variant.template for variant in VARIANTS.values()}
+    others = {"gemm.c.j2"}  # no convolution
+    assert templates - others == {variant.template for variant in VARIANTS.values()}
 
 
 @pytest.mark.parametrize("algorithm", kernels.algorithms())
