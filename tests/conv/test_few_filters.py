@@ -1,5 +1,7 @@
 """Layers of few filters, and pictures of few channels, in NHWC: the lanes are full all the same."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from conv import exact
@@ -180,3 +182,10 @@ def test_auto_takes_them():
     assert plan.variant == "few_filters"
     rgb = Conv2d(np.ones((3, 1, 5, 5), np.float32), groups=3, layout="NHWC")
     assert rgb.plan((1, 480, 640, 3)).variant == "depthwise_rows"
+
+
+def test_half_empty_vectors_are_for_cores_that_halve_them():
+    mcmr, work = named("mcmr"), few(8, 64)
+    whole = replace(work, target=replace(work.target, core="skylake_avx512"))
+    assert mcmr.suits(work) and not mcmr.suits(whole)
+    assert mcmr.suits(replace(whole, filters=12)) and mcmr.suits(replace(whole, layout="NCHW"))

@@ -28,7 +28,8 @@ def generate_gemm(
     name: str = typer.Option(None, help="Prefix of files and functions (default: from sizes)."),
 ) -> None:
     """Write a product of matrices as a .c and a .h that compile with `cc -O3` and nothing else."""
-    given = {key: value for key, value in locals().items() if value not in (None, False)}
+    # By identity: 0 is a size, if a wrong one.
+    given = {key: one for key, one in locals().items() if one is not None and one is not False}
     del given["output"]  # what is written does not depend on where
     from winogen.cli.generate import parsed_activation
     from winogen.codegen.standalone import check_name

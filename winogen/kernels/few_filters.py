@@ -35,10 +35,7 @@ class FewFilters(Variant):
     }
 
     def applies(self, work: Work) -> bool:
-        if work.layout != "NHWC" or work.filters > work.lanes or work.channels == 1:
-            return False
-        usual = blocks(work.filters, work.lanes) * work.channels * work.taps / 2
-        return _cycles(work, together(work)) <= _WORTH * usual
+        return fills_lanes(work)
 
     def fixed(self, work: Work) -> dict[str, int]:
         return {"together": together(work)}
@@ -116,6 +113,14 @@ class FewFilters(Variant):
             rim = blocks((work.kernel[axis] - 1) * work.dilation[axis], work.stride[axis])
             kept *= max(0.0, 1 - rim / work.output_size[axis])
         return 1 - kept
+
+
+def fills_lanes(work: Work) -> bool:
+    """Whether channels fill the lanes so much better than filters that it is worth adding lanes."""
+    if work.layout != "NHWC" or work.filters > work.lanes or work.channels == 1:
+        return False
+    usual = blocks(work.filters, work.lanes) * work.channels * work.taps / 2
+    return _cycles(work, together(work)) <= _WORTH * usual
 
 
 def filter_vectors(work: Work) -> int:

@@ -10,6 +10,7 @@ from winogen.kernels import costs as cost
 from winogen.kernels import tuning
 from winogen.kernels.demand import Stages
 from winogen.kernels.demand_tiles import Product, with_tiles
+from winogen.kernels.few_filters import fills_lanes
 from winogen.kernels.geometry import gemm_filters
 from winogen.kernels.tiles_family import Tiled, positions, product_cycles
 from winogen.kernels.variant import Buffer, Cycles
@@ -37,7 +38,11 @@ class Regions(Tiled):
     }
 
     def suits(self, work: Work) -> bool:
-        return min(work.channels, work.filters) >= _LEAST_CHANNELS
+        # Half of every vector would be empty, where the dot products of `direct` fill them.
+        empty = 2 * work.filters <= work.lanes and not cost.leaves_half(work)
+        return min(work.channels, work.filters) >= _LEAST_CHANNELS and not (
+            empty and fills_lanes(work)
+        )
 
     def fixed(self, work: Work) -> dict[str, int]:
         return {"halves": 1} if cost.leaves_half(work) else {}
