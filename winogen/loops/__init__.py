@@ -1,0 +1,1 @@
+"""loops: direct convolution as loop nests that are data: problem, parameters → legal nest → passes."""
