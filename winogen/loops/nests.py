@@ -9,6 +9,7 @@ sections 4.4 and 4.5; register blocks, strides and groups are ours.)
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from functools import cache, lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -18,6 +19,9 @@ from winogen.loops.space import Fact, Level, Path, Space
 from winogen.records import Target
 
 DISTANCES = (64, 256, 1024, 4096, 16384)  # bytes
+# The dims in the order in which their blocks are decided: those first whose steps differ most.
+_BLOCKS = ("M", "W", "C", "H", "Y", "X")
+_UNBLOCKED = 2.0  # how much more often a dim is drawn without blocks than with
 _MOST_BODIES = 64  # copies of the micro-kernel that unrolling makes: more take long to compile
 _AGREEMENT = 4.0  # how much more often a loop is drawn where the image's layout has it
 
@@ -30,7 +34,7 @@ def free(loops: tuple[str, ...] = DIMS) -> Space:
     >>> free().count()
     622080
     """
-    names = Fact("loops", lambda path: loops, ())
+    names = Fact("left.0", lambda path: frozenset(loops), ())
     return Space(
         [
             Level("image", lambda path: _permutations("CHW")),
@@ -46,15 +50,15 @@ def nests(problem: LoopProblem, target: Target, *, in_place: bool = False) -> Sp
     """Return the space of all nests of a problem on a target; `nest` makes `Parameters` of a path.
 
     ``in_place``: only those whose sums and inputs lie as the arrays do, so that no layout is
-    converted. The parameters, in the order of the tree, are those of `Parameters`; "blocked" has
-    the dims that are, "block_H" the size of H's blocks or None, "unroll_H" how often the innermost
-    loop over H is, and "prefetch" the streams, "distance" and "level" of what is fetched ahead.
+    converted. The parameters, in the order of the tree, are those of `Parameters`; "block_H" is
+    the size of H's blocks or None, "unroll_H" how often the innermost loop over H is unrolled, and
+    "prefetch" the streams of which "level" gets what lies "distance" bytes ahead.
 
     >>> from winogen.records import TARGETS
     >>> vgg = LoopProblem.of("NCHW", 128, 256, (56, 56), (3, 3), padding=(1, 1, 1, 1))
     >>> nests(vgg, TARGETS["avx2"]).count() > 10**7
     True
-    >>> space = nests(vgg, TARGETS["avx2"]).restrict(image={"HWC"}, blocked={"", "H"})
+    >>> space = nests(vgg, TARGETS["avx2"]).restrict(image={"HWC"}, pixels={4, 6})
     >>> space.values("block_H") >= {None, 28, 14, 7}
     True
     """
@@ -64,52 +68,42 @@ def nests(problem: LoopProblem, target: Target, *, in_place: bool = False) -> Sp
         kind = STRATEGIES[path["strategy"]]
         return kind.step(dim, path["pixels"], path["filters"], lanes)
 
-    def blockable(path: Path) -> list[str]:
-        return [dim for dim in DIMS if block_sizes(problem, step(path, dim), dim)]
-
-    blocks = ("strategy", "pixels", "filters")
+    by_strategy = ("strategy",)
     steps: list[Step] = [
         Level("strategy", lambda path: rules.strategies(target)),
-        Level(
-            "image",
-            lambda path: rules.image_layouts(problem, path["strategy"]),
-            needs=("strategy",),
-        ),
-        Level(
-            "kernel", lambda path: rules.kernel_layouts(path["strategy"]), needs=("strategy",)
-        ),
-        Level(
-            "output", lambda path: rules.output_layouts(path["strategy"]), needs=("strategy",)
-        ),
-        Level("copies", lambda path: rules.copies(problem, path["image"]), needs=("image",)),
+        Level("image", lambda path: rules.image_layouts(problem, path["strategy"]), by_strategy),
+        Level("copies", lambda path: rules.copies(problem, path["image"]), ("image",)),
+        Level("kernel", lambda path: rules.kernel_layouts(path["strategy"]), by_strategy),
+        Level("output", lambda path: rules.output_layouts(path["strategy"]), by_strategy),
         Level(
             "pixels",
-            lambda path: _register_block(path["strategy"], lanes, registers),
-            needs=("strategy",),
+            lambda path: _register_blocks(path["strategy"], lanes, registers),
+            by_strategy,
         ),
         Level(
             "filters",
-            lambda path: _register_block(path["strategy"], lanes, registers)[path["pixels"]],
-            needs=("strategy", "pixels"),
+            lambda path: _register_blocks(path["strategy"], lanes, registers)[path["pixels"]],
+            ("strategy", "pixels"),
             # Large register blocks load least, and are few beside the small ones.
             weight=lambda filters, path: float(path["pixels"] * filters),
         ),
-        Level(
-            "blocked",
-            lambda path: _subsets(blockable(path)),
-            needs=blocks,
-            # As often none as one, as often one as two, and so on.
-            weight=lambda dims, path: 1.0 / len([*combinations(DIMS, len(dims))]),
-        ),
-        Fact("bodies", lambda path: 1, ()),
     ]
     for dim in DIMS:
-        steps += _block_and_unroll(problem, step, dim)
+        inner = ("strategy", "pixels", "filters")
+        steps.append(Fact(f"step_{dim}", lambda path, dim=dim: step(path, dim), inner))
+    steps += [
+        Fact("alike", lambda path: _alike(path["strategy"]), by_strategy),
+        Fact("blocked_", lambda path: (), ()),
+        Fact("bodies_", lambda path: 1, ()),
+    ]
+    for before, dim in zip(("", *_BLOCKS), _BLOCKS):
+        steps += _block_and_unroll(problem, dim, before)
+    blocked = f"blocked_{_BLOCKS[-1]}"
     steps += [
         Fact(
-            "loops",
-            lambda path: rules.loops(path["strategy"], path["blocked"]),
-            ("strategy", "blocked"),
+            "left.0",
+            lambda path: frozenset(rules.loops(path["alike"], path[blocked])),
+            ("alike", blocked),
         ),
         *_order(2 * len(DIMS)),
         Level("prefetch", lambda path: ("", *_subsets(STREAMS, "+")[1:]), weight=_seldom),
@@ -132,8 +126,9 @@ def nest(space: Space, path: Path) -> Parameters:
     chosen: dict[str, Any] = space.settings(path)
     streams = tuple(filter(None, chosen["prefetch"].split("+")))
     own = STRATEGIES[chosen["strategy"]].loops
+    blocks = {dim: chosen[f"block_{dim}"] for dim in DIMS if chosen[f"block_{dim}"]}
     unrolled = {
-        dim if dim in own or dim not in chosen["blocked"] else f"{dim}.i": chosen[f"unroll_{dim}"]
+        f"{dim}.i" if dim in blocks and dim not in own else dim: chosen[f"unroll_{dim}"]
         for dim in DIMS
     }
     return Parameters(
@@ -142,7 +137,7 @@ def nest(space: Space, path: Path) -> Parameters:
         chosen["kernel"],
         chosen["output"],
         chosen["order"],
-        blocks=tuple((dim, chosen[f"block_{dim}"]) for dim in DIMS if dim in chosen["blocked"]),
+        blocks=tuple(blocks.items()),
         copies=chosen["copies"],
         unroll=tuple((loop, times) for loop, times in unrolled.items() if times > 1),
         pixels=chosen["pixels"],
@@ -152,8 +147,9 @@ def nest(space: Space, path: Path) -> Parameters:
     )
 
 
+@lru_cache(maxsize=1024)
 def block_sizes(problem: LoopProblem, step: int, dim: str) -> tuple[int, ...]:
-    """Return the least size for every number of blocks that a dim can have: divisors are among them.
+    """Return the least size for every number of blocks that a dim can have; divisors are among.
 
     >>> block_sizes(LoopProblem.of("NCHW", 8, 8, (12, 12), (1, 1)), 1, "H")
     (1, 2, 3, 4, 6)
@@ -164,65 +160,99 @@ def block_sizes(problem: LoopProblem, step: int, dim: str) -> tuple[int, ...]:
     return tuple(by_number.values())
 
 
-def _block_and_unroll(problem: LoopProblem, step: Any, dim: str) -> list[Step]:
-    """The size of a dim's blocks, and how often the loop inside of them is unrolled."""
-    block, unroll, bodies = f"block_{dim}", f"unroll_{dim}", f"bodies_{dim}"
-    before = f"bodies_{DIMS[DIMS.index(dim) - 1]}" if dim != DIMS[0] else "bodies"
-    inner = ("strategy", "pixels", "filters")
+def _block_and_unroll(problem: LoopProblem, dim: str, before: str) -> list[Step]:
+    """The size of a dim's blocks, and how often the loop inside of them is unrolled.
+
+    ``before``: the dim that was decided last. Two facts go on from it: which dims are blocked, and
+    how many copies of the micro-kernel there are by now.
+    """
+    step, block, unroll, trips = (f"{what}_{dim}" for what in ("step", "block", "unroll", "trips"))
+    blocked, bodies = f"blocked_{before}", f"bodies_{before}"
 
     def sizes(path: Path) -> tuple:
-        if dim not in path["blocked"]:
-            return (None,)
-        return block_sizes(problem, step(path, dim), dim)
+        return (None, *block_sizes(problem, path[step], dim))
 
-    def times(path: Path) -> list[int]:
-        trips = -(-(path[block] or problem.extent(dim)) // step(path, dim))
-        most = _MOST_BODIES // path[before]
-        return [count for count in rules.UNROLLS if count == 1 or count <= min(trips, most)]
+    def as_often_as_not(size: Hashable, path: Path) -> float:
+        number = len(block_sizes(problem, path[step], dim))
+        return 1.0 if size else _UNBLOCKED * number or 1.0
+
+    def longest(path: Path) -> int:
+        trips = -(-(path[block] or problem.extent(dim)) // path[step])
+        return max(times for times in rules.UNROLLS if times == 1 or times <= trips)
+
+    def unrolls(path: Path) -> list[int]:
+        most = min(path[trips], _MOST_BODIES // path[bodies])
+        return [times for times in rules.UNROLLS if times <= most]
 
     return [
-        Level(block, sizes, needs=("blocked", *inner)),
-        Level(unroll, times, needs=(block, before, *inner), weight=_seldom),
-        Fact(bodies, lambda path: path[before] * path[unroll], (before, unroll)),
+        Level(block, sizes, (step,), weight=as_often_as_not),
+        Fact(trips, longest, (step, block)),
+        Fact(
+            f"blocked_{dim}",
+            lambda path: (*path[blocked], dim) if path[block] else path[blocked],
+            (block, blocked),
+        ),
+        Level(unroll, unrolls, (trips, bodies), weight=_seldom),
+        Fact(f"bodies_{dim}", lambda path: path[unroll] * path[bodies], (unroll, bodies)),
     ]
 
 
 def _order(most: int) -> list[Step]:
-    """The order of the loops in the fact "loops", one level per place; None behind the last."""
-    steps: list[Step] = [Fact("placed.0", lambda path: frozenset(), ())]
+    """The order of the loops in the fact "left.0", one level per place, outermost first.
+
+    Where there are fewer than ``most`` loops, the first places are None: so what is left of
+    different nests is the same at the same place, and is counted once.
+    """
+    steps: list[Step] = []
     for place in range(most):
-        here, placed, following = f"order.{place}", f"placed.{place}", f"placed.{place + 1}"
+        here, left, following = f"order.{place}", f"left.{place}", f"left.{place + 1}"
 
-        def next_loops(path: Path, placed: str = placed) -> Iterable:
-            done, names = path[placed], path["loops"]
-            if len(done) == len(names):
-                return (None,)
-            return [name for name in names if rules.may_follow(tuple(done), name)]
+        def loops(path: Path, left: str = left, places: int = most - place) -> tuple:
+            return _next(path[left]) if len(path[left]) == places else (None,)
 
-        def with_it(path: Path, placed: str = placed, here: str = here) -> frozenset:
-            return path[placed] | {path[here]} - {None}
+        def without_it(path: Path, left: str = left, here: str = here) -> frozenset:
+            return path[left] - {path[here]}
 
-        def agreement(loop: Hashable, path: Path, placed: str = placed) -> float:
-            """More where all dims that the image has outside of this one were placed before."""
-            dim, image = str(loop)[0], path["image"].rstrip("w")
-            if dim not in image:
-                return 1.0
-            done = {name[0] for name in path[placed]}
-            return _AGREEMENT if {*image[: image.index(dim)]} <= done else 1.0
+        def agreement(loop: Hashable, path: Path, left: str = left) -> float:
+            """More where no dim that the image has outside of this one is left."""
+            dim, image = str(loop)[0], path["image"]
+            outside = image[: max(0, image.find(dim))]
+            inside_out = any(other[0] in outside for other in path[left])
+            return 1.0 if inside_out or dim not in image else _AGREEMENT
 
         steps += [
-            Level(here, next_loops, needs=("loops", placed), weight=agreement),
-            Fact(following, with_it, (placed, here)),
+            Level(here, loops, (left,), weight=agreement),
+            Fact(following, without_it, (left, here)),
         ]
     return steps
 
 
-def _register_block(strategy: str, lanes: int, registers: int) -> dict[int, list[int]]:
+@cache
+def _next(left: frozenset[str]) -> tuple[str, ...]:
+    """The loops after which all others that are left may still follow."""
+    return tuple(
+        loop
+        for loop in sorted(left)
+        if all(
+            rules.may_follow(tuple({f"{other[0]}.o", loop} - {other}), other)
+            for other in left - {loop}
+        )
+    )
+
+
+@cache
+def _register_blocks(strategy: str, lanes: int, registers: int) -> dict[int, list[int]]:
     """Pixels -> the numbers of filters that go with them."""
     blocks: dict[int, list[int]] = {}
     for pixels, filters in rules.register_blocks(strategy, lanes, registers):
         blocks.setdefault(pixels, []).append(filters)
     return blocks
+
+
+def _alike(strategy: str) -> str:
+    """The first strategy with the same loops of its own: all that the order of loops depends on."""
+    own = STRATEGIES[strategy].loops
+    return next(name for name, kind in STRATEGIES.items() if kind.loops == own)
 
 
 def _permutations(dims: str) -> list[str]:

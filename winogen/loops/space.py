@@ -101,7 +101,9 @@ class Space:
         self._leads: dict[tuple, bool] = {}
         self._counts: dict[tuple, int] = {}
         self._choices: dict[tuple, tuple] = {}
-        if not self._alive(0, {}):
+        self._start: dict[str, Any] = {}  # the facts before the first level
+        first = self._settle(0, self._start)
+        if first is None or not self._alive(first, self._start):
             ranges = "; ".join(f"{name}: {_shown(v)}" for name, v in sorted(self.allowed.items()))
             raise InvalidValue(
                 f"space: got {ranges or 'constraints that exclude each other'}, which leaves "
@@ -160,22 +162,23 @@ class Space:
     def values(self, parameter: str) -> frozenset:
         """Return the values that a parameter has on any path; those of parts as tuples."""
         parts = self._parts(parameter)
-        last = max(index for index, step in enumerate(self.steps) if step.name in parts)
-        # Step by step the paths that differ in what later steps need, or in the parameter.
-        paths: dict[tuple, dict[str, Any]] = {(): {}}
-        for index in range(last + 1):
-            keep = {*self._live[index + 1], *parts}
-            following: dict[tuple, dict[str, Any]] = {}
-            for path in paths.values():
-                for value in self._choose(index, path):
-                    longer = {**path, self.steps[index].name: value}
-                    state = {name: longer[name] for name in longer if name in keep}
-                    following[tuple(state.items())] = state
-            paths = following
+        # Level by level the paths that differ in what later steps need, or in the parameter.
+        index, paths = len(self._start), [self._start]
+        while parts[-1] not in paths[0]:
+            states: dict[tuple, dict[str, Any]] = {}
+            behind = index
+            for path in paths:
+                for _, following, longer in self._following(index, path, parts):
+                    if self._alive(following, longer):
+                        keep = {*self._live[following], *parts}
+                        state = {name: v for name, v in longer.items() if name in keep}
+                        states[tuple(state.items())] = state
+                        behind = following
+            index, paths = behind, [*states.values()]
         if len(parts) == 1:
-            return frozenset(path[parts[0]] for path in paths.values())
+            return frozenset(path[parts[0]] for path in paths)
         return frozenset(
-            tuple(path[part] for part in parts if path[part] is not None) for path in paths.values()
+            tuple(path[part] for part in parts if path[part] is not None) for path in paths
         )
 
     def _parts(self, parameter: str) -> tuple[str, ...]:
@@ -187,11 +190,13 @@ class Space:
 
     def begin(self) -> dict[str, Any]:
         """Return the path before the first decision: the facts that hold anyway."""
-        return self._with_facts({})
+        return dict(self._start)
 
     def extend(self, path: Path, value: Hashable) -> dict[str, Any]:
         """Return the path after one more decision, with the facts that follow from it."""
-        return self._with_facts({**path, self.steps[len(path)].name: value})
+        longer = {**path, self.steps[len(path)].name: value}
+        self._settle(len(longer), longer)
+        return longer
 
     def level(self, path: Path) -> Level | None:
         """Return the level that is decided next; None behind the last."""
@@ -200,13 +205,6 @@ class Space:
         step = self.steps[len(path)]
         assert isinstance(step, Level), "paths are made by `begin` and `extend`"
         return step
-
-    def _with_facts(self, path: dict[str, Any]) -> dict[str, Any]:
-        for step in self.steps[len(path) :]:
-            if isinstance(step, Level):
-                break
-            path[step.name] = step.value({name: path[name] for name in step.needs})
-        return path
 
     def decisions(self, path: Path) -> dict[str, Any]:
         """Return what was decided: a path without its facts."""
@@ -235,7 +233,7 @@ class Space:
 
     def count(self) -> int:
         """Return how many paths there are, without walking them."""
-        return self._count(0, {})
+        return self._count(len(self._start), self._start)
 
     def paths(self) -> Iterator[dict[str, Any]]:
         """Yield the decisions of every path, one after the other: for small spaces."""
@@ -253,29 +251,52 @@ class Space:
         return (index, *[path[name] for name in self._live[index]])
 
     def _choose(self, index: int, path: Path) -> tuple:
-        """The values of a step that satisfy the constraints and lead to a leaf."""
+        """The values of a level that satisfy the constraints and lead to a leaf."""
         state = self._state(index, path)
         if state not in self._choices:
             self._choices[state] = tuple(
                 value
-                for value, longer in self._following(index, path)
-                if self._alive(index + 1, longer)
+                for value, following, longer in self._following(index, path)
+                if self._alive(following, longer)
             )
         return self._choices[state]
 
-    def _following(self, index: int, path: Path) -> Iterator[tuple[Hashable, dict[str, Any]]]:
-        """Each legal value of a step, and the part of the path that later steps look at with it."""
+    def _following(
+        self, index: int, path: Path, also: Iterable[str] = ()
+    ) -> Iterator[tuple[Hashable, int, dict[str, Any]]]:
+        """Each legal value of a level, the level behind it, and what that and later ones look at.
+
+        The dict is the same every time, with other values. It has what ``also`` names, too.
+        """
         step = self.steps[index]
-        seen = {name: path[name] for name in step.needs}
-        allowed = self.allowed.get(step.name)
-        values = step.values(seen) if isinstance(step, Level) else (step.value(seen),)
+        assert isinstance(step, Level)
         here = {name: path[name] for name in self._live[index]}
-        for value in values:
-            if allowed is not None and value not in allowed:
-                continue
-            here[step.name] = value
-            if all(one.holds({n: here[n] for n in one.needs}) for one in self._checks[index]):
-                yield value, dict(here)
+        here |= {name: path[name] for name in also if name in path}
+        allowed = self.allowed.get(step.name)
+        for value in step.values({name: path[name] for name in step.needs}):
+            if allowed is None or value in allowed:
+                here[step.name] = value
+                if not self._holds(index, here):
+                    continue
+                following = self._settle(index + 1, here)
+                if following is not None:
+                    yield value, following, here
+
+    def _settle(self, index: int, path: dict[str, Any]) -> int | None:
+        """Add the facts from a step on; return the level behind them, None if a constraint fails."""
+        for place in range(index, len(self.steps)):
+            step = self.steps[place]
+            if isinstance(step, Level):
+                return place
+            path[step.name] = step.value({name: path[name] for name in step.needs})
+            if not self._holds(place, path):
+                return None
+        return len(self.steps)
+
+    def _holds(self, index: int, path: Path) -> bool:
+        """Whether the constraints that a step decides are satisfied."""
+        checks = self._checks[index]
+        return not checks or all(one.holds({n: path[n] for n in one.needs}) for one in checks)
 
     def _alive(self, index: int, path: Path) -> bool:
         """Whether a leaf lies below."""
@@ -284,7 +305,8 @@ class Space:
         state = self._state(index, path)
         if state not in self._leads:
             self._leads[state] = any(
-                self._alive(index + 1, longer) for _, longer in self._following(index, path)
+                self._alive(following, longer)
+                for _, following, longer in self._following(index, path)
             )
         return self._leads[state]
 
@@ -292,24 +314,28 @@ class Space:
         if index == len(self.steps):
             return 1
         state = self._state(index, path)
-        if state not in self._counts:
-            self._counts[state] = sum(
-                self._count(index + 1, longer) for _, longer in self._following(index, path)
+        number = self._counts.get(state)
+        if number is None:
+            number = self._counts[state] = sum(
+                self._count(following, longer)
+                for _, following, longer in self._following(index, path)
             )
-        return self._counts[state]
+        return number
 
 
 def _beginnings(parts: tuple[str, ...], values: Collection) -> list[Constraint]:
     """What holds of every beginning of a parameter in parts that has one of these values."""
-    wholes = [(*value, *[None] * (len(parts) - len(value))) for value in values]
-    constraints = []
-    for size in range(1, len(parts) + 1):
-        begun = frozenset(whole[:size] for whole in wholes)
-        names = parts[:size]
-        constraints.append(
-            Constraint(names, lambda path, n=names, b=begun: tuple(path[x] for x in n) in b)
-        )
-    return constraints
+    wholes = {tuple(value) for value in values}
+    begun = frozenset(whole[:size] for whole in wholes for size in range(len(whole) + 1))
+
+    def holds(path: Path, names: tuple[str, ...]) -> bool:
+        some = tuple(path[name] for name in names if path[name] is not None)
+        return some in (wholes if names == parts else begun)
+
+    return [
+        Constraint(parts[:size], lambda path, names=parts[:size]: holds(path, names))
+        for size in range(1, len(parts) + 1)
+    ]
 
 
 def _shown(values: Collection) -> str:

@@ -9,7 +9,7 @@ same seed with the same costs gives the same batches. `elite` is what the thesis
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from math import inf, isfinite
+from math import isfinite
 from random import Random
 from typing import Any, NamedTuple
 
@@ -74,9 +74,7 @@ def elite(space: Space, n: int, s: int, r: int, *, seed: int = 0) -> Traversal:
             within = space.restrict(**ranges)
 
 
-def narrowing(
-    space: Space, n: int, s: int, r: int, q: int, p: int, *, seed: int = 0
-) -> Traversal:
+def narrowing(space: Space, n: int, s: int, r: int, q: int, p: int, *, seed: int = 0) -> Traversal:
     """Draw ``n`` paths, then ``r`` times ``q`` near each of the ``s`` best.
 
     Near is what shares ``p`` parameters or more, and which ones is drawn anew for each. Where all
@@ -125,9 +123,7 @@ def descent(
             return
 
 
-def run(
-    traversal: Traversal, cost: Callable[[Decisions], float]
-) -> list[tuple[float, Decisions]]:
+def run(traversal: Traversal, cost: Callable[[Decisions], float]) -> list[tuple[float, Decisions]]:
     """Follow a traversal to its end; return (cost, path) of all that it tried, the best first."""
     tried: list[tuple[float, Decisions]] = []
 
