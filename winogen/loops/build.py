@@ -157,21 +157,28 @@ class _Builder:
                     tuple(self.outputs[dim].low for dim in "MHW"),  # type: ignore[arg-type]
                     tuple(self._count(dim) for dim in "MHW"),  # type: ignore[arg-type]
                 )
-                begin = () if self.writes else (Begin(region),)
-                body = (*begin, *body, Finish(region))
+                begin = () if self.writes else (Begin(region, *self._first_sum()),)
+                body = (*begin, *body, Finish(region, self.waits))
             if place:
                 body = (self._loop(order[place - 1], body),)
-        sums = self.output_pitch if self.waits else {"M": 0, "H": 0, "W": 0}
         return Nest(
             body,
             self.lanes,
             tile=self.tile_numbers,
             sums=self.sums_numbers,
-            sums_pitch=(sums["M"], sums["H"], sums["W"]),
+            pitch=tuple(self.output_pitch[dim] for dim in "MHW"),  # type: ignore[arg-type]
             packed=self.packed,
             packed_order=self.packed_order,
+            parts=self._parts(),
             stores_all=self.writes,
         )
+
+    def _parts(self) -> int:
+        """How many steps the parallel loop has."""
+        if not self.parallel:
+            return 1
+        (loop,) = self.parallel
+        return -(-self.problem.extent(loop[0]) // self._block_of(loop))
 
     def _count(self, dim: str) -> Bound:
         """How many outputs a region has along a dim."""
@@ -179,6 +186,15 @@ class _Builder:
         if extent % span.size == 0 or not span.low.names:
             return (Affine(span.size),)
         return Affine(span.size), Affine(extent) - span.low
+
+    def _first_sum(self) -> tuple[str, Affine]:
+        """Where the sums of a region begin."""
+        address = Affine()
+        if self.waits:
+            return "sums", address
+        for dim in "MHW":
+            address += self.outputs[dim].low * self.output_pitch[dim]
+        return "output", address
 
     def _loop(self, loop: str, body: Body) -> For:
         dim, _, role = loop.partition(".")

@@ -251,18 +251,11 @@ def _each_output(m: Machine, region: Region, do: Callable[[int, int, int, int, i
                 do(first + k, row + r, col + q, k, r, q)
 
 
-def _place(m: Machine, f: int, row: int, col: int, k: int, r: int, q: int) -> tuple[str, int]:
-    """Where the sum of an output is."""
-    if m.nest.sums:
-        of_m, of_h, of_w = m.nest.sums_pitch
-        return "sums", k * of_m + r * of_h + q * of_w
-    strides = m.problem.output
-    return "output", f * strides.channel + row * strides.row + col * strides.pixel
-
-
 def _begin(m: Machine, node: Begin) -> None:
-    def set_bias(*at: int) -> None:
-        m.write(*_place(m, *at), m.read("bias", at[0]))
+    address, (of_m, of_h, of_w) = m.number(node.address), m.nest.pitch
+
+    def set_bias(f: int, row: int, col: int, k: int, r: int, q: int) -> None:
+        m.write(node.array, address + k * of_m + r * of_h + q * of_w, m.read("bias", f))
 
     # All of the sums that wait get a number: steps of the micro-kernel may go beyond the outputs.
     m.arrays["sums"] = [0] * m.nest.sums
@@ -270,13 +263,14 @@ def _begin(m: Machine, node: Begin) -> None:
 
 
 def _finish(m: Machine, node: Finish) -> None:
-    def deliver(f: int, row: int, col: int, k: int, r: int, q: int) -> None:
-        array, address = _place(m, f, row, col, k, r, q)
-        strides = m.problem.output
-        to = f * strides.channel + row * strides.row + col * strides.pixel
-        m.write("output", to, m.read(array, address))
+    (of_m, of_h, of_w), to = m.nest.pitch, m.problem.output
 
-    _each_output(m, node.region, deliver)
+    def deliver(f: int, row: int, col: int, k: int, r: int, q: int) -> None:
+        value = m.read("sums", k * of_m + r * of_h + q * of_w)
+        m.write("output", f * to.channel + row * to.row + col * to.pixel, value)
+
+    if node.waits:
+        _each_output(m, node.region, deliver)
 
 
 _STATEMENTS: dict[type, Callable[[Machine, Any], None]] = {

@@ -302,7 +302,7 @@ def _stop_dot(p: Places) -> Body:
         Let(Symbol("total", "scalar")),
         first,
         HAdd(total, Reg("sum", (J, I))),
-        Store(array, address, total),
+        Store(array, address, total, scalar=True),
     )
     one = _guarded(p.filters_left, I, *one)
     return register_loop(

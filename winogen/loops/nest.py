@@ -73,14 +73,17 @@ class Affine:
         return low, high
 
     def __str__(self) -> str:
+        pieces = [(times, name) for name, times in self.terms]
+        pieces.sort(key=lambda piece: piece[0] < 0)  # what is subtracted comes last
+        behind = self.const < 0 or (bool(pieces) and pieces[0][0] > 0)
+        if self.const or not pieces:
+            pieces.insert(len(pieces) if behind else 0, (self.const, ""))
         text = ""
-        for name, times in self.terms:
-            size = name if abs(times) == 1 else f"{abs(times)}*{name}"
+        for times, name in pieces:
+            size = f"{abs(times)}*{name}" if name and abs(times) != 1 else name or str(abs(times))
             sign = "-" if times < 0 else "+"
-            text += (f" {sign} " if text else sign.strip("+")) + size
-        if not text:
-            return str(self.const)
-        return text + (f" {'-' if self.const < 0 else '+'} {abs(self.const)}" if self.const else "")
+            text += f" {sign} {size}" if text else f"{sign.strip('+')}{size}"
+        return text
 
 
 Bound = tuple[Affine, ...]  # the least of them
@@ -201,6 +204,7 @@ class Store:
     address: Affine
     value: Reg
     some: Affine | None = None
+    scalar: bool = False
 
 
 @dataclass(frozen=True)
@@ -271,16 +275,19 @@ class Region:
 
 @dataclass(frozen=True)
 class Begin:
-    """Sums of a region begin as the bias."""
+    """Sums of a region begin as the bias: in `array`, from `address` on."""
 
     region: Region
+    array: str
+    address: Affine
 
 
 @dataclass(frozen=True)
 class Finish:
-    """Sums of a region are complete: they go where they belong, and get their activation."""
+    """Sums of a region are complete: those that wait go to the outputs, then comes the epilogue."""
 
     region: Region
+    waits: bool
 
 
 @dataclass(frozen=True)
@@ -308,9 +315,10 @@ class Nest:
     lanes: int
     tile: int = 0  # numbers of the copy of inputs
     sums: int = 0  # numbers of the outputs that wait
-    sums_pitch: tuple[int, int, int] = (0, 0, 0)  # of filters, rows and columns in there
+    pitch: tuple[int, int, int] = (0, 0, 0)  # from the sum of one filter, row, column to the next
     packed: int = 0  # numbers of the filters of a group
     packed_order: tuple[tuple[str, int, int], ...] = ()  # loops that write them: dim, extent, step
+    parts: int = 1  # of the work of one group and image
     stores_all: bool = field(default=False)  # whether every output is stored once, as a whole sum
 
 
