@@ -11,6 +11,7 @@ from winogen.codegen import transforms
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import Axes
 from winogen.kernels import general
+from winogen.loops.parameters import Parameters
 from winogen.program.summation import PROGRAM
 from winogen.records import Points
 
@@ -26,6 +27,7 @@ class Choice:
     border: str = "unswitch"
     threads: int = 1
     order: str = PROGRAM  # how transforms add
+    nest: Parameters | None = None  # of algorithm "loops"; None: the usual ones
 
     @property
     def tag(self) -> str:

@@ -82,6 +82,7 @@ def work_of(
         epilogue=problem.epilogue,
         border=choice.border if choice.tile else "unswitch",
         threads=choice.threads,
+        nest=choice.nest,
     )
 
 
@@ -94,8 +95,8 @@ def evaluate(
     alike: dict[tuple, list[tuple[int, Choice]]] = {}  # what differs in tiles only
     for index, choice in enumerate(choices):
         for place, (part, way) in enumerate(calls(problem, choice)):
-            alike.setdefault((place, way.algorithm, part), []).append((index, way))
-    for (_, _, part), members in sorted(alike.items(), key=lambda item: item[0][0]):
+            alike.setdefault((place, way.algorithm, part, way.nest), []).append((index, way))
+    for (_, _, part, _), members in sorted(alike.items(), key=lambda item: item[0][0]):
         indices = [index for index, _ in members]
         ways = [way for _, way in members]
         work, size, cycles = cuts(problem, ways, part, target, machine, limit)

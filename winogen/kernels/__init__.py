@@ -10,6 +10,7 @@ from winogen.kernels.depthwise_planes import DepthwisePlanes
 from winogen.kernels.depthwise_strip import DepthwiseStrip
 from winogen.kernels.direct import Direct
 from winogen.kernels.im2col import Im2col
+from winogen.kernels.loops import Loops
 from winogen.kernels.mcmr import Mcmr
 from winogen.kernels.pixels import Pixels
 from winogen.kernels.planes import Planes
@@ -51,6 +52,7 @@ for _variant in (
     Winograd2d(),
     Winograd1d(),
     Mcmr(),
+    Loops(),
 ):
     register(_variant)
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.kernels.work import Work, round_up
+from winogen.loops.parameters import LoopProblem, Parameters
 from winogen.records import Machine, Precision, Target, Tuning
 
 _LINE = 64  # every buffer begins at a cache line
@@ -76,6 +77,10 @@ class Variant:
     def fixed(self, work: Work) -> dict[str, int]:
         """Return what is compiled in besides layout, numbers, target, transforms and tuning."""
         return {}
+
+    def nest(self, work: Work) -> tuple[LoopProblem, Parameters] | None:
+        """Return the loop nest that is compiled in, where there is one."""
+        return None
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         """Return the sizes of blocks for a target."""

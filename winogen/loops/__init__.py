@@ -1,1 +1,5 @@
-"""loops: direct convolution as loop nests that are data: problem, parameters → legal nest → passes."""
+"""loops: direct convolution as loop nests: problem, parameters → legal nest → passes.
+
+`parameters` has the choices that make a nest and the rules of which go together, `build` makes the
+nest, `passes` rewrite it, `interpret` runs it in Python.
+"""
