@@ -72,35 +72,30 @@ def test_the_same_seed_draws_the_same_in_every_process():
 def test_small_spaces_hold_exactly_the_legal_nests():
     problem, target = LoopProblem.of("NCHW", 2, 6, (4, 3), (2, 1)), TARGETS["sse2"]
     ranges = {
-        **{f"unroll_{dim}": {1, 2} if dim in "H" else {1} for dim in DIMS},
-        **{f"block_{dim}": {None} for dim in "CYX"},
-        "strategy": {"filters-yxc"}, "pixels": {1}, "filters": {1, 2}, "kernel": {"YXCM"},
+        **{f"unroll_{dim}": {1, 2} if dim == "H" else {1} for dim in DIMS},
+        **{f"block_{dim}": {None} for dim in "CYXW"},
+        "strategy": {"filters-yxc"}, "pixels": {1}, "filters": {1}, "kernel": {"YXCM"},
         "output": {"HWM"}, "prefetch": {"", "image+kernel"}, "distance": {None, 64},
-        "level": {None, 2},
+        "level": {None, 2}, "image": {"CHW", "HWC"},
     }  # fmt: skip
     space = nests(problem, target).restrict(**ranges)
     expected = set()
-    sizes = {"M": (None, 4, 8), "H": (None, 1, 2, 3), "W": (None, 1, 2, 3)}
-    for image, filters, *blocks in product(
-        ("CHW", "CWH", "HCW", "HWC", "WCH", "WHC"), (1, 2), *sizes.values()
-    ):
-        blocked = [(dim, size) for dim, size in zip(sizes, blocks) if size]
+    # One size for every number of blocks.
+    for image, filters, rows in product(("CHW", "HWC"), (None, 4), (None, 1, 2)):
+        blocked = [(dim, size) for dim, size in (("M", filters), ("H", rows)) if size]
         names = rules.loops("filters-yxc", [dim for dim, _ in blocked])
         for order, times, copies, ahead in product(
             permutations(names), (1, 2), rules.COPIES, (None, ("image", "kernel"))
         ):
-            inner = "H.i" if blocks[1] else "H"
             made = Parameters(
                 "filters-yxc", image, "YXCM", "HWM", order, tuple(blocked), copies,
-                ((inner, 2),) if times == 2 else (), 1, filters,
+                (("H.i" if rows else "H", 2),) if times == 2 else (), 1, 1,
                 Prefetch(ahead, 64, 2) if ahead else None,
             )  # fmt: skip
-            trips = blocks[1] or 3
-            if trips >= times and not rules.flaws(problem, made, target):
+            if (rows or 3) >= times and not rules.flaws(problem, made, target):
                 expected.add(made)
-    # One size of block for every number of blocks: 2 stands for 2 and, of three rows, not for 3.
     assert {nest(space, path) for path in space.paths()} == expected
-    assert space.count() == len(expected) > 1000
+    assert space.count() == len(expected) > 100
 
 
 def test_in_place_keeps_the_layouts_of_the_arrays():
@@ -123,5 +118,5 @@ def test_ranges_of_users():
 
 def test_one_size_for_every_number_of_blocks():
     sizes = block_sizes(VGG, 16, "M")
-    assert {-(-256 // size) for size in sizes} == {2, 3, 4, 5, 6, 8, 16}
+    assert {-(-256 // size) for size in sizes} == {2, 3, 4, 6, 8, 16}
     assert {128, 64, 32, 16} <= {*sizes} and all(size % 16 == 0 for size in sizes)

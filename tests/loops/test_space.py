@@ -112,7 +112,7 @@ def test_restricted_draws_are_new_and_stay_inside_until_there_are_none():
 
 def test_weights_decide_how_often():
     heavy = Level("a", lambda path: (1, 2), weight=lambda value, path: 9.0 if value == 2 else 1.0)
-    space = Space([heavy, Level("b", lambda path: range(10_000))])
+    space = Space([heavy, Level("b", lambda path: range(1000))])
     tree, random = Tree(space), Random(4)
     twos = sum(tree.draw(random)["a"] == 2 for _ in range(1000))
     assert 870 <= twos <= 930

@@ -35,12 +35,14 @@ def free(loops: tuple[str, ...] = DIMS) -> Space:
     622080
     """
     names = Fact("left.0", lambda path: frozenset(loops), ())
+    unrolled = Fact("unrolled.0", lambda path: (), ())
     return Space(
         [
             Level("image", lambda path: _permutations("CHW")),
             Level("kernel", lambda path: _permutations("MCYX")),
             Level("output", lambda path: _permutations("MHW")),
             names,
+            unrolled,
             *_order(len(loops)),
         ]
     )
@@ -94,12 +96,14 @@ def nests(problem: LoopProblem, target: Target, *, in_place: bool = False) -> Sp
     steps += [
         Fact("alike", lambda path: _alike(path["strategy"]), by_strategy),
         Fact("blocked_", lambda path: (), ()),
+        Fact("unrolled_", lambda path: (), ()),
         Fact("bodies_", lambda path: 1, ()),
     ]
     for before, dim in zip(("", *_BLOCKS), _BLOCKS):
         steps += _block_and_unroll(problem, dim, before)
-    blocked = f"blocked_{_BLOCKS[-1]}"
+    blocked, unrolled = (f"{what}_{_BLOCKS[-1]}" for what in ("blocked", "unrolled"))
     steps += [
+        Fact("unrolled.0", lambda path: path[unrolled], (unrolled,)),
         Fact(
             "left.0",
             lambda path: frozenset(rules.loops(path["alike"], path[blocked])),
@@ -163,11 +167,11 @@ def block_sizes(problem: LoopProblem, step: int, dim: str) -> tuple[int, ...]:
 def _block_and_unroll(problem: LoopProblem, dim: str, before: str) -> list[Step]:
     """The size of a dim's blocks, and how often the loop inside of them is unrolled.
 
-    ``before``: the dim that was decided last. Two facts go on from it: which dims are blocked, and
-    how many copies of the micro-kernel there are by now.
+    ``before``: the dim that was decided last. Three facts go on from it: which dims are blocked,
+    which loops cannot be outermost any more, and how many copies of the micro-kernel there are.
     """
     step, block, unroll, trips = (f"{what}_{dim}" for what in ("step", "block", "unroll", "trips"))
-    blocked, bodies = f"blocked_{before}", f"bodies_{before}"
+    blocked, bodies, unrolled = (f"{what}_{before}" for what in ("blocked", "bodies", "unrolled"))
 
     def sizes(path: Path) -> tuple:
         return (None, *block_sizes(problem, path[step], dim))
@@ -184,6 +188,12 @@ def _block_and_unroll(problem: LoopProblem, dim: str, before: str) -> list[Step]
         most = min(path[trips], _MOST_BODIES // path[bodies])
         return [times for times in rules.UNROLLS if times <= most]
 
+    def not_outermost(path: Path) -> tuple:
+        around = rules.loops(path["alike"], [dim] if path[block] else [])
+        if path[unroll] == 1 or dim not in around or dim in rules.unrollable(path["alike"], (dim,)):
+            return path[unrolled]
+        return (*path[unrolled], dim)
+
     return [
         Level(block, sizes, (step,), weight=as_often_as_not),
         Fact(trips, longest, (step, block)),
@@ -193,6 +203,7 @@ def _block_and_unroll(problem: LoopProblem, dim: str, before: str) -> list[Step]
             (block, blocked),
         ),
         Level(unroll, unrolls, (trips, bodies), weight=_seldom),
+        Fact(f"unrolled_{dim}", not_outermost, (unroll, block, unrolled, "alike")),
         Fact(f"bodies_{dim}", lambda path: path[unroll] * path[bodies], (unroll, bodies)),
     ]
 
@@ -201,17 +212,25 @@ def _order(most: int) -> list[Step]:
     """The order of the loops in the fact "left.0", one level per place, outermost first.
 
     Where there are fewer than ``most`` loops, the first places are None: so what is left of
-    different nests is the same at the same place, and is counted once.
+    different nests is the same at the same place, and is counted once. The loops in "unrolled.0"
+    cannot be outermost.
     """
     steps: list[Step] = []
     for place in range(most):
-        here, left, following = f"order.{place}", f"left.{place}", f"left.{place + 1}"
+        here, left, unrolled = f"order.{place}", f"left.{place}", f"unrolled.{place}"
 
-        def loops(path: Path, left: str = left, places: int = most - place) -> tuple:
-            return _next(path[left]) if len(path[left]) == places else (None,)
+        def loops(
+            path: Path, left: str = left, unrolled: str = unrolled, places: int = most - place
+        ) -> tuple:
+            if len(path[left]) < places:
+                return (None,)
+            return tuple(loop for loop in _next(path[left]) if loop not in path[unrolled])
 
         def without_it(path: Path, left: str = left, here: str = here) -> frozenset:
             return path[left] - {path[here]}
+
+        def until_placed(path: Path, unrolled: str = unrolled, here: str = here) -> tuple:
+            return path[unrolled] if path[here] is None else ()
 
         def agreement(loop: Hashable, path: Path, left: str = left) -> float:
             """More where no dim that the image has outside of this one is left."""
@@ -221,23 +240,20 @@ def _order(most: int) -> list[Step]:
             return 1.0 if inside_out or dim not in image else _AGREEMENT
 
         steps += [
-            Level(here, loops, (left,), weight=agreement),
-            Fact(following, without_it, (left, here)),
+            Level(here, loops, (left, unrolled), weight=agreement),
+            Fact(f"left.{place + 1}", without_it, (left, here)),
+            Fact(f"unrolled.{place + 1}", until_placed, (unrolled, here)),
         ]
     return steps
 
 
 @cache
 def _next(left: frozenset[str]) -> tuple[str, ...]:
-    """The loops after which all others that are left may still follow."""
-    return tuple(
-        loop
-        for loop in sorted(left)
-        if all(
-            rules.may_follow(tuple({f"{other[0]}.o", loop} - {other}), other)
-            for other in left - {loop}
-        )
-    )
+    """The loops that may come next, given those that are left."""
+    placed = [f"{loop[0]}.o" for loop in left if loop.endswith(".i")]
+    placed = [outer for outer in placed if outer not in left]
+    names = sorted(left)
+    return tuple(loop for loop in names if rules.may_follow(placed, loop, names))
 
 
 @cache

@@ -11,6 +11,7 @@ thesis', sections 4.5 and 4.6; counting and pruning by shared subtrees are ours.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,9 +150,10 @@ class Space:
             for name, values in ranges.items():
                 seen = self.values(name)
                 in_parts = len(self._parts(name)) > 1
-                if not seen & {tuple(value) if in_parts else value for value in values}:
+                tried = {tuple(value) if in_parts else value for value in values}
+                if not seen & tried:
                     raise InvalidValue(
-                        f"{name}: got {_shown(values)}; allowed: {_shown(seen)}"
+                        f"{name}: got {_shown(tried)}; allowed: {_shown(seen)}"
                     ) from None
             raise
 
@@ -192,11 +194,10 @@ class Space:
         """Return the path before the first decision: the facts that hold anyway."""
         return dict(self._start)
 
-    def extend(self, path: Path, value: Hashable) -> dict[str, Any]:
-        """Return the path after one more decision, with the facts that follow from it."""
-        longer = {**path, self.steps[len(path)].name: value}
-        self._settle(len(longer), longer)
-        return longer
+    def extend(self, path: dict[str, Any], value: Hashable) -> None:
+        """Add one more decision to a path, and the facts that follow from it."""
+        path[self.steps[len(path)].name] = value
+        self._settle(len(path), path)
 
     def level(self, path: Path) -> Level | None:
         """Return the level that is decided next; None behind the last."""
@@ -228,7 +229,7 @@ class Space:
             value = decisions.get(level.name)
             if value not in self.choices(path):
                 return None
-            path = self.extend(path, value)
+            self.extend(path, value)
         return path
 
     def count(self) -> int:
@@ -237,14 +238,28 @@ class Space:
 
     def paths(self) -> Iterator[dict[str, Any]]:
         """Yield the decisions of every path, one after the other: for small spaces."""
-        yield from (self.decisions(path) for path in self._paths(self.begin()))
+        path = self.begin()
+        yield from (self.decisions(path) for _ in self._leaves(path))
 
-    def _paths(self, path: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        if self.level(path) is None:
-            yield path
+    def _leaves(self, path: dict[str, Any]) -> Iterator[None]:
+        """Come by every leaf below a path, which is then the path to it."""
+        if len(path) == len(self.steps):
+            yield
             return
         for value in self.choices(path):
-            yield from self._paths(self.extend(path, value))
+            with self.longer(path, value):
+                yield from self._leaves(path)
+
+    @contextmanager
+    def longer(self, path: dict[str, Any], value: Hashable) -> Iterator[None]:
+        """Extend a path for a while."""
+        size = len(path)
+        self.extend(path, value)
+        try:
+            yield
+        finally:
+            while len(path) > size:
+                path.popitem()
 
     def _state(self, index: int, path: Path) -> tuple:
         """What tells the subtree below a path from others at the same step."""
@@ -276,27 +291,28 @@ class Space:
         for value in step.values({name: path[name] for name in step.needs}):
             if allowed is None or value in allowed:
                 here[step.name] = value
-                if not self._holds(index, here):
+                if self._checks[index] and not self._holds(index, here):
                     continue
                 following = self._settle(index + 1, here)
                 if following is not None:
                     yield value, following, here
 
     def _settle(self, index: int, path: dict[str, Any]) -> int | None:
-        """Add the facts from a step on; return the level behind them, None if a constraint fails."""
-        for place in range(index, len(self.steps)):
-            step = self.steps[place]
+        """Add the facts from a step on; return the level behind, None if a constraint fails."""
+        steps, checks = self.steps, self._checks
+        while index < len(steps):
+            step = steps[index]
             if isinstance(step, Level):
-                return place
+                break
             path[step.name] = step.value({name: path[name] for name in step.needs})
-            if not self._holds(place, path):
+            if checks[index] and not self._holds(index, path):
                 return None
-        return len(self.steps)
+            index += 1
+        return index
 
     def _holds(self, index: int, path: Path) -> bool:
         """Whether the constraints that a step decides are satisfied."""
-        checks = self._checks[index]
-        return not checks or all(one.holds({n: path[n] for n in one.needs}) for one in checks)
+        return all(one.holds({n: path[n] for n in one.needs}) for one in self._checks[index])
 
     def _alive(self, index: int, path: Path) -> bool:
         """Whether a leaf lies below."""

@@ -36,13 +36,15 @@ class Best:
 
     def __init__(self, space: Space):
         self._space = space
+        self._tried = 0
         self._scored: list[tuple[float, int, Decisions]] = []
 
     def take(self, paths: Sequence[Decisions], costs: Sequence[float]) -> None:
         """Take in the costs of a batch; those that failed cannot be among the best."""
-        first = len(self._scored)
-        scored = ((c, first + k, path) for k, (path, c) in enumerate(zip(paths, costs)))
-        self._scored = sorted([*self._scored, *(one for one in scored if isfinite(one[0]))])
+        scored = ((c, self._tried + k, path) for k, (path, c) in enumerate(zip(paths, costs)))
+        new = [one for one in scored if isfinite(one[0])]
+        self._scored = sorted([*self._scored, *new], key=lambda one: one[:2])
+        self._tried += len(paths)
 
     def settings(self, size: int) -> list[dict[str, Any]]:
         """Return the settings of the ``size`` best, or as many as there are."""
@@ -180,9 +182,9 @@ def _neighbours(
             choices = space.choices(path)
             value = current[level.name]
             if level.parameter == parameter or value not in choices:
-                value = drawn(list(choices), [level.weight(v, path) for v in choices], source)
+                value = drawn(choices, level, path, source)
             changed = changed or (level.parameter == parameter and value != current[level.name])
-            path = space.extend(path, value)
+            space.extend(path, value)
         if changed:
             decisions = space.decisions(path)
             found.setdefault(tuple(decisions.items()), decisions)

@@ -7,12 +7,12 @@ closed and not entered again, so no path is drawn twice, and drawing ends when a
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from winogen.loops.space import Path, Space
+from winogen.loops.space import Level, Path, Space, even
 
 
 @dataclass
@@ -45,7 +45,6 @@ class Tree:
     def __init__(self, space: Space):
         self.space = space
         self.nodes = 0  # made so far
-        self.walks = 0
         self._root = self._node(space.begin())
 
     def _node(self, path: Path) -> Node:
@@ -59,39 +58,38 @@ class Tree:
         ``within``: draw from this restriction of the space only. At every level a value is drawn
         by the weights of those that lead to such a leaf. The same seed gives the same draws.
         """
-        self.walks += 1
-        path = self._walk(self._root, self.space.begin(), within or self.space, random)
-        return None if path is None else self.space.decisions(path)
-
-    def _walk(
-        self, node: Node, path: dict[str, Any], within: Space, random: Random
-    ) -> dict[str, Any] | None:
-        if node.closed:
+        path = self.space.begin()
+        if self._root.closed or not self._walk(self._root, path, within or self.space, random):
             return None
+        return self.space.decisions(path)
+
+    def _walk(self, node: Node, path: dict[str, Any], within: Space, random: Random) -> bool:
+        """Extend a path to a leaf that is not drawn yet, and draw that; False if there is none."""
         level = self.space.level(path)
         if level is None:
             node.left = 0
-            return path
+            return True
         values = [
             value
             for value in within.choices(path)
             if (child := node.children.get(value)) is None or not child.closed
         ]
+        size = len(path)
         while values:
-            value = drawn(values, [level.weight(value, path) for value in values], random)
-            longer = self.space.extend(path, value)
+            value = drawn(values, level, path, random)
+            self.space.extend(path, value)
             child = node.children.get(value)
             if child is None:
-                child = node.children[value] = self._node(longer)
-            end = self._walk(child, longer, within, random)
-            if child.closed and end is not None:
-                node.left -= 1
-            if end is not None:
-                return end
+                child = node.children[value] = self._node(path)
+            if self._walk(child, path, within, random):
+                node.left -= child.closed
+                return True
             # Whatever lies below within the restriction was drawn before. That cannot happen below
             # a new node, so a walk never makes more nodes than it has levels.
             values.remove(value)
-        return None
+            while len(path) > size:
+                path.popitem()
+        return False
 
     def leaf(self, decisions: Path) -> Node | None:
         """Return the leaf of a path; None if no walk came by."""
@@ -101,11 +99,14 @@ class Tree:
         return node
 
 
-def drawn(values: list, weights: list[float], random: Random) -> Any:
-    """Return one of ``values``, drawn in proportion to its weight.
+def drawn(values: Sequence[Hashable], level: Level, path: Path, random: Random) -> Any:
+    """Return one of ``values``, drawn in proportion to the weights of the level.
 
     By a single number from [0, 1), which all versions of Python draw alike.
     """
+    if level.weight is even:
+        return values[int(random.random() * len(values))]
+    weights = [level.weight(value, path) for value in values]
     rest = random.random() * sum(weights)
     for value, weight in zip(values, weights):
         rest -= weight
