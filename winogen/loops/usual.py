@@ -8,8 +8,6 @@ from math import prod
 from winogen.loops.parameters import LoopProblem, Parameters, copies, fits
 from winogen.records import NUMBERS, Target
 
-# The least part of the lanes that pixels of a row have to fill; else filters fill them.
-_LEAST_FILLED = 0.75
 # Bytes of a copy of inputs that leave room for filters in the L2 of a core.
 _TILE = 192 << 10
 
@@ -17,8 +15,8 @@ _TILE = 192 << 10
 def usual(problem: LoopProblem, target: Target) -> Parameters:
     """Return a sensible legal nest: one whole sum per output, as many registers as there are.
 
-    Filters fill the lanes where they are neighbours in the output, pixels where those are and their
-    rows are long. The input is copied if it is padded or lies otherwise, a few rows at a time.
+    Filters fill the lanes, or pixels where they are neighbours and filters are few. The input is
+    copied if it is padded or lies otherwise, a few rows at a time.
 
     >>> from winogen.records import TARGETS
     >>> layer = LoopProblem.of("NHWC", 64, 64, (56, 56), (3, 3), padding=(1, 1, 1, 1))
@@ -29,9 +27,7 @@ def usual(problem: LoopProblem, target: Target) -> Parameters:
     lanes, registers = target.lanes(problem.dtype), target.registers
     width, filters = problem.extent("W"), problem.filters
     vectors = -(-width // lanes)
-    filled = width / (vectors * lanes)
-    by_pixels = problem.stride[1] == 1 and filled >= _LEAST_FILLED
-    if problem.layout == "NCHW" and (by_pixels or filters <= lanes // 4):
+    if problem.layout == "NCHW" and filters <= lanes // 2:
         strategy, image, output = "outer-yxc", "CHW", "MHW"
         across = _even(vectors, 4)
         down = _even(filters, _most(strategy, across, lanes, registers, pixels_fixed=True))
@@ -39,20 +35,25 @@ def usual(problem: LoopProblem, target: Target) -> Parameters:
         strategy, image, output = "filters-yxc", "HWC", "HWM"
         down = min(2, -(-filters // lanes))
         across = _even(width, _most(strategy, down, lanes, registers, pixels_fixed=False))
-    how = copies(problem, image)
-    explicit = problem.is_padded or "implicit" not in how
+    explicit = problem.is_padded or "implicit" not in copies(problem, image)
     nest = Parameters(
         strategy, image, "MYXCm", output, ("M", "H", "W"), pixels=across, filters=down,
         copies="explicit" if explicit else "implicit", dtype=problem.dtype,
     )  # fmt: skip
-    rows = _rows(problem) if explicit else problem.extent("H")
-    if rows < problem.extent("H"):
-        return _with_rows(nest, _even(problem.extent("H"), rows))
-    return nest
-
-
-def _with_rows(nest: Parameters, rows: int) -> Parameters:
-    return replace(nest, order=("H.o", "M", "H.i", "W"), blocks=(("H", rows),))
+    if not explicit:
+        return nest
+    # Along the height, or along the width where all pixels are one row.
+    dim = "H" if problem.extent("H") > 1 else "W"
+    step, extent = nest.step(dim, lanes), problem.extent(dim)
+    block = max(1, _room(problem, dim) // step) * step
+    if block >= extent and prod(problem.kernel) == 1:
+        # A copy for every step of filters would take long beside so few products.
+        block = -(-extent // 2 // step) * step
+    if block >= extent:
+        return nest
+    block = -(-_even(extent, block) // step) * step
+    order = (f"{dim}.o", "M", *(f"{one}.i" if one == dim else one for one in "HW"))
+    return replace(nest, order=order, blocks=((dim, block),))
 
 
 def _most(strategy: str, fixed: int, lanes: int, registers: int, *, pixels_fixed: bool) -> int:
@@ -67,12 +68,10 @@ def _even(count: int, most: int) -> int:
     return -(-count // -(-count // most))
 
 
-def _rows(problem: LoopProblem) -> int:
-    """Rows of outputs whose inputs fit into the room for a copy."""
-    size = NUMBERS[problem.dtype].itemsize
-    (_, width), (step, _) = problem.size, problem.stride
-    row = width * problem.channels * size
-    reach = (problem.kernel[0] - 1) * problem.dilation[0]
-    if prod(problem.size) * problem.channels * size <= _TILE:
-        return problem.extent("H")
-    return max(1, (_TILE // row - reach) // step)
+def _room(problem: LoopProblem, dim: str) -> int:
+    """Rows or columns of outputs whose inputs fit into the room for a copy."""
+    axis = "HW".index(dim)
+    size = problem.channels * NUMBERS[problem.dtype].itemsize
+    across = size * (problem.size[1] if dim == "H" else 1)
+    reach = (problem.kernel[axis] - 1) * problem.dilation[axis]
+    return (_TILE // across - reach) // problem.stride[axis]
