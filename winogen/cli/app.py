@@ -13,6 +13,7 @@ from winogen.cli import (
     demo,
     derive,
     generate,
+    loops,
     onnx,
     planning,
     report,
@@ -70,6 +71,7 @@ app.command(epilog=derive.EXAMPLE)(derive.derive)
 app.add_typer(transforms.app, name="transforms")
 app.add_typer(onnx.app, name="onnx")
 app.command(epilog=generate.EXAMPLE)(generate.generate)
+app.command(epilog=loops.EXAMPLE)(loops.loops)
 app.command(epilog=bench.EXAMPLE)(bench.bench)
 app.command(epilog=planning.CALIBRATE_EXAMPLE)(planning.calibrate)
 app.command(epilog=planning.REGRET_EXAMPLE)(planning.regret)

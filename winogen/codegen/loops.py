@@ -262,7 +262,7 @@ def _(node: Unscramble) -> Lines:
 @_text.register
 def _(node: Copy) -> Lines:
     row, col, channel = node.low
-    return _statement(f"copy_inputs(p, image, {row}, {col}, {channel}, tile);")
+    return _statement(f"copy_inputs(run, image, {row}, {col}, {channel}, tile);")
 
 
 @_text.register
@@ -273,12 +273,14 @@ def _(node: Begin) -> Lines:
 
 @_text.register
 def _(node: Finish) -> Lines:
-    first, row, col = node.region.low
     filters, rows, cols = map(_least, node.region.size)
-    done = (f"n, p->row_begin + {row}, p->col_begin + {col}, group * FILTERS + {first}, "
-            f"{rows}, {cols}, {filters}")  # fmt: skip
+    first, row, col = (
+        base if str(form) == "0" else f"{base} + {form}"
+        for base, form in zip(("group * FILTERS", "p->row_begin", "p->col_begin"), node.region.low)
+    )
+    done = f"n, {row}, {col}, {first}, {rows}, {cols}, {filters}"
     sums = ", sums" if node.waits else ""
-    return _statement(f"finish_sums(call_, (outputs){{ {done} }}{sums});")
+    return _statement(f"finish_sums(run, (outputs){{ {done} }}{sums});")
 
 
 @_text.register

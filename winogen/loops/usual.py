@@ -2,77 +2,114 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
 
-from winogen.loops.parameters import LoopProblem, Parameters, copies, fits
+from winogen.loops.parameters import (
+    DIMS,
+    STRATEGIES,
+    LoopProblem,
+    Parameters,
+    copies,
+    image_layouts,
+    kernel_layouts,
+    loops,
+    output_layouts,
+    register_blocks,
+)
 from winogen.records import NUMBERS, Target
 
-# The least part of the lanes that pixels of a row have to fill; else filters fill them.
-_LEAST_FILLED = 0.75
 # Bytes of a copy of inputs that leave room for filters in the L2 of a core.
 _TILE = 192 << 10
+# Cycles between an FMA and the next one that adds to its result.
+_LATENCY = 4
+# Cycles of a step besides: a loop's own, addresses, the first load.
+_OVERHEAD = 1
 
 
-def usual(problem: LoopProblem, target: Target) -> Parameters:
+def usual(problem: LoopProblem, target: Target, strategy: str | None = None) -> Parameters:
     """Return a sensible legal nest: one whole sum per output, as many registers as there are.
 
-    Filters fill the lanes where they are neighbours in the output, pixels where those are and their
-    rows are long. The input is copied if it is padded or lies otherwise, a few rows at a time.
+    Filters fill the lanes, or pixels where they are neighbours and filters are few. The input is
+    copied if it is padded or lies otherwise, a few rows at a time. With a ``strategy`` the rest
+    follows from that.
 
     >>> from winogen.records import TARGETS
     >>> layer = LoopProblem.of("NHWC", 64, 64, (56, 56), (3, 3), padding=(1, 1, 1, 1))
     >>> nest = usual(layer, TARGETS["avx512"])
     >>> nest.strategy, nest.pixels, nest.filters, nest.order, nest.blocks
-    ('filters-yxc', 14, 2, ('H.o', 'M', 'H.i', 'W'), (('H', 7),))
+    ('filters-yxc', 14, 2, ('H.o', 'M', 'H.i', 'W'), (('H', 10),))
     """
-    lanes, registers = target.lanes(problem.dtype), target.registers
-    width, filters = problem.extent("W"), problem.filters
-    vectors = -(-width // lanes)
-    filled = width / (vectors * lanes)
-    by_pixels = problem.stride[1] == 1 and filled >= _LEAST_FILLED
-    if problem.layout == "NCHW" and (by_pixels or filters <= lanes // 4):
-        strategy, image, output = "outer-yxc", "CHW", "MHW"
-        across = _even(vectors, 4)
-        down = _even(filters, _most(strategy, across, lanes, registers, pixels_fixed=True))
-    else:
-        strategy, image, output = "filters-yxc", "HWC", "HWM"
-        down = min(2, -(-filters // lanes))
-        across = _even(width, _most(strategy, down, lanes, registers, pixels_fixed=False))
-    how = copies(problem, image)
-    explicit = problem.is_padded or "implicit" not in how
+    lanes = target.lanes(problem.dtype)
+    if strategy is None:
+        few = problem.layout == "NCHW" and problem.filters <= lanes // 2
+        strategy = "outer-yxc" if few else "filters-yxc"
+    # One after the other in memory are the numbers that a loop over channels reads.
+    image = _preferred("HWC", image_layouts(problem, strategy))
+    explicit = problem.is_padded or "implicit" not in copies(problem, image)
+    pixels, filters = register_block(problem, target, strategy)
     nest = Parameters(
-        strategy, image, "MYXCm", output, ("M", "H", "W"), pixels=across, filters=down,
-        copies="explicit" if explicit else "implicit", dtype=problem.dtype,
-    )  # fmt: skip
-    rows = _rows(problem) if explicit else problem.extent("H")
-    if rows < problem.extent("H"):
-        return _with_rows(nest, _even(problem.extent("H"), rows))
-    return nest
+        strategy,
+        image,
+        _preferred("MYXCm", kernel_layouts(strategy)),
+        _preferred(problem.output_layout, output_layouts(strategy)),
+        usual_order(strategy, ()),
+        copies="explicit" if explicit else "implicit",
+        pixels=pixels,
+        filters=filters,
+        dtype=problem.dtype,
+    )
+    if not explicit:
+        return nest
+    # Blocks along the height, or along the width where all pixels are one row.
+    dim = "H" if problem.extent("H") > 1 else "W"
+    step, extent = nest.step(dim, lanes), problem.extent(dim)
+    block = max(1, _room(problem, dim) // step) * step
+    if block >= extent and prod(problem.kernel) == 1:
+        # A copy for every step of filters would take long beside so few products.
+        block = -(-extent // 2 // step) * step
+    if block >= extent:
+        return nest
+    even = -(-extent // -(-extent // block))
+    block = -(-even // step) * step
+    return replace(nest, order=usual_order(strategy, (dim,)), blocks=((dim, block),))
 
 
-def _with_rows(nest: Parameters, rows: int) -> Parameters:
-    return replace(nest, order=("H.o", "M", "H.i", "W"), blocks=(("H", rows),))
+def usual_order(strategy: str, blocked: Iterable[str]) -> tuple[str, ...]:
+    """Return a legal order: outer loops, then filters, rows, columns, and what is summed.
+
+    >>> usual_order("filters-c", ("H",))
+    ('H.o', 'M', 'H.i', 'W', 'Y', 'X')
+    """
+    names = loops(strategy, tuple(blocked))
+    return tuple(sorted(names, key=lambda name: (not name.endswith(".o"), DIMS.index(name[0]))))
 
 
-def _most(strategy: str, fixed: int, lanes: int, registers: int, *, pixels_fixed: bool) -> int:
-    """The largest register block along one side, given the other."""
-    sides = range(registers, 0, -1)
-    blocks = ((side, (fixed, side) if pixels_fixed else (side, fixed)) for side in sides)
-    return next(side for side, block in blocks if fits(strategy, *block, lanes, registers))
+def register_block(problem: LoopProblem, target: Target, strategy: str) -> tuple[int, int]:
+    """Return the register block (pixels, filters) with the fewest cycles for all outputs.
+
+    A step takes as long as its FMAs, two a cycle, or its loads, two a cycle, or the latency of one
+    FMA; the last steps along the width and the filters count as whole ones.
+    """
+    lanes, kind = target.lanes(problem.dtype), STRATEGIES[strategy]
+
+    def cycles(block: tuple[int, int]) -> tuple[float, float]:
+        steps = prod(-(-problem.extent(dim) // kind.step(dim, *block, lanes)) for dim in "MW")
+        step = max(kind.sums(*block, lanes) / 2, sum(block) / 2, _LATENCY) + _OVERHEAD
+        return steps * step, sum(block) / prod(block)  # then the fewest loads
+
+    return min(register_blocks(strategy, lanes, target.registers), key=cycles)
 
 
-def _even(count: int, most: int) -> int:
-    """The size of as few pieces of at most ``most`` as there may be, all about the same."""
-    return -(-count // -(-count // most))
+def _preferred(layout: str, allowed: tuple[str, ...]) -> str:
+    return layout if layout in allowed else allowed[0]
 
 
-def _rows(problem: LoopProblem) -> int:
-    """Rows of outputs whose inputs fit into the room for a copy."""
-    size = NUMBERS[problem.dtype].itemsize
-    (_, width), (step, _) = problem.size, problem.stride
-    row = width * problem.channels * size
-    reach = (problem.kernel[0] - 1) * problem.dilation[0]
-    if prod(problem.size) * problem.channels * size <= _TILE:
-        return problem.extent("H")
-    return max(1, (_TILE // row - reach) // step)
+def _room(problem: LoopProblem, dim: str) -> int:
+    """Rows or columns of outputs whose inputs fit into the room for a copy."""
+    axis = "HW".index(dim)
+    size = problem.channels * NUMBERS[problem.dtype].itemsize
+    across = size * (problem.size[1] if dim == "H" else 1)
+    reach = (problem.kernel[axis] - 1) * problem.dilation[axis]
+    return (_TILE // across - reach) // problem.stride[axis]
