@@ -149,13 +149,13 @@ def _of_layer(
                 way.seconds,
                 measured,
             )
-            for way, error, measured in zip(ranked, errors, _heats(prepared, say))
+            for way, error, measured in zip(ranked, errors, heats(prepared, say))
         ),
     )
 
 
-def _heats(prepared: list[Prepared], say: Callable[[str], None]) -> list[float]:
-    """The seconds of every candidate, the first one being the choice."""
+def heats(prepared: list[Prepared], say: Callable[[str], None] = lambda text: None) -> list[float]:
+    """Return the seconds of every candidate, the first one being the choice."""
     problem = prepared[0].problem
     generator = np.random.default_rng(0)
     x = generator.standard_normal(problem.input_shape, np.float32)

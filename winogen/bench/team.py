@@ -80,6 +80,11 @@ class Contestant:
             raise ContestantFailed(value)
         return value
 
+    @property
+    def alive(self) -> bool:
+        """Whether its process was started, and has not died or hung since."""
+        return self._running is not None
+
     def close(self) -> None:
         """End the process, whatever it is doing."""
         running, self._running = self._running, None

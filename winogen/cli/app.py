@@ -18,6 +18,7 @@ from winogen.cli import (
     planning,
     report,
     search,
+    search_loops,
     transforms,
 )
 from winogen.errors import WinogenError
@@ -77,5 +78,6 @@ app.command(epilog=planning.CALIBRATE_EXAMPLE)(planning.calibrate)
 app.command(epilog=planning.REGRET_EXAMPLE)(planning.regret)
 app.command(epilog=cache.EXAMPLE)(cache.cache)
 app.command(epilog=search.EXAMPLE)(search.search)
+app.command(epilog=search_loops.EXAMPLE)(search_loops.search_loops)
 app.command(epilog=report.EXAMPLE)(report.report)
 app.command(epilog=demo.EXAMPLE)(demo.demo)
