@@ -91,7 +91,7 @@ class Contestant:
         if running is None:
             return
         with suppress(OSError):
-            running.process.kill()
+            os.killpg(running.process.pid, signal.SIGKILL)  # a compiler that it started, too
         running.process.wait()
         running.connection.close()
         running.said.close()
@@ -117,6 +117,7 @@ class Contestant:
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,
+                start_new_session=True,
             )
         finally:
             theirs.close()

@@ -22,7 +22,10 @@ DISTANCES = (64, 256, 1024, 4096, 16384)  # bytes
 # The dims in the order in which their blocks are decided: those first whose steps differ most.
 _BLOCKS = ("M", "W", "C", "H", "Y", "X")
 _UNBLOCKED = 2.0  # how much more often a dim is drawn without blocks than with
-_MOST_BODIES = 64  # copies of the micro-kernel that unrolling makes: more take long to compile
+# Products that the code of a nest may have: the register block, and twice that for every time that
+# a loop is unrolled, for each unrolled loop has one behind it for the rest. More take the compiler
+# minutes.
+_MOST_PRODUCTS = 512
 _AGREEMENT = 4.0  # how much more often a loop is drawn where the image's layout has it
 
 Step = Level | Fact
@@ -70,6 +73,11 @@ def nests(problem: LoopProblem, target: Target, *, in_place: bool = False) -> Sp
         kind = STRATEGIES[path["strategy"]]
         return kind.step(dim, path["pixels"], path["filters"], lanes)
 
+    def in_registers(path: Path) -> int:
+        """A power of two, so that there are few different ones."""
+        kind = STRATEGIES[path["strategy"]]
+        return 1 << (kind.sums(path["pixels"], path["filters"], lanes) - 1).bit_length()
+
     by_strategy = ("strategy",)
     steps: list[Step] = [
         Level("strategy", lambda path: rules.strategies(target)),
@@ -97,7 +105,7 @@ def nests(problem: LoopProblem, target: Target, *, in_place: bool = False) -> Sp
         Fact("alike", lambda path: _alike(path["strategy"]), by_strategy),
         Fact("blocked_", lambda path: (), ()),
         Fact("unrolled_", lambda path: (), ()),
-        Fact("bodies_", lambda path: 1, ()),
+        Fact("products_", in_registers, ("strategy", "pixels", "filters")),
     ]
     for before, dim in zip(("", *_BLOCKS), _BLOCKS):
         steps += _block_and_unroll(problem, dim, before)
@@ -168,10 +176,12 @@ def _block_and_unroll(problem: LoopProblem, dim: str, before: str) -> list[Step]
     """The size of a dim's blocks, and how often the loop inside of them is unrolled.
 
     ``before``: the dim that was decided last. Three facts go on from it: which dims are blocked,
-    which loops cannot be outermost any more, and how many copies of the micro-kernel there are.
+    which loops cannot be outermost any more, and how many products the code has.
     """
     step, block, unroll, trips = (f"{what}_{dim}" for what in ("step", "block", "unroll", "trips"))
-    blocked, bodies, unrolled = (f"{what}_{before}" for what in ("blocked", "bodies", "unrolled"))
+    blocked, products, unrolled = (
+        f"{what}_{before}" for what in ("blocked", "products", "unrolled")
+    )
 
     def sizes(path: Path) -> tuple:
         return (None, *block_sizes(problem, path[step], dim))
@@ -185,8 +195,11 @@ def _block_and_unroll(problem: LoopProblem, dim: str, before: str) -> list[Step]
         return max(times for times in rules.UNROLLS if times == 1 or times <= trips)
 
     def unrolls(path: Path) -> list[int]:
-        most = min(path[trips], _MOST_BODIES // path[bodies])
-        return [times for times in rules.UNROLLS if times <= most]
+        most = min(path[trips], _MOST_PRODUCTS // path[products] // 2)
+        return [times for times in rules.UNROLLS if times == 1 or times <= most]
+
+    def code(path: Path) -> int:
+        return path[products] * (1 if path[unroll] == 1 else 2 * path[unroll])
 
     def not_outermost(path: Path) -> tuple:
         around = rules.loops(path["alike"], [dim] if path[block] else [])
@@ -202,9 +215,9 @@ def _block_and_unroll(problem: LoopProblem, dim: str, before: str) -> list[Step]
             lambda path: (*path[blocked], dim) if path[block] else path[blocked],
             (block, blocked),
         ),
-        Level(unroll, unrolls, (trips, bodies), weight=_seldom),
+        Level(unroll, unrolls, (trips, products), weight=_seldom),
         Fact(f"unrolled_{dim}", not_outermost, (unroll, block, unrolled, "alike")),
-        Fact(f"bodies_{dim}", lambda path: path[unroll] * path[bodies], (unroll, bodies)),
+        Fact(f"products_{dim}", code, (unroll, products)),
     ]
 
 
