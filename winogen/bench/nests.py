@@ -20,8 +20,9 @@ from winogen.bench.layers import BenchLayer
 from winogen.errors import InvalidValue
 from winogen.loops import traversals
 from winogen.loops.nests import nest, nests
-from winogen.loops.parameters import Parameters
+from winogen.loops.parameters import LoopProblem, Parameters
 from winogen.loops.space import Space
+from winogen.loops.usual import usual
 from winogen.records import Target
 from winogen.tasks import Executor, Results, executor
 from winogen.tasks.execute import Progress
@@ -44,10 +45,13 @@ class NestSearch:
     in_place: bool = True
     ranges: Mapping[str, Collection] = field(default_factory=dict)
 
+    def problem(self) -> LoopProblem:
+        """Return what the nests compute."""
+        return tasks.problem_of_layer(self.layer, self.layout, self.target)
+
     def space(self) -> Space:
         """Return the space; raises InvalidValue for ranges that leave nothing."""
-        problem = tasks.problem_of_layer(self.layer, self.layout, self.target)
-        space = nests(problem, self.target, in_place=self.in_place)
+        space = nests(self.problem(), self.target, in_place=self.in_place)
         return space.restrict(**self.ranges) if self.ranges else space
 
     def way(self, space: Space) -> traversals.Traversal:
@@ -80,13 +84,14 @@ def search(
 ) -> list[Measured]:
     """Follow the traversal until it ends or the time is over; return all nests, the fastest first.
 
-    ``compilers`` and ``measurers`` do the tasks, and share a file of results. What is in it takes
+    The usual nest of the layer, which takes no search, is measured first. ``compilers`` and ``measurers`` do the tasks, and share a file of results. What is in it takes
     no time. A nest counts with its last measurement, which is the most thorough one.
     """
     space = wanted.space()
     end = time.monotonic() + seconds
-    found: dict[Parameters, Measured] = {}
     way = wanted.way(space)
+    simple = usual(wanted.problem(), wanted.target)
+    found = {one.nest: one for one in _of(wanted, [simple], 1, compilers, measurers)}
     try:
         batch = next(way)
         while True:

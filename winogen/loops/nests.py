@@ -25,7 +25,7 @@ _UNBLOCKED = 2.0  # how much more often a dim is drawn without blocks than with
 # Products that the code of a nest may have: the register block, and twice that for every time that
 # a loop is unrolled, for each unrolled loop has one behind it for the rest. More take the compiler
 # minutes.
-_MOST_PRODUCTS = 512
+_MOST_PRODUCTS = 256
 _AGREEMENT = 4.0  # how much more often a loop is drawn where the image's layout has it
 
 Step = Level | Fact
