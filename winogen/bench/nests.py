@@ -84,8 +84,9 @@ def search(
 ) -> list[Measured]:
     """Follow the traversal until it ends or the time is over; return all nests, the fastest first.
 
-    The usual nest of the layer, which takes no search, is measured first. ``compilers`` and ``measurers`` do the tasks, and share a file of results. What is in it takes
-    no time. A nest counts with its last measurement, which is the most thorough one.
+    The usual nest of the layer, which takes no search, is measured first. ``compilers`` and
+    ``measurers`` do the tasks, and share a file of results. What is in it takes no time. A nest
+    counts with its last measurement, which is the most thorough one.
     """
     space = wanted.space()
     end = time.monotonic() + seconds

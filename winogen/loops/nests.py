@@ -9,7 +9,7 @@ sections 4.4 and 4.5; register blocks, strides and groups are ours.)
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import combinations
 from typing import Any
 
@@ -69,7 +69,7 @@ def nests(problem: LoopProblem, target: Target, *, in_place: bool = False) -> Sp
     """
     lanes, registers = target.lanes(problem.dtype), target.registers
 
-    def step(path: Path, dim: str) -> int:
+    def step(dim: str, path: Path) -> int:
         kind = STRATEGIES[path["strategy"]]
         return kind.step(dim, path["pixels"], path["filters"], lanes)
 
@@ -100,7 +100,7 @@ def nests(problem: LoopProblem, target: Target, *, in_place: bool = False) -> Sp
     ]
     for dim in DIMS:
         inner = ("strategy", "pixels", "filters")
-        steps.append(Fact(f"step_{dim}", lambda path, dim=dim: step(path, dim), inner))
+        steps.append(Fact(f"step_{dim}", partial(step, dim), inner))
     steps += [
         Fact("alike", lambda path: _alike(path["strategy"]), by_strategy),
         Fact("blocked_", lambda path: (), ()),

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from winogen.errors import InvalidValue
@@ -344,14 +345,12 @@ def _beginnings(parts: tuple[str, ...], values: Collection) -> list[Constraint]:
     wholes = {tuple(value) for value in values}
     begun = frozenset(whole[:size] for whole in wholes for size in range(len(whole) + 1))
 
-    def holds(path: Path, names: tuple[str, ...]) -> bool:
+    def holds(names: tuple[str, ...], path: Path) -> bool:
         some = tuple(path[name] for name in names if path[name] is not None)
         return some in (wholes if names == parts else begun)
 
-    return [
-        Constraint(parts[:size], lambda path, names=parts[:size]: holds(path, names))
-        for size in range(1, len(parts) + 1)
-    ]
+    sizes = range(1, len(parts) + 1)
+    return [Constraint(parts[:size], partial(holds, parts[:size])) for size in sizes]
 
 
 def _shown(values: Collection) -> str:
