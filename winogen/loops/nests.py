@@ -202,7 +202,7 @@ def _block_and_unroll(problem: LoopProblem, dim: str, before: str) -> list[Step]
         return path[products] * (1 if path[unroll] == 1 else 2 * path[unroll])
 
     def not_outermost(path: Path) -> tuple:
-        around = rules.loops(path["alike"], [dim] if path[block] else [])
+        around = rules.loops(path["alike"], path[f"blocked_{dim}"])
         if path[unroll] == 1 or dim not in around or dim in rules.unrollable(path["alike"], (dim,)):
             return path[unrolled]
         return (*path[unrolled], dim)
@@ -216,7 +216,7 @@ def _block_and_unroll(problem: LoopProblem, dim: str, before: str) -> list[Step]
             (block, blocked),
         ),
         Level(unroll, unrolls, (trips, products), weight=_seldom),
-        Fact(f"unrolled_{dim}", not_outermost, (unroll, block, unrolled, "alike")),
+        Fact(f"unrolled_{dim}", not_outermost, (unroll, f"blocked_{dim}", unrolled, "alike")),
         Fact(f"products_{dim}", code, (unroll, products)),
     ]
 
