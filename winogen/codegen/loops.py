@@ -250,7 +250,9 @@ def _(node: HAdd) -> Lines:
 
 @_text.register
 def _(node: Permute) -> Lines:
-    return _statement(f"{node.to} = SHUFFLE({node.a}, {node.a}, {', '.join(map(str, node.lanes))});")
+    return _statement(
+        f"{node.to} = SHUFFLE({node.a}, {node.a}, {', '.join(map(str, node.lanes))});"
+    )
 
 
 @_text.register
@@ -268,7 +270,9 @@ def _(node: Copy) -> Lines:
 @_text.register
 def _(node: Begin) -> Lines:
     filters, rows, cols = map(_least, node.region.size)
-    return _statement(f"begin_sums(bias, {node.region.low[0]}, {filters}, {rows}, {cols}, {_at(node.array, node.address)});")
+    return _statement(
+        f"begin_sums(bias, {node.region.low[0]}, {filters}, {rows}, {cols}, {_at(node.array, node.address)});"
+    )
 
 
 @_text.register
@@ -302,5 +306,7 @@ def _pack(nest: Nest) -> str:
         )
     inner = any(dim == "m" for dim, _, _ in nest.packed_order)
     place = "m + i" if inner else "m"
-    lines.append(" " * (8 + 4 * len(nest.packed_order)) + f"*packed++ = filter_at(of, {place}, k, y, x);")  # noqa: E501
+    lines.append(
+        " " * (8 + 4 * len(nest.packed_order)) + f"*packed++ = filter_at(of, {place}, k, y, x);"
+    )  # noqa: E501
     return "\n".join(lines)

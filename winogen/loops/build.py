@@ -74,9 +74,7 @@ class _Builder:
         done = nest.order[: self.finished_at]
         self.outputs = {dim: self._span(dim, done) for dim in "MHW"}
         # Tiles are copied inside of the outer loops and of the parallel one.
-        fixed = tuple(
-            loop for loop in nest.order if loop.endswith(".o") or loop in self.parallel
-        )
+        fixed = tuple(loop for loop in nest.order if loop.endswith(".o") or loop in self.parallel)
         self.inputs = {dim: self._span(dim, fixed) for dim in IMAGE_DIMS}
         self._lay_out()
 
@@ -254,9 +252,7 @@ class _Builder:
             low, ends = self._inner_ends(dim)
         return For(dim.lower(), low, ends, step, body, "micro", unroll)
 
-    def _input_position(
-        self, at: dict[str, Affine] | None = None
-    ) -> tuple[Affine, Affine, Affine]:
+    def _input_position(self, at: dict[str, Affine] | None = None) -> tuple[Affine, Affine, Affine]:
         """Row, column and channel of the input that a pixel sees through a tap."""
         problem = self.problem
         index = {dim: Affine.of(dim.lower()) for dim in IMAGE_DIMS} | (at or {})

@@ -102,7 +102,10 @@ def start(p: Places) -> Body:
     else:
         first = _guarded(p.columns_left, J, Load(to, *p.output(filter_, J), some=left))
     return (
-        Let(Symbol("sum", "vector", (pixels, p.filters)), zero=not p.writes and p.columns_left is not None),
+        Let(
+            Symbol("sum", "vector", (pixels, p.filters)),
+            zero=not p.writes and p.columns_left is not None,
+        ),
         *register_loop("j", pixels, *register_loop("i", p.filters, *first)),
     )
 

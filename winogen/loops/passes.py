@@ -192,12 +192,8 @@ def prefetched(body: Body, accepts: Callable[[Node], bool], distance: int, level
     """
     result: list[Node] = []
     for node in body:
-        result.append(
-            rebuilt(node, lambda inner: prefetched(inner, accepts, distance, level))
-        )
+        result.append(rebuilt(node, lambda inner: prefetched(inner, accepts, distance, level)))
         if accepts(node):
             assert isinstance(node, (Load, Store))
-            result.append(
-                Fetch(node.array, node.address, distance, level, isinstance(node, Store))
-            )
+            result.append(Fetch(node.array, node.address, distance, level, isinstance(node, Store)))
     return tuple(result)
