@@ -64,7 +64,7 @@ def run_all(folder, calls, flags):
         spec = KernelSpec.of(work)
         (folder / f"{prefix}.c").write_text(render(spec, prefix, activations=()))
         text = cdef(spec, prefix)
-        ffi.cdef(text if not names else text[text.index(f"typedef struct {{\n    const") :])
+        ffi.cdef(text if not names else text[text.index("typedef struct {\n    const") :])
         names.append(f"{prefix}.c")
     words = [*find_compiler().command, "-std=gnu11", "-Wno-psabi", *flags, "-fPIC", "-shared",
              *names, "-o", "nests.so"]  # fmt: skip

@@ -247,7 +247,8 @@ class _Builder:
     def _own_loop(self, dim: str, body: Body) -> For:
         """A loop that the micro-kernel has: over a block, if the dim is blocked."""
         step, unroll = self.step[dim], dict(self.parameters.unroll).get(dim, 1)
-        low, ends = Affine(), (Affine(self.problem.extent(dim)),)
+        low: Affine = Affine()
+        ends: Bound = (Affine(self.problem.extent(dim)),)
         if self.parameters.block(dim):
             low, ends = self._inner_ends(dim)
         return For(dim.lower(), low, ends, step, body, "micro", unroll)

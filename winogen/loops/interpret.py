@@ -192,7 +192,7 @@ def _guard(m: Machine, node: Guard) -> Run:
     body, otherwise = m.body(node.body), m.body(node.otherwise)
 
     def run() -> None:
-        if all([form(m.at) >= 0 for form in conditions]):
+        if all(form(m.at) >= 0 for form in conditions):
             body()
         else:
             otherwise()
@@ -230,9 +230,9 @@ def _load(m: Machine, node: Load) -> Run:
             if exists and inside is not None:
                 exists = 0 <= begin + place * inside.step < inside.extent
             value.append(m.read(array, first + place * stride + within) if exists else 0)
-        if node.kind != "vector":
-            value = value * lanes if node.kind == "broadcast" else value[0]
-        m.registers[key(at)] = value
+        if node.kind == "broadcast":
+            value = value * lanes
+        m.registers[key(at)] = value[0] if node.kind == "scalar" else value
 
     return run
 
