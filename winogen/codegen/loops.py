@@ -205,12 +205,11 @@ def _loaded(node: Load) -> str:
         place = f"address({node.array}, {node.address})"
         return f"load_pixels({place}, {inside.position}, {inside.extent})"
     if node.run:
-        limits = "-1, 0, 1" if inside is None else (
-            f"{inside.position}, {inside.step}, {inside.extent}")  # fmt: skip
-        some = node.run if node.some is None else node.some
+        limits = "0, 0, 1"  # every run is inside
+        if inside is not None:
+            limits = f"{inside.position}, {inside.step}, {inside.extent}"
+        some = str(node.run if node.some is None else node.some)
         place = f"address({node.array}, {node.address})"
-        if inside is None:
-            limits = "0, 0, 1"  # every run is inside
         return f"load_runs({place}, {node.run}, {node.stride}, {limits}, {some})"
     if node.some is None:
         return _if_inside(node, f"load({_at(node.array, node.address)})")
@@ -250,7 +249,9 @@ def _(node: HAdd) -> Lines:
 
 @_text.register
 def _(node: Permute) -> Lines:
-    return _statement(f"{node.to} = SHUFFLE({node.a}, {node.a}, {', '.join(map(str, node.lanes))});")
+    return _statement(
+        f"{node.to} = SHUFFLE({node.a}, {node.a}, {', '.join(map(str, node.lanes))});"
+    )
 
 
 @_text.register
@@ -267,8 +268,8 @@ def _(node: Copy) -> Lines:
 
 @_text.register
 def _(node: Begin) -> Lines:
-    filters, rows, cols = map(_least, node.region.size)
-    return _statement(f"begin_sums(bias, {node.region.low[0]}, {filters}, {rows}, {cols}, {_at(node.array, node.address)});")
+    first, sizes = node.region.low[0], ", ".join(map(_least, node.region.size))
+    return _statement(f"begin_sums(bias, {first}, {sizes}, {_at(node.array, node.address)});")
 
 
 @_text.register
@@ -302,5 +303,7 @@ def _pack(nest: Nest) -> str:
         )
     inner = any(dim == "m" for dim, _, _ in nest.packed_order)
     place = "m + i" if inner else "m"
-    lines.append(" " * (8 + 4 * len(nest.packed_order)) + f"*packed++ = filter_at(of, {place}, k, y, x);")  # noqa: E501
+    lines.append(
+        " " * (8 + 4 * len(nest.packed_order)) + f"*packed++ = filter_at(of, {place}, k, y, x);"
+    )
     return "\n".join(lines)

@@ -25,6 +25,7 @@ class Loops(Variant):
     title = "Direct convolution by a generated loop nest"
     auto = False
     adds_early = True
+    one_layer = True
     buffers_used = {"tile": "a padded copy of inputs", "sums": "sums that wait"}
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:

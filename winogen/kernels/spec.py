@@ -20,7 +20,8 @@ class KernelSpec:
     ``transform_h`` and ``transform_w`` are the 1D algorithms along the height and the width, None
     without tiles. ``border`` says how tiles that touch the padding are made: "unswitch" (code by
     border class), "buffer" (padding is copied into a tile buffer), "indirect" (a table of pointers
-    with a shared zero vector). ``fixed`` are sizes that the variant wants compiled in, ``nest`` a whole loop nest.
+    with a shared zero vector). ``fixed`` are sizes that the variant wants compiled in,
+    ``nest`` is a whole loop nest.
     """
 
     variant: str

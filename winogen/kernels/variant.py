@@ -54,6 +54,7 @@ class Variant:
     auto: bool = True
     largest_tile: int | None = None
     spans_images: bool = False  # whether a block may have several images
+    one_layer: bool = False  # whether all sizes of a layer are compiled in
     adds_early: bool = False  # whether what the epilogue adds is added before the store
     uses: tuple[str, ...] = ()  # the fields of Tuning that are compiled in
     # What the struct of its kernels holds besides what all have: name -> meaning.

@@ -74,9 +74,7 @@ class _Builder:
         done = nest.order[: self.finished_at]
         self.outputs = {dim: self._span(dim, done) for dim in "MHW"}
         # Tiles are copied inside of the outer loops and of the parallel one.
-        fixed = tuple(
-            loop for loop in nest.order if loop.endswith(".o") or loop in self.parallel
-        )
+        fixed = tuple(loop for loop in nest.order if loop.endswith(".o") or loop in self.parallel)
         self.inputs = {dim: self._span(dim, fixed) for dim in IMAGE_DIMS}
         self._lay_out()
 
@@ -249,14 +247,13 @@ class _Builder:
     def _own_loop(self, dim: str, body: Body) -> For:
         """A loop that the micro-kernel has: over a block, if the dim is blocked."""
         step, unroll = self.step[dim], dict(self.parameters.unroll).get(dim, 1)
-        low, ends = Affine(), (Affine(self.problem.extent(dim)),)
+        low: Affine = Affine()
+        ends: Bound = (Affine(self.problem.extent(dim)),)
         if self.parameters.block(dim):
             low, ends = self._inner_ends(dim)
         return For(dim.lower(), low, ends, step, body, "micro", unroll)
 
-    def _input_position(
-        self, at: dict[str, Affine] | None = None
-    ) -> tuple[Affine, Affine, Affine]:
+    def _input_position(self, at: dict[str, Affine] | None = None) -> tuple[Affine, Affine, Affine]:
         """Row, column and channel of the input that a pixel sees through a tap."""
         problem = self.problem
         index = {dim: Affine.of(dim.lower()) for dim in IMAGE_DIMS} | (at or {})

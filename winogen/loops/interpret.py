@@ -22,7 +22,6 @@ from winogen.loops.nest import (
     For,
     Guard,
     HAdd,
-    Inside,
     Let,
     Load,
     Nest,
@@ -32,7 +31,6 @@ from winogen.loops.nest import (
     Region,
     Store,
     Unscramble,
-    least,
 )
 from winogen.loops.parameters import LoopProblem
 
@@ -77,32 +75,87 @@ def packed(problem: LoopProblem, nest: Nest, weight: Sequence[Any]) -> list[Any]
     return values
 
 
-class Machine:
-    """The arrays and registers of one run, and how often each kind of statement was executed."""
+Run = Callable[[], None]
+Values = dict[str, int]
 
-    def __init__(self, problem: LoopProblem, nest: Nest, arrays: dict[str, list[Any]]):
-        self.problem, self.nest, self.arrays = problem, nest, arrays
-        self.arrays |= {"tile": [None] * nest.tile, "sums": [None] * nest.sums}
-        self.at: dict[str, int] = {}
+
+def formula(form: Affine) -> Callable[[Values], int]:
+    """Return a form as a function of the indices.
+
+    >>> formula(Affine.of("h") * 2 - 1)({"h": 3})
+    5
+    """
+    if not form.terms:
+        number = form.const
+        return lambda at: number
+    if form.const == 0 and len(form.terms) == 1 and form.terms[0][1] == 1:
+        name = form.terms[0][0]
+        return lambda at: at[name]
+    terms = "".join(f" + {times} * at[{name!r}]" for name, times in form.terms)
+    made: Callable[[Values], int] = eval(f"lambda at: {form.const}{terms}")
+    return made
+
+
+def key_of(reg: Reg) -> Callable[[Values], tuple]:
+    """Return what a register is kept under, as a function of the indices."""
+    places = [formula(form) for form in reg.place]
+    name = reg.name
+    if len(places) == 2:
+        first, second = places
+        return lambda at: (name, first(at), second(at))
+    return lambda at: (name, *[place(at) for place in places])
+
+
+class Machine:
+    """The arrays and registers of one run; statements become functions before they run.
+
+    ``counts`` says how often each kind of statement was executed, if they are ``counted``.
+    """
+
+    def __init__(
+        self,
+        problem: LoopProblem,
+        nest: Nest,
+        arrays: dict[str, list[Any]],
+        counted: bool = False,
+    ):
+        self.problem, self.nest, self.counted = problem, nest, counted
+        self.arrays = arrays | {"tile": [None] * nest.tile, "sums": [None] * nest.sums}
+        self.at: Values = {}
         self.registers: dict[tuple, Any] = {}
         self.counts: Counter[str] = Counter()
 
-    def run(self, body: Body | None = None) -> None:
-        """Execute statements, by default all of the nest."""
-        for node in self.nest.body if body is None else body:
-            self.counts[_counted(node)] += 1
-            _STATEMENTS[type(node)](self, node)
+    def run(self) -> None:
+        """Execute the nest."""
+        self.body(self.nest.body)()
 
-    def number(self, form: Affine) -> int:
-        """Return the value of a form."""
-        return form.value(self.at)
+    def body(self, body: Body) -> Run:
+        """Return statements as one function."""
+        steps = [self._step(node) for node in body]
+        if len(steps) == 1:
+            return steps[0]
 
-    def key(self, reg: Reg) -> tuple:
-        """Return what a register is kept under."""
-        return (reg.name, *map(self.number, reg.place))
+        def run() -> None:
+            for step in steps:
+                step()
+
+        return run
+
+    def _step(self, node: Node) -> Run:
+        step = _STATEMENTS[type(node)](self, node)
+        if not self.counted:
+            return step
+        kind = type(node).__name__
+        kind = f"{kind} {node.array}" if isinstance(node, Load) else kind
+
+        def run() -> None:
+            self.counts[kind] += 1
+            step()
+
+        return run
 
     def read(self, array: str, address: int) -> Any:
-        """Return one number; raises IndexError outside of the array."""
+        """Return one number; raises IndexError outside of the array, ValueError before a write."""
         values = self.arrays[array]
         if not 0 <= address < len(values):
             raise IndexError(f"{array}[{address}] of {len(values)}")
@@ -118,89 +171,130 @@ class Machine:
         self.arrays[array][address] = value
 
 
-def _counted(node: Node) -> str:
-    if isinstance(node, Load):
-        return f"load {node.array}"
-    return f"store {node.array}" if isinstance(node, Store) else type(node).__name__.lower()
+def _for(m: Machine, node: For) -> Run:
+    at, index, step, body = m.at, node.index, node.step, m.body(node.body)
+    low, high = formula(node.low), [formula(form) for form in node.high]
+
+    def run() -> None:
+        place = at[index] if node.resumes else low(at)
+        end = min([form(at) for form in high])
+        while place < end:
+            at[index] = place
+            body()
+            place += step
+        at[index] = place
+
+    return run
 
 
-def _for(m: Machine, node: For) -> None:
-    begin = m.at[node.index] if node.resumes else m.number(node.low)
-    end = least(node.high, m.at)
-    m.at[node.index] = begin
-    while m.at[node.index] < end:
-        m.run(node.body)
-        m.at[node.index] += node.step
+def _guard(m: Machine, node: Guard) -> Run:
+    conditions = [formula(form) for form in node.conditions]
+    body, otherwise = m.body(node.body), m.body(node.otherwise)
+
+    def run() -> None:
+        if all(form(m.at) >= 0 for form in conditions):
+            body()
+        else:
+            otherwise()
+
+    return run
 
 
-def _guard(m: Machine, node: Guard) -> None:
-    holds = all(m.number(form) >= 0 for form in node.conditions)
-    m.run(node.body if holds else node.otherwise)
-
-
-def _let(m: Machine, node: Let) -> None:
-    places: list[tuple] = [()]
+def _let(m: Machine, node: Let) -> Run:
+    places: list[tuple] = [(node.symbol.name,)]
     for count in node.symbol.shape:
         places = [(*place, i) for place in places for i in range(count)]
-    vector = [0] * m.nest.lanes if node.zero else None
-    for place in places:
-        m.registers[(node.symbol.name, *place)] = list(vector) if vector else None
+
+    def run() -> None:
+        for place in places:
+            m.registers[place] = [0] * m.nest.lanes if node.zero else None
+
+    return run
 
 
-def _load(m: Machine, node: Load) -> None:
-    lanes, address = m.nest.lanes, m.number(node.address)
-    run = node.run or lanes
-    some = run if node.some is None else m.number(node.some)
+def _load(m: Machine, node: Load) -> Run:
+    lanes, at, array = m.nest.lanes, m.at, node.array
+    run_, stride, inside = node.run or lanes, node.stride, node.inside
+    address, key = formula(node.address), key_of(node.to)
+    some = None if node.some is None else formula(node.some)
+    position = None if inside is None else formula(inside.position)
+    many = lanes if node.kind == "vector" else 1
 
-    def exists(lane: int) -> bool:
-        inside = node.inside
-        within = inside is None or _is_inside(m, inside, lane // run)
-        return within and lane % run < some
+    def run() -> None:
+        first, last = address(at), run_ if some is None else some(at)
+        begin = 0 if position is None else position(at)
+        value = []
+        for lane in range(many):
+            place, within = divmod(lane, run_)
+            exists = within < last
+            if exists and inside is not None:
+                exists = 0 <= begin + place * inside.step < inside.extent
+            value.append(m.read(array, first + place * stride + within) if exists else 0)
+        if node.kind == "broadcast":
+            value = value * lanes
+        m.registers[key(at)] = value[0] if node.kind == "scalar" else value
 
-    def one(lane: int) -> Any:
-        if not exists(lane):
-            return 0
-        return m.read(node.array, address + lane // run * node.stride + lane % run)
-
-    if node.kind == "vector":
-        m.registers[m.key(node.to)] = [one(lane) for lane in range(lanes)]
-    else:
-        m.registers[m.key(node.to)] = [one(0)] * lanes if node.kind == "broadcast" else one(0)
-
-
-def _is_inside(m: Machine, inside: Inside, run: int) -> bool:
-    return 0 <= m.number(inside.position) + run * inside.step < inside.extent
-
-
-def _store(m: Machine, node: Store) -> None:
-    value, address = m.registers[m.key(node.value)], m.number(node.address)
-    if not isinstance(value, list):
-        m.write(node.array, address, value)
-        return
-    some = m.nest.lanes if node.some is None else m.number(node.some)
-    for lane in range(min(m.nest.lanes, max(0, some))):
-        m.write(node.array, address + lane, value[lane])
+    return run
 
 
-def _fma(m: Machine, node: Fma) -> None:
-    sums, a, b = (m.registers[m.key(reg)] for reg in (node.sum, node.a, node.b))
-    if node.lane is not None:
-        b = [b[m.number(node.lane)]] * len(sums)
-    m.registers[m.key(node.sum)] = [s + x * y for s, x, y in zip(sums, a, b)]
+def _store(m: Machine, node: Store) -> Run:
+    address, key, lanes = formula(node.address), key_of(node.value), m.nest.lanes
+    some = None if node.some is None else formula(node.some)
+
+    def run() -> None:
+        value, first = m.registers[key(m.at)], address(m.at)
+        if node.scalar:
+            m.write(node.array, first, value)
+            return
+        for lane in range(lanes if some is None else min(lanes, max(0, some(m.at)))):
+            m.write(node.array, first + lane, value[lane])
+
+    return run
 
 
-def _add(m: Machine, node: Add) -> None:
-    sums, a = m.registers[m.key(node.sum)], m.registers[m.key(node.a)]
-    m.registers[m.key(node.sum)] = [s + x for s, x in zip(sums, a)]
+def _fma(m: Machine, node: Fma) -> Run:
+    of_sum, of_a, of_b = map(key_of, (node.sum, node.a, node.b))
+    lane = None if node.lane is None else formula(node.lane)
+    registers, at = m.registers, m.at
+
+    def run() -> None:
+        key, a, b = of_sum(at), registers[of_a(at)], registers[of_b(at)]
+        if lane is None:
+            registers[key] = [s + x * y for s, x, y in zip(registers[key], a, b)]
+        else:
+            one = b[lane(at)]
+            registers[key] = [s + x * one for s, x in zip(registers[key], a)]
+
+    return run
 
 
-def _hadd(m: Machine, node: HAdd) -> None:
-    m.registers[m.key(node.sum)] += sum(m.registers[m.key(node.a)])
+def _add(m: Machine, node: Add) -> Run:
+    of_sum, of_a = key_of(node.sum), key_of(node.a)
+
+    def run() -> None:
+        key, a = of_sum(m.at), m.registers[of_a(m.at)]
+        m.registers[key] = [s + x for s, x in zip(m.registers[key], a)]
+
+    return run
 
 
-def _permute(m: Machine, node: Permute) -> None:
-    a = m.registers[m.key(node.a)]
-    m.registers[m.key(node.to)] = [a[lane] for lane in node.lanes]
+def _hadd(m: Machine, node: HAdd) -> Run:
+    of_sum, of_a = key_of(node.sum), key_of(node.a)
+
+    def run() -> None:
+        m.registers[of_sum(m.at)] += sum(m.registers[of_a(m.at)])
+
+    return run
+
+
+def _permute(m: Machine, node: Permute) -> Run:
+    to, of_a = key_of(node.to), key_of(node.a)
+
+    def run() -> None:
+        a = m.registers[of_a(m.at)]
+        m.registers[to(m.at)] = [a[lane] for lane in node.lanes]
+
+    return run
 
 
 def unscrambled(lanes: int, block: int, pixel: int, filter_: int) -> tuple[int, int]:
@@ -214,66 +308,89 @@ def unscrambled(lanes: int, block: int, pixel: int, filter_: int) -> tuple[int, 
     return moved * block + turned, filter_ // block * block + pixel % block
 
 
-def _unscramble(m: Machine, node: Unscramble) -> None:
-    lanes = m.nest.lanes
-    for vector in range(lanes):
-        values = []
-        for lane in range(lanes):
-            pair = (vector, lane) if node.by == "W" else (lane, vector)
-            place, which = unscrambled(lanes, node.block, *pair)
-            values.append(m.registers[(*m.key(node.sums), place)][which])
-        m.registers[(node.to, vector)] = values
+def _unscramble(m: Machine, node: Unscramble) -> Run:
+    lanes, sums = m.nest.lanes, key_of(node.sums)
+
+    def run() -> None:
+        base = sums(m.at)
+        for vector in range(lanes):
+            values = []
+            for lane in range(lanes):
+                pair = (vector, lane) if node.by == "W" else (lane, vector)
+                place, which = unscrambled(lanes, node.block, *pair)
+                values.append(m.registers[(*base, place)][which])
+            m.registers[(node.to, vector)] = values
+
+    return run
 
 
-def _copy(m: Machine, node: Copy) -> None:
+def _copy(m: Machine, node: Copy) -> Run:
     problem, strides = m.problem, m.problem.input
-    row, col, channel = map(m.number, node.low)
-    rows, cols, channels = node.size
-    for r in range(rows):
-        for q in range(cols):
-            y = source_index(row + r, problem.size[0], problem.padding_mode)
-            x = source_index(col + q, problem.size[1], problem.padding_mode)
-            for c in range(channels):
-                exists = 0 <= y < problem.size[0] and 0 <= x < problem.size[1]
-                exists = exists and channel + c < problem.channels
-                address = y * strides.row + x * strides.pixel + (channel + c) * strides.channel
-                value = m.read("image", address) if exists else 0
-                m.write("tile", node.layout.at(r, q, c), value)
+    low = [formula(form) for form in node.low]
+    (height, width), mode = problem.size, problem.padding_mode
 
-
-def _each_output(m: Machine, region: Region, do: Callable[[int, int, int, int, int, int], None]
-                 ) -> None:  # fmt: skip
-    first, row, col = map(m.number, region.low)
-    filters, rows, cols = (least(bound, m.at) for bound in region.size)
-    for k in range(filters):
+    def run() -> None:
+        row, col, channel = (form(m.at) for form in low)
+        rows, cols, channels = node.size
         for r in range(rows):
+            y = source_index(row + r, height, mode)
             for q in range(cols):
-                do(first + k, row + r, col + q, k, r, q)
+                x = source_index(col + q, width, mode)
+                exists = 0 <= y < height and 0 <= x < width
+                for c in range(channels):
+                    value = 0
+                    if exists and channel + c < problem.channels:
+                        address = y * strides.row + x * strides.pixel
+                        value = m.read("image", address + (channel + c) * strides.channel)
+                    m.write("tile", node.layout.at(r, q, c), value)
+
+    return run
 
 
-def _begin(m: Machine, node: Begin) -> None:
-    address, (of_m, of_h, of_w) = m.number(node.address), m.nest.pitch
+def _each_output(m: Machine, region: Region, do: Callable[..., None]) -> Run:
+    """Call ``do`` with a filter, row and column, and with the same in the region."""
+    low = [formula(form) for form in region.low]
+    size = [[formula(form) for form in bound] for bound in region.size]
+
+    def run() -> None:
+        first, row, col = (form(m.at) for form in low)
+        filters, rows, cols = (min(form(m.at) for form in bound) for bound in size)
+        for k in range(filters):
+            for r in range(rows):
+                for q in range(cols):
+                    do(first + k, row + r, col + q, k, r, q)
+
+    return run
+
+
+def _begin(m: Machine, node: Begin) -> Run:
+    address, (of_m, of_h, of_w) = formula(node.address), m.nest.pitch
 
     def set_bias(f: int, row: int, col: int, k: int, r: int, q: int) -> None:
-        m.write(node.array, address + k * of_m + r * of_h + q * of_w, m.read("bias", f))
+        place = address(m.at) + k * of_m + r * of_h + q * of_w
+        m.write(node.array, place, m.read("bias", f))
 
-    # All of the sums that wait get a number: steps of the micro-kernel may go beyond the outputs.
-    m.arrays["sums"] = [0] * m.nest.sums
-    _each_output(m, node.region, set_bias)
+    each = _each_output(m, node.region, set_bias)
+
+    def run() -> None:
+        # Sums that wait all get a number: steps of the micro-kernel may go beyond the outputs.
+        m.arrays["sums"] = [0] * m.nest.sums
+        each()
+
+    return run
 
 
-def _finish(m: Machine, node: Finish) -> None:
+def _finish(m: Machine, node: Finish) -> Run:
     (of_m, of_h, of_w), to = m.nest.pitch, m.problem.output
 
     def deliver(f: int, row: int, col: int, k: int, r: int, q: int) -> None:
         value = m.read("sums", k * of_m + r * of_h + q * of_w)
         m.write("output", f * to.channel + row * to.row + col * to.pixel, value)
 
-    if node.waits:
-        _each_output(m, node.region, deliver)
+    return _each_output(m, node.region, deliver) if node.waits else m.body(())
 
 
-_STATEMENTS: dict[type, Callable[[Machine, Any], None]] = {
+_STATEMENTS: dict[type, Callable[[Machine, Any], Run]] = {
     For: _for,
     Guard: _guard,
     Let: _let,
@@ -287,7 +404,7 @@ _STATEMENTS: dict[type, Callable[[Machine, Any], None]] = {
     Copy: _copy,
     Begin: _begin,
     Finish: _finish,
-    Fetch: lambda m, node: None,
+    Fetch: lambda m, node: m.body(()),
 }
 
 

@@ -30,7 +30,7 @@ from winogen.loops.nest import (
 )
 from winogen.loops.parameters import Strategy
 
-J, I, LANE = Affine.of("j"), Affine.of("i"), Affine.of("l")
+PIXEL, FILTER, LANE = map(Affine.of, "jil")
 
 
 @dataclass(frozen=True)
@@ -86,23 +86,28 @@ def start(p: Places) -> Body:
         return (Let(Symbol("sum", "vector", (*shape, p.lanes)), zero=True),)
     if kind.lanes == "W":
         lanes = p.lanes
-        address = p.output(I, J * lanes)
-        load = Load(Reg("sum", (J, I)), *address, some=_lanes_left(p.columns_left, J * lanes))
-        bias = _bias(p, Reg("sum", (J, I)), I, "broadcast")
-        first = _guarded(p.filters_left, I, bias if p.writes else load)
+        address = p.output(FILTER, PIXEL * lanes)
+        load = Load(
+            Reg("sum", (PIXEL, FILTER)), *address, some=_lanes_left(p.columns_left, PIXEL * lanes)
+        )
+        bias = _bias(p, Reg("sum", (PIXEL, FILTER)), FILTER, "broadcast")
+        first = _guarded(p.filters_left, FILTER, bias if p.writes else load)
         return (
             Let(Symbol("sum", "vector", shape), zero=p.filters_left is not None),
             *register_loop("i", p.filters, *register_loop("j", p.pixels, *first)),
         )
     pixels = _pixels(p)
-    filter_, left = I * p.lanes, _lanes_left(p.filters_left, I * p.lanes)
-    to = Reg("sum", (J, I))
+    filter_, left = FILTER * p.lanes, _lanes_left(p.filters_left, FILTER * p.lanes)
+    to = Reg("sum", (PIXEL, FILTER))
     if p.writes:
         first = (_bias(p, to, filter_, "vector"),)
     else:
-        first = _guarded(p.columns_left, J, Load(to, *p.output(filter_, J), some=left))
+        first = _guarded(p.columns_left, PIXEL, Load(to, *p.output(filter_, PIXEL), some=left))
     return (
-        Let(Symbol("sum", "vector", (pixels, p.filters)), zero=not p.writes and p.columns_left is not None),
+        Let(
+            Symbol("sum", "vector", (pixels, p.filters)),
+            zero=not p.writes and p.columns_left is not None,
+        ),
         *register_loop("j", pixels, *register_loop("i", p.filters, *first)),
     )
 
@@ -127,19 +132,19 @@ def _inside(p: Places, masked: bool, pixel: Affine) -> Inside | None:
 
 
 def _dot(p: Places, masked: bool) -> Body:
-    zero = Affine()
+    zero, one = Affine(), Reg("filter", (FILTER,))
     return (
         Let(Symbol("filter", "vector", (p.filters,))),
-        *register_loop("i", p.filters, Load(Reg("filter", (I,)), "kernel", p.kernel(I, zero))),
+        *register_loop("i", p.filters, Load(one, "kernel", p.kernel(FILTER, zero))),
         *register_loop(
             "j",
             p.pixels,
             Let(Symbol("pixel", "vector")),
             # One run of neighbours: all of it inside, or none.
-            Load(Reg("pixel"), *p.image(J, zero), inside=_inside(p, masked, J),
+            Load(Reg("pixel"), *p.image(PIXEL, zero), inside=_inside(p, masked, PIXEL),
                  some=p.channels_left),
             *register_loop(
-                "i", p.filters, Fma(Reg("sum", (J, I)), Reg("pixel"), Reg("filter", (I,)))
+                "i", p.filters, Fma(Reg("sum", (PIXEL, FILTER)), Reg("pixel"), one)
             ),
         ),
     )  # fmt: skip
@@ -149,7 +154,9 @@ def _filter_vectors(p: Places, channel: Affine) -> Body:
     return (
         Let(Symbol("filter", "vector", (p.filters,))),
         *register_loop(
-            "i", p.filters, Load(Reg("filter", (I,)), "kernel", p.kernel(I * p.lanes, channel))
+            "i",
+            p.filters,
+            Load(Reg("filter", (FILTER,)), "kernel", p.kernel(FILTER * p.lanes, channel)),
         ),
     )
 
@@ -161,18 +168,25 @@ def _broadcast(p: Places, masked: bool) -> Body:
             "j",
             p.pixels,
             Let(Symbol("pixel", "vector")),
-            Load(Reg("pixel"), *p.image(J, Affine()), "broadcast", inside=_inside(p, masked, J)),
+            Load(
+                Reg("pixel"),
+                *p.image(PIXEL, Affine()),
+                "broadcast",
+                inside=_inside(p, masked, PIXEL),
+            ),
             *register_loop(
-                "i", p.filters, Fma(Reg("sum", (J, I)), Reg("filter", (I,)), Reg("pixel"))
+                "i",
+                p.filters,
+                Fma(Reg("sum", (PIXEL, FILTER)), Reg("filter", (FILTER,)), Reg("pixel")),
             ),
         ),
     )
 
 
 def _pixel_vectors(p: Places, masked: bool) -> Body:
-    address = p.image(J * p.lanes, Affine())
-    load = Load(Reg("pixel", (J,)), *address, run=1, stride=p.pixel_stride,
-                inside=_inside(p, masked, J * p.lanes))  # fmt: skip
+    address = p.image(PIXEL * p.lanes, Affine())
+    load = Load(Reg("pixel", (PIXEL,)), *address, run=1, stride=p.pixel_stride,
+                inside=_inside(p, masked, PIXEL * p.lanes))  # fmt: skip
     return (
         Let(Symbol("pixel", "vector", (p.pixels,))),
         *register_loop("j", p.pixels, load),
@@ -186,9 +200,11 @@ def _over_pixels(p: Places, masked: bool) -> Body:
             "i",
             p.filters,
             Let(Symbol("filter", "vector")),
-            Load(Reg("filter"), "kernel", p.kernel(I, Affine()), "broadcast"),
+            Load(Reg("filter"), "kernel", p.kernel(FILTER, Affine()), "broadcast"),
             *register_loop(
-                "j", p.pixels, Fma(Reg("sum", (J, I)), Reg("pixel", (J,)), Reg("filter"))
+                "j",
+                p.pixels,
+                Fma(Reg("sum", (PIXEL, FILTER)), Reg("pixel", (PIXEL,)), Reg("filter")),
             ),
         ),
     )
@@ -198,7 +214,12 @@ def _by_lane(p: Places, masked: bool) -> Body:
     """Vectors of inputs run along channels (C), pixels (W), or pairs of channels (WC)."""
     lanes, along = p.lanes, p.kind.along
     if along == "W":
-        fma = Fma(Reg("sum", (J * lanes + LANE, I)), Reg("filter", (I,)), Reg("pixel", (J,)), LANE)
+        fma = Fma(
+            Reg("sum", (PIXEL * lanes + LANE, FILTER)),
+            Reg("filter", (FILTER,)),
+            Reg("pixel", (PIXEL,)),
+            LANE,
+        )
         return (
             *_pixel_vectors(p, masked),
             *_filter_vectors(p, Affine()),
@@ -211,13 +232,13 @@ def _by_lane(p: Places, masked: bool) -> Body:
     of_channels = lanes if along == "C" else 2  # channels in a vector
     pixels = lanes // of_channels  # and pixels
     loads = p.pixels // pixels
-    load = Load(Reg("pixel", (J,)), *p.image(J * pixels, Affine()),
+    load = Load(Reg("pixel", (PIXEL,)), *p.image(PIXEL * pixels, Affine()),
                 run=0 if pixels == 1 else of_channels, stride=0 if pixels == 1 else p.pixel_stride,
-                inside=_inside(p, masked, J * pixels), some=p.channels_left)  # fmt: skip
+                inside=_inside(p, masked, PIXEL * pixels), some=p.channels_left)  # fmt: skip
     channel = Affine.of("k")
     place = Affine.of("q")
-    fma = Fma(Reg("sum", (J * pixels + place, I)), Reg("filter", (I,)), Reg("pixel", (J,)),
-              place * of_channels + channel)  # fmt: skip
+    fma = Fma(Reg("sum", (PIXEL * pixels + place, FILTER)), Reg("filter", (FILTER,)),
+              Reg("pixel", (PIXEL,)), place * of_channels + channel)  # fmt: skip
     return (
         Let(Symbol("pixel", "vector", (loads,))),
         *register_loop("j", loads, load),
@@ -243,10 +264,10 @@ def _permuted(p: Places, masked: bool) -> Body:
     meetings: list[Node] = []
     for s in range(lanes // block):
         moved = tuple((lane + s * block) % lanes for lane in range(lanes))
-        meetings.append(Permute(Reg("moved"), Reg("pixel", (J,)), moved))
+        meetings.append(Permute(Reg("moved"), Reg("pixel", (PIXEL,)), moved))
         meetings.append(
             For("t", Affine(), (Affine(block),), 1,
-                (Fma(Reg("sum", (J, I, Affine.of("t") + s * block)),
+                (Fma(Reg("sum", (PIXEL, FILTER, Affine.of("t") + s * block)),
                      Reg("turned", (Affine.of("t"),)), Reg("moved")),), "register")
         )  # fmt: skip
     return (
@@ -256,7 +277,7 @@ def _permuted(p: Places, masked: bool) -> Body:
             p.filters,
             Let(Symbol("filter", "vector")),
             Let(Symbol("turned", "vector", (block,))),
-            Load(Reg("filter"), "kernel", p.kernel(I * lanes, Affine())),
+            Load(Reg("filter"), "kernel", p.kernel(FILTER * lanes, Affine())),
             *rotated,
             *register_loop("j", p.pixels, Let(Symbol("moved", "vector")), *meetings),
         ),
@@ -280,38 +301,38 @@ def stop(p: Places) -> Body:
     if kind.meet == "permuted":
         return _stop_permuted(p)
     if kind.lanes == "W":
-        array, address = p.output(I, J * p.lanes)
-        left = _lanes_left(p.columns_left, J * p.lanes)
-        store = Store(array, address, Reg("sum", (J, I)), some=left)
+        array, address = p.output(FILTER, PIXEL * p.lanes)
+        left = _lanes_left(p.columns_left, PIXEL * p.lanes)
+        store = Store(array, address, Reg("sum", (PIXEL, FILTER)), some=left)
         return register_loop(
-            "i", p.filters, *_guarded(p.filters_left, I, *register_loop("j", p.pixels, store))
+            "i", p.filters, *_guarded(p.filters_left, FILTER, *register_loop("j", p.pixels, store))
         )
-    array, address = p.output(I * p.lanes, J)
-    left = _lanes_left(p.filters_left, I * p.lanes)
-    store = Store(array, address, Reg("sum", (J, I)), some=left)
+    array, address = p.output(FILTER * p.lanes, PIXEL)
+    left = _lanes_left(p.filters_left, FILTER * p.lanes)
+    store = Store(array, address, Reg("sum", (PIXEL, FILTER)), some=left)
     return register_loop(
-        "j", _pixels(p), *_guarded(p.columns_left, J, *register_loop("i", p.filters, store))
+        "j", _pixels(p), *_guarded(p.columns_left, PIXEL, *register_loop("i", p.filters, store))
     )
 
 
 def _stop_dot(p: Places) -> Body:
-    array, address = p.output(I, J)
+    array, address = p.output(FILTER, PIXEL)
     total = Reg("total")
-    first = _bias(p, total, I, "scalar") if p.writes else Load(total, array, address, "scalar")
+    first = _bias(p, total, FILTER, "scalar") if p.writes else Load(total, array, address, "scalar")
     one: Body = (
         Let(Symbol("total", "scalar")),
         first,
-        HAdd(total, Reg("sum", (J, I))),
+        HAdd(total, Reg("sum", (PIXEL, FILTER))),
         Store(array, address, total, scalar=True),
     )
-    one = _guarded(p.filters_left, I, *one)
+    one = _guarded(p.filters_left, FILTER, *one)
     return register_loop(
-        "j", p.pixels, *_guarded(p.columns_left, J, *register_loop("i", p.filters, *one))
+        "j", p.pixels, *_guarded(p.columns_left, PIXEL, *register_loop("i", p.filters, *one))
     )
 
 
 def _stop_permuted(p: Places) -> Body:
-    lanes, pixel, filter_ = p.lanes, J * p.lanes, I * p.lanes
+    lanes, pixel, filter_ = p.lanes, PIXEL * p.lanes, FILTER * p.lanes
     if p.by_pixel:
         array, address = p.output(filter_, pixel + LANE)
         left, many = _lanes_left(p.filters_left, filter_), _lanes_left(p.columns_left, pixel)
@@ -335,7 +356,7 @@ def _stop_permuted(p: Places) -> Body:
             "i",
             p.filters,
             Let(Symbol("out", "vector", (lanes,))),
-            Unscramble("out", Reg("sum", (J, I)), "W" if p.by_pixel else "M", p.block),
+            Unscramble("out", Reg("sum", (PIXEL, FILTER)), "W" if p.by_pixel else "M", p.block),
             *register_loop("l", lanes, *_guarded(many, LANE, *one)),
         ),
     )

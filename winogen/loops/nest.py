@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Union
+from typing import Any
 
 # ---- numbers -------------------------------------------------------------------------------------
 
@@ -301,9 +301,10 @@ class Fetch:
     write: bool = False
 
 
-Node = Union[
-    For, Guard, Let, Load, Store, Fma, Add, HAdd, Permute, Unscramble, Copy, Begin, Finish, Fetch
-]  # fmt: skip
+Node = (
+    For | Guard | Let | Load | Store | Fma | Add | HAdd | Permute | Unscramble | Copy | Begin
+    | Finish | Fetch
+)  # fmt: skip
 Body = tuple[Node, ...]
 
 

@@ -38,8 +38,9 @@ Rewrite = Callable[[Node, Spans], Body]
 
 def lowered(nest: Nest, parameters: Parameters) -> Nest:
     """Return the nest after all passes."""
+    # Loops are unrolled when all that moves out of them has done so.
     body = fixpoint(nest.body, (HOIST_COPY, HOIST_GUARD, DROP_GUARD))
-    body = fixpoint(body, (UNROLL,))
+    body = fixpoint(body, RULES)
     ahead = parameters.prefetch
     if ahead is not None:
         arrays = {"image": ("image", "tile"), "kernel": ("kernel",), "output": ("output", "sums")}
@@ -101,7 +102,7 @@ def _copy_out(node: Node, spans: Spans) -> Body:
 
 
 def _is_all_guard(node: Node, spans: Spans) -> bool:
-    if not isinstance(node, For) or node.parallel or len(node.body) != 1:
+    if not isinstance(node, For) or node.parallel or node.resumes or len(node.body) != 1:
         return False
     guard = node.body[0]
     return isinstance(guard, Guard) and not depends(guard, node.index)
@@ -146,7 +147,7 @@ def _is_to_unroll(node: Node, spans: Spans) -> bool:
 
 
 def _unrolled(node: Node, spans: Spans) -> Body:
-    """for (i; i < n; i += s) {...} → for (i; i < n - s; i += 2 s) {...; ...} for (; i < n; i += s)."""
+    """for (i; i < n; i += s) {a} → for (i; i < n-s; i += 2s) {a; a} for (; i < n; i += s) {a}."""
     assert isinstance(node, For)
     times, step = node.unroll, node.step
     copies: list[Node] = []
@@ -175,6 +176,7 @@ def _unrolled(node: Node, spans: Spans) -> Body:
 
 
 UNROLL: tuple[Predicate, Rewrite] = (_is_to_unroll, _unrolled)
+RULES = (HOIST_COPY, HOIST_GUARD, DROP_GUARD, UNROLL)
 
 
 # ---- prefetching ---------------------------------------------------------------------------------
@@ -192,12 +194,8 @@ def prefetched(body: Body, accepts: Callable[[Node], bool], distance: int, level
     """
     result: list[Node] = []
     for node in body:
-        result.append(
-            rebuilt(node, lambda inner: prefetched(inner, accepts, distance, level))
-        )
+        result.append(rebuilt(node, lambda inner: prefetched(inner, accepts, distance, level)))
         if accepts(node):
             assert isinstance(node, (Load, Store))
-            result.append(
-                Fetch(node.array, node.address, distance, level, isinstance(node, Store))
-            )
+            result.append(Fetch(node.array, node.address, distance, level, isinstance(node, Store)))
     return tuple(result)
