@@ -55,7 +55,8 @@ def test_every_one_of_very_many_draws_is_legal():
 
 def test_the_same_seed_draws_the_same_in_every_process():
     program = (
-        "from loops.test_space_of_nests import VGG, draws\nfor one in draws(VGG, 'avx2', 5): print(one.text)"
+        "from loops.test_space_of_nests import VGG, draws\n"
+        "for one in draws(VGG, 'avx2', 5): print(one.text)"
     )
     texts = set()
     for hashing in ("1", "2"):
