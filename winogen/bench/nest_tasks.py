@@ -182,4 +182,5 @@ def _compare(problem: Problem, target: Target, nests: Sequence[dict]) -> list[fl
     from winogen.bench.regret import heats
 
     parameters = [None, *map(Parameters.from_dict, nests)]
-    return heats([prepare(problem, target, nest) for nest in parameters])
+    ways = [prepare(problem, target, nest) for nest in parameters]
+    return heats(ways, lambda text: None)

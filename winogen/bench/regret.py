@@ -154,7 +154,7 @@ def _of_layer(
     )
 
 
-def heats(prepared: list[Prepared], say: Callable[[str], None] = lambda text: None) -> list[float]:
+def heats(prepared: list[Prepared], say: Callable[[str], None]) -> list[float]:
     """Return the seconds of every candidate, the first one being the choice."""
     problem = prepared[0].problem
     generator = np.random.default_rng(0)
