@@ -99,6 +99,10 @@ def work_for(
     return replace(work, block=(tiles[0], tiles[1]))
 
 
+# Kernels that are made for one layer each: of so many layers of the spread.
+ONE_EACH = 8
+
+
 @lru_cache(maxsize=256)
 def spread(
     algorithm: str, layout: str, dtype: str, target: Target, border: str, tile: tuple[int, int]
@@ -154,7 +158,8 @@ def reaching(
 ) -> dict[KernelSpec, list[Work]]:
     """Return the kernels of a variant, and the calls of the spread that each computes."""
     calls = defaultdict(list)
-    for work in spread(variant.algorithm, layout, dtype, target, border, tile):
+    works = spread(variant.algorithm, layout, dtype, target, border, tile)
+    for work in works[:: len(works) // ONE_EACH] if variant.one_layer else works:
         if work.variant == variant.name:
             calls[KernelSpec.of(work)].append(work)
     return dict(calls)

@@ -7,7 +7,7 @@ arguments); every command is answered by ("ok", value) or ("error", message).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from winogen.toolchain.limits import Limits
@@ -144,6 +144,12 @@ class Worker:
             if _preemptions() == switches:
                 break
         return best
+
+    def nest(self, task: dict) -> Any:
+        """Do a task of a search for loop nests; see `winogen.bench.nest_tasks`."""
+        from winogen.bench.nest_tasks import work
+
+        return work(task)
 
     def profile(self, layer: dict, folder: str, options: dict, limits: Limits) -> dict:
         """Return where our time goes, beside the peak at this moment; see `profile.rates`."""

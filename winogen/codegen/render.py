@@ -13,6 +13,7 @@ from typing import Any
 
 from winogen import resources
 from winogen.codegen.functions import FUNCTIONS
+from winogen.codegen.loops import nest_of
 from winogen.codegen.templates import environment
 from winogen.codegen.transforms import Transform
 from winogen.kernels.spec import KernelSpec
@@ -73,6 +74,7 @@ def render(
             packed_sums=bool(height) or spec.layout == "NCHW",
             patches=False,
             one_d=False,
+            nest=nest_of(*spec.nest, spec.target) if spec.nest else None,
             # Transforms.
             H=height,
             W=width,
@@ -164,7 +166,7 @@ def renderer_digest() -> str:
     package = resources.package()
     for folder in (
         resources.folder("csrc"),
-        *map(package.joinpath, ("codegen", "kernels", "records")),
+        *map(package.joinpath, ("codegen", "kernels", "loops", "records")),
     ):
         for path in sorted(folder.rglob("*.j2")) + sorted(folder.glob("*.py")):
             digest.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())

@@ -11,6 +11,7 @@ from winogen.codegen import transforms
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import Axes
 from winogen.kernels import general
+from winogen.loops.parameters import Parameters
 from winogen.program.summation import PROGRAM
 from winogen.records import Points, Sizes
 
@@ -41,7 +42,7 @@ class Choice:
     order: str = PROGRAM  # how transforms add
     sizes: Sizes = ()  # fields of `Tuning` that replace the variant's own, sorted by name
     cut: Cut | None = None  # of the first kernel call; None: the fastest by prediction
-    nest: Any = None  # parameters of a generated loop nest, hashable
+    nest: Parameters | None = None  # of algorithm "loops"; None: the usual ones
 
     @property
     def tag(self) -> str:

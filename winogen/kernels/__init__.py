@@ -12,6 +12,7 @@ from winogen.kernels.depthwise_strip import DepthwiseStrip
 from winogen.kernels.direct import Direct
 from winogen.kernels.few_filters import FewFilters
 from winogen.kernels.im2col import Im2col
+from winogen.kernels.loops import Loops
 from winogen.kernels.mcmr import Mcmr
 from winogen.kernels.pixels import Pixels
 from winogen.kernels.planes import Planes
@@ -55,6 +56,7 @@ for _variant in (
     Winograd2d(),
     Winograd1d(),
     Mcmr(),
+    Loops(),
 ):
     register(_variant)
 

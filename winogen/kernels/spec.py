@@ -7,6 +7,7 @@ from typing import Any
 
 from winogen.kernels.variant import Variant, named
 from winogen.kernels.work import Work
+from winogen.loops.parameters import LoopProblem, Parameters
 from winogen.records import Precision, Target, Tuning
 
 BORDERS = ("unswitch", "buffer", "indirect")
@@ -19,7 +20,8 @@ class KernelSpec:
     ``transform_h`` and ``transform_w`` are the 1D algorithms along the height and the width, None
     without tiles. ``border`` says how tiles that touch the padding are made: "unswitch" (code by
     border class), "buffer" (padding is copied into a tile buffer), "indirect" (a table of pointers
-    with a shared zero vector). ``fixed`` are sizes that the variant wants compiled in.
+    with a shared zero vector). ``fixed`` are sizes that the variant wants compiled in,
+    ``nest`` is a whole loop nest.
     """
 
     variant: str
@@ -31,6 +33,7 @@ class KernelSpec:
     transform_w: Any = None
     border: str = "unswitch"
     fixed: tuple[tuple[str, int], ...] = ()
+    nest: tuple[LoopProblem, Parameters] | None = None
     profile: bool = False  # export `<prefix>_profile`, seconds per stage (one thread)
 
     @classmethod
@@ -47,6 +50,7 @@ class KernelSpec:
             along_w,
             border=work.border if work.tiled else "unswitch",
             fixed=tuple(sorted(named(work.variant).fixed(work).items())),
+            nest=named(work.variant).nest(work),
         )
 
     @property

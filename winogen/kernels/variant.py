@@ -16,6 +16,7 @@ import numpy as np
 
 from winogen.kernels.demand import Stages, without_tiles
 from winogen.kernels.work import Work, round_up
+from winogen.loops.parameters import LoopProblem, Parameters
 from winogen.records import Machine, Precision, Sizes, Target, Tuning
 
 _LINE = 64  # every buffer begins at a cache line
@@ -55,6 +56,7 @@ class Variant:
     largest_tile: int | None = None
     spans_images: bool = False  # whether a block may have several images
     rows_at_once: int = 1  # rows of outputs that a block has at least, if there are as many
+    one_layer: bool = False  # whether all sizes of a layer are compiled in
     adds_early: bool = False  # whether what the epilogue adds is added before the store
     # What fills the lanes of a register block that may have any size: "filters", while its rows are
     # pixels, or "pixels", while they are filters.
@@ -82,6 +84,10 @@ class Variant:
     def fixed(self, work: Work) -> dict[str, int]:
         """Return what is compiled in besides layout, numbers, target, transforms and tuning."""
         return {}
+
+    def nest(self, work: Work) -> tuple[LoopProblem, Parameters] | None:
+        """Return the loop nest that is compiled in, where there is one."""
+        return None
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         """Return the sizes of blocks for a target."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from winogen.loops.parameters import Parameters
 from winogen.records import Epilogue, Precision, Sizes, Strides, Target, Tuning
 
 Pair = tuple[int, int]  # height, width
@@ -74,6 +75,7 @@ class Work:
     block: tuple[Any, Any] = (1, 1)  # tiles, or output pixels without tiles
     split: Any = 0  # whether the threads share every block
     images: Any = 1  # that share a block, if it is as large as the whole map
+    nest: Parameters | None = None  # of a generated loop nest; None: the usual ones
 
     @property
     def lanes(self) -> int:

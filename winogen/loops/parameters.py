@@ -392,19 +392,23 @@ def loops(strategy: str, blocked: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def may_follow(path: Sequence[str], loop: str) -> bool:
+def may_follow(path: Sequence[str], loop: str, names: Sequence[str] = ()) -> bool:
     """Whether a loop may stand inside of those of ``path``, outermost first.
 
-    An inner loop follows its own outer one, and no outer loop is inside of any inner one.
+    An inner loop follows its own outer one, and no outer loop is inside of any inner one. With the
+    ``names`` of all loops no path that may go on ends before it has them all.
 
     >>> may_follow(("H.o",), "H.i"), may_follow(("M",), "H.i"), may_follow(("H.o", "H.i"), "W.o")
     (True, False, False)
+    >>> may_follow(("H.o",), "H.i", ("H.o", "H.i", "W.o", "W.i"))
+    False
     """
     dim, _, role = loop.partition(".")
     if loop in path:
         return False
     if role == "i":
-        return f"{dim}.o" in path
+        waiting = any(other.endswith(".o") and other not in path for other in names)
+        return f"{dim}.o" in path and not waiting
     return role != "o" or not any(other.endswith(".i") for other in path)
 
 
@@ -422,13 +426,20 @@ def orders(names: Sequence[str]) -> list[tuple[str, ...]]:
     """
     paths: list[tuple[str, ...]] = [()]
     for _ in names:
-        paths = [(*path, loop) for path in paths for loop in names if may_follow(path, loop)]
+        paths = [(*path, loop) for path in paths for loop in names if may_follow(path, loop, names)]
     return paths
 
 
-def unrollable(strategy: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the loops that may be unrolled: all but the outer ones of blocks."""
-    return (*(name for name in names if not name.endswith(".o")), *STRATEGIES[strategy].loops)
+def unrollable(strategy: str, order: Sequence[str]) -> tuple[str, ...]:
+    """Return the loops that may be unrolled: not the outer ones of blocks, nor an outermost one
+    over outputs, whose steps are the parts that threads share.
+
+    >>> unrollable("filters-c", ("H", "M", "W", "Y", "X"))
+    ('M', 'W', 'Y', 'X', 'C')
+    """
+    shared = [loop for loop in order[:1] if loop[0] not in SUMMED]
+    inner = [loop for loop in order if not loop.endswith(".o") and loop not in shared]
+    return (*inner, *STRATEGIES[strategy].loops)
 
 
 # ---- all rules at once ---------------------------------------------------------------------------
@@ -473,7 +484,7 @@ def flaws(problem: LoopProblem, nest: Parameters, target: Target) -> list[str]:
             "its outer one, no outer loop after an inner one"
         )
     for loop, times in nest.unroll:
-        allowed_loops = unrollable(name, names)
+        allowed_loops = unrollable(name, nest.order)
         if loop not in allowed_loops or times not in UNROLLS:
             wrong.append(
                 f"unroll: got {times} of {loop}; allowed: {', '.join(map(str, UNROLLS))} of "

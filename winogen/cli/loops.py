@@ -1,0 +1,161 @@
+"""`winogen loops`: a loop nest of direct convolution as pseudo-code, as counts, as C."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import typer
+
+from winogen.cli.options import integers, single
+
+if TYPE_CHECKING:
+    from winogen.loops.parameters import LoopProblem, Parameters
+    from winogen.records import Target
+
+EXAMPLE = "Example: winogen loops 1,64,56,56 64,64,3,3 --padding 1 --strategy filters-c --count"
+
+
+def loops(
+    input: str = typer.Argument(..., metavar="N,C,H,W", help="Shape of the input."),
+    weight: str = typer.Argument(..., metavar="M,C,KH,KW", help="Shape of the weights."),
+    padding: str = typer.Option("0", help="P, or PH,PW."),
+    stride: str = typer.Option("1", help="S, or SH,SW."),
+    dilation: str = typer.Option("1", help="D, or DH,DW."),
+    groups: int = typer.Option(1, min=1, help="Groups of channels."),
+    layout: str = typer.Option("NCHW", help="NCHW or NHWC."),
+    dtype: str = typer.Option("float32", help="float32 or float64."),
+    isa: str = typer.Option(None, help="The instruction set (default: what this CPU has)."),
+    strategy: str = typer.Option(None, help="The micro-kernel: see --strategies."),
+    order: str = typer.Option(None, help="Loops, outermost first: H.o,M,H.i,W."),
+    blocks: str = typer.Option(None, metavar="D=N,...", help="Sizes of blocks, by dim: H=8."),
+    unroll: str = typer.Option(None, metavar="D=N,...", help="Loops to unroll: W=2,C=4."),
+    registers: str = typer.Option(None, metavar="W,M", help="Register block: pixels, filters."),
+    image: str = typer.Option(None, help="How inputs lie that are read: CHW, HWC and so on."),
+    kernel: str = typer.Option(None, help="How packed filters lie: MCYX and so on, or MYXCm."),
+    output: str = typer.Option(None, help="How sums lie: MHW, HWM and so on."),
+    copies: str = typer.Option(None, help="implicit, or explicit: inputs are copied to a tile."),
+    nest: str = typer.Option(None, metavar="JSON", help="All parameters at once, as printed."),
+    strategies: bool = typer.Option(False, "--strategies", help="Compare the micro-kernels."),
+    count: bool = typer.Option(False, "--count", help="Count loads, stores and FMAs, too."),
+    c: bool = typer.Option(False, "--c", help="Print the C of the kernel instead."),
+) -> None:
+    """Print a loop nest of direct convolution; what is not given is as usual for the layer."""
+    from winogen.conv import arguments
+    from winogen.conv.choice import Choice
+    from winogen.conv.cuts import work_of
+    from winogen.conv.problem import Layer
+    from winogen.kernels import assign
+    from winogen.kernels.loops import problem_of
+    from winogen.loops.build import build
+    from winogen.loops.parameters import Parameters, check
+    from winogen.loops.pseudo import pseudo_code
+    from winogen.loops.usual import usual, usual_order
+    from winogen.records import TARGETS
+    from winogen.toolchain import host_target
+
+    target = host_target() if isa is None else TARGETS[arguments.choice("isa", isa, tuple(TARGETS))]
+    batch, channels, height, width = integers("input", input, 4)
+    options = {"padding": padding, "stride": stride, "dilation": dilation}
+    layer = Layer.of(
+        integers("weight", weight, 4),
+        arguments.choice("dtype", dtype, arguments.DTYPES),
+        layout=layout,
+        groups=groups,
+        **{name: single(integers(name, text, 1, 2)) for name, text in options.items()},
+    )
+    shape = (channels, height, width) if layout == "NCHW" else (height, width, channels)
+    work = assign(work_of(layer.problem((batch, *shape)), Choice("loops"), target))
+    problem = problem_of(work)
+    if strategies:
+        _compare(problem, target)
+        return
+    if nest is not None:
+        chosen = Parameters.from_text(nest)
+    else:
+        chosen = usual(problem, target, _strategy(strategy))
+        sizes = _pairs("blocks", blocks)
+        if blocks is not None:
+            order = order or ",".join(usual_order(chosen.strategy, dict(sizes)))
+        given = {"image": image, "kernel": kernel, "output": output, "copies": copies}
+        chosen = replace(
+            chosen,
+            **{name: text for name, text in given.items() if text is not None},
+            order=chosen.order if order is None else tuple(order.split(",")),
+            blocks=chosen.blocks if blocks is None else sizes,
+            unroll=_pairs("unroll", unroll),
+        )
+        if registers is not None:
+            pixels, filters = integers("registers", registers, 2)
+            chosen = replace(chosen, pixels=pixels, filters=filters)
+    made = build(problem, check(problem, chosen, target), target)
+    if c:
+        from winogen.codegen.render import render
+        from winogen.kernels.spec import KernelSpec
+
+        typer.echo(render(KernelSpec.of(replace(work, nest=chosen))), nl=False)
+        return
+    typer.echo(chosen.text)
+    typer.echo(pseudo_code(made))
+    if count:
+        _count(problem, chosen, target)
+
+
+def _strategy(name: str | None) -> str | None:
+    from winogen.conv import arguments
+    from winogen.loops.parameters import STRATEGIES
+
+    return name and arguments.choice("strategy", name, tuple(STRATEGIES))
+
+
+def _pairs(name: str, text: str | None) -> tuple[tuple[str, int], ...]:
+    """Return "H=8,C=32" as pairs.
+
+    >>> _pairs("blocks", "H=8,C=32")
+    (('H', 8), ('C', 32))
+    """
+    from winogen.errors import InvalidValue
+
+    pairs = [piece.partition("=") for piece in text.split(",")] if text else []
+    try:
+        return tuple((word, int(number)) for word, _, number in pairs)
+    except ValueError:
+        raise InvalidValue(f"{name}: got {text!r}; allowed: NAME=NUMBER, ...") from None
+
+
+def _count(problem: LoopProblem, nest: Parameters, target: Target) -> None:
+    from winogen.loops.build import build
+    from winogen.loops.count import count
+    from winogen.records import NUMBERS
+
+    made, size = build(problem, nest, target), NUMBERS[problem.dtype].itemsize
+    counts = count(made)
+    typer.echo("")
+    for name in ("fmas", "operand_loads", "sum_loads", "sum_stores", "horizontal_adds",
+                 "permutations"):  # fmt: skip
+        typer.echo(f"{name.replace('_', ' '):<16} {getattr(counts, name):,}")
+    typer.echo(f"{'loads per FMA':<16} {counts.loads_per_fma:.3f}")
+    typer.echo(f"{'tile':<16} {made.tile * size:,} bytes")
+    typer.echo(f"{'waiting sums':<16} {made.sums * size:,} bytes")
+
+
+def _compare(problem: LoopProblem, target: Target) -> None:
+    """A line for each micro-kernel of a target, with its usual register block."""
+    from winogen.loops.build import build
+    from winogen.loops.count import count
+    from winogen.loops.parameters import strategies
+    from winogen.loops.usual import usual
+
+    typer.echo(_ROW.format("micro-kernel", "block", "loads/FMA", "sums in, out/FMA", "tile"))
+    for name in strategies(target):
+        nest = usual(problem, target, name)
+        made = build(problem, nest, target)
+        counts = count(made)
+        moved = (counts.sum_loads + counts.sum_stores) / counts.fmas
+        typer.echo(
+            _ROW.format(name, f"{nest.pixels} x {nest.filters}", f"{counts.loads_per_fma:.3f}",
+                        f"{moved:.4f}", f"{made.tile:,}")
+        )  # fmt: skip
+
+
+_ROW = "{:<20} {:>8} {:>10} {:>17} {:>12}"

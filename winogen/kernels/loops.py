@@ -1,0 +1,97 @@
+"""A generated loop nest, for one layer: its sizes and the choices of the nest are compiled in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from winogen.kernels import costs as cost
+from winogen.kernels.variant import Buffer, Cycles, Variant
+from winogen.kernels.work import Work, blocks
+from winogen.loops.build import build
+from winogen.loops.nest import Nest
+from winogen.loops.parameters import LoopProblem, Parameters
+from winogen.loops.usual import usual
+from winogen.records import Machine, Precision, Target, Tuning
+
+
+class Loops(Variant):
+    """Runs only if asked for, by `algorithm` or by a choice that names its parameters."""
+
+    name = "loops"
+    algorithm = "loops"
+    template = "loops.c.j2"
+    title = "Direct convolution by a generated loop nest"
+    auto = False
+    adds_early = True
+    one_layer = True
+    buffers_used = {"tile": "a padded copy of inputs", "sums": "sums that wait"}
+
+    def tuning(self, target: Target, precision: Precision) -> Tuning:
+        return Tuning("the parameters of the nest stand below")
+
+    def nest(self, work: Work) -> tuple[LoopProblem, Parameters]:
+        problem = problem_of(work)
+        return problem, work.nest or usual(problem, work.target)
+
+    def buffers(self, work: Work) -> dict[str, Buffer]:
+        built, size = self._built(work), work.itemsize
+        # Whole vectors are read, up to one beyond what is needed.
+        return {
+            "tile": Buffer((built.tile + work.lanes) * size if built.tile else 0),
+            "sums": Buffer((built.sums + work.lanes) * size if built.sums else 0),
+        }
+
+    def packed_numbers(self, work: Work) -> int:
+        return work.groups * self._built(work).packed
+
+    def schedule(self, work: Work) -> tuple[int, int]:
+        return 1, work.batch * work.groups * self._built(work).parts
+
+    def summation(self, tuning: Tuning, channels: int) -> dict[str, Any]:
+        return {"block": None, "chains": 1}
+
+    def cycles(self, work: Work, machine: Machine) -> Cycles:
+        problem, nest = self.nest(work)
+        kind, costs = nest.kind, machine.costs
+        lanes = work.lanes
+        across, down = nest.pixels, nest.filters
+        steps = np.prod([blocks(problem.extent(dim), nest.step(dim, lanes)) for dim in "MHW"])
+        terms = work.taps * blocks(work.channels, nest.step("C", lanes)) * nest.step("C", lanes)
+        terms = terms / lanes if kind.meet == "dot" else terms
+        step = np.maximum(
+            np.maximum(kind.sums(across, down, lanes) / 2, (across + down) / costs.loads),
+            costs.latency,
+        )
+        share = work.batch * work.groups / min(work.threads, max(1, self.schedule(work)[1]))
+        arithmetic = share * steps * (terms * step + costs.call(1))
+        moved = share * (work.input_bytes + 2 * work.output_bytes) / work.groups
+        multiply = cost.roof(arithmetic, moved / machine.memory_rate, costs.shows)
+        return Cycles(0.0, multiply, 0.0)
+
+    def _built(self, work: Work) -> Nest:
+        return build(*self.nest(work), work.target)
+
+
+def problem_of(work: Work) -> LoopProblem:
+    """Return one group and image of a call as loop nests see it."""
+    row_begin, _, col_begin, _ = work.part
+    return LoopProblem(
+        layout=work.layout,
+        channels=work.channels,
+        filters=work.filters,
+        size=work.size,
+        output_size=work.out,
+        kernel=work.kernel,
+        stride=work.stride,
+        dilation=work.dilation,
+        before=(
+            work.padding[0] - row_begin * work.stride[0],
+            work.padding[1] - col_begin * work.stride[1],
+        ),
+        padding_mode=work.padding_mode,
+        input=work.input,
+        output=work.output,
+        dtype=work.precision.arrays,
+    )
