@@ -171,7 +171,7 @@ def tile_of(text: str | None, algorithm: str) -> int | tuple[int, int] | None:
 
     if text is None:
         return None
-    if algorithm in ("direct", "im2col"):
+    if algorithm in ("direct", "im2col", "loops"):
         raise InvalidValue(
             f"tile: got {text!r}; allowed: none with {algorithm}, which has no tiles"
         )

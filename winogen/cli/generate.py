@@ -27,7 +27,7 @@ def generate(
     dilation: str = typer.Option(None, help="D, or DH,DW (default: 1)."),
     groups: int = typer.Option(None, help="Groups of channels (default: 1)."),
     algorithm: str = typer.Option(
-        None, help="auto, direct, im2col, winograd2d, winograd1d or mcmr (default: auto)."
+        None, help="auto, direct, im2col, loops, winograd2d, winograd1d or mcmr (default: auto)."
     ),
     tile: str = typer.Option(None, help="m, or mh,mw: outputs of one Winograd tile."),
     points: str = typer.Option(None, help="Interpolation points, such as 0,1,-1,1/2,-2,inf."),

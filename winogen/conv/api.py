@@ -67,9 +67,9 @@ def conv2d(
         "silu", y / (1 + exp(-y)); "gelu", y * Phi(y); ("gelu", "tanh"), its approximation by tanh;
         "hardswish", y * min(max(y + 3, 0), 6) / 6.
     algorithm
-        "auto", "direct", "im2col", "winograd2d", "winograd1d" or "mcmr". The Winograd algorithms
-        need stride 1 and dilation 1. They mix the values of a tile: an infinity or NaN in the input
-        may make its neighbours NaN.
+        "auto", "direct", "im2col", "loops", "winograd2d", "winograd1d" or "mcmr". The Winograd
+        algorithms need stride 1 and dilation 1. They mix the values of a tile: an infinity or NaN
+        in the input may make its neighbours NaN.
     tile
         Outputs of one Winograd tile: m, or (m_h, m_w). An int is meant for the axes along which the
         kernel is longer than 1. With "auto" it asks for "mcmr".
