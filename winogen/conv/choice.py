@@ -42,6 +42,7 @@ class Choice:
     sizes: Sizes = ()  # fields of `Tuning` that replace the variant's own, sorted by name
     cut: Cut | None = None  # of the first kernel call; None: the fastest by prediction
     nest: Any = None  # parameters of a generated loop nest, hashable
+    variant: str = ""  # of the algorithm's family; "": the first that applies
 
     @property
     def tag(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from winogen.conv import arguments, planner
+from winogen.conv import arguments, planner, wisdom
 from winogen.conv.options import Options
 from winogen.conv.problem import Layer, Seams
 from winogen.conv.request import Request
@@ -161,7 +161,8 @@ def _predicted(step: Step, dtype: str, threads: int, tolerance: float | None) ->
     )
     problem = problem.sewn(around)
     request = Request.from_options(layer, options)
-    best = planner.ranked(problem, request, host_target(), current(), 1)[0]
+    target = host_target()
+    best = planner.ranked(problem, request, target, current(), 1, wisdom.current(target))[0]
     choice = best.choice
     if choice.tile is None:
         return choice.algorithm, best.seconds
