@@ -18,6 +18,7 @@ from winogen.cli import (
     report,
     search,
     transforms,
+    tune,
 )
 from winogen.errors import WinogenError
 
@@ -73,6 +74,7 @@ app.command(epilog=generate.EXAMPLE)(generate.generate)
 app.command(epilog=bench.EXAMPLE)(bench.bench)
 app.command(epilog=planning.CALIBRATE_EXAMPLE)(planning.calibrate)
 app.command(epilog=planning.REGRET_EXAMPLE)(planning.regret)
+app.command(epilog=tune.EXAMPLE)(tune.tune)
 app.command(epilog=cache.EXAMPLE)(cache.cache)
 app.command(epilog=search.EXAMPLE)(search.search)
 app.command(epilog=report.EXAMPLE)(report.report)

@@ -29,7 +29,7 @@ def candidates(problem: Problem, request: Request, target: Target) -> Iterator[C
             if asked != "auto" or variant.suits(work_of(problem, plain, target)):
                 yield plain
             continue
-        if asked == "auto" and not _is_winograd_worth_it(layer):
+        if asked == "auto" and not is_winograd_worth_it(layer):
             continue
         sample = Choice(algorithm, (1, 1), threads=request.threads)
         variant = _variant(problem, sample, target)
@@ -53,7 +53,7 @@ def _variant(problem: Problem, choice: Choice, target: Target) -> Variant:
     return first_that_applies(work_of(problem, choice, target))
 
 
-def _is_winograd_worth_it(layer: Layer) -> bool:
+def is_winograd_worth_it(layer: Layer) -> bool:
     """Whether `auto` considers Winograd algorithms: they apply, and their transforms ship."""
     return (
         layer.stride == (1, 1)

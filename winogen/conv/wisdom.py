@@ -99,10 +99,12 @@ def current(target: Target) -> Wisdom:
     What is wrong with the file comes as a warning.
     """
     where = path()
-    if where is None:
-        return NOTHING
-    records = _records(where, bool(os.environ.get("WINOGEN_WISDOM")))
-    if not records:
+    return NOTHING if where is None else of_file(where, target)
+
+
+def of_file(where: Path, target: Target) -> Wisdom:
+    """Return the entries of a file that hold here."""
+    if not _records(where):
         return NOTHING
     try:
         here = place(target)
@@ -128,9 +130,9 @@ def place(target: Target) -> dict[str, str]:
 
 
 @lru_cache(maxsize=8)
-def _records(where: Path, asked: bool) -> tuple[Record, ...]:
+def _records(where: Path) -> tuple[Record, ...]:
     if not where.is_file():
-        if asked:
+        if where.name in os.environ.get("WINOGEN_WISDOM", ""):
             _warn(where, "is no file: nothing measured is known")
         return ()
     try:
@@ -146,7 +148,7 @@ def _records(where: Path, asked: bool) -> tuple[Record, ...]:
 @lru_cache(maxsize=8)
 def _of_place(where: Path, here: str) -> Wisdom:
     entries, wanted, stale = {}, json.loads(here), 0
-    for record in _records(where, True):
+    for record in _records(where):
         if record["place"] == wanted:
             entries[_text(record["layer"])] = _entry(record)
         else:  # of other CPUs and instruction sets a shared file has entries, too
@@ -186,9 +188,20 @@ def add(records: Iterable[Record], where: Path) -> int:
 
     Several processes may do so at once. Raises OSError if the file cannot be written.
     """
-    added = lines.merge(where, records, _check, _key, lambda one: one["measured"]["date"])
+    added = lines.merge(where, records, _check, _key, _date)
     forget()
     return added
+
+
+def remove(problem: Problem, tolerance: float | None, target: Target, where: Path) -> None:
+    """Remove the entry of a problem at this place. Raises OSError if that cannot be done."""
+    key = _key({"place": place(target), "layer": layer_of(problem, tolerance)})
+    lines.merge(where, (), _check, _key, _date, without={key})
+    forget()
+
+
+def _date(one: Record) -> str:
+    return str(one["measured"]["date"])
 
 
 def merge(files: Iterable[Path], where: Path) -> tuple[int, int]:

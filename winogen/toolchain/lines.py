@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -56,11 +56,13 @@ def merge(
     check: Callable[[Line], Any],
     key: Callable[[Line], str],
     age: Callable[[Line], Any],
+    without: Collection[str] = (),
 ) -> int:
     """Add lines to a file; return how many are new there.
 
     A line replaces the one of the same ``key``, unless its ``age`` is less (a date, say). Damaged
-    lines are left out. Raises OSError if the file cannot be written.
+    lines are left out, and those whose keys are ``without``. Raises OSError if the file cannot be
+    written.
     """
     with _locked(path):
         merged = {}
@@ -72,6 +74,7 @@ def merge(
             if old is None or (age(old) <= age(line) and old != line):
                 merged[key(line)] = line
                 added += 1
+        merged = {name: line for name, line in merged.items() if name not in without}
         mode = path.stat().st_mode & 0o777 if path.is_file() else None
         texts = [json.dumps(line, sort_keys=True) + "\n" for line in merged.values()]
         write_whole(path, "".join(texts).encode())
