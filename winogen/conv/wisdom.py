@@ -99,7 +99,11 @@ def current(target: Target) -> Wisdom:
     What is wrong with the file comes as a warning.
     """
     where = path()
-    return NOTHING if where is None else of_file(where, target)
+    if where is None:
+        return NOTHING
+    if not _records(where) and where.parent != cache_dir() and not where.is_file():
+        _miss(where)  # somebody asked for it
+    return of_file(where, target)
 
 
 def of_file(where: Path, target: Target) -> Wisdom:
@@ -115,6 +119,7 @@ def of_file(where: Path, target: Target) -> Wisdom:
 
 def forget() -> None:
     """Read the file again when it is next wanted."""
+    _miss.cache_clear()
     _records.cache_clear()
     _of_place.cache_clear()
 
@@ -130,10 +135,13 @@ def place(target: Target) -> dict[str, str]:
 
 
 @lru_cache(maxsize=8)
+def _miss(where: Path) -> None:
+    _warn(where, "is no file: nothing measured is known")
+
+
+@lru_cache(maxsize=8)
 def _records(where: Path) -> tuple[Record, ...]:
     if not where.is_file():
-        if where.name in os.environ.get("WINOGEN_WISDOM", ""):
-            _warn(where, "is no file: nothing measured is known")
         return ()
     try:
         records, damaged = read(where)
