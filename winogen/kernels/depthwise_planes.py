@@ -6,6 +6,7 @@ from typing import Any
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family
+from winogen.kernels.demand import Stages, without_tiles
 from winogen.kernels.depthwise import is_usual
 from winogen.kernels.geometry import STRIP_FIELDS, strip_pitches, strip_size
 from winogen.kernels.variant import Buffer, Cycles, Variant
@@ -57,3 +58,7 @@ class DepthwisePlanes(Variant):
         product = share * pixels_family.multiply(work, machine, arithmetic)
         stores = share * pixels_family.block_written(work, machine, False)
         return pixels_family.stored_meanwhile(machine, share * input_, product, stores)
+
+    def demands(self, work: Work) -> Stages:
+        strip = self.buffers(work)["strip"]
+        return without_tiles(work, self.packed_bytes(work), strip, pixels_in_lanes=True)

@@ -8,11 +8,14 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import tuning
+from winogen.kernels.demand import Stages
+from winogen.kernels.demand_tiles import Product, with_tiles
 from winogen.kernels.geometry import gemm_filters
 from winogen.kernels.tiles_family import Tiled, positions, product_cycles
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.work import Work, blocks
 from winogen.records import Machine, Precision, Target, Tuning
+from winogen.records.tuning import PREFETCHING
 
 _LEAST_CHANNELS = 4  # and filters; with less, vectors are mostly empty
 
@@ -22,7 +25,7 @@ class Regions(Tiled):
 
     spans_images = True
     uses = ("rows", "vectors", "chains", "band")
-    tunable = (*uses, "prefetch", "depth", "non_temporal")
+    tunable = (*uses, *PREFETCHING, "depth", "non_temporal")
     buffers_used = {
         "v": "transformed tiles",
         "y": "sums of a band of filters",
@@ -119,6 +122,21 @@ class Regions(Tiled):
         waits = work.items * work.split * (foreign + 2 * costs.barrier)
         output = multiplied * images * self.output_cycles(work, machine)
         return Cycles(input_, multiplied * product + waits, output)
+
+    def demands(self, work: Work) -> Stages:
+        rows, lines = self.rows_of_products(work)
+        taps, vectors = self.taps_of(work), blocks(work.filters, work.lanes)
+        product = Product(
+            rows,
+            lines,
+            work.channels * taps,
+            bands=blocks(vectors, work.tuning.band),
+            halves="halves" in self.fixed(work),
+        )
+        return with_tiles(
+            work, self.packed_bytes(work), self.buffers(work), product,
+            taps=taps, lines=self.lines(work), extent=self.input_size(work),
+        )  # fmt: skip
 
     def _busiest(self, work: Work) -> tuple[Any, Any]:
         """Blocks that the busiest thread transforms and multiplies: with split, a share of each."""

@@ -24,7 +24,11 @@ _OTHERS = {
     "pixels": (2, 4, 6, 8, 12, 16),
     "tiles": (1, 2, 3, 4),
     "pair": (1, 2, 3, 4),
+    "prefetch_streams": tuple(range(8)),
     "prefetch": (0, 512, 1024, 2048, 4096, 16384),
+    "prefetch_level": (1, 2),
+    "prefetch_output": (0, 256, 1024),
+    "output_level": (1, 2),
     "depth": (16, 32, 48, 64, 96, 128, 256, 512, 1024),
     "non_temporal": (0, 1 << 40),  # bytes of outputs: always past the caches, or never
 }
@@ -78,11 +82,21 @@ def fits(work: Work, tuning: Tuning) -> bool:
     variant = named(work.variant)
     if min([1, *(getattr(tuning, name) for name in variant.uses)]) < 1:
         return False
-    if tuning.depth < 1 or tuning.prefetch < 0 or not variant.sizes_fit(work, tuning):
+    if tuning.depth < 1 or not variant.sizes_fit(work, tuning) or not _can_fetch(tuning):
         return False
     # Numbers that are broadcast take a register, unless they come with the instruction.
     room = work.target.registers - (not work.target.broadcasts)
     return variant.registers(tuning) <= room
+
+
+def _can_fetch(tuning: Tuning) -> bool:
+    """Whether what it says of prefetching makes sense."""
+    ahead, levels = (tuning.prefetch, tuning.prefetch_output), _OTHERS["prefetch_level"]
+    return (
+        min(ahead) >= 0
+        and tuning.prefetch_streams in _OTHERS["prefetch_streams"]
+        and {tuning.prefetch_level, tuning.output_level} <= set(levels)
+    )
 
 
 def allowed(work: Work, sizes: Sizes) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.errors import InvalidValue
+from winogen.kernels.demand import Stages, without_tiles
 from winogen.kernels.work import Work, round_up
 from winogen.records import Machine, Precision, Sizes, Target, Tuning
 
@@ -179,6 +180,18 @@ class Variant:
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         """Predict what ``work`` costs on ``machine``, by counting arithmetic and traffic."""
         raise NotImplementedError(f"{self.name}: cycles")
+
+    def demands(self, work: Work) -> Stages:
+        """Count what the input, multiply and output stage of a cut ``work`` do.
+
+        By default those of a kernel that reads inputs in place, once, and writes outputs as it
+        multiplies.
+        """
+        return without_tiles(work, self.packed_bytes(work), self.buffers(work).get("strip"))
+
+    def packed_bytes(self, work: Work) -> int:
+        """Return the bytes of the packed filters of all groups."""
+        return int(self.packed_numbers(work)) * work.itemsize
 
 
 _VARIANTS: dict[str, Variant] = {}

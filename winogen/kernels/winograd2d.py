@@ -6,11 +6,14 @@ from typing import Any
 
 from winogen.kernels import costs as cost
 from winogen.kernels import tuning
+from winogen.kernels.demand import Stages
+from winogen.kernels.demand_tiles import Product, with_tiles
 from winogen.kernels.geometry import gemm_filters
 from winogen.kernels.tiles_family import Tiled, positions, product_cycles
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.work import Work, blocks
 from winogen.records import Machine, Precision, Target, Tuning
+from winogen.records.tuning import PREFETCHING
 
 
 class Winograd2d(Tiled):
@@ -22,7 +25,7 @@ class Winograd2d(Tiled):
     title = "2D Winograd convolution, tile by tile"
     auto = False
     uses = ("rows", "vectors", "chains", "band")
-    tunable = (*uses, "prefetch", "non_temporal")
+    tunable = (*uses, *PREFETCHING, "non_temporal")
     buffers_used = {
         "v": "transformed tiles of LANES channels",
         "y": "sums of all filters",
@@ -73,3 +76,11 @@ class Winograd2d(Tiled):
         )
         input_, output = self.input_cycles(work, machine), self.output_cycles(work, machine)
         return Cycles(share * input_, share * product, share * output)
+
+    def demands(self, work: Work) -> Stages:
+        tiles, chunks = work.block[0] * work.block[1], blocks(work.channels, work.lanes)
+        return with_tiles(
+            work, self.packed_bytes(work), self.buffers(work),
+            Product(tiles, 1, work.lanes, rounds=chunks),
+            taps=1, lines=self.lines(work), extent=self.input_size(work),
+        )  # fmt: skip

@@ -17,6 +17,10 @@ MEANS = {
     "few": "channels, at most",
 }
 
+# What the product may fetch ahead of its use, as bits of `Tuning.prefetch_streams`: A, of which
+# single numbers are multiplied; B, of which vectors are; the outputs.
+STREAMS = {"none": 0, "A": 1, "B": 2, "both": 3, "output": 4}
+
 
 Sizes = tuple[tuple[str, int], ...]  # fields of a `Tuning` by name
 
@@ -39,7 +43,11 @@ class Tuning:
     tiles: int = 2
     pair: int = 2
     few: int = 8
-    prefetch: int = 8192  # bytes ahead of the packed filters that are read
+    prefetch: int = 8192  # bytes ahead of the operands of the product that are read
+    prefetch_streams: int = STREAMS["B"] | STREAMS["output"]
+    prefetch_level: int = 2  # of the caches: where operands are fetched to
+    prefetch_output: int = 0  # bytes ahead of the outputs that are made
+    output_level: int = 1  # of the caches: where outputs are fetched to
     # At run time.
     depth: int = (
         512  # terms (of Winograd: channels) summed in registers before they join other sums
@@ -64,6 +72,14 @@ class Tuning:
         numbers: dict[str, Any] = dict(sizes)
         return replace(self, provenance=origin, **numbers)
 
+    def fetches(self, stream: str) -> bool:
+        """Whether all of a stream is fetched ahead of its use.
+
+        >>> Tuning("by hand").fetches("B"), Tuning("by hand").fetches("both")
+        (True, False)
+        """
+        return self.prefetch_streams & STREAMS[stream] == STREAMS[stream]
+
     @property
     def compiled(self) -> Tuning:
         """The same without what is read at run time: kernels that differ in that only are one."""
@@ -74,4 +90,11 @@ class Tuning:
 _DEFAULTS = {field.name: field.default for field in fields(Tuning)}
 # The names of all sizes, and of those among them that no kernel has compiled in.
 SIZES = tuple(name for name in _DEFAULTS if name != "provenance")
+PREFETCHING = (
+    "prefetch",
+    "prefetch_streams",
+    "prefetch_level",
+    "prefetch_output",
+    "output_level",
+)
 AT_RUN_TIME = ("depth", "many_channels", "non_temporal")

@@ -333,7 +333,7 @@ INLINE void gemm_step(const int rows, const int vectors, const int chains, const
         UNROLL(8)
         for (int v = 0; v < vectors; v++) {
             right[j][v] = *(const vec *)(b + (j * vectors + v) * LANES);
-            __builtin_prefetch(b + PREFETCH + (j * vectors + v) * LANES, 0, 2);
+            __builtin_prefetch(address(b, PREFETCH + (j * vectors + v) * LANES), 0, 2);
         }
     EACH_SUM UNROLL(8) for (int j = 0; j < chains; j++)
         sum[r][v][j] += at[r * ROW_STEP + j * step] * right[j][v];
@@ -359,7 +359,8 @@ INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
         vec sum[ROWS][VECTORS][CHAINS];
         EACH_CHAIN sum[r][v][j] = (vec){0};
         /* Outputs are seldom in a cache: their lines arrive while the sums are made. */
-        if (!non_temporal) EACH_SUM __builtin_prefetch(to + r * row + v * LANES, 1, 3);
+        if (!non_temporal)
+            EACH_SUM __builtin_prefetch(to + r * row + v * LANES, 1, 3);
         for (; first < end; first += chunk, a += chunk_step) {
             const int64_t count = min_of(chunk, end - first);
             for (int64_t t = 0; t < taps; t++) {

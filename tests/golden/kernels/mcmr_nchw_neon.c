@@ -881,7 +881,7 @@ INLINE void gemm_step(const int rows, const int vectors, const int chains, const
         UNROLL(8)
         for (int v = 0; v < vectors; v++) {
             right[j][v] = *(const vec *)(b + (j * vectors + v) * LANES);
-            __builtin_prefetch(b + PREFETCH + (j * vectors + v) * LANES, 0, 2);
+            __builtin_prefetch(address(b, PREFETCH + (j * vectors + v) * LANES), 0, 2);
         }
     EACH_SUM UNROLL(8) for (int j = 0; j < chains; j++)
         sum[r][v][j] += at[r * ROW_STEP + j * step] * right[j][v];

@@ -23,7 +23,7 @@ from winogen.kernels import algorithms, family, first_that_applies, is_tiled, na
 from winogen.kernels.sizes import steps
 from winogen.kernels.spec import BORDERS
 from winogen.records import Machine, Sizes, Target
-from winogen.records.tuning import AT_RUN_TIME
+from winogen.records.tuning import AT_RUN_TIME, PREFETCHING
 
 # Of all algorithms, what is predicted to take at most so many times as long as the best, and how
 # many in all and of one variant; of the neighbours of a choice likewise.
@@ -34,7 +34,7 @@ _NESTS = 4
 # so many neighbours at most.
 COORDINATES = {
     "blocks": 8, "at run time": 6, "register block": 6, "edge": 1, "nest": 4, "tile": 4,
-    "points": 3, "band": 3, "prefetch": 3, "border": 2, "others": 4,
+    "points": 3, "band": 3, "prefetch": 5, "border": 2, "others": 4,
 }  # fmt: skip
 _BLOCK = ("rows", "vectors", "chains")
 
@@ -167,6 +167,8 @@ def _coordinate_of(sizes: Sizes, before: Sizes) -> str:
     (name,) = names
     if name in AT_RUN_TIME:
         return "at run time"
+    if name in PREFETCHING:
+        return "prefetch"
     return name if name in COORDINATES else "others"
 
 
