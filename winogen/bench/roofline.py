@@ -151,4 +151,7 @@ def _passage(move: Move, limits: Limits) -> Passage:
     level, rate = speed(move.size)
     if move.private and level in _PER_THREAD:
         level, rate = speed(move.size * limits.threads)
-    return Passage(move.what, level, move.writes, move.bytes, rate, move.bytes / max(1, move.size))
+    return Passage(
+        move.what, level, move.writes, move.bytes, rate, move.bytes / max(1, move.size)
+    )
+

@@ -15,7 +15,7 @@ import numpy as np
 from winogen.codegen.gemm import gemm_cdef, gemm_recipe, render_gemm
 from winogen.conv import arguments, execute, memory, seams
 from winogen.conv.execute import Environment
-from winogen.errors import InvalidValue
+from winogen.errors import InvalidType, InvalidValue
 from winogen.kernels.gemm import GemmSpec, GemmWork, tuning
 from winogen.records import Epilogue, Precision, Tuning
 from winogen.toolchain import host_target, kept
@@ -118,9 +118,7 @@ class Gemm:
     ):
         """Pack ``b``. ``tuning``: other sizes of blocks, and other prefetching, than by default."""
         b = _matrix("b", b)
-        self._request = _Request.of(
-            b, None if bias is None else np.array(bias), activation, threads
-        )
+        self._request = _Request.of(b, None if bias is None else np.array(bias), activation, threads)
         self.shape = b.shape
         self.dtype = b.dtype
         if not len(b):
@@ -167,16 +165,7 @@ class Gemm:
         return self._call(1, (self._terms, 1), self.shape[1]).kernel.source
 
     def _call(self, rows: int, place: _Place, c_row: int) -> _Call:
-        sizes = (
-            rows,
-            self.shape[1],
-            self._terms,
-            arguments.DTYPE_NAMES[self.dtype],
-            place,
-            self._place,
-            c_row,
-            True,
-        )
+        sizes = rows, self.shape[1], self._terms, arguments.DTYPE_NAMES[self.dtype], place, self._place, c_row, True
         epilogue, threads = self._request.epilogue, self._request.threads
         return _prepare(*sizes, epilogue, threads, self._tuning, *self._environment)
 
@@ -227,7 +216,9 @@ def _refuse_left(a: np.ndarray, terms: int, dtype: np.dtype) -> None:
     """Raise what is wrong with the left factor."""
     _matrix("a", a)
     arguments.same_dtype("a", a, dtype, "b")
-    raise InvalidValue(f"a: got shape {a.shape}; allowed: (M, {terms}), as b has {terms} rows")
+    raise InvalidValue(
+        f"a: got shape {a.shape}; allowed: (M, {terms}), as b has {terms} rows"
+    )
 
 
 def _placed(array: np.ndarray) -> _Place | None:

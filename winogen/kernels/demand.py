@@ -120,9 +120,7 @@ def without_tiles(
         vectors = high * wide * blocks(work.filters, lanes)
     instructions = maps * summed * vectors
     extent = strip_size(work)
-    read = input_read(
-        work, extent, (work.block[0] * work.stride[0], work.block[1] * work.stride[1])
-    )
+    read = input_read(work, extent, (work.block[0] * work.stride[0], work.block[1] * work.stride[1]))
     fill, moves = Demand(), [filters_read(work, packed)]
     if strip is None:
         moves.append(read)
