@@ -35,7 +35,7 @@ PAGES = {
 }
 LANGUAGES = ("python", "c", "sh", "text", "json", "toml")
 # Commands of winogen that take minutes: only their options are checked.
-SLOW = ("demo", "bench", "search", "report", "calibrate", "regret", "onnx")
+SLOW = ("demo", "bench", "search", "report", "calibrate", "regret", "onnx", "explain")
 # What an example needs that has the word in it. Without that it is left out, with what follows.
 EXTRAS = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime")}
 # What differs between machines, where page and result need not agree.

@@ -125,7 +125,7 @@ def rates(profile: Profile, peak_gflops: float, limits: Limits) -> dict:
         if demand is None or not seconds:
             continue
         roof = roofline.of_stage(demand, profile.lanes, peak_gflops, limits)
-        amount, unit = 2 * profile.lanes * demand.instructions, "GFLOP/s"
+        amount, unit = 2 * profile.lanes * (demand.steps + demand.instructions), "GFLOP/s"
         if roof.binds == "traffic":
             amount, unit = sum(move.bytes for move in demand.moves), "GB/s"
         if roof.seconds:

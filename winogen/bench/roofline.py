@@ -10,11 +10,13 @@ read once, outputs are written once (`of_layer`). For a stage of a kernel both a
 does given its blocks (`of_stage`): its vector instructions, idle lanes included, run at the rate of
 multiply-adds, and so do its loads, which may outnumber them; bytes are those that it really moves.
 
-The level of an array or buffer is the smallest of which half holds it on its own, since others
-stream past it. Levels do not help each other: their times add up, as in the execution-cache-memory
-model (Treibig and Hager 2010; Stengel et al. 2015), while arithmetic hides behind traffic or the
-other way round, as in the roofline model (Williams, Waterman and Patterson 2009). Peak and rates
-are those of as many threads as compute, together.
+The level of an array is the smallest of which half holds it on its own, since others stream past
+it: the layer's roofline is what a machine could do that knows what to keep. Stages say themselves
+what passes by (`winogen.kernels.demand.Move.size`). Levels do not help each other: their times add
+up, as in the execution-cache-memory model (Treibig and Hager 2010; Stengel et al. 2015); only in L1
+loads and stores go side by side. Arithmetic hides behind traffic or the other way round, as in the
+roofline model (Williams, Waterman and Patterson 2009). Peak and rates are those of as many threads
+as compute, together.
 """
 
 from __future__ import annotations
@@ -38,7 +40,6 @@ class Passage(NamedTuple):
     writes: bool
     bytes: int
     gbytes_per_s: float
-    times: float  # how often each byte of what is moved is
 
     @property
     def seconds(self) -> float:
@@ -60,8 +61,15 @@ class Roof:
 
     @property
     def traffic(self) -> float:
-        """Seconds to move all bytes, one after the other."""
-        return sum(passage.seconds for passage in self.passages)
+        """Seconds to move all bytes, one after the other; but L1 is read and written at once."""
+        near = {True: 0.0, False: 0.0}
+        far = 0.0
+        for passage in self.passages:
+            if passage.level == "L1":
+                near[passage.writes] += passage.seconds
+            else:
+                far += passage.seconds
+        return far + max(near.values())
 
     @property
     def seconds(self) -> float:
@@ -102,7 +110,7 @@ def of_stage(demand: Demand, lanes: int, peak_gflops: float, limits: Limits) -> 
     """Return the limits of one stage: its instructions, its loads, and what it moves."""
     per_instruction = 2 * lanes / peak_gflops / 1e9
     return Roof(
-        demand.instructions * per_instruction,
+        (demand.steps + demand.instructions) * per_instruction,
         demand.loads * per_instruction,
         tuple(_passage(move, limits) for move in demand.moves),
     )
@@ -151,7 +159,4 @@ def _passage(move: Move, limits: Limits) -> Passage:
     level, rate = speed(move.size)
     if move.private and level in _PER_THREAD:
         level, rate = speed(move.size * limits.threads)
-    return Passage(
-        move.what, level, move.writes, move.bytes, rate, move.bytes / max(1, move.size)
-    )
-
+    return Passage(move.what, level, move.writes, move.bytes, rate)

@@ -12,7 +12,9 @@ from winogen.cli import (
     cache,
     demo,
     derive,
+    explain,
     generate,
+    generate_gemm,
     onnx,
     planning,
     report,
@@ -71,7 +73,9 @@ app.command(epilog=derive.EXAMPLE)(derive.derive)
 app.add_typer(transforms.app, name="transforms")
 app.add_typer(onnx.app, name="onnx")
 app.command(epilog=generate.EXAMPLE)(generate.generate)
+app.command(epilog=generate_gemm.EXAMPLE)(generate_gemm.generate_gemm)
 app.command(epilog=bench.EXAMPLE)(bench.bench)
+app.command(epilog=explain.EXAMPLE)(explain.explain)
 app.command(epilog=planning.CALIBRATE_EXAMPLE)(planning.calibrate)
 app.command(epilog=planning.REGRET_EXAMPLE)(planning.regret)
 app.command(epilog=tune.EXAMPLE)(tune.tune)

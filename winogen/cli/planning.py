@@ -87,6 +87,9 @@ def regret(
     within: float = typer.Option(
         1.6, min=1.0, help="Measure candidates predicted within this factor of the fastest."
     ),
+    planner: str = typer.Option(
+        "model", help="model, or a rule beside it for blocks of direct: kelefouras, bandwidth."
+    ),
     json: Path = typer.Option(None, help="Write all that was predicted and measured here."),
 ) -> None:
     """Measure every candidate of the planner, layer by layer: what does its choice cost?
@@ -94,17 +97,32 @@ def regret(
     Its choice is compared with the best, which is what its rule would choose if it knew the
     measured times. The rule: the fastest within the tolerance; without one, the fastest that is as
     accurate as direct convolution, if that takes at most 18 % longer.
+
+    With --planner kelefouras or bandwidth: which blocks of direct convolution does that rule choose
+    by counting loads and bytes, which ones the cycle model, and how long do they take?
     """
     from rich.console import Console
 
     from winogen.bench.layers import chosen_layers
     from winogen.bench.regret import summary, sweep
     from winogen.bench.report import save
+    from winogen.cli.planners import RULES, compare_rules
     from winogen.errors import InvalidValue
 
     if layout not in ("NCHW", "NHWC"):
         raise InvalidValue(f"layout: got {layout!r}; allowed: NCHW, NHWC")
+    if planner not in RULES:
+        raise InvalidValue(f"planner: got {planner!r}; allowed: {', '.join(RULES)}")
     chosen = chosen_layers(layers, only)
+    if planner != "model":
+        if threads != 1:
+            raise InvalidValue(f"threads: got {threads}; allowed: 1 with --planner {planner}")
+        if tolerance is not None:
+            raise InvalidValue(
+                f"tolerance: got {tolerance}; allowed: none with --planner {planner}"
+            )
+        compare_rules(chosen, planner, layout, json)
+        return
     console = Console(highlight=False, soft_wrap=True)
     regrets = []
     console.print(_ROW.format("layer", "chosen", "predicted ms", "ms", "best", "ms", "regret"))

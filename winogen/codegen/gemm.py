@@ -28,6 +28,11 @@ def render_gemm(
     It knows the ``activations`` that are named, by default all of them.
     """
     tuning, precision = spec.tuning, spec.precision
+    # Packed rows of a are at hand, what streams is a itself, while it is packed; and panels of a
+    # are too short for the next panel of b to be fetched meanwhile.
+    fetched = prefetches(tuning, precision.real.itemsize)
+    operands = "`b`" if fetched["B"] else ""
+    prefetch = {**fetched, "A": False, "next": False, "operands": operands}
     text = (
         environment()
         .get_template("kernels/gemm.c.j2")
@@ -46,7 +51,8 @@ def render_gemm(
             rows=tuning.rows,
             vectors=tuning.vectors,
             chains=tuning.chains,
-            prefetch=prefetches(tuning, precision.real.itemsize),
+            fetches_a=fetched["A"],
+            prefetch=prefetch,
             halves=0,
             row_step="LANES",
             packed_sums=False,

@@ -80,7 +80,14 @@ def render(
             transforms=_distinct(height, width),
             # Zipping the halves of 2^k rows k times interleaves them.
             interleavings=range(width["m"].bit_length() - 1) if width else (),
-            **{"halves": 0, "channels": 0, "kernel": 0, "stride": 0, **dict(spec.fixed)},
+            **{
+                "halves": 0,
+                "channels": 0,
+                "kernel": 0,
+                "stride": 0,
+                "together": 1,
+                **dict(spec.fixed),
+            },
         )
     )
     return str(text)
@@ -108,7 +115,7 @@ _LOCALITY = {1: 3, 2: 2}
 
 def prefetches(tuning: Tuning, itemsize: int) -> dict[str, Any]:
     """Return what templates know of prefetching; distances in numbers of ``itemsize`` bytes."""
-    streams = {name: tuning.fetches(name) for name in ("A", "B", "output")}
+    streams = {name: tuning.fetches(name) for name in ("A", "B", "output", "next")}
     operands = " and ".join(f"`{name.lower()}`" for name in "AB" if streams[name])
     return {
         **streams,

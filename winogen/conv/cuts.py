@@ -160,7 +160,7 @@ def cuts(
         work = replace(work, **_named(cut, rows, cols, choice.threads))
     else:
         sizes = BLOCK_SIZES if choice.tile else PIXEL_BLOCK_SIZES
-        high, wide = _shapes(rows, cols, sizes)
+        high, wide = _shapes(rows, cols, sizes, variant.rows_at_once)
         images = np.ones_like(high)
         if spans:
             shared = _images(rows, cols, high, wide, sizes, problem.batch)
@@ -213,10 +213,13 @@ def _named(cut: Cut, rows: Any, cols: Any, threads: int) -> dict[str, Any]:
     }
 
 
-def _shapes(rows: Any, cols: Any, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of even blocks of about ``sizes``; whole rows of tiles where those fit."""
+def _shapes(rows: Any, cols: Any, sizes: np.ndarray, least: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of even blocks of about ``sizes``; whole rows of tiles where those fit.
+
+    Blocks have at least ``least`` rows, or all that there are.
+    """
     wide = blocks(cols, blocks(cols, np.minimum(cols, sizes)))
-    high = np.clip(sizes // wide, 1, rows)
+    high = np.clip(sizes // wide, np.minimum(least, rows), rows)
     return np.atleast_2d(blocks(rows, blocks(rows, high))), np.atleast_2d(wide)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from winogen.codegen.gemm import gemm_cdef, gemm_recipe, render_gemm
 from winogen.conv import arguments, execute, memory, seams
 from winogen.conv.execute import Environment
-from winogen.errors import InvalidType, InvalidValue
+from winogen.errors import InvalidValue
 from winogen.kernels.gemm import GemmSpec, GemmWork, tuning
 from winogen.records import Epilogue, Precision, Tuning
 from winogen.toolchain import host_target, kept
@@ -26,9 +26,10 @@ from winogen.toolchain.machine import current
 _PATIENCE, _PACE = 0.2, 1e10
 # Multiply-adds that are worth a thread: it takes microseconds to start.
 _WORTHWHILE = 1 << 19
-_Place = tuple[int, int]  # from one row and from one column of a matrix to the next, in numbers
-
 _CALLS_KEPT = 256  # shapes and strides of `a` whose calls one `Gemm` remembers
+
+_Place = tuple[int, int]  # from one row and from one column of a matrix to the next, in numbers
+_NOWHERE = (0, 0)  # of a matrix that is to be copied
 
 
 def gemm(
@@ -93,11 +94,11 @@ def gemm(
     place, right, row = _placed(a), _placed(b), _row(view, columns)
     sizes = len(a), columns, len(b), arguments.DTYPE_NAMES[b.dtype], place, right, row, False
     call = _prepare(*sizes, request.epilogue, request.threads, None, *_environment())
-    return call(a, b, None, request, view)
+    return call(a, b, call.constants(request, None), view)
 
 
 class Gemm:
-    """``activation(a @ b + bias)`` for many ``a``: ``b`` is packed once, which saves the time of it.
+    """``activation(a @ b + bias)`` for many ``a``, with ``b`` packed once.
 
     The arguments are those of `gemm`. The matrices may change later, what was packed stays.
 
@@ -118,7 +119,9 @@ class Gemm:
     ):
         """Pack ``b``. ``tuning``: other sizes of blocks, and other prefetching, than by default."""
         b = _matrix("b", b)
-        self._request = _Request.of(b, None if bias is None else np.array(bias), activation, threads)
+        self._request = _Request.of(
+            b, None if bias is None else np.array(bias), activation, threads
+        )
         self.shape = b.shape
         self.dtype = b.dtype
         if not len(b):
@@ -129,9 +132,10 @@ class Gemm:
         self._tuning = tuning
         self._environment = _environment()
         self._calls: dict[tuple, _Call] = {}
-        self._packed = None
+        self._constants: tuple[Any, ...] | None = None
         if b.size:
-            self._packed = self._call(1, (self._terms, 1), b.shape[1]).pack(b)
+            call = self._call(1, (self._terms, 1), b.shape[1])
+            self._constants = call.constants(self._request, call.pack(b))
 
     def __call__(self, a: Any, *, out: Any = None) -> np.ndarray:
         """Return the product with ``a``, (M, K), in ``out`` if that is given; see `gemm`."""
@@ -143,21 +147,20 @@ class Gemm:
         view = None
         if out is not None:
             view = _writeable(out, (rows, columns), {"a": a, "bias": self._request.bias})
-        if self._packed is None or not rows:
+        if self._constants is None or not rows:
             return memory.empty((rows, columns), a.dtype, "output") if view is None else view
         if not terms:
             a = np.zeros((rows, 1), a.dtype)
         key = (rows, a.strides, None if view is None else view.strides)
         call = self._calls.get(key) if a.flags.aligned else None
         if call is None:
-            place = _placed(a)
-            a = _readable("a", a)
+            given, a = a, _readable("a", a)
             call = self._call(rows, _placed(a), _row(view, columns))
-            if place:  # not copied
+            if a is given:
                 if len(self._calls) >= _CALLS_KEPT:
                     self._calls.clear()
                 self._calls[key] = call
-        return call(a, None, self._packed, self._request, view)
+        return call(a, None, self._constants, view)
 
     @property
     def source(self) -> str:
@@ -165,7 +168,16 @@ class Gemm:
         return self._call(1, (self._terms, 1), self.shape[1]).kernel.source
 
     def _call(self, rows: int, place: _Place, c_row: int) -> _Call:
-        sizes = rows, self.shape[1], self._terms, arguments.DTYPE_NAMES[self.dtype], place, self._place, c_row, True
+        sizes = (
+            rows,
+            self.shape[1],
+            self._terms,
+            arguments.DTYPE_NAMES[self.dtype],
+            place,
+            self._place,
+            c_row,
+            True,
+        )
         epilogue, threads = self._request.epilogue, self._request.threads
         return _prepare(*sizes, epilogue, threads, self._tuning, *self._environment)
 
@@ -216,31 +228,30 @@ def _refuse_left(a: np.ndarray, terms: int, dtype: np.dtype) -> None:
     """Raise what is wrong with the left factor."""
     _matrix("a", a)
     arguments.same_dtype("a", a, dtype, "b")
-    raise InvalidValue(
-        f"a: got shape {a.shape}; allowed: (M, {terms}), as b has {terms} rows"
-    )
+    raise InvalidValue(f"a: got shape {a.shape}; allowed: (M, {terms}), as b has {terms} rows")
 
 
-def _placed(array: np.ndarray) -> _Place | None:
-    """Where the numbers of a matrix lie; None if neither its rows nor its columns are contiguous.
+def _placed(array: np.ndarray) -> _Place:
+    """Where the numbers of a matrix lie; (0, 0) if neither rows nor columns are contiguous.
 
-    >>> _placed(np.zeros((5, 7))[:, 1:3]), _placed(np.zeros((5, 7)).T)
-    ((7, 1), (1, 7))
+    >>> array = np.zeros((5, 8))
+    >>> [_placed(one) for one in (array[:, 1:3], array.T, array[:, ::2])]
+    [(8, 1), (1, 8), (0, 0)]
     """
     rows, columns = array.shape
     size = array.itemsize
     row, column = array.strides
     if not array.flags.aligned or row % size or column % size:
-        return None
+        return _NOWHERE
     row, column = row // size, column // size
     if column == 1 or columns == 1:
         return (columns if rows == 1 else row), 1
-    return (1, column) if row == 1 or rows == 1 else None
+    return (1, column) if row == 1 or rows == 1 else _NOWHERE
 
 
 def _readable(argument: str, array: np.ndarray) -> np.ndarray:
     """Return the matrix, copied if kernels can't read it as it lies."""
-    return array if _placed(array) else memory.contiguous(np.ascontiguousarray(array), argument)
+    return memory.contiguous(array, argument) if _placed(array) == _NOWHERE else array
 
 
 def _row(out: np.ndarray | None, columns: int) -> int:
@@ -321,21 +332,24 @@ class _Call:
         self.kernel.lib.winogen_pack(self._struct, pointer(b), pointer(packed), threads)
         return packed
 
+    def constants(self, request: _Request, packed: np.ndarray | None) -> tuple[Any, ...]:
+        """Return what `__call__` takes of arrays that stay the same, which it keeps alive."""
+        return tuple(map(self.kernel.pointer, (packed, request.bias, request.slopes)))
+
     def __call__(
         self,
         a: np.ndarray,
         b: np.ndarray | None,
-        packed: np.ndarray | None,
-        request: _Request,
+        constants: tuple[Any, ...],
         out: np.ndarray | None,
     ) -> np.ndarray:
         """Compute into ``out``, or a new array; nothing is checked."""
         if out is None:
             out = memory.empty(self._shape, self._dtype, "output")
-        code, struct = self.kernel, self._struct
-        arrays = (a, b, packed, request.bias, request.slopes, out)
+        code, struct, pointer = self.kernel, self._struct, self.kernel.pointer
         scratch = code.ffi.from_buffer(memory.workspace(self._workspace_bytes))
-        call = code.ffi.new(code.call, (struct, *map(code.pointer, arrays), scratch))
+        arrays = (struct, pointer(a), pointer(b), *constants, pointer(out), scratch)
+        call = code.ffi.new(code.call, arrays)
         threads = team_threads(self._threads)
         if self._pieces == 1:
             code.lib.winogen_run(call, threads)
@@ -349,7 +363,7 @@ class _Call:
 
 
 def _environment() -> tuple[str | None, Environment]:
-    """The variables that a call depends on; quickly compared, which targets and machines are not."""
+    """The variables that a call depends on: quicker to compare than targets and machines."""
     return os.environ.get("WINOGEN_ISA"), Environment.now()
 
 
@@ -374,7 +388,7 @@ def _prepare(
     ``isa``: WINOGEN_ISA.
     """
     target = host_target()
-    spec = GemmSpec(Precision.of(dtype), target, sizes or tuning(target))
+    spec = GemmSpec(Precision.of(dtype), target, sizes or tuning(target, n, dtype))
     threads = max(1, min(threads, m * n * k // _WORTHWHILE))
     work = GemmWork(spec, m, n, k, a, b, c_row, epilogue, packed, current(), threads)
     return _Call(work, environment)

@@ -8,6 +8,7 @@ cache lost. `Variant.demands` gives them stage by stage, with the functions of t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 class Move:
     """Numbers read from an array or a buffer, or written to it."""
 
-    what: str  # "input", "U", "V", "Y", "strip", "output"
+    # "input", "output", "U", "V", "Y"; "strip" and "columns" between the steps of a transform. With
+    # " again" behind it: not for the first time, so that it is nearer by.
+    what: str
     bytes: int  # of the whole call
     size: int  # of what must stay in a cache to be moved at the speed of that cache
     writes: bool = False
@@ -34,13 +37,15 @@ class Demand:
     """What one stage of a whole call does, on all threads together."""
 
     products: int = 0  # multiply-adds that the result needs, waste of tiles included
-    instructions: float = 0.0  # of vectors: multiply-adds, additions, shuffles
+    steps: float = 0.0  # multiply-adds of vectors by which they are made, idle lanes included
+    instructions: float = 0.0  # of vectors besides: of transforms and transpositions
     loads: float = 0.0  # of vectors, or of numbers for all lanes, by the micro-kernel
     moves: tuple[Move, ...] = ()
 
     def __add__(self, other: Demand) -> Demand:
         return Demand(
             self.products + other.products,
+            self.steps + other.steps,
             self.instructions + other.instructions,
             self.loads + other.loads,
             self.moves + other.moves,
@@ -55,7 +60,19 @@ def of_buffer(what: str, size: int, buffer: Buffer, writes: bool = False) -> Mov
     return Move(what, size, int(buffer.bytes), writes, private=not buffer.shared)
 
 
-def input_read(work: Work, extent: Pair, step: Pair) -> Move:
+def call_bytes(work: Work, packed: int) -> int:
+    """Return the bytes of all that one call reads and writes, ``packed`` of them filters.
+
+    Each pass by between two uses of the others.
+    """
+    height, width = work.size
+    inputs = work.channels * height * width
+    height, width = work.output_size
+    outputs = work.filters * height * width
+    return work.batch * work.groups * (inputs + outputs) * work.itemsize + packed
+
+
+def input_read(work: Work, packed: int, extent: Pair, step: Pair) -> Move:
     """Return the reading of the input by all blocks.
 
     Each of them reads ``extent`` rows and columns of the padded input, and begins ``step`` of them
@@ -65,19 +82,22 @@ def input_read(work: Work, extent: Pair, step: Pair) -> Move:
     for cuts, size, whole, own in zip(work.grid, work.size, extent, step):
         area *= int(min(size + (cuts - 1) * max(0, whole - own), cuts * whole))
     planes = work.batch * work.groups * work.channels * work.itemsize
-    return Move("input", planes * area, planes * work.size[0] * work.size[1])
+    return Move("input", planes * area, call_bytes(work, packed))
 
 
-def output_written(work: Work) -> Move:
+def output_written(work: Work, packed: int) -> Move:
     """Return the writing of the outputs to compute."""
-    height, width = work.output_size
-    whole = work.batch * work.groups * work.filters * height * width * work.itemsize
-    return Move("output", work.batch * work.output_bytes, whole, writes=True)
+    return Move("output", work.batch * work.output_bytes, call_bytes(work, packed), writes=True)
 
 
-def filters_read(work: Work, packed: int) -> Move:
-    """Return the reading of ``packed`` bytes of filters: those of a group once for each block."""
-    return Move("U", int(work.items) // work.groups * packed, packed, private=True)
+def filters_read(work: Work, packed: int, buffers: Iterable[Buffer] = ()) -> Move:
+    """Return the reading of ``packed`` bytes of filters: those of a group once for each block.
+
+    What a block keeps in ``buffers`` passes by from one time to the next.
+    """
+    times = int(work.items) // work.groups
+    held = packed + sum(int(buffer.bytes) for buffer in buffers)
+    return Move("U", times * packed, held if times > 1 else call_bytes(work, packed), private=True)
 
 
 def transposition(work: Work, pixels: int, channels: int) -> int:
@@ -118,10 +138,10 @@ def without_tiles(
         vectors = work.filters * high * blocks(wide, lanes)
     else:
         vectors = high * wide * blocks(work.filters, lanes)
-    instructions = maps * summed * vectors
-    extent = strip_size(work)
-    read = input_read(work, extent, (work.block[0] * work.stride[0], work.block[1] * work.stride[1]))
-    fill, moves = Demand(), [filters_read(work, packed)]
+    steps = maps * summed * vectors
+    step = work.block[0] * work.stride[0], work.block[1] * work.stride[1]
+    read = input_read(work, packed, strip_size(work), step)
+    fill, moves = Demand(), [filters_read(work, packed, () if strip is None else (strip,))]
     if strip is None:
         moves.append(read)
     else:
@@ -131,8 +151,8 @@ def without_tiles(
     output = Demand()
     if written_last:
         turned = transposition(work, maps * high * wide, work.filters)
-        output = Demand(instructions=turned, moves=(output_written(work),))
+        output = Demand(instructions=turned, moves=(output_written(work, packed),))
     else:
-        moves.append(output_written(work))
+        moves.append(output_written(work, packed))
     products = maps * summed * work.filters * high * wide
-    return fill, Demand(products, instructions, loads * instructions, tuple(moves)), output
+    return fill, Demand(products, steps, 0.0, loads * steps, tuple(moves)), output

@@ -29,6 +29,7 @@ class Direct(Variant):
     template = "direct.c.j2"
     title = "Direct convolution, register-blocked, filters in the lanes"
     adds_early = True
+    in_lanes = "filters"
     uses = ("rows", "vectors", "chains", "band")
     tunable = (*uses, *PREFETCHING, "depth", "non_temporal")
     buffers_used = {
@@ -39,7 +40,7 @@ class Direct(Variant):
     fields_used = STRIP_FIELDS
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
-        return tuning.gemm(target)
+        return tuning.gemm(target, prefetch_streams=tuning.NEXT_BLOCK)
 
     def fields(self, work: Work) -> dict[str, Any]:
         planar = work.layout == "NCHW"
@@ -78,7 +79,11 @@ class Direct(Variant):
         arithmetic = rows * cost.product(
             work, costs, cols, self.depth(work), work.channels, work.taps
         )
-        product = multiplied * pixels_family.multiply(work, machine, arithmetic)
+        steps = cost.roof(arithmetic, pixels_family.panels(work, machine), costs.shows)
+        if work.layout == "NHWC":
+            runs = rows * cols * blocks(work.filters, work.lanes * work.tuning.vectors)
+            steps = steps + costs.run * runs
+        product = multiplied * pixels_family.multiply(work, machine, steps)
         stores = multiplied * pixels_family.block_written(work, machine, self.non_temporal(work))
         if work.layout == "NHWC":
             return pixels_family.stored_meanwhile(machine, filled * input_, product, stores)

@@ -1,12 +1,12 @@
 """The product of two matrices: what is compiled in, how a call is cut into blocks, its memory.
 
 Blocks are those of Goto and van de Geijn (Anatomy of high-performance matrix multiplication, 2008):
-a block of b stays in the last cache, a block of rows of a in L2, a panel of b in L1.
+a block of b stays in the last cache, a block of rows of a in L2, a panel of a or of b in L1.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,9 @@ from winogen.kernels import tuning as sizes
 from winogen.kernels.struct import struct_of
 from winogen.kernels.work import blocks, round_up
 from winogen.records import Epilogue, Machine, Precision, Target, Tuning
+from winogen.records.tuning import STREAMS
 
+_XEON = "measured on Intel Xeon (AVX-512), 2026-11"
 USES = ("rows", "vectors", "chains")
 _LINE = 64  # every buffer begins at a cache line
 _PARTS = 4  # of a phase, for each thread
@@ -26,6 +28,7 @@ _FIELDS = (
     ("c is m x n, the sums have k terms", "int64_t", ("m", "n", "k")),
     ("to the next row and column", "int64_t", ("a_row", "a_column", "b_row", "b_column", "c_row")),
     ("of the blocks", "int64_t", ("m_block", "n_block", "k_block")),
+    ("rows of a part of the work", "int64_t", ("m_part",)),
     ("how many there are", "int64_t", ("n_blocks", "k_blocks")),
     ("of the panels of a block of b", "int64_t", ("shares",)),
     ("done where the sums are", "int64_t", ("relu", "capped")),
@@ -46,12 +49,25 @@ def declaration() -> str:
     return struct_of(_FIELDS)
 
 
-def tuning(target: Target) -> Tuning:
-    """Return the sizes of the register block, rows of a by vectors of b; ``depth`` is k of a block.
+def tuning(target: Target, columns: int, dtype: str = "float32") -> Tuning:
+    """Return the sizes of the register block, rows of a by vectors of ``columns`` columns of b.
 
-    Loads of a step over its multiply-adds are 1/rows + 1/vectors.
+    ``depth`` is k of a block. Loads of a step over its multiply-adds are 1/rows + 1/vectors, so
+    that of blocks that fill the registers a squarer one has fewer, where columns suffice for it.
+
+    >>> from winogen.records import TARGETS
+    >>> [(t.rows, t.vectors) for t in (tuning(TARGETS["avx512"], n) for n in (64, 96, 1024))]
+    [(14, 2), (9, 3), (9, 3)]
     """
-    return sizes.gemm(target, depth=384)
+    vectors = blocks(columns, target.lanes(dtype))
+    fetched = {
+        "prefetch": 1024,
+        "prefetch_streams": STREAMS["A"] | STREAMS["output"],
+        "prefetch_level": 1,
+    }
+    if target.broadcasts and (vectors == 3 or vectors > 4):
+        return Tuning(_XEON, rows=9, vectors=3, depth=512, **fetched)
+    return replace(sizes.gemm(target, depth=512, **fetched), provenance=_XEON)
 
 
 @dataclass(frozen=True)
@@ -113,20 +129,26 @@ class GemmWork:
 
     @cached_property
     def m_block(self) -> int:
-        """Rows of a block of a."""
+        """Rows of a block of a: a panel if all of a block of b stays in L2, else as many as do."""
         rows, room = self.spec.tuning.rows, self.machine.l2_bytes // _SHARE
         step = self.k_block * self.itemsize
         if min(self.n_block, round_up(self.n, self.lanes)) * step <= room:
-            return min(self.m, rows)
+            return int(blocks(self.m, blocks(self.m, rows)))
         most = max(rows, room // step // rows * rows)
-        wanted = max(1, min(_PARTS * self.threads, self.m // rows)) if self.threads > 1 else 1
-        count = max(blocks(self.m, most), wanted)
-        return int(min(self.m, round_up(blocks(self.m, count), rows)))
+        if self.threads > 1:
+            most = min(most, int(round_up(blocks(self.m, _PARTS * self.threads), rows)))
+        return int(min(self.m, round_up(blocks(self.m, blocks(self.m, most)), rows)))
+
+    @cached_property
+    def m_part(self) -> int:
+        """Rows of a part of the work: some blocks, all of them for one thread."""
+        parts = 1 if self.threads == 1 else _PARTS * self.threads
+        return int(round_up(blocks(self.m, parts), self.m_block))
 
     @property
-    def m_blocks(self) -> int:
-        """Blocks of rows of a."""
-        return int(blocks(self.m, self.m_block))
+    def m_parts(self) -> int:
+        """Parts that the rows make."""
+        return int(blocks(self.m, self.m_part))
 
     @property
     def n_blocks(self) -> int:
@@ -148,12 +170,12 @@ class GemmWork:
         """Pieces of the columns of a block, where blocks of rows are few."""
         if self.threads == 1:
             return 1
-        return int(min(self.panels, blocks(_PARTS * self.threads, self.m_blocks)))
+        return int(min(self.panels, blocks(_PARTS * self.threads, self.m_parts)))
 
     @property
     def schedule(self) -> tuple[int, int]:
         """(phases, parts of each)."""
-        phases, product = self.n_blocks * self.k_blocks, self.m_blocks * self.shares
+        phases, product = self.n_blocks * self.k_blocks, self.m_parts * self.shares
         return (phases, product) if self.packed else (2 * phases, max(product, self.panels))
 
     @property
@@ -204,7 +226,18 @@ class GemmWork:
         phases, parts = self.schedule
         epilogue, early = self.epilogue, self.epilogue.ends_early(False)
         parameters = (*epilogue.parameters, 0.0, 0.0)
-        own = ("m", "n", "k", "m_block", "n_block", "k_block", "n_blocks", "k_blocks", "shares")
+        own = (
+            "m",
+            "n",
+            "k",
+            "m_part",
+            "m_block",
+            "n_block",
+            "k_block",
+            "n_blocks",
+            "k_blocks",
+            "shares",
+        )
         return {
             **{name: getattr(self, name) for name in own},
             **dict(zip(("a_row", "a_column", "b_row", "b_column"), (*self.a, *self.b))),

@@ -25,6 +25,7 @@ class Pixels(Variant):
     algorithm = "direct"
     template = "pixels.c.j2"
     title = "Direct convolution of few filters or channels, pixels in the lanes"
+    in_lanes = "pixels"
     uses = ("rows", "vectors")
     tunable = (*uses, "depth")
     buffers_used = {

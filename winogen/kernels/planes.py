@@ -22,6 +22,7 @@ class Planes(Variant):
     algorithm = "direct"
     template = "planes.c.j2"
     title = "1x1 convolution where the planes lie, pixels in the lanes"
+    in_lanes = "pixels"
     uses = ("rows", "vectors")
     tunable = (*uses, "depth")
     buffers_used = {"edge": "the last pixels of each plane", "sum": "sums that wait"}

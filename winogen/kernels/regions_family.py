@@ -46,6 +46,10 @@ class Regions(Tiled):
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.regions(target)
 
+    def tuned(self, work: Work) -> Tuning:
+        # The kernel of half vectors is for a block of filters of its own.
+        return tuning.lone_vectors(work.target) if cost.leaves_half(work) else super().tuned(work)
+
     def taps_of(self, work: Work) -> int:
         """Taps that the product sums over."""
         return 1
@@ -54,14 +58,9 @@ class Regions(Tiled):
         return self.summation(work.tuning, work.channels)["block"]
 
     def summation(self, tuning: Tuning, channels: int) -> dict[str, int]:
-        # Longer chains round more, and so do many of them, which come with many channels.
+        # Longer chains round more: where few channels leave tiles large, they are half as long.
         few = channels <= tuning.many_channels
-        return {"block": tuning.depth // (tuning.chains if few else 1), "chains": tuning.chains}
-
-    def sizes_fit(self, work: Work, tuning: Tuning) -> bool:
-        # Sums end with a chunk of channels, which is a vector.
-        block = self.summation(tuning, work.channels)["block"]
-        return super().sizes_fit(work, tuning) and block > 0 and block % work.lanes == 0
+        return {"block": tuning.depth // (2 if few else 1), "chains": tuning.chains}
 
     def fields(self, work: Work) -> dict[str, Any]:
         lanes, images, cols = work.lanes, work.images, work.block[1]
@@ -102,25 +101,27 @@ class Regions(Tiled):
         lanes, size, images = work.lanes, work.itemsize, work.images
         vectors, filter_vectors = (blocks(n, lanes) for n in (work.channels, work.filters))
         transformed, multiplied = self._busiest(work)
-        input_ = transformed * images * self.input_cycles(work, machine)
         band = work.tuning.band
+        bands = blocks(filter_vectors, band)
         v_bytes = images * places * self.lines(work) * cols * vectors * lanes * size
+        y_bytes = images * places * rows * cols * min(filter_vectors, band) * lanes * size
+        filters = places * taps * work.channels * filter_vectors * lanes * size
+        # Filters stream past tiles and sums, which stay in L2 only if all have room there. What is
+        # written elsewhere is read first.
+        spills = filters + v_bytes + y_bytes > machine.l2_bytes * 3 // 4
+        v_read, y_read = (np.where(spills, n / machine.l3_rate, 0) for n in (v_bytes, y_bytes))
+        input_ = transformed * images * self.input_cycles(work, machine, 2 * v_read / images)
         tiles, products = self.rows_of_products(work)
         depth = self.depth(work)
         arithmetic = cost.product(work, costs, tiles, depth, work.channels, taps, halves=True)
         product = product_cycles(
-            work,
-            machine,
-            places * products * arithmetic,
-            filters=places * taps * work.channels * filter_vectors * lanes * size,
-            v_bytes=v_bytes,
-            y_bytes=images * places * rows * cols * min(filter_vectors, band) * lanes * size,
-            bands=blocks(filter_vectors, band),
-        )
+            work, machine, places * products * arithmetic, filters,
+            bands * (v_read + 2 * y_read),
+        )  # fmt: skip
         # Threads that share a block wait for each other, and read what the others have transformed.
         foreign = v_bytes * (1 - 1 / work.threads) / machine.l3_rate
         waits = work.items * work.split * (foreign + 2 * costs.barrier)
-        output = multiplied * images * self.output_cycles(work, machine)
+        output = multiplied * images * self.output_cycles(work, machine, bands * y_read / images)
         return Cycles(input_, multiplied * product + waits, output)
 
     def demands(self, work: Work) -> Stages:

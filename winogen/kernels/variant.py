@@ -55,7 +55,11 @@ class Variant:
     auto: bool = True
     largest_tile: int | None = None
     spans_images: bool = False  # whether a block may have several images
+    rows_at_once: int = 1  # rows of outputs that a block has at least, if there are as many
     adds_early: bool = False  # whether what the epilogue adds is added before the store
+    # What fills the lanes of a register block that may have any size: "filters", while its rows are
+    # pixels, or "pixels", while they are filters.
+    in_lanes: str | None = None
     uses: tuple[str, ...] = ()  # the fields of Tuning that are compiled in
     tunable: tuple[str, ...] = ()  # those that a single layer may have others of
     # What the struct of its kernels holds besides what all have: name -> meaning.
@@ -105,6 +109,10 @@ class Variant:
     def nest_from(self, fields: Mapping[str, Any]) -> Any:
         """Return the parameters of a nest from what their `to_dict` gave; raises InvalidValue."""
         raise InvalidValue(f"nest: got {fields!r}; allowed: none with {self.algorithm}")
+
+    def tuned(self, work: Work) -> Tuning:
+        """Return the sizes of blocks for a layer, where they depend on more than the target."""
+        return self.tuning(work.target, work.precision)
 
     # --- memory
 
@@ -265,7 +273,7 @@ def assign(work: Work) -> Work:
     That is the one that the work names, or the first that applies.
     """
     variant = named(work.variant) if work.variant else first_that_applies(work)
-    tuning = variant.tuning(work.target, work.precision).with_sizes(work.sizes)
+    tuning = variant.tuned(work).with_sizes(work.sizes)
     return replace(variant.view(work), variant=variant.name, tuning=tuning)
 
 

@@ -65,14 +65,15 @@ class Winograd2d(Tiled):
         size, vectors = work.itemsize, blocks(work.channels, work.lanes)
         depth = work.tuning.depth
         arithmetic = places * cost.product(work, machine.costs, tiles, depth, work.channels, 1)
+        v_bytes = places * tiles * vectors * work.lanes * size
+        y_bytes = places * tiles * work.padded_filters * size
+        spills = v_bytes + y_bytes > machine.l2_bytes * 3 // 4
         product = product_cycles(
             work,
             machine,
             arithmetic,
-            filters=places * work.channels * work.padded_filters * size,
-            v_bytes=places * tiles * vectors * work.lanes * size,
-            y_bytes=places * tiles * work.padded_filters * size,
-            bands=1,
+            places * work.channels * work.padded_filters * size,
+            spills * (v_bytes + 2 * y_bytes) / machine.l3_rate,
         )
         input_, output = self.input_cycles(work, machine), self.output_cycles(work, machine)
         return Cycles(share * input_, share * product, share * output)

@@ -26,8 +26,10 @@ class Target:
     registers: int  # vector registers the instruction set names
     flags: tuple[str, ...]  # what the compiler needs to emit it
     broadcasts: bool = False  # arithmetic takes one number from memory into all lanes
+    by_lane: bool = False  # arithmetic takes one lane of a register for all lanes
     masks: bool = False  # loads and stores of some lanes, non-temporal stores of a whole line
     flushes: bool = True  # can be told to take denormals for zeros
+    core: str = ""  # the micro-architecture whose measured sizes of blocks it takes, if one is known
 
     def lanes(self, dtype: str) -> int:
         """Return how many "float32" or "float64" numbers one vector holds."""
@@ -57,7 +59,7 @@ TARGETS: dict[str, Target] = {
         ),
         Target("avx2", 32, 16, ("-mavx2", "-mfma")),
         Target("sse2", 16, 16, ("-msse2",)),
-        Target("neon", 16, 32, ()),
+        Target("neon", 16, 32, (), by_lane=True),
         Target("generic", 16, 16, ()),
     )
 }

@@ -18,8 +18,9 @@ MEANS = {
 }
 
 # What the product may fetch ahead of its use, as bits of `Tuning.prefetch_streams`: A, of which
-# single numbers are multiplied; B, of which vectors are; the outputs.
-STREAMS = {"none": 0, "A": 1, "B": 2, "both": 3, "output": 4}
+# single numbers are multiplied; B, of which vectors are; the outputs; or instead of B, by its
+# distance, the block of B that comes next, evenly while the present one is multiplied.
+STREAMS = {"none": 0, "A": 1, "B": 2, "both": 3, "output": 4, "next": 8}
 
 
 Sizes = tuple[tuple[str, int], ...]  # fields of a `Tuning` by name
@@ -52,7 +53,7 @@ class Tuning:
     depth: int = (
         512  # terms (of Winograd: channels) summed in registers before they join other sums
     )
-    many_channels: int = 1 << 40  # up to which the chains share the depth
+    many_channels: int = 1 << 40  # up to which sums have half the depth
     # Bytes of outputs from which stores go past the caches.
     non_temporal: int = 3 << 20
 

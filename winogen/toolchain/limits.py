@@ -36,6 +36,9 @@ _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNKNOWN = {"L1": 32 << 10, "L2": 512 << 10, "L3": 8 << 20}  # where the system does not say
 # A large shared cache may be mostly other people's; this much stands for it.
 _L3_SAMPLE = 32 << 20
+# The smallest sample of it, over an L2, and the part of its speed that larger ones must have.
+_L3_OVER_L2 = 4
+_REACHED = 0.7
 MEMORY_SAMPLE = 1 << 30
 _ALIGNMENT = 64  # bytes: a cache line, and the widest vector there is
 
@@ -112,12 +115,29 @@ def measure_limits(
     threads = team_threads(threads)
     counts = sorted({1, threads} | {2**k for k in range(10) if 2**k < threads})
     peaks = {count: fma_peak(count, target, seconds) for count in counts}
-    samples = levels(threads, most_bytes).items()
+    samples = levels(threads, most_bytes)
 
     def speeds(of: Callable[..., float]) -> tuple[tuple[str, int, float], ...]:
-        return tuple((level, n, of(n, threads, target, seconds)) for level, n in samples)
+        return tuple((level, n, of(n, threads, target, seconds)) for level, n in samples.items())
 
+    if "L3" in samples:
+        samples["L3"] = _reach(samples, threads, target, seconds)
     return Limits(threads, peaks, speeds(read_speed), speeds(write_speed) if writes else ())
+
+
+def _reach(samples: dict[str, int], threads: int, target: Target, seconds: float) -> int:
+    """Bytes of the shared cache that these threads can count on, at most its sample.
+
+    Others use it, too, and a virtual machine may own a small part of it: from
+    a few times the L2 on samples grow as long as they are read nearly as fast as the first.
+    """
+    size = min(2 * samples.get("L2", samples["L3"] // 2) * _L3_OVER_L2, samples["L3"])
+    speed = read_speed(size, threads, target, seconds)
+    while 2 * size <= samples["L3"] and (
+        read_speed(2 * size, threads, target, seconds) >= _REACHED * speed
+    ):
+        size *= 2
+    return size
 
 
 def fma_peak(threads: int = 1, target: Target | None = None, seconds: float = 0.1) -> float:

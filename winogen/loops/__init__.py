@@ -1,0 +1,1 @@
+"""loops: direct convolution as loop nests that are data, and what can be calculated about them."""
