@@ -14,7 +14,7 @@ from typing import Any
 from winogen.kernels.variant import assign, named
 from winogen.kernels.work import Work
 from winogen.records import Sizes, Tuning
-from winogen.records.tuning import SIZES
+from winogen.records.tuning import SIZES, STREAMS
 
 # The register block is one step, because its sizes make sense together only.
 _BLOCK = ("rows", "vectors", "chains")
@@ -24,7 +24,7 @@ _OTHERS = {
     "pixels": (2, 4, 6, 8, 12, 16),
     "tiles": (1, 2, 3, 4),
     "pair": (1, 2, 3, 4),
-    "prefetch_streams": tuple(range(8)),
+    "prefetch_streams": (),  # one more or one less
     "prefetch": (0, 512, 1024, 2048, 4096, 16384),
     "prefetch_level": (1, 2),
     "prefetch_output": (0, 256, 1024),
@@ -72,6 +72,8 @@ def _neighbours(work: Work) -> Iterator[dict[str, Any]]:
             yield sizes
     for name in variant.tunable:
         values = _OTHERS.get(name, ())
+        if name == "prefetch_streams":
+            values = tuple(tuning.prefetch_streams ^ bit for bit in _bits())
         if name == "band":
             values = tuple(-(-size // tuning.vectors) * tuning.vectors for size in _BANDS)
         yield from ({name: value} for value in dict.fromkeys(values))
@@ -89,12 +91,17 @@ def fits(work: Work, tuning: Tuning) -> bool:
     return variant.registers(tuning) <= room
 
 
+def _bits() -> set[int]:
+    """The bits of single streams."""
+    return {stream for stream in STREAMS.values() if stream.bit_count() == 1}
+
+
 def _can_fetch(tuning: Tuning) -> bool:
     """Whether what it says of prefetching makes sense."""
     ahead, levels = (tuning.prefetch, tuning.prefetch_output), _OTHERS["prefetch_level"]
     return (
         min(ahead) >= 0
-        and tuning.prefetch_streams in _OTHERS["prefetch_streams"]
+        and 0 <= tuning.prefetch_streams <= sum(_bits())
         and {tuning.prefetch_level, tuning.output_level} <= set(levels)
     )
 
