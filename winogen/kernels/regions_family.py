@@ -62,6 +62,11 @@ class Regions(Tiled):
         few = channels <= tuning.many_channels
         return {"block": tuning.depth // (2 if few else 1), "chains": tuning.chains}
 
+    def sizes_fit(self, work: Work, tuning: Tuning) -> bool:
+        # Sums end with a chunk of channels, which is a vector.
+        block = self.summation(tuning, work.channels)["block"]
+        return super().sizes_fit(work, tuning) and block > 0 and block % work.lanes == 0
+
     def fields(self, work: Work) -> dict[str, Any]:
         lanes, images, cols = work.lanes, work.images, work.block[1]
         band = np.minimum(work.tuning.band * lanes, work.padded_filters)
