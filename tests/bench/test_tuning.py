@@ -129,6 +129,22 @@ def test_neighbours_differ_in_one_coordinate(tiny, monkeypatch):
             assert others, coordinate
 
 
+def test_sizes_that_are_named_and_as_usual_make_no_difference(tiny, monkeypatch):
+    """The planner's choice may name a whole register block, of which one size is the variant's."""
+    monkeypatch.undo()
+    where = scope(tiny)
+    first = next(way for way in space.starting(where) if way.choice.algorithm == "mcmr")
+    usual = first.works(where.problem)[0].tuning
+    (named_,) = where.promising([replace(first.choice, sizes=(("chains", usual.chains),))], 1e9)
+    for coordinate in space.COORDINATES:
+        of_both = [
+            [(way.choice.sizes, way.choice.cut) for way in space.neighbours(where, one, coordinate)]
+            for one in (first, named_)
+        ]
+        if coordinate not in ("blocks", "border", "edge", "tile", "points"):
+            assert of_both[0] == of_both[1], coordinate
+
+
 # ---- what is believed ----------------------------------------------------------------------------
 
 

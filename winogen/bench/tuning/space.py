@@ -19,11 +19,11 @@ from winogen.conv.choice import Choice, Cut, axes, rectangles
 from winogen.conv.cuts import Candidate, cuts, evaluate, work_of
 from winogen.conv.problem import Problem
 from winogen.conv.request import EDGES, Request
-from winogen.kernels import algorithms, family, first_that_applies, is_tiled, named
+from winogen.kernels import Work, algorithms, family, first_that_applies, is_tiled, named
 from winogen.kernels.sizes import steps
 from winogen.kernels.spec import BORDERS
 from winogen.records import Machine, Sizes, Target
-from winogen.records.tuning import AT_RUN_TIME, PREFETCHING
+from winogen.records.tuning import AT_RUN_TIME, PREFETCHING, SIZES
 
 # Of all algorithms, what is predicted to take at most so many times as long as the best, and how
 # many in all and of one variant; of the neighbours of a choice likewise.
@@ -154,22 +154,24 @@ def _beside(scope: Scope, way: Candidate, coordinate: str) -> Iterator[Choice]:
         raise ValueError(coordinate)
     else:
         kept = choice if coordinate in ("prefetch", "at run time") else free
-        for sizes in steps(way.works(scope.problem)[0]):
-            if _coordinate_of(sizes, choice.sizes) == coordinate:
+        work = way.works(scope.problem)[0]
+        for sizes in steps(work):
+            if _coordinate_of(sizes, work) == coordinate:
                 yield replace(kept, sizes=sizes)
 
 
-def _coordinate_of(sizes: Sizes, before: Sizes) -> str:
-    """The coordinate along which two sizes differ."""
-    names = {name for name, _ in set(sizes) ^ set(before)}
+def _coordinate_of(sizes: Sizes, work: Work) -> str:
+    """The coordinate along which sizes differ from those of a work."""
+    # A choice may name sizes that are as usual: what counts is what they amount to.
+    tuning = named(work.variant).tuned(work).with_sizes(sizes)
+    names = {name for name in SIZES if getattr(tuning, name) != getattr(work.tuning, name)}
     if names & set(_BLOCK):
         return "register block"
-    (name,) = names
-    if name in AT_RUN_TIME:
+    if names <= set(AT_RUN_TIME):
         return "at run time"
-    if name in PREFETCHING:
+    if names <= set(PREFETCHING):
         return "prefetch"
-    return name if name in COORDINATES else "others"
+    return "band" if names == {"band"} else "others"
 
 
 def _cuts(scope: Scope, way: Candidate) -> Iterator[Cut]:
