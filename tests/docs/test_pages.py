@@ -171,6 +171,7 @@ class Shell:
             (folder / "bin" / name).chmod(0o755)
         path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
         self.folder, self.environment = folder, {**os.environ, "PATH": path, "COLUMNS": "200"}
+        self.environment["WINOGEN_WISDOM"] = str(folder / "wisdom.jsonl")
 
     def __call__(self, script: str) -> str:
         """Run a script that must succeed; return what it prints."""

@@ -23,7 +23,7 @@ from statistics import median
 import numpy as np
 
 from winogen.bench.layers import BenchLayer
-from winogen.conv import memory, planner
+from winogen.conv import memory, planner, wisdom
 from winogen.conv.execute import Prepared
 from winogen.conv.request import Request
 from winogen.toolchain import host_target
@@ -129,7 +129,7 @@ def _of_layer(
     problem, target = bench_layer.problem(layout), host_target()
     layer = problem.layer
     request = Request.of(layer, threads=threads, tolerance=tolerance)
-    ranked = planner.ranked(problem, request, target, current())
+    ranked = planner.ranked(problem, request, target, current(), wisdom=wisdom.current(target))
     ranked = [way for way in ranked if way.seconds <= within * ranked[0].seconds]
     prepared = []
     for number, way in enumerate(ranked, 1):

@@ -22,6 +22,7 @@ from winogen.cli import (
     search,
     search_loops,
     transforms,
+    tune,
 )
 from winogen.errors import WinogenError
 
@@ -80,6 +81,7 @@ app.command(epilog=bench.EXAMPLE)(bench.bench)
 app.command(epilog=explain.EXAMPLE)(explain.explain)
 app.command(epilog=planning.CALIBRATE_EXAMPLE)(planning.calibrate)
 app.command(epilog=planning.REGRET_EXAMPLE)(planning.regret)
+app.command(epilog=tune.EXAMPLE)(tune.tune)
 app.command(epilog=cache.EXAMPLE)(cache.cache)
 app.command(epilog=search.EXAMPLE)(search.search)
 app.command(epilog=search_loops.EXAMPLE)(search_loops.search_loops)

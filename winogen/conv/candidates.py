@@ -41,7 +41,7 @@ def candidates(problem: Problem, request: Request, target: Target) -> Iterator[C
                 for sizes in _register_blocks(problem, plain, target):
                     yield replace(plain, sizes=sizes)
             continue
-        if asked == "auto" and not _is_winograd_worth_it(layer):
+        if asked == "auto" and not is_winograd_worth_it(layer):
             continue
         sample = Choice(algorithm, (1, 1), threads=request.threads)
         variant = _variant(problem, sample, target)
@@ -77,7 +77,7 @@ def _register_blocks(problem: Problem, choice: Choice, target: Target) -> list[S
     return [one for one in sizes if one]
 
 
-def _is_winograd_worth_it(layer: Layer) -> bool:
+def is_winograd_worth_it(layer: Layer) -> bool:
     """Whether `auto` considers Winograd algorithms: they apply, and their transforms ship."""
     return (
         layer.stride == (1, 1)

@@ -43,6 +43,7 @@ class Choice:
     sizes: Sizes = ()  # fields of `Tuning` that replace the variant's own, sorted by name
     cut: Cut | None = None  # of the first kernel call; None: the fastest by prediction
     nest: Parameters | None = None  # of algorithm "loops"; None: the usual ones
+    variant: str = ""  # of the algorithm's family; "": the first that applies
 
     @property
     def tag(self) -> str:

@@ -25,13 +25,29 @@ PIXEL_BLOCK_SIZES = np.array([*BLOCK_SIZES, 448, 1792])
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What was measured of a choice, in turns with the one that the planner had predicted."""
+
+    seconds: float  # of a call
+    planner_seconds: float
+    threads: int
+    date: str  # as 2026-11-22
+
+    @property
+    def gain(self) -> float:
+        """How many times as fast as the planner's choice."""
+        return self.planner_seconds / self.seconds
+
+
+@dataclass(frozen=True)
 class Candidate:
     """A choice with its predicted time and workspace, and how each of its kernel calls is cut."""
 
     choice: Choice
-    seconds: float  # of a call, on all its threads
+    seconds: float  # predicted, of a call on all its threads
     workspace_bytes: int
     cut: tuple[tuple[Work, int, int], ...]  # many works, and which of them: (row, column)
+    measured: Measured | None = None  # where it is known from a measurement
 
     def works(self, problem: Problem) -> list[Work]:
         """Return its kernel calls, ready to run."""
@@ -84,6 +100,7 @@ def work_of(
         threads=choice.threads,
         sizes=choice.sizes,
         nest=choice.nest,
+        variant=choice.variant,
     )
 
 
@@ -96,7 +113,7 @@ def evaluate(
     alike: dict[tuple, list[tuple[int, Choice]]] = {}  # what differs in tiles only
     for index, choice in enumerate(choices):
         for place, (part, way) in enumerate(calls(problem, choice)):
-            kind = way.algorithm, way.border, way.sizes, way.cut, way.nest
+            kind = way.algorithm, way.variant, way.border, way.sizes, way.cut, way.nest
             alike.setdefault((place, part, kind), []).append((index, way))
     for (_, part, _), members in sorted(alike.items(), key=lambda item: item[0][0]):
         indices = [index for index, _ in members]

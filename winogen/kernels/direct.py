@@ -18,6 +18,7 @@ from winogen.kernels.geometry import (
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks
 from winogen.records import Machine, Precision, Target, Tuning
+from winogen.records.tuning import PREFETCHING
 
 
 class Direct(Variant):
@@ -30,7 +31,7 @@ class Direct(Variant):
     adds_early = True
     in_lanes = "filters"
     uses = ("rows", "vectors", "chains", "band")
-    tunable = (*uses, "prefetch", "depth", "non_temporal")
+    tunable = (*uses, *PREFETCHING, "depth", "non_temporal")
     buffers_used = {
         "strip": "padded input below a block",
         "sum": "sums that wait",

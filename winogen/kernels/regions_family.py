@@ -16,6 +16,7 @@ from winogen.kernels.tiles_family import Tiled, positions, product_cycles
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.work import Work, blocks
 from winogen.records import Machine, Precision, Target, Tuning
+from winogen.records.tuning import PREFETCHING
 
 _LEAST_CHANNELS = 4  # and filters; with less, vectors are mostly empty
 
@@ -25,7 +26,7 @@ class Regions(Tiled):
 
     spans_images = True
     uses = ("rows", "vectors", "chains", "band")
-    tunable = (*uses, "prefetch", "depth", "non_temporal")
+    tunable = (*uses, *PREFETCHING, "depth", "non_temporal")
     buffers_used = {
         "v": "transformed tiles",
         "y": "sums of a band of filters",
@@ -65,6 +66,11 @@ class Regions(Tiled):
         # Longer chains round more: where few channels leave tiles large, they are half as long.
         few = channels <= tuning.many_channels
         return {"block": tuning.depth // (2 if few else 1), "chains": tuning.chains}
+
+    def sizes_fit(self, work: Work, tuning: Tuning) -> bool:
+        # Sums end with a chunk of channels, which is a vector.
+        block = self.summation(tuning, work.channels)["block"]
+        return super().sizes_fit(work, tuning) and block > 0 and block % work.lanes == 0
 
     def fields(self, work: Work) -> dict[str, Any]:
         lanes, images, cols = work.lanes, work.images, work.block[1]

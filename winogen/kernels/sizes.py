@@ -14,7 +14,7 @@ from typing import Any
 from winogen.kernels.variant import assign, named
 from winogen.kernels.work import Work
 from winogen.records import Sizes, Tuning
-from winogen.records.tuning import SIZES
+from winogen.records.tuning import SIZES, STREAMS
 
 # The register block is one step, because its sizes make sense together only.
 _BLOCK = ("rows", "vectors", "chains")
@@ -24,7 +24,11 @@ _OTHERS = {
     "pixels": (2, 4, 6, 8, 12, 16),
     "tiles": (1, 2, 3, 4),
     "pair": (1, 2, 3, 4),
+    "prefetch_streams": (),  # one more or one less
     "prefetch": (0, 512, 1024, 2048, 4096, 16384),
+    "prefetch_level": (1, 2),
+    "prefetch_output": (0, 256, 1024),
+    "output_level": (1, 2),
     "depth": (16, 32, 48, 64, 96, 128, 256, 512, 1024),
     "non_temporal": (0, 1 << 40),  # bytes of outputs: always past the caches, or never
 }
@@ -68,6 +72,8 @@ def _neighbours(work: Work) -> Iterator[dict[str, Any]]:
             yield sizes
     for name in variant.tunable:
         values = _OTHERS.get(name, ())
+        if name == "prefetch_streams":
+            values = tuple(tuning.prefetch_streams ^ bit for bit in _bits())
         if name == "band":
             values = tuple(-(-size // tuning.vectors) * tuning.vectors for size in _BANDS)
         yield from ({name: value} for value in dict.fromkeys(values))
@@ -78,11 +84,26 @@ def fits(work: Work, tuning: Tuning) -> bool:
     variant = named(work.variant)
     if min([1, *(getattr(tuning, name) for name in variant.uses)]) < 1:
         return False
-    if tuning.depth < 1 or tuning.prefetch < 0 or not variant.sizes_fit(work, tuning):
+    if tuning.depth < 1 or not variant.sizes_fit(work, tuning) or not _can_fetch(tuning):
         return False
     # Numbers that are broadcast take a register, unless they come with the instruction.
     room = work.target.registers - (not work.target.broadcasts)
     return variant.registers(tuning) <= room
+
+
+def _bits() -> set[int]:
+    """The bits of single streams."""
+    return {stream for stream in STREAMS.values() if stream.bit_count() == 1}
+
+
+def _can_fetch(tuning: Tuning) -> bool:
+    """Whether what it says of prefetching makes sense."""
+    ahead, levels = (tuning.prefetch, tuning.prefetch_output), _OTHERS["prefetch_level"]
+    return (
+        min(ahead) >= 0
+        and 0 <= tuning.prefetch_streams <= sum(_bits())
+        and {tuning.prefetch_level, tuning.output_level} <= set(levels)
+    )
 
 
 def allowed(work: Work, sizes: Sizes) -> bool:

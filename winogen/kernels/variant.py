@@ -8,12 +8,13 @@ the shape of a layer is decided in C.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from winogen.errors import InvalidValue
 from winogen.kernels.demand import Stages, without_tiles
 from winogen.kernels.work import Work, round_up
 from winogen.loops.parameters import LoopProblem, Parameters
@@ -102,6 +103,18 @@ class Variant:
     def sizes_fit(self, work: Work, tuning: Tuning) -> bool:
         """Whether it can compute ``work`` with these sizes."""
         return "band" not in self.uses or tuning.band % tuning.vectors == 0
+
+    def nests(self, work: Work) -> Iterator[Any]:
+        """Yield parameters of loop nests that are worth trying, the most promising first.
+
+        Of variants whose kernels are generated from a nest. Where ``work`` has one, those that
+        differ from it by one step.
+        """
+        return iter(())
+
+    def nest_from(self, fields: Mapping[str, Any]) -> Any:
+        """Return the parameters of a nest from what their `to_dict` gave; raises InvalidValue."""
+        raise InvalidValue(f"nest: got {fields!r}; allowed: none with {self.algorithm}")
 
     def tuned(self, work: Work) -> Tuning:
         """Return the sizes of blocks for a layer, where they depend on more than the target."""
@@ -261,8 +274,11 @@ def summation(
 
 
 def assign(work: Work) -> Work:
-    """Return the work with the variant that computes it assigned: its view, name and tuning."""
-    variant = first_that_applies(work)
+    """Return the work with the variant that computes it assigned: its view, name and tuning.
+
+    That is the one that the work names, or the first that applies.
+    """
+    variant = named(work.variant) if work.variant else first_that_applies(work)
     tuning = variant.tuned(work).with_sizes(work.sizes)
     return replace(variant.view(work), variant=variant.name, tuning=tuning)
 

@@ -13,6 +13,7 @@ from winogen.kernels.tiles_family import Tiled, positions, product_cycles
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.work import Work, blocks
 from winogen.records import Machine, Precision, Target, Tuning
+from winogen.records.tuning import PREFETCHING
 
 
 class Winograd2d(Tiled):
@@ -24,7 +25,7 @@ class Winograd2d(Tiled):
     title = "2D Winograd convolution, tile by tile"
     auto = False
     uses = ("rows", "vectors", "chains", "band")
-    tunable = (*uses, "prefetch", "non_temporal")
+    tunable = (*uses, *PREFETCHING, "non_temporal")
     buffers_used = {
         "v": "transformed tiles of LANES channels",
         "y": "sums of all filters",

@@ -69,7 +69,7 @@ class Work:
     border: str = "unswitch"
     threads: int = 1
     sizes: Sizes = ()  # of the tuning, that replace the variant's own
-    variant: str = ""  # what computes it, once that is assigned, and its sizes of blocks
+    variant: str = ""  # what computes it, once that is assigned (or asked for), and its sizes
     tuning: Tuning = Tuning("none")
     block: tuple[Any, Any] = (1, 1)  # tiles, or output pixels without tiles
     split: Any = 0  # whether the threads share every block

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Costs:
     """Cycles of one core per event; the default serves machines that were never fitted.
 
-    ``winogen calibrate --fit`` fits them anew. ``residual`` is the median of |log(predicted /
+    ``winogen calibrate`` fits them anew. ``residual`` is the median of |log(predicted /
     measured)| over the calls that they were fitted to.
     """
 

@@ -91,4 +91,11 @@ class Tuning:
 _DEFAULTS = {field.name: field.default for field in fields(Tuning)}
 # The names of all sizes, and of those among them that no kernel has compiled in.
 SIZES = tuple(name for name in _DEFAULTS if name != "provenance")
+PREFETCHING = (
+    "prefetch",
+    "prefetch_streams",
+    "prefetch_level",
+    "prefetch_output",
+    "output_level",
+)
 AT_RUN_TIME = ("depth", "many_channels", "non_temporal")
