@@ -15,10 +15,11 @@ import winogen
 from winogen.conv import Layer, execute, planner, wisdom
 from winogen.conv.candidates import GAUSSIAN
 from winogen.conv.choice import Choice, Cut
-from winogen.conv.cuts import Measured
+from winogen.conv.cuts import Measured, work_of
 from winogen.conv.request import Request
 from winogen.errors import CacheUnavailable, InvalidValue
 from winogen.graph import choose
+from winogen.kernels import general
 from winogen.records import TARGETS, Machine, Points
 from winogen.toolchain import host_target, pruning
 
@@ -288,6 +289,20 @@ def test_winograd_is_not_believed_of_a_stride(file):
 def test_a_choice_comes_back_as_it_was(file, made):
     wisdom.add([line(choice=made)], file)
     assert choice() == made
+
+
+def test_a_generated_nest_is_kept_as_its_parameters(file):
+    """What is no nest of this layer is not believed."""
+    work = work_of(PROBLEM, Choice("loops"), TARGET)
+    usual, *others = general("loops").nests(work)
+    assert others and usual not in others
+    made = Choice("loops", nest=others[-1])
+    wisdom.add([line(choice=made)], file)
+    assert choice() == made
+    wrong = line(choice=made, measured=replace(MEASURED, date="2027-01-01"))
+    wrong["choice"]["nest"]["pixels"] = 1000
+    wisdom.add([wrong], file)
+    assert ranked()[0].measured is None
 
 
 def test_a_variant_that_is_not_the_first_can_be_asked_for(file):

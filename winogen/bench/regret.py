@@ -26,6 +26,8 @@ from winogen.bench.layers import BenchLayer
 from winogen.conv import memory, planner, wisdom
 from winogen.conv.execute import Prepared
 from winogen.conv.request import Request
+from winogen.graph.compiling import compile_all
+from winogen.kernels.spec import KernelSpec
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
 
@@ -131,10 +133,9 @@ def _of_layer(
     request = Request.of(layer, threads=threads, tolerance=tolerance)
     ranked = planner.ranked(problem, request, target, current(), wisdom=wisdom.current(target))
     ranked = [way for way in ranked if way.seconds <= within * ranked[0].seconds]
-    prepared = []
-    for number, way in enumerate(ranked, 1):
-        say(f"kernel {number} of {len(ranked)}")
-        prepared.append(Prepared(problem, [way], target))
+    specs = dict.fromkeys(KernelSpec.of(work) for way in ranked for work in way.works(problem))
+    compile_all(specs, lambda done, total, _: say(f"kernel {done} of {total}"))
+    prepared = [Prepared(problem, [way], target) for way in ranked]
     accurate = planner.usual_error(layer) if tolerance is None else tolerance / planner.MARGIN
     errors = [planner.predicted_error(layer, way.choice, target) for way in ranked]
     return Regret(

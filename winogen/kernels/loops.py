@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks
 from winogen.loops.build import build
 from winogen.loops.nest import Nest
-from winogen.loops.parameters import LoopProblem, Parameters
+from winogen.loops.parameters import LoopProblem, Parameters, flaws, register_blocks
 from winogen.loops.usual import usual
 from winogen.records import Machine, Precision, Target, Tuning
 
@@ -34,6 +36,23 @@ class Loops(Variant):
     def nest(self, work: Work) -> tuple[LoopProblem, Parameters]:
         problem = problem_of(work)
         return problem, work.nest or usual(problem, work.target)
+
+    def applies(self, work: Work) -> bool:
+        return work.nest is None or not flaws(problem_of(work), work.nest, work.target)
+
+    def nests(self, work: Work) -> Iterator[Parameters]:
+        """The usual nest, or those with other register blocks, the largest first."""
+        problem, nest = self.nest(work)
+        if work.nest is None:
+            yield nest
+        blocks_ = register_blocks(nest.strategy, work.lanes, work.target.registers)
+        for pixels, filters in sorted(blocks_, key=lambda block: -block[0] * block[1]):
+            other = replace(nest, pixels=pixels, filters=filters)
+            if other != nest and not flaws(problem, other, work.target):
+                yield other
+
+    def nest_from(self, fields: Mapping[str, Any]) -> Parameters:
+        return Parameters.from_dict(dict(fields))
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         built, size = self._built(work), work.itemsize
