@@ -1,7 +1,7 @@
 """records: plain data that every station may read; nothing here computes or asks the system."""
 
 from winogen.records.axis import Axis, Strides
-from winogen.records.costs import Costs
+from winogen.records.costs import Costs, costs_of
 from winogen.records.epilogue import ACTIVATIONS, Epilogue
 from winogen.records.machine import Machine
 from winogen.records.points import Points
@@ -23,4 +23,5 @@ __all__ = [
     "Strides",
     "Target",
     "Tuning",
+    "costs_of",
 ]

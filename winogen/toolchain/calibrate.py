@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from winogen.records import Machine, Target
+from winogen.records import Machine, Target, costs_of
 from winogen.toolchain.host import host_target
 from winogen.toolchain.limits import MEMORY_SAMPLE, Limits, measure_limits
 
@@ -56,4 +56,5 @@ def machine_of(limits: Limits, target: Target) -> Machine:
         l2_rate=rounded(l2_rate),
         l3_rate=rounded(l3_rate),
         memory_rate=rounded(memory_rate),
+        costs=costs_of(target.core),
     )

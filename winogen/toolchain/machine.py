@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from winogen.errors import OutOfMemory, WinogenError
-from winogen.records import Costs, Machine
+from winogen.records import Costs, Machine, costs_of
 from winogen.toolchain import calibrate, trust
 from winogen.toolchain.cache import cache_root, write_whole
+from winogen.toolchain.host import host_target
 from winogen.toolchain.limits import MEMORY_SAMPLE
 from winogen.toolchain.room import memory_left
 
@@ -46,7 +47,7 @@ def save(machine: Machine, folder: Path, sample: int = MEMORY_SAMPLE) -> Path:
     trust.check_folder(folder)
     path = _file(folder)
     record = {**asdict(machine), "sample_bytes": sample}
-    if machine.costs == Costs():  # not fitted: later versions may know better
+    if machine.costs in (Costs(), _unfitted()):  # later versions may know better
         del record["costs"]
     write_whole(path, (json.dumps(record, indent=2) + "\n").encode())
     _known.cache_clear()
@@ -68,7 +69,7 @@ def stored(folder: Path) -> Machine | None:
 def _read(folder: Path) -> _Record | None:
     try:
         record = json.loads(trust.read(_file(folder)))
-        default = asdict(Machine())
+        default = asdict(Machine(costs=_unfitted()))
         costs = default.pop("costs")
         rates = {name: type(value)(record[name]) for name, value in default.items()}
         costs = _costs(record.get("costs", costs))  # kept only where they were fitted
@@ -76,6 +77,11 @@ def _read(folder: Path) -> _Record | None:
         return _Record(machine, int(record.get("sample_bytes", MEMORY_SAMPLE)))
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
+
+
+def _unfitted() -> Costs:
+    """What the model counts with on this CPU until it is fitted."""
+    return costs_of(host_target().core)
 
 
 def _costs(record: dict[str, Any]) -> Costs:
