@@ -1,7 +1,10 @@
-/* What the machine can do at most: fused multiply-adds from registers, and reading from each level
- * of memory. Compiled with -DVECTOR_BYTES=..., one thread or many. */
+/* What the machine can do at most: fused multiply-adds from registers, reading from each level of
+ * memory and writing to it. Compiled with -DVECTOR_BYTES=..., one thread or many. */
 #include <stddef.h>
 #include <stdint.h>
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
 
 typedef float vector __attribute__((vector_size(VECTOR_BYTES)));
 
@@ -68,4 +71,42 @@ uint32_t limits_read(const uint32_t *data, int64_t vectors, int64_t passes, int 
             for (size_t l = 0; l < LANES; l++) total += sum[k][l];
     }
     return total;
+}
+
+/* One vector past the caches, where the instruction set can do that; else as any other. */
+static inline void stream(words *to, words value)
+{
+#if defined(__AVX512F__) && VECTOR_BYTES == 64
+    _mm512_stream_si512((void *)to, (__m512i)value);
+#elif defined(__AVX__) && VECTOR_BYTES == 32
+    _mm256_stream_si256((void *)to, (__m256i)value);
+#elif defined(__SSE2__) && VECTOR_BYTES == 16
+    _mm_stream_si128((void *)to, (__m128i)value);
+#else
+    *to = value;
+#endif
+}
+
+/* Writes `value` to `vectors` vectors per thread, `passes` times, the last time `value` + 1: which
+ * is what all hold afterwards. With `past_caches` by non-temporal stores. */
+void limits_write(uint32_t *data, int64_t vectors, uint32_t value, int64_t passes, int past_caches,
+                  int threads)
+{
+    (void)threads;
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+    for (int t = 0; t < threads; t++) {
+        words *v = (words *)data + t * vectors;
+        for (int64_t pass = 0; pass < passes; pass++) {
+            const words all = (value + (pass == passes - 1)) - (words){0};
+            /* Otherwise the passes could be made one. */
+            __asm__ volatile("" : "+r"(v) : : "memory");
+            if (past_caches)
+                for (int64_t i = 0; i < vectors; i++) stream(v + i, all);
+            else
+                for (int64_t i = 0; i < vectors; i++) v[i] = all;
+        }
+#ifdef __SSE2__
+        _mm_sfence();
+#endif
+    }
 }

@@ -11,6 +11,7 @@ settings.register_profile("winogen", derandomize=True, deadline=None)
 settings.load_profile("winogen")
 
 os.environ["WINOGEN_CALIBRATE"] = "0"
+os.environ["WINOGEN_WISDOM"] = "0"
 
 
 class Helpers:

@@ -16,6 +16,8 @@ if _TYPE_CHECKING:  # for editors and type checkers; at run time see _PUBLIC
     from winogen.conv import Conv2d as Conv2d
     from winogen.conv import Plan as Plan
     from winogen.conv import conv2d as conv2d
+    from winogen.conv.gemm import Gemm as Gemm
+    from winogen.conv.gemm import gemm as gemm
     from winogen.errors import WinogenError as WinogenError
 
 # Public name -> the module that defines it. Loaded on first use, so that `import winogen` stays
@@ -26,6 +28,8 @@ _PUBLIC = {
     "BilinearAlgorithm": "winogen.algebra",
     "conv2d": "winogen.conv",
     "Conv2d": "winogen.conv",
+    "gemm": "winogen.conv.gemm",
+    "Gemm": "winogen.conv.gemm",
     "Plan": "winogen.conv",
     "WinogenError": "winogen.errors",
 }

@@ -73,7 +73,7 @@ def test_heats_keep_the_choice_and_drop_the_slow(tiny, monkeypatch):
 
         monkeypatch.setattr(one, "run", run)
     monkeypatch.setattr(regret.time, "thread_time", lambda: clock[0])
-    assert regret._heats(prepared, lambda text: None) == pytest.approx(costs)
+    assert regret.heats(prepared, lambda text: None) == pytest.approx(costs)
     assert runs == [3 * (1 + 3 + 8), 3 * (1 + 3 + 8), 3 * (1 + 3), 3]
 
 

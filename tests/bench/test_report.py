@@ -145,7 +145,7 @@ def test_the_table_of_stages(document):
     found = {"algorithm": "mcmr", "tile": [4, 6], "seconds": 1e-5, "stages": stages}
     document["layers"][0]["profile"] = found
     document["layers"][1]["profile"] = {"error": "BuildError: no [compiler]"}
-    text = text_of(document).split("stages, one thread")[1]
+    text = text_of(document).split("stages, 1 thread")[1]
     assert "50%  80 of 100 GFLOP/s" in text and "BuildError: no [compiler]" in text
 
 

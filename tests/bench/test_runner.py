@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from winogen.bench import BenchLayer, Limits, Settings, report, run, runner
+from winogen.bench import BenchLayer, Settings, report, run, runner
 from winogen.bench.peers import Peer
-from winogen.bench.runner import roofline
 
 from .conftest import FAKES
 
@@ -41,6 +40,7 @@ def document(found):
 def test_the_document_has_the_agreed_fields(document):
     machine = document["machine"]
     assert machine["threads"] == 1 and machine["fma_peak_gflops"] > 0
+    assert machine["write_gbytes_per_s"].keys() == machine["read_gbytes_per_s"].keys()
     low, high = machine["fma_peak_gflops_range"]
     assert low <= machine["fma_peak_gflops"] <= high
     for layer, fields in zip(document["layers"], LAYERS):
@@ -49,7 +49,8 @@ def test_the_document_has_the_agreed_fields(document):
             assert field in layer
         assert layer["gflops"] == pytest.approx(layer["gflop"] / layer["median_s"])
         assert 0 < layer["best_s"] <= layer["median_s"] and layer["rel_error"] < 1e-4
-        assert layer["roofline_s"] > 0
+        assert layer["roofline_s"] == layer["roofline"]["seconds"] > 0
+        assert [move["what"] for move in layer["roofline"]["moves"]] == ["U", "input", "output"]
     assert document["layers"][0]["gflop"] == 2 * 9 * 11 * 16 * 16 * 9 / 1e9
     assert document["layers"][1]["gflop"] == 2 * 2 * 4 * 4 * 4 * 4 * 9 / 1e9
 
@@ -124,11 +125,3 @@ def test_a_layer_that_winogen_cannot_do_is_reported(monkeypatch):
     assert found["summary"]["failed"] == ["strided"] and found["summary"]["gflops"] is None
     assert "mcmr_over_direct" not in found["yardstick"]
     assert found["yardstick"]["mcmr"]["error"].startswith("Unsupported")
-
-
-def test_roofline_is_what_binds():
-    limits = Limits(1, {1: 100.0}, (("L2", 1 << 20, 50.0), ("memory", 1 << 30, 10.0)))
-    row = {"multiplications": 10**9, "packed_weight_bytes": 1000}
-    assert roofline(row, 100.0, limits) == pytest.approx(0.02)
-    row = {"multiplications": 10**6, "packed_weight_bytes": 10**8}
-    assert roofline(row, 100.0, limits) == pytest.approx(0.01)

@@ -160,7 +160,9 @@ def layers_h(works):
         # What the user sees: a kernel may take all groups of a depthwise layer as one.
         seen = spec.kind.view(replace(work, groups=7, channels=1, filters=1))
         one = seen.groups == 1
-        counts = (work.channels, 1, 1) if one else (work.groups, work.channels, work.filters)
+        multiplier = work.filters // work.channels
+        counts = (work.channels, 1, multiplier) if one else (
+            work.groups, work.channels, work.filters)  # fmt: skip
         flags = (index % 3 > 0, index % 4 > 0, index % 5 == 2)
         sizes.append((*counts, work.threads, *map(int, flags)))
     lines = [

@@ -35,7 +35,9 @@ PAGES = {
 }
 LANGUAGES = ("python", "c", "sh", "text", "json", "toml")
 # Commands of winogen that take minutes: only their options are checked.
-SLOW = ("demo", "bench", "search", "report", "calibrate", "regret", "onnx")
+SLOW = (
+    "demo", "bench", "search", "search-loops", "report", "calibrate", "regret", "onnx", "explain",
+)  # fmt: skip
 # What an example needs that has the word in it. Without that it is left out, with what follows.
 EXTRAS = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime")}
 # What differs between machines, where page and result need not agree.
@@ -169,6 +171,7 @@ class Shell:
             (folder / "bin" / name).chmod(0o755)
         path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
         self.folder, self.environment = folder, {**os.environ, "PATH": path, "COLUMNS": "200"}
+        self.environment["WINOGEN_WISDOM"] = str(folder / "wisdom.jsonl")
 
     def __call__(self, script: str) -> str:
         """Run a script that must succeed; return what it prints."""

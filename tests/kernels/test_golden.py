@@ -7,6 +7,7 @@ with ``git diff tests/golden`` before they are committed.
 import difflib
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,18 +15,14 @@ from kernels.samples import LAYOUTS, borders, reaching
 
 from winogen import kernels
 from winogen.codegen import transforms
+from winogen.codegen.gemm import render_gemm
 from winogen.codegen.render import render
-from winogen.records import TARGETS
+from winogen.kernels import gemm
+from winogen.records import TARGETS, Precision
 
 FOLDER = Path(__file__).parents[1] / "golden" / "kernels"
 # One with masks, broadcasts and stores past the caches, and one without.
-NAMES = {
-    f"{variant.name}_{layout.lower()}_{target}": (variant, layout, target)
-    for variant in kernels.variants().values()
-    for layout in LAYOUTS
-    for target in ("avx512", "neon")
-    if reaching(variant, layout, "float32", TARGETS[target])
-}
+SHOWN = ("avx512", "neon")
 HEADERS = re.compile(
     r"(#define WINOGEN_REAL real\n).*?(/\* Outputs, inputs and products)", re.DOTALL
 )
@@ -43,6 +40,21 @@ def golden(variant, layout, target):
     return HEADERS.sub(LEFT_OUT, render(spec))
 
 
+def product_of(target, dtype="float32", columns=64):
+    """The C of a product of matrices."""
+    tuning = gemm.tuning(TARGETS[target], columns, dtype)
+    return render_gemm(gemm.GemmSpec(Precision.of(dtype), TARGETS[target], tuning))
+
+
+NAMES = {
+    f"{variant.name}_{layout.lower()}_{target}": partial(golden, variant, layout, target)
+    for variant in kernels.variants().values()
+    for layout in LAYOUTS
+    for target in SHOWN
+    if reaching(variant, layout, "float32", TARGETS[target])
+} | {f"gemm_{target}": partial(product_of, target) for target in SHOWN}
+
+
 def difference(old, new):
     """The first lines that differ."""
     lines = list(
@@ -56,7 +68,7 @@ def difference(old, new):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_c_is_as_it_was(name, request):
-    path, text = FOLDER / f"{name}.c", golden(*NAMES[name])
+    path, text = FOLDER / f"{name}.c", NAMES[name]()
     if request.config.getoption("--update-golden"):
         FOLDER.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -88,6 +100,12 @@ def test_the_c_is_neat(name, target):
             specs += [spec.profiled() for spec in specs[:1]]
             for spec in specs:
                 assert flaws(render(spec)) == []
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_c_of_a_product_is_neat(target):
+    for dtype, columns in (("float32", 64), ("float64", 512)):
+        assert flaws(product_of(target, dtype, columns)) == []
 
 
 def flaws(text):

@@ -131,8 +131,8 @@ def test_a_variant_of_ones_own_is_measured(toy):
     assert [one.algorithm for one in measured.candidates] == ["direct"]
     assert 0 < measured.candidates[0].measured_s < 10
     x, w = np.ones(layer.input, np.float32), np.ones(layer.weight, np.float32)
-    stages = profile.profile(layer, x, w)["stages"]
-    assert stages["multiply"]["seconds"] > 0 and stages["output transform"]["seconds"] == 0
+    stages = profile.profile(layer, x, w).stages
+    assert stages["multiply"] > 0 and stages["output transform"] == 0
 
 
 def test_a_name_is_taken_once(toy):
@@ -160,7 +160,8 @@ def test_a_variant_is_described(name):
 
 def test_every_template_has_its_variant():
     templates = {path.name for path in (CSRC / "kernels").iterdir()}
-    assert templates == {variant.template for variant in VARIANTS.values()}
+    others = {"gemm.c.j2"}  # no convolution
+    assert templates - others == {variant.template for variant in VARIANTS.values()}
 
 
 @pytest.mark.parametrize("algorithm", kernels.algorithms())

@@ -106,7 +106,7 @@ def test_a_cluster_that_loses_a_worker(expected):
 
 def test_nobody_at_the_address(monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("winogen.numerics.search.execute._PATIENCE", "1s")
+    monkeypatch.setattr("winogen.tasks.execute._PATIENCE", "1s")
     address = "tcp://127.0.0.1:9"
     with (
         pytest.raises(WinogenError, match=f"dask: got '{address}'"),

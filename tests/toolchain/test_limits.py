@@ -27,6 +27,18 @@ def test_steps_left_out_are_noticed(monkeypatch):
         limits.fma_peak(1, seconds=0.001)
 
 
+@pytest.mark.parametrize("target", host_targets(), ids=lambda target: target.name)
+@pytest.mark.parametrize("size, threads", [(1 << 14, 1), (1000, 3)])
+def test_writing_checks_what_was_written(target, size, threads):
+    assert limits.write_speed(size, threads, target, seconds=0.001) > 0
+
+
+def test_writing_less_is_noticed(monkeypatch):
+    monkeypatch.setattr(limits, "_library", _tampered(limits._library, "limits_write"))
+    with pytest.raises(WorkSkipped):
+        limits.write_speed(1 << 14, seconds=0.001)
+
+
 def test_reading_less_is_noticed(monkeypatch):
     monkeypatch.setattr(limits, "_library", _tampered(limits._library, "limits_read"))
     with pytest.raises(WorkSkipped):
@@ -103,9 +115,21 @@ def test_caches_are_guessed_where_the_system_is_silent(monkeypatch, tmp_path):
     assert limits.levels() == {"L2": 1 << 20, "memory": 4 << 20}
 
 
+def test_writing_has_levels_of_its_own():
+    read, write = (("memory", 1 << 30, 20.0),), (("L2", 1 << 20, 40.0), ("memory", 1 << 30, 5.0))
+    both = Limits(1, {1: 50.0}, read, write)
+    assert [both.writing(size) for size in (1, 1 << 21)] == [("L2", 40.0), ("memory", 5.0)]
+    assert both.to_dict()["write_gbytes_per_s"]["memory"]["gbytes_per_s"] == 5.0
+    unknown = Limits(1, {1: 50.0}, read)
+    assert unknown.writing(1) == ("memory", 20.0) and "write_gbytes_per_s" not in unknown.to_dict()
+
+
 def test_measure_limits_counts_threads(monkeypatch):
     monkeypatch.setattr(limits, "levels", lambda threads, most: {"L1": 4096, "memory": 1 << 16})
     found = limits.measure_limits(3, seconds=0.0)
     assert list(found.fma_gflops) == [1, 2, 3]
     assert [level for level, _, _ in found.read] == ["L1", "memory"]
     assert all(np.isfinite(speed) and speed > 0 for _, _, speed in found.read)
+    assert found.write == ()
+    found = limits.measure_limits(1, seconds=0.0, writes=True)
+    assert [level for level, _, _ in found.write] == ["L1", "memory"]

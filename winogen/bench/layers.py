@@ -135,8 +135,8 @@ class BenchLayer:
 def layer_sets() -> tuple[str, ...]:
     """Return the names of the sets in the package.
 
-    >>> layer_sets()
-    ('googlenet', 'inception-v3', 'mobilenet-v2', 'resnet50', 'squeezenet', 'thesis27', 'vgg16')
+    >>> layer_sets()[:4]
+    ('densenet121', 'few-filters', 'gemm1x1', 'googlenet')
     """
     return tuple(sorted(path.stem for path in _SETS.glob("*.json")))
 

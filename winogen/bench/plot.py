@@ -30,7 +30,7 @@ def save_plot(document: dict, path: str | Path) -> None:
         axes.bar(places, heights, width, label=name, color=color)
     peak = document["machine"]["fma_peak_gflops"]
     axes.axhline(peak, color="black", linewidth=1, linestyle="--", label=f"FMA peak, {peak:.0f}")
-    axes.set_xticks(range(len(layers)), [_label(layer) for layer in layers], rotation=50)
+    axes.set_xticks(range(len(layers)), [label_of(layer) for layer in layers], rotation=50)
     for label in axes.get_xticklabels():
         label.set(ha="right", rotation_mode="anchor", fontsize=8)
     axes.set_xlim(-0.6, len(layers) - 0.4)
@@ -62,8 +62,8 @@ def _gflops(layer: dict, name: str) -> float:
     return report.flops(layer) / row["median_s"] / 1e9 if "median_s" in row else 0.0
 
 
-def _label(layer: dict) -> str:
-    """What tells layers apart in little room: size and channels, kernel, stride."""
+def label_of(layer: dict) -> str:
+    """Return what tells layers apart in little room: size and channels, kernel, stride."""
     _, channels, height, width = layer["input"]
     filters, _, kh, kw = layer["weight"]
     size = str(height) if height == width else f"{height}x{width}"

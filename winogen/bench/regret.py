@@ -16,14 +16,14 @@ in the least time counts, which is what the model predicts.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 
 import numpy as np
 
 from winogen.bench.layers import BenchLayer
-from winogen.conv import memory, planner
+from winogen.conv import memory, planner, wisdom
 from winogen.conv.execute import Prepared
 from winogen.conv.request import Request
 from winogen.toolchain import host_target
@@ -129,7 +129,7 @@ def _of_layer(
     problem, target = bench_layer.problem(layout), host_target()
     layer = problem.layer
     request = Request.of(layer, threads=threads, tolerance=tolerance)
-    ranked = planner.ranked(problem, request, target, current())
+    ranked = planner.ranked(problem, request, target, current(), wisdom=wisdom.current(target))
     ranked = [way for way in ranked if way.seconds <= within * ranked[0].seconds]
     prepared = []
     for number, way in enumerate(ranked, 1):
@@ -149,13 +149,15 @@ def _of_layer(
                 way.seconds,
                 measured,
             )
-            for way, error, measured in zip(ranked, errors, _heats(prepared, say))
+            for way, error, measured in zip(ranked, errors, heats(prepared, say))
         ),
     )
 
 
-def _heats(prepared: list[Prepared], say: Callable[[str], None]) -> list[float]:
-    """The seconds of every candidate, the first one being the choice."""
+def heats(
+    prepared: list[Prepared], say: Callable[[str], None], choices: Collection[int] = (0,)
+) -> list[float]:
+    """Return the seconds of every candidate; ``choices`` are those that take part in all heats."""
     problem = prepared[0].problem
     generator = np.random.default_rng(0)
     x = generator.standard_normal(problem.input_shape, np.float32)
@@ -181,5 +183,5 @@ def _heats(prepared: list[Prepared], say: Callable[[str], None]) -> list[float]:
         for index in left:
             seconds[index] = least[index]
         fastest = min(least.values())
-        left = [index for index in left if least[index] <= close * fastest or index == 0]
+        left = [index for index in left if least[index] <= close * fastest or index in choices]
     return seconds

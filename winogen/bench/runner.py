@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from winogen.bench import contest, peers, profile, reference, report
+from winogen.bench import contest, peers, reference, report, roofline
 from winogen.bench.contest import Entry
 from winogen.bench.layers import BenchLayer
 from winogen.bench.team import Contestant, ContestantFailed
@@ -30,7 +30,6 @@ YARDSTICK = BenchLayer.from_dict(
     {"name": "56x56 256->256", "input": [1, 256, 56, 56], "weight": [256, 256, 3, 3], "padding": 1}
 )
 _PEAK_SAMPLE = 0.003  # seconds
-_PROFILE_PEAK = 0.03
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,11 @@ class _Bench:
         measured["fma_peak_gflops"] = peak
         if "median_s" in measured:
             measured["gflops"] = layer.flops / measured["median_s"] / 1e9
-            measured["roofline_s"] = roofline(measured, peak, limits)
+            roof = roofline.of_layer(
+                layer.problem(settings.layout), measured["multiplications"],
+                measured["packed_weight_bytes"], peak, limits,
+            )  # fmt: skip
+            measured |= {"roofline_s": roof.seconds, "roofline": roof.to_dict()}
         measured["peers"] = {name: entry.row for name, entry in rivals.items()}
         if variants:
             measured["algorithms"] = {name: entry.row for name, entry in variants.items()}
@@ -259,17 +262,16 @@ class _Bench:
         return max(samples)
 
     def _profile(self, layer: BenchLayer, limits: Limits) -> dict:
-        """The stages on one thread, beside the peak of one thread at this moment."""
+        """Where our time goes, stage by stage."""
         self._tell("profile")
         settings = self.settings
         options = {
             "layout": settings.layout, "algorithm": settings.algorithm, "tile": settings.tile,
-            "tolerance": settings.tolerance,
+            "tolerance": settings.tolerance, "threads": settings.threads,
         }  # fmt: skip
         try:
-            found = self.variants.ask("profile", layer.to_dict(), str(self.folder), options)
-            peak = self.variants.ask("fma", 1, _PROFILE_PEAK)
-            return profile.add_rates(found, peak, limits)
+            where = layer.to_dict(), str(self.folder)
+            return self.variants.ask("profile", *where, options, limits)
         except ContestantFailed as failure:
             return {"error": str(failure)}
 
@@ -279,16 +281,6 @@ class _Bench:
 
     def _tell(self, what: str) -> None:
         self._say(f"{self.prefix}: {what}")
-
-
-def roofline(row: dict, peak_gflops: float, limits: Limits) -> float:
-    """Return the least seconds: all multiplications at the peak, or reading the packed weights.
-
-    Multiplications are those of the algorithm that ran, tile waste included, each with an addition.
-    """
-    arithmetic = 2 * row["multiplications"] / peak_gflops / 1e9
-    _, speed = limits.reading(row["packed_weight_bytes"])
-    return max(arithmetic, row["packed_weight_bytes"] / speed / 1e9)
 
 
 def machine_facts() -> dict:

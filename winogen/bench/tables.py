@@ -35,8 +35,8 @@ def comparison(document: dict) -> Table:
     table = plain_table(
         title.replace("  ", " "),
         "GFLOP/s of the direct convolution; roof: the time that the chosen multiplications need at "
-        "the FMA peak, or their packed weights to be read, over ours; error: max |y - y64| / "
-        "max |y64|; ratio: fastest rival's time / ours",
+        "the FMA peak, or weights, inputs and outputs to be moved, over ours; error: max |y - y64| "
+        "/ max |y64|; ratio: fastest rival's time / ours",
     )
     table.add_column("layer", no_wrap=True)
     table.add_column("algorithm", no_wrap=True)
@@ -130,9 +130,9 @@ def algorithms(document: dict) -> Table:
 
 
 def profiles(document: dict) -> Table:
-    """Where the time goes on one thread."""
+    """Where the time goes."""
     table = plain_table(
-        "stages, one thread",
+        f"stages, {threads_text(document['machine'])}",
         "share of the time; rate of the limit that binds: GFLOP/s (transforms: 2 per instruction "
         "and number) or GB/s",
     )
@@ -180,11 +180,7 @@ def _machine_lines(document: dict) -> Iterator[str]:
         f"FMA peak on {threads_text(machine)}: {machine['fma_peak_gflops']:.0f} GFLOP/s "
         f"({low:.0f} to {high:.0f} during the run; best before it: {by_threads})"
     )
-    read = ", ".join(
-        f"{level} {row['gbytes_per_s']:.0f} ({size_text(row['bytes'])})"
-        for level, row in machine["read_gbytes_per_s"].items()
-    )
-    yield f"reading, GB/s: {read}"
+    yield from speed_lines(machine)
     present = [f"{name} {row['version']}" for name, row in peers.items() if "version" in row]
     absent = [f"{name} ({row['absent']})" for name, row in peers.items() if "absent" in row]
     yield f"rivals: {', '.join(present) or 'none'}" + (
@@ -192,6 +188,20 @@ def _machine_lines(document: dict) -> Iterator[str]:
     )
     yield _yardstick(document["yardstick"])
     yield ""
+
+
+def speed_lines(machine: dict) -> Iterator[str]:
+    """The speeds of reading and writing, by level; documents of earlier versions lack the latter.
+
+    ``machine``: as in the JSON document.
+    """
+    for title, key in (("reading", "read_gbytes_per_s"), ("writing", "write_gbytes_per_s")):
+        if key in machine:
+            levels = ", ".join(
+                f"{level} {row['gbytes_per_s']:.0f} ({size_text(row['bytes'])})"
+                for level, row in machine[key].items()
+            )
+            yield f"{title}, GB/s: {levels}"
 
 
 def _yardstick(found: dict) -> str:

@@ -80,13 +80,18 @@ class Contestant:
             raise ContestantFailed(value)
         return value
 
+    @property
+    def alive(self) -> bool:
+        """Whether its process was started, and has not died or hung since."""
+        return self._running is not None
+
     def close(self) -> None:
         """End the process, whatever it is doing."""
         running, self._running = self._running, None
         if running is None:
             return
         with suppress(OSError):
-            running.process.kill()
+            os.killpg(running.process.pid, signal.SIGKILL)  # a compiler that it started, too
         running.process.wait()
         running.connection.close()
         running.said.close()
@@ -112,6 +117,7 @@ class Contestant:
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,
+                start_new_session=True,
             )
         finally:
             theirs.close()

@@ -7,7 +7,7 @@ arguments); every command is answered by ("ok", value) or ("error", message).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from winogen.toolchain.limits import Limits
@@ -31,6 +31,7 @@ from winogen.bench.peers import Way
 # How long the first estimate of a running time may take, and how few calls it may rest on.
 _ESTIMATE_SECONDS, _ESTIMATE_CALLS = 0.03, 4
 _PEAK_TRIES = 8
+_PROFILE_PEAK = 0.03  # seconds
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -130,7 +131,7 @@ class Worker:
         """Return the `Limits` of this machine."""
         from winogen.toolchain.limits import measure_limits
 
-        return measure_limits(threads)
+        return measure_limits(threads, writes=True)
 
     def fma(self, threads: int, seconds: float) -> float:
         """Return a sample of the FMA peak, GFLOP/s; again if other programs spoiled it."""
@@ -144,12 +145,19 @@ class Worker:
                 break
         return best
 
-    def profile(self, layer: dict, folder: str, options: dict) -> dict:
-        """Return where our time goes; see `winogen.bench.profile`."""
-        from winogen.bench.profile import profile
+    def nest(self, task: dict) -> Any:
+        """Do a task of a search for loop nests; see `winogen.bench.nest_tasks`."""
+        from winogen.bench.nest_tasks import work
+
+        return work(task)
+
+    def profile(self, layer: dict, folder: str, options: dict, limits: Limits) -> dict:
+        """Return where our time goes, beside the peak at this moment; see `profile.rates`."""
+        from winogen.bench.profile import profile, rates
 
         x, weight = (np.load(Path(folder, f"{name}.npy")) for name in "xw")
-        return profile(BenchLayer.from_dict(layer), x, weight, **options)
+        found = profile(BenchLayer.from_dict(layer), x, weight, **options)
+        return rates(found, self.fma(limits.threads, _PROFILE_PEAK), limits)
 
 
 def describe(error: BaseException) -> str:

@@ -12,13 +12,17 @@ from winogen.cli import (
     cache,
     demo,
     derive,
+    explain,
     generate,
+    generate_gemm,
     loops,
     onnx,
     planning,
     report,
     search,
+    search_loops,
     transforms,
+    tune,
 )
 from winogen.errors import WinogenError
 
@@ -71,11 +75,15 @@ app.command(epilog=derive.EXAMPLE)(derive.derive)
 app.add_typer(transforms.app, name="transforms")
 app.add_typer(onnx.app, name="onnx")
 app.command(epilog=generate.EXAMPLE)(generate.generate)
+app.command(epilog=generate_gemm.EXAMPLE)(generate_gemm.generate_gemm)
 app.command(epilog=loops.EXAMPLE)(loops.loops)
 app.command(epilog=bench.EXAMPLE)(bench.bench)
+app.command(epilog=explain.EXAMPLE)(explain.explain)
 app.command(epilog=planning.CALIBRATE_EXAMPLE)(planning.calibrate)
 app.command(epilog=planning.REGRET_EXAMPLE)(planning.regret)
+app.command(epilog=tune.EXAMPLE)(tune.tune)
 app.command(epilog=cache.EXAMPLE)(cache.cache)
 app.command(epilog=search.EXAMPLE)(search.search)
+app.command(epilog=search_loops.EXAMPLE)(search_loops.search_loops)
 app.command(epilog=report.EXAMPLE)(report.report)
 app.command(epilog=demo.EXAMPLE)(demo.demo)

@@ -38,8 +38,8 @@ def bench(
     ),
     layers: str = typer.Option(
         "thesis27",
-        help="A layer set: googlenet, inception-v3, mobilenet-v2, resnet50, squeezenet, thesis27, "
-        "vgg16; or a JSON file.",
+        help="A layer set: densenet121, few-filters, gemm1x1, googlenet, inception-v3, "
+        "mobilenet-v2, resnet50, squeezenet, thesis27, vgg16; or a JSON file.",
     ),
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     peers: str = typer.Option(
@@ -73,7 +73,7 @@ def bench(
     from winogen.bench import report, tables
     from winogen.bench.layers import chosen_layers
 
-    _check_outputs(json, plot)
+    check_outputs(json, plot)
     if nets:
         from winogen.cli.bench_nets import bench_nets
 
@@ -145,9 +145,9 @@ def _measure(
 
     rivals = chosen(peers)
     ours = Settings(
-        algorithm=_named("algorithm", algorithm, ("auto", *ALGORITHMS)),
-        tile=_tile(tile, algorithm),
-        tolerance=_tolerance(tolerance),
+        algorithm=named("algorithm", algorithm, ("auto", *ALGORITHMS)),
+        tile=tile_of(tile, algorithm),
+        tolerance=tolerance_of(tolerance),
         algorithms=_algorithms(algorithms, ALGORITHMS),
         peers=rivals,
         **settings,
@@ -162,10 +162,11 @@ def _algorithms(text: str | None, allowed: tuple[str, ...]) -> tuple[str, ...]:
     if text == "all":
         return allowed
     names = [name.strip() for name in text.split(",") if name.strip()]
-    return tuple(dict.fromkeys(_named("algorithms", name, ("all", *allowed)) for name in names))
+    return tuple(dict.fromkeys(named("algorithms", name, ("all", *allowed)) for name in names))
 
 
-def _tile(text: str | None, algorithm: str) -> int | tuple[int, int] | None:
+def tile_of(text: str | None, algorithm: str) -> int | tuple[int, int] | None:
+    """Return the tile that `--tile` asks for; raises InvalidValue."""
     from winogen.errors import InvalidValue
 
     if text is None:
@@ -180,7 +181,8 @@ def _tile(text: str | None, algorithm: str) -> int | tuple[int, int] | None:
     return tile[0] if len(tile) == 1 else (tile[0], tile[1])
 
 
-def _tolerance(value: float | None) -> float | None:
+def tolerance_of(value: float | None) -> float | None:
+    """Return the tolerance if it is one; raises InvalidValue."""
     from winogen.conv.arguments import positive
 
     return None if value is None else positive("tolerance", value, "a positive number, as 1e-6")
@@ -196,7 +198,8 @@ def _seconds(value: float) -> float:
     return value
 
 
-def _named(option: str, value: str, allowed: tuple[str, ...]) -> str:
+def named(option: str, value: str, allowed: tuple[str, ...]) -> str:
+    """Return the value of an option that has names; raises InvalidValue for another."""
     from winogen.errors import InvalidValue
 
     if value not in allowed:
@@ -204,7 +207,7 @@ def _named(option: str, value: str, allowed: tuple[str, ...]) -> str:
     return value
 
 
-def _check_outputs(json: Path | None, plot: Path | None) -> None:
+def check_outputs(json: Path | None, plot: Path | None) -> None:
     """Raise now what would otherwise be lost minutes later."""
     from winogen.errors import InvalidValue
 

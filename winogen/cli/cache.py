@@ -16,6 +16,7 @@ def cache(
     ),
 ) -> None:
     """Show the folder of compiled kernels: its size, its limit and what is in it."""
+    from winogen.conv import wisdom
     from winogen.errors import InvalidValue
     from winogen.toolchain import cache_dir, pruning, trust
 
@@ -31,6 +32,10 @@ def cache(
     size = sum(item.size for item in items)
     typer.echo(f"{'folder':<10} {root}")
     typer.echo(f"{'size':<10} {size:>14,} bytes of at most {limit:,}")
+    where = wisdom.path()
+    if where is not None and where.is_file():
+        count = len(wisdom.read(where)[0])
+        typer.echo(f"{'wisdom':<10} {where.stat().st_size:>14,} bytes in {count:,} ({where})")
     for kind in pruning.KINDS:
         sizes = [item.size for item in items if item.kind == kind]
         typer.echo(f"{kind:<10} {sum(sizes):>14,} bytes in {len(sizes):,}")

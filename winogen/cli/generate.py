@@ -66,7 +66,7 @@ def generate(
             also = "same, valid" if key == "padding" else ""
             options[key] = single(integers(key, options[key], 1, 2, also=also))
     if activation is not None:
-        options["activation"] = _activation(activation)
+        options["activation"] = parsed_activation(activation)
     if layout == "NHWC":  # --input is N,C,H,W whatever the order in memory
         shapes[0] = (*shapes[0][:1], *shapes[0][2:], *shapes[0][1:2])
     if name is not None:
@@ -79,10 +79,10 @@ def generate(
         typer.echo(output / file)
 
 
-def _activation(text: str) -> str | tuple[str | float, ...]:
+def parsed_activation(text: str) -> str | tuple[str | float, ...]:
     """Return an activation as `conv2d` takes it: "relu", ("leaky_relu", 0.1) for "leaky_relu:0.1".
 
-    >>> _activation("leaky_relu:0.1")
+    >>> parsed_activation("leaky_relu:0.1")
     ('leaky_relu', 0.1)
     """
     from winogen.errors import InvalidValue

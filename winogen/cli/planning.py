@@ -11,25 +11,37 @@ if TYPE_CHECKING:
     from winogen.bench.regret import Candidate
     from winogen.records import Machine
 
-CALIBRATE_EXAMPLE = "Example: winogen calibrate --fit --only 56x56"
+CALIBRATE_EXAMPLE = "Example: winogen calibrate --rates-only"
 REGRET_EXAMPLE = "Example: winogen regret --layers vgg16 --json regret.json"
 
 
 def calibrate(
     seconds: float = typer.Option(0.2, min=0.01, help="How long to measure each rate."),
-    fit: bool = typer.Option(False, "--fit", help="Fit the model's constants too: some minutes."),
-    layers: str = typer.Option("thesis27", help="With --fit: a layer set or a JSON file."),
+    rates_only: bool = typer.Option(
+        False, "--rates-only", help="Measure rates, some seconds; leave the model's constants."
+    ),
+    layers: str = typer.Option(
+        None, help="Fit the constants to a layer set or a JSON file instead of to a sample."
+    ),
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     forget: bool = typer.Option(False, "--forget", help="Go back to the default machine."),
 ) -> None:
-    """Measure this machine for the planner; plans of later processes follow it."""
+    """Measure this machine for the planner; plans of later processes follow it.
+
+    First the rates of its arithmetic and caches. Then, in about a minute, calls of all algorithms,
+    to which the constants of the kernels' model are fitted; what is left unexplained is printed.
+    """
     from dataclasses import asdict
 
     from winogen.cli.options import finite
+    from winogen.errors import InvalidValue
     from winogen.records import Machine
     from winogen.toolchain import cache_dir, machine
 
     finite("seconds", seconds)
+    for name, value in (("layers", layers), ("only", only)):
+        if value is not None and (rates_only or forget or (name == "only" and layers is None)):
+            raise InvalidValue(f"{name}: got {value!r}; allowed: where constants are fitted to it")
     folder = cache_dir()
     if forget:
         machine.forget(folder)
@@ -40,7 +52,7 @@ def calibrate(
 
         with working("measuring this machine"):
             measured = calibrated(seconds=seconds)
-        if fit:
+        if not rates_only:
             measured = _fitted(measured, layers, only)
         typer.echo(f"kept in {machine.save(measured, folder)}")
     for name, value in {**asdict(measured), **asdict(measured.costs)}.items():
@@ -49,22 +61,21 @@ def calibrate(
         typer.echo(f"{name:<18} {value:.4g}" if isinstance(value, float) else f"{name:<18} {value}")
 
 
-def _fitted(machine: Machine, layers: str, only: str | None) -> Machine:
+def _fitted(machine: Machine, layers: str | None, only: str | None) -> Machine:
     """The machine with constants that fit it, and how well they do."""
-    from dataclasses import replace
-
     from winogen.bench.fit import fit, measure
     from winogen.bench.layers import chosen_layers
     from winogen.cli.progress import telling
 
     with telling("measuring") as say:
-        samples = measure(chosen_layers(layers, only), machine, progress=say)
-        costs, before = fit(samples, machine)
-    typer.echo(
-        f"{len(samples)} calls: the median of |log(predicted / measured)| was {before:.3f}, "
-        f"is {costs.residual:.3f}"
-    )
-    return replace(machine, costs=costs)
+        chosen = None if layers is None else chosen_layers(layers, only)
+        found = fit(measure(machine, chosen, progress=say), machine)
+    typer.echo(f"{'|log(predicted / measured)|':<28} {'calls':>5} {'before':>7} {'after':>7}")
+    count = sum(calls for calls, _, _ in found.families.values())
+    rows = [*found.families.items(), ("all", (count, found.before, found.after))]
+    for name, (calls, before, after) in rows:
+        typer.echo(f"  {f'median, {name}':<26} {calls:>5} {before:>7.3f} {after:>7.3f}")
+    return found.machine
 
 
 def regret(
@@ -76,6 +87,9 @@ def regret(
     within: float = typer.Option(
         1.6, min=1.0, help="Measure candidates predicted within this factor of the fastest."
     ),
+    planner: str = typer.Option(
+        "model", help="model, or a rule beside it for blocks of direct: kelefouras, bandwidth."
+    ),
     json: Path = typer.Option(None, help="Write all that was predicted and measured here."),
 ) -> None:
     """Measure every candidate of the planner, layer by layer: what does its choice cost?
@@ -83,17 +97,32 @@ def regret(
     Its choice is compared with the best, which is what its rule would choose if it knew the
     measured times. The rule: the fastest within the tolerance; without one, the fastest that is as
     accurate as direct convolution, if that takes at most 18 % longer.
+
+    With --planner kelefouras or bandwidth: which blocks of direct convolution does that rule choose
+    by counting loads and bytes, which ones the cycle model, and how long do they take?
     """
     from rich.console import Console
 
     from winogen.bench.layers import chosen_layers
     from winogen.bench.regret import summary, sweep
     from winogen.bench.report import save
+    from winogen.cli.planners import RULES, compare_rules
     from winogen.errors import InvalidValue
 
     if layout not in ("NCHW", "NHWC"):
         raise InvalidValue(f"layout: got {layout!r}; allowed: NCHW, NHWC")
+    if planner not in RULES:
+        raise InvalidValue(f"planner: got {planner!r}; allowed: {', '.join(RULES)}")
     chosen = chosen_layers(layers, only)
+    if planner != "model":
+        if threads != 1:
+            raise InvalidValue(f"threads: got {threads}; allowed: 1 with --planner {planner}")
+        if tolerance is not None:
+            raise InvalidValue(
+                f"tolerance: got {tolerance}; allowed: none with --planner {planner}"
+            )
+        compare_rules(chosen, planner, layout, json)
+        return
     console = Console(highlight=False, soft_wrap=True)
     regrets = []
     console.print(_ROW.format("layer", "chosen", "predicted ms", "ms", "best", "ms", "regret"))

@@ -98,7 +98,7 @@ def search(
         seed=seed,
     )
     kept = Results(results)
-    with _bar() as progress, executor(kept, jobs, dask, progress) as execute:
+    with progress_bar() as progress, executor(kept, jobs, dask, progress) as execute:
         entries = run(question, execute)
     if as_json:
         typer.echo(json.dumps([entry.to_dict() for entry in entries], indent=2))
@@ -110,8 +110,8 @@ def search(
 
 
 @contextmanager
-def _bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Yields ``show(stage, done, total)``: one line per stage on stderr, or a line now and then."""
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """Yield ``show(stage, done, total)``: one line per stage on stderr, or a line now and then."""
     from winogen.progress import lines, stderr
 
     console = stderr()

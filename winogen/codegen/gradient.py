@@ -13,6 +13,7 @@ from functools import lru_cache
 from winogen.codegen.render import (
     GENERATED,
     numbers_and_vectors,
+    prefetches,
     renderer_digest,
     title_of,
     tuning_lines,
@@ -56,7 +57,7 @@ def gradient_of(transform: Transform) -> Transform:
 
 def render_gradient(spec: GradientSpec, prefix: str = "winogen") -> str:
     """Return the C of a kernel: self-contained, its functions named ``prefix``_…"""
-    real, tuning = spec.precision.real, spec.tuning
+    tuning = spec.tuning
     height, width = (view(gradient_of(t)) for t in (spec.transform_h, spec.transform_w))
     assert height is not None and width is not None
     same = height["function"] == width["function"]
@@ -77,7 +78,7 @@ def render_gradient(spec: GradientSpec, prefix: str = "winogen") -> str:
             rows=tuning.rows,
             vectors=tuning.vectors,
             chains=tuning.chains,
-            prefetch=tuning.prefetch // real.itemsize,
+            prefetch=prefetches(tuning, spec.precision.real.itemsize),
             halves=0,
             row_step="1",
             packed_sums=True,

@@ -67,7 +67,7 @@ def render(
             pixels=tuning.pixels,
             tiles=tuning.tiles,
             pair=tuning.pair,
-            prefetch=tuning.prefetch // real.itemsize,
+            prefetch=prefetches(tuning, real.itemsize),
             # Tiles keep the LANES channels of a row together; a strip of planes its pixels.
             row_step="1" if planar_rows else "LANES",
             # Sums of tiles, and of pixels that are transposed later, lie one behind the other.
@@ -82,7 +82,14 @@ def render(
             transforms=_distinct(height, width),
             # Zipping the halves of 2^k rows k times interleaves them.
             interleavings=range(width["m"].bit_length() - 1) if width else (),
-            **{"halves": 0, "channels": 0, "kernel": 0, "stride": 0, **dict(spec.fixed)},
+            **{
+                "halves": 0,
+                "channels": 0,
+                "kernel": 0,
+                "stride": 0,
+                "together": 1,
+                **dict(spec.fixed),
+            },
         )
     )
     return str(text)
@@ -101,6 +108,25 @@ def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
         "masked": real.avx512 if target.masks else "",
         "register": real.register,
         "flushes": target.flushes,
+    }
+
+
+# What __builtin_prefetch calls the caches.
+_LOCALITY = {1: 3, 2: 2}
+
+
+def prefetches(tuning: Tuning, itemsize: int) -> dict[str, Any]:
+    """Return what templates know of prefetching; distances in numbers of ``itemsize`` bytes."""
+    streams = {name: tuning.fetches(name) for name in ("A", "B", "output", "next")}
+    operands = " and ".join(f"`{name.lower()}`" for name in "AB" if streams[name])
+    return {
+        **streams,
+        "operands": operands,
+        "distance": tuning.prefetch // itemsize,
+        "level": tuning.prefetch_level,
+        "locality": _LOCALITY[tuning.prefetch_level],
+        "ahead": tuning.prefetch_output // itemsize,
+        "output_locality": _LOCALITY[tuning.output_level],
     }
 
 

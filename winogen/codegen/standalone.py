@@ -1,4 +1,4 @@
-"""One layer as a pair of C files that need no header, library or flag of winogen."""
+"""One layer or product of matrices as a pair of C files that need no part of winogen."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from winogen.codegen.ctext import commented
+from winogen.codegen.gemm import render_gemm
 from winogen.codegen.render import render
 from winogen.codegen.templates import environment
 from winogen.errors import InvalidValue
+from winogen.kernels.gemm import GemmSpec
 from winogen.kernels.spec import KernelSpec
-from winogen.records import ACTIVATIONS, Target
+from winogen.records import ACTIVATIONS, Precision, Target
 
 
 def render_pair(
@@ -23,16 +25,64 @@ def render_pair(
     ``command``: what regenerates the files. Raises InvalidValue if ``name`` is no C identifier, or
     one that C or the kernel has other uses for.
     """
-    check_name(name)
-    prefix = f"{name}_kernel"
-    names = [activation.name for activation in ACTIVATIONS.values()
-             if activation.code == sizes["activation"] and sizes["after_store"]]  # fmt: skip
-    kernel = render(spec, prefix, names)
+    names = _after_store(sizes)
     extra = [what for what, used in (
         ("slopes", any(ACTIVATIONS[known].per_filter for known in names)),
         ("add", sizes["add"][0] > 0),
         ("add_after", sizes["add_after"][0] > 0),
     ) if used]  # fmt: skip
+    words = {
+        "left": "input",
+        "right": "weight",
+        "whole": "layer",
+        "packs": "the weights",
+        "does": "the convolution",
+        "filters": sizes["groups"] * sizes["filters"],
+    }
+    kernel = render(spec, _prefix(name), names)
+    return _pair(name, kernel, spec.precision, spec.target, sizes, extra, words, about, command)
+
+
+def render_gemm_pair(
+    name: str, spec: GemmSpec, sizes: Mapping[str, Any], about: Sequence[str], command: str
+) -> dict[str, str]:
+    """Return {"<name>.c": text, "<name>.h": text} for one product of matrices, as `render_pair`."""
+    names = _after_store(sizes)
+    extra = ["slopes"] if any(ACTIVATIONS[known].per_filter for known in names) else []
+    words = {
+        "left": "a",
+        "right": "b",
+        "whole": "product",
+        "packs": "b",
+        "does": "a * b",
+        "filters": sizes["n"],
+    }
+    kernel = render_gemm(spec, _prefix(name), names)
+    return _pair(name, kernel, spec.precision, spec.target, sizes, extra, words, about, command)
+
+
+def _prefix(name: str) -> str:
+    return f"{check_name(name)}_kernel"
+
+
+def _after_store(sizes: Mapping[str, Any]) -> list[str]:
+    """The activations that the kernel has to know: that which follows the store, if one does."""
+    return [activation.name for activation in ACTIVATIONS.values()
+            if activation.code == sizes["activation"] and sizes["after_store"]]  # fmt: skip
+
+
+def _pair(
+    name: str,
+    kernel: str,
+    precision: Precision,
+    target: Target,
+    sizes: Mapping[str, Any],
+    extra: list[str],
+    words: Mapping[str, Any],
+    about: Sequence[str],
+    command: str,
+) -> dict[str, str]:
+    """The kernel with the sizes of one call. ``words``: what operands and the whole are called."""
     exported = {f"{name}_{what}" for what in ("packed_bytes", "pack", "workspace_bytes", "run")}
     if taken := exported & set(re.findall(r"\w+", kernel)):
         raise InvalidValue(
@@ -42,17 +92,17 @@ def render_pair(
     fields = {
         "name": name,
         "guard": f"{name.upper()}_H",
-        "prefix": prefix,
+        "prefix": _prefix(name),
         "kernel": kernel,
-        "real": spec.precision.real.c,
-        "isa": spec.target.name,
+        "real": precision.real.c,
+        "isa": target.name,
         "sizes": {field: _initialiser(value) for field, value in sizes.items()},
-        "filters": sizes["groups"] * sizes["filters"],
         "extra": extra,
-        "arguments": _arguments(spec.precision.real.c, extra),
+        "arguments": _arguments(precision.real.c, [words["left"], "packed", "bias", *extra]),
         "about": list(map(commented, about)),
         "command": commented(command),
-        **_target_text(spec.target),
+        **words,
+        **_target_text(target),
     }
     templates = environment()
     return {
@@ -61,8 +111,8 @@ def render_pair(
     }
 
 
-def _arguments(real: str, extra: Sequence[str]) -> str:
-    read = ", ".join(f"const {real} *{name}" for name in ("input", "packed", "bias", *extra))
+def _arguments(real: str, names: Sequence[str]) -> str:
+    read = ", ".join(f"const {real} *{name}" for name in names)
     return f"{read},\n    {real} *output, void *workspace, int threads"
 
 

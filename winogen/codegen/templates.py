@@ -26,7 +26,12 @@ def environment() -> Any:
         keep_trailing_newline=True,
     )
     made.globals.update(
-        instances=instances, numbers=numbers, swapped=swapped, table=table, zipped=zipped
+        instances=instances,
+        numbers=numbers,
+        swapped=swapped,
+        table=table,
+        turned=turned,
+        zipped=zipped,
     )
     return made
 
@@ -73,6 +78,16 @@ def zipped(lanes: int, which: int) -> list[int]:
     ([0, 4, 1, 5], [2, 6, 3, 7])
     """
     return [(j + which * lanes) // 2 + (lanes if j % 2 else 0) for j in range(lanes)]
+
+
+def turned(lanes: int, rows: int) -> list[int]:
+    """Return the lanes of a vector of ``rows`` columns side by side after its transposition.
+
+    >>> turned(8, 2)
+    [0, 2, 4, 6, 1, 3, 5, 7]
+    """
+    cols = lanes // rows
+    return [lane % cols * rows + lane // cols for lane in range(lanes)]
 
 
 def _counts(dimension: int | list[int]) -> list[int]:

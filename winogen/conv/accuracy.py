@@ -6,10 +6,9 @@ from functools import lru_cache
 from typing import Any
 
 from winogen.kernels import general, summation
-from winogen.records import Target
+from winogen.records import Sizes, Target
 
 
-@lru_cache(maxsize=4096)
 def predicted_error(
     algorithm: str,
     dtype: str,
@@ -17,33 +16,48 @@ def predicted_error(
     kernel: tuple[int, int],
     transforms: tuple[Any, Any],
     target: Target,
+    sizes: Sizes = (),
 ) -> float:
     """Return the expected max |y - y_exact| / max |y_exact| on normal data.
 
     ``channels`` are those of one group. The estimate sums the variances that rounding adds at every
     stage, for the output of a tile that fares worst. It holds for layers of any size: with more
-    outputs the largest error grows, and so does the largest output.
+    outputs the largest error grows, and so does the largest output. ``sizes`` replace those of the
+    variant's tuning.
 
     >>> from winogen.records import TARGETS
     >>> predicted_error("direct", "float32", 64, (3, 3), (None, None), TARGETS["avx2"]) < 1e-6
     True
     """
+    summed = summation(algorithm, target, channels, dtype, sizes)
+    # Rows of a kernel that are not transformed are summed like channels.
+    rows = 1 if general(algorithm).along[0] else kernel[0]
+    return _predicted(dtype, channels, kernel, transforms, rows, tuple(summed.items()))
+
+
+@lru_cache(maxsize=4096)
+def _predicted(
+    dtype: str,
+    channels: int,
+    kernel: tuple[int, int],
+    transforms: tuple[Any, Any],
+    rows: int,
+    summed: tuple[tuple[str, int], ...],
+) -> float:
     from winogen.rounding.tiles import Direct
     from winogen.rounding.variance import estimate
 
     options: dict[str, Any] = dict(
         dtype=dtype, distribution="normal", fused=True, order="naive", filters="float64"
     )
-    options |= summation(algorithm, target, channels, dtype)
+    options |= dict(summed)
     along_w = transforms[1]
     if along_w is None:
         terms = channels * kernel[0] * kernel[1]
         return estimate(Direct(1, terms), dims=1, channels=1, **options).worst_l2
     options["order"] = along_w.order
-    # Rows of a kernel that are not transformed are summed like channels.
-    taps = 1 if general(algorithm).along[0] else kernel[0]
-    options["block"] *= taps
-    return estimate(transforms, channels=channels * taps, **options).worst_l2
+    options["block"] *= rows
+    return estimate(transforms, channels=channels * rows, **options).worst_l2
 
 
 @lru_cache(maxsize=1024)

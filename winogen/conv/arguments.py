@@ -26,6 +26,7 @@ DTYPE_NAMES = {np.dtype(name): name for name in DTYPES}  # only of native byte o
 LARGEST = 2**31 - 1
 MOST_THREADS = 1024
 
+_NOTHING = Epilogue()
 _ARRAY_PROTOCOLS = ("__array__", "__array_interface__", "__array_struct__", "__dlpack__")
 
 
@@ -43,6 +44,8 @@ def activation(value: Any) -> Epilogue:
 
     The slopes of "prelu" are not in it: see `slopes`.
     """
+    if value is None:
+        return _NOTHING
     spelled = ", ".join(["None", *(known.spelled for known in ACTIVATIONS.values())])
     name, *parameters = value if isinstance(value, (tuple, list)) and value else (value,)
     if name is not None and not isinstance(name, str):
@@ -65,14 +68,16 @@ def activation(value: Any) -> Epilogue:
     return Epilogue(name, numbers)
 
 
-def slopes(value: Any, filters: int, dtype: np.dtype) -> np.ndarray | None:
+def slopes(
+    value: Any, filters: int, dtype: np.dtype, each: str = "filter of weight"
+) -> np.ndarray | None:
     """Return the slopes of ``activation=("prelu", slopes)``, one for each filter; None of others.
 
-    A number, or an array of one, is meant for all filters.
+    A number, or an array of one, is meant for all filters. ``each``: what has a slope, for errors.
     """
     if not isinstance(value, (tuple, list)) or value[:1] not in (("prelu",), ["prelu"]):
         return None
-    allowed = f"a number or an array of shape ({filters},), one slope for each filter of weight"
+    allowed = f"a number or an array of shape ({filters},), one slope for each {each}"
     try:
         array = np.asarray(value[1], dtype)
     except Exception as error:

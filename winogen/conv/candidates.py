@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 from winogen.codegen import transforms
@@ -10,8 +11,17 @@ from winogen.conv.choice import Choice
 from winogen.conv.cuts import work_of
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import MOST_POINTS, Request
-from winogen.kernels import Variant, algorithms, first_that_applies, general, is_tiled
-from winogen.records import Points, Target
+from winogen.kernels import (
+    Variant,
+    algorithms,
+    assign,
+    first_that_applies,
+    general,
+    is_tiled,
+    named,
+)
+from winogen.kernels.registers import register_blocks, sizes_of
+from winogen.records import Points, Sizes, Target
 
 # Without a `tile`, those of at most this many points are tried that the catalog has.
 _POINTS = 9
@@ -28,8 +38,10 @@ def candidates(problem: Problem, request: Request, target: Target) -> Iterator[C
             variant = _variant(problem, plain, target)
             if asked != "auto" or variant.suits(work_of(problem, plain, target)):
                 yield plain
+                for sizes in _register_blocks(problem, plain, target):
+                    yield replace(plain, sizes=sizes)
             continue
-        if asked == "auto" and not _is_winograd_worth_it(layer):
+        if asked == "auto" and not is_winograd_worth_it(layer):
             continue
         sample = Choice(algorithm, (1, 1), threads=request.threads)
         variant = _variant(problem, sample, target)
@@ -53,7 +65,19 @@ def _variant(problem: Problem, choice: Choice, target: Target) -> Variant:
     return first_that_applies(work_of(problem, choice, target))
 
 
-def _is_winograd_worth_it(layer: Layer) -> bool:
+def _register_blocks(problem: Problem, choice: Choice, target: Target) -> list[Sizes]:
+    """The register blocks that suit the layer besides the target's own, where the model was seen to
+    tell them apart: with filters in the lanes.
+    """
+    work = assign(work_of(problem, choice, target))
+    variant = named(work.variant)
+    if not variant.auto or variant.in_lanes != "filters":
+        return []
+    sizes = (sizes_of(work, block) for block in register_blocks(work))
+    return [one for one in sizes if one]
+
+
+def is_winograd_worth_it(layer: Layer) -> bool:
     """Whether `auto` considers Winograd algorithms: they apply, and their transforms ship."""
     return (
         layer.stride == (1, 1)

@@ -13,12 +13,25 @@ from winogen.conv.request import Axes
 from winogen.kernels import general
 from winogen.loops.parameters import Parameters
 from winogen.program.summation import PROGRAM
-from winogen.records import Points
+from winogen.records import Points, Sizes
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a kernel call is cut into blocks, see `winogen.conv.cuts`."""
+
+    block: tuple[int, int]  # rows and columns of tiles, or of output pixels
+    images: int = 1  # that share a block of whole maps
+    split: bool = False  # whether threads share every block
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One way to compute a problem, complete."""
+    """One way to compute a problem, complete.
+
+    The last fields leave it to the variant and the cost model unless they are set, as they are
+    where something was measured.
+    """
 
     algorithm: str
     tile: Axes | None = None  # outputs of one tile; None without tiles
@@ -27,7 +40,10 @@ class Choice:
     border: str = "unswitch"
     threads: int = 1
     order: str = PROGRAM  # how transforms add
+    sizes: Sizes = ()  # fields of `Tuning` that replace the variant's own, sorted by name
+    cut: Cut | None = None  # of the first kernel call; None: the fastest by prediction
     nest: Parameters | None = None  # of algorithm "loops"; None: the usual ones
+    variant: str = ""  # of the algorithm's family; "": the first that applies
 
     @property
     def tag(self) -> str:

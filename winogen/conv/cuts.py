@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from winogen.conv.choice import Choice, Rectangle, axes, calls, rectangles
+from winogen.conv.choice import Choice, Cut, Rectangle, axes, calls, rectangles
 from winogen.conv.problem import Problem
 from winogen.kernels import Stack, Work, assign, blocks, named
 from winogen.records import Machine, Precision, Strides, Target
@@ -25,13 +25,29 @@ PIXEL_BLOCK_SIZES = np.array([*BLOCK_SIZES, 448, 1792])
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What was measured of a choice, in turns with the one that the planner had predicted."""
+
+    seconds: float  # of a call
+    planner_seconds: float
+    threads: int
+    date: str  # as 2026-11-22
+
+    @property
+    def gain(self) -> float:
+        """How many times as fast as the planner's choice."""
+        return self.planner_seconds / self.seconds
+
+
+@dataclass(frozen=True)
 class Candidate:
     """A choice with its predicted time and workspace, and how each of its kernel calls is cut."""
 
     choice: Choice
-    seconds: float  # of a call, on all its threads
+    seconds: float  # predicted, of a call on all its threads
     workspace_bytes: int
     cut: tuple[tuple[Work, int, int], ...]  # many works, and which of them: (row, column)
+    measured: Measured | None = None  # where it is known from a measurement
 
     def works(self, problem: Problem) -> list[Work]:
         """Return its kernel calls, ready to run."""
@@ -82,7 +98,9 @@ def work_of(
         epilogue=problem.epilogue,
         border=choice.border if choice.tile else "unswitch",
         threads=choice.threads,
+        sizes=choice.sizes,
         nest=choice.nest,
+        variant=choice.variant,
     )
 
 
@@ -95,8 +113,9 @@ def evaluate(
     alike: dict[tuple, list[tuple[int, Choice]]] = {}  # what differs in tiles only
     for index, choice in enumerate(choices):
         for place, (part, way) in enumerate(calls(problem, choice)):
-            alike.setdefault((place, way.algorithm, part, way.nest), []).append((index, way))
-    for (_, _, part, _), members in sorted(alike.items(), key=lambda item: item[0][0]):
+            kind = way.algorithm, way.variant, way.border, way.sizes, way.cut, way.nest
+            alike.setdefault((place, part, kind), []).append((index, way))
+    for (_, part, _), members in sorted(alike.items(), key=lambda item: item[0][0]):
         indices = [index for index, _ in members]
         ways = [way for _, way in members]
         work, size, cycles = cuts(problem, ways, part, target, machine, limit)
@@ -123,7 +142,8 @@ def cuts(
     """Return all ways to cut ``part`` into blocks, for choices that differ in their tiles only.
 
     The kernel calls come with their workspaces and predicted cycles, as arrays (choices, cuts). A
-    cut whose workspace exceeds the limit has infinitely many cycles.
+    cut whose workspace exceeds the limit has infinitely many cycles. A cut that the choices name is
+    the only one.
     """
     layer, (choice, *_) = problem.layer, ways
     height, width = zip(*(axes(layer, way) for way in ways))
@@ -134,21 +154,26 @@ def cuts(
         np.maximum(1, blocks(size, stack.m if stack else 1))
         for size, stack in zip(work.out, stacks)
     )
-    sizes = BLOCK_SIZES if choice.tile else PIXEL_BLOCK_SIZES
-    high, wide = _shapes(rows, cols, sizes)
-    images = np.ones_like(high)
-    if variant.spans_images and problem.batch > 1:
-        shared = _images(rows, cols, high, wide, sizes, problem.batch)
-        images = np.concatenate([images, shared], axis=1)
-        high, wide = np.tile(high, 2), np.tile(wide, 2)
-    ways_to_share = (0, 1) if choice.threads > 1 else (0,)
-    count = len(ways_to_share)
-    work = replace(
-        work,
-        block=(np.tile(high, count), np.tile(wide, count)),
-        images=np.tile(images, count),
-        split=np.repeat(ways_to_share, high.shape[1])[None],
-    )
+    spans = variant.spans_images and problem.batch > 1
+    if choice.cut:
+        cut = replace(choice.cut, images=min(choice.cut.images, problem.batch if spans else 1))
+        work = replace(work, **_named(cut, rows, cols, choice.threads))
+    else:
+        sizes = BLOCK_SIZES if choice.tile else PIXEL_BLOCK_SIZES
+        high, wide = _shapes(rows, cols, sizes, variant.rows_at_once)
+        images = np.ones_like(high)
+        if spans:
+            shared = _images(rows, cols, high, wide, sizes, problem.batch)
+            images = np.concatenate([images, shared], axis=1)
+            high, wide = np.tile(high, 2), np.tile(wide, 2)
+        ways_to_share = (0, 1) if choice.threads > 1 else (0,)
+        count = len(ways_to_share)
+        work = replace(
+            work,
+            block=(np.tile(high, count), np.tile(wide, count)),
+            images=np.tile(images, count),
+            split=np.repeat(ways_to_share, high.shape[1])[None],
+        )
     cycles = variant.cycles(work, machine).total
     shape = np.broadcast_shapes(np.shape(cycles), work.block[0].shape, (len(ways), 1))
     size = np.broadcast_to(variant.workspace_bytes(work), shape)
@@ -175,10 +200,26 @@ def _pick(many: Work, row: int, column: int, transforms: tuple[Any, Any]) -> Wor
     )
 
 
-def _shapes(rows: Any, cols: Any, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of even blocks of about ``sizes``; whole rows of tiles where those fit."""
+def _named(cut: Cut, rows: Any, cols: Any, threads: int) -> dict[str, Any]:
+    """The one way to cut that is asked for, as far as the map and the threads allow it."""
+    high, wide = (
+        np.atleast_2d(np.minimum(size, most)) for size, most in zip(cut.block, (rows, cols))
+    )
+    whole = (high == rows) & (wide == cols)
+    return {
+        "block": (high, wide),
+        "images": np.where(whole, cut.images, 1),
+        "split": np.full_like(high, cut.split and threads > 1),
+    }
+
+
+def _shapes(rows: Any, cols: Any, sizes: np.ndarray, least: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of even blocks of about ``sizes``; whole rows of tiles where those fit.
+
+    Blocks have at least ``least`` rows, or all that there are.
+    """
     wide = blocks(cols, blocks(cols, np.minimum(cols, sizes)))
-    high = np.clip(sizes // wide, 1, rows)
+    high = np.clip(sizes // wide, np.minimum(least, rows), rows)
     return np.atleast_2d(blocks(rows, blocks(rows, high))), np.atleast_2d(wide)
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.codegen.render import cdef, recipe, render
-from winogen.conv import memory, planner
+from winogen.conv import memory, planner, wisdom
 from winogen.conv.choice import axes, multiplications
 from winogen.conv.cuts import Candidate
 from winogen.conv.plan import Plan, Prediction
@@ -38,12 +38,14 @@ class Environment(NamedTuple):
     compiler: str | None
     cache: str | None
     flush_denormals: bool
+    wisdom: str | None = None
 
     @classmethod
     def now(cls) -> Environment:
         """Return the environment of this process as it is."""
         get = os.environ.get
-        return cls(get("CC"), get("WINOGEN_CACHE"), get("WINOGEN_FLUSH_DENORMALS") == "1")
+        flush = get("WINOGEN_FLUSH_DENORMALS") == "1"
+        return cls(get("CC"), get("WINOGEN_CACHE"), flush, get("WINOGEN_WISDOM"))
 
 
 class Kernel:
@@ -236,6 +238,8 @@ class Prepared:
             multiplications=multiplications(problem, choice),
             direct_multiplications=problem.direct_multiplications,
             predicted_error=errors[0],
+            sizes=choice.sizes,
+            measured=self.ranked[0].measured,
             predictions=tuple(
                 Prediction(c.seconds, error, c.choice.algorithm, c.choice.tile, c.choice.tag)
                 for c, error in zip(self.ranked, errors)
@@ -254,7 +258,8 @@ def prepare(
     environment: Environment,
 ) -> Prepared:
     """Return the problem planned and bound to compiled kernels; the last 256 are remembered."""
-    ranked = planner.ranked(problem, request, target, machine, planner.ALTERNATIVES)
+    known = wisdom.current(target)
+    ranked = planner.ranked(problem, request, target, machine, planner.ALTERNATIVES, known)
     return Prepared(problem, ranked, target, environment)
 
 
@@ -262,3 +267,4 @@ def forget() -> None:
     """Forget all plans and kernels of this process."""
     kernel.cache_clear()
     prepare.cache_clear()
+    wisdom.forget()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from winogen.conv.cuts import Measured
 from winogen.program.summation import PROGRAM
+from winogen.records import Sizes
 
 
 class Prediction(NamedTuple):
@@ -50,6 +52,8 @@ class Plan:
     multiplications: int  # element-wise, of the whole call, tile waste included
     direct_multiplications: int  # those of the definition, to compare with
     predicted_error: float  # expected max |y - y_exact| / max |y_exact| on normal data
+    sizes: Sizes  # of the kernel's tuning that are not the usual ones
+    measured: Measured | None  # by `winogen tune`, which found this; None: predicted
     predictions: tuple[Prediction, ...] = field(repr=False)  # the first is what runs
     source: str = field(repr=False)  # the C text of the algorithm's kernel
     rim_source: str | None = field(default=None, repr=False)  # of the direct kernel at the rim
@@ -64,10 +68,15 @@ class Plan:
             ("packed weights", f"{self.packed_weight_bytes:,} bytes"),
             ("workspace", f"{self.workspace_bytes:,} bytes"),
         ]
+        if self.sizes:
+            tuned = ", ".join(f"{name} {size}" for name, size in self.sizes)
+            rows.insert(1, ("tuned", tuned))
         if self.tile is None:
             rows[-3] = ("multiplications", f"{self.multiplications:,}")
         rows += zip(("predicted", *[""] * len(self.predictions)), self._alternatives())
-        if self._for_its_error():
+        if self.measured:
+            rows.append(("measured", _said(self.measured)))
+        elif self._for_its_error():
             rows.append(("chosen", "the fastest as accurate as direct convolution usually is"))
         shapes = (self.input_shape, self.weight_shape, self.output_shape)
         head = "{} * {} -> {}".format(*("x".join(map(str, shape)) for shape in shapes))
@@ -118,6 +127,15 @@ class Plan:
         if self.order != PROGRAM:
             rows.append(("transforms add", f"row by row, order {self.order}"))
         return [(name, text) for name, text in rows if text is not None]
+
+
+def _said(measured: Measured) -> str:
+    """What was measured, in one line."""
+    own, planned = (f"{1e3 * s:.3g} ms" for s in (measured.seconds, measured.planner_seconds))
+    return (
+        f"{own}, {measured.gain:.2f} times as fast as what was predicted to be fastest "
+        f"({planned}); {_count(measured.threads, 'thread')}, {measured.date}"
+    )
 
 
 def _count(number: int, noun: str) -> str:

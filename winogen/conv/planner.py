@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice, takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from winogen.conv import accuracy
 from winogen.conv.candidates import candidates
@@ -19,6 +19,9 @@ from winogen.conv.request import Request
 from winogen.errors import InvalidValue
 from winogen.records import Machine, Target
 
+if TYPE_CHECKING:
+    from winogen.conv.wisdom import Wisdom
+
 # The default tolerance: the largest error of a layer's output, as measured.
 TOLERANCE = 1e-5
 # A measured error may be this many times as large as the predicted one.
@@ -26,7 +29,7 @@ MARGIN = 1.54
 # The largest error of direct convolution in frameworks, as measured, over the prediction for one
 # chain of additions: 1.6 to 3.3 for 27 to 4608 terms, with a median of 2.2. A little lower here,
 # because it is compared with predictions.
-_USUAL = 1.9
+_USUAL = 2.05
 # How many times as long as the fastest a call may take, if it is then as accurate as that.
 PATIENCE = 1.18
 ALTERNATIVES = 8  # the most candidates that a plan lists
@@ -51,8 +54,11 @@ def ranked(
     target: Target,
     machine: Machine | None = None,
     most: int | None = None,
+    wisdom: Wisdom | None = None,
 ) -> list[Candidate]:
     """Return the ``most`` fastest candidates that keep to the request, for a machine.
+
+    What is known from measurements, the ``wisdom``, comes first; the rest is prediction.
 
     The chosen one is first, the others follow by time. It is the fastest within the ``tolerance``
     of the request. Without a tolerance there are two rules. The fastest candidate that is as
@@ -60,7 +66,8 @@ def ranked(
     the fastest within `TOLERANCE`. Otherwise the latter runs.
 
     Fastest means on one thread, whatever the threads of the request. So every bit of the result is
-    the same for any number of threads, which only change the blocks. A ``workspace_limit`` may
+    the same for any number of threads, which only change the blocks. That holds for what was
+    measured, too: an entry is a choice for any number of threads. A ``workspace_limit`` may
     still change the candidates, because more threads need more memory.
 
     ``machine``: None for the default one. Raises InvalidValue if nothing keeps to the
@@ -93,7 +100,35 @@ def ranked(
         least = min(usual_error(layer), most_error)
         chosen = preferred(chosen, fitting, lambda way: error(way) <= least, PATIENCE)
     others = [candidate for candidate in accurate if candidate is not chosen]
-    return _on_threads(problem, [chosen, *others][:most], request, target, machine)
+    ways = _on_threads(problem, [chosen, *others][:most], request, target, machine)
+    best = _measured(problem, request, target, machine, wisdom, ways[0])
+    if best is None:
+        return ways
+    return [best, *(way for way in ways if way.choice != best.choice)][:most]
+
+
+def _measured(
+    problem: Problem,
+    request: Request,
+    target: Target,
+    machine: Machine,
+    wisdom: Wisdom | None,
+    predicted: Candidate,
+) -> Candidate | None:
+    """What was measured to be faster than the predicted candidate, if it is accurate enough.
+
+    Its seconds are those of the predicted one over the gain, so that they compare with those of
+    other layers and layouts that were never measured.
+    """
+    entry = wisdom.entry(problem, request, target) if wisdom else None
+    if entry is None:
+        return None
+    most_error = (TOLERANCE if request.tolerance is None else request.tolerance) / MARGIN
+    if predicted_error(problem.layer, entry.choice, target) > most_error:
+        return None
+    (candidate,) = evaluate(problem, [entry.choice], target, machine, None)
+    seconds = predicted.seconds / entry.measured.gain
+    return replace(candidate, seconds=seconds, measured=entry.measured)
 
 
 def _on_threads(
@@ -136,8 +171,9 @@ def usual_error(layer: Layer) -> float:
 def predicted_error(layer: Layer, choice: Choice, target: Target) -> float:
     """Return the expected max |y - y_exact| / max |y_exact| on normal data."""
     channels = layer.channels // layer.groups
+    transforms = axes(layer, choice)
     return accuracy.predicted_error(
-        choice.algorithm, layer.dtype, channels, layer.kernel, axes(layer, choice), target
+        choice.algorithm, layer.dtype, channels, layer.kernel, transforms, target, choice.sizes
     )
 
 
@@ -158,4 +194,9 @@ def _fitting(
     if request.threads > 1:
         alone = [replace(choice, threads=1) for choice in choices]
         evaluated = evaluate(problem, alone, target, machine, limit)
-    return [candidate for candidate, fitting in zip(evaluated, fits) if fitting]
+    fitting = [candidate for candidate, fit in zip(evaluated, fits) if fit]
+    # Of choices that differ in their register block only, the fastest.
+    best: dict[Choice, Candidate] = {}
+    for candidate in sorted(fitting, key=lambda candidate: candidate.seconds):
+        best.setdefault(replace(candidate.choice, sizes=()), candidate)
+    return list(best.values())

@@ -78,13 +78,7 @@ def writeable(
 
     Raises InvalidType and InvalidValue unless writing it leaves all other arguments alone.
     """
-    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
-        raise InvalidType(f"out: got {type(out).__name__}; allowed: None or a numpy array")
-    out = np.asarray(out)  # a subclass may say of itself what it is not
-    if out.dtype != dtype:
-        raise InvalidType(f"out: got dtype {out.dtype.str}; allowed: {dtype.str}, as input has")
-    if out.shape != shape:
-        raise InvalidValue(f"out: got shape {out.shape}; allowed: {shape}")
+    out = plain_output(out, dtype, shape, "input")
     total = channels_around(out, layout)
     flags = out.flags
     wrong = [name for name in ("aligned", "writeable") if not flags[name.upper()]]
@@ -101,10 +95,30 @@ def writeable(
     return out, total
 
 
+def plain_output(out: Any, dtype: np.dtype, shape: tuple[int, ...], of: str) -> np.ndarray:
+    """Return ``out`` as a plain array of this dtype, that of the argument ``of``, and shape.
+
+    Raises InvalidType and InvalidValue.
+    """
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+        raise InvalidType(f"out: got {type(out).__name__}; allowed: None or a numpy array")
+    out = np.asarray(out)  # a subclass may say of itself what it is not
+    if out.dtype != dtype:
+        raise InvalidType(f"out: got dtype {out.dtype.str}; allowed: {dtype.str}, as {of} has")
+    if out.shape != shape:
+        raise InvalidValue(f"out: got shape {out.shape}; allowed: {shape}")
+    return out
+
+
 def _overlap(one: np.ndarray, other: np.ndarray, layout: str) -> bool:
-    if not np.may_share_memory(one, other):
+    if not np.may_share_memory(one, other) or _apart(one, other, layout):
         return False
-    if _apart(one, other, layout):
+    return share_memory(one, other)
+
+
+def share_memory(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two arrays have a number in common, or may have, where that is hard to tell."""
+    if not np.may_share_memory(one, other):
         return False
     try:  # it may still fit between the rows of a strided view
         return np.shares_memory(one, other, max_work=10_000)  # type: ignore[arg-type]

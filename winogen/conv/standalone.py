@@ -117,12 +117,13 @@ def _about(problem: Problem, choice: Choice, spec: KernelSpec) -> list[str]:
     return lines
 
 
-def command_line(options: dict) -> str:
+def command_line(options: dict, command: str = "generate") -> str:
     """Return `winogen generate` with the options that were given, quoted for a shell.
 
     >>> command_line({"input": "1,3,8,8", "padding": None})
     'winogen generate --input 1,3,8,8'
     """
     words = [word for key, value in options.items() if value is not None
-             for word in (f"--{key.replace('_', '-')}", str(value))]  # fmt: skip
-    return shlex.join(["winogen", "generate", *words])
+             for word in (f"--{key.replace('_', '-')}", *([] if value is True else [str(value)]))
+             ]  # fmt: skip
+    return shlex.join(["winogen", command, *words])

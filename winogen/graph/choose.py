@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from winogen.conv import planner
+from winogen.conv import planner, wisdom
 from winogen.conv.cuts import Candidate
 from winogen.conv.problem import Problem
 from winogen.conv.request import Request
+from winogen.conv.wisdom import Wisdom
 from winogen.errors import InvalidValue
 from winogen.kernels import named
 from winogen.records import Machine, Target
@@ -42,7 +43,6 @@ class Choice:
         return self.ways[0].packed_bytes if self.ways else 0
 
 
-@lru_cache(maxsize=4096)
 def ways(
     problem: Problem,
     request: Request,
@@ -57,7 +57,19 @@ def ways(
     packed filters are about as large as the filters. Predicted errors are at most ``most_error``,
     as far as anything's are.
     """
-    ranked = planner.ranked(problem, request, target, machine)
+    return _ways(problem, request, target, machine, most_error, wisdom.current(target))
+
+
+@lru_cache(maxsize=4096)
+def _ways(
+    problem: Problem,
+    request: Request,
+    target: Target,
+    machine: Machine,
+    most_error: float | None,
+    known: Wisdom,
+) -> tuple[Way, ...]:
+    ranked = planner.ranked(problem, request, target, machine, wisdom=known)
 
     def error(candidate: Candidate) -> float:
         return planner.predicted_error(problem.layer, candidate.choice, target)
@@ -65,7 +77,7 @@ def ways(
     if most_error is not None and error(ranked[0]) > most_error:
         careful = replace(request, tolerance=most_error * planner.MARGIN)
         with suppress(InvalidValue):  # nothing is so accurate
-            ranked = planner.ranked(problem, careful, target, machine)
+            ranked = planner.ranked(problem, careful, target, machine, wisdom=known)
     if request.algorithm == "auto" and all(c.choice.tile is not None for c in ranked):
         plain = Request(
             algorithm="direct",

@@ -7,8 +7,10 @@ line below. Within an algorithm the first variant that applies is taken, so spec
 from winogen.kernels.depthwise_channels import DepthwiseChannels
 from winogen.kernels.depthwise_in_place import DepthwiseInPlace
 from winogen.kernels.depthwise_planes import DepthwisePlanes
+from winogen.kernels.depthwise_rows import DepthwiseRows
 from winogen.kernels.depthwise_strip import DepthwiseStrip
 from winogen.kernels.direct import Direct
+from winogen.kernels.few_filters import FewFilters
 from winogen.kernels.im2col import Im2col
 from winogen.kernels.loops import Loops
 from winogen.kernels.mcmr import Mcmr
@@ -38,12 +40,14 @@ from winogen.kernels.winograd2d_tiles import Winograd2dTiles
 from winogen.kernels.work import Stack, Work, blocks
 
 for _variant in (
+    DepthwiseRows(),
     DepthwiseInPlace(),
     DepthwiseStrip(),
     DepthwiseChannels(),
     DepthwisePlanes(),
     Planes(),
     Pixels(),
+    FewFilters(),
     Direct(),
     Im2col(),
     Winograd2dDepthwise(),

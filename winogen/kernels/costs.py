@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from winogen.kernels.tuning import WHOLE_VECTORS
 from winogen.kernels.work import Work, blocks
 from winogen.records import Costs, Machine
 
@@ -34,7 +35,8 @@ def leaves_half(work: Work) -> bool:
     at a time.
     """
     last = work.filters % work.lanes
-    return 0 < last <= work.lanes // 2 and work.target.broadcasts
+    halved = work.target.broadcasts and work.target.core not in WHOLE_VECTORS
+    return 0 < last <= work.lanes // 2 and halved
 
 
 def product(

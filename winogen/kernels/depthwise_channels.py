@@ -6,6 +6,7 @@ from typing import Any
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family
+from winogen.kernels.demand import Stages, without_tiles
 from winogen.kernels.depthwise import as_one_group
 from winogen.kernels.geometry import (
     STRIP_FIELDS,
@@ -28,6 +29,7 @@ class DepthwiseChannels(Variant):
     title = "Depthwise convolution of any kernel, channels in the lanes"
     adds_early = True
     uses = ("pixels",)
+    tunable = (*uses, "non_temporal")
     buffers_used = {
         "strip": "padded input below a block",
         "sum": "one row of outputs",
@@ -78,3 +80,7 @@ class DepthwiseChannels(Variant):
     def input_cycles(self, work: Work, machine: Machine) -> Any:
         """Cycles to bring the pixels of a block where the product reads them."""
         return pixels_family.fill(work, machine, work.padded_channels)[0]
+
+    def demands(self, work: Work) -> Stages:
+        strip = self.buffers(work).get("strip")
+        return without_tiles(work, self.packed_bytes(work), strip, summed=1)

@@ -6,6 +6,7 @@ from typing import Any
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family
+from winogen.kernels.demand import Stages, without_tiles
 from winogen.kernels.depthwise import is_usual
 from winogen.kernels.geometry import STRIP_FIELDS, strip_pitches, strip_size
 from winogen.kernels.variant import Buffer, Cycles, Variant
@@ -21,6 +22,7 @@ class DepthwisePlanes(Variant):
     template = "depthwise_planes.c.j2"
     title = "Depthwise convolution of planes, pixels in the lanes"
     uses = ("rows", "vectors")
+    tunable = uses
     buffers_used = {"strip": "padded input below a block", "tap": "where the taps begin"}
     fields_used = STRIP_FIELDS
 
@@ -29,6 +31,9 @@ class DepthwisePlanes(Variant):
 
     def fixed(self, work: Work) -> dict[str, int]:
         return {"kernel": work.kernel[0], "stride": work.stride[0]}
+
+    def sizes_fit(self, work: Work, tuning: Tuning) -> bool:
+        return tuning.rows > 1  # rows that are left over come one by one
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         vectors = 4 if target.registers >= 32 else 2
@@ -53,3 +58,7 @@ class DepthwisePlanes(Variant):
         product = share * pixels_family.multiply(work, machine, arithmetic)
         stores = share * pixels_family.block_written(work, machine, False)
         return pixels_family.stored_meanwhile(machine, share * input_, product, stores)
+
+    def demands(self, work: Work) -> Stages:
+        strip = self.buffers(work)["strip"]
+        return without_tiles(work, self.packed_bytes(work), strip, pixels_in_lanes=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family, tuning
+from winogen.kernels.demand import Stages, register_loads, without_tiles
 from winogen.kernels.geometry import (
     STRIP_FIELDS,
     gemm_filters,
@@ -17,6 +18,7 @@ from winogen.kernels.geometry import (
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks
 from winogen.records import Machine, Precision, Target, Tuning
+from winogen.records.tuning import PREFETCHING
 
 
 class Direct(Variant):
@@ -27,7 +29,9 @@ class Direct(Variant):
     template = "direct.c.j2"
     title = "Direct convolution, register-blocked, filters in the lanes"
     adds_early = True
+    in_lanes = "filters"
     uses = ("rows", "vectors", "chains", "band")
+    tunable = (*uses, *PREFETCHING, "depth", "non_temporal")
     buffers_used = {
         "strip": "padded input below a block",
         "sum": "sums that wait",
@@ -36,7 +40,7 @@ class Direct(Variant):
     fields_used = STRIP_FIELDS
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
-        return tuning.gemm(target)
+        return tuning.gemm(target, prefetch_streams=tuning.NEXT_BLOCK)
 
     def fields(self, work: Work) -> dict[str, Any]:
         planar = work.layout == "NCHW"
@@ -75,13 +79,30 @@ class Direct(Variant):
         arithmetic = rows * cost.product(
             work, costs, cols, self.depth(work), work.channels, work.taps
         )
-        product = multiplied * pixels_family.multiply(work, machine, arithmetic)
+        steps = cost.roof(arithmetic, pixels_family.panels(work, machine), costs.shows)
+        if work.layout == "NHWC":
+            runs = rows * cols * blocks(work.filters, work.lanes * work.tuning.vectors)
+            steps = steps + costs.run * runs
+        product = multiplied * pixels_family.multiply(work, machine, steps)
         stores = multiplied * pixels_family.block_written(work, machine, self.non_temporal(work))
         if work.layout == "NHWC":
             return pixels_family.stored_meanwhile(machine, filled * input_, product, stores)
         vectors = rows * cols * blocks(work.filters, work.lanes)
         turned = multiplied * cost.arrange(work, costs) * vectors
         return Cycles(filled * input_, product, cost.roof(turned, stores, costs.shows))
+
+    def demands(self, work: Work) -> Stages:
+        rows, vectors = work.tuning.rows, work.tuning.vectors
+        panel = blocks(work.block[1], blocks(work.block[1], rows))
+        width = min(vectors, blocks(work.filters, work.lanes))
+        return without_tiles(
+            work,
+            self.packed_bytes(work),
+            self.buffers(work)["strip"],
+            loads=register_loads(panel, width),
+            at_once=vectors * work.lanes,
+            written_last=work.layout == "NCHW",
+        )
 
     def copies_of(self, work: Work) -> int:
         """How often each number of a strip is copied before it is multiplied."""

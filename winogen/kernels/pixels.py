@@ -8,6 +8,7 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family, tuning
+from winogen.kernels.demand import Stages, register_loads, without_tiles
 from winogen.kernels.geometry import STRIP_FIELDS, strip_pitches, strip_size
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
@@ -24,7 +25,9 @@ class Pixels(Variant):
     algorithm = "direct"
     template = "pixels.c.j2"
     title = "Direct convolution of few filters or channels, pixels in the lanes"
+    in_lanes = "pixels"
     uses = ("rows", "vectors")
+    tunable = (*uses, "depth")
     buffers_used = {
         "strip": "padded input below a block",
         "sum": "sums that wait",
@@ -71,3 +74,15 @@ class Pixels(Variant):
         product = blocks_paid * pixels_family.multiply(work, machine, arithmetic)
         stores = blocks_paid * pixels_family.block_written(work, machine, False)
         return pixels_family.stored_meanwhile(machine, blocks_paid * input_, product, stores)
+
+    def demands(self, work: Work) -> Stages:
+        panel = blocks(work.filters, blocks(work.filters, work.tuning.rows))
+        width = min(work.tuning.vectors, blocks(work.block[1], work.lanes))
+        return without_tiles(
+            work,
+            self.packed_bytes(work),
+            self.buffers(work)["strip"],
+            pixels_in_lanes=True,
+            loads=register_loads(panel, width),
+            at_once=panel,
+        )

@@ -7,7 +7,8 @@ from typing import Any
 from winogen.kernels import costs as cost
 from winogen.kernels.geometry import strip_size
 from winogen.kernels.variant import Cycles
-from winogen.kernels.work import Work
+from winogen.kernels.work import Work, blocks
+from winogen.loops.traffic import L1_BYTES
 from winogen.records import Machine
 
 
@@ -27,6 +28,17 @@ def multiply(work: Work, machine: Machine, arithmetic: Any) -> Any:
     filters = work.taps * work.channels * work.padded_filters * work.itemsize
     rate = cost.read_again(machine, filters, work.items)
     return cost.roof(arithmetic, filters / rate, machine.costs.shows)
+
+
+def panels(work: Work, machine: Machine) -> Any:
+    """Cycles in which the filters of a block come from L2: once per panel of pixels, unless those
+    of a register block stay in L1.
+    """
+    depth = work.channels * work.taps * work.itemsize
+    if depth * work.lanes * work.tuning.vectors <= L1_BYTES * 3 // 4:
+        return 0.0
+    rows, cols = work.block
+    return rows * blocks(cols, work.tuning.rows) * depth * work.padded_filters / machine.l2_rate
 
 
 def block_written(work: Work, machine: Machine, non_temporal: bool) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family
+from winogen.kernels.demand import Stages, register_loads, without_tiles
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
 from winogen.records import Machine, Precision, Target, Tuning
@@ -21,7 +22,9 @@ class Planes(Variant):
     algorithm = "direct"
     template = "planes.c.j2"
     title = "1x1 convolution where the planes lie, pixels in the lanes"
+    in_lanes = "pixels"
     uses = ("rows", "vectors")
+    tunable = (*uses, "depth")
     buffers_used = {"edge": "the last pixels of each plane", "sum": "sums that wait"}
 
     def applies(self, work: Work) -> bool:
@@ -60,3 +63,8 @@ class Planes(Variant):
         apart = cost.arrange(work, costs) * work.block[1] * blocks(work.filters, work.lanes)
         output = cost.roof(multiplied * apart, stores, costs.shows)
         return Cycles(filled * fetched, product, output)
+
+    def demands(self, work: Work) -> Stages:
+        width = min(work.tuning.vectors, blocks(work.block[1], work.lanes))
+        loads = register_loads(work.tuning.rows, width)
+        return without_tiles(work, self.packed_bytes(work), None, pixels_in_lanes=True, loads=loads)

@@ -8,11 +8,15 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import tuning
+from winogen.kernels.demand import Stages
+from winogen.kernels.demand_tiles import Product, with_tiles
+from winogen.kernels.few_filters import fills_lanes
 from winogen.kernels.geometry import gemm_filters
 from winogen.kernels.tiles_family import Tiled, positions, product_cycles
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.work import Work, blocks
 from winogen.records import Machine, Precision, Target, Tuning
+from winogen.records.tuning import PREFETCHING
 
 _LEAST_CHANNELS = 4  # and filters; with less, vectors are mostly empty
 
@@ -22,6 +26,7 @@ class Regions(Tiled):
 
     spans_images = True
     uses = ("rows", "vectors", "chains", "band")
+    tunable = (*uses, *PREFETCHING, "depth", "non_temporal")
     buffers_used = {
         "v": "transformed tiles",
         "y": "sums of a band of filters",
@@ -34,13 +39,21 @@ class Regions(Tiled):
     }
 
     def suits(self, work: Work) -> bool:
-        return min(work.channels, work.filters) >= _LEAST_CHANNELS
+        # Half of every vector would be empty, where the dot products of `direct` fill them.
+        empty = 2 * work.filters <= work.lanes and not cost.leaves_half(work)
+        return min(work.channels, work.filters) >= _LEAST_CHANNELS and not (
+            empty and fills_lanes(work)
+        )
 
     def fixed(self, work: Work) -> dict[str, int]:
         return {"halves": 1} if cost.leaves_half(work) else {}
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.regions(target)
+
+    def tuned(self, work: Work) -> Tuning:
+        # The kernel of half vectors is for a block of filters of its own.
+        return tuning.lone_vectors(work.target) if cost.leaves_half(work) else super().tuned(work)
 
     def taps_of(self, work: Work) -> int:
         """Taps that the product sums over."""
@@ -50,9 +63,14 @@ class Regions(Tiled):
         return self.summation(work.tuning, work.channels)["block"]
 
     def summation(self, tuning: Tuning, channels: int) -> dict[str, int]:
-        # Longer chains round more, and so do many of them, which come with many channels.
+        # Longer chains round more: where few channels leave tiles large, they are half as long.
         few = channels <= tuning.many_channels
-        return {"block": tuning.depth // (tuning.chains if few else 1), "chains": tuning.chains}
+        return {"block": tuning.depth // (2 if few else 1), "chains": tuning.chains}
+
+    def sizes_fit(self, work: Work, tuning: Tuning) -> bool:
+        # Sums end with a chunk of channels, which is a vector.
+        block = self.summation(tuning, work.channels)["block"]
+        return super().sizes_fit(work, tuning) and block > 0 and block % work.lanes == 0
 
     def fields(self, work: Work) -> dict[str, Any]:
         lanes, images, cols = work.lanes, work.images, work.block[1]
@@ -93,26 +111,43 @@ class Regions(Tiled):
         lanes, size, images = work.lanes, work.itemsize, work.images
         vectors, filter_vectors = (blocks(n, lanes) for n in (work.channels, work.filters))
         transformed, multiplied = self._busiest(work)
-        input_ = transformed * images * self.input_cycles(work, machine)
         band = work.tuning.band
+        bands = blocks(filter_vectors, band)
         v_bytes = images * places * self.lines(work) * cols * vectors * lanes * size
+        y_bytes = images * places * rows * cols * min(filter_vectors, band) * lanes * size
+        filters = places * taps * work.channels * filter_vectors * lanes * size
+        # Filters stream past tiles and sums, which stay in L2 only if all have room there. What is
+        # written elsewhere is read first.
+        spills = filters + v_bytes + y_bytes > machine.l2_bytes * 3 // 4
+        v_read, y_read = (np.where(spills, n / machine.l3_rate, 0) for n in (v_bytes, y_bytes))
+        input_ = transformed * images * self.input_cycles(work, machine, 2 * v_read / images)
         tiles, products = self.rows_of_products(work)
         depth = self.depth(work)
         arithmetic = cost.product(work, costs, tiles, depth, work.channels, taps, halves=True)
         product = product_cycles(
-            work,
-            machine,
-            places * products * arithmetic,
-            filters=places * taps * work.channels * filter_vectors * lanes * size,
-            v_bytes=v_bytes,
-            y_bytes=images * places * rows * cols * min(filter_vectors, band) * lanes * size,
-            bands=blocks(filter_vectors, band),
-        )
+            work, machine, places * products * arithmetic, filters,
+            bands * (v_read + 2 * y_read),
+        )  # fmt: skip
         # Threads that share a block wait for each other, and read what the others have transformed.
         foreign = v_bytes * (1 - 1 / work.threads) / machine.l3_rate
         waits = work.items * work.split * (foreign + 2 * costs.barrier)
-        output = multiplied * images * self.output_cycles(work, machine)
+        output = multiplied * images * self.output_cycles(work, machine, bands * y_read / images)
         return Cycles(input_, multiplied * product + waits, output)
+
+    def demands(self, work: Work) -> Stages:
+        rows, lines = self.rows_of_products(work)
+        taps, vectors = self.taps_of(work), blocks(work.filters, work.lanes)
+        product = Product(
+            rows,
+            lines,
+            work.channels * taps,
+            bands=blocks(vectors, work.tuning.band),
+            halves="halves" in self.fixed(work),
+        )
+        return with_tiles(
+            work, self.packed_bytes(work), self.buffers(work), product,
+            taps=taps, lines=self.lines(work), extent=self.input_size(work),
+        )  # fmt: skip
 
     def _busiest(self, work: Work) -> tuple[Any, Any]:
         """Blocks that the busiest thread transforms and multiplies: with split, a share of each."""

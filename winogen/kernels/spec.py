@@ -45,7 +45,7 @@ class KernelSpec:
             work.layout,
             work.precision,
             work.target,
-            work.tuning,
+            work.tuning.compiled,
             along_h,
             along_w,
             border=work.border if work.tiled else "unswitch",

@@ -56,8 +56,11 @@ class Tiled(Variant):
         dense = work.layout == "NHWC" and lines_of_channels(work)
         return dense and is_streamed(work, self.adds_early)
 
-    def input_cycles(self, work: Work, machine: Machine) -> Any:
-        """Cycles of the input transform of a block of one image."""
+    def input_cycles(self, work: Work, machine: Machine, spilled: Any = 0.0) -> Any:
+        """Cycles of the input transform of a block of one image.
+
+        Tiles take ``spilled`` cycles to be written where they do not stay in L2.
+        """
         costs, (h, w) = machine.costs, work.transforms
         rows, cols = self.input_size(work)
         lines, tiles = self.lines(work), work.block[1]
@@ -67,10 +70,13 @@ class Tiled(Variant):
         across = lines * tiles * h.products * across
         arithmetic = blocks(work.channels, work.lanes) * (arrange + columns + across)
         fetched = rows * cols * work.channels * work.itemsize / machine.read_rate(work.input_bytes)
-        return cost.roof(arithmetic, fetched, costs.shows)
+        return cost.roof(arithmetic, fetched + spilled, costs.shows)
 
-    def output_cycles(self, work: Work, machine: Machine) -> Any:
-        """Cycles of the output transform of a block of one image."""
+    def output_cycles(self, work: Work, machine: Machine, spilled: Any = 0.0) -> Any:
+        """Cycles of the output transform of a block of one image.
+
+        Sums take ``spilled`` cycles to be read where they did not stay in L2.
+        """
         costs, (h, w) = machine.costs, work.transforms
         tiles = work.block[0] * work.block[1]
         columns = w.products * cost.transform(costs, h.instructions[2], h.m)
@@ -80,7 +86,7 @@ class Tiled(Variant):
         arithmetic = tiles * vectors * (columns + across + arrange)
         size = tiles * h.m * w.m * work.filters * work.itemsize
         stores = cost.written(work, machine, size, self.non_temporal(work))
-        return cost.roof(arithmetic, stores, costs.shows)
+        return cost.roof(arithmetic, stores + spilled, costs.shows)
 
 
 def positions(work: Work) -> Any:
@@ -89,13 +95,10 @@ def positions(work: Work) -> Any:
 
 
 def product_cycles(
-    work: Work, machine: Machine, arithmetic: Any, filters: Any, v_bytes: Any, y_bytes: Any,
-    bands: Any,
+    work: Work, machine: Machine, arithmetic: Any, filters: Any, spilled: Any
 ) -> Any:  # fmt: skip
-    """Cycles of a block's product: filters are read once per block, transformed tiles once per band
-    of filters, the sums written and read again.
+    """Cycles of a block's product: filters are read once per block, and what does not stay in L2 of
+    transformed tiles and sums takes ``spilled`` cycles.
     """
-    spilled = (v_bytes + 2 * y_bytes) * bands / machine.l3_rate
-    spills = v_bytes + y_bytes > machine.l2_bytes * 3 // 4
-    traffic = filters / cost.read_again(machine, filters, work.items) + spills * spilled
+    traffic = filters / cost.read_again(machine, filters, work.items) + spilled
     return cost.roof(arithmetic, traffic, machine.costs.shows)

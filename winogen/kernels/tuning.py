@@ -5,9 +5,13 @@ Chosen by measurement on an AMD EPYC (Zen 4, AVX-512), November 2026, unless a l
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from winogen.records import Target, Tuning
+from winogen.records.tuning import STREAMS
 
 _ZEN4 = "measured on AMD EPYC (Zen 4), 2026-11"
+_XEON = "measured on Intel Xeon (Emerald Rapids), 2026-11"
 
 # Regions use non-temporal stores from a smaller size of outputs on: transformed tiles displace
 # those of the last call sooner.
@@ -29,18 +33,45 @@ def rows(target: Target) -> int:
     return 14 if target.broadcasts else 10
 
 
+# Kernels that go through packed filters in their order, block by block, fetch the next one.
+NEXT_BLOCK = STREAMS["next"] | STREAMS["output"]
+
+
 def gemm(target: Target, **sizes: int) -> Tuning:
     """Return the tuning of kernels whose filters fill the lanes."""
     return Tuning(_ZEN4, rows=rows(target), vectors=2, **sizes)
 
 
-def regions(target: Target) -> Tuning:
-    """Return that of kernels whose product goes over many channels at once.
+# The register block of regions where an FMA can take one of its operands from memory (AVX-512), by
+# micro-architecture; "" stands for all that are not listed. A second chain of additions saves
+# stores, of which regions have many, and rounding. A second vector saves loads: a core that starts
+# two multiply-adds and two loads in a cycle, as Intel's do, is bound by loads without it.
+_REGIONS = {
+    "": Tuning(_ZEN4, rows=14, vectors=1, chains=2),
+    "skylake_avx512": Tuning(_XEON, rows=14, vectors=2),
+}
+# Cores that compute a vector of 512 bits as fast as one of 256: half a vector is worth nothing.
+WHOLE_VECTORS = frozenset({"skylake_avx512"})
+CORES = frozenset(_REGIONS) - {""}  # the micro-architectures that some kernel has sizes for
 
-    Where an FMA can broadcast an operand from memory (AVX-512), a second vector per row saves few
-    loads. A second chain of additions saves stores, of which regions have many, and rounding.
-    """
-    sizes = {"depth": 32, "many_channels": 128, "non_temporal": REGIONS_NON_TEMPORAL}
+
+def regions(target: Target) -> Tuning:
+    """Return that of kernels whose product goes over many channels at once."""
     if target.broadcasts:
-        return Tuning(_ZEN4, rows=14, vectors=1, chains=2, **sizes)
-    return Tuning(_ZEN4, rows=rows(target), vectors=2, **sizes)
+        return _of_regions(_REGIONS.get(target.core, _REGIONS[""]), target)
+    return _of_regions(Tuning(_ZEN4, rows=rows(target), vectors=2), target)
+
+
+def lone_vectors(target: Target) -> Tuning:
+    """Return that of regions whose blocks have one vector of filters, where an FMA broadcasts."""
+    return _of_regions(_REGIONS[""], target)
+
+
+def _of_regions(block: Tuning, target: Target) -> Tuning:
+    return replace(
+        block,
+        depth=32,
+        many_channels=128 if target.broadcasts else 0,
+        non_temporal=REGIONS_NON_TEMPORAL,
+        prefetch_streams=NEXT_BLOCK,
+    )

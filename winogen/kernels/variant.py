@@ -8,15 +8,17 @@ the shape of a layer is decided in C.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from winogen.errors import InvalidValue
+from winogen.kernels.demand import Stages, without_tiles
 from winogen.kernels.work import Work, round_up
 from winogen.loops.parameters import LoopProblem, Parameters
-from winogen.records import Machine, Precision, Target, Tuning
+from winogen.records import Machine, Precision, Sizes, Target, Tuning
 
 _LINE = 64  # every buffer begins at a cache line
 
@@ -54,9 +56,14 @@ class Variant:
     auto: bool = True
     largest_tile: int | None = None
     spans_images: bool = False  # whether a block may have several images
+    rows_at_once: int = 1  # rows of outputs that a block has at least, if there are as many
     one_layer: bool = False  # whether all sizes of a layer are compiled in
     adds_early: bool = False  # whether what the epilogue adds is added before the store
+    # What fills the lanes of a register block that may have any size: "filters", while its rows are
+    # pixels, or "pixels", while they are filters.
+    in_lanes: str | None = None
     uses: tuple[str, ...] = ()  # the fields of Tuning that are compiled in
+    tunable: tuple[str, ...] = ()  # those that a single layer may have others of
     # What the struct of its kernels holds besides what all have: name -> meaning.
     buffers_used: Mapping[str, str] = {}
     fields_used: Mapping[str, str] = {}
@@ -86,6 +93,32 @@ class Variant:
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         """Return the sizes of blocks for a target."""
         raise NotImplementedError(f"{self.name}: tuning")
+
+    def registers(self, tuning: Tuning) -> int:
+        """Return the vector registers that the micro-kernel wants for sums and operands."""
+        if "rows" not in self.uses:
+            return tuning.pixels
+        return (tuning.rows + 1) * tuning.vectors * tuning.chains
+
+    def sizes_fit(self, work: Work, tuning: Tuning) -> bool:
+        """Whether it can compute ``work`` with these sizes."""
+        return "band" not in self.uses or tuning.band % tuning.vectors == 0
+
+    def nests(self, work: Work) -> Iterator[Any]:
+        """Yield parameters of loop nests that are worth trying, the most promising first.
+
+        Of variants whose kernels are generated from a nest. Where ``work`` has one, those that
+        differ from it by one step.
+        """
+        return iter(())
+
+    def nest_from(self, fields: Mapping[str, Any]) -> Any:
+        """Return the parameters of a nest from what their `to_dict` gave; raises InvalidValue."""
+        raise InvalidValue(f"nest: got {fields!r}; allowed: none with {self.algorithm}")
+
+    def tuned(self, work: Work) -> Tuning:
+        """Return the sizes of blocks for a layer, where they depend on more than the target."""
+        return self.tuning(work.target, work.precision)
 
     # --- memory
 
@@ -162,6 +195,18 @@ class Variant:
         """Predict what ``work`` costs on ``machine``, by counting arithmetic and traffic."""
         raise NotImplementedError(f"{self.name}: cycles")
 
+    def demands(self, work: Work) -> Stages:
+        """Count what the input, multiply and output stage of a cut ``work`` do.
+
+        By default those of a kernel that reads inputs in place, once, and writes outputs as it
+        multiplies.
+        """
+        return without_tiles(work, self.packed_bytes(work), self.buffers(work).get("strip"))
+
+    def packed_bytes(self, work: Work) -> int:
+        """Return the bytes of the packed filters of all groups."""
+        return int(self.packed_numbers(work)) * work.itemsize
+
 
 _VARIANTS: dict[str, Variant] = {}
 
@@ -212,9 +257,11 @@ def is_tiled(algorithm: str) -> bool:
 
 
 def summation(
-    algorithm: str, target: Target, channels: int, dtype: str = "float32"
+    algorithm: str, target: Target, channels: int, dtype: str = "float32", sizes: Sizes = ()
 ) -> dict[str, int]:
     """Return how an algorithm sums the channels of a group, as `measure` and `estimate` take it.
+
+    ``sizes`` replace those of its tuning.
 
     >>> from winogen.kernels import summation
     >>> from winogen.records import TARGETS
@@ -222,13 +269,17 @@ def summation(
     ({'block': 32, 'chains': 2}, {'block': 16, 'chains': 2})
     """
     variant = general(algorithm)
-    return variant.summation(variant.tuning(target, Precision.of(dtype)), channels)
+    tuning = variant.tuning(target, Precision.of(dtype)).with_sizes(sizes)
+    return variant.summation(tuning, channels)
 
 
 def assign(work: Work) -> Work:
-    """Return the work with the variant that computes it assigned: its view, name and tuning."""
-    variant = first_that_applies(work)
-    tuning = variant.tuning(work.target, work.precision)
+    """Return the work with the variant that computes it assigned: its view, name and tuning.
+
+    That is the one that the work names, or the first that applies.
+    """
+    variant = named(work.variant) if work.variant else first_that_applies(work)
+    tuning = variant.tuned(work).with_sizes(work.sizes)
     return replace(variant.view(work), variant=variant.name, tuning=tuning)
 
 

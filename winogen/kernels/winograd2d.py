@@ -6,11 +6,14 @@ from typing import Any
 
 from winogen.kernels import costs as cost
 from winogen.kernels import tuning
+from winogen.kernels.demand import Stages
+from winogen.kernels.demand_tiles import Product, with_tiles
 from winogen.kernels.geometry import gemm_filters
 from winogen.kernels.tiles_family import Tiled, positions, product_cycles
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.work import Work, blocks
 from winogen.records import Machine, Precision, Target, Tuning
+from winogen.records.tuning import PREFETCHING
 
 
 class Winograd2d(Tiled):
@@ -22,6 +25,7 @@ class Winograd2d(Tiled):
     title = "2D Winograd convolution, tile by tile"
     auto = False
     uses = ("rows", "vectors", "chains", "band")
+    tunable = (*uses, *PREFETCHING, "non_temporal")
     buffers_used = {
         "v": "transformed tiles of LANES channels",
         "y": "sums of all filters",
@@ -61,14 +65,23 @@ class Winograd2d(Tiled):
         size, vectors = work.itemsize, blocks(work.channels, work.lanes)
         depth = work.tuning.depth
         arithmetic = places * cost.product(work, machine.costs, tiles, depth, work.channels, 1)
+        v_bytes = places * tiles * vectors * work.lanes * size
+        y_bytes = places * tiles * work.padded_filters * size
+        spills = v_bytes + y_bytes > machine.l2_bytes * 3 // 4
         product = product_cycles(
             work,
             machine,
             arithmetic,
-            filters=places * work.channels * work.padded_filters * size,
-            v_bytes=places * tiles * vectors * work.lanes * size,
-            y_bytes=places * tiles * work.padded_filters * size,
-            bands=1,
+            places * work.channels * work.padded_filters * size,
+            spills * (v_bytes + 2 * y_bytes) / machine.l3_rate,
         )
         input_, output = self.input_cycles(work, machine), self.output_cycles(work, machine)
         return Cycles(share * input_, share * product, share * output)
+
+    def demands(self, work: Work) -> Stages:
+        tiles, chunks = work.block[0] * work.block[1], blocks(work.channels, work.lanes)
+        return with_tiles(
+            work, self.packed_bytes(work), self.buffers(work),
+            Product(tiles, 1, work.lanes, rounds=chunks),
+            taps=1, lines=self.lines(work), extent=self.input_size(work),
+        )  # fmt: skip

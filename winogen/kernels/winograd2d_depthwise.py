@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from winogen.kernels import costs as cost
+from winogen.kernels.demand import Stages
+from winogen.kernels.demand_tiles import per_channel
 from winogen.kernels.depthwise import as_one_group
 from winogen.kernels.tiles_family import Tiled, positions
 from winogen.kernels.variant import Buffer, Cycles
@@ -48,3 +50,7 @@ class Winograd2dDepthwise(Tiled):
         product = vectors * positions(work) * machine.costs.store
         input_, output = self.input_cycles(work, machine), self.output_cycles(work, machine)
         return Cycles(share * input_, share * product, share * output)
+
+    def demands(self, work: Work) -> Stages:
+        packed, buffers = self.packed_bytes(work), self.buffers(work)
+        return per_channel(work, packed, buffers, self.input_size(work))

@@ -6,7 +6,14 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import tuning
-from winogen.kernels.geometry import gemm_filters, is_streamed, lines_of_channels
+from winogen.kernels.demand import Stages
+from winogen.kernels.demand_tiles import in_registers
+from winogen.kernels.geometry import (
+    gemm_filters,
+    is_streamed,
+    lines_of_channels,
+    tile_strip_size,
+)
 from winogen.kernels.tiles_family import positions
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.winograd2d_tiles import Winograd2dTiles, transformed_lanes
@@ -24,6 +31,7 @@ class Winograd2dFilters(Winograd2dTiles):
     title = "2D Winograd convolution of few channels, filters in the lanes"
     layout_of = "NHWC"
     uses = ("vectors", "band", "tiles", "few")
+    tunable = ("vectors", "band", "tiles", "non_temporal")
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.gemm(target, depth=16)
@@ -73,3 +81,10 @@ class Winograd2dFilters(Winograd2dTiles):
         stored = cost.written(work, machine, size, self.non_temporal(work))
         stored = stored / cost.busy_threads(work)
         return Cycles(share * input_, cost.roof(share * arithmetic, stored, costs.streamed), 0.0)
+
+    def demands(self, work: Work) -> Stages:
+        vectors = min(work.tuning.vectors, blocks(work.filters, work.lanes))
+        return in_registers(
+            work, self.packed_bytes(work), self.buffers(work), tile_strip_size(work),
+            block=(work.tuning.tiles, vectors), tiles_in_lanes=False,
+        )  # fmt: skip

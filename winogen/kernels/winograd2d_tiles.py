@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from winogen.kernels import costs as cost
+from winogen.kernels.demand import Stages
+from winogen.kernels.demand_tiles import in_registers
 from winogen.kernels.geometry import (
     STRIP_FIELDS,
     is_streamed,
@@ -34,6 +36,7 @@ class Winograd2dTiles(Variant):
     largest_tile = 4  # larger ones are less accurate and, for all that they save, not faster
     layout_of = "NCHW"
     uses: tuple[str, ...] = ("pair",)
+    tunable: tuple[str, ...] = ("pair", "non_temporal")
     buffers_used = {
         "v": "transformed tiles",
         "y": "outputs of whole tiles",
@@ -95,6 +98,12 @@ class Winograd2dTiles(Variant):
             stores = stores / machine.read_rate(costs.displaced * work.output_bytes)
         multiply = share * arithmetic + stores / cost.busy_threads(work)
         return Cycles(share * input_, multiply, 0.0)
+
+    def demands(self, work: Work) -> Stages:
+        return in_registers(
+            work, self.packed_bytes(work), self.buffers(work), tile_strip_size(work),
+            block=(1, min(work.tuning.pair, work.filters)), tiles_in_lanes=True,
+        )  # fmt: skip
 
 
 def transformed_lanes(work: Work) -> tuple[Any, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from winogen.loops.parameters import Parameters
-from winogen.records import Epilogue, Precision, Strides, Target, Tuning
+from winogen.records import Epilogue, Precision, Sizes, Strides, Target, Tuning
 
 Pair = tuple[int, int]  # height, width
 
@@ -68,7 +68,8 @@ class Work:
     epilogue: Epilogue = Epilogue()
     border: str = "unswitch"
     threads: int = 1
-    variant: str = ""  # what computes it, once that is assigned, and its sizes of blocks
+    sizes: Sizes = ()  # of the tuning, that replace the variant's own
+    variant: str = ""  # what computes it, once that is assigned (or asked for), and its sizes
     tuning: Tuning = Tuning("none")
     block: tuple[Any, Any] = (1, 1)  # tiles, or output pixels without tiles
     split: Any = 0  # whether the threads share every block

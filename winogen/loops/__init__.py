@@ -1,5 +1,6 @@
 """loops: direct convolution as loop nests: problem, parameters → legal nest → passes.
 
 `parameters` has the choices that make a nest and the rules of which go together, `build` makes the
-nest, `passes` rewrite it, `interpret` runs it in Python.
+nest, `passes` rewrite it, `interpret` runs it in Python. `registers` and `traffic` calculate what
+suits a cache and the registers.
 """

@@ -6,15 +6,15 @@ import importlib.util
 import json
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from winogen.conv import arguments, planner
+from winogen.conv import arguments, planner, wisdom
 from winogen.conv.options import Options
-from winogen.conv.problem import Layer, Seams
+from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import Request
 from winogen.errors import InvalidValue
 from winogen.graph import Conv, Graph, cut, shapes, simplify
@@ -146,11 +146,25 @@ def _steps(model: Model, reading: Reading, graph: Graph) -> list[tuple[Step, tup
     return steps
 
 
-def _predicted(step: Step, dtype: str, threads: int, tolerance: float | None) -> tuple[str, float]:
-    """The algorithm that the planner would choose, and its seconds."""
+def convolutions(
+    model_or_path: Any, input_shapes: Mapping[str, Any] | None = None
+) -> list[Problem]:
+    """Return the convolutions that `optimize` would replace. Raises as it does."""
+    proto = load(model_or_path)
+    model = Model(proto, sizes_of_inputs(Model(proto), input_shapes or {}))
+    reading = read(model)
+    if not reading.kind:
+        return []
+    dtype = "float32" if reading.kind == model.onnx.TensorProto.FLOAT else "float64"
+    steps = _steps(model, reading, simplify(reading.graph))
+    return [_problem(step, dtype, Options())[0] for step, _ in steps if step.label != COPY]
+
+
+def _problem(step: Step, dtype: str, options: Options) -> tuple[Problem, Request]:
+    """What a step computes, and what is asked for of how."""
     op = step.op
     assert isinstance(op, Conv)
-    options = Options(**op.options, threads=threads, tolerance=tolerance)
+    options = replace(options, **op.options)
     layer = Layer.from_options(op.weight.shape, dtype, options)
     problem = layer.problem(step.shape)
     around = Seams(
@@ -159,14 +173,20 @@ def _predicted(step: Step, dtype: str, threads: int, tolerance: float | None) ->
         step.add.channels if step.add else 0,
         step.add_after.channels if step.add_after else 0,
     )
-    problem = problem.sewn(around)
-    request = Request.from_options(layer, options)
-    best = planner.ranked(problem, request, host_target(), current(), 1)[0]
+    return problem.sewn(around), Request.from_options(layer, options)
+
+
+def _predicted(step: Step, dtype: str, threads: int, tolerance: float | None) -> tuple[str, float]:
+    """The algorithm that the planner would choose, and its seconds."""
+    options = Options(threads=threads, tolerance=tolerance)
+    problem, request = _problem(step, dtype, options)
+    target = host_target()
+    best = planner.ranked(problem, request, target, current(), 1, wisdom.current(target))[0]
     choice = best.choice
     if choice.tile is None:
         return choice.algorithm, best.seconds
     tile = "x".join(map(str, choice.tile))
-    taps = "x".join(map(str, layer.kernel))
+    taps = "x".join(map(str, problem.layer.kernel))
     return f"{choice.algorithm} F({tile},{taps})", best.seconds
 
 

@@ -7,7 +7,7 @@ from winogen.records.machine import Machine
 from winogen.records.points import Points
 from winogen.records.precision import NUMBERS, Precision
 from winogen.records.target import TARGETS, Target
-from winogen.records.tuning import Tuning
+from winogen.records.tuning import Sizes, Tuning
 
 __all__ = [
     "ACTIVATIONS",
@@ -19,6 +19,7 @@ __all__ = [
     "Machine",
     "Points",
     "Precision",
+    "Sizes",
     "Strides",
     "Target",
     "Tuning",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Costs:
     """Cycles of one core per event; the default serves machines that were never fitted.
 
-    ``winogen calibrate --fit`` fits them anew. ``residual`` is the median of |log(predicted /
+    ``winogen calibrate`` fits them anew. ``residual`` is the median of |log(predicted /
     measured)| over the calls that they were fitted to.
     """
 
@@ -25,6 +25,8 @@ class Costs:
     call_of_two: float = 4
     sum_of_one: float = 1.0
     sum_of_two: float = 0.3
+    # To begin writing the filters of one pixel, whose place is far from that of the pixel before.
+    run: float = 10
     # Per instruction of a transform (additions and multiply-adds may run side by side), per vector
     # that it stores, and per pixel and halving step of a transposition.
     instruction: float = 0.39

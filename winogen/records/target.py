@@ -29,6 +29,9 @@ class Target:
     by_lane: bool = False  # arithmetic takes one lane of a register for all lanes
     masks: bool = False  # loads and stores of some lanes, non-temporal stores of a whole line
     flushes: bool = True  # can be told to take denormals for zeros
+    core: str = (
+        ""  # the micro-architecture whose measured sizes of blocks it takes, if one is known
+    )
 
     def lanes(self, dtype: str) -> int:
         """Return how many "float32" or "float64" numbers one vector holds."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 # What each number of a `Tuning` is, as the C says it.
 MEANS = {
@@ -15,6 +16,14 @@ MEANS = {
     "pair": "filters that share what is loaded of V",
     "few": "channels, at most",
 }
+
+# What the product may fetch ahead of its use, as bits of `Tuning.prefetch_streams`: A, of which
+# single numbers are multiplied; B, of which vectors are; the outputs; or instead of B, by its
+# distance, the block of B that comes next, evenly while the present one is multiplied.
+STREAMS = {"none": 0, "A": 1, "B": 2, "both": 3, "output": 4, "next": 8}
+
+
+Sizes = tuple[tuple[str, int], ...]  # fields of a `Tuning` by name
 
 
 @dataclass(frozen=True)
@@ -35,11 +44,58 @@ class Tuning:
     tiles: int = 2
     pair: int = 2
     few: int = 8
-    prefetch: int = 8192  # bytes ahead of the packed filters that are read
+    prefetch: int = 8192  # bytes ahead of the operands of the product that are read
+    prefetch_streams: int = STREAMS["B"] | STREAMS["output"]
+    prefetch_level: int = 2  # of the caches: where operands are fetched to
+    prefetch_output: int = 0  # bytes ahead of the outputs that are made
+    output_level: int = 1  # of the caches: where outputs are fetched to
     # At run time.
     depth: int = (
         512  # terms (of Winograd: channels) summed in registers before they join other sums
     )
-    many_channels: int = 1 << 40  # up to which the chains share the depth
+    many_channels: int = 1 << 40  # up to which sums have half the depth
     # Bytes of outputs from which stores go past the caches.
     non_temporal: int = 3 << 20
+
+    def with_sizes(self, sizes: Sizes) -> Tuning:
+        """Return the same but for ``sizes``, which replace its own for one layer.
+
+        The provenance names those that are compiled in.
+
+        >>> tuned = Tuning("by hand", rows=6, vectors=2).with_sizes((("rows", 4), ("depth", 64)))
+        >>> tuned.rows, tuned.vectors, tuned.depth, tuned.provenance
+        (4, 2, 64, 'tuned: rows; else by hand')
+        """
+        if not sizes:
+            return self
+        compiled = ", ".join(name for name, _ in sizes if name not in AT_RUN_TIME)
+        origin = f"tuned: {compiled}; else {self.provenance}" if compiled else self.provenance
+        numbers: dict[str, Any] = dict(sizes)
+        return replace(self, provenance=origin, **numbers)
+
+    def fetches(self, stream: str) -> bool:
+        """Whether all of a stream is fetched ahead of its use.
+
+        >>> Tuning("by hand").fetches("B"), Tuning("by hand").fetches("both")
+        (True, False)
+        """
+        return self.prefetch_streams & STREAMS[stream] == STREAMS[stream]
+
+    @property
+    def compiled(self) -> Tuning:
+        """The same without what is read at run time: kernels that differ in that only are one."""
+        defaults: dict[str, Any] = {name: _DEFAULTS[name] for name in AT_RUN_TIME}
+        return replace(self, **defaults)
+
+
+_DEFAULTS = {field.name: field.default for field in fields(Tuning)}
+# The names of all sizes, and of those among them that no kernel has compiled in.
+SIZES = tuple(name for name in _DEFAULTS if name != "provenance")
+PREFETCHING = (
+    "prefetch",
+    "prefetch_streams",
+    "prefetch_level",
+    "prefetch_output",
+    "output_level",
+)
+AT_RUN_TIME = ("depth", "many_channels", "non_temporal")

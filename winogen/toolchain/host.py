@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from winogen.errors import BuildError, InvalidValue
+from winogen.kernels.tuning import CORES
 from winogen.records import TARGETS, Target
 
 # What a CPU must report (archspec's feature names) before code for a target may run on it.
@@ -30,6 +32,9 @@ def _cpu() -> Any:  # archspec.cpu.Microarchitecture
 def host_targets() -> tuple[Target, ...]:
     """Return every target whose code this CPU can run, widest first.
 
+    They take the sizes of blocks that were measured on its micro-architecture, or on the nearest of
+    its ancestors, as archspec names them.
+
     >>> from winogen.toolchain import host_targets
     >>> host_targets()[-1].name
     'generic'
@@ -44,7 +49,11 @@ def host_targets() -> tuple[Target, ...]:
             f"target: got {name!r}, of which _NEEDS in {Path(__file__).name} does not say what the "
             "CPU must report; allowed: targets with an entry there, set() for none"
         )
-    return tuple(target for target in TARGETS.values() if _NEEDS[target.name] <= features)
+    lineage = (str(cpu.name), *(str(ancestor.name) for ancestor in cpu.ancestors))
+    core = next((name for name in lineage if name in CORES), "")
+    return tuple(
+        replace(target, core=core) for target in TARGETS.values() if _NEEDS[target.name] <= features
+    )
 
 
 def host_target() -> Target:

@@ -291,9 +291,7 @@ void winogen_pack(const winogen_conv *p, const real *weight, real *packed, int t
  * the channels of the chunk; `b` is packed in just that order.
  */
 
-/* PREFETCH: how far ahead of its use `b` is fetched into L2, in numbers. It is read from memory
- * once per block, in order, and often nothing else hides that. */
-enum { ROW_STEP = 1, PREFETCH = 2048 };
+enum { ROW_STEP = 1 };
 
 typedef struct {
     int64_t depth;                /* channels summed in registers before they join the other sums */
@@ -301,7 +299,23 @@ typedef struct {
     int64_t channel_step;         /* from one channel of `a` to the next within a chunk */
     int64_t taps;
     const int64_t *tap;           /* where each tap of `a` begins */
+    const real *ahead;            /* what is fetched meanwhile, a line at a time: from here on, */
+    int64_t ahead_far;            /* and from as many numbers further on; */
+    int64_t ahead_step;           /* and how far that advances in one step, in bytes */
 } gemm_walk;
+
+/* While `panels` panels of `a` meet one block of `b`, of `size` numbers, the block behind it is
+ * fetched into L2: an even share by every panel, and by every step of a panel. Were all of it
+ * fetched by one panel, the caches could not deliver it in that time, and would idle during the
+ * others. */
+INLINE void fetch_next(gemm_walk *walk, const int vectors, const real *b, int64_t size,
+                       int64_t panel, int64_t panels)
+{
+    const int64_t step = CHAINS * vectors * LANES * (int64_t)sizeof(real);
+    walk->ahead = address(b, size + size * panel / panels);
+    walk->ahead_far = size / panels / 2;
+    walk->ahead_step = blocks_of(step, 2 * panels);
+}
 
 /* Where a block of sums goes, its rows one behind the other; those in `sofar` (unless NULL) are
  * added. Every `depth` channels the sums wait there. */
@@ -317,15 +331,17 @@ typedef struct {
 
 /* `chains` channels further: channel j goes into chain j. */
 INLINE void gemm_step(const int rows, const int vectors, const int chains, const real *at,
-                      int64_t step, const real *b, vec sum[ROWS][VECTORS][CHAINS])
+                      int64_t step, const real *b, const real *ahead, int64_t far,
+                      vec sum[ROWS][VECTORS][CHAINS])
 {
+    __builtin_prefetch(ahead, 0, 2);
+    __builtin_prefetch(address(ahead, far), 0, 2);
     vec right[CHAINS][VECTORS];
     UNROLL(8)
     for (int j = 0; j < chains; j++)
         UNROLL(8)
         for (int v = 0; v < vectors; v++) {
             right[j][v] = *(const vec *)(b + (j * vectors + v) * LANES);
-            __builtin_prefetch(b + PREFETCH + (j * vectors + v) * LANES, 0, 2);
         }
     EACH_SUM UNROLL(8) for (int j = 0; j < chains; j++)
         sum[r][v][j] += at[r * ROW_STEP + j * step] * right[j][v];
@@ -338,6 +354,8 @@ INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
     const int64_t depth = walk->depth, chunk = walk->chunk, chunk_step = walk->chunk_step;
     const int64_t taps = walk->taps, step = walk->channel_step;
     const int64_t *const tap = walk->tap;
+    const real *ahead = walk->ahead;
+    const int64_t far = walk->ahead_far, ahead_step = walk->ahead_step;
     const real *sofar = c->sofar;
     real *const to = c->to;
     const int64_t row = vectors * LANES;    /* a constant: no addresses of rows take up registers */
@@ -353,8 +371,9 @@ INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
                 int64_t k = 0;
                 UNROLL(1)
                 for (; k + CHAINS <= count; k += CHAINS) {
-                    gemm_step(rows, vectors, CHAINS, at, step, b, sum);
+                    gemm_step(rows, vectors, CHAINS, at, step, b, ahead, far, sum);
                     at += CHAINS * step, b += CHAINS * vectors * LANES;
+                    ahead = (const real *)((uintptr_t)ahead + (uintptr_t)ahead_step);
                 }
             }
         }
@@ -876,6 +895,7 @@ static void multiply_block(const call *c, const block *b, int64_t begin, int64_t
     const winogen_conv *p = c->p;
     const int64_t channels = p->channels, taps = p->kernel_height * p->kernel_width;
     const int64_t depth = p->depth, height = panel_rows(b->cols);
+    const int64_t panels = blocks_of(b->cols, height);
     for (int64_t m = begin; m < end; m += FILTER_BLOCK) {
         const int64_t width = width_at(p, m), first = b->group * p->filters + m;
         const real *u = c->packed + filter_block(p, b->group, m, 0, 1, taps);
@@ -885,11 +905,14 @@ static void multiply_block(const call *c, const block *b, int64_t begin, int64_t
                     const int64_t count = min_of(height, b->cols - x);
                     gemm_walk walk;
                     const real *a = rows_at(p, b, s, y, x, channel, count, &walk);
+                    const real *part = u + channel * taps * width;
+                    const int64_t terms = min_of(depth, channels - channel);
+                    fetch_next(&walk, (int)(width / LANES), part, terms * taps * width,
+                               y * panels + x / height, b->rows * panels);
                     real *sum = s->sum + (y * b->cols + x) * width;
                     const real *sofar = channel ? sum : NULL;
                     const gemm_sink sink = { .sofar = sofar, .to = sum };
-                    gemm_for(count, p->filters - m)(&walk, min_of(depth, channels - channel), a,
-                                                    u + channel * taps * width, &sink);
+                    gemm_for(count, p->filters - m)(&walk, terms, a, part, &sink);
                 }
         MARK(1);
         for (int64_t l = 0; l < min_of(width, p->filters - m); l += LANES) {

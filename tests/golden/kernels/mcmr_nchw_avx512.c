@@ -764,6 +764,18 @@ INLINE void transform_output_tile(const real *from, int64_t position_step, vec y
     for (int i = 0; i < M_H; i++) winogen_f4_3_output(half[i], y[i]);
 }
 
+/* Outputs are seldom in a cache: the lines that begin within columns [col, col + M_W) of a tile's
+ * `rows` rows arrive while they are computed. */
+INLINE void fetch_outputs(const real *to, int64_t plane, int64_t row_step, int64_t lanes,
+                          int64_t rows, int64_t col)
+{
+    const int64_t numbers = LINE / (int64_t)sizeof(real);
+    if (col % numbers >= M_W) return;
+    for (int64_t l = 0; l < lanes; l++)
+        for (int64_t k = 0; k < rows; k++)
+            __builtin_prefetch(to + l * plane + k * row_step + col, 1, 3);
+}
+
 /* Output transform of the block in image `image` for LANES filters from `first` on (an index into
  * all M * groups), of which `lanes` exist. Tile t = i * cols + j has position k at from + k *
  * position_step + t * tile_step. Outputs beyond the rectangle are computed and dropped. */
@@ -777,8 +789,10 @@ static void transform_output(const call *c, const block *b, int64_t image, const
     const int64_t cols = min_of(b->cols * M_W, p->col_end - b->col);
     for (int64_t i = 0; i < b->rows; i++) {
         const int64_t row = b->row + i * M_H, rows = min_of(M_H, p->row_end - row);
+        const real *const to = output_at(c, image, row, b->col, first);
         for (int64_t j = 0; j < b->cols; j++) {
             vec y[M_H][M_W];
+            fetch_outputs(to, p->output.channel, p->output.row, lanes, rows, j * M_W);
             transform_output_tile(from + (i * b->cols + j) * tile_step, position_step, y);
             for (int k = 0; k < M_H; k++)
                 UNROLL(32)
@@ -871,9 +885,7 @@ INLINE int64_t filter_row(int64_t c, int64_t channels, int64_t t, int64_t taps)
  * round less, and half as many sums are stored for the same registers (stores and FMAs compete).
  */
 
-/* PREFETCH: how far ahead of its use `b` is fetched into L2, in numbers. It is read from memory
- * once per block, in order, and often nothing else hides that. */
-enum { ROW_STEP = LANES, PREFETCH = 2048 };
+enum { ROW_STEP = LANES };
 
 typedef struct {
     int64_t depth;                /* channels summed in registers before they join the other sums */
@@ -881,7 +893,23 @@ typedef struct {
     int64_t channel_step;         /* from one channel of `a` to the next within a chunk */
     int64_t taps;
     const int64_t *tap;           /* where each tap of `a` begins */
+    const real *ahead;            /* what is fetched meanwhile, a line at a time: from here on, */
+    int64_t ahead_far;            /* and from as many numbers further on; */
+    int64_t ahead_step;           /* and how far that advances in one step, in bytes */
 } gemm_walk;
+
+/* While `panels` panels of `a` meet one block of `b`, of `size` numbers, the block behind it is
+ * fetched into L2: an even share by every panel, and by every step of a panel. Were all of it
+ * fetched by one panel, the caches could not deliver it in that time, and would idle during the
+ * others. */
+INLINE void fetch_next(gemm_walk *walk, const int vectors, const real *b, int64_t size,
+                       int64_t panel, int64_t panels)
+{
+    const int64_t step = CHAINS * vectors * LANES * (int64_t)sizeof(real);
+    walk->ahead = address(b, size + size * panel / panels);
+    walk->ahead_far = size / panels / 2;
+    walk->ahead_step = blocks_of(step, 2 * panels);
+}
 
 /* Where a block of sums goes, its rows one behind the other; those in `sofar` (unless NULL) are
  * added. Every `depth` channels the sums wait there. */
@@ -897,15 +925,17 @@ typedef struct {
 
 /* `chains` channels further: channel j goes into chain j. */
 INLINE void gemm_step(const int rows, const int vectors, const int chains, const real *at,
-                      int64_t step, const real *b, vec sum[ROWS][VECTORS][CHAINS])
+                      int64_t step, const real *b, const real *ahead, int64_t far,
+                      vec sum[ROWS][VECTORS][CHAINS])
 {
+    __builtin_prefetch(ahead, 0, 2);
+    __builtin_prefetch(address(ahead, far), 0, 2);
     vec right[CHAINS][VECTORS];
     UNROLL(8)
     for (int j = 0; j < chains; j++)
         UNROLL(8)
         for (int v = 0; v < vectors; v++) {
             right[j][v] = *(const vec *)(b + (j * vectors + v) * LANES);
-            __builtin_prefetch(b + PREFETCH + (j * vectors + v) * LANES, 0, 2);
         }
     EACH_SUM UNROLL(8) for (int j = 0; j < chains; j++)
         sum[r][v][j] += at[r * ROW_STEP + j * step] * right[j][v];
@@ -918,6 +948,8 @@ INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
     const int64_t depth = walk->depth, chunk = walk->chunk, chunk_step = walk->chunk_step;
     const int64_t taps = walk->taps, step = 1;
     const int64_t *const tap = walk->tap;
+    const real *ahead = walk->ahead;
+    const int64_t far = walk->ahead_far, ahead_step = walk->ahead_step;
     const real *sofar = c->sofar;
     real *const to = c->to;
     const int64_t row = vectors * LANES;    /* a constant: no addresses of rows take up registers */
@@ -933,12 +965,13 @@ INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
                 int64_t k = 0;
                 UNROLL(1)
                 for (; k + CHAINS <= count; k += CHAINS) {
-                    gemm_step(rows, vectors, CHAINS, at, step, b, sum);
+                    gemm_step(rows, vectors, CHAINS, at, step, b, ahead, far, sum);
                     at += CHAINS * step, b += CHAINS * vectors * LANES;
+                    ahead = (const real *)((uintptr_t)ahead + (uintptr_t)ahead_step);
                 }
                 UNROLL(1)
                 for (; k < count; k++, at += step, b += vectors * LANES)
-                    gemm_step(rows, vectors, 1, at, step, b, sum);
+                    gemm_step(rows, vectors, 1, at, step, b, ahead, far, sum);
             }
         }
         EACH_SUM sum[r][v][0] += sum[r][v][1];
@@ -962,15 +995,17 @@ INLINE void store_half(real *to, half_vec v)
 
 /* `chains` channels further: channel j goes into chain j. */
 INLINE void gemm_step_half(const int rows, const int vectors, const int chains, const real *at,
-                      int64_t step, const real *b, half_vec sum[ROWS][VECTORS][CHAINS])
+                      int64_t step, const real *b, const real *ahead, int64_t far,
+                      half_vec sum[ROWS][VECTORS][CHAINS])
 {
+    __builtin_prefetch(ahead, 0, 2);
+    __builtin_prefetch(address(ahead, far), 0, 2);
     half_vec right[CHAINS][VECTORS];
     UNROLL(8)
     for (int j = 0; j < chains; j++)
         UNROLL(8)
         for (int v = 0; v < vectors; v++) {
             right[j][v] = *(const half_vec *)(b + (j * vectors + v) * LANES);
-            __builtin_prefetch(b + PREFETCH + (j * vectors + v) * LANES, 0, 2);
         }
     EACH_SUM UNROLL(8) for (int j = 0; j < chains; j++)
         sum[r][v][j] += at[r * ROW_STEP + j * step] * right[j][v];
@@ -983,6 +1018,8 @@ INLINE void gemm_block_half(const int rows, const int vectors, const gemm_walk *
     const int64_t depth = walk->depth, chunk = walk->chunk, chunk_step = walk->chunk_step;
     const int64_t taps = walk->taps, step = 1;
     const int64_t *const tap = walk->tap;
+    const real *ahead = walk->ahead;
+    const int64_t far = walk->ahead_far, ahead_step = walk->ahead_step;
     const real *sofar = c->sofar;
     real *const to = c->to;
     const int64_t row = vectors * LANES;    /* a constant: no addresses of rows take up registers */
@@ -998,12 +1035,13 @@ INLINE void gemm_block_half(const int rows, const int vectors, const gemm_walk *
                 int64_t k = 0;
                 UNROLL(1)
                 for (; k + CHAINS <= count; k += CHAINS) {
-                    gemm_step_half(rows, vectors, CHAINS, at, step, b, sum);
+                    gemm_step_half(rows, vectors, CHAINS, at, step, b, ahead, far, sum);
                     at += CHAINS * step, b += CHAINS * vectors * LANES;
+                    ahead = (const real *)((uintptr_t)ahead + (uintptr_t)ahead_step);
                 }
                 UNROLL(1)
                 for (; k < count; k++, at += step, b += vectors * LANES)
-                    gemm_step_half(rows, vectors, 1, at, step, b, sum);
+                    gemm_step_half(rows, vectors, 1, at, step, b, ahead, far, sum);
             }
         }
         EACH_SUM sum[r][v][0] += sum[r][v][1];
@@ -1130,6 +1168,7 @@ static void multiply_share(const call *c, const block *b, int64_t share, int64_t
     const int64_t tiles = TILES(b), height = panel_rows(tiles), line_step = tiles * padded;
     const int64_t area = b->rows * b->cols, all = b->images * area, lines_out = all / tiles;
     const int64_t v_step = p->v_step, y_step = p->y_step;
+    const int64_t panels = blocks_of(tiles, height);
     const int64_t blocks = blocks_of(p->filters, FILTER_BLOCK);
     const int64_t begin = share * blocks / team * FILTER_BLOCK;
     const int64_t end = min_of((share + 1) * blocks / team * FILTER_BLOCK, p->filters);
@@ -1148,10 +1187,12 @@ static void multiply_share(const call *c, const block *b, int64_t share, int64_t
                 for (int64_t line = 0; line < lines_out; line++)
                     for (int64_t row = 0; row < tiles; row += height) {
                         const int64_t rows = min_of(height, tiles - row);
-                        const gemm_walk walk = {
+                        gemm_walk walk = {
                             .depth = p->depth, .chunk = CHUNK, .chunk_step = rows * CHUNK,
                             .channel_step = 1, .taps = taps, .tap = tap,
                         };
+                        fetch_next(&walk, (int)(width / LANES), u, channels * taps * width,
+                                   line * panels + row / height, lines_out * panels);
                         const gemm_sink sink = { NULL, to + (line * tiles + row) * width };
                         const real *from =
                             v + k * v_step + LINE_OF(p, line, b->rows) * line_step + row * padded;

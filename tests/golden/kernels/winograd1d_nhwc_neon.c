@@ -684,6 +684,8 @@ static void transform_output(const call *c, const block *b, int64_t image, const
             vec y[M_H][M_W];
             const outputs done = { image, row, col, first, rows, cols, lanes };
             expect_outputs(c, done);
+            if (!non_temporal)
+                EACH_OUTPUT __builtin_prefetch(address(to, k * row_step + q * col_step), 1, 3);
             transform_output_tile(from + (i * b->cols + j) * tile_step, position_step, y);
             EACH_OUTPUT y[k][q] += bias;
             const real *const add = added_at(c->add, &p->add, &done);
@@ -785,9 +787,7 @@ INLINE int64_t filter_row(int64_t c, int64_t channels, int64_t t, int64_t taps)
  * the channels of the chunk; `b` is packed in just that order.
  */
 
-/* PREFETCH: how far ahead of its use `b` is fetched into L2, in numbers. It is read from memory
- * once per block, in order, and often nothing else hides that. */
-enum { ROW_STEP = LANES, PREFETCH = 2048 };
+enum { ROW_STEP = LANES };
 
 typedef struct {
     int64_t depth;                /* channels summed in registers before they join the other sums */
@@ -795,7 +795,23 @@ typedef struct {
     int64_t channel_step;         /* from one channel of `a` to the next within a chunk */
     int64_t taps;
     const int64_t *tap;           /* where each tap of `a` begins */
+    const real *ahead;            /* what is fetched meanwhile, a line at a time: from here on, */
+    int64_t ahead_far;            /* and from as many numbers further on; */
+    int64_t ahead_step;           /* and how far that advances in one step, in bytes */
 } gemm_walk;
+
+/* While `panels` panels of `a` meet one block of `b`, of `size` numbers, the block behind it is
+ * fetched into L2: an even share by every panel, and by every step of a panel. Were all of it
+ * fetched by one panel, the caches could not deliver it in that time, and would idle during the
+ * others. */
+INLINE void fetch_next(gemm_walk *walk, const int vectors, const real *b, int64_t size,
+                       int64_t panel, int64_t panels)
+{
+    const int64_t step = CHAINS * vectors * LANES * (int64_t)sizeof(real);
+    walk->ahead = address(b, size + size * panel / panels);
+    walk->ahead_far = size / panels / 2;
+    walk->ahead_step = blocks_of(step, 2 * panels);
+}
 
 /* Where a block of sums goes, its rows one behind the other; those in `sofar` (unless NULL) are
  * added. Every `depth` channels the sums wait there. */
@@ -811,15 +827,17 @@ typedef struct {
 
 /* `chains` channels further: channel j goes into chain j. */
 INLINE void gemm_step(const int rows, const int vectors, const int chains, const real *at,
-                      int64_t step, const real *b, vec sum[ROWS][VECTORS][CHAINS])
+                      int64_t step, const real *b, const real *ahead, int64_t far,
+                      vec sum[ROWS][VECTORS][CHAINS])
 {
+    __builtin_prefetch(ahead, 0, 2);
+    __builtin_prefetch(address(ahead, far), 0, 2);
     vec right[CHAINS][VECTORS];
     UNROLL(8)
     for (int j = 0; j < chains; j++)
         UNROLL(8)
         for (int v = 0; v < vectors; v++) {
             right[j][v] = *(const vec *)(b + (j * vectors + v) * LANES);
-            __builtin_prefetch(b + PREFETCH + (j * vectors + v) * LANES, 0, 2);
         }
     EACH_SUM UNROLL(8) for (int j = 0; j < chains; j++)
         sum[r][v][j] += at[r * ROW_STEP + j * step] * right[j][v];
@@ -832,6 +850,8 @@ INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
     const int64_t depth = walk->depth, chunk = walk->chunk, chunk_step = walk->chunk_step;
     const int64_t taps = walk->taps, step = 1;
     const int64_t *const tap = walk->tap;
+    const real *ahead = walk->ahead;
+    const int64_t far = walk->ahead_far, ahead_step = walk->ahead_step;
     const real *sofar = c->sofar;
     real *const to = c->to;
     const int64_t row = vectors * LANES;    /* a constant: no addresses of rows take up registers */
@@ -847,8 +867,9 @@ INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
                 int64_t k = 0;
                 UNROLL(1)
                 for (; k + CHAINS <= count; k += CHAINS) {
-                    gemm_step(rows, vectors, CHAINS, at, step, b, sum);
+                    gemm_step(rows, vectors, CHAINS, at, step, b, ahead, far, sum);
                     at += CHAINS * step, b += CHAINS * vectors * LANES;
+                    ahead = (const real *)((uintptr_t)ahead + (uintptr_t)ahead_step);
                 }
             }
         }
@@ -966,6 +987,7 @@ static void multiply_share(const call *c, const block *b, int64_t share, int64_t
     const int64_t tiles = TILES(b), height = panel_rows(tiles), line_step = tiles * padded;
     const int64_t area = b->rows * b->cols, all = b->images * area, lines_out = all / tiles;
     const int64_t v_step = p->v_step, y_step = p->y_step;
+    const int64_t panels = blocks_of(tiles, height);
     const int64_t blocks = blocks_of(p->filters, FILTER_BLOCK);
     const int64_t begin = share * blocks / team * FILTER_BLOCK;
     const int64_t end = min_of((share + 1) * blocks / team * FILTER_BLOCK, p->filters);
@@ -984,10 +1006,12 @@ static void multiply_share(const call *c, const block *b, int64_t share, int64_t
                 for (int64_t line = 0; line < lines_out; line++)
                     for (int64_t row = 0; row < tiles; row += height) {
                         const int64_t rows = min_of(height, tiles - row);
-                        const gemm_walk walk = {
+                        gemm_walk walk = {
                             .depth = p->depth, .chunk = CHUNK, .chunk_step = rows * CHUNK,
                             .channel_step = 1, .taps = taps, .tap = tap,
                         };
+                        fetch_next(&walk, (int)(width / LANES), u, channels * taps * width,
+                                   line * panels + row / height, lines_out * panels);
                         const gemm_sink sink = { NULL, to + (line * tiles + row) * width };
                         const real *from =
                             v + k * v_step + LINE_OF(p, line, b->rows) * line_step + row * padded;

@@ -758,6 +758,18 @@ INLINE void transform_output_tile(const real *from, int64_t position_step, vec y
     for (int i = 0; i < M_H; i++) winogen_f4_3_output(half[i], y[i]);
 }
 
+/* Outputs are seldom in a cache: the lines that begin within columns [col, col + M_W) of a tile's
+ * `rows` rows arrive while they are computed. */
+INLINE void fetch_outputs(const real *to, int64_t plane, int64_t row_step, int64_t lanes,
+                          int64_t rows, int64_t col)
+{
+    const int64_t numbers = LINE / (int64_t)sizeof(real);
+    if (col % numbers >= M_W) return;
+    for (int64_t l = 0; l < lanes; l++)
+        for (int64_t k = 0; k < rows; k++)
+            __builtin_prefetch(to + l * plane + k * row_step + col, 1, 3);
+}
+
 /* Output transform of the block in image `image` for LANES filters from `first` on (an index into
  * all M * groups), of which `lanes` exist. Tile t = i * cols + j has position k at from + k *
  * position_step + t * tile_step. Outputs beyond the rectangle are computed and dropped. */
@@ -771,8 +783,10 @@ static void transform_output(const call *c, const block *b, int64_t image, const
     const int64_t cols = min_of(b->cols * M_W, p->col_end - b->col);
     for (int64_t i = 0; i < b->rows; i++) {
         const int64_t row = b->row + i * M_H, rows = min_of(M_H, p->row_end - row);
+        const real *const to = output_at(c, image, row, b->col, first);
         for (int64_t j = 0; j < b->cols; j++) {
             vec y[M_H][M_W];
+            fetch_outputs(to, p->output.channel, p->output.row, lanes, rows, j * M_W);
             transform_output_tile(from + (i * b->cols + j) * tile_step, position_step, y);
             for (int k = 0; k < M_H; k++)
                 UNROLL(32)

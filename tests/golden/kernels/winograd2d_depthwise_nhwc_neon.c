@@ -678,6 +678,8 @@ static void transform_output(const call *c, const block *b, int64_t image, const
             vec y[M_H][M_W];
             const outputs done = { image, row, col, first, rows, cols, lanes };
             expect_outputs(c, done);
+            if (!non_temporal)
+                EACH_OUTPUT __builtin_prefetch(address(to, k * row_step + q * col_step), 1, 3);
             transform_output_tile(from + (i * b->cols + j) * tile_step, position_step, y);
             EACH_OUTPUT y[k][q] += bias;
             const real *const add = added_at(c->add, &p->add, &done);

@@ -683,6 +683,8 @@ static void transform_output(const call *c, const block *b, int64_t image, const
             vec y[M_H][M_W];
             const outputs done = { image, row, col, first, rows, cols, lanes };
             expect_outputs(c, done);
+            if (!non_temporal)
+                EACH_OUTPUT __builtin_prefetch(address(to, k * row_step + q * col_step), 1, 3);
             transform_output_tile(from + (i * b->cols + j) * tile_step, position_step, y);
             EACH_OUTPUT y[k][q] += bias;
             const real *const add = added_at(c->add, &p->add, &done);
@@ -807,7 +809,8 @@ typedef struct {
 
 /* `chains` channels further: channel j goes into chain j. */
 INLINE void gemm_step(const int rows, const int vectors, const int chains, const real *at,
-                      int64_t step, const real *b, vec sum[ROWS][VECTORS][CHAINS])
+                      int64_t step, const real *b,
+                      vec sum[ROWS][VECTORS][CHAINS])
 {
     vec right[CHAINS][VECTORS];
     UNROLL(8)
@@ -815,7 +818,7 @@ INLINE void gemm_step(const int rows, const int vectors, const int chains, const
         UNROLL(8)
         for (int v = 0; v < vectors; v++) {
             right[j][v] = *(const vec *)(b + (j * vectors + v) * LANES);
-            __builtin_prefetch(b + PREFETCH + (j * vectors + v) * LANES, 0, 2);
+            __builtin_prefetch(address(b, PREFETCH + (j * vectors + v) * LANES), 0, 2);
         }
     EACH_SUM UNROLL(8) for (int j = 0; j < chains; j++)
         sum[r][v][j] += at[r * ROW_STEP + j * step] * right[j][v];

@@ -13,16 +13,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from itertools import count
 
 from winogen.algebra import cook_toom
 from winogen.errors import InvalidType, InvalidValue
 from winogen.numerics.search import tasks
 from winogen.numerics.search.candidate import Candidate
-from winogen.numerics.search.execute import Executor
 from winogen.numerics.search.propose import is_small
 from winogen.numerics.search.spaces import structures
 from winogen.rounding.data import DISTRIBUTIONS
 from winogen.rounding.variance import estimate
+from winogen.tasks import Executor, answer, halving
 
 OBJECTIVES = ("error", "instructions", "pareto")
 DEFAULTS = {  # the protocol of the literature
@@ -167,25 +168,30 @@ def _proposals(wanted: Search, settings: dict, execute: Executor) -> list[Candid
 
 def _halve(wanted: Search, settings: dict, candidates: list, execute: Executor) -> list[Candidate]:
     """Successive halving over trials."""
-    last = _FINALISTS if wanted.objective == "error" else _COUNTED
-    trials, turn = _FIRST_TRIALS, 0
-    while True:
-        turn += 1
+    turns = count(1)
+
+    def means(question: tuple[list[Candidate], int]) -> list[float]:
+        turn = next(turns)
         work = [
-            tasks.measure_task(c, wanted.dims, settings, trials, wanted.seed + turn)
-            for c in candidates
+            tasks.measure_task(c, wanted.dims, settings, question[1], wanted.seed + turn)
+            for c in question[0]
         ]
-        means = [result["mean"] for result in execute(f"measure, round {turn}", work)]
-        order = sorted(range(len(candidates)), key=lambda k: (means[k], str(candidates[k])))
-        left = max(last, len(candidates) // _SHRINK)
-        if wanted.objective != "error":
-            # Some of the simplest go on whatever their error: they may have the shortest programs.
-            simplest = sorted(order, key=lambda k: (tasks.simplicity(candidates[k]), means[k]))
-            order = list(dict.fromkeys([*order[: left - left // 2], *simplest]))
-        if len(candidates) <= last:
-            return [candidates[k] for k in order]
-        candidates = [candidates[k] for k in order[:left]]
-        trials *= _SHRINK
+        return [result["mean"] for result in execute(f"measure, round {turn}", work)]
+
+    def choose(ordered: list[Candidate], keep: int) -> list[Candidate]:
+        # Some of the simplest go on whatever their error: they may have the shortest programs.
+        simplest = sorted(ordered, key=tasks.simplicity)
+        return list(dict.fromkeys([*ordered[: keep - keep // 2], *simplest]))
+
+    by_error = wanted.objective == "error"
+    rounds = halving(
+        candidates,
+        effort=_FIRST_TRIALS,
+        shrink=_SHRINK,
+        last=_FINALISTS if by_error else _COUNTED,
+        choose=None if by_error else choose,
+    )
+    return answer(rounds, means)
 
 
 def _ranked(found: list[Found], objective: str) -> list[Found]:

@@ -6,7 +6,6 @@ that a result on disk stands for the work.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import replace
@@ -68,11 +67,6 @@ def count_task(candidate: Candidate) -> dict:
     Its result is that of the candidate with the row scalings that make them shortest.
     """
     return {"task": "count", "candidate": candidate.to_dict()}
-
-
-def key_of(task: dict) -> str:
-    """The same text for the same task."""
-    return json.dumps(task, sort_keys=True)
 
 
 def run(task: dict) -> Any:

@@ -7,18 +7,19 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from winogen.errors import InvalidValue, WinogenError
-from winogen.numerics.search.results import Results
-from winogen.numerics.search.tasks import key_of, run
+from winogen.tasks.results import Results, key_of
 
 _PATIENCE = "10s"  # for a scheduler to answer
 Progress = Callable[[str, int, int], None]  # (stage, tasks done, of how many)
+Run = Callable[[dict], Any]  # does a task; of a module, so that other processes find it
 
 
 class Executor:
     """Runs tasks that have no result yet, in the order given by whoever finishes first."""
 
-    def __init__(self, results: Results, jobs: int = 1, progress: Progress | None = None):
+    def __init__(self, results: Results, run: Run, jobs: int = 1, progress: Progress | None = None):
         self.results = results
+        self.run = run
         self.jobs = jobs
         self.progress = progress or (lambda stage, done, total: None)
 
@@ -36,20 +37,24 @@ class Executor:
 
     def _run(self, tasks: list[dict]) -> Iterator[tuple]:
         if self.jobs == 1 or len(tasks) < 2:
-            yield from map(_with_task, tasks)
+            yield from ((task, self.run(task)) for task in tasks)
             return
         joblib = _import("joblib")
         parallel = joblib.Parallel(self.jobs, return_as="generator_unordered")
-        yield from parallel(joblib.delayed(_with_task)(task) for task in tasks)
+        yield from parallel(joblib.delayed(_with_task)(self.run, task) for task in tasks)
 
 
-def _with_task(task: dict) -> tuple:
+def _with_task(run: Run, task: dict) -> tuple:
     return task, run(task)
 
 
 @contextmanager
 def executor(
-    results: Results, jobs: int = 1, dask: str | None = None, progress: Progress | None = None
+    results: Results,
+    run: Run,
+    jobs: int = 1,
+    dask: str | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[Executor]:
     """Yield an `Executor`: ``jobs`` processes here (-1: all CPUs), or the cluster at ``dask``.
 
@@ -60,7 +65,7 @@ def executor(
     if jobs == 0 or jobs < -1:
         raise InvalidValue(f"jobs: got {jobs}; allowed: a number of processes, or -1 for all CPUs")
     with _cluster(dask) if dask else nullcontext() as cluster_jobs:
-        yield Executor(results, cluster_jobs or jobs, progress)
+        yield Executor(results, run, cluster_jobs or jobs, progress)
 
 
 @contextmanager

@@ -1,0 +1,48 @@
+"""`winogen search-loops`: what it counts, prints and refuses; tests/bench kills and resumes it."""
+
+import json
+
+from winogen.loops.parameters import Parameters
+
+LAYER = ("search-loops", "1,4,6,7", "3,4,3,3", "--layout", "NHWC")
+FEW = (
+    *(text for dim in "MHWCYX" for text in ("--range", f"block_{dim}=None")),
+    *(text for dim in "MHWCYX" for text in ("--range", f"unroll_{dim}=1")),
+    *("--range", "strategy=filters-c", "--range", "prefetch=", "--range", "pixels=2,3"),
+    *("--range", "filters=1", "--range", "kernel=YXCM", "--range", "copies=explicit"),
+)
+
+
+def test_counts(winogen):
+    whole = int(winogen(*LAYER, "--count").stdout.split()[0].replace(",", ""))
+    few = winogen(*LAYER, *FEW, "--count").stdout
+    assert few == "240 nests\n" and whole > 10**9  # two register blocks, 5! orders
+
+
+def test_prints_the_fastest_beside_direct(winogen, tmp_path):
+    path = tmp_path / "nests.jsonl"
+    once = (*LAYER, *FEW, "--traversal", "random", "--draws", 1, "--rounds", 1, "-o", path)
+    lines = winogen(*once).stdout.splitlines()
+    assert lines[0] == "2 nests measured, 0 failed"  # the usual one, too
+    assert lines[3].endswith("direct convolution, for comparison")
+    times = [float(line.split()[0]) for line in lines[4:]]
+    assert times == sorted(times) and len(times) == 2
+    assert Parameters.from_text(lines[4].split(None, 2)[2]).strategy.startswith("filters-")
+    assert len(path.read_text().splitlines()) == 4
+    found = json.loads(winogen(*once, "--json").stdout)
+    assert len(found["nests"]) == 2 and found["failed"] == []
+    assert len(path.read_text().splitlines()) == 4  # nothing was done again
+
+
+def test_refusals(refused, tmp_path):
+    assert "traversal: got 'luck'" in refused(*LAYER, "--traversal", "luck")
+    assert "image: got CHW; allowed: HWC" in refused(*LAYER, "--range", "image=CHW")
+    assert "range: got 'imge'; allowed: strategy, image" in refused(*LAYER, "--range", "imge=CHW")
+    assert "range: got 'image'; allowed: NAME=VALUE" in refused(*LAYER, "--range", "image")
+    assert "draws" in refused(*LAYER, "--draws", 0) or "n: got 0" in refused(*LAYER, "--draws", 0)
+    assert "layout: got 'HWC'" in refused(*LAYER[:3], "--layout", "HWC")
+    assert "isa: got 'mmx'" in refused(*LAYER, "--isa", "mmx")
+    notes = tmp_path / "notes.txt"
+    notes.write_text("my thesis\n")
+    assert "notes.txt" in refused(*LAYER, "-o", notes)
+    assert notes.read_text() == "my thesis\n"

@@ -1,0 +1,197 @@
+"""What may be tried for a layer: every algorithm and variant, and what lies beside a choice.
+
+The cycle model comes first: only what it predicts within some factor is compiled and measured.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from winogen.conv import planner
+from winogen.conv.candidates import candidates, is_winograd_worth_it
+from winogen.conv.choice import Choice, Cut, axes, rectangles
+from winogen.conv.cuts import Candidate, cuts, evaluate, work_of
+from winogen.conv.problem import Problem
+from winogen.conv.request import EDGES, Request
+from winogen.kernels import Work, algorithms, family, first_that_applies, is_tiled, named
+from winogen.kernels.sizes import steps
+from winogen.kernels.spec import BORDERS
+from winogen.records import Machine, Sizes, Target
+from winogen.records.tuning import AT_RUN_TIME, PREFETCHING, SIZES
+
+# Of all algorithms, what is predicted to take at most so many times as long as the best, and how
+# many in all and of one variant; of the neighbours of a choice likewise.
+_WITHIN, _MOST, _MOST_OF_A_VARIANT = 1.5, 12, 5
+_BESIDE = 1.3
+_NESTS = 4
+# The steps of coordinate descent: what needs no compiler first, then what is worth most. Of each,
+# so many neighbours at most.
+COORDINATES = {
+    "blocks": 8, "at run time": 6, "register block": 6, "edge": 1, "nest": 4, "tile": 4,
+    "points": 3, "band": 3, "prefetch": 5, "border": 2, "others": 4,
+}  # fmt: skip
+_BLOCK = ("rows", "vectors", "chains")
+
+
+class Scope(NamedTuple):
+    """What is tuned, and for which machine."""
+
+    problem: Problem
+    request: Request
+    target: Target
+    machine: Machine
+
+    @property
+    def most_error(self) -> float:
+        """The largest error that may be predicted."""
+        tolerance = self.request.tolerance
+        return (planner.TOLERANCE if tolerance is None else tolerance) / planner.MARGIN
+
+    def patience(self, choice: Choice) -> float:
+        """Return 1, or how much its time counts for if it is less accurate than is usual.
+
+        So the least time times this is what the planner's rule would take, see
+        `winogen.conv.planner.ranked`.
+        """
+        if self.request.tolerance is not None:
+            return 1.0
+        layer = self.problem.layer
+        error = planner.predicted_error(layer, choice, self.target)
+        least = min(planner.usual_error(layer), self.most_error)
+        return 1.0 if error <= least else planner.PATIENCE
+
+    def promising(self, choices: Iterable[Choice], most: float) -> Iterator[Candidate]:
+        """Yield the choices that are accurate enough, those of the least predicted time first.
+
+        Up to ``most`` seconds, and up to `_WITHIN` times the least. Errors are predicted only as
+        far as they are needed, because that takes longer than predicting times.
+        """
+        evaluated = evaluate(self.problem, list(choices), self.target, self.machine, None)
+        for way in sorted(evaluated, key=lambda way: way.seconds):
+            if way.seconds > most:
+                return
+            error = planner.predicted_error(self.problem.layer, way.choice, self.target)
+            if error <= self.most_error:
+                most = min(most, _WITHIN * way.seconds)
+                yield way
+
+
+def starting(scope: Scope) -> list[Candidate]:
+    """Return the planner's choice, then the most promising of all algorithms and variants."""
+    problem, request, target, machine = scope
+    first = planner.ranked(problem, request, target, machine)[0]
+    chosen, of_variant = [first], Counter[tuple[str, str]]()
+    for way in scope.promising(dict.fromkeys(_of_all_algorithms(scope)), _WITHIN * first.seconds):
+        kind = way.choice.algorithm, way.cut[0][0].variant
+        of_variant[kind] += 1
+        if of_variant[kind] <= _MOST_OF_A_VARIANT and way.choice != first.choice:
+            chosen.append(way)
+        if len(chosen) > _MOST:
+            break
+    return chosen
+
+
+def _of_all_algorithms(scope: Scope) -> Iterator[Choice]:
+    """Every algorithm, also those that `auto` leaves out, by each of its variants that applies."""
+    problem, request, target, _ = scope
+    for algorithm in algorithms():
+        if is_tiled(algorithm) and not is_winograd_worth_it(problem.layer):
+            continue
+        asked = replace(request, algorithm=algorithm)
+        for choice in candidates(problem, asked, target):
+            work = work_of(problem, choice, target, None, axes(problem.layer, choice))
+            nests = list(islice(first_that_applies(work).nests(work), _NESTS))
+            if nests:
+                yield from (replace(choice, nest=nest) for nest in nests)
+                continue
+            yield choice
+            own = first_that_applies(work)
+            for variant in family(algorithm):
+                if variant is not own and not choice.sizes and variant.applies(work):
+                    yield replace(choice, variant=variant.name)
+
+
+def neighbours(scope: Scope, way: Candidate, coordinate: str) -> list[Candidate]:
+    """Return what differs from ``way`` in one coordinate, the most promising first.
+
+    Predicted at most `_BESIDE` times as long.
+    """
+    choices = dict.fromkeys(_beside(scope, way, coordinate))
+    choices.pop(way.choice, None)
+    plain = replace(way.choice, cut=None)
+    (present,) = evaluate(scope.problem, [plain], scope.target, scope.machine, None)
+    close = scope.promising(choices, _BESIDE * present.seconds)
+    return list(islice(close, COORDINATES[coordinate]))
+
+
+def _beside(scope: Scope, way: Candidate, coordinate: str) -> Iterator[Choice]:
+    choice = way.choice
+    free = replace(choice, cut=None)  # what else changes wants other blocks
+    if coordinate == "blocks":
+        yield from (replace(choice, cut=cut) for cut in _cuts(scope, way))
+    elif coordinate == "edge" and choice.tile:
+        yield from (replace(free, edge=edge) for edge in EDGES)
+    elif coordinate == "border" and choice.tile:
+        yield from (replace(choice, border=border) for border in BORDERS)
+    elif coordinate == "nest":
+        work = way.works(scope.problem)[0]
+        nests = named(work.variant).nests(work) if work.nest is not None else iter(())
+        yield from (replace(free, nest=nest) for nest in islice(nests, 4 * _NESTS))
+    elif coordinate in ("tile", "points") and choice.tile:
+        wanted = replace(scope.request, algorithm=choice.algorithm)
+        for other in candidates(scope.problem, wanted, scope.target):
+            assert other.tile is not None
+            moved = sum(abs(a - b) for a, b in zip(other.tile, choice.tile))
+            if moved == (coordinate == "tile"):
+                yield replace(free, tile=other.tile, points=other.points)
+    elif coordinate not in COORDINATES:
+        raise ValueError(coordinate)
+    else:
+        kept = choice if coordinate in ("prefetch", "at run time") else free
+        work = way.works(scope.problem)[0]
+        for sizes in steps(work):
+            if _coordinate_of(sizes, work) == coordinate:
+                yield replace(kept, sizes=sizes)
+
+
+def _coordinate_of(sizes: Sizes, work: Work) -> str:
+    """The coordinate along which sizes differ from those of a work."""
+    # A choice may name sizes that are as usual: what counts is what they amount to.
+    tuning = named(work.variant).tuned(work).with_sizes(sizes)
+    names = {name for name in SIZES if getattr(tuning, name) != getattr(work.tuning, name)}
+    if names & set(_BLOCK):
+        return "register block"
+    if names <= set(AT_RUN_TIME):
+        return "at run time"
+    if names <= set(PREFETCHING):
+        return "prefetch"
+    return "band" if names == {"band"} else "others"
+
+
+def _cuts(scope: Scope, way: Candidate) -> Iterator[Cut]:
+    """Other blocks: those that the model likes, and those next to the present ones."""
+    problem, target, machine = scope.problem, scope.target, scope.machine
+    choice = replace(way.choice, cut=None)
+    part = rectangles(problem, choice)[0]
+    many, _, cycles = cuts(problem, [choice], part, target, machine, None)
+    high, wide, images, split = (
+        np.broadcast_to(values, cycles.shape)[0]
+        for values in (*many.block, many.images, many.split)
+    )
+    for index in np.argsort(cycles[0], kind="stable"):
+        block = int(high[index]), int(wide[index])
+        yield Cut(block, int(images[index]), bool(split[index]))
+    work = way.works(problem)[0]
+    rows, cols = work.block
+    for block in (
+        *((rows + 1, cols), (rows - 1, cols), (2 * rows, cols), (-(-rows // 2), cols)),
+        *((rows, 2 * cols), (rows, -(-cols // 2)), (2 * rows, -(-cols // 2))),
+    ):
+        if min(block) > 0:
+            yield Cut(block, int(work.images), bool(work.split))

@@ -1,0 +1,165 @@
+"""`winogen tune`: candidates measured on this machine; what wins is kept for the planner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from winogen.bench.tuning import Outcome
+    from winogen.conv.choice import Choice
+
+EXAMPLE = "Example: winogen tune resnet50 --only s2 --seconds 120"
+
+_LAYOUTS = {"NCHW": ("NCHW",), "NHWC": ("NHWC",), "both": ("NCHW", "NHWC")}
+
+
+def tune(
+    layers: str = typer.Argument(
+        None,
+        metavar="[LAYERS|NET]",
+        help="A layer set or a JSON file, as for bench; a net of bench --nets; an ONNX file.",
+    ),
+    seconds: float = typer.Option(
+        None, min=0.0, help="For all layers together; default: 20 for each."
+    ),
+    only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
+    layout: str = typer.Option("NCHW", help="NCHW, NHWC or both."),
+    threads: int = typer.Option(1, min=1, max=1024, help="Threads of every candidate."),
+    tolerance: float = typer.Option(
+        None, help="For calls with this tolerance; default: for those without."
+    ),
+    export: Path = typer.Option(
+        None, metavar="FILE", help="Also add all that is known to this file, to ship it."
+    ),
+    merge: list[Path] = typer.Option(
+        [], metavar="FILE", help="Add what these files know; may be given several times."
+    ),
+    json: Path = typer.Option(None, help="Write what became of every layer here."),
+) -> None:
+    """Measure ways to compute layers on this machine, and keep what beats the planner's choice.
+
+    All algorithms, tiles, points, register blocks, depths and blocks that the cost model thinks
+    promising are measured in turns with what the planner would run. What wins twice by more than
+    3 % is kept in the file of wisdom, which every plan reads first. It stops at any time, also by
+    Ctrl-C, with what it has.
+    """
+    from winogen.conv import wisdom
+    from winogen.errors import InvalidValue
+
+    if layout not in _LAYOUTS:
+        raise InvalidValue(f"layout: got {layout!r}; allowed: {', '.join(_LAYOUTS)}")
+    if layers is None and export is None and not merge:
+        raise InvalidValue("layers: got none; allowed: layers to tune, --merge or --export")
+    where = wisdom.path()
+    if where is None:
+        raise InvalidValue("WINOGEN_WISDOM: got '0'; allowed: a file, or nothing, to tune")
+    wisdom.check_writable(where)
+    if merge:
+        added, damaged = wisdom.merge(merge, where)
+        left_out = f", {damaged} damaged lines left out" if damaged else ""
+        typer.echo(f"{added} new entries in {where}{left_out}")
+    if layers is not None:
+        _tune(layers, where, only, seconds, _LAYOUTS[layout], threads, tolerance, json)
+    if export is not None:
+        added, _ = wisdom.merge([where] if where.is_file() else [], export)
+        export.chmod(0o644)
+        typer.echo(f"{added} new entries in {export}")
+
+
+def _tune(
+    layers: str,
+    where: Path,
+    only: str | None,
+    seconds: float | None,
+    layouts: tuple[str, ...],
+    threads: int,
+    tolerance: float | None,
+    json: Path | None,
+) -> None:
+    from winogen.bench.report import save
+    from winogen.bench.tuning import tune, tuned_layers
+    from winogen.bench.tuning.budget import SECONDS
+    from winogen.cli.options import finite
+    from winogen.cli.progress import counting
+    from winogen.conv import arguments
+    from winogen.toolchain.machine import current
+
+    chosen = tuned_layers(layers, only)
+    limit = SECONDS * len(chosen) * len(layouts) if seconds is None else finite("seconds", seconds)
+    if tolerance is not None:
+        arguments.positive("tolerance", tolerance, "a positive number, as 1e-6")
+    with counting("tuning") as step:
+        outcomes = list(
+            tune(
+                chosen, where, machine=current(), seconds=limit, layouts=layouts, threads=threads,
+                tolerance=tolerance,
+                progress=lambda spent, text: step(min(int(spent), int(limit)), int(limit), text),
+            )
+        )  # fmt: skip
+    typer.echo(_ROW.format("layer", "", "planner ms", "tuned ms", "ratio", "choice"))
+    for one in outcomes:
+        typer.echo(_ROW.format(one.name, one.layout, *_cells(one)).rstrip())
+        for choice in one.wrong:
+            typer.echo(f"  wrong results, please report: {choice}", err=True)
+    won = [one for one in outcomes if one.victory]
+    typer.echo(
+        f"{len(won)} of {len(outcomes)} layers are faster than planned; "
+        f"{sum(one.candidates for one in outcomes)} candidates measured; kept in {where}"
+    )
+    if json is not None:
+        save({"wisdom": str(where), "layers": [_document(one) for one in outcomes]}, json)
+
+
+_ROW = "{:<32} {:<5} {:>10} {:>9} {:>6}  {}"
+
+
+def _cells(one: Outcome) -> tuple[str, ...]:
+    if one.victory is None:
+        what = "the planner's choice stands" if one.finished else "no better one yet"
+        return "", "", "", what
+    times = (f"{1e3 * s:.4g}" for s in (one.victory.planner_seconds, one.victory.seconds))
+    return (*times, f"{one.ratio:.2f}", describe(one.victory.choice))
+
+
+def describe(choice: Choice) -> str:
+    """Return a choice in one line, without what is as usual.
+
+    >>> from winogen.conv.choice import Choice, Cut
+    >>> describe(Choice("mcmr", (4, 6), edge="direct", sizes=(("rows", 9),), cut=Cut((2, 7))))
+    'mcmr 4x6 edge direct, rows 9, blocks 2x7'
+    """
+    tags = {p.text for p in choice.points if p}
+    words = [
+        choice.variant or choice.algorithm,
+        "x".join(map(str, choice.tile or ())),
+        *sorted(tags),
+        f"edge {choice.edge}" if choice.edge != "discard" else "",
+        f"border {choice.border}" if choice.border != "unswitch" else "",
+    ]
+    parts = [" ".join(filter(None, words)), *(f"{name} {size}" for name, size in choice.sizes)]
+    if choice.nest is not None:
+        parts.append(str(choice.nest.text))
+    if choice.cut:
+        cut = choice.cut
+        images = f" of {cut.images} images" if cut.images > 1 else ""
+        shared = " shared" if cut.split else ""
+        parts.append(f"blocks {'x'.join(map(str, cut.block))}{images}{shared}")
+    return ", ".join(parts)
+
+
+def _document(one: Outcome) -> dict[str, Any]:
+    won = one.victory
+    return {
+        "name": one.name,
+        "layout": one.layout,
+        "ratio": one.ratio,
+        "seconds": won and won.seconds,
+        "planner_seconds": won and won.planner_seconds,
+        "choice": won and describe(won.choice),
+        "candidates": one.candidates,
+        "spent_s": one.spent,
+        "finished": one.finished,
+    }

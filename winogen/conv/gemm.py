@@ -1,0 +1,394 @@
+"""Products of matrices: `gemm` for one call, `Gemm` for many with the same right factor.
+
+For small and skinny products, and for those who have no BLAS. Large square ones run near the peak,
+too, but there a BLAS does as well.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from winogen.codegen.gemm import gemm_cdef, gemm_recipe, render_gemm
+from winogen.conv import arguments, execute, memory, seams
+from winogen.conv.execute import Environment
+from winogen.errors import InvalidValue
+from winogen.kernels.gemm import GemmSpec, GemmWork, tuning
+from winogen.records import Epilogue, Precision, Tuning
+from winogen.toolchain import host_target, kept
+from winogen.toolchain.fork import team_threads
+from winogen.toolchain.machine import current
+
+# Seconds after which a call returns to Python, where Ctrl-C is heard; multiply-adds in a second.
+_PATIENCE, _PACE = 0.2, 1e10
+# Multiply-adds that are worth a thread: it takes microseconds to start.
+_WORTHWHILE = 1 << 19
+_CALLS_KEPT = 256  # shapes and strides of `a` whose calls one `Gemm` remembers
+
+_Place = tuple[int, int]  # from one row and from one column of a matrix to the next, in numbers
+_NOWHERE = (0, 0)  # of a matrix that is to be copied
+
+
+def gemm(
+    a: Any,
+    b: Any,
+    bias: Any = None,
+    *,
+    activation: Any = None,
+    threads: Any = None,
+    out: Any = None,
+) -> np.ndarray:
+    """Return the product of two matrices, ``activation(a @ b + bias)``.
+
+    Parameters
+    ----------
+    a
+        (M, K), float32 or float64 in native byte order. A view whose rows or columns lie side by
+        side, such as a slice or a transposed matrix, is read in place; others are copied.
+    b
+        (K, N), dtype and views as ``a``. Where it stays the same, `Gemm` packs it once.
+    bias
+        None or (N,), dtype as ``a``; added to every row.
+    activation
+        None, or what is done to every sum: "relu", ("leaky_relu", slope) and all others of
+        `conv2d`; the slopes of ("prelu", slopes) are a number for each column.
+    threads
+        None for all CPUs that this process may use, or a positive int; a small product takes fewer.
+        The result does not depend on it.
+    out
+        None for a new array, or one of shape (M, N) to write to, whose columns lie side by side; it
+        may overlap no other argument.
+
+    Returns
+    -------
+    (M, N): ``out``, or a new C-contiguous array.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        For an argument that is not allowed, before any work; also TypeError and ValueError.
+    BuildError
+        When no kernel can be compiled.
+    OutOfMemory
+        When an array or the workspace cannot be allocated; also MemoryError.
+
+    >>> import numpy as np
+    >>> a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.eye(3, dtype=np.float32)
+    >>> gemm(a, b, np.float32([0, -1, -9]), activation="relu").tolist()
+    [[0.0, 0.0, 0.0], [3.0, 3.0, 0.0]]
+    """
+    b = _matrix("b", b)
+    request = _Request.of(b, bias, activation, threads)
+    a = _left(a, b)
+    view = None if out is None else _writeable(out, (len(a), b.shape[1]), {"a": a, "b": b,
+                                               "bias": request.bias})  # fmt: skip
+    if not len(a) or not b.shape[1]:
+        return memory.empty((len(a), b.shape[1]), a.dtype, "output") if view is None else view
+    if not a.shape[1]:
+        a, b = np.zeros((len(a), 1), a.dtype), np.zeros((1, b.shape[1]), b.dtype)
+    a, b = _readable("a", a), _readable("b", b)
+    columns = b.shape[1]
+    place, right, row = _placed(a), _placed(b), _row(view, columns)
+    sizes = len(a), columns, len(b), arguments.DTYPE_NAMES[b.dtype], place, right, row, False
+    call = _prepare(*sizes, request.epilogue, request.threads, None, *_environment())
+    return call(a, b, call.constants(request, None), view)
+
+
+class Gemm:
+    """``activation(a @ b + bias)`` for many ``a``, with ``b`` packed once.
+
+    The arguments are those of `gemm`. The matrices may change later, what was packed stays.
+
+    >>> import numpy as np
+    >>> product = Gemm(np.eye(3, dtype=np.float32))
+    >>> product(np.float32([[1, 2, 3]])).tolist()
+    [[1.0, 2.0, 3.0]]
+    """
+
+    def __init__(
+        self,
+        b: Any,
+        bias: Any = None,
+        *,
+        activation: Any = None,
+        threads: Any = None,
+        tuning: Tuning | None = None,
+    ):
+        """Pack ``b``. ``tuning``: other sizes of blocks, and other prefetching, than by default."""
+        b = _matrix("b", b)
+        self._request = _Request.of(
+            b, None if bias is None else np.array(bias), activation, threads
+        )
+        self.shape = b.shape
+        self.dtype = b.dtype
+        if not len(b):
+            b = np.zeros((1, b.shape[1]), b.dtype)
+        b = _readable("b", b)
+        self._terms = len(b)
+        self._place = _placed(b)
+        self._tuning = tuning
+        self._environment = _environment()
+        self._calls: dict[tuple, _Call] = {}
+        self._constants: tuple[Any, ...] | None = None
+        if b.size:
+            call = self._call(1, (self._terms, 1), b.shape[1])
+            self._constants = call.constants(self._request, call.pack(b))
+
+    def __call__(self, a: Any, *, out: Any = None) -> np.ndarray:
+        """Return the product with ``a``, (M, K), in ``out`` if that is given; see `gemm`."""
+        a = arguments.float_array("a", a)
+        terms, columns = self.shape
+        if a.ndim != 2 or a.shape[1] != terms or a.dtype != self.dtype:
+            _refuse_left(a, terms, self.dtype)
+        rows = len(a)
+        view = None
+        if out is not None:
+            view = _writeable(out, (rows, columns), {"a": a, "bias": self._request.bias})
+        if self._constants is None or not rows:
+            return memory.empty((rows, columns), a.dtype, "output") if view is None else view
+        if not terms:
+            a = np.zeros((rows, 1), a.dtype)
+        key = (rows, a.strides, None if view is None else view.strides)
+        call = self._calls.get(key) if a.flags.aligned else None
+        if call is None:
+            given, a = a, _readable("a", a)
+            call = self._call(rows, _placed(a), _row(view, columns))
+            if a is given:
+                if len(self._calls) >= _CALLS_KEPT:
+                    self._calls.clear()
+                self._calls[key] = call
+        return call(a, None, self._constants, view)
+
+    @property
+    def source(self) -> str:
+        """The C of the kernel."""
+        return self._call(1, (self._terms, 1), self.shape[1]).kernel.source
+
+    def _call(self, rows: int, place: _Place, c_row: int) -> _Call:
+        sizes = (
+            rows,
+            self.shape[1],
+            self._terms,
+            arguments.DTYPE_NAMES[self.dtype],
+            place,
+            self._place,
+            c_row,
+            True,
+        )
+        epilogue, threads = self._request.epilogue, self._request.threads
+        return _prepare(*sizes, epilogue, threads, self._tuning, *self._environment)
+
+
+class _Request(NamedTuple):
+    """What is to be done beside the product."""
+
+    bias: np.ndarray | None
+    slopes: np.ndarray | None
+    epilogue: Epilogue
+    threads: int
+
+    @classmethod
+    def of(cls, b: np.ndarray, bias: Any, activation: Any, threads: Any) -> _Request:
+        columns = b.shape[1]
+        if bias is not None:
+            bias = arguments.float_array("bias", bias)
+            arguments.same_dtype("bias", bias, b.dtype, "b")
+            if bias.shape != (columns,):
+                raise InvalidValue(
+                    f"bias: got shape {bias.shape}; allowed: ({columns},), one for each column of b"
+                )
+            bias = memory.contiguous(bias, "bias")
+        epilogue = arguments.activation(activation)
+        slopes = arguments.slopes(activation, columns, b.dtype, "column of b")
+        return cls(bias, slopes, epilogue, arguments.threads(threads))
+
+
+def _matrix(argument: str, value: Any) -> np.ndarray:
+    array = arguments.float_array(argument, value)
+    if array.ndim != 2:
+        raise InvalidValue(f"{argument}: got shape {array.shape}; allowed: 2 axes")
+    if max(array.shape) > arguments.LARGEST:
+        raise InvalidValue(
+            f"{argument}: got shape {array.shape}; allowed: sizes of at most {arguments.LARGEST}"
+        )
+    return array
+
+
+def _left(a: Any, b: np.ndarray) -> np.ndarray:
+    a = _matrix("a", a)
+    if a.shape[1] != len(b) or a.dtype != b.dtype:
+        _refuse_left(a, len(b), b.dtype)
+    return a
+
+
+def _refuse_left(a: np.ndarray, terms: int, dtype: np.dtype) -> None:
+    """Raise what is wrong with the left factor."""
+    _matrix("a", a)
+    arguments.same_dtype("a", a, dtype, "b")
+    raise InvalidValue(f"a: got shape {a.shape}; allowed: (M, {terms}), as b has {terms} rows")
+
+
+def _placed(array: np.ndarray) -> _Place:
+    """Where the numbers of a matrix lie; (0, 0) if neither rows nor columns are contiguous.
+
+    >>> array = np.zeros((5, 8))
+    >>> [_placed(one) for one in (array[:, 1:3], array.T, array[:, ::2])]
+    [(8, 1), (1, 8), (0, 0)]
+    """
+    rows, columns = array.shape
+    size = array.itemsize
+    row, column = array.strides
+    if not array.flags.aligned or row % size or column % size:
+        return _NOWHERE
+    row, column = row // size, column // size
+    if column == 1 or columns == 1:
+        return (columns if rows == 1 else row), 1
+    return (1, column) if row == 1 or rows == 1 else _NOWHERE
+
+
+def _readable(argument: str, array: np.ndarray) -> np.ndarray:
+    """Return the matrix, copied if kernels can't read it as it lies."""
+    return memory.contiguous(array, argument) if _placed(array) == _NOWHERE else array
+
+
+def _row(out: np.ndarray | None, columns: int) -> int:
+    """From one row of the output to the next."""
+    return columns if out is None or len(out) == 1 else out.strides[0] // out.itemsize
+
+
+def _writeable(out: Any, shape: tuple[int, int], others: dict[str, Any]) -> np.ndarray:
+    """Return ``out`` as a plain array; raises InvalidType and InvalidValue."""
+    view = seams.plain_output(out, others["a"].dtype, shape, "a")
+    for name, other in others.items():
+        if other is not None and seams.share_memory(view, other):
+            raise InvalidValue(
+                f"out: got an array that overlaps {name}; allowed: memory of its own"
+            )
+    if view.flags.carray:
+        return view
+    flags, size = view.flags, view.itemsize
+    allowed = "an aligned and writeable array whose columns lie side by side"
+    if not (flags.aligned and flags.writeable):
+        wrong = "not aligned" if flags.writeable else "not writeable"
+        raise InvalidValue(f"out: got an array that is {wrong}; allowed: {allowed}")
+    row, column = view.strides
+    wide = shape[1] <= 1 or column == size
+    high = shape[0] <= 1 or (row >= shape[1] * size and row % size == 0)
+    if view.size and not (wide and high):
+        raise InvalidValue(f"out: got strides {view.strides}; allowed: {allowed}")
+    return view
+
+
+class _Kernel:
+    """A compiled kernel."""
+
+    def __init__(self, spec: GemmSpec):
+        self.source = kept(gemm_recipe(spec), lambda: render_gemm(spec))
+        name = f"gemm_{spec.precision.arrays}"
+        library = execute.load(self.source, gemm_cdef(spec), spec.target, name=name)
+        self.ffi, self.lib = library.ffi, library.lib
+        self.reals = self.ffi.typeof(f"{spec.precision.real.c}[]")
+        self.address = self.ffi.typeof(f"{spec.precision.real.c} *")
+        self.call = self.ffi.typeof("winogen_call *")
+
+    def pointer(self, array: np.ndarray | None) -> Any:
+        """Return a C pointer to the numbers of an array, which it may not keep alive."""
+        if array is None:
+            return self.ffi.NULL
+        if array.flags.c_contiguous:  # several times as quick
+            return self.ffi.from_buffer(self.reals, array)
+        return self.ffi.cast(self.address, array.ctypes.data)
+
+
+@lru_cache(maxsize=256)
+def _kernel(spec: GemmSpec, environment: Environment) -> _Kernel:
+    return _Kernel(spec)
+
+
+class _Call:
+    """A product of matrices of certain shapes and strides, planned and bound to its kernel.
+
+    Immutable after construction, so that threads may share it.
+    """
+
+    def __init__(self, work: GemmWork, environment: Environment):
+        self.kernel = _kernel(work.spec, environment)
+        self._shape = work.m, work.n
+        self._dtype = np.dtype(work.spec.precision.arrays)
+        self._threads = work.threads
+        self._workspace_bytes = work.workspace_bytes
+        fields = work.values(flush_denormals=environment.flush_denormals)
+        self._struct = self.kernel.ffi.new("winogen_conv *", fields)
+        self._pieces = max(1, int(work.m * work.n * work.k / _PACE / _PATIENCE))
+
+    def pack(self, b: np.ndarray) -> np.ndarray:
+        """Return the right factor as kernels read it."""
+        packed = memory.aligned(self._struct.packed_bytes, "packed matrix")
+        pointer = self.kernel.pointer
+        threads = team_threads(self._threads)
+        self.kernel.lib.winogen_pack(self._struct, pointer(b), pointer(packed), threads)
+        return packed
+
+    def constants(self, request: _Request, packed: np.ndarray | None) -> tuple[Any, ...]:
+        """Return what `__call__` takes of arrays that stay the same, which it keeps alive."""
+        return tuple(map(self.kernel.pointer, (packed, request.bias, request.slopes)))
+
+    def __call__(
+        self,
+        a: np.ndarray,
+        b: np.ndarray | None,
+        constants: tuple[Any, ...],
+        out: np.ndarray | None,
+    ) -> np.ndarray:
+        """Compute into ``out``, or a new array; nothing is checked."""
+        if out is None:
+            out = memory.empty(self._shape, self._dtype, "output")
+        code, struct, pointer = self.kernel, self._struct, self.kernel.pointer
+        scratch = code.ffi.from_buffer(memory.workspace(self._workspace_bytes))
+        arrays = (struct, pointer(a), pointer(b), *constants, pointer(out), scratch)
+        call = code.ffi.new(code.call, arrays)
+        threads = team_threads(self._threads)
+        if self._pieces == 1:
+            code.lib.winogen_run(call, threads)
+            return out
+        parts = struct.phases * struct.parts
+        # A multiple of the threads, so that they wait for each other as seldom as possible.
+        step = max(1, -(-parts // self._pieces // threads)) * threads
+        for first in range(0, parts, step):
+            code.lib.winogen_run_some(call, first, min(first + step, parts), threads)
+        return out
+
+
+def _environment() -> tuple[str | None, Environment]:
+    """The variables that a call depends on: quicker to compare than targets and machines."""
+    return os.environ.get("WINOGEN_ISA"), Environment.now()
+
+
+@lru_cache(maxsize=1024)
+def _prepare(
+    m: int,
+    n: int,
+    k: int,
+    dtype: str,
+    a: _Place,
+    b: _Place,
+    c_row: int,
+    packed: bool,
+    epilogue: Epilogue,
+    threads: int,
+    sizes: Tuning | None,
+    isa: str | None,
+    environment: Environment,
+) -> _Call:
+    """Return a product planned for this machine and bound to its compiled kernel.
+
+    ``isa``: WINOGEN_ISA.
+    """
+    target = host_target()
+    spec = GemmSpec(Precision.of(dtype), target, sizes or tuning(target, n, dtype))
+    threads = max(1, min(threads, m * n * k // _WORTHWHILE))
+    work = GemmWork(spec, m, n, k, a, b, c_row, epilogue, packed, current(), threads)
+    return _Call(work, environment)

@@ -1,0 +1,373 @@
+"""What was measured to be faster than the planner's choice, layer by layer, in a file of lines.
+
+`winogen tune` measures and adds a line for every layer where it wins; the planner reads it first.
+The file is ``wisdom.jsonl`` in the cache folder, or what WINOGEN_WISDOM names; WINOGEN_WISDOM=0
+does without. A line is a JSON object::
+
+    {"place": {"winogen", "cpu", "isa", "compiler"}, "layer": {...}, "choice": {...},
+     "measured": {"seconds", "planner_seconds", "threads", "date"}}
+
+An entry holds where all of ``place`` and of ``layer`` are equal. ``layer`` has the sizes, layout
+and type of a problem, and the tolerance of the request. Left out is what hardly changes which way
+is fastest: activation, additions, and that arrays are slices. Threads are left out because every
+bit of a result is the same for any number of them: one choice serves all, and only its blocks are
+those of the number that it was measured with.
+
+A file cannot make a result wrong. What does not apply to the layer, or is not accurate enough, is
+not believed; lines that are damaged, or of other versions, are skipped with a warning.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import winogen
+from winogen.conv.choice import Choice, Cut, axes
+from winogen.conv.cuts import Measured, work_of
+from winogen.conv.problem import Problem
+from winogen.conv.request import EDGES, MOST_POINTS, Request
+from winogen.errors import InvalidValue, WinogenError
+from winogen.kernels import algorithms, family, first_that_applies, general, is_tiled, named
+from winogen.kernels.sizes import allowed
+from winogen.kernels.spec import BORDERS
+from winogen.program.summation import PROGRAM
+from winogen.records import Points, Target
+from winogen.toolchain import cache_dir, find_compiler, lines
+from winogen.toolchain.machine import cpu_name
+
+FILE = "wisdom.jsonl"
+Record = dict[str, Any]  # a line
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A choice that won, and by how much."""
+
+    choice: Choice
+    measured: Measured
+
+
+class Wisdom:
+    """The entries of one place, by layer; immutable."""
+
+    def __init__(self, entries: Mapping[str, Entry] | None = None):
+        self._entries = dict(entries or {})
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def entry(self, problem: Problem, request: Request, target: Target) -> Entry | None:
+        """Return the entry of a problem, if the request leaves everything but a tolerance open.
+
+        Its choice applies to the problem, and has the threads of the request.
+        """
+        open_ = Request(threads=request.threads, tolerance=request.tolerance)
+        if not self._entries or request != open_:
+            return None
+        entry = self._entries.get(_text(layer_of(problem, request.tolerance)))
+        if entry is None or not applies(entry.choice, problem, target):
+            return None
+        cut = entry.choice.cut if entry.measured.threads == request.threads else None
+        return replace(entry, choice=replace(entry.choice, threads=request.threads, cut=cut))
+
+
+NOTHING = Wisdom()
+
+
+# --- the file in use
+
+
+def path() -> Path | None:
+    """Return the file in use: WINOGEN_WISDOM, or one in the cache folder; None for none."""
+    chosen = os.environ.get("WINOGEN_WISDOM", "").strip()
+    if chosen == "0":
+        return None
+    return Path(chosen).expanduser().absolute() if chosen else cache_dir() / FILE
+
+
+def current(target: Target) -> Wisdom:
+    """Return what is known of this machine; the file is read once in a process.
+
+    What is wrong with the file comes as a warning.
+    """
+    where = path()
+    if where is None:
+        return NOTHING
+    if not _records(where) and where.parent != cache_dir() and not where.is_file():
+        _miss(where)  # somebody asked for it
+    return of_file(where, target)
+
+
+def of_file(where: Path, target: Target) -> Wisdom:
+    """Return the entries of a file that hold here."""
+    if not _records(where):
+        return NOTHING
+    try:
+        here = place(target)
+    except WinogenError:  # no compiler: there is nothing to run either
+        return NOTHING
+    return _of_place(where, _text(here))
+
+
+def forget() -> None:
+    """Read the file again when it is next wanted."""
+    _miss.cache_clear()
+    _records.cache_clear()
+    _of_place.cache_clear()
+
+
+def place(target: Target) -> dict[str, str]:
+    """Return what times depend on besides the layer. Raises CompilerNotFound."""
+    return {
+        "winogen": winogen.__version__,
+        "cpu": cpu_name(),
+        "isa": target.name,
+        "compiler": find_compiler().version,
+    }
+
+
+@lru_cache(maxsize=8)
+def _miss(where: Path) -> None:
+    _warn(where, "is no file: nothing measured is known")
+
+
+@lru_cache(maxsize=8)
+def _records(where: Path) -> tuple[Record, ...]:
+    if not where.is_file():
+        return ()
+    try:
+        records, damaged = read(where)
+    except OSError as problem:
+        _warn(where, f"is not used: {problem}")
+        return ()
+    if damaged:
+        _warn(where, f"has {_numbers(damaged)} that cannot be read, which are skipped")
+    return tuple(records)
+
+
+@lru_cache(maxsize=8)
+def _of_place(where: Path, here: str) -> Wisdom:
+    entries, wanted, stale = {}, json.loads(here), 0
+    for record in _records(where):
+        if record["place"] == wanted:
+            entries[_text(record["layer"])] = _entry(record)
+        else:  # of other CPUs and instruction sets a shared file has entries, too
+            stale += all(record["place"].get(key) == wanted[key] for key in ("cpu", "isa"))
+    if stale:
+        count = f"{stale} entry" if stale == 1 else f"{stale} entries"
+        _warn(
+            where,
+            f"has {count} of another compiler or version of winogen, which are skipped; "
+            "`winogen tune` measures again",
+        )
+    return Wisdom(entries)
+
+
+def _warn(where: Path, problem: str) -> None:
+    warnings.warn(f"wisdom: {where} {problem}", RuntimeWarning, stacklevel=2)
+
+
+def _numbers(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:3])) + (", ..." if len(numbers) > 3 else "")
+    return f"a line ({shown})" if len(numbers) == 1 else f"{len(numbers)} lines ({shown})"
+
+
+# --- lines
+
+
+def read(where: Path) -> tuple[list[Record], list[int]]:
+    """Return the entries of a file as lines, and the numbers of lines that are none.
+
+    Raises OSError.
+    """
+    return lines.read(where, _check)
+
+
+def add(records: Iterable[Record], where: Path) -> int:
+    """Add entries to a file, where they replace older ones; return how many are new there.
+
+    Several processes may do so at once. Raises OSError if the file cannot be written.
+    """
+    added = lines.merge(where, records, _check, _key, _date)
+    forget()
+    return added
+
+
+def remove(problem: Problem, tolerance: float | None, target: Target, where: Path) -> None:
+    """Remove the entry of a problem at this place. Raises OSError if that cannot be done."""
+    key = _key({"place": place(target), "layer": layer_of(problem, tolerance)})
+    lines.merge(where, (), _check, _key, _date, without={key})
+    forget()
+
+
+def _date(one: Record) -> str:
+    return str(one["measured"]["date"])
+
+
+def merge(files: Iterable[Path], where: Path) -> tuple[int, int]:
+    """Add all entries of ``files`` to a file; return how many are new, and how many lines are none.
+
+    Raises InvalidValue for what is no file, OSError if the result cannot be written.
+    """
+    records, damaged = [], 0
+    for file in files:
+        try:
+            read_, wrong = read(file)
+        except OSError as problem:
+            raise InvalidValue(
+                f"merge: got {str(file)!r} ({problem}); allowed: files of `winogen tune`"
+            ) from None
+        records += read_
+        damaged += len(wrong)
+    return add(records, where), damaged
+
+
+def check_writable(where: Path) -> None:
+    """Raise CacheUnavailable unless entries can be added to the file."""
+    lines.check_writable(
+        where, "allowed: a WINOGEN_WISDOM that names a file, or a WINOGEN_CACHE, of your own"
+    )
+
+
+def record(
+    problem: Problem, tolerance: float | None, target: Target, choice: Choice, measured: Measured
+) -> Record:
+    """Return the line of an entry."""
+    return {
+        "place": place(target),
+        "layer": layer_of(problem, tolerance),
+        "choice": _encoded(choice),
+        "measured": asdict(measured),
+    }
+
+
+def layer_of(problem: Problem, tolerance: float | None) -> Record:
+    """Return what an entry says of the layer that it is for."""
+    layer = problem.layer
+    return {
+        "input": [problem.batch, *problem.input_shape[-3:]],
+        "weight": list(layer.weight_shape),
+        "stride": list(layer.stride),
+        "padding": list(layer.padding),
+        "dilation": list(layer.dilation),
+        "groups": layer.groups,
+        "padding_mode": layer.padding_mode,
+        "layout": layer.layout,
+        "dtype": layer.dtype,
+        "tolerance": tolerance,
+    }
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _key(record: Record) -> str:
+    return _text([record["place"], record["layer"]])
+
+
+def _check(record: Record) -> None:
+    """Raise one of the errors of `lines` for what is no entry."""
+    _entry(record)
+    if not all(isinstance(record["place"][key], str) for key in ("winogen", "cpu", "isa")):
+        raise ValueError("place")
+    if not isinstance(record["layer"]["input"], list):
+        raise ValueError("layer")
+
+
+def _entry(record: Record) -> Entry:
+    """The entry of a line. Raises ValueError, KeyError, TypeError and so on for what is none."""
+    given = record["measured"]
+    seconds, planner_seconds = float(given["seconds"]), float(given["planner_seconds"])
+    if not (0 < seconds < math.inf and 0 < planner_seconds < math.inf):
+        raise ValueError("measured")
+    measured = Measured(seconds, planner_seconds, _whole(given["threads"]), str(given["date"]))
+    return Entry(_decoded(record["choice"], measured.threads), measured)
+
+
+def _encoded(choice: Choice) -> Record:
+    fields: Record = {"algorithm": choice.algorithm, "edge": choice.edge, "border": choice.border}
+    if choice.variant:
+        fields["variant"] = choice.variant
+    if choice.tile:
+        fields["tile"] = list(choice.tile)
+        fields["points"] = [p and {"kind": p.kind, "items": list(p.items)} for p in choice.points]
+    if choice.sizes:
+        fields["sizes"] = dict(choice.sizes)
+    if choice.cut:
+        cut = choice.cut
+        fields["cut"] = {"block": list(cut.block), "images": cut.images, "split": cut.split}
+    if choice.nest is not None:
+        fields["nest"] = choice.nest.to_dict()
+    return fields
+
+
+def _decoded(fields: Record, threads: int) -> Choice:
+    algorithm, tile = fields["algorithm"], fields.get("tile")
+    if (
+        algorithm not in algorithms()
+        or fields["edge"] not in EDGES
+        or fields["border"] not in BORDERS
+    ):
+        raise ValueError("choice")
+    points = [
+        p and Points(p["kind"], tuple(map(str, p["items"]))) for p in fields.get("points") or ()
+    ]
+    if any(p and p.kind not in ("points", "moduli", "catalog") for p in points):
+        raise ValueError("points")
+    cut = fields.get("cut")
+    nest = fields.get("nest")
+    return Choice(
+        algorithm,
+        None if tile is None else _pair(tile),
+        (points[0], points[1]) if points else (None, None),
+        fields["edge"],
+        fields["border"],
+        threads,
+        PROGRAM,
+        tuple(sorted((name, int(size)) for name, size in fields.get("sizes", {}).items())),
+        cut and Cut(_pair(cut["block"]), _whole(cut["images"]), bool(cut["split"])),
+        nest=None if nest is None else general(algorithm).nest_from(nest),
+        variant=str(fields.get("variant", "")),
+    )
+
+
+def applies(choice: Choice, problem: Problem, target: Target) -> bool:
+    """Whether a choice of unknown origin can compute a problem."""
+    layer, tiled = problem.layer, is_tiled(choice.algorithm)
+    if tiled != (choice.tile is not None):
+        return False
+    if choice.tile is not None:
+        if (layer.stride, layer.dilation) != ((1, 1), (1, 1)):
+            return False
+        along = general(choice.algorithm).along
+        for m, taps, transformed in zip(choice.tile, layer.kernel, along):
+            if m > MOST_POINTS - taps + 1 or (m > 1 and not transformed):
+                return False
+    try:
+        work = work_of(problem, choice, target, None, axes(layer, choice))
+        if choice.variant and choice.variant not in {one.name for one in family(choice.algorithm)}:
+            return False
+        variant = named(choice.variant) if choice.variant else first_that_applies(work)
+        return variant.applies(work) and allowed(work, choice.sizes)
+    except (WinogenError, KeyError, ValueError, StopIteration):  # points that make no algorithm
+        return False
+
+
+def _pair(values: Any) -> tuple[int, int]:
+    height, width = map(_whole, values)
+    return height, width
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or not 0 < value < 1 << 40:
+        raise ValueError("a positive integer")
+    return value

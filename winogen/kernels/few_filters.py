@@ -1,0 +1,143 @@
+"""Direct convolution of few filters in NHWC, channels in the lanes: of a filter, or of some."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from winogen.kernels import costs as cost
+from winogen.kernels import pixels_family
+from winogen.kernels.variant import Buffer, Cycles, Variant
+from winogen.kernels.work import Work, blocks, round_up
+from winogen.records import Machine, Precision, Target, Tuning
+
+_RUN = 2  # vectors' worth of pixels whose sums exist at a time: RUN of the template
+_MOST = 12  # pixels at once: MOST of the template
+_MEASURED = "measured on Intel Xeon (Emerald Rapids), 2026-11"
+# Cycles to add up the lanes of a vector: two shuffles and an addition.
+_ADDED = 2.5
+# What it may take, of the cycles with filters in the lanes, to be worth it.
+_WORTH = 0.85
+
+
+class FewFilters(Variant):
+    """Register blocks of output pixels x vectors of filters; lanes are added at the end."""
+
+    name = "few_filters"
+    algorithm = "direct"
+    template = "few_filters.c.j2"
+    title = "Direct convolution of few filters, channels in the lanes"
+    uses = ("pixels", "vectors")
+    buffers_used = {
+        "window": "padded input below a run of pixels",
+        "sum": "sums of a run of pixels",
+        "bias": "what sums begin with",
+        "tap": "of the image, then of the window",
+    }
+
+    def applies(self, work: Work) -> bool:
+        return fills_lanes(work)
+
+    def fixed(self, work: Work) -> dict[str, int]:
+        return {"together": together(work)}
+
+    def tuning(self, target: Target, precision: Precision) -> Tuning:
+        wide = target.registers >= 32
+        return Tuning(_MEASURED, pixels=12 if wide else 6, vectors=4 if wide else 3)
+
+    def registers(self, tuning: Tuning) -> int:
+        widths = range(1, tuning.vectors + 1)
+        return max((self.pixels_at_once(tuning, width) + 1) * width + 1 for width in widths)
+
+    def sizes_fit(self, work: Work, tuning: Tuning) -> bool:
+        return 2 * tuning.pixels >= tuning.vectors
+
+    def pixels_at_once(self, tuning: Tuning, vectors: int) -> int:
+        """Return how many pixels meet so many vectors of filters in a register block."""
+        return min(_MOST, 2 * tuning.pixels // vectors)
+
+    def buffers(self, work: Work) -> dict[str, Buffer]:
+        lanes, size, size_of = work.lanes, work.itemsize, together(work)
+        vectors = filter_vectors(work)
+        run = np.minimum(work.block[1], _RUN * lanes)
+        cols = (run - 1) * work.stride[1] + (work.kernel[1] - 1) * work.dilation[1] + 1
+        return {
+            "window": Buffer(work.kernel[0] * cols * round_up(work.channels, size_of) * size),
+            # Lanes are added for `together` vectors at a time.
+            "sum": Buffer((run * vectors + size_of) * lanes * size),
+            "bias": Buffer(vectors * lanes * size),
+            "tap": Buffer(2 * work.taps * 8),
+        }
+
+    def packed_numbers(self, work: Work) -> int:
+        steps = blocks(work.channels, together(work)) * work.taps
+        return work.groups * filter_vectors(work) * steps * work.lanes
+
+    def depth(self, work: Work) -> int:
+        """Taps whose channels are summed before they join the other sums."""
+        return max(1, work.tuning.depth // blocks(work.channels, together(work)))
+
+    def lanes_used(self, work: Work) -> float:
+        """Return the part of the lanes that multiply a filter by a channel."""
+        steps = blocks(work.channels, together(work))
+        return work.filters * work.channels / (filter_vectors(work) * steps * work.lanes)
+
+    def cycles(self, work: Work, machine: Machine) -> Cycles:
+        costs, (rows, cols), size = machine.costs, work.block, together(work)
+        share, _ = cost.busiest(work)
+        vectors = filter_vectors(work)
+        width = blocks(vectors, blocks(vectors, work.tuning.vectors))
+        high = np.minimum(cols, self.pixels_at_once(work.tuning, width))
+        step = np.maximum(high * width / 2, (high + width) / costs.loads)
+        step = np.maximum(step, costs.latency)
+        steps = blocks(work.channels, size) * work.taps
+        panel = steps * step + costs.call(1) + high * width * (costs.sum(1) + _ADDED)
+        arithmetic = rows * blocks(cols, high) * blocks(vectors, width) * panel
+        # What lies in the image is read there, and arrives meanwhile.
+        copied = self._copied(work) * rows * cols * work.kernel[0] * round_up(work.channels, size)
+        input_ = 2 * copied * work.itemsize / machine.l2_rate
+        _, fetched = pixels_family.fill(work, machine, work.channels)
+        product = cost.roof(
+            pixels_family.multiply(work, machine, arithmetic), fetched, costs.streamed
+        )
+        stores = pixels_family.block_written(work, machine, False)
+        return pixels_family.stored_meanwhile(
+            machine, share * input_, share * product, share * stores
+        )
+
+    def _copied(self, work: Work) -> float:
+        """The part of the pixels that are copied: those at the rim, or all."""
+        if work.channels % together(work):
+            return 1.0
+        kept = 1.0
+        for axis in (0, 1):
+            rim = blocks((work.kernel[axis] - 1) * work.dilation[axis], work.stride[axis])
+            kept *= max(0.0, 1 - rim / work.output_size[axis])
+        return 1 - kept
+
+
+def fills_lanes(work: Work) -> bool:
+    """Whether channels fill the lanes so much better than filters that it is worth adding lanes."""
+    if work.layout != "NHWC" or work.filters > work.lanes or work.channels == 1:
+        return False
+    usual = blocks(work.filters, work.lanes) * work.channels * work.taps / 2
+    return _cycles(work, together(work)) <= _WORTH * usual
+
+
+def filter_vectors(work: Work) -> int:
+    """Vectors of the filters of a group: each is some filters times some channels."""
+    return blocks(work.filters * together(work), work.lanes)
+
+
+def together(work: Work) -> int:
+    """Return how many channels a filter has in a vector: what takes the fewest cycles."""
+    sizes = [1 << power for power in range(1, work.lanes.bit_length())]
+    return min(reversed(sizes), key=lambda size: _cycles(work, size))
+
+
+def _cycles(work: Work, size: int) -> float:
+    """Cycles of an output pixel with ``size`` channels of a filter in a vector."""
+    vectors = blocks(work.filters * size, work.lanes)
+    steps = blocks(work.channels, size) * work.taps
+    # Each pixel is loaded for every step; filters for many pixels.
+    step = max(vectors / 2, 0.5 + vectors / 16)
+    return steps * step + _ADDED * vectors

@@ -1,0 +1,258 @@
+"""The product of two matrices: what is compiled in, how a call is cut into blocks, its memory.
+
+Blocks are those of Goto and van de Geijn (Anatomy of high-performance matrix multiplication, 2008):
+a block of b stays in the last cache, a block of rows of a in L2, a panel of a or of b in L1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from winogen.kernels import tuning as sizes
+from winogen.kernels.struct import struct_of
+from winogen.kernels.work import blocks, round_up
+from winogen.records import Epilogue, Machine, Precision, Target, Tuning
+from winogen.records.tuning import STREAMS
+
+_XEON = "measured on Intel Xeon (AVX-512), 2026-11"
+USES = ("rows", "vectors", "chains")
+_LINE = 64  # every buffer begins at a cache line
+_PARTS = 4  # of a phase, for each thread
+# Of b: while a block of it is no larger than this share of L2, it stays there, and each panel of a
+# meets all of it; else a block of rows of a stays there.
+_SHARE = 2
+
+_FIELDS = (
+    ("c is m x n, the sums have k terms", "int64_t", ("m", "n", "k")),
+    ("to the next row and column", "int64_t", ("a_row", "a_column", "b_row", "b_column", "c_row")),
+    ("of the blocks", "int64_t", ("m_block", "n_block", "k_block")),
+    ("rows of a part of the work", "int64_t", ("m_part",)),
+    ("how many there are", "int64_t", ("n_blocks", "k_blocks")),
+    ("of the panels of a block of b", "int64_t", ("shares",)),
+    ("done where the sums are", "int64_t", ("relu", "capped")),
+    ("max(y, 0) is at most that, if capped", "double", ("cap",)),
+    ("activation: 0 for none", "int64_t", ("after_store", "activation")),
+    ("its parameters", "double", ("activation_a", "activation_b")),
+    ("of the work, see the end", "int64_t", ("phases", "parts")),
+    ("flags", "int64_t", ("non_temporal", "flush_denormals")),
+    ("", "int64_t", ("packed_bytes", "thread_bytes", "shared_bytes")),
+    ("a block of b", "winogen_buffer", ("b_packed",)),
+    ("a block of rows of a", "winogen_buffer", ("a_packed",)),
+    ("a tile of the output, and bias", "winogen_buffer", ("edge", "bias_row")),
+)
+
+
+def declaration() -> str:
+    """Return the C of the struct that a kernel takes, and of those that it is made of."""
+    return struct_of(_FIELDS)
+
+
+def tuning(target: Target, columns: int, dtype: str = "float32") -> Tuning:
+    """Return the sizes of the register block, rows of a by vectors of ``columns`` columns of b.
+
+    ``depth`` is k of a block. Loads of a step over its multiply-adds are 1/rows + 1/vectors, so
+    that of blocks that fill the registers a squarer one has fewer, where columns suffice for it.
+
+    >>> from winogen.records import TARGETS
+    >>> [(t.rows, t.vectors) for t in (tuning(TARGETS["avx512"], n) for n in (64, 96, 1024))]
+    [(14, 2), (9, 3), (9, 3)]
+    """
+    vectors = blocks(columns, target.lanes(dtype))
+    fetched = {
+        "prefetch": 1024,
+        "prefetch_streams": STREAMS["A"] | STREAMS["output"],
+        "prefetch_level": 1,
+    }
+    if target.broadcasts and (vectors == 3 or vectors > 4):
+        return Tuning(_XEON, rows=9, vectors=3, depth=512, **fetched)
+    return replace(sizes.gemm(target, depth=512, **fetched), provenance=_XEON)
+
+
+@dataclass(frozen=True)
+class GemmSpec:
+    """All that is fixed when the C of a kernel is written."""
+
+    precision: Precision
+    target: Target
+    tuning: Tuning
+
+
+@dataclass(frozen=True)
+class GemmWork:
+    """One call with all its sizes, and how it is cut.
+
+    How long sums are depends on k and the tuning alone, so that results do, too.
+    """
+
+    spec: GemmSpec
+    m: int
+    n: int
+    k: int
+    a: tuple[int, int]  # from one row and one column to the next, in numbers: one of them is 1
+    b: tuple[int, int]
+    c_row: int
+    epilogue: Epilogue = Epilogue()
+    packed: bool = False  # whether b comes packed
+    machine: Machine = Machine()
+    threads: int = 1
+
+    @property
+    def lanes(self) -> int:
+        """Numbers of a vector."""
+        return self.spec.precision.lanes(self.spec.target.vector_bytes)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number."""
+        return self.spec.precision.itemsize
+
+    @property
+    def panel(self) -> int:
+        """Columns of a panel of b."""
+        return self.spec.tuning.vectors * self.lanes
+
+    @cached_property
+    def k_block(self) -> int:
+        """Terms of a sum that are added in registers; blocks are about equal."""
+        count = blocks(self.k, self.spec.tuning.depth)
+        return int(round_up(blocks(self.k, count), self.lanes))
+
+    @cached_property
+    def n_block(self) -> int:
+        """Columns of a block of b, which has room in half of the last cache."""
+        room = self.machine.l3_bytes // 2 // (self.k_block * self.itemsize)
+        most = max(self.panel, room // self.panel * self.panel)
+        count = blocks(self.n, most)
+        return int(round_up(blocks(self.n, count), self.panel))
+
+    @cached_property
+    def m_block(self) -> int:
+        """Rows of a block of a: a panel if all of a block of b stays in L2, else as many as do."""
+        rows, room = self.spec.tuning.rows, self.machine.l2_bytes // _SHARE
+        step = self.k_block * self.itemsize
+        if min(self.n_block, round_up(self.n, self.lanes)) * step <= room:
+            return int(blocks(self.m, blocks(self.m, rows)))
+        most = max(rows, room // step // rows * rows)
+        if self.threads > 1:
+            most = min(most, int(round_up(blocks(self.m, _PARTS * self.threads), rows)))
+        return int(min(self.m, round_up(blocks(self.m, blocks(self.m, most)), rows)))
+
+    @cached_property
+    def m_part(self) -> int:
+        """Rows of a part of the work: some blocks, all of them for one thread."""
+        parts = 1 if self.threads == 1 else _PARTS * self.threads
+        return int(round_up(blocks(self.m, parts), self.m_block))
+
+    @property
+    def m_parts(self) -> int:
+        """Parts that the rows make."""
+        return int(blocks(self.m, self.m_part))
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks of columns of b."""
+        return int(blocks(self.n, self.n_block))
+
+    @property
+    def k_blocks(self) -> int:
+        """Blocks of terms."""
+        return int(blocks(self.k, self.k_block))
+
+    @property
+    def panels(self) -> int:
+        """Panels of a block of b, at most."""
+        return int(blocks(min(self.n, self.n_block), self.panel))
+
+    @property
+    def shares(self) -> int:
+        """Pieces of the columns of a block, where blocks of rows are few."""
+        if self.threads == 1:
+            return 1
+        return int(min(self.panels, blocks(_PARTS * self.threads, self.m_parts)))
+
+    @property
+    def schedule(self) -> tuple[int, int]:
+        """(phases, parts of each)."""
+        phases, product = self.n_blocks * self.k_blocks, self.m_parts * self.shares
+        return (phases, product) if self.packed else (2 * phases, max(product, self.panels))
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of all of b, packed."""
+        return int(round_up(self.n, self.lanes)) * self.k * self.itemsize
+
+    @cached_property
+    def layout(self) -> dict[str, Any]:
+        """Where the buffers lie, and how large the workspace is."""
+        width = min(self.n_block, int(round_up(self.n, self.lanes)))
+        shared = {"b_packed": 0 if self.packed else self.k_block * width}
+        private = {
+            "a_packed": self.m_block * self.k_block,
+            "edge": self.spec.tuning.rows * self.panel,
+            "bias_row": self.panel,
+        }
+        fields: dict[str, Any] = {}
+        end = 0
+        sizes = {name: int(round_up(count * self.itemsize, _LINE))
+                 for name, count in {**shared, **private}.items()}  # fmt: skip
+        thread_bytes = sum(sizes[name] for name in private)
+        for name, size in sizes.items():
+            fields[name] = (end, thread_bytes if name in private else 0)
+            end += size
+        return fields | {"thread_bytes": thread_bytes, "shared_bytes": end - thread_bytes}
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Bytes of scratch memory of one call, on all its threads."""
+        layout = self.layout
+        return int(layout["shared_bytes"] + self.threads * layout["thread_bytes"])
+
+    @property
+    def non_temporal(self) -> bool:
+        """Whether outputs are stored past the caches, where they begin at cache lines."""
+        size = self.m * self.n * self.itemsize
+        return (
+            size >= self.spec.tuning.non_temporal
+            and self.k_blocks == 1
+            and self.epilogue.ends_early(False)
+            and self.c_row * self.itemsize % _LINE == 0
+            and self.lanes * self.itemsize == _LINE
+        )
+
+    def values(self, *, flush_denormals: bool = False) -> dict[str, Any]:
+        """Return the fields of the struct for one call; structs as tuples."""
+        phases, parts = self.schedule
+        epilogue, early = self.epilogue, self.epilogue.ends_early(False)
+        parameters = (*epilogue.parameters, 0.0, 0.0)
+        own = (
+            "m",
+            "n",
+            "k",
+            "m_part",
+            "m_block",
+            "n_block",
+            "k_block",
+            "n_blocks",
+            "k_blocks",
+            "shares",
+        )
+        return {
+            **{name: getattr(self, name) for name in own},
+            **dict(zip(("a_row", "a_column", "b_row", "b_column"), (*self.a, *self.b))),
+            "c_row": self.c_row,
+            "relu": int(early and epilogue.activation is not None),
+            "capped": int(early and epilogue.cap is not None),
+            "cap": epilogue.cap or 0.0,
+            "after_store": int(not early),
+            "activation": epilogue.code,
+            "activation_a": parameters[0],
+            "activation_b": parameters[1],
+            "phases": phases,
+            "parts": parts,
+            "non_temporal": int(self.non_temporal),
+            "flush_denormals": int(flush_denormals),
+            "packed_bytes": self.packed_bytes,
+            **self.layout,
+        }
