@@ -229,7 +229,7 @@ def test_no_kernel_leaves_its_arrays_or_the_language(name, lanes, driver, tmp_pa
     kind = VECTORS[lanes][index % len(VECTORS[lanes])]
     layouts = LAYOUTS[:: (-1) ** (index + turn)]
     works = calls_of(VARIANTS[name], layouts, kind, "unswitch", turn)
-    assert len(works) >= 10
+    assert len(works) >= (1 if VARIANTS[name].one_layer else 10)
     check(tmp_path, driver, works)
 
 
