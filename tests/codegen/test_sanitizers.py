@@ -30,6 +30,7 @@ EMITTABLE = [
     if (target.name == "neon") <= any(host.name == "neon" for host in host_targets())
     and (target.name in ("neon", "generic") or any(host.name == "sse2" for host in host_targets()))
 ]
+QUICK = (("float32", "avx512"), ("float64", "generic"))
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 
 
@@ -59,9 +60,21 @@ def kinds(variant, dtype, target, layouts=LAYOUTS):
     return specs
 
 
-@pytest.mark.parametrize("target", EMITTABLE, ids=lambda target: target.name)
-@pytest.mark.parametrize("dtype", ("float32", "float64"))
-def test_no_kernel_makes_a_warning(target, dtype, tmp_path):
+# All that code can be written for; those that differ little from the first two take long.
+WARNED = [
+    pytest.param(
+        dtype,
+        target,
+        id=f"{dtype}-{target.name}",
+        marks=() if (dtype, target.name) in QUICK else pytest.mark.thorough,
+    )
+    for dtype in ("float32", "float64")
+    for target in EMITTABLE
+]
+
+
+@pytest.mark.parametrize("dtype, target", WARNED)
+def test_no_kernel_makes_a_warning(dtype, target, tmp_path):
     names = []
     for variant in VARIANTS.values():
         specs = kinds(variant, dtype, target)
@@ -74,6 +87,7 @@ def test_no_kernel_makes_a_warning(target, dtype, tmp_path):
     compile_c(tmp_path, *WARNINGS, "-fopenmp", "-fsyntax-only", *target.flags, *names)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", VARIANTS)
 def test_no_warning_when_optimised_and_without_openmp(name, tmp_path):
     """Some warnings come only after data-flow analysis; without OpenMP other things are unused."""
@@ -221,7 +235,10 @@ def check(folder, driver, works):
     assert f"{len(works)} layers are right" in run.stdout
 
 
-@pytest.mark.parametrize("lanes", VECTORS)
+@pytest.mark.parametrize(
+    "lanes",
+    [pytest.param(n, marks=() if n in (4, 16) else pytest.mark.thorough) for n in VECTORS],
+)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_no_kernel_leaves_its_arrays_or_the_language(name, lanes, driver, tmp_path):
     """Every variant with vectors of every length; layouts, targets and tiles take turns."""

@@ -353,7 +353,7 @@ def _fastest(some, batch, limit):
     ):
         for size in sizes.tolist():
             wide = -(-tiles[1] // -(-tiles[1] // min(tiles[1], size)))
-            high = max(1, min(tiles[0], size // wide))
+            high = max(min(tiles[0], variant.rows_at_once), min(tiles[0], size // wide))
             block = -(-tiles[0] // -(-tiles[0] // high)), wide
             images = 1
             if shared and block == tuple(tiles):

@@ -14,6 +14,7 @@ from winogen.toolchain import cache_dir, limits, machine
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path))
+    monkeypatch.setattr(machine, "costs_of", lambda core: Costs())  # whatever CPU this is
     machine._known.cache_clear()
     yield tmp_path
     machine._known.cache_clear()

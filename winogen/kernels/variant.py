@@ -285,4 +285,10 @@ def assign(work: Work) -> Work:
 
 def first_that_applies(work: Work) -> Variant:
     """Return the variant of the work's algorithm that computes it."""
-    return next(variant for variant in family(work.algorithm) if variant.applies(work))
+    for variant in family(work.algorithm):
+        if variant.applies(work):
+            return variant
+    raise InvalidValue(
+        f"nest: got {work.nest}; allowed: a loop nest that is legal for this layer, as those that "
+        "`winogen loops` prints"
+    )

@@ -75,3 +75,12 @@ def host_target() -> Target:
     names = ", ".join(target.name for target in available)
     reason = f", which this CPU ({_cpu()}) does not have" if name in TARGETS else ""
     raise InvalidValue(f"WINOGEN_ISA: got {name!r}{reason}; allowed here: {names}")
+
+
+def named_target(name: str) -> Target:
+    """Return the target of this name, as this CPU takes it where it can run its code.
+
+    >>> named_target("generic").name
+    'generic'
+    """
+    return next((target for target in host_targets() if target.name == name), TARGETS[name])

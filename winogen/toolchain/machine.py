@@ -101,7 +101,7 @@ def _known() -> Machine:
     folder = cache_root()
     kept = _read(folder)
     if os.environ.get("WINOGEN_CALIBRATE") == "0":
-        return kept.machine if kept else Machine()
+        return kept.machine if kept else Machine(costs=_unfitted())
     samples = _samples()
     # A measurement where memory was short is replaced by a better one.
     if kept and not any(sample > kept.sample for sample in samples):
@@ -117,7 +117,7 @@ def _known() -> Machine:
         if kept:
             return kept.machine
         _warn(f"this machine could not be measured ({reason}): plans are for a middling server")
-        return Machine()
+        return Machine(costs=_unfitted())
     if record.sample < _SAMPLES[0]:
         _warn(
             f"this machine was measured in {record.sample >> 20} MiB of memory, since no more is "

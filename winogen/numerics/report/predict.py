@@ -14,11 +14,11 @@ import numpy as np
 
 from winogen.codegen import transforms
 from winogen.kernels import summation
-from winogen.records import TARGETS
 from winogen.rounding.bounds import error_bound
 from winogen.rounding.data import DISTRIBUTIONS, stated_variances
 from winogen.rounding.tiles import Direct
 from winogen.rounding.variance import estimate
+from winogen.toolchain.host import named_target
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _as_tile(plan: Plan) -> tuple:
     """(algorithm, options) of `estimate` for what a plan does to one tile."""
     _, channels, taps_h, taps_w = plan.weight_shape
     options: dict[str, Any] = {"filters": "float64", "fused": True}
-    options |= summation(plan.algorithm, TARGETS[plan.isa], channels)
+    options |= summation(plan.algorithm, named_target(plan.isa), channels)
     if plan.tile is None:
         terms = channels * taps_h * taps_w
         return Direct(1, terms), {**options, "dims": 1}
