@@ -21,7 +21,7 @@ import numpy as np
 
 from winogen.bench.layers import BenchLayer
 from winogen.bench.sample import calls
-from winogen.conv import planner
+from winogen.conv import memory, planner
 from winogen.conv.cuts import Candidate
 from winogen.conv.execute import Prepared
 from winogen.conv.problem import Problem
@@ -134,7 +134,7 @@ def _least(problem: Problem, candidate: Candidate) -> float:
     rng = np.random.default_rng(0)
     x = rng.standard_normal(problem.input_shape).astype(problem.layer.dtype)
     weight = rng.standard_normal(problem.layer.weight_shape).astype(problem.layer.dtype)
-    output = np.empty(problem.output_shape, problem.layer.dtype)
+    output = memory.empty(problem.output_shape, np.dtype(problem.layer.dtype), "output")
     prepared = Prepared(problem, [candidate], host_target())
     kept: dict[Any, np.ndarray] = {}
     packed = prepared.pack(weight, kept)

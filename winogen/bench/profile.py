@@ -77,7 +77,7 @@ def profile(
     data = np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if layout == "NHWC" else x
     prepared = conv._prepare(data.shape)
     calls = [_Profiled(call, weight, threads) for call in prepared.calls]
-    output = np.empty(prepared.output_shape, np.float32)
+    output = memory.empty(prepared.output_shape, np.dtype(np.float32), "output")
     scratch = memory.workspace(prepared.workspace_bytes)
     measured: list[tuple[float, ...]] = []
     end = time.perf_counter() + _SECONDS

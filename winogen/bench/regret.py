@@ -162,7 +162,7 @@ def heats(
     problem = prepared[0].problem
     generator = np.random.default_rng(0)
     x = generator.standard_normal(problem.input_shape, np.float32)
-    output = np.empty(problem.output_shape, np.float32)
+    output = memory.empty(problem.output_shape, np.dtype(np.float32), "output")
     # A kernel's time does not depend on the numbers: all read the same, instead of packed weights.
     packed = memory.aligned(max(one.plan().packed_weight_bytes for one in prepared), "weights")
     numbers = packed.view(np.float32)
