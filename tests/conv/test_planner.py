@@ -228,7 +228,7 @@ def test_a_limit_that_nothing_keeps_to_says_what_would():
         planner.choose(problem, request, TARGETS["avx2"])
 
 
-@pytest.mark.parametrize("layout", ("NCHW", "NHWC"))
+@pytest.mark.parametrize("layout", ("NCHW", pytest.param("NHWC", marks=pytest.mark.thorough)))
 @pytest.mark.parametrize(
     "options",
     [

@@ -49,7 +49,8 @@ MACHINE = (
     (re.compile(r"\berror \d\.\de-\d\d\b"), "error <number>"),
 )
 
-SLOW_PAGES = ("docs/accuracy.md",)  # its commands take half a minute
+# Their commands take ten seconds or more.
+SLOW_PAGES = ("docs/accuracy.md", "docs/gemm.md", "docs/tuning.md")
 every_page = pytest.mark.parametrize("page", sorted(PAGES))
 
 

@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 from winogen.errors import CacheUnavailable, CompilerNotFound, InvalidValue
-from winogen.records import Machine
+from winogen.records import Machine, costs_of
 from winogen.toolchain import (
     cache_dir,
     compiler,
@@ -187,7 +187,7 @@ def test_machines_and_compilers_of_a_foreign_folder_are_not_believed(cache, monk
     os.chown(cache, NOBODY, NOBODY)
     machine._known.cache_clear()
     with pytest.warns(RuntimeWarning, match="nobody"):
-        assert machine.current() == Machine()
+        assert machine.current() == Machine(costs=costs_of(host_target().core))
     machine._known.cache_clear()
     monkeypatch.setattr(compiler, "_recall", lambda memo, command: asked.append(memo))
     compiler._compilers.clear()

@@ -89,6 +89,7 @@ def test_objectives_are_best_at_what_they_are_for():
     assert programs["registers"].counts().registers == 7
 
 
+@pytest.mark.thorough
 def test_error_limit_bounds_the_growth():
     matrix = cook_toom(7, 3, "1/4,-1/4,5/8,-5/8,5/4,-5/4,5/2,-5/2,inf").bt
     careful = error_growth(simplify(matrix, "error"))
