@@ -127,9 +127,14 @@ def _loop(node: For, begin: str, before: str = "") -> Lines:
 
 
 def _headed(head: str, body: Body) -> Lines:
-    """A body behind what repeats it or asks for it: in braces if it is more than one statement."""
+    """A body behind what repeats it or asks for it: in braces if it is more than one statement.
+
+    So is one with an "else", which a reader, and a compiler that warns, could take for that of
+    another "if".
+    """
     inner = _lines(body)
-    if len(body) != 1 or inner[0][1] == "{":
+    ambiguous = any(text == "} else {" for _, text in inner)
+    if len(body) != 1 or inner[0][1] == "{" or ambiguous:
         return [(0, f"{head} {{"), *_deeper(inner), (0, "}")]
     if len(inner) == 1 and len(head) + len(inner[0][1]) < _COLUMNS - 32:
         return [(0, f"{head} {inner[0][1]}")]
