@@ -106,7 +106,7 @@ def test_what_a_variant_has_fits_and_so_does_each_step(name, target):
     assert len(others) == len(set(others)) and () not in others
     for sizes in others:
         assert allowed(work, sizes)
-        own = named(assigned.variant).tuned(work)
+        own = named(assigned.variant).tuning(work.target, work.precision)
         assert all(getattr(own, field) != value for field, value in sizes)
 
 

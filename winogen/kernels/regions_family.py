@@ -51,10 +51,6 @@ class Regions(Tiled):
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.regions(target)
 
-    def tuned(self, work: Work) -> Tuning:
-        # The kernel of half vectors is for a block of filters of its own.
-        return tuning.lone_vectors(work.target) if cost.leaves_half(work) else super().tuned(work)
-
     def taps_of(self, work: Work) -> int:
         """Taps that the product sums over."""
         return 1

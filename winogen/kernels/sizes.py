@@ -47,7 +47,7 @@ def steps(work: Work) -> Iterator[Sizes]:
     >>> [dict(sizes) for sizes in steps(work) if dict(sizes).keys() == {"rows"}]
     [{'rows': 4}, {'rows': 5}]
     """
-    own = named(work.variant).tuned(work)
+    own = named(work.variant).tuning(work.target, work.precision)
     for sizes in _neighbours(work):
         tuning = replace(work.tuning, **sizes)
         if tuning != work.tuning and fits(work, tuning):

@@ -57,17 +57,9 @@ CORES = frozenset(_REGIONS) - {""}  # the micro-architectures that some kernel h
 
 def regions(target: Target) -> Tuning:
     """Return that of kernels whose product goes over many channels at once."""
+    block = Tuning(_ZEN4, rows=rows(target), vectors=2)
     if target.broadcasts:
-        return _of_regions(_REGIONS.get(target.core, _REGIONS[""]), target)
-    return _of_regions(Tuning(_ZEN4, rows=rows(target), vectors=2), target)
-
-
-def lone_vectors(target: Target) -> Tuning:
-    """Return that of regions whose blocks have one vector of filters, where an FMA broadcasts."""
-    return _of_regions(_REGIONS[""], target)
-
-
-def _of_regions(block: Tuning, target: Target) -> Tuning:
+        block = _REGIONS.get(target.core, _REGIONS[""])
     return replace(
         block,
         depth=32,

@@ -116,10 +116,6 @@ class Variant:
         """Return the parameters of a nest from what their `to_dict` gave; raises InvalidValue."""
         raise InvalidValue(f"nest: got {fields!r}; allowed: none with {self.algorithm}")
 
-    def tuned(self, work: Work) -> Tuning:
-        """Return the sizes of blocks for a layer, where they depend on more than the target."""
-        return self.tuning(work.target, work.precision)
-
     # --- memory
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
@@ -279,7 +275,7 @@ def assign(work: Work) -> Work:
     That is the one that the work names, or the first that applies.
     """
     variant = named(work.variant) if work.variant else first_that_applies(work)
-    tuning = variant.tuned(work).with_sizes(work.sizes)
+    tuning = variant.tuning(work.target, work.precision).with_sizes(work.sizes)
     return replace(variant.view(work), variant=variant.name, tuning=tuning)
 
 

@@ -163,7 +163,7 @@ def _beside(scope: Scope, way: Candidate, coordinate: str) -> Iterator[Choice]:
 def _coordinate_of(sizes: Sizes, work: Work) -> str:
     """The coordinate along which sizes differ from those of a work."""
     # A choice may name sizes that are as usual: what counts is what they amount to.
-    tuning = named(work.variant).tuned(work).with_sizes(sizes)
+    tuning = named(work.variant).tuning(work.target, work.precision).with_sizes(sizes)
     names = {name for name in SIZES if getattr(tuning, name) != getattr(work.tuning, name)}
     if names & set(_BLOCK):
         return "register block"
