@@ -107,11 +107,6 @@ def transposition(work: Work, pixels: int, channels: int) -> int:
     return pixels * blocks(channels, work.lanes) * (work.lanes.bit_length() - 1)
 
 
-def register_loads(rows: float, vectors: float) -> float:
-    """Loads per multiply-add of a register block: in each step one per row and one per vector."""
-    return (rows + vectors) / (rows * vectors)
-
-
 def without_tiles(
     work: Work,
     packed: int,

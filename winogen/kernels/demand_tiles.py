@@ -14,11 +14,11 @@ from winogen.kernels.demand import (
     input_read,
     of_buffer,
     output_written,
-    register_loads,
     transposition,
 )
 from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Pair, Work, blocks
+from winogen.loops.registers import loads_per_fma
 
 
 class Product(NamedTuple):
@@ -131,7 +131,7 @@ def with_tiles(
     steps = places * taps * work.channels * filled
     panels = blocks(product.rows, tuning.rows)
     width = min(tuning.vectors, vectors)
-    loads = steps * register_loads(blocks(product.rows, panels), width)
+    loads = steps * loads_per_fma(blocks(product.rows, panels), width)
     columns = tuning.vectors * lanes
     v_moved = next(move.bytes for move in into.moves if move.what == "V")
     # One product's tiles, and the filters of one register block, are read again from nearer by.
@@ -210,7 +210,7 @@ def in_registers(
         products,
         steps,
         vectors * after,
-        steps * register_loads(*block),
+        steps * loads_per_fma(*block),
         tuple(move for move in moves if move.bytes),
     )
     return input_, multiply, Demand()

@@ -6,7 +6,7 @@ from typing import Any
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family, tuning
-from winogen.kernels.demand import Stages, register_loads, without_tiles
+from winogen.kernels.demand import Stages, without_tiles
 from winogen.kernels.geometry import (
     STRIP_FIELDS,
     gemm_filters,
@@ -17,6 +17,7 @@ from winogen.kernels.geometry import (
 )
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks
+from winogen.loops.registers import loads_per_fma
 from winogen.records import Machine, Precision, Target, Tuning
 from winogen.records.tuning import PREFETCHING
 
@@ -99,7 +100,7 @@ class Direct(Variant):
             work,
             self.packed_bytes(work),
             self.buffers(work)["strip"],
-            loads=register_loads(panel, width),
+            loads=loads_per_fma(panel, width),
             at_once=vectors * work.lanes,
             written_last=work.layout == "NCHW",
         )

@@ -7,7 +7,7 @@ import numpy as np
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family
 from winogen.kernels.variant import Buffer, Cycles, Variant
-from winogen.kernels.work import Work, blocks, round_up
+from winogen.kernels.work import Work, blocks, even, round_up
 from winogen.records import Machine, Precision, Target, Tuning
 
 _RUN = 2  # vectors' worth of pixels whose sums exist at a time: RUN of the template
@@ -85,7 +85,7 @@ class FewFilters(Variant):
         costs, (rows, cols), size = machine.costs, work.block, together(work)
         share, _ = cost.busiest(work)
         vectors = filter_vectors(work)
-        width = blocks(vectors, blocks(vectors, work.tuning.vectors))
+        width = even(vectors, work.tuning.vectors)
         high = np.minimum(cols, self.pixels_at_once(work.tuning, width))
         step = np.maximum(high * width / 2, (high + width) / costs.loads)
         step = np.maximum(step, costs.latency)

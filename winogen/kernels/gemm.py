@@ -12,7 +12,7 @@ from typing import Any
 
 from winogen.kernels import tuning as sizes
 from winogen.kernels.struct import struct_of
-from winogen.kernels.work import blocks, round_up
+from winogen.kernels.work import blocks, even, round_up
 from winogen.records import Epilogue, Machine, Precision, Target, Tuning
 from winogen.records.tuning import STREAMS
 
@@ -116,16 +116,14 @@ class GemmWork:
     @cached_property
     def k_block(self) -> int:
         """Terms of a sum that are added in registers; blocks are about equal."""
-        count = blocks(self.k, self.spec.tuning.depth)
-        return int(round_up(blocks(self.k, count), self.lanes))
+        return int(round_up(even(self.k, self.spec.tuning.depth), self.lanes))
 
     @cached_property
     def n_block(self) -> int:
         """Columns of a block of b, which has room in half of the last cache."""
         room = self.machine.l3_bytes // 2 // (self.k_block * self.itemsize)
         most = max(self.panel, room // self.panel * self.panel)
-        count = blocks(self.n, most)
-        return int(round_up(blocks(self.n, count), self.panel))
+        return int(round_up(even(self.n, most), self.panel))
 
     @cached_property
     def m_block(self) -> int:
@@ -133,11 +131,11 @@ class GemmWork:
         rows, room = self.spec.tuning.rows, self.machine.l2_bytes // _SHARE
         step = self.k_block * self.itemsize
         if min(self.n_block, round_up(self.n, self.lanes)) * step <= room:
-            return int(blocks(self.m, blocks(self.m, rows)))
+            return int(even(self.m, rows))
         most = max(rows, room // step // rows * rows)
         if self.threads > 1:
             most = min(most, int(round_up(blocks(self.m, _PARTS * self.threads), rows)))
-        return int(min(self.m, round_up(blocks(self.m, blocks(self.m, most)), rows)))
+        return int(min(self.m, round_up(even(self.m, most), rows)))
 
     @cached_property
     def m_part(self) -> int:

@@ -8,10 +8,11 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family, tuning
-from winogen.kernels.demand import Stages, register_loads, without_tiles
+from winogen.kernels.demand import Stages, without_tiles
 from winogen.kernels.geometry import STRIP_FIELDS, strip_pitches, strip_size
 from winogen.kernels.variant import Buffer, Cycles, Variant
-from winogen.kernels.work import Work, blocks, round_up
+from winogen.kernels.work import Work, blocks, even, round_up
+from winogen.loops.registers import loads_per_fma
 from winogen.records import Machine, Precision, Target, Tuning
 
 # Terms of a sum up to which filters in the lanes take longer: each block of sums is transposed.
@@ -76,13 +77,13 @@ class Pixels(Variant):
         return pixels_family.stored_meanwhile(machine, blocks_paid * input_, product, stores)
 
     def demands(self, work: Work) -> Stages:
-        panel = blocks(work.filters, blocks(work.filters, work.tuning.rows))
+        panel = even(work.filters, work.tuning.rows)
         width = min(work.tuning.vectors, blocks(work.block[1], work.lanes))
         return without_tiles(
             work,
             self.packed_bytes(work),
             self.buffers(work)["strip"],
             pixels_in_lanes=True,
-            loads=register_loads(panel, width),
+            loads=loads_per_fma(panel, width),
             at_once=panel,
         )

@@ -6,9 +6,10 @@ from typing import Any
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family
-from winogen.kernels.demand import Stages, register_loads, without_tiles
+from winogen.kernels.demand import Stages, without_tiles
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
+from winogen.loops.registers import loads_per_fma
 from winogen.records import Machine, Precision, Target, Tuning
 
 # A twentieth of the lanes may be idle: maps of a few pixels are better off with filters there.
@@ -66,5 +67,5 @@ class Planes(Variant):
 
     def demands(self, work: Work) -> Stages:
         width = min(work.tuning.vectors, blocks(work.block[1], work.lanes))
-        loads = register_loads(work.tuning.rows, width)
+        loads = loads_per_fma(work.tuning.rows, width)
         return without_tiles(work, self.packed_bytes(work), None, pixels_in_lanes=True, loads=loads)

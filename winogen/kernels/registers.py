@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from winogen.kernels import tuning
 from winogen.kernels.variant import named
-from winogen.kernels.work import Work, blocks
+from winogen.kernels.work import Work, blocks, even
 from winogen.loops import registers as counting
 from winogen.loops.registers import Extent, RegisterBlock
 from winogen.records import Sizes, Target
@@ -46,7 +46,7 @@ def outputs_of(work: Work, block: RegisterBlock) -> tuple[int, int]:
     wide = block.vectors * work.lanes
     if named(work.variant).in_lanes == "pixels":
         return wide, block.rows
-    return _even_panels(work.out[1], block.rows), wide
+    return even(work.out[1], block.rows), wide
 
 
 def _extent(work: Work) -> Extent:
@@ -54,10 +54,6 @@ def _extent(work: Work) -> Extent:
     if named(work.variant).in_lanes == "pixels":
         return Extent(filters, blocks(pixels, work.lanes))
     return Extent(pixels, blocks(filters, work.lanes))
-
-
-def _even_panels(count: int, most: int) -> int:
-    return int(blocks(count, blocks(count, most)))
 
 
 def is_kept(target: Target, block: RegisterBlock, chains: int = 1) -> bool:
@@ -69,7 +65,7 @@ def is_kept(target: Target, block: RegisterBlock, chains: int = 1) -> bool:
     [True, True, True, False, True]
     """
     sums = block.rows * block.vectors * chains
-    held = sums + block.vectors * chains + 1
+    held = counting.registers_of_steps(block.rows, block.vectors, chains) + 1
     return held <= target.registers and sums <= 2 * tuning.rows(target)
 
 

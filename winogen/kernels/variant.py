@@ -18,6 +18,7 @@ from winogen.errors import InvalidValue
 from winogen.kernels.demand import Stages, without_tiles
 from winogen.kernels.work import Work, round_up
 from winogen.loops.parameters import LoopProblem, Parameters
+from winogen.loops.registers import registers_of_steps
 from winogen.records import Machine, Precision, Sizes, Target, Tuning
 
 _LINE = 64  # every buffer begins at a cache line
@@ -98,7 +99,7 @@ class Variant:
         """Return the vector registers that the micro-kernel wants for sums and operands."""
         if "rows" not in self.uses:
             return tuning.pixels
-        return (tuning.rows + 1) * tuning.vectors * tuning.chains
+        return registers_of_steps(tuning.rows, tuning.vectors, tuning.chains)
 
     def sizes_fit(self, work: Work, tuning: Tuning) -> bool:
         """Whether it can compute ``work`` with these sizes."""

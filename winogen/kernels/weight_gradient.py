@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from winogen.kernels.struct import struct_of
-from winogen.kernels.work import blocks, round_up
+from winogen.kernels.work import blocks, even, round_up
 from winogen.records import Machine, Precision, Strides, Target, Tuning
 
 USES = ("rows", "vectors", "chains")
@@ -140,7 +140,7 @@ class GradientWork:
     @cached_property
     def panel_vectors(self) -> int:
         """Vectors of a panel of channels: panels are about equal."""
-        return int(blocks(self.vectors, blocks(self.vectors, self.spec.tuning.vectors)))
+        return int(even(self.vectors, self.spec.tuning.vectors))
 
     @cached_property
     def band_filters(self) -> int:
@@ -159,7 +159,7 @@ class GradientWork:
         """Tiles of a unit, a piece of a row of tiles; pieces are about equal."""
         cols = self.tiles[1]
         most = max(1, _UNIT_PIXELS // self.tile[1])
-        return int(blocks(cols, blocks(cols, most)))
+        return int(even(cols, most))
 
     @property
     def segments(self) -> int:
@@ -179,7 +179,7 @@ class GradientWork:
         if self.positions * self.sums_step * self.itemsize > _CHUNK_BYTES:
             tiles = max(tiles, _LEAST_TILES)
         most = max(1, tiles // self.unit_cols)
-        return int(blocks(self.units, blocks(self.units, most)))
+        return int(even(self.units, most))
 
     @property
     def chunks(self) -> int:
@@ -190,7 +190,7 @@ class GradientWork:
     def depth(self) -> int:
         """Tiles whose products are summed in registers: a chunk's, in chains about equal."""
         tiles = self.chunk_units * self.unit_cols
-        return int(blocks(tiles, blocks(tiles, self.spec.tuning.depth)))
+        return int(even(tiles, self.spec.tuning.depth))
 
     @property
     def slabs(self) -> int:

@@ -158,6 +158,15 @@ def blocks(count: Any, size: Any) -> Any:
     return -(-count // size)
 
 
+def even(count: Any, most: Any) -> Any:
+    """The size of pieces, none above ``most``, that make ``count`` as evenly as they can.
+
+    >>> even(28, 9), even(15, 14)
+    (7, 8)
+    """
+    return blocks(count, blocks(count, most))
+
+
 def round_up(count: Any, size: Any) -> Any:
     """The least multiple of ``size`` that is no less than ``count``."""
     return blocks(count, size) * size

@@ -90,6 +90,15 @@ class Sums:
         return made / vectors * self.parts / (self.channels * self.taps)
 
 
+def loads_per_fma(rows: float, vectors: float) -> float:
+    """Return the loads per FMA of a block: a step has one for every row and every vector.
+
+    >>> loads_per_fma(14, 1) > 1 > loads_per_fma(14, 2)
+    True
+    """
+    return 1 / vectors + 1 / rows
+
+
 def registers_needed(rows: int, vectors: int, chains: int = 1, spare: int = 0) -> int:
     """Return the registers of a block: its sums, the shorter of its two sides, one of the other.
 
@@ -99,6 +108,15 @@ def registers_needed(rows: int, vectors: int, chains: int = 1, spare: int = 0) -
     (31, 31, 30)
     """
     return chains * rows * vectors + min(rows, vectors) + 1 + spare
+
+
+def registers_of_steps(rows: int, vectors: int, chains: int = 1) -> int:
+    """Return those of a kernel that holds its sums and all vectors of a step.
+
+    >>> registers_of_steps(14, 2), registers_of_steps(14, 1, chains=2)
+    (30, 30)
+    """
+    return (rows + 1) * vectors * chains
 
 
 def blocks(
@@ -124,7 +142,7 @@ def blocks(
         for rows in range(registers // chains, 0, -1):
             needed = registers_needed(rows, vectors, chains, spare)
             if least * registers <= needed <= registers:
-                loads = 1 / vectors + 1 / rows
+                loads = loads_per_fma(rows, vectors)
                 if extent:
                     loads = _share(extent.vectors, vectors) + _share(extent.pixels, rows)
                 stores = sums.stores(vectors) if sums else 0.0
