@@ -36,6 +36,10 @@ class Winograd2d(Tiled):
         "y_step": "of y: likewise",
     }
 
+    def sizes_fit(self, work: Work, tuning: Tuning) -> bool:
+        # A chunk of channels is multiplied at a time: its filters do not follow one another.
+        return super().sizes_fit(work, tuning) and not tuning.fetches("next")
+
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.gemm(target, depth=16)
 
