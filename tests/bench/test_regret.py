@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from winogen.bench import regret
+from winogen.bench import contest, regret
 from winogen.bench.regret import Candidate, Regret
 from winogen.cli.app import app
 from winogen.conv import planner
@@ -72,7 +72,7 @@ def test_heats_keep_the_choice_and_drop_the_slow(tiny, monkeypatch):
             runs[index] += 1
 
         monkeypatch.setattr(one, "run", run)
-    monkeypatch.setattr(regret.time, "thread_time", lambda: clock[0])
+    monkeypatch.setattr(contest.time, "thread_time", lambda: clock[0])
     assert regret.heats(prepared, lambda text: None) == pytest.approx(costs)
     assert runs == [3 * (1 + 3 + 8), 3 * (1 + 3 + 8), 3 * (1 + 3), 3]
 

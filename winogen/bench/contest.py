@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import mean, median
@@ -12,6 +13,14 @@ from winogen.bench.team import Contestant, ContestantFailed
 
 # Of one turn, however short a call is.
 _MOST_CALLS = 1000
+
+
+def clock_of(threads: int) -> Callable[[], float]:
+    """Return the clock for calls on so many threads, in seconds.
+
+    What other programs take away of the time of a lone thread does not count.
+    """
+    return time.thread_time if threads == 1 else time.perf_counter
 
 
 @dataclass

@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from math import exp, log
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
     for name, values in ratios.items():
         print(
-            f"numpy's time / that of {name}: geometric mean {_mean(values):.2f}, worst "
+            f"numpy's time / that of {name}: geometric mean {geometric_mean(values):.2f}, worst "
             f"{min(values):.2f} ({chosen[values.index(min(values))].name})"
         )
     return 0
@@ -121,10 +121,6 @@ def _blis() -> Any:
         return import_module("blis.py")
     except ImportError:
         return None
-
-
-def _mean(values: list[float]) -> float:
-    return exp(sum(map(log, values)) / len(values))
 
 
 if __name__ == "__main__":

@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
 
-from winogen.bench.contest import take_turns
+from winogen.bench.contest import clock_of, take_turns
 from winogen.bench.layers import BenchLayer, layer_sets, load_layers
 from winogen.errors import InvalidValue
 
@@ -107,8 +106,7 @@ def measured(
     ways: Mapping[str, Callable[[], object]], rounds: int, threads: int
 ) -> dict[str, list[float]]:
     """Return the seconds of a call in every round, in which all ways take turns."""
-    # What other programs take away of the one thread's time does not count.
-    clock = time.thread_time if threads == 1 else time.perf_counter
+    clock = clock_of(threads)
 
     def turn(way: Callable[[], object]) -> Callable[[], tuple[list[float], float, float]]:
         def calls() -> tuple[list[float], float, float]:

@@ -15,13 +15,13 @@ in the least time counts, which is what the model predicts.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 
 import numpy as np
 
+from winogen.bench.contest import clock_of
 from winogen.bench.layers import BenchLayer
 from winogen.conv import memory, planner, wisdom
 from winogen.conv.execute import Prepared
@@ -168,8 +168,7 @@ def heats(
     numbers = packed.view(np.float32)
     numbers[:] = np.resize(generator.standard_normal(10_000, np.float32), numbers.size)
     weights = [one.pack(numbers, dict.fromkeys(one.kernels, packed)) for one in prepared]
-    # What other programs take away of the one thread's time does not count.
-    clock = time.thread_time if prepared[0].choice.threads == 1 else time.perf_counter
+    clock = clock_of(prepared[0].choice.threads)
     seconds = [float("inf")] * len(prepared)
     left = list(range(len(prepared)))
     for heat, (rounds, close) in enumerate(_HEATS, 1):

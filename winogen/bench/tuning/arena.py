@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from winogen.bench.contest import clock_of
 from winogen.bench.tuning.space import Scope
-from winogen.conv import planner
+from winogen.conv import memory, planner
 from winogen.conv.cuts import Candidate
 from winogen.conv.execute import Environment, Prepared, kernel
 from winogen.errors import BuildError
@@ -48,9 +48,9 @@ class Arena:
         dtype = problem.layer.dtype
         self._x = rng.standard_normal(problem.input_shape).astype(dtype)
         self._weight = rng.standard_normal(problem.layer.weight_shape).astype(dtype)
-        self._output = np.empty(problem.output_shape, dtype)
+        self._output = memory.empty(problem.output_shape, np.dtype(dtype), "output")
         self._expected: tuple[np.ndarray, float] | None = None
-        clock = time.thread_time if scope.request.threads == 1 else time.perf_counter
+        clock = clock_of(scope.request.threads)
         self._timer = timer or (
             lambda all_, rounds: turns([one.run for one in all_], rounds, clock)
         )
