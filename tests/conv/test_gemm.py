@@ -8,6 +8,7 @@ import pytest
 from conv.reference import convolve
 
 import winogen
+from winogen.conv import execute
 from winogen.conv import gemm as implementation
 from winogen.errors import InvalidType, InvalidValue
 from winogen.kernels.gemm import tuning
@@ -162,7 +163,7 @@ def test_nothing_depends_on_threads_or_prefetching(small_caches, monkeypatch):
 
 def test_large_products_stop_for_signals(monkeypatch):
     """In pieces the result is the same."""
-    monkeypatch.setattr(implementation, "_PATIENCE", 1e-6)
+    monkeypatch.setattr(execute, "_PATIENCE", 1e-6)
     implementation._prepare.cache_clear()
     check(200, 100, 300, threads=2)
     implementation._prepare.cache_clear()

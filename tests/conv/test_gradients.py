@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from winogen.codegen.gradient import gradient_of, render_gradient
 from winogen.codegen.transforms import load
-from winogen.conv import gradient_planner, gradients
+from winogen.conv import execute, gradient_planner, gradients
 from winogen.conv.execute import Environment
 from winogen.conv.gradients import weight_gradient
 from winogen.errors import InvalidType, InvalidValue, OutOfMemory, Unsupported
@@ -289,7 +289,7 @@ def test_the_workspace_is_asked_for_by_name(monkeypatch):
 
 def test_a_long_call_returns_to_python_now_and_then(monkeypatch):
     """The pieces together are the whole."""
-    monkeypatch.setattr(gradients, "_PATIENCE", 1e-12)
+    monkeypatch.setattr(execute, "_PATIENCE", 1e-12)
     monkeypatch.setattr(kernel_sizes, "_CHUNK_BYTES", 1)
     for slabs in (8, 1):
         monkeypatch.setattr(kernel_sizes, "_MOST_SLABS", slabs)

@@ -102,6 +102,7 @@ typedef struct {{
     void *workspace;
 }} {prefix}_call;
 void {prefix}_run_some(const {prefix}_call *c, int64_t first, int64_t last, int threads);
+void {prefix}_run(const {prefix}_call *c, int threads);
 """
 
 

@@ -24,7 +24,7 @@ from winogen.conv.request import Request
 from winogen.kernels import Work, named
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.struct import values
-from winogen.records import Machine, Target
+from winogen.records import Machine, Precision, Target
 from winogen.toolchain import Library, kept, load
 from winogen.toolchain.fork import team_threads
 
@@ -48,7 +48,47 @@ class Environment(NamedTuple):
         return cls(get("CC"), get("WINOGEN_CACHE"), flush, get("WINOGEN_WISDOM"))
 
 
-class Kernel:
+class Code:
+    """A loaded library of one kind of calls, and how arrays and pieces of work are passed to it."""
+
+    def __init__(self, source: str, cdef: str, target: Target, name: str, precision: Precision):
+        library: Library = load(source, cdef, target, name=name)
+        self.source = source
+        self.ffi = library.ffi
+        self.lib = library.lib
+        self.reals = self.ffi.typeof(f"{precision.real.c}[]")
+        self.address = self.ffi.typeof(f"{precision.real.c} *")
+        self.call = self.ffi.typeof("winogen_call *")
+
+    def pointer(self, array: np.ndarray | None) -> Any:
+        """Return a C pointer to the numbers of an array; NULL for None.
+
+        It keeps a contiguous array alive, but not one that is a slice.
+        """
+        if array is None:
+            return self.ffi.NULL
+        if array.flags.c_contiguous:  # several times as quick
+            return self.ffi.from_buffer(self.reals, array)
+        return self.ffi.cast(self.address, array.ctypes.data)
+
+    def run(self, struct: Any, call: Any, pieces: int, threads: int) -> None:
+        """Do a call in so many pieces: between them Python handles signals."""
+        if pieces == 1:
+            self.lib.winogen_run(call, threads)
+            return
+        parts = struct.phases * struct.parts
+        # A multiple of the threads, so that they wait for each other as seldom as possible.
+        step = max(1, -(-parts // pieces // threads)) * threads
+        for first in range(0, parts, step):
+            self.lib.winogen_run_some(call, first, min(first + step, parts), threads)
+
+
+def pieces_of(seconds: float) -> int:
+    """Return in how many pieces a call of about so many seconds is made."""
+    return max(1, int(seconds / _PATIENCE))
+
+
+class Kernel(Code):
     """A compiled kernel: packs weights and runs for any sizes of its variant and tile.
 
     Made by `kernel`, which compiles each only once.
@@ -56,16 +96,11 @@ class Kernel:
 
     def __init__(self, spec: KernelSpec):
         self.spec = spec
-        # Rendering is most of what loading a kernel takes that was compiled before.
-        self.source = kept(recipe(spec), lambda: render(spec))
         tile = [t.name for t in dict.fromkeys((spec.transform_h, spec.transform_w)) if t]
         name = "_".join([spec.variant, *tile, spec.precision.arrays, spec.layout.lower()])
-        library: Library = load(self.source, cdef(spec), spec.target, name=name)
-        self.ffi = library.ffi
-        self.lib = library.lib
-        self.reals = self.ffi.typeof(f"{spec.precision.real.c}[]")
-        self.address = self.ffi.typeof(f"{spec.precision.real.c} *")
-        self.call = self.ffi.typeof("winogen_call *")
+        # Rendering is most of what loading a kernel takes that was compiled before.
+        source = kept(recipe(spec), lambda: render(spec))
+        super().__init__(source, cdef(spec), spec.target, name, spec.precision)
 
     def struct(self, work: Work, flush_denormals: bool = False) -> Any:
         """Return the struct of one call."""
@@ -79,17 +114,6 @@ class Kernel:
             struct, self.pointer(weight), self.pointer(packed), team_threads(threads)
         )
         return packed
-
-    def pointer(self, array: np.ndarray | None) -> Any:
-        """Return a C pointer to the numbers of an array; NULL for None.
-
-        It keeps a contiguous array alive, but not one that is a slice.
-        """
-        if array is None:
-            return self.ffi.NULL
-        if array.flags.c_contiguous:
-            return self.ffi.from_buffer(self.reals, array)
-        return self.ffi.cast(self.address, array.ctypes.data)
 
 
 @lru_cache(maxsize=1024)
@@ -139,8 +163,7 @@ class Prepared:
             (int(named(call.work.variant).workspace_bytes(call.work)) for call in self.calls),
             default=0,
         )
-        # A long call is made in several pieces.
-        self._pieces = max(1, int(ranked[0].seconds / _PATIENCE))
+        self._pieces = pieces_of(ranked[0].seconds)
 
     def pack(
         self, weight: np.ndarray, kept: MutableMapping[Any, np.ndarray] | None = None
@@ -195,18 +218,7 @@ class Prepared:
         for (code, struct, _), filters in zip(self.calls, packed):
             workspace = code.ffi.from_buffer(scratch)
             call = code.ffi.new(code.call, (struct, pointers[0], filters, *pointers[1:], workspace))
-            if self._pieces == 1:
-                code.lib.winogen_run(call, threads)
-            else:
-                self._run_in_pieces(code, struct, call, threads)
-
-    def _run_in_pieces(self, code: Kernel, struct: Any, call: Any, threads: int) -> None:
-        """Return to Python now and then, where signals are handled."""
-        parts = struct.phases * struct.parts
-        # A multiple of the threads, so that they wait for each other as seldom as possible.
-        step = max(1, -(-parts // self._pieces // threads)) * threads
-        for first in range(0, parts, step):
-            code.lib.winogen_run_some(call, first, min(first + step, parts), threads)
+            code.run(struct, call, self._pieces, threads)
 
     def plan(self) -> Plan:
         """Return the description of what `run` does."""

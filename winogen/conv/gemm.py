@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.codegen.gemm import gemm_cdef, gemm_recipe, render_gemm
-from winogen.conv import arguments, execute, memory, seams
-from winogen.conv.execute import Environment
+from winogen.conv import arguments, memory, seams
+from winogen.conv.execute import Code, Environment, pieces_of
 from winogen.errors import InvalidValue
 from winogen.kernels.gemm import GemmSpec, GemmWork, tuning
 from winogen.records import Epilogue, Precision, Tuning
@@ -22,8 +22,7 @@ from winogen.toolchain import host_target, kept
 from winogen.toolchain.fork import team_threads
 from winogen.toolchain.machine import current
 
-# Seconds after which a call returns to Python, where Ctrl-C is heard; multiply-adds in a second.
-_PATIENCE, _PACE = 0.2, 1e10
+_PACE = 1e10  # multiply-adds in a second, to tell long calls
 # Multiply-adds that are worth a thread: it takes microseconds to start.
 _WORTHWHILE = 1 << 19
 _CALLS_KEPT = 256  # shapes and strides of `a` whose calls one `Gemm` remembers
@@ -282,30 +281,11 @@ def _writeable(out: Any, shape: tuple[int, int], others: dict[str, Any]) -> np.n
     return view
 
 
-class _Kernel:
-    """A compiled kernel."""
-
-    def __init__(self, spec: GemmSpec):
-        self.source = kept(gemm_recipe(spec), lambda: render_gemm(spec))
-        name = f"gemm_{spec.precision.arrays}"
-        library = execute.load(self.source, gemm_cdef(spec), spec.target, name=name)
-        self.ffi, self.lib = library.ffi, library.lib
-        self.reals = self.ffi.typeof(f"{spec.precision.real.c}[]")
-        self.address = self.ffi.typeof(f"{spec.precision.real.c} *")
-        self.call = self.ffi.typeof("winogen_call *")
-
-    def pointer(self, array: np.ndarray | None) -> Any:
-        """Return a C pointer to the numbers of an array, which it may not keep alive."""
-        if array is None:
-            return self.ffi.NULL
-        if array.flags.c_contiguous:  # several times as quick
-            return self.ffi.from_buffer(self.reals, array)
-        return self.ffi.cast(self.address, array.ctypes.data)
-
-
 @lru_cache(maxsize=256)
-def _kernel(spec: GemmSpec, environment: Environment) -> _Kernel:
-    return _Kernel(spec)
+def _kernel(spec: GemmSpec, environment: Environment) -> Code:
+    source = kept(gemm_recipe(spec), lambda: render_gemm(spec))
+    name = f"gemm_{spec.precision.arrays}"
+    return Code(source, gemm_cdef(spec), spec.target, name, spec.precision)
 
 
 class _Call:
@@ -322,7 +302,7 @@ class _Call:
         self._workspace_bytes = work.workspace_bytes
         fields = work.values(flush_denormals=environment.flush_denormals)
         self._struct = self.kernel.ffi.new("winogen_conv *", fields)
-        self._pieces = max(1, int(work.m * work.n * work.k / _PACE / _PATIENCE))
+        self._pieces = pieces_of(work.m * work.n * work.k / _PACE)
 
     def pack(self, b: np.ndarray) -> np.ndarray:
         """Return the right factor as kernels read it."""
@@ -351,14 +331,7 @@ class _Call:
         arrays = (struct, pointer(a), pointer(b), *constants, pointer(out), scratch)
         call = code.ffi.new(code.call, arrays)
         threads = team_threads(self._threads)
-        if self._pieces == 1:
-            code.lib.winogen_run(call, threads)
-            return out
-        parts = struct.phases * struct.parts
-        # A multiple of the threads, so that they wait for each other as seldom as possible.
-        step = max(1, -(-parts // self._pieces // threads)) * threads
-        for first in range(0, parts, step):
-            code.lib.winogen_run_some(call, first, min(first + step, parts), threads)
+        code.run(struct, call, self._pieces, threads)
         return out
 
 

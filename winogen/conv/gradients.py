@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.codegen.gradient import gradient_cdef, gradient_recipe, render_gradient
-from winogen.conv import arguments, execute, memory, seams
-from winogen.conv.execute import Environment
+from winogen.conv import arguments, memory, seams
+from winogen.conv.execute import Code, Environment, pieces_of
 from winogen.conv.gradient_planner import choose
 from winogen.conv.problem import Layer, Pair, Problem, Seams
 from winogen.conv.request import MOST_POINTS
@@ -24,8 +24,7 @@ from winogen.toolchain import host_target, kept
 from winogen.toolchain.fork import team_threads
 from winogen.toolchain.machine import current
 
-# Seconds after which a call returns to Python, where Ctrl-C is heard.
-_PATIENCE = 0.2
+_PACE = 2e10  # direct multiply-adds in a second, to tell long calls
 _LEAST_CHANNELS = 16  # of a group, and filters, from which it pays
 
 
@@ -185,25 +184,12 @@ def _tile(value: Any, kernel: Pair) -> Pair | None:
     return height, width
 
 
-class _Kernel:
-    """A compiled kernel."""
-
-    def __init__(self, spec: GradientSpec):
-        source = kept(gradient_recipe(spec), lambda: render_gradient(spec))
-        tile = [t.name for t in dict.fromkeys((spec.transform_h, spec.transform_w))]
-        name = "_".join(["weight_gradient", *tile, spec.precision.arrays, spec.layout.lower()])
-        library = execute.load(source, gradient_cdef(spec), spec.target, name=name)
-        self.ffi, self.lib = library.ffi, library.lib
-        self.reals = self.ffi.typeof(f"{spec.precision.real.c} *")
-
-    def pointer(self, array: np.ndarray) -> Any:
-        """Return a C pointer to the numbers of an array, which it does not keep alive."""
-        return self.ffi.cast(self.reals, array.ctypes.data)
-
-
 @lru_cache(maxsize=256)
-def _kernel(spec: GradientSpec, environment: Environment) -> _Kernel:
-    return _Kernel(spec)
+def _kernel(spec: GradientSpec, environment: Environment) -> Code:
+    source = kept(gradient_recipe(spec), lambda: render_gradient(spec))
+    tile = [t.name for t in dict.fromkeys((spec.transform_h, spec.transform_w))]
+    name = "_".join(["weight_gradient", *tile, spec.precision.arrays, spec.layout.lower()])
+    return Code(source, gradient_cdef(spec), spec.target, name, spec.precision)
 
 
 class WeightGradient:
@@ -222,9 +208,7 @@ class WeightGradient:
         self._kernel = _kernel(work.spec, environment)
         fields = work.values(flush_denormals=environment.flush_denormals)
         self._struct = self._kernel.ffi.new("winogen_conv *", fields)
-        # A long call is made in several pieces.
-        seconds = problem.direct_multiplications / 2e10
-        self._pieces = max(1, int(seconds / _PATIENCE))
+        self._pieces = pieces_of(problem.direct_multiplications / _PACE)
 
     def __call__(self, input: np.ndarray, grad_output: np.ndarray) -> np.ndarray:
         """Return the gradient of arrays that fit the problem, slices included; none is checked."""
@@ -232,13 +216,8 @@ class WeightGradient:
         dw = memory.empty(self.shape, self.dtype, "gradient")
         scratch = memory.workspace(self.workspace_bytes)
         arrays = map(code.pointer, (input, grad_output, dw))
-        call = code.ffi.new("winogen_call *", (struct, *arrays, code.ffi.from_buffer(scratch)))
-        threads = team_threads(self.threads)
-        parts = struct.phases * struct.parts
-        # A multiple of the threads, so that they wait for each other as seldom as possible.
-        step = max(1, -(-parts // self._pieces // threads)) * threads
-        for first in range(0, parts, step):
-            code.lib.winogen_run_some(call, first, min(first + step, parts), threads)
+        call = code.ffi.new(code.call, (struct, *arrays, code.ffi.from_buffer(scratch)))
+        code.run(struct, call, self._pieces, team_threads(self.threads))
         return dw
 
 
