@@ -44,7 +44,7 @@ class KernelSpec:
             work.variant,
             work.layout,
             work.precision,
-            work.target,
+            work.target.using(*named(work.variant).extensions(work.target)),
             work.tuning.compiled,
             along_h,
             along_w,
