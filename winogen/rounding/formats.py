@@ -53,8 +53,8 @@ class Format:
         if self.name == "float16":
             with np.errstate(over="ignore"):
                 return values.astype(np.float16).astype(np.float32)
-        if self.name == "bfloat16":
-            return _bfloat16(values)
+        if self.name in _DROPPED:
+            return _kept(values, _DROPPED[self.name])
         return values
 
     def ulp(self, values: ArrayLike) -> np.ndarray:
@@ -69,8 +69,11 @@ class Format:
 FORMATS = {
     name: Format(name, bits, carrier)
     for name, bits, carrier in (
+        ("flyte8", 1, np.float32),
+        ("flyte16", 8, np.float32),
         ("bfloat16", 8, np.float32),
         ("float16", 11, np.float32),
+        ("flyte24", 16, np.float32),
         ("float32", 24, np.float32),
         ("float64", 53, np.float64),
     )
@@ -91,11 +94,16 @@ def format_named(name: str | DTypeLike | Format, argument: str = "dtype") -> For
     return FORMATS[key]
 
 
-def _bfloat16(values: np.ndarray) -> np.ndarray:
+def _kept(values: np.ndarray, dropped: int) -> np.ndarray:
     bits = values.view(np.uint32)
-    half = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
-    rounded = ((bits + half) & np.uint32(0xFFFF0000)).view(np.float32)
+    one = np.uint32(1)
+    half = np.uint32((1 << dropped - 1) - 1) + ((bits >> np.uint32(dropped)) & one)
+    mask = np.uint32(0xFFFFFFFF >> dropped << dropped)
+    rounded = ((bits + half) & mask).view(np.float32)
     return np.where(np.isnan(values), values, rounded)
+
+
+_DROPPED = {"flyte24": 8, "flyte16": 16, "bfloat16": 16, "flyte8": 24}
 
 
 @dataclass(frozen=True)
