@@ -9,7 +9,7 @@ import numpy as np
 
 from winogen.algebra import cook_toom
 from winogen.errors import InvalidValue
-from winogen.records import Precision
+from winogen.records import FILTER_TYPES, PRODUCT_TYPES, Precision
 from winogen.rounding.tiles import Axis, Direct, axes_of
 
 Watch = Callable[[str, np.ndarray], None]  # told what each stage yields
@@ -49,8 +49,16 @@ def runner(
                 f"precision: got {precision.name} with {HEADER}; allowed: an algorithm of conv2d"
             )
         return _header_runner(algorithm, dims, settings)
-    asked = precision.asked if precision else {}
-    return _conv2d_runner(algorithm, dims, kernel, dtype, settings["order"], asked)
+    return _conv2d_runner(algorithm, dims, kernel, dtype, settings["order"], _asked(precision))
+
+
+def _asked(precision: Precision | None) -> dict[str, str]:
+    """The options of ``conv2d`` that ask for a precision."""
+    if precision is None or precision.plain:
+        return {}
+    if precision.products in PRODUCT_TYPES:
+        return {"product_dtype": precision.products}
+    return {"filter_dtype": precision.filters} if precision.filters in FILTER_TYPES else {}
 
 
 def _conv2d_runner(

@@ -2,9 +2,10 @@
 
 A transformed tile V is scaled per position and chunk of channels, so that its largest number there
 is the largest integer. A transformed filter U is scaled per position, so that no chunk's sum of
-products can overflow 32 bits. Within a chunk sums are exact; they are added up in float32. One scale
-per position is what LoWino does (Li, Jia, Feng and Wang, ACM TACO 2024); scales per chunk depend on
-nothing but the chunk, so that blocks and threads do not change a bit.
+products can overflow 32 bits. Within a chunk sums are exact; they are added up in float32.
+
+One scale per position is what LoWino has (Li, Jia, Feng and Wang, ACM TACO 2024). Those of a chunk
+depend on nothing but the chunk, so that blocks and threads do not change a bit of the result.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Quantised:
     chunk: int  # channels whose products are summed exactly
     tiles: int  # the largest |integer| of V
     filters: int  # the largest |integer| of U
-    most: int  # that the sum of |products| of a chunk may be
+    most: float  # that the sum of |products| of a chunk may be before U is rounded
 
     def scaled_tiles(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return integers, as float64, and steps of tiles (C, positions…): one per chunk.
@@ -79,9 +80,14 @@ def _scaled(values: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return np.rint(np.asarray(values, np.float64) / safe), safe
 
 
+def _quantised(chunk: int, tiles: int, filters: int) -> Quantised:
+    # Each of a chunk's filters may be rounded up by half a step.
+    return Quantised(chunk, tiles, filters, 2**31 - 1 - chunk * tiles / 2)
+
+
 QUANTISED = {
-    "int16": Quantised(chunk=32, tiles=16383, filters=32767, most=2**31 - 1),
-    "int8": Quantised(chunk=32, tiles=127, filters=127, most=2**31 - 1),
+    "int16": _quantised(chunk=32, tiles=16383, filters=32767),
+    "int8": _quantised(chunk=32, tiles=127, filters=127),
 }
 
 _STEP = 1 / 200
