@@ -87,8 +87,8 @@ def estimate(
         h, w = (_rounded(axis, stages.transform, stages.filter, fused) for axis in axes)
         local = product_variance(stages, channels, block, fused, chains)
         for moment in weights:
-            along_h, along_w = _moments(h, moment), _moments(w, moment)
-            sides[moment] = propagate(along_h, along_w, channels, local)
+            per_channel, per_local, output = _spread(h, w, moment)
+            sides[moment] = channels * per_channel + local * per_local, channels * output
     errors = outputs = np.array(0.0)
     for moment, weight in weights.items():
         error, output = sides[moment]
@@ -240,6 +240,20 @@ def _moments(programs: tuple[RoundedProgram, ...], moment: str) -> Moments:
         output_errors=np.diag(along_output.errors(sv * su)),
         output_shift=np.diag(along_output.shift(sv * su)),
     )
+
+
+@lru_cache(maxsize=512)
+def _spread(
+    h: tuple[RoundedProgram, ...], w: tuple[RoundedProgram, ...], moment: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What `propagate` gives for one channel, for what is local, and for the output's variance.
+
+    Both are linear, and plans ask for the same transforms with many numbers of channels.
+    """
+    axes = _moments(h, moment), _moments(w, moment)
+    per_channel, output = propagate(*axes, 1, 0.0)
+    per_local, _ = propagate(*axes, 0, 1.0)
+    return per_channel, per_local, output
 
 
 def _diagonal(matrices: np.ndarray) -> np.ndarray:
