@@ -6,16 +6,18 @@ from winogen.records.epilogue import ACTIVATIONS, Epilogue
 from winogen.records.machine import Machine
 from winogen.records.points import Points
 from winogen.records.precision import NUMBERS, Precision
-from winogen.records.target import TARGETS, Target
+from winogen.records.target import EXTENSIONS, TARGETS, Extension, Target, spelled
 from winogen.records.tuning import Sizes, Tuning
 
 __all__ = [
     "ACTIVATIONS",
+    "EXTENSIONS",
     "NUMBERS",
     "TARGETS",
     "Axis",
     "Costs",
     "Epilogue",
+    "Extension",
     "Machine",
     "Points",
     "Precision",
@@ -24,4 +26,5 @@ __all__ = [
     "Target",
     "Tuning",
     "costs_of",
+    "spelled",
 ]
