@@ -44,7 +44,7 @@ class KernelSpec:
             work.variant,
             work.layout,
             work.precision,
-            work.target,
+            work.target.storing(*(number.name for number in work.precision.stored)),
             work.tuning.compiled,
             along_h,
             along_w,

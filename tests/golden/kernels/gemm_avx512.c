@@ -65,7 +65,6 @@ enum {
 
 enum { LANES = 16 };
 typedef float real;
-typedef real array_number;      /* of the input, of the output and of what is added to it */
 typedef real filter_number;    /* of the packed filters */
 typedef real vec __attribute__((vector_size(64)));
 typedef real loose_vec

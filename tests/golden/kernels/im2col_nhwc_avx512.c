@@ -343,8 +343,7 @@ typedef struct {
 /* `chains` channels further: channel j goes into chain j. */
 INLINE void gemm_step(const int rows, const int vectors, const int chains, const real *at,
                       int64_t step, const filter_number *b,
-                      const filter_number *ahead, int64_t far,
-                      vec sum[ROWS][VECTORS][CHAINS])
+                      const filter_number *ahead, int64_t far, vec sum[ROWS][VECTORS][CHAINS])
 {
     __builtin_prefetch(ahead, 0, 2);
     __builtin_prefetch(address(ahead, far), 0, 2);

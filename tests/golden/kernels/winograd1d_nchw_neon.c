@@ -916,8 +916,7 @@ typedef struct {
 /* `chains` channels further: channel j goes into chain j. */
 INLINE void gemm_step(const int rows, const int vectors, const int chains, const real *at,
                       int64_t step, const filter_number *b,
-                      const filter_number *ahead, int64_t far,
-                      vec sum[ROWS][VECTORS][CHAINS])
+                      const filter_number *ahead, int64_t far, vec sum[ROWS][VECTORS][CHAINS])
 {
     __builtin_prefetch(ahead, 0, 2);
     __builtin_prefetch(address(ahead, far), 0, 2);
@@ -1092,7 +1091,8 @@ static void multiply_share(const call *c, const block *b, int64_t share, int64_t
         for (int64_t k = 0; k < POSITIONS; k++)
             for (int64_t m = first; m < last; m += FILTER_BLOCK) {
                 const int64_t width = width_at(p, m);
-                const filter_number *u = c->packed + filter_block(p, b->group, m, k, POSITIONS, taps);
+                const filter_number *u =
+                    c->packed + filter_block(p, b->group, m, k, POSITIONS, taps);
                 real *to = y + k * y_step + (m - band) * all;
                 for (int64_t line = 0; line < lines_out; line++)
                     for (int64_t row = 0; row < tiles; row += height) {
