@@ -90,10 +90,11 @@ class Format:
         >>> [bytes(FORMATS[name].pack(-1.5)).hex() for name in ("flyte24", "bfloat16", "float16")]
         ['00c0bf', 'c0bf', '00be']
         """
-        codes = np.ascontiguousarray(self._narrowed(np.asarray(values)))
+        numbers = self._narrowed(np.asarray(values))
         # In little-endian order the upper bytes are the last.
-        bytes_ = codes.astype(codes.dtype.newbyteorder("<"))[..., None].view(np.uint8)
-        return np.ascontiguousarray(bytes_[..., bytes_.shape[-1] - self.size :])
+        little = numbers.astype(numbers.dtype.newbyteorder("<"), order="C")
+        whole = little[..., None].view(np.uint8)
+        return np.ascontiguousarray(whole[..., whole.shape[-1] - self.size :])
 
     def unpack(self, packed: np.ndarray) -> np.ndarray:
         """Return the numbers, in the carrier, of bytes (…, size) as `pack` returns them."""
@@ -127,7 +128,7 @@ class Format:
         if not self.floating:
             return _integers(values, self.stored, self.rounding)
         if not self._is_cut_short:
-            return _converted(values, self.stored, self.rounding)
+            return _converted(_quiet(values), self.stored, self.rounding)
         # First to the wide type, so that the second rounding does what one would have done.
         wide = values if values.dtype == self.stored else _to_odd(values, self.stored)
         return _cut(wide, 8 * (wide.itemsize - self.size), self.rounding)
@@ -141,6 +142,15 @@ def _converted(values: np.ndarray, to: type[np.number], rounding: str) -> np.nda
         return rounded
     further = (np.abs(rounded) > np.abs(values)) & np.isfinite(values)
     return np.where(further, np.nextafter(rounded, to(0)), rounded)
+
+
+def _quiet(values: np.ndarray) -> np.ndarray:
+    """The same numbers, their NaN made quiet: their fraction's first bit set."""
+    if values.dtype.kind != "f":
+        return values
+    kind = _bits_of(values.dtype.type)
+    first = kind(1 << (np.finfo(values.dtype).nmant - 1))
+    return (values.view(kind) | np.where(np.isnan(values), first, kind(0))).view(values.dtype)
 
 
 def _to_odd(values: np.ndarray, to: type[np.number]) -> np.ndarray:
@@ -162,14 +172,12 @@ def _cut(values: np.ndarray, dropped: int, rounding: str) -> np.ndarray:
     """
     kind = _bits_of(values.dtype.type)
     width = 8 * values.itemsize
-    bits = values.view(kind)
+    bits = _quiet(values).view(kind)
     sign, size = bits & kind(1 << (width - 1)), bits & kind((1 << (width - 1)) - 1)
-    quiet = kind(1 << (np.finfo(values.dtype).nmant - 1))
     kept = size >> kind(dropped)
     if rounding == "even":
         half = kind((1 << (dropped - 1)) - 1) + (kept & kind(1))
-        kept = (size + half) >> kind(dropped)
-    kept = np.where(np.isnan(values), (size | quiet) >> kind(dropped), kept)
+        kept = np.where(np.isnan(values), kept, (size + half) >> kind(dropped))
     # Without a fraction the largest number would carry into the sign.
     kept = np.minimum(kept, kind((1 << (width - 1 - dropped)) - 1))
     return (sign | (kept << kind(dropped)).astype(kind)).view(values.dtype)
