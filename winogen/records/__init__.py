@@ -6,12 +6,13 @@ from winogen.records.epilogue import ACTIVATIONS, Epilogue
 from winogen.records.machine import Machine
 from winogen.records.points import Points
 from winogen.records.precision import ARRAY_TYPES, FILTER_TYPES, NUMBERS, PRODUCT_TYPES, Precision
-from winogen.records.target import TARGETS, Target
+from winogen.records.target import EXTENSIONS, TARGETS, Extension, Target, spelled
 from winogen.records.tuning import Sizes, Tuning
 
 __all__ = [
     "ACTIVATIONS",
     "ARRAY_TYPES",
+    "EXTENSIONS",
     "FILTER_TYPES",
     "NUMBERS",
     "PRODUCT_TYPES",
@@ -19,6 +20,7 @@ __all__ = [
     "Axis",
     "Costs",
     "Epilogue",
+    "Extension",
     "Machine",
     "Points",
     "Precision",
@@ -27,4 +29,5 @@ __all__ = [
     "Target",
     "Tuning",
     "costs_of",
+    "spelled",
 ]
