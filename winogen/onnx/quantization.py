@@ -175,10 +175,6 @@ class _Quantizer:
         self.taken = {name for node in proto.graph.node for name in (*node.input, *node.output)}
         self.taken |= {t.name for t in proto.graph.initializer}
         self.taken |= {v.name for v in (*proto.graph.input, *proto.graph.output)}
-        self.readers: dict[str, list[Any]] = {}
-        for node in proto.graph.node:
-            for name in node.input:
-                self.readers.setdefault(name, []).append(node)
         self.result = Quantized(proto)
         self.convs: dict[str, _Conv] = {}  # by the output of the node
         for node in proto.graph.node:
@@ -217,7 +213,7 @@ class _Quantizer:
         return _Conv(node, weight, bias, output)
 
     def _only_reader(self, name: str) -> Any:
-        readers = self.readers.get(name, [])
+        readers = self.model.readers.get(name, [])
         return readers[0] if len(readers) == self.model.uses[name] == 1 else None
 
     def _clips(self, node: Any) -> bool:

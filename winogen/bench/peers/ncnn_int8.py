@@ -33,9 +33,7 @@ def ways(
     }
 
 
-def _net(
-    layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int, winograd: bool
-) -> Way:
+def _net(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int, winograd: bool) -> Way:
     import ncnn
 
     if layer.input[0] != 1:
@@ -74,7 +72,7 @@ def _net(
         status, y = answer
         if status:
             raise RuntimeError(f"ncnn could not compute the layer (status {status})")
-        return np.array(y, np.float32)[None]
+        return np.array(ncnn.convert_packing(y, 1)).astype(np.float32)[None]
 
     return Way(run, output, alive=(x,))
 
@@ -84,5 +82,5 @@ def _numbers(layer: BenchLayer, weight: np.ndarray) -> bytes:
     scale = steps(layer)
     body = np.ascontiguousarray(weight).tobytes()
     parts = [np.uint32(_INT8).tobytes(), body, bytes(-len(body) % 4)]
-    scales = [1 / scale.w, np.float32([1 / scale.x]), np.float32([1 / scale.y])]
+    scales = [1 / scale.w, 1 / np.array([scale.x]), 1 / np.array([scale.y])]
     return b"".join([*parts, *(part.astype(np.float32).tobytes() for part in scales)])

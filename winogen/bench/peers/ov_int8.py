@@ -23,9 +23,7 @@ def ways(
     }
 
 
-def _request(
-    layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int, dtype: str
-) -> Way:
+def _request(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int, dtype: str) -> Way:
     import openvino
 
     zero = _ZEROS[dtype]
