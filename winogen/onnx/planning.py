@@ -26,7 +26,7 @@ from winogen.graph.compiling import compile_all
 from winogen.graph.memory import Life, offsets
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.struct import PADDING_MODES
-from winogen.onnx.operators import ACTIVATIONS, ADDRESS, ARENA, FAILED, NOWHERE, PLANNED
+from winogen.onnx.operators import ACTIVATIONS, ADDRESS, ARENA, FAILED, NOWHERE, PLANNED, UNKNOWN
 from winogen.toolchain import Library, host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current
@@ -77,6 +77,8 @@ class Planner:
         return len(self._answers)
 
     def _plan(self, question: Any, plan: Any, message: Any, size: int) -> int:
+        if question.scales != self._ffi.NULL:
+            return UNKNOWN
         try:
             answer = Answer(self._ffi, question, self._packed)
             answer.fill(plan)
