@@ -1,4 +1,4 @@
-"""Quantized convolutions: QLinearConv, ConvInteger and pairs, equal to ONNX's evaluator to the bit."""
+"""QLinearConv, ConvInteger and pairs: equal to ONNX's evaluator, to the bit."""
 
 import numpy as np
 import onnx
@@ -270,6 +270,7 @@ def test_what_stays_and_why():
     next(t for t in two.graph.initializer if t.name == "b").CopyFrom(
         numpy_helper.from_array(np.ones(6, np.float32), "b")
     )
+    clips = [pairs(random, "Clip", bounds=bounds)[0] for bounds in ((0.0,), (0.0, 9.0))]
     for model, reason in (
         (as_input("w"), "its weights may change from call to call"),
         (as_input("xz"), "its zero points may change from call to call"),
@@ -280,9 +281,9 @@ def test_what_stays_and_why():
         (changed("w", np.ones((6, 3, 3), np.int8)), "1D"),
         (changed("xz", np.zeros((3,), np.uint8)), "zero points for each channel"),
         (changed("w", np.ones((6, 65793, 1, 1), np.int8)), "fewer than 65793"),
-        (changed("bound0", np.float32(1), pairs(random, "Clip", bounds=(0.0,))[0]), "Clip to 1"),
+        (changed("bound0", np.float32(1), clips[0]), "Clip to 1"),
         (
-            changed("bound1", np.float32(2), pairs(random, "Clip", bounds=(0.0, 9.0))[0]),
+            changed("bound1", np.float32(2), clips[1]),
             "Clip to 2",
         ),
         (without(pairs(random)[0], "QuantizeLinear"), "its output is not quantized"),
@@ -345,3 +346,11 @@ def test_wrong_nodes_are_refused(session):
     made = winogen.onnx.optimize(linear(random))
     with pytest.raises(Exception, match="X: got 4 channels; allowed: 3"):
         session(made).run(None, {"x": np.zeros((1, 4, 9, 9), np.uint8)})
+
+
+def test_the_report_counts_them():
+    made = winogen.onnx.report(linear(np.random.default_rng(0)), input_shapes={"x": (1, 3, 9, 9)})
+    assert (made.quantized, made.rows, made.refusals) == (1, (), ())
+    text = str(made)
+    assert "no float layer that winogen would compute" in text
+    assert "1 quantized convolutions that winogen would compute, too" in text

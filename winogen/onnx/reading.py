@@ -30,7 +30,7 @@ def read(model: Model, narrow: Narrowed | None = None) -> Reading:
 
     ``narrow``: what was done to its quantized convolutions before.
     """
-    made, reasons = (narrow.made, narrow.refusals) if narrow else (frozenset[str](), {})
+    narrow = narrow or Narrowed(model.proto)
     kind = _kind(model)
     patterns = Patterns(model, kind) if kind else None
     matches: dict[int, Match] = {}
@@ -42,10 +42,10 @@ def read(model: Model, narrow: Narrowed | None = None) -> Reading:
         if match is not None:
             matches[place] = match
             swallowed |= {tuple(inner.output) for inner in match.within}
-        elif node.output[0] in made:
+        elif node.output[0] in narrow.made:
             continue
         elif node.op_type in _CONVOLUTIONS or node.domain == OWN_DOMAIN:
-            why = reasons.get(node.output[0]) or _why(model, node, kind)
+            why = narrow.refusals.get(node.output[0]) or _why(model, node, kind)
             refusals.append(f"{node.name or node.output[0]}: {why}")
     aliases = _aliases(model)
     needed = _needed(model, nodes)
