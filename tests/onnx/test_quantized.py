@@ -78,11 +78,13 @@ def check_equal(model, session, *feeds, planner=None):
     assert result.quantized == 1 and not result.refusals, result
     onnx.checker.check_model(result.model)
     reference, ours = ReferenceEvaluator(model), session(result.model)
+    before = planner.plans if planner is not None else 0
     for x in feeds:
         (expected,), (found,) = (one.run(None, {"x": x}) for one in (reference, ours))
         assert found.dtype == expected.dtype and found.shape == expected.shape
         assert (found == expected).all()
     if planner is not None:
+        assert planner.plans == before + len(feeds)
         planner.remove()
         other = session(result.model)
         assert all((other.run(None, {"x": x})[0] == ours.run(None, {"x": x})[0]).all()
