@@ -60,6 +60,8 @@ class Target:
     by_lane: bool = False  # arithmetic takes one lane of a register for all lanes
     masks: bool = False  # loads and stores of some lanes, non-temporal stores of a whole line
     flushes: bool = True  # can be told to take denormals for zeros
+    # Whose intrinsics widen float16 and shuffle bytes: the prefix of x86's names, "neon", or none.
+    intrinsics: str = ""
     core: str = (
         ""  # the micro-architecture whose measured sizes of blocks it takes, if one is known
     )
@@ -121,10 +123,11 @@ TARGETS: dict[str, Target] = {
             ),
             broadcasts=True,
             masks=True,
+            intrinsics="_mm512",
         ),
-        Target("avx2", 32, 16, ("-mavx2", "-mfma")),
+        Target("avx2", 32, 16, ("-mavx2", "-mfma", "-mf16c"), intrinsics="_mm256"),
         Target("sse2", 16, 16, ("-msse2",)),
-        Target("neon", 16, 32, (), by_lane=True),
+        Target("neon", 16, 32, (), by_lane=True, intrinsics="neon"),
         Target("generic", 16, 16, ()),
     )
 }
