@@ -39,6 +39,7 @@ def render_quantized(spec: QuantizedSpec, prefix: str = "winogen") -> str:
             rows=spec.rows,
             vectors=VECTORS,
             dot=spec.dot.name,
+            x86=spec.dot.name in ("vpdpbusd", "pmaddwd"),
             what=spec.dot.what,
             together=spec.dot.together,
         )
