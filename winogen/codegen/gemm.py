@@ -63,18 +63,15 @@ def render_gemm(
 
 def gemm_cdef(spec: GemmSpec, prefix: str = "winogen") -> str:
     """Return the C declarations of a kernel library for cffi."""
-    real = spec.precision.real.c
     return f"""
 {declaration()}
 typedef struct {{
     const winogen_conv *p;
-    const {real} *a, *b, *packed;
-    const {real} *bias, *slopes;
-    {real} *output;
-    void *workspace;
+    const void *a, *b, *packed, *bias, *slopes;
+    void *output, *workspace;
 }} {prefix}_call;
 size_t {prefix}_packed_bytes(const winogen_conv *p);
-void {prefix}_pack(const winogen_conv *p, const {real} *b, {real} *packed, int threads);
+void {prefix}_pack(const winogen_conv *p, const void *b, void *packed, int threads);
 size_t {prefix}_workspace_bytes(const winogen_conv *p, int threads);
 void {prefix}_run_some(const {prefix}_call *c, int64_t first, int64_t last, int threads);
 void {prefix}_run(const {prefix}_call *c, int threads);

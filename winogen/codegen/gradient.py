@@ -92,14 +92,12 @@ def render_gradient(spec: GradientSpec, prefix: str = "winogen") -> str:
 
 def gradient_cdef(spec: GradientSpec, prefix: str = "winogen") -> str:
     """Return the C declarations of a kernel library for cffi."""
-    real = spec.precision.real.c
     return f"""
 {declaration()}
 typedef struct {{
     const winogen_conv *p;
-    const {real} *input, *grad_output;
-    {real} *grad_weight;
-    void *workspace;
+    const void *input, *grad_output;
+    void *grad_weight, *workspace;
 }} {prefix}_call;
 void {prefix}_run_some(const {prefix}_call *c, int64_t first, int64_t last, int threads);
 void {prefix}_run(const {prefix}_call *c, int threads);

@@ -6,12 +6,12 @@ from functools import lru_cache
 from typing import Any
 
 from winogen.kernels import general, summation
-from winogen.records import Sizes, Target
+from winogen.records import Precision, Sizes, Target
 
 
 def predicted_error(
     algorithm: str,
-    dtype: str,
+    precision: Precision,
     channels: int,
     kernel: tuple[int, int],
     transforms: tuple[Any, Any],
@@ -25,14 +25,17 @@ def predicted_error(
     outputs the largest error grows, and so does the largest output. ``sizes`` replace those of the
     variant's tuning.
 
-    >>> from winogen.records import TARGETS
-    >>> predicted_error("direct", "float32", 64, (3, 3), (None, None), TARGETS["avx2"]) < 1e-6
+    >>> from winogen.records import TARGETS, Precision
+    >>> precision = Precision.of("float32")
+    >>> predicted_error("direct", precision, 64, (3, 3), (None, None), TARGETS["avx2"]) < 1e-6
     True
     """
-    summed = summation(algorithm, target, channels, dtype, sizes)
+    summed = summation(algorithm, target, channels, precision, sizes)
     # Rows of a kernel that are not transformed are summed like channels.
     rows = 1 if general(algorithm).along[0] else kernel[0]
-    return _predicted(dtype, channels, kernel, transforms, rows, tuple(summed.items()))
+    return _predicted(
+        precision.transforms, channels, kernel, transforms, rows, tuple(summed.items())
+    )
 
 
 @lru_cache(maxsize=4096)

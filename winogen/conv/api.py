@@ -90,6 +90,14 @@ def conv2d(
     border
         How Winograd tiles are made at the border: "unswitch" has code of its own for tiles inside,
         "buffer" copies tiles with their padding, "indirect" reads through pointers.
+    filter_dtype
+        What packed filters are stored in, to read fewer bytes: None for the type of the arrays (or
+        the planner's choice within the ``tolerance``), "float16", "bfloat16", "flyte24",
+        "flyte16" or "flyte8" (the first bytes of a float32). Everything is computed as without.
+    product_dtype
+        What is multiplied: None as above, "int16" or "int8". Transforms are computed in float32,
+        their results are scaled and rounded to integers, and products summed exactly, chunk by
+        chunk of channels.
     threads
         None for OMP_NUM_THREADS or else all CPUs of this process, or a positive int. The result
         does not depend on it.

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from winogen.errors import InvalidType, InvalidValue
-from winogen.records import ACTIVATIONS, NUMBERS, Epilogue
+from winogen.records import ACTIVATIONS, ARRAY_TYPES, Epilogue
 
 LAYOUTS = ("NCHW", "NHWC")
-DTYPES = tuple(NUMBERS)
+DTYPES = ARRAY_TYPES
 DTYPE_NAMES = {np.dtype(name): name for name in DTYPES}  # only of native byte order
 
 # A size beyond this is a mistake, and below it no index computed in C leaves an int64.

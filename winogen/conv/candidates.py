@@ -21,7 +21,7 @@ from winogen.kernels import (
     named,
 )
 from winogen.kernels.registers import register_blocks, sizes_of
-from winogen.records import Points, Sizes, Target
+from winogen.records import Points, Precision, Sizes, Target
 
 # Without a `tile`, those of at most this many points are tried that the catalog has.
 _POINTS = 9
@@ -30,10 +30,31 @@ GAUSSIAN = Points("catalog", ("gaussian",))  # with the modulus x^2 + 1
 
 def candidates(problem: Problem, request: Request, target: Target) -> Iterator[Choice]:
     """Yield every way to compute the problem that the request leaves open."""
+    for precision in precisions(problem.layer, request):
+        yield from _with_numbers(problem, request, target, precision)
+
+
+def precisions(layer: Layer, request: Request) -> list[Precision | None]:
+    """Return the types of numbers to try; None: all are of the type of the arrays."""
+    asked = request.filter_dtype, request.product_dtype
+    if any(asked):
+        return [Precision.of(layer.dtype, *asked)]
+    return [None]
+
+
+def _with_numbers(
+    problem: Problem, request: Request, target: Target, precision: Precision | None
+) -> Iterator[Choice]:
     layer, asked = problem.layer, request.algorithm
-    names = algorithms() if asked == "auto" else (asked,)
+    names = algorithms(precision) if asked == "auto" else (asked,)
     for algorithm in names:
-        plain = Choice(algorithm, edge=request.edge, border=request.border, threads=request.threads)
+        plain = Choice(
+            algorithm,
+            edge=request.edge,
+            border=request.border,
+            threads=request.threads,
+            precision=precision,
+        )
         if not is_tiled(algorithm):
             variant = _variant(problem, plain, target)
             if asked != "auto" or variant.suits(work_of(problem, plain, target)):
@@ -43,22 +64,14 @@ def candidates(problem: Problem, request: Request, target: Target) -> Iterator[C
             continue
         if asked == "auto" and not is_winograd_worth_it(layer):
             continue
-        sample = Choice(algorithm, (1, 1), threads=request.threads)
+        sample = replace(plain, tile=(1, 1))
         variant = _variant(problem, sample, target)
         if asked == "auto" and not variant.suits(work_of(problem, sample, target)):
             continue
         largest = variant.largest_tile if request.tile == (None, None) else None
         for tile, points in _tiles(layer, request, algorithm):
             if largest is None or max(tile) <= largest:
-                yield Choice(
-                    algorithm,
-                    tile,
-                    points,
-                    request.edge,
-                    request.border,
-                    request.threads,
-                    request.order,
-                )
+                yield replace(plain, tile=tile, points=points, order=request.order)
 
 
 def _variant(problem: Problem, choice: Choice, target: Target) -> Variant:

@@ -13,7 +13,7 @@ from winogen.conv.request import Axes
 from winogen.kernels import general
 from winogen.loops.parameters import Parameters
 from winogen.program.summation import PROGRAM
-from winogen.records import Points, Sizes
+from winogen.records import Points, Precision, Sizes
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class Choice:
     cut: Cut | None = None  # of the first kernel call; None: the fastest by prediction
     nest: Parameters | None = None  # of algorithm "loops"; None: the usual ones
     variant: str = ""  # of the algorithm's family; "": the first that applies
+    precision: Precision | None = None  # None: all numbers are of the type of the arrays
 
     @property
     def tag(self) -> str:
@@ -116,6 +117,7 @@ def rectangles(problem: Problem, choice: Choice) -> tuple[Rectangle, ...]:
 def calls(problem: Problem, choice: Choice) -> list[tuple[Rectangle, Choice]]:
     """Return the kernel calls: what each computes, and how; the rim of Winograd tiles is direct."""
     inner, *rim = rectangles(problem, choice)
+    # The rim is computed with the arrays' own type: that is less work to prepare, and exact.
     direct = Choice("direct", threads=choice.threads)
     return [
         (part, way)

@@ -76,7 +76,7 @@ def work_of(
     return Work(
         algorithm=choice.algorithm,
         layout=layer.layout,
-        precision=Precision.of(layer.dtype),
+        precision=choice.precision or Precision.of(layer.dtype),
         target=target,
         batch=problem.batch,
         groups=layer.groups,
@@ -113,7 +113,9 @@ def evaluate(
     alike: dict[tuple, list[tuple[int, Choice]]] = {}  # what differs in tiles only
     for index, choice in enumerate(choices):
         for place, (part, way) in enumerate(calls(problem, choice)):
-            kind = way.algorithm, way.variant, way.border, way.sizes, way.cut, way.nest
+            kind = (
+                way.algorithm, way.variant, way.border, way.precision, way.sizes, way.cut, way.nest,
+            )  # fmt: skip
             alike.setdefault((place, part, kind), []).append((index, way))
     for (_, part, _), members in sorted(alike.items(), key=lambda item: item[0][0]):
         indices = [index for index, _ in members]

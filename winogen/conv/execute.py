@@ -24,7 +24,7 @@ from winogen.conv.request import Request
 from winogen.kernels import Work, named
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.struct import values
-from winogen.records import Machine, Precision, Target
+from winogen.records import Machine, Target
 from winogen.toolchain import Library, kept, load
 from winogen.toolchain.fork import team_threads
 
@@ -51,13 +51,13 @@ class Environment(NamedTuple):
 class Code:
     """A loaded library of one kind of calls, and how arrays and pieces of work are passed to it."""
 
-    def __init__(self, source: str, cdef: str, target: Target, name: str, precision: Precision):
+    def __init__(self, source: str, cdef: str, target: Target, name: str):
         library: Library = load(source, cdef, target, name=name)
         self.source = source
         self.ffi = library.ffi
         self.lib = library.lib
-        self.reals = self.ffi.typeof(f"{precision.real.c}[]")
-        self.address = self.ffi.typeof(f"{precision.real.c} *")
+        self.bytes = self.ffi.typeof("char[]")
+        self.address = self.ffi.typeof("void *")
         self.call = self.ffi.typeof("winogen_call *")
 
     def pointer(self, array: np.ndarray | None) -> Any:
@@ -68,7 +68,7 @@ class Code:
         if array is None:
             return self.ffi.NULL
         if array.flags.c_contiguous:  # several times as quick
-            return self.ffi.from_buffer(self.reals, array)
+            return self.ffi.from_buffer(self.bytes, array)
         return self.ffi.cast(self.address, array.ctypes.data)
 
     def run(self, struct: Any, call: Any, pieces: int, threads: int) -> None:
@@ -100,7 +100,7 @@ class Kernel(Code):
         name = "_".join([spec.variant, *tile, spec.precision.arrays, spec.layout.lower()])
         # Rendering is most of what loading a kernel takes that was compiled before.
         source = kept(recipe(spec), lambda: render(spec))
-        super().__init__(source, cdef(spec), spec.target, name, spec.precision)
+        super().__init__(source, cdef(spec), spec.target, name)
 
     def struct(self, work: Work, flush_denormals: bool = False) -> Any:
         """Return the struct of one call."""
@@ -235,6 +235,7 @@ class Prepared:
             weight_shape=layer.weight_shape,
             output_shape=problem.output_shape,
             dtype=layer.dtype,
+            precision=main.work.precision,
             layout=layer.layout,
             algorithm=choice.algorithm,
             variant=main.work.variant,

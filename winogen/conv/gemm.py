@@ -285,7 +285,7 @@ def _writeable(out: Any, shape: tuple[int, int], others: dict[str, Any]) -> np.n
 def _kernel(spec: GemmSpec, environment: Environment) -> Code:
     source = kept(gemm_recipe(spec), lambda: render_gemm(spec))
     name = f"gemm_{spec.precision.arrays}"
-    return Code(source, gemm_cdef(spec), spec.target, name, spec.precision)
+    return Code(source, gemm_cdef(spec), spec.target, name)
 
 
 class _Call:

@@ -189,7 +189,7 @@ def _kernel(spec: GradientSpec, environment: Environment) -> Code:
     source = kept(gradient_recipe(spec), lambda: render_gradient(spec))
     tile = [t.name for t in dict.fromkeys((spec.transform_h, spec.transform_w))]
     name = "_".join(["weight_gradient", *tile, spec.precision.arrays, spec.layout.lower()])
-    return Code(source, gradient_cdef(spec), spec.target, name, spec.precision)
+    return Code(source, gradient_cdef(spec), spec.target, name)
 
 
 class WeightGradient:

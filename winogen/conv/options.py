@@ -32,6 +32,8 @@ class Options:
     order: Any = None
     edge: Any = "discard"
     border: Any = "unswitch"
+    filter_dtype: Any = None
+    product_dtype: Any = None
     threads: Any = None
     workspace_limit: Any = None
     tolerance: Any = None

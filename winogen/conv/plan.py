@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from winogen.conv.cuts import Measured
 from winogen.program.summation import PROGRAM
-from winogen.records import Sizes
+from winogen.records import Precision, Sizes
 
 
 class Prediction(NamedTuple):
@@ -36,6 +36,7 @@ class Plan:
     weight_shape: tuple[int, ...]
     output_shape: tuple[int, ...]
     dtype: str
+    precision: Precision  # the types of all numbers: of arrays, packed filters, products, …
     layout: str
     algorithm: str  # what runs: never "auto"
     variant: str  # ... and the variant of its kernel
@@ -80,7 +81,9 @@ class Plan:
             rows.append(("chosen", "the fastest as accurate as direct convolution usually is"))
         shapes = (self.input_shape, self.weight_shape, self.output_shape)
         head = "{} * {} -> {}".format(*("x".join(map(str, shape)) for shape in shapes))
-        lines = [f"conv2d {self.dtype} {self.layout}: {head}"]
+        lines = [f"conv2d {self.precision.name}; {self.layout}: {head}"]
+        if self.precision.plain:
+            lines = [f"conv2d {self.dtype} {self.layout}: {head}"]
         return "\n".join(lines + [f"  {name:<16} {text}" for name, text in rows])
 
     @property

@@ -16,8 +16,8 @@ from winogen.conv.choice import Choice, axes
 from winogen.conv.cuts import Candidate, evaluate
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import Request
-from winogen.errors import InvalidValue
-from winogen.records import Machine, Target
+from winogen.errors import InvalidValue, Unsupported
+from winogen.records import Machine, Precision, Target
 
 if TYPE_CHECKING:
     from winogen.conv.wisdom import Wisdom
@@ -173,7 +173,13 @@ def predicted_error(layer: Layer, choice: Choice, target: Target) -> float:
     channels = layer.channels // layer.groups
     transforms = axes(layer, choice)
     return accuracy.predicted_error(
-        choice.algorithm, layer.dtype, channels, layer.kernel, transforms, target, choice.sizes
+        choice.algorithm,
+        choice.precision or Precision.of(layer.dtype),
+        channels,
+        layer.kernel,
+        transforms,
+        target,
+        choice.sizes,
     )
 
 
@@ -183,6 +189,13 @@ def _fitting(
     """The candidates whose workspace keeps to the limit, as they run on one thread."""
     limit = request.workspace_limit
     choices = list(candidates(problem, request, target))
+    if not choices:
+        name = "product_dtype" if request.product_dtype else "filter_dtype"
+        raise Unsupported(
+            f'{name}: got "{getattr(request, name)}" for a layer with stride '
+            f"{problem.layer.stride}, dilation {problem.layer.dilation} and kernel "
+            f"{problem.layer.kernel}; allowed: None"
+        )
     evaluated = evaluate(problem, choices, target, machine, limit)
     least = min(candidate.workspace_bytes for candidate in evaluated)
     if limit is not None and least > limit:

@@ -14,7 +14,7 @@ from winogen.kernels import algorithms, general, is_tiled
 from winogen.kernels.spec import BORDERS
 from winogen.program.summation import NAMES as ORDERS
 from winogen.program.summation import PROGRAM
-from winogen.records import Points
+from winogen.records import FILTER_TYPES, PRODUCT_TYPES, Points, Precision
 
 EDGES = ("discard", "direct")
 MOST_POINTS = 18  # default points end here
@@ -30,6 +30,9 @@ class Request:
     tile: tuple[int | None, int | None] = (None, None)  # along height and width
     points: tuple[Points | None, Points | None] = (None, None)  # or moduli; None: default points
     order: str = PROGRAM  # how transforms add
+    # What filters are packed in, and what is multiplied; None: the planner's choice.
+    filter_dtype: str | None = None
+    product_dtype: str | None = None
     edge: str = "discard"
     border: str = "unswitch"
     threads: int = 1
@@ -58,6 +61,7 @@ class Request:
             threads=arguments.threads(options.threads),
             workspace_limit=_limit(options.workspace_limit),
             tolerance=_tolerance(options.tolerance),
+            **_numbers(layer, algorithm, options),
         )
         tiles = {name: getattr(options, name) for name in ("tile", "points", "moduli", "order")}
         if algorithm != "auto" and not is_tiled(algorithm):
@@ -73,6 +77,31 @@ class Request:
                 return request
             algorithm = "mcmr"  # asking for a tile is asking for a Winograd algorithm
         return replace(request, algorithm=algorithm, **_tiles(layer, algorithm, options))
+
+
+def _numbers(layer: Layer, algorithm: str, options: Options) -> dict[str, Any]:
+    """The types of packed filters and of products, checked against the arrays."""
+    numbers = {
+        name: arguments.choice(name, getattr(options, name), (None, *types))
+        for name, types in (("filter_dtype", FILTER_TYPES), ("product_dtype", PRODUCT_TYPES))
+    }
+    filters, products = numbers.values()
+    if filters and products:
+        raise InvalidValue(
+            f'filter_dtype: got "{filters}" and product_dtype "{products}"; allowed: one of them'
+        )
+    for name, value in numbers.items():
+        if value is None:
+            continue
+        able = algorithms(Precision.of(layer.dtype, filters, products))
+        if not able:
+            raise InvalidValue(f'{name}: got "{value}" with {layer.dtype} arrays; allowed: None')
+        if algorithm not in ("auto", *able):
+            raise Unsupported(
+                f'{name}: got "{value}" with algorithm "{algorithm}"; allowed: None, or algorithm '
+                f"auto, {', '.join(able)}"
+            )
+    return numbers
 
 
 def _limit(value: Any) -> int | None:

@@ -39,7 +39,7 @@ from winogen.kernels import algorithms, family, first_that_applies, general, is_
 from winogen.kernels.sizes import allowed
 from winogen.kernels.spec import BORDERS
 from winogen.program.summation import PROGRAM
-from winogen.records import Points, Target
+from winogen.records import NUMBERS, Points, Precision, Target
 from winogen.toolchain import cache_dir, find_compiler, lines
 from winogen.toolchain.machine import cpu_name
 
@@ -307,6 +307,8 @@ def _encoded(choice: Choice) -> Record:
         fields["cut"] = {"block": list(cut.block), "images": cut.images, "split": cut.split}
     if choice.nest is not None:
         fields["nest"] = choice.nest.to_dict()
+    if choice.precision is not None:
+        fields["precision"] = asdict(choice.precision)
     return fields
 
 
@@ -337,6 +339,7 @@ def _decoded(fields: Record, threads: int) -> Choice:
         cut and Cut(_pair(cut["block"]), _whole(cut["images"]), bool(cut["split"])),
         nest=None if nest is None else general(algorithm).nest_from(nest),
         variant=str(fields.get("variant", "")),
+        precision=_precision(fields.get("precision")),
     )
 
 
@@ -357,9 +360,18 @@ def applies(choice: Choice, problem: Problem, target: Target) -> bool:
         if choice.variant and choice.variant not in {one.name for one in family(choice.algorithm)}:
             return False
         variant = named(choice.variant) if choice.variant else first_that_applies(work)
-        return variant.applies(work) and allowed(work, choice.sizes)
+        able = variant.computes(work.precision) and variant.applies(work)
+        return able and allowed(work, choice.sizes)
     except (WinogenError, KeyError, ValueError, StopIteration):  # points that make no algorithm
         return False
+
+
+def _precision(fields: Any) -> Precision | None:
+    if fields is None:
+        return None
+    if not set(fields.values()) <= set(NUMBERS):
+        raise ValueError("precision")
+    return Precision(**fields)
 
 
 def _pair(values: Any) -> tuple[int, int]:

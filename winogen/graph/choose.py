@@ -100,7 +100,7 @@ def packed_bytes(problem: Problem, candidate: Candidate) -> int:
     """Return the bytes of the filters as the kernels of a candidate read them."""
     works = candidate.works(problem)
     kernels = {(w.variant, w.algorithm): w for w in works}
-    return sum(int(named(w.variant).packed_numbers(w)) * w.itemsize for w in kernels.values())
+    return sum(named(w.variant).packed_bytes(w) for w in kernels.values())
 
 
 def within(limit: int | None, steps: Sequence[tuple[str, tuple[Way, ...]]]) -> list[Choice]:

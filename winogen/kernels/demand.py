@@ -69,7 +69,7 @@ def call_bytes(work: Work, packed: int) -> int:
     inputs = work.channels * height * width
     height, width = work.output_size
     outputs = work.filters * height * width
-    return work.batch * work.groups * (inputs + outputs) * work.itemsize + packed
+    return work.batch * work.groups * (inputs + outputs) * work.array_itemsize + packed
 
 
 def input_read(work: Work, packed: int, extent: Pair, step: Pair) -> Move:
@@ -81,7 +81,7 @@ def input_read(work: Work, packed: int, extent: Pair, step: Pair) -> Move:
     area = 1
     for cuts, size, whole, own in zip(work.grid, work.size, extent, step):
         area *= int(min(size + (cuts - 1) * max(0, whole - own), cuts * whole))
-    planes = work.batch * work.groups * work.channels * work.itemsize
+    planes = work.batch * work.groups * work.channels * work.array_itemsize
     return Move("input", planes * area, call_bytes(work, packed))
 
 

@@ -52,13 +52,13 @@ def gemm_filters(work: Work, positions: int = 1, taps: int = 1) -> int:
 
 def whole_lines(work: Work) -> bool:
     """Whether vectors are whole cache lines, as non-temporal stores need."""
-    return work.target.masks and work.lanes * work.itemsize == LINE
+    return work.target.masks and work.lanes * work.array_itemsize == LINE
 
 
 def lines_of_channels(work: Work) -> bool:
     """Whether every pixel of the output is made of whole lines."""
-    dense = work.output.pixel * work.itemsize % LINE == 0
-    return whole_lines(work) and work.filters * work.itemsize % LINE == 0 and dense
+    dense = work.output.pixel * work.array_itemsize % LINE == 0
+    return whole_lines(work) and work.filters * work.array_itemsize % LINE == 0 and dense
 
 
 def is_streamed(work: Work, adds_early: bool) -> bool:
@@ -66,5 +66,5 @@ def is_streamed(work: Work, adds_early: bool) -> bool:
     many that no cache holds those of an earlier call any more.
     """
     whole = work.groups * work.filters * work.output_size[0] * work.output_size[1]
-    many = work.batch * whole * work.itemsize >= work.tuning.non_temporal
+    many = work.batch * whole * work.array_itemsize >= work.tuning.non_temporal
     return work.epilogue.ends_early(adds_early) and many

@@ -43,7 +43,7 @@ def panels(work: Work, machine: Machine) -> Any:
 
 def block_written(work: Work, machine: Machine, non_temporal: bool) -> Any:
     """Cycles to write the outputs of a block."""
-    size = work.block[0] * work.block[1] * work.filters * work.itemsize
+    size = work.block[0] * work.block[1] * work.filters * work.array_itemsize
     return cost.written(work, machine, size, non_temporal)
 
 

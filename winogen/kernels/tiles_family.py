@@ -69,7 +69,9 @@ class Tiled(Variant):
         across = cost.transform(costs, w.instructions[0], w.products)
         across = lines * tiles * h.products * across
         arithmetic = blocks(work.channels, work.lanes) * (arrange + columns + across)
-        fetched = rows * cols * work.channels * work.itemsize / machine.read_rate(work.input_bytes)
+        fetched = (
+            rows * cols * work.channels * work.array_itemsize / machine.read_rate(work.input_bytes)
+        )
         return cost.roof(arithmetic, fetched + spilled, costs.shows)
 
     def output_cycles(self, work: Work, machine: Machine, spilled: Any = 0.0) -> Any:
@@ -84,7 +86,7 @@ class Tiled(Variant):
         arrange = cost.arrange(work, costs) * h.m * w.m
         vectors = blocks(work.filters, work.lanes)
         arithmetic = tiles * vectors * (columns + across + arrange)
-        size = tiles * h.m * w.m * work.filters * work.itemsize
+        size = tiles * h.m * w.m * work.filters * work.array_itemsize
         stores = cost.written(work, machine, size, self.non_temporal(work))
         return cost.roof(arithmetic, stores + spilled, costs.shows)
 

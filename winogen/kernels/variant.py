@@ -71,6 +71,10 @@ class Variant:
 
     # --- when it applies, and what is compiled in
 
+    def computes(self, precision: Precision) -> bool:
+        """Whether its kernels compute with these types of numbers."""
+        return precision.plain
+
     def applies(self, work: Work) -> bool:
         """Whether it can compute ``work``, which is not cut yet, and is meant for it."""
         return True
@@ -202,7 +206,7 @@ class Variant:
 
     def packed_bytes(self, work: Work) -> int:
         """Return the bytes of the packed filters of all groups."""
-        return int(self.packed_numbers(work)) * work.itemsize
+        return int(self.packed_numbers(work)) * work.precision.filter_itemsize
 
 
 _VARIANTS: dict[str, Variant] = {}
@@ -233,9 +237,15 @@ def named(name: str) -> Variant:
     return _VARIANTS[name]
 
 
-def algorithms() -> tuple[str, ...]:
-    """Return the names of all families."""
-    return tuple(dict.fromkeys(variant.algorithm for variant in _VARIANTS.values()))
+def algorithms(precision: Precision | None = None) -> tuple[str, ...]:
+    """Return the names of all families, or of those that compute in a precision."""
+    return tuple(
+        dict.fromkeys(
+            variant.algorithm
+            for variant in _VARIANTS.values()
+            if precision is None or variant.computes(precision)
+        )
+    )
 
 
 def family(algorithm: str) -> list[Variant]:
@@ -243,9 +253,14 @@ def family(algorithm: str) -> list[Variant]:
     return [variant for variant in _VARIANTS.values() if variant.algorithm == algorithm]
 
 
-def general(algorithm: str) -> Variant:
-    """Return the variant of a family that applies to whatever no other is meant for."""
-    return family(algorithm)[-1]
+def general(algorithm: str, precision: Precision | None = None) -> Variant:
+    """Return the variant of a family that applies to whatever no other is meant for.
+
+    Of those that compute in a ``precision``, if there are any.
+    """
+    members = family(algorithm)
+    able = [variant for variant in members if precision and variant.computes(precision)]
+    return (able or members)[-1]
 
 
 def is_tiled(algorithm: str) -> bool:
@@ -254,19 +269,24 @@ def is_tiled(algorithm: str) -> bool:
 
 
 def summation(
-    algorithm: str, target: Target, channels: int, dtype: str = "float32", sizes: Sizes = ()
+    algorithm: str,
+    target: Target,
+    channels: int,
+    precision: Precision | None = None,
+    sizes: Sizes = (),
 ) -> dict[str, int]:
     """Return how an algorithm sums the channels of a group, as `measure` and `estimate` take it.
 
-    ``sizes`` replace those of its tuning.
+    ``precision``: None for float32 throughout. ``sizes`` replace those of its tuning.
 
     >>> from winogen.kernels import summation
     >>> from winogen.records import TARGETS
     >>> summation("mcmr", TARGETS["avx512"], 256), summation("mcmr", TARGETS["avx512"], 64)
     ({'block': 32, 'chains': 2}, {'block': 16, 'chains': 2})
     """
-    variant = general(algorithm)
-    tuning = variant.tuning(target, Precision.of(dtype)).with_sizes(sizes)
+    precision = precision or Precision.of("float32")
+    variant = general(algorithm, precision)
+    tuning = variant.tuning(target, precision).with_sizes(sizes)
     return variant.summation(tuning, channels)
 
 
@@ -283,8 +303,13 @@ def assign(work: Work) -> Work:
 def first_that_applies(work: Work) -> Variant:
     """Return the variant of the work's algorithm that computes it."""
     for variant in family(work.algorithm):
-        if variant.applies(work):
+        if variant.computes(work.precision) and variant.applies(work):
             return variant
+    if not any(variant.computes(work.precision) for variant in family(work.algorithm)):
+        raise InvalidValue(
+            f'algorithm: got "{work.algorithm}" for {work.precision.name}; allowed: '
+            f"{', '.join(algorithms(work.precision)) or 'none'}"
+        )
     raise InvalidValue(
         f"nest: got {work.nest}; allowed: a loop nest that is legal for this layer, as those that "
         "`winogen loops` prints"

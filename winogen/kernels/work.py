@@ -83,7 +83,12 @@ class Work:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one number."""
+        """Bytes of one number that is computed with."""
+        return self.precision.real.itemsize
+
+    @property
+    def array_itemsize(self) -> int:
+        """Bytes of one number of the input and the output."""
         return self.precision.itemsize
 
     @property
@@ -135,12 +140,12 @@ class Work:
     def input_bytes(self) -> int:
         """The image under the outputs to compute, all channels."""
         area = self.out[0] * self.stride[0] * self.out[1] * self.stride[1]
-        return self.groups * self.channels * area * self.itemsize
+        return self.groups * self.channels * area * self.array_itemsize
 
     @property
     def output_bytes(self) -> int:
         """The outputs to compute of one image."""
-        return self.groups * self.filters * self.out[0] * self.out[1] * self.itemsize
+        return self.groups * self.filters * self.out[0] * self.out[1] * self.array_itemsize
 
     @property
     def padded_filters(self) -> int:

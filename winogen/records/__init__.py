@@ -5,13 +5,16 @@ from winogen.records.costs import Costs, costs_of
 from winogen.records.epilogue import ACTIVATIONS, Epilogue
 from winogen.records.machine import Machine
 from winogen.records.points import Points
-from winogen.records.precision import NUMBERS, Precision
+from winogen.records.precision import ARRAY_TYPES, FILTER_TYPES, NUMBERS, PRODUCT_TYPES, Precision
 from winogen.records.target import TARGETS, Target
 from winogen.records.tuning import Sizes, Tuning
 
 __all__ = [
     "ACTIVATIONS",
+    "ARRAY_TYPES",
+    "FILTER_TYPES",
     "NUMBERS",
+    "PRODUCT_TYPES",
     "TARGETS",
     "Axis",
     "Costs",

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class NumberType:
-    """A type of number; ``name`` is numpy's."""
+    """A type of number. Those that are only stored are widened before anything is computed."""
 
-    name: str
+    name: str  # numpy's, where it knows the type
     itemsize: int  # bytes
-    c: str
-    integer: str  # the integer of the same size, for masks
-    avx512: str  # the suffix of its intrinsics
-    register: str  # the type of a vector of 64 bytes there
+    c: str  # the type that holds one
+    # Of the types that kernels compute in:
+    integer: str = ""  # the integer of the same size, for masks
+    avx512: str = ""  # the suffix of its intrinsics
+    register: str = ""  # the type of a vector of 64 bytes there
 
 
 NUMBERS: dict[str, NumberType] = {
@@ -22,8 +23,23 @@ NUMBERS: dict[str, NumberType] = {
     for number in (
         NumberType("float32", 4, "float", "int32_t", "ps", "__m512"),
         NumberType("float64", 8, "double", "int64_t", "pd", "__m512d"),
+        NumberType("float16", 2, "uint16_t"),
+        NumberType("bfloat16", 2, "uint16_t"),
+        NumberType("flyte24", 3, "flyte24"),
+        NumberType("flyte16", 2, "uint16_t"),
+        NumberType("flyte8", 1, "uint8_t"),
+        NumberType("int32", 4, "int32_t"),
+        NumberType("int16", 2, "int16_t"),
+        NumberType("int8", 1, "int8_t"),
+        NumberType("uint8", 1, "uint8_t"),
     )
 }
+
+# What arrays may be of.
+ARRAY_TYPES = ("float32", "float64")
+# What filters may be packed in, and what may be multiplied, besides the type of the arrays.
+FILTER_TYPES = ("float16", "bfloat16", "flyte24", "flyte16", "flyte8")
+PRODUCT_TYPES = ("int16", "int8")
 
 
 @dataclass(frozen=True)
@@ -32,28 +48,56 @@ class Precision:
 
     >>> Precision.of("float32").lanes(64)
     16
+    >>> Precision.of("float32", products="int16").name
+    'float32, products int16'
     """
 
-    arrays: str  # input, weight, bias, output
+    arrays: str  # input, output, and what the epilogue adds
     filters: str  # packed: U
     tiles: str  # transformed: V
-    sums: str  # of products
+    products: str  # what a multiplication takes: U and V as they are, or widened
+    sums: str  # of products, between chunks of channels
     transforms: str  # arithmetic of the input and output transform
 
     @classmethod
-    def of(cls, dtype: str) -> Precision:
-        """Return one type for everything."""
-        return cls(dtype, dtype, dtype, dtype, dtype)
+    def of(cls, arrays: str, filters: str | None = None, products: str | None = None) -> Precision:
+        """Return the precision of a layer on such arrays; None for what is computed in anyway.
+
+        Quantised operands are packed as they are multiplied.
+        """
+        real = arrays if arrays == "float64" else "float32"
+        if products:
+            return cls(arrays, products, products, products, real, real)
+        return cls(arrays, filters or real, real, real, real, real)
 
     @property
     def real(self) -> NumberType:
         """The type that kernels compute in."""
-        return NUMBERS[self.sums]
+        return NUMBERS[self.transforms]
 
     @property
     def itemsize(self) -> int:
         """Bytes of one number of the arrays."""
         return NUMBERS[self.arrays].itemsize
+
+    @property
+    def filter_itemsize(self) -> int:
+        """Bytes of one number of the packed filters."""
+        return NUMBERS[self.filters].itemsize
+
+    @property
+    def plain(self) -> bool:
+        """Whether all numbers are of one type."""
+        return self == Precision.of(self.arrays) and self.arrays == self.transforms
+
+    @property
+    def name(self) -> str:
+        """The types that differ from that of the arrays, in words."""
+        if self.products != self.transforms:
+            return f"{self.arrays}, products {self.products}"
+        if self.filters != self.transforms:
+            return f"{self.arrays}, filters {self.filters}"
+        return self.arrays
 
     def lanes(self, vector_bytes: int) -> int:
         """How many numbers a vector of so many bytes holds."""

@@ -68,6 +68,8 @@ enum {
 
 enum { LANES = 4 };
 typedef float real;
+typedef real array_number;      /* of the input, of the output and of what is added to it */
+typedef real filter_number;    /* of the packed filters */
 typedef real vec __attribute__((vector_size(16)));
 typedef real loose_vec
     __attribute__((vector_size(16), aligned(sizeof(real)), may_alias));
@@ -229,9 +231,11 @@ static __attribute__((noinline, unused)) vec gelu_of(vec y)
 /* The layer, its arrays, and the memory to work in. */
 typedef struct winogen_call {
     const winogen_conv *p;
-    const real *input, *packed;
-    const real *bias, *slopes, *add, *add_after;    /* NULL for none */
-    real *output;
+    const array_number *input;
+    const filter_number *packed;
+    const real *bias, *slopes;                /* NULL for none */
+    const array_number *add, *add_after;      /* likewise */
+    array_number *output;
     void *workspace;
 } winogen_call;
 typedef winogen_call call;
@@ -244,12 +248,16 @@ INLINE void *at(const call *c, winogen_buffer buffer, int64_t member)
 #define BUFFER(type, c, name, member) ((type *)at(c, (c)->p->name, member))
 
 /* Images, rows and columns begin here; behind `input_end` is nothing that may be read. */
-INLINE const real *input_at(const call *c, int64_t image, int64_t channel)
+INLINE const array_number *input_at(const call *c, int64_t image, int64_t channel)
 {
     return c->input + image * c->p->input.image + channel * c->p->input.channel;
 }
-INLINE const real *input_end(const call *c) { return c->input + c->p->input_numbers; }
-INLINE real *output_at(const call *c, int64_t image, int64_t row, int64_t col, int64_t channel)
+INLINE const array_number *input_end(const call *c)
+{
+    return c->input + c->p->input_numbers;
+}
+INLINE array_number *output_at(const call *c, int64_t image, int64_t row, int64_t col,
+                               int64_t channel)
 {
     const winogen_strides *s = &c->p->output;
     return c->output + image * s->image + row * s->row + col * s->pixel + channel * s->channel;

@@ -113,7 +113,8 @@ def _of_all_algorithms(scope: Scope) -> Iterator[Choice]:
             yield choice
             own = first_that_applies(work)
             for variant in family(algorithm):
-                if variant is not own and not choice.sizes and variant.applies(work):
+                able = variant.computes(work.precision) and variant.applies(work)
+                if variant is not own and not choice.sizes and able:
                     yield replace(choice, variant=variant.name)
 
 
