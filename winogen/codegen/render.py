@@ -50,7 +50,7 @@ def render(
         .render(
             generated=GENERATED,
             title=title_of(variant.title, spec, height, width),
-            struct=declaration(variant, spec.border),
+            struct=declaration(variant, spec.border, spec.precision.narrow),
             tuning=tuning_lines(tuning, variant.uses),
             tuning_of=f"{spec.target.name}, {tuning.provenance}",
             prefix=prefix,
@@ -117,6 +117,7 @@ def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
         "masked": real.avx512 if target.masks else "",
         "register": real.register,
         "flushes": target.flushes,
+        "narrow": precision.narrow,
     }
 
 
@@ -143,7 +144,7 @@ def cdef(spec: KernelSpec, prefix: str = "winogen") -> str:
     """Return the C declarations of a kernel library for cffi."""
     profile = f"extern double {prefix}_profile[4];" if spec.profile else ""
     return f"""
-{declaration(spec.kind, spec.border)}
+{declaration(spec.kind, spec.border, spec.precision.narrow)}
 typedef struct {{
     const winogen_conv *p;
     const void *input, *packed, *bias, *slopes, *add, *add_after;
