@@ -18,6 +18,7 @@ if _TYPE_CHECKING:  # for editors and type checkers; at run time see _PUBLIC
     from winogen.conv import conv2d as conv2d
     from winogen.conv.gemm import Gemm as Gemm
     from winogen.conv.gemm import gemm as gemm
+    from winogen.conv.quantized import QConv2d as QConv2d
     from winogen.errors import WinogenError as WinogenError
 
 # Public name -> the module that defines it. Loaded on first use, so that `import winogen` stays
@@ -30,6 +31,7 @@ _PUBLIC = {
     "Conv2d": "winogen.conv",
     "gemm": "winogen.conv.gemm",
     "Gemm": "winogen.conv.gemm",
+    "QConv2d": "winogen.conv.quantized",
     "Plan": "winogen.conv",
     "WinogenError": "winogen.errors",
 }

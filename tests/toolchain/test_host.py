@@ -1,10 +1,12 @@
 """host_target: the widest instruction set the CPU has, or the one that WINOGEN_ISA names."""
 
+from dataclasses import replace
+
 import archspec.cpu
 import pytest
 
 from winogen.errors import BuildError, InvalidValue
-from winogen.records import TARGETS
+from winogen.records import EXTENSIONS, TARGETS
 from winogen.toolchain import host, host_target, host_targets
 
 
@@ -14,6 +16,8 @@ def cpu(monkeypatch):
 
     def pretend(name: str) -> None:
         monkeypatch.setattr(host, "_cpu", lambda: archspec.cpu.TARGETS[name])
+        monkeypatch.setattr(host, "_reported", frozenset)
+        monkeypatch.setattr(host, "_emitted", lambda cc: frozenset(EXTENSIONS))
 
     return pretend
 
@@ -47,7 +51,52 @@ def test_the_environment_chooses_among_what_the_cpu_has(cpu, monkeypatch):
     cpu("zen4")
     for name in ("avx512", "avx2", "sse2", "generic"):
         monkeypatch.setenv("WINOGEN_ISA", name)
-        assert host_target() == TARGETS[name]
+        chosen = host_target()
+        assert replace(chosen, extensions=frozenset()) == TARGETS[name]
+
+
+@pytest.mark.parametrize(
+    "name, target, extensions",
+    [
+        ("zen4", "avx512", {"vnni", "f16c", "vbmi"}),
+        ("skylake_avx512", "avx512", {"f16c"}),
+        ("haswell", "avx2", {"f16c"}),
+        ("neoverse_n1", "neon", {"dotprod"}),
+        ("x86_64", "sse2", set()),
+    ],
+)
+def test_the_extensions_that_the_cpu_has(cpu, name, target, extensions):
+    cpu(name)
+    assert host_target().name == target
+    assert host_target().extensions == extensions
+
+
+def test_a_compiler_that_is_too_old_leaves_an_extension_out(cpu, monkeypatch):
+    cpu("zen4")
+    monkeypatch.setattr(host, "_emitted", lambda cc: frozenset({"f16c"}))
+    assert host_target().extensions == {"f16c"}
+
+
+def test_what_the_cpu_reports_counts_where_its_kind_need_not_have_it(cpu, monkeypatch):
+    cpu("icelake")
+    monkeypatch.setattr(host, "_reported", lambda: frozenset({"avx_vnni"}))
+    assert "avxvnni" in host_targets()[1].extensions
+
+
+def test_the_environment_leaves_extensions_out(cpu, monkeypatch):
+    cpu("zen4")
+    monkeypatch.setenv("WINOGEN_ISA", "avx512-vnni")
+    assert host_target().extensions == {"f16c", "vbmi"}
+    monkeypatch.setenv("WINOGEN_ISA", "avx512+fp16")
+    with pytest.raises(
+        InvalidValue, match="lacks fp16; allowed here: avx512 with f16c, vbmi, vnni"
+    ):
+        host_target()
+    monkeypatch.setenv("WINOGEN_ISA", "avx2+vnni")
+    with pytest.raises(
+        InvalidValue, match="allowed: avx2 with . or - before each of avxvnni, f16c"
+    ):
+        host_target()
 
 
 def test_an_unknown_name_is_refused_with_what_is_allowed(cpu, monkeypatch):

@@ -61,8 +61,6 @@ def render(
             functions=FUNCTIONS[real.c],
             profile=spec.profile,
             precision=spec.precision,
-            array_number=_stored(spec.precision.arrays, real),
-            filter_number=_stored(spec.precision.filters, real),
             **numbers_and_vectors(spec.precision, spec.target),
             # The register block.
             rows=tuning.rows,
@@ -99,17 +97,20 @@ def render(
     return str(text)
 
 
-def _stored(number: str, real: NumberType) -> str:
-    """The C type that a number is stored as."""
-    return "real" if number == real.name else NUMBERS[number].c
-
-
 def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
     """Return what templates know of the numbers that they compute with, and of their vectors."""
     real, lanes = precision.real, precision.lanes(target.vector_bytes)
     return {
         "real": real.c,
         "integer": real.integer,
+        "array_number": _stored_as(precision.arrays, real),
+        "filter_number": _stored_as(precision.filters, real),
+        "storage": precision.stored,
+        # A number of three bytes is read with the first one of the next.
+        "reads_beyond": any(number.itemsize == 3 for number in precision.stored)
+        and target.intrinsics not in ("_mm256", "_mm512"),
+        "intrinsics": target.intrinsics,
+        "permutes_bytes": "-mavx512vbmi" in target.flags,
         "isa": target.name,
         "vector_bytes": target.vector_bytes,
         "lanes": lanes,
@@ -119,6 +120,11 @@ def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
         "flushes": target.flushes,
         "narrow": precision.narrow,
     }
+
+
+def _stored_as(number: str, real: NumberType) -> str:
+    """The C type that a number is stored as."""
+    return "real" if number == real.name else NUMBERS[number].c
 
 
 # What __builtin_prefetch calls the caches.

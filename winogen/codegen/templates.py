@@ -31,6 +31,7 @@ def environment() -> Any:
         swapped=swapped,
         table=table,
         turned=turned,
+        widened_bytes=widened_bytes,
         zipped=zipped,
     )
     return made
@@ -88,6 +89,15 @@ def turned(lanes: int, rows: int) -> list[int]:
     """
     cols = lanes // rows
     return [lane % cols * rows + lane // cols for lane in range(lanes)]
+
+
+def widened_bytes(count: int) -> list[int]:
+    """Return which of packed bytes, three to a number, becomes each of four; the first is zeroed.
+
+    >>> widened_bytes(2)
+    [0, 0, 1, 2, 0, 3, 4, 5]
+    """
+    return [byte for first in range(0, 3 * count, 3) for byte in (0, *range(first, first + 3))]
 
 
 def _counts(dimension: int | list[int]) -> list[int]:

@@ -22,8 +22,8 @@ def predicted_error(
 
     ``channels`` are those of one group. The estimate sums the variances that rounding adds at every
     stage, for the output of a tile that fares worst. It holds for layers of any size: with more
-    outputs the largest error grows, and so does the largest output. ``sizes`` replace those of the
-    variant's tuning.
+    outputs the largest error grows, and so does the largest output. The ``precision`` says where
+    numbers are narrow. ``sizes`` replace those of the variant's tuning.
 
     >>> from winogen.records import TARGETS, Precision
     >>> precision = Precision.of("float32")
@@ -33,14 +33,12 @@ def predicted_error(
     summed = summation(algorithm, target, channels, precision, sizes)
     # Rows of a kernel that are not transformed are summed like channels.
     rows = 1 if general(algorithm).along[0] else kernel[0]
-    return _predicted(
-        precision.transforms, channels, kernel, transforms, rows, tuple(summed.items())
-    )
+    return _predicted(precision, channels, kernel, transforms, rows, tuple(summed.items()))
 
 
 @lru_cache(maxsize=4096)
 def _predicted(
-    dtype: str,
+    precision: Precision,
     channels: int,
     kernel: tuple[int, int],
     transforms: tuple[Any, Any],
@@ -51,16 +49,16 @@ def _predicted(
     from winogen.rounding.variance import estimate
 
     options: dict[str, Any] = dict(
-        dtype=dtype, distribution="normal", fused=True, order="naive", filters="float64"
+        precision=precision, distribution="normal", fused=True, order="naive", filters="float64"
     )
     options |= dict(summed)
     along_w = transforms[1]
     if along_w is None:
         terms = channels * kernel[0] * kernel[1]
-        return estimate(Direct(1, terms), dims=1, channels=1, **options).worst_l2
+        return estimate(Direct(1, terms), dims=1, channels=1, **options).relative_max
     options["order"] = along_w.order
     options["block"] *= rows
-    return estimate(transforms, channels=channels * rows, **options).worst_l2
+    return estimate(transforms, channels=channels * rows, **options).relative_max
 
 
 @lru_cache(maxsize=1024)

@@ -202,8 +202,8 @@ def threads(value: Any) -> int:
     return count
 
 
-def array(argument: str, value: Any) -> np.ndarray:
-    """Return ``value`` as a numpy array over the same memory.
+def array(argument: str, value: Any, types: str = "float32 or float64") -> np.ndarray:
+    """Return ``value`` as a numpy array over the same memory. ``types``: what errors allow.
 
     Arrays and whatever offers an array protocol (torch CPU tensors, memoryviews) are accepted.
     Lists and numbers have no dtype of their own and would silently become float64; masked arrays
@@ -215,15 +215,13 @@ def array(argument: str, value: Any) -> np.ndarray:
         raise InvalidType(f"{argument}: got a masked array; allowed: an array without a mask")
     is_array = isinstance(value, memoryview) or any(hasattr(value, p) for p in _ARRAY_PROTOCOLS)
     if not is_array or isinstance(value, type):
-        raise InvalidType(
-            f"{argument}: got {_short(value)}; allowed: an array of float32 or float64"
-        )
+        raise InvalidType(f"{argument}: got {_short(value)}; allowed: an array of {types}")
     try:
         return np.asarray(value)
     except Exception as error:  # tensors on another device, or that need a gradient, say so here
         raise InvalidType(
             f"{argument}: got {type(value).__name__} that numpy cannot view ({error}); "
-            "allowed: an array of float32 or float64"
+            f"allowed: an array of {types}"
         ) from error
 
 

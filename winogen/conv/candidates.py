@@ -34,12 +34,32 @@ def candidates(problem: Problem, request: Request, target: Target) -> Iterator[C
         yield from _with_numbers(problem, request, target, precision)
 
 
+# What a tolerance may choose: packed filters and products, and the least error that either can
+# have. Of formats of one size the most accurate is enough.
+_NARROW = (
+    ("flyte24", None, 2.0**-17),
+    ("float16", None, 2.0**-12),
+    (None, "int16", 2.0**-15),
+    (None, "int8", 2.0**-8),
+)
+
+
 def precisions(layer: Layer, request: Request) -> list[Precision | None]:
-    """Return the types of numbers to try; None: all are of the type of the arrays."""
+    """Return the types of numbers to try; None: all are of the type of the arrays.
+
+    Narrow ones only where they are asked for, or a tolerance is that they can keep to.
+    """
     asked = request.filter_dtype, request.product_dtype
     if any(asked):
         return [Precision.of(layer.dtype, *asked)]
-    return [None]
+    if request.tolerance is None:
+        return [None]
+    narrow = [
+        Precision.of(layer.dtype, filters, products)
+        for filters, products, least in _NARROW
+        if least < request.tolerance
+    ]
+    return [None, *(precision for precision in narrow if algorithms(precision))]
 
 
 def _with_numbers(

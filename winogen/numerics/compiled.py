@@ -9,6 +9,7 @@ import numpy as np
 
 from winogen.algebra import cook_toom
 from winogen.errors import InvalidValue
+from winogen.records import FILTER_TYPES, PRODUCT_TYPES, Precision
 from winogen.rounding.tiles import Axis, Direct, axes_of
 
 Watch = Callable[[str, np.ndarray], None]  # told what each stage yields
@@ -22,11 +23,13 @@ _CDEF = "void winogen_tiles(int64_t, int64_t, int64_t, const {0} *, const {0} *,
 _REAL = {"float32": "float", "float64": "double"}
 
 
-def runner(algorithm: Any, dims: int, kernel: str, settings: dict) -> Runner:
+def runner(
+    algorithm: Any, dims: int, kernel: str, settings: dict, precision: Precision | None = None
+) -> Runner:
     """Return (filter shape, input shape, run(filters, inputs, watch)) for compiled C.
 
     ``kernel``: an algorithm of ``conv2d``, or "header": the C of the three transforms, generated
-    for the order asked for, around a plain loop over channels.
+    for the order asked for, around a plain loop over channels, which has no ``precision``.
     """
     if kernel not in (*_CONV2D, HEADER):
         raise InvalidValue(
@@ -41,11 +44,26 @@ def runner(algorithm: Any, dims: int, kernel: str, settings: dict) -> Runner:
                 f"{name}: got {settings[name]!r} with compiled; allowed: None or {dtype}"
             )
     if kernel == HEADER:
+        if precision:
+            raise InvalidValue(
+                f"precision: got {precision.name} with {HEADER}; allowed: an algorithm of conv2d"
+            )
         return _header_runner(algorithm, dims, settings)
-    return _conv2d_runner(algorithm, dims, kernel, dtype, settings["order"])
+    return _conv2d_runner(algorithm, dims, kernel, dtype, settings["order"], _asked(precision))
 
 
-def _conv2d_runner(algorithm: Any, dims: int, kernel: str, dtype: str, order: str) -> Runner:
+def _asked(precision: Precision | None) -> dict[str, str]:
+    """The options of ``conv2d`` that ask for a precision."""
+    if precision is None or precision.plain:
+        return {}
+    if precision.products in PRODUCT_TYPES:
+        return {"product_dtype": precision.products}
+    return {"filter_dtype": precision.filters} if precision.filters in FILTER_TYPES else {}
+
+
+def _conv2d_runner(
+    algorithm: Any, dims: int, kernel: str, dtype: str, order: str, asked: dict[str, str]
+) -> Runner:
     from winogen.conv import conv2d
 
     options: dict[str, Any] = {}
@@ -71,6 +89,7 @@ def _conv2d_runner(algorithm: Any, dims: int, kernel: str, dtype: str, order: st
             groups=trials,
             algorithm=kernel,
             **options,
+            **asked,
         )
         return y.reshape(trials, *m).transpose(1, 2, 0)
 

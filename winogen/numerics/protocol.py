@@ -17,8 +17,10 @@ from numpy.typing import ArrayLike
 
 from winogen.errors import InvalidValue
 from winogen.numerics.samples import Samples
+from winogen.records import Precision
 from winogen.rounding.data import REFERENCES, Distribution, Draw, distribution_of
-from winogen.rounding.formats import Arithmetic, Format, format_named
+from winogen.rounding.formats import Arithmetic
+from winogen.rounding.stages import Stages
 from winogen.rounding.tiles import Direct, Rounding, axes_of, direct, winograd
 
 LITERATURE: dict[str, Any] = {}  # the defaults of `measure`
@@ -102,6 +104,7 @@ def measure(
     storage: str | None = None,
     transforms: str | None = None,
     filters: str | None = None,
+    precision: Precision | None = None,
     fused: bool = False,
     block: int | None = 64,
     chains: int = 1,
@@ -147,6 +150,9 @@ def measure(
         the mixed precision of the literature (give ``filters`` too, or it follows).
     filters
         Arithmetic of the filter transform; default ``transforms``.
+    precision
+        The types of all numbers as kernels have them, instead of ``dtype``, ``storage`` and
+        ``transforms``: narrow packed filters, narrow tiles, products of integers.
     fused
         Multiply-adds round once, as in compiled C with FMA.
     block
@@ -175,6 +181,8 @@ def measure(
     (True, True)
     """
     settings = {k: v for k, v in locals().items() if k != "algorithm"}
+    if isinstance(precision, Precision):
+        settings |= {"precision": precision.name, "dtype": precision.arrays}
     for name, value in (("channels", channels), ("trials", trials), ("chains", chains)):
         if value is None and name != "chains":
             continue
@@ -183,13 +191,21 @@ def measure(
     if block is not None and (not isinstance(block, int) or block < 1):
         raise InvalidValue(f"block: got {block!r}; allowed: an integer >= 1 or None")
     drawn_from = distribution_of(distribution)
-    rounding = _rounding(dtype, storage, transforms, filters, fused and not compiled, block, chains)
+    stages = Stages.of(dtype, storage, transforms, filters, precision)
+    # Refuses fused multiply-adds that numpy cannot do.
+    Arithmetic(stages.product, fused and not compiled)
+    rounding = Rounding(stages, fused and not compiled, block, chains)
     exactly = REFERENCES.get(reference or ("exact" if dtype == "float64" else "float64"))
     if exactly is None:
         raise InvalidValue(f"reference: got {reference!r}; allowed: {', '.join(REFERENCES)}")
-    taps, tile, run = _runner(algorithm, dims, order, rounding, compiled, settings)
+    if compiled is None:
+        taps, tile, run = _runner(algorithm, dims, order, rounding)
+    else:
+        from winogen.numerics.compiled import runner
+
+        taps, tile, run = runner(algorithm, dims, compiled, settings, precision)
     samples = Samples(
-        *(drawn_from, rounding.storage, taps, tile, dims),
+        *(drawn_from, stages.weights, stages.arrays, taps, tile, dims),
         weights=weights,
         inputs=inputs,
         channels=channels,
@@ -211,7 +227,7 @@ def measure(
         truth: Any = exactly(g, d)
         errors.append(truth.errors(run(g, d, watch)))
         references.append(truth.values)
-        ulps.append(np.abs(errors[-1]) / rounding.storage.ulp(truth.values))
+        ulps.append(np.abs(errors[-1]) / stages.arrays.ulp(truth.values))
     return _summary(
         np.concatenate(errors, -1),
         np.concatenate(references, -1),
@@ -221,14 +237,8 @@ def measure(
     )
 
 
-def _runner(
-    algorithm: Any, dims: int, order: str, rounding: Rounding, compiled: str | None, settings: dict
-) -> Runner:
+def _runner(algorithm: Any, dims: int, order: str, rounding: Rounding) -> Runner:
     """Return (filter shape, input shape, run(filters, inputs, watch) -> outputs)."""
-    if compiled is not None:
-        from winogen.numerics.compiled import runner
-
-        return runner(algorithm, dims, compiled, settings)
     if isinstance(algorithm, Direct):
         m, r = algorithm.m, algorithm.r
         taps, tile = ((r, r), (m + r - 1,) * 2) if dims == 2 else ((1, r), (1, m + r - 1))
@@ -236,33 +246,6 @@ def _runner(
     axes = axes_of(algorithm, dims, order)
     h, w = axes
     return (h.r, w.r), (h.n, w.n), lambda g, d, watch: winograd(axes, rounding, g, d, watch)
-
-
-def _rounding(
-    dtype: str,
-    storage: str | None,
-    transforms: str | None,
-    filters: str | None,
-    fused: bool,
-    block: int | None,
-    chains: int,
-) -> Rounding:
-    product = format_named(dtype)
-    in_transforms = format_named(transforms or dtype, "transforms")
-    in_filters = format_named(filters or transforms or dtype, "filters")
-
-    def arithmetic(number_format: Format) -> Arithmetic:
-        # Filters and mixed transforms in float64 are far more precise anyway.
-        return Arithmetic(number_format, fused and number_format.name != "float64")
-
-    return Rounding(
-        storage=format_named(storage or dtype, "storage"),
-        transform=arithmetic(in_transforms),
-        filter=arithmetic(in_filters),
-        product=Arithmetic(product, fused),
-        block=block,
-        chains=chains,
-    )
 
 
 def _summary(

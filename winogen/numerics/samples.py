@@ -20,7 +20,8 @@ class Samples:
     def __init__(
         self,
         drawn_from: Distribution,
-        storage: Format,
+        weight_format: Format,
+        input_format: Format,
         taps: tuple[int, int],
         tile: tuple[int, int],
         dims: int,
@@ -30,10 +31,11 @@ class Samples:
         channels: int | None = None,
         trials: int | None = None,
     ):
-        self._drawn_from, self._storage = drawn_from, storage
+        self._drawn_from = drawn_from
+        self._weight_format, self._input_format = weight_format, input_format
         self._taps, self._tile = taps, tile
-        self._weights = _own("weights", weights, taps, dims, storage)
-        self._inputs = _own("inputs", inputs, tile, dims, storage)
+        self._weights = _own("weights", weights, taps, dims, weight_format)
+        self._inputs = _own("inputs", inputs, tile, dims, input_format)
         arrays = {"weights": self._weights, "inputs": self._inputs}
         own = {name: array for name, array in arrays.items() if array is not None}
         counts = {name: array.shape[0] for name, array in own.items()}
@@ -49,12 +51,12 @@ class Samples:
         some = slice(first, first + count)
         shape = (self.channels, *self._taps, count)
         if self._weights is None:
-            filters = self._drawn_from.filters(rng, shape, self._storage)
+            filters = self._drawn_from.filters(rng, shape, self._weight_format)
         else:
             filters = _spread(self._weights, some, count)
         shape = (self.channels, *self._tile, count)
         if self._inputs is None:
-            return filters, self._drawn_from.inputs(rng, shape, self._storage)
+            return filters, self._drawn_from.inputs(rng, shape, self._input_format)
         return filters, _spread(self._inputs, some, count)
 
     def settings(self) -> dict[str, Any]:

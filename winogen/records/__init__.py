@@ -14,13 +14,14 @@ from winogen.records.precision import (
     PRODUCT_TYPES,
     Precision,
 )
-from winogen.records.target import TARGETS, Target
+from winogen.records.target import EXTENSIONS, TARGETS, Extension, Target, spelled
 from winogen.records.tuning import Sizes, Tuning
 
 __all__ = [
     "ACTIVATIONS",
     "ARRAY_TYPES",
     "COMPUTED_TYPES",
+    "EXTENSIONS",
     "FILTER_TYPES",
     "NARROW_TYPES",
     "NUMBERS",
@@ -29,6 +30,7 @@ __all__ = [
     "Axis",
     "Costs",
     "Epilogue",
+    "Extension",
     "Machine",
     "Points",
     "Precision",
@@ -37,4 +39,5 @@ __all__ = [
     "Target",
     "Tuning",
     "costs_of",
+    "spelled",
 ]

@@ -7,11 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class NumberType:
-    """A type of number. Those that are only stored are widened before anything is computed."""
+    """A type of number. Those that are only stored are widened before anything is computed.
+
+    They are rounded to nearest, ties to even. Flytes are the first bytes of a float32.
+    """
 
     name: str  # numpy's, where it knows the type
     itemsize: int  # bytes
     c: str  # the type that holds one
+    bits: int  # of the significand, with the one that is not stored; of the size of an integer
+    exponent: int  # bits of the exponent; 0: an integer
     # Of the types that kernels compute in:
     integer: str = ""  # the integer of the same size, for masks
     avx512: str = ""  # the suffix of its intrinsics
@@ -21,17 +26,17 @@ class NumberType:
 NUMBERS: dict[str, NumberType] = {
     number.name: number
     for number in (
-        NumberType("float32", 4, "float", "int32_t", "ps", "__m512"),
-        NumberType("float64", 8, "double", "int64_t", "pd", "__m512d"),
-        NumberType("float16", 2, "uint16_t"),
-        NumberType("bfloat16", 2, "uint16_t"),
-        NumberType("flyte24", 3, "flyte24"),
-        NumberType("flyte16", 2, "uint16_t"),
-        NumberType("flyte8", 1, "uint8_t"),
-        NumberType("int32", 4, "int32_t"),
-        NumberType("int16", 2, "int16_t"),
-        NumberType("int8", 1, "int8_t"),
-        NumberType("uint8", 1, "uint8_t"),
+        NumberType("float32", 4, "float", 24, 8, "int32_t", "ps", "__m512"),
+        NumberType("float64", 8, "double", 53, 11, "int64_t", "pd", "__m512d"),
+        NumberType("float16", 2, "uint16_t", 11, 5),
+        NumberType("bfloat16", 2, "uint16_t", 8, 8),
+        NumberType("flyte24", 3, "struct { uint8_t bytes[3]; }", 16, 8),
+        NumberType("flyte16", 2, "uint16_t", 8, 8),
+        NumberType("flyte8", 1, "uint8_t", 0, 8),  # the last bit of the exponent is lost, too
+        NumberType("int32", 4, "int32_t", 31, 0),
+        NumberType("int16", 2, "int16_t", 15, 0),
+        NumberType("int8", 1, "int8_t", 7, 0),
+        NumberType("uint8", 1, "uint8_t", 8, 0),
     )
 }
 
@@ -87,6 +92,13 @@ class Precision:
     def filter_itemsize(self) -> int:
         """Bytes of one number of the packed filters."""
         return NUMBERS[self.filters].itemsize
+
+    @property
+    def stored(self) -> tuple[NumberType, ...]:
+        """The types that numbers are widened from, or rounded to: each once."""
+        names = dict.fromkeys((self.arrays, self.filters, self.tiles))
+        narrow = (NUMBERS[name] for name in names if name != self.real.name)
+        return tuple(number for number in narrow if number.exponent)
 
     @property
     def plain(self) -> bool:

@@ -7,9 +7,40 @@ the toolchain's `host_target`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field, replace
 
+from winogen.errors import InvalidValue
 from winogen.records.precision import NUMBERS
+
+
+@dataclass(frozen=True)
+class Extension:
+    """Instructions that some CPUs of a target have, and what it takes to use them."""
+
+    name: str
+    targets: tuple[str, ...]  # that it belongs to
+    reported: str  # as the CPU calls it (archspec's feature name)
+    flags: tuple[str, ...]  # what the compiler needs to emit it
+    gcc: int  # the first major version that knows the flags
+    clang: int
+
+
+EXTENSIONS: dict[str, Extension] = {
+    extension.name: extension
+    for extension in (
+        # Dot products of 8-bit and of 16-bit integers, added to 32-bit sums.
+        Extension("vnni", ("avx512",), "avx512_vnni", ("-mavx512vnni",), 8, 7),
+        Extension("avxvnni", ("avx2",), "avx_vnni", ("-mavxvnni",), 11, 12),
+        Extension("dotprod", ("neon",), "asimddp", ("-march=armv8.2-a+dotprod",), 8, 7),
+        # float16 to float32 and back.
+        Extension("f16c", ("avx512", "avx2"), "f16c", ("-mf16c",), 5, 4),
+        # Shuffles of bytes across a whole vector.
+        Extension("vbmi", ("avx512",), "avx512vbmi", ("-mavx512vbmi",), 5, 4),
+        # Arithmetic in float16.
+        Extension("fp16", ("avx512",), "avx512_fp16", ("-mavx512fp16",), 12, 14),
+    )
+}
 
 
 @dataclass(frozen=True)
@@ -29,13 +60,47 @@ class Target:
     by_lane: bool = False  # arithmetic takes one lane of a register for all lanes
     masks: bool = False  # loads and stores of some lanes, non-temporal stores of a whole line
     flushes: bool = True  # can be told to take denormals for zeros
+    # Whose intrinsics widen float16 and shuffle bytes: the prefix of x86's names, "neon", or none.
+    intrinsics: str = ""
     core: str = (
         ""  # the micro-architecture whose measured sizes of blocks it takes, if one is known
     )
+    # What the CPU has besides, names of EXTENSIONS. Not in the text by which caches know kernels:
+    # what those use shows in the flags.
+    extensions: frozenset[str] = field(default=frozenset(), repr=False)
 
     def lanes(self, dtype: str) -> int:
         """Return how many "float32" or "float64" numbers one vector holds."""
         return self.vector_bytes // NUMBERS[dtype].itemsize
+
+    def using(self, *names: str) -> Target:
+        """Return the target whose flags allow these extensions, for kernels that need them.
+
+        >>> TARGETS["avx2"].using("f16c").flags
+        ('-mavx2', '-mfma', '-mf16c')
+        """
+        flags = tuple(flag for name in names for flag in EXTENSIONS[name].flags)
+        return replace(self, flags=(*self.flags, *flags))
+
+    def adjusted(self, changes: str) -> Target:
+        """Return the target with extensions added and taken away.
+
+        ``changes``: "+vnni-f16c", say. Raises InvalidValue for what is no extension of this target.
+
+        >>> sorted(TARGETS["avx512"].adjusted("+vnni+vbmi-vbmi").extensions)
+        ['vnni']
+        """
+        extensions = set(self.extensions)
+        words = re.split("([+-])", changes)
+        for sign, name in zip(words[1::2], words[2::2]):
+            if name not in EXTENSIONS or self.name not in EXTENSIONS[name].targets:
+                own = (known.name for known in EXTENSIONS.values() if self.name in known.targets)
+                raise InvalidValue(
+                    f"isa: got {self.name + changes!r}; allowed: {self.name} with + or - before "
+                    f"each of {', '.join(own) or 'no extension'}"
+                )
+            (extensions.add if sign == "+" else extensions.discard)(name)
+        return replace(self, extensions=frozenset(extensions))
 
 
 # Widest first within a family: `host_target` takes the first that the CPU has.
@@ -58,10 +123,21 @@ TARGETS: dict[str, Target] = {
             ),
             broadcasts=True,
             masks=True,
+            intrinsics="_mm512",
         ),
-        Target("avx2", 32, 16, ("-mavx2", "-mfma")),
+        Target("avx2", 32, 16, ("-mavx2", "-mfma", "-mf16c"), intrinsics="_mm256"),
         Target("sse2", 16, 16, ("-msse2",)),
-        Target("neon", 16, 32, (), by_lane=True),
+        Target("neon", 16, 32, (), by_lane=True, intrinsics="neon"),
         Target("generic", 16, 16, ()),
     )
 }
+
+
+def spelled(text: str) -> tuple[str, str]:
+    """Return the name of a target and the changes that `Target.adjusted` takes.
+
+    >>> spelled("avx512+vnni")
+    ('avx512', '+vnni')
+    """
+    name = re.split("[+-]", text, maxsplit=1)[0]
+    return name, text[len(name) :]

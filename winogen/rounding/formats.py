@@ -1,13 +1,19 @@
-"""Number formats and arithmetic in them, emulated where numpy has none.
+"""Number formats, and arithmetic in those that numpy has none of.
+
+A ``Format`` rounds numbers, and packs them into the bytes that memory holds of them. There are
+those that numpy knows (float16, float32, float64, int16, int8), bfloat16, and flytes (Anderson's
+thesis, chapter 8), the top bytes of a wider number: of binary32 three (flyte24), two (flyte16,
+which by rounding is bfloat16) or one (flyte8, whose exponent has lost its last bit).
 
 An ``Arithmetic`` runs straight-line programs the way a machine of that format would: every
-operation is rounded once. Narrow formats are carried in float32 and rounded after each operation;
-since 24 >= 2 * 11 + 2 bits, rounding twice gives what rounding once does (Figueroa 1995).
+operation is rounded once. Narrow formats are carried in a wider one and rounded after each
+operation; if that has 2 * bits + 2 bits, rounding twice gives what rounding once does (Figueroa
+1995).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
@@ -23,39 +29,86 @@ if TYPE_CHECKING:
 
 Numbers: TypeAlias = Any  # an array of numbers of a format, or one of them
 
+ROUNDINGS = ("even", "cut")  # to the nearest, ties to even; towards zero
+
 
 @dataclass(frozen=True)
 class Format:
-    """A binary floating-point format; ``carrier`` is the numpy dtype that holds its numbers."""
+    """A binary format of numbers; ``carrier`` is the numpy dtype that holds them when computing.
+
+    ``stored`` is the numpy dtype whose bytes are kept, the upper ``size`` of them.
+    """
 
     name: str
-    bits: int  # significand bits, the hidden one included
+    bits: int  # significand bits, the hidden one included; of integers those of the magnitude
+    exponent: int  # bits of the exponent; 0: integers
+    size: int  # bytes in memory
     carrier: type[np.floating]
+    stored: type[np.number]
+    rounding: str = "even"
 
     @property
     def unit(self) -> float:
         """The unit roundoff, the largest relative error of one rounding."""
-        return 2.0**-self.bits
+        return 2.0 ** (1 - self.bits if self.rounding == "cut" else -self.bits)
 
     @property
     def emulated(self) -> bool:
         """Whether the carrier is wider, so that results must be rounded."""
-        return np.finfo(self.carrier).nmant + 1 != self.bits
+        return self.floating and np.finfo(self.carrier).nmant + 1 != self.bits
+
+    @property
+    def floating(self) -> bool:
+        """Whether its numbers have an exponent."""
+        return self.exponent > 0
+
+    def rounds(self, rounding: str) -> Format:
+        """Return the same format with another rounding of `ROUNDINGS`."""
+        if rounding not in ROUNDINGS:
+            raise InvalidValue(f"rounding: got {rounding!r}; allowed: {', '.join(ROUNDINGS)}")
+        return replace(self, rounding=rounding)
 
     def round(self, values: ArrayLike) -> np.ndarray:
-        """Round numbers to nearest even in this format, held in its carrier.
+        """Round numbers once to this format; they come back in its carrier.
 
         >>> formats = format_named("bfloat16"), format_named("float16")
         >>> [float(f.round(np.float32(1 + 1 / 512 + 1 / 1024))) for f in formats]
         [1.0, 1.0029296875]
         """
-        values = np.asarray(values, self.carrier)
-        if self.name == "float16":
-            with np.errstate(over="ignore"):
-                return values.astype(np.float16).astype(np.float32)
-        if self.name == "bfloat16":
-            return _bfloat16(values)
-        return values
+        values = np.asarray(values)
+        if values.dtype == self.stored == self.carrier and not self._is_cut_short:
+            return values
+        return self._narrowed(values).astype(self.carrier)
+
+    def pack(self, values: ArrayLike) -> np.ndarray:
+        """Round numbers and return their bytes, (…, size) of uint8, the lowest first.
+
+        What is too large becomes infinite, NaN stays NaN, zeros keep their sign. Flytes without a
+        fraction (flyte8) have neither infinity nor NaN: those become the largest number. Integers
+        are saturated, NaN becomes 0.
+
+        >>> [bytes(FORMATS[name].pack(-1.5)).hex() for name in ("flyte24", "bfloat16", "float16")]
+        ['00c0bf', 'c0bf', '00be']
+        """
+        numbers = self._narrowed(np.asarray(values))
+        # In little-endian order the upper bytes are the last.
+        little = numbers.astype(numbers.dtype.newbyteorder("<"), order="C")
+        whole = little[..., None].view(np.uint8)
+        return np.ascontiguousarray(whole[..., whole.shape[-1] - self.size :])
+
+    def unpack(self, packed: np.ndarray) -> np.ndarray:
+        """Return the numbers, in the carrier, of bytes (…, size) as `pack` returns them."""
+        packed = np.asarray(packed, np.uint8)
+        if not packed.shape or packed.shape[-1] != self.size:
+            raise InvalidValue(
+                f"packed: got shape {packed.shape}; allowed: (…, {self.size}), the bytes of "
+                f"{self.name} numbers"
+            )
+        whole = np.zeros((*packed.shape[:-1], np.dtype(self.stored).itemsize), np.uint8)
+        whole[..., whole.shape[-1] - self.size :] = packed
+        numbers = whole.view(np.dtype(self.stored).newbyteorder("<"))[..., 0]
+        with np.errstate(invalid="ignore"):  # signalling NaN become quiet
+            return numbers.astype(self.carrier)
 
     def ulp(self, values: ArrayLike) -> np.ndarray:
         """The distance between neighbouring numbers at ``values``, as float64; subnormals aside."""
@@ -65,20 +118,118 @@ class Format:
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def _is_cut_short(self) -> bool:
+        """Whether memory holds the upper bytes of ``stored`` only."""
+        return self.size < np.dtype(self.stored).itemsize
 
-FORMATS = {
-    name: Format(name, bits, carrier)
-    for name, bits, carrier in (
-        ("bfloat16", 8, np.float32),
-        ("float16", 11, np.float32),
-        ("float32", 24, np.float32),
-        ("float64", 53, np.float64),
+    def _narrowed(self, values: np.ndarray) -> np.ndarray:
+        """Numbers of ``stored`` that have been rounded, whose lower bytes are 0."""
+        if not self.floating:
+            return _integers(values, self.stored, self.rounding)
+        if not self._is_cut_short:
+            return _converted(_quiet(values), self.stored, self.rounding)
+        # First to the wide type, so that the second rounding does what one would have done.
+        wide = values if values.dtype == self.stored else _to_odd(values, self.stored)
+        return _cut(wide, 8 * (wide.itemsize - self.size), self.rounding)
+
+
+def _converted(values: np.ndarray, to: type[np.number], rounding: str) -> np.ndarray:
+    """Numbers as numpy rounds them, or towards zero."""
+    with np.errstate(over="ignore"):
+        rounded = values.astype(to)
+    if rounding == "even":
+        return rounded
+    further = (np.abs(rounded) > np.abs(values)) & np.isfinite(values)
+    return np.where(further, np.nextafter(rounded, to(0)), rounded)
+
+
+def _quiet(values: np.ndarray) -> np.ndarray:
+    """The same numbers, their NaN made quiet: their fraction's first bit set."""
+    if values.dtype.kind != "f":
+        return values
+    kind = _bits_of(values.dtype.type)
+    first = kind(1 << (np.finfo(values.dtype).nmant - 1))
+    return (values.view(kind) | np.where(np.isnan(values), first, kind(0))).view(values.dtype)
+
+
+def _to_odd(values: np.ndarray, to: type[np.number]) -> np.ndarray:
+    """Numbers rounded towards zero, with their last bit set where that loses something.
+
+    If ``to`` has two bits more than a third format, rounding to that gives what rounding
+    ``values`` to it at once gives (Boldo and Melquiond 2008).
+    """
+    cut = _converted(values, to, "cut")
+    inexact = (cut != values) & ~np.isnan(values)
+    return (cut.view(_bits_of(to)) | inexact).view(to)
+
+
+def _cut(values: np.ndarray, dropped: int, rounding: str) -> np.ndarray:
+    """Numbers without their lowest ``dropped`` bits, rounded.
+
+    The integer that the bits are is rounded: the fraction carries into the exponent, and the
+    largest numbers into infinity.
+    """
+    kind = _bits_of(values.dtype.type)
+    width = 8 * values.itemsize
+    bits = _quiet(values).view(kind)
+    sign, size = bits & kind(1 << (width - 1)), bits & kind((1 << (width - 1)) - 1)
+    kept = size >> kind(dropped)
+    if rounding == "even":
+        half = kind((1 << (dropped - 1)) - 1) + (kept & kind(1))
+        kept = np.where(np.isnan(values), kept, (size + half) >> kind(dropped))
+    # Without a fraction the largest number would carry into the sign.
+    kept = np.minimum(kept, kind((1 << (width - 1 - dropped)) - 1))
+    return (sign | (kept << kind(dropped)).astype(kind)).view(values.dtype)
+
+
+def _integers(values: np.ndarray, to: type[np.number], rounding: str) -> np.ndarray:
+    limits = np.iinfo(cast(Any, to))
+    whole = np.rint(values) if rounding == "even" else np.trunc(values)
+    return np.nan_to_num(np.clip(whole, limits.min, limits.max), nan=0).astype(to)
+
+
+def _bits_of(kind: type) -> Any:
+    """The unsigned integer of the same size."""
+    return {2: np.uint16, 4: np.uint32, 8: np.uint64}[np.dtype(kind).itemsize]
+
+
+def flyte(size: int, of: str = "float32") -> Format:
+    """Return the format of the upper ``size`` bytes of a wider type, "float32" or "float64".
+
+    >>> flyte(5, "float64").unit == 2.0 ** -29
+    True
+    """
+    stored: type[np.floating] = np.float32 if of == "float32" else np.float64
+    exponent = 8 if of == "float32" else 11
+    most = np.dtype(stored).itemsize - 1
+    if not 1 <= size <= most:
+        raise InvalidValue(f"size: got {size!r}; allowed: 1 to {most} bytes of {of}")
+    bits = 8 * size - exponent  # one for the sign, and the hidden one
+    # Twice as many bits and two more carry arithmetic; of float64 nothing wider is there.
+    carrier = np.float32 if of == "float32" and 2 * bits + 2 <= 24 else np.float64
+    name = f"flyte{8 * size}" if of == "float32" else f"flyte{8 * size} of {of}"
+    return Format(name, bits, exponent, size, carrier, stored)
+
+
+FORMATS: dict[str, Format] = {
+    known.name: known
+    for known in (
+        replace(flyte(2), name="bfloat16"),
+        Format("float16", 11, 5, 2, np.float32, np.float16),
+        Format("float32", 24, 8, 4, np.float32, np.float32),
+        Format("float64", 53, 11, 8, np.float64, np.float64),
+        flyte(3),
+        flyte(2),
+        flyte(1),
+        Format("int16", 15, 0, 2, np.float32, np.int16),
+        Format("int8", 7, 0, 1, np.float32, np.int8),
     )
 }
 
 
 def format_named(name: str | DTypeLike | Format, argument: str = "dtype") -> Format:
-    """Return the format called ``name``; ``argument`` is named in the error.
+    """Return the floating-point format called ``name``; ``argument`` is named in the error.
 
     >>> format_named("float32").unit == 2.0 ** -24
     True
@@ -86,16 +237,10 @@ def format_named(name: str | DTypeLike | Format, argument: str = "dtype") -> For
     if isinstance(name, Format):
         return name
     key = name if isinstance(name, str) else np.dtype(name).name
-    if key not in FORMATS:
-        raise InvalidValue(f"{argument}: got {name!r}; allowed: {', '.join(FORMATS)}")
+    floating = [known.name for known in FORMATS.values() if known.floating]
+    if key not in floating:
+        raise InvalidValue(f"{argument}: got {name!r}; allowed: {', '.join(floating)}")
     return FORMATS[key]
-
-
-def _bfloat16(values: np.ndarray) -> np.ndarray:
-    bits = values.view(np.uint32)
-    half = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
-    rounded = ((bits + half) & np.uint32(0xFFFF0000)).view(np.float32)
-    return np.where(np.isnan(values), values, rounded)
 
 
 @dataclass(frozen=True)

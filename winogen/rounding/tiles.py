@@ -17,6 +17,7 @@ from winogen.program import Program
 from winogen.program.kinds import KINDS
 from winogen.program.summation import PROGRAM, check_order, ordered
 from winogen.rounding.formats import Arithmetic, Format
+from winogen.rounding.stages import Stages
 
 if TYPE_CHECKING:
     from winogen.algebra.nest import BilinearAlgorithm2D
@@ -74,12 +75,34 @@ class Axis:
 class Rounding:
     """Where rounding happens: one arithmetic per stage, and what numbers are stored in."""
 
-    storage: Format  # of inputs, filters, both transformed, and outputs
-    transform: Arithmetic  # of inputs and outputs
-    filter: Arithmetic  # of filters
-    product: Arithmetic  # element-wise products and their sum over channels
+    stages: Stages
+    fused: bool  # multiply-adds round once
     block: int | None  # products that are summed before their sum joins the others; None: all
     chains: int = 1  # of additions, in which the products of a block take turns
+
+    @property
+    def transform(self) -> Arithmetic:
+        """Of the transforms of inputs and outputs."""
+        return self._arithmetic(self.stages.transform)
+
+    @property
+    def filter(self) -> Arithmetic:
+        """Of the transform of filters."""
+        return self._arithmetic(self.stages.filter)
+
+    @property
+    def product(self) -> Arithmetic:
+        """Of element-wise products and their sum over the channels of a block."""
+        return Arithmetic(self.stages.product, self.fused)
+
+    @property
+    def sums(self) -> Arithmetic:
+        """Of what joins the sums of blocks."""
+        return self._arithmetic(self.stages.sums)
+
+    def _arithmetic(self, number_format: Format) -> Arithmetic:
+        # Filters and mixed transforms in float64 are far more precise anyway.
+        return Arithmetic(number_format, self.fused and number_format.name != "float64")
 
 
 def axes_of(algorithm: Algorithms, dims: int, order: str) -> tuple[Axis, Axis]:
@@ -159,18 +182,20 @@ def winograd(
 
     ``watch(stage, array)`` is called with what each stage yields.
     """
-    watch = watch or _unwatched
-    store = rounding.storage.round
+    watch, stages = watch or _unwatched, rounding.stages
     watch("filter", filters)
     watch("input", inputs)
-    u = store(transform(axes, "filter", filters, rounding.filter))
+    u = stages.packed.round(transform(axes, "filter", filters, rounding.filter))
     watch("transformed filter", u)
-    v = store(transform(axes, "input", inputs, rounding.transform))
+    v = stages.tiles.round(transform(axes, "input", inputs, rounding.transform))
     watch("transformed input", v)
-    sums = accumulate(rounding, u, v, watch)
+    if stages.quantised:
+        sums = accumulate_quantised(rounding, u, v)
+    else:
+        sums = accumulate(rounding, u, v, watch)
     watch("sum over channels", sums)
     y = transform(axes, "output", sums[None], rounding.transform)[0]
-    y = store(y)
+    y = stages.arrays.round(y)
     watch("output", y)
     return y
 
@@ -180,14 +205,16 @@ def direct(
 ) -> np.ndarray:
     """Return what ``winograd`` does, by the definition, one product after the other."""
     watch = watch or _unwatched
+    refuse_quantised(rounding.stages)
     watch("filter", filters)
     watch("input", inputs)
+    filters, inputs = rounding.stages.packed.round(filters), rounding.stages.tiles.round(inputs)
     channels, r_h, r_w, _ = filters.shape
     m_h, m_w = inputs.shape[1] - r_h + 1, inputs.shape[2] - r_w + 1
     taps = [(c, i, j) for c in range(channels) for i in range(r_h) for j in range(r_w)]
     u = (filters[c, i, j] for c, i, j in taps)
     v = (inputs[c, i : i + m_h, j : j + m_w] for c, i, j in taps)
-    y = rounding.storage.round(accumulate(rounding, u, v, watch))
+    y = rounding.stages.arrays.round(accumulate(rounding, u, v, watch))
     watch("output", y)
     return y
 
@@ -203,24 +230,54 @@ def accumulate(
     watch: Watch = _unwatched,
 ) -> np.ndarray:
     """Sum products block by block, each block in ``chains`` chains in turn, as the kernels do."""
-    arithmetic, block = rounding.product, rounding.block
+    arithmetic, sums_in, block = rounding.product, rounding.sums, rounding.block
     total: np.ndarray | None = None
-    sums: list[np.ndarray] = []
+    chains: list[np.ndarray] = []
     for index, (a, b) in enumerate(zip(left, right)):
         a, b = arithmetic.format.round(a), arithmetic.format.round(b)
         within = index % block if block else index
         if index and not within:
-            total, sums = _joined(arithmetic, total, sums), []
+            total, chains = _joined(arithmetic, sums_in, total, chains), []
         if within < rounding.chains:
-            sums.append(arithmetic.multiply(a, b))
-            watch("product", sums[-1])
+            chains.append(arithmetic.multiply(a, b))
+            watch("product", chains[-1])
         else:
             chain = within % rounding.chains
-            sums[chain] = arithmetic.multiply_add(a, b, sums[chain])
-    return _joined(arithmetic, total, sums)
+            chains[chain] = arithmetic.multiply_add(a, b, chains[chain])
+    return _joined(arithmetic, sums_in, total, chains)
 
 
-def _joined(arithmetic: Arithmetic, total: np.ndarray | None, sums: list[np.ndarray]) -> np.ndarray:
+def _joined(
+    arithmetic: Arithmetic, sums_in: Arithmetic, total: np.ndarray | None, chains: list[np.ndarray]
+) -> np.ndarray:
     """The chains of a block added up, then to what came before."""
-    joined = reduce(arithmetic.add, sums)
-    return joined if total is None else arithmetic.add(total, joined)
+    joined = reduce(arithmetic.add, chains)
+    return joined if total is None else sums_in.add(total, joined)
+
+
+def accumulate_quantised(rounding: Rounding, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Sum products of integers over channels: exactly within a chunk, then in float32."""
+    quantised, arithmetic = rounding.stages.quantised, rounding.sums
+    assert quantised is not None
+    filters, filter_step = quantised.scaled_filters(u)
+    total: np.ndarray | None = None
+    for some in quantised.chunks(len(v)):
+        tiles, tile_step = quantised.scaled_tiles(v[some])
+        exact = (filters[some] * tiles).sum(0)  # integers below 2^53
+        scale = arithmetic.format.round(filter_step * tile_step)
+        product = arithmetic.format.round(exact)
+        if total is None:
+            total = arithmetic.multiply(product, scale)
+        else:
+            total = arithmetic.multiply_add(product, scale, total)
+    assert total is not None
+    return total
+
+
+def refuse_quantised(stages: Stages) -> None:
+    """Raise InvalidValue where products of integers are asked for without a transform."""
+    if stages.quantised:
+        raise InvalidValue(
+            "precision: got products of integers with direct convolution; allowed: an algorithm "
+            "with transforms"
+        )

@@ -19,12 +19,17 @@ from functools import lru_cache
 import numpy as np
 
 from winogen.errors import InvalidValue
+from winogen.records import Precision
 from winogen.rounding.data import Distribution, Draw, distribution_of, stated_variances
-from winogen.rounding.formats import Format, format_named
+from winogen.rounding.formats import Format
 from winogen.rounding.linear import RoundedProgram, rounding_variance
-from winogen.rounding.tiles import Algorithms, Axis, Direct, axes_of
+from winogen.rounding.stages import Stages
+from winogen.rounding.tiles import Algorithms, Axis, Direct, axes_of, refuse_quantised
 
 _MEAN_OF_NORMAL = math.sqrt(2 / math.pi)  # mean |x| of a normal x, in standard deviations
+# The largest error of a rounding over the number, in units roundoff: 1 / significand, whose
+# logarithm is distributed evenly.
+_HALF_STEP = 1 / (2 * math.log(2))
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,7 @@ class Estimate:
     mean: float  # expected mean |error|
     relative_l2: float  # expected root mean square error over root mean square output
     worst_l2: float  # the same for the output of a tile with the largest error
+    relative_max: float  # expected max |error| / max |output| of a layer
 
 
 def estimate(
@@ -46,6 +52,7 @@ def estimate(
     dtype: str = "float32",
     transforms: str | None = None,
     filters: str | None = None,
+    precision: Precision | None = None,
     fused: bool = False,
     block: int | None = 64,
     chains: int = 1,
@@ -64,37 +71,40 @@ def estimate(
         raise InvalidValue(f"channels: got {channels!r}; allowed: an integer >= 1")
     drawn_from = distribution_of(distribution)
     filter_variance, input_variance = stated_variances(drawn_from)
-    product = format_named(dtype)
-    in_transforms = format_named(transforms or dtype, "transforms")
-    in_filters = format_named(filters or transforms or dtype, "filters")
-    unit = rounding_variance(product)
+    stages = Stages.of(dtype, None, transforms, filters, precision)
     # Of the inputs: what is independent between them, and what is the same for all, their mean.
     weights = {"independent": input_variance, "ones": drawn_from.input_mean**2}
     weights = {moment: weight for moment, weight in weights.items() if weight}
     sides: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # variances of errors and of outputs
     if isinstance(algorithm, Direct):
+        refuse_quantised(stages)
         terms = channels * algorithm.r**dims
-        variance = unit * chain_variance(terms, block, fused, chains)
+        variance = product_variance(stages, terms, block, fused, chains)
         for moment in weights:
             sides[moment] = np.array(variance), np.array(float(terms))
     else:
         axes = axes_of(algorithm, dims, order)
-        h, w = (_rounded(axis, in_transforms, in_filters, fused) for axis in axes)
-        # What the transforms compute in a wider format is rounded on its way into memory.
-        stored = unit * sum(f.bits > product.bits for f in (in_filters, in_transforms))
-        local = unit * chain_variance(channels, block, fused, chains) + channels * stored
+        h, w = (_rounded(axis, stages.transform, stages.filter, fused) for axis in axes)
+        local = product_variance(stages, channels, block, fused, chains)
         for moment in weights:
-            along_h, along_w = _moments(h, moment), _moments(w, moment)
-            sides[moment] = propagate(along_h, along_w, channels, local)
+            per_channel, per_local, output = _spread(h, w, moment)
+            sides[moment] = channels * per_channel + local * per_local, channels * output
     errors = outputs = np.array(0.0)
     for moment, weight in weights.items():
         error, output = sides[moment]
         errors = errors + weight * filter_variance * error
         outputs = outputs + weight * filter_variance * output
+    # Errors of normal data grow with the number of outputs as the outputs themselves do.
+    largest = math.sqrt(np.max(errors) / np.mean(outputs))
+    if stages.arrays.bits < stages.transform.bits:
+        errors = errors + rounding_variance(stages.arrays) * outputs
+        # But rounding the outputs makes its largest error at the largest of them.
+        largest = math.hypot(largest, _HALF_STEP * stages.arrays.unit)
     return Estimate(
         mean=float(_MEAN_OF_NORMAL * np.sqrt(errors).mean()),
         relative_l2=float(math.sqrt(np.mean(errors) / np.mean(outputs))),
         worst_l2=float(math.sqrt(np.max(errors) / np.mean(outputs))),
+        relative_max=largest,
     )
 
 
@@ -148,6 +158,25 @@ def propagate(h: Moments, w: Moments, channels: int, local: float) -> tuple[np.n
     return errors, channels * _outer(value_h, value_w)
 
 
+def product_variance(
+    stages: Stages, count: int, block: int | None, fused: bool, chains: int
+) -> float:
+    """The roundings of ``count`` products and their sum, those of their factors included.
+
+    In units of the variance of one product.
+    """
+    sums = rounding_variance(stages.sums)
+    quantised = stages.quantised
+    if quantised:
+        factors = quantised.filter_error(count) + quantised.tile_error(count)
+        # A chunk's sum is rounded when it becomes a float, as is its scale, and when it is added.
+        return count * (factors + 2 * sums) + sums * between_blocks(count, quantised.chunk)
+    factors = sum(map(rounding_variance, stages.narrowings))
+    whole, between = chain_variance(count, block, fused, chains), between_blocks(count, block)
+    unit = rounding_variance(stages.product)
+    return unit * (whole - between) + sums * between + count * factors
+
+
 def chain_variance(count: int, block: int | None, fused: bool, chains: int = 1) -> float:
     """The roundings of a sum of ``count`` products, block by block, then of the blocks.
 
@@ -164,9 +193,18 @@ def chain_variance(count: int, block: int | None, fused: bool, chains: int = 1) 
     lengths = [length for part in parts for length in part]
     partial = sum(length * (length + 1) / 2 - 1 for length in lengths)
     joined = sum(sum(part[: j + 1]) for part in parts for j in range(1, len(part)))
-    totals = sum(min((k + 1) * block, count) for k in range(1, len(sizes)))
     products = len(lengths) if fused else count
-    return float(products + partial + joined + totals)
+    return float(products + partial + joined + between_blocks(count, block))
+
+
+def between_blocks(count: int, block: int | None) -> int:
+    """The part of `chain_variance` that adding up the blocks has.
+
+    >>> between_blocks(3, None), between_blocks(3, 1)
+    (0, 5)
+    """
+    block = min(block or count, count)
+    return sum(min((k + 1) * block, count) for k in range(1, -(-count // block)))
 
 
 @lru_cache(maxsize=256)
@@ -202,6 +240,20 @@ def _moments(programs: tuple[RoundedProgram, ...], moment: str) -> Moments:
         output_errors=np.diag(along_output.errors(sv * su)),
         output_shift=np.diag(along_output.shift(sv * su)),
     )
+
+
+@lru_cache(maxsize=512)
+def _spread(
+    h: tuple[RoundedProgram, ...], w: tuple[RoundedProgram, ...], moment: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What `propagate` gives for one channel, for what is local, and for the output's variance.
+
+    Both are linear, and plans ask for the same transforms with many numbers of channels.
+    """
+    axes = _moments(h, moment), _moments(w, moment)
+    per_channel, output = propagate(*axes, 1, 0.0)
+    per_local, _ = propagate(*axes, 0, 1.0)
+    return per_channel, per_local, output
 
 
 def _diagonal(matrices: np.ndarray) -> np.ndarray:

@@ -40,6 +40,7 @@ class Compiler:
 
     command: tuple[str, ...]  # the words of CC, the program as an absolute path
     family: str  # "gcc" or "clang"
+    major: int  # version
     version: str  # first line of `--version`
     openmp: bool  # -fopenmp compiles, links and loads
 
@@ -133,7 +134,7 @@ def _interrogate(command: tuple[str, ...]) -> Compiler:
     family, major = ("clang", int(clang[1])) if clang else ("gcc", int(gnu[1]))
     if major < OLDEST[family]:
         raise CompilerNotFound(f"{shlex.join(command)} is {family} {major}, too old; {_INSTALL}")
-    return Compiler(command, family, version, _has_openmp(command))
+    return Compiler(command, family, major, version, _has_openmp(command))
 
 
 def _ask(command: tuple[str, ...], *words: str) -> str:

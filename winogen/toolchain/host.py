@@ -8,14 +8,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from winogen.errors import BuildError, InvalidValue
+from winogen.errors import BuildError, CompilerNotFound, InvalidValue
 from winogen.kernels.tuning import CORES
-from winogen.records import TARGETS, Target
+from winogen.records import EXTENSIONS, TARGETS, Target, spelled
+from winogen.toolchain.compiler import find_compiler
 
 # What a CPU must report (archspec's feature names) before code for a target may run on it.
 _NEEDS = {
     "avx512": {"avx512f", "avx512vl", "avx512bw", "avx512dq", "fma"},
-    "avx2": {"avx2", "fma"},
+    "avx2": {"avx2", "fma", "f16c"},
     "sse2": {"sse2"},
     "neon": {"asimd"},
     "generic": set(),
@@ -29,11 +30,33 @@ def _cpu() -> Any:  # archspec.cpu.Microarchitecture
     return archspec.cpu.host()
 
 
+@lru_cache(maxsize=1)
+def _reported() -> frozenset[str]:
+    """What the CPU itself reports: more than every CPU of its micro-architecture has."""
+    import archspec.cpu.detect
+
+    return frozenset(archspec.cpu.detect.detected_info().features)
+
+
+@lru_cache(maxsize=8)
+def _emitted(cc: str | None) -> frozenset[str]:
+    """The extensions that the compiler knows. ``cc``: the variable that chooses it."""
+    try:
+        compiler = find_compiler()
+    except CompilerNotFound:
+        return frozenset()
+    return frozenset(
+        name
+        for name, known in EXTENSIONS.items()
+        if compiler.major >= getattr(known, compiler.family)
+    )
+
+
 def host_targets() -> tuple[Target, ...]:
     """Return every target whose code this CPU can run, widest first.
 
     They take the sizes of blocks that were measured on its micro-architecture, or on the nearest of
-    its ancestors, as archspec names them.
+    its ancestors, as archspec names them, and the extensions that CPU and compiler have.
 
     >>> from winogen.toolchain import host_targets
     >>> host_targets()[-1].name
@@ -51,15 +74,26 @@ def host_targets() -> tuple[Target, ...]:
         )
     lineage = (str(cpu.name), *(str(ancestor.name) for ancestor in cpu.ancestors))
     core = next((name for name in lineage if name in CORES), "")
+    also = features | _reported()
+    known = [EXTENSIONS[name] for name in _emitted(os.environ.get("CC"))]
     return tuple(
-        replace(target, core=core) for target in TARGETS.values() if _NEEDS[target.name] <= features
+        replace(
+            target,
+            core=core,
+            extensions=frozenset(
+                one.name for one in known if target.name in one.targets and one.reported in also
+            ),
+        )
+        for target in TARGETS.values()
+        if _NEEDS[target.name] <= features
     )
 
 
 def host_target() -> Target:
     """Return the target to build for: the widest that the CPU has, or WINOGEN_ISA.
 
-    Raises InvalidValue when WINOGEN_ISA names no target, or one that this CPU cannot run.
+    WINOGEN_ISA may leave extensions out: "avx512-vnni". Raises InvalidValue when it names no
+    target, or one that this CPU cannot run.
 
     >>> from winogen.toolchain import host_target, host_targets
     >>> host_target() in host_targets()
@@ -69,9 +103,17 @@ def host_target() -> Target:
     name = os.environ.get("WINOGEN_ISA")
     if not name:
         return available[0]
+    name, changes = spelled(name)
     for target in available:
         if target.name == name:
-            return target
+            chosen = target.adjusted(changes)
+            if lacking := chosen.extensions - target.extensions:
+                raise InvalidValue(
+                    f"WINOGEN_ISA: got {name + changes!r}, of which this CPU or the compiler lacks "
+                    f"{', '.join(sorted(lacking))}; allowed here: {name} with "
+                    f"{', '.join(sorted(target.extensions)) or 'no extension'}"
+                )
+            return chosen
     names = ", ".join(target.name for target in available)
     reason = f", which this CPU ({_cpu()}) does not have" if name in TARGETS else ""
     raise InvalidValue(f"WINOGEN_ISA: got {name!r}{reason}; allowed here: {names}")

@@ -1,0 +1,153 @@
+"""C widens and rounds numbers as `Format` does, byte for byte, on every instruction set."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from winogen.codegen.render import numbers_and_vectors
+from winogen.codegen.templates import environment
+from winogen.records import FILTER_TYPES, TARGETS, Precision
+from winogen.rounding.formats import FORMATS
+from winogen.toolchain import host_targets, load
+
+KERNEL = """/* Runs of numbers, widened and narrowed by whole vectors. */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline, unused))
+#define PRAGMA(text) _Pragma(#text)
+#define UNROLL(times) PRAGMA(GCC unroll times)
+INLINE int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
+
+{% include "parts/vector.h.j2" %}
+
+{% include "parts/storage.h.j2" %}
+
+void widen(const filter_number *from, real *to, int64_t vectors)
+{
+    for (int64_t i = 0; i < vectors * LANES; i += LANES) store(to + i, load_{{ name }}(from + i));
+}
+void narrow(const real *from, filter_number *to, int64_t vectors)
+{
+    for (int64_t i = 0; i < vectors * LANES; i += LANES) store_{{ name }}(to + i, load(from + i));
+}
+"""
+CDEF = """
+void widen(const void *from, void *to, int64_t vectors);
+void narrow(const void *from, void *to, int64_t vectors);
+"""
+ALL = [*host_targets()]
+if ALL[0].name == "avx512":
+    from archspec.cpu import host
+
+    if "avx512_vbmi" in host().features:  # no target of its own: only flyte24 would gain
+        ALL.append(replace(ALL[0], flags=(*ALL[0].flags, "-mavx512vbmi")))
+
+
+def text(name, target):
+    words = numbers_and_vectors(Precision.of("float32", name), target)
+    return environment().from_string(KERNEL).render(name=name, **words)
+
+
+class Runs:
+    """The C of one format on one target."""
+
+    def __init__(self, name, target):
+        self.library = load(text(name, target), CDEF, target, name="storage")
+        self.lanes, self.size = target.lanes("float32"), FORMATS[name].size
+
+    def widened(self, packed):
+        # What lies behind is read at most, and must not matter.
+        room = np.full(packed.size + 64, 0xA5, np.uint8)
+        room[: packed.size] = packed.ravel()
+        to = np.zeros(len(packed), np.float32)
+        self._call("widen", room, to, len(packed))
+        return to
+
+    def narrowed(self, values):
+        guard = np.full(64, 0x5A, np.uint8)
+        to = np.concatenate([guard, np.zeros(len(values) * self.size, np.uint8), guard])
+        self._call("narrow", values, to[64:], len(values))
+        assert np.array_equal(to[:64], guard) and np.array_equal(to[-64:], guard)
+        return to[64:-64].reshape(len(values), self.size)
+
+    def _call(self, name, from_, to, count):
+        assert count % self.lanes == 0
+        cast = self.library.ffi.cast
+        getattr(self.library.lib, name)(
+            cast("void *", from_.ctypes.data), cast("void *", to.ctypes.data), count // self.lanes
+        )
+
+
+EACH = pytest.mark.parametrize(
+    "target", ALL, ids=lambda t: t.name + ("_vbmi" if "-mavx512vbmi" in t.flags else "")
+)
+FORMAT = pytest.mark.parametrize("name", FILTER_TYPES)
+
+
+@cache
+def all_numbers(name):
+    """Every code of a format, (codes, bytes), and the bits of the float32 that each is."""
+    size = FORMATS[name].size
+    codes = np.arange(1 << 8 * size, dtype="<u4")
+    codes = np.ascontiguousarray(codes[:, None].view(np.uint8)[:, :size])
+    with np.errstate(invalid="ignore"):
+        numbers = FORMATS[name].unpack(codes).astype(np.float32)
+    return codes, numbers.view(np.uint32), np.isnan(numbers)
+
+
+@EACH
+@FORMAT
+def test_every_code_is_widened_and_comes_back(name, target):
+    runs = Runs(name, target)
+    codes, wanted, nan = all_numbers(name)
+    values = runs.widened(codes)
+    assert not ((values.view(np.uint32) != wanted) & ~nan).any()
+    assert np.isnan(values[nan]).all()
+    back = runs.narrowed(values)
+    assert not ((back != codes).any(-1) & ~nan).any()
+    assert np.array_equal(back[nan], FORMATS[name].pack(values[nan]))
+
+
+def hard_numbers():
+    """Float32 numbers near every edge: ties and their neighbours, subnormal, large, special."""
+    rng = np.random.default_rng(0)
+    bits = [rng.integers(0, 1 << 32, 1 << 16, np.uint32)]
+    for dropped in (8, 13, 16, 24):
+        codes = rng.integers(0, 1 << (32 - dropped), 1 << 13, np.uint32) << np.uint32(dropped)
+        half = np.uint32(1 << (dropped - 1))
+        bits += [codes, codes + half, codes + half - np.uint32(1), codes + half + np.uint32(1)]
+    # Of float16: from below the least subnormal number to beyond the largest.
+    sizes = np.ldexp(rng.integers(1, 1 << 13, 1 << 14).astype(np.float32), -26)
+    edges = np.float32([65504, 65519.996, 65520, 65536, 2.0**-14, 2.0**-24, 2.0**-25, 0, np.inf])
+    bits += [sizes.view(np.uint32), (-edges).view(np.uint32), edges.view(np.uint32)]
+    bits += [np.uint32([0x7F800001, 0xFF800001, 0x7FFFFFFF, 0x7FC00000])]
+    values = np.concatenate(bits)
+    return values[: len(values) // 16 * 16].view(np.float32)
+
+
+@EACH
+@FORMAT
+def test_numbers_are_rounded_as_formats_round(name, target):
+    runs, known = Runs(name, target), FORMATS[name]
+    values = hard_numbers()
+    assert np.array_equal(runs.narrowed(values), known.pack(values))
+
+
+@EACH
+@FORMAT
+def test_stores_leave_what_is_behind_alone(name, target):
+    runs = Runs(name, target)
+    for vectors in range(5):
+        values = np.arange(vectors * runs.lanes, dtype=np.float32) / 3
+        assert np.array_equal(runs.narrowed(values), FORMATS[name].pack(values))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@FORMAT
+def test_the_c_is_neat(name, target):
+    lines = text(name, TARGETS[target]).split("\n")
+    assert not [line for line in lines if len(line) > 100 or line != line.rstrip()]

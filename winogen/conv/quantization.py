@@ -1,0 +1,185 @@
+"""The numbers that a quantised convolution is given besides its arrays, read and checked.
+
+A real number r is stored as the integer q with r = scale * (q - zero). Weights are signed from here
+on: uint8 ones and their zero points lose 128, which changes no difference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from winogen.conv import arguments
+from winogen.errors import InvalidType, InvalidValue
+
+BYTES = ("uint8", "int8")
+RANGES = {"uint8": (0, 255), "int8": (-128, 127)}
+# From so many terms on, sums of products of an unsigned and a signed byte may pass 2^31 - 1.
+TOO_MANY_TERMS = 65_793
+
+_SUMS = 1 << 31
+
+
+@dataclass(frozen=True, eq=False)
+class Filters:
+    """Weights as signed bytes, their zero points, and the bias; None for zeros."""
+
+    weight: np.ndarray  # (M, C/groups, KH, KW), int8
+    zero: np.ndarray | None  # (M,), int16
+    bias: np.ndarray | None  # (M,), int32
+
+    @classmethod
+    def of(cls, weight: Any, zero: Any, bias: Any) -> Filters:
+        """Return them from arrays of one's own; raises InvalidType and InvalidValue."""
+        w = integers("weight", weight, BYTES)
+        if w.ndim != 4 or not w.size:
+            raise InvalidValue(
+                f"weight: got shape {w.shape}; allowed: 4 axes (M, C/groups, KH, KW) of at least 1"
+            )
+        if w[0].size >= TOO_MANY_TERMS:
+            raise InvalidValue(
+                f"weight: got shape {w.shape}, {w[0].size} products for every sum; allowed: fewer "
+                f"than {TOO_MANY_TERMS}, whose sums cannot leave int32"
+            )
+        lowest = RANGES[w.dtype.name][0]
+        zeros = _zeros("w_zero", zero, len(w), RANGES[w.dtype.name], w.dtype) - lowest - 128
+        signed = w if w.dtype == np.int8 else (w ^ np.uint8(128)).view(np.int8)
+        if bias is not None:
+            bias = np.array(integers("bias", bias, ("int32",)), order="C")
+            if bias.shape != (len(w),):
+                raise InvalidValue(
+                    f"bias: got shape {bias.shape}; allowed: ({len(w)},), one value per filter of "
+                    "weight"
+                )
+        return cls(
+            np.array(signed, order="C"), zeros.astype(np.int16) if zeros.any() else None, bias
+        )
+
+    def check_sums(self, lowest: int, highest: int) -> None:
+        """Refuse filters whose sums may leave int32 on inputs less zero point in these limits."""
+        count = len(self.weight)
+        w = self.weight.reshape(count, -1).astype(np.int64)
+        if self.zero is not None:
+            w -= self.zero[:, None]
+        above, below = np.maximum(w, 0).sum(axis=1), np.minimum(w, 0).sum(axis=1)
+        bias = 0 if self.bias is None else self.bias.astype(np.int64)
+        most = above * highest + below * lowest + bias
+        least = above * lowest + below * highest + bias
+        wrong = np.flatnonzero((most >= _SUMS) | (least < -_SUMS))
+        if wrong.size:
+            m = int(wrong[0])
+            raise InvalidValue(
+                f"weight: got filter {m} with sums from {int(least[m])} to {int(most[m])}, bias "
+                "included; allowed: sums that fit int32"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Scales:
+    """How sums become bytes: y = saturate(round(sum * multiplier + zero)).
+
+    The multiplier, x_scale * w_scale / y_scale in float32, may be one for each filter.
+    """
+
+    multiplier: np.ndarray  # (M,), float32
+    zero: int
+    dtype: str | None  # None: that of the input
+
+    @classmethod
+    def of(
+        cls, filters: int, x_scale: Any, w_scale: Any, y_scale: Any, y_zero: Any, dtype: Any
+    ) -> Scales:
+        """Return them; raises InvalidType and InvalidValue."""
+        x, y = (_scales(*one, 1) for one in (("x_scale", x_scale), ("y_scale", y_scale)))
+        w = _scales("w_scale", w_scale, filters)
+        with np.errstate(all="ignore"):
+            multiplier = x * w / y
+        if not np.isfinite(multiplier).all():
+            raise InvalidValue(
+                f"y_scale: got {y_scale!r}, with which x_scale * w_scale / y_scale leaves float32; "
+                "allowed: a larger scale"
+            )
+        if dtype is not None:
+            dtype = arguments.choice("y_dtype", _name(dtype), (None, *BYTES))
+        limits = (-128, 255) if dtype is None else RANGES[dtype]
+        zero = arguments.whole("y_zero", y_zero, limits[0], _between(limits), limits[1])
+        return cls(np.array(np.broadcast_to(multiplier, filters), order="C"), zero, dtype)
+
+
+def integers(argument: str, value: Any, allowed: tuple[str, ...]) -> np.ndarray:
+    """Return ``value`` as an array of one of these dtypes; raises InvalidType otherwise."""
+    names = " or ".join(allowed)
+    view = arguments.array(argument, value, names)
+    if view.dtype.name not in allowed or not view.dtype.isnative:
+        raise InvalidType(f"{argument}: got dtype {view.dtype}; allowed: {names}")
+    return view
+
+
+def check_zero(argument: str, value: int, dtype: str) -> None:
+    """Refuse a zero point that numbers of this type cannot hold."""
+    least, most = RANGES[dtype]
+    if not least <= value <= most:
+        raise InvalidValue(
+            f"{argument}: got {value}; allowed: {_between((least, most))}, for {dtype}"
+        )
+
+
+def any_zero(argument: str, value: Any) -> int:
+    """Return a zero point of bytes of either type; raises InvalidType and InvalidValue."""
+    return arguments.whole(argument, value, -128, _between((-128, 255)), 255)
+
+
+def _between(limits: tuple[int, int]) -> str:
+    return f"an int in {limits[0]}..{limits[1]}"
+
+
+def _name(dtype: Any) -> Any:
+    try:
+        return np.dtype(dtype).name
+    except TypeError:
+        return dtype
+
+
+def _zeros(
+    argument: str, value: Any, filters: int, limits: tuple[int, int], dtype: np.dtype
+) -> np.ndarray:
+    """Zero points of the filters: an int, or an array with one for each."""
+    if np.ndim(value) == 0:
+        one = arguments.whole(
+            argument, np.asarray(value).item() if isinstance(value, np.ndarray) else value,
+            limits[0], _between(limits), limits[1],
+        )  # fmt: skip
+        return np.full(filters, one, np.int32)
+    array = integers(argument, value, ("uint8", "int8", "int32", "int64"))
+    if array.shape not in ((1,), (filters,)):
+        raise InvalidValue(
+            f"{argument}: got shape {array.shape}; allowed: a number, or ({filters},), one for "
+            "each filter"
+        )
+    if array.min() < limits[0] or array.max() > limits[1]:
+        raise InvalidValue(
+            f"{argument}: got values from {array.min()} to {array.max()}; allowed: "
+            f"{limits[0]}..{limits[1]}, as weight is {dtype}"
+        )
+    return np.array(np.broadcast_to(array, filters), np.int32)
+
+
+def _scales(argument: str, value: Any, filters: int) -> np.ndarray:
+    """Scales in float32: a positive number, or an array with one for each filter."""
+    each = f", or an array of shape ({filters},)" if filters > 1 else ""
+    allowed = f"a positive float32{each}"
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiu":
+            raise TypeError("not real numbers")
+        with np.errstate(all="ignore"):
+            array = array.astype(np.float32)
+    except (TypeError, ValueError) as error:
+        raise InvalidType(f"{argument}: got {value!r} ({error}); allowed: {allowed}") from None
+    if array.shape not in ((), (1,), (filters,)):
+        raise InvalidValue(f"{argument}: got shape {array.shape}; allowed: {allowed}")
+    if not (np.isfinite(array).all() and (array > 0).all()):
+        raise InvalidValue(f"{argument}: got {value!r}; allowed: {allowed}")
+    return array.reshape(-1)
