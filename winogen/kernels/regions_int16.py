@@ -29,7 +29,7 @@ _POSITIONS_AT_ONCE = 160  # of all tiles that are rounded at once
 CHUNK = 32  # channels whose products are summed in integers
 # Instructions that multiply and add two vectors of words, where one does not.
 _INSTRUCTIONS = {"madd": 2, "smlal": 2, "": 6}
-_ROUNDING = 7  # instructions that round a vector of channels, and find its norm
+_ROUNDING = 12  # instructions that round a vector of channels, and find its norm
 
 
 def tiles_at_once(work: Work) -> Any:
