@@ -18,7 +18,7 @@ from winogen import kernels
 from winogen.codegen.render import cdef, render
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.struct import values
-from winogen.records import ACTIVATIONS, TARGETS
+from winogen.records import ACTIVATIONS, TARGETS, Precision
 from winogen.toolchain import find_compiler, host_targets
 
 DRIVER = Path(__file__).with_name("sanitized.c")
@@ -248,6 +248,32 @@ def test_no_kernel_leaves_its_arrays_or_the_language(name, lanes, driver, tmp_pa
     works = calls_of(VARIANTS[name], layouts, kind, "unswitch", turn)
     assert len(works) >= (1 if VARIANTS[name].one_layer else 10)
     check(tmp_path, driver, works)
+
+
+# Both hold the weights of these layers, which are small integers; flyte24 their transforms, nearly.
+NARROW = [
+    pytest.param(
+        name,
+        dtype,
+        id=f"{name}-{dtype}",
+        marks=() if name in ("direct", "mcmr") else pytest.mark.thorough,
+    )
+    for dtype, names in (("float16", ("direct", "im2col")), ("flyte24", VARIANTS))
+    for name in names
+    if VARIANTS[name].widens_filters
+]
+
+
+@pytest.mark.parametrize("name, dtype", NARROW)
+def test_narrow_filters_are_not_left(name, dtype, driver, tmp_path):
+    """Three bytes are read with what is behind them, which must belong to the packed filters."""
+    turn = list(VARIANTS).index(name) + len(dtype)
+    layouts, target = LAYOUTS[:: (-1) ** turn], host_targets()[turn % len(host_targets())]
+    works = calls_of(VARIANTS[name], layouts, ("float32", target), "unswitch", turn)
+    precision = Precision.of("float32", dtype)
+    works = [replace(work, precision=precision) for work in works[::2]]
+    spec = KernelSpec.of(works[0])
+    check(tmp_path, driver, [work for work in works if KernelSpec.of(work) == spec])
 
 
 @pytest.mark.parametrize(
