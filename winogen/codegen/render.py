@@ -125,6 +125,7 @@ def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
         "masked": real.avx512 if target.masks else "",
         "register": real.register,
         "flushes": target.flushes,
+        "dots": "vnni" if {"vnni", "avxvnni"} & target.extensions else target.dots,
     }
 
 

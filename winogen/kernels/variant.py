@@ -96,6 +96,10 @@ class Variant:
         """Return what is compiled in besides layout, numbers, target, transforms and tuning."""
         return {}
 
+    def extensions(self, target: Target) -> tuple[str, ...]:
+        """Return those of the target's extensions that its kernels use."""
+        return ()
+
     def nest(self, work: Work) -> tuple[LoopProblem, Parameters] | None:
         """Return the loop nest that is compiled in, where there is one."""
         return None

@@ -62,6 +62,7 @@ class Target:
     flags: tuple[str, ...]  # what the compiler needs to emit it
     broadcasts: bool = False  # arithmetic takes one number from memory into all lanes
     by_lane: bool = False  # arithmetic takes one lane of a register for all lanes
+    dots: str = ""  # sums of two products of 16 bits: "madd", "smlal", "" for none
     masks: bool = False  # loads and stores of some lanes, non-temporal stores of a whole line
     flushes: bool = True  # can be told to take denormals for zeros
     # Whose intrinsics shuffle bytes: the prefix of x86's names, "neon", or none.
@@ -135,12 +136,13 @@ TARGETS: dict[str, Target] = {
                 "-mprefer-vector-width=512",
             ),
             broadcasts=True,
+            dots="madd",
             masks=True,
             intrinsics="_mm512",
         ),
-        Target("avx2", 32, 16, ("-mavx2", "-mfma"), intrinsics="_mm256"),
-        Target("sse2", 16, 16, ("-msse2",)),
-        Target("neon", 16, 32, (), by_lane=True, intrinsics="neon"),
+        Target("avx2", 32, 16, ("-mavx2", "-mfma"), dots="madd", intrinsics="_mm256"),
+        Target("sse2", 16, 16, ("-msse2",), dots="madd"),
+        Target("neon", 16, 32, (), by_lane=True, dots="smlal", intrinsics="neon"),
         Target("generic", 16, 16, ()),
     )
 }
