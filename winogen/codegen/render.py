@@ -116,7 +116,7 @@ def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
         "reads_beyond": any(number.itemsize == 3 for number in precision.stored)
         and target.intrinsics not in ("_mm256", "_mm512"),
         "intrinsics": target.intrinsics,
-        "halves_widen": target.intrinsics in ("_mm512", "neon") or "-mf16c" in target.flags,
+        "halves_widen": target.widens_halves,
         "permutes_bytes": "-mavx512vbmi" in target.flags,
         "isa": target.name,
         "vector_bytes": target.vector_bytes,
