@@ -113,8 +113,8 @@ def test_transformed_filters_are_rounded_once_from_double(algorithm, filter_dtyp
         u, v = np.einsum("mckb,ak->mcab", u, g), np.einsum("ckb,ak->cab", v, bt)
     exponents = np.zeros((3, 1, 1, 1), int)
     if filter_dtype == "float16":
-        growth = np.float32(np.abs(g).sum(1).max() ** (2 if both else 1))
-        exponents += (15 - np.frexp(growth * np.abs(w).reshape(3, -1).max(1))[1])[
+        growth = np.ceil(1e3 * np.abs(g).sum(1).max() ** (2 if both else 1)) / 1e3
+        exponents += (15 - np.frexp(np.float32(growth) * np.abs(w).reshape(3, -1).max(1))[1])[
             :, None, None, None
         ]
     rounded = FORMATS[filter_dtype].round(np.ldexp(u, exponents)).astype(float)
@@ -178,3 +178,17 @@ def test_what_has_no_narrow_filters_is_refused():
         winogen.conv2d(x, w, filter_dtype="float16", algorithm="loops")
     for algorithm in ALGORITHMS:
         assert any(variant.widens_filters for variant in family(algorithm))
+
+
+@pytest.mark.parametrize("algorithm, tile", [("direct", None), ("mcmr", 2), ("mcmr", 4),
+                                             ("mcmr", 6), ("winograd1d", 4)])  # fmt: skip
+def test_errors_are_as_predicted(algorithm, tile):
+    """Within a factor of two, which is what a tolerance allows for."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1, 64, 24, 24)).astype(np.float32)
+    w = rng.standard_normal((48, 64, 3, 3)).astype(np.float32)
+    exactly = winogen.conv2d(x.astype(float), w.astype(float), algorithm="direct")
+    for name in ("float16", "flyte24"):
+        conv = Conv2d(w, algorithm=algorithm, tile=tile, filter_dtype=name)
+        error = np.abs(conv(x) - exactly).max() / np.abs(exactly).max()
+        assert 0.5 < error / conv.plan(x.shape).predicted_error < 2

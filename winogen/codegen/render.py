@@ -9,7 +9,7 @@ import hashlib
 import textwrap
 from collections.abc import Sequence
 from functools import cache
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 from winogen import resources
@@ -235,7 +235,8 @@ def view(transform: Transform | None) -> dict[str, Any] | None:
 def _growth(*along: dict[str, Any] | None) -> float:
     """How many times as large as the largest number of a filter its transform can be at most."""
     matrices = [transform["g"] for transform in along if transform]
-    return prod(max(sum(abs(float(x)) for x in row) for row in rows) for rows in matrices)
+    most = prod(max(sum(abs(float(x)) for x in row) for row in rows) for rows in matrices)
+    return ceil(1e3 * most) / 1e3
 
 
 def _distinct(height: Any, width: Any) -> list[Any]:
