@@ -92,6 +92,7 @@ def render(
                 "kernel": 0,
                 "stride": 0,
                 "together": 1,
+                "tiles_at_once": 4,
                 **dict(spec.fixed),
             },
         )
