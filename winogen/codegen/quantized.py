@@ -60,6 +60,7 @@ size_t {prefix}_packed_bytes(const winogen_conv *p);
 void {prefix}_pack(const winogen_conv *p, const void *weight, const void *zero, const void *bias,
                    const void *multiplier, void *packed, int threads);
 size_t {prefix}_workspace_bytes(const winogen_conv *p, int threads);
+void {prefix}_part(const {prefix}_call *c, int64_t phase, int64_t part, int64_t member);
 void {prefix}_run_some(const {prefix}_call *c, int64_t first, int64_t last, int threads);
 void {prefix}_run(const {prefix}_call *c, int threads);
 """

@@ -143,6 +143,14 @@ class QConv2d:
             self._bind(problem, x.dtype.name, dtype)(x, y)
         return y if out is None else out
 
+    def bound(self, input_shape: Any, dtype: str = "uint8") -> _Bound:
+        """Return the call for inputs of this shape and dtype, for others that make it."""
+        x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
+        problem = self._layer.problem(input_shape).sewn(
+            Seams(self._layer.channels, self._layer.filters)
+        )
+        return self._bind(problem, dtype, self._output_dtype(x_dtype))
+
     def source(self, input_shape: Any, dtype: str = "uint8") -> str:
         """Return the C of the kernel that inputs of this shape and dtype go through."""
         x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
@@ -227,11 +235,18 @@ class _Bound:
 
     def __init__(self, code: Code, work: QuantizedWork, packed: np.ndarray | None):
         self.code = code
+        self.work = work
         self._threads = work.threads
         self._workspace_bytes = work.workspace_bytes
-        self._struct = code.ffi.new("winogen_conv *", work.values())
+        self.struct = self._struct = code.ffi.new("winogen_conv *", work.values())
         self._pieces = pieces_of(work.products / _PACE)
         self._packed = packed
+
+    @property
+    def packed(self) -> np.ndarray:
+        """The packed filters."""
+        assert self._packed is not None  # `QConv2d` packs them at once
+        return self._packed
 
     def pack(self, filters: Filters, scales: Scales | None) -> np.ndarray:
         """Return the packed filters, which it uses from now on."""
