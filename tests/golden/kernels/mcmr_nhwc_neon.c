@@ -730,12 +730,14 @@ enum { R_H = 3, R_W = 3 };    /* taps of one filter */
 /* U of `count` filters that lie `pitch` apart, side by side: those of position (a, b) go to
  * to[(a * P_W + b) * step ...], `width` of them, zeros where there is no filter. */
 INLINE void transform_filters(const int width, const real *g, int64_t pitch, int64_t count,
-                              int64_t row_step, real *to, int64_t step)
+                              int64_t row_step, filter_number *to,
+                              int64_t step)
 {
     double taps[R_H][R_W][LANES] = { 0 };
     for (int64_t l = 0; l < count; l++)
         for (int k = 0; k < R_H; k++)
-            for (int q = 0; q < R_W; q++) taps[k][q][l] = (double)g[l * pitch + k * row_step + q];
+            for (int q = 0; q < R_W; q++)
+                taps[k][q][l] = (double)g[l * pitch + k * row_step + q];
     for (int a = 0; a < P_H; a++) {
         double half[R_W][LANES] = { 0 };
         for (int k = 0; k < R_H; k++)
@@ -800,7 +802,7 @@ typedef struct {
     int64_t channel_step;         /* from one channel of `a` to the next within a chunk */
     int64_t taps;
     const int64_t *tap;           /* where each tap of `a` begins */
-    const real *ahead;            /* what is fetched meanwhile, a line at a time: from here on, */
+    const filter_number *ahead;   /* what is fetched meanwhile, a line at a time: from here on, */
     int64_t ahead_far;            /* and from as many numbers further on; */
     int64_t ahead_step;           /* and how far that advances in one step, in bytes */
 } gemm_walk;
@@ -809,10 +811,10 @@ typedef struct {
  * fetched into L2: an even share by every panel, and by every step of a panel. Were all of it
  * fetched by one panel, the caches could not deliver it in that time, and would idle during the
  * others. */
-INLINE void fetch_next(gemm_walk *walk, const int vectors, const real *b, int64_t size,
+INLINE void fetch_next(gemm_walk *walk, const int vectors, const filter_number *b, int64_t size,
                        int64_t panel, int64_t panels)
 {
-    const int64_t step = CHAINS * vectors * LANES * (int64_t)sizeof(real);
+    const int64_t step = CHAINS * vectors * LANES * (int64_t)sizeof(filter_number);
     walk->ahead = address(b, size + size * panel / panels);
     walk->ahead_far = size / panels / 2;
     walk->ahead_step = blocks_of(step, 2 * panels);
@@ -832,8 +834,8 @@ typedef struct {
 
 /* `chains` channels further: channel j goes into chain j. */
 INLINE void gemm_step(const int rows, const int vectors, const int chains, const real *at,
-                      int64_t step, const real *b, const real *ahead, int64_t far,
-                      vec sum[ROWS][VECTORS][CHAINS])
+                      int64_t step, const filter_number *b,
+                      const filter_number *ahead, int64_t far, vec sum[ROWS][VECTORS][CHAINS])
 {
     __builtin_prefetch(ahead, 0, 2);
     __builtin_prefetch(address(ahead, far), 0, 2);
@@ -849,13 +851,14 @@ INLINE void gemm_step(const int rows, const int vectors, const int chains, const
 }
 
 INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
-                       int64_t channels, const real *a, const real *b, const gemm_sink *c)
+                       int64_t channels, const real *a, const filter_number *b,
+                       const gemm_sink *c)
 {
     /* All fetched once: behind a store, the compiler would look at walk and sink again. */
     const int64_t depth = walk->depth, chunk = walk->chunk, chunk_step = walk->chunk_step;
     const int64_t taps = walk->taps, step = 1;
     const int64_t *const tap = walk->tap;
-    const real *ahead = walk->ahead;
+    const filter_number *ahead = walk->ahead;
     const int64_t far = walk->ahead_far, ahead_step = walk->ahead_step;
     const real *sofar = c->sofar;
     real *const to = c->to;
@@ -874,7 +877,7 @@ INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
                 for (; k + CHAINS <= count; k += CHAINS) {
                     gemm_step(rows, vectors, CHAINS, at, step, b, ahead, far, sum);
                     at += CHAINS * step, b += CHAINS * vectors * LANES;
-                    ahead = (const real *)((uintptr_t)ahead + (uintptr_t)ahead_step);
+                    ahead = (const filter_number *)((uintptr_t)ahead + (uintptr_t)ahead_step);
                 }
             }
         }
@@ -883,11 +886,11 @@ INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
     }
 }
 
-typedef void gemm_function(const gemm_walk *, int64_t, const real *, const real *,
+typedef void gemm_function(const gemm_walk *, int64_t, const real *, const filter_number *,
                            const gemm_sink *);
 #define GEMM(v, r, suffix)                                                                         \
     static void gemm##suffix##_##v##_##r(const gemm_walk *walk, int64_t channels, const real *a,   \
-                                         const real *b, const gemm_sink *c)                        \
+                                         const filter_number *b, const gemm_sink *c)               \
     {                                                                                              \
         gemm_block##suffix(r, v, walk, channels, a, b, c);                                         \
     }
@@ -1008,7 +1011,8 @@ static void multiply_share(const call *c, const block *b, int64_t share, int64_t
         for (int64_t k = 0; k < POSITIONS; k++)
             for (int64_t m = first; m < last; m += FILTER_BLOCK) {
                 const int64_t width = width_at(p, m);
-                const real *u = c->packed + filter_block(p, b->group, m, k, POSITIONS, taps);
+                const filter_number *u =
+                    c->packed + filter_block(p, b->group, m, k, POSITIONS, taps);
                 real *to = y + k * y_step + (m - band) * all;
                 for (int64_t line = 0; line < lines_out; line++)
                     for (int64_t row = 0; row < tiles; row += height) {

@@ -531,7 +531,8 @@ INLINE void transpose(vec v[LANES])
 /* A run of `count` pixels of output row `row` from column `col` on; pixel x holds LANES filters at
  * from + x * step, of which the first `lanes` exist (`first` is an index into all M * groups). */
 static void write_row(const call *c, int64_t image, int64_t first, int64_t lanes, int64_t row,
-                      int64_t col, int64_t count, const real *from, int64_t step, vec bias)
+                      int64_t col, int64_t count, const real *from, int64_t step,
+                      vec bias)
 {
     const winogen_conv *p = c->p;
     real *to = output_at(c, image, row, col, first);
@@ -806,12 +807,14 @@ enum { R_H = 3, R_W = 3 };    /* taps of one filter */
 /* U of `count` filters that lie `pitch` apart, side by side: those of position (a, b) go to
  * to[(a * P_W + b) * step ...], `width` of them, zeros where there is no filter. */
 INLINE void transform_filters(const int width, const real *g, int64_t pitch, int64_t count,
-                              int64_t row_step, real *to, int64_t step)
+                              int64_t row_step, filter_number *to,
+                              int64_t step)
 {
     double taps[R_H][R_W][LANES] = { 0 };
     for (int64_t l = 0; l < count; l++)
         for (int k = 0; k < R_H; k++)
-            for (int q = 0; q < R_W; q++) taps[k][q][l] = (double)g[l * pitch + k * row_step + q];
+            for (int q = 0; q < R_W; q++)
+                taps[k][q][l] = (double)g[l * pitch + k * row_step + q];
     for (int a = 0; a < P_H; a++) {
         double half[R_W][LANES] = { 0 };
         for (int k = 0; k < R_H; k++)
@@ -894,7 +897,7 @@ typedef struct {
 
 /* `chains` channels further: channel j goes into chain j. */
 INLINE void gemm_step(const int rows, const int vectors, const int chains, const real *at,
-                      int64_t step, const real *b,
+                      int64_t step, const filter_number *b,
                       vec sum[ROWS][VECTORS][CHAINS])
 {
     vec right[CHAINS][VECTORS];
@@ -910,7 +913,8 @@ INLINE void gemm_step(const int rows, const int vectors, const int chains, const
 }
 
 INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
-                       int64_t channels, const real *a, const real *b, const gemm_sink *c)
+                       int64_t channels, const real *a, const filter_number *b,
+                       const gemm_sink *c)
 {
     /* All fetched once: behind a store, the compiler would look at walk and sink again. */
     const int64_t depth = walk->depth, chunk = walk->chunk, chunk_step = walk->chunk_step;
@@ -941,11 +945,11 @@ INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
     }
 }
 
-typedef void gemm_function(const gemm_walk *, int64_t, const real *, const real *,
+typedef void gemm_function(const gemm_walk *, int64_t, const real *, const filter_number *,
                            const gemm_sink *);
 #define GEMM(v, r, suffix)                                                                         \
     static void gemm##suffix##_##v##_##r(const gemm_walk *walk, int64_t channels, const real *a,   \
-                                         const real *b, const gemm_sink *c)                        \
+                                         const filter_number *b, const gemm_sink *c)               \
     {                                                                                              \
         gemm_block##suffix(r, v, walk, channels, a, b, c);                                         \
     }
@@ -1028,7 +1032,7 @@ static void run_part(const call *c, int64_t phase, int64_t part, int64_t member)
         for (int64_t k = 0; k < POSITIONS; k++)
             for (int64_t m = 0; m < filters; m += FILTER_BLOCK) {
                 const int64_t width = width_at(p, m);
-                const real *u = c->packed + filter_block(p, b.group, m, k, POSITIONS, 1)
+                const filter_number *u = c->packed + filter_block(p, b.group, m, k, POSITIONS, 1)
                               + channel * width;
                 for (int64_t t = 0; t < tiles; t += height) {
                     real *to = y + k * y_step + m * tiles + t * width;
