@@ -13,7 +13,16 @@ from winogen.codegen.quantized import quantized_cdef, quantized_recipe, render_q
 from winogen.conv import arguments, memory, seams
 from winogen.conv.execute import Code, Environment, pieces_of
 from winogen.conv.problem import Layer, Problem, Seams
-from winogen.conv.quantization import BYTES, RANGES, Filters, Scales, any_zero, check_zero, integers
+from winogen.conv.quantization import (
+    BYTES,
+    RANGES,
+    SUMS,
+    Filters,
+    Scales,
+    any_zero,
+    check_zero,
+    integers,
+)
 from winogen.errors import InvalidValue
 from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, QuantizedWork, dot_of
 from winogen.records import Machine, Target
@@ -22,7 +31,6 @@ from winogen.toolchain.fork import Lock, team_threads
 from winogen.toolchain.machine import current
 
 ACTIVATIONS = (None, "relu")
-SUMS = (-(1 << 31), (1 << 31) - 1)
 _SHAPES_KEPT = 256  # input shapes whose calls one `QConv2d` remembers
 _PACE = 4e10  # multiply-adds in a second, to tell long calls
 

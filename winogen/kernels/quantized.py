@@ -110,22 +110,19 @@ class QuantizedSpec:
     sums: bool  # whether outputs are sums in int32, else bytes
     target: Target
     dot: Dot
+    rows: int  # pixels of a register block
 
     @classmethod
     def of(cls, algorithm: str, layout: str, sums: bool, target: Target) -> QuantizedSpec:
         """Return the kernel for a target, with the best instruction that it has."""
         dot = dot_of(target)
-        return cls(algorithm, layout, sums, target.using(*filter(None, [dot.extension])), dot)
+        flagged = target.using(*filter(None, [dot.extension]))
+        return cls(algorithm, layout, sums, flagged, dot, tuning.rows(target))
 
     @property
     def lanes(self) -> int:
         """Words of a vector."""
         return self.target.vector_bytes // 4
-
-    @property
-    def rows(self) -> int:
-        """Pixels of a register block."""
-        return tuning.rows(self.target)
 
 
 @dataclass(frozen=True)
