@@ -39,7 +39,7 @@ typedef struct {
 static int32_t sum_of(const winogen_conv *p, const layer *l, const given *g, int64_t image,
                       int64_t m, int64_t row, int64_t col)
 {
-    const int64_t group = m / p->filters;
+    const int64_t first = DEPTHWISE ? m : m / p->filters * p->channels;    /* channel */
     int32_t sum = g->bias ? g->bias[m] : 0;
     for (int64_t c = 0; c < p->channels; c++)
         for (int64_t k = 0; k < p->kernel_height; k++)
@@ -49,7 +49,7 @@ static int32_t sum_of(const winogen_conv *p, const layer *l, const given *g, int
                 if (y < 0 || y >= p->height || x < 0 || x >= p->width) continue;
                 const uint8_t byte = g->input[image * p->input.image + y * p->input.row
                                               + x * p->input.pixel
-                                              + (group * p->channels + c) * p->input.channel];
+                                              + (first + c) * p->input.channel];
                 const int value = l->is_signed ? (int8_t)byte : byte;
                 const int w = g->weight[((m * p->channels + c) * p->kernel_height + k)
                                         * p->kernel_width + q];

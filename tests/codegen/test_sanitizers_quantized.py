@@ -11,13 +11,15 @@ from codegen.test_sanitizers import EMITTABLE, WARNINGS, compile_c, initialiser
 
 from winogen.codegen.quantized import quantized_cdef, render_quantized
 from winogen.kernels.quantized import ALGORITHMS, DOTS, QuantizedSpec, QuantizedWork
+from winogen.kernels.quantized_depthwise import DepthwiseWork
 from winogen.records import Machine
 from winogen.toolchain import find_compiler, host_targets
 
 DRIVER = Path(__file__).with_name("sanitized_quantized.c")
 # Sums are bytes that nothing scales: one layout of each algorithm will do.
 KINDS = (*product(ALGORITHMS, ("NCHW", "NHWC"), (False,)),
-         ("direct", "NHWC", True), ("im2col", "NCHW", True))  # fmt: skip
+         ("direct", "NHWC", True), ("im2col", "NCHW", True),
+         ("depthwise", "NCHW", False), ("depthwise", "NHWC", False))  # fmt: skip
 
 
 def kinds(target, dot):
@@ -47,7 +49,7 @@ RUN = [
 def test_no_kernel_makes_a_warning(target, dot, tmp_path):
     names = []
     for spec in kinds(target, dot):
-        assert spec.dot == dot
+        assert (spec.dot.target, spec.dot.extension) == (dot.target, dot.extension)
         names.append(f"{spec.algorithm}_{spec.layout}_{spec.sums}.c")
         text = render_quantized(spec)
         assert max(map(len, text.splitlines())) <= 100
@@ -64,10 +66,15 @@ def works(spec):
     counts = ((1, 1, 1), (1, 3, 17), (2, 5, 3), (1, 70, 34), (3, 1, 1))
     for index, (size, (kernel, stride, dilation)) in enumerate(product(sizes, kernels)):
         groups, channels, filters = counts[index % len(counts)]
+        kind = QuantizedWork
+        if spec.algorithm == "depthwise":
+            groups, channels, filters, kind = 1, 1, max(groups * filters, channels), DepthwiseWork
         padding = index % 3, (index + 1) % 4
         reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
         around = groups * channels, groups * filters
-        yield QuantizedWork(
+        if kind is DepthwiseWork:
+            around = filters, filters
+        yield kind(
             spec,
             batch=1 + index % 2,
             groups=groups,
@@ -108,8 +115,9 @@ def test_no_kernel_leaves_its_arrays_or_the_language(target, dot, tmp_path):
     (tmp_path / "driver.c").write_text(DRIVER.read_text())
     for number, spec in enumerate(replace(kind, rows=3) for kind in kinds(target, dot)):
         cut = list(layers_of(spec))
-        assert max(work.shares for work in cut) > 1
-        assert max(work.grid[0] for work in cut) > 1 and max(work.grid[1] for work in cut) > 1
+        if spec.algorithm != "depthwise":
+            assert max(work.shares for work in cut) > 1
+            assert max(work.grid[0] for work in cut) > 1 and max(work.grid[1] for work in cut) > 1
         lines = [
             f"typedef {'int32_t' if spec.sums else 'uint8_t'} output;",
             quantized_cdef(spec),
@@ -117,6 +125,7 @@ def test_no_kernel_leaves_its_arrays_or_the_language(target, dot, tmp_path):
             "static const winogen_conv convolutions[] = {",
             *(f"    {initialiser(work.values())}," for work in cut),
             "};",
+            f"enum {{ DEPTHWISE = {int(spec.algorithm == 'depthwise')} }};",
             "static const layer layers[] = {",
             *(f"    {{ {w.threads}, {int(w.signed_input)}, {w.x_zero} }}," for w in cut),
             "};",

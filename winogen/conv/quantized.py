@@ -26,6 +26,7 @@ from winogen.conv.quantization import (
 from winogen.conv.quantized_tiles import QuantizedTiles
 from winogen.errors import InvalidValue
 from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, QuantizedWork, dot_of
+from winogen.kernels.quantized_depthwise import DepthwiseWork
 from winogen.records import Machine, Target
 from winogen.toolchain import host_target, kept
 from winogen.toolchain.fork import Lock, team_threads
@@ -333,14 +334,19 @@ def work_of(
     """Return the kernel call that computes a problem. ``numbers``: fields of `QuantizedWork`."""
     layer = problem.layer
     channels = layer.channels // layer.groups
-    if algorithm == "auto":
+    depthwise = layer.groups > 1 and layer.channels == layer.filters == layer.groups
+    if algorithm == "auto" and not depthwise:
         algorithm = chosen(channels, layer.kernel[1], dot_of(target).together)
-    return QuantizedWork(
+    groups, filters = layer.groups, layer.filters // layer.groups
+    kind: type[QuantizedWork] = QuantizedWork
+    if depthwise and algorithm != "im2col":
+        groups, filters, kind, algorithm = 1, groups, DepthwiseWork, "depthwise"
+    return kind(
         QuantizedSpec.of(algorithm, layer.layout, sums, target),
         batch=problem.batch,
-        groups=layer.groups,
+        groups=groups,
         channels=channels,
-        filters=layer.filters // layer.groups,
+        filters=filters,
         size=problem.size,
         output_size=problem.output_size,
         kernel=layer.kernel,
