@@ -67,6 +67,9 @@ def test_the_error_is_stated(quick_kernels):
     large, _, _ = layer()
     assert 0 < small.error(x.shape) < large.error(x.shape) < 1e-3
     assert exact.error(x.shape) == 0
+    assert "int16" in small.source(x.shape)
+    with pytest.raises(InvalidValue, match='algorithm: got "mcmr"; allowed: direct, im2col'):
+        small.bound(x.shape)
 
 
 def test_outputs_copies_and_single_images(quick_kernels):

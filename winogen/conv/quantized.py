@@ -184,7 +184,12 @@ class QConv2d:
         return self._tiles[0]
 
     def bound(self, input_shape: Any, dtype: str = "uint8") -> _Bound:
-        """Return the call for inputs of this shape and dtype, for others that make it."""
+        """Return the call for inputs of this shape and dtype, for others that make it.
+
+        Raises InvalidValue with "mcmr", which is several.
+        """
+        if self._algorithm == "mcmr":
+            raise InvalidValue('algorithm: got "mcmr"; allowed: direct, im2col, which are one call')
         x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
         problem = self._layer.problem(input_shape).sewn(
             Seams(self._layer.channels, self._layer.filters)
@@ -193,6 +198,8 @@ class QConv2d:
 
     def source(self, input_shape: Any, dtype: str = "uint8") -> str:
         """Return the C of the kernel that inputs of this shape and dtype go through."""
+        if self._algorithm == "mcmr":
+            return self._tiled().source(input_shape)
         x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
         problem = self._layer.problem(input_shape)
         return self._bind(problem, dtype, self._output_dtype(x_dtype)).code.source

@@ -72,6 +72,10 @@ class QuantizedTiles:
         """Return the expected max |y - exact| / max |exact|, before y is rounded to bytes."""
         return float(self._conv.plan(input_shape).predictions[0][1])
 
+    def source(self, input_shape: Any) -> str:
+        """Return the C of its kernel, which is one of float32 arrays."""
+        return str(self._conv.plan(input_shape).source)
+
     def __call__(self, x: np.ndarray, y: np.ndarray) -> None:
         """Compute ``y``, bytes of the type that it has; nothing is checked."""
         x, threads = np.ascontiguousarray(x), team_threads(self._threads)
