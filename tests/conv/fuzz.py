@@ -15,9 +15,9 @@ import random
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from conv import exact
 from conv.reference import convolve
 
 import winogen
+from winogen.conv import arguments
 from winogen.errors import InvalidValue
 
 SLOPE = 0.5  # of leaky_relu: exact
@@ -38,6 +39,8 @@ MOST_CHANNELS = 40
 ROOM = 64  # numbers around every array, which nobody may write, or read and use
 # Relative to the sum of all absolute products; far above the errors of any tile that `auto` takes.
 AUTO_ERROR = 5e-5
+# Of an output, relative to it: twice the unit roundoff.
+ROUNDING = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 0.0, "float64": 0.0}
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,11 @@ class Case:
     asked: dict = field(default_factory=dict)  # algorithm, tile, points, edge, border, threads
 
     @property
+    def computed(self) -> str:
+        """What it is computed in."""
+        return "float64" if self.dtype == "float64" else "float32"
+
+    @property
     def tiled(self) -> bool:
         """Whether a Winograd algorithm is asked for."""
         return self.asked["algorithm"] in exact.WINOGRAD
@@ -77,6 +85,13 @@ def case_of(seed: int, index: int) -> Case:
         reach = [d * (k - 1) + 1 for d, k in zip(case.dilation, case.weight[2:])]
         if padded[0] >= reach[0] and padded[1] >= reach[1]:
             return case
+
+
+def narrow_case_of(seed: int, index: int) -> Case:
+    """Return a problem of float32 whose arrays, not its weights, have 16 bits of each number."""
+    while (case := case_of(seed, index)).dtype != "float32":
+        seed += 1
+    return replace(case, dtype=("float16", "bfloat16")[index % 2])
 
 
 def _attempt(rng: random.Random) -> Case:
@@ -180,7 +195,7 @@ def check(case: Case) -> None:
     bias = rng.integers(-9, 10, case.weight[0]) if case.has_bias else None
     if tiled:
         given = case.asked
-        tile = (exact.TILE if case.dtype == "float32" else exact.HALF_TILE), given["points"]
+        tile = (exact.TILE if case.computed == "float32" else exact.HALF_TILE), given["points"]
         w = w * exact.scale(given["algorithm"], *tile)
     if case.layout == "NHWC":
         x = x.transpose(0, 2, 3, 1)
@@ -193,27 +208,30 @@ def check(case: Case) -> None:
     expected = convolve(x, w, bias, activation=case.activation, **added, **options)
     expected = expected.astype(np.float64)
     options |= {"activation": case.activation, **case.asked}
-    memory = np.full(x.size + 2 * ROOM, np.nan, case.dtype)
+    dtype = arguments.dtype_named(case.dtype)
+    with np.errstate(over="ignore"):  # rounded once, where numpy has 16 bits of each
+        expected = expected.astype(dtype).astype(np.float64)
+    memory = np.full(x.size + 2 * ROOM, np.nan, dtype)
     image = memory[ROOM : ROOM + x.size].reshape(x.shape)
     image[...] = x
-    around = np.full(expected.size + 2 * ROOM + case.offset, 7.5, case.dtype)
+    around = np.full(expected.size + 2 * ROOM + case.offset, 7.5, dtype)
     begin, end = ROOM + case.offset, ROOM + case.offset + expected.size
     out = around[begin:end].reshape(expected.shape)
     out[...] = np.nan
-    weight = w.astype(case.dtype)
+    weight = w.astype(case.computed)
     if case.limit:
         options["workspace_limit"] = _limit(case, weight, image.shape, options)
     arrays = {"input": image, "out": out}
-    arrays |= {name: array.astype(case.dtype) for name, array in added.items()}
+    arrays |= {name: array.astype(dtype) for name, array in added.items()}
     beside = {}
     for name in case.sliced:
         if name in arrays:
             around_it = 7.5 if name == "out" else np.nan
             arrays[name], beside[name] = exact.slice_of(arrays[name], case.layout, rng, around_it)
     image, out = arrays.pop("input"), arrays["out"]
-    winogen.conv2d(
-        image, weight, None if bias is None else bias.astype(case.dtype), **arrays, **options
-    )
+    if bias is not None:
+        bias = bias.astype(case.computed)
+    winogen.conv2d(image, weight, bias, **arrays, **options)
     for unharmed in beside.values():
         unharmed()
     assert (around[:begin] == 7.5).all() and (around[end:] == 7.5).all(), "wrote beside the output"
@@ -221,7 +239,8 @@ def check(case: Case) -> None:
         names = ("padding", "stride", "dilation", "groups", "padding_mode", "layout")
         sums = convolve(abs(x), abs(w), None if bias is None else abs(bias),
                         **{name: options[name] for name in names})  # fmt: skip
-        wrong = ~(abs(out - expected) <= AUTO_ERROR * max(1, sums.max()))
+        near = AUTO_ERROR * max(1, sums.max()) + abs(expected) * ROUNDING[case.dtype]
+        wrong = ~(abs(out.astype(np.float64) - expected) <= near)
     else:
         wrong = out != expected
     assert not wrong.any(), (
@@ -232,12 +251,12 @@ def check(case: Case) -> None:
 def _limit(case: Case, weight: np.ndarray, shape: tuple, options: dict) -> int:
     """As many bytes as the plan has, or the fewest with which there is one."""
     if case.limit == "as planned":
-        return winogen.Conv2d(weight, **options).plan(shape).workspace_bytes
+        return winogen.Conv2d(weight, **options).plan(shape, case.dtype).workspace_bytes
     try:
-        plan = winogen.Conv2d(weight, **options, workspace_limit=0).plan(shape)
+        plan = winogen.Conv2d(weight, **options, workspace_limit=0).plan(shape, case.dtype)
     except InvalidValue as error:
         least = int(re.search(r"at least (\d+) bytes", str(error))[1])
-        plan = winogen.Conv2d(weight, **options, workspace_limit=least).plan(shape)
+        plan = winogen.Conv2d(weight, **options, workspace_limit=least).plan(shape, case.dtype)
         assert plan.workspace_bytes <= least, (
             f"{plan.workspace_bytes} bytes with a limit of {least}"
         )
@@ -246,10 +265,12 @@ def _limit(case: Case, weight: np.ndarray, shape: tuple, options: dict) -> int:
     return 0
 
 
-def failures(seed: int, indices: range) -> Iterator[tuple[int, str]]:
+def failures(
+    seed: int, indices: range, of: Callable[[int, int], Case] = case_of
+) -> Iterator[tuple[int, str]]:
     """Yield (index, what is wrong) of every problem that is computed wrongly."""
     for index in indices:
-        case = case_of(seed, index)
+        case = of(seed, index)
         try:
             check(case)
         except Exception as error:  # whatever it is, it is no right result
@@ -266,12 +287,12 @@ def compile_quickly() -> None:
     )
 
 
-def _piece(seed: int, indices: range, quickly: bool) -> list[tuple[int, str]]:
+def _piece(seed: int, indices: range, quickly: bool, narrow: bool) -> list[tuple[int, str]]:
     from winogen.conv import execute
 
     if quickly and execute.load.__name__ == "load":
         compile_quickly()
-    return list(failures(seed, indices))
+    return list(failures(seed, indices, narrow_case_of if narrow else case_of))
 
 
 def main() -> int:
@@ -279,6 +300,7 @@ def main() -> int:
     parser.add_argument("--problems", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="index of the first problem")
+    parser.add_argument("--narrow", action="store_true", help="arrays of 16-bit numbers")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--shipped", action="store_true", help="compile as for users, not with -Og")
     asked = parser.parse_args()
@@ -288,11 +310,16 @@ def main() -> int:
     pieces = [range(i, min(i + step, last)) for i in range(asked.first, last, step)]
     wrong, done, begin = 0, 0, time.perf_counter()
     with ProcessPoolExecutor(asked.jobs, get_context("spawn")) as pool:
-        work = [pool.submit(_piece, asked.seed, piece, not asked.shipped) for piece in pieces]
+        work = [
+            pool.submit(_piece, asked.seed, piece, not asked.shipped, asked.narrow)
+            for piece in pieces
+        ]
         for piece, future in zip(pieces, work):
             for index, what in future.result():
                 wrong += 1
-                print(f"python tests/conv/fuzz.py --seed {asked.seed} --first {index} --problems 1")
+                narrow = " --narrow" * asked.narrow
+                again = f"--seed {asked.seed} --first {index} --problems 1{narrow}"
+                print(f"python tests/conv/fuzz.py {again}")
                 print(f"  {what}", flush=True)
             done += len(piece)
             rate = done / (time.perf_counter() - begin)

@@ -51,7 +51,7 @@ def render(
         .render(
             generated=GENERATED,
             title=title_of(variant.title, spec, height, width),
-            struct=declaration(variant, spec.border),
+            struct=declaration(variant, spec.border, spec.precision.narrow),
             tuning=tuning_lines(tuning, variant.uses),
             tuning_of=f"{spec.target.name}, {tuning.provenance}",
             prefix=prefix,
@@ -109,7 +109,7 @@ def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
         "filter_number": _stored_as(precision.filters, real),
         "storage": precision.stored,
         # Packed filters that are narrower: their format.
-        "narrow": precision.filters if precision.has_narrow_filters else "",
+        "narrow_filter": precision.filters if precision.has_narrow_filters else "",
         "filter_address": "filter_address" if precision.has_narrow_filters else "address",
         "scaled": precision.has_narrow_filters and precision.filters in SCALED_TYPES,
         # A number of three bytes is read with the first one of the next.
@@ -126,6 +126,7 @@ def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
         "register": real.register,
         "flushes": target.flushes,
         "dots": "vnni" if {"vnni", "avxvnni"} & target.extensions else target.dots,
+        "narrow": precision.narrow,  # whether the arrays are
     }
 
 
@@ -161,7 +162,7 @@ def cdef(spec: KernelSpec, prefix: str = "winogen") -> str:
     """Return the C declarations of a kernel library for cffi."""
     profile = f"extern double {prefix}_profile[4];" if spec.profile else ""
     return f"""
-{declaration(spec.kind, spec.border)}
+{declaration(spec.kind, spec.border, spec.precision.narrow)}
 typedef struct {{
     const winogen_conv *p;
     const void *input, *packed, *bias, *slopes, *add, *add_after;

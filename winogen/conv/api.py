@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -15,6 +16,7 @@ from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import Request
 from winogen.errors import InvalidValue
+from winogen.records import ARRAY_TYPES, NARROW_TYPES
 from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current
@@ -142,17 +144,17 @@ def conv2d(
     [[45.0, 54.0], [81.0, 90.0]]
     """
     asked = Options.of(args, options, "conv2d")
-    x = arguments.float_array("input", input)
+    x = arguments.layer_array("input", input)
     w, b = _parameters(weight, bias)
-    layer = Layer.from_options(w.shape, arguments.DTYPE_NAMES[w.dtype], asked)
-    arguments.same_dtype("input", x, w.dtype, "weight")
-    slopes = arguments.slopes(asked.activation, layer.filters, w.dtype)
+    layer = Layer.from_options(w.shape, arguments.layer_dtype(x.dtype, w.dtype), asked)
     problem = layer.problem(x.shape)
     request = Request.from_options(layer, asked)
     arrays = _Arrays.of(problem, x, out, add, add_after, {"weight": w, "bias": b})
     if problem.batch == 0:  # not worth a compiler
         return np.empty(problem.output_shape, x.dtype) if out is None else out
     prepared = _prepared(problem.sewn(arrays.seams), request)
+    w, b = arguments.computed_with(w), None if b is None else arguments.computed_with(b)
+    slopes = arguments.slopes(asked.activation, layer.filters, w.dtype)
     packed = prepared.pack(memory.contiguous(w, "weight"))
     b = None if b is None else memory.contiguous(b, "bias")
     y = arrays.apply(prepared, packed, b, slopes)
@@ -178,11 +180,12 @@ class Conv2d:
     def __init__(self, weight: Any, bias: Any = None, *args: Any, **options: Any):
         asked = Options.of(args, options, "Conv2d")
         w, b = _parameters(weight, bias)
-        self._layer = Layer.from_options(w.shape, arguments.DTYPE_NAMES[w.dtype], asked)
+        self._layer = Layer.from_options(w.shape, arguments.dtype_name(w.dtype), asked)
         self._request = Request.from_options(self._layer, asked)
-        self._weight = np.array(w, order="C")
-        self._bias = None if b is None else np.array(b, order="C")
-        self._slopes = arguments.slopes(asked.activation, self._layer.filters, w.dtype)
+        self._dtype = w.dtype
+        self._weight = np.array(arguments.computed_with(w), order="C")
+        self._bias = None if b is None else np.array(arguments.computed_with(b), order="C")
+        self._slopes = arguments.slopes(asked.activation, self._layer.filters, self._weight.dtype)
         self._forget()
 
     def __call__(
@@ -190,13 +193,13 @@ class Conv2d:
     ) -> np.ndarray:
         """Return activation(conv + bias + add) + add_after, in ``out`` if given; see `conv2d`."""
         x = input if type(input) is np.ndarray else arguments.array("input", input)
-        if x.dtype != self._weight.dtype:
-            arguments.float_array("input", x)  # names a dtype that is wrong altogether
-            arguments.same_dtype("input", x, self._weight.dtype, "weight")
+        if x.dtype != self._dtype:
+            arguments.layer_array("input", x)  # names a dtype that is wrong altogether
+            return self._for(x.dtype)(x, out, add=add, add_after=add_after)
         shape = x.shape
         if out is None and add is None and add_after is None and x.flags.c_contiguous:
             prepared, packed = self.bound(shape)
-            y = memory.empty(prepared.output_shape, prepared.dtype, "output")
+            y = memory.empty(prepared.output_shape, self._dtype, "output")
             if not x.flags.aligned:
                 x = memory.contiguous(x, "input")
             prepared.run(x, packed, self._bias, y, self._slopes)
@@ -220,19 +223,24 @@ class Conv2d:
         key = shape if seams is None else (shape, seams)
         return self._bound.get(key) or self._bind(key, shape, seams)
 
-    def plan(self, input_shape: Any) -> Plan:
+    def plan(self, input_shape: Any, dtype: str | None = None) -> Plan:
         """Return what a call with an input of this shape does, and what it costs.
 
-        Compiles the kernels if that has not been done yet. Raises InvalidValue for a shape that
-        does not fit the weights, and BuildError.
+        ``dtype``: of the input, by default that of the weights. Compiles the kernels if that has
+        not been done yet. Raises InvalidValue for a shape that does not fit the weights,
+        InvalidType for a dtype that does not, and BuildError.
         """
+        if dtype is not None:
+            asked = arguments.dtype_named(arguments.choice("dtype", dtype, ARRAY_TYPES))
+            if asked != self._dtype:
+                return self._for(asked).plan(input_shape)
         return self._prepare(input_shape).plan()
 
     def __repr__(self) -> str:
         shape, request = self._layer.weight_shape, self._request
         return f"<Conv2d weight {shape} {self._layer.dtype}, algorithm {request.algorithm!r}>"
 
-    _STATE = ("_layer", "_request", "_weight", "_bias", "_slopes")
+    _STATE = ("_layer", "_request", "_dtype", "_weight", "_bias", "_slopes")
 
     def __getstate__(self) -> dict:
         """Copies and pickles carry the weights; C pointers are made again where they arrive."""
@@ -247,6 +255,18 @@ class Conv2d:
         # Kernel -> packed weights, as long as an input shape needs them.
         self._packed: MutableMapping[Any, np.ndarray] = WeakValueDictionary()
         self._lock = Lock()
+        self._twins: dict[np.dtype, Conv2d] = {}
+
+    def _for(self, dtype: np.dtype) -> Conv2d:
+        """The same with inputs of another type: raises InvalidType unless it goes with weights."""
+        twin = self._twins.get(dtype)
+        if twin is None:
+            name = arguments.layer_dtype(dtype, self._dtype)
+            twin = self.__class__.__new__(self.__class__)
+            state = self.__getstate__() | {"_dtype": dtype}
+            twin.__setstate__(state | {"_layer": replace(self._layer, dtype=name)})
+            self._twins[dtype] = twin
+        return twin
 
     def _prepare(self, input_shape: Any) -> Prepared:
         return _prepared(self._layer.problem(input_shape), self._request)
@@ -269,11 +289,12 @@ def _prepared(problem: Problem, request: Request) -> Prepared:
 
 def _parameters(weight: Any, bias: Any) -> tuple[np.ndarray, np.ndarray | None]:
     """The weights and bias as arrays of one dtype, the shape of the bias checked."""
-    w = arguments.float_array("weight", weight)
+    w = arguments.layer_array("weight", weight)
     if bias is None:
         return w, None
-    b = arguments.float_array("bias", bias)
-    arguments.same_dtype("bias", b, w.dtype, "weight")
+    b = arguments.layer_array("bias", bias)
+    if not (arguments.dtype_name(w.dtype) in NARROW_TYPES and b.dtype == np.float32):
+        arguments.same_dtype("bias", b, w.dtype, "weight")
     if w.ndim == 4 and b.shape != w.shape[:1]:
         raise InvalidValue(
             f"bias: got shape {b.shape}; allowed: {w.shape[:1]}, one value per filter of weight"
@@ -321,6 +342,6 @@ class _Arrays(NamedTuple):
         """Run the kernels; returns ``out``, or a new array."""
         y = self.out
         if y is None:
-            y = memory.empty(prepared.output_shape, prepared.dtype, "output")
+            y = memory.empty(prepared.output_shape, self.x.dtype, "output")
         prepared.run(self.x, packed, bias, y, slopes, self.add, self.add_after)
         return y

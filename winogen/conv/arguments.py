@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from winogen.errors import InvalidType, InvalidValue
-from winogen.records import ACTIVATIONS, ARRAY_TYPES, Epilogue
+from winogen.errors import InvalidType, InvalidValue, Unsupported
+from winogen.records import ACTIVATIONS, ARRAY_TYPES, COMPUTED_TYPES, NARROW_TYPES, Epilogue
 
 LAYOUTS = ("NCHW", "NHWC")
-DTYPES = ARRAY_TYPES
+DTYPES = COMPUTED_TYPES
 DTYPE_NAMES = {np.dtype(name): name for name in DTYPES}  # only of native byte order
 
 # A size beyond this is a mistake, and below it no index computed in C leaves an int64.
@@ -225,17 +225,77 @@ def array(argument: str, value: Any, types: str = "float32 or float64") -> np.nd
         ) from error
 
 
-def float_array(argument: str, value: Any) -> np.ndarray:
+def dtype_name(dtype: np.dtype) -> str:
+    """Return what arrays of a convolution are of, by our name; "" for what is not allowed.
+
+    bfloat16 is known by its name: numpy has no such type, and the package `ml_dtypes`, which gives
+    it one, need not be there.
+
+    >>> dtype_name(np.dtype("float16")), dtype_name(np.dtype("int8"))
+    ('float16', '')
+    """
+    name = _ARRAY_DTYPES.get(dtype, "")
+    if not name and dtype.itemsize == 2 and dtype.name == "bfloat16":
+        return dtype.name
+    return name
+
+
+_ARRAY_DTYPES = {np.dtype(name): name for name in ARRAY_TYPES if name != "bfloat16"}
+
+
+def dtype_named(name: str) -> np.dtype:
+    """Return numpy's dtype of this name; raises Unsupported where it has none."""
+    if name != "bfloat16":
+        return np.dtype(name)
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise Unsupported(
+            "dtype: got bfloat16, which numpy has no type for; allowed: with the package ml_dtypes"
+        ) from None
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+def layer_array(argument: str, value: Any) -> np.ndarray:
+    """Return ``value`` as an array that a convolution takes; raises InvalidType otherwise."""
+    view = array(argument, value)
+    if dtype_name(view.dtype):
+        return view
+    return float_array(argument, view, _LAYER_TYPES)
+
+
+_LAYER_TYPES = ", ".join(ARRAY_TYPES[:-1]) + f" or {ARRAY_TYPES[-1]}"
+
+
+def layer_dtype(x: np.dtype, weight: np.dtype) -> str:
+    """Return what a layer's arrays are of; raises InvalidType unless they go with its weights.
+
+    They are of the weights' type. Arrays of 16-bit numbers also go with weights of float32.
+    """
+    name, own = dtype_name(x), dtype_name(weight)
+    if name != own and not (name in NARROW_TYPES and own == "float32"):
+        raise InvalidType(f"input: got dtype {x}; allowed: {weight}, as weight has")
+    return name
+
+
+def computed_with(array: np.ndarray) -> np.ndarray:
+    """Return weights as the numbers that are computed with: those of 16 bits widened."""
+    return array.astype(np.float32) if dtype_name(array.dtype) in NARROW_TYPES else array
+
+
+def float_array(
+    argument: str, value: Any, allowed: str = " or ".join(COMPUTED_TYPES)
+) -> np.ndarray:
     """Return ``value`` as an array of native float32 or float64; raises InvalidType otherwise."""
     view = array(argument, value)
     if view.dtype in DTYPE_NAMES:
         return view
-    if view.dtype.newbyteorder() in DTYPE_NAMES:
+    if view.dtype.newbyteorder() in (_ARRAY_DTYPES if "float16" in allowed else DTYPE_NAMES):
         raise InvalidType(
             f"{argument}: got dtype {view.dtype.str!r}, whose bytes are swapped; allowed: native "
             f"byte order, such as {argument}.astype({view.dtype.name!r})"
         )
-    raise InvalidType(f"{argument}: got dtype {view.dtype}; allowed: float32 or float64")
+    raise InvalidType(f"{argument}: got dtype {view.dtype}; allowed: {allowed}")
 
 
 def same_dtype(argument: str, value: np.ndarray, dtype: np.dtype, of: str) -> None:

@@ -66,7 +66,8 @@ def _with_numbers(
     problem: Problem, request: Request, target: Target, precision: Precision | None
 ) -> Iterator[Choice]:
     layer, asked = problem.layer, request.algorithm
-    names = algorithms(precision) if asked == "auto" else (asked,)
+    numbers = precision or Precision.of(layer.dtype)
+    names = algorithms(numbers) if asked == "auto" else (asked,)
     for algorithm in names:
         plain = Choice(
             algorithm,

@@ -16,6 +16,7 @@ import numpy as np
 
 from winogen.codegen.render import cdef, recipe, render
 from winogen.conv import memory, planner, wisdom
+from winogen.conv.arguments import dtype_named
 from winogen.conv.choice import axes, multiplications
 from winogen.conv.cuts import Candidate
 from winogen.conv.plan import Plan, Prediction
@@ -68,6 +69,8 @@ class Code:
         if array is None:
             return self.ffi.NULL
         if array.flags.c_contiguous:  # several times as quick
+            if array.itemsize == 2:  # of which Python's buffers know no more than numpy
+                array = array.view(np.uint16)
             return self.ffi.from_buffer(self.bytes, array)
         return self.ffi.cast(self.address, array.ctypes.data)
 
@@ -152,8 +155,7 @@ class Prepared:
         self.choice = ranked[0].choice
         self.target = target
         self.output_shape = problem.output_shape
-        self.dtype = np.dtype(problem.layer.dtype)
-        self.output_bytes = prod(problem.output_shape) * self.dtype.itemsize
+        self.output_bytes = prod(problem.output_shape) * problem.layer.itemsize
         self.calls: list[Call] = []
         for work in ranked[0].works(problem):
             code = kernel(KernelSpec.of(work), environment)
@@ -164,6 +166,11 @@ class Prepared:
             default=0,
         )
         self._pieces = pieces_of(ranked[0].seconds)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Numpy's type of the arrays."""
+        return dtype_named(self.problem.layer.dtype)
 
     def pack(
         self, weight: np.ndarray, kept: MutableMapping[Any, np.ndarray] | None = None

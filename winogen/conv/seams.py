@@ -62,7 +62,7 @@ def readable(argument: str, array: np.ndarray, layout: str) -> tuple[np.ndarray,
 
 def added(argument: str, value: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Return what is added as an array; raises InvalidType and InvalidValue."""
-    array = arguments.float_array(argument, value)
+    array = arguments.layer_array(argument, value)
     arguments.same_dtype(argument, array, dtype, "input")
     if array.shape != shape:
         raise InvalidValue(

@@ -58,6 +58,9 @@ class DepthwiseChannels(Variant):
             "tap": Buffer(work.taps * 8),
         }
 
+    def unit(self, work: Work) -> tuple[Any, Any, Any]:
+        return 1, work.block[1], work.lanes
+
     def packed_numbers(self, work: Work) -> int:
         return work.padded_channels * work.taps
 

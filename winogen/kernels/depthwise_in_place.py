@@ -8,7 +8,7 @@ from winogen.kernels import pixels_family
 from winogen.kernels.depthwise_strip import DepthwiseStrip
 from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work
-from winogen.records import Machine
+from winogen.records import Machine, Precision
 
 
 class DepthwiseInPlace(DepthwiseStrip):
@@ -19,6 +19,9 @@ class DepthwiseInPlace(DepthwiseStrip):
     title = "Depthwise convolution in place, channels in the lanes"
     buffers_used = {}
     fields_used = {}
+
+    def computes(self, precision: Precision) -> bool:
+        return precision.plain  # numbers are read where they lie
 
     def applies(self, work: Work) -> bool:
         whole = work.groups % work.lanes == 0

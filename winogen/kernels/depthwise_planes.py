@@ -47,6 +47,9 @@ class DepthwisePlanes(Variant):
         strip = self.fields(work)["strip_plane"] + 2 * work.lanes
         return {"strip": Buffer(strip * work.itemsize), "tap": Buffer(work.taps * 8)}
 
+    def unit(self, work: Work) -> tuple[Any, Any, Any]:
+        return work.tuning.rows, work.block[1], 1
+
     def packed_numbers(self, work: Work) -> int:
         return work.groups * work.taps
 

@@ -74,6 +74,9 @@ class DepthwiseRows(Variant):
             "tap": Buffer(work.kernel[1] * 8),
         }
 
+    def unit(self, work: Work) -> tuple[Any, Any, Any]:
+        return work.tuning.rows, work.block[1], work.filters
+
     def packed_numbers(self, work: Work) -> int:
         return work.taps * self._tap_numbers(work)
 

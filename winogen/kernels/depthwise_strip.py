@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from winogen.kernels.depthwise import is_usual
 from winogen.kernels.depthwise_channels import DepthwiseChannels
 from winogen.kernels.variant import Buffer
@@ -26,6 +28,9 @@ class DepthwiseStrip(DepthwiseChannels):
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         return {"strip": super().buffers(work)["strip"]}
+
+    def unit(self, work: Work) -> tuple[Any, Any, Any]:
+        return 1, work.tuning.pixels, work.lanes
 
     def per_vector(self, machine: Machine) -> float:
         return machine.costs.depthwise

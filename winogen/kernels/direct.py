@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family, tuning
 from winogen.kernels.demand import Stages, without_tiles
@@ -58,6 +60,11 @@ class Direct(Variant):
             "sum": Buffer(pixels * work.tuning.vectors * lanes * size),
             "tap": Buffer(work.taps * 8),
         }
+
+    def unit(self, work: Work) -> tuple[Any, Any, Any]:
+        # A register block, or a row of the outputs of a vector of filters.
+        vectors = work.tuning.vectors if work.layout == "NHWC" else 1
+        return 1, np.maximum(work.block[1], work.tuning.rows), vectors * work.lanes
 
     def packed_numbers(self, work: Work) -> int:
         return gemm_filters(work, taps=work.taps)

@@ -68,6 +68,9 @@ class FewFilters(Variant):
             "tap": Buffer(2 * work.taps * 8),
         }
 
+    def unit(self, work: Work) -> tuple[int, int, int]:
+        return 1, _RUN * work.lanes, work.filters
+
     def packed_numbers(self, work: Work) -> int:
         steps = blocks(work.channels, together(work)) * work.taps
         return work.groups * filter_vectors(work) * steps * work.lanes
@@ -106,7 +109,7 @@ class FewFilters(Variant):
 
     def _copied(self, work: Work) -> float:
         """The part of the pixels that are copied: those at the rim, or all."""
-        if work.channels % together(work):
+        if work.channels % together(work) or work.precision.narrow:
             return 1.0
         kept = 1.0
         for axis in (0, 1):

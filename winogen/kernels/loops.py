@@ -37,6 +37,9 @@ class Loops(Variant):
         problem = problem_of(work)
         return problem, work.nest or usual(problem, work.target)
 
+    def computes(self, precision: Precision) -> bool:
+        return precision.plain  # numbers are read where they lie
+
     def applies(self, work: Work) -> bool:
         return work.nest is None or not flaws(problem_of(work), work.nest, work.target)
 

@@ -57,6 +57,9 @@ class Pixels(Variant):
             "tap": Buffer(work.taps * 8),
         }
 
+    def unit(self, work: Work) -> tuple[Any, Any, Any]:
+        return 1, work.block[1], work.tuning.rows
+
     def packed_numbers(self, work: Work) -> int:
         return work.groups * work.filters * work.taps * work.channels
 

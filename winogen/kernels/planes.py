@@ -28,6 +28,9 @@ class Planes(Variant):
     tunable = (*uses, "depth")
     buffers_used = {"edge": "the last pixels of each plane", "sum": "sums that wait"}
 
+    def computes(self, precision: Precision) -> bool:
+        return precision.plain  # numbers are read where they lie
+
     def applies(self, work: Work) -> bool:
         cols = work.out[1]
         filled = cols >= _LEAST_FILLED * round_up(cols, work.lanes)

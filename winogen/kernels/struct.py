@@ -36,12 +36,19 @@ COMMON = (
 )  # fmt: skip
 
 
-def declaration(variant: Variant, border: str) -> str:
+# Fields of those whose arrays hold narrower numbers than are computed with.
+NARROW = (
+    ("of the array, where output is the buffer", "winogen_strides", ("results",)),
+    ("outputs that wait for it", "winogen_buffer", ("unit",)),
+)
+
+
+def declaration(variant: Variant, border: str, narrow: bool = False) -> str:
     """Return the C of the struct, and of those that it is made of."""
     special = [(means, "int64_t", (name,)) for name, means in variant.fields_used.items()]
     buffers = variant.buffer_names(border)
     special += [(means, "winogen_buffer", (name,)) for name, means in buffers.items()]
-    return struct_of((*COMMON, *special))
+    return struct_of((*COMMON, *special, *(NARROW if narrow else ())))
 
 
 def struct_of(fields: Iterable[tuple[str, str, tuple[str, ...]]]) -> str:
@@ -69,7 +76,9 @@ def struct_of(fields: Iterable[tuple[str, str, tuple[str, ...]]]) -> str:
 def values(variant: Variant, work: Work, *, flush_denormals: bool = False) -> dict[str, Any]:
     """Return the fields for one call; structs as tuples."""
     phases, parts = variant.schedule(work)
-    epilogue, early = work.epilogue, work.epilogue.ends_early(variant.adds_early)
+    narrow = work.precision.narrow
+    adds_early = variant.adds_early and not narrow
+    epilogue, early = work.epilogue, work.epilogue.ends_early(adds_early)
     parameters = (*epilogue.parameters, 0.0, 0.0)
     row_begin, row_end, col_begin, col_end = work.part
     fields = {
@@ -99,12 +108,12 @@ def values(variant: Variant, work: Work, *, flush_denormals: bool = False) -> di
         "add": astuple(work.add),
         "add_after": astuple(work.add_after),
         "input_numbers": work.input_numbers,
-        "add_early": int(variant.adds_early),
+        "add_early": int(adds_early),
         "relu": int(early and epilogue.activation is not None),
         "cap": epilogue.cap or 0.0,
         "capped": int(early and epilogue.cap is not None),
-        "after_store": int(not early),
-        "activation": epilogue.code,
+        "after_store": int(narrow or not early),
+        "activation": 0 if narrow and early else epilogue.code,
         "activation_a": parameters[0],
         "activation_b": parameters[1],
         "block_rows": int(work.block[0]),
@@ -120,6 +129,9 @@ def values(variant: Variant, work: Work, *, flush_denormals: bool = False) -> di
         "flush_denormals": int(flush_denormals),
         "packed_bytes": variant.packed_room(work),
     }
+    if narrow:
+        unit = variant.unit_strides(work)
+        fields |= {"results": fields["output"], "output": tuple(map(int, astuple(unit)))}
     fields |= variant.layout(work)
     fields |= {name: int(value) for name, value in variant.fields(work).items()}
     return fields

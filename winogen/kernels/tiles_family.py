@@ -30,6 +30,12 @@ class Tiled(Variant):
         names = dict(self.buffers_used)
         return {**names, "pointer": "where each pixel is"} if border == "indirect" else names
 
+    def unit(self, work: Work) -> tuple[Any, Any, Any]:
+        h, w = work.transforms
+        if work.layout == "NHWC":
+            return h.m, w.m, work.lanes
+        return 1, work.block[1] * w.m, work.lanes
+
     def input_size(self, work: Work) -> tuple[Any, Any]:
         """Rows and columns of padded input below a block."""
         return tile_strip_size(work)

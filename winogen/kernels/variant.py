@@ -19,7 +19,7 @@ from winogen.kernels.demand import Stages, without_tiles
 from winogen.kernels.work import Work, round_up
 from winogen.loops.parameters import LoopProblem, Parameters
 from winogen.loops.registers import registers_of_steps
-from winogen.records import Machine, Precision, Sizes, Target, Tuning
+from winogen.records import Machine, Precision, Sizes, Strides, Target, Tuning
 from winogen.records.precision import SCALED_TYPES
 
 _LINE = 64  # every buffer begins at a cache line
@@ -78,7 +78,7 @@ class Variant:
         widens = self.widens_filters and precision.transforms == "float32"
         if widens and precision.has_narrow_filters:
             precision = replace(precision, filters=precision.transforms)
-        return precision.plain
+        return precision == Precision.of(precision.arrays)
 
     def applies(self, work: Work) -> bool:
         """Whether it can compute ``work``, which is not cut yet, and is meant for it."""
@@ -148,6 +148,31 @@ class Variant:
         """Return name -> meaning of its buffers."""
         return dict(self.buffers_used)
 
+    def unit(self, work: Work) -> tuple[Any, Any, Any]:
+        """Return the most outputs that wait for each other in a buffer: rows, columns, filters.
+
+        Where arrays hold narrower numbers than are computed with: the largest block that is handed
+        to `finish_stored` at once.
+        """
+        raise NotImplementedError(f"{self.name}: unit")
+
+    def unit_strides(self, work: Work) -> Strides:
+        """Return the strides of that buffer: its rows begin at a vector."""
+        rows, cols, filters = self.unit(work)
+        if work.layout == "NHWC":
+            return Strides(0, round_up(cols * filters, work.lanes), filters, 1)
+        row = round_up(cols, work.lanes)
+        return Strides(0, row, 1, rows * row)
+
+    def all_buffers(self, work: Work) -> dict[str, Buffer]:
+        """Return the buffers of its template, and those that all have for such numbers."""
+        buffers = self.buffers(work)
+        if not work.precision.narrow:
+            return buffers
+        (rows, _, filters), strides = self.unit(work), self.unit_strides(work)
+        numbers = rows * strides.row if work.layout == "NHWC" else filters * strides.channel
+        return {**buffers, "unit": Buffer(numbers * work.itemsize)}
+
     def workspace_bytes(self, work: Work) -> Any:
         """Return the bytes of scratch memory of one call, on all its threads."""
         per_thread, shared = self._sums(work)
@@ -158,7 +183,7 @@ class Variant:
         per_thread, shared = map(int, self._sums(work))
         fields: dict[str, Any] = {"thread_bytes": per_thread, "shared_bytes": shared}
         next_shared, next_private = 0, shared
-        for name, buffer in self.buffers(work).items():
+        for name, buffer in self.all_buffers(work).items():
             size = int(round_up(buffer.bytes, _LINE))
             if buffer.shared:
                 fields[name] = (next_shared, 0)
@@ -171,7 +196,7 @@ class Variant:
     def _sums(self, work: Work) -> tuple[Any, Any]:
         per_thread: Any = 0
         shared: Any = 0
-        for buffer in self.buffers(work).values():
+        for buffer in self.all_buffers(work).values():
             size = round_up(buffer.bytes, _LINE)
             per_thread = per_thread + np.where(buffer.shared, 0, size)
             shared = shared + np.where(buffer.shared, size, 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from winogen.kernels import costs as cost
@@ -41,6 +43,10 @@ class Winograd2dFilters(Winograd2dTiles):
         outputs = block.tiles * h.m * w.m * block.vectors
         v = lanes * positions(work) * work.channels
         return self._buffers(work, v, outputs * lanes)
+
+    def unit(self, work: Work) -> tuple[Any, Any, Any]:
+        h, w = work.transforms
+        return h.m, work.tuning.tiles * w.m, work.tuning.vectors * work.lanes
 
     def packed_numbers(self, work: Work) -> int:
         return gemm_filters(work, positions(work))

@@ -72,6 +72,10 @@ class Winograd2dTiles(Variant):
         numbers = {"v": v, "y": y, "strip": strip}
         return {name: Buffer(count * work.itemsize) for name, count in numbers.items()}
 
+    def unit(self, work: Work) -> tuple[Any, Any, Any]:
+        h, w = work.transforms
+        return h.m, work.block[1] * w.m, work.tuning.pair
+
     def packed_numbers(self, work: Work) -> int:
         return work.groups * work.filters * work.channels * positions(work)
 

@@ -5,15 +5,25 @@ from winogen.records.costs import Costs, costs_of
 from winogen.records.epilogue import ACTIVATIONS, Epilogue
 from winogen.records.machine import Machine
 from winogen.records.points import Points
-from winogen.records.precision import ARRAY_TYPES, FILTER_TYPES, NUMBERS, PRODUCT_TYPES, Precision
+from winogen.records.precision import (
+    ARRAY_TYPES,
+    COMPUTED_TYPES,
+    FILTER_TYPES,
+    NARROW_TYPES,
+    NUMBERS,
+    PRODUCT_TYPES,
+    Precision,
+)
 from winogen.records.target import EXTENSIONS, TARGETS, Extension, Target, spelled
 from winogen.records.tuning import Sizes, Tuning
 
 __all__ = [
     "ACTIVATIONS",
     "ARRAY_TYPES",
+    "COMPUTED_TYPES",
     "EXTENSIONS",
     "FILTER_TYPES",
+    "NARROW_TYPES",
     "NUMBERS",
     "PRODUCT_TYPES",
     "TARGETS",

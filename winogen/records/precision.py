@@ -40,8 +40,11 @@ NUMBERS: dict[str, NumberType] = {
     )
 }
 
-# What arrays may be of.
-ARRAY_TYPES = ("float32", "float64")
+# What is computed in, and what the arrays of a convolution may be of besides: of 16 bits, while
+# everything is computed in float32.
+COMPUTED_TYPES = ("float32", "float64")
+NARROW_TYPES = ("float16", "bfloat16")
+ARRAY_TYPES = (*COMPUTED_TYPES, *NARROW_TYPES)
 # What filters may be packed in, and what may be multiplied, besides the type of the arrays.
 FILTER_TYPES = ("float16", "bfloat16", "flyte24", "flyte16", "flyte8")
 # Those whose range is so small that every filter has a scale.
@@ -108,6 +111,13 @@ class Precision:
     def plain(self) -> bool:
         """Whether all numbers are of one type."""
         return self == Precision.of(self.arrays) and self.arrays == self.transforms
+
+    @property
+    def narrow(self) -> bool:
+        """Whether arrays hold other numbers than are computed with: each is widened when it is
+        read, and rounded once when it is written.
+        """
+        return self.arrays != self.transforms
 
     @property
     def name(self) -> str:

@@ -148,6 +148,17 @@ INLINE vec load_until(const real *from, const real *end)
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (int_vec){__VA_ARGS__})
 #endif
 
+/* ---- numbers of the arrays ------------------------------------------------------------------- */
+
+/* Input and output hold what is computed with. */
+#define load_array load
+#define load_array_some load_some
+#define load_array_between load_between
+#define load_array_until load_until
+#define copy_array copy_run
+#define widened(number) (number)
+#define array_address address
+
 /* ---- activations ----------------------------------------------------------------------------- */
 
 /* max(x, 0) that lets a NaN through, as frameworks do. */
@@ -499,8 +510,9 @@ typedef struct {
 
 /* Runs of `count` neighbours in memory, and what is added to them. */
 typedef struct {
-    real *to;
-    const real *add, *add_after, *slopes;    /* NULL for none */
+    array_number *to;
+    const array_number *add, *add_after;     /* NULL for none */
+    const real *slopes;                      /* likewise */
     int64_t runs, count;
     int64_t step, add_step, after_step;      /* from one run to the next */
 } finished_runs;
@@ -569,11 +581,18 @@ static void finish_runs(const winogen_conv *p, const finished_runs *f)
 INLINE int64_t run_step(const winogen_strides *s) { return s->channel; }
 
 /* Where what is added to the outputs begins; NULL for none. */
-INLINE const real *added_at(const real *array, const winogen_strides *s, const outputs *o)
+INLINE const array_number *added_at(const array_number *array, const winogen_strides *s,
+                                    const outputs *o)
 {
     if (!array) return NULL;
     return array + o->image * s->image + o->row * s->row + o->col * s->pixel
          + o->channel * s->channel;
+}
+
+/* What a kernel adds where the sums are; NULL for nothing. */
+INLINE const real *added_early(const call *c, const outputs *o)
+{
+    return added_at(c->add, &c->p->add, o);
 }
 
 static __attribute__((noinline, unused)) void finish_outputs(const call *c, const outputs *o)
@@ -604,14 +623,14 @@ INLINE void finish_stored(const call *c, outputs o)
     if (c->p->after_store) finish_outputs(c, &o);
 }
 
-static __attribute__((noinline, unused)) void fetch_added(const real *from,
+static __attribute__((noinline, unused)) void fetch_added(const array_number *from,
                                                           const winogen_strides *s,
                                                           const outputs *o)
 {
     const int64_t runs = o->channels, count = o->cols;
     for (int64_t row = 0; row < o->rows; row++)
         for (int64_t n = 0; n < runs; n++)
-            for (int64_t i = 0; i < count; i += LINE / (int64_t)sizeof(real))
+            for (int64_t i = 0; i < count; i += LINE / (int64_t)sizeof(array_number))
                 __builtin_prefetch(from + row * s->row + n * run_step(s) + i, 0, 3);
 }
 
@@ -713,16 +732,18 @@ INLINE void deinterleave(const int64_t parts, const int64_t step, const real *re
     for (int64_t q = 0; q < count; q++)
         for (int64_t part = 0; part < parts; part++) to[part * to_step + q] = from[q * step + part];
 }
+#define deinterleave_array deinterleave
 
 /* The same for stride 2: the even numbers, and with two parts the odd ones, of pairs of vectors. */
-INLINE void deinterleave_pairs(const int64_t parts, const real *from, int64_t count, real *to,
-                               int64_t to_step)
+INLINE void deinterleave_pairs(const int64_t parts, const array_number *from, int64_t count,
+                               real *to, int64_t to_step)
 {
     for (; count > 0; count -= LANES, from += 2 * LANES, to += LANES) {
         const int64_t left = min_of(count, LANES), second = max_of(2 * left - LANES, 0);
-        const vec a = left == LANES ? load(from) : load_some(from, min_of(2 * left, LANES));
-        const vec b = left == LANES ? load(from + LANES)
-                    : second ? load_some(from + LANES, second) : (vec){0};
+        const vec a = left == LANES ? load_array(from)
+                    : load_array_some(from, min_of(2 * left, LANES));
+        const vec b = left == LANES ? load_array(from + LANES)
+                    : second ? load_array_some(from + LANES, second) : (vec){0};
         const vec even = SHUFFLE(
             a, b,
                 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -748,7 +769,8 @@ INLINE int64_t column_at(const winogen_conv *p, int64_t q)
 
 /* Columns [0, cols) of one row; `from` is the image's row, or NULL for zeros. Behind the columns of
  * every phase comes a vector of zeros: what is read there is dropped, but must not be slow. */
-static void fill_row(const winogen_conv *p, const strip_area *s, const real *from, real *to)
+static void fill_row(const winogen_conv *p, const strip_area *s, const array_number *from,
+                     real *to)
 {
     const int64_t stride = p->stride_w, end = cols_read(p);
     int64_t lo, hi;
@@ -759,31 +781,33 @@ static void fill_row(const winogen_conv *p, const strip_area *s, const real *fro
         store(to + phase * p->strip_phase + count, (vec){0});
     }
     if (!from) return;
-    const real *const first = address(from, s->col0);    /* of column 0; read from column lo on */
+    /* Of column 0; read from column lo on. */
+    const array_number *const first = array_address(from, s->col0);
     if (stride == 1 && p->padding_mode == 0) {    /* whole lines, the zeros in their places */
         for (int64_t q = 0; q < s->cols; q += LANES) {
             const int64_t begin = min_of(max_of(lo - q, 0), LANES);
             const int64_t inside = min_of(max_of(hi - q, 0), LANES);
             const int whole = begin == 0 && inside == LANES;
-            store(to + q, whole ? load(first + q) : load_between(address(first, q), begin, inside));
+            store(to + q, whole ? load_array(first + q)
+                                : load_array_between(array_address(first, q), begin, inside));
         }
         return;
     }
     if (stride == 1) {
-        copy_run(to + lo, first + lo, hi - lo);
+        copy_array(to + lo, first + lo, hi - lo);
     } else {
         const int64_t begin = round_up(lo, stride);
         const int64_t count = max_of(hi - begin, 0) / stride, after = begin + count * stride;
         const int64_t parts = phases_read(stride, p->kernel_width, p->dilation_w);
         real *const out = to + begin / stride;
         if (stride == 2) deinterleave_pairs(parts, first + begin, count, out, p->strip_phase);
-        else deinterleave(parts, stride, first + begin, count, out, p->strip_phase);
-        for (int64_t q = lo; q < min_of(begin, hi); q++) to[column_at(p, q)] = first[q];
-        for (int64_t q = max_of(after, lo); q < hi; q++) to[column_at(p, q)] = first[q];
+        else deinterleave_array(parts, stride, first + begin, count, out, p->strip_phase);
+        for (int64_t q = lo; q < min_of(begin, hi); q++) to[column_at(p, q)] = widened(first[q]);
+        for (int64_t q = max_of(after, lo); q < hi; q++) to[column_at(p, q)] = widened(first[q]);
     }
     FOR_OUTSIDE(q, lo, hi, s->cols) {
         const int64_t col = source_index(s->col0 + q, p->width, end, p->padding_mode);
-        to[column_at(p, q)] = col < 0 ? 0 : from[col];
+        to[column_at(p, q)] = col < 0 ? 0 : widened(from[col]);
     }
 }
 
@@ -792,7 +816,7 @@ static void fill_strip(const call *c, const block *b, const strip_area *s, real 
     const winogen_conv *p = c->p;
     const int64_t end = rows_read(p);
     for (int64_t channel = 0; channel < p->channels; channel++) {
-        const real *image = input_at(c, b->image, b->group * p->channels + channel);
+        const array_number *image = input_at(c, b->image, b->group * p->channels + channel);
         for (int64_t k = 0; k < s->rows; k++) {
             if (!is_read(k, p->stride_h, p->kernel_height, p->dilation_h)) continue;
             const int64_t row = source_index(s->row0 + k, p->height, end, p->padding_mode);
@@ -864,7 +888,7 @@ static void write_row(const call *c, int64_t image, int64_t first, int64_t lanes
     const winogen_conv *p = c->p;
     real *to = output_at(c, image, row, col, first);
     const outputs done = { image, row, col, first, 1, count, lanes };
-    const real *const add = added_at(c->add, &p->add, &done);
+    const real *const add = added_early(c, &done);
     const int64_t plane = p->output.channel;
     for (int64_t x = 0; x < count; x += LANES) {
         vec v[LANES];
@@ -1039,7 +1063,8 @@ void winogen_run_some(const winogen_call *c, int64_t first, int64_t last, int th
             const int64_t begin = max_of(first - phase * parts, 0);
             const int64_t end = min_of(last - phase * parts, parts);
 #pragma omp for schedule(dynamic)
-            for (int64_t part = begin; part < end; part++) run_part(c, phase, part, member);
+            for (int64_t part = begin; part < end; part++)
+                run_part(c, phase, part, member);
         }
         finish_non_temporal();
         reset_flush(before);

@@ -148,6 +148,17 @@ INLINE vec load_until(const real *from, const real *end)
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (int_vec){__VA_ARGS__})
 #endif
 
+/* ---- numbers of the arrays ------------------------------------------------------------------- */
+
+/* Input and output hold what is computed with. */
+#define load_array load
+#define load_array_some load_some
+#define load_array_between load_between
+#define load_array_until load_until
+#define copy_array copy_run
+#define widened(number) (number)
+#define array_address address
+
 /* ---- activations ----------------------------------------------------------------------------- */
 
 /* max(x, 0) that lets a NaN through, as frameworks do. */
@@ -520,8 +531,9 @@ typedef struct {
 
 /* Runs of `count` neighbours in memory, and what is added to them. */
 typedef struct {
-    real *to;
-    const real *add, *add_after, *slopes;    /* NULL for none */
+    array_number *to;
+    const array_number *add, *add_after;     /* NULL for none */
+    const real *slopes;                      /* likewise */
     int64_t runs, count;
     int64_t step, add_step, after_step;      /* from one run to the next */
 } finished_runs;
@@ -590,11 +602,18 @@ static void finish_runs(const winogen_conv *p, const finished_runs *f)
 INLINE int64_t run_step(const winogen_strides *s) { return s->pixel; }
 
 /* Where what is added to the outputs begins; NULL for none. */
-INLINE const real *added_at(const real *array, const winogen_strides *s, const outputs *o)
+INLINE const array_number *added_at(const array_number *array, const winogen_strides *s,
+                                    const outputs *o)
 {
     if (!array) return NULL;
     return array + o->image * s->image + o->row * s->row + o->col * s->pixel
          + o->channel * s->channel;
+}
+
+/* What a kernel adds where the sums are; NULL for nothing. */
+INLINE const real *added_early(const call *c, const outputs *o)
+{
+    return added_at(c->add, &c->p->add, o);
 }
 
 static __attribute__((noinline, unused)) void finish_outputs(const call *c, const outputs *o)
@@ -625,14 +644,14 @@ INLINE void finish_stored(const call *c, outputs o)
     if (c->p->after_store) finish_outputs(c, &o);
 }
 
-static __attribute__((noinline, unused)) void fetch_added(const real *from,
+static __attribute__((noinline, unused)) void fetch_added(const array_number *from,
                                                           const winogen_strides *s,
                                                           const outputs *o)
 {
     const int64_t runs = o->cols, count = o->channels;
     for (int64_t row = 0; row < o->rows; row++)
         for (int64_t n = 0; n < runs; n++)
-            for (int64_t i = 0; i < count; i += LINE / (int64_t)sizeof(real))
+            for (int64_t i = 0; i < count; i += LINE / (int64_t)sizeof(array_number))
                 __builtin_prefetch(from + row * s->row + n * run_step(s) + i, 0, 3);
 }
 
@@ -729,8 +748,8 @@ INLINE int is_read(int64_t i, int64_t stride, int64_t kernel, int64_t dilation)
 /* Columns [0, cols) of one row, all channels; `from` is the group's first channel in the image's
  * row, or NULL for zeros. Lanes beyond the last channel hold whatever comes next, up to `end`:
  * nobody reads them. */
-static void fill_row(const winogen_conv *p, const strip_area *s, const real *from, const real *end,
-                     real *to)
+static void fill_row(const winogen_conv *p, const strip_area *s, const array_number *from,
+                     const array_number *end, real *to)
 {
     const int64_t pixel = p->input.pixel, stride = p->stride_w, cols_end = cols_read(p);
     int64_t lo, hi;
@@ -741,10 +760,10 @@ static void fill_row(const winogen_conv *p, const strip_area *s, const real *fro
         if (!is_read(phase, stride, p->kernel_width, p->dilation_w)) continue;
         int64_t q = blocks_of(max_of(lo - phase, 0), stride);
         for (; q * stride + phase < hi; q++) {
-            const real *channels = from + (s->col0 + phase + q * stride) * pixel;
+            const array_number *channels = from + (s->col0 + phase + q * stride) * pixel;
             real *out = to + phase * p->strip_phase + q * LANES;
             for (int64_t m = 0; m < p->channels; m += LANES, out += p->strip_plane)
-                store(out, whole ? load(channels + m) : load_until(channels + m, end));
+                store(out, whole ? load_array(channels + m) : load_array_until(channels + m, end));
         }
     }
     for (int64_t m = 0; m < p->channels; m += LANES, to += p->strip_plane) {
@@ -752,7 +771,7 @@ static void fill_row(const winogen_conv *p, const strip_area *s, const real *fro
             const int64_t mode = p->padding_mode;
             const int64_t col = from ? source_index(s->col0 + q, p->width, cols_end, mode) : -1;
             store(to + q % stride * p->strip_phase + q / stride * LANES,
-                  col < 0 ? (vec){0} : load_until(from + col * pixel + m, end));
+                  col < 0 ? (vec){0} : load_array_until(from + col * pixel + m, end));
         }
     }
 }
@@ -760,7 +779,8 @@ static void fill_row(const winogen_conv *p, const strip_area *s, const real *fro
 static void fill_strip(const call *c, const block *b, const strip_area *s, real *strip)
 {
     const winogen_conv *p = c->p;
-    const real *image = input_at(c, b->image, b->group * p->channels), *end = input_end(c);
+    const array_number *image = input_at(c, b->image, b->group * p->channels);
+    const array_number *end = input_end(c);
     for (int64_t k = 0; k < s->rows; k++) {
         if (!is_read(k, p->stride_h, p->kernel_height, p->dilation_h)) continue;
         const int64_t row = source_index(s->row0 + k, p->height, rows_read(p), p->padding_mode);
@@ -780,7 +800,7 @@ static void write_row(const call *c, int64_t image, int64_t first, int64_t lanes
     const winogen_conv *p = c->p;
     real *to = output_at(c, image, row, col, first);
     const outputs done = { image, row, col, first, 1, count, lanes };
-    const real *const add = added_at(c->add, &p->add, &done);
+    const real *const add = added_early(c, &done);
     const int64_t pixel = p->output.pixel;
     const int non_temporal = is_non_temporal(c) && lanes == LANES;
     for (int64_t x = 0; x < count; x++) {
@@ -859,8 +879,9 @@ static void multiply_block(const call *c, const block *b, int64_t begin, int64_t
                     const real *sofar = channel ? sum : NULL;
                     const int last = straight && channel + depth >= channels;
                     int64_t sofar_step = width;
-                    if (straight && !channel && c->add) {    /* the first of all terms */
-                        sofar = added_at(c->add, &p->add, &done);
+                    const real *const add = straight && !channel ? added_early(c, &done) : NULL;
+                    if (add) {    /* the first of all terms */
+                        sofar = add;
                         sofar_step = p->add.pixel;
                     }
                     const gemm_sink sink = {
@@ -968,7 +989,8 @@ void winogen_run_some(const winogen_call *c, int64_t first, int64_t last, int th
             const int64_t begin = max_of(first - phase * parts, 0);
             const int64_t end = min_of(last - phase * parts, parts);
 #pragma omp for schedule(dynamic)
-            for (int64_t part = begin; part < end; part++) run_part(c, phase, part, member);
+            for (int64_t part = begin; part < end; part++)
+                run_part(c, phase, part, member);
         }
         finish_non_temporal();
         reset_flush(before);

@@ -144,6 +144,17 @@ INLINE vec load_until(const real *from, const real *end)
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (int_vec){__VA_ARGS__})
 #endif
 
+/* ---- numbers of the arrays ------------------------------------------------------------------- */
+
+/* Input and output hold what is computed with. */
+#define load_array load
+#define load_array_some load_some
+#define load_array_between load_between
+#define load_array_until load_until
+#define copy_array copy_run
+#define widened(number) (number)
+#define array_address address
+
 /* ---- activations ----------------------------------------------------------------------------- */
 
 /* max(x, 0) that lets a NaN through, as frameworks do. */
@@ -308,8 +319,9 @@ typedef struct {
 
 /* Runs of `count` neighbours in memory, and what is added to them. */
 typedef struct {
-    real *to;
-    const real *add, *add_after, *slopes;    /* NULL for none */
+    array_number *to;
+    const array_number *add, *add_after;     /* NULL for none */
+    const real *slopes;                      /* likewise */
     int64_t runs, count;
     int64_t step, add_step, after_step;      /* from one run to the next */
 } finished_runs;
@@ -378,11 +390,18 @@ static void finish_runs(const winogen_conv *p, const finished_runs *f)
 INLINE int64_t run_step(const winogen_strides *s) { return s->pixel; }
 
 /* Where what is added to the outputs begins; NULL for none. */
-INLINE const real *added_at(const real *array, const winogen_strides *s, const outputs *o)
+INLINE const array_number *added_at(const array_number *array, const winogen_strides *s,
+                                    const outputs *o)
 {
     if (!array) return NULL;
     return array + o->image * s->image + o->row * s->row + o->col * s->pixel
          + o->channel * s->channel;
+}
+
+/* What a kernel adds where the sums are; NULL for nothing. */
+INLINE const real *added_early(const call *c, const outputs *o)
+{
+    return added_at(c->add, &c->p->add, o);
 }
 
 static __attribute__((noinline, unused)) void finish_outputs(const call *c, const outputs *o)
@@ -413,14 +432,14 @@ INLINE void finish_stored(const call *c, outputs o)
     if (c->p->after_store) finish_outputs(c, &o);
 }
 
-static __attribute__((noinline, unused)) void fetch_added(const real *from,
+static __attribute__((noinline, unused)) void fetch_added(const array_number *from,
                                                           const winogen_strides *s,
                                                           const outputs *o)
 {
     const int64_t runs = o->cols, count = o->channels;
     for (int64_t row = 0; row < o->rows; row++)
         for (int64_t n = 0; n < runs; n++)
-            for (int64_t i = 0; i < count; i += LINE / (int64_t)sizeof(real))
+            for (int64_t i = 0; i < count; i += LINE / (int64_t)sizeof(array_number))
                 __builtin_prefetch(from + row * s->row + n * run_step(s) + i, 0, 3);
 }
 
@@ -667,7 +686,7 @@ static void copy_window(const call *c, const block *b, int64_t y, int64_t first,
 {
     const winogen_conv *p = c->p;
     const int64_t channels = p->channels, mode = p->padding_mode;
-    const real *const image = input_at(c, b->image, b->group * channels);
+    const array_number *const image = input_at(c, b->image, b->group * channels);
     for (int64_t k = 0; k < p->kernel_height; k++) {
         const int64_t at = y * p->stride_h - p->pad_top + k * p->dilation_h;
         const int64_t row = source_index(at, p->height, rows_read(p), mode);
@@ -675,7 +694,8 @@ static void copy_window(const call *c, const block *b, int64_t y, int64_t first,
         for (int64_t q = 0; q < cols; q++, to += padded_channels(p)) {
             const int64_t col = source_index(first + q, p->width, cols_read(p), mode);
             const int outside = row < 0 || col < 0;
-            if (!outside) copy_run(to, image + row * p->input.row + col * p->input.pixel, channels);
+            if (!outside)
+                copy_array(to, image + row * p->input.row + col * p->input.pixel, channels);
             for (int64_t i = outside ? 0 : channels; i < padded_channels(p); i++) to[i] = 0;
         }
     }
@@ -846,7 +866,8 @@ void winogen_run_some(const winogen_call *c, int64_t first, int64_t last, int th
             const int64_t begin = max_of(first - phase * parts, 0);
             const int64_t end = min_of(last - phase * parts, parts);
 #pragma omp for schedule(dynamic)
-            for (int64_t part = begin; part < end; part++) run_part(c, phase, part, member);
+            for (int64_t part = begin; part < end; part++)
+                run_part(c, phase, part, member);
         }
         finish_non_temporal();
         reset_flush(before);

@@ -400,8 +400,9 @@ typedef winogen_call call;
 
 /* Runs of `count` neighbours in memory, and what is added to them. */
 typedef struct {
-    real *to;
-    const real *add, *add_after, *slopes;    /* NULL for none */
+    array_number *to;
+    const array_number *add, *add_after;     /* NULL for none */
+    const real *slopes;                      /* likewise */
     int64_t runs, count;
     int64_t step, add_step, after_step;      /* from one run to the next */
 } finished_runs;
@@ -732,7 +733,8 @@ void winogen_run_some(const winogen_call *c, int64_t first, int64_t last, int th
             const int64_t begin = max_of(first - phase * parts, 0);
             const int64_t end = min_of(last - phase * parts, parts);
 #pragma omp for schedule(dynamic)
-            for (int64_t part = begin; part < end; part++) run_part(c, phase, part, member);
+            for (int64_t part = begin; part < end; part++)
+                run_part(c, phase, part, member);
         }
         finish_non_temporal();
         reset_flush(before);

@@ -151,6 +151,17 @@ INLINE vec load_until(const real *from, const real *end)
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (int_vec){__VA_ARGS__})
 #endif
 
+/* ---- numbers of the arrays ------------------------------------------------------------------- */
+
+/* Input and output hold what is computed with. */
+#define load_array load
+#define load_array_some load_some
+#define load_array_between load_between
+#define load_array_until load_until
+#define copy_array copy_run
+#define widened(number) (number)
+#define array_address address
+
 /* ---- activations ----------------------------------------------------------------------------- */
 
 /* max(x, 0) that lets a NaN through, as frameworks do. */
@@ -337,8 +348,9 @@ typedef struct {
 
 /* Runs of `count` neighbours in memory, and what is added to them. */
 typedef struct {
-    real *to;
-    const real *add, *add_after, *slopes;    /* NULL for none */
+    array_number *to;
+    const array_number *add, *add_after;     /* NULL for none */
+    const real *slopes;                      /* likewise */
     int64_t runs, count;
     int64_t step, add_step, after_step;      /* from one run to the next */
 } finished_runs;
@@ -407,11 +419,18 @@ static void finish_runs(const winogen_conv *p, const finished_runs *f)
 INLINE int64_t run_step(const winogen_strides *s) { return s->channel; }
 
 /* Where what is added to the outputs begins; NULL for none. */
-INLINE const real *added_at(const real *array, const winogen_strides *s, const outputs *o)
+INLINE const array_number *added_at(const array_number *array, const winogen_strides *s,
+                                    const outputs *o)
 {
     if (!array) return NULL;
     return array + o->image * s->image + o->row * s->row + o->col * s->pixel
          + o->channel * s->channel;
+}
+
+/* What a kernel adds where the sums are; NULL for nothing. */
+INLINE const real *added_early(const call *c, const outputs *o)
+{
+    return added_at(c->add, &c->p->add, o);
 }
 
 static __attribute__((noinline, unused)) void finish_outputs(const call *c, const outputs *o)
@@ -442,14 +461,14 @@ INLINE void finish_stored(const call *c, outputs o)
     if (c->p->after_store) finish_outputs(c, &o);
 }
 
-static __attribute__((noinline, unused)) void fetch_added(const real *from,
+static __attribute__((noinline, unused)) void fetch_added(const array_number *from,
                                                           const winogen_strides *s,
                                                           const outputs *o)
 {
     const int64_t runs = o->channels, count = o->cols;
     for (int64_t row = 0; row < o->rows; row++)
         for (int64_t n = 0; n < runs; n++)
-            for (int64_t i = 0; i < count; i += LINE / (int64_t)sizeof(real))
+            for (int64_t i = 0; i < count; i += LINE / (int64_t)sizeof(array_number))
                 __builtin_prefetch(from + row * s->row + n * run_step(s) + i, 0, 3);
 }
 
@@ -538,7 +557,7 @@ static void write_row(const call *c, int64_t image, int64_t first, int64_t lanes
     const winogen_conv *p = c->p;
     real *to = output_at(c, image, row, col, first);
     const outputs done = { image, row, col, first, 1, count, lanes };
-    const real *const add = added_at(c->add, &p->add, &done);
+    const real *const add = added_early(c, &done);
     const int64_t plane = p->output.channel;
     for (int64_t x = 0; x < count; x += LANES) {
         vec v[LANES];
@@ -573,15 +592,15 @@ typedef struct {
 } window;
 
 /* `count` pixels of a row, whose channels lie `plane` apart, as channel vectors. */
-INLINE void copy_row_block(const real *from, int64_t plane, const int whole, int64_t lanes,
-                           int64_t count, const real *end, real *to)
+INLINE void copy_row_block(const array_number *from, int64_t plane, const int whole, int64_t lanes,
+                           int64_t count, const array_number *end, real *to)
 {
     for (int64_t x = 0; x < count; x += LANES) {
         vec v[LANES];
         UNROLL(4)
         for (int l = 0; l < LANES; l++)
-            v[l] = whole ? load(from + l * plane + x)
-                 : l < lanes ? load_until(from + l * plane + x, end) : (vec){0};
+            v[l] = whole ? load_array(from + l * plane + x)
+                 : l < lanes ? load_array_until(from + l * plane + x, end) : (vec){0};
         transpose(v);
         if (count - x >= LANES) {
             UNROLL(4)
@@ -594,8 +613,8 @@ INLINE void copy_row_block(const real *from, int64_t plane, const int whole, int
     }
 }
 
-static void copy_row(const real *from, int64_t plane, int64_t lanes, int64_t count, const real *end,
-                     real *to)
+static void copy_row(const array_number *from, int64_t plane, int64_t lanes, int64_t count,
+                     const array_number *end, real *to)
 {
     if (lanes == LANES && end - from >= (LANES - 1) * plane + round_up(count, LANES))
         copy_row_block(from, plane, 1, lanes, count, end, to);
@@ -603,10 +622,10 @@ static void copy_row(const real *from, int64_t plane, int64_t lanes, int64_t cou
         copy_row_block(from, plane, 0, lanes, count, end, to);
 }
 
-static void copy_pixel(const real *from, int64_t plane, int64_t lanes, real *to)
+static void copy_pixel(const array_number *from, int64_t plane, int64_t lanes, real *to)
 {
     vec v = {0};
-    for (int64_t l = 0; l < lanes; l++) v[l] = from[l * plane];
+    for (int64_t l = 0; l < lanes; l++) v[l] = widened(from[l * plane]);
     store(to, v);
 }
 
@@ -620,7 +639,7 @@ static window read_window(const call *c, const block *b, int64_t image, int64_t 
     const int64_t row0 = b->row - p->pad_top, col0 = b->col - p->pad_left;
     const int64_t row_step = p->input.row, col_step = p->input.pixel;
     const int64_t lane_step = p->input.channel, lanes = min_of(LANES, limit - first);
-    const real *const end = input_end(c), *const from = input_at(c, image, first);
+    const array_number *const end = input_end(c), *const from = input_at(c, image, first);
     window w = { strip, 0, cols * LANES, LANES, 0, rows, 0, cols, NULL };
     int64_t row_lo, row_hi, col_lo, col_hi;
     clip(row0, rows, p->height, &row_lo, &row_hi);
@@ -637,7 +656,7 @@ static window read_window(const call *c, const block *b, int64_t image, int64_t 
             memset(to, 0, (size_t)(cols * LANES) * sizeof(real));
             continue;
         }
-        const real *const pixels = from + row * row_step;
+        const array_number *const pixels = from + row * row_step;
         if (col_lo < col_hi)
             copy_row(pixels + (col0 + col_lo) * col_step, lane_step, lanes, col_hi - col_lo, end,
                      to + col_lo * LANES);
@@ -709,8 +728,29 @@ INLINE tile_scratch scratch_of(const call *c, int64_t member)
     };
 }
 
-/* Input transform: V = B_h^T d B_w of every tile of the block, for LANES channels. Position (a, b)
- * of tile (i, j) goes to out + (a * P_W + b) * position_step + offset[i * b->cols + j]. */
+/* Input transform: V = B_h^T d B_w of the tiles [j, last) of row i, at most TILES_AT_ONCE of them,
+ * for LANES channels. Position (a, b) of tile t goes to out + (a * P_W + b) * position_step +
+ * offset[t - j]. */
+INLINE void transform_some(const window *w, const tile_scratch *s, int64_t cols, int64_t i,
+                           int64_t j, int64_t last, real *out, int64_t position_step,
+                           const int64_t *offset)
+{
+    const int64_t from = j ? input_cols(j) : 0, to = input_cols(last);
+    columns_by_class(w, i * M_H, cols, from, to, s->columns);
+    for (int a = 0; a < P_H; a++)
+        for (int64_t t = j; t < last; t++) {
+            const real *column = s->columns + (a * cols + t * M_W) * LANES;
+            real *tile = out + offset[t - j] + a * P_W * position_step;
+            vec d[N_W], v[P_W];
+            UNROLL(32)
+            for (int k = 0; k < N_W; k++) d[k] = load(column + k * LANES);
+            winogen_f4_3_input(d, v);
+            UNROLL(32)
+            for (int q = 0; q < P_W; q++) *(vec *)(tile + q * position_step) = v[q];
+        }
+}
+
+/* All tiles of the block: tile (i, j) goes to offset[i * b->cols + j]. */
 static void transform_input(const window *w, const block *b, const tile_scratch *s, real *out,
                             int64_t position_step)
 {
@@ -718,19 +758,8 @@ static void transform_input(const window *w, const block *b, const tile_scratch 
     for (int64_t i = 0; i < b->rows; i++)
         for (int64_t j = 0, last; j < b->cols; j = last) {
             last = min_of(j + TILES_AT_ONCE, b->cols);
-            const int64_t from = j ? input_cols(j) : 0, to = input_cols(last);
-            columns_by_class(w, i * M_H, cols, from, to, s->columns);
-            for (int a = 0; a < P_H; a++)
-                for (int64_t t = j; t < last; t++) {
-                    const real *column = s->columns + (a * cols + t * M_W) * LANES;
-                    real *tile = out + s->offset[i * b->cols + t] + a * P_W * position_step;
-                    vec d[N_W], v[P_W];
-                    UNROLL(32)
-                    for (int k = 0; k < N_W; k++) d[k] = load(column + k * LANES);
-                    winogen_f4_3_input(d, v);
-                    UNROLL(32)
-                    for (int q = 0; q < P_W; q++) *(vec *)(tile + q * position_step) = v[q];
-                }
+            transform_some(w, s, cols, i, j, last, out, position_step,
+                           s->offset + i * b->cols + j);
         }
 }
 
@@ -753,10 +782,10 @@ INLINE void transform_output_tile(const real *from, int64_t position_step, vec y
 
 /* Outputs are seldom in a cache: the lines that begin within columns [col, col + M_W) of a tile's
  * `rows` rows arrive while they are computed. */
-INLINE void fetch_outputs(const real *to, int64_t plane, int64_t row_step, int64_t lanes,
+INLINE void fetch_outputs(const array_number *to, int64_t plane, int64_t row_step, int64_t lanes,
                           int64_t rows, int64_t col)
 {
-    const int64_t numbers = LINE / (int64_t)sizeof(real);
+    const int64_t numbers = LINE / (int64_t)sizeof(array_number);
     if (col % numbers >= M_W) return;
     for (int64_t l = 0; l < lanes; l++)
         for (int64_t k = 0; k < rows; k++)
@@ -776,7 +805,7 @@ static void transform_output(const call *c, const block *b, int64_t image, const
     const int64_t cols = min_of(b->cols * M_W, p->col_end - b->col);
     for (int64_t i = 0; i < b->rows; i++) {
         const int64_t row = b->row + i * M_H, rows = min_of(M_H, p->row_end - row);
-        const real *const to = output_at(c, image, row, b->col, first);
+        const array_number *const to = output_at(c, image, row, b->col, first);
         for (int64_t j = 0; j < b->cols; j++) {
             vec y[M_H][M_W];
             fetch_outputs(to, p->output.channel, p->output.row, lanes, rows, j * M_W);
@@ -1191,7 +1220,8 @@ void winogen_run_some(const winogen_call *c, int64_t first, int64_t last, int th
             const int64_t begin = max_of(first - phase * parts, 0);
             const int64_t end = min_of(last - phase * parts, parts);
 #pragma omp for schedule(dynamic)
-            for (int64_t part = begin; part < end; part++) run_part(c, phase, part, member);
+            for (int64_t part = begin; part < end; part++)
+                run_part(c, phase, part, member);
         }
         finish_non_temporal();
         reset_flush(before);

@@ -151,6 +151,17 @@ INLINE vec load_until(const real *from, const real *end)
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (int_vec){__VA_ARGS__})
 #endif
 
+/* ---- numbers of the arrays ------------------------------------------------------------------- */
+
+/* Input and output hold what is computed with. */
+#define load_array load
+#define load_array_some load_some
+#define load_array_between load_between
+#define load_array_until load_until
+#define copy_array copy_run
+#define widened(number) (number)
+#define array_address address
+
 /* ---- activations ----------------------------------------------------------------------------- */
 
 /* max(x, 0) that lets a NaN through, as frameworks do. */
@@ -337,8 +348,9 @@ typedef struct {
 
 /* Runs of `count` neighbours in memory, and what is added to them. */
 typedef struct {
-    real *to;
-    const real *add, *add_after, *slopes;    /* NULL for none */
+    array_number *to;
+    const array_number *add, *add_after;     /* NULL for none */
+    const real *slopes;                      /* likewise */
     int64_t runs, count;
     int64_t step, add_step, after_step;      /* from one run to the next */
 } finished_runs;
@@ -407,11 +419,18 @@ static void finish_runs(const winogen_conv *p, const finished_runs *f)
 INLINE int64_t run_step(const winogen_strides *s) { return s->pixel; }
 
 /* Where what is added to the outputs begins; NULL for none. */
-INLINE const real *added_at(const real *array, const winogen_strides *s, const outputs *o)
+INLINE const array_number *added_at(const array_number *array, const winogen_strides *s,
+                                    const outputs *o)
 {
     if (!array) return NULL;
     return array + o->image * s->image + o->row * s->row + o->col * s->pixel
          + o->channel * s->channel;
+}
+
+/* What a kernel adds where the sums are; NULL for nothing. */
+INLINE const real *added_early(const call *c, const outputs *o)
+{
+    return added_at(c->add, &c->p->add, o);
 }
 
 static __attribute__((noinline, unused)) void finish_outputs(const call *c, const outputs *o)
@@ -442,14 +461,14 @@ INLINE void finish_stored(const call *c, outputs o)
     if (c->p->after_store) finish_outputs(c, &o);
 }
 
-static __attribute__((noinline, unused)) void fetch_added(const real *from,
+static __attribute__((noinline, unused)) void fetch_added(const array_number *from,
                                                           const winogen_strides *s,
                                                           const outputs *o)
 {
     const int64_t runs = o->cols, count = o->channels;
     for (int64_t row = 0; row < o->rows; row++)
         for (int64_t n = 0; n < runs; n++)
-            for (int64_t i = 0; i < count; i += LINE / (int64_t)sizeof(real))
+            for (int64_t i = 0; i < count; i += LINE / (int64_t)sizeof(array_number))
                 __builtin_prefetch(from + row * s->row + n * run_step(s) + i, 0, 3);
 }
 
@@ -510,17 +529,18 @@ typedef struct {
     const real *end;                           /* no full load may reach beyond; NULL: none does */
 } window;
 
-static void copy_row(const real *from, int64_t col_step, int64_t lanes, int64_t count,
-                     const real *end, real *to)
+static void copy_row(const array_number *from, int64_t col_step, int64_t lanes, int64_t count,
+                     const array_number *end, real *to)
 {
     (void)lanes;
-    for (int64_t x = 0; x < count; x++) store(to + x * LANES, load_until(from + x * col_step, end));
+    for (int64_t x = 0; x < count; x++)
+        store(to + x * LANES, load_array_until(from + x * col_step, end));
 }
 
-static void copy_pixel(const real *from, int64_t col_step, int64_t lanes, real *to)
+static void copy_pixel(const array_number *from, int64_t col_step, int64_t lanes, real *to)
 {
     (void)col_step;
-    store(to, load_some(from, lanes));
+    store(to, load_array_some(from, lanes));
 }
 
 /* The input of `b->rows` x `b->cols` tiles in image `image`, the channels first .. first + LANES -
@@ -533,7 +553,7 @@ static window read_window(const call *c, const block *b, int64_t image, int64_t 
     const int64_t row0 = b->row - p->pad_top, col0 = b->col - p->pad_left;
     const int64_t row_step = p->input.row, col_step = p->input.pixel;
     const int64_t lane_step = p->input.pixel, lanes = min_of(LANES, limit - first);
-    const real *const end = input_end(c), *const from = input_at(c, image, first);
+    const array_number *const end = input_end(c), *const from = input_at(c, image, first);
     window w = { strip, 0, cols * LANES, LANES, 0, rows, 0, cols, NULL };
     int64_t row_lo, row_hi, col_lo, col_hi;
     clip(row0, rows, p->height, &row_lo, &row_hi);
@@ -554,7 +574,7 @@ static window read_window(const call *c, const block *b, int64_t image, int64_t 
             memset(to, 0, (size_t)(cols * LANES) * sizeof(real));
             continue;
         }
-        const real *const pixels = from + row * row_step;
+        const array_number *const pixels = from + row * row_step;
         if (col_lo < col_hi)
             copy_row(pixels + (col0 + col_lo) * col_step, lane_step, lanes, col_hi - col_lo, end,
                      to + col_lo * LANES);
@@ -626,8 +646,29 @@ INLINE tile_scratch scratch_of(const call *c, int64_t member)
     };
 }
 
-/* Input transform: V = B_h^T d B_w of every tile of the block, for LANES channels. Position (a, b)
- * of tile (i, j) goes to out + (a * P_W + b) * position_step + offset[i * b->cols + j]. */
+/* Input transform: V = B_h^T d B_w of the tiles [j, last) of row i, at most TILES_AT_ONCE of them,
+ * for LANES channels. Position (a, b) of tile t goes to out + (a * P_W + b) * position_step +
+ * offset[t - j]. */
+INLINE void transform_some(const window *w, const tile_scratch *s, int64_t cols, int64_t i,
+                           int64_t j, int64_t last, real *out, int64_t position_step,
+                           const int64_t *offset)
+{
+    const int64_t from = j ? input_cols(j) : 0, to = input_cols(last);
+    columns_by_class(w, i * M_H, cols, from, to, s->columns);
+    for (int a = 0; a < P_H; a++)
+        for (int64_t t = j; t < last; t++) {
+            const real *column = s->columns + (a * cols + t * M_W) * LANES;
+            real *tile = out + offset[t - j] + a * P_W * position_step;
+            vec d[N_W], v[P_W];
+            UNROLL(32)
+            for (int k = 0; k < N_W; k++) d[k] = load(column + k * LANES);
+            winogen_f4_3_input(d, v);
+            UNROLL(32)
+            for (int q = 0; q < P_W; q++) *(vec *)(tile + q * position_step) = v[q];
+        }
+}
+
+/* All tiles of the block: tile (i, j) goes to offset[i * b->cols + j]. */
 static void transform_input(const window *w, const block *b, const tile_scratch *s, real *out,
                             int64_t position_step)
 {
@@ -635,19 +676,8 @@ static void transform_input(const window *w, const block *b, const tile_scratch 
     for (int64_t i = 0; i < b->rows; i++)
         for (int64_t j = 0, last; j < b->cols; j = last) {
             last = min_of(j + TILES_AT_ONCE, b->cols);
-            const int64_t from = j ? input_cols(j) : 0, to = input_cols(last);
-            columns_by_class(w, i * M_H, cols, from, to, s->columns);
-            for (int a = 0; a < P_H; a++)
-                for (int64_t t = j; t < last; t++) {
-                    const real *column = s->columns + (a * cols + t * M_W) * LANES;
-                    real *tile = out + s->offset[i * b->cols + t] + a * P_W * position_step;
-                    vec d[N_W], v[P_W];
-                    UNROLL(32)
-                    for (int k = 0; k < N_W; k++) d[k] = load(column + k * LANES);
-                    winogen_f4_3_input(d, v);
-                    UNROLL(32)
-                    for (int q = 0; q < P_W; q++) *(vec *)(tile + q * position_step) = v[q];
-                }
+            transform_some(w, s, cols, i, j, last, out, position_step,
+                           s->offset + i * b->cols + j);
         }
 }
 
@@ -696,7 +726,7 @@ static void transform_output(const call *c, const block *b, int64_t image, const
                 EACH_OUTPUT __builtin_prefetch(address(to, k * row_step + q * col_step), 1, 3);
             transform_output_tile(from + (i * b->cols + j) * tile_step, position_step, y);
             EACH_OUTPUT y[k][q] += bias;
-            const real *const add = added_at(c->add, &p->add, &done);
+            const real *const add = added_early(c, &done);
             for (int64_t k = 0; add && k < rows; k++)
                 for (int64_t q = 0; q < cols; q++)
                     y[k][q] += load_lanes(add + k * p->add.row + q * p->add.pixel, lanes);
@@ -1113,7 +1143,8 @@ void winogen_run_some(const winogen_call *c, int64_t first, int64_t last, int th
             const int64_t begin = max_of(first - phase * parts, 0);
             const int64_t end = min_of(last - phase * parts, parts);
 #pragma omp for schedule(dynamic)
-            for (int64_t part = begin; part < end; part++) run_part(c, phase, part, member);
+            for (int64_t part = begin; part < end; part++)
+                run_part(c, phase, part, member);
         }
         finish_non_temporal();
         reset_flush(before);

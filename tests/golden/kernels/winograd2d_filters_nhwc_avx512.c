@@ -149,6 +149,17 @@ INLINE vec load_until(const real *from, const real *end)
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (int_vec){__VA_ARGS__})
 #endif
 
+/* ---- numbers of the arrays ------------------------------------------------------------------- */
+
+/* Input and output hold what is computed with. */
+#define load_array load
+#define load_array_some load_some
+#define load_array_between load_between
+#define load_array_until load_until
+#define copy_array copy_run
+#define widened(number) (number)
+#define array_address address
+
 /* ---- activations ----------------------------------------------------------------------------- */
 
 /* max(x, 0) that lets a NaN through, as frameworks do. */
@@ -335,8 +346,9 @@ typedef struct {
 
 /* Runs of `count` neighbours in memory, and what is added to them. */
 typedef struct {
-    real *to;
-    const real *add, *add_after, *slopes;    /* NULL for none */
+    array_number *to;
+    const array_number *add, *add_after;     /* NULL for none */
+    const real *slopes;                      /* likewise */
     int64_t runs, count;
     int64_t step, add_step, after_step;      /* from one run to the next */
 } finished_runs;
@@ -405,11 +417,18 @@ static void finish_runs(const winogen_conv *p, const finished_runs *f)
 INLINE int64_t run_step(const winogen_strides *s) { return s->pixel; }
 
 /* Where what is added to the outputs begins; NULL for none. */
-INLINE const real *added_at(const real *array, const winogen_strides *s, const outputs *o)
+INLINE const array_number *added_at(const array_number *array, const winogen_strides *s,
+                                    const outputs *o)
 {
     if (!array) return NULL;
     return array + o->image * s->image + o->row * s->row + o->col * s->pixel
          + o->channel * s->channel;
+}
+
+/* What a kernel adds where the sums are; NULL for nothing. */
+INLINE const real *added_early(const call *c, const outputs *o)
+{
+    return added_at(c->add, &c->p->add, o);
 }
 
 static __attribute__((noinline, unused)) void finish_outputs(const call *c, const outputs *o)
@@ -440,14 +459,14 @@ INLINE void finish_stored(const call *c, outputs o)
     if (c->p->after_store) finish_outputs(c, &o);
 }
 
-static __attribute__((noinline, unused)) void fetch_added(const real *from,
+static __attribute__((noinline, unused)) void fetch_added(const array_number *from,
                                                           const winogen_strides *s,
                                                           const outputs *o)
 {
     const int64_t runs = o->cols, count = o->channels;
     for (int64_t row = 0; row < o->rows; row++)
         for (int64_t n = 0; n < runs; n++)
-            for (int64_t i = 0; i < count; i += LINE / (int64_t)sizeof(real))
+            for (int64_t i = 0; i < count; i += LINE / (int64_t)sizeof(array_number))
                 __builtin_prefetch(from + row * s->row + n * run_step(s) + i, 0, 3);
 }
 
@@ -525,6 +544,7 @@ INLINE void deinterleave(const int64_t parts, const int64_t step, const real *re
     for (int64_t q = 0; q < count; q++)
         for (int64_t part = 0; part < parts; part++) to[part * to_step + q] = from[q * step + part];
 }
+#define deinterleave_array deinterleave
 
 /* ---- filter transform: U = G_h g G_w^T of every filter, in double, rounded once -------------- */
 
@@ -671,8 +691,8 @@ enum { SPAN = 4 * LANES * M_W };    /* columns that are taken apart at a time */
 
 /* One row of the strip, all channels. `from` is the group's first channel in the image's row, or
  * NULL for zeros. First the channels of pixels part, then the columns of tiles. */
-static void fill_row_of_channels(const winogen_conv *p, const strip_area *s, const real *from,
-                                 real *to)
+static void fill_row_of_channels(const winogen_conv *p, const strip_area *s,
+                                 const array_number *from, real *to)
 {
     const int64_t channels = CHANNELS(p), pixel = p->input.pixel;
     const int64_t cols = round_up(s->cols, M_W), end = cols_read(p);
@@ -686,16 +706,17 @@ static void fill_row_of_channels(const winogen_conv *p, const strip_area *s, con
         const int64_t first = s->col0 + q0, count = min_of(SPAN, cols - q0);
         int64_t lo, hi;
         clip(first, count, p->width, &lo, &hi);
-        const real *pixels = address(from, (first + lo) * pixel);
+        const array_number *pixels = array_address(from, (first + lo) * pixel);
         /* Pixels of one group are dense: a constant step makes shuffles of this. */
         if (pixel == channels)
-            deinterleave(channels, channels, pixels, hi - lo, line[0] + lo, SPAN);
+            deinterleave_array(channels, channels, pixels, hi - lo, line[0] + lo, SPAN);
         else
             for (int64_t c = 0; c < channels; c++)
-                deinterleave(1, pixel, address(pixels, c), hi - lo, line[c] + lo, SPAN);
+                deinterleave_array(1, pixel, array_address(pixels, c), hi - lo, line[c] + lo, SPAN);
         FOR_OUTSIDE(q, lo, hi, count) {
             const int64_t col = source_index(first + q, p->width, end, p->padding_mode);
-            for (int64_t c = 0; c < channels; c++) line[c][q] = col < 0 ? 0 : from[col * pixel + c];
+            for (int64_t c = 0; c < channels; c++)
+                line[c][q] = col < 0 ? 0 : widened(from[col * pixel + c]);
         }
         for (int64_t c = 0; c < channels; c++)
             deinterleave(M_W, M_W, line[c], count / M_W, to + c * p->strip_plane + q0 / M_W,
@@ -706,7 +727,7 @@ static void fill_row_of_channels(const winogen_conv *p, const strip_area *s, con
 static void fill_strip_of_channels(const call *c, const block *b, const strip_area *s, real *strip)
 {
     const winogen_conv *p = c->p;
-    const real *image = input_at(c, b->image, b->group * CHANNELS(p));
+    const array_number *image = input_at(c, b->image, b->group * CHANNELS(p));
     for (int64_t k = 0; k < s->rows; k++) {
         const int64_t row = source_index(s->row0 + k, p->height, rows_read(p), p->padding_mode);
         fill_row_of_channels(p, s, row < 0 ? NULL : image + row * p->input.row,
@@ -915,7 +936,8 @@ void winogen_run_some(const winogen_call *c, int64_t first, int64_t last, int th
             const int64_t begin = max_of(first - phase * parts, 0);
             const int64_t end = min_of(last - phase * parts, parts);
 #pragma omp for schedule(dynamic)
-            for (int64_t part = begin; part < end; part++) run_part(c, phase, part, member);
+            for (int64_t part = begin; part < end; part++)
+                run_part(c, phase, part, member);
         }
         finish_non_temporal();
         reset_flush(before);
