@@ -13,16 +13,25 @@ from winogen.codegen.quantized import quantized_cdef, quantized_recipe, render_q
 from winogen.conv import arguments, memory, seams
 from winogen.conv.execute import Code, Environment, pieces_of
 from winogen.conv.problem import Layer, Problem, Seams
-from winogen.conv.quantization import BYTES, RANGES, Filters, Scales, any_zero, check_zero, integers
+from winogen.conv.quantization import (
+    BYTES,
+    RANGES,
+    SUMS,
+    Filters,
+    Scales,
+    any_zero,
+    check_zero,
+    integers,
+)
 from winogen.errors import InvalidValue
 from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, QuantizedWork, dot_of
+from winogen.kernels.quantized_depthwise import DepthwiseWork
 from winogen.records import Machine, Target
 from winogen.toolchain import host_target, kept
 from winogen.toolchain.fork import Lock, team_threads
 from winogen.toolchain.machine import current
 
 ACTIVATIONS = (None, "relu")
-SUMS = (-(1 << 31), (1 << 31) - 1)
 _SHAPES_KEPT = 256  # input shapes whose calls one `QConv2d` remembers
 _PACE = 4e10  # multiply-adds in a second, to tell long calls
 
@@ -284,14 +293,19 @@ def work_of(
     """Return the kernel call that computes a problem. ``numbers``: fields of `QuantizedWork`."""
     layer = problem.layer
     channels = layer.channels // layer.groups
-    if algorithm == "auto":
+    depthwise = layer.groups > 1 and layer.channels == layer.filters == layer.groups
+    if algorithm == "auto" and not depthwise:
         algorithm = chosen(channels, layer.kernel[1], dot_of(target).together)
-    return QuantizedWork(
+    groups, filters = layer.groups, layer.filters // layer.groups
+    kind: type[QuantizedWork] = QuantizedWork
+    if depthwise and algorithm != "im2col":
+        groups, filters, kind, algorithm = 1, groups, DepthwiseWork, "depthwise"
+    return kind(
         QuantizedSpec.of(algorithm, layer.layout, sums, target),
         batch=problem.batch,
-        groups=layer.groups,
+        groups=groups,
         channels=channels,
-        filters=layer.filters // layer.groups,
+        filters=filters,
         size=problem.size,
         output_size=problem.output_size,
         kernel=layer.kernel,
