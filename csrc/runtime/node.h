@@ -22,6 +22,7 @@ typedef struct node {
     int auto_pad;
     int64_t layer_count, inputs, outputs, array_count;
     winogen_layer *layers;
+    winogen_scales *scales;       /* of a quantized node */
     int64_t *channels;            /* of every array that layers write; 0: as its filters */
     winogen_array *constants;     /* of the inputs: rank 0 where it comes with the call */
     pthread_mutex_t lock;         /* of the entries, the latest used first */
@@ -66,6 +67,7 @@ static void forget_node(void *data)
     }
     pthread_mutex_destroy(&n->lock);
     free(n->layers);
+    free(n->scales);
     free(n->channels);
     free(n->constants);
     free(n);
@@ -111,6 +113,7 @@ static entry *make_entry(const node *n, const winogen_array *inputs, int64_t thr
             .node = n->number, .itemsize = n->itemsize, .threads = threads,
             .tolerance = n->tolerance, .layers = n->layer_count, .inputs = n->inputs,
             .outputs = n->outputs, .arrays = n->array_count, .layer = e->layers, .array = e->arrays,
+            .scales = n->scales,
         };
         answer = planner(&question, &e->plan, message, MESSAGE_BYTES);
         if (answer == FAILED) goto failed;

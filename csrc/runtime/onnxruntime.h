@@ -13,7 +13,7 @@ typedef struct OrtCustomOpDomain OrtCustomOpDomain;
 struct OrtCustomOp;
 
 enum { ORT_FAIL = 1, ORT_INVALID_ARGUMENT = 2 };                       /* kinds of errors */
-enum { ORT_FLOAT = 1, ORT_DOUBLE = 11 };                               /* types of numbers */
+enum { ORT_FLOAT = 1, ORT_UINT8 = 2, ORT_INT8 = 3, ORT_INT32 = 6, ORT_DOUBLE = 11 };  /* types */
 enum { ORT_REQUIRED = 0, ORT_OPTIONAL = 1, ORT_VARIADIC = 2 };         /* kinds of inputs */
 
 /* A member stands at its place in the table; what lies between is not looked at. */

@@ -65,8 +65,9 @@ static const char *const ACTIVATION_NAMES[] = {
 typedef struct operator {
     OrtCustomOp face;    /* first: what onnxruntime sees */
     const char *name;
-    int type;
+    int type;            /* of the outputs, and of the inputs */
     OrtStatus *(*read)(node *, const OrtKernelInfo *);
+    const int *types;    /* of the inputs, if they are not all of one */
 } operator;
 
 /* Which inputs never change, and where they lie. */
@@ -88,40 +89,37 @@ static OrtStatus *read_constants(node *n, const OrtKernelInfo *info)
     return NULL;
 }
 
-/* Turns the number of an input that the node leaves out, or leaves empty, to -1. */
+/* Whether the node leaves an input out, or leaves it empty. */
+static int leaves_out(const node *n, const OrtKernelInfo *info, int64_t input)
+{
+    if (input >= n->inputs) return 1;
+    char name[512];
+    size_t size = sizeof name;
+    OrtStatus *status = n->api->GetInputName(info, (size_t)input, name, &size);
+    if (!status) return !name[0];
+    n->api->ReleaseStatus(status);    /* longer than that: it has a name */
+    return 0;
+}
+
+/* Turns the number of such an input to -1. */
 static OrtStatus *leave_out(const node *n, const OrtKernelInfo *info, int64_t *input)
 {
-    if (*input < n->inputs) {
-        char name[512];
-        size_t size = sizeof name;
-        OrtStatus *status = n->api->GetInputName(info, (size_t)*input, name, &size);
-        if (!status && name[0]) return NULL;
-        if (status) {    /* longer than that: it has a name */
-            n->api->ReleaseStatus(status);
-            return NULL;
-        }
-    }
-    *input = NOWHERE;
+    if (leaves_out(n, info, *input)) *input = NOWHERE;
     return NULL;
 }
 
-static OrtStatus *read_conv(node *n, const OrtKernelInfo *info)
+/* What all convolutions of one layer have: `l` says which inputs are what. */
+static OrtStatus *read_layer(node *n, const OrtKernelInfo *info, winogen_layer roles)
 {
-    enum { X, W, B, ADD, ADD_AFTER, SLOPES };
     n->layer_count = 1;
     n->layers = calloc(1, sizeof *n->layers);
     n->array_count = n->inputs + 1;
     n->channels = calloc((size_t)n->array_count, sizeof *n->channels);
     if (!n->layers || !n->channels) return failure(n, ORT_FAIL, "out of memory");
     winogen_layer *l = n->layers;
-    *l = (winogen_layer){
-        .weight = W, .bias = B, .add = ADD, .add_after = ADD_AFTER, .slopes = SLOPES,
-        .output = n->inputs, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1,
-    };
-    TRY(leave_out(n, info, &l->bias));
-    TRY(leave_out(n, info, &l->add));
-    TRY(leave_out(n, info, &l->add_after));
-    TRY(leave_out(n, info, &l->slopes));
+    *l = roles;
+    l->output = n->inputs;
+    l->stride[0] = l->stride[1] = l->dilation[0] = l->dilation[1] = l->groups = 1;
     int64_t auto_pad = 0, kernel[2];
     TRY(read_integers(n, info, "kernel_shape", 2, 1, kernel));    /* W says it, too */
     TRY(read_integers(n, info, "strides", 2, 1, l->stride));
@@ -133,16 +131,83 @@ static OrtStatus *read_conv(node *n, const OrtKernelInfo *info)
     TRY(unless_absent(n->api, n->api->GetAttribute_int64(info, "group", &l->groups)));
     if (l->groups < 1)
         return failure(n, ORT_INVALID_ARGUMENT, "group: got less than 1; allowed: at least 1");
+    n->auto_pad = (int)auto_pad;
+    return NULL;
+}
+
+static OrtStatus *read_conv(node *n, const OrtKernelInfo *info)
+{
+    enum { X, W, B, ADD, ADD_AFTER, SLOPES };
+    winogen_layer roles = {
+        .weight = W, .bias = B, .add = ADD, .add_after = ADD_AFTER, .slopes = SLOPES,
+    };
+    TRY(leave_out(n, info, &roles.bias));
+    TRY(leave_out(n, info, &roles.add));
+    TRY(leave_out(n, info, &roles.add_after));
+    TRY(leave_out(n, info, &roles.slopes));
+    TRY(read_layer(n, info, roles));
+    winogen_layer *l = n->layers;
     float parameters[2] = { 0, 0 };
     size_t size = 2;
     TRY(unless_absent(n->api, n->api->GetAttributes_float(info, "activation_parameters", parameters,
                                                           &size)));
     l->parameters[0] = parameters[0], l->parameters[1] = parameters[1];
-    n->auto_pad = (int)auto_pad;
     if ((l->activation == PRELU) != (l->slopes >= 0))
         return failure(n, ORT_INVALID_ARGUMENT,
                        "slopes: got the input or the activation \"prelu\" alone; allowed: both");
     return NULL;
+}
+
+/* QLinearConv and ConvInteger, with weights of int8; all inputs but the first are constants. */
+static OrtStatus *read_quantized(node *n, const OrtKernelInfo *info, winogen_layer roles,
+                                 winogen_scales scales)
+{
+    n->itemsize = 1;
+    n->scales = malloc(sizeof *n->scales);
+    if (!n->scales) return failure(n, ORT_FAIL, "out of memory");
+    TRY(leave_out(n, info, &roles.bias));
+    TRY(leave_out(n, info, &scales.x_zero));
+    TRY(leave_out(n, info, &scales.w_zero));
+    TRY(leave_out(n, info, &scales.y_zero));
+    *n->scales = scales;
+    roles.add = roles.add_after = roles.slopes = NOWHERE;
+    TRY(read_layer(n, info, roles));
+    if (n->layers->activation > RELU || n->layers->padding_mode != ZEROS)
+        return failure(n, ORT_INVALID_ARGUMENT,
+                       "activation, padding_mode: got others; allowed: none or relu, zeros");
+    const int64_t filters = n->constants[roles.weight].shape[0];
+    for (int64_t i = 1; i < n->inputs; i++) {
+        const int64_t count = numbers_of(&n->constants[i]);
+        const int many = i == roles.weight || i == roles.bias || i == scales.w_scale ||
+                         i == scales.w_zero;
+        if (leaves_out(n, info, i)) continue;
+        if (!n->constants[i].constant || (!many && count != 1) ||
+            (many && i != roles.weight && count != filters && (count != 1 || i == roles.bias)))
+            return failure(n, ORT_INVALID_ARGUMENT,
+                           "inputs: got one of wrong size, or none that stays the same; allowed: "
+                           "constants, of one number or as many as there are filters");
+    }
+    return NULL;
+}
+
+static OrtStatus *read_linear(node *n, const OrtKernelInfo *info, int input, int output)
+{
+    enum { X, X_SCALE, X_ZERO, W, W_SCALE, W_ZERO, Y_SCALE, Y_ZERO, B };
+    return read_quantized(
+        n, info, (winogen_layer){ .input = X, .weight = W, .bias = B },
+        (winogen_scales){ .x_scale = X_SCALE, .x_zero = X_ZERO, .w_scale = W_SCALE,
+                          .w_zero = W_ZERO, .y_scale = Y_SCALE, .y_zero = Y_ZERO,
+                          .input_signed = input == ORT_INT8, .output_signed = output == ORT_INT8 });
+}
+
+static OrtStatus *read_integer(node *n, const OrtKernelInfo *info, int input)
+{
+    enum { X, W, X_ZERO, W_ZERO, NONE_SUCH };
+    return read_quantized(
+        n, info, (winogen_layer){ .input = X, .weight = W, .bias = NONE_SUCH },
+        (winogen_scales){ .x_scale = NOWHERE, .x_zero = X_ZERO, .w_scale = NOWHERE,
+                          .w_zero = W_ZERO, .y_scale = NOWHERE, .y_zero = NONE_SUCH,
+                          .input_signed = input == ORT_INT8 });
 }
 
 /* All integers of an attribute, in memory of the caller's; `count` is 0 if there are none. */
@@ -304,10 +369,17 @@ static const char *name_of(const OrtCustomOp *face) { return ((const operator *)
 static const char *any_cpu(const OrtCustomOp *face) { return (void)face, NULL; }
 static int type_of(const OrtCustomOp *face, size_t i)
 {
+    const operator *o = (const operator *)face;
+    return o->types ? o->types[i] : o->type;
+}
+static int output_type_of(const OrtCustomOp *face, size_t i)
+{
     return (void)i, ((const operator *)face)->type;
 }
 static int memory_of(const OrtCustomOp *face, size_t i) { return (void)face, (void)i, 0; }
+static size_t four(const OrtCustomOp *face) { return (void)face, 4; }
 static size_t six(const OrtCustomOp *face) { return (void)face, 6; }
+static size_t nine(const OrtCustomOp *face) { return (void)face, 9; }
 static size_t one(const OrtCustomOp *face) { return (void)face, 1; }
 static int at_least_one(const OrtCustomOp *face) { return (void)face, 1; }
 static int variadic(const OrtCustomOp *face, size_t i) { return (void)face, (void)i, ORT_VARIADIC; }
@@ -316,11 +388,15 @@ static int after_two(const OrtCustomOp *face, size_t i)
 {
     return (void)face, i < 2 ? ORT_REQUIRED : ORT_OPTIONAL;
 }
+static int after_eight(const OrtCustomOp *face, size_t i)
+{
+    return (void)face, i < 8 ? ORT_REQUIRED : ORT_OPTIONAL;
+}
 
 #define FACE(count, input_kind, output_kind)                                                       \
     {                                                                                              \
         .version = ORT_VERSION, .GetName = name_of, .GetExecutionProviderType = any_cpu,           \
-        .GetInputType = type_of, .GetInputTypeCount = count, .GetOutputType = type_of,             \
+        .GetInputType = type_of, .GetInputTypeCount = count, .GetOutputType = output_type_of,      \
         .GetOutputTypeCount = one, .KernelDestroy = forget_node,                                   \
         .GetInputCharacteristic = input_kind, .GetOutputCharacteristic = output_kind,              \
         .GetInputMemoryType = memory_of, .GetVariadicInputMinArity = at_least_one,                 \
@@ -329,11 +405,42 @@ static int after_two(const OrtCustomOp *face, size_t i)
         .KernelComputeV2 = compute,                                                                \
     }
 
+/* Quantized operators, for each type that inputs and outputs may have. */
+#define LINEAR_TYPES(x, y)                                                                         \
+    (const int[]){ x, ORT_FLOAT, x, ORT_INT8, ORT_FLOAT, ORT_INT8, ORT_FLOAT, y, ORT_INT32 }
+#define INTEGER_TYPES(x) (const int[]){ x, ORT_INT8, x, ORT_INT8 }
+#define LINEAR(x, y)                                                                               \
+    { FACE(nine, after_eight, required), "QLinearConv", y, read_linear_##x##_##y, LINEAR_TYPES(x, y) }
+#define READ_LINEAR(x, y)                                                                          \
+    static OrtStatus *read_linear_##x##_##y(node *n, const OrtKernelInfo *info)                    \
+    {                                                                                              \
+        return read_linear(n, info, x, y);                                                         \
+    }
+#define INTEGER(x)                                                                                 \
+    { FACE(four, after_two, required), "ConvInteger", ORT_INT32, read_integer_##x, INTEGER_TYPES(x) }
+#define READ_INTEGER(x)                                                                            \
+    static OrtStatus *read_integer_##x(node *n, const OrtKernelInfo *info)                         \
+    {                                                                                              \
+        return read_integer(n, info, x);                                                           \
+    }
+READ_LINEAR(ORT_UINT8, ORT_UINT8)
+READ_LINEAR(ORT_UINT8, ORT_INT8)
+READ_LINEAR(ORT_INT8, ORT_UINT8)
+READ_LINEAR(ORT_INT8, ORT_INT8)
+READ_INTEGER(ORT_UINT8)
+READ_INTEGER(ORT_INT8)
+
 static const operator OPERATORS[] = {
     { FACE(six, after_two, required), "Conv", ORT_FLOAT, read_conv },
     { FACE(six, after_two, required), "Conv", ORT_DOUBLE, read_conv },
     { FACE(one, variadic, variadic), "Segment", ORT_FLOAT, read_segment },
     { FACE(one, variadic, variadic), "Segment", ORT_DOUBLE, read_segment },
+    LINEAR(ORT_UINT8, ORT_UINT8),
+    LINEAR(ORT_UINT8, ORT_INT8),
+    LINEAR(ORT_INT8, ORT_UINT8),
+    LINEAR(ORT_INT8, ORT_INT8),
+    INTEGER(ORT_UINT8),
+    INTEGER(ORT_INT8),
 };
 
 /* The domain lives as long as the process: sessions refer to it. */

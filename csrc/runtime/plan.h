@@ -18,14 +18,22 @@ typedef struct winogen_layer {
     double parameters[2];       /* of the activation */
 } winogen_layer;
 
+/* What a quantized convolution has besides, as ONNX's QLinearConv: arrays by their numbers, -1 where
+ * there is none. Without scales its output are the sums, int32. All but the input are constants. */
+typedef struct winogen_scales {
+    int64_t x_scale, x_zero, w_scale, w_zero, y_scale, y_zero;
+    int64_t input_signed, output_signed;    /* whether they are int8; else uint8 */
+} winogen_scales;
+
 typedef struct winogen_question {
     int64_t node;               /* its number in this process */
-    int64_t itemsize;           /* of the numbers: 4 or 8 bytes */
+    int64_t itemsize;           /* of the input's numbers: 4 or 8 bytes; 1: it is quantized */
     int64_t threads;            /* that onnxruntime lends */
     double tolerance;           /* 0: the planner's own */
     int64_t layers, inputs, outputs, arrays;
     const winogen_layer *layer;
     const winogen_array *array;
+    const winogen_scales *scales;    /* of the only layer, if it is quantized; else NULL */
 } winogen_question;
 
 /* Where something begins: `offset` bytes behind an array of the node or a base below. */

@@ -6,6 +6,12 @@ typedef struct kernel_call {
     void *output, *workspace;
 } kernel_call;
 
+/* What a quantized kernel takes: all constants are in its packed weights. */
+typedef struct quantized_kernel_call {
+    const void *conv, *input, *packed;
+    void *output, *workspace;
+} quantized_kernel_call;
+
 /* Memory to work in, LINE-aligned: the thread's own, as large as any of its calls needed. A thread
  * that waits for others might begin another call meanwhile, which then gets memory for itself. */
 typedef struct scratch {
@@ -160,7 +166,12 @@ static OrtStatus *run_plan(const node *n, const entry *e, const OrtKernelContext
             .bias = at(m, s->bias), .slopes = at(m, s->slopes), .add = at(m, s->add),
             .add_after = at(m, s->add_after), .output = at(m, s->output), .workspace = workspace,
         };
-        team_work work = { .part = s->part, .call = &call, .parts = s->parts };
+        const quantized_kernel_call narrow = {
+            .conv = call.conv, .input = call.input, .packed = call.packed, .output = call.output,
+            .workspace = workspace,
+        };
+        const void *given = n->scales ? (const void *)&narrow : &call;
+        team_work work = { .part = s->part, .call = given, .parts = s->parts };
         for (; work.phase < s->phases; work.phase++) {
             OrtStatus *status = run_phase(n->api, context, &work, s->threads);
             if (status) return status;
@@ -181,9 +192,48 @@ static void plain_part_double(const void *call, int64_t phase, int64_t part, int
     plain_plane_double(call, part);
 }
 
+/* A zero point of uint8 or int8; 0 where there is none. */
+static int64_t zero_of(const memory *m, int64_t array, int64_t is_signed)
+{
+    if (array < 0) return 0;
+    const uint8_t byte = *(const uint8_t *)m->arrays[array];
+    return is_signed ? (int8_t)byte : byte;
+}
+
+static OrtStatus *run_quantized_plainly(const node *n, const entry *e,
+                                        const OrtKernelContext *context, const memory *m)
+{
+    const winogen_layer *l = e->layers;
+    const winogen_scales *s = n->scales;
+    const winogen_array *x = &e->arrays[l->input], *w = &e->arrays[l->weight];
+    const winogen_array *y = &e->arrays[l->output];
+#define ARRAY(i) ((i) < 0 ? NULL : m->arrays[i])
+#define COUNT(i) ((i) < 0 ? 1 : numbers_of(&e->arrays[i]))
+    const int64_t flip = s->input_signed ? 128 : 0, y_zero = zero_of(m, s->y_zero, s->output_signed);
+    const int64_t lowest = s->output_signed ? -128 : 0;
+    const quantized_call call = {
+        .layer = l, .input = m->arrays[l->input], .flip = (uint8_t)flip,
+        .weight = m->arrays[l->weight], .w_zero = ARRAY(s->w_zero), .bias = ARRAY(l->bias),
+        .x_scale = ARRAY(s->x_scale), .w_scale = ARRAY(s->w_scale), .y_scale = ARRAY(s->y_scale),
+        .output = m->arrays[l->output], .w_zeros = COUNT(s->w_zero), .w_scales = COUNT(s->w_scale),
+        .x_zero = zero_of(m, s->x_zero, s->input_signed) + flip, .y_zero = y_zero,
+        .lowest = l->activation == RELU ? y_zero : lowest, .highest = lowest + 255,
+        .batch = x->shape[0], .filters = w->shape[0], .channels = w->shape[1],
+        .size = { x->shape[2], x->shape[3] }, .kernel = { w->shape[2], w->shape[3] },
+        .out = { y->shape[2], y->shape[3] },
+    };
+#undef ARRAY
+#undef COUNT
+    team_work work = {
+        .part = plain_part_quantized, .call = &call, .parts = call.batch * call.filters,
+    };
+    return run_phase(n->api, context, &work, n->threads ? n->threads : 64);
+}
+
 static OrtStatus *run_plainly(const node *n, const entry *e, const OrtKernelContext *context,
                               const memory *m)
 {
+    if (n->scales) return run_quantized_plainly(n, e, context, m);
     for (int64_t i = n->inputs + n->outputs; i < n->array_count; i++)
         m->arrays[i] = m->arena + e->offsets[i];
     for (int64_t i = 0; i < n->layer_count; i++) {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from winogen.bench import BenchLayer, peers, reference
+from winogen.bench import BenchLayer, peers, quantized, reference
 from winogen.bench.team import Contestant, ContestantFailed
 from winogen.errors import InvalidValue
 
@@ -100,3 +100,42 @@ def test_adapters_do_not_import_their_library_in_vain():
 def test_mistakes_in_an_adapter_are_its_own(fakes, tiny, tmp_path):
     with Contestant("x", threads=1) as it, pytest.raises(ContestantFailed, match="No such file"):
         it.ask("prepare", "fake_rivals", tiny.to_dict(), str(tmp_path / "nowhere"), 1, {})
+
+
+@pytest.mark.parametrize("name", [*peers.QUANTIZED, "winogen"])
+def test_installed_rivals_compute_layers_of_8_bits(name, tmp_path):
+    adapter = peers.OURS_QUANTIZED
+    if name != "winogen":
+        adapter = peers.QUANTIZED[name].adapter
+        if peers.QUANTIZED[name].missing():
+            pytest.skip(f"not installed: {peers.QUANTIZED[name].missing()}")
+    with Contestant(name, threads=1) as it:
+        for fields in LAYERS:
+            layer = BenchLayer.from_dict(fields)
+            x, weight = quantized.data(layer)
+            np.save(tmp_path / "x.npy", x)
+            np.save(tmp_path / "w.npy", weight)
+            exact = quantized.exact(layer, x, weight)
+            answers = it.ask("prepare", adapter, layer.to_dict(), str(tmp_path), 1, {})
+            for way, answer in answers.items():
+                if name == "ncnn" and layer.name in ("batch", "grouped"):
+                    assert "one image at a time" in answer["error"] or (
+                        "one scale for the filters of a group" in answer["error"]
+                    )
+                    continue
+                assert "error" not in answer, (layer.name, way, answer)
+                y = np.load(answer["output"])
+                # One step where others round otherwise; in a hundredth of the places at most.
+                assert np.abs(y - exact).max() <= (0 if name == "winogen" else 1), (layer.name, way)
+                assert (y != exact).mean() <= 0.01
+
+
+def test_data_of_8_bits_uses_them():
+    layer = BenchLayer.from_dict(LAYERS[0])
+    x, weight = quantized.data(layer)
+    assert x.dtype == weight.dtype == np.int8 and min(x.min(), weight.min()) >= -127
+    y = quantized.exact(layer, x, weight)
+    assert (y == np.rint(y)).all() and 15 < y.std() < 60
+    assert (np.abs(y) == 127).mean() < 0.05
+    scales = quantized.steps(layer)
+    assert scales.w.shape == (24,) and len(set(scales.w)) == 24

@@ -1,10 +1,13 @@
 """A whole run on tiny layers with rivals that need no installation."""
 
+import io
 import json
+import re
 
 import pytest
+from rich.console import Console
 
-from winogen.bench import BenchLayer, Settings, report, run, runner
+from winogen.bench import BenchLayer, Settings, report, run, runner, tables
 from winogen.bench.peers import Peer
 
 from .conftest import FAKES
@@ -125,3 +128,21 @@ def test_a_layer_that_winogen_cannot_do_is_reported(monkeypatch):
     assert found["summary"]["failed"] == ["strided"] and found["summary"]["gflops"] is None
     assert "mcmr_over_direct" not in found["yardstick"]
     assert found["yardstick"]["mcmr"]["error"].startswith("Unsupported")
+
+
+def test_layers_of_8_bits(monkeypatch):
+    layers = [BenchLayer.from_dict(fields) for fields in LAYERS]
+    monkeypatch.setattr(runner, "YARDSTICK", layers[0])
+    document = run(layers, Settings(dtype="int8", rounds=1, min_time=0.001))
+    assert document["settings"]["dtype"] == "int8"
+    for layer in document["layers"]:
+        assert layer["rel_error"] == 0 and layer["median_s"] > 0
+        assert "roofline_s" not in layer and layer["fma_peak_gflops"] > 0
+    summary = document["summary"]
+    assert summary["roofline_share"] is None and summary["peak_ratio"] > 0
+    assert document["yardstick"]["mcmr"]["tile"]  # is of float32
+    console = Console(width=190, highlight=False, file=io.StringIO())
+    console.print(tables.render(document))
+    text = console.file.getvalue()
+    assert "winogen NCHW, int8, 1 thread" in text
+    assert re.search(r"^ *layer +algorithm +ms +winogen +peak +error", text, re.MULTILINE)

@@ -39,12 +39,9 @@ CDEF = """
 void widen(const void *from, void *to, int64_t vectors);
 void narrow(const void *from, void *to, int64_t vectors);
 """
-ALL = [*host_targets()]
-if ALL[0].name == "avx512":
-    from archspec.cpu import host
-
-    if "avx512_vbmi" in host().features:  # no target of its own: only flyte24 would gain
-        ALL.append(replace(ALL[0], flags=(*ALL[0].flags, "-mavx512vbmi")))
+# With and without what the CPU has besides.
+PLAIN = (replace(target, extensions=frozenset()) for target in host_targets())
+ALL = list(dict.fromkeys([*host_targets(), *PLAIN]))
 
 
 def text(name, target):
@@ -52,10 +49,16 @@ def text(name, target):
     return environment().from_string(KERNEL).render(name=name, **words)
 
 
+@cache
+def runs_of(name, target):
+    return Runs(name, target)
+
+
 class Runs:
     """The C of one format on one target."""
 
     def __init__(self, name, target):
+        target = target.storing(name)
         self.library = load(text(name, target), CDEF, target, name="storage")
         self.lanes, self.size = target.lanes("float32"), FORMATS[name].size
 
@@ -83,7 +86,7 @@ class Runs:
 
 
 EACH = pytest.mark.parametrize(
-    "target", ALL, ids=lambda t: t.name + ("_vbmi" if "-mavx512vbmi" in t.flags else "")
+    "target", ALL, ids=lambda t: "-".join([t.name, *sorted(t.extensions)])
 )
 FORMAT = pytest.mark.parametrize("name", FILTER_TYPES)
 
@@ -102,7 +105,7 @@ def all_numbers(name):
 @EACH
 @FORMAT
 def test_every_code_is_widened_and_comes_back(name, target):
-    runs = Runs(name, target)
+    runs = runs_of(name, target)
     codes, wanted, nan = all_numbers(name)
     values = runs.widened(codes)
     assert not ((values.view(np.uint32) != wanted) & ~nan).any()
@@ -132,7 +135,7 @@ def hard_numbers():
 @EACH
 @FORMAT
 def test_numbers_are_rounded_as_formats_round(name, target):
-    runs, known = Runs(name, target), FORMATS[name]
+    runs, known = runs_of(name, target), FORMATS[name]
     values = hard_numbers()
     assert np.array_equal(runs.narrowed(values), known.pack(values))
 
@@ -140,7 +143,7 @@ def test_numbers_are_rounded_as_formats_round(name, target):
 @EACH
 @FORMAT
 def test_stores_leave_what_is_behind_alone(name, target):
-    runs = Runs(name, target)
+    runs = runs_of(name, target)
     for vectors in range(5):
         values = np.arange(vectors * runs.lanes, dtype=np.float32) / 3
         assert np.array_equal(runs.narrowed(values), FORMATS[name].pack(values))

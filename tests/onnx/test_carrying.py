@@ -10,6 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import winogen.onnx
+from winogen.codegen.quantized import render_quantized
 from winogen.errors import CompileFailed, InvalidType, InvalidValue
 from winogen.onnx import carrying
 
@@ -127,6 +128,53 @@ def test_weights_that_come_with_the_call(conv_model, tmp_path):
     assert run.returncode == 0, run.stderr
 
 
+def test_quantized_layers(session, tmp_path, monkeypatch):
+    """Carried kernels say so when they run: integers are the same by any way."""
+    from .test_quantized import any_integers, integer, linear
+
+    def telling(spec, name):
+        text = render_quantized(spec, name).replace(f"{name}_part(", f"{name}_really(")
+        return text + (
+            f"#include <stdio.h>\nvoid {name}_part(const {name}_call *c, int64_t phase, "
+            f'int64_t part, int64_t member)\n{{ if (!part) fprintf(stderr, "carried\\n");\n'
+            f"{name}_really(c, phase, part, member); }}\n"
+        )
+
+    monkeypatch.setattr("winogen.onnx.carrying.render_quantized", telling)
+    random = np.random.default_rng(0)
+    program = """
+        import sys
+        import numpy as np, onnxruntime
+        folder, library = sys.argv[1:]
+        options = onnxruntime.SessionOptions()
+        options.register_custom_ops_library(library)
+        session = onnxruntime.InferenceSession(f"{folder}/fast.onnx", options)
+        for name, x in np.load(f"{folder}/inputs.npz").items():
+            print(name, flush=True, file=sys.stderr)
+            np.save(f"{folder}/{name}.npy", session.run(None, {"x": x})[0])
+    """
+    for model in (linear(random, pads=[1] * 4), linear(random, "int8", "uint8", each=False),
+                  integer(random)):  # fmt: skip
+        fast = winogen.onnx.optimize(model, tmp_path / "fast.onnx")
+        shapes = {"x": (1, 3, 9, 11)}
+        path = winogen.onnx.build_library(fast, tmp_path / "q.so", input_shapes=shapes, threads=1)
+        kind = helper.tensor_dtype_to_np_dtype(fast.graph.input[0].type.tensor_type.elem_type)
+        inputs = {
+            "known": any_integers(random, kind, 1, 3, 9, 11),
+            "unknown": any_integers(random, kind, 1, 3, 9, 10),
+        }
+        np.savez(tmp_path / "inputs.npz", **inputs)
+        run = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(program), tmp_path, path],
+            capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert run.returncode == 0, run.stderr
+        assert run.stderr.split() == ["known", "carried", "unknown"]
+        for name, x in inputs.items():
+            (wanted,) = session(fast).run(None, {"x": x})
+            assert (np.load(tmp_path / f"{name}.npy") == wanted).all()
+
+
 def test_what_is_refused(library, tmp_path, monkeypatch):
     with pytest.raises(InvalidValue, match="model: got one without winogen's operators"):
         winogen.onnx.build_library(net(), tmp_path / "net.so")
@@ -135,7 +183,8 @@ def test_what_is_refused(library, tmp_path, monkeypatch):
         winogen.onnx.build_library(model, tmp_path / "net.so")
     with pytest.raises(InvalidType, match="output: got int; allowed: a path"):
         winogen.onnx.build_library(model, 3)
-    broken = lambda answers: {"broken.c": "int main(void) { return no_such_name; }"}
+    text = "int main(void) { return no_such_name; }"
+    broken = lambda answers: {"broken.c": carrying.File(text, carrying.host_target())}
     monkeypatch.setattr(carrying, "_sources", broken)
     with pytest.raises(CompileFailed, match="no_such_name"):
         winogen.onnx.build_library(

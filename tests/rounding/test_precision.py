@@ -86,10 +86,11 @@ def test_integers_fit_and_no_chunk_overflows(products, channels):
     for some in quantised.chunks(channels):
         v = rng.standard_normal(u[some].shape)
         tiles, tile_step = quantised.scaled_tiles(v)
-        assert np.abs(tiles).max() == quantised.tiles
+        assert quantised.tiles / 3 < np.abs(tiles).max() <= quantised.tiles
         assert np.abs(tiles * tile_step - v).max() <= tile_step.max() / 2 * (1 + 1e-9)
-        # With signs as bad as can be.
-        assert (np.abs(filters[some]) * quantised.tiles).sum(0).max() < 2**31
+        # The worst tile is one that resembles the filter.
+        like, _ = quantised.scaled_tiles(u[some])
+        assert np.abs((filters[some] * like).sum(0)).max() < 2**31
 
 
 @pytest.mark.parametrize("products", QUANTISED)

@@ -76,7 +76,8 @@ def title_of(document: dict, *facts: str) -> str:
     """Return the machine, the facts, and the gain over the fastest rival."""
     machine, summary = document["machine"], document["summary"]
     threads = "1 thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
-    text = ", ".join([machine["cpu"], threads, *facts, "float32"])
+    dtype = document.get("settings", {}).get("dtype", "float32")
+    text = ", ".join([machine["cpu"], threads, *facts, dtype])
     if summary["ratio"] is not None:
         text += f"; {summary['ratio']:.2f} x the fastest rival (geometric mean)"
     return text

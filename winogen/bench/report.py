@@ -4,7 +4,8 @@
 its set plus ``algorithm, tile, median_s, gflops, rel_error, workspace_bytes, ...`` for winogen, and
 ``peers``: name -> ``{"median_s", "rel_error", ...}`` or ``{"error": message}``. GFLOP/s are those
 of the direct convolution over the time, whatever the algorithm; rel_error is
-max |y - y64| / max |y64|.
+max |y - y64| / max |y64|. With ``settings["dtype"]`` "int8", y are integers less their zero point,
+and there is no roofline, as the limits of the machine are those of float32.
 """
 
 from __future__ import annotations
@@ -67,8 +68,9 @@ def summarize(layers: list[dict]) -> dict:
         "failed": [layer["name"] for layer in layers if "median_s" not in layer],
         "gflops": geometric_mean(layer["gflops"] for layer in timed),
         "roofline_share": geometric_mean(
-            layer["roofline_s"] / layer["median_s"] for layer in timed
+            layer["roofline_s"] / layer["median_s"] for layer in timed if "roofline_s" in layer
         ),
+        "peak_ratio": geometric_mean(layer["gflops"] / layer["fma_peak_gflops"] for layer in timed),
         "max_rel_error": max((layer["rel_error"] for layer in timed), default=None),
         "max_workspace_bytes": max((layer["workspace_bytes"] for layer in timed), default=None),
         "preempted": sum(shares) / len(shares) if shares else None,

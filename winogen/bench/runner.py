@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from winogen.bench import contest, peers, reference, report, roofline
+from winogen.bench import contest, peers, quantized, reference, report, roofline
 from winogen.bench.contest import Entry
 from winogen.bench.layers import BenchLayer
 from winogen.bench.team import Contestant, ContestantFailed
@@ -25,18 +25,26 @@ from winogen.toolchain.limits import Limits
 from winogen.toolchain.machine import cpu_name
 
 ALGORITHMS = ("direct", "im2col", "winograd2d", "winograd1d", "mcmr")
+QUANTIZED_ALGORITHMS = ("direct", "im2col")
 # Where `direct` must be near the peak and `mcmr` well ahead of it.
 YARDSTICK = BenchLayer.from_dict(
     {"name": "56x56 256->256", "input": [1, 256, 56, 56], "weight": [256, 256, 3, 3], "padding": 1}
 )
 _PEAK_SAMPLE = 0.003  # seconds
+# What makes and checks data, and how winogen computes it.
+_KINDS: dict[str, tuple[Any, str]] = {
+    "float32": (reference, peers.OURS),
+    "int8": (quantized, peers.OURS_QUANTIZED),
+}
+_OURS = tuple(adapter for _, adapter in _KINDS.values())
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to measure."""
+    """How to measure. With dtype "int8", ``peers`` are of `peers.QUANTIZED`."""
 
     threads: int = 1
+    dtype: str = "float32"
     layout: str = "NCHW"  # of our input and output; rivals use what suits them
     algorithm: str = "auto"  # ours
     tile: tuple[int, int] | int | None = None
@@ -81,6 +89,7 @@ def run(
             "fma_peak_gflops_range": [min(peaks), max(peaks)],
         },
         "settings": {
+            "dtype": settings.dtype,
             "layout": settings.layout,
             "algorithm": settings.algorithm,
             "tile": settings.tile,
@@ -125,8 +134,9 @@ class _Bench:
     def yardstick(self) -> dict:
         """`direct` against the peak, and `mcmr` against `direct`, where both should be good."""
         self.prefix = YARDSTICK.name
-        y64 = self._lay_out(YARDSTICK)
-        entries = self._algorithms(YARDSTICK, y64, ("direct", "mcmr"))
+        y64 = self._lay_out(YARDSTICK, "float32")
+        options = {"layout": self.settings.layout, "algorithms": ("direct", "mcmr")}
+        entries = self._prepare(self.variants, peers.OURS, YARDSTICK, y64, options)
         peak = self._contest(entries)
         self._finish()
         direct, mcmr = (entries[name].row for name in ("direct", "mcmr"))
@@ -140,7 +150,7 @@ class _Bench:
 
     def measure(self, layer: BenchLayer, limits: Limits) -> dict:
         """Everybody on one layer; returns its part of the document."""
-        y64 = self._lay_out(layer)
+        y64 = self._lay_out(layer, self.settings.dtype)
         settings = self.settings
         mine = self._ours(layer, y64)
         rivals = {peer.name: self._rival(peer, layer, y64) for peer in self.rivals}
@@ -153,11 +163,12 @@ class _Bench:
         measured["fma_peak_gflops"] = peak
         if "median_s" in measured:
             measured["gflops"] = layer.flops / measured["median_s"] / 1e9
-            roof = roofline.of_layer(
-                layer.problem(settings.layout), measured["multiplications"],
-                measured["packed_weight_bytes"], peak, limits,
-            )  # fmt: skip
-            measured |= {"roofline_s": roof.seconds, "roofline": roof.to_dict()}
+            if settings.dtype == "float32":  # of which the limits are
+                roof = roofline.of_layer(
+                    layer.problem(settings.layout), measured["multiplications"],
+                    measured["packed_weight_bytes"], peak, limits,
+                )  # fmt: skip
+                measured |= {"roofline_s": roof.seconds, "roofline": roof.to_dict()}
         measured["peers"] = {name: entry.row for name, entry in rivals.items()}
         if variants:
             measured["algorithms"] = {name: entry.row for name, entry in variants.items()}
@@ -166,37 +177,40 @@ class _Bench:
         self._finish()
         return measured
 
-    def _lay_out(self, layer: BenchLayer) -> np.ndarray:
-        """Write the data where every process finds it; return the float64 result."""
+    def _lay_out(self, layer: BenchLayer, dtype: str) -> np.ndarray:
+        """Write the data where every process finds it; return the exact result, float64."""
         self._tell("float64 reference")
+        kind = _KINDS[dtype][0]
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
-        x, weight = reference.data(layer)
+        x, weight = kind.data(layer)
         np.save(self.folder / "x.npy", x)
         np.save(self.folder / "w.npy", weight)
-        return reference.exact(layer, x, weight)
+        return kind.exact(layer, x, weight)
 
     def _ours(self, layer: BenchLayer, y64: np.ndarray) -> Entry:
-        options = {
-            "layout": self.settings.layout,
-            "algorithms": (self.settings.algorithm,),
-            "tile": self.settings.tile,
-            "tolerance": self.settings.tolerance,
-        }
-        entries = self._prepare(self.ours, peers.OURS, layer, y64, options)
-        return entries[self.settings.algorithm] if entries else Entry(self.ours, "")
+        settings = self.settings
+        options = {**self._options(), "algorithms": (settings.algorithm,)}
+        if settings.dtype == "float32":
+            options["tile"] = settings.tile
+        entries = self._prepare(self.ours, _KINDS[settings.dtype][1], layer, y64, options)
+        return entries[settings.algorithm] if entries else Entry(self.ours, "")
 
     def _algorithms(
         self, layer: BenchLayer, y64: np.ndarray, names: Sequence[str]
     ) -> dict[str, Entry]:
         if not names:
             return {}
-        options = {
-            "layout": self.settings.layout,
-            "algorithms": tuple(names),
-            "tolerance": self.settings.tolerance,
-        }
-        return self._prepare(self.variants, peers.OURS, layer, y64, options)
+        options = {**self._options(), "algorithms": tuple(names)}
+        adapter = _KINDS[self.settings.dtype][1]
+        return self._prepare(self.variants, adapter, layer, y64, options)
+
+    def _options(self) -> dict[str, Any]:
+        """What all of our own ways are given."""
+        options: dict[str, Any] = {"layout": self.settings.layout}
+        if self.settings.dtype == "float32":
+            options["tolerance"] = self.settings.tolerance
+        return options
 
     def _rival(self, peer: peers.Peer, layer: BenchLayer, y64: np.ndarray) -> Entry:
         """The fastest of the ways in which the rival can be used."""
@@ -233,12 +247,12 @@ class _Bench:
             y = np.load(answer["output"], mmap_mode="r")
             error = reference.relative_error(y, y64)
             entry.row = {"rel_error": error, **answer["facts"]}
-            if adapter != peers.OURS:
+            if adapter not in _OURS:
                 entry.row["way"] = way
             if not np.isfinite(error):  # JSON has no NaN, and a time would mean nothing
                 entry.row = {"error": "the result is not finite"}
             entry.seconds = answer["seconds"]
-        if adapter == peers.OURS:
+        if adapter in _OURS:
             self._keep(contestant, [e for e in entries.values() if "error" not in e.row])
         return entries
 

@@ -13,6 +13,13 @@ from winogen.bench import report
 
 _BAR = 0.1  # more preempted calls than this make times doubtful
 _SPARE = 0.3  # of a core, which bookkeeping may take beside the threads
+_CAPTIONS = {
+    "float32": "GFLOP/s of the direct convolution; roof: the time that the chosen multiplications "
+    "need at the FMA peak, or weights, inputs and outputs to be moved, over ours; error: "
+    "max |y - y64| / max |y64|; ratio: fastest rival's time / ours",
+    "int8": "GOP/s; peak: over the FMA peak of float32; error: max |y - exact| / max |exact| of "
+    "integers, 8e-03 for one step; ratio: fastest rival's time / ours",
+}
 
 
 def render(document: dict) -> Group:
@@ -31,16 +38,12 @@ def comparison(document: dict) -> Table:
     settings, machine = document["settings"], document["machine"]
     forced = settings["algorithm"] if settings["algorithm"] != "auto" else ""
     within = f", tolerance {settings['tolerance']:.2g}" if settings.get("tolerance") else ""
-    title = f"winogen {forced} {settings['layout']}, float32, {threads_text(machine)}{within}"
-    table = plain_table(
-        title.replace("  ", " "),
-        "GFLOP/s of the direct convolution; roof: the time that the chosen multiplications need at "
-        "the FMA peak, or weights, inputs and outputs to be moved, over ours; error: max |y - y64| "
-        "/ max |y64|; ratio: fastest rival's time / ours",
-    )
+    dtype = settings.get("dtype", "float32")
+    title = f"winogen {forced} {settings['layout']}, {dtype}, {threads_text(machine)}{within}"
+    table = plain_table(title.replace("  ", " "), _CAPTIONS[dtype])
     table.add_column("layer", no_wrap=True)
     table.add_column("algorithm", no_wrap=True)
-    for name in ("ms", "winogen", "roof", "error", *names):
+    for name in ("ms", "winogen", "roof" if dtype == "float32" else "peak", "error", *names):
         table.add_column(name, justify="right")
     if names:
         table.add_column("ratio", justify="right")
@@ -61,7 +64,7 @@ def _comparison_row(layer: dict, names: list[str]) -> Iterator[str]:
         yield how(layer)
         yield _milliseconds(layer["median_s"])
         yield f"[{'bold green' if ahead else 'bold'}]{layer['gflops']:.0f}[/]"
-        yield f"{layer['roofline_s'] / layer['median_s']:.0%}"
+        yield _share(layer)
         yield f"{layer['rel_error']:.0e}"
     else:
         ratio, ahead = None, False
@@ -77,12 +80,21 @@ def _comparison_row(layer: dict, names: list[str]) -> Iterator[str]:
         yield "" if ratio is None else f"[{'green' if ahead else 'red'}]{ratio:.2f}[/]"
 
 
+def _share(layer: dict) -> str:
+    """Our time as a share of the roof, or our speed as a multiple of the FMA peak."""
+    if "roofline_s" in layer:
+        return f"{layer['roofline_s'] / layer['median_s']:.0%}"
+    return f"{layer['gflops'] / layer['fma_peak_gflops']:.2f}"
+
+
 def _comparison_footer(document: dict, names: list[str]) -> Iterator[list[str]]:
     summary = document["summary"]
     peers = [summary["peers"][name] for name in names]
-    ours, share = summary["gflops"], summary["roofline_share"]
+    ours, share = summary["gflops"], number(summary["roofline_share"], ".0%")
+    if not share:
+        share = number(summary.get("peak_ratio"), ".2f")
     yield [
-        "geometric mean", "", "", number(ours, ".0f"), number(share, ".0%"), "",
+        "geometric mean", "", "", number(ours, ".0f"), share, "",
         *(number(peer["gflops"], ".0f") for peer in peers),
         *([number(summary["ratio"], ".2f")] if names else []),
     ]  # fmt: skip

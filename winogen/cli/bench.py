@@ -22,6 +22,13 @@ _LONGEST_TURN = 60.0  # seconds
 _PICTURES = (".png", ".svg", ".pdf")
 
 
+class Dtype(str, Enum):
+    """Numbers of arrays and weights."""
+
+    FLOAT32 = "float32"
+    INT8 = "int8"
+
+
 class Layout(str, Enum):
     """Order of our input's and output's axes."""
 
@@ -46,6 +53,11 @@ def bench(
         None,
         help="Rivals, comma-separated: torch, onnxruntime, openvino, ncnn, mnn; with --nets also "
         "torch.compile, opencv; or none. Default: all that are installed.",
+    ),
+    dtype: Dtype = typer.Option(
+        Dtype.FLOAT32,
+        help="Numbers of arrays and weights; int8: quantized layers, beside the rivals that have "
+        "them.",
     ),
     threads: int = typer.Option(1, min=1, max=1024, help="Threads of every contestant."),
     batch: int = typer.Option(None, min=1, help="Images per call, instead of the set's."),
@@ -75,6 +87,8 @@ def bench(
 
     check_outputs(json, plot)
     if nets:
+        if dtype is not Dtype.FLOAT32:
+            _refuse_dtype(dtype)
         from winogen.cli.bench_nets import bench_nets
 
         bench_nets(
@@ -92,6 +106,7 @@ def bench(
                 layer if batch is None else layer.with_batch(batch)
                 for layer in chosen_layers(layers, only)
             ],
+            dtype=dtype.value,
             peers=peers,
             threads=threads,
             layout=layout.value,
@@ -122,6 +137,12 @@ def print_wide(text: RenderableType) -> None:
     console.print(text)
 
 
+def _refuse_dtype(dtype: Dtype) -> None:
+    from winogen.errors import InvalidValue
+
+    raise InvalidValue(f"dtype: got {dtype.value} with --nets; allowed: float32")
+
+
 def _refuse_names(names: list[str]) -> None:
     from winogen.errors import InvalidValue
 
@@ -131,29 +152,46 @@ def _refuse_names(names: list[str]) -> None:
 def _measure(
     layers: list[BenchLayer],
     *,
+    dtype: str,
     peers: str | None,
     algorithm: str,
     tile: str | None,
     tolerance: float | None,
     algorithms: str | None,
+    profile: bool,
     **settings: Any,
 ) -> dict[str, Any]:
     from winogen.bench import Settings, run
-    from winogen.bench.peers import chosen
-    from winogen.bench.runner import ALGORITHMS
+    from winogen.bench.peers import PEERS, QUANTIZED, chosen
+    from winogen.bench.runner import ALGORITHMS, QUANTIZED_ALGORITHMS
     from winogen.cli.progress import telling
 
-    rivals = chosen(peers)
+    narrow = dtype == "int8"
+    if narrow:
+        _refuse_with_int8(tile=tile, tolerance=tolerance, profile=profile or None)
+    allowed = QUANTIZED_ALGORITHMS if narrow else ALGORITHMS
+    rivals = chosen(peers, QUANTIZED if narrow else PEERS)
     ours = Settings(
-        algorithm=named("algorithm", algorithm, ("auto", *ALGORITHMS)),
+        dtype=dtype,
+        algorithm=named("algorithm", algorithm, ("auto", *allowed)),
         tile=tile_of(tile, algorithm),
         tolerance=tolerance_of(tolerance),
-        algorithms=_algorithms(algorithms, ALGORITHMS),
+        algorithms=_algorithms(algorithms, allowed),
         peers=rivals,
+        profile=profile,
         **settings,
     )
     with telling("measuring") as say:
         return run(layers, ours, say)
+
+
+def _refuse_with_int8(**options: Any) -> None:
+    """Raise InvalidValue for options that integers, which are exact, have no use for."""
+    from winogen.errors import InvalidValue
+
+    for name, value in options.items():
+        if value is not None:
+            raise InvalidValue(f"{name}: got {value!r} with int8; allowed: none")
 
 
 def _algorithms(text: str | None, allowed: tuple[str, ...]) -> tuple[str, ...]:

@@ -39,6 +39,10 @@ def generate(
     tolerance: float = typer.Option(
         None, help="The fastest way within this error of the output, as in conv2d."
     ),
+    filter_dtype: str = typer.Option(
+        None,
+        help="What packed filters are stored in: float16, bfloat16, flyte24, flyte16 or flyte8.",
+    ),
     workspace_limit: int = typer.Option(None, help="Bytes of scratch memory, at most."),
     isa: str = typer.Option(
         None, help="avx512, avx2, sse2, neon or generic (default: what this CPU has)."

@@ -9,10 +9,11 @@ import typer
 
 OPTIMIZE_EXAMPLE = "Example: winogen onnx optimize model.onnx -o fast.onnx"
 LIBRARY_EXAMPLE = "Example: winogen onnx library fast.onnx --input x=1,3,224,224 -o fast.so"
+QUANTIZE_EXAMPLE = "Example: winogen onnx quantize model.onnx pictures.npy -o narrow.onnx"
 REPORT_EXAMPLE = "Example: winogen onnx report model.onnx --input x=1,3,224,224"
 
 app = typer.Typer(
-    help="Rewrite ONNX models to winogen's operators; see what they would gain.",
+    help="Rewrite ONNX models to winogen's operators or to 8 bits; see what they would gain.",
     no_args_is_help=True,
 )
 
@@ -64,6 +65,55 @@ def library(
 
     with working("compiling the library"):
         path = build_library(model, output, input_shapes=_shapes(input), threads=threads)
+    typer.echo(path)
+
+
+@app.command(epilog=QUANTIZE_EXAMPLE)
+def quantize(
+    model: Path = typer.Argument(metavar="MODEL", help="An ONNX file, of float32 numbers."),
+    samples: Path = typer.Argument(
+        metavar="SAMPLES",
+        help="Inputs like those that it is for: a .npy whose first axis counts them, or a .npz "
+        "with such an array for each input.",
+    ),
+    output: Path = typer.Option(..., "--output", "-o", help="File to write."),
+    method: str = typer.Option(
+        "maximum", help="What ranges of values hold: maximum (all that was seen) or percentile."
+    ),
+    percentile: float = typer.Option(
+        99.99, help="With the method percentile: values beyond it are cut off, at both ends."
+    ),
+    activations: str = typer.Option("uint8", help="Numbers of activations: uint8 or int8."),
+    per_channel: bool = typer.Option(
+        True, "--per-channel/--per-tensor", help="A scale for each filter, or one for all."
+    ),
+    exclude: list[str] = typer.Option(
+        None, metavar="NAME", help="A convolution, or its output, that stays float; once for each."
+    ),
+) -> None:
+    """Write a model that computes its convolutions in 8 bits, and say how far it is off.
+
+    Ranges and errors are those that onnxruntime computes for the samples.
+    """
+    from winogen.cli.progress import working
+    from winogen.onnx.calibration import read_samples
+    from winogen.onnx.comparison import differences
+    from winogen.onnx.model import load
+    from winogen.onnx.quantization import quantized
+    from winogen.onnx.rewrite import save
+
+    original = load(model)
+    with working("computing the ranges"):
+        result = quantized(
+            original, samples, method=method, percentile=percentile, activations=activations,
+            per_channel=per_channel, exclude=exclude or (),
+        )  # fmt: skip
+        path = save(result.model, output)
+    typer.echo(result)
+    with working("comparing the models"):
+        found = differences(original, result.model, read_samples(original, samples))
+    for difference in found:
+        typer.echo(difference)
     typer.echo(path)
 
 

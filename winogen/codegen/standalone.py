@@ -95,10 +95,11 @@ def _pair(
         "prefix": _prefix(name),
         "kernel": kernel,
         "real": precision.real.c,
+        "packed_as": _packed_as(precision),
         "isa": target.name,
         "sizes": {field: _initialiser(value) for field, value in sizes.items()},
         "extra": extra,
-        "arguments": _arguments(precision.real.c, [words["left"], "packed", "bias", *extra]),
+        "arguments": _arguments(precision, words["left"], ["bias", *extra]),
         "about": list(map(commented, about)),
         "command": commented(command),
         **words,
@@ -111,9 +112,16 @@ def _pair(
     }
 
 
-def _arguments(real: str, names: Sequence[str]) -> str:
-    read = ", ".join(f"const {real} *{name}" for name in names)
-    return f"{read},\n    {real} *output, void *workspace, int threads"
+def _packed_as(precision: Precision) -> str:
+    """The C type of packed numbers as users see them."""
+    return "void" if precision.has_narrow_filters else precision.real.c
+
+
+def _arguments(precision: Precision, left: str, others: Sequence[str]) -> str:
+    real = precision.real.c
+    read = [f"const {real} *{left}", f"const {_packed_as(precision)} *packed"]
+    read += [f"const {real} *{name}" for name in others]
+    return f"{', '.join(read)},\n    {real} *output, void *workspace, int threads"
 
 
 def _initialiser(value: Any) -> str:

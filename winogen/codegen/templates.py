@@ -26,6 +26,8 @@ def environment() -> Any:
         keep_trailing_newline=True,
     )
     made.globals.update(
+        blended=blended,
+        crossed=crossed,
         instances=instances,
         numbers=numbers,
         swapped=swapped,
@@ -70,6 +72,24 @@ def swapped(lanes: int, size: int, which: int) -> list[int]:
     if which == 0:
         return [lanes + j - size if j % (2 * size) >= size else j for j in range(lanes)]
     return [lanes + j if j % (2 * size) >= size else j + size for j in range(lanes)]
+
+
+def blended(lanes: int, size: int) -> list[int]:
+    """Return the lanes of every other block of ``size`` of one vector, and the others of another.
+
+    >>> blended(8, 2)
+    [0, 1, 10, 11, 4, 5, 14, 15]
+    """
+    return [j + (lanes if j // size % 2 else 0) for j in range(lanes)]
+
+
+def crossed(lanes: int, size: int) -> list[int]:
+    """Return the lanes that `blended` leaves out, each block beside the one of its own vector.
+
+    >>> crossed(8, 2)
+    [2, 3, 8, 9, 6, 7, 12, 13]
+    """
+    return [j - size + lanes if j // size % 2 else j + size for j in range(lanes)]
 
 
 def zipped(lanes: int, which: int) -> list[int]:

@@ -236,7 +236,7 @@ class Prepared:
             sets = {name: tuple(getattr(t, name) or None for t in both) for name in sets}
         main, *rim = self.calls
         errors = [planner.predicted_error(layer, c.choice, self.target) for c in self.ranked]
-        packed = {call.kernel: call.struct.packed_bytes for call in self.calls}
+        packed = {c.kernel: named(c.work.variant).packed_bytes(c.work) for c in self.calls}
         return Plan(
             input_shape=problem.input_shape,
             weight_shape=layer.weight_shape,

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
+from functools import lru_cache
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
+from winogen.codegen.quantized import quantized_cdef, quantized_recipe, render_quantized
 from winogen.conv import arguments, memory, seams
-from winogen.conv.problem import Layer
+from winogen.conv.execute import Code, Environment, pieces_of
+from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantization import BYTES, RANGES, Filters, Scales, any_zero, check_zero, integers
 from winogen.errors import InvalidValue
+from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, QuantizedWork, dot_of
+from winogen.records import Machine, Target
+from winogen.toolchain import host_target, kept
+from winogen.toolchain.fork import Lock, team_threads
+from winogen.toolchain.machine import current
 
-ALGORITHMS = ("auto", "direct", "im2col")
 ACTIVATIONS = (None, "relu")
+SUMS = (-(1 << 31), (1 << 31) - 1)
+_SHAPES_KEPT = 256  # input shapes whose calls one `QConv2d` remembers
+_PACE = 4e10  # multiply-adds in a second, to tell long calls
 
 
 class QConv2d:
@@ -109,8 +121,9 @@ class QConv2d:
                     )
             self._scales = Scales.of(shape[0], x_scale, w_scale, y_scale, y_zero, y_dtype)
         self._relu = arguments.choice("activation", activation, ACTIVATIONS) is not None
-        self._algorithm = arguments.choice("algorithm", algorithm, ALGORITHMS)
+        self._algorithm = arguments.choice("algorithm", algorithm, ("auto", *ALGORITHMS))
         self._threads = arguments.threads(threads)
+        self._forget()
 
     def __call__(self, input: Any, out: Any = None) -> np.ndarray:
         """Return the result for (N, C, H, W) or (C, H, W), uint8 or int8, in ``out`` if given.
@@ -119,57 +132,187 @@ class QConv2d:
         """
         x = integers("input", input, BYTES)
         problem = self._layer.problem(x.shape)
-        check_zero("x_zero", self._x_zero, x.dtype.name)
-        lowest, highest = RANGES[x.dtype.name]
+        dtype = self._output_dtype(x.dtype)
+        layout, view, around = self._layer.layout, None, self._layer.filters
+        if out is not None:
+            view, around = seams.writeable(out, problem.output_shape, dtype, layout, {"input": x})
+        x, channels = seams.readable("input", x, layout)
+        y = memory.empty(problem.output_shape, dtype, "output") if view is None else view
+        if y.size:
+            problem = problem.sewn(Seams(channels, around))
+            self._bind(problem, x.dtype.name, dtype)(x, y)
+        return y if out is None else out
+
+    def bound(self, input_shape: Any, dtype: str = "uint8") -> _Bound:
+        """Return the call for inputs of this shape and dtype, for others that make it."""
+        x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
+        problem = self._layer.problem(input_shape).sewn(
+            Seams(self._layer.channels, self._layer.filters)
+        )
+        return self._bind(problem, dtype, self._output_dtype(x_dtype))
+
+    def source(self, input_shape: Any, dtype: str = "uint8") -> str:
+        """Return the C of the kernel that inputs of this shape and dtype go through."""
+        x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
+        problem = self._layer.problem(input_shape)
+        return self._bind(problem, dtype, self._output_dtype(x_dtype)).code.source
+
+    def __repr__(self) -> str:
+        shape = self._layer.weight_shape
+        return f"<QConv2d weight {shape}, algorithm {self._algorithm!r}>"
+
+    _STATE = ("_filters", "_layer", "_x_zero", "_scales", "_relu", "_algorithm", "_threads")
+
+    def __getstate__(self) -> dict:
+        """Copies and pickles carry the weights; C pointers are made again where they arrive."""
+        return {name: getattr(self, name) for name in self._STATE}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._dtypes: dict[np.dtype, np.dtype] = {}  # of inputs that were checked, of outputs
+        self._bound: dict[tuple, _Bound] = {}
+        # What packs alike -> packed filters, as long as a bound call needs them.
+        self._packed: MutableMapping[tuple, np.ndarray] = WeakValueDictionary()
+        self._lock = Lock()
+
+    def _output_dtype(self, input: np.dtype) -> np.dtype:
+        """The dtype of the output; refuses inputs of a dtype that the zero points do not fit."""
+        known = self._dtypes.get(input)
+        if known is not None:
+            return known
+        check_zero("x_zero", self._x_zero, input.name)
+        lowest, highest = RANGES[input.name]
         self._filters.check_sums(lowest - self._x_zero, highest - self._x_zero)
         dtype = np.dtype(np.int32)
         if self._scales is not None:
-            dtype = np.dtype(self._scales.dtype or x.dtype)
+            dtype = np.dtype(self._scales.dtype or input)
             check_zero("y_zero", self._scales.zero, dtype.name)
-        if out is not None:
-            seams.writeable(out, problem.output_shape, dtype, self._layer.layout, {"input": x})
-        y = memory.empty(problem.output_shape, dtype, "output") if out is None else out
-        y[...] = self._compute(x, dtype)
-        return y
+        self._dtypes[input] = dtype
+        return dtype
 
-    def _compute(self, x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        layer, filters = self._layer, self._filters
-        planar = layer.layout == "NCHW"
-        batched = x if x.ndim == 4 else x[None]
-        x4 = (batched if planar else np.moveaxis(batched, 3, 1)).astype(np.int64) - self._x_zero
-        top, bottom, left, right = layer.padding
-        x4 = np.pad(x4, ((0, 0), (0, 0), (top, bottom), (left, right)))
-        w = filters.weight.astype(np.int64)
-        if filters.zero is not None:
-            w -= filters.zero[:, None, None, None]
-        out_h, out_w = (
-            (size - reach) // stride + 1
-            for size, reach, stride in zip(x4.shape[2:], layer.reach, layer.stride)
+    def _bind(self, problem: Problem, x_dtype: str, y_dtype: np.dtype) -> _Bound:
+        target, environment = host_target(), Environment.now()
+        key = problem, x_dtype, target, environment
+        known = self._bound.get(key)
+        if known is not None:
+            return known
+        zero = 0 if self._scales is None else self._scales.zero
+        limits = RANGES[y_dtype.name] if self._scales is not None else SUMS
+        if self._relu:
+            limits = max(limits[0], zero), limits[1]
+        work = work_of(
+            problem, self._algorithm, self._scales is None, target, current(), self._threads,
+            signed_input=x_dtype == "int8", x_zero=self._x_zero, y_zero=zero, limits=limits,
+            w_zeros=self._filters.zero is not None,
+        )  # fmt: skip
+        code = _kernel(work.spec, environment)
+        with self._lock:  # filters are packed once even if several threads call at once
+            # Packing depends on the input's zero point, but not on its sizes.
+            alike = code, work.zero
+            packed = self._packed.get(alike)
+            bound = _Bound(code, work, packed)
+            if packed is None:
+                self._packed[alike] = bound.pack(self._filters, self._scales)
+            if len(self._bound) >= _SHAPES_KEPT:
+                del self._bound[next(iter(self._bound))]
+            self._bound[key] = bound
+        return bound
+
+
+@lru_cache(maxsize=256)
+def _kernel(spec: QuantizedSpec, environment: Environment) -> Code:
+    source = kept(quantized_recipe(spec), lambda: render_quantized(spec))
+    outputs = "sums" if spec.sums else "bytes"
+    name = "_".join(["quantized", spec.algorithm, outputs, spec.layout.lower()])
+    return Code(source, quantized_cdef(spec), spec.target, name)
+
+
+class _Bound:
+    """A call for inputs of one shape, bound to its kernel and to packed filters."""
+
+    def __init__(self, code: Code, work: QuantizedWork, packed: np.ndarray | None):
+        self.code = code
+        self.work = work
+        self._threads = work.threads
+        self._workspace_bytes = work.workspace_bytes
+        self.struct = self._struct = code.ffi.new("winogen_conv *", work.values())
+        self._pieces = pieces_of(work.products / _PACE)
+        self._packed = packed
+
+    @property
+    def packed(self) -> np.ndarray:
+        """The packed filters."""
+        assert self._packed is not None  # `QConv2d` packs them at once
+        return self._packed
+
+    def pack(self, filters: Filters, scales: Scales | None) -> np.ndarray:
+        """Return the packed filters, which it uses from now on."""
+        packed = memory.aligned(self._struct.packed_bytes, "packed weights")
+        arrays = (
+            filters.weight,
+            None if filters.zero is None else filters.zero.astype(np.int32),
+            filters.bias,
+            None if scales is None else scales.multiplier,
+            packed,
         )
-        groups, per = layer.groups, layer.channels // layer.groups
-        sums = np.zeros((len(x4), groups, layer.filters // groups, out_h, out_w), np.int64)
-        for k in range(layer.kernel[0]):
-            for q in range(layer.kernel[1]):
-                row, col = k * layer.dilation[0], q * layer.dilation[1]
-                window = x4[
-                    :, :, row : row + (out_h - 1) * layer.stride[0] + 1 : layer.stride[0],
-                    col : col + (out_w - 1) * layer.stride[1] + 1 : layer.stride[1],
-                ]  # fmt: skip
-                sums += np.einsum(
-                    "ngchw,gmc->ngmhw",
-                    window.reshape(len(x4), groups, per, out_h, out_w),
-                    w[:, :, k, q].reshape(groups, -1, per),
-                )
-        sums = sums.reshape(len(x4), layer.filters, out_h, out_w)
-        if filters.bias is not None:
-            sums += filters.bias[:, None, None].astype(np.int64)
-        lo, hi = -(1 << 31), (1 << 31) - 1
-        zero = 0
-        y: np.ndarray = sums
-        if self._scales is not None:
-            lo, hi = RANGES[dtype.name]
-            zero = self._scales.zero
-            y = sums * self._scales.multiplier[:, None, None].astype(np.float64) + zero
-        y = np.round(np.clip(y, max(lo, zero) if self._relu else lo, hi)).astype(dtype)
-        y = y if planar else np.moveaxis(y, 1, 3)
-        return y if x.ndim == 4 else y[0]
+        pointers = map(self.code.pointer, arrays)
+        self.code.lib.winogen_pack(self._struct, *pointers, team_threads(self._threads))
+        self._packed = packed
+        return packed
+
+    def __call__(self, x: np.ndarray, y: np.ndarray) -> None:
+        """Compute ``y``; nothing is checked."""
+        code, pointer = self.code, self.code.pointer
+        scratch = code.ffi.from_buffer(memory.workspace(self._workspace_bytes))
+        arrays = (self._struct, pointer(x), pointer(self._packed), pointer(y), scratch)
+        code.run(self._struct, code.ffi.new(code.call, arrays), self._pieces,
+                 team_threads(self._threads))  # fmt: skip
+
+
+def work_of(
+    problem: Problem,
+    algorithm: str,
+    sums: bool,
+    target: Target,
+    machine: Machine,
+    threads: int,
+    **numbers: Any,
+) -> QuantizedWork:
+    """Return the kernel call that computes a problem. ``numbers``: fields of `QuantizedWork`."""
+    layer = problem.layer
+    channels = layer.channels // layer.groups
+    if algorithm == "auto":
+        algorithm = chosen(channels, layer.kernel[1], dot_of(target).together)
+    return QuantizedWork(
+        QuantizedSpec.of(algorithm, layer.layout, sums, target),
+        batch=problem.batch,
+        groups=layer.groups,
+        channels=channels,
+        filters=layer.filters // layer.groups,
+        size=problem.size,
+        output_size=problem.output_size,
+        kernel=layer.kernel,
+        stride=problem.stride,
+        dilation=layer.dilation,
+        padding=(layer.axes[0].before, layer.axes[1].before),
+        around=problem.seams[:2],
+        threads=threads,
+        machine=machine,
+        **numbers,
+    )
+
+
+def chosen(channels: int, taps: int, together: int) -> str:
+    """Return the algorithm for so many channels of a group and taps along the width.
+
+    im2col fills words with neighbouring taps; it is worth its copies where direct convolution would
+    multiply a sixth more words, most of them half empty.
+
+    >>> chosen(3, 7, 4), chosen(1, 3, 4), chosen(3, 3, 4), chosen(64, 3, 4)
+    ('direct', 'im2col', 'direct', 'direct')
+    """
+    direct, patches = taps * -(-channels // together), -(-taps * channels // together)
+    return "im2col" if 6 * direct > 7 * patches else "direct"

@@ -83,7 +83,7 @@ def _about(problem: Problem, choice: Choice, spec: KernelSpec) -> list[str]:
     shapes = (("input", problem.input_shape), ("weight", layer.weight_shape),
               ("output", problem.output_shape))  # fmt: skip
     lines = [
-        f"2D convolution, {layer.dtype}, {layer.layout}, for {spec.target.name}.",
+        f"2D convolution, {spec.precision.name}, {layer.layout}, for {spec.target.name}.",
         *(f"{what:<8} {' x '.join(map(str, shape))}" for what, shape in shapes),
         f"padding  top {top}, bottom {bottom}, left {left}, right {right}: {layer.padding_mode}",
     ]

@@ -16,6 +16,7 @@ from winogen.kernels.loops import Loops
 from winogen.kernels.mcmr import Mcmr
 from winogen.kernels.pixels import Pixels
 from winogen.kernels.planes import Planes
+from winogen.kernels.regions_int16 import McmrInt16, Winograd1dInt16
 from winogen.kernels.variant import (
     Buffer,
     Cycles,
@@ -54,7 +55,9 @@ for _variant in (
     Winograd2dTiles(),
     Winograd2dFilters(),
     Winograd2d(),
+    Winograd1dInt16(),
     Winograd1d(),
+    McmrInt16(),
     Mcmr(),
     Loops(),
 ):

@@ -36,7 +36,7 @@ def leaves_half(work: Work) -> bool:
     """
     last = work.filters % work.lanes
     halved = work.target.broadcasts and work.target.core not in WHOLE_VECTORS
-    return 0 < last <= work.lanes // 2 and halved
+    return 0 < last <= work.lanes // 2 and halved and not work.precision.has_narrow_filters
 
 
 def product(

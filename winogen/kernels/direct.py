@@ -32,6 +32,7 @@ class Direct(Variant):
     template = "direct.c.j2"
     title = "Direct convolution, register-blocked, filters in the lanes"
     adds_early = True
+    widens_filters = True
     in_lanes = "filters"
     uses = ("rows", "vectors", "chains", "band")
     tunable = (*uses, *PREFETCHING, "depth", "non_temporal")

@@ -25,7 +25,7 @@ def fill(work: Work, machine: Machine, channels: int, copies: int = 1) -> tuple[
 
 def multiply(work: Work, machine: Machine, arithmetic: Any) -> Any:
     """Cycles of a block's product, the filters read for each."""
-    filters = work.taps * work.channels * work.padded_filters * work.itemsize
+    filters = work.taps * work.channels * work.padded_filters * work.precision.filter_itemsize
     rate = cost.read_again(machine, filters, work.items)
     return cost.roof(arithmetic, filters / rate, machine.costs.shows)
 
@@ -34,7 +34,7 @@ def panels(work: Work, machine: Machine) -> Any:
     """Cycles in which the filters of a block come from L2: once per panel of pixels, unless those
     of a register block stay in L1.
     """
-    depth = work.channels * work.taps * work.itemsize
+    depth = work.channels * work.taps * work.precision.filter_itemsize
     if depth * work.lanes * work.tuning.vectors <= L1_BYTES * 3 // 4:
         return 0.0
     rows, cols = work.block

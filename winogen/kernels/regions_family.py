@@ -25,6 +25,7 @@ class Regions(Tiled):
     """What mcmr and winograd1d have in common: all but which rows meet in a product."""
 
     spans_images = True
+    widens_filters = True
     uses = ("rows", "vectors", "chains", "band")
     tunable = (*uses, *PREFETCHING, "depth", "non_temporal")
     buffers_used = {
@@ -111,7 +112,9 @@ class Regions(Tiled):
         bands = blocks(filter_vectors, band)
         v_bytes = images * places * self.lines(work) * cols * vectors * lanes * size
         y_bytes = images * places * rows * cols * min(filter_vectors, band) * lanes * size
-        filters = places * taps * work.channels * filter_vectors * lanes * size
+        filters = (
+            places * taps * work.channels * filter_vectors * lanes * work.precision.filter_itemsize
+        )
         # Filters stream past tiles and sums, which stay in L2 only if all have room there. What is
         # written elsewhere is read first.
         spills = filters + v_bytes + y_bytes > machine.l2_bytes * 3 // 4

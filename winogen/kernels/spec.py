@@ -44,7 +44,9 @@ class KernelSpec:
             work.variant,
             work.layout,
             work.precision,
-            work.target,
+            work.target.storing(*(number.name for number in work.precision.stored)).using(
+                *named(work.variant).extensions(work.target)
+            ),
             work.tuning.compiled,
             along_h,
             along_w,

@@ -127,7 +127,7 @@ def values(variant: Variant, work: Work, *, flush_denormals: bool = False) -> di
         "depth": variant.depth(work),
         "non_temporal": int(variant.non_temporal(work)),
         "flush_denormals": int(flush_denormals),
-        "packed_bytes": variant.packed_bytes(work),
+        "packed_bytes": variant.packed_room(work),
     }
     if narrow:
         unit = variant.unit_strides(work)

@@ -55,6 +55,13 @@ WHOLE_VECTORS = frozenset({"skylake_avx512"})
 CORES = frozenset(_REGIONS) - {""}  # the micro-architectures that some kernel has sizes for
 
 
+def regions_of_integers(target: Target) -> Tuning:
+    """Return that of regions whose products are of integers."""
+    return gemm(
+        target, non_temporal=REGIONS_NON_TEMPORAL, prefetch_streams=NEXT_BLOCK
+    )
+
+
 def regions(target: Target) -> Tuning:
     """Return that of kernels whose product goes over many channels at once."""
     block = Tuning(_ZEN4, rows=rows(target), vectors=2)

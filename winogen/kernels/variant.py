@@ -20,6 +20,7 @@ from winogen.kernels.work import Work, round_up
 from winogen.loops.parameters import LoopProblem, Parameters
 from winogen.loops.registers import registers_of_steps
 from winogen.records import Machine, Precision, Sizes, Strides, Target, Tuning
+from winogen.records.precision import SCALED_TYPES
 
 _LINE = 64  # every buffer begins at a cache line
 
@@ -60,6 +61,9 @@ class Variant:
     rows_at_once: int = 1  # rows of outputs that a block has at least, if there are as many
     one_layer: bool = False  # whether all sizes of a layer are compiled in
     adds_early: bool = False  # whether what the epilogue adds is added before the store
+    widens_filters: bool = False  # whether filters may be packed in narrower numbers than float32
+    # Whether arrays may hold narrower numbers than are computed with: read through a buffer.
+    widens_arrays: bool = True
     # What fills the lanes of a register block that may have any size: "filters", while its rows are
     # pixels, or "pixels", while they are filters.
     in_lanes: str | None = None
@@ -73,7 +77,12 @@ class Variant:
 
     def computes(self, precision: Precision) -> bool:
         """Whether its kernels compute with these types of numbers."""
-        return precision.plain or precision == Precision.of(precision.arrays)
+        widens = self.widens_filters and precision.transforms == "float32"
+        if widens and precision.has_narrow_filters:
+            precision = replace(precision, filters=precision.transforms)
+        if self.widens_arrays:
+            precision = replace(precision, arrays=precision.transforms)
+        return precision.plain
 
     def applies(self, work: Work) -> bool:
         """Whether it can compute ``work``, which is not cut yet, and is meant for it."""
@@ -90,6 +99,10 @@ class Variant:
     def fixed(self, work: Work) -> dict[str, int]:
         """Return what is compiled in besides layout, numbers, target, transforms and tuning."""
         return {}
+
+    def extensions(self, target: Target) -> tuple[str, ...]:
+        """Return those of the target's extensions that its kernels use."""
+        return ()
 
     def nest(self, work: Work) -> tuple[LoopProblem, Parameters] | None:
         """Return the loop nest that is compiled in, where there is one."""
@@ -232,6 +245,19 @@ class Variant:
     def packed_bytes(self, work: Work) -> int:
         """Return the bytes of the packed filters of all groups."""
         return int(self.packed_numbers(work)) * work.precision.filter_itemsize
+
+    def packed_room(self, work: Work) -> int:
+        """Return the bytes that packed filters take up with what goes with them.
+
+        That is a vector that may be read behind numbers of three bytes, and the scale of every
+        filter, of types that need one.
+        """
+        precision, room = work.precision, self.packed_bytes(work)
+        if precision.filter_itemsize == 3:
+            room = round_up(room + work.target.vector_bytes, work.itemsize)
+        if precision.filters in SCALED_TYPES and precision.has_narrow_filters:
+            room += (work.groups * work.filters + work.lanes) * work.itemsize
+        return room
 
 
 _VARIANTS: dict[str, Variant] = {}

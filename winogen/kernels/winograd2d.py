@@ -24,6 +24,7 @@ class Winograd2d(Tiled):
     template = "winograd2d.c.j2"
     title = "2D Winograd convolution, tile by tile"
     auto = False
+    widens_filters = True
     uses = ("rows", "vectors", "chains", "band")
     tunable = (*uses, *PREFETCHING, "non_temporal")
     buffers_used = {
@@ -76,7 +77,7 @@ class Winograd2d(Tiled):
             work,
             machine,
             arithmetic,
-            places * work.channels * work.padded_filters * size,
+            places * work.channels * work.padded_filters * work.precision.filter_itemsize,
             spills * (v_bytes + 2 * y_bytes) / machine.l3_rate,
         )
         input_, output = self.input_cycles(work, machine), self.output_cycles(work, machine)

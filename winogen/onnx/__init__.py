@@ -1,4 +1,4 @@
-"""onnx: models rewritten to winogen's operators, and the library that onnxruntime runs them by.
+"""onnx: models rewritten to winogen's operators or to 8 bits, and the library that runs them.
 
 >>> import winogen.onnx
 >>> winogen.onnx.get_library_path().endswith(".so")
@@ -7,7 +7,8 @@ True
 
 from winogen.onnx.carrying import build_library
 from winogen.onnx.library import get_library_path
+from winogen.onnx.quantization import quantize
 from winogen.onnx.report import Report, report
 from winogen.onnx.rewrite import optimize
 
-__all__ = ["Report", "build_library", "get_library_path", "optimize", "report"]
+__all__ = ["Report", "build_library", "get_library_path", "optimize", "quantize", "report"]

@@ -9,20 +9,30 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from winogen.codegen.quantized import render_quantized
 from winogen.codegen.render import render
 from winogen.codegen.templates import environment, wrapped
 from winogen.errors import CompileFailed, InvalidType, InvalidValue
+from winogen.kernels.quantized import QuantizedSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.onnx.library import FLAGS, planner, source
 from winogen.onnx.model import OWN_DOMAIN, Model, load, require
 from winogen.onnx.operators import NOWHERE
 from winogen.onnx.planning import Answer
 from winogen.onnx.running import sizes_of_inputs, zeros
+from winogen.records import Target
 from winogen.toolchain import find_compiler, host_target
 
 _PLACES = ("input", "packed", "bias", "slopes", "add", "add_after", "output")
+
+
+class File(NamedTuple):
+    """C, and what it is compiled for."""
+
+    text: str
+    target: Target
 
 
 def build_library(
@@ -81,15 +91,15 @@ def _answers(proto: Any, shapes: dict[str, Any], threads: int | None) -> list[An
     return recorded
 
 
-def _sources(answers: Sequence[Answer]) -> dict[str, str]:
+def _sources(answers: Sequence[Answer]) -> dict[str, File]:
     """The C files of a library, by their names."""
-    kernels: dict[KernelSpec, str] = {}
+    kernels: dict[KernelSpec | QuantizedSpec, str] = {}
     convs: dict[bytes, int] = {}
     plans = {}
     for answer in answers:
         steps = []
-        for step, (code, struct, weight) in zip(answer.steps, answer.calls):
-            kernel = kernels.setdefault(code.spec, f"kernel_{len(kernels)}")
+        for step, (spec, code, struct, weight) in zip(answer.steps, answer.calls):
+            kernel = kernels.setdefault(spec, f"kernel_{len(kernels)}")
             content = bytes(code.ffi.buffer(struct))
             constant = bool(answer.question_arrays[weight][2])
             places = {**step, **({"packed": {"base": NOWHERE, "offset": 0}} if constant else {})}
@@ -115,23 +125,34 @@ def _sources(answers: Sequence[Answer]) -> dict[str, str]:
             "arrays": arrays,
             "steps": steps,
             "numbers": ", ".join(map(str, (*sizes, answer.arena, answer.workspace))),
+            "scales": answer.question_scales,
         }
         plans[repr(plan)] = plan  # equal nodes have equal plans
     template = environment().get_template("runtime/carried.c.j2")
-    files = {f"{name}.c": render(spec, name) for spec, name in kernels.items()}
-    files["operators.c"] = source()
-    files["carried.c"] = template.render(
+    target = host_target()
+    quantized = {name for spec, name in kernels.items() if isinstance(spec, QuantizedSpec)}
+    files = {
+        f"{name}.c": File(
+            render_quantized(spec, name) if isinstance(spec, QuantizedSpec) else render(spec, name),
+            spec.target,
+        )
+        for spec, name in kernels.items()
+    }
+    files["operators.c"] = File(source(), target)
+    carried = template.render(
         kernels=list(kernels.values()),
+        quantized=quantized,
         convs=[wrapped(map(str, content), 4, ", ") for content in convs],
         plans=list(plans.values()),
     )
+    files["carried.c"] = File(carried, target)
     return files
 
 
-def _compile(files: Mapping[str, str], output: Path) -> None:
+def _compile(files: Mapping[str, File], output: Path) -> None:
     """Compile all files and link them; raises CompileFailed with the compiler's words."""
     compiler = find_compiler()
-    flags = [flag for flag in compiler.flags(host_target()) if flag not in ("-fopenmp", "-shared")]
+    left_out = ("-fopenmp", "-shared")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
 
@@ -142,7 +163,8 @@ def _compile(files: Mapping[str, str], output: Path) -> None:
                 raise CompileFailed(f"{shlex.join(command)}:\n{done.stderr or done.stdout}")
 
         def compile(file: str) -> str:
-            (folder / file).write_text(files[file])
+            (folder / file).write_text(files[file].text)
+            flags = [flag for flag in compiler.flags(files[file].target) if flag not in left_out]
             run(*flags, "-c", file, "-o", f"{file}.o")
             return f"{file}.o"
 

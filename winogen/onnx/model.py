@@ -211,9 +211,7 @@ class Model:
                 tensor.Clear()
                 tensor.dims.extend(dims)
                 tensor.data_type, tensor.name = kind, name
-        for value in light.graph.input:
-            for dim, size in zip(value.type.tensor_type.shape.dim, self.fixed.get(value.name, ())):
-                dim.dim_value = size
+        self.write_fixed(light.graph)
         with suppress(Exception):  # a model that onnx finds fault with may run all the same
             light = self.onnx.shape_inference.infer_shapes(light, data_prop=True)
         graph = light.graph
@@ -230,6 +228,12 @@ class Model:
             if sizes is not None:
                 known[name] = sizes
         return propagate(self.graph.node, known, self.attributes, self.constant)
+
+    def write_fixed(self, graph: Any) -> None:
+        """Write the sizes that were asked for into the inputs of a graph."""
+        for value in graph.input:
+            for dim, size in zip(value.type.tensor_type.shape.dim, self.fixed.get(value.name, ())):
+                dim.dim_value = size
 
     def kind(self, name: str) -> int:
         """Return the type of a value's numbers as TensorProto counts them; 0 if not known."""
@@ -261,6 +265,15 @@ class Model:
         for node in self.graph.node:
             counts.update(self.reads(node))
         return counts
+
+    @cached_property
+    def readers(self) -> dict[str, list[Any]]:
+        """The nodes that read each value, once for each time."""
+        found: dict[str, list[Any]] = {}
+        for node in self.graph.node:
+            for name in self.reads(node):
+                found.setdefault(name, []).append(node)
+        return found
 
     @cached_property
     def makers(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 NOWHERE, ARENA, ADDRESS = -1, -2, -3
 
 # What a planner says.
-PLANNED, FAILED = 0, 1
+PLANNED, FAILED, UNKNOWN = 0, 1, 2
 
 # Activations, and how `conv2d` spells them with the two parameters of a layer, or its slopes.
 ACTIVATIONS: dict[str, Callable[[tuple[float, float], Any], Any]] = {

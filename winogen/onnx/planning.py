@@ -16,14 +16,16 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from winogen.conv.cuts import Candidate
-from winogen.conv.execute import Environment, Prepared
+from winogen.conv.execute import Code, Environment, Prepared
 from winogen.conv.options import Options
 from winogen.conv.problem import Layer, Problem, Seams
+from winogen.conv.quantized import QConv2d
 from winogen.conv.request import Request
 from winogen.errors import WinogenError
 from winogen.graph.choose import ways
 from winogen.graph.compiling import compile_all
 from winogen.graph.memory import Life, offsets
+from winogen.kernels.quantized import QuantizedSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.struct import PADDING_MODES
 from winogen.onnx.operators import ACTIVATIONS, ADDRESS, ARENA, FAILED, NOWHERE, PLANNED
@@ -33,13 +35,23 @@ from winogen.toolchain.machine import current
 
 _LINE = 64
 _BY_NUMBER = tuple(ACTIVATIONS.values())
+_BYTES = ("uint8", "int8")  # by whether they are signed
 
 
 class Answered(NamedTuple):
     """What a plan in use needs to stay where it is."""
 
-    prepared: list[Prepared]
+    prepared: list[Any]
     memory: list[Any]  # packed weights, C structs
+
+
+class Call(NamedTuple):
+    """A kernel call as those need it who write it down."""
+
+    spec: KernelSpec | QuantizedSpec
+    code: Code
+    struct: Any
+    weight: int  # which array of the node it is
 
 
 class Planner:
@@ -51,7 +63,7 @@ class Planner:
         self._answers: dict[int, Answered] = {}
         self._handles = itertools.count(1)
         # (node, its weights, kernel) -> packed weights, shared by the plans of all sizes.
-        self._packed: WeakValueDictionary[tuple, np.ndarray] = WeakValueDictionary()
+        self._packed: WeakValueDictionary[tuple, Any] = WeakValueDictionary()
         self._lock = Lock()
         self.recorded: list[Answer] | None = None  # a list that wants to have all answers
         self._ask = self._ffi.callback("winogen_planner", self._plan, error=FAILED)
@@ -77,8 +89,9 @@ class Planner:
         return len(self._answers)
 
     def _plan(self, question: Any, plan: Any, message: Any, size: int) -> int:
+        kind = Answer if question.scales == self._ffi.NULL else QuantizedAnswer
         try:
-            answer = Answer(self._ffi, question, self._packed)
+            answer = kind(self._ffi, question, self._packed)
             answer.fill(plan)
             with self._lock:
                 plan.handle = next(self._handles)
@@ -101,11 +114,11 @@ class Planner:
 class Answer:
     """The plan of one question: kernel calls, and where their arrays lie."""
 
-    def __init__(self, ffi: Any, question: Any, shared: MutableMapping[tuple, np.ndarray]):
+    def __init__(self, ffi: Any, question: Any, shared: MutableMapping[tuple, Any]):
         self.ffi = ffi
         self.shared = shared
         self.question = question
-        self.calls: list[tuple[Any, Any, int]] = []  # kernel, struct, weights' array of each step
+        self.calls: list[Call] = []  # of each step
         self.itemsize, self.inputs = question.itemsize, question.inputs
         self.dtype = "float32" if question.itemsize == 4 else "float64"
         self.kept = Answered([], [])
@@ -115,6 +128,11 @@ class Answer:
         self.packings: list[dict[str, Any]] = []
         self.between = self.lay_out()
         self.target, self.environment = host_target(), Environment.now()
+        self.plan_layers()
+
+    def plan_layers(self) -> None:
+        """Find the kernel calls of all layers."""
+        question = self.question
         layers = [question.layer[i] for i in range(question.layers)]
         problems = [self.problem(layer) for layer in layers]
         # All kernels side by side, before any is needed.
@@ -134,6 +152,11 @@ class Answer:
     def question_layers(self) -> list[str]:
         """All layers as C initializers."""
         return [_initializer(self.ffi, self.question.layer[i]) for i in range(self.question.layers)]
+
+    @cached_property
+    def question_scales(self) -> str:
+        """What a plan of a quantized layer is for, as a C initializer; "" for others."""
+        return ""
 
     def fill(self, plan: Any) -> None:
         """Write the answer."""
@@ -163,7 +186,7 @@ class Answer:
 
     def remembered(self) -> Answer:
         """Return itself with copies of what is only there while the question is asked."""
-        _ = self.question_arrays, self.question_layers
+        _ = self.question_arrays, self.question_layers, self.question_scales
         return self
 
     def reserve(self, size: int) -> int:
@@ -226,7 +249,7 @@ class Answer:
         self.kept.prepared.append(prepared)
         self.workspace = max(self.workspace, prepared.workspace_bytes)
         for code, struct, work in prepared.calls:
-            self.calls.append((code, struct, asked.weight))
+            self.calls.append(Call(code.spec, code, struct, asked.weight))
             self.steps.append(
                 {
                     "part": _function(self.ffi, code, "winogen_part", "winogen_step", "part"),
@@ -267,6 +290,94 @@ class Answer:
             self.shared[key] = packed
         self.kept.memory.append(packed)
         return self.at(ADDRESS, packed.ctypes.data)
+
+
+class QuantizedAnswer(Answer):
+    """The plan of a quantized node: one kernel call, with all constants in its packed weights."""
+
+    def plan_layers(self) -> None:
+        """Find the kernel call."""
+        layer, shape = self.question.layer[0], self.shape(self.question.layer[0].input)
+        dtype = _BYTES[self.question.scales.input_signed]
+        # One for all sizes, but for the padding that auto_pad makes of them.
+        key = self.question.node, "QConv2d", tuple(layer.padding)
+        conv = self.shared.get(key)
+        if conv is None:
+            conv = self.shared[key] = self.conv(layer)
+        bound = conv.bound(shape, dtype)
+        self.kept.memory.extend((conv, bound, bound.packed))
+        self.workspace = bound.work.workspace_bytes
+        code, struct = bound.code, bound.struct
+        self.calls.append(Call(bound.work.spec, code, struct, layer.weight))
+        nowhere = self.place(NOWHERE)
+        self.steps.append(
+            {
+                "part": _function(self.ffi, code, "winogen_part", "winogen_step", "part"),
+                "conv": _pointer(self.ffi, code, struct),
+                "phases": struct.phases,
+                "parts": struct.parts,
+                "threads": bound.work.threads,
+                "input": self.place(layer.input),
+                "packed": self.at(ADDRESS, bound.packed.ctypes.data),
+                "output": self.place(layer.output),
+                **dict.fromkeys(("bias", "slopes", "add", "add_after"), nowhere),
+            }
+        )
+
+    @cached_property
+    def question_scales(self) -> str:
+        """Where the scales are, and the zero points that the struct of a kernel holds."""
+        scales = self.question.scales[0]
+        w_zero = self.constant(scales.w_zero, np.int8)
+        zeros = (
+            self.zero(scales.x_zero, scales.input_signed),
+            self.zero(scales.y_zero, scales.output_signed),
+            int(w_zero is not None and w_zero.any()),
+        )
+        return f"{{ {_initializer(self.ffi, scales)} }}, {', '.join(map(str, zeros))}"
+
+    def conv(self, layer: Any) -> QConv2d:
+        """Return the convolution that the node is."""
+        scales = self.question.scales
+        top, left, bottom, right = layer.padding
+        signs = scales.input_signed, scales.output_signed
+        numbers: dict[str, Any] = {}
+        if scales.y_scale >= 0:
+            numbers = {
+                name: self.constant(getattr(scales, name), np.float32)
+                for name in ("x_scale", "w_scale", "y_scale")
+            }
+            numbers["y_zero"] = self.zero(scales.y_zero, signs[1])
+            numbers["y_dtype"] = _BYTES[signs[1]]
+        w_zero = self.constant(scales.w_zero, np.int8)
+        bias = self.constant(layer.bias, np.int32)
+        return QConv2d(
+            self.constant(layer.weight, np.int8),
+            None if bias is None else bias.reshape(-1),
+            stride=tuple(layer.stride),
+            padding=((top, bottom), (left, right)),
+            dilation=tuple(layer.dilation),
+            groups=layer.groups,
+            w_zero=0 if w_zero is None else w_zero,
+            x_zero=self.zero(scales.x_zero, signs[0]),
+            activation=_BY_NUMBER[layer.activation]((), None),
+            threads=self.question.threads,
+            **numbers,
+        )
+
+    def zero(self, array: int, signed: int) -> int:
+        """Return a zero point; 0 where there is none."""
+        found = self.constant(array, _BYTES[signed])
+        return 0 if found is None else int(found.reshape(-1)[0])
+
+    def constant(self, array: int, dtype: Any) -> np.ndarray | None:
+        """Return the numbers of a constant; None where there is none."""
+        if array < 0:
+            return None
+        record, kind = self.question.array[array], np.dtype(dtype)
+        size = self.numbers(array) * kind.itemsize
+        found = np.frombuffer(self.ffi.buffer(record.constant, size), kind)
+        return found.reshape(self.shape(array))
 
 
 def _function(ffi: Any, code: Any, name: str, struct: str, field: str) -> Any:

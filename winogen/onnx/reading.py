@@ -9,6 +9,9 @@ from typing import Any
 from winogen.graph import Graph, Node, Opaque
 from winogen.onnx.model import OWN_DOMAIN, Model
 from winogen.onnx.patterns import Match, Patterns
+from winogen.onnx.quantized import Narrowed
+
+_CONVOLUTIONS = ("Conv", "ConvTranspose", "QLinearConv", "ConvInteger")
 
 
 @dataclass
@@ -22,8 +25,12 @@ class Reading:
     refusals: list[str] = field(default_factory=list)  # convolutions that stay, and why
 
 
-def read(model: Model) -> Reading:
-    """Return the graph of a model. Values that never change are no values of it."""
+def read(model: Model, narrow: Narrowed | None = None) -> Reading:
+    """Return the graph of a model. Values that never change are no values of it.
+
+    ``narrow``: what was done to its quantized convolutions before.
+    """
+    narrow = narrow or Narrowed(model.proto)
     kind = _kind(model)
     patterns = Patterns(model, kind) if kind else None
     matches: dict[int, Match] = {}
@@ -35,8 +42,11 @@ def read(model: Model) -> Reading:
         if match is not None:
             matches[place] = match
             swallowed |= {tuple(inner.output) for inner in match.within}
-        elif node.op_type in ("Conv", "ConvTranspose") or node.domain == OWN_DOMAIN:
-            refusals.append(f"{node.name or node.output[0]}: {_why(model, node, kind)}")
+        elif node.output[0] in narrow.made:
+            continue
+        elif node.op_type in _CONVOLUTIONS or node.domain == OWN_DOMAIN:
+            why = narrow.refusals.get(node.output[0]) or _why(model, node, kind)
+            refusals.append(f"{node.name or node.output[0]}: {why}")
     aliases = _aliases(model)
     needed = _needed(model, nodes)
     outside = dict.fromkeys(value.name for value in model.graph.input)

@@ -20,6 +20,7 @@ from winogen.errors import InvalidValue
 from winogen.graph import Conv, Graph, cut, shapes, simplify
 from winogen.graph.lower import COPY, Step, lower
 from winogen.onnx.model import Model, load, require
+from winogen.onnx.quantized import narrowed
 from winogen.onnx.reading import Reading, read
 from winogen.onnx.running import sizes_of_inputs, zeros
 from winogen.toolchain import host_target
@@ -48,6 +49,7 @@ class Report:
     threads: int
     measured_s: float | None  # of onnxruntime for the whole model, node by node
     refusals: tuple[str, ...]
+    quantized: int = 0  # convolutions of 8 bits that winogen would compute
 
     @property
     def predicted_s(self) -> float:
@@ -82,6 +84,13 @@ class Report:
             )
         elif not self.rows:
             lines[-1] = "no layer that winogen would compute"
+            if self.quantized:
+                lines[-1] = "no float layer that winogen would compute"
+        if self.quantized:
+            lines.append(
+                f"{self.quantized} quantized convolutions that winogen would compute, too; their "
+                "times are not predicted"
+            )
         return "\n".join([*lines, *(f"stays: {refusal}" for refusal in self.refusals)])
 
 
@@ -108,11 +117,15 @@ def report(
     """
     proto = load(model_or_path)
     model = Model(proto, sizes_of_inputs(Model(proto), input_shapes or {}))
-    reading = read(model)
+    whole_model = model
+    narrow = narrowed(model)
+    if narrow.made:
+        model = Model(narrow.model, model.fixed)
+    reading = read(model, narrow)
     count = arguments.threads(threads)
     graph = simplify(reading.graph)
     steps = _steps(model, reading, graph) if reading.kind else []
-    times = _measured(model, count) if importlib.util.find_spec("onnxruntime") else None
+    times = _measured(whole_model, count) if importlib.util.find_spec("onnxruntime") else None
     groups = _groups(reading, graph)
     dtype = "float32" if reading.kind == model.onnx.TensorProto.FLOAT else "float64"
     rows = []
@@ -124,7 +137,8 @@ def report(
         what = f"{step.shape[1]} channels" if step.label == COPY else str(step.op)
         rows.append(Row(step.label, what, output, algorithm, seconds, measured))
     whole = None if times is None else sum(times.values())
-    return Report(tuple(rows), count, whole, tuple(reading.refusals))
+    refusals = tuple(reading.refusals)
+    return Report(tuple(rows), count, whole, refusals, len(narrow.made))
 
 
 def _steps(model: Model, reading: Reading, graph: Graph) -> list[tuple[Step, tuple[int, ...]]]:

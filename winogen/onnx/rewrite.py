@@ -13,6 +13,7 @@ from winogen.conv import arguments
 from winogen.errors import InvalidValue
 from winogen.graph import Conv, simplify
 from winogen.onnx.model import Model, load, require
+from winogen.onnx.quantized import narrowed
 from winogen.onnx.reading import read
 from winogen.onnx.writing import Writer
 
@@ -27,18 +28,23 @@ class Rewritten:
     model: Any  # ModelProto
     nodes_before: int
     nodes: int
-    convolutions: int  # that winogen computes
+    convolutions: int  # that winogen computes, besides those of 8 bits
     segments: int  # ... in so many nodes
     refusals: tuple[str, ...]  # convolutions that stay, and why
     tiled: int = 0  # of all convolutions that were read, those that tiles make cheaper
     read: int = 0
+    quantized: int = 0  # convolutions of 8 bits that winogen computes, each a node
 
     def __str__(self) -> str:
+        made = []
+        if self.segments:
+            made.append(f"{self.convolutions} convolutions in {self.segments} of them")
+        if self.quantized:
+            made.append(f"{self.quantized} quantized convolutions")
         lines = [
-            f"{self.nodes_before} nodes became {self.nodes}; winogen computes "
-            f"{self.convolutions} convolutions in {self.segments} of them"
+            f"{self.nodes_before} nodes became {self.nodes}; winogen computes {' and '.join(made)}"
         ]
-        if not self.segments:
+        if not made:
             lines = ["nothing for winogen to do: the model is as it was"]
         elif 2 * self.tiled < self.read:
             lines.append(
@@ -58,6 +64,8 @@ def optimize(
 ) -> Any:
     """Return a model that computes the same with winogen's convolutions; write it if asked to.
 
+    Quantized convolutions, as QLinearConv, ConvInteger or between DequantizeLinear and
+    QuantizeLinear, become integer ones with the rounding of QLinearConv.
     Normalizations, activations, additions, paddings and concatenations become part of the
     convolutions beside them. onnxruntime runs the result with `get_library_path`. It depends on the
     model and the arguments only, not on the machine.
@@ -80,7 +88,7 @@ def optimize(
     MissingPackage without the extra `onnx`, and OSError.
     """
     result = rewrite(model_or_path, tolerance=tolerance, threads=threads, input_shapes=input_shapes)
-    if not result.segments:
+    if not result.segments and not result.quantized:
         warnings.warn(f"winogen.onnx.optimize: {result}", stacklevel=2)
     if output is not None:
         save(result.model, output)
@@ -102,15 +110,22 @@ def rewrite(
     if threads is not None:
         threads = arguments.threads(threads)
     model = Model(load(model_or_path), input_shapes)
-    reading = read(model)
     before = len(model.graph.node)
+    narrow = narrowed(model, threads)
+    if narrow.made:
+        model = Model(narrow.model, input_shapes)
+    reading = read(model, narrow)
+    unchanged = Rewritten(
+        model.proto, before, len(model.graph.node), 0, 0, tuple(reading.refusals),
+        quantized=len(narrow.made),
+    )  # fmt: skip
     if not reading.kind:
-        return Rewritten(model.proto, before, before, 0, 0, tuple(reading.refusals))
+        return unchanged
     convolutions = [node.op for node in reading.graph.nodes if isinstance(node.op, Conv)]
     writer = Writer(model, reading, {"tolerance": tolerance, "threads": threads})
     proto = writer.write(simplify(reading.graph))
     if not writer.segments:
-        return Rewritten(model.proto, before, before, 0, 0, tuple(reading.refusals))
+        return unchanged
     return Rewritten(
         proto,
         before,
@@ -120,6 +135,7 @@ def rewrite(
         tuple(reading.refusals),
         tiled=sum(map(_is_tiled, convolutions)),
         read=len(convolutions),
+        quantized=len(narrow.made),
     )
 
 

@@ -218,11 +218,7 @@ class Writer:
         inputs = [self._copied(v) for v in graph.input if v.name not in constant]
         del graph.input[:]
         graph.input.extend(inputs)
-        for value in graph.input:
-            for dim, size in zip(
-                value.type.tensor_type.shape.dim, self.model.fixed.get(value.name, ())
-            ):
-                dim.dim_value = size
+        self.model.write_fixed(graph)
         self._write_sizes(graph)
         proto.ir_version = max(proto.ir_version, 4)  # initializers need not be inputs
         if self.segments:

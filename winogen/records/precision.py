@@ -47,6 +47,8 @@ NARROW_TYPES = ("float16", "bfloat16")
 ARRAY_TYPES = (*COMPUTED_TYPES, *NARROW_TYPES)
 # What filters may be packed in, and what may be multiplied, besides the type of the arrays.
 FILTER_TYPES = ("float16", "bfloat16", "flyte24", "flyte16", "flyte8")
+# Those whose range is so small that every filter has a scale.
+SCALED_TYPES = ("float16",)
 PRODUCT_TYPES = ("int16", "int8")
 
 
@@ -99,6 +101,11 @@ class Precision:
         names = dict.fromkeys((self.arrays, self.filters, self.tiles))
         narrow = (NUMBERS[name] for name in names if name != self.real.name)
         return tuple(number for number in narrow if number.exponent)
+
+    @property
+    def has_narrow_filters(self) -> bool:
+        """Whether packed filters are widened before they are multiplied."""
+        return self.filters in FILTER_TYPES and self.products == self.transforms
 
     @property
     def plain(self) -> bool:

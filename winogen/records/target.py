@@ -43,6 +43,10 @@ EXTENSIONS: dict[str, Extension] = {
 }
 
 
+# What widens a type of numbers in fewer instructions, by intrinsics.
+_WIDENERS = {("_mm256", "float16"): "f16c", ("_mm512", "flyte24"): "vbmi"}
+
+
 @dataclass(frozen=True)
 class Target:
     """An instruction set as the code generator sees it.
@@ -58,9 +62,10 @@ class Target:
     flags: tuple[str, ...]  # what the compiler needs to emit it
     broadcasts: bool = False  # arithmetic takes one number from memory into all lanes
     by_lane: bool = False  # arithmetic takes one lane of a register for all lanes
+    dots: str = ""  # sums of two products of 16 bits: "madd", "smlal", "" for none
     masks: bool = False  # loads and stores of some lanes, non-temporal stores of a whole line
     flushes: bool = True  # can be told to take denormals for zeros
-    # Whose intrinsics widen float16 and shuffle bytes: the prefix of x86's names, "neon", or none.
+    # Whose intrinsics shuffle bytes: the prefix of x86's names, "neon", or none.
     intrinsics: str = ""
     core: str = (
         ""  # the micro-architecture whose measured sizes of blocks it takes, if one is known
@@ -81,6 +86,15 @@ class Target:
         """
         flags = tuple(flag for name in names for flag in EXTENSIONS[name].flags)
         return replace(self, flags=(*self.flags, *flags))
+
+    def storing(self, *numbers: str) -> Target:
+        """Return the target whose flags allow what it has to widen these types of numbers.
+
+        >>> TARGETS["avx2"].adjusted("+f16c").storing("float16").flags
+        ('-mavx2', '-mfma', '-mf16c')
+        """
+        names = (_WIDENERS.get((self.intrinsics, number)) for number in numbers)
+        return self.using(*(name for name in names if name in self.extensions))
 
     def adjusted(self, changes: str) -> Target:
         """Return the target with extensions added and taken away.
@@ -122,12 +136,13 @@ TARGETS: dict[str, Target] = {
                 "-mprefer-vector-width=512",
             ),
             broadcasts=True,
+            dots="madd",
             masks=True,
             intrinsics="_mm512",
         ),
-        Target("avx2", 32, 16, ("-mavx2", "-mfma", "-mf16c"), intrinsics="_mm256"),
-        Target("sse2", 16, 16, ("-msse2",)),
-        Target("neon", 16, 32, (), by_lane=True, intrinsics="neon"),
+        Target("avx2", 32, 16, ("-mavx2", "-mfma"), dots="madd", intrinsics="_mm256"),
+        Target("sse2", 16, 16, ("-msse2",), dots="madd"),
+        Target("neon", 16, 32, (), by_lane=True, dots="smlal", intrinsics="neon"),
         Target("generic", 16, 16, ()),
     )
 }

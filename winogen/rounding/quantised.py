@@ -1,8 +1,8 @@
 """Products of integers: how filters and tiles become integers, and what error that makes.
 
-A transformed tile V is scaled per position and chunk of channels, so that its largest number there
-is the largest integer. A transformed filter U is scaled per position, so that no chunk's sum of
-products can overflow 32 bits. Within a chunk sums are exact; they are added up in float32.
+A transformed tile V is scaled per position and chunk of channels, a transformed filter U per
+position, so that no chunk's sum of products can overflow 32 bits: it is at most ||u|| ||v|| (Cauchy
+and Schwarz). Within a chunk sums are exact; they are added up in float32.
 
 One scale per position is what LoWino has (Li, Jia, Feng and Wang, ACM TACO 2024). Those of a chunk
 depend on nothing but the chunk, so that blocks and threads do not change a bit of the result.
@@ -17,12 +17,12 @@ from functools import lru_cache
 
 import numpy as np
 
-_MEAN, _DEVIATION = math.sqrt(2 / math.pi), math.sqrt(1 - 2 / math.pi)  # of |x|, x normal
-
 
 @dataclass(frozen=True)
 class Quantised:
     """How floating-point numbers become the integers that are multiplied.
+
+    Norms are roots of sums of squares. A step is the smallest with which nothing exceeds its limit.
 
     >>> QUANTISED["int16"].filter_error(64) < QUANTISED["int8"].filter_error(64) < 0.01
     True
@@ -31,20 +31,24 @@ class Quantised:
     chunk: int  # channels whose products are summed exactly
     tiles: int  # the largest |integer| of V
     filters: int  # the largest |integer| of U
-    most: float  # that the sum of |products| of a chunk may be before U is rounded
+    tile_norm: float | None = None  # the largest norm of a chunk of V; None: any
+    filter_norm: float | None = None  # of a chunk of U
 
     def scaled_tiles(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return integers, as float64, and steps of tiles (C, positions…): one per chunk.
+        """Return integers, as float64, and steps of tiles (C, positions…) of one chunk.
 
-        ``v`` is of one chunk, and so are the steps, without the first axis.
+        The steps are without the first axis.
         """
+        if self.tile_norm is not None:  # no number exceeds the norm of its chunk
+            return _scaled(v, _norm(v) / self.tile_norm)
         return _scaled(v, np.abs(v).max(0) / self.tiles)
 
     def filter_steps(self, u: np.ndarray) -> np.ndarray:
         """Return the step of each position of filters (C, positions…): one for all channels."""
         steps = np.abs(u).max(0) / self.filters
-        for some in self.chunks(len(u)):
-            steps = np.maximum(steps, np.abs(u[some]).sum(0) * (self.tiles / self.most))
+        if self.filter_norm is not None:
+            for some in self.chunks(len(u)):
+                steps = np.maximum(steps, _norm(u[some]) / self.filter_norm)
         return steps
 
     def scaled_filters(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -59,20 +63,26 @@ class Quantised:
     def tile_error(self, channels: int) -> float:
         """The variance of the error of V over that of V, for normal numbers.
 
-        A number is off by at most half a step, evenly: step^2 / 12, with
-        step = max |V| / largest integer.
+        A number is off by at most half a step, evenly: by step^2 / 12 in the square.
         """
-        return largest_square(min(channels, self.chunk)) / self.tiles**2 / 12
+        chunk = min(channels, self.chunk)
+        if self.tile_norm is not None:
+            return chunk / self.tile_norm**2 / 12
+        return largest_square(chunk) / self.tiles**2 / 12
 
     def filter_error(self, channels: int) -> float:
         """The same for U, whose step fits all of its chunks."""
-        chunk = min(channels, self.chunk)
-        count = math.ceil(channels / self.chunk)
-        # A chunk's sum of |U| is nearly normal.
-        total = chunk * _MEAN + math.sqrt(chunk) * _DEVIATION * largest(count)
-        by_sum = total * self.tiles / self.most
-        by_size = math.sqrt(largest_square(channels)) / self.filters
-        return max(by_sum, by_size) ** 2 / 12
+        by_size = largest_square(channels) / self.filters**2
+        if self.filter_norm is None:
+            return by_size / 12
+        chunk, count = min(channels, self.chunk), math.ceil(channels / self.chunk)
+        # The square of a norm is nearly normal, with a variance of twice its mean.
+        square = chunk + math.sqrt(2 * chunk) * largest(count)
+        return max(by_size, square / self.filter_norm**2) / 12
+
+
+def _norm(values: np.ndarray) -> np.ndarray:
+    return np.sqrt((np.asarray(values, np.float64) ** 2).sum(0))
 
 
 def _scaled(values: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -80,14 +90,10 @@ def _scaled(values: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return np.rint(np.asarray(values, np.float64) / safe), safe
 
 
-def _quantised(chunk: int, tiles: int, filters: int) -> Quantised:
-    # Each of a chunk's filters may be rounded up by half a step.
-    return Quantised(chunk, tiles, filters, 2**31 - 1 - chunk * tiles / 2)
-
-
 QUANTISED = {
-    "int16": _quantised(chunk=32, tiles=16383, filters=32767),
-    "int8": _quantised(chunk=32, tiles=127, filters=127),
+    # 32760 * 65540 < 2^31, with room for the roundings of 32 numbers.
+    "int16": Quantised(32, tiles=32767, filters=32767, tile_norm=32760, filter_norm=65540),
+    "int8": Quantised(32, tiles=127, filters=127),
 }
 
 _STEP = 1 / 200

@@ -16,7 +16,7 @@ from winogen.toolchain.compiler import find_compiler
 # What a CPU must report (archspec's feature names) before code for a target may run on it.
 _NEEDS = {
     "avx512": {"avx512f", "avx512vl", "avx512bw", "avx512dq", "fma"},
-    "avx2": {"avx2", "fma", "f16c"},
+    "avx2": {"avx2", "fma"},
     "sse2": {"sse2"},
     "neon": {"asimd"},
     "generic": set(),

@@ -583,7 +583,8 @@ static void fill_strip(const call *c, const block *b, const strip_area *s, real 
 /* A run of `count` pixels of output row `row` from column `col` on; pixel x holds LANES filters at
  * from + x * step, of which the first `lanes` exist (`first` is an index into all M * groups). */
 static void write_row(const call *c, int64_t image, int64_t first, int64_t lanes, int64_t row,
-                      int64_t col, int64_t count, const real *from, int64_t step, vec bias)
+                      int64_t col, int64_t count, const real *from, int64_t step,
+                      vec bias)
 {
     const winogen_conv *p = c->p;
     real *to = output_at(c, image, row, col, first);

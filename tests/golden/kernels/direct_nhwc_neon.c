@@ -289,7 +289,7 @@ void winogen_pack(const winogen_conv *p, const real *weight, filter_number *pack
     for (int64_t i = 0; i < p->groups * blocks; i++) {
         const int64_t group = i / blocks, first = i % blocks * FILTER_BLOCK;
         const int64_t width = width_at(p, first);
-        real *block = packed + filter_block(p, group, first, 0, 1, taps);
+        filter_number *block = packed + filter_block(p, group, first, 0, 1, taps);
         for (int64_t m = first; m < min_of(first + width, p->filters); m++)
             for (int64_t c = 0; c < channels; c++)
                 for (int64_t t = 0; t < taps; t++)
@@ -313,7 +313,7 @@ typedef struct {
     int64_t channel_step;         /* from one channel of `a` to the next within a chunk */
     int64_t taps;
     const int64_t *tap;           /* where each tap of `a` begins */
-    const real *ahead;            /* what is fetched meanwhile, a line at a time: from here on, */
+    const filter_number *ahead;   /* what is fetched meanwhile, a line at a time: from here on, */
     int64_t ahead_far;            /* and from as many numbers further on; */
     int64_t ahead_step;           /* and how far that advances in one step, in bytes */
 } gemm_walk;
@@ -322,10 +322,10 @@ typedef struct {
  * fetched into L2: an even share by every panel, and by every step of a panel. Were all of it
  * fetched by one panel, the caches could not deliver it in that time, and would idle during the
  * others. */
-INLINE void fetch_next(gemm_walk *walk, const int vectors, const real *b, int64_t size,
+INLINE void fetch_next(gemm_walk *walk, const int vectors, const filter_number *b, int64_t size,
                        int64_t panel, int64_t panels)
 {
-    const int64_t step = CHAINS * vectors * LANES * (int64_t)sizeof(real);
+    const int64_t step = CHAINS * vectors * LANES * (int64_t)sizeof(filter_number);
     walk->ahead = address(b, size + size * panel / panels);
     walk->ahead_far = size / panels / 2;
     walk->ahead_step = blocks_of(step, 2 * panels);
@@ -351,8 +351,8 @@ typedef struct {
 
 /* `chains` channels further: channel j goes into chain j. */
 INLINE void gemm_step(const int rows, const int vectors, const int chains, const real *at,
-                      int64_t step, const real *b, const real *ahead, int64_t far,
-                      vec sum[ROWS][VECTORS][CHAINS])
+                      int64_t step, const filter_number *b,
+                      const filter_number *ahead, int64_t far, vec sum[ROWS][VECTORS][CHAINS])
 {
     __builtin_prefetch(ahead, 0, 2);
     __builtin_prefetch(address(ahead, far), 0, 2);
@@ -368,13 +368,14 @@ INLINE void gemm_step(const int rows, const int vectors, const int chains, const
 }
 
 INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
-                       int64_t channels, const real *a, const real *b, const gemm_sink *c)
+                       int64_t channels, const real *a, const filter_number *b,
+                       const gemm_sink *c)
 {
     /* All fetched once: behind a store, the compiler would look at walk and sink again. */
     const int64_t depth = walk->depth, chunk = walk->chunk, chunk_step = walk->chunk_step;
     const int64_t taps = walk->taps, step = 1;
     const int64_t *const tap = walk->tap;
-    const real *ahead = walk->ahead;
+    const filter_number *ahead = walk->ahead;
     const int64_t far = walk->ahead_far, ahead_step = walk->ahead_step;
     const real *sofar = c->sofar;
     real *const to = c->to;
@@ -400,7 +401,7 @@ INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
                 for (; k + CHAINS <= count; k += CHAINS) {
                     gemm_step(rows, vectors, CHAINS, at, step, b, ahead, far, sum);
                     at += CHAINS * step, b += CHAINS * vectors * LANES;
-                    ahead = (const real *)((uintptr_t)ahead + (uintptr_t)ahead_step);
+                    ahead = (const filter_number *)((uintptr_t)ahead + (uintptr_t)ahead_step);
                 }
             }
         }
@@ -417,11 +418,11 @@ INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
     }
 }
 
-typedef void gemm_function(const gemm_walk *, int64_t, const real *, const real *,
+typedef void gemm_function(const gemm_walk *, int64_t, const real *, const filter_number *,
                            const gemm_sink *);
 #define GEMM(v, r, suffix)                                                                         \
     static void gemm##suffix##_##v##_##r(const gemm_walk *walk, int64_t channels, const real *a,   \
-                                         const real *b, const gemm_sink *c)                        \
+                                         const filter_number *b, const gemm_sink *c)               \
     {                                                                                              \
         gemm_block##suffix(r, v, walk, channels, a, b, c);                                         \
     }
@@ -792,7 +793,8 @@ static void fill_strip(const call *c, const block *b, const strip_area *s, real 
 /* A run of `count` pixels of output row `row` from column `col` on; pixel x holds LANES filters at
  * from + x * step, of which the first `lanes` exist (`first` is an index into all M * groups). */
 static void write_row(const call *c, int64_t image, int64_t first, int64_t lanes, int64_t row,
-                      int64_t col, int64_t count, const real *from, int64_t step, vec bias)
+                      int64_t col, int64_t count, const real *from, int64_t step,
+                      vec bias)
 {
     const winogen_conv *p = c->p;
     real *to = output_at(c, image, row, col, first);
@@ -857,7 +859,7 @@ static void multiply_block(const call *c, const block *b, int64_t begin, int64_t
     const int64_t panels = blocks_of(b->cols, height);
     for (int64_t m = begin; m < end; m += FILTER_BLOCK) {
         const int64_t width = width_at(p, m), first = b->group * p->filters + m;
-        const real *u = c->packed + filter_block(p, b->group, m, 0, 1, taps);
+        const filter_number *u = c->packed + filter_block(p, b->group, m, 0, 1, taps);
         /* Final sums of filters that exist are outputs: they need not pass through s->sum. */
         const int straight = m + width <= p->filters, non_temporal = is_non_temporal(c);
         for (int64_t channel = 0; channel < channels; channel += depth)
@@ -866,7 +868,7 @@ static void multiply_block(const call *c, const block *b, int64_t begin, int64_t
                     const int64_t count = min_of(height, b->cols - x);
                     gemm_walk walk;
                     const real *a = rows_at(p, b, s, y, x, channel, count, &walk);
-                    const real *part = u + channel * taps * width;
+                    const filter_number *part = u + channel * taps * width;
                     const int64_t terms = min_of(depth, channels - channel);
                     fetch_next(&walk, (int)(width / LANES), part, terms * taps * width,
                                y * panels + x / height, b->rows * panels);

@@ -694,7 +694,8 @@ static void copy_window(const call *c, const block *b, int64_t y, int64_t first,
         for (int64_t q = 0; q < cols; q++, to += padded_channels(p)) {
             const int64_t col = source_index(first + q, p->width, cols_read(p), mode);
             const int outside = row < 0 || col < 0;
-            if (!outside) copy_array(to, image + row * p->input.row + col * p->input.pixel, channels);
+            if (!outside)
+                copy_array(to, image + row * p->input.row + col * p->input.pixel, channels);
             for (int64_t i = outside ? 0 : channels; i < padded_channels(p); i++) to[i] = 0;
         }
     }

@@ -546,8 +546,8 @@ INLINE void deinterleave(const int64_t parts, const int64_t step, const real *re
 #define deinterleave_array deinterleave
 
 /* The same for stride 2: the even numbers, and with two parts the odd ones, of pairs of vectors. */
-INLINE void deinterleave_pairs(const int64_t parts, const array_number *from, int64_t count, real *to,
-                               int64_t to_step)
+INLINE void deinterleave_pairs(const int64_t parts, const array_number *from, int64_t count,
+                               real *to, int64_t to_step)
 {
     for (; count > 0; count -= LANES, from += 2 * LANES, to += LANES) {
         const int64_t left = min_of(count, LANES), second = max_of(2 * left - LANES, 0);

@@ -551,7 +551,8 @@ INLINE void transpose(vec v[LANES])
 /* A run of `count` pixels of output row `row` from column `col` on; pixel x holds LANES filters at
  * from + x * step, of which the first `lanes` exist (`first` is an index into all M * groups). */
 static void write_row(const call *c, int64_t image, int64_t first, int64_t lanes, int64_t row,
-                      int64_t col, int64_t count, const real *from, int64_t step, vec bias)
+                      int64_t col, int64_t count, const real *from, int64_t step,
+                      vec bias)
 {
     const winogen_conv *p = c->p;
     real *to = output_at(c, image, row, col, first);
@@ -727,8 +728,28 @@ INLINE tile_scratch scratch_of(const call *c, int64_t member)
     };
 }
 
-/* Input transform: V = B_h^T d B_w of every tile of the block, for LANES channels. Position (a, b)
- * of tile (i, j) goes to out + (a * P_W + b) * position_step + offset[i * b->cols + j]. */
+/* Input transform: V = B_h^T d B_w of the tiles [j, last) of row i, at most TILES_AT_ONCE of them,
+ * for LANES channels. Position (a, b) of tile t goes to out + (a * P_W + b) * position_step +
+ * offset[t - j]. */
+INLINE void transform_some(const window *w, const tile_scratch *s, int64_t cols, int64_t i, int64_t j,
+                           int64_t last, real *out, int64_t position_step, const int64_t *offset)
+{
+    const int64_t from = j ? input_cols(j) : 0, to = input_cols(last);
+    columns_by_class(w, i * M_H, cols, from, to, s->columns);
+    for (int a = 0; a < P_H; a++)
+        for (int64_t t = j; t < last; t++) {
+            const real *column = s->columns + (a * cols + t * M_W) * LANES;
+            real *tile = out + offset[t - j] + a * P_W * position_step;
+            vec d[N_W], v[P_W];
+            UNROLL(32)
+            for (int k = 0; k < N_W; k++) d[k] = load(column + k * LANES);
+            winogen_f4_3_input(d, v);
+            UNROLL(32)
+            for (int q = 0; q < P_W; q++) *(vec *)(tile + q * position_step) = v[q];
+        }
+}
+
+/* All tiles of the block: tile (i, j) goes to offset[i * b->cols + j]. */
 static void transform_input(const window *w, const block *b, const tile_scratch *s, real *out,
                             int64_t position_step)
 {
@@ -736,19 +757,8 @@ static void transform_input(const window *w, const block *b, const tile_scratch 
     for (int64_t i = 0; i < b->rows; i++)
         for (int64_t j = 0, last; j < b->cols; j = last) {
             last = min_of(j + TILES_AT_ONCE, b->cols);
-            const int64_t from = j ? input_cols(j) : 0, to = input_cols(last);
-            columns_by_class(w, i * M_H, cols, from, to, s->columns);
-            for (int a = 0; a < P_H; a++)
-                for (int64_t t = j; t < last; t++) {
-                    const real *column = s->columns + (a * cols + t * M_W) * LANES;
-                    real *tile = out + s->offset[i * b->cols + t] + a * P_W * position_step;
-                    vec d[N_W], v[P_W];
-                    UNROLL(32)
-                    for (int k = 0; k < N_W; k++) d[k] = load(column + k * LANES);
-                    winogen_f4_3_input(d, v);
-                    UNROLL(32)
-                    for (int q = 0; q < P_W; q++) *(vec *)(tile + q * position_step) = v[q];
-                }
+            transform_some(w, s, cols, i, j, last, out, position_step,
+                           s->offset + i * b->cols + j);
         }
 }
 
@@ -829,12 +839,14 @@ enum { R_H = 1, R_W = 3 };    /* taps of one filter */
 /* U of `count` filters that lie `pitch` apart, side by side: those of position (a, b) go to
  * to[(a * P_W + b) * step ...], `width` of them, zeros where there is no filter. */
 INLINE void transform_filters(const int width, const real *g, int64_t pitch, int64_t count,
-                              int64_t row_step, real *to, int64_t step)
+                              int64_t row_step, filter_number *to,
+                              int64_t step)
 {
     double taps[R_H][R_W][LANES] = { 0 };
     for (int64_t l = 0; l < count; l++)
         for (int k = 0; k < R_H; k++)
-            for (int q = 0; q < R_W; q++) taps[k][q][l] = (double)g[l * pitch + k * row_step + q];
+            for (int q = 0; q < R_W; q++)
+                taps[k][q][l] = (double)g[l * pitch + k * row_step + q];
     for (int a = 0; a < P_H; a++) {
         double half[R_W][LANES] = { 0 };
         for (int k = 0; k < R_H; k++)
@@ -899,7 +911,7 @@ typedef struct {
     int64_t channel_step;         /* from one channel of `a` to the next within a chunk */
     int64_t taps;
     const int64_t *tap;           /* where each tap of `a` begins */
-    const real *ahead;            /* what is fetched meanwhile, a line at a time: from here on, */
+    const filter_number *ahead;   /* what is fetched meanwhile, a line at a time: from here on, */
     int64_t ahead_far;            /* and from as many numbers further on; */
     int64_t ahead_step;           /* and how far that advances in one step, in bytes */
 } gemm_walk;
@@ -908,10 +920,10 @@ typedef struct {
  * fetched into L2: an even share by every panel, and by every step of a panel. Were all of it
  * fetched by one panel, the caches could not deliver it in that time, and would idle during the
  * others. */
-INLINE void fetch_next(gemm_walk *walk, const int vectors, const real *b, int64_t size,
+INLINE void fetch_next(gemm_walk *walk, const int vectors, const filter_number *b, int64_t size,
                        int64_t panel, int64_t panels)
 {
-    const int64_t step = CHAINS * vectors * LANES * (int64_t)sizeof(real);
+    const int64_t step = CHAINS * vectors * LANES * (int64_t)sizeof(filter_number);
     walk->ahead = address(b, size + size * panel / panels);
     walk->ahead_far = size / panels / 2;
     walk->ahead_step = blocks_of(step, 2 * panels);
@@ -931,8 +943,8 @@ typedef struct {
 
 /* `chains` channels further: channel j goes into chain j. */
 INLINE void gemm_step(const int rows, const int vectors, const int chains, const real *at,
-                      int64_t step, const real *b, const real *ahead, int64_t far,
-                      vec sum[ROWS][VECTORS][CHAINS])
+                      int64_t step, const filter_number *b,
+                      const filter_number *ahead, int64_t far, vec sum[ROWS][VECTORS][CHAINS])
 {
     __builtin_prefetch(ahead, 0, 2);
     __builtin_prefetch(address(ahead, far), 0, 2);
@@ -948,13 +960,14 @@ INLINE void gemm_step(const int rows, const int vectors, const int chains, const
 }
 
 INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
-                       int64_t channels, const real *a, const real *b, const gemm_sink *c)
+                       int64_t channels, const real *a, const filter_number *b,
+                       const gemm_sink *c)
 {
     /* All fetched once: behind a store, the compiler would look at walk and sink again. */
     const int64_t depth = walk->depth, chunk = walk->chunk, chunk_step = walk->chunk_step;
     const int64_t taps = walk->taps, step = 1;
     const int64_t *const tap = walk->tap;
-    const real *ahead = walk->ahead;
+    const filter_number *ahead = walk->ahead;
     const int64_t far = walk->ahead_far, ahead_step = walk->ahead_step;
     const real *sofar = c->sofar;
     real *const to = c->to;
@@ -973,7 +986,7 @@ INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
                 for (; k + CHAINS <= count; k += CHAINS) {
                     gemm_step(rows, vectors, CHAINS, at, step, b, ahead, far, sum);
                     at += CHAINS * step, b += CHAINS * vectors * LANES;
-                    ahead = (const real *)((uintptr_t)ahead + (uintptr_t)ahead_step);
+                    ahead = (const filter_number *)((uintptr_t)ahead + (uintptr_t)ahead_step);
                 }
             }
         }
@@ -982,11 +995,11 @@ INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
     }
 }
 
-typedef void gemm_function(const gemm_walk *, int64_t, const real *, const real *,
+typedef void gemm_function(const gemm_walk *, int64_t, const real *, const filter_number *,
                            const gemm_sink *);
 #define GEMM(v, r, suffix)                                                                         \
     static void gemm##suffix##_##v##_##r(const gemm_walk *walk, int64_t channels, const real *a,   \
-                                         const real *b, const gemm_sink *c)                        \
+                                         const filter_number *b, const gemm_sink *c)               \
     {                                                                                              \
         gemm_block##suffix(r, v, walk, channels, a, b, c);                                         \
     }
@@ -1106,7 +1119,8 @@ static void multiply_share(const call *c, const block *b, int64_t share, int64_t
         for (int64_t k = 0; k < POSITIONS; k++)
             for (int64_t m = first; m < last; m += FILTER_BLOCK) {
                 const int64_t width = width_at(p, m);
-                const real *u = c->packed + filter_block(p, b->group, m, k, POSITIONS, taps);
+                const filter_number *u =
+                    c->packed + filter_block(p, b->group, m, k, POSITIONS, taps);
                 real *to = y + k * y_step + (m - band) * all;
                 for (int64_t line = 0; line < lines_out; line++)
                     for (int64_t row = 0; row < tiles; row += height) {

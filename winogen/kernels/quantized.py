@@ -1,0 +1,348 @@
+"""Convolution of 8-bit integers: what is compiled in, how a call is cut, and its memory.
+
+Numbers are multiplied in words of 32 bits: four bytes, or two integers of 16 bits, whose products
+one instruction adds to a 32-bit sum. A word holds neighbouring channels of a pixel, so that data
+moves as float32 numbers do in direct convolution, and only the multiply-add is another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from functools import cached_property
+from typing import Any
+
+from winogen.kernels import tuning
+from winogen.kernels.geometry import strip_pitches
+from winogen.kernels.struct import struct_of
+from winogen.kernels.work import blocks, even, round_up
+from winogen.records import Machine, Strides, Target
+
+ALGORITHMS = ("direct", "im2col")
+VECTORS = 2  # of filters in a register block
+_LINE = 64  # every buffer begins at a cache line
+_PARTS = 4  # for each thread
+_LEAST_PIXELS = 56  # of a block, so that packed filters are seldom read
+
+
+@dataclass(frozen=True)
+class Dot:
+    """An instruction that adds the products of two words to a sum."""
+
+    name: str
+    target: str
+    extension: str  # that the target needs for it; "" for none
+    together: int  # numbers in a word: 4 bytes, or 2 integers of 16 bits
+    signed: bool  # whether both operands are; else inputs are unsigned, filters signed
+    what: str
+
+
+DOTS = (
+    Dot("vpdpbusd", "avx512", "vnni", 4, False, "vpdpbusd (AVX512-VNNI)"),
+    Dot("vpdpbusd", "avx2", "avxvnni", 4, False, "vpdpbusd (AVX-VNNI)"),
+    Dot("sdot", "neon", "dotprod", 4, True, "sdot"),
+    Dot("pmaddwd", "avx512", "", 2, True, "vpmaddwd"),
+    Dot("pmaddwd", "avx2", "", 2, True, "vpmaddwd"),
+    Dot("pmaddwd", "sse2", "", 2, True, "pmaddwd"),
+    Dot("smlal", "neon", "", 2, True, "smlal"),
+    Dot("plain", "generic", "", 2, True, "plain C"),
+)
+
+
+def dot_of(target: Target) -> Dot:
+    """Return the best instruction that a target with its extensions has.
+
+    >>> from winogen.records import TARGETS
+    >>> avx512 = TARGETS["avx512"]
+    >>> dot_of(avx512).what, dot_of(avx512.adjusted("+vnni")).what
+    ('vpmaddwd', 'vpdpbusd (AVX512-VNNI)')
+    """
+    return next(
+        dot
+        for dot in DOTS
+        if dot.target == target.name and (not dot.extension or dot.extension in target.extensions)
+    )
+
+
+# Fields of the struct: (meaning, type, names).
+_FIELDS = (
+    ("", "int64_t", ("batch", "groups")),
+    ("per group: C and M", "int64_t", ("channels", "filters")),
+    ("", "int64_t", ("height", "width", "out_height", "out_width")),
+    ("", "int64_t", ("kernel_height", "kernel_width")),
+    ("", "int64_t", ("stride_h", "stride_w", "dilation_h", "dilation_w")),
+    ("", "int64_t", ("pad_top", "pad_left")),
+    ("of the arrays", "winogen_strides", ("input", "output")),
+    ("of the input, in all", "int64_t", ("input_numbers",)),
+    ("numbers that a tap takes, and words", "int64_t", ("run", "words")),
+    ("of a sum, one after the other", "int64_t", ("taps",)),
+    ("xor of inputs; then zero point", "int64_t", ("flip", "x_zero")),
+    ("a word of it", "int64_t", ("padding",)),
+    ("of the outputs", "int64_t", ("lowest", "highest", "y_zero")),
+    ("whether filters have zero points", "int64_t", ("w_zeros",)),
+    ("in outputs", "int64_t", ("block_rows", "block_cols")),
+    ("blocks of a group and image", "int64_t", ("grid_rows", "grid_cols")),
+    ("of a block, if threads share it", "int64_t", ("shares",)),
+    ("of the work, see the end", "int64_t", ("phases", "parts")),
+    ("", "int64_t", ("packed_bytes", "thread_bytes", "shared_bytes")),
+    ("of the strip: from one phase", "int64_t", ("strip_phase",)),
+    ("... row", "int64_t", ("strip_row",)),
+    ("... and chunk to the next", "int64_t", ("strip_plane",)),
+    ("of a row of input: a phase, a channel", "int64_t", ("row_phase", "row_plane")),
+    ("padded input below a block", "winogen_buffer", ("strip",)),
+    ("a row of it as bytes", "winogen_buffer", ("row",)),
+    ("sums of a row of a block", "winogen_buffer", ("sum",)),
+    ("where taps and numbers of a run begin", "winogen_buffer", ("tap", "source")),
+    ("sums of inputs under a window", "winogen_buffer", ("window",)),
+)  # fmt: skip
+
+
+def declaration() -> str:
+    """Return the C of the struct that a kernel takes, and of those that it is made of."""
+    return struct_of(_FIELDS)
+
+
+@dataclass(frozen=True)
+class QuantizedSpec:
+    """All that is fixed when the C of a kernel is written."""
+
+    algorithm: str  # "direct" | "im2col"
+    layout: str  # "NCHW" | "NHWC"
+    sums: bool  # whether outputs are sums in int32, else bytes
+    target: Target
+    dot: Dot
+
+    @classmethod
+    def of(cls, algorithm: str, layout: str, sums: bool, target: Target) -> QuantizedSpec:
+        """Return the kernel for a target, with the best instruction that it has."""
+        dot = dot_of(target)
+        return cls(algorithm, layout, sums, target.using(*filter(None, [dot.extension])), dot)
+
+    @property
+    def lanes(self) -> int:
+        """Words of a vector."""
+        return self.target.vector_bytes // 4
+
+    @property
+    def rows(self) -> int:
+        """Pixels of a register block."""
+        return tuning.rows(self.target)
+
+
+@dataclass(frozen=True)
+class QuantizedWork:
+    """One call with all its sizes, and how it is cut; channels and filters are of one group."""
+
+    spec: QuantizedSpec
+    batch: int
+    groups: int
+    channels: int
+    filters: int
+    size: tuple[int, int]
+    output_size: tuple[int, int]
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: tuple[int, int]  # above and to the left
+    around: tuple[int, int]  # channels of the arrays of which input and output are slices
+    signed_input: bool
+    x_zero: int
+    y_zero: int
+    limits: tuple[int, int]  # of outputs
+    w_zeros: bool  # whether filters have zero points
+    threads: int
+    machine: Machine
+
+    # --- words
+
+    @property
+    def patches(self) -> bool:
+        """Whether a row of the kernel is one tap: im2col."""
+        return self.spec.algorithm == "im2col"
+
+    @property
+    def run(self) -> int:
+        """Numbers that one tap takes of a position: channels, or those of a row of the kernel."""
+        return self.channels * (self.kernel[1] if self.patches else 1)
+
+    @property
+    def words(self) -> int:
+        """The words that they make."""
+        return int(blocks(self.run, self.spec.dot.together))
+
+    @property
+    def taps(self) -> int:
+        """Positions that are summed."""
+        return self.kernel[0] * (1 if self.patches else self.kernel[1])
+
+    @property
+    def flip(self) -> int:
+        """What makes inputs signed where words hold signed bytes, and else unsigned."""
+        signed = self.spec.dot.signed and self.spec.dot.together == 4
+        return 128 if self.signed_input != signed else 0
+
+    @property
+    def zero(self) -> int:
+        """The zero point of inputs as words hold them; what is 0 there has none."""
+        unsigned = self.x_zero + (128 if self.signed_input else 0)
+        return unsigned - 128 if self.spec.dot.signed and self.spec.dot.together == 4 else unsigned
+
+    @property
+    def padding_word(self) -> int:
+        """A word of zeros."""
+        if self.spec.dot.together == 2:
+            return 0
+        return int.from_bytes(bytes([self.zero & 255] * 4), "little", signed=True)
+
+    # --- blocks
+
+    def _strip_size(self, rows: int, cols: int) -> tuple[int, int]:
+        """Rows and columns of padded input that a block reads."""
+        high, wide = (
+            (count - 1) * s + (k - 1) * d + 1
+            for count, s, k, d in zip((rows, cols), self.stride, self.kernel, self.dilation)
+        )
+        return high, wide
+
+    def _pitches(self, rows: int, cols: int) -> dict[str, int]:
+        high, wide = self._strip_size(rows, cols)
+        lanes, step = self.spec.lanes, self.stride[1]
+        if self.patches:
+            wide, step = cols, 1
+        pitches = strip_pitches(high, wide, step, lanes, False)
+        return {name: int(pitch) for name, pitch in pitches.items()}
+
+    def _strip_bytes(self, rows: int, cols: int) -> int:
+        chunks = int(blocks(self.words, self.spec.lanes))
+        # Whole vectors are read, up to one beyond what is needed.
+        return (chunks * self._pitches(rows, cols)["strip_plane"] + self.spec.lanes) * 4
+
+    @cached_property
+    def block(self) -> tuple[int, int]:
+        """Rows and columns of outputs: as many as leave half of L2 to the filters, if that also
+        makes parts enough for all threads.
+        """
+        high, wide = self.output_size
+        room = self.machine.l2_bytes // 2
+        cols = wide
+        while cols > self.spec.rows and self._strip_bytes(1, cols) > room:
+            cols = int(even(wide, blocks(cols, 2)))
+        rows = high
+        while rows > 1 and self._strip_bytes(rows, cols) > room:
+            rows = int(even(high, blocks(rows, 2)))
+        wanted = _PARTS * self.threads if self.threads > 1 else 1
+        while rows > 1 and rows * cols > 2 * _LEAST_PIXELS:
+            if self.batch * self.groups * blocks(high, rows) * blocks(wide, cols) >= wanted:
+                break
+            rows = int(even(high, blocks(rows, 2)))
+        return rows, cols
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of blocks of a group and image."""
+        high, wide = (int(blocks(n, size)) for n, size in zip(self.output_size, self.block))
+        return high, wide
+
+    @property
+    def shares(self) -> int:
+        """Pieces of the filters of a block, where blocks are too few for the threads."""
+        items = self.batch * self.groups * self.grid[0] * self.grid[1]
+        if self.threads == 1 or items >= self.threads:
+            return 1
+        filter_blocks = blocks(self.filters, VECTORS * self.spec.lanes)
+        return int(min(filter_blocks, blocks(self.threads, items)))
+
+    @property
+    def products(self) -> int:
+        """Multiplications of the definition."""
+        outputs = self.output_size[0] * self.output_size[1] * self.filters
+        taps = self.kernel[0] * self.kernel[1]
+        return self.batch * self.groups * outputs * self.channels * taps
+
+    # --- memory
+
+    @property
+    def padded_filters(self) -> int:
+        """Filters of a group, in whole vectors."""
+        return int(round_up(self.filters, self.spec.lanes))
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of the packed filters, and of what else is known of each filter."""
+        each = self.groups * self.padded_filters
+        ones = int(round_up(self.words, self.spec.lanes))
+        return 4 * (3 * each + ones + each * self.taps * self.words)
+
+    @cached_property
+    def layout(self) -> dict[str, Any]:
+        """Where the buffers lie, and how large the workspace is."""
+        rows, cols = self.block
+        lanes = self.spec.lanes
+        _, wide = self._strip_size(rows, cols)
+        together = self.spec.dot.together
+        # A row of input is split into phases, as the strip is: loads go lanes beyond one.
+        phase = int(blocks(wide, self.stride[1])) + lanes
+        plane = phase * self.stride[1]
+        if self.spec.layout == "NHWC":
+            phase, plane = 0, 0
+            row = wide * self.channels + lanes * together if self.patches else 0
+        else:
+            row = plane * self.channels + lanes
+        width = VECTORS * lanes
+        sizes = {
+            "strip": self._strip_bytes(rows, cols),
+            "row": row,
+            "sum": 4 * width * (self.spec.rows if self.spec.layout == "NHWC" else cols + lanes),
+            "tap": 8 * self.taps,
+            "source": 8 * self.run if self.spec.layout == "NCHW" else 0,
+            "window": 4 * rows * (cols + lanes) if self.w_zeros and together == 4 else 0,
+        }
+        fields: dict[str, Any] = {"row_phase": phase, "row_plane": plane}
+        thread_bytes = sum(int(round_up(size, _LINE)) for size in sizes.values())
+        end = 0
+        for name, size in sizes.items():
+            fields[name] = (end, thread_bytes)
+            end += int(round_up(size, _LINE))
+        return fields | {"thread_bytes": thread_bytes, "shared_bytes": 0}
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Bytes of scratch memory of one call, on all its threads."""
+        return int(self.layout["thread_bytes"]) * self.threads
+
+    def values(self) -> dict[str, Any]:
+        """Return the fields of the struct for one call; structs as tuples."""
+        strides = [
+            Strides.of(self.spec.layout, channels, *size)
+            for channels, size in zip(self.around, (self.size, self.output_size))
+        ]
+        grid, block = self.grid, self.block
+        items = self.batch * self.groups * grid[0] * grid[1]
+        pairs = {
+            ("height", "width"): self.size,
+            ("out_height", "out_width"): self.output_size,
+            ("kernel_height", "kernel_width"): self.kernel,
+            ("stride_h", "stride_w"): self.stride,
+            ("dilation_h", "dilation_w"): self.dilation,
+            ("pad_top", "pad_left"): self.padding,
+            ("lowest", "highest"): self.limits,
+            ("block_rows", "block_cols"): block,
+            ("grid_rows", "grid_cols"): grid,
+        }
+        same = ("batch", "groups", "channels", "filters", "run", "words", "taps", "flip", "y_zero",
+                "shares", "packed_bytes")  # fmt: skip
+        return {
+            **{name: getattr(self, name) for name in same},
+            **{
+                name: value for names, values in pairs.items() for name, value in zip(names, values)
+            },
+            "input": astuple(strides[0]),
+            "output": astuple(strides[1]),
+            "input_numbers": strides[0].extent(self.batch, *self.size, self.groups * self.channels),
+            "x_zero": self.zero,
+            "padding": self.padding_word,
+            "w_zeros": int(self.w_zeros),
+            "phases": 1,
+            "parts": items * self.shares,
+            **self._pitches(*block),
+            **self.layout,
+        }

@@ -1,0 +1,107 @@
+"""Regions whose products are of integers: V and U are rounded, and products summed exactly.
+
+The tiles of a chunk of channels are transformed in float32, a few at a time. Each of their
+positions has a step of its own, by which its numbers become integers of at most 15 bits. Filters
+have a step for each position, so large that no sum of a chunk leaves its 32 bits. Between chunks
+sums are of float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from winogen.kernels import costs as cost
+from winogen.kernels import tuning
+from winogen.kernels.mcmr import Mcmr
+from winogen.kernels.regions_family import Regions
+from winogen.kernels.tiles_family import positions
+from winogen.kernels.variant import Buffer, Cycles
+from winogen.kernels.winograd1d import Winograd1d
+from winogen.kernels.work import Work, blocks
+from winogen.records import Machine, Precision, Target, Tuning
+from winogen.records.tuning import PREFETCHING
+
+TILES_AT_ONCE = 4  # tiles whose columns are transformed before they are rounded
+_WORD = 4  # bytes
+_PLACE = 24
+
+
+class RegionsOfIntegers(Regions):
+    """What differs from kernels whose products are of floating point numbers."""
+
+    uses = ("rows", "vectors", "band")
+    tunable = (*uses, *PREFETCHING, "non_temporal")
+    buffers_used = {
+        **Regions.buffers_used,
+        "steps": "what 1 stands for in a chunk of a tile in V",
+        "some": "tiles before they are rounded, and their steps",
+        "place": "where each of them goes",
+    }
+    fields_used = {**Regions.fields_used, "steps_step": "of steps: likewise"}
+
+    def computes(self, precision: Precision) -> bool:
+        return precision == Precision.of(precision.arrays, products="int16") and (
+            precision.arrays == "float32"
+        )
+
+    def extensions(self, target: Target) -> tuple[str, ...]:
+        return tuple(sorted(target.extensions & {"vnni", "avxvnni"}))
+
+    def fixed(self, work: Work) -> dict[str, int]:
+        return {"word": 2, "chunk": 32}
+
+    def tuning(self, target: Target, precision: Precision) -> Tuning:
+        return tuning.regions_of_integers(target)
+
+    def depth(self, work: Work) -> int:
+        return 32
+
+    def summation(self, tuning: Tuning, channels: int) -> dict[str, int]:
+        return {"block": 32, "chains": 1}
+
+    def sizes_fit(self, work: Work, tuning: Tuning) -> bool:
+        return tuning.band % tuning.vectors == 0
+
+    def fields(self, work: Work) -> dict[str, Any]:
+        lanes, tiles = work.lanes, work.images * self.lines(work) * work.block[1]
+        words = blocks(work.channels, 2 * lanes) * lanes
+        # One vector between positions keeps them off the same cache sets.
+        return {
+            **super().fields(work),
+            "v_step": tiles * words + lanes,
+            "steps_step": tiles * blocks(work.channels, 32) + lanes,
+        }
+
+    def buffers(self, work: Work) -> dict[str, Buffer]:
+        size, some = positions(work), TILES_AT_ONCE * positions(work)
+        steps = self.fields(work)["steps_step"]
+        buffers = super().buffers(work)
+        together = 32 // work.lanes  # vectors of channels of a chunk
+        for name in {"strip", "columns", "pointer"} & buffers.keys():
+            buffers[name] = Buffer(buffers[name].bytes * together)
+        vectors = some * together + 2 * blocks(some, work.lanes)
+        return {
+            **buffers,
+            "offset": Buffer(TILES_AT_ONCE * 8),
+            "steps": Buffer(size * steps * work.itemsize, shared=work.split),
+            "some": Buffer(vectors * work.lanes * work.itemsize),
+            "place": Buffer(TILES_AT_ONCE * _PLACE),
+        }
+
+    def packed_numbers(self, work: Work) -> int:
+        whole, rest = divmod(work.channels, 2 * work.lanes)
+        words = whole * work.lanes + min(rest, work.lanes)
+        rows = self.taps_of(work) * words + 1
+        return work.groups * work.padded_filters * positions(work) * rows * 2
+
+
+class McmrInt16(RegionsOfIntegers, Mcmr):
+    name = "mcmr_int16"
+    title = "Multi-channel multi-region Winograd convolution, products of int16"
+
+
+class Winograd1dInt16(RegionsOfIntegers, Winograd1d):
+    name = "winograd1d_int16"
+    title = "2D convolution as a sum of 1D Winograd convolutions, products of int16"

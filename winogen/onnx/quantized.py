@@ -1,0 +1,398 @@
+"""Quantized convolutions of a model as nodes of winogen's own: QLinearConv, ConvInteger, and pairs.
+
+Exporters write a quantized convolution as a float one between DequantizeLinear and QuantizeLinear.
+It becomes one node of integers, whose sums are exact and rounded once:
+
+    y = saturate(round((sum + bias) * (x_scale * w_scale / y_scale) + y_zero))
+
+with halves to the even integer. The float form rounds after each addition, to float32, and adds
+y_zero after the last rounding, so that the two may differ by one step, near halves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from winogen.conv.quantization import BYTES, RANGES, Filters, Scales, check_zero
+from winogen.errors import WinogenError
+from winogen.onnx.model import OWN_DOMAIN, Model
+
+_STANDARD = ("", "ai.onnx")
+_VERSION = 1
+_GEOMETRY = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+
+
+class Refused(Exception):
+    """Why a convolution stays with the framework."""
+
+
+class Codes(NamedTuple):
+    """How a value is quantized: real = scale * (code - zero)."""
+
+    scale: np.ndarray  # float32: one number, or one for each filter
+    zero: np.ndarray  # as many, or one; of the type of the codes
+
+
+class Layer(NamedTuple):
+    """A quantized convolution; ``y`` None: its output are the sums."""
+
+    input: str
+    x: Codes
+    weight: np.ndarray
+    w: Codes
+    bias: np.ndarray | None
+    y: Codes | None
+    relu: bool
+    within: tuple[Any, ...]  # nodes that it stands for, the last makes the output
+
+
+@dataclass
+class Narrowed:
+    """A model whose quantized convolutions are winogen's, and what was done to it."""
+
+    model: Any  # ModelProto
+    made: frozenset[str] = frozenset()  # outputs of the new nodes
+    replaced: int = 0  # nodes that they stand for
+    refusals: dict[str, str] = field(default_factory=dict)  # output of a node -> why it stays
+
+
+def narrowed(model: Model, threads: int | None = None) -> Narrowed:
+    """Return a model with winogen's quantized convolutions, the same one if it has none.
+
+    ``threads``: of each; None for as many as onnxruntime lends.
+    """
+    layers: dict[str, Layer] = {}
+    refusals = {}
+    for node in model.graph.node:
+        read = _READERS.get(node.op_type) if node.domain in _STANDARD else None
+        if read is None:
+            continue
+        try:
+            layer = read(model, node)
+            if layer is not None:
+                _check(model, layer, model.attributes(node))
+                layers[layer.within[-1].output[0]] = layer
+        except (Refused, WinogenError) as reason:
+            refusals[node.output[0]] = str(reason)
+    if not layers:
+        return Narrowed(model.proto, refusals=refusals)
+    proto = _Writer(model, layers, {} if threads is None else {"threads": threads}).write()
+    replaced = sum(len(layer.within) for layer in layers.values())
+    return Narrowed(proto, frozenset(layers), replaced, refusals)
+
+
+# ---- what a node means ---------------------------------------------------------------------------
+
+
+def _linear(model: Model, node: Any) -> Layer:
+    names = [*node.input, *[""] * (9 - len(node.input))]
+    w = _constant(model, names[3], "its weights")
+    bias = _constant(model, names[8], "its bias") if names[8] else None
+    return Layer(
+        names[0],
+        _codes(model, names[1], names[2], names[0]),
+        w,
+        _codes(model, names[4], names[5], names[3]),
+        bias,
+        _codes(model, names[6], names[7], node.output[0]),
+        False,
+        (node,),
+    )
+
+
+def _integer(model: Model, node: Any) -> Layer:
+    names = [*node.input, *[""] * (4 - len(node.input))]
+    w = _constant(model, names[1], "its weights")
+    one = np.float32(1).reshape(())
+    x_zero, w_zero = (
+        _constant(model, zero, "its zero points") if zero else np.zeros((), _dtype(model, of))
+        for zero, of in ((names[2], names[0]), (names[3], names[1]))
+    )
+    return Layer(names[0], Codes(one, x_zero), w, Codes(one, w_zero), None, None, False, (node,))
+
+
+def _pairs(model: Model, node: Any) -> Layer | None:
+    """A float convolution, if DequantizeLinear makes its weights or its input."""
+    x, w = (_maker(model, name, "DequantizeLinear") for name in node.input[:2])
+    if x is None or w is None:
+        if x is None and w is None:
+            return None
+        which = "weights are" if w is None else "input is"
+        raise Refused(f"its {which} not quantized")
+    within = [node]
+    relu, after = False, _only_reader(model, node.output[0])
+    activation = after if after is not None and after.op_type in ("Relu", "Clip") else None
+    if activation is not None:
+        within.append(activation)
+        after = _only_reader(model, activation.output[0])
+    if after is None or after.op_type != "QuantizeLinear" or after.domain not in _STANDARD:
+        raise Refused("its output is not quantized, or is read as float, too")
+    within.append(after)
+    y = _codes(model, after.input[1], _zero_name(after), after.output[0])
+    if activation is not None:
+        relu = _is_relu(model, activation, y)
+    weight = _constant(model, w.input[0], "its weights")
+    w_codes = _codes(model, w.input[1], _zero_name(w), w.input[0])
+    if w_codes.scale.size > 1 and model.attributes(w).get("axis", 1) not in (0, -weight.ndim):
+        raise Refused("its weights have scales along another axis than that of the filters")
+    x_codes = _codes(model, x.input[1], _zero_name(x), x.input[0])
+    bias = None
+    if len(node.input) > 2 and node.input[2]:
+        bias = _bias(model, node.input[2], x_codes.scale, w_codes.scale)
+    return Layer(x.input[0], x_codes, weight, w_codes, bias, y, relu, tuple(within))
+
+
+_READERS = {"QLinearConv": _linear, "ConvInteger": _integer, "Conv": _pairs}
+
+
+def _is_relu(model: Model, node: Any, y: Codes) -> bool:
+    """Whether an activation is max(y, 0); of a Clip, what saturation does anyway is left out."""
+    if node.op_type == "Relu":
+        return True
+    low, high = -np.inf, np.inf
+    values = model.attributes(node)
+    bounds = [values.get("min"), values.get("max")]
+    for place, name in enumerate(node.input[1:3]):
+        if name:
+            bounds[place] = _constant(model, name, "the bounds of its Clip")
+    if bounds[0] is not None:
+        low = float(np.asarray(bounds[0]).reshape(-1)[0])
+    if bounds[1] is not None:
+        high = float(np.asarray(bounds[1]).reshape(-1)[0])
+    least, most = RANGES[y.zero.dtype.name]
+    zero, scale = int(y.zero.reshape(-1)[0]), float(y.scale.reshape(-1)[0])
+    if np.rint(high / scale) + zero < most:
+        raise Refused(f"Clip to {high:g} cuts off numbers that its output could have")
+    if np.rint(low / scale) + zero <= least:
+        return False
+    if low != 0:
+        raise Refused(f"Clip to {low:g} cuts off numbers that its output could have")
+    return True
+
+
+def _bias(model: Model, name: str, x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """A bias counted in the steps of the sums."""
+    steps = (x.reshape(-1) * w.reshape(-1)).astype(np.float32)
+    maker = _maker(model, name, "DequantizeLinear")
+    if maker is None:
+        real = _constant(model, name, "its bias").astype(np.float64)
+    else:
+        codes = _constant(model, maker.input[0], "its bias")
+        scale = _constant(model, maker.input[1], "its bias").reshape(-1)
+        zero_name = _zero_name(maker)
+        zero = _constant(model, zero_name, "its bias") if zero_name else np.zeros((), codes.dtype)
+        exact = codes.dtype == np.int32 and not zero.any()
+        if exact and (np.broadcast_to(scale, codes.shape) == steps).all():
+            return codes
+        real = (codes.astype(np.float64) - zero) * scale
+    sums = np.rint(real / steps)
+    if not (np.abs(sums) < 2**31).all():
+        raise Refused("its bias does not fit 32 bits")
+    return sums.astype(np.int32)
+
+
+def _check(model: Model, layer: Layer, attributes: dict[str, Any]) -> None:
+    """Raise Refused, or what `QConv2d` would."""
+    filters = len(layer.weight)
+    for name, array in (("input", layer.x.zero), ("weights", layer.w.zero)):
+        if array.dtype.name not in BYTES:
+            raise Refused(f"its {name} are {array.dtype}")
+    if layer.weight.dtype != layer.w.zero.dtype:
+        raise Refused(f"its weights are {layer.weight.dtype}, their zeros {layer.w.zero.dtype}")
+    if layer.weight.ndim != 4:
+        raise Refused(f"{layer.weight.ndim - 2}D")
+    if layer.x.zero.size != 1 or layer.x.scale.size != 1:
+        raise Refused("its input has scales or zero points for each channel")
+    made = Filters.of(layer.weight, _whole(layer.w.zero), layer.bias)
+    zero = int(layer.x.zero.reshape(-1)[0])
+    lowest, highest = RANGES[layer.x.zero.dtype.name]
+    made.check_sums(lowest - zero, highest - zero)
+    if filters % attributes.get("group", 1):
+        raise Refused("its filters are not a multiple of its groups")
+    if layer.y is None:
+        return
+    if layer.y.zero.dtype.name not in BYTES:
+        raise Refused(f"its output is {layer.y.zero.dtype}")
+    if layer.y.zero.size != 1 or layer.y.scale.size != 1:
+        raise Refused("its output has scales or zero points for each channel")
+    y_zero = int(layer.y.zero.reshape(-1)[0])
+    check_zero("y_zero", y_zero, layer.y.zero.dtype.name)
+    Scales.of(
+        filters, layer.x.scale.reshape(()), _whole(layer.w.scale), layer.y.scale.reshape(()),
+        y_zero, layer.y.zero.dtype.name,
+    )  # fmt: skip
+
+
+def _whole(array: np.ndarray) -> np.ndarray:
+    """One number as an array without axes."""
+    return array.reshape(()) if array.size == 1 else array
+
+
+def _constant(model: Model, name: str, what: str) -> np.ndarray:
+    array = model.constant(name) if name else None
+    if array is None:
+        raise Refused(f"{what} may change from call to call")
+    return array
+
+
+def _dtype(model: Model, name: str) -> np.dtype:
+    array, kind = model.constant(name), model.kind(name)
+    if array is not None:
+        return array.dtype
+    if not kind:
+        raise Refused("the type of its input is not known")
+    return np.dtype(model.onnx.helper.tensor_dtype_to_np_dtype(kind))
+
+
+def _codes(model: Model, scale: str, zero: str, value: str) -> Codes:
+    steps = _constant(model, scale, "its scales")
+    if steps.dtype != np.float32:
+        raise Refused(f"its scales are {steps.dtype}")
+    zeros = (
+        _constant(model, zero, "its zero points") if zero else np.zeros((), _dtype(model, value))
+    )
+    return Codes(steps, zeros)
+
+
+def _zero_name(node: Any) -> str:
+    return node.input[2] if len(node.input) > 2 else ""
+
+
+def _maker(model: Model, name: str, kind: str) -> Any:
+    node = model.makers.get(name)
+    return node if node is not None and node.op_type == kind else None
+
+
+def _only_reader(model: Model, name: str) -> Any:
+    """The node that alone reads a value; None if several do, or the model returns it."""
+    readers = model.readers.get(name, ())
+    return readers[0] if model.uses[name] == len(readers) == 1 else None
+
+
+# ---- writing -------------------------------------------------------------------------------------
+
+
+class _Writer:
+    """Writes a model with new nodes in place of those that they stand for."""
+
+    def __init__(self, model: Model, layers: dict[str, Layer], settings: dict[str, Any]):
+        self.model = model
+        self.layers = layers
+        self.settings = settings  # attributes of every node
+        self.arrays: dict[Any, Any] = {}  # content -> TensorProto
+        graph = model.graph
+        self.taken = {name for node in graph.node for name in (*node.input, *node.output)}
+        self.taken |= {value.name for value in (*graph.input, *graph.output)}
+        self.taken |= {tensor.name for tensor in graph.initializer} | model.captured
+
+    def write(self) -> Any:
+        replaced = {id(node) for layer in self.layers.values() for node in layer.within}
+        nodes: list[Any] = []
+        for node in self.model.graph.node:
+            layer = self.layers.get(node.output[0]) if node.output else None
+            if layer is not None:
+                nodes.append(self._node(layer))
+            elif id(node) not in replaced:
+                nodes.append(node)
+        nodes = self._without_unread(nodes)
+        read = {name for node in nodes for name in self.model.reads(node)}
+        read |= {value.name for value in self.model.graph.output} | self.model.captured
+        proto = self.model.onnx.ModelProto()
+        proto.CopyFrom(self.model.proto)
+        graph = proto.graph
+        kept = [_copied(tensor) for tensor in graph.initializer if tensor.name in read]
+        copies = [_copied(node) for node in nodes]
+        constant = {t.name for t in graph.initializer} - self.model.replaceable
+        inputs = [_copied(v) for v in graph.input if v.name not in constant or v.name in read]
+        del graph.input[:], graph.node[:], graph.initializer[:], graph.value_info[:]
+        graph.input.extend(inputs)
+        graph.node.extend(copies)
+        graph.initializer.extend([*kept, *self.arrays.values()])
+        graph.value_info.extend(self._sizes(copies))
+        self.model.write_fixed(graph)
+        proto.ir_version = max(proto.ir_version, 4)  # initializers need not be inputs
+        if all(entry.domain != OWN_DOMAIN for entry in proto.opset_import):
+            entry = proto.opset_import.add()
+            entry.domain, entry.version = OWN_DOMAIN, _VERSION
+        return proto
+
+    def _node(self, layer: Layer) -> Any:
+        source, last = layer.within[0], layer.within[-1]
+        values = self.model.attributes(source)
+        attributes = {name: values[name] for name in _GEOMETRY if name in values}
+        if layer.relu:
+            attributes["activation"] = "relu"
+        label = source.name or source.output[0]
+        weight = Filters.of(layer.weight, _whole(layer.w.zero), None)
+        zero = np.zeros((), np.int8) if weight.zero is None else weight.zero.astype(np.int8)
+        array = self._array
+        x_zero = array(_whole(layer.x.zero), label, "x_zero")
+        w = array(weight.weight, label, "weight")
+        w_zero = array(zero, label, "w_zero")
+        if layer.y is None:
+            kind, inputs = "ConvInteger", [layer.input, w, x_zero, w_zero]
+        else:
+            kind = "QLinearConv"
+            inputs = [
+                layer.input, array(_whole(layer.x.scale), label, "x_scale"), x_zero,
+                w, array(_whole(layer.w.scale), label, "w_scale"), w_zero,
+                array(_whole(layer.y.scale), label, "y_scale"),
+                array(_whole(layer.y.zero), label, "y_zero"),
+            ]  # fmt: skip
+            if layer.bias is not None:
+                inputs.append(array(layer.bias, label, "bias"))
+        return self.model.onnx.helper.make_node(
+            kind,
+            inputs,
+            [last.output[0]],
+            label,
+            domain=OWN_DOMAIN,
+            **attributes,
+            **self.settings,
+        )
+
+    def _array(self, array: np.ndarray, label: str, what: str) -> str:
+        """Return the name of a constant; equal ones are written once."""
+        array = np.asarray(array, order="C")
+        content = array.shape, array.dtype.str, array.tobytes()
+        if content not in self.arrays:
+            name = f"{label}.{what}"
+            while name in self.taken:
+                name += "_"
+            self.taken.add(name)
+            self.arrays[content] = self.model.onnx.numpy_helper.from_array(array, name)
+        return str(self.arrays[content].name)
+
+    def _without_unread(self, nodes: list[Any]) -> list[Any]:
+        """What was read only by nodes that are gone is gone, too."""
+        wanted = {value.name for value in self.model.graph.output} | self.model.captured
+        reads = Counter(name for node in nodes for name in self.model.reads(node))
+        kept = []
+        for node in reversed(nodes):
+            if node.op_type == "DequantizeLinear" and not any(
+                reads[name] or name in wanted for name in node.output
+            ):
+                reads.subtract(node.input)
+            else:
+                kept.append(node)
+        return kept[::-1]
+
+    def _sizes(self, nodes: list[Any]) -> Iterator[Any]:
+        """What is known of the values that are left, which nobody could infer any more."""
+        outputs = {value.name for value in self.model.graph.output}
+        for node in nodes:
+            for name in node.output:
+                value = self.model.inferred.get(name)
+                if value is not None and name not in outputs:
+                    yield _copied(value)
+
+
+def _copied(message: Any) -> Any:
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return copy
