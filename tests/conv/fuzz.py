@@ -310,12 +310,16 @@ def main() -> int:
     pieces = [range(i, min(i + step, last)) for i in range(asked.first, last, step)]
     wrong, done, begin = 0, 0, time.perf_counter()
     with ProcessPoolExecutor(asked.jobs, get_context("spawn")) as pool:
-        work = [pool.submit(_piece, asked.seed, piece, not asked.shipped, asked.narrow) for piece in pieces]
+        work = [
+            pool.submit(_piece, asked.seed, piece, not asked.shipped, asked.narrow)
+            for piece in pieces
+        ]
         for piece, future in zip(pieces, work):
             for index, what in future.result():
                 wrong += 1
                 narrow = " --narrow" * asked.narrow
-                print(f"python tests/conv/fuzz.py --seed {asked.seed} --first {index} --problems 1{narrow}")
+                again = f"--seed {asked.seed} --first {index} --problems 1{narrow}"
+                print(f"python tests/conv/fuzz.py {again}")
                 print(f"  {what}", flush=True)
             done += len(piece)
             rate = done / (time.perf_counter() - begin)

@@ -109,7 +109,7 @@ def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
         "filter_number": _stored_as(precision.filters, real),
         "storage": precision.stored,
         # Packed filters that are narrower: their format.
-        "narrow": precision.filters if precision.has_narrow_filters else "",
+        "narrow_filter": precision.filters if precision.has_narrow_filters else "",
         "filter_address": "filter_address" if precision.has_narrow_filters else "address",
         "scaled": precision.has_narrow_filters and precision.filters in SCALED_TYPES,
         # A number of three bytes is read with the first one of the next.
@@ -125,8 +125,8 @@ def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
         "masked": real.avx512 if target.masks else "",
         "register": real.register,
         "flushes": target.flushes,
-        "narrow_arrays": precision.narrow,
         "dots": "vnni" if {"vnni", "avxvnni"} & target.extensions else target.dots,
+        "narrow": precision.narrow,  # whether the arrays are
     }
 
 

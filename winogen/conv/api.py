@@ -185,9 +185,7 @@ class Conv2d:
         self._dtype = w.dtype
         self._weight = np.array(arguments.computed_with(w), order="C")
         self._bias = None if b is None else np.array(arguments.computed_with(b), order="C")
-        self._slopes = arguments.slopes(
-            asked.activation, self._layer.filters, self._weight.dtype
-        )
+        self._slopes = arguments.slopes(asked.activation, self._layer.filters, self._weight.dtype)
         self._forget()
 
     def __call__(

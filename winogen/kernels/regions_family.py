@@ -26,8 +26,8 @@ class Regions(Tiled):
 
     spans_images = True
     widens_filters = True
-    uses = ("rows", "vectors", "chains", "band")
-    tunable = (*uses, *PREFETCHING, "depth", "non_temporal")
+    uses: tuple[str, ...] = ("rows", "vectors", "chains", "band")
+    tunable: tuple[str, ...] = (*uses, *PREFETCHING, "depth", "non_temporal")
     buffers_used = {
         "v": "transformed tiles",
         "y": "sums of a band of filters",

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from winogen.kernels import costs as cost
 from winogen.kernels import tuning
 from winogen.kernels.mcmr import Mcmr
 from winogen.kernels.regions_family import Regions
 from winogen.kernels.tiles_family import positions
-from winogen.kernels.variant import Buffer, Cycles
+from winogen.kernels.variant import Buffer
 from winogen.kernels.winograd1d import Winograd1d
 from winogen.kernels.work import Work, blocks
-from winogen.records import Machine, Precision, Target, Tuning
+from winogen.records import Precision, Target, Tuning
 from winogen.records.tuning import PREFETCHING
 
 TILES_AT_ONCE = 4  # tiles whose columns are transformed before they are rounded

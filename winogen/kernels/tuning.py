@@ -57,9 +57,7 @@ CORES = frozenset(_REGIONS) - {""}  # the micro-architectures that some kernel h
 
 def regions_of_integers(target: Target) -> Tuning:
     """Return that of regions whose products are of integers."""
-    return gemm(
-        target, non_temporal=REGIONS_NON_TEMPORAL, prefetch_streams=NEXT_BLOCK
-    )
+    return gemm(target, non_temporal=REGIONS_NON_TEMPORAL, prefetch_streams=NEXT_BLOCK)
 
 
 def regions(target: Target) -> Tuning:

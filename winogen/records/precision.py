@@ -40,8 +40,8 @@ NUMBERS: dict[str, NumberType] = {
     )
 }
 
-# What is computed in, and what the arrays of a convolution may be of besides: 16 bits of each number,
-# which is computed with in float32.
+# What is computed in, and what the arrays of a convolution may be of besides: of 16 bits, while
+# everything is computed in float32.
 COMPUTED_TYPES = ("float32", "float64")
 NARROW_TYPES = ("float16", "bfloat16")
 ARRAY_TYPES = (*COMPUTED_TYPES, *NARROW_TYPES)

@@ -649,8 +649,9 @@ INLINE tile_scratch scratch_of(const call *c, int64_t member)
 /* Input transform: V = B_h^T d B_w of the tiles [j, last) of row i, at most TILES_AT_ONCE of them,
  * for LANES channels. Position (a, b) of tile t goes to out + (a * P_W + b) * position_step +
  * offset[t - j]. */
-INLINE void transform_some(const window *w, const tile_scratch *s, int64_t cols, int64_t i, int64_t j,
-                           int64_t last, real *out, int64_t position_step, const int64_t *offset)
+INLINE void transform_some(const window *w, const tile_scratch *s, int64_t cols, int64_t i,
+                           int64_t j, int64_t last, real *out, int64_t position_step,
+                           const int64_t *offset)
 {
     const int64_t from = j ? input_cols(j) : 0, to = input_cols(last);
     columns_by_class(w, i * M_H, cols, from, to, s->columns);

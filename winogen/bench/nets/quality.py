@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,7 +173,7 @@ class _Quality:
             compiled = numbers.has_kernel(algorithm)
             by[column] = KERNELS if compiled else NUMPY
             make = _by_kernel if compiled else _by_numpy
-            found[column] = self._psnr(lambda conv, m=m, make=make: make(conv, numbers, m))
+            found[column] = self._psnr(partial(make, numbers=numbers, m=m))
         return {"numbers": numbers.label, "psnr": found, "by": by}
 
     def int8_model(self) -> dict:
