@@ -65,6 +65,34 @@ def product(
     return total
 
 
+def product_of_integers(
+    work: Work, costs: Costs, rows: Any, chunk: int, taps: int, instructions: int
+) -> Any:
+    """The same where words of two integers are multiplied, which takes so many ``instructions``.
+
+    Sums become floats after every ``chunk`` of channels and every tap.
+    """
+    height, vectors, lanes = work.tuning.rows, work.tuning.vectors, work.lanes
+    panel = blocks(rows, blocks(rows, height))
+    whole, rest = divmod(work.channels, 2 * lanes)
+    words = whole * lanes + min(rest, lanes)
+    ends = taps * blocks(work.channels, chunk)
+    total = 0.0
+    full, left = divmod(work.filters, vectors * lanes)
+    for width, count in ((vectors, full), (blocks(left, lanes), 1)):
+        if not width or not count:
+            continue
+        tail = rows % panel
+        for size, times in ((panel, rows // panel), (tail, tail > 0)):
+            step = np.maximum(
+                np.maximum(instructions * size * width / 2, (size + width) / costs.loads),
+                instructions * costs.latency,
+            )
+            sums = ends * size * width * costs.sum_of_one
+            total = total + count * times * (taps * words * step + costs.call_of_one + sums)
+    return total
+
+
 def shared_filters(work: Work, unit: int) -> Any:
     """Shares of the filters of a block, in units that stay whole."""
     return np.where(work.split, min(work.threads, blocks(work.filters, unit)), 1)

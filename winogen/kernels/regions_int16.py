@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from winogen.kernels import costs as cost
 from winogen.kernels import tuning
 from winogen.kernels.mcmr import Mcmr
 from winogen.kernels.regions_family import Regions
@@ -17,12 +18,16 @@ from winogen.kernels.tiles_family import positions
 from winogen.kernels.variant import Buffer
 from winogen.kernels.winograd1d import Winograd1d
 from winogen.kernels.work import Work, blocks
-from winogen.records import Precision, Target, Tuning
+from winogen.records import Costs, Machine, Precision, Target, Tuning
 from winogen.records.tuning import PREFETCHING
 
 TILES_AT_ONCE = 4  # tiles whose columns are transformed before they are rounded
 _WORD = 4  # bytes
 _PLACE = 24
+CHUNK = 32  # channels whose products are summed in integers
+# Instructions that multiply and add two vectors of words, where one does not.
+_INSTRUCTIONS = {"madd": 2, "smlal": 2, "": 6}
+_ROUNDING = 7  # instructions that round a vector of channels, and find its norm
 
 
 class RegionsOfIntegers(Regions):
@@ -47,16 +52,16 @@ class RegionsOfIntegers(Regions):
         return tuple(sorted(target.extensions & {"vnni", "avxvnni"}))
 
     def fixed(self, work: Work) -> dict[str, int]:
-        return {"word": 2, "chunk": 32}
+        return {"word": 2, "chunk": CHUNK}
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.regions_of_integers(target)
 
     def depth(self, work: Work) -> int:
-        return 32
+        return CHUNK
 
     def summation(self, tuning: Tuning, channels: int) -> dict[str, int]:
-        return {"block": 32, "chains": 1}
+        return {"block": CHUNK, "chains": 1}
 
     def sizes_fit(self, work: Work, tuning: Tuning) -> bool:
         return tuning.band % tuning.vectors == 0
@@ -68,14 +73,14 @@ class RegionsOfIntegers(Regions):
         return {
             **super().fields(work),
             "v_step": tiles * words + lanes,
-            "steps_step": tiles * blocks(work.channels, 32) + lanes,
+            "steps_step": tiles * blocks(work.channels, CHUNK) + lanes,
         }
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         size, some = positions(work), TILES_AT_ONCE * positions(work)
         steps = self.fields(work)["steps_step"]
         buffers = super().buffers(work)
-        together = 32 // work.lanes  # vectors of channels of a chunk
+        together = CHUNK // work.lanes  # vectors of channels of a chunk
         for name in {"strip", "columns", "pointer"} & buffers.keys():
             buffers[name] = Buffer(buffers[name].bytes * together)
         vectors = some * together + 2 * blocks(some, work.lanes)
@@ -86,6 +91,15 @@ class RegionsOfIntegers(Regions):
             "some": Buffer(vectors * work.lanes * work.itemsize),
             "place": Buffer(TILES_AT_ONCE * _PLACE),
         }
+
+    def product_arithmetic(self, work: Work, costs: Costs, rows: Any) -> Any:
+        instructions = 1 if self.extensions(work.target) else _INSTRUCTIONS[work.target.dots]
+        return cost.product_of_integers(work, costs, rows, CHUNK, self.taps_of(work), instructions)
+
+    def input_cycles(self, work: Work, machine: Machine, spilled: Any = 0.0) -> Any:
+        vectors = self.lines(work) * work.block[1] * blocks(work.channels, work.lanes)
+        rounding = vectors * positions(work) * _ROUNDING * machine.costs.instruction
+        return super().input_cycles(work, machine, spilled) + rounding
 
     def packed_numbers(self, work: Work) -> int:
         whole, rest = divmod(work.channels, 2 * work.lanes)
