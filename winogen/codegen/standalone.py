@@ -13,7 +13,7 @@ from winogen.codegen.templates import environment
 from winogen.errors import InvalidValue
 from winogen.kernels.gemm import GemmSpec
 from winogen.kernels.spec import KernelSpec
-from winogen.records import ACTIVATIONS, Precision, Target
+from winogen.records import ACTIVATIONS, NUMBERS, Precision, Target
 
 
 def render_pair(
@@ -96,6 +96,8 @@ def _pair(
         "kernel": kernel,
         "real": precision.real.c,
         "packed_as": _packed_as(precision),
+        "number": _array_number(precision),
+        "arrays": precision.arrays if precision.narrow else "",
         "isa": target.name,
         "sizes": {field: _initialiser(value) for field, value in sizes.items()},
         "extra": extra,
@@ -117,11 +119,16 @@ def _packed_as(precision: Precision) -> str:
     return "void" if precision.has_narrow_filters else precision.real.c
 
 
+def _array_number(precision: Precision) -> str:
+    """The C type of a number of the arrays."""
+    return NUMBERS[precision.arrays].c if precision.narrow else precision.real.c
+
+
 def _arguments(precision: Precision, left: str, others: Sequence[str]) -> str:
-    real = precision.real.c
-    read = [f"const {real} *{left}", f"const {_packed_as(precision)} *packed"]
-    read += [f"const {real} *{name}" for name in others]
-    return f"{', '.join(read)},\n    {real} *output, void *workspace, int threads"
+    real, number = precision.real.c, _array_number(precision)
+    read = [f"const {number} *{left}", f"const {_packed_as(precision)} *packed"]
+    read += [f"const {number if name.startswith('add') else real} *{name}" for name in others]
+    return f"{', '.join(read)},\n    {number} *output, void *workspace, int threads"
 
 
 def _initialiser(value: Any) -> str:
