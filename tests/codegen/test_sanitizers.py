@@ -107,6 +107,8 @@ def test_no_warning_when_optimised_and_without_openmp(name, tmp_path):
 
 # About as many calls of one kernel; they are taken from all over the spread.
 MOST = 40
+# Bits of the fraction, of arrays that hold narrower numbers than are computed with.
+FRACTIONS = {"float16": 10, "bfloat16": 7}
 # Vectors that this machine has, by how many numbers they hold: types of numbers and targets.
 VECTORS = {}
 for target in host_targets():
@@ -148,7 +150,7 @@ def initialiser(value):
 def apart(struct, work):
     """Move the buffers of a call apart; return what is between them: (offset, step, bytes)."""
     gaps, own, shared = [], 0, 0
-    buffers = named(work).buffers(work)
+    buffers = named(work).all_buffers(work)
     for name in sorted(buffers, key=lambda name: not buffers[name].shared):  # the shared ones first
         size, step = int(buffers[name].bytes), -(-int(buffers[name].bytes) // 64) * 64 + 64
         used = size + -size % 8  # of which the sanitizer can tell
@@ -181,6 +183,7 @@ def layers_h(works):
         sizes.append((*counts, work.threads, *map(int, flags)))
     lines = [
         f"typedef {spec.precision.real.c} real;",
+        f"#define FRACTION {FRACTIONS.get(spec.precision.arrays, 0)}",
         cdef(spec),
         "enum {",
         *(f"    {name.upper()} = {one.code}," for name, one in ACTIVATIONS.items()),
@@ -251,7 +254,7 @@ def test_no_kernel_leaves_its_arrays_or_the_language(name, lanes, driver, tmp_pa
 
 
 # Both hold the weights of these layers, which are small integers; flyte24 their transforms, nearly.
-NARROW = [
+NARROW_FILTERS = [
     pytest.param(
         name,
         dtype,
@@ -264,7 +267,7 @@ NARROW = [
 ]
 
 
-@pytest.mark.parametrize("name, dtype", NARROW)
+@pytest.mark.parametrize("name, dtype", NARROW_FILTERS)
 def test_narrow_filters_are_not_left(name, dtype, driver, tmp_path):
     """Three bytes are read with what is behind them, which must belong to the packed filters."""
     turn = list(VARIANTS).index(name) + len(dtype)
@@ -274,6 +277,28 @@ def test_narrow_filters_are_not_left(name, dtype, driver, tmp_path):
     works = [replace(work, precision=precision) for work in works[::2]]
     spec = KernelSpec.of(works[0])
     check(tmp_path, driver, [work for work in works if KernelSpec.of(work) == spec])
+
+
+NARROW_ARRAYS = [name for name, v in VARIANTS.items() if v.computes(Precision.of("float16"))]
+
+
+@pytest.mark.parametrize(
+    "lanes",
+    [pytest.param(n, marks=() if n == max(VECTORS) else pytest.mark.thorough) for n in VECTORS],
+)
+@pytest.mark.parametrize("name", NARROW_ARRAYS)
+def test_no_kernel_leaves_its_narrow_arrays(name, lanes, driver, tmp_path):
+    """Arrays of 16-bit numbers: both formats, layouts and targets take turns."""
+    index, turn = NARROW_ARRAYS.index(name), list(VECTORS).index(lanes)
+    targets = [target for dtype, target in VECTORS[lanes] if dtype == "float32"]
+    if not targets:
+        pytest.skip("vectors of as many numbers as only float64 has")
+    dtype = list(FRACTIONS)[(index // 2 + turn) % 2]
+    layouts = LAYOUTS[:: (-1) ** (index + turn)]
+    kind = dtype, targets[index % len(targets)]
+    works = calls_of(VARIANTS[name], layouts, kind, "unswitch", turn)
+    assert len(works) >= 10
+    check(tmp_path, driver, works)
 
 
 @pytest.mark.parametrize(

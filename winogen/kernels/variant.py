@@ -62,6 +62,8 @@ class Variant:
     one_layer: bool = False  # whether all sizes of a layer are compiled in
     adds_early: bool = False  # whether what the epilogue adds is added before the store
     widens_filters: bool = False  # whether filters may be packed in narrower numbers than float32
+    # Whether arrays may hold narrower numbers than are computed with: read through a buffer.
+    widens_arrays: bool = True
     # What fills the lanes of a register block that may have any size: "filters", while its rows are
     # pixels, or "pixels", while they are filters.
     in_lanes: str | None = None
@@ -78,7 +80,9 @@ class Variant:
         widens = self.widens_filters and precision.transforms == "float32"
         if widens and precision.has_narrow_filters:
             precision = replace(precision, filters=precision.transforms)
-        return precision == Precision.of(precision.arrays)
+        if self.widens_arrays:
+            precision = replace(precision, arrays=precision.transforms)
+        return precision.plain
 
     def applies(self, work: Work) -> bool:
         """Whether it can compute ``work``, which is not cut yet, and is meant for it."""
