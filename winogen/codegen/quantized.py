@@ -33,6 +33,7 @@ def render_quantized(spec: QuantizedSpec, prefix: str = "winogen") -> str:
             prefix=prefix,
             profile=False,
             flushes=False,
+            narrow=False,
             layout=spec.layout,
             im2col=spec.algorithm == "im2col",
             sums=spec.sums,
