@@ -1,4 +1,4 @@
-"""Whole layers in narrow numbers, in numpy: as the kernels have them, and as the definition says."""
+"""Layers in narrow numbers, in numpy: as the kernels have them, and as the definition says."""
 
 import numpy as np
 import pytest
