@@ -16,6 +16,7 @@ import numpy as np
 
 from winogen.errors import InvalidValue
 from winogen.kernels.demand import Stages, without_tiles
+from winogen.kernels.geometry import is_streamed
 from winogen.kernels.work import Work, round_up
 from winogen.loops.parameters import LoopProblem, Parameters
 from winogen.loops.registers import registers_of_steps
@@ -223,6 +224,16 @@ class Variant:
     def non_temporal(self, work: Work) -> bool:
         """Whether finished outputs leave by non-temporal stores."""
         return False
+
+    def streams(self, work: Work) -> bool:
+        """Whether the outputs that a call finishes leave by non-temporal stores."""
+        if not work.precision.narrow:
+            return self.non_temporal(work)
+        # A vector of these numbers is half a line: whole ones have outputs of several vectors.
+        _, _, filters = self.unit(work)
+        dense = work.layout == "NHWC" and filters % (2 * work.lanes) == 0
+        lines = work.filters % (2 * work.lanes) == work.output.pixel % (2 * work.lanes) == 0
+        return dense and lines and work.target.masks and is_streamed(work, False)
 
     # --- cost
 
