@@ -145,7 +145,8 @@ def measure_own(
         "tolerance": tolerance,
         "recommended": recommend(ordered, tolerance),
         "histogram": shares(
-            [(way.label(), spread[way]) for way in shown if way in spread], "this layer, all outputs"
+            [(way.label(), spread[way]) for way in shown if way in spread],
+            "this layer, all outputs",
         ),
     }
 
