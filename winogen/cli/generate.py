@@ -50,7 +50,9 @@ def generate(
         "avx512+vnni, avx2+avxvnni and neon+dotprod.",
     ),
     dtype: str = typer.Option(
-        None, help="float32, float64, or int8 for a layer as QConv2d has it (default: float32)."
+        None,
+        help="Of the arrays: float32, float64, float16 or bfloat16; or int8 for a layer as QConv2d "
+        "has it (default: float32).",
     ),
     x_dtype: str = typer.Option(None, help="With int8, input: uint8 or int8 (default: uint8)."),
     x_zero: int = typer.Option(None, help="Its zero point (default: 0)."),

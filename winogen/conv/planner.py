@@ -17,13 +17,15 @@ from winogen.conv.cuts import Candidate, evaluate
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import Request
 from winogen.errors import InvalidValue, Unsupported
-from winogen.records import Machine, Precision, Target
+from winogen.records import NARROW_TYPES, NUMBERS, Machine, Precision, Target
 
 if TYPE_CHECKING:
     from winogen.conv.wisdom import Wisdom
 
-# The default tolerance: the largest error of a layer's output, as measured.
+# The default tolerance: the largest error of a layer's output, as measured. Arrays of 16-bit numbers
+# round it themselves; theirs is what that and little else allows, in units of such a rounding.
 TOLERANCE = 1e-5
+_ROUNDINGS = 1.13
 # A measured error may be this many times as large as the predicted one.
 MARGIN = 1.54
 # The largest error of direct convolution in frameworks, as measured, over the prediction for one
@@ -84,7 +86,7 @@ def ranked(
     # Tiles and points of the user are taken as they are. Errors are predicted only as far as they
     # are needed, because predicting them takes longer than predicting times.
     is_set = any(request.points) or None not in request.tile
-    most_error = (TOLERANCE if request.tolerance is None else request.tolerance) / MARGIN
+    most_error = tolerance_of(layer, request.tolerance) / MARGIN
     accurate = list(islice((c for c in fitting if is_set or error(c) <= most_error), most))
     if not accurate:
         most_careful = min(fitting, key=error)
@@ -123,7 +125,7 @@ def _measured(
     entry = wisdom.entry(problem, request, target) if wisdom else None
     if entry is None:
         return None
-    most_error = (TOLERANCE if request.tolerance is None else request.tolerance) / MARGIN
+    most_error = tolerance_of(problem.layer, request.tolerance) / MARGIN
     if predicted_error(problem.layer, entry.choice, target) > most_error:
         return None
     (candidate,) = evaluate(problem, [entry.choice], target, machine, None)
@@ -160,6 +162,15 @@ def preferred(
     """
     close = takewhile(lambda way: way.seconds <= patience * fastest.seconds, candidates)
     return next((way for way in close if accurate(way)), fastest)
+
+
+def tolerance_of(layer: Layer, tolerance: float | None) -> float:
+    """Return the tolerance that was asked for; the default one of the layer's arrays for None."""
+    if tolerance is not None:
+        return tolerance
+    if layer.dtype in NARROW_TYPES:
+        return float(_ROUNDINGS * 2.0 ** -NUMBERS[layer.dtype].bits)
+    return TOLERANCE
 
 
 def usual_error(layer: Layer) -> float:

@@ -16,7 +16,7 @@ from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.struct import values
 from winogen.program.summation import PROGRAM
-from winogen.records import TARGETS, Machine
+from winogen.records import ARRAY_TYPES, TARGETS, Machine
 from winogen.toolchain import host_target
 
 
@@ -44,7 +44,7 @@ def standalone(
     >>> sorted(standalone((1, 64, 56, 56), (64, 64, 3, 3), padding=1, isa="avx2"))
     ['conv_56x56_64_64_3x3.c', 'conv_56x56_64_64_3x3.h']
     """
-    dtype = arguments.choice("dtype", dtype, arguments.DTYPES)
+    dtype = arguments.choice("dtype", dtype, ARRAY_TYPES)
     target = host_target() if isa is None else TARGETS[arguments.choice("isa", isa, tuple(TARGETS))]
     asked = Options.of((), {"threads": 1, **options}, "standalone")
     layer = Layer.from_options(weight_shape, dtype, asked)
