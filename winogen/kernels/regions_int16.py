@@ -51,9 +51,8 @@ class RegionsOfIntegers(Regions):
     fields_used = {**Regions.fields_used, "steps_step": "of steps: likewise"}
 
     def computes(self, precision: Precision) -> bool:
-        return precision == Precision.of(precision.arrays, products="int16") and (
-            precision.arrays == "float32"
-        )
+        asked = Precision.of(precision.arrays, products="int16")
+        return precision == asked and precision.transforms == "float32"
 
     def extensions(self, target: Target) -> tuple[str, ...]:
         return tuple(sorted(target.extensions & {"vnni", "avxvnni"}))
