@@ -84,7 +84,7 @@ enum {
 enum { LANES = 16 };
 typedef float real;
 typedef real array_number;      /* of the input, of the output and of what is added to it */
-typedef real filter_number;    /* of the packed filters */
+typedef int16_t filter_number;    /* of the packed filters */
 typedef real vec __attribute__((vector_size(64)));
 typedef real loose_vec
     __attribute__((vector_size(64), aligned(sizeof(real)), may_alias));
@@ -775,19 +775,6 @@ INLINE void transform_some(const window *w, const tile_scratch *s, int64_t cols,
         }
 }
 
-/* All tiles of the block: tile (i, j) goes to offset[i * b->cols + j]. */
-static void transform_input(const window *w, const block *b, const tile_scratch *s, real *out,
-                            int64_t position_step)
-{
-    const int64_t cols = input_cols(b->cols);
-    for (int64_t i = 0; i < b->rows; i++)
-        for (int64_t j = 0, last; j < b->cols; j = last) {
-            last = min_of(j + TILES_AT_ONCE, b->cols);
-            transform_some(w, s, cols, i, j, last, out, position_step,
-                           s->offset + i * b->cols + j);
-        }
-}
-
 /* Output transform of one tile: y = A_h^T p A_w. */
 INLINE void transform_output_tile(const real *from, int64_t position_step, vec y[M_H][M_W])
 {
@@ -887,19 +874,35 @@ INLINE void transform_filters(const int width, const real *g, int64_t pitch, int
     }
 }
 
-/* ---- packed filters --------------------------------------------------------------------------
+/* ---- packed filters of integers --------------------------------------------------------------
+ * Channels go by chunks of CHUNK, whose products are summed in integers. A word holds numbers of
+ * WORD channels: word l of a set those of the channels l, l + LANES ... of its WORD * LANES.
  * Per group, per band of BAND filters, per position, per block of VECTORS * LANES filters: a row of
- * `vectors` vectors for every channel and tap, in the order of the micro-kernel (chunk, tap,
- * channel). The last block may have fewer vectors; lanes without a filter are zero. */
+ * `vectors` vectors of words, for every word of channels and every tap, in the order of the
+ * micro-kernel (chunk, tap, word); behind them a row of the filters' steps, which are what 1 stands
+ * for. The last block may have fewer vectors; what there is no channel or filter for is zero. */
 
-enum { CHUNK = LANES, FILTER_BLOCK = VECTORS * LANES, BAND = BAND_VECTORS * LANES };
+enum {
+    WORD = 2, CHUNK = 32,
+    CHUNK_WORDS = CHUNK / WORD, BLOCKS = CHUNK / LANES,    /* of a chunk: words, and vectors */
+    FILTER_BLOCK = VECTORS * LANES, BAND = BAND_VECTORS * LANES
+};
+typedef int32_t word __attribute__((may_alias));
+typedef uint32_t word_vec __attribute__((vector_size(64), may_alias));
 
 /* Vectors in the next block of `filters` filters that are left. */
 INLINE int64_t vectors_in(int64_t filters) { return min_of(VECTORS, blocks_of(filters, LANES)); }
 
 INLINE int64_t padded_filters(const winogen_conv *p) { return round_up(p->filters, LANES); }
 
-/* Numbers in a row of the block of filters that begins at filter `first` of its group. */
+/* Words that hold so many channels. */
+INLINE int64_t words_of(int64_t channels)
+{
+    const int64_t set = WORD * LANES;
+    return channels / set * LANES + min_of(channels % set, LANES);
+}
+
+/* Words in a row of the block of filters that begins at filter `first` of its group. */
 INLINE int64_t width_at(const winogen_conv *p, int64_t first)
 {
     return vectors_in(p->filters - first) * LANES;
@@ -911,127 +914,246 @@ INLINE int64_t filter_block(const winogen_conv *p, int64_t group, int64_t first,
 {
     const int64_t band = first / BAND * BAND, width = min_of(BAND, padded_filters(p) - band);
     const int64_t before = (group * padded_filters(p) + band) * positions;
-    return (before + position * width + (first - band)) * taps * p->channels;
+    return (before + position * width + (first - band)) * (taps * words_of(p->channels) + 1);
 }
 
-/* The row of channel c and tap t within a position. */
+/* The row of the word of channel c and tap t within a position. */
 INLINE int64_t filter_row(int64_t c, int64_t channels, int64_t t, int64_t taps)
 {
-    const int64_t chunk = c / CHUNK * CHUNK, size = min_of(CHUNK, channels - chunk);
-    return chunk * taps + t * size + (c - chunk);
+    const int64_t chunk = c / CHUNK, size = words_of(min_of(CHUNK, channels - chunk * CHUNK));
+    return chunk * CHUNK_WORDS * taps + t * size + c % CHUNK / (WORD * LANES) * LANES + c % LANES;
 }
 
-/* ---- GEMM micro-kernel -----------------------------------------------------------------------
- * c[rows][vectors] = sum over k of a[k][rows] x b[k][vectors]: a register block of up to
- * 14 x 2 vectors, updated by one rank-1 product per k. Row r of `a` lies LANES numbers
- * behind row r - 1. The k run over chunks of channels, within a chunk over taps, within a tap over
- * the channels of the chunk; `b` is packed in just that order.
- */
+/* ---- transformed tiles as integers -----------------------------------------------------------
+ * The numbers of V of a tile, a position and a chunk of channels have one step, which is what 1
+ * stands for: their norm (the root of the sum of their squares) is at most NORM steps. So is that
+ * of filters at most FILTER_NORM, and then no sum of products exceeds 2^31 (Cauchy-Schwarz), nor
+ * does any part of it. What a number becomes depends on nothing outside of its tile and chunk. */
 
-enum { ROW_STEP = LANES };
+/* Rounded, numbers are off by up to a half, CHUNK of them by up to sqrt(CHUNK) / 2 < 3 together:
+ * (NORM + 3) * (FILTER_NORM + 3) < 2^31. */
+enum { NORM = 32760, FILTER_NORM = 65540 };
+
+/* Lane l: the sum over the lanes of vector l. */
+INLINE vec sums_of_each(vec x[LANES])
+{
+    UNROLL(8)
+    for (int i = 0; i < 8; i++)
+        x[i] = SHUFFLE(x[i], x[i + 8],
+                       0, 1, 2, 3, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29, 30, 31)
+             + SHUFFLE(x[i], x[i + 8],
+                       8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23);
+    UNROLL(4)
+    for (int i = 0; i < 4; i++)
+        x[i] = SHUFFLE(x[i], x[i + 4],
+                       0, 1, 2, 3, 20, 21, 22, 23, 8, 9, 10, 11, 28, 29, 30, 31)
+             + SHUFFLE(x[i], x[i + 4],
+                       4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
+    UNROLL(2)
+    for (int i = 0; i < 2; i++)
+        x[i] = SHUFFLE(x[i], x[i + 2],
+                       0, 1, 18, 19, 4, 5, 22, 23, 8, 9, 26, 27, 12, 13, 30, 31)
+             + SHUFFLE(x[i], x[i + 2],
+                       2, 3, 16, 17, 6, 7, 20, 21, 10, 11, 24, 25, 14, 15, 28, 29);
+    UNROLL(1)
+    for (int i = 0; i < 1; i++)
+        x[i] = SHUFFLE(x[i], x[i + 1],
+                       0, 17, 2, 19, 4, 21, 6, 23, 8, 25, 10, 27, 12, 29, 14, 31)
+             + SHUFFLE(x[i], x[i + 1],
+                       1, 16, 3, 18, 5, 20, 7, 22, 9, 24, 11, 26, 13, 28, 15, 30);
+    return x[0];
+}
+
+/* NORM / sqrt(x), hardly too small and never too large: a first guess by half the exponent
+ * (0x5f3759df, as in Quake), and two steps of Newton's. */
+INLINE vec per_step_of(vec x)
+{
+    const vec half = x * 0.5f;
+    vec root = (vec)(0x5f3759df - ((int_vec)x >> 1));
+    root *= 1.5f - half * root * root;
+    root *= 1.5f - half * root * root;
+    return root * (real)(NORM * (1 - 1e-6));
+}
+
+/* The root of x, 0 or above. */
+static double root_of(double x)
+{
+    int64_t bits;
+    double root;
+    if (!(x > 0x1p-1000 && x < 0x1p1000)) return x < 1 ? 0 : x;
+    memcpy(&bits, &x, sizeof(bits));
+    bits = (bits >> 1) + ((int64_t)1023 << 51);    /* half the exponent */
+    memcpy(&root, &bits, sizeof(root));
+    for (int i = 0; i < 5; i++) root = (root + x / root) / 2;
+    return root;
+}
+
+/* The same for numbers whose squares no real holds, with as fine steps as there are. Where one is
+ * infinite or no number, the step is none, and so will be all sums. */
+static void step_of_extremes(const real *x, real *per_step, real *step)
+{
+    double squares = 0;
+    for (int l = 0; l < CHUNK; l++) squares += (double)x[l] * (double)x[l];
+    const double exact = NORM / root_of(squares), most = 0x1p126;
+    const int finite = squares - squares == 0;
+    *per_step = finite ? (real)(exact < most ? exact : most) : 0;
+    *step = finite ? 1 / *per_step : (real)(squares - squares);
+}
+
+/* The integers nearest to x * per_step, in the low 16 bits of each lane: with 1.5 * 2^23 more,
+ * numbers have no fraction. */
+INLINE word_vec integers(vec x, real per_step)
+{
+    return (word_vec)(x * per_step + (real)(3 << 22));
+}
+INLINE word_vec word_of(const vec *v, real per_step)
+{
+    return (integers(v[0], per_step) & 0xffff) | integers(v[1], per_step) << 16;
+}
+
+/* Where a tile goes: its words and its step of position 0, and from one set of its words to the
+ * next. */
+typedef struct {
+    int64_t words, step, set_step;
+} tile_place;
+
+/* `tiles` tiles of `sets` sets, BLOCKS vectors of channels for every position. There is room for
+ * all their positions and LANES more in `per_step` and `step`. */
+static void quantise(const vec *from, int64_t tiles, int64_t sets, const tile_place *place,
+                     real *per_step, real *step, word *to, int64_t to_step, real *steps,
+                     int64_t steps_step)
+{
+    const int64_t all = tiles * POSITIONS;
+    for (int64_t first = 0; first < all; first += LANES) {
+        vec squares[LANES];
+        UNROLL(16)
+        for (int l = 0; l < LANES; l++) {
+            const vec *v = from + min_of(first + l, all - 1) * BLOCKS;
+            squares[l] = v[0] * v[0];
+            UNROLL(8)
+            for (int i = 1; i < BLOCKS; i++) squares[l] += v[i] * v[i];
+        }
+        const vec sum = sums_of_each(squares), fine = per_step_of(sum);
+        store(per_step + first, fine);
+        store(step + first, 1 / fine);
+        const int_vec usual = (sum > 0x1p-90f) & (sum < 0x1p126f);
+        int every = -1;
+        for (int l = 0; l < LANES; l++) every &= usual[l];
+        for (int l = 0; !every && l < LANES; l++)
+            if (!usual[l])
+                step_of_extremes((const real *)(from + min_of(first + l, all - 1) * BLOCKS),
+                                 per_step + first + l, step + first + l);
+    }
+    /* Position by position: those lie far apart, and a page is soon forgotten. */
+    for (int64_t k = 0; k < POSITIONS; k++)
+        for (int64_t t = 0; t < tiles; t++) {
+            const int64_t i = t * POSITIONS + k;
+            word *const at = to + k * to_step + place[t].words;
+            steps[k * steps_step + place[t].step] = step[i];
+            for (int64_t set = 0; set < sets; set++)
+                *(word_vec *)(at + set * place[t].set_step) =
+                    word_of(from + i * BLOCKS + set * WORD, per_step[i]);
+        }
+}
+
+/* ---- dot products of integers ---------------------------------------------------------------- */
+
+/* A word times each of the words: two products of 16 bits, added to a sum. */
+typedef int_vec operand;
+INLINE operand load_words(const word *from) { return *(const operand *)from; }
+INLINE int_vec dot(int_vec sum, word a, operand b)
+{
+    return sum + (int_vec)_mm512_madd_epi16((__m512i)b, _mm512_set1_epi32(a));
+}
+
+/* ---- GEMM micro-kernel of integers -----------------------------------------------------------
+ * c[rows][vectors] = sum over k of a[k][rows] x b[k][vectors]: a register block of up to
+ * 14 x 2 vectors, updated by one dot product of words per k. The words of `a` come in
+ * sets: LANES words of a row, and behind them those of the next row. The k run over chunks of
+ * channels, within a chunk over taps: there integers are summed, without any error. They leave the
+ * registers as floats, by the step that the row has in this chunk, and join the other sums. */
 
 typedef struct {
-    int64_t depth;                /* channels summed in registers before they join the other sums */
-    int64_t chunk, chunk_step;    /* channels in a chunk; from one chunk of `a` to the next */
-    int64_t channel_step;         /* from one channel of `a` to the next within a chunk */
+    int64_t words;                /* of one tap: its k */
+    int64_t set_step;             /* from one set of `a` to the next */
     int64_t taps;
     const int64_t *tap;           /* where each tap of `a` begins */
-    const filter_number *ahead;   /* what is fetched meanwhile, a line at a time: from here on, */
+    int64_t step_tap;             /* from the steps of a tap to those of the next */
+    const real *ahead;            /* what is fetched meanwhile, a line at a time: from here on, */
     int64_t ahead_far;            /* and from as many numbers further on; */
     int64_t ahead_step;           /* and how far that advances in one step, in bytes */
 } gemm_walk;
 
-/* While `panels` panels of `a` meet one block of `b`, of `size` numbers, the block behind it is
- * fetched into L2: an even share by every panel, and by every step of a panel. Were all of it
- * fetched by one panel, the caches could not deliver it in that time, and would idle during the
- * others. */
-INLINE void fetch_next(gemm_walk *walk, const int vectors, const filter_number *b, int64_t size,
+/* While `panels` panels of `a` meet one block of `b`, of `size` words, the block behind it is
+ * fetched into L2: an even share by every panel, and by every step of a panel. */
+INLINE void fetch_next(gemm_walk *walk, const int vectors, const word *b, int64_t size,
                        int64_t panel, int64_t panels)
 {
-    const int64_t step = CHAINS * vectors * LANES * (int64_t)sizeof(filter_number);
-    walk->ahead = address(b, size + size * panel / panels);
+    const int64_t step = vectors * LANES * (int64_t)sizeof(word);
+    walk->ahead = address((const real *)b, size + size * panel / panels);
     walk->ahead_far = size / panels / 2;
     walk->ahead_step = blocks_of(step, 2 * panels);
 }
 
-/* Where a block of sums goes, its rows one behind the other; those in `sofar` (unless NULL) are
- * added. Every `depth` channels the sums wait there. */
-typedef struct {
-    const real *sofar;
-    real *to;
-} gemm_sink;
-
-/* For every sum of a register block, and for every chain of each; unrolled: each is a register. */
+/* For every sum of a register block; unrolled: each is a register. */
 #define EACH_SUM                                                                                   \
     UNROLL(32) for (int r = 0; r < rows; r++) UNROLL(8) for (int v = 0; v < vectors; v++)
-#define EACH_CHAIN EACH_SUM UNROLL(8) for (int j = 0; j < CHAINS; j++)
 
-/* `chains` channels further: channel j goes into chain j. */
-INLINE void gemm_step(const int rows, const int vectors, const int chains, const real *at,
-                      int64_t step, const filter_number *b,
-                      const filter_number *ahead, int64_t far, vec sum[ROWS][VECTORS][CHAINS])
+INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk, const word *a,
+                       const real *steps, const word *b, real *to)
 {
-    __builtin_prefetch(ahead, 0, 2);
-    __builtin_prefetch(address(ahead, far), 0, 2);
-    vec right[CHAINS][VECTORS];
-    UNROLL(8)
-    for (int j = 0; j < chains; j++)
-        UNROLL(8)
-        for (int v = 0; v < vectors; v++) {
-            right[j][v] = *(const vec *)(b + (j * vectors + v) * LANES);
-        }
-    EACH_SUM UNROLL(8) for (int j = 0; j < chains; j++)
-        sum[r][v][j] += at[r * ROW_STEP + j * step] * right[j][v];
-}
-
-INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
-                       int64_t channels, const real *a, const filter_number *b,
-                       const gemm_sink *c)
-{
-    /* All fetched once: behind a store, the compiler would look at walk and sink again. */
-    const int64_t depth = walk->depth, chunk = walk->chunk, chunk_step = walk->chunk_step;
-    const int64_t taps = walk->taps, step = 1;
+    /* All fetched once: behind a store, the compiler would look at walk again. */
+    const int64_t words = walk->words, set_step = walk->set_step, taps = walk->taps;
     const int64_t *const tap = walk->tap;
-    const filter_number *ahead = walk->ahead;
-    const int64_t far = walk->ahead_far, ahead_step = walk->ahead_step;
-    const real *sofar = c->sofar;
-    real *const to = c->to;
+    const int64_t step_tap = walk->step_tap;
     const int64_t row = vectors * LANES;    /* a constant: no addresses of rows take up registers */
+    const real *ahead = walk->ahead;
+    const int64_t far = walk->ahead_far, ahead_step = walk->ahead_step;
 
-    for (int64_t first = 0; first < channels; sofar = to) {
-        const int64_t end = min_of(first + depth, channels);
-        vec sum[ROWS][VECTORS][CHAINS];
-        EACH_CHAIN sum[r][v][j] = (vec){0};
-        for (; first < end; first += chunk, a += chunk_step) {
-            const int64_t count = min_of(chunk, end - first);
-            for (int64_t t = 0; t < taps; t++) {
-                const real *at = a + tap[t];
-                int64_t k = 0;
+    for (int64_t first = 0; first < words; first += CHUNK_WORDS, steps += rows) {
+        const int64_t end = min_of(first + CHUNK_WORDS, words);
+        for (int64_t t = 0; t < taps; t++) {
+            int_vec sum[ROWS][VECTORS];
+            EACH_SUM sum[r][v] = (int_vec){0};
+            const word *set = a + tap[t];
+            for (int64_t k = first; k < end; k += LANES, set += set_step) {
+                const int64_t count = min_of(LANES, end - k);
                 UNROLL(1)
-                for (; k + CHAINS <= count; k += CHAINS) {
-                    gemm_step(rows, vectors, CHAINS, at, step, b, ahead, far, sum);
-                    at += CHAINS * step, b += CHAINS * vectors * LANES;
-                    ahead = (const filter_number *)((uintptr_t)ahead + (uintptr_t)ahead_step);
+                for (int64_t j = 0; j < count; j++, b += row) {
+                    __builtin_prefetch(ahead, 0, 2);
+                    __builtin_prefetch(address(ahead, far), 0, 2);
+                    ahead = (const real *)((uintptr_t)ahead + (uintptr_t)ahead_step);
+                    operand right[VECTORS];
+                    UNROLL(8)
+                    for (int v = 0; v < vectors; v++) right[v] = load_words(b + v * LANES);
+                    EACH_SUM sum[r][v] = dot(sum[r][v], set[r * LANES + j], right[v]);
                 }
             }
+            const real *const step = steps + t * step_tap;
+#define FLOAT(r, v) (__builtin_convertvector(sum[r][v], vec) * step[r])
+            if (first + t == 0) EACH_SUM store(to + r * row + v * LANES, FLOAT(r, v));
+            else EACH_SUM store(to + r * row + v * LANES,
+                                load(to + r * row + v * LANES) + FLOAT(r, v));
+#undef FLOAT
         }
-        if (sofar) EACH_SUM sum[r][v][0] += load(sofar + r * row + v * LANES);
-        EACH_SUM store(to + r * row + v * LANES, sum[r][v][0]);
+        a += CHUNK_WORDS / LANES * set_step;
     }
+    /* By the steps of the filters. */
+    EACH_SUM store(to + r * row + v * LANES,
+                   load(to + r * row + v * LANES) * load((const real *)b + v * LANES));
 }
 
-typedef void gemm_function(const gemm_walk *, int64_t, const real *, const filter_number *,
-                           const gemm_sink *);
-#define GEMM(v, r, suffix)                                                                         \
-    static void gemm##suffix##_##v##_##r(const gemm_walk *walk, int64_t channels, const real *a,   \
-                                         const filter_number *b, const gemm_sink *c)               \
+typedef void gemm_function(const gemm_walk *, const word *, const real *, const word *, real *);
+#define GEMM(v, r)                                                                                 \
+    static void gemm_##v##_##r(const gemm_walk *walk, const word *a, const real *steps,            \
+                               const word *b, real *to)                                            \
     {                                                                                              \
-        gemm_block##suffix(r, v, walk, channels, a, b, c);                                         \
+        gemm_block(r, v, walk, a, steps, b, to);                                                   \
     }
-GEMM(1, 1, ) GEMM(1, 2, ) GEMM(1, 3, ) GEMM(1, 4, ) GEMM(1, 5, ) GEMM(1, 6, ) GEMM(1, 7, )
-GEMM(1, 8, ) GEMM(1, 9, ) GEMM(1, 10, ) GEMM(1, 11, ) GEMM(1, 12, ) GEMM(1, 13, ) GEMM(1, 14, )
-GEMM(2, 1, ) GEMM(2, 2, ) GEMM(2, 3, ) GEMM(2, 4, ) GEMM(2, 5, ) GEMM(2, 6, ) GEMM(2, 7, )
-GEMM(2, 8, ) GEMM(2, 9, ) GEMM(2, 10, ) GEMM(2, 11, ) GEMM(2, 12, ) GEMM(2, 13, ) GEMM(2, 14, )
+GEMM(1, 1) GEMM(1, 2) GEMM(1, 3) GEMM(1, 4) GEMM(1, 5) GEMM(1, 6) GEMM(1, 7) GEMM(1, 8) GEMM(1, 9)
+GEMM(1, 10) GEMM(1, 11) GEMM(1, 12) GEMM(1, 13) GEMM(1, 14) GEMM(2, 1) GEMM(2, 2) GEMM(2, 3)
+GEMM(2, 4) GEMM(2, 5) GEMM(2, 6) GEMM(2, 7) GEMM(2, 8) GEMM(2, 9) GEMM(2, 10) GEMM(2, 11)
+GEMM(2, 12) GEMM(2, 13) GEMM(2, 14)
 
 /* By vectors and rows, less one. */
 static gemm_function *const gemm[VECTORS][ROWS] = {
@@ -1068,11 +1190,79 @@ INLINE int64_t panel_rows(int64_t count) { return blocks_of(count, blocks_of(cou
  * of the product: see LINES, TILES and LINE_OF of this kernel. */
 
 #define TAPS(p) (p)->kernel_height
+/* What is known of the filters of a vector at one position before they are rounded. */
+typedef struct {
+    double squares[LANES];    /* the sum of the squares of one chunk and tap, */
+    double total[LANES];      /* of all of them, */
+    double most[LANES];       /* the largest of a chunk and tap */
+    double largest[LANES];    /* the largest magnitude */
+} filter_range;
+
+/* The step of the filters of a lane: as fine as their norms allow. */
+static real step_of(const filter_range *range, int lane)
+{
+    const double by_norm = root_of(range->most[lane]) / FILTER_NORM, normal = 0x1p-126;
+    const double by_one = range->largest[lane] / 32767, step = by_norm > by_one ? by_norm : by_one;
+    /* Where one is infinite or no number there is no step, and so will be no sum. */
+    if (!(range->total[lane] - range->total[lane] == 0)) return __builtin_nanf("");
+    return (real)(step > normal ? step : normal);
+}
+
+/* The integer nearest to u / step; 0 where that is none. */
+INLINE int16_t rounded(real u, real step)
+{
+    const double integral = 0x1.8p52, x = (double)u / (double)step;
+    return (int16_t)(x <= 32767.5 && x >= -32767.5 ? x + integral - integral : 0);
+}
+
+/* The filters of one vector, from filter m of a block of `width` on that begins at `to`: once to
+ * know their ranges, and once more to round them. */
+static void pack_vector(const winogen_conv *p, const real *weight, int64_t group, int64_t m,
+                        word *to, int64_t position_step, int64_t width)
+{
+    const int64_t channels = p->channels, taps = TAPS(p), area = p->kernel_height * p->kernel_width;
+    const int64_t count = min_of(LANES, p->filters - m);
+    filter_range range[POSITIONS];
+    real u[POSITIONS][LANES], step[POSITIONS][LANES];
+    memset(range, 0, sizeof(range));
+    for (int last = 0; last < 2; last++) {
+        for (int64_t t = 0; t < taps; t++)
+            for (int64_t c = 0; c < channels; c++) {
+                const real *filter = weight + ((group * p->filters + m) * channels + c) * area;
+                transform_filters(LANES, filter + t * p->kernel_width, channels * area, count,
+                                  p->kernel_width, &u[0][0], LANES);
+                const int ends = (c + 1) % CHUNK == 0 || c + 1 == channels;
+                int16_t *at = (int16_t *)(to + filter_row(c, channels, t, taps) * width)
+                            + c % (WORD * LANES) / LANES;
+                for (int k = 0; k < POSITIONS; k++)
+                    for (int l = 0; l < LANES; l++) {
+                        filter_range *const r = &range[k];
+                        const double x = (double)u[k][l], magnitude = x < 0 ? -x : x;
+                        if (last) {
+                            at[(k * position_step + l) * WORD] = rounded(u[k][l], step[k][l]);
+                            continue;
+                        }
+                        r->squares[l] += x * x;
+                        if (magnitude > r->largest[l]) r->largest[l] = magnitude;
+                        if (!ends) continue;
+                        r->total[l] += r->squares[l];
+                        if (r->squares[l] > r->most[l]) r->most[l] = r->squares[l];
+                        r->squares[l] = 0;
+                    }
+            }
+        for (int k = 0; k < POSITIONS; k++)
+            for (int l = 0; l < LANES; l++) step[k][l] = step_of(&range[k], l);
+    }
+    for (int k = 0; k < POSITIONS; k++)
+        memcpy(to + k * position_step + taps * words_of(channels) * width, step[k],
+               sizeof(step[k]));
+}
+
 void winogen_pack(const winogen_conv *p, const real *weight, filter_number *packed,
                          int threads)
 {
-    const int64_t channels = p->channels, taps = TAPS(p), area = p->kernel_height * p->kernel_width;
-    const int64_t blocks = blocks_of(p->filters, FILTER_BLOCK);
+    const int64_t blocks = blocks_of(p->filters, FILTER_BLOCK), taps = TAPS(p);
+    memset(packed, 0, (size_t)p->packed_bytes);
     (void)threads;
 #pragma omp parallel for num_threads(threads)
     for (int64_t i = 0; i < p->groups * blocks; i++) {
@@ -1081,44 +1271,67 @@ void winogen_pack(const winogen_conv *p, const real *weight, filter_number *pack
         const int64_t begin = filter_block(p, group, first, 0, POSITIONS, taps);
         const int64_t step = filter_block(p, group, first, 1, POSITIONS, taps) - begin;
         for (int64_t m = first; m < first + width; m += LANES)
-            for (int64_t c = 0; c < channels; c++) {
-                const real *filter = weight + ((group * p->filters + m) * channels + c) * area;
-                const int64_t count = min_of(LANES, p->filters - m);
-                for (int64_t t = 0; t < taps; t++)
-                    transform_filters(LANES, filter + t * p->kernel_width, channels * area, count,
-                                      p->kernel_width,
-                                      packed + begin + filter_row(c, channels, t, taps) * width
-                                          + (m - first),
-                                      step);
-            }
+            pack_vector(p, weight, group, m, (word *)packed + begin + (m - first), step, width);
     }
 }
 
-/* The channels of a block that fall to one of `team` members: V of its tiles. */
+/* The chunks of channels of a block that fall to one of `team` members: V of its tiles. */
 static void transform_share(const call *c, const block *b, int64_t share, int64_t team,
                             int64_t member)
 {
     const winogen_conv *p = c->p;
-    const int64_t channels = p->channels, padded = round_up(channels, LANES);
+    const int64_t channels = p->channels, padded = round_up(words_of(channels), LANES);
+    const int64_t chunks = blocks_of(channels, CHUNK);
     const int64_t lines = LINES(p, b->rows), tiles = TILES(b), height = panel_rows(tiles);
-    real *const v = BUFFER(real, c, v, member);
-    const tile_scratch s = scratch_of(c, member);
+    word *const v = BUFFER(word, c, v, member);
+    real *const steps = BUFFER(real, c, steps, member), *const some = BUFFER(real, c, some, member);
+    tile_place *const place = BUFFER(tile_place, c, place, member);
+    real *const per_step = some + TILES_AT_ONCE * POSITIONS * BLOCKS * LANES;
+    real *const step = per_step + round_up(TILES_AT_ONCE * POSITIONS, LANES);
+    tile_scratch s[BLOCKS];
+    window w[BLOCKS];
     block in = *b;
     in.rows = lines;
-    for (int64_t channel = share * LANES; channel < channels; channel += team * LANES)
+    const int64_t cols = input_cols(in.cols), pixels = input_rows(lines) * cols;
+    for (int i = 0; i < BLOCKS; i++) {
+        s[i] = scratch_of(c, member);
+        s[i].strip += i * pixels * LANES;
+        s[i].columns += i * P_H * cols * LANES;
+    }
+    for (int64_t t = 0; t < TILES_AT_ONCE; t++) s[0].offset[t] = t * POSITIONS * BLOCKS * LANES;
+    for (int64_t chunk = share; chunk < chunks; chunk += team) {
+        const int64_t first = chunk * CHUNK, count = min_of(CHUNK, channels - first);
+        const int64_t present = blocks_of(count, LANES), sets = blocks_of(present, WORD);
+        if (present < BLOCKS)
+            memset(some, 0, TILES_AT_ONCE * POSITIONS * BLOCKS * sizeof(vec));
         for (int64_t i = 0; i < b->images; i++) {
-            const window w = read_window(c, &in, b->image + i, b->group * channels + channel,
-                                         (b->group + 1) * channels, s.strip);
-            /* [line][panel][channel block][row][LANES] */
-            for (int64_t t = 0; t < lines * b->cols; t++) {
-                const int64_t all = i * lines * b->cols + t;
-                const int64_t line = all / tiles, first = all % tiles / height * height;
-                const int64_t rows = min_of(height, tiles - first);
-                s.offset[t] = (line * tiles + first) * padded + channel * rows
-                            + (all % tiles - first) * LANES;
+            for (int64_t k = 0; k < present; k++) {
+                w[k] = read_window(c, &in, b->image + i, b->group * channels + first + k * LANES,
+                                   (b->group + 1) * channels, s[k].strip);
             }
-            transform_input(&w, &in, &s, v, p->v_step);
+            for (int64_t row = 0; row < lines; row++)
+                for (int64_t j = 0, last; j < b->cols; j = last) {
+                    last = min_of(j + TILES_AT_ONCE, b->cols);
+                    for (int64_t k = 0; k < present; k++)
+                        transform_some(&w[k], &s[k], cols, row, j, last, some + k * LANES,
+                                       BLOCKS * LANES, s[0].offset);
+                    /* [line][panel][set][row][LANES] */
+                    for (int64_t t = j; t < last; t++) {
+                        const int64_t all = (i * lines + row) * b->cols + t, line = all / tiles;
+                        const int64_t panel = all % tiles / height * height;
+                        const int64_t rows = min_of(height, tiles - panel);
+                        const int64_t above = all % tiles - panel;
+                        place[t - j] = (tile_place){
+                            (line * tiles + panel) * padded
+                                + (chunk * CHUNK_WORDS * rows + above * LANES),
+                            (line * tiles + panel) * chunks + chunk * rows + above, rows * LANES,
+                        };
+                    }
+                    quantise((const vec *)some, last - j, sets, place, per_step, step, v,
+                             p->v_step, steps, p->steps_step);
+                }
         }
+    }
     MARK(0);
 }
 
@@ -1127,7 +1340,8 @@ static void multiply_share(const call *c, const block *b, int64_t share, int64_t
                            int64_t member)
 {
     const winogen_conv *p = c->p;
-    const int64_t channels = p->channels, padded = round_up(channels, LANES), taps = TAPS(p);
+    const int64_t channels = words_of(p->channels), padded = round_up(channels, LANES);
+    const int64_t taps = TAPS(p), chunks = blocks_of(p->channels, CHUNK);
     const int64_t tiles = TILES(b), height = panel_rows(tiles), line_step = tiles * padded;
     const int64_t area = b->rows * b->cols, all = b->images * area, lines_out = all / tiles;
     const int64_t v_step = p->v_step, y_step = p->y_step;
@@ -1135,7 +1349,8 @@ static void multiply_share(const call *c, const block *b, int64_t share, int64_t
     const int64_t blocks = blocks_of(p->filters, FILTER_BLOCK);
     const int64_t begin = share * blocks / team * FILTER_BLOCK;
     const int64_t end = min_of((share + 1) * blocks / team * FILTER_BLOCK, p->filters);
-    real *const v = BUFFER(real, c, v, member), *const y = BUFFER(real, c, y, member);
+    word *const v = BUFFER(word, c, v, member);
+    real *const steps = BUFFER(real, c, steps, member), *const y = BUFFER(real, c, y, member);
     int64_t *const tap = BUFFER(int64_t, c, tap, member);
     const tile_scratch s = scratch_of(c, member);
     for (int64_t t = 0; t < taps; t++) tap[t] = t * line_step;
@@ -1145,22 +1360,23 @@ static void multiply_share(const call *c, const block *b, int64_t share, int64_t
         for (int64_t k = 0; k < POSITIONS; k++)
             for (int64_t m = first; m < last; m += FILTER_BLOCK) {
                 const int64_t width = width_at(p, m);
-                const filter_number *u =
-                    c->packed + filter_block(p, b->group, m, k, POSITIONS, taps);
+                const word *u = (const word *)c->packed
+                              + filter_block(p, b->group, m, k, POSITIONS, taps);
                 real *to = y + k * y_step + (m - band) * all;
                 for (int64_t line = 0; line < lines_out; line++)
                     for (int64_t row = 0; row < tiles; row += height) {
                         const int64_t rows = min_of(height, tiles - row);
                         gemm_walk walk = {
-                            .depth = p->depth, .chunk = CHUNK, .chunk_step = rows * CHUNK,
-                            .channel_step = 1, .taps = taps, .tap = tap,
+                            .words = channels, .set_step = rows * LANES, .taps = taps, .tap = tap,
+                            .step_tap = tiles * chunks,
                         };
                         fetch_next(&walk, (int)(width / LANES), u, channels * taps * width,
                                    line * panels + row / height, lines_out * panels);
-                        const gemm_sink sink = { NULL, to + (line * tiles + row) * width };
-                        const real *from =
-                            v + k * v_step + LINE_OF(p, line, b->rows) * line_step + row * padded;
-                        gemm_for(rows, p->filters - m)(&walk, channels, from, u, &sink);
+                        const int64_t from = LINE_OF(p, line, b->rows);
+                        gemm_for(rows, p->filters - m)(
+                            &walk, v + k * v_step + from * line_step + row * padded,
+                            steps + k * p->steps_step + (from * tiles + row) * chunks, u,
+                            to + (line * tiles + row) * width);
                     }
             }
         MARK(1);
