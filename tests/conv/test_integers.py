@@ -137,7 +137,9 @@ def test_bits_depend_on_no_block_and_no_thread():
 
 # With and without instructions for the dot product.
 ISAS = [t.name for t in host_targets()] + [
-    f"{t.name}-{name}" for t in host_targets() for name in sorted(t.extensions & {"vnni", "avxvnni"})
+    f"{t.name}-{name}"
+    for t in host_targets()
+    for name in sorted(t.extensions & {"vnni", "avxvnni"})
 ]
 
 
