@@ -136,10 +136,11 @@ def test_bits_depend_on_no_block_and_no_thread():
 
 
 # With and without instructions for the dot product.
-ISAS = [t.name for t in host_targets()] + [
-    f"{t.name}-{name}"
-    for t in host_targets()
-    for name in sorted(t.extensions & {"vnni", "avxvnni"})
+DOTS = {"vnni", "avxvnni"}
+ISAS = [target.name for target in host_targets()] + [
+    f"{target.name}-{name}"
+    for target in host_targets()
+    for name in sorted(target.extensions & DOTS)
 ]
 
 
