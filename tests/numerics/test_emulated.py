@@ -1,4 +1,4 @@
-"""Whole layers in narrow numbers, in numpy: as the kernels have them, and as the definition says."""
+"""Whole layers in narrow numbers, in numpy: as kernels have them, and as the definition says."""
 
 import numpy as np
 import pytest
