@@ -43,14 +43,19 @@ def generate(
         None,
         help="What packed filters are stored in: float16, bfloat16, flyte24, flyte16 or flyte8.",
     ),
+    product_dtype: str = typer.Option(
+        None, help="What is multiplied: int16 or int8, with --isa avx512+vnni at best."
+    ),
     workspace_limit: int = typer.Option(None, help="Bytes of scratch memory, at most."),
     isa: str = typer.Option(
         None,
-        help="avx512, avx2, sse2, neon or generic (default: what this CPU has). With int8 also "
+        help="avx512, avx2, sse2, neon or generic (default: what this CPU has); with extensions as "
         "avx512+vnni, avx2+avxvnni and neon+dotprod.",
     ),
     dtype: str = typer.Option(
-        None, help="float32, float64, or int8 for a layer as QConv2d has it (default: float32)."
+        None,
+        help="Of the arrays: float32, float64, float16 or bfloat16; or int8 for a layer as QConv2d "
+        "has it (default: float32).",
     ),
     x_dtype: str = typer.Option(None, help="With int8, input: uint8 or int8 (default: uint8)."),
     x_zero: int = typer.Option(None, help="Its zero point (default: 0)."),
@@ -103,7 +108,7 @@ def generate(
 
 # Options of one kind of layer only.
 _FLOATS = ("padding_mode", "tile", "points", "moduli", "order", "border", "tolerance",
-           "filter_dtype", "workspace_limit")  # fmt: skip
+           "filter_dtype", "product_dtype", "workspace_limit")  # fmt: skip
 _INTEGERS = ("x_dtype", "x_zero", "y_dtype", "y_zero")
 
 

@@ -113,6 +113,8 @@ def _pair(
     fields = {
         "real": precision.real.c,
         "packed_as": _packed_as(precision),
+        "number": _array_number(precision),
+        "arrays": precision.arrays if precision.narrow else "",
         "extra": extra,
         "arguments": _arguments(precision, words["left"], ["bias", *extra]),
         **words,
@@ -159,14 +161,19 @@ def _files(
 
 def _packed_as(precision: Precision) -> str:
     """The C type of packed numbers as users see them."""
-    return "void" if precision.has_narrow_filters else precision.real.c
+    return precision.real.c if precision.filters == precision.real.name else "void"
+
+
+def _array_number(precision: Precision) -> str:
+    """The C type of a number of the arrays."""
+    return NUMBERS[precision.arrays].c if precision.narrow else precision.real.c
 
 
 def _arguments(precision: Precision, left: str, others: Sequence[str]) -> str:
-    real = precision.real.c
-    read = [f"const {real} *{left}", f"const {_packed_as(precision)} *packed"]
-    read += [f"const {real} *{name}" for name in others]
-    return f"{', '.join(read)},\n    {real} *output, void *workspace, int threads"
+    real, number = precision.real.c, _array_number(precision)
+    read = [f"const {number} *{left}", f"const {_packed_as(precision)} *packed"]
+    read += [f"const {number if name.startswith('add') else real} *{name}" for name in others]
+    return f"{', '.join(read)},\n    {number} *output, void *workspace, int threads"
 
 
 def _initialiser(value: Any) -> str:

@@ -8,7 +8,7 @@ from winogen.kernels import pixels_family
 from winogen.kernels.depthwise_strip import DepthwiseStrip
 from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work
-from winogen.records import Machine, Precision
+from winogen.records import Machine
 
 
 class DepthwiseInPlace(DepthwiseStrip):
@@ -16,12 +16,10 @@ class DepthwiseInPlace(DepthwiseStrip):
 
     name = "depthwise_in_place"
     template = "depthwise_in_place.c.j2"
+    widens_arrays = False  # they are read where they lie
     title = "Depthwise convolution in place, channels in the lanes"
     buffers_used = {}
     fields_used = {}
-
-    def computes(self, precision: Precision) -> bool:
-        return precision.plain  # numbers are read where they lie
 
     def applies(self, work: Work) -> bool:
         whole = work.groups % work.lanes == 0

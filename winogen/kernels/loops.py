@@ -24,6 +24,7 @@ class Loops(Variant):
     name = "loops"
     algorithm = "loops"
     template = "loops.c.j2"
+    widens_arrays = False  # they are read where they lie
     title = "Direct convolution by a generated loop nest"
     auto = False
     adds_early = True
@@ -36,9 +37,6 @@ class Loops(Variant):
     def nest(self, work: Work) -> tuple[LoopProblem, Parameters]:
         problem = problem_of(work)
         return problem, work.nest or usual(problem, work.target)
-
-    def computes(self, precision: Precision) -> bool:
-        return precision.plain  # numbers are read where they lie
 
     def applies(self, work: Work) -> bool:
         return work.nest is None or not flaws(problem_of(work), work.nest, work.target)

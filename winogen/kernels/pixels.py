@@ -10,7 +10,7 @@ from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family, tuning
 from winogen.kernels.demand import Stages, without_tiles
 from winogen.kernels.geometry import STRIP_FIELDS, strip_pitches, strip_size
-from winogen.kernels.variant import Buffer, Cycles, Variant
+from winogen.kernels.variant import Buffer, Cycles, Variant, named
 from winogen.kernels.work import Work, blocks, even, round_up
 from winogen.loops.registers import loads_per_fma
 from winogen.records import Machine, Precision, Target, Tuning
@@ -39,7 +39,9 @@ class Pixels(Variant):
     def applies(self, work: Work) -> bool:
         few_filters = work.filters <= work.lanes // 2
         few_terms = work.taps > 1 and work.channels * work.taps <= _FEW_TERMS
-        return work.layout == "NCHW" and (few_filters or few_terms)
+        # What `planes` computes where arrays hold other numbers than are computed with.
+        widened = work.precision.narrow and named("planes").applies(work)
+        return work.layout == "NCHW" and (few_filters or few_terms or widened)
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.gemm(target)

@@ -22,14 +22,12 @@ class Planes(Variant):
     name = "planes"
     algorithm = "direct"
     template = "planes.c.j2"
+    widens_arrays = False  # they are read where they lie
     title = "1x1 convolution where the planes lie, pixels in the lanes"
     in_lanes = "pixels"
     uses = ("rows", "vectors")
     tunable = (*uses, "depth")
     buffers_used = {"edge": "the last pixels of each plane", "sum": "sums that wait"}
-
-    def computes(self, precision: Precision) -> bool:
-        return precision.plain  # numbers are read where they lie
 
     def applies(self, work: Work) -> bool:
         cols = work.out[1]

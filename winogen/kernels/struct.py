@@ -125,7 +125,7 @@ def values(variant: Variant, work: Work, *, flush_denormals: bool = False) -> di
         "phases": phases,
         "parts": parts,
         "depth": variant.depth(work),
-        "non_temporal": int(variant.non_temporal(work)),
+        "non_temporal": int(variant.streams(work)),
         "flush_denormals": int(flush_denormals),
         "packed_bytes": variant.packed_room(work),
     }

@@ -16,6 +16,7 @@ import numpy as np
 
 from winogen.errors import InvalidValue
 from winogen.kernels.demand import Stages, without_tiles
+from winogen.kernels.geometry import is_streamed
 from winogen.kernels.work import Work, round_up
 from winogen.loops.parameters import LoopProblem, Parameters
 from winogen.loops.registers import registers_of_steps
@@ -62,6 +63,8 @@ class Variant:
     one_layer: bool = False  # whether all sizes of a layer are compiled in
     adds_early: bool = False  # whether what the epilogue adds is added before the store
     widens_filters: bool = False  # whether filters may be packed in narrower numbers than float32
+    # Whether arrays may hold narrower numbers than are computed with: read through a buffer.
+    widens_arrays: bool = True
     # What fills the lanes of a register block that may have any size: "filters", while its rows are
     # pixels, or "pixels", while they are filters.
     in_lanes: str | None = None
@@ -78,7 +81,9 @@ class Variant:
         widens = self.widens_filters and precision.transforms == "float32"
         if widens and precision.has_narrow_filters:
             precision = replace(precision, filters=precision.transforms)
-        return precision == Precision.of(precision.arrays)
+        if self.widens_arrays:
+            precision = replace(precision, arrays=precision.transforms)
+        return precision.plain
 
     def applies(self, work: Work) -> bool:
         """Whether it can compute ``work``, which is not cut yet, and is meant for it."""
@@ -219,6 +224,16 @@ class Variant:
     def non_temporal(self, work: Work) -> bool:
         """Whether finished outputs leave by non-temporal stores."""
         return False
+
+    def streams(self, work: Work) -> bool:
+        """Whether the outputs that a call finishes leave by non-temporal stores."""
+        if not work.precision.narrow:
+            return self.non_temporal(work)
+        # A vector of these numbers is half a line: whole ones have outputs of several vectors.
+        _, _, filters = self.unit(work)
+        dense = work.layout == "NHWC" and filters % (2 * work.lanes) == 0
+        lines = work.filters % (2 * work.lanes) == work.output.pixel % (2 * work.lanes) == 0
+        return dense and lines and work.target.masks and is_streamed(work, False)
 
     # --- cost
 

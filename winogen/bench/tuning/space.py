@@ -50,8 +50,7 @@ class Scope(NamedTuple):
     @property
     def most_error(self) -> float:
         """The largest error that may be predicted."""
-        tolerance = self.request.tolerance
-        return (planner.TOLERANCE if tolerance is None else tolerance) / planner.MARGIN
+        return planner.tolerance_of(self.problem.layer, self.request.tolerance) / planner.MARGIN
 
     def patience(self, choice: Choice) -> float:
         """Return 1, or how much its time counts for if it is less accurate than is usual.
