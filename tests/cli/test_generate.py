@@ -115,6 +115,18 @@ def test_filters_in_narrow_numbers(winogen, tmp_path, filters, isa):
     assert np.array_equal(y, reference(x, w, bias, 1))
 
 
+def test_products_of_integers(winogen, tmp_path):
+    name = generate(
+        *(winogen, tmp_path, "--input", "2,5,11,9", "--weight", "7,5,3,3", "--padding", 1),
+        *("--tile", 2, "--isa", HERE[0], "--product-dtype", "int16"),
+    )
+    assert "2D convolution, float32, products int16, NCHW" in (tmp_path / f"{name}.h").read_text()
+    x, w, bias = data((2, 5, 11, 9), (7, 5, 3, 3))
+    y = run(compiled(tmp_path, name), name, x, w, bias, (2, 7, 11, 9), 1)
+    exact = reference(x, w, bias, 1)
+    assert 0 < abs(y - exact).max() < 1e-3 * abs(exact).max()
+
+
 def test_moduli_and_an_order_of_summation(winogen, tmp_path):
     moduli, order = "x,x-1,x+1,x^2+1,inf", "huffman"
     name = generate(

@@ -39,9 +39,13 @@ def run(library, name, x, weight, bias, multiplier, shape, dtype, threads=1):
 
 
 def cases():
-    """Every target here, also with what it has for products of bytes; those that take long apart."""
-    extended = [f"{target.name}+{name}" for target in host_targets()
-                for name in ("vnni", "avxvnni", "dotprod") if name in target.extensions]  # fmt: skip
+    """Every target here, also with its products of bytes; those that take long aside."""
+    extended = [
+        f"{target.name}+{name}"
+        for target in host_targets()
+        for name in ("vnni", "avxvnni", "dotprod")
+        if name in target.extensions
+    ]
     plain = [target.name for target in host_targets()]
     quick = {(extended or plain)[0]: "NHWC", "generic": "NCHW"}
     return [

@@ -43,10 +43,13 @@ def generate(
         None,
         help="What packed filters are stored in: float16, bfloat16, flyte24, flyte16 or flyte8.",
     ),
+    product_dtype: str = typer.Option(
+        None, help="What is multiplied: int16 or int8, with --isa avx512+vnni at best."
+    ),
     workspace_limit: int = typer.Option(None, help="Bytes of scratch memory, at most."),
     isa: str = typer.Option(
         None,
-        help="avx512, avx2, sse2, neon or generic (default: what this CPU has). With int8 also "
+        help="avx512, avx2, sse2, neon or generic (default: what this CPU has); with extensions as "
         "avx512+vnni, avx2+avxvnni and neon+dotprod.",
     ),
     dtype: str = typer.Option(
@@ -105,7 +108,7 @@ def generate(
 
 # Options of one kind of layer only.
 _FLOATS = ("padding_mode", "tile", "points", "moduli", "order", "border", "tolerance",
-           "filter_dtype", "workspace_limit")  # fmt: skip
+           "filter_dtype", "product_dtype", "workspace_limit")  # fmt: skip
 _INTEGERS = ("x_dtype", "x_zero", "y_dtype", "y_zero")
 
 

@@ -44,12 +44,15 @@ def conv2d(
     ----------
     input
         (N, C, H, W), or (C, H, W) for one image; with ``layout="NHWC"`` the channels come last. Any
-        strides and memory order; float32 or float64 in native byte order. Arrays and whatever numpy
-        can view (torch CPU tensors) are accepted, lists are not. Never written to.
+        strides and memory order; float32, float64, float16 or bfloat16 (of `ml_dtypes`) in native
+        byte order. Those of 16 bits are computed in float32, and outputs rounded once, at the end.
+        Arrays and whatever numpy can view (torch CPU tensors) are accepted, lists are not. Never
+        written to.
     weight
-        (M, C/groups, KH, KW) in either layout, dtype as ``input``.
+        (M, C/groups, KH, KW) in either layout, dtype as ``input``, or float32 where that has 16
+        bits.
     bias
-        None or (M,), dtype as ``input``.
+        None or (M,), dtype as ``weight``, or float32 where that has 16 bits.
     stride, dilation
         A positive int, or (height, width).
     padding
@@ -95,11 +98,13 @@ def conv2d(
     filter_dtype
         What packed filters are stored in, to read fewer bytes: None for the type of the arrays (or
         the planner's choice within the ``tolerance``), "float16", "bfloat16", "flyte24",
-        "flyte16" or "flyte8" (the first bytes of a float32). Everything is computed as without.
+        "flyte16" or "flyte8" (the first bytes of a float32). Everything is computed as without. If
+        they are asked for without a ``tolerance``, the fastest way runs whose error is at most ten
+        times the least that they allow: see docs/numbers.md.
     product_dtype
         What is multiplied: None as above, "int16" or "int8". Transforms are computed in float32,
         their results are scaled and rounded to integers, and products summed exactly, chunk by
-        chunk of channels.
+        chunk of channels. Without a ``tolerance`` as above. Stride and dilation must be 1.
     threads
         None for OMP_NUM_THREADS or else all CPUs of this process, or a positive int. The result
         does not depend on it.
@@ -109,7 +114,9 @@ def conv2d(
     tolerance
         The largest error of the output over its largest value, max |y - y_exact| / max |y_exact|,
         as measured on normally distributed data; the fastest way within it runs. Data with outliers
-        may see more: see docs/accuracy.md. None for 1e-5, and for an error as that of direct
+        may see more: see docs/accuracy.md. The rounding of 16-bit outputs counts. Narrow filters
+        and products are chosen only within a tolerance that is given. None for 1e-5, with 16-bit
+        arrays for 1.13 times 2^-11 (float16) or 2^-8 (bfloat16), and for an error as that of direct
         convolution where this takes at most 18 % longer.
     add, add_after
         None, or arrays of the output's shape and dtype: the result is

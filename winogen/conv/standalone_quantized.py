@@ -18,7 +18,7 @@ from winogen.conv.quantization import (
 from winogen.conv.quantized import ACTIVATIONS, work_of
 from winogen.errors import InvalidValue
 from winogen.kernels.quantized import ALGORITHMS, QuantizedWork
-from winogen.records import TARGETS, Machine, Target, spelled
+from winogen.records import Machine
 from winogen.toolchain import host_target
 
 
@@ -68,7 +68,7 @@ def standalone_quantized(
         problem,
         arguments.choice("algorithm", algorithm, ("auto", *ALGORITHMS)),
         sums,
-        host_target() if isa is None else _target(isa),
+        host_target() if isa is None else arguments.target(isa),
         Machine(),
         arguments.threads(threads),
         signed_input=x_dtype == "int8",
@@ -87,11 +87,6 @@ def standalone_quantized(
         _about(problem, work, (x_dtype, y_dtype), relu, x_zero),
         command,
     )
-
-
-def _target(isa: str) -> Target:
-    name, extensions = spelled(isa)
-    return TARGETS[arguments.choice("isa", name, tuple(TARGETS))].adjusted(extensions)
 
 
 def _about(

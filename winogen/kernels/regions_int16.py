@@ -44,8 +44,8 @@ class RegionsOfIntegers(Regions):
     tunable = (*uses, *PREFETCHING, "non_temporal")
     buffers_used = {
         **Regions.buffers_used,
-        "steps": "what 1 stands for in a chunk of a tile in V",
-        "some": "tiles before they are rounded, and their steps",
+        "steps": "what 1 is in a chunk of a tile",
+        "some": "tiles before they are rounded",
         "place": "where each of them goes",
     }
     fields_used = {**Regions.fields_used, "steps_step": "of steps: likewise"}
