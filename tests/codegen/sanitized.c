@@ -191,7 +191,7 @@ static int failed(const winogen_conv *p, const layer_sizes *layer, const gap *be
                     const double y = sum + slope_of(bias, m) + added(add, at(p->add, n, m, row, x));
                     const double expected = activated(p, slope_of(slopes, m), y)
                                           + added(add_after, at(p->add_after, n, m, row, x));
-                    if (inside ? !(fabs(result - expected) < 0.02 + fabs(expected) * ROUNDING) : !isnan(result)) wrong++;
+                    if (inside ? !(fabs(result - expected) < TOLERANCE + fabs(expected) * ROUNDING) : !isnan(result)) wrong++;
                 }
     free(input), free(weight), free(bias), free(slopes), free(add), free(add_after), free(output), free(packed), free(workspace);
     return wrong;

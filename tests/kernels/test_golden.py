@@ -36,7 +36,9 @@ def golden(variant, layout, target, filters=None):
     ``filters``: what its filters are packed in, if not float32.
     """
     works = next(iter(reaching(variant, layout, "float32", TARGETS[target]).values()))
-    spec = KernelSpec.of(replace(works[0], precision=Precision.of("float32", filters)))
+    spec = KernelSpec.of(
+        replace(works[0], precision=Precision.of("float32", filters)) if filters else works[0]
+    )
     if spec.transform_w:
         height, width = (
             transforms.load(4, 3) if along else transforms.load(1, 1) for along in variant.along

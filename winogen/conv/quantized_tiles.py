@@ -2,7 +2,7 @@
 
 Transformed tiles of bytes need more than 8 bits. So tiles are transformed in float32 and rounded to
 16 bits, with a scale for each tile, position and 32 channels, and the 32-bit sums of their products
-are exact; see `winogen.kernels.regions_int16`. The result is rounded to bytes once: it may differ
+are exact; see `winogen.kernels.integers_family`. The result is rounded to bytes once: it may differ
 by one step from the exact one where that lies near a half.
 """
 

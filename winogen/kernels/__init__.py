@@ -14,9 +14,9 @@ from winogen.kernels.few_filters import FewFilters
 from winogen.kernels.im2col import Im2col
 from winogen.kernels.loops import Loops
 from winogen.kernels.mcmr import Mcmr
+from winogen.kernels.mcmr_int16 import McmrInt16
 from winogen.kernels.pixels import Pixels
 from winogen.kernels.planes import Planes
-from winogen.kernels.regions_int16 import McmrInt16, Winograd1dInt16
 from winogen.kernels.variant import (
     Buffer,
     Cycles,
@@ -34,6 +34,7 @@ from winogen.kernels.variant import (
     variants,
 )
 from winogen.kernels.winograd1d import Winograd1d
+from winogen.kernels.winograd1d_int16 import Winograd1dInt16
 from winogen.kernels.winograd2d import Winograd2d
 from winogen.kernels.winograd2d_depthwise import Winograd2dDepthwise
 from winogen.kernels.winograd2d_filters import Winograd2dFilters

@@ -14,11 +14,9 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import tuning
-from winogen.kernels.mcmr import Mcmr
 from winogen.kernels.regions_family import Regions
 from winogen.kernels.tiles_family import positions
 from winogen.kernels.variant import Buffer
-from winogen.kernels.winograd1d import Winograd1d
 from winogen.kernels.work import Work, blocks
 from winogen.records import Costs, Machine, Precision, Target, Tuning
 from winogen.records.tuning import PREFETCHING
@@ -112,13 +110,3 @@ class RegionsOfIntegers(Regions):
         words = whole * work.lanes + min(rest, work.lanes)
         rows = self.taps_of(work) * words + 1
         return work.groups * work.padded_filters * positions(work) * rows * 2
-
-
-class McmrInt16(RegionsOfIntegers, Mcmr):
-    name = "mcmr_int16"
-    title = "Multi-channel multi-region Winograd convolution, products of int16"
-
-
-class Winograd1dInt16(RegionsOfIntegers, Winograd1d):
-    name = "winograd1d_int16"
-    title = "2D convolution as a sum of 1D Winograd convolutions, products of int16"
