@@ -47,7 +47,9 @@ def generate(
     isa: str = typer.Option(
         None, help="avx512, avx2, sse2, neon or generic (default: what this CPU has)."
     ),
-    dtype: str = typer.Option(None, help="float32, float64, float16 or bfloat16, of the arrays (default: float32)."),
+    dtype: str = typer.Option(
+        None, help="float32, float64, float16 or bfloat16, of the arrays (default: float32)."
+    ),
     layout: str = typer.Option(None, help="NCHW or NHWC (default: NCHW)."),
     activation: str = typer.Option(
         None,

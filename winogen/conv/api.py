@@ -44,12 +44,13 @@ def conv2d(
     ----------
     input
         (N, C, H, W), or (C, H, W) for one image; with ``layout="NHWC"`` the channels come last. Any
-        strides and memory order; float32, float64, float16 or bfloat16 (of `ml_dtypes`) in native byte
-        order. Those of 16 bits are computed in float32, and outputs rounded once, at the end. Arrays
-        and whatever numpy can view (torch CPU tensors) are accepted, lists are not. Never written
-        to.
+        strides and memory order; float32, float64, float16 or bfloat16 (of `ml_dtypes`) in native
+        byte order. Those of 16 bits are computed in float32, and outputs rounded once, at the end.
+        Arrays and whatever numpy can view (torch CPU tensors) are accepted, lists are not. Never
+        written to.
     weight
-        (M, C/groups, KH, KW) in either layout, dtype as ``input``, or float32 where that has 16 bits.
+        (M, C/groups, KH, KW) in either layout, dtype as ``input``, or float32 where that has 16
+        bits.
     bias
         None or (M,), dtype as ``weight``, or float32 where that has 16 bits.
     stride, dilation
@@ -111,9 +112,9 @@ def conv2d(
     tolerance
         The largest error of the output over its largest value, max |y - y_exact| / max |y_exact|,
         as measured on normally distributed data; the fastest way within it runs. Data with outliers
-        may see more: see docs/accuracy.md. The rounding of 16-bit outputs counts. None for 1e-5, with
-        16-bit arrays for 1.13 times 2^-11 (float16) or 2^-8 (bfloat16), and for an error as that of direct
-        convolution where this takes at most 18 % longer.
+        may see more: see docs/accuracy.md. The rounding of 16-bit outputs counts. None for 1e-5,
+        with 16-bit arrays for 1.13 times 2^-11 (float16) or 2^-8 (bfloat16), and for an error as
+        that of direct convolution where this takes at most 18 % longer.
     add, add_after
         None, or arrays of the output's shape and dtype: the result is
         activation(conv + bias + add) + add_after.

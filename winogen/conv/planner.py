@@ -22,8 +22,8 @@ from winogen.records import NARROW_TYPES, NUMBERS, Machine, Precision, Target
 if TYPE_CHECKING:
     from winogen.conv.wisdom import Wisdom
 
-# The default tolerance: the largest error of a layer's output, as measured. Arrays of 16-bit numbers
-# round it themselves; theirs is what that and little else allows, in units of such a rounding.
+# The default tolerance: the largest error of a layer's output, as measured. Arrays of 16-bit
+# numbers round it themselves: theirs, in units of that rounding, allows for it and for little more.
 TOLERANCE = 1e-5
 _ROUNDINGS = 1.13
 # A measured error may be this many times as large as the predicted one.
