@@ -377,6 +377,7 @@ static int output_type_of(const OrtCustomOp *face, size_t i)
     return (void)i, ((const operator *)face)->type;
 }
 static int memory_of(const OrtCustomOp *face, size_t i) { return (void)face, (void)i, 0; }
+static size_t two(const OrtCustomOp *face) { return (void)face, 2; }
 static size_t four(const OrtCustomOp *face) { return (void)face, 4; }
 static size_t six(const OrtCustomOp *face) { return (void)face, 6; }
 static size_t nine(const OrtCustomOp *face) { return (void)face, 9; }
@@ -393,7 +394,7 @@ static int after_eight(const OrtCustomOp *face, size_t i)
     return (void)face, i < 8 ? ORT_REQUIRED : ORT_OPTIONAL;
 }
 
-#define FACE(count, input_kind, output_kind)                                                       \
+#define FACE(count, input_kind, output_kind, run)                                                  \
     {                                                                                              \
         .version = ORT_VERSION, .GetName = name_of, .GetExecutionProviderType = any_cpu,           \
         .GetInputType = type_of, .GetInputTypeCount = count, .GetOutputType = output_type_of,      \
@@ -402,7 +403,7 @@ static int after_eight(const OrtCustomOp *face, size_t i)
         .GetInputMemoryType = memory_of, .GetVariadicInputMinArity = at_least_one,                 \
         .GetVariadicInputHomogeneity = at_least_one, .GetVariadicOutputMinArity = at_least_one,    \
         .GetVariadicOutputHomogeneity = at_least_one, .CreateKernelV2 = create,                    \
-        .KernelComputeV2 = compute,                                                                \
+        .KernelComputeV2 = run,                                                                    \
     }
 
 /* Quantized operators, for each type that inputs and outputs may have. */
@@ -410,14 +411,22 @@ static int after_eight(const OrtCustomOp *face, size_t i)
     (const int[]){ x, ORT_FLOAT, x, ORT_INT8, ORT_FLOAT, ORT_INT8, ORT_FLOAT, y, ORT_INT32 }
 #define INTEGER_TYPES(x) (const int[]){ x, ORT_INT8, x, ORT_INT8 }
 #define LINEAR(x, y)                                                                               \
-    { FACE(nine, after_eight, required), "QLinearConv", y, read_linear_##x##_##y, LINEAR_TYPES(x, y) }
+    {                                                                                              \
+        FACE(nine, after_eight, required, compute), "QLinearConv", y, read_linear_##x##_##y,       \
+        LINEAR_TYPES(x, y)                                                                         \
+    }
 #define READ_LINEAR(x, y)                                                                          \
     static OrtStatus *read_linear_##x##_##y(node *n, const OrtKernelInfo *info)                    \
     {                                                                                              \
         return read_linear(n, info, x, y);                                                         \
     }
 #define INTEGER(x)                                                                                 \
-    { FACE(four, after_two, required), "ConvInteger", ORT_INT32, read_integer_##x, INTEGER_TYPES(x) }
+    {                                                                                              \
+        FACE(four, after_two, required, compute), "ConvInteger", ORT_INT32, read_integer_##x,      \
+        INTEGER_TYPES(x)                                                                           \
+    }
+#define LOOKUP(x, y)                                                                               \
+    { FACE(two, required, required, compute_lookup), "Lookup", y, read_lookup, (const int[]){ x, y } }
 #define READ_INTEGER(x)                                                                            \
     static OrtStatus *read_integer_##x(node *n, const OrtKernelInfo *info)                         \
     {                                                                                              \
@@ -431,16 +440,20 @@ READ_INTEGER(ORT_UINT8)
 READ_INTEGER(ORT_INT8)
 
 static const operator OPERATORS[] = {
-    { FACE(six, after_two, required), "Conv", ORT_FLOAT, read_conv },
-    { FACE(six, after_two, required), "Conv", ORT_DOUBLE, read_conv },
-    { FACE(one, variadic, variadic), "Segment", ORT_FLOAT, read_segment },
-    { FACE(one, variadic, variadic), "Segment", ORT_DOUBLE, read_segment },
+    { FACE(six, after_two, required, compute), "Conv", ORT_FLOAT, read_conv },
+    { FACE(six, after_two, required, compute), "Conv", ORT_DOUBLE, read_conv },
+    { FACE(one, variadic, variadic, compute), "Segment", ORT_FLOAT, read_segment },
+    { FACE(one, variadic, variadic, compute), "Segment", ORT_DOUBLE, read_segment },
     LINEAR(ORT_UINT8, ORT_UINT8),
     LINEAR(ORT_UINT8, ORT_INT8),
     LINEAR(ORT_INT8, ORT_UINT8),
     LINEAR(ORT_INT8, ORT_INT8),
     INTEGER(ORT_UINT8),
     INTEGER(ORT_INT8),
+    LOOKUP(ORT_UINT8, ORT_UINT8),
+    LOOKUP(ORT_UINT8, ORT_INT8),
+    LOOKUP(ORT_INT8, ORT_UINT8),
+    LOOKUP(ORT_INT8, ORT_INT8),
 };
 
 /* The domain lives as long as the process: sessions refer to it. */

@@ -101,6 +101,32 @@ def test_the_files_compute_the_layer(winogen, tmp_path, algorithm, isa, flags):
         np.testing.assert_allclose(y, reference(x, w, b, 1), rtol=0, atol=2e-3)
 
 
+@pytest.mark.parametrize("filters, isa", [("float16", "generic"), ("flyte24", HERE[0])])
+def test_filters_in_narrow_numbers(winogen, tmp_path, filters, isa):
+    name = generate(
+        *(winogen, tmp_path, "--input", "2,5,11,9", "--weight", "7,5,3,3", "--padding", 1),
+        *("--algorithm", "direct", "--isa", isa, "--filter-dtype", filters),
+    )
+    text = (tmp_path / f"{name}.h").read_text()
+    assert f"2D convolution, float32, filters {filters}, NCHW" in text
+    assert "void *packed = aligned_alloc" in text
+    x, w, bias = data((2, 5, 11, 9), (7, 5, 3, 3))  # numbers that both formats hold
+    y = run(compiled(tmp_path, name), name, x, w, bias, (2, 7, 11, 9), 1)
+    assert np.array_equal(y, reference(x, w, bias, 1))
+
+
+def test_products_of_integers(winogen, tmp_path):
+    name = generate(
+        *(winogen, tmp_path, "--input", "2,5,11,9", "--weight", "7,5,3,3", "--padding", 1),
+        *("--tile", 2, "--isa", HERE[0], "--product-dtype", "int16"),
+    )
+    assert "2D convolution, float32, products int16, NCHW" in (tmp_path / f"{name}.h").read_text()
+    x, w, bias = data((2, 5, 11, 9), (7, 5, 3, 3))
+    y = run(compiled(tmp_path, name), name, x, w, bias, (2, 7, 11, 9), 1)
+    exact = reference(x, w, bias, 1)
+    assert 0 < abs(y - exact).max() < 1e-3 * abs(exact).max()
+
+
 def test_moduli_and_an_order_of_summation(winogen, tmp_path):
     moduli, order = "x,x-1,x+1,x^2+1,inf", "huffman"
     name = generate(

@@ -122,3 +122,44 @@ def test_mistakes(refused, folder, words, message):
 
 def test_a_place_where_nothing_can_be_written(refused, folder):
     assert "output: got 'x.npy'" in refused("report", *LAYER, "-o", "x.npy")
+
+
+def test_of_every_number_format(winogen, folder, monkeypatch):
+    monkeypatch.setattr(ways, "FILTER_TYPES", ("float16",))
+    monkeypatch.setattr(ways, "PRODUCT_TYPES", ())
+    monkeypatch.setattr(ways, "_NARROW_TILES", ())
+    result = winogen("report", *LAYER, "--numbers", "-o", "out")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[-1] == "out/index.html"
+    document = json.loads((folder / "out" / "report.json").read_text("utf-8"))
+    (row,) = (row for row in document["rows"] if row["label"] == "direct, float16 filters")
+    (line,) = (line for line in lines if line.startswith(" direct, float16 filters"))
+    assert f"{row['relative_max']:.1e}" in line and f"{row['packed_weight_bytes']:,}" in line
+    assert "measured ms" not in result.stdout
+
+
+def test_of_a_net(winogen, folder, monkeypatch):
+    pytest.importorskip("torch")
+    from winogen.bench.nets import quality
+
+    few = [numbers for numbers in quality.NUMBERS if numbers.label == "flyte16 filters, cut"]
+    whole = quality.measure_quality
+    monkeypatch.setattr(
+        quality, "measure_quality", lambda name, **options: whole(name, few, (2,), **options)
+    )
+    result = winogen("report", "--net", "tiny", "-o", "out")
+    assert result.exit_code == 0, result.output
+    document = json.loads((folder / "out" / "report.json").read_text("utf-8"))
+    psnr = document["rows"][0]["psnr"]["direct"]
+    assert f"{psnr}*" in result.stdout and "out/index.html" in result.stdout
+    assert (folder / "out" / "quality.csv").exists()
+
+
+def test_options_that_do_not_go_with_a_net(winogen, folder):
+    for options in (("--layer", LAYER[1]), ("--trials", 5), ("--numbers",)):
+        result = winogen("report", "--net", "tiny", "-o", "out", *options)
+        assert result.exit_code == 2 and "allowed: only without --net" in result.output
+    result = winogen("report", "--net", "vgg99", "-o", "out")
+    assert result.exit_code == 2 and "nets: got 'vgg99'; allowed: vgg16" in result.output
+    assert not (folder / "out").exists()

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from kernels.samples import BLOCKS, LAYOUTS, TILES, borders, cuts, named, reaching
+from kernels.samples import BLOCKS, LAYOUTS, TILES, borders, computes, cuts, named, reaching
 
 from winogen import kernels
 from winogen.codegen.render import cdef, render
@@ -77,6 +77,8 @@ WARNED = [
 def test_no_kernel_makes_a_warning(dtype, target, tmp_path):
     names = []
     for variant in VARIANTS.values():
+        if not computes(variant, dtype):
+            continue
         specs = kinds(variant, dtype, target)
         assert specs, f"no layer of tests/kernels/samples.py reaches {variant.name}"
         for (layout, border), spec in specs.items():
@@ -246,24 +248,53 @@ def check(folder, driver, works):
 def test_no_kernel_leaves_its_arrays_or_the_language(name, lanes, driver, tmp_path):
     """Every variant with vectors of every length; layouts, targets and tiles take turns."""
     index, turn = list(VARIANTS).index(name), list(VECTORS).index(lanes)
-    kind = VECTORS[lanes][index % len(VECTORS[lanes])]
+    kinds = [kind for kind in VECTORS[lanes] if computes(VARIANTS[name], kind[0])]
+    if not kinds:
+        pytest.skip(f"{name} has no vectors of {lanes} numbers")
+    kind = kinds[index % len(kinds)]
     layouts = LAYOUTS[:: (-1) ** (index + turn)]
     works = calls_of(VARIANTS[name], layouts, kind, "unswitch", turn)
     assert len(works) >= (1 if VARIANTS[name].one_layer else 10)
     check(tmp_path, driver, works)
 
 
-NARROW = [name for name, v in VARIANTS.items() if v.computes(Precision.of("float16"))]
+# Both hold the weights of these layers, which are small integers; flyte24 their transforms, nearly.
+NARROW_FILTERS = [
+    pytest.param(
+        name,
+        dtype,
+        id=f"{name}-{dtype}",
+        marks=() if name in ("direct", "mcmr") else pytest.mark.thorough,
+    )
+    for dtype, names in (("float16", ("direct", "im2col")), ("flyte24", VARIANTS))
+    for name in names
+    if VARIANTS[name].widens_filters
+]
+
+
+@pytest.mark.parametrize("name, dtype", NARROW_FILTERS)
+def test_narrow_filters_are_not_left(name, dtype, driver, tmp_path):
+    """Three bytes are read with what is behind them, which must belong to the packed filters."""
+    turn = list(VARIANTS).index(name) + len(dtype)
+    layouts, target = LAYOUTS[:: (-1) ** turn], host_targets()[turn % len(host_targets())]
+    works = calls_of(VARIANTS[name], layouts, ("float32", target), "unswitch", turn)
+    precision = Precision.of("float32", dtype)
+    works = [replace(work, precision=precision) for work in works[::2]]
+    spec = KernelSpec.of(works[0])
+    check(tmp_path, driver, [work for work in works if KernelSpec.of(work) == spec])
+
+
+NARROW_ARRAYS = [name for name, v in VARIANTS.items() if v.computes(Precision.of("float16"))]
 
 
 @pytest.mark.parametrize(
     "lanes",
     [pytest.param(n, marks=() if n == max(VECTORS) else pytest.mark.thorough) for n in VECTORS],
 )
-@pytest.mark.parametrize("name", NARROW)
+@pytest.mark.parametrize("name", NARROW_ARRAYS)
 def test_no_kernel_leaves_its_narrow_arrays(name, lanes, driver, tmp_path):
     """Arrays of 16-bit numbers: both formats, layouts and targets take turns."""
-    index, turn = NARROW.index(name), list(VECTORS).index(lanes)
+    index, turn = NARROW_ARRAYS.index(name), list(VECTORS).index(lanes)
     targets = [target for dtype, target in VECTORS[lanes] if dtype == "float32"]
     if not targets:
         pytest.skip("vectors of as many numbers as only float64 has")
@@ -280,7 +311,10 @@ def test_no_kernel_leaves_its_narrow_arrays(name, lanes, driver, tmp_path):
 )
 def test_no_border_leaves_its_arrays_or_the_language(name, border, driver, tmp_path):
     index = list(VARIANTS).index(name) + (border == "buffer")
-    kind = list(VECTORS.values())[index % len(VECTORS)][0]
+    kinds = [
+        kind for same in VECTORS.values() for kind in same[:1] if computes(VARIANTS[name], kind[0])
+    ]
+    kind = kinds[index % len(kinds)]
     check(
         tmp_path, driver, calls_of(VARIANTS[name], LAYOUTS[:: (-1) ** index], kind, border, index)
     )

@@ -21,7 +21,7 @@ from winogen.errors import InvalidValue
 from winogen.kernels import Variant, Work
 from winogen.kernels.spec import BORDERS, KernelSpec
 from winogen.kernels.variant import is_tiled
-from winogen.records import Target
+from winogen.records import PRODUCT_TYPES, Precision, Target
 
 LAYOUTS = ("NCHW", "NHWC")
 MODES = ("zeros", "reflect", "replicate", "circular")
@@ -68,12 +68,13 @@ def work_for(
     inside: bool = False,
     slices: tuple[int, int] = (0, 0),
     added: tuple[int, int] = (0, 0),
+    products: str | None = None,
     **options,
 ) -> Work:
     """Return the kernel call of a layer as its variant sees it, in one block.
 
     ``slices``: channels of the arrays beside those of the input and output. ``added``: channels of
-    the arrays that the epilogue adds.
+    the arrays that the epilogue adds. ``products``: what is multiplied, if not the arrays' numbers.
 
     ``shape``: batch, height and width. ``inside``: leave out some outputs at the rim, where there
     are any to spare. Raises InvalidValue for a layer that does not exist.
@@ -85,7 +86,8 @@ def work_for(
     problem = layer.problem((batch, *image))
     problem = problem.sewn(Seams(*(count + more for count, more in zip(problem.seams, slices)),
                                  *added))  # fmt: skip
-    choice = Choice(algorithm, tile, border=border, threads=threads)
+    precision = Precision.of(dtype, products=products)
+    choice = Choice(algorithm, tile, border=border, threads=threads, precision=precision)
     (part,) = rectangles(problem, choice)
     if inside:
         _, row_end, _, col_end = part.bounds
@@ -105,7 +107,13 @@ ONE_EACH = 8
 
 @lru_cache(maxsize=256)
 def spread(
-    algorithm: str, layout: str, dtype: str, target: Target, border: str, tile: tuple[int, int]
+    algorithm: str,
+    layout: str,
+    dtype: str,
+    target: Target,
+    border: str,
+    tile: tuple[int, int],
+    products: str | None = None,
 ) -> tuple[Work, ...]:
     """Return kernel calls of an algorithm: layers of every kind, of all its variants."""
     found = []
@@ -135,6 +143,7 @@ def spread(
                 inside=index % 3 == 1,
                 layout=layout,
                 groups=groups,
+                products=products,
                 slices=SLICES[index % len(SLICES)],
                 added=tuple(
                     min(1, more) * (groups * filters + more - 1)
@@ -148,6 +157,19 @@ def spread(
     return tuple(found)
 
 
+def products_of(variant: Variant, dtype: str) -> str | None:
+    """Return what a variant multiplies, if not numbers of the arrays."""
+    kinds = (None, *PRODUCT_TYPES)
+    return next(
+        (kind for kind in kinds if variant.computes(Precision.of(dtype, products=kind))), None
+    )
+
+
+def computes(variant: Variant, dtype: str) -> bool:
+    """Whether there are kernels of a variant for such arrays."""
+    return variant.computes(Precision.of(dtype, products=products_of(variant, dtype)))
+
+
 def reaching(
     variant: Variant,
     layout: str,
@@ -158,7 +180,11 @@ def reaching(
 ) -> dict[KernelSpec, list[Work]]:
     """Return the kernels of a variant, and the calls of the spread that each computes."""
     calls = defaultdict(list)
-    works = spread(variant.algorithm, layout, dtype, target, border, tile)
+    if not computes(variant, dtype):
+        return {}
+    works = spread(
+        variant.algorithm, layout, dtype, target, border, tile, products_of(variant, dtype)
+    )
     for work in works[:: len(works) // ONE_EACH] if variant.one_layer else works:
         if work.variant == variant.name:
             calls[KernelSpec.of(work)].append(work)

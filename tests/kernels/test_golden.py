@@ -18,6 +18,7 @@ from winogen.codegen import transforms
 from winogen.codegen.gemm import render_gemm
 from winogen.codegen.render import render
 from winogen.kernels import gemm
+from winogen.kernels.spec import KernelSpec
 from winogen.records import TARGETS, Precision
 
 FOLDER = Path(__file__).parents[1] / "golden" / "kernels"
@@ -29,9 +30,13 @@ HEADERS = re.compile(
 LEFT_OUT = r"\1\n/* Here are headers of transforms/, left out. */\n\n\2"
 
 
-def golden(variant, layout, target):
-    """The C of one kernel with F(4, 3), but for the transforms: they are shipped as files."""
-    spec = next(iter(reaching(variant, layout, "float32", TARGETS[target])))
+def golden(variant, layout, target, filters=None):
+    """The C of one kernel with F(4, 3), but for the transforms: they are shipped as files.
+
+    ``filters``: what its filters are packed in, if not float32.
+    """
+    works = next(iter(reaching(variant, layout, "float32", TARGETS[target]).values()))
+    spec = KernelSpec.of(replace(works[0], precision=Precision.of("float32", filters)))
     if spec.transform_w:
         height, width = (
             transforms.load(4, 3) if along else transforms.load(1, 1) for along in variant.along
@@ -53,6 +58,16 @@ NAMES = {
     for target in SHOWN
     if reaching(variant, layout, "float32", TARGETS[target])
 } | {f"gemm_{target}": partial(product_of, target) for target in SHOWN}
+# One with scales, and one whose loads read beyond their numbers.
+NAMES |= {
+    f"{name}_{layout.lower()}_{target}_{filters}": partial(
+        golden, kernels.named(name), layout, target, filters
+    )
+    for name, layout, target, filters in (
+        ("mcmr", "NHWC", "avx512", "float16"),
+        ("direct", "NCHW", "neon", "flyte24"),
+    )
+}
 
 
 def difference(old, new):

@@ -201,6 +201,12 @@ def test_bfloat16_is_a_rounded_flyte16_and_ml_dtypes_own():
     assert np.array_equal(FORMATS["flyte16"].pack(values), theirs)
 
 
+def test_flytes_are_the_first_bytes_of_a_float32():
+    assert [flyte(size) for size in (3, 2, 1)] == [
+        FORMATS[name] for name in ("flyte24", "flyte16", "flyte8")
+    ]
+
+
 def test_flytes_of_float64():
     values = np.random.default_rng(0).standard_normal(1000)
     for size in range(1, 8):

@@ -25,7 +25,7 @@ from winogen.toolchain.limits import Limits
 from winogen.toolchain.machine import cpu_name
 
 ALGORITHMS = ("direct", "im2col", "winograd2d", "winograd1d", "mcmr")
-QUANTIZED_ALGORITHMS = ("direct", "im2col")
+QUANTIZED_ALGORITHMS = ("direct", "im2col", "mcmr")
 # Where `direct` must be near the peak and `mcmr` well ahead of it.
 YARDSTICK = BenchLayer.from_dict(
     {"name": "56x56 256->256", "input": [1, 256, 56, 56], "weight": [256, 256, 3, 3], "padding": 1}

@@ -43,13 +43,26 @@ def generate(
         None,
         help="What packed filters are stored in: float16, bfloat16, flyte24, flyte16 or flyte8.",
     ),
+    product_dtype: str = typer.Option(
+        None, help="What is multiplied: int16 or int8, with --isa avx512+vnni at best."
+    ),
     workspace_limit: int = typer.Option(None, help="Bytes of scratch memory, at most."),
     isa: str = typer.Option(
-        None, help="avx512, avx2, sse2, neon or generic (default: what this CPU has)."
+        None,
+        help="avx512, avx2, sse2, neon or generic (default: what this CPU has); with extensions as "
+        "avx512+vnni, avx2+avxvnni and neon+dotprod.",
     ),
     dtype: str = typer.Option(
-        None, help="float32, float64, float16 or bfloat16, of the arrays (default: float32)."
+        None,
+        help="Of the arrays: float32, float64, float16 or bfloat16; or int8 for a layer as QConv2d "
+        "has it (default: float32).",
     ),
+    x_dtype: str = typer.Option(None, help="With int8, input: uint8 or int8 (default: uint8)."),
+    x_zero: int = typer.Option(None, help="Its zero point (default: 0)."),
+    y_dtype: str = typer.Option(
+        None, help="With int8, output: uint8, int8, or int32 for sums (default: as the input)."
+    ),
+    y_zero: int = typer.Option(None, help="Its zero point (default: 0)."),
     layout: str = typer.Option(None, help="NCHW or NHWC (default: NCHW)."),
     activation: str = typer.Option(
         None,
@@ -64,6 +77,7 @@ def generate(
     from winogen.cli.progress import working
     from winogen.codegen.standalone import check_name
     from winogen.conv.standalone import command_line, standalone
+    from winogen.conv.standalone_quantized import standalone_quantized
 
     options: dict[str, Any] = dict(given)
     shapes = [integers(key, options.pop(key), 4) for key in ("input", "weight")]
@@ -77,12 +91,36 @@ def generate(
         shapes[0] = (*shapes[0][:1], *shapes[0][2:], *shapes[0][1:2])
     if name is not None:
         check_name(name)
+    write = standalone
+    if dtype == "int8":
+        del options["dtype"]
+        _refuse(options, _FLOATS, "without --dtype int8")
+        write = standalone_quantized
+    else:
+        _refuse(options, _INTEGERS, "with --dtype int8")
     with working("choosing and writing an algorithm"):
-        files = standalone(*shapes, command=command_line(given), **options)
+        files = write(*shapes, command=command_line(given), **options)
     output.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
         (output / file).write_text(text)
         typer.echo(output / file)
+
+
+# Options of one kind of layer only.
+_FLOATS = ("padding_mode", "tile", "points", "moduli", "order", "border", "tolerance",
+           "filter_dtype", "product_dtype", "workspace_limit")  # fmt: skip
+_INTEGERS = ("x_dtype", "x_zero", "y_dtype", "y_zero")
+
+
+def _refuse(options: dict[str, Any], names: tuple[str, ...], where: str) -> None:
+    """Refuse options that the layer does not have."""
+    from winogen.errors import InvalidValue
+
+    for name in names:
+        if name in options:
+            raise InvalidValue(
+                f"--{name.replace('_', '-')}: got {options[name]!r}; allowed: only {where}"
+            )
 
 
 def parsed_activation(text: str) -> str | tuple[str | float, ...]:

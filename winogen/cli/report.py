@@ -11,12 +11,16 @@ from winogen.cli.options import integers
 
 if TYPE_CHECKING:
     import numpy as np
+    from rich.table import Table
 
     from winogen.bench import BenchLayer
 
 EXAMPLE = (
     "Example: winogen report -o accuracy\n\n"
-    "winogen report --layer 1,64,56,56:64,64,3,3 --padding 1 --weights w.npy --input x.npy -o mine"
+    "winogen report --layer 1,64,56,56:64,64,3,3 --padding 1 --weights w.npy --input x.npy"
+    " -o mine\n\n"
+    "winogen report --layer 1,512,7,7:512,512,3,3 --padding 1 --numbers -o numbers\n\n"
+    "winogen report --net tiny -o quality"
 )
 
 _ONE_LAYER = "One layer"
@@ -53,8 +57,22 @@ def report(
     thorough: bool = typer.Option(
         False, "--thorough", help="Every tile of every algorithm.", rich_help_panel=_ONE_LAYER
     ),
+    numbers: bool = typer.Option(
+        False,
+        "--numbers",
+        help="Every number format: narrow filters, products of integers, narrow arrays.",
+        rich_help_panel=_ONE_LAYER,
+    ),
+    timed: bool = typer.Option(
+        False, "--timed", help="Measure times, too.", rich_help_panel=_ONE_LAYER
+    ),
+    net: str = typer.Option(
+        None,
+        metavar="NAME",
+        help="Report on what number formats do to the output of this net of the benchmark instead.",
+    ),
 ) -> None:
-    """Write a page on accuracy, of the catalog or one layer, with its figures as JSON and CSV."""
+    """Write a page on accuracy, of the catalog, a layer or a net, with figures as JSON and CSV."""
     of_catalog = {"layers": layers, "trials": trials, "seed": seed}
     of_layer = {
         "weights": weights,
@@ -64,8 +82,13 @@ def report(
         "groups": groups,
         "tolerance": tolerance,
         "thorough": thorough or None,
+        "numbers": numbers or None,
+        "timed": timed or None,
     }
-    if layer is None:
+    if net is not None:
+        _refuse({"layer": layer, **of_layer, **of_catalog}, "only without --net")
+        page = _net(output, net)
+    elif layer is None:
         _refuse(of_layer, f"only together with --layer {_SHAPES}, which names the layer")
         page = _catalog(output, **_chosen(of_catalog))
     else:
@@ -100,6 +123,19 @@ def _catalog(output: Path, layers: str = "thesis27", **options: Any) -> Path:
         return write_catalog_report(output, cases, progress=step, **options)
 
 
+def _net(output: Path, name: str) -> Path:
+    from winogen.bench.nets.quality import measure_quality
+    from winogen.bench.nets.tables import quality
+    from winogen.cli.bench import print_wide
+    from winogen.cli.progress import counting
+    from winogen.numerics.report import write_net_report
+
+    with counting("measuring") as step:
+        page, document = write_net_report(output, lambda: measure_quality(name, progress=step))
+    print_wide(quality(document))
+    return page
+
+
 def _layer(
     output: Path,
     layer: str,
@@ -112,7 +148,7 @@ def _layer(
     from winogen.cli.progress import counting
     from winogen.numerics.report import Case, write_layer_report
 
-    thorough = options.pop("thorough", False)
+    flags = {name: options.pop(name, False) for name in ("thorough", "numbers", "timed")}
     described = _described(layer, options)
     files = {"input": input, "weights": weights}
 
@@ -127,7 +163,38 @@ def _layer(
     case = Case(described.name, described.problem(), lambda: arrays, sources)
     chosen = {} if tolerance is None else {"tolerance": tolerance}
     with counting("measuring") as step:
-        return write_layer_report(output, case, thorough=thorough, progress=step, **chosen)
+        page = write_layer_report(output, case, progress=step, **flags, **chosen)
+    if flags["numbers"]:
+        from winogen.cli.bench import print_wide
+
+        print_wide(_numbers_table(page))
+    return page
+
+
+def _numbers_table(page: Path) -> Table:
+    """What the page says of number formats: errors, predicted and measured, and times."""
+    from winogen.bench.tables import number, plain_table
+    from winogen.files import read_json
+
+    document = read_json("report", page.with_name("report.json"), "the report")
+    table = plain_table(
+        f"{document['layer']['name']}: error against time",
+        "error: max |y - y64| / max |y64|; *: nothing is both faster and more accurate",
+    )
+    table.add_column("", no_wrap=True)
+    for name in ("filters, bytes", "error", "predicted", "predicted ms", "measured ms"):
+        if document["timed"] or name != "measured ms":
+            table.add_column(name, justify="right", no_wrap=True)
+    for row in document["rows"]:
+        times = [row["predicted_ms"], *([row["measured_ms"]] if document["timed"] else [])]
+        table.add_row(
+            row["label"] + (" *" if row["pareto"] else ""),
+            f"{row['packed_weight_bytes']:,}",
+            number(row["relative_max"], ".1e"),
+            number(row["planned_relative_max"], ".1e"),
+            *(number(time, ".3g") for time in times),
+        )
+    return table
 
 
 def _described(text: str, options: dict[str, Any]) -> BenchLayer:

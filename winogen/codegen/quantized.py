@@ -10,16 +10,18 @@ from winogen.kernels.quantized import VECTORS, QuantizedSpec, declaration
 
 _TITLES = {
     "direct": "Direct convolution of 8-bit integers, register-blocked, filters in the lanes",
+    "depthwise": "Depthwise convolution of 8-bit integers",
     "im2col": "Convolution of 8-bit integers, patches of kernel rows times filters (im2col)",
 }
 
 
 def render_quantized(spec: QuantizedSpec, prefix: str = "winogen") -> str:
     """Return the C of a kernel: self-contained, its functions named ``prefix``_…"""
+    depthwise = spec.algorithm == "depthwise"
     outputs = "int32 sums" if spec.sums else "bytes"
     text = (
         environment()
-        .get_template("quantized.c.j2")
+        .get_template(f"quantized{'_depthwise' if depthwise else ''}.c.j2")
         .render(
             generated=GENERATED,
             title=[
@@ -40,7 +42,9 @@ def render_quantized(spec: QuantizedSpec, prefix: str = "winogen") -> str:
             rows=spec.rows,
             vectors=VECTORS,
             dot=spec.dot.name,
-            x86=spec.dot.name in ("vpdpbusd", "pmaddwd"),
+            x86=spec.target.name in ("avx512", "avx2", "sse2"),
+            arm=spec.target.name == "neon",
+            depthwise=depthwise,
             what=spec.dot.what,
             together=spec.dot.together,
         )

@@ -9,7 +9,7 @@ import hashlib
 import textwrap
 from collections.abc import Sequence
 from functools import cache
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 from winogen import resources
@@ -92,6 +92,7 @@ def render(
                 "kernel": 0,
                 "stride": 0,
                 "together": 1,
+                "tiles_at_once": 4,
                 **dict(spec.fixed),
             },
         )
@@ -116,7 +117,7 @@ def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
         "reads_beyond": any(number.itemsize == 3 for number in precision.stored)
         and target.intrinsics not in ("_mm256", "_mm512"),
         "intrinsics": target.intrinsics,
-        "halves_widen": target.intrinsics in ("_mm512", "neon") or "-mf16c" in target.flags,
+        "halves_widen": target.widens_halves,
         "permutes_bytes": "-mavx512vbmi" in target.flags,
         "isa": target.name,
         "vector_bytes": target.vector_bytes,
@@ -235,7 +236,8 @@ def view(transform: Transform | None) -> dict[str, Any] | None:
 def _growth(*along: dict[str, Any] | None) -> float:
     """How many times as large as the largest number of a filter its transform can be at most."""
     matrices = [transform["g"] for transform in along if transform]
-    return prod(max(sum(abs(float(x)) for x in row) for row in rows) for rows in matrices)
+    most = prod(max(sum(abs(float(x)) for x in row) for row in rows) for rows in matrices)
+    return ceil(1e3 * most) / 1e3
 
 
 def _distinct(height: Any, width: Any) -> list[Any]:

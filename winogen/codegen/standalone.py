@@ -8,10 +8,12 @@ from typing import Any
 
 from winogen.codegen.ctext import commented
 from winogen.codegen.gemm import render_gemm
+from winogen.codegen.quantized import render_quantized
 from winogen.codegen.render import render
 from winogen.codegen.templates import environment
 from winogen.errors import InvalidValue
 from winogen.kernels.gemm import GemmSpec
+from winogen.kernels.quantized import QuantizedSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.records import ACTIVATIONS, NUMBERS, Precision, Target
 
@@ -61,6 +63,31 @@ def render_gemm_pair(
     return _pair(name, kernel, spec.precision, spec.target, sizes, extra, words, about, command)
 
 
+def render_quantized_pair(
+    name: str,
+    spec: QuantizedSpec,
+    types: tuple[str, str],
+    sizes: Mapping[str, Any],
+    about: Sequence[str],
+    command: str,
+) -> dict[str, str]:
+    """Return {"<name>.c": text, "<name>.h": text} for one convolution of bytes, as `render_pair`.
+
+    ``types``: of input and output.
+    """
+    read, written = (NUMBERS[dtype].c for dtype in types)
+    fields = {
+        "sums": spec.sums,
+        "filters": sizes["groups"] * sizes["filters"],
+        "arguments": (
+            f"const {read} *input, const void *packed, {written} *output,\n"
+            "    void *workspace, int threads"
+        ),
+    }
+    kernel = render_quantized(spec, _prefix(name))
+    return _files("standalone_quantized", name, kernel, spec.target, sizes, fields, about, command)
+
+
 def _prefix(name: str) -> str:
     return f"{check_name(name)}_kernel"
 
@@ -83,40 +110,58 @@ def _pair(
     command: str,
 ) -> dict[str, str]:
     """The kernel with the sizes of one call. ``words``: what operands and the whole are called."""
+    fields = {
+        "real": precision.real.c,
+        "packed_as": _packed_as(precision),
+        "number": _array_number(precision),
+        "arrays": precision.arrays if precision.narrow else "",
+        "extra": extra,
+        "arguments": _arguments(precision, words["left"], ["bias", *extra]),
+        **words,
+    }
+    return _files("standalone", name, kernel, target, sizes, fields, about, command)
+
+
+def _files(
+    template: str,
+    name: str,
+    kernel: str,
+    target: Target,
+    sizes: Mapping[str, Any],
+    fields: Mapping[str, Any],
+    about: Sequence[str],
+    command: str,
+) -> dict[str, str]:
+    """Both files. ``fields``: what their templates know besides."""
     exported = {f"{name}_{what}" for what in ("packed_bytes", "pack", "workspace_bytes", "run")}
     if taken := exported & set(re.findall(r"\w+", kernel)):
         raise InvalidValue(
             f"name: got {name!r}, of which the kernel itself has {', '.join(sorted(taken))}; "
             "allowed: another C identifier"
         )
-    fields = {
+    known = {
         "name": name,
         "guard": f"{name.upper()}_H",
         "prefix": _prefix(name),
         "kernel": kernel,
-        "real": precision.real.c,
-        "packed_as": _packed_as(precision),
-        "number": _array_number(precision),
-        "arrays": precision.arrays if precision.narrow else "",
         "isa": target.name,
         "sizes": {field: _initialiser(value) for field, value in sizes.items()},
-        "extra": extra,
-        "arguments": _arguments(precision, words["left"], ["bias", *extra]),
         "about": list(map(commented, about)),
         "command": commented(command),
-        **words,
+        "whole": "layer",
+        **fields,
         **_target_text(target),
     }
     templates = environment()
     return {
-        f"{name}.{suffix}": templates.get_template(f"standalone.{suffix}.j2").render(fields)
+        f"{name}.{suffix}": templates.get_template(f"{template}.{suffix}.j2").render(known)
         for suffix in ("c", "h")
     }
 
 
 def _packed_as(precision: Precision) -> str:
     """The C type of packed numbers as users see them."""
-    return "void" if precision.has_narrow_filters else precision.real.c
+    return precision.real.c if precision.filters == precision.real.name else "void"
 
 
 def _array_number(precision: Precision) -> str:
@@ -166,7 +211,7 @@ _RESERVED = frozenset(
     reinterpret_cast restrict return short signed sizeof static static_assert static_cast struct
     switch template this thread_local throw true try typedef typeid typename typeof union
     unsigned using virtual void volatile wchar_t while xor xor_eq main real vec load store call
-    block at window scratch layer winogen winogen_conv size_t ptrdiff_t int64_t memcpy memset
+    block at window scratch layer words winogen winogen_conv size_t ptrdiff_t int64_t memcpy memset
     """.split()
 )
 
@@ -175,6 +220,9 @@ def _target_text(target: Target) -> dict[str, str]:
     """How the C says which instructions it needs: as flags, gcc features, and a test by macros."""
     features = [flag.removeprefix("-m") for flag in target.flags]
     macros = [f"__{name.upper()}__" for name in features if "=" not in name]
+    # Of 64-bit ARM, where extensions are part of the architecture: arch=armv8.2-a+dotprod.
+    arm = [name for name in features if name.startswith("arch=")]
+    macros += [f"__ARM_FEATURE_{one.upper()}" for name in arm for one in name.split("+")[1:]]
     return {
         "flags": " ".join(target.flags),
         "features": ",".join(features),

@@ -98,11 +98,13 @@ def conv2d(
     filter_dtype
         What packed filters are stored in, to read fewer bytes: None for the type of the arrays (or
         the planner's choice within the ``tolerance``), "float16", "bfloat16", "flyte24",
-        "flyte16" or "flyte8" (the first bytes of a float32). Everything is computed as without.
+        "flyte16" or "flyte8" (the first bytes of a float32). Everything is computed as without. If
+        they are asked for without a ``tolerance``, the fastest way runs whose error is at most ten
+        times the least that they allow: see docs/numbers.md.
     product_dtype
         What is multiplied: None as above, "int16" or "int8". Transforms are computed in float32,
         their results are scaled and rounded to integers, and products summed exactly, chunk by
-        chunk of channels.
+        chunk of channels. Without a ``tolerance`` as above. Stride and dilation must be 1.
     threads
         None for OMP_NUM_THREADS or else all CPUs of this process, or a positive int. The result
         does not depend on it.

@@ -16,7 +16,16 @@ from typing import Any
 import numpy as np
 
 from winogen.errors import InvalidType, InvalidValue, Unsupported
-from winogen.records import ACTIVATIONS, ARRAY_TYPES, COMPUTED_TYPES, NARROW_TYPES, Epilogue
+from winogen.records import (
+    ACTIVATIONS,
+    ARRAY_TYPES,
+    COMPUTED_TYPES,
+    NARROW_TYPES,
+    TARGETS,
+    Epilogue,
+    Target,
+)
+from winogen.records.target import spelled
 
 LAYOUTS = ("NCHW", "NHWC")
 DTYPES = COMPUTED_TYPES
@@ -37,6 +46,12 @@ def choice(argument: str, value: Any, allowed: tuple[Any, ...]) -> Any:
     if value not in allowed:
         raise InvalidValue(f"{argument}: got {value!r}; allowed: {_names(allowed)}")
     return value
+
+
+def target(isa: str) -> Target:
+    """Return an instruction set of `TARGETS` with its extensions, as "avx512" or "avx512+vnni"."""
+    name, extensions = spelled(isa)
+    return TARGETS[choice("isa", name, tuple(TARGETS))].adjusted(extensions)
 
 
 def activation(value: Any) -> Epilogue:

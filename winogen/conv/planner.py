@@ -22,8 +22,8 @@ from winogen.records import NARROW_TYPES, NUMBERS, Machine, Precision, Target
 if TYPE_CHECKING:
     from winogen.conv.wisdom import Wisdom
 
-# The default tolerance: the largest error of a layer's output, as measured. Arrays of 16-bit
-# numbers round it themselves: theirs, in units of that rounding, allows for it and for little more.
+# The default tolerance: the largest error of a layer's output, as measured. Arrays of 16 bits
+# round it themselves; theirs is what that and little else allows, in units of such a rounding.
 TOLERANCE = 1e-5
 _ROUNDINGS = 1.13
 # A measured error may be this many times as large as the predicted one.
@@ -32,6 +32,9 @@ MARGIN = 1.54
 # chain of additions: 1.6 to 3.3 for 27 to 4608 terms, with a median of 2.2. A little lower here,
 # because it is compared with predictions.
 _USUAL = 2.05
+# With numbers that are asked for and no tolerance, errors may be so many times the least possible:
+# that allows F(4, 3), which is nine times as coarse as F(1, 1), and little more.
+_TIMES_THE_LEAST = 10
 # How many times as long as the fastest a call may take, if it is then as accurate as that.
 PATIENCE = 1.18
 ALTERNATIVES = 8  # the most candidates that a plan lists
@@ -63,7 +66,8 @@ def ranked(
     What is known from measurements, the ``wisdom``, comes first; the rest is prediction.
 
     The chosen one is first, the others follow by time. It is the fastest within the ``tolerance``
-    of the request. Without a tolerance there are two rules. The fastest candidate that is as
+    of the request. Without a tolerance there are two rules, unless narrow numbers are asked for, of
+    which the least error tells what is tolerable. The fastest candidate that is as
     accurate as direct convolution usually is runs, if it takes at most `PATIENCE` times as long as
     the fastest within `TOLERANCE`. Otherwise the latter runs.
 
@@ -87,6 +91,8 @@ def ranked(
     # are needed, because predicting them takes longer than predicting times.
     is_set = any(request.points) or None not in request.tile
     most_error = tolerance_of(layer, request.tolerance) / MARGIN
+    if request.tolerance is None and request.asks_for_numbers:
+        most_error = _TIMES_THE_LEAST * min(map(error, fitting))
     accurate = list(islice((c for c in fitting if is_set or error(c) <= most_error), most))
     if not accurate:
         most_careful = min(fitting, key=error)

@@ -7,6 +7,7 @@ on: uint8 ones and their zero points lose 128, which changes no difference.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ RANGES = {"uint8": (0, 255), "int8": (-128, 127)}
 # From so many terms on, sums of products of an unsigned and a signed byte may pass 2^31 - 1.
 TOO_MANY_TERMS = 65_793
 
-_SUMS = 1 << 31
+SUMS = (-(1 << 31), (1 << 31) - 1)  # that int32 holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +39,7 @@ class Filters:
             raise InvalidValue(
                 f"weight: got shape {w.shape}; allowed: 4 axes (M, C/groups, KH, KW) of at least 1"
             )
-        if w[0].size >= TOO_MANY_TERMS:
-            raise InvalidValue(
-                f"weight: got shape {w.shape}, {w[0].size} products for every sum; allowed: fewer "
-                f"than {TOO_MANY_TERMS}, whose sums cannot leave int32"
-            )
+        check_terms(w.shape)
         lowest = RANGES[w.dtype.name][0]
         zeros = _zeros("w_zero", zero, len(w), RANGES[w.dtype.name], w.dtype) - lowest - 128
         signed = w if w.dtype == np.int8 else (w ^ np.uint8(128)).view(np.int8)
@@ -67,7 +64,7 @@ class Filters:
         bias = 0 if self.bias is None else self.bias.astype(np.int64)
         most = above * highest + below * lowest + bias
         least = above * lowest + below * highest + bias
-        wrong = np.flatnonzero((most >= _SUMS) | (least < -_SUMS))
+        wrong = np.flatnonzero((most > SUMS[1]) | (least < SUMS[0]))
         if wrong.size:
             m = int(wrong[0])
             raise InvalidValue(
@@ -104,7 +101,7 @@ class Scales:
         if dtype is not None:
             dtype = arguments.choice("y_dtype", _name(dtype), (None, *BYTES))
         limits = (-128, 255) if dtype is None else RANGES[dtype]
-        zero = arguments.whole("y_zero", y_zero, limits[0], _between(limits), limits[1])
+        zero = arguments.whole("y_zero", y_zero, limits[0], between(limits), limits[1])
         return cls(np.array(np.broadcast_to(multiplier, filters), order="C"), zero, dtype)
 
 
@@ -117,21 +114,32 @@ def integers(argument: str, value: Any, allowed: tuple[str, ...]) -> np.ndarray:
     return view
 
 
+def check_terms(shape: tuple[int, ...]) -> None:
+    """Refuse filters, (M, C/groups, KH, KW), whose sums may leave int32."""
+    terms = prod(shape[1:])
+    if terms >= TOO_MANY_TERMS:
+        raise InvalidValue(
+            f"weight: got shape {shape}, {terms} products for every sum; allowed: fewer than "
+            f"{TOO_MANY_TERMS}, whose sums cannot leave int32"
+        )
+
+
 def check_zero(argument: str, value: int, dtype: str) -> None:
     """Refuse a zero point that numbers of this type cannot hold."""
     least, most = RANGES[dtype]
     if not least <= value <= most:
         raise InvalidValue(
-            f"{argument}: got {value}; allowed: {_between((least, most))}, for {dtype}"
+            f"{argument}: got {value}; allowed: {between((least, most))}, for {dtype}"
         )
 
 
 def any_zero(argument: str, value: Any) -> int:
     """Return a zero point of bytes of either type; raises InvalidType and InvalidValue."""
-    return arguments.whole(argument, value, -128, _between((-128, 255)), 255)
+    return arguments.whole(argument, value, -128, between((-128, 255)), 255)
 
 
-def _between(limits: tuple[int, int]) -> str:
+def between(limits: tuple[int, int]) -> str:
+    """Say which ints are allowed."""
     return f"an int in {limits[0]}..{limits[1]}"
 
 
@@ -149,7 +157,7 @@ def _zeros(
     if np.ndim(value) == 0:
         one = arguments.whole(
             argument, np.asarray(value).item() if isinstance(value, np.ndarray) else value,
-            limits[0], _between(limits), limits[1],
+            limits[0], between(limits), limits[1],
         )  # fmt: skip
         return np.full(filters, one, np.int32)
     array = integers(argument, value, ("uint8", "int8", "int32", "int64"))

@@ -13,16 +13,26 @@ from winogen.codegen.quantized import quantized_cdef, quantized_recipe, render_q
 from winogen.conv import arguments, memory, seams
 from winogen.conv.execute import Code, Environment, pieces_of
 from winogen.conv.problem import Layer, Problem, Seams
-from winogen.conv.quantization import BYTES, RANGES, Filters, Scales, any_zero, check_zero, integers
+from winogen.conv.quantization import (
+    BYTES,
+    RANGES,
+    SUMS,
+    Filters,
+    Scales,
+    any_zero,
+    check_zero,
+    integers,
+)
+from winogen.conv.quantized_tiles import QuantizedTiles
 from winogen.errors import InvalidValue
 from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, QuantizedWork, dot_of
+from winogen.kernels.quantized_depthwise import DepthwiseWork
 from winogen.records import Machine, Target
 from winogen.toolchain import host_target, kept
 from winogen.toolchain.fork import Lock, team_threads
 from winogen.toolchain.machine import current
 
 ACTIVATIONS = (None, "relu")
-SUMS = (-(1 << 31), (1 << 31) - 1)
 _SHAPES_KEPT = 256  # input shapes whose calls one `QConv2d` remembers
 _PACE = 4e10  # multiply-adds in a second, to tell long calls
 
@@ -61,7 +71,9 @@ class QConv2d:
         None or "relu": outputs of at least y_zero (0 without ``y_scale``).
     algorithm
         "direct", "im2col", or "auto": im2col where channels are so few that direct convolution
-        would multiply many zeros.
+        would multiply many zeros. "mcmr": Winograd's, which is not exact; see `error`.
+    tile
+        With "mcmr", outputs of a tile along each axis: 2 or 4, None for 4.
 
     Raises
     ------
@@ -97,6 +109,7 @@ class QConv2d:
         layout: str = "NCHW",
         activation: Any = None,
         algorithm: str = "auto",
+        tile: int | None = None,
         threads: Any = None,
     ):
         self._filters = Filters.of(weight, w_zero, bias)
@@ -121,9 +134,14 @@ class QConv2d:
                     )
             self._scales = Scales.of(shape[0], x_scale, w_scale, y_scale, y_zero, y_dtype)
         self._relu = arguments.choice("activation", activation, ACTIVATIONS) is not None
-        self._algorithm = arguments.choice("algorithm", algorithm, ("auto", *ALGORITHMS))
+        self._algorithm = arguments.choice("algorithm", algorithm, ("auto", *ALGORITHMS, "mcmr"))
+        if tile is not None and self._algorithm != "mcmr":
+            raise InvalidValue(f'tile: got {tile!r}; allowed: None, but with algorithm="mcmr"')
+        self._tile = 4 if tile is None else tile
         self._threads = arguments.threads(threads)
         self._forget()
+        if self._algorithm == "mcmr":  # refuses what it cannot do
+            self._tiled()
 
     def __call__(self, input: Any, out: Any = None) -> np.ndarray:
         """Return the result for (N, C, H, W) or (C, H, W), uint8 or int8, in ``out`` if given.
@@ -136,6 +154,10 @@ class QConv2d:
         layout, view, around = self._layer.layout, None, self._layer.filters
         if out is not None:
             view, around = seams.writeable(out, problem.output_shape, dtype, layout, {"input": x})
+        if self._algorithm == "mcmr":
+            y = memory.empty(problem.output_shape, dtype, "output") if out is None else out
+            self._tiled()(x, y)
+            return y
         x, channels = seams.readable("input", x, layout)
         y = memory.empty(problem.output_shape, dtype, "output") if view is None else view
         if y.size:
@@ -143,8 +165,31 @@ class QConv2d:
             self._bind(problem, x.dtype.name, dtype)(x, y)
         return y if out is None else out
 
+    def error(self, input_shape: Any) -> float:
+        """Return the expected max |y - exact| / max |exact| of outputs before they are rounded.
+
+        0 but for "mcmr": whose outputs then differ from the exact ones by one step where these lie
+        as near to a half, which is a share of about twice the mean error, counted in steps.
+        """
+        return self._tiled().error(input_shape) if self._algorithm == "mcmr" else 0.0
+
+    def _tiled(self) -> QuantizedTiles:
+        if not self._tiles:
+            self._tiles.append(
+                QuantizedTiles(
+                    self._filters, self._scales, self._layer, self._x_zero, self._relu, self._tile,
+                    self._threads,
+                )
+            )  # fmt: skip
+        return self._tiles[0]
+
     def bound(self, input_shape: Any, dtype: str = "uint8") -> _Bound:
-        """Return the call for inputs of this shape and dtype, for others that make it."""
+        """Return the call for inputs of this shape and dtype, for others that make it.
+
+        Raises InvalidValue with "mcmr", which is several.
+        """
+        if self._algorithm == "mcmr":
+            raise InvalidValue('algorithm: got "mcmr"; allowed: direct, im2col, which are one call')
         x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
         problem = self._layer.problem(input_shape).sewn(
             Seams(self._layer.channels, self._layer.filters)
@@ -153,6 +198,8 @@ class QConv2d:
 
     def source(self, input_shape: Any, dtype: str = "uint8") -> str:
         """Return the C of the kernel that inputs of this shape and dtype go through."""
+        if self._algorithm == "mcmr":
+            return self._tiled().source(input_shape)
         x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
         problem = self._layer.problem(input_shape)
         return self._bind(problem, dtype, self._output_dtype(x_dtype)).code.source
@@ -161,7 +208,16 @@ class QConv2d:
         shape = self._layer.weight_shape
         return f"<QConv2d weight {shape}, algorithm {self._algorithm!r}>"
 
-    _STATE = ("_filters", "_layer", "_x_zero", "_scales", "_relu", "_algorithm", "_threads")
+    _STATE = (
+        "_filters",
+        "_layer",
+        "_x_zero",
+        "_scales",
+        "_relu",
+        "_algorithm",
+        "_tile",
+        "_threads",
+    )
 
     def __getstate__(self) -> dict:
         """Copies and pickles carry the weights; C pointers are made again where they arrive."""
@@ -174,6 +230,7 @@ class QConv2d:
     def _forget(self) -> None:
         self._dtypes: dict[np.dtype, np.dtype] = {}  # of inputs that were checked, of outputs
         self._bound: dict[tuple, _Bound] = {}
+        self._tiles: list[QuantizedTiles] = []  # one, once it is needed
         # What packs alike -> packed filters, as long as a bound call needs them.
         self._packed: MutableMapping[tuple, np.ndarray] = WeakValueDictionary()
         self._lock = Lock()
@@ -284,14 +341,19 @@ def work_of(
     """Return the kernel call that computes a problem. ``numbers``: fields of `QuantizedWork`."""
     layer = problem.layer
     channels = layer.channels // layer.groups
-    if algorithm == "auto":
+    depthwise = layer.groups > 1 and layer.channels == layer.filters == layer.groups
+    if algorithm == "auto" and not depthwise:
         algorithm = chosen(channels, layer.kernel[1], dot_of(target).together)
-    return QuantizedWork(
+    groups, filters = layer.groups, layer.filters // layer.groups
+    kind: type[QuantizedWork] = QuantizedWork
+    if depthwise and algorithm != "im2col":
+        groups, filters, kind, algorithm = 1, groups, DepthwiseWork, "depthwise"
+    return kind(
         QuantizedSpec.of(algorithm, layer.layout, sums, target),
         batch=problem.batch,
-        groups=layer.groups,
+        groups=groups,
         channels=channels,
-        filters=layer.filters // layer.groups,
+        filters=filters,
         size=problem.size,
         output_size=problem.output_size,
         kernel=layer.kernel,

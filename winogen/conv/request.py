@@ -40,6 +40,11 @@ class Request:
     # The largest error of the output over its largest value; None: the planner's default.
     tolerance: float | None = None
 
+    @property
+    def asks_for_numbers(self) -> bool:
+        """Whether it says what filters are packed in, or what is multiplied."""
+        return self.filter_dtype is not None or self.product_dtype is not None
+
     @classmethod
     def of(cls, layer: Layer, **options: Any) -> Request:
         """Return the checked request; ``options`` as `conv2d` takes them.

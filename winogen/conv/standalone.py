@@ -16,7 +16,7 @@ from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.struct import values
 from winogen.program.summation import PROGRAM
-from winogen.records import ARRAY_TYPES, TARGETS, Machine
+from winogen.records import ARRAY_TYPES, Machine
 from winogen.toolchain import host_target
 
 
@@ -36,7 +36,8 @@ def standalone(
 
     ``add``, ``add_after``: whether `run` takes such arrays. ``options`` are those of `conv2d`;
     ``threads`` is how many the work is cut for, 1 unless given, and any number may run it; ``edge``
-    must be "discard". ``isa``: an instruction set of `TARGETS`, by default this CPU's.
+    must be "discard". ``isa``: an instruction set of `TARGETS` with its extensions, as
+    "avx512+vnni", by default this CPU's.
     ``command``: what the files say regenerates them. The plan is that for the default machine, so
     that the files are the same wherever they are made. Raises InvalidType,
     InvalidValue and Unsupported as `conv2d` does.
@@ -45,7 +46,7 @@ def standalone(
     ['conv_56x56_64_64_3x3.c', 'conv_56x56_64_64_3x3.h']
     """
     dtype = arguments.choice("dtype", dtype, ARRAY_TYPES)
-    target = host_target() if isa is None else TARGETS[arguments.choice("isa", isa, tuple(TARGETS))]
+    target = host_target() if isa is None else arguments.target(isa)
     asked = Options.of((), {"threads": 1, **options}, "standalone")
     layer = Layer.from_options(weight_shape, dtype, asked)
     problem = layer.problem(input_shape)

@@ -51,13 +51,17 @@ def product(
     whole, left = divmod(work.filters, vectors * lanes)
     half = halves and leaves_half(work)
     call, per_sum = costs.call(chains), costs.sum(chains)
+    narrow = work.precision.has_narrow_filters
+    widening = work.target.widening(work.precision.filters) if narrow else 0
     for width, count in ((vectors, whole), (left and (0.5 if half else blocks(left, lanes)), 1)):
         if not width or not count:
             continue
         tail = rows % panel
         for size, times in ((panel, rows // panel), (tail, tail > 0)):
             step = np.maximum(
-                np.maximum(size * width / 2, (size + width) * min(width, 1) / costs.loads),
+                np.maximum(
+                    (size + widening) * width / 2, (size + width) * min(width, 1) / costs.loads
+                ),
                 costs.latency / chains,
             )
             stored = blocks(channels, depth) * size * width

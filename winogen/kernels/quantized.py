@@ -7,7 +7,8 @@ moves as float32 numbers do in direct convolution, and only the multiply-add is 
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +20,7 @@ from winogen.records import Machine, Strides, Target
 
 ALGORITHMS = ("direct", "im2col")
 VECTORS = 2  # of filters in a register block
+DEPTHWISE_ROWS = 8  # vectors of sums of depthwise layers: enough to hide a dot product's latency
 _LINE = 64  # every buffer begins at a cache line
 _PARTS = 4  # for each thread
 _LEAST_PIXELS = 56  # of a block, so that packed filters are seldom read
@@ -31,7 +33,7 @@ class Dot:
     name: str
     target: str
     extension: str  # that the target needs for it; "" for none
-    together: int  # numbers in a word: 4 bytes, or 2 integers of 16 bits
+    together: int  # numbers in a word: 4 bytes, 2 integers of 16 bits, or 1 of them
     signed: bool  # whether both operands are; else inputs are unsigned, filters signed
     what: str
 
@@ -47,8 +49,15 @@ DOTS = (
     Dot("plain", "generic", "", 2, True, "plain C"),
 )
 
+# Of depthwise layers, where a lane has numbers of one channel: one of 16 bits at a time.
+SINGLE_DOTS = (
+    Dot("vpdpwssd", "avx512", "vnni", 1, True, "vpdpwssd (AVX512-VNNI)"),
+    Dot("vpdpwssd", "avx2", "avxvnni", 1, True, "vpdpwssd (AVX-VNNI)"),
+    *(replace(dot, together=1) for dot in DOTS if dot.together == 2),
+)
 
-def dot_of(target: Target) -> Dot:
+
+def dot_of(target: Target, dots: tuple[Dot, ...] = DOTS) -> Dot:
     """Return the best instruction that a target with its extensions has.
 
     >>> from winogen.records import TARGETS
@@ -58,7 +67,7 @@ def dot_of(target: Target) -> Dot:
     """
     return next(
         dot
-        for dot in DOTS
+        for dot in dots
         if dot.target == target.name and (not dot.extension or dot.extension in target.extensions)
     )
 
@@ -105,27 +114,26 @@ def declaration() -> str:
 class QuantizedSpec:
     """All that is fixed when the C of a kernel is written."""
 
-    algorithm: str  # "direct" | "im2col"
+    algorithm: str  # "direct" | "im2col" | "depthwise": direct, of one channel and filter a group
     layout: str  # "NCHW" | "NHWC"
     sums: bool  # whether outputs are sums in int32, else bytes
     target: Target
     dot: Dot
+    rows: int  # pixels of a register block; of depthwise layers: vectors
 
     @classmethod
     def of(cls, algorithm: str, layout: str, sums: bool, target: Target) -> QuantizedSpec:
         """Return the kernel for a target, with the best instruction that it has."""
-        dot = dot_of(target)
-        return cls(algorithm, layout, sums, target.using(*filter(None, [dot.extension])), dot)
+        depthwise = algorithm == "depthwise"
+        dot = dot_of(target, SINGLE_DOTS if depthwise else DOTS)
+        flagged = target.using(*filter(None, [dot.extension]))
+        rows = DEPTHWISE_ROWS if depthwise else tuning.rows(target)
+        return cls(algorithm, layout, sums, flagged, dot, rows)
 
     @property
     def lanes(self) -> int:
         """Words of a vector."""
         return self.target.vector_bytes // 4
-
-    @property
-    def rows(self) -> int:
-        """Pixels of a register block."""
-        return tuning.rows(self.target)
 
 
 @dataclass(frozen=True)
@@ -151,6 +159,11 @@ class QuantizedWork:
     w_zeros: bool  # whether filters have zero points
     threads: int
     machine: Machine
+
+    @property
+    def inputs(self) -> int:
+        """Channels of the input, of all groups."""
+        return self.groups * self.channels
 
     # --- words
 
@@ -189,7 +202,7 @@ class QuantizedWork:
     @property
     def padding_word(self) -> int:
         """A word of zeros."""
-        if self.spec.dot.together == 2:
+        if self.spec.dot.together < 4:
             return 0
         return int.from_bytes(bytes([self.zero & 255] * 4), "little", signed=True)
 
@@ -243,13 +256,17 @@ class QuantizedWork:
         return high, wide
 
     @property
+    def items(self) -> int:
+        """Blocks of all groups and images."""
+        return self.batch * self.groups * self.grid[0] * self.grid[1]
+
+    @property
     def shares(self) -> int:
         """Pieces of the filters of a block, where blocks are too few for the threads."""
-        items = self.batch * self.groups * self.grid[0] * self.grid[1]
-        if self.threads == 1 or items >= self.threads:
+        if self.threads == 1 or self.items >= self.threads:
             return 1
         filter_blocks = blocks(self.filters, VECTORS * self.spec.lanes)
-        return int(min(filter_blocks, blocks(self.threads, items)))
+        return int(min(filter_blocks, blocks(self.threads, self.items)))
 
     @property
     def products(self) -> int:
@@ -296,13 +313,7 @@ class QuantizedWork:
             "source": 8 * self.run if self.spec.layout == "NCHW" else 0,
             "window": 4 * rows * (cols + lanes) if self.w_zeros and together == 4 else 0,
         }
-        fields: dict[str, Any] = {"row_phase": phase, "row_plane": plane}
-        thread_bytes = sum(int(round_up(size, _LINE)) for size in sizes.values())
-        end = 0
-        for name, size in sizes.items():
-            fields[name] = (end, thread_bytes)
-            end += int(round_up(size, _LINE))
-        return fields | {"thread_bytes": thread_bytes, "shared_bytes": 0}
+        return {"row_phase": phase, "row_plane": plane, **placed(sizes)}
 
     @property
     def workspace_bytes(self) -> int:
@@ -316,7 +327,6 @@ class QuantizedWork:
             for channels, size in zip(self.around, (self.size, self.output_size))
         ]
         grid, block = self.grid, self.block
-        items = self.batch * self.groups * grid[0] * grid[1]
         pairs = {
             ("height", "width"): self.size,
             ("out_height", "out_width"): self.output_size,
@@ -337,12 +347,23 @@ class QuantizedWork:
             },
             "input": astuple(strides[0]),
             "output": astuple(strides[1]),
-            "input_numbers": strides[0].extent(self.batch, *self.size, self.groups * self.channels),
+            "input_numbers": strides[0].extent(self.batch, *self.size, self.inputs),
             "x_zero": self.zero,
             "padding": self.padding_word,
             "w_zeros": int(self.w_zeros),
             "phases": 1,
-            "parts": items * self.shares,
+            "parts": self.items * self.shares,
             **self._pitches(*block),
             **self.layout,
         }
+
+
+def placed(sizes: Mapping[str, int]) -> dict[str, Any]:
+    """Return the fields that say where each thread's buffers lie, of so many bytes each."""
+    fields: dict[str, Any] = {}
+    thread_bytes = sum(int(round_up(size, _LINE)) for size in sizes.values())
+    end = 0
+    for name, size in sizes.items():
+        fields[name] = (end, thread_bytes)
+        end += int(round_up(size, _LINE))
+    return {**fields, "thread_bytes": thread_bytes, "shared_bytes": 0}

@@ -50,7 +50,7 @@ class Regions(Tiled):
         return {"halves": 1} if cost.leaves_half(work) else {}
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
-        return tuning.regions(target)
+        return tuning.regions(target, precision)
 
     def taps_of(self, work: Work) -> int:
         """Taps that the product sums over."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from winogen.kernels import costs as cost
 from winogen.kernels import tuning
 from winogen.kernels.mcmr import Mcmr
@@ -21,13 +23,18 @@ from winogen.kernels.work import Work, blocks
 from winogen.records import Costs, Machine, Precision, Target, Tuning
 from winogen.records.tuning import PREFETCHING
 
-TILES_AT_ONCE = 4  # tiles whose columns are transformed before they are rounded
 _WORD = 4  # bytes
 _PLACE = 24
+_POSITIONS_AT_ONCE = 160  # of all tiles that are rounded at once
 CHUNK = 32  # channels whose products are summed in integers
 # Instructions that multiply and add two vectors of words, where one does not.
 _INSTRUCTIONS = {"madd": 2, "smlal": 2, "": 6}
-_ROUNDING = 7  # instructions that round a vector of channels, and find its norm
+_ROUNDING = 12  # instructions that round a vector of channels, and find its norm
+
+
+def tiles_at_once(work: Work) -> Any:
+    """Tiles side by side that are transformed before they are rounded: they stay in L1."""
+    return np.clip(_POSITIONS_AT_ONCE // positions(work), 1, 4)
 
 
 class RegionsOfIntegers(Regions):
@@ -37,8 +44,8 @@ class RegionsOfIntegers(Regions):
     tunable = (*uses, *PREFETCHING, "non_temporal")
     buffers_used = {
         **Regions.buffers_used,
-        "steps": "what 1 stands for in a chunk of a tile in V",
-        "some": "tiles before they are rounded, and their steps",
+        "steps": "what 1 is in a chunk of a tile",
+        "some": "tiles before they are rounded",
         "place": "where each of them goes",
     }
     fields_used = {**Regions.fields_used, "steps_step": "of steps: likewise"}
@@ -51,7 +58,7 @@ class RegionsOfIntegers(Regions):
         return tuple(sorted(target.extensions & {"vnni", "avxvnni"}))
 
     def fixed(self, work: Work) -> dict[str, int]:
-        return {"word": 2, "chunk": CHUNK}
+        return {"word": 2, "chunk": CHUNK, "tiles_at_once": int(tiles_at_once(work))}
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.regions_of_integers(target)
@@ -76,7 +83,7 @@ class RegionsOfIntegers(Regions):
         }
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
-        size, some = positions(work), TILES_AT_ONCE * positions(work)
+        size, some = positions(work), tiles_at_once(work) * positions(work)
         steps = self.fields(work)["steps_step"]
         buffers = super().buffers(work)
         together = CHUNK // work.lanes  # vectors of channels of a chunk
@@ -85,10 +92,10 @@ class RegionsOfIntegers(Regions):
         vectors = some * together + 2 * blocks(some, work.lanes)
         return {
             **buffers,
-            "offset": Buffer(TILES_AT_ONCE * 8),
+            "offset": Buffer(tiles_at_once(work) * 8),
             "steps": Buffer(size * steps * work.itemsize, shared=work.split),
             "some": Buffer(vectors * work.lanes * work.itemsize),
-            "place": Buffer(TILES_AT_ONCE * _PLACE),
+            "place": Buffer(tiles_at_once(work) * _PLACE),
         }
 
     def product_arithmetic(self, work: Work, costs: Costs, rows: Any) -> Any:

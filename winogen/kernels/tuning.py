@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from winogen.records import Target, Tuning
+from winogen.records import Precision, Target, Tuning
 from winogen.records.tuning import STREAMS
 
 _ZEN4 = "measured on AMD EPYC (Zen 4), 2026-11"
@@ -60,14 +60,23 @@ def regions_of_integers(target: Target) -> Tuning:
     return gemm(target, non_temporal=REGIONS_NON_TEMPORAL, prefetch_streams=NEXT_BLOCK)
 
 
-def regions(target: Target) -> Tuning:
+# The same with narrow filters, where it differs. Filters that stream from memory meet few tiles.
+_NARROW_REGIONS = {
+    "skylake_avx512": Tuning(_XEON, rows=8, vectors=3, band=15),
+}
+# Sums of so many terms round less than narrow filters do, but for three bytes.
+_NARROW_DEPTH = 128
+
+
+def regions(target: Target, precision: Precision) -> Tuning:
     """Return that of kernels whose product goes over many channels at once."""
-    block = Tuning(_ZEN4, rows=rows(target), vectors=2)
+    block, narrow = Tuning(_ZEN4, rows=rows(target), vectors=2), precision.has_narrow_filters
     if target.broadcasts:
         block = _REGIONS.get(target.core, _REGIONS[""])
+        block = _NARROW_REGIONS.get(target.core, block) if narrow else block
     return replace(
         block,
-        depth=32,
+        depth=_NARROW_DEPTH if narrow and precision.filter_itemsize < 3 else 32,
         many_channels=128 if target.broadcasts else 0,
         non_temporal=REGIONS_NON_TEMPORAL,
         prefetch_streams=NEXT_BLOCK,

@@ -6,9 +6,19 @@ True
 """
 
 from winogen.onnx.carrying import build_library
+from winogen.onnx.comparison import Difference, differences
 from winogen.onnx.library import get_library_path
 from winogen.onnx.quantization import quantize
 from winogen.onnx.report import Report, report
 from winogen.onnx.rewrite import optimize
 
-__all__ = ["Report", "build_library", "get_library_path", "optimize", "quantize", "report"]
+__all__ = [
+    "Difference",
+    "Report",
+    "build_library",
+    "differences",
+    "get_library_path",
+    "optimize",
+    "quantize",
+    "report",
+]

@@ -49,5 +49,5 @@ def differences(reference: Any, model: Any, samples: Iterable[Sample]) -> list[D
     found = []
     for name, count, square, most, peak in zip(names, counts, squares, worst, largest):
         psnr = math.inf if square == 0 else 10 * math.log10(max(peak, 1e-300) ** 2 * count / square)
-        found.append(Difference(name, psnr, most / peak if peak else most))
+        found.append(Difference(name, psnr, float(most / peak if peak else most)))
     return found

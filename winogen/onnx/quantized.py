@@ -20,6 +20,7 @@ import numpy as np
 
 from winogen.conv.quantization import BYTES, RANGES, Filters, Scales, check_zero
 from winogen.errors import WinogenError
+from winogen.onnx.between import Lookup, Pool, between
 from winogen.onnx.model import OWN_DOMAIN, Model
 
 _STANDARD = ("", "ai.onnx")
@@ -56,8 +57,8 @@ class Narrowed:
     """A model whose quantized convolutions are winogen's, and what was done to it."""
 
     model: Any  # ModelProto
-    made: frozenset[str] = frozenset()  # outputs of the new nodes
-    replaced: int = 0  # nodes that they stand for
+    made: frozenset[str] = frozenset()  # outputs of the new convolutions
+    others: frozenset[str] = frozenset()  # outputs of what else is new
     refusals: dict[str, str] = field(default_factory=dict)  # output of a node -> why it stays
 
 
@@ -81,9 +82,10 @@ def narrowed(model: Model, threads: int | None = None) -> Narrowed:
             refusals[node.output[0]] = str(reason)
     if not layers:
         return Narrowed(model.proto, refusals=refusals)
-    proto = _Writer(model, layers, {} if threads is None else {"threads": threads}).write()
-    replaced = sum(len(layer.within) for layer in layers.values())
-    return Narrowed(proto, frozenset(layers), replaced, refusals)
+    settings = {} if threads is None else {"threads": threads}
+    others = between(model, {id(node) for layer in layers.values() for node in layer.within})
+    proto = _Writer(model, layers, others, settings).write()
+    return Narrowed(proto, frozenset(layers), frozenset(others), refusals)
 
 
 # ---- what a node means ---------------------------------------------------------------------------
@@ -280,9 +282,16 @@ def _only_reader(model: Model, name: str) -> Any:
 class _Writer:
     """Writes a model with new nodes in place of those that they stand for."""
 
-    def __init__(self, model: Model, layers: dict[str, Layer], settings: dict[str, Any]):
+    def __init__(
+        self,
+        model: Model,
+        layers: dict[str, Layer],
+        others: dict[str, Lookup | Pool],
+        settings: dict[str, Any],
+    ):
         self.model = model
         self.layers = layers
+        self.others = others
         self.settings = settings  # attributes of every node
         self.arrays: dict[Any, Any] = {}  # content -> TensorProto
         graph = model.graph
@@ -291,12 +300,16 @@ class _Writer:
         self.taken |= {tensor.name for tensor in graph.initializer} | model.captured
 
     def write(self) -> Any:
-        replaced = {id(node) for layer in self.layers.values() for node in layer.within}
+        new = (*self.layers.values(), *self.others.values())
+        replaced = {id(node) for one in new for node in one.within}
         nodes: list[Any] = []
         for node in self.model.graph.node:
             layer = self.layers.get(node.output[0]) if node.output else None
             if layer is not None:
                 nodes.append(self._node(layer))
+            elif node.output and node.output[0] in self.others:
+                other = self.others[node.output[0]]
+                nodes += other.nodes(self.model, self._array, self.settings)
             elif id(node) not in replaced:
                 nodes.append(node)
         nodes = self._without_unread(nodes)
@@ -316,9 +329,10 @@ class _Writer:
         graph.value_info.extend(self._sizes(copies))
         self.model.write_fixed(graph)
         proto.ir_version = max(proto.ir_version, 4)  # initializers need not be inputs
-        if all(entry.domain != OWN_DOMAIN for entry in proto.opset_import):
+        there = {entry.domain for entry in proto.opset_import}
+        for domain in sorted({OWN_DOMAIN, *(node.domain for node in nodes)} - {*_STANDARD, *there}):
             entry = proto.opset_import.add()
-            entry.domain, entry.version = OWN_DOMAIN, _VERSION
+            entry.domain, entry.version = domain, _VERSION
         return proto
 
     def _node(self, layer: Layer) -> Any:

@@ -42,7 +42,7 @@ def read(model: Model, narrow: Narrowed | None = None) -> Reading:
         if match is not None:
             matches[place] = match
             swallowed |= {tuple(inner.output) for inner in match.within}
-        elif node.output[0] in narrow.made:
+        elif node.output[0] in narrow.made | narrow.others:
             continue
         elif node.op_type in _CONVOLUTIONS or node.domain == OWN_DOMAIN:
             why = narrow.refusals.get(node.output[0]) or _why(model, node, kind)

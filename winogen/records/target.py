@@ -96,6 +96,23 @@ class Target:
         names = (_WIDENERS.get((self.intrinsics, number)) for number in numbers)
         return self.using(*(name for name in names if name in self.extensions))
 
+    @property
+    def widens_halves(self) -> bool:
+        """Whether its flags allow an instruction that makes float32 of float16."""
+        return self.intrinsics in ("_mm512", "neon") or "-mf16c" in self.flags
+
+    def widening(self, number: str) -> int:
+        """Return how many instructions make a vector of float32 of narrower numbers, about.
+
+        >>> TARGETS["avx512"].widening("float16"), TARGETS["generic"].widening("float16")
+        (1, 14)
+        """
+        if number == "float16":
+            return 1 if self.storing(number).widens_halves else 14
+        if number == "flyte24":  # else number by number
+            return 2 if self.intrinsics else 4 * self.lanes("float32")
+        return 2
+
     def adjusted(self, changes: str) -> Target:
         """Return the target with extensions added and taken away.
 

@@ -21,6 +21,7 @@ import numpy as np
 from winogen.errors import InvalidValue
 from winogen.program import Program
 from winogen.program.evaluate import execute, round_scalar
+from winogen.records import NUMBERS
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
@@ -212,20 +213,38 @@ def flyte(size: int, of: str = "float32") -> Format:
     return Format(name, bits, exponent, size, carrier, stored)
 
 
-FORMATS: dict[str, Format] = {
-    known.name: known
-    for known in (
-        replace(flyte(2), name="bfloat16"),
-        Format("float16", 11, 5, 2, np.float32, np.float16),
-        Format("float32", 24, 8, 4, np.float32, np.float32),
-        Format("float64", 53, 11, 8, np.float64, np.float64),
-        flyte(3),
-        flyte(2),
-        flyte(1),
-        Format("int16", 15, 0, 2, np.float32, np.int16),
-        Format("int8", 7, 0, 1, np.float32, np.int8),
+def _known(name: str) -> Format:
+    """The format of an entry of `NUMBERS`: numpy's own type, or the first bytes of a float32."""
+    number = NUMBERS[name]
+    own: dict[str, type[np.number]] = {
+        "float16": np.float16,
+        "float64": np.float64,
+        "int16": np.int16,
+        "int8": np.int8,
+    }
+    wide = name == "float64" or number.itemsize == 3
+    return Format(
+        name,
+        number.bits,
+        number.exponent,
+        number.itemsize,
+        np.float64 if wide else np.float32,
+        own.get(name, np.float32),
     )
-}
+
+
+_NAMES = (
+    "bfloat16",
+    "float16",
+    "float32",
+    "float64",
+    "flyte24",
+    "flyte16",
+    "flyte8",
+    "int16",
+    "int8",
+)
+FORMATS: dict[str, Format] = {name: _known(name) for name in _NAMES}
 
 
 def format_named(name: str | DTypeLike | Format, argument: str = "dtype") -> Format:

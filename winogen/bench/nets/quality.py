@@ -192,7 +192,7 @@ class _Quality:
         psnr = self._psnr(lambda conv: _QuantisedLayer(conv, largest[conv]))
         return {"numbers": INT8_MODEL, "psnr": {"direct": psnr}, "by": {"direct": KERNELS}}
 
-    def _psnr(self, make: Callable[[Any], Compute]) -> float:
+    def _psnr(self, make: Callable[[Any], Compute]) -> float | None:
         """Return that of the net whose convolutions are computed by ``make(conv)``."""
         torch, names = self._torch, self._convolutions(self._module)
         hooks = []
@@ -229,14 +229,16 @@ class _Quality:
         self._done += 1
 
 
-def psnr_of(y: np.ndarray, truth: np.ndarray, peak: float = 1.0) -> float:
+def psnr_of(y: np.ndarray, truth: np.ndarray, peak: float = 1.0) -> float | None:
     """Return the peak signal-to-noise ratio in dB: 10 log10(peak^2 / mean squared error).
+
+    None where no number tells it: if they are equal, or some of ``y`` are not finite.
 
     >>> round(psnr_of(np.full(3, 0.501), np.full(3, 0.5)), 3)
     60.0
     """
     square = float(np.mean((y.astype(np.float64) - truth) ** 2))
-    return round(10 * math.log10(peak**2 / square), 1) if square else math.inf
+    return round(10 * math.log10(peak**2 / square), 1) if 0 < square < math.inf else None
 
 
 def _arrays(conv: Any) -> tuple[np.ndarray, np.ndarray | None, tuple[int, int]]:

@@ -24,6 +24,26 @@ def render(document: dict) -> Group:
     return Group(*parts, *_closing_lines(document))
 
 
+def quality(document: dict) -> Table:
+    """PSNR of a net's output: one row per number format, one column per algorithm."""
+    net = document["net"]
+    table = plain_table(
+        f"{net['title']}: PSNR in dB against float64, peak 1, of {net['layers']} layers in",
+        "*: by numpy, for no kernel does that",
+    )
+    table.add_column("numbers", no_wrap=True)
+    for column in document["columns"]:
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in document["rows"]:
+        cells = [
+            number(row["psnr"].get(column), ".1f") + ("*" if by == "numpy" else "")
+            for column in document["columns"]
+            for by in [row["by"].get(column)]
+        ]
+        table.add_row(escape(row["numbers"]), *cells)
+    return table
+
+
 def times(document: dict) -> Table:
     """Milliseconds of everybody, images per second of ours."""
     names = _present(document)

@@ -2,8 +2,8 @@
 
 `write_catalog_report` measures every transform of the catalog beside what others have published,
 and whole layers beside PyTorch; `write_layer_report` takes one layer with the user's own weights
-and input. Both measure first (`catalog_report`, `layer_report` return plain data), then draw and
-write.
+and input; `write_net_report` writes what number formats do to a net. All measure first
+(`catalog_report`, `layer_report` return plain data), then draw and write.
 """
 
 from importlib import import_module
@@ -15,6 +15,7 @@ _PUBLIC = {
     "layer_report": "reports",
     "write_catalog_report": "reports",
     "write_layer_report": "reports",
+    "write_net_report": "reports",
 }
 __all__ = sorted(_PUBLIC)
 

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
+from time import perf_counter
 
 import numpy as np
 
@@ -19,11 +21,12 @@ from winogen.numerics.report.catalog import shares, short
 from winogen.numerics.report.layers import Case, layer_errors
 from winogen.numerics.report.pareto import front
 from winogen.numerics.report.predict import Moments, bound, predicted
-from winogen.numerics.report.ways import Way, ways
+from winogen.numerics.report.ways import Way, narrow, ways
 
 TOLERANCE = 1e-5  # of max |error| / max |output|
 _HISTOGRAM_ROWS = 6
 _COMPILERS = 4  # at once
+_TURNS, _PATIENCE = 7, 30.0  # of measuring times: so often, or until so many seconds have passed
 _LARGEST = 1e30  # of a sum of products; transforms of the largest tiles grow numbers 1e6 times
 
 
@@ -62,9 +65,11 @@ def measure_own(
     *,
     tolerance: float = TOLERANCE,
     thorough: bool = False,
+    numbers: bool = False,
+    timed: bool = False,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> dict:
-    """Return the report of one layer as plain data.
+    """Return the report of one layer as plain data; see `layer_report`.
 
     Raises InvalidValue for data that do not fit the layer, or a tolerance that is not positive.
     """
@@ -78,14 +83,24 @@ def measure_own(
     limits = float(np.abs(x).max(initial=0)), float(np.abs(weight).max(initial=0))
     _check_sizes(*limits, weight[0].size)
     tried, refused = ways(case, thorough)
+    if numbers:
+        tried += narrow(case)
     shown = _shown(tried)
     moments = Moments.of(x, weight)
     rows: dict[Way, dict] = {}
     spread: dict[Way, np.ndarray] = {}
-    for way, y, y64, plan in _computed(case, x, weight, tried):
+    calls: dict[Way, Callable[[], Any]] = {}
+    for way, conv, inputs, y64, plan in _computed(case, x, weight, tried):
+        y = conv(inputs)
+        if not np.isfinite(y).all():
+            why = "numbers that do not overflow"
+            refused.append({"algorithm": way.label(), "why": why})
+            continue
+        calls[way] = partial(conv, inputs, np.empty_like(y))
         rows[way] = {
             "label": way.label() if way.algorithm != "auto" else f"auto: {_named(plan)}",
             "algorithm": plan.algorithm,
+            "numbers": way.numbers,
             "tile": None if plan.tile is None else list(plan.tile),
             "points": _lists(plan.points),
             "moduli": _lists(plan.moduli),
@@ -93,7 +108,8 @@ def measure_own(
             **layer_errors(y, y64),
             "predicted_relative_l2": short(predicted(plan, moments)),
             "planned_relative_max": short(plan.predicted_error),
-            "bound": short(bound(plan, layer, *limits)),
+            # The theorem is about numbers of one type.
+            "bound": short(bound(plan, layer, *limits)) if plan.precision.plain else None,
             "multiplications": plan.multiplications,
             "direct_multiplications": plan.direct_multiplications,
             "workspace_bytes": plan.workspace_bytes,
@@ -103,10 +119,11 @@ def measure_own(
         if way in shown:
             spread[way] = np.abs(y - y64).ravel() / (float(np.sqrt(np.mean(y64**2))) or 1.0)
         progress(len(rows), len(tried), way.label())
-    ordered = [rows[way] for way in tried]
-    for row, best in zip(
-        ordered, front((row["predicted_ms"], row["relative_max"]) for row in ordered)
-    ):
+    ordered = [rows[way] for way in tried if way in rows]
+    if timed:
+        for way, seconds in _times(calls).items():
+            rows[way]["measured_ms"] = short(1e3 * seconds)
+    for row, best in zip(ordered, front((cost(row), row["relative_max"]) for row in ordered)):
         row["pareto"] = best
     return {
         "kind": "layer",
@@ -123,20 +140,42 @@ def measure_own(
         },
         "rows": ordered,
         "refused": refused,
+        "timed": timed,
+        "narrow": numbers,
         "tolerance": tolerance,
         "recommended": recommend(ordered, tolerance),
         "histogram": shares(
-            [(way.label(), spread[way]) for way in shown], "this layer, all outputs"
+            [(way.label(), spread[way]) for way in shown if way in spread],
+            "this layer, all outputs",
         ),
     }
 
 
+def cost(row: dict) -> float:
+    """Milliseconds: measured, or else predicted."""
+    return row.get("measured_ms", row["predicted_ms"])
+
+
+def _times(calls: dict[Way, Callable[[], Any]]) -> dict[Way, float]:
+    """The least seconds of every call, measured in turns so that all see the same machine."""
+    least = dict.fromkeys(calls, float("inf"))
+    began = perf_counter()
+    for turn in range(_TURNS):
+        for way, call in calls.items():
+            start = perf_counter()
+            call()
+            least[way] = min(least[way], perf_counter() - start)
+        if turn and perf_counter() - began > _PATIENCE:
+            break
+    return least
+
+
 def recommend(rows: list[dict], tolerance: float) -> dict:
     """Return indices of rows: the fastest within the tolerance, the fastest no worse than direct,
-    and the most accurate; None where there is none. Fast means in the planner's model."""
+    and the most accurate; None where there is none. Fast means by `cost`."""
 
     def fastest(allowed: Iterable[int]) -> int | None:
-        return min(allowed, key=lambda k: (rows[k]["predicted_ms"], k), default=None)
+        return min(allowed, key=lambda k: (cost(rows[k]), k), default=None)
 
     every = range(len(rows))
     direct = next(row for row in rows if row["label"] == "direct")
@@ -150,19 +189,24 @@ def recommend(rows: list[dict], tolerance: float) -> dict:
 
 
 def _computed(case: Case, x: np.ndarray, weight: np.ndarray, tried: list[Way]) -> Iterator[tuple]:
-    """Yield (way, output, output in float64, plan) as they get ready; compilers run in parallel."""
+    """Yield (way, layer, its input, output in float64, plan) as they get ready.
+
+    Compilers run in parallel. The float64 output is of the input as the layer gets it.
+    """
+    inputs = {way.arrays: x.astype(way.arrays) for way in tried}
 
     def prepare(way: Way) -> Any:
         conv = Conv2d(weight, **case.options(), **way.options())
-        return conv, conv.plan(x.shape)
+        arrays = {} if way.arrays == "float32" else {"dtype": way.arrays}
+        return conv, conv.plan(x.shape, **arrays)
 
     pool = ThreadPoolExecutor(min(_COMPILERS, os.cpu_count() or 1))
     try:
-        truth = pool.submit(case.truth, x, weight)
+        truths = {name: pool.submit(case.truth, array, weight) for name, array in inputs.items()}
         futures = {pool.submit(prepare, way): way for way in tried}
         for future in as_completed(futures):
-            conv, plan = future.result()
-            yield futures[future], conv(x), truth.result(), plan
+            way, (conv, plan) = futures[future], future.result()
+            yield way, conv, inputs[way.arrays], truths[way.arrays].result(), plan
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -185,6 +229,7 @@ def _shown(tried: list[Way]) -> list[Way]:
     """A picture takes so many curves: `direct`, and `mcmr` with every tile as far as they fit."""
     curves = [way for way in tried if way.algorithm == "direct"]
     curves += [way for way in tried if way.algorithm == "mcmr" and not way.given]
+    curves = [way for way in curves if way.numbers == "float32"]
     return curves[:_HISTOGRAM_ROWS] if len(curves) > 1 else tried[1:]
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from winogen.numerics.report.charts import Sheet
 
 from winogen.numerics.report.catalog_pictures import shares
 from winogen.numerics.report.charts import COLORS, GREY, INK, PAPER, draw, few_ticks
 from winogen.numerics.report.labels import label
+from winogen.numerics.report.own import cost
 
 _KINDS = ("direct", "im2col", "mcmr", "winograd1d", "winograd2d")
 _MARKERS = dict(zip(_KINDS, "sDo^v"))
@@ -24,6 +28,8 @@ def pictures(document: dict) -> dict[str, dict[str, str]]:
         "tradeoff": (tradeoff, 1.05),
         "histogram": (histogram, 0.9),
     }
+    if document["narrow"]:
+        wanted["numbers"] = (numbers, 1.2)
     if not any(row["relative_max"] for row in document["rows"]):
         wanted = {"ways": wanted["ways"]}  # exact, as with weights that are all 0
     return {
@@ -55,13 +61,13 @@ def tradeoff(sheet: Sheet, document: dict) -> None:
     (axes,) = sheet.axes()
     axes.set_xscale("log")
     axes.set_yscale("log")
-    rows = [row for row in document["rows"] if row["relative_max"]]
+    rows = _with_errors(document, lambda row: row["numbers"] == "float32")
     for kind in _KINDS:
         for best in (True, False):
             part = [row for row in rows if row["algorithm"] == kind and row["pareto"] is best]
             if part:
                 axes.plot(
-                    [row["predicted_ms"] for row in part],
+                    [cost(row) for row in part],
                     [row["relative_max"] for row in part],
                     linestyle="none",
                     marker=_MARKERS[kind],
@@ -72,18 +78,58 @@ def tradeoff(sheet: Sheet, document: dict) -> None:
             axes.plot(
                 [], [], linestyle="none", marker=_MARKERS[kind], color=_COLORS[kind], label=kind
             )
+    _frame(sheet, axes, document)
+    _name_the_best(axes, rows)
+
+
+def numbers(sheet: Sheet, document: dict) -> None:
+    """The same for all number formats, one colour each; what nothing beats is joined by a line."""
+    (axes,) = sheet.axes()
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    rows = _with_errors(document, lambda row: row["algorithm"] in _KINDS)
+    names = list(dict.fromkeys(row["numbers"] for row in rows))
+    colors = dict(zip(names, (INK, *COLORS)))
+    for name in names:
+        for row in rows:
+            if row["numbers"] == name:
+                axes.plot(
+                    cost(row),
+                    row["relative_max"],
+                    linestyle="none",
+                    marker=_MARKERS[row["algorithm"]],
+                    color=colors[name],
+                    markerfacecolor=colors[name] if row["pareto"] else PAPER,
+                )
+        axes.plot([], [], linestyle="none", marker="o", color=colors[name], label=name)
+    best = sorted((cost(row), row["relative_max"]) for row in rows if row["pareto"])
+    axes.plot(*zip(*best), color=GREY, linewidth=0.8, drawstyle="steps-post", zorder=0)
+    _frame(sheet, axes, document)
+    _name_the_best(axes, rows)
+
+
+def _with_errors(document: dict, chosen: Callable[[dict], bool]) -> list[dict]:
+    """Rows that have a place on a logarithmic axis."""
+    return [row for row in document["rows"] if row["relative_max"] and chosen(row)]
+
+
+def _frame(sheet: Sheet, axes: Axes, document: dict) -> None:
     axes.axhline(document["tolerance"], color=GREY, linewidth=1, linestyle="--", label="tolerance")
     axes.margins(x=0.15, y=0.12)
     few_ticks(axes.xaxis)
     few_ticks(axes.yaxis)
-    axes.set_xlabel("predicted time in ms (the planner's model)")
+    timed = document["timed"]
+    axes.set_xlabel("measured ms" if timed else "predicted time in ms (the planner's model)")
     axes.set_ylabel("max |error| / max |output|")
     sheet.legend()
+
+
+def _name_the_best(axes: Axes, rows: list[dict]) -> None:
     named: dict[tuple[float, float], str] = {}
     for row in rows:
         if row["pareto"]:  # "auto" is there once more under its own name
-            named.setdefault((row["predicted_ms"], row["relative_max"]), row["label"])
-    places = [(row["predicted_ms"], row["relative_max"]) for row in rows]
+            named.setdefault((cost(row), row["relative_max"]), row["label"])
+    places = [(cost(row), row["relative_max"]) for row in rows]
     label(axes, [(*place, text) for place, text in named.items()], places)
 
 

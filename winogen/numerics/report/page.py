@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
+_PICTURES = {"catalog": "catalog_pictures", "layer": "own_pictures", "net": "net_pictures"}
 # Arguments of `Conv2d` that need no mention, as JSON has them.
 _DEFAULTS = {"stride": [1, 1], "padding": [[0, 0], [0, 0]], "dilation": [1, 1], "groups": 1}
 
 
 def render(document: dict, tables: Sequence[str] = ()) -> str:
-    """Return the HTML text of a document of `catalog_report` or `layer_report`.
+    """Return the HTML text of a document of `catalog_report`, `layer_report` or of a net.
 
     ``tables``: names of the files beside it that the page mentions.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    if document["kind"] == "catalog":
-        from winogen.numerics.report.catalog_pictures import pictures
-    else:
-        from winogen.numerics.report.own_pictures import pictures
+    pictures = import_module(f"winogen.numerics.report.{_PICTURES[document['kind']]}").pictures
     from winogen.numerics.report.catalog_pictures import short_name
 
     environment = Environment(
@@ -36,6 +35,7 @@ def render(document: dict, tables: Sequence[str] = ()) -> str:
     environment.filters.update(
         error=error_text,
         times=times_text,
+        decibels=decibels_text,
         number=number_text,
         python=python_text,
         points=points_text,
@@ -74,6 +74,15 @@ def error_text(value: float | None) -> str:
 def times_text(value: float | None) -> str:
     """A ratio: 0.63."""
     return "–" if value is None else f"{value:.2f}"
+
+
+def decibels_text(value: float | None) -> str:
+    """A PSNR: 68.2; None is of an exact result, or of nothing.
+
+    >>> decibels_text(68.24), decibels_text(-3.0)
+    ('68.2', '−3.0')
+    """
+    return "–" if value is None else f"{value:.1f}".replace("-", "−")
 
 
 def number_text(value: float) -> str:

@@ -38,7 +38,7 @@ class Moments:
 
 
 def predicted(plan: Plan, moments: Moments) -> float:
-    """Return the expected ||error|| / ||output|| of a plan of `conv2d` in float32.
+    """Return the expected ||error|| / ||output|| of a plan of `conv2d`.
 
     The squares of error and output are linear in variance and mean square of the inputs, so those
     of two known distributions give those of any. Real inputs have neighbours that resemble each
@@ -91,8 +91,9 @@ def _axes(plan: Plan) -> tuple[Any, Any]:
 def _as_tile(plan: Plan) -> tuple:
     """(algorithm, options) of `estimate` for what a plan does to one tile."""
     _, channels, taps_h, taps_w = plan.weight_shape
-    options: dict[str, Any] = {"filters": "float64", "fused": True}
-    options |= summation(plan.algorithm, named_target(plan.isa), channels)
+    precision = plan.precision
+    options: dict[str, Any] = {"filters": "float64", "fused": True, "precision": precision}
+    options |= summation(plan.algorithm, named_target(plan.isa), channels, precision)
     if plan.tile is None:
         terms = channels * taps_h * taps_w
         return Direct(1, terms), {**options, "dims": 1}

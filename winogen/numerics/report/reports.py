@@ -76,6 +76,8 @@ def layer_report(
     *,
     tolerance: float = TOLERANCE,
     thorough: bool = False,
+    numbers: bool = False,
+    timed: bool = False,
     progress: Progress | None = None,
 ) -> dict:
     """Return the report on one layer as plain data, ready for JSON.
@@ -89,6 +91,11 @@ def layer_report(
     thorough
         Every tile of every algorithm, and the catalog's other points. Takes some 30
         kernels more to compile the first time.
+    numbers
+        Every number format, too: narrow filters, products of integers, narrow arrays. Takes as
+        many kernels more.
+    timed
+        Times measured on this machine, beside the predicted ones.
 
     Raises
     ------
@@ -104,7 +111,14 @@ def layer_report(
     >>> [row["label"] for row in layer_report(Case("tiny", problem, data))["rows"]]
     ['auto: direct', 'direct', 'im2col']
     """
-    found = measure_own(case, tolerance=tolerance, thorough=thorough, progress=progress)
+    found = measure_own(
+        case,
+        tolerance=tolerance,
+        thorough=thorough,
+        numbers=numbers,
+        timed=timed,
+        progress=progress,
+    )
     return {**found, "made_by": _made_by(compiled=True)}
 
 
@@ -141,6 +155,22 @@ def write_layer_report(output: str | Path, case: Case, **options: Any) -> Path:
         }
         _write(partial, document, tables)
     return Path(output) / files.PAGE
+
+
+def write_net_report(output: str | Path, measure: Callable[[], dict]) -> tuple[Path, dict]:
+    """Write what ``measure()`` finds of a net; return the page and the document.
+
+    ``measure`` is `winogen.bench.nets.quality.measure_quality` with its arguments. Writes
+    index.html, report.json and quality.csv; all or nothing, as above.
+    """
+    with files.folder(output) as partial:
+        document = {**measure(), "made_by": _made_by(compiled=True)}
+        rows = [
+            {"numbers": row["numbers"], **{c: row["psnr"].get(c) for c in document["columns"]}}
+            for row in document["rows"]
+        ]
+        _write(partial, document, {"quality.csv": rows})
+    return Path(output) / files.PAGE, document
 
 
 def _write(partial: Path, document: dict, tables: dict[str, list[dict]]) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from winogen.conv import Conv2d
 from winogen.errors import Unsupported
+from winogen.kernels import algorithms
 from winogen.numerics.report.layers import Case
+from winogen.records import ARRAY_TYPES, FILTER_TYPES, PRODUCT_TYPES, Precision
 
 WINOGRAD = ("mcmr", "winograd1d", "winograd2d")
 # All tiles of the algorithm that is usually fastest. The others transform alike and differ little
 # in error; one of their tiles shows how much, and each more is a kernel to compile.
 _FEW = (4,)
 _MOST_POINTS = 10
+# Of every number format, beside direct convolution.
+_NARROW_TILES = (2, 4, 6)
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,9 @@ class Way:
     points: tuple[str, ...] | None = None  # None: the default ones
     name: str = ""
     moduli: tuple[str, ...] | None = None
+    filter_dtype: str | None = None
+    product_dtype: str | None = None
+    arrays: str = "float32"
 
     @property
     def given(self) -> bool:
@@ -34,17 +42,47 @@ class Way:
 
     def options(self) -> dict:
         """The arguments of `Conv2d` that ask for it."""
-        names = ("algorithm", "tile", "points", "moduli")
+        names = ("algorithm", "tile", "points", "moduli", "filter_dtype", "product_dtype")
         given = {name: getattr(self, name) for name in names}
         return {key: value for key, value in given.items() if value is not None}
 
     def label(self) -> str:
         """What it is called in tables."""
-        return " ".join(filter(None, (self.algorithm, self.name)))
+        name = " ".join(filter(None, (self.algorithm, self.name)))
+        return name if self.numbers == "float32" else f"{name}, {self.numbers}"
+
+    @property
+    def numbers(self) -> str:
+        """Which of its numbers are narrow: "float32" if none is."""
+        if self.product_dtype:
+            return f"{self.product_dtype} products"
+        if self.filter_dtype:
+            return f"{self.filter_dtype} filters"
+        return "float32" if self.arrays == "float32" else f"{self.arrays} arrays"
+
+
+def narrow(case: Case) -> list[Way]:
+    """Return direct convolution and a few tiles in every narrow format that has kernels."""
+    formats: list[tuple[dict[str, Any], Precision]] = [
+        ({"filter_dtype": name}, Precision.of("float32", name)) for name in FILTER_TYPES
+    ]
+    for name in PRODUCT_TYPES:
+        formats.append(({"product_dtype": name}, Precision.of("float32", products=name)))
+    formats += [({"arrays": name}, Precision.of(name)) for name in ("float16",)]
+    usual = [Way("direct")]
+    if case.problem.layer.stride == (1, 1) == case.problem.layer.dilation:
+        usual += [way for way in _tiles(case, "mcmr", False) if way.tile in _NARROW_TILES]
+    return [
+        replace(way, **options)
+        for options, precision in formats
+        if precision.arrays in ARRAY_TYPES
+        for way in usual
+        if way.algorithm in algorithms(precision)
+    ]
 
 
 def ways(case: Case, thorough: bool = False) -> tuple[list[Way], list[dict]]:
-    """Return what is tried, and what does not apply: {"algorithm", "why"}.
+    """Return what is tried in float32, and what does not apply: {"algorithm", "why"}.
 
     ``thorough``: every tile of every algorithm, and all other points and moduli of the catalog.
     """

@@ -1,0 +1,129 @@
+"""winogen generate --dtype int8: the pair of files compiles by itself and equals QConv2d."""
+
+import ctypes
+
+import numpy as np
+import pytest
+from cli.test_generate import compiled, generate
+
+import winogen as package
+from winogen.codegen.standalone import _target_text
+from winogen.records import TARGETS
+from winogen.toolchain import host_targets
+
+
+def run(library, name, x, weight, bias, multiplier, shape, dtype, threads=1):
+    """Call the four functions as the header says, with memory of exactly the size asked for."""
+
+    def function(suffix, result=None):
+        found = getattr(library, f"{name}_{suffix}")
+        found.restype = result
+        return found
+
+    def room(count):
+        buffer = np.zeros(count + 64, np.uint8)
+        start = -buffer.ctypes.data % 64
+        return buffer[start : start + count]
+
+    def pointer(array):
+        return None if array is None else ctypes.c_void_p(array.ctypes.data)
+
+    packed = room(function("packed_bytes", ctypes.c_size_t)())
+    workspace = room(function("workspace_bytes", ctypes.c_size_t)(threads))
+    assert packed.size % 64 == 0 and workspace.size % 64 == 0 and workspace.size
+    y = np.full(shape, 77, dtype)
+    given = [weight, bias, *([] if multiplier is None else [multiplier]), packed]
+    function("pack")(*map(pointer, given))
+    function("run")(*map(pointer, (x, packed, y, workspace)), threads)
+    return y
+
+
+def cases():
+    """Every target here, also with its products of bytes; those that take long aside."""
+    extended = [
+        f"{target.name}+{name}"
+        for target in host_targets()
+        for name in ("vnni", "avxvnni", "dotprod")
+        if name in target.extensions
+    ]
+    plain = [target.name for target in host_targets()]
+    quick = {(extended or plain)[0]: "NHWC", "generic": "NCHW"}
+    return [
+        pytest.param(isa, layout, marks=() if quick.get(isa) == layout else pytest.mark.thorough)
+        for isa in (*extended, *plain)
+        for layout in ("NCHW", "NHWC")
+    ]
+
+
+@pytest.mark.parametrize("isa, layout", cases())
+def test_the_files_compute_what_qconv2d_computes(winogen, tmp_path, isa, layout):
+    name = generate(
+        winogen, tmp_path, "--input", "2,5,9,8", "--weight", "7,5,3,3", "--padding", "1",
+        "--stride", "1,2", "--dtype", "int8", "--x-zero", "9", "--y-dtype", "int8", "--y-zero",
+        "-3", "--layout", layout, "--isa", isa, "--activation", "relu", "--threads", "2",
+    )  # fmt: skip
+    assert name == "qconv_9x8_5_7_3x3"
+    rng = np.random.default_rng(1)
+    x = rng.integers(0, 256, (2, 5, 9, 8) if layout == "NCHW" else (2, 9, 8, 5)).astype(np.uint8)
+    weight = rng.integers(-128, 128, (7, 5, 3, 3)).astype(np.int8)
+    bias = rng.integers(-999, 999, 7).astype(np.int32)
+    scale = rng.uniform(0.001, 0.002, 7).astype(np.float32)
+    conv = package.QConv2d(
+        weight, bias, (1, 2), 1, w_scale=scale, x_scale=1, x_zero=9, y_scale=1, y_zero=-3,
+        y_dtype="int8", layout=layout, activation="relu",
+    )  # fmt: skip
+    expected = conv(x)
+    assert expected.min() == -3 and np.unique(expected).size > 20
+    library = compiled(tmp_path, name, "-fopenmp")
+    for threads in (1, 3):
+        y = run(library, name, x, weight, bias, scale, expected.shape, np.int8, threads)
+        assert np.array_equal(y, expected)
+
+
+def test_sums_need_no_multiplier(winogen, tmp_path):
+    name = generate(
+        winogen, tmp_path, "--input", "1,1,6,6", "--weight", "2,1,3,3", "--dtype", "int8",
+        "--x-dtype", "int8", "--y-dtype", "int32", "--isa", "generic", "--name", "sums",
+    )  # fmt: skip
+    assert "computed by im2col, products by plain C" in (tmp_path / "sums.h").read_text()
+    rng = np.random.default_rng(2)
+    x = rng.integers(-128, 128, (1, 1, 6, 6)).astype(np.int8)
+    weight = rng.integers(-128, 128, (2, 1, 3, 3)).astype(np.int8)
+    expected = package.QConv2d(weight)(x)
+    library = compiled(tmp_path, name)
+    y = run(library, name, x, weight, None, None, expected.shape, np.int32)
+    assert np.array_equal(y, expected)
+
+
+@pytest.mark.parametrize("words, match", [
+    (("--dtype", "int8", "--tile", "4"), "--tile: got 4; allowed: only without --dtype int8"),
+    (("--x-zero", "4"), "--x-zero: got 4; allowed: only with --dtype int8"),
+    (("--dtype", "int8", "--x-zero", "256"), "x_zero: got 256; allowed: an int in 0..255"),
+    (("--dtype", "int8", "--y-dtype", "int32", "--y-zero", "1"), "y_zero: got 1; allowed"),
+    (("--dtype", "int8", "--x-dtype", "int16"), "x_dtype: got 'int16'"),
+    (("--dtype", "int8", "--isa", "avx2+vnni"), "isa: got 'avx2.vnni'; allowed: avx2 with"),
+    (("--dtype", "int8", "--isa", "avx3"), "isa: got 'avx3'"),
+    (("--dtype", "int8", "--algorithm", "mcmr"), "algorithm: got 'mcmr'"),
+    (("--dtype", "int8", "--activation", "silu"), "activation: got 'silu'"),
+])  # fmt: skip
+def test_wrong_options_are_named(winogen, tmp_path, words, match):
+    import re
+
+    result = winogen(
+        "generate", "--input", "1,3,8,8", "--weight", "4,3,3,3", "-o", tmp_path, *words
+    )
+    assert result.exit_code != 0
+    assert re.search(match, " ".join(result.output.split())), result.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_too_long_sums_are_refused(winogen, tmp_path):
+    shapes = "--input", "1,65793,8,8", "--weight", "4,65793,1,1"
+    result = winogen("generate", *shapes, "--dtype", "int8", "-o", tmp_path)
+    assert result.exit_code != 0 and "fewer than" in " ".join(result.output.split())
+
+
+def test_arm_says_which_extension_it_needs():
+    texts = _target_text(TARGETS["neon"].using("dotprod"))
+    assert texts["features"] == "arch=armv8.2-a+dotprod"
+    assert texts["missing"] == "!(defined(__ARM_FEATURE_DOTPROD))"

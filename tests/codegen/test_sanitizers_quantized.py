@@ -1,0 +1,147 @@
+"""The C of convolutions of bytes: no warnings, and nothing undefined."""
+
+import os
+import subprocess
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import pytest
+from codegen.test_sanitizers import EMITTABLE, WARNINGS, compile_c, initialiser
+
+from winogen.codegen.quantized import quantized_cdef, render_quantized
+from winogen.kernels.quantized import ALGORITHMS, DOTS, QuantizedSpec, QuantizedWork
+from winogen.kernels.quantized_depthwise import DepthwiseWork
+from winogen.records import Machine
+from winogen.toolchain import find_compiler, host_targets
+
+DRIVER = Path(__file__).with_name("sanitized_quantized.c")
+# Sums are bytes that nothing scales: one layout of each algorithm will do.
+KINDS = (*product(ALGORITHMS, ("NCHW", "NHWC"), (False,)),
+         ("direct", "NHWC", True), ("im2col", "NCHW", True),
+         ("depthwise", "NCHW", False), ("depthwise", "NHWC", False))  # fmt: skip
+
+
+def kinds(target, dot):
+    """One kernel of each kind for a target with the extension that ``dot`` needs, or none."""
+    extensions = frozenset(filter(None, [dot.extension]))
+    for algorithm, layout, sums in KINDS:
+        yield QuantizedSpec.of(algorithm, layout, sums, replace(target, extensions=extensions))
+
+
+def one(target, dot):
+    """A case; those that differ little from that of AVX-512 and from plain C take long."""
+    quick = dot.extension == "vnni" or dot.name == "plain"
+    marks = () if quick else pytest.mark.thorough
+    return pytest.param(target, dot, id=f"{target.name}-{dot.name}", marks=marks)
+
+
+EMITTED = [one(target, dot) for target in EMITTABLE for dot in DOTS if dot.target == target.name]
+RUN = [
+    one(target, dot)
+    for target in host_targets()
+    for dot in DOTS
+    if dot.target == target.name and (not dot.extension or dot.extension in target.extensions)
+]
+
+
+@pytest.mark.parametrize("target, dot", EMITTED)
+def test_no_kernel_makes_a_warning(target, dot, tmp_path):
+    names = []
+    for spec in kinds(target, dot):
+        assert (spec.dot.target, spec.dot.extension) == (dot.target, dot.extension)
+        names.append(f"{spec.algorithm}_{spec.layout}_{spec.sums}.c")
+        text = render_quantized(spec)
+        assert max(map(len, text.splitlines())) <= 100
+        (tmp_path / names[-1]).write_text(text)
+    compile_c(tmp_path, *WARNINGS, "-fopenmp", "-fsyntax-only", *spec.target.flags, *names)
+
+
+def works(spec):
+    """Layers of all kinds of rests, paddings and cuts."""
+    sizes = ((1, 1), (5, 6), (9, 3), (4, 17))
+    kernels = (((1, 1), (1, 1), (1, 1)), ((3, 3), (1, 1), (1, 1)), ((2, 3), (2, 2), (1, 1)),
+               ((1, 1), (2, 3), (1, 1)), ((3, 2), (1, 3), (2, 1)), ((3, 3), (1, 1), (1, 2))
+               )  # fmt: skip
+    counts = ((1, 1, 1), (1, 3, 17), (2, 5, 3), (1, 70, 34), (3, 1, 1))
+    for index, (size, (kernel, stride, dilation)) in enumerate(product(sizes, kernels)):
+        groups, channels, filters = counts[index % len(counts)]
+        kind = QuantizedWork
+        if spec.algorithm == "depthwise":
+            groups, channels, filters, kind = 1, 1, max(groups * filters, channels), DepthwiseWork
+        padding = index % 3, (index + 1) % 4
+        reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
+        around = groups * channels, groups * filters
+        if kind is DepthwiseWork:
+            around = filters, filters
+        yield kind(
+            spec,
+            batch=1 + index % 2,
+            groups=groups,
+            channels=channels,
+            filters=filters,
+            size=size,
+            output_size=tuple(
+                (n + pad + 3 - r) // s + 1 for n, pad, r, s in zip(size, padding, reach, stride)
+            ),
+            kernel=kernel,
+            stride=stride,
+            dilation=dilation,
+            padding=padding,
+            around=tuple(count + index % 3 for count in around),
+            signed_input=index % 2 == 1,
+            x_zero=(7, -100, 255, 0)[index % 4] if index % 2 == 0 else -100 + index,
+            y_zero=index,
+            limits=(-(1 << 31), (1 << 31) - 1) if spec.sums else (index % 5, 255),
+            w_zeros=index % 3 == 0,
+            threads=1 + index % 3,
+            machine=Machine(l2_bytes=(1 << 20, 1 << 11)[index % 2]),
+        )
+
+
+def layers_of(spec):
+    """The layers of `works` whose zero point the input can hold."""
+    for work in works(spec):
+        least, most = (-128, 127) if work.signed_input else (0, 255)
+        yield replace(work, x_zero=min(max(work.x_zero, least), most))
+
+
+@pytest.mark.parametrize("target, dot", RUN)
+def test_no_kernel_leaves_its_arrays_or_the_language(target, dot, tmp_path):
+    (tmp_path / "probe.c").write_text("int main(void) { return 0; }\n")
+    probe = (*find_compiler().command, "-fsanitize=address,undefined", "probe.c", "-o", "probe")
+    if subprocess.run(probe, cwd=tmp_path, capture_output=True).returncode:
+        pytest.skip("this compiler has no AddressSanitizer or UBSan")
+    (tmp_path / "driver.c").write_text(DRIVER.read_text())
+    for number, spec in enumerate(replace(kind, rows=3) for kind in kinds(target, dot)):
+        cut = list(layers_of(spec))
+        if spec.algorithm != "depthwise":
+            assert max(work.shares for work in cut) > 1
+            assert max(work.grid[0] for work in cut) > 1 and max(work.grid[1] for work in cut) > 1
+        lines = [
+            f"typedef {'int32_t' if spec.sums else 'uint8_t'} output;",
+            quantized_cdef(spec),
+            "typedef struct { int threads, is_signed, x_zero; } layer;",
+            "static const winogen_conv convolutions[] = {",
+            *(f"    {initialiser(work.values())}," for work in cut),
+            "};",
+            f"enum {{ DEPTHWISE = {int(spec.algorithm == 'depthwise')} }};",
+            "static const layer layers[] = {",
+            *(f"    {{ {w.threads}, {int(w.signed_input)}, {w.x_zero} }}," for w in cut),
+            "};",
+        ]
+        (tmp_path / "layers.h").write_text("\n".join([*lines, ""]))
+        (tmp_path / "kernel.c").write_text(render_quantized(spec))
+        sanitizers = ("-fopenmp", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+        flags = (*WARNINGS, *spec.target.flags)
+        compile_c(tmp_path, "-O0", "-g1", *sanitizers, *flags, "-c", "kernel.c")
+        compile_c(tmp_path, "-O1", *WARNINGS, "-c", "driver.c")
+        compile_c(tmp_path, *sanitizers, "kernel.o", "driver.o", "-o", f"driver{number}", "-lm")
+        # The OpenMP runtime keeps what it allocates for its threads, which is no leak of ours.
+        environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0", "OMP_WAIT_POLICY": "passive"}
+        run = subprocess.run(
+            [f"./driver{number}"],
+            cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=300,
+        )  # fmt: skip
+        assert run.returncode == 0, f"{spec}: {run.stdout[-2000:]}{run.stderr[-4000:]}"
+        assert f"{len(cut)} layers are right" in run.stdout

@@ -1,0 +1,249 @@
+"""QConv2d: equal to ONNX's reference to the bit, on every instruction set, whatever the numbers."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from conv import fuzz_quantized as fuzz
+from conv.reference import convolve
+
+import winogen
+from winogen.conv.quantization import TOO_MANY_TERMS
+from winogen.conv.quantized import chosen
+from winogen.errors import InvalidType, InvalidValue
+from winogen.kernels.quantized import DOTS, dot_of
+from winogen.records import TARGETS
+from winogen.toolchain import host_targets
+
+
+def spellings():
+    """WINOGEN_ISA for every kind of multiplication that this CPU can run."""
+    for target in host_targets():
+        own = {dot.extension for dot in DOTS if dot.target == target.name and dot.extension}
+        yield target.name
+        yield from (f"{target.name}-{name}" for name in sorted(own & target.extensions))
+
+
+ISAS = tuple(spellings())
+
+
+@pytest.fixture
+def isa(request, monkeypatch):
+    monkeypatch.setenv("WINOGEN_ISA", request.param)
+    return request.param
+
+
+@pytest.mark.parametrize("isa", ISAS, indirect=True)
+def test_problems_of_every_kind_are_computed_right(isa):
+    wrong = list(fuzz.failures(20261122, range(80), "numpy"))
+    assert not wrong, wrong[0][1]
+
+
+@pytest.mark.parametrize("isa", ISAS[:1], indirect=True)
+def test_results_are_those_of_the_reference_evaluator(isa):
+    pytest.importorskip("onnx")
+    wrong = list(fuzz.failures(7, range(100), "onnx"))
+    assert not wrong, wrong[0][1]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("isa", ISAS, indirect=True)
+def test_ten_thousand_results_are_those_of_the_reference_evaluator(isa):
+    pytest.importorskip("onnx")
+    wrong = list(fuzz.failures(1, range(10_000), "onnx"))
+    assert not wrong, wrong[0][1]
+
+
+def test_cases_are_of_every_kind():
+    cases = [fuzz.case_of(1, index) for index in range(300)]
+    assert fuzz.case_of(1, 5) == cases[5]
+    assert any(case.image[1:] == (1, 1) for case in cases)
+    assert any(abs(before - after) > 6 for case in cases for before, after in case.padding)
+    assert any(case.stride[0] > case.weight[2] for case in cases)
+    assert any(case.groups == case.weight[0] > 1 == case.weight[1] for case in cases)
+    assert {case.types for case in cases} == {(x, w, y) for x in fuzz.TYPES for w in fuzz.TYPES
+                                              for y in fuzz.TYPES}  # fmt: skip
+
+
+def test_a_wrong_result_is_noticed(monkeypatch):
+    honest = winogen.QConv2d.__call__
+
+    def wrong(self, x, out):
+        honest(self, x, out)
+        out.reshape(-1)[-1] ^= 1
+        return out
+
+    monkeypatch.setattr(winogen.QConv2d, "__call__", wrong)
+    _, what = next(fuzz.failures(1, range(30), "numpy"))
+    assert "AssertionError" in what and "Case(" in what
+
+
+@pytest.mark.parametrize("isa", ISAS, indirect=True)
+@pytest.mark.parametrize("x_type, w_type, x, w", [
+    ("uint8", "int8", 255, -128), ("uint8", "int8", 255, 127), ("int8", "int8", -128, -128),
+    ("uint8", "uint8", 255, 255), ("int8", "uint8", -128, 255),
+])  # fmt: skip
+def test_no_sum_saturates(isa, x_type, w_type, x, w):
+    """Two products of u8 and s8 pass 16 bits; all numbers are as large as they get."""
+    channels = 130
+    image = np.full((1, channels, 5, 6), x, x_type)
+    weight = np.full((3, channels, 3, 3), w, w_type)
+    conv = winogen.QConv2d(weight, padding=1)
+    expected = convolve(image.astype(int), weight.astype(int), padding=((1, 1), (1, 1)))
+    assert np.array_equal(conv(image), expected)
+
+
+@pytest.mark.parametrize("isa", ISAS, indirect=True)
+def test_the_longest_sums_do_not_overflow(isa):
+    terms = TOO_MANY_TERMS - 1
+    conv = winogen.QConv2d(np.full((1, terms, 1, 1), -128, np.int8))
+    y = conv(np.full((1, terms, 1, 2), 255, np.uint8))
+    assert y.tolist() == [[[[-128 * 255 * terms] * 2]]]
+    with pytest.raises(InvalidValue, match=r"65793 products for every sum; allowed: fewer than"):
+        winogen.QConv2d(np.zeros((1, terms + 1, 1, 1), np.int8))
+
+
+def test_sums_that_may_leave_int32_are_refused():
+    weight = np.full((2, 40_000, 1, 1), -128, np.int8)
+    weight[0] = 1
+    conv = winogen.QConv2d(weight, w_zero=127)
+    with pytest.raises(InvalidValue, match="weight: got filter 1 with sums from -2601000000"):
+        conv(np.zeros((1, 40_000, 1, 1), np.uint8))
+    bias = np.array([2**31 - 1], np.int32)
+    with pytest.raises(
+        InvalidValue, match="filter 0 with sums from 2147483647 to 2147483902, bias"
+    ):
+        winogen.QConv2d(np.ones((1, 1, 1, 1), np.int8), bias)(np.zeros((1, 1, 1, 1), np.uint8))
+
+
+def test_halves_go_to_the_even_integer_after_the_zero_point_is_added():
+    image = np.arange(8, dtype=np.uint8).reshape(1, 1, 1, 8)
+    weight = np.ones((1, 1, 1, 1), np.int8)
+    scales = {"w_scale": 0.5, "x_scale": 1, "y_scale": 1}
+    assert winogen.QConv2d(weight, **scales)(image).ravel().tolist() == [0, 0, 1, 2, 2, 2, 3, 4]
+    odd = winogen.QConv2d(weight, **scales, y_zero=1)
+    assert odd(image).ravel().tolist() == [1, 2, 2, 2, 3, 4, 4, 4]
+
+
+def test_the_multiplier_is_rounded_after_each_operation():
+    """In float32, and the product in float64: neither all in float32 nor all in float64."""
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        x, w, y = rng.uniform(0.1, 1, 3)
+        image = rng.integers(0, 256, (1, 64, 9, 9)).astype(np.uint8)
+        weight = rng.integers(-128, 128, (4, 64, 3, 3)).astype(np.int8)
+        got = winogen.QConv2d(weight, w_scale=w, x_scale=x, y_scale=y * 3000)(image)
+        multiplier = np.float32(x) * np.float32(w) / np.float32(y * 3000)
+        sums = convolve(image.astype(int), weight.astype(int))
+        assert np.array_equal(got, np.rint(np.clip(sums * np.float64(multiplier), 0, 255)))
+
+
+def test_the_order_of_threads_and_blocks_changes_nothing():
+    rng = np.random.default_rng(3)
+    image = rng.integers(0, 256, (2, 20, 40, 33)).astype(np.uint8)
+    weight = rng.integers(-128, 128, (70, 20, 3, 3)).astype(np.int8)
+    results = [winogen.QConv2d(weight, padding=1, threads=n)(image) for n in (1, 2, 3, 8)]
+    for result in results[1:]:
+        assert np.array_equal(result, results[0])
+
+
+def test_one_object_takes_inputs_of_both_types_and_all_sizes():
+    rng = np.random.default_rng(4)
+    weight = rng.integers(-128, 128, (5, 6, 3, 3)).astype(np.int8)
+    conv = winogen.QConv2d(weight, x_zero=3)
+    for again in (conv, copy.deepcopy(conv), pickle.loads(pickle.dumps(conv))):
+        for dtype, size in (("uint8", 5), ("int8", 5), ("uint8", 9), ("uint8", 5)):
+            x = rng.integers(0, 100, (1, 6, size, size)).astype(dtype)
+            assert np.array_equal(again(x), convolve(x.astype(int) - 3, weight.astype(int)))
+    assert np.array_equal(conv(x[0]), conv(x)[0])
+    assert conv(x[:0]).shape == (0, 5, 3, 3)
+
+
+def test_changes_of_the_callers_arrays_have_no_effect():
+    weight, bias = np.ones((1, 1, 1, 1), np.int8), np.ones(1, np.int32)
+    conv = winogen.QConv2d(weight, bias)
+    weight[:], bias[:] = 9, 9
+    assert conv(np.ones((1, 1, 1, 1), np.uint8)).item() == 2
+
+
+def test_its_source_tells_the_instruction(monkeypatch):
+    target = host_targets()[0]
+    conv = winogen.QConv2d(np.ones((1, 8, 1, 1), np.int8))
+    assert dot_of(target).what in conv.source((1, 8, 4, 4))
+    monkeypatch.setenv("WINOGEN_ISA", "generic")
+    assert "plain C" in conv.source((1, 8, 4, 4), "int8")
+
+
+def test_every_target_has_an_instruction():
+    for target in TARGETS.values():
+        assert dot_of(target).extension == ""
+
+
+@pytest.mark.parametrize("channels, taps, algorithm", [
+    (1, 3, "im2col"), (1, 1, "direct"), (2, 3, "im2col"), (64, 3, "direct"), (4, 7, "direct"),
+])  # fmt: skip
+def test_words_that_would_be_half_empty_are_filled_by_im2col(channels, taps, algorithm):
+    assert chosen(channels, taps, 4) == algorithm
+
+
+WEIGHT = np.ones((2, 4, 3, 3), np.int8)
+SCALES = {"w_scale": 1.0, "x_scale": 1.0, "y_scale": 1.0}
+
+
+@pytest.mark.parametrize("error, match, options", [
+    (InvalidType, "weight: got dtype float32; allowed: uint8 or int8",
+     {"weight": np.ones((1, 1, 1, 1), np.float32)}),
+    (InvalidValue, r"weight: got shape \(2, 3\); allowed: 4 axes", {"weight": WEIGHT[:, :3, 0, 0]}),
+    (InvalidType, "bias: got dtype float32; allowed: int32", {"bias": np.ones(2, np.float32)}),
+    (InvalidValue, r"bias: got shape \(3,\); allowed: \(2,\)", {"bias": np.ones(3, np.int32)}),
+    (InvalidValue, "w_scale: got -1.0; allowed: a positive float32, or", {"w_scale": -1.0}),
+    (InvalidValue, r"w_scale: got shape \(3,\); allowed", {"w_scale": np.ones(3)}),
+    (InvalidType, "w_scale: got 'a'", {"w_scale": "a"}),
+    (InvalidValue, "w_scale: got None; allowed: a positive float32", {"w_scale": None}),
+    (InvalidValue, "x_scale: got nan", {"x_scale": float("nan")}),
+    (InvalidValue, "x_scale: got 0", {"x_scale": 0}),
+    (InvalidValue, "y_scale: got 1e-30, with which", {"y_scale": 1e-30, "x_scale": 1e10}),
+    (InvalidType, "x_zero: got 1.5; allowed: an int in -128..255", {"x_zero": 1.5}),
+    (InvalidValue, "x_zero: got 256; allowed: an int in -128..255", {"x_zero": 256}),
+    (InvalidValue, "w_zero: got 200; allowed: an int in -128..127", {"w_zero": 200}),
+    (InvalidValue, r"w_zero: got shape \(3,\); allowed", {"w_zero": np.zeros(3, np.int8)}),
+    (InvalidValue, "w_zero: got values from 0 to 200; allowed: -128..127, as weight is int8",
+     {"w_zero": np.array([0, 200])}),
+    (InvalidValue, "y_zero: got -1; allowed: an int in 0..255", {"y_zero": -1, "y_dtype": "uint8"}),
+    (InvalidValue, "y_dtype: got 'int16'", {"y_dtype": np.int16}),
+    (InvalidValue, "y_zero: got 3 without y_scale", {"y_scale": None, "y_zero": 3}),
+    (InvalidValue, "activation: got 'gelu'; allowed: None, \"relu\"", {"activation": "gelu"}),
+    (InvalidValue, "algorithm: got 'mcmr'; allowed: \"auto\", \"direct\", \"im2col\"",
+     {"algorithm": "mcmr"}),
+    (InvalidValue, "layout: got 'HWCN'", {"layout": "HWCN"}),
+    (InvalidValue, "stride: got 0", {"stride": 0}),
+    (InvalidValue, "groups: got 3", {"groups": 3}),
+])  # fmt: skip
+def test_wrong_arguments_are_named(error, match, options):
+    arguments = {"weight": WEIGHT, **SCALES, **options}
+    with pytest.raises(error, match=match):
+        winogen.QConv2d(**arguments)
+
+
+@pytest.mark.parametrize("error, match, x, options", [
+    (InvalidType, "input: got dtype float32; allowed: uint8 or int8", np.ones((1, 4, 5, 5), "f4"),
+     {}),
+    (InvalidType, "input: got 1; allowed: an array of uint8 or int8", 1, {}),
+    (InvalidValue, "input: got 3 channels", np.ones((1, 3, 5, 5), "u1"), {}),
+    (InvalidValue, "x_zero: got 200; allowed: an int in -128..127, for int8",
+     np.ones((1, 4, 5, 5), "i1"), {"x_zero": 200}),
+    (InvalidValue, "y_zero: got -3; allowed: an int in 0..255, for uint8",
+     np.ones((1, 4, 5, 5), "u1"), {"y_zero": -3}),
+])  # fmt: skip
+def test_wrong_inputs_are_named(error, match, x, options):
+    with pytest.raises(error, match=match):
+        winogen.QConv2d(WEIGHT, **SCALES, **options)(x)
+
+
+def test_wrong_outputs_are_named():
+    conv, x = winogen.QConv2d(WEIGHT), np.ones((1, 4, 5, 5), np.uint8)
+    with pytest.raises(InvalidType, match="out: got dtype [|]u1; allowed: <i4"):
+        conv(x, np.empty((1, 2, 3, 3), np.uint8))
+    with pytest.raises(InvalidValue, match="out: got shape"):
+        conv(x, np.empty((1, 2, 3, 4), np.int32))

@@ -1,0 +1,93 @@
+"""QConv2d by Winograd's algorithm: one step off at most, as seldom as its stated error says."""
+
+import pickle
+import re
+
+import numpy as np
+import pytest
+
+import winogen
+from winogen.errors import InvalidValue
+
+from .conftest import quick_kernels
+
+__all__ = ["quick_kernels"]
+
+SCALES = {"x_scale": 0.02, "y_scale": 1.5}
+
+
+def layer(tile=4, kind="uint8", **options):
+    """A convolution by tiles, the same one directly, and an input."""
+    random = np.random.default_rng(0)
+    weight = random.integers(-127, 128, (20, 40, 3, 3)).astype(np.int8)
+    numbers = {
+        **SCALES, "w_scale": random.uniform(0.01, 0.03, 20).astype(np.float32), "padding": 1,
+        "x_zero": 120 if kind == "uint8" else -7, "y_zero": 3, "threads": 1, **options,
+    }  # fmt: skip
+    bias = random.integers(-9999, 9999, 20).astype(np.int32)
+    shape = (2, 40, 13, 18) if options.get("layout", "NCHW") == "NCHW" else (2, 13, 18, 40)
+    x = random.integers(0, 256, shape).astype(np.uint8).view(kind)
+    by = winogen.QConv2d(weight, bias, algorithm="mcmr", tile=tile, **numbers)
+    return by, winogen.QConv2d(weight, bias, algorithm="direct", **numbers), x
+
+
+def check_near(by, exact, x):
+    y, wanted = (conv(x) for conv in (by, exact))
+    assert y.dtype == wanted.dtype and y.shape == wanted.shape
+    wrong = np.abs(y.astype(int) - wanted)
+    assert wrong.max() <= 1
+    # An error e of numbers that lie anywhere between two halves moves a share of 2 |e| over one.
+    assert wrong.mean() <= 2 * 255 * by.error(x.shape)
+
+
+@pytest.mark.parametrize(
+    "tile, kind, layout", [(2, "uint8", "NCHW"), (4, "int8", "NCHW"), (4, "uint8", "NHWC")]
+)
+def test_one_step_off_at_most(tile, kind, layout, quick_kernels):
+    check_near(*layer(tile, kind, layout=layout))
+
+
+@pytest.mark.parametrize("options", [{"activation": "relu"}, {"y_dtype": "int8"}, {"w_zero": 5}])
+def test_all_that_quantized_layers_have(options, quick_kernels):
+    by, exact, x = layer(**options)
+    y = by(x)
+    check_near(by, exact, x)
+    if "activation" in options:
+        assert y.min() == 3
+
+
+def test_outputs_beyond_the_range_are_cut_off(quick_kernels):
+    by, _, x = layer(y_scale=0.001, y_dtype="int8")
+    y = by(x)
+    assert (int(y.min()), int(y.max())) == (-128, 127)
+
+
+def test_the_error_is_stated(quick_kernels):
+    small, exact, x = layer(2)
+    large, _, _ = layer()
+    assert 0 < small.error(x.shape) < large.error(x.shape) < 1e-3
+    assert exact.error(x.shape) == 0
+    assert "int16" in small.source(x.shape)
+    with pytest.raises(InvalidValue, match='algorithm: got "mcmr"; allowed: direct, im2col'):
+        small.bound(x.shape)
+
+
+def test_outputs_copies_and_single_images(quick_kernels):
+    by, _, x = layer()
+    y = by(x)
+    out = np.zeros((2, 40, 13, 18), np.uint8)[:, 10:30]
+    assert by(x, out=out) is out and (out == y).all()
+    assert (pickle.loads(pickle.dumps(by))(x) == y).all()
+    assert (by(x[1]) == y[1]).all()
+
+
+def test_what_is_refused():
+    weight = np.ones((4, 4, 3, 3), np.int8)
+    for options, message in (
+        ({"tile": 2}, 'tile: got 2; allowed: None, but with algorithm="mcmr"'),
+        ({"algorithm": "mcmr", "tile": 6}, "tile: got 6; allowed: 2, 4"),
+        ({"algorithm": "mcmr", "stride": 2}, "stride"),
+        ({"algorithm": "mcmr", "y_scale": None}, 'got "mcmr" without y_scale; allowed: direct'),
+    ):
+        with pytest.raises(InvalidValue, match=re.escape(message)):
+            winogen.QConv2d(weight, **{**SCALES, "w_scale": 0.1, **options})

@@ -1,0 +1,103 @@
+"""Quantized convolution by Winograd's algorithm: fewer products than direct, and not exact.
+
+Transformed tiles of bytes need more than 8 bits. So tiles are transformed in float32 and rounded to
+16 bits, with a scale for each tile, position and 32 channels, and the 32-bit sums of their products
+are exact; see `winogen.kernels.regions_int16`. The result is rounded to bytes once: it may differ
+by one step from the exact one where that lies near a half.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from winogen import resources
+from winogen.conv import memory
+from winogen.conv.api import Conv2d
+from winogen.conv.problem import Layer
+from winogen.conv.quantization import RANGES, Filters, Scales
+from winogen.errors import InvalidValue
+from winogen.toolchain import Library, host_target, load
+from winogen.toolchain.fork import team_threads
+
+TILES = (2, 4)
+_CDEF = """
+void winogen_widen(const void *from, int64_t count, int flip, int zero, void *to, int threads);
+void winogen_narrow(const void *from, int64_t count, float zero, float lowest, float highest,
+                    void *to, int threads);
+"""
+
+
+class QuantizedTiles:
+    """A quantized convolution whose tiles are computed in real numbers.
+
+    ``padding``, ``stride`` and so on are those of ``layer``. Raises InvalidValue where tiles do not
+    apply: strides, dilation, sums as output.
+    """
+
+    def __init__(
+        self, filters: Filters, scales: Scales | None, layer: Layer, x_zero: int, relu: bool,
+        tile: int, threads: int,
+    ):  # fmt: skip
+        if scales is None:
+            raise InvalidValue(
+                'algorithm: got "mcmr" without y_scale; allowed: direct, im2col, which are exact'
+            )
+        if tile not in TILES:
+            raise InvalidValue(f"tile: got {tile}; allowed: 2, 4")
+        self._scales, self._x_zero, self._relu, self._threads = scales, x_zero, relu, threads
+        weight = filters.weight.astype(np.float64)
+        if filters.zero is not None:
+            weight -= filters.zero[:, None, None, None]
+        factor = scales.multiplier.astype(np.float64)
+        bias = None if filters.bias is None else (filters.bias * factor).astype(np.float32)
+        top, bottom, left, right = layer.padding
+        self._conv = Conv2d(
+            (weight * factor[:, None, None, None]).astype(np.float32),
+            bias,
+            stride=layer.stride,
+            padding=((top, bottom), (left, right)),
+            dilation=layer.dilation,
+            groups=layer.groups,
+            layout=layer.layout,
+            algorithm="mcmr",
+            tile=tile,
+            product_dtype="int16",
+            threads=threads,
+        )
+
+    def error(self, input_shape: Any) -> float:
+        """Return the expected max |y - exact| / max |exact|, before y is rounded to bytes."""
+        return float(self._conv.plan(input_shape).predictions[0][1])
+
+    def source(self, input_shape: Any) -> str:
+        """Return the C of its kernel, which is one of float32 arrays."""
+        return str(self._conv.plan(input_shape).source)
+
+    def __call__(self, x: np.ndarray, y: np.ndarray) -> None:
+        """Compute ``y``, bytes of the type that it has; nothing is checked."""
+        x, threads = np.ascontiguousarray(x), team_threads(self._threads)
+        library = _library(host_target())
+        pointer = library.ffi.from_buffer
+        real = memory.empty(x.shape, np.dtype(np.float32), "input as float32")
+        flip = 128 if x.dtype == np.int8 else 0
+        library.lib.winogen_widen(
+            pointer(x), x.size, flip, self._x_zero + flip, pointer(real), threads
+        )
+        sums = self._conv(real)
+        zero, (lowest, highest) = self._scales.zero, RANGES[y.dtype.name]
+        whole = y if y.flags.c_contiguous else np.empty(y.shape, y.dtype)
+        library.lib.winogen_narrow(
+            pointer(sums), sums.size, zero, max(lowest, zero) if self._relu else lowest, highest,
+            pointer(whole), threads,
+        )  # fmt: skip
+        if whole is not y:
+            y[...] = whole
+
+
+@lru_cache(maxsize=8)
+def _library(target: Any) -> Library:
+    source = (resources.folder("csrc") / "bytes.c").read_text("utf-8")
+    return load(source, _CDEF, target, name="bytes")

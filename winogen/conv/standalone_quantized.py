@@ -1,0 +1,115 @@
+"""One convolution of 8-bit integers as a pair of C files; for CPUs that this one need not be."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from winogen.codegen.standalone import render_quantized_pair
+from winogen.conv import arguments
+from winogen.conv.problem import Layer, Problem
+from winogen.conv.quantization import (
+    BYTES,
+    RANGES,
+    SUMS,
+    between,
+    check_terms,
+)
+from winogen.conv.quantized import ACTIVATIONS, work_of
+from winogen.errors import InvalidValue
+from winogen.kernels.quantized import ALGORITHMS, QuantizedWork
+from winogen.records import Machine
+from winogen.toolchain import host_target
+
+
+def standalone_quantized(
+    input_shape: Any,
+    weight_shape: Any,
+    *,
+    x_dtype: str = "uint8",
+    x_zero: Any = 0,
+    y_dtype: str | None = None,
+    y_zero: Any = 0,
+    isa: str | None = None,
+    name: str | None = None,
+    activation: Any = None,
+    algorithm: str = "auto",
+    threads: Any = 1,
+    command: str = "winogen.conv.standalone_quantized",
+    **options: Any,
+) -> dict[str, str]:
+    """Return {"<name>.c": text, "<name>.h": text} for one layer as `QConv2d` computes it.
+
+    Weights are int8 with zero point 0; the scales, as one multiplier for each filter, come with
+    the weights when those are packed. ``y_dtype``: "uint8", "int8", None for that of the input, or
+    "int32" for sums. ``isa``: an instruction set of `TARGETS` with its extensions, as
+    "avx512+vnni", by default this CPU's. ``options``: stride, padding, dilation, groups and layout
+    of `QConv2d`. ``command``: what the files say regenerates them. Raises InvalidType and
+    InvalidValue.
+
+    >>> sorted(standalone_quantized((1, 64, 56, 56), (64, 64, 3, 3), padding=1, isa="avx2+avxvnni"))
+    ['qconv_56x56_64_64_3x3.c', 'qconv_56x56_64_64_3x3.h']
+    """
+    x_dtype = arguments.choice("x_dtype", x_dtype, BYTES)
+    y_dtype = arguments.choice("y_dtype", x_dtype if y_dtype is None else y_dtype,
+                               (*BYTES, "int32"))  # fmt: skip
+    sums = y_dtype == "int32"
+    x_limits, limits = RANGES[x_dtype], SUMS if sums else RANGES[y_dtype]
+    x_zero = arguments.whole("x_zero", x_zero, x_limits[0], between(x_limits), x_limits[1])
+    zeros = (0, 0) if sums else limits
+    y_zero = arguments.whole("y_zero", y_zero, zeros[0], between(zeros), zeros[1])
+    relu = arguments.choice("activation", activation, ACTIVATIONS) is not None
+    layer = Layer.of(weight_shape, "uint8", **options)
+    check_terms(layer.weight_shape)
+    problem = layer.problem(input_shape)
+    if not problem.batch:
+        raise InvalidValue(f"input: got shape {tuple(input_shape)}; allowed: a batch of at least 1")
+    work = work_of(
+        problem,
+        arguments.choice("algorithm", algorithm, ("auto", *ALGORITHMS)),
+        sums,
+        host_target() if isa is None else arguments.target(isa),
+        Machine(),
+        arguments.threads(threads),
+        signed_input=x_dtype == "int8",
+        x_zero=x_zero,
+        y_zero=y_zero,
+        limits=(max(limits[0], y_zero) if relu else limits[0], limits[1]),
+        w_zeros=False,
+    )
+    kernel = "x".join(map(str, layer.kernel))
+    size = "x".join(map(str, problem.size))
+    return render_quantized_pair(
+        name or f"qconv_{size}_{layer.channels}_{layer.filters}_{kernel}",
+        work.spec,
+        (x_dtype, y_dtype),
+        work.values(),
+        _about(problem, work, (x_dtype, y_dtype), relu, x_zero),
+        command,
+    )
+
+
+def _about(
+    problem: Problem, work: QuantizedWork, types: tuple[str, str], relu: bool, x_zero: int
+) -> list[str]:
+    layer, spec = problem.layer, work.spec
+    top, bottom, left, right = layer.padding
+    lines = [
+        f"2D convolution of 8-bit integers, {layer.layout}, for {spec.target.name}.",
+        f"input    {' x '.join(map(str, problem.input_shape))}, {types[0]}, zero point {x_zero}",
+        f"weight   {' x '.join(map(str, layer.weight_shape))}, int8, zero point 0",
+        f"output   {' x '.join(map(str, problem.output_shape))}, {types[1]}"
+        + ("" if spec.sums else f", zero point {work.y_zero}"),
+        f"padding  top {top}, bottom {bottom}, left {left}, right {right}",
+    ]
+    for what, value in (("stride", layer.stride), ("dilation", layer.dilation)):
+        if value != (1, 1):
+            lines.append(f"{what:<8} {' x '.join(map(str, value))}")
+    if layer.groups > 1:
+        lines.append(f"groups   {layer.groups}")
+    lines.append(f"computed by {spec.algorithm}, products by {spec.dot.what}")
+    if relu:
+        lines.append("followed by relu")
+    terms = prod(layer.weight_shape[1:])
+    lines.append(f"multiplications {work.products:,}, {terms:,} for every output")
+    return lines
