@@ -185,7 +185,7 @@ def layers_h(works):
         sizes.append((*counts, work.threads, *map(int, flags)))
     lines = [
         f"typedef {spec.precision.real.c} real;",
-        # Of sums of some hundred products of small integers; those of rounded tiles are further off.
+        # Of sums of some hundred products of small integers; rounded tiles are further off.
         f"#define TOLERANCE {0.25 if spec.precision.products == 'int16' else 0.02}",
         f"#define FRACTION {FRACTIONS.get(spec.precision.arrays, 0)}",
         cdef(spec),
