@@ -75,8 +75,22 @@ def test_options_of_numbers():
     asked = {numbers.label: numbers.options for numbers in quality.NUMBERS}
     assert asked["float32"] == {} and asked["float16 filters"] == {"filter_dtype": "float16"}
     assert asked["int16 products"] == {"product_dtype": "int16"}
-    arrays = quality.Numbers("x", Precision("float16", *("float32",) * 5))
-    assert not arrays.has_kernel("direct")
+
+
+def test_arrays_go_through_the_kernels_as_they_are():
+    """Outputs are rounded to the type of the arrays once, by a kernel as by numpy."""
+    torch = pytest.importorskip("torch")
+    conv = torch.nn.Conv2d(8, 4, 3, padding=1)
+    x = np.random.default_rng(0).standard_normal((1, 8, 9, 9), np.float32)
+    (half,) = (numbers for numbers in quality.NUMBERS if numbers.label == "float16 arrays")
+    assert half.has_kernel("direct") and half.options == {}
+    kernel, emulated = (
+        make(conv, half, None)(x) for make in (quality._by_kernel, quality._by_numpy)
+    )
+    assert np.array_equal(kernel, kernel.astype(np.float16)) and kernel.dtype == np.float32
+    assert np.abs(kernel - emulated).max() <= 2.0**-10 * np.abs(kernel).max()
+    unknown = quality.Numbers("x", Precision.of("float32", "flyte16"), "cut")
+    assert not unknown.has_kernel("direct")
 
 
 def test_nets_that_cannot_be_judged():

@@ -277,8 +277,10 @@ NARROW_FILTERS = [
 @pytest.mark.parametrize("name, dtype", NARROW_FILTERS)
 def test_narrow_filters_are_not_left(name, dtype, driver, tmp_path):
     """Three bytes are read with what is behind them, which must belong to the packed filters."""
+    # Plain C reads beyond three bytes, other targets need not.
     turn = list(VARIANTS).index(name) + len(dtype)
-    layouts, target = LAYOUTS[:: (-1) ** turn], host_targets()[turn % len(host_targets())]
+    targets = host_targets()[::-1] if name == "direct" else host_targets()
+    layouts, target = LAYOUTS[:: (-1) ** turn], targets[0]
     works = calls_of(VARIANTS[name], layouts, ("float32", target), "unswitch", turn)
     precision = Precision.of("float32", dtype)
     works = [replace(work, precision=precision) for work in works[::2]]

@@ -37,7 +37,11 @@ WRONG = {
     "input None": (dict(input=None), InvalidType, ["input", "None", "array"]),
     "input type": (dict(input=np.ndarray), InvalidType, ["input", "ndarray", "array"]),
     "input int": (dict(input=zeros(1, 4, 6, 7, dtype=int)), InvalidType, ["input", "int64"]),
-    "input half": (dict(input=zeros(1, 4, 6, 7, dtype="f2")), InvalidType, ["input", "float16"]),
+    "input half": (
+        dict(input=zeros(1, 4, 6, 7, dtype="f2"), weight=W.astype("f8")),
+        InvalidType,
+        ["input", "float16", "float64, as weight has"],
+    ),
     "input complex": (dict(input=zeros(1, 4, 6, 7, dtype="c8")), InvalidType, ["complex64"]),
     "input swapped": (
         dict(input=X.astype(X.dtype.newbyteorder())),

@@ -29,7 +29,7 @@ def bits(array):
 
 
 @pytest.mark.parametrize(
-    "first, last", ((0, 24), pytest.param(24, 250, marks=pytest.mark.thorough))
+    "first, last", ((0, 16), pytest.param(16, 250, marks=pytest.mark.thorough))
 )
 def test_degenerate_problems_are_computed_and_rounded_right(first, last):
     wrong = list(fuzz.failures(20261122, range(first, last), fuzz.narrow_case_of))
@@ -148,7 +148,7 @@ def test_what_does_not_go_together_is_named():
         winogen.conv2d(x.astype(np.float32), w.astype(np.float16))
     with pytest.raises(InvalidType, match="bias: got dtype float64; allowed: float16"):
         winogen.conv2d(x, w.astype(np.float16), np.ones(1))
-    with pytest.raises(InvalidType, match="out: got dtype '<f4'; allowed: '<f2', as input has"):
+    with pytest.raises(InvalidType, match="out: got dtype <f4; allowed: <f2, as input has"):
         winogen.conv2d(x, w, out=np.ones((1, 1, 2, 2), np.float32))
     with pytest.raises(InvalidType, match="float32, float64, float16 or bfloat16"):
         winogen.conv2d(x.astype(np.int32), w)
@@ -166,7 +166,9 @@ def test_errors_are_those_of_the_rounding(dtype):
     x = normal((1, 32, 24, 24), arguments.dtype_named(dtype))
     conv = Conv2d(normal((32, 32, 3, 3), np.float32, 1), padding=1, algorithm="direct")
     plan = conv.plan(x.shape, dtype)
-    exact = convolve(x.astype(np.float64), conv._weight.astype(np.float64), padding=1)
+    exact = convolve(
+        x.astype(np.float64), conv._weight.astype(np.float64), padding=((1, 1), (1, 1))
+    )
     error = abs(conv(x).astype(np.float64) - exact).max() / abs(exact).max()
     unit = 2.0 ** -arguments_bits(np.dtype(x.dtype))
     assert unit / 4 < error <= 1.05 * unit

@@ -91,39 +91,59 @@ def test_direct_filters_are_those_of_the_format(filter_dtype):
     assert (np.abs(y - wanted) < 2e-6 * sizes).all()
 
 
-@pytest.mark.parametrize("filter_dtype", ("float16", "bfloat16", "flyte24"))
-@pytest.mark.parametrize("algorithm", WINOGRAD)
-def test_transformed_filters_are_rounded_once_from_double(algorithm, filter_dtype):
-    """One tile, computed from filters that numpy transforms and rounds."""
-    rng = np.random.default_rng(1)
+def emulated(x, w, transform, both, filter_dtype):
+    """The outputs of one tile (M, m or 1, m), from filters that numpy transforms and rounds.
+
+    ``both``: whether both axes are transformed, or the width only.
+    """
     at, g, bt = (
         np.array([[float(Fraction(x)) for x in row] for row in matrix])
-        for matrix in (load(4, 3).at, load(4, 3).g, load(4, 3).bt)
+        for matrix in (transform.at, transform.g, transform.bt)
     )
-    both = algorithm != "winograd1d"
-    height = 6 if both else 3
-    x = rng.standard_normal((1, 5, height, 6)).astype(np.float32)
+    u = np.einsum("mckq,bq->mckb", w.astype(float), g)
+    v = np.einsum("ckq,bq->ckb", x.astype(float), bt)
+    if both:
+        u, v = np.einsum("mckb,ak->mcab", u, g), np.einsum("ckb,ak->cab", v, bt)
+    exponents = np.zeros((len(w), 1, 1, 1), int)
+    if filter_dtype == "float16":
+        growth = np.ceil(1e3 * np.abs(g).sum(1).max() ** (2 if both else 1)) / 1e3
+        most = np.float32(growth) * np.abs(w).max((1, 2, 3), keepdims=True)
+        exponents += 15 - np.frexp(most)[1]
+    rounded = FORMATS[filter_dtype].round(np.ldexp(u, exponents)).astype(float)
+    products = np.einsum("mcab,cab->mab", np.ldexp(rounded, -exponents), v)
+    wanted = np.einsum("mab,ia->mib", products, at if both else np.ones((1, 3)))
+    return np.einsum("mib,jb->mij", wanted, at)
+
+
+@pytest.mark.parametrize("filter_dtype", ("float16", "bfloat16", "flyte24"))
+@pytest.mark.parametrize("algorithm", WINOGRAD)
+def test_transformed_filters_are_those_of_the_format(algorithm, filter_dtype):
+    rng, both = np.random.default_rng(1), algorithm != "winograd1d"
+    x = rng.standard_normal((1, 5, 6 if both else 3, 6)).astype(np.float32)
     w = rng.standard_normal((3, 5, 3, 3)).astype(np.float32)
     y = winogen.conv2d(
         x, w, algorithm=algorithm, tile=4 if both else (1, 4), filter_dtype=filter_dtype
     )
-    u = np.einsum("mckq,bq->mckb", w.astype(float), g)
-    v = np.einsum("ckq,bq->ckb", x[0].astype(float), bt)
-    if both:
-        u, v = np.einsum("mckb,ak->mcab", u, g), np.einsum("ckb,ak->cab", v, bt)
-    exponents = np.zeros((3, 1, 1, 1), int)
-    if filter_dtype == "float16":
-        growth = np.ceil(1e3 * np.abs(g).sum(1).max() ** (2 if both else 1)) / 1e3
-        exponents += (15 - np.frexp(np.float32(growth) * np.abs(w).reshape(3, -1).max(1))[1])[
-            :, None, None, None
-        ]
-    rounded = FORMATS[filter_dtype].round(np.ldexp(u, exponents)).astype(float)
-    products = np.einsum("mcab,cab->mab", np.ldexp(rounded, -exponents), v)
-    wanted = np.einsum("mab,ia->mib", products, at if both else np.ones((1, 3)))
-    wanted = np.einsum("mib,jb->mij", wanted, at)
+    wanted = emulated(x[0], w, load(4, 3), both, filter_dtype)
     assert np.abs(y[0] - wanted).max() < 3e-6 * np.abs(wanted).max()
     exactly = winogen.conv2d(x.astype(float), w.astype(float), algorithm="direct")
     assert np.abs(y - exactly).max() > 3e-6 * np.abs(wanted).max()  # that there was a rounding
+
+
+@pytest.mark.parametrize(
+    "filter_dtype, half", [("float16", -11), ("bfloat16", -8), ("flyte24", -16)]
+)
+def test_transformed_filters_are_rounded_once_from_double(filter_dtype, half):
+    """Sums a hair beyond the middle of two numbers, which a float32 would put into the middle."""
+    x = np.zeros((1, 1, 4, 4), np.float32)
+    x[0, 0, 0] = np.random.default_rng(2).integers(1, 9, 4)
+    w = np.zeros((1, 1, 3, 3), np.float32)
+    w[0, 0, 0] = 1, 2.0**half, 2.0**-40
+    y = winogen.conv2d(x, w, algorithm="mcmr", tile=2, filter_dtype=filter_dtype)
+    wanted = emulated(x[0], w, load(2, 3), True, filter_dtype)
+    assert np.abs(y[0] - wanted).max() < 1e-6 * np.abs(wanted).max()
+    twice = emulated(x[0], np.where(w < 1e-6, 0, w), load(2, 3), True, filter_dtype)
+    assert np.abs(twice - wanted).max() > 3e-6 * np.abs(wanted).max()
 
 
 @pytest.mark.parametrize("algorithm", ("direct", "mcmr"))

@@ -153,8 +153,17 @@ def test_quantized_layers(session, tmp_path, monkeypatch):
             print(name, flush=True, file=sys.stderr)
             np.save(f"{folder}/{name}.npy", session.run(None, {"x": x})[0])
     """
-    for model in (linear(random, pads=[1] * 4), linear(random, "int8", "uint8", each=False),
-                  integer(random)):  # fmt: skip
+    # Two layers of equal sizes, with other zero points.
+    two = linear(random, shape=(3, 3, 3, 3), pads=[1] * 4)
+    for tensor in list(two.graph.initializer):
+        array = numpy_helper.to_array(tensor)
+        changed = array ^ 85 if tensor.name in ("xz", "yz") else array
+        two.graph.initializer.append(numpy_helper.from_array(changed, f"{tensor.name}2"))
+    node = onnx.NodeProto.FromString(two.graph.node[0].SerializeToString())
+    node.input[:] = ["between", *(f"{name}2" for name in node.input[1:])]
+    node.name, two.graph.node[0].output[0] = "second", "between"
+    two.graph.node.append(node)
+    for model in (two, linear(random, "int8", "uint8", each=False), integer(random)):
         fast = winogen.onnx.optimize(model, tmp_path / "fast.onnx")
         shapes = {"x": (1, 3, 9, 11)}
         path = winogen.onnx.build_library(fast, tmp_path / "q.so", input_shapes=shapes, threads=1)
@@ -169,7 +178,8 @@ def test_quantized_layers(session, tmp_path, monkeypatch):
             capture_output=True, text=True, timeout=120,
         )  # fmt: skip
         assert run.returncode == 0, run.stderr
-        assert run.stderr.split() == ["known", "carried", "unknown"]
+        carried = ["carried"] * len(model.graph.node)
+        assert run.stderr.split() == ["known", *carried, "unknown"]
         for name, x in inputs.items():
             (wanted,) = session(fast).run(None, {"x": x})
             assert (np.load(tmp_path / f"{name}.npy") == wanted).all()

@@ -56,8 +56,8 @@ class Numbers:
 
     def has_kernel(self, algorithm: str) -> bool:
         """Whether a kernel of `Conv2d` computes with these numbers."""
-        plain = self.rounding == "even" and self.precision.arrays == "float32"
-        return plain and algorithm in algorithms(self.precision)
+        known = self.rounding == "even" and numpy_type(self.precision.arrays) is not None
+        return known and algorithm in algorithms(self.precision)
 
     @property
     def options(self) -> dict[str, str]:
@@ -85,6 +85,21 @@ NUMBERS: tuple[Numbers, ...] = (
     Numbers("bfloat16 arrays", Precision("bfloat16", "float32", "float32", *_REAL)),
 )
 INT8_MODEL = "int8 model (QConv2d)"
+
+
+def numpy_type(name: str) -> np.dtype | None:
+    """Return numpy's type of arrays, None if nobody gives it one: bfloat16 is of ml_dtypes.
+
+    >>> numpy_type("float16")
+    dtype('float16')
+    """
+    if name == "bfloat16":
+        try:
+            import ml_dtypes
+        except ImportError:
+            return None
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
 
 
 class Pieces(NamedTuple):
@@ -248,10 +263,10 @@ def _arrays(conv: Any) -> tuple[np.ndarray, np.ndarray | None, tuple[int, int]]:
 
 def _by_kernel(conv: Any, numbers: Numbers, m: int | None) -> Compute:
     weight, bias, padding = _arrays(conv)
-    options: dict[str, Any] = dict(numbers.options, padding=padding)
-    if m is None:
-        return Conv2d(weight, bias, algorithm="direct", **options)
-    return Conv2d(weight, bias, algorithm="mcmr", tile=m, **options)
+    way: dict[str, Any] = {"algorithm": "direct"} if m is None else {"algorithm": "mcmr", "tile": m}
+    layer = Conv2d(weight, bias, padding=padding, **way, **numbers.options)
+    arrays = numpy_type(numbers.precision.arrays)
+    return lambda x: layer(x.astype(arrays)).astype(np.float32)
 
 
 def _by_numpy(conv: Any, numbers: Numbers, m: int | None) -> Compute:
