@@ -102,7 +102,9 @@ class RegionsOfIntegers(Regions):
 
     def input_cycles(self, work: Work, machine: Machine, spilled: Any = 0.0) -> Any:
         vectors = self.lines(work) * work.block[1] * blocks(work.channels, work.lanes)
-        rounding = vectors * positions(work) * _ROUNDING * machine.costs.instruction
+        # Positions lie in pages of their own, which the fewer tiles at once come to more often.
+        each = _ROUNDING * 4 / tiles_at_once(work)
+        rounding = vectors * positions(work) * each * machine.costs.instruction
         return super().input_cycles(work, machine, spilled) + rounding
 
     def packed_numbers(self, work: Work) -> int:
