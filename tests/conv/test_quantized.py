@@ -20,7 +20,7 @@ from winogen.toolchain import host_targets
 def spellings():
     """WINOGEN_ISA for every kind of multiplication that this CPU can run."""
     for target in host_targets():
-        own = {dot.extension for dot in DOTS if dot.target == target.name and dot.extension}
+        own = {name for dot in DOTS if dot.target == target.name for name in dot.extensions}
         yield target.name
         yield from (f"{target.name}-{name}" for name in sorted(own & target.extensions))
 
@@ -177,7 +177,7 @@ def test_its_source_tells_the_instruction(monkeypatch):
 
 def test_every_target_has_an_instruction():
     for target in TARGETS.values():
-        assert dot_of(target).extension == ""
+        assert dot_of(target).extensions == ()
 
 
 @pytest.mark.parametrize("channels, taps, algorithm", [
