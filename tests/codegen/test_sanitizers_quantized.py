@@ -49,7 +49,8 @@ RUN = [
 def test_no_kernel_makes_a_warning(target, dot, tmp_path):
     names = []
     for spec in kinds(target, dot):
-        assert (spec.dot.target, spec.dot.extensions) == (dot.target, dot.extensions)
+        if spec.algorithm != "depthwise":  # which have instructions of their own
+            assert (spec.dot.target, spec.dot.extensions) == (dot.target, dot.extensions)
         names.append(f"{spec.algorithm}_{spec.layout}_{spec.sums}.c")
         text = render_quantized(spec)
         assert max(map(len, text.splitlines())) <= 100

@@ -53,11 +53,14 @@ DOTS = (
 
 # Of depthwise layers, where a lane has numbers of one channel: one of 16 bits at a time.
 SINGLE_DOTS = (
-    Dot("tdpbusd", "avx512", ("amx", "vnni"), 4, False, "tdpbusd (AMX-INT8)"),
     Dot("vpdpwssd", "avx512", ("vnni",), 1, True, "vpdpwssd (AVX512-VNNI)"),
     Dot("vpdpwssd", "avx2", ("avxvnni",), 1, True, "vpdpwssd (AVX-VNNI)"),
     *(replace(dot, together=1) for dot in DOTS if dot.together == 2),
 )
+
+
+# Of layers that tiles are worth: words of a tap, and of a sum, below which vpdpbusd is faster.
+LEAST_WORDS, LEAST_TERMS = 4, 32
 
 
 def dot_of(target: Target, dots: tuple[Dot, ...] = DOTS) -> Dot:
@@ -73,6 +76,15 @@ def dot_of(target: Target, dots: tuple[Dot, ...] = DOTS) -> Dot:
         for dot in dots
         if dot.target == target.name and target.extensions.issuperset(dot.extensions)
     )
+
+
+def worth_tiles(words: int, taps: int) -> bool:
+    """Return whether AMX is faster for sums of so many taps with so many words of four bytes.
+
+    >>> worth_tiles(16, 9), worth_tiles(1, 49), worth_tiles(16, 1)
+    (True, False, False)
+    """
+    return words >= LEAST_WORDS and words * taps >= LEAST_TERMS
 
 
 # Fields of the struct: (meaning, type, names).
