@@ -42,6 +42,31 @@ def test_problems_of_every_kind_are_computed_right(isa):
     assert not wrong, wrong[0][1]
 
 
+@pytest.mark.parametrize("isa", ISAS, indirect=True)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("depthwise", [False, True])
+@pytest.mark.parametrize("zero", [0, 255])
+def test_products_next_to_a_half_are_rounded_as_in_float64(isa, layout, depthwise, zero):
+    rng = np.random.default_rng(zero)
+    count = 4096
+    sums = rng.integers(1, 1 << 31, count)
+    sums[::4] = rng.integers(1, 1 << 12, count // 4)
+    halves = (rng.integers(0, 256, count) + 0.5) * (-1 if zero else 1)
+    sums = (sums * np.sign(halves)).astype(np.int32)
+    scales = (halves / sums).astype(np.float32)
+    steps = rng.integers(-1, 2, count)
+    scales = (scales.view(np.int32) + steps.astype(np.int32)).view(np.float32)
+    scales[:4] = 1e38, 1e-42, 1e38, 1e30
+    sums[:3] = 0, 5, -5
+    y = winogen.QConv2d(
+        np.zeros((count, 1, 1, 1), np.int8), sums, groups=count if depthwise else 1,
+        w_scale=scales, x_scale=1, y_scale=1, y_zero=zero, y_dtype="uint8", layout=layout,
+    )(np.zeros((1, count if depthwise else 1, 1, 1) if layout == "NCHW"
+               else (1, 1, 1, count if depthwise else 1), np.uint8))  # fmt: skip
+    exact = np.clip(sums * scales.astype(np.float64), -zero, 255 - zero)
+    assert np.array_equal(y.ravel(), np.rint(exact + zero))
+
+
 def amx_everywhere(monkeypatch):
     if "amx" not in host_targets()[0].extensions:
         pytest.skip("no AMX here")
