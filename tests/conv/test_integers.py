@@ -71,6 +71,14 @@ def test_tiles_and_borders(tile, border):
     assert error(y, x, weight) < LARGEST[tile]
 
 
+def test_arrays_of_16_bits():
+    x, weight = normal(40, 20, (10, 13))
+    x = x.astype(np.float16)
+    y = computed(x, weight, layout="NHWC")
+    wide = computed(x.astype(np.float32), weight, layout="NHWC")
+    assert y.dtype == np.float16 and np.array_equal(y, wide.astype(np.float16))
+
+
 def test_nothing_overflows():
     """Where U and V of a chunk are parallel, sums are as large as norms allow: almost 2^31."""
     rng = np.random.default_rng(3)
