@@ -41,10 +41,10 @@ def run(library, name, x, weight, bias, multiplier, shape, dtype, threads=1):
 def cases():
     """Every target here, also with its products of bytes; those that take long aside."""
     extended = [
-        f"{target.name}+{name}"
+        target.name + names
         for target in host_targets()
-        for name in ("vnni", "avxvnni", "dotprod")
-        if name in target.extensions
+        for names in ("+vnni", "+vnni+amx", "+avxvnni", "+dotprod")
+        if target.extensions.issuperset(names[1:].split("+"))
     ]
     plain = [target.name for target in host_targets()]
     quick = {(extended or plain)[0]: "NHWC", "generic": "NCHW"}

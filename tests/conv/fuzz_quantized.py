@@ -27,6 +27,7 @@ from conv.fuzz import ROOM, compile_quickly
 from conv.reference import convolve
 
 import winogen
+import winogen.kernels.quantized as kernels
 
 TYPES = ("uint8", "int8")
 ALGORITHMS = ("direct", "im2col", "auto")
@@ -254,6 +255,7 @@ def main() -> int:
     parser.add_argument("--isa", help="as WINOGEN_ISA: avx512-vnni, say")
     parser.add_argument("--reference", choices=("numpy", "onnx"), default="numpy")
     parser.add_argument("--shipped", action="store_true", help="compile as for users, not with -Og")
+    parser.add_argument("--tiles", action="store_true", help="AMX also where it is not worth it")
     asked = parser.parse_args()
     if asked.isa:
         os.environ["WINOGEN_ISA"] = asked.isa
@@ -261,6 +263,8 @@ def main() -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     if not asked.shipped:
         compile_quickly()
+    if asked.tiles:
+        kernels.LEAST_WORDS = kernels.LEAST_TERMS = 0
     begin, wrong = time.perf_counter(), 0
     indices = range(asked.first, asked.first + asked.problems)
     for index, what in failures(asked.seed, indices, asked.reference):

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from conv import fuzz_quantized as fuzz
 from conv.reference import convolve
 
 import winogen
+import winogen.kernels.quantized as kernels
 from winogen.conv.quantization import TOO_MANY_TERMS
 from winogen.conv.quantized import chosen
 from winogen.errors import InvalidType, InvalidValue
@@ -20,7 +22,7 @@ from winogen.toolchain import host_targets
 def spellings():
     """WINOGEN_ISA for every kind of multiplication that this CPU can run."""
     for target in host_targets():
-        own = {dot.extension for dot in DOTS if dot.target == target.name and dot.extension}
+        own = {name for dot in DOTS if dot.target == target.name for name in dot.extensions}
         yield target.name
         yield from (f"{target.name}-{name}" for name in sorted(own & target.extensions))
 
@@ -38,6 +40,49 @@ def isa(request, monkeypatch):
 def test_problems_of_every_kind_are_computed_right(isa):
     wrong = list(fuzz.failures(20261122, range(80), "numpy"))
     assert not wrong, wrong[0][1]
+
+
+def amx_everywhere(monkeypatch):
+    if "amx" not in host_targets()[0].extensions:
+        pytest.skip("no AMX here")
+    monkeypatch.setenv("WINOGEN_ISA", "avx512")
+    monkeypatch.setattr(kernels, "LEAST_WORDS", 0)
+    monkeypatch.setattr(kernels, "LEAST_TERMS", 0)
+
+
+def test_tiles_that_are_not_worth_it_are_right_too(monkeypatch):
+    amx_everywhere(monkeypatch)
+    assert "tdpbusd" in winogen.QConv2d(np.ones((1, 1, 1, 1), np.int8)).source((1, 1, 4, 4))
+    wrong = list(fuzz.failures(31, range(80), "numpy"))
+    assert not wrong, wrong[0][1]
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("channels, cols", [(64, 49), (70, 33), (130, 16), (16, 17), (200, 7)])
+def test_tiles_of_every_rest_are_right(monkeypatch, layout, channels, cols):
+    amx_everywhere(monkeypatch)
+    rng = np.random.default_rng(channels)
+    weight = rng.integers(-128, 128, (49, channels, 3, 3)).astype(np.int8)
+    x = rng.integers(0, 256, (2, channels, 5, cols)).astype(np.uint8)
+    given = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    expected = convolve(x.astype(int) - 9, weight.astype(int))
+    for threads in (1, 2):
+        y = winogen.QConv2d(weight, x_zero=9, layout=layout, threads=threads)(given)
+        assert np.array_equal(y if layout == "NCHW" else y.transpose(0, 3, 1, 2), expected)
+
+
+@pytest.mark.parametrize("weight, isa, what", [
+    ((32, 64, 3, 3), "avx512", "Direct.* tdpbusd"), ((32, 3, 7, 7), "avx512", "im2col.* tdpbusd"),
+    ((32, 64, 1, 1), "avx512", "Direct.*vpdpbusd"), ((32, 64, 3, 3), "avx512-amx", "vpdpbusd"),
+    ((32, 64, 3, 3), "avx512-vnni", "vpmaddwd"),
+])  # fmt: skip
+def test_layers_that_tiles_are_worth(monkeypatch, weight, isa, what):
+    if "amx" not in host_targets()[0].extensions:
+        pytest.skip("no AMX here")
+    monkeypatch.setenv("WINOGEN_ISA", isa)
+    conv = winogen.QConv2d(np.ones(weight, np.int8))
+    head = conv.source((1, weight[1], 9, 9))[:400]
+    assert re.search(what, head, re.DOTALL), head
 
 
 @pytest.mark.parametrize("isa", ISAS[:1], indirect=True)
@@ -169,15 +214,15 @@ def test_changes_of_the_callers_arrays_have_no_effect():
 
 def test_its_source_tells_the_instruction(monkeypatch):
     target = host_targets()[0]
-    conv = winogen.QConv2d(np.ones((1, 8, 1, 1), np.int8))
-    assert dot_of(target).what in conv.source((1, 8, 4, 4))
+    conv = winogen.QConv2d(np.ones((1, 64, 3, 3), np.int8))
+    assert dot_of(target).what in conv.source((1, 64, 4, 4))
     monkeypatch.setenv("WINOGEN_ISA", "generic")
-    assert "plain C" in conv.source((1, 8, 4, 4), "int8")
+    assert "plain C" in conv.source((1, 64, 4, 4), "int8")
 
 
 def test_every_target_has_an_instruction():
     for target in TARGETS.values():
-        assert dot_of(target).extension == ""
+        assert dot_of(target).extensions == ()
 
 
 @pytest.mark.parametrize("channels, taps, algorithm", [

@@ -18,6 +18,7 @@ def cpu(monkeypatch):
         monkeypatch.setattr(host, "_cpu", lambda: archspec.cpu.TARGETS[name])
         monkeypatch.setattr(host, "_reported", frozenset)
         monkeypatch.setattr(host, "_emitted", lambda cc: frozenset(EXTENSIONS))
+        monkeypatch.setattr(host, "_permitted", lambda: True)
 
     return pretend
 
@@ -59,6 +60,7 @@ def test_the_environment_chooses_among_what_the_cpu_has(cpu, monkeypatch):
     "name, target, extensions",
     [
         ("zen4", "avx512", {"vnni", "f16c", "vbmi"}),
+        ("sapphirerapids", "avx512", {"vnni", "f16c", "vbmi", "amx"}),
         ("skylake_avx512", "avx512", {"f16c"}),
         ("haswell", "avx2", {"f16c"}),
         ("neoverse_n1", "neon", {"dotprod"}),
@@ -75,6 +77,12 @@ def test_a_compiler_that_is_too_old_leaves_an_extension_out(cpu, monkeypatch):
     cpu("zen4")
     monkeypatch.setattr(host, "_emitted", lambda cc: frozenset({"f16c"}))
     assert host_target().extensions == {"f16c"}
+
+
+def test_tiles_that_the_kernel_does_not_permit_are_left_out(cpu, monkeypatch):
+    cpu("sapphirerapids")
+    monkeypatch.setattr(host, "_permitted", lambda: False)
+    assert host_target().extensions == {"vnni", "f16c", "vbmi"}
 
 
 def test_what_the_cpu_reports_counts_where_its_kind_need_not_have_it(cpu, monkeypatch):

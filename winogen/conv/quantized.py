@@ -25,7 +25,7 @@ from winogen.conv.quantization import (
 )
 from winogen.conv.quantized_tiles import QuantizedTiles
 from winogen.errors import InvalidValue
-from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, QuantizedWork, dot_of
+from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, QuantizedWork, dot_of, worth_tiles
 from winogen.kernels.quantized_depthwise import DepthwiseWork
 from winogen.records import Machine, Target
 from winogen.toolchain import host_target, kept
@@ -342,8 +342,8 @@ def work_of(
     layer = problem.layer
     channels = layer.channels // layer.groups
     depthwise = layer.groups > 1 and layer.channels == layer.filters == layer.groups
-    if algorithm == "auto" and not depthwise:
-        algorithm = chosen(channels, layer.kernel[1], dot_of(target).together)
+    if not depthwise or algorithm == "im2col":
+        algorithm, target = _multiplied(algorithm, target, channels, layer.kernel)
     groups, filters = layer.groups, layer.filters // layer.groups
     kind: type[QuantizedWork] = QuantizedWork
     if depthwise and algorithm != "im2col":
@@ -365,6 +365,23 @@ def work_of(
         machine=machine,
         **numbers,
     )
+
+
+def _multiplied(
+    algorithm: str, target: Target, channels: int, kernel: tuple[int, int]
+) -> tuple[str, Target]:
+    """Return the algorithm, and the target less the extension that it is not worth using."""
+    dot = dot_of(target)
+    if "amx" in dot.extensions:
+        high, wide = kernel
+        shapes = {"direct": (channels, high * wide), "im2col": (channels * wide, high)}
+        for name, (run, taps) in shapes.items():
+            if algorithm in ("auto", name) and worth_tiles(-(-run // dot.together), taps):
+                return name, target
+        target = target.adjusted("-amx")
+    if algorithm == "auto":
+        algorithm = chosen(channels, kernel[1], dot.together)
+    return algorithm, target
 
 
 def chosen(channels: int, taps: int, together: int) -> str:

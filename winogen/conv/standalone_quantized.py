@@ -108,6 +108,8 @@ def _about(
     if layer.groups > 1:
         lines.append(f"groups   {layer.groups}")
     lines.append(f"computed by {spec.algorithm}, products by {spec.dot.what}")
+    if "amx" in spec.dot.extensions:
+        lines.append("runs on CPUs with AMX-INT8 and Linux 5.16 or newer, which has to permit it")
     if relu:
         lines.append("followed by relu")
     terms = prod(layer.weight_shape[1:])

@@ -21,6 +21,7 @@ from winogen.records import Machine, Strides, Target
 ALGORITHMS = ("direct", "im2col")
 VECTORS = 2  # of filters in a register block
 DEPTHWISE_ROWS = 8  # vectors of sums of depthwise layers: enough to hide a dot product's latency
+TILE_ROWS = 32  # pixels of a register block of AMX: two tiles
 _LINE = 64  # every buffer begins at a cache line
 _PARTS = 4  # for each thread
 _LEAST_PIXELS = 56  # of a block, so that packed filters are seldom read
@@ -32,29 +33,34 @@ class Dot:
 
     name: str
     target: str
-    extension: str  # that the target needs for it; "" for none
+    extensions: tuple[str, ...]  # that the target needs for it
     together: int  # numbers in a word: 4 bytes, 2 integers of 16 bits, or 1 of them
     signed: bool  # whether both operands are; else inputs are unsigned, filters signed
     what: str
 
 
 DOTS = (
-    Dot("vpdpbusd", "avx512", "vnni", 4, False, "vpdpbusd (AVX512-VNNI)"),
-    Dot("vpdpbusd", "avx2", "avxvnni", 4, False, "vpdpbusd (AVX-VNNI)"),
-    Dot("sdot", "neon", "dotprod", 4, True, "sdot"),
-    Dot("pmaddwd", "avx512", "", 2, True, "vpmaddwd"),
-    Dot("pmaddwd", "avx2", "", 2, True, "vpmaddwd"),
-    Dot("pmaddwd", "sse2", "", 2, True, "pmaddwd"),
-    Dot("smlal", "neon", "", 2, True, "smlal"),
-    Dot("plain", "generic", "", 2, True, "plain C"),
+    Dot("tdpbusd", "avx512", ("amx", "vnni"), 4, False, "tdpbusd (AMX-INT8)"),
+    Dot("vpdpbusd", "avx512", ("vnni",), 4, False, "vpdpbusd (AVX512-VNNI)"),
+    Dot("vpdpbusd", "avx2", ("avxvnni",), 4, False, "vpdpbusd (AVX-VNNI)"),
+    Dot("sdot", "neon", ("dotprod",), 4, True, "sdot"),
+    Dot("pmaddwd", "avx512", (), 2, True, "vpmaddwd"),
+    Dot("pmaddwd", "avx2", (), 2, True, "vpmaddwd"),
+    Dot("pmaddwd", "sse2", (), 2, True, "pmaddwd"),
+    Dot("smlal", "neon", (), 2, True, "smlal"),
+    Dot("plain", "generic", (), 2, True, "plain C"),
 )
 
 # Of depthwise layers, where a lane has numbers of one channel: one of 16 bits at a time.
 SINGLE_DOTS = (
-    Dot("vpdpwssd", "avx512", "vnni", 1, True, "vpdpwssd (AVX512-VNNI)"),
-    Dot("vpdpwssd", "avx2", "avxvnni", 1, True, "vpdpwssd (AVX-VNNI)"),
+    Dot("vpdpwssd", "avx512", ("vnni",), 1, True, "vpdpwssd (AVX512-VNNI)"),
+    Dot("vpdpwssd", "avx2", ("avxvnni",), 1, True, "vpdpwssd (AVX-VNNI)"),
     *(replace(dot, together=1) for dot in DOTS if dot.together == 2),
 )
+
+
+# Of layers that tiles are worth: words of a tap, and of a sum, below which vpdpbusd is faster.
+LEAST_WORDS, LEAST_TERMS = 4, 32
 
 
 def dot_of(target: Target, dots: tuple[Dot, ...] = DOTS) -> Dot:
@@ -68,8 +74,17 @@ def dot_of(target: Target, dots: tuple[Dot, ...] = DOTS) -> Dot:
     return next(
         dot
         for dot in dots
-        if dot.target == target.name and (not dot.extension or dot.extension in target.extensions)
+        if dot.target == target.name and target.extensions.issuperset(dot.extensions)
     )
+
+
+def worth_tiles(words: int, taps: int) -> bool:
+    """Return whether AMX is faster for sums of so many taps with so many words of four bytes.
+
+    >>> worth_tiles(16, 9), worth_tiles(1, 49), worth_tiles(16, 1)
+    (True, False, False)
+    """
+    return words >= LEAST_WORDS and words * taps >= LEAST_TERMS
 
 
 # Fields of the struct: (meaning, type, names).
@@ -126,8 +141,10 @@ class QuantizedSpec:
         """Return the kernel for a target, with the best instruction that it has."""
         depthwise = algorithm == "depthwise"
         dot = dot_of(target, SINGLE_DOTS if depthwise else DOTS)
-        flagged = target.using(*filter(None, [dot.extension]))
+        flagged = target.using(*dot.extensions)
         rows = DEPTHWISE_ROWS if depthwise else tuning.rows(target)
+        if dot.name == "tdpbusd":
+            rows = TILE_ROWS
         return cls(algorithm, layout, sums, flagged, dot, rows)
 
     @property

@@ -33,6 +33,8 @@ EXTENSIONS: dict[str, Extension] = {
         Extension("vnni", ("avx512",), "avx512_vnni", ("-mavx512vnni",), 8, 7),
         Extension("avxvnni", ("avx2",), "avx_vnni", ("-mavxvnni",), 11, 12),
         Extension("dotprod", ("neon",), "asimddp", ("-march=armv8.2-a+dotprod",), 8, 7),
+        # Products of matrices of bytes, 16 x 64 by 64 x 16, which Linux has to permit.
+        Extension("amx", ("avx512",), "amx_int8", ("-mamx-tile", "-mamx-int8"), 11, 12),
         # float16 to float32 and back.
         Extension("f16c", ("avx512", "avx2"), "f16c", ("-mf16c",), 5, 4),
         # Shuffles of bytes across a whole vector.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
+import sys
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -36,6 +39,17 @@ def _reported() -> frozenset[str]:
     import archspec.cpu.detect
 
     return frozenset(archspec.cpu.detect.detected_info().features)
+
+
+@lru_cache(maxsize=1)
+def _permitted() -> bool:
+    """Whether this process may use AMX's tiles: Linux saves them only for those that ask."""
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        return False
+    arch_prctl, request, tile_data = 158, 0x1023, 18  # ARCH_REQ_XCOMP_PERM, of Linux 5.16
+    syscall = ctypes.CDLL(None).syscall
+    syscall.restype = ctypes.c_long
+    return bool(syscall(*map(ctypes.c_long, (arch_prctl, request, tile_data))) == 0)
 
 
 @lru_cache(maxsize=8)
@@ -75,6 +89,8 @@ def host_targets() -> tuple[Target, ...]:
     lineage = (str(cpu.name), *(str(ancestor.name) for ancestor in cpu.ancestors))
     core = next((name for name in lineage if name in CORES), "")
     also = features | _reported()
+    if "amx_int8" in also and not _permitted():
+        also -= {"amx_int8"}
     known = [EXTENSIONS[name] for name in _emitted(os.environ.get("CC"))]
     return tuple(
         replace(
