@@ -291,11 +291,21 @@ def test_narrow_filters_are_not_left(name, dtype, driver, tmp_path):
 NARROW_ARRAYS = [name for name, v in VARIANTS.items() if v.computes(Precision.of("float16"))]
 
 
+QUICK = ("direct", "mcmr", "depthwise_channels")
+
+
 @pytest.mark.parametrize(
-    "lanes",
-    [pytest.param(n, marks=() if n == max(VECTORS) else pytest.mark.thorough) for n in VECTORS],
+    "name, lanes",
+    [
+        pytest.param(
+            name,
+            lanes,
+            marks=() if name in QUICK and lanes == max(VECTORS) else pytest.mark.thorough,
+        )
+        for name in NARROW_ARRAYS
+        for lanes in VECTORS
+    ],
 )
-@pytest.mark.parametrize("name", NARROW_ARRAYS)
 def test_no_kernel_leaves_its_narrow_arrays(name, lanes, driver, tmp_path):
     """Arrays of 16-bit numbers: both formats, layouts and targets take turns."""
     index, turn = NARROW_ARRAYS.index(name), list(VECTORS).index(lanes)
@@ -311,7 +321,12 @@ def test_no_kernel_leaves_its_narrow_arrays(name, lanes, driver, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name, border", [(name, b) for name, v in VARIANTS.items() for b in borders(v)[1:]]
+    "name, border",
+    [
+        pytest.param(name, b, marks=pytest.mark.thorough if "int16" in name else ())
+        for name, v in VARIANTS.items()
+        for b in borders(v)[1:]
+    ],
 )
 def test_no_border_leaves_its_arrays_or_the_language(name, border, driver, tmp_path):
     index = list(VARIANTS).index(name) + (border == "buffer")

@@ -71,6 +71,14 @@ def test_tiles_and_borders(tile, border):
     assert error(y, x, weight) < LARGEST[tile]
 
 
+def test_arrays_of_16_bits():
+    x, weight = normal(40, 20, (10, 13))
+    x = x.astype(np.float16)
+    y = computed(x, weight, layout="NHWC")
+    wide = computed(x.astype(np.float32), weight, layout="NHWC")
+    assert y.dtype == np.float16 and np.array_equal(y, wide.astype(np.float16))
+
+
 def test_nothing_overflows():
     """Where U and V of a chunk are parallel, sums are as large as norms allow: almost 2^31."""
     rng = np.random.default_rng(3)
@@ -144,7 +152,9 @@ ISAS = [target.name for target in host_targets()] + [
 ]
 
 
-@pytest.mark.parametrize("algorithm", ["mcmr", "winograd1d"])
+@pytest.mark.parametrize(
+    "algorithm", ["mcmr", pytest.param("winograd1d", marks=pytest.mark.thorough)]
+)
 def test_every_instruction_set_multiplies_alike(algorithm, monkeypatch):
     x, weight = normal(72, 40, (12, 15))
     outputs = {}

@@ -47,8 +47,18 @@ def check_exact(algorithm, layout, filter_dtype, sizes, seams=None, **options):
         )
 
 
-@pytest.mark.parametrize("isa", TARGETS)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize(
+    "algorithm, isa",
+    [
+        pytest.param(
+            algorithm,
+            isa,
+            marks=() if algorithm == "direct" or isa == TARGETS[0] else pytest.mark.thorough,
+        )
+        for algorithm in ALGORITHMS
+        for isa in TARGETS
+    ],
+)
 def test_integers_leave_nothing_to_round(algorithm, isa, monkeypatch):
     """On every instruction set, formats and layouts in turn."""
     monkeypatch.setenv("WINOGEN_ISA", isa)
@@ -115,8 +125,14 @@ def emulated(x, w, transform, both, filter_dtype):
     return np.einsum("mib,jb->mij", wanted, at)
 
 
-@pytest.mark.parametrize("filter_dtype", ("float16", "bfloat16", "flyte24"))
-@pytest.mark.parametrize("algorithm", WINOGRAD)
+@pytest.mark.parametrize(
+    "algorithm, filter_dtype",
+    [
+        pytest.param(algorithm, dtype, marks=() if algorithm == "mcmr" else pytest.mark.thorough)
+        for algorithm in WINOGRAD
+        for dtype in ("float16", "bfloat16", "flyte24")
+    ],
+)
 def test_transformed_filters_are_those_of_the_format(algorithm, filter_dtype):
     rng, both = np.random.default_rng(1), algorithm != "winograd1d"
     x = rng.standard_normal((1, 5, 6 if both else 3, 6)).astype(np.float32)

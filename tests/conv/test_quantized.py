@@ -36,7 +36,14 @@ def isa(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("isa", ISAS, indirect=True)
+@pytest.mark.parametrize(
+    "isa",
+    [
+        pytest.param(isa, marks=() if isa in (ISAS[0], "generic") else pytest.mark.thorough)
+        for isa in ISAS
+    ],
+    indirect=True,
+)
 def test_problems_of_every_kind_are_computed_right(isa):
     wrong = list(fuzz.failures(20261122, range(80), "numpy"))
     assert not wrong, wrong[0][1]

@@ -41,8 +41,14 @@ def test_of_float32_it_is_the_convolution(m, padding):
     assert np.abs(y - y64).max() < 2e-6 * np.abs(y64).max()
 
 
-@pytest.mark.parametrize("options", [{"filter_dtype": "bfloat16"}, {"filter_dtype": "float16"}])
-@pytest.mark.parametrize("m", [None, 4])
+@pytest.mark.parametrize(
+    "m, options",
+    [
+        pytest.param(4, {"filter_dtype": "float16"}),
+        pytest.param(4, {"filter_dtype": "bfloat16"}, marks=pytest.mark.thorough),
+        pytest.param(None, {"filter_dtype": "float16"}, marks=pytest.mark.thorough),
+    ],
+)
 def test_its_errors_are_those_of_kernels(options, m):
     x, w = data(size=(12, 12))
     stages = stages_of(Precision.of("float32", options["filter_dtype"]))
@@ -56,6 +62,7 @@ def test_its_errors_are_those_of_kernels(options, m):
     assert np.abs(y - kernel).max() < 0.02 * np.abs(error).max()
 
 
+@pytest.mark.thorough
 def test_products_of_integers_as_their_kernels_have_them():
     x, w = data(channels=70, size=(12, 12))
     stages = stages_of(Precision.of("float32", products="int16"))

@@ -29,6 +29,7 @@ def case():
     )
 
 
+@pytest.mark.thorough
 def test_rows_of_narrow_numbers(case, tmp_path):
     page = write_layer_report(tmp_path, case, numbers=True, timed=True)
     document = json.loads((tmp_path / "report.json").read_text("utf-8"))

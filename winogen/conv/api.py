@@ -102,7 +102,7 @@ def conv2d(
         they are asked for without a ``tolerance``, the fastest way runs whose error is at most ten
         times the least that they allow: see docs/numbers.md.
     product_dtype
-        What is multiplied: None as above, "int16" or "int8". Transforms are computed in float32,
+        What is multiplied: None as above, or "int16". Transforms are computed in float32,
         their results are scaled and rounded to integers, and products summed exactly, chunk by
         chunk of channels. Without a ``tolerance`` as above. Stride and dilation must be 1.
     threads

@@ -40,7 +40,6 @@ _NARROW = (
     ("flyte24", None, 2.0**-17),
     ("float16", None, 2.0**-12),
     (None, "int16", 2.0**-15),
-    (None, "int8", 2.0**-8),
 )
 
 

@@ -49,7 +49,7 @@ ARRAY_TYPES = (*COMPUTED_TYPES, *NARROW_TYPES)
 FILTER_TYPES = ("float16", "bfloat16", "flyte24", "flyte16", "flyte8")
 # Those whose range is so small that every filter has a scale.
 SCALED_TYPES = ("float16",)
-PRODUCT_TYPES = ("int16", "int8")
+PRODUCT_TYPES = ("int16",)
 
 
 @dataclass(frozen=True)

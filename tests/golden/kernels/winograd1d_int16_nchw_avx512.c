@@ -895,17 +895,17 @@ INLINE int64_t vectors_in(int64_t filters) { return min_of(VECTORS, blocks_of(fi
 
 INLINE int64_t padded_filters(const winogen_conv *p) { return round_up(p->filters, LANES); }
 
+/* Numbers in a row of the block of filters that begins at filter `first` of its group. */
+INLINE int64_t width_at(const winogen_conv *p, int64_t first)
+{
+    return vectors_in(p->filters - first) * LANES;
+}
+
 /* Words that hold so many channels. */
 INLINE int64_t words_of(int64_t channels)
 {
     const int64_t set = WORD * LANES;
     return channels / set * LANES + min_of(channels % set, LANES);
-}
-
-/* Words in a row of the block of filters that begins at filter `first` of its group. */
-INLINE int64_t width_at(const winogen_conv *p, int64_t first)
-{
-    return vectors_in(p->filters - first) * LANES;
 }
 
 /* Where the block of filters that begins at filter `first` of its group lies, for one position. */
