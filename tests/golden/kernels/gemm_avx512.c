@@ -65,6 +65,7 @@ enum {
 
 enum { LANES = 16 };
 typedef float real;
+typedef real array_number;      /* of the matrices */
 typedef real filter_number;    /* of the packed filters */
 typedef real vec __attribute__((vector_size(64)));
 typedef real loose_vec

@@ -63,6 +63,7 @@ enum {
 
 enum { LANES = 4 };
 typedef float real;
+typedef real array_number;      /* of the matrices */
 typedef real filter_number;    /* of the packed filters */
 typedef real vec __attribute__((vector_size(16)));
 typedef real loose_vec
