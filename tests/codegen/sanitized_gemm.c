@@ -39,12 +39,13 @@ static int64_t extent(int64_t rows, int64_t columns, int64_t row, int64_t column
 /* The activation is none, ReLU or that of prelu, which has a slope for each column. */
 static double one(const winogen_conv *p, const winogen_call *c, int64_t i, int64_t j)
 {
-    double sum = c->bias ? c->bias[j] : 0;
+    const real *const a = c->a, *const b = c->b, *const bias = c->bias, *const slopes = c->slopes;
+    double sum = bias ? bias[j] : 0;
     for (int64_t k = 0; k < p->k; k++)
-        sum += (double)c->a[i * p->a_row + k * p->a_column]
-             * (double)c->b[k * p->b_row + j * p->b_column];
+        sum += (double)a[i * p->a_row + k * p->a_column]
+             * (double)b[k * p->b_row + j * p->b_column];
     if (sum >= 0 || !p->activation) return sum;
-    return c->slopes ? sum * c->slopes[j] : 0;
+    return slopes ? sum * slopes[j] : 0;
 }
 
 static int failed(const winogen_conv *p, int packed, int threads, unsigned seed)
