@@ -47,11 +47,12 @@ def cases():
         if target.extensions.issuperset(names[1:].split("+"))
     ]
     plain = [target.name for target in host_targets()]
-    quick = {(extended or plain)[0]: "NHWC", "generic": "NCHW"}
-    return [
-        pytest.param(isa, layout, marks=() if quick.get(isa) == layout else pytest.mark.thorough)
-        for isa in (*extended, *plain)
-        for layout in ("NCHW", "NHWC")
+    quick = ((extended or plain)[0], "generic")
+    return [  # layouts take turns
+        pytest.param(
+            isa, ("NHWC", "NCHW")[turn % 2], marks=() if isa in quick else pytest.mark.thorough
+        )
+        for turn, isa in enumerate((*extended, *plain))
     ]
 
 
