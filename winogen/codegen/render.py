@@ -126,7 +126,7 @@ def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
         "masked": real.avx512 if target.masks else "",
         "register": real.register,
         "flushes": target.flushes,
-        "dots": "vnni" if {"vnni", "avxvnni"} & target.extensions else target.dots,
+        "dots": "vnni" if target.dot_extensions else target.dots,
         "narrow": precision.narrow,  # whether the arrays are
     }
 

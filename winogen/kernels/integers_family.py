@@ -21,8 +21,7 @@ from winogen.kernels.work import Work, blocks
 from winogen.records import Costs, Machine, Precision, Target, Tuning
 from winogen.records.tuning import PREFETCHING
 
-_WORD = 4  # bytes
-_PLACE = 24
+_PLACE = 24  # bytes of where a tile goes
 _POSITIONS_AT_ONCE = 160  # of all tiles that are rounded at once
 CHUNK = 32  # channels whose products are summed in integers
 # Instructions that multiply and add two vectors of words, where one does not.
@@ -53,7 +52,7 @@ class RegionsOfIntegers(Regions):
         return precision == asked and precision.transforms == "float32"
 
     def extensions(self, target: Target) -> tuple[str, ...]:
-        return tuple(sorted(target.extensions & {"vnni", "avxvnni"}))
+        return target.dot_extensions
 
     def fixed(self, work: Work) -> dict[str, int]:
         return {"word": 2, "chunk": CHUNK, "tiles_at_once": int(tiles_at_once(work))}

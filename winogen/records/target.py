@@ -80,6 +80,15 @@ class Target:
         """Return how many "float32" or "float64" numbers one vector holds."""
         return self.vector_bytes // NUMBERS[dtype].itemsize
 
+    @property
+    def dot_extensions(self) -> tuple[str, ...]:
+        """Those that add dot products of 16-bit integers to sums by one instruction.
+
+        >>> TARGETS["avx2"].adjusted("+avxvnni+f16c").dot_extensions
+        ('avxvnni',)
+        """
+        return tuple(sorted(self.extensions & {"vnni", "avxvnni"}))
+
     def using(self, *names: str) -> Target:
         """Return the target whose flags allow these extensions, for kernels that need them.
 
