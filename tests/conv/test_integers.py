@@ -180,6 +180,10 @@ def test_what_has_no_products_of_integers():
         winogen.conv2d(x, weight, algorithm="direct", product_dtype="int16")
     with pytest.raises(WinogenError, match='product_dtype: got "int16" with float64 arrays'):
         winogen.conv2d(x.astype(float), weight.astype(float), product_dtype="int16")
+    with pytest.raises(Unsupported, match=r"stride \(2, 2\).*; allowed: None$"):
+        winogen.conv2d(x, weight, stride=2, product_dtype="int16")
+    with pytest.raises(Unsupported, match="8 groups.*; allowed: None, or algorithm winograd1d"):
+        winogen.conv2d(x, weight[:, :1], groups=8, product_dtype="int16")
 
 
 def test_packed_filters_have_half_the_bytes():
