@@ -248,12 +248,12 @@ def test_wrong_biases_are_refused(conv_model, session):
 
 def test_an_error_of_the_planner_is_one_of_the_session(conv_model, session, monkeypatch):
     from winogen.errors import CompilerNotFound
-    from winogen.onnx import planning
+    from winogen.onnx import answers
 
     def no_compiler(*arguments):
         raise CompilerNotFound("no C compiler: cc, gcc and clang are not on the path")
 
-    monkeypatch.setattr(planning, "compile_all", no_compiler)
+    monkeypatch.setattr(answers, "compile_all", no_compiler)
     one = session(conv_model().model)
     with pytest.raises(Exception, match='winogen, node "layer": no C compiler'):
         one.run(None, {"x": images(1, 4, 9, 9)})

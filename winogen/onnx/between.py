@@ -14,9 +14,8 @@ import numpy as np
 
 from winogen.conv.quantization import BYTES, RANGES
 from winogen.onnx.model import OWN_DOMAIN, Model, require
-from winogen.onnx.sizes import number
+from winogen.onnx.sizes import STANDARD, number
 
-_STANDARD = ("", "ai.onnx")
 _CODES = 256
 _MOST_NODES = 8
 # Each output from one input, and constants that are the same everywhere or in a channel.
@@ -75,7 +74,7 @@ def between(model: Model, taken: set[int]) -> dict[str, Lookup | Pool]:
     """
     found: dict[str, Lookup | Pool] = {}
     for node in model.graph.node:
-        if node.domain not in _STANDARD or id(node) in taken:
+        if node.domain not in STANDARD or id(node) in taken:
             continue
         one: Lookup | Pool | None = None
         if node.op_type == "QuantizeLinear":
@@ -172,7 +171,7 @@ def _function(model: Model, last: Any) -> tuple[list[Any], Any]:
             continue
         if node in found:
             continue
-        if node.op_type not in _EACH or node.domain not in _STANDARD or len(found) == _MOST_NODES:
+        if node.op_type not in _EACH or node.domain not in STANDARD or len(found) == _MOST_NODES:
             return [], None
         found.append(node)
         wanted += [n for n in node.input if n and model.constant(n) is None]

@@ -17,10 +17,10 @@ from winogen.codegen.templates import environment, wrapped
 from winogen.errors import CompileFailed, InvalidType, InvalidValue
 from winogen.kernels.quantized import QuantizedSpec
 from winogen.kernels.spec import KernelSpec
+from winogen.onnx.answers import Answer
 from winogen.onnx.library import FLAGS, planner, source
 from winogen.onnx.model import OWN_DOMAIN, Model, load, require
 from winogen.onnx.operators import NOWHERE
-from winogen.onnx.planning import Answer
 from winogen.onnx.running import sizes_of_inputs, zeros
 from winogen.records import Target
 from winogen.toolchain import find_compiler, host_target

@@ -8,6 +8,7 @@ from typing import Any
 
 from winogen.errors import InvalidValue
 from winogen.onnx.model import Model, require
+from winogen.onnx.sizes import STANDARD
 
 
 def folded(proto: Any, opset: int) -> Any:
@@ -41,7 +42,7 @@ def folded(proto: Any, opset: int) -> Any:
             raise InvalidValue(f"model: onnxruntime does not run it ({problem})") from problem
         result = require("onnx").load(path)
     used = {node.domain for node in result.graph.node}
-    entries = [entry for entry in result.opset_import if entry.domain in ("", "ai.onnx", *used)]
+    entries = [entry for entry in result.opset_import if entry.domain in (*STANDARD, *used)]
     kept = [type(entry)(domain=entry.domain, version=entry.version) for entry in entries]
     del result.opset_import[:]
     result.opset_import.extend(kept)

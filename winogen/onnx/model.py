@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from winogen.errors import InvalidType, InvalidValue, WinogenError
-from winogen.onnx.sizes import Sizes, declared, number, propagate
+from winogen.onnx.sizes import STANDARD, Sizes, declared, number, propagate
 
 OLDEST_OPSET = 7  # before it, broadcasting was asked for by attributes
 OWN_DOMAIN = "com.winogen"
-_STANDARD = ("", "ai.onnx")
 _FOLDABLE = frozenset(
     "Add Cast Concat ConstantOfShape Div Gather Mul Neg Range Reshape Shape Slice Squeeze Sub "
     "Transpose Unsqueeze".split()
@@ -92,7 +91,7 @@ class Model:
     def _opset(self) -> int:
         newest = self.onnx.defs.onnx_opset_version()
         for entry in self.proto.opset_import:
-            if entry.domain in _STANDARD:
+            if entry.domain in STANDARD:
                 if not OLDEST_OPSET <= entry.version <= newest:
                     raise InvalidValue(
                         f"model: got opset {entry.version}; allowed: {OLDEST_OPSET} to {newest}, "
@@ -132,7 +131,7 @@ class Model:
         self.constant_nodes: dict[str, Any] = {}  # by what they make
         for node in self.graph.node:
             name = node.output[0]
-            if node.op_type == "Constant" and node.domain in _STANDARD and len(node.attribute) == 1:
+            if node.op_type == "Constant" and node.domain in STANDARD and len(node.attribute) == 1:
                 (attribute,) = node.attribute
                 value = self._value_of(attribute)
                 if value is not None:
@@ -147,7 +146,7 @@ class Model:
 
     def _computed(self, node: Any) -> np.ndarray | None:
         """What a node of small constants makes: exporters compute paddings and sizes that way."""
-        if node.op_type not in _FOLDABLE or node.domain not in _STANDARD or len(node.output) != 1:
+        if node.op_type not in _FOLDABLE or node.domain not in STANDARD or len(node.output) != 1:
             return None
         inputs = [name for name in node.input if name]
         if not inputs or any(name not in self._constants for name in inputs):

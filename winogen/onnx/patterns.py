@@ -11,6 +11,7 @@ import numpy as np
 from winogen.graph import Activation, Add, Affine, Concat, Conv, Pad
 from winogen.graph.ir import Operator
 from winogen.onnx.model import Model
+from winogen.onnx.sizes import STANDARD
 
 _MODES = {"constant": "zeros", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
 
@@ -36,7 +37,7 @@ class Patterns:
 
     def match(self, node: Any) -> Match | None:
         """Return what a node is, None for one of the framework's."""
-        if node.domain not in ("", "ai.onnx"):
+        if node.domain not in STANDARD:
             return None
         read: Callable[[Any], Match | None] | None = getattr(self, f"_{node.op_type}", None)
         if read is None or not self._is_map(node.output[0]):
@@ -80,7 +81,7 @@ class Patterns:
     def _alone(self, name: str, kind: str) -> Any:
         """The node of this kind that makes a value, if nobody else reads that."""
         node = self.model.makers.get(name)
-        if node is None or node.op_type != kind or node.domain not in ("", "ai.onnx"):
+        if node is None or node.op_type != kind or node.domain not in STANDARD:
             return None
         return node if self.model.uses[name] == 1 else None
 

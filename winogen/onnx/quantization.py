@@ -17,6 +17,7 @@ from winogen.onnx.calibration import PERCENTILE, Range, observer, ranges, read_s
 from winogen.onnx.folding import folded
 from winogen.onnx.model import Model, load
 from winogen.onnx.rewrite import save
+from winogen.onnx.sizes import STANDARD
 
 OPSET = 13  # the first whose DequantizeLinear has a scale for each filter
 # Sums of so many products of 8 bits, 255 * 128 each at most, stay within int32.
@@ -178,7 +179,7 @@ class _Quantizer:
         self.result = Quantized(proto)
         self.convs: dict[str, _Conv] = {}  # by the output of the node
         for node in proto.graph.node:
-            if node.op_type not in ("Conv", "ConvTranspose") or node.domain not in ("", "ai.onnx"):
+            if node.op_type not in ("Conv", "ConvTranspose") or node.domain not in STANDARD:
                 continue
             found = self._conv(node, exclude)
             if isinstance(found, _Conv):

@@ -10,6 +10,7 @@ from winogen.graph import Graph, Node, Opaque
 from winogen.onnx.model import OWN_DOMAIN, Model
 from winogen.onnx.patterns import Match, Patterns
 from winogen.onnx.quantized import Narrowed
+from winogen.onnx.sizes import STANDARD
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose", "QLinearConv", "ConvInteger")
 
@@ -87,7 +88,7 @@ def _kind(model: Model) -> int:
     kinds = Counter(
         model.kind(node.output[0]) or model.kind(node.input[0])
         for node in model.graph.node
-        if node.op_type == "Conv" and node.domain in ("", "ai.onnx")
+        if node.op_type == "Conv" and node.domain in STANDARD
     )
     ours = {kind: count for kind, count in kinds.items() if kind in (tensor.FLOAT, tensor.DOUBLE)}
     return max(sorted(ours), key=lambda kind: ours[kind]) if ours else 0
@@ -115,7 +116,7 @@ def _aliases(model: Model) -> dict[str, str]:
     outputs = {value.name for value in model.graph.output}
     aliases: dict[str, str] = {}
     for node in model.graph.node:
-        if node.domain not in ("", "ai.onnx") or node.op_type not in ("Identity", "Dropout"):
+        if node.domain not in STANDARD or node.op_type not in ("Identity", "Dropout"):
             continue
         output = node.output[0]
         if output in outputs or output in model.captured or model.constant(output) is not None:

@@ -50,6 +50,8 @@ class Size(NamedTuple):
 
 Sizes = tuple[Size, ...]
 
+STANDARD = ("", "ai.onnx")  # two names of ONNX's own operators
+
 # One input decides.
 _ALIKE = frozenset(
     "BatchNormalization Cast Ceil Celu Clip Dropout Elu Erf Exp Floor Gelu HardSigmoid HardSwish "
@@ -105,7 +107,7 @@ def propagate(
 
 def _outputs(node: Any, inputs: list, attributes: dict[str, Any], constant: Any) -> Sizes | None:
     kind = node.op_type
-    if node.domain not in ("", "ai.onnx") or not inputs or inputs[0] is None:
+    if node.domain not in STANDARD or not inputs or inputs[0] is None:
         return None
     if kind in _ALIKE:
         return inputs[0]
