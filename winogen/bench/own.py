@@ -52,9 +52,8 @@ class Own:
 
     name: str = MAIN  # in the report
     dtype: str = "float32"  # of arrays, one of `DTYPES`; "int8": `QConv2d`
-    options: dict[str, Any] = field(
-        default_factory=dict, hash=False
-    )  # of `OPTIONS`; what is not usual
+    # Of `OPTIONS`, what is not usual.
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
     isa: str | None = None
     python: str | None = None
 

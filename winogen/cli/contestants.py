@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from winogen.bench import BenchLayer
     from winogen.bench.own import Own
 
+_POSITIVE = "a positive number, as 1e-6"
 _NONE = ("none", "None")
 
 
@@ -39,8 +40,12 @@ def contestants(
     chosen = {"algorithm": algorithm, "tile": tile_of(tile, algorithm), **options}
     main = Own().but(Own().name, dtype=dtype, **_unusual(chosen))
     main.check(layers)
-    texts = [f"algorithm={name}" for name in _algorithms(algorithms, allowed)]
-    return main, tuple(_beside(main, text, layers) for text in dict.fromkeys([*beside, *texts]))
+    others = {text: _beside(main, text, layers) for text in beside}
+    # Those that apply to none of the layers show so in the report.
+    for name in _algorithms(algorithms, allowed):
+        text = f"algorithm={name}"
+        others.setdefault(text, main.but(text, algorithm=name))
+    return main, tuple(others.values())
 
 
 def _unusual(options: dict[str, Any]) -> dict[str, Any]:
@@ -90,9 +95,7 @@ def _tolerance(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InvalidValue(
-            f"tolerance: got {text!r}; allowed: a positive number, as 1e-6"
-        ) from None
+        raise InvalidValue(f"tolerance: got {text!r}; allowed: {_POSITIVE}") from None
 
 
 def _bytes(text: str) -> int:
@@ -136,7 +139,7 @@ def tolerance_of(value: float | None) -> float | None:
     """Return the tolerance if it is one; raises InvalidValue."""
     from winogen.conv.arguments import positive
 
-    return None if value is None else positive("tolerance", value, "a positive number, as 1e-6")
+    return None if value is None else positive("tolerance", value, _POSITIVE)
 
 
 def named(option: str, value: str, allowed: tuple[str, ...]) -> str:
