@@ -76,7 +76,7 @@ class Own:
         for option in changes:
             if option not in (*OPTIONS, "dtype", *PLACES):
                 allowed = ", ".join((*OPTIONS, "dtype", *PLACES))
-                raise InvalidValue(f"{name}: got an option {option!r}; allowed: {allowed}")
+                raise InvalidValue(f"option: got {option!r}; allowed: {allowed}")
         dtype = changes.get("dtype") or self.dtype
         left_out = {other for option in changes for other in _REPLACES.get(option, ())}
         algorithm = changes.get("algorithm")

@@ -91,6 +91,12 @@ def over_main(layer: dict, row: dict) -> float:
     return float(row["median_s"] / layer["median_s"])
 
 
+def over_peak(layer: dict, row: dict) -> float:
+    """Return the speed of one of our own over the FMA peak of float32 of its instruction set."""
+    peak = row.get("fma_peak_gflops", layer["fma_peak_gflops"])
+    return flops(layer) / float(row["median_s"]) / 1e9 / peak
+
+
 def beside(layers: list[dict], name: str) -> dict:
     """Return the figures of one of our own beside the main one: its time / that of the main one."""
     rows = {
@@ -111,6 +117,7 @@ def beside(layers: list[dict], name: str) -> dict:
         "worst_layer": min(ratios, key=lambda key: ratios[key], default=None),
         "best_ratio": max(ratios.values(), default=None),
         "max_rel_error": max((row["rel_error"] for row in rows.values()), default=None),
+        "peak_ratio": geometric_mean(over_peak(row["main"], row) for row in rows.values()),
         "packed_ratio": geometric_mean(packed),
         **predictions(rows),
     }

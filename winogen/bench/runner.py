@@ -20,7 +20,7 @@ from winogen.bench import contest, peers, reference, report, roofline
 from winogen.bench.contest import Entry
 from winogen.bench.kinds import KINDS
 from winogen.bench.layers import BenchLayer
-from winogen.bench.own import Own
+from winogen.bench.own import MAIN, Own
 from winogen.bench.team import Contestant, ContestantFailed
 from winogen.errors import InvalidValue, WinogenError
 from winogen.toolchain import find_compiler, host_target
@@ -102,7 +102,7 @@ class _Bench:
         self.prefix = ""
         self.peaks: list[float] = []
         self._stack = stack
-        self.main = self._contestant(settings.main.name)
+        self.main = self._contestant(MAIN)
         # In a process of its own, so that its memory is not counted as ours.
         self._aside = self._contestant("winogen's yardstick")
         self.beside = {own: self._beside(own) for own in settings.beside}
@@ -266,16 +266,26 @@ class _Bench:
                 entry.row = {"error": str(failure)}
 
     def _contest(self, entries: dict[str, Entry]) -> float:
-        """Fill in the times; return the FMA peak, the best of a sample per round."""
+        """Fill in the times; return the FMA peak, the best of a sample per round.
+
+        That of another instruction set goes into the row of who has it.
+        """
         self._tell("running")
-        settings, samples = self.settings, []
+        settings = self.settings
+        others = {own.name: one for own, one in self.beside.items() if own.isa}
+        able = {name: one for name, one in others.items() if name in entries}
+        samples: dict[str, list[float]] = {name: [] for name in (MAIN, *able)}
 
-        def sample_peak() -> None:
-            samples.append(self.main.ask("fma", settings.threads, _PEAK_SAMPLE))
+        def sample_peaks() -> None:
+            for name, contestant in {MAIN: self.main, **able}.items():
+                samples[name].append(contestant.ask("fma", settings.threads, _PEAK_SAMPLE))
 
-        contest.hold(entries, settings.rounds, settings.min_time, sample_peak)
-        self.peaks.append(max(samples))
-        return max(samples)
+        contest.hold(entries, settings.rounds, settings.min_time, sample_peaks)
+        for name in able:
+            if "median_s" in entries[name].row:
+                entries[name].row["fma_peak_gflops"] = max(samples[name])
+        self.peaks.append(max(samples[MAIN]))
+        return max(samples[MAIN])
 
     def _profile(self, layer: BenchLayer, limits: Limits) -> dict:
         """Where our time goes, stage by stage."""

@@ -12,12 +12,13 @@ from winogen.bench.own import MAIN
 from winogen.bench.texts import against, how, milliseconds, number, plain_table
 
 _CAPTION = (
-    "GFLOP/s of the direct convolution; peak: these over the FMA peak of float32; ratio: time / "
-    "that of the first; predicted, and what was measured of it; packed: bytes of packed weights; "
-    "-: does not apply"
+    "GFLOP/s of the direct convolution; peak: these over the FMA peak of float32, of the same "
+    "instruction set; ratio: time / that of the first; predicted, and what was measured of it; "
+    "packed: bytes of packed weights; -: does not apply"
 )
 _SUMMARY_CAPTION = (
-    "ratio: time / that of the first; error / predicted, time / predicted: measured over predicted"
+    "geometric means; ratio: time / that of the first; error / predicted, time / predicted: "
+    "measured over predicted; packed: bytes of packed weights / those of the first"
 )
 # Of a layer and a contestant's row. Each is shown if some row has something to say there.
 _CELLS: dict[str, Callable[[dict, dict], str]] = {
@@ -25,7 +26,7 @@ _CELLS: dict[str, Callable[[dict, dict], str]] = {
     "ms": lambda layer, row: milliseconds(row["median_s"]),
     "predicted": lambda layer, row: against(row, "time"),
     "GFLOP/s": lambda layer, row: f"{_gflops(layer, row):.0f}",
-    "peak": lambda layer, row: f"{_gflops(layer, row) / layer['fma_peak_gflops']:.2f}",
+    "peak": lambda layer, row: f"{report.over_peak(layer, row):.2f}",
     "ratio": lambda layer, row: (
         f"{report.over_main(layer, row):.2f}" if "median_s" in layer else ""
     ),
@@ -69,38 +70,51 @@ def contestants(document: dict) -> Table:
 def over_all_layers(document: dict) -> Table | None:
     """A row for each of ours: means and extremes; None where there is nothing to compare."""
     summary = document["summary"]
-    rows = {MAIN: summary, **summary["beside"]}
+    # The ratio of the main one is that to rivals, and has its place elsewhere.
+    rows = {MAIN: {**summary, "ratio": None}, **summary["beside"]}
     columns = {title: [cell(row) for row in rows.values()] for title, cell in _SUMMARIES.items()}
-    shown = {title: cells for title, cells in columns.items() if any(cells)}
+    integers = document["settings"].get("dtype") == "int8"
+    shown = {
+        title: cells
+        for title, cells in columns.items()
+        if any(cells) and (integers or title != "peak")
+    }
     if len(rows) == 1 and "error / predicted" not in shown:
         return None
     table = plain_table("winogen over all layers", _SUMMARY_CAPTION)
     table.add_column("", no_wrap=True)
     for title in shown:
-        table.add_column(title, justify="left" if title == "worst layer" else "right")
+        table.add_column(title)
     for number_, name in enumerate(rows):
         table.add_row(escape(name), *(cells[number_] for cells in shown.values()))
     return table
 
 
-_SUMMARIES: dict[str, Callable[[dict], str]] = {
-    "ratio, mean": lambda row: number(None if "peers" in row else row["ratio"], ".2f"),
-    "least": lambda row: number(None if "peers" in row else row["worst_ratio"], ".2f"),
-    "most": lambda row: number(row.get("best_ratio"), ".2f"),
-    "largest error": lambda row: number(row["max_rel_error"], ".1e"),
-    "error / predicted": lambda row: _spread(row["error_over_predicted"]),
-    "worst layer": lambda row: escape(row["error_over_predicted"]["worst_layer"] or ""),
-    "time / predicted": lambda row: _spread(row["time_over_predicted"]),
-    "worst layer ": lambda row: escape(row["time_over_predicted"]["worst_layer"] or ""),
-    "packed, mean": lambda row: number(row.get("packed_ratio"), ".2f"),
-}
+def _ratios(row: dict) -> str:
+    if row["ratio"] is None:
+        return ""
+    least, most = row["worst_ratio"], row["best_ratio"]
+    return f"{row['ratio']:.2f}; {least:.2f} ({escape(row['worst_layer'])}) to {most:.2f}"
 
 
 def _spread(found: dict) -> str:
-    """The mean of some shares, and their extremes."""
+    """The mean of some shares, their extremes, and where they are farthest from 1."""
     if found["mean"] is None:
         return ""
-    return f"{found['mean']:.2f} ({found['least']:.2f} to {found['most']:.2f})"
+    return (
+        f"{found['mean']:.2f}; {found['least']:.2f} to {found['most']:.2f}, worst "
+        f"{escape(found['worst_layer'])}"
+    )
+
+
+_SUMMARIES: dict[str, Callable[[dict], str]] = {
+    "ratio": _ratios,
+    "peak": lambda row: number(row["peak_ratio"], ".2f"),
+    "largest error": lambda row: number(row["max_rel_error"], ".1e"),
+    "error / predicted": lambda row: _spread(row["error_over_predicted"]),
+    "time / predicted": lambda row: _spread(row["time_over_predicted"]),
+    "packed": lambda row: number(row.get("packed_ratio"), ".2f"),
+}
 
 
 def _gflops(layer: dict, row: dict) -> float:
