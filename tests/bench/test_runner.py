@@ -169,7 +169,7 @@ def test_layers_of_8_bits(monkeypatch):
     assert layer["instructions"] in text
 
 
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("layout", ["NCHW", pytest.param("NHWC", marks=pytest.mark.thorough)])
 def test_arrays_of_other_types(monkeypatch, layout):
     tiny = BenchLayer.from_dict(LAYERS[0])
     monkeypatch.setattr(runner, "YARDSTICK", tiny)

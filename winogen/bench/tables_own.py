@@ -14,7 +14,7 @@ from winogen.bench.texts import against, how, milliseconds, number, plain_table
 _CAPTION = (
     "GFLOP/s of the direct convolution; peak: these over the FMA peak of float32, of the same "
     "instruction set; ratio: time / that of the first; predicted, and what was measured of it; "
-    "packed: bytes of packed weights; -: does not apply"
+    "inexact: share of the outputs; packed: bytes of packed weights; -: does not apply"
 )
 _SUMMARY_CAPTION = (
     "geometric means; ratio: time / that of the first; error / predicted, time / predicted: "
@@ -31,6 +31,7 @@ _CELLS: dict[str, Callable[[dict, dict], str]] = {
         f"{report.over_main(layer, row):.2f}" if "median_s" in layer else ""
     ),
     "error": lambda layer, row: f"{row['rel_error']:.0e}",
+    "inexact": lambda layer, row: number(row.get("inexact"), ".2%"),
     "predicted ": lambda layer, row: against(row, "error"),
     "packed": lambda layer, row: number(row.get("packed_weight_bytes"), ",d"),
 }
@@ -94,6 +95,8 @@ def _ratios(row: dict) -> str:
     if row["ratio"] is None:
         return ""
     least, most = row["worst_ratio"], row["best_ratio"]
+    if row["layers"] == 1:
+        return f"{least:.2f}"
     return f"{row['ratio']:.2f}; {least:.2f} ({escape(row['worst_layer'])}) to {most:.2f}"
 
 
@@ -101,6 +104,8 @@ def _spread(found: dict) -> str:
     """The mean of some shares, their extremes, and where they are farthest from 1."""
     if found["mean"] is None:
         return ""
+    if found["least"] == found["most"]:
+        return f"{found['mean']:.2f}"
     return (
         f"{found['mean']:.2f}; {found['least']:.2f} to {found['most']:.2f}, worst "
         f"{escape(found['worst_layer'])}"
