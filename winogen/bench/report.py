@@ -61,7 +61,7 @@ _PREDICTED = {"error": ("predicted_error", "rel_error"), "time": ("predicted_s",
 def over_predicted(row: dict, what: str) -> float | None:
     """Return the measured "error" or "time" over the predicted one; None where one is missing.
 
-    >>> over_predicted({"median_s": 0.3, "predicted_s": 0.2}, "time")
+    >>> over_predicted({"median_s": 0.75, "predicted_s": 0.5}, "time")
     1.5
     """
     expected, found = (row.get(key) for key in _PREDICTED[what])
