@@ -16,7 +16,9 @@ from winogen.cli.app import app
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "benchmark.md").read_text(encoding="utf-8")
 # On a line of their own, or in backquotes; instruction sets are not those of every machine.
-_COMMAND = re.compile(r"(?:^|`)(?:WINOGEN_ISA=\S+ )?(winogen bench\b.*?)(?:`|  +#.*|$)", re.MULTILINE)
+_COMMAND = re.compile(
+    r"(?:^|`)(?:WINOGEN_ISA=\S+ )?(winogen bench\b.*?)(?:`|  +#.*|$)", re.MULTILINE
+)
 COMMANDS = sorted(
     {
         command
