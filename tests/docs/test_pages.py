@@ -50,8 +50,16 @@ MACHINE = (
 )
 
 # Their commands take ten seconds or more.
-SLOW_PAGES = ("docs/accuracy.md", "docs/gemm.md", "docs/tuning.md")
-every_page = pytest.mark.parametrize("page", sorted(PAGES))
+SLOW_PYTHON = ("docs/conv2d.md", "docs/numbers.md")
+SLOW_SHELL = ("docs/accuracy.md", "docs/gemm.md", "docs/tuning.md")
+
+
+def every_page(slow=()):
+    """For each page; those that are slow in the thorough run."""
+    return pytest.mark.parametrize("page", [
+        pytest.param(page, marks=pytest.mark.thorough if page in slow else ())
+        for page in sorted(PAGES)
+    ])  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -79,13 +87,13 @@ def blocks(page: str) -> list[Block]:
     return found
 
 
-@every_page
+@every_page()
 def test_languages(page):
     for block in blocks(page):
         assert block.language in LANGUAGES, f"{page}, line {block.line}: ```{block.language}"
 
 
-@every_page
+@every_page(SLOW_PYTHON)
 def test_python(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     names: dict = {}
@@ -122,10 +130,7 @@ def alike(text: str) -> str:
     return text
 
 
-@pytest.mark.parametrize("page", [
-    pytest.param(page, marks=pytest.mark.thorough if page in SLOW_PAGES else ())
-    for page in sorted(PAGES)
-])  # fmt: skip
+@every_page(SLOW_SHELL)
 def test_c_and_shell(page, tmp_path):
     found = [block for block in blocks(page) if block.language in ("c", "sh")]
     if not found:
@@ -172,6 +177,7 @@ class Shell:
             (folder / "bin" / name).chmod(0o755)
         path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
         self.folder, self.environment = folder, {**os.environ, "PATH": path, "COLUMNS": "200"}
+        self._said: dict[str, str] = {}
         self.environment["WINOGEN_WISDOM"] = str(folder / "wisdom.jsonl")
 
     def __call__(self, script: str) -> str:
@@ -186,6 +192,12 @@ class Shell:
         assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
         return done.stdout
 
+    def _help(self, group: str) -> str:
+        """What a command of winogen says of itself."""
+        if group not in self._said:
+            self._said[group] = self(f"winogen {group} --help")
+        return self._said[group]
+
     def is_quick(self, command: str) -> bool:
         """Whether a test may run the command; if not, it has been checked as far as that goes."""
         words = shlex.split(command, comments=True)
@@ -197,8 +209,10 @@ class Shell:
             assert all(f"\n{target}:" in rules for target in rest), command
         elif program == "winogen" and rest[0] in SLOW:
             group = rest[:2] if rest[0] == "onnx" else rest[:1]
-            known = self(f"winogen {' '.join(group)} --help")
+            known = self._help(" ".join(group))
             assert all(word in known for word in rest if word.startswith("-")), command
+        elif program == "python" and rest[0] == "-m" and rest[1].startswith("winogen.bench.nets"):
+            assert importlib.util.find_spec(rest[1]), command
         elif "pytest" in command:
             paths = [word.partition("::")[0] for word in rest if word.startswith("tests/")]
             assert all((ROOT / path).exists() for path in paths), command
@@ -207,7 +221,7 @@ class Shell:
         return False
 
 
-@every_page
+@every_page()
 def test_links_lead_somewhere(page):
     """Relative links, their #sections, and the files and folders that the text names."""
     text = re.sub(
