@@ -103,9 +103,14 @@ class Precision:
         return tuple(number for number in narrow if number.exponent)
 
     @property
+    def quantised(self) -> bool:
+        """Whether integers are multiplied, where transforms are of real numbers."""
+        return self.products != self.transforms
+
+    @property
     def has_narrow_filters(self) -> bool:
         """Whether packed filters are widened before they are multiplied."""
-        return self.filters in FILTER_TYPES and self.products == self.transforms
+        return self.filters in FILTER_TYPES and not self.quantised
 
     @property
     def plain(self) -> bool:
@@ -122,7 +127,7 @@ class Precision:
     @property
     def name(self) -> str:
         """The types that differ from that of the arrays, in words."""
-        if self.products != self.transforms:
+        if self.quantised:
             return f"{self.arrays}, products {self.products}"
         if self.filters != self.transforms:
             return f"{self.arrays}, filters {self.filters}"
