@@ -237,6 +237,20 @@ def test_one_object_takes_inputs_of_both_types_and_all_sizes():
     assert conv(x[:0]).shape == (0, 5, 3, 3)
 
 
+def test_shapes_that_were_seen_are_not_looked_at_again(monkeypatch):
+    """What a call finds out about CPU and layer takes longer than a small layer does."""
+    rng = np.random.default_rng(5)
+    weight = rng.integers(-128, 128, (5, 6, 3, 3)).astype(np.int8)
+    conv = winogen.QConv2d(weight, x_zero=3)
+    x = rng.integers(0, 100, (2, 6, 7, 9)).astype(np.uint8)
+    conv(x), conv(x.view(np.int8))
+    for name in ("host_target", "work_of"):
+        monkeypatch.setattr(f"winogen.conv.quantized.{name}", None)
+    for dtype in (np.uint8, np.int8):  # the same bytes
+        assert np.array_equal(conv(x.view(dtype)), convolve(x.astype(int) - 3, weight.astype(int)))
+    assert np.array_equal(conv(x)[:1], conv(np.asfortranarray(x))[:1])
+
+
 def test_changes_of_the_callers_arrays_have_no_effect():
     weight, bias = np.ones((1, 1, 1, 1), np.int8), np.ones(1, np.int32)
     conv = winogen.QConv2d(weight, bias)
