@@ -106,6 +106,7 @@ _FIELDS = (
     ("in outputs", "int64_t", ("block_rows", "block_cols")),
     ("blocks of a group and image", "int64_t", ("grid_rows", "grid_cols")),
     ("whether the rows of a block are one line", "int64_t", ("flat",)),
+    ("whether filters are fetched before use", "int64_t", ("fetches",)),
     ("of a block, if threads share it", "int64_t", ("shares",)),
     ("of the work, see the end", "int64_t", ("phases", "parts")),
     ("", "int64_t", ("packed_bytes", "thread_bytes", "shared_bytes")),
@@ -305,6 +306,12 @@ class QuantizedWork:
         return bool(tiles <= rows * blocks(cols, self.spec.lanes))
 
     @property
+    def fetches(self) -> bool:
+        """Whether filters are fetched ahead: if L2 does not hold them beside a block's input."""
+        room = self.machine.l2_bytes - self._strip_bytes(*self.block)
+        return self.spec.tiles and self.packed_bytes > room
+
+    @property
     def grid(self) -> tuple[int, int]:
         """Rows and columns of blocks of a group and image."""
         high, wide = (int(blocks(n, size)) for n, size in zip(self.output_size, self.block))
@@ -368,7 +375,7 @@ class QuantizedWork:
             "row": row,
             "sum": 4 * width * (waiting + lanes),
             "tap": 8 * self.taps,
-            "source": 8 * self.run if self.spec.layout == "NCHW" else 0,
+            "source": 8 * (self.run + 4 * lanes) if self.spec.layout == "NCHW" else 0,
             "window": 4 * (rows * pitch + lanes) if self.w_zeros and together == 4 else 0,
         }
         return {"row_phase": phase, "row_plane": plane, **placed(sizes)}
@@ -410,6 +417,7 @@ class QuantizedWork:
             "padding": self.padding_word,
             "w_zeros": int(self.w_zeros),
             "flat": int(self.flat),
+            "fetches": int(self.fetches),
             "phases": 1,
             "parts": self.items * self.shares,
             **self._pitches(*block),
