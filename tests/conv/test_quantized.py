@@ -105,7 +105,8 @@ def test_tiles_of_every_rest_are_right(monkeypatch, layout, channels, cols):
 
 @pytest.mark.parametrize("weight, isa, what", [
     ((32, 64, 3, 3), "avx512", "Direct.* tdpbusd"), ((32, 3, 7, 7), "avx512", "im2col.* tdpbusd"),
-    ((32, 64, 1, 1), "avx512", "Direct.*vpdpbusd"), ((32, 64, 3, 3), "avx512-amx", "vpdpbusd"),
+    ((32, 16, 1, 1), "avx512", "Direct.*vpdpbusd"), ((32, 64, 3, 3), "avx512-amx", "vpdpbusd"),
+    ((32, 64, 1, 1), "avx512", "Direct.* tdpbusd"), ((32, 3, 3, 3), "avx512", "vpdpbusd"),
     ((32, 64, 3, 3), "avx512-vnni", "vpmaddwd"),
 ])  # fmt: skip
 def test_layers_that_tiles_are_worth(monkeypatch, weight, isa, what):

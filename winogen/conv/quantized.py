@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from functools import lru_cache
+from math import prod
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -357,6 +358,9 @@ def work_of(
     if not depthwise or algorithm == "im2col":
         algorithm, target = _multiplied(algorithm, target, channels, layer.kernel)
     groups, filters = layer.groups, layer.filters // layer.groups
+    size, output_size = problem.size, problem.output_size
+    if layer.pointwise and not depthwise:  # pixels have no neighbours: one row of all of them
+        size = output_size = (1, prod(size))
     kind: type[QuantizedWork] = QuantizedWork
     if depthwise and algorithm != "im2col":
         groups, filters, kind, algorithm = 1, groups, DepthwiseWork, "depthwise"
@@ -366,8 +370,8 @@ def work_of(
         groups=groups,
         channels=channels,
         filters=filters,
-        size=problem.size,
-        output_size=problem.output_size,
+        size=size,
+        output_size=output_size,
         kernel=layer.kernel,
         stride=problem.stride,
         dilation=layer.dilation,

@@ -59,7 +59,7 @@ SINGLE_DOTS = (
 
 
 # Of layers that tiles are worth: words of a tap, and of a sum, below which vpdpbusd is faster.
-LEAST_WORDS, LEAST_TERMS = 4, 32
+LEAST_WORDS, LEAST_TERMS = 4, 6
 
 
 def dot_of(target: Target, dots: tuple[Dot, ...] = DOTS) -> Dot:
@@ -80,8 +80,8 @@ def dot_of(target: Target, dots: tuple[Dot, ...] = DOTS) -> Dot:
 def worth_tiles(words: int, taps: int) -> bool:
     """Return whether AMX is faster for sums of so many taps with so many words of four bytes.
 
-    >>> worth_tiles(16, 9), worth_tiles(1, 49), worth_tiles(16, 1)
-    (True, False, False)
+    >>> worth_tiles(16, 9), worth_tiles(1, 49), worth_tiles(16, 1), worth_tiles(4, 1)
+    (True, False, True, False)
     """
     return words >= LEAST_WORDS and words * taps >= LEAST_TERMS
 
@@ -287,10 +287,13 @@ class QuantizedWork:
         while rows > 1 and self._strip_bytes(rows, cols) > room:
             rows = int(even(high, blocks(rows, 2)))
         wanted = _PARTS * self.threads if self.threads > 1 else 1
-        while rows > 1 and rows * cols > 2 * _LEAST_PIXELS:
+        while rows * cols > 2 * _LEAST_PIXELS:
             if self.batch * self.groups * blocks(high, rows) * blocks(wide, cols) >= wanted:
                 break
-            rows = int(even(high, blocks(rows, 2)))
+            if rows > 1:
+                rows = int(even(high, blocks(rows, 2)))
+            else:
+                cols = int(even(wide, blocks(cols, 2)))
         return rows, cols
 
     @property
@@ -368,7 +371,8 @@ class QuantizedWork:
             row = plane * self.channels + lanes
         width = VECTORS * lanes
         # Of positions whose sums wait; more are read with the last.
-        waiting = self.spec.rows if self.spec.layout == "NHWC" or self.spec.tiles else cols
+        vectors = 1 if self.spec.layout == "NHWC" or self.spec.tiles else lanes
+        waiting = min(self.spec.rows * vectors, round_up(cols, self.spec.rows))
         pitch = self._pitches(rows, cols)["strip_row"] // lanes
         sizes = {
             "strip": self._strip_bytes(rows, cols),
