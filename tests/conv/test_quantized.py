@@ -12,7 +12,7 @@ from conv.reference import convolve
 import winogen
 import winogen.kernels.quantized as kernels
 from winogen.conv.quantization import TOO_MANY_TERMS
-from winogen.conv.quantized import chosen
+from winogen.conv.quantized_choice import chosen
 from winogen.errors import InvalidType, InvalidValue
 from winogen.kernels.quantized import DOTS, dot_of
 from winogen.records import TARGETS
@@ -314,6 +314,28 @@ def test_its_source_tells_the_instruction(monkeypatch):
     assert dot_of(target).what in conv.source((1, 64, 4, 4))
     monkeypatch.setenv("WINOGEN_ISA", "generic")
     assert "plain C" in conv.source((1, 64, 4, 4), "int8")
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "im2col", "mcmr"])
+@pytest.mark.parametrize("batched", [False, True])
+def test_its_plan_tells_what_runs(algorithm, batched):
+    weight = np.ones((8, 64, 3, 3), np.int8)
+    conv = winogen.QConv2d(weight, padding=1, **SCALES, algorithm=algorithm, threads=2)
+    shape = (64, 9, 12) if not batched else (1, 64, 9, 12)
+    plan = conv.plan(shape)
+    assert plan.output_shape == conv(np.ones(shape, np.uint8)).shape
+    assert plan.algorithm == ("direct" if algorithm == "auto" else algorithm)
+    assert plan.source == conv.source(shape)
+    assert plan.weight_shape == weight.shape and plan.threads == 2
+    assert f"packed weights   {plan.packed_weight_bytes:,} bytes" in str(plan)
+    assert plan.instruction in str(plan) and "8x64x3x3" in str(plan)
+    if algorithm != "mcmr":
+        call = conv.bound(shape)
+        assert plan.workspace_bytes == call.work.workspace_bytes
+        assert plan.packed_weight_bytes == call.packed.nbytes
+        assert plan.multiplications == 64 * 9 * 8 * 9 * 12
+    with pytest.raises(InvalidValue, match="input: got 3 channels"):
+        conv.plan((3, 9, 9))
 
 
 def test_every_target_has_an_instruction():
