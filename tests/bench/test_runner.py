@@ -155,7 +155,8 @@ def test_layers_of_8_bits(monkeypatch):
         assert rows["again"]["fma_peak_gflops"] > 0 and "fma_peak_gflops" not in rows["NHWC"]
         assert 0 < rows["floats"]["rel_error"] < 1e-5
     tiles, strided = (layer["beside"]["tiles"] for layer in document["layers"])
-    assert tiles["tile"] == [2, 2] and tiles["rel_error"] < 0.01
+    assert tiles["tile"] == [2, 2] and tiles["rel_error"] < 0.01 and tiles["inexact"] < 0.05
+    assert layer["inexact"] == 0 and "inexact" not in rows["floats"]
     assert strided["error"].startswith("Unsupported")
     summary = document["summary"]
     assert summary["roofline_share"] is None and summary["peak_ratio"] > 0
