@@ -10,6 +10,7 @@ from winogen.kernels.depthwise_planes import DepthwisePlanes
 from winogen.kernels.depthwise_rows import DepthwiseRows
 from winogen.kernels.depthwise_strip import DepthwiseStrip
 from winogen.kernels.direct import Direct
+from winogen.kernels.direct_float16 import DirectFloat16
 from winogen.kernels.few_filters import FewFilters
 from winogen.kernels.im2col import Im2col
 from winogen.kernels.loops import Loops
@@ -50,6 +51,7 @@ for _variant in (
     Planes(),
     Pixels(),
     FewFilters(),
+    DirectFloat16(),
     Direct(),
     Im2col(),
     Winograd2dDepthwise(),

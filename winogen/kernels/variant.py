@@ -21,7 +21,6 @@ from winogen.kernels.work import Work, round_up
 from winogen.loops.parameters import LoopProblem, Parameters
 from winogen.loops.registers import registers_of_steps
 from winogen.records import Machine, Precision, Sizes, Strides, Target, Tuning
-from winogen.records.precision import SCALED_TYPES
 
 _LINE = 64  # every buffer begins at a cache line
 
@@ -266,7 +265,7 @@ class Variant:
         precision, room = work.precision, self.packed_bytes(work)
         if precision.filter_itemsize == 3:
             room = round_up(room + work.target.vector_bytes, work.itemsize)
-        if precision.filters in SCALED_TYPES and precision.has_narrow_filters:
+        if precision.scaled:
             room += (work.groups * work.filters + work.lanes) * work.itemsize
         return room
 

@@ -1,0 +1,79 @@
+"""What kernels have in common whose products are of float16: sums of few terms, and scales.
+
+float16 has 11 bits and ends at 65504. So sums of products are short before they are widened, and
+every filter and every image is multiplied by a power of two, which loses nothing: largest numbers
+lie below 2^5 then, and no sum of 32 products leaves the range.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from winogen.kernels import costs as cost
+from winogen.kernels.variant import Buffer
+from winogen.kernels.work import Work, blocks
+from winogen.records import Costs, Machine, Precision, Target
+
+EXTENSION = "fp16"
+# Products of a chain of additions, and chains whose sums are added up before they are widened. To
+# widen a vector takes four instructions, to add one to another one more: 7 for 32 multiply-adds.
+# Longer sums round more, by 6.1e-4 of the largest output as it is.
+TERMS, CHAINS = 8, 4
+_WIDENING = 4
+SCALE_TOP = 4  # largest numbers lie between 2^4 and 2^5
+BANDS = 16  # of an image, whose largest numbers are found one by one
+FIXED = {"terms": TERMS, "joined": CHAINS, "bands": BANDS, "scale_top": SCALE_TOP}
+
+
+class OfHalves:
+    """What differs from kernels whose products are of wider numbers."""
+
+    def computes(self, precision: Precision) -> bool:
+        """Whether its kernels compute with these types of numbers."""
+        asked = Precision.of(precision.arrays, products="float16")
+        return precision == asked and precision.transforms == "float32"
+
+    def extensions(self, target: Target) -> tuple[str, ...]:
+        """Return those of the target's extensions that its kernels use."""
+        return (EXTENSION,)
+
+    def summation(self, tuning: Any, channels: int) -> dict[str, int]:
+        """Return how it sums: chains of float16, and float32 between blocks of them."""
+        return {"block": TERMS * CHAINS, "chains": CHAINS}
+
+
+def words(work: Work) -> int:
+    """Return the words of two channels that a group has."""
+    return int(blocks(work.channels, 2))
+
+
+def largest_numbers(work: Work) -> Buffer:
+    """Return where the largest numbers of the images are kept."""
+    return Buffer(work.batch * BANDS * 4, shared=True)
+
+
+def measured(work: Work, machine: Machine) -> Any:
+    """Cycles to find the largest number of every image, which all threads share."""
+    size = work.batch * work.groups * work.channels * work.size[0] * work.size[1]
+    size *= work.array_itemsize
+    return size / machine.read_rate(work.input_bytes) / work.threads
+
+
+def product(work: Work, costs: Costs, rows: Any, taps: int) -> Any:
+    """Cycles of the GEMM for ``rows`` rows against all filters, of all words and ``taps``."""
+    height, vectors, lanes = work.tuning.rows, work.tuning.vectors, work.lanes
+    panel = blocks(rows, blocks(rows, height))
+    steps = words(work) * taps
+    added, widened = blocks(steps, TERMS), blocks(steps, TERMS * CHAINS)
+    total = 0.0
+    whole, left = divmod(work.filters, vectors * lanes)
+    for width, count in ((vectors, whole), (blocks(left, lanes), 1)):
+        if not width or not count:
+            continue
+        tail = rows % panel
+        for size, times in ((panel, rows // panel), (tail, tail > 0)):
+            step = cost.step(costs, size, width)
+            ends = (added + _WIDENING * widened) * size * width / 2
+            sums = size * width * 2 * costs.sum_of_one
+            total = total + count * times * (steps * step + ends + costs.call_of_one + sums)
+    return total
