@@ -44,7 +44,7 @@ def render(
     """
     variant, real, tuning = spec.kind, spec.precision.real, spec.tuning
     height, width = view(spec.transform_h), view(spec.transform_w)
-    planar_rows = spec.layout == "NCHW" and not height
+    planar_rows = spec.layout == "NCHW" and not height and not spec.precision.multiplies_halves
     text = (
         environment()
         .get_template(f"kernels/{variant.template}")

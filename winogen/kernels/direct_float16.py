@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from winogen.kernels import costs as cost
 from winogen.kernels import halves_family as halves
 from winogen.kernels import pixels_family, tuning
 from winogen.kernels.direct import Direct
+from winogen.kernels.geometry import strip_pitches, strip_size
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.work import Work, blocks
 from winogen.records import Machine, Precision, Target, Tuning
@@ -26,30 +29,32 @@ class DirectFloat16(halves.OfHalves, Direct):
         "wide": "sums of float16, widened",
     }
 
-    def applies(self, work: Work) -> bool:
-        return halves.EXTENSION in work.target.extensions
-
     def fixed(self, work: Work) -> dict[str, int]:
         return halves.FIXED
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.gemm(target, prefetch_streams=tuning.NEXT_BLOCK, depth=1024)
 
+    def fields(self, work: Work) -> dict[str, Any]:
+        return strip_pitches(*strip_size(work), work.stride[1], work.lanes, planar=False)
+
     def buffers(self, work: Work) -> dict[str, Buffer]:
         lanes, size, words = work.lanes, work.itemsize, halves.words(work)
-        pitches = self.fields(work)
-        planes = words if work.layout == "NCHW" else blocks(words, lanes)
-        pixels = work.block[0] * work.block[1]
         width = work.tuning.vectors * lanes
-        rows = 2 * (pitches["strip_row"] + lanes) if work.layout == "NCHW" else 0
-        at_once = work.tuning.rows if self.depth(work) >= words else pixels
+        planar = work.layout == "NCHW"
+        # What is written together: as many panels as vectors have lanes, or one.
+        together = work.tuning.rows * (lanes if planar else 1)
+        once = self.depth(work) >= words
+        wide = work.tuning.rows if once else work.block[0] * work.block[1]
+        rows = 2 * lanes * work.stride[1] * (halves.ROW_SEGMENT + lanes) if planar else 0
+        strip = blocks(words, lanes) * self.fields(work)["strip_plane"] + 2 * lanes
         return {
-            **super().buffers(work),
+            "strip": Buffer(strip * size),
+            "sum": Buffer(together * width * size),
+            "tap": Buffer(work.taps * 8),
             "most": halves.largest_numbers(work),
-            "strip": Buffer((planes * pitches["strip_plane"] + 2 * lanes) * size),
             "rows": Buffer(rows * size),
-            "sum": Buffer(pixels * width * size),
-            "wide": Buffer(2 * at_once * width * size),
+            "wide": Buffer(2 * wide * width * size),
         }
 
     def packed_numbers(self, work: Work) -> int:
@@ -66,14 +71,13 @@ class DirectFloat16(halves.OfHalves, Direct):
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         costs, lanes = machine.costs, work.lanes
         filled, multiplied = cost.busiest(work, lanes * work.tuning.vectors)
-        channels = work.channels if work.layout == "NCHW" else work.padded_channels
-        input_, _ = pixels_family.fill(work, machine, channels, self.copies_of(work))
         rows, cols = work.block
         arithmetic = rows * halves.product(work, costs, cols, work.taps)
         steps = cost.roof(arithmetic, pixels_family.panels(work, machine), costs.shows)
+        # Sums are scaled and written panel by panel, from L1.
+        vectors = rows * cols * blocks(work.filters, lanes)
+        steps = steps + (cost.arrange(work, costs) + costs.store) * vectors
         product = multiplied * pixels_family.multiply(work, machine, steps)
         stores = multiplied * pixels_family.block_written(work, machine, self.non_temporal(work))
-        vectors = rows * cols * blocks(work.filters, lanes)
-        turned = multiplied * (cost.arrange(work, costs) + costs.store) * vectors
-        output = cost.roof(turned, stores, costs.shows)
-        return Cycles(filled * input_ + halves.measured(work, machine), product, output)
+        filling = filled * halves.fill(work, machine) + halves.measured(work, machine)
+        return pixels_family.stored_meanwhile(machine, filling, product, stores)

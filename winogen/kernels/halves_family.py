@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from winogen.kernels import costs as cost
+from winogen.kernels.geometry import strip_size
 from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work, blocks
 from winogen.records import Costs, Machine, Precision, Target
@@ -22,7 +23,14 @@ TERMS, CHAINS = 8, 4
 _WIDENING = 4
 SCALE_TOP = 4  # largest numbers lie between 2^4 and 2^5
 BANDS = 16  # of an image, whose largest numbers are found one by one
-FIXED = {"terms": TERMS, "joined": CHAINS, "bands": BANDS, "scale_top": SCALE_TOP}
+ROW_SEGMENT = 64  # columns of a row of planes that become words at a time: they stay in L1
+FIXED = {
+    "terms": TERMS,
+    "joined": CHAINS,
+    "bands": BANDS,
+    "scale_top": SCALE_TOP,
+    "row_segment": ROW_SEGMENT,
+}
 
 
 class OfHalves:
@@ -36,6 +44,10 @@ class OfHalves:
     def extensions(self, target: Target) -> tuple[str, ...]:
         """Return those of the target's extensions that its kernels use."""
         return (EXTENSION,)
+
+    def runs_on(self, target: Target) -> bool:
+        """Whether a target has what its kernels cannot do without."""
+        return EXTENSION in target.extensions
 
     def summation(self, tuning: Any, channels: int) -> dict[str, int]:
         """Return how it sums: chains of float16, and float32 between blocks of them."""
@@ -57,6 +69,16 @@ def measured(work: Work, machine: Machine) -> Any:
     size = work.batch * work.groups * work.channels * work.size[0] * work.size[1]
     size *= work.array_itemsize
     return size / machine.read_rate(work.input_bytes) / work.threads
+
+
+def fill(work: Work, machine: Machine) -> Any:
+    """Cycles to fill the strip of a block with words."""
+    rows, cols = strip_size(work)
+    vectors = rows * cols * blocks(words(work), work.lanes)  # of words
+    fetched = rows * cols * work.channels * work.array_itemsize / machine.read_rate(work.input_bytes)
+    # Two vectors of numbers become one.
+    made = vectors * (2 * cost.arrange(work, machine.costs) + 3 * machine.costs.store)
+    return cost.roof(made, fetched, machine.costs.shows)
 
 
 def product(work: Work, costs: Costs, rows: Any, taps: int) -> Any:

@@ -104,6 +104,10 @@ class Variant:
         """Return those of the target's extensions that its kernels use."""
         return ()
 
+    def runs_on(self, target: Target) -> bool:
+        """Whether a target has what its kernels cannot do without."""
+        return True
+
     def nest(self, work: Work) -> tuple[LoopProblem, Parameters] | None:
         """Return the loop nest that is compiled in, where there is one."""
         return None
@@ -298,13 +302,16 @@ def named(name: str) -> Variant:
     return _VARIANTS[name]
 
 
-def algorithms(precision: Precision | None = None) -> tuple[str, ...]:
-    """Return the names of all families, or of those that compute in a precision."""
+def algorithms(
+    precision: Precision | None = None, target: Target | None = None
+) -> tuple[str, ...]:
+    """Return the names of all families, or of those that compute in a precision, on a target."""
     return tuple(
         dict.fromkeys(
             variant.algorithm
             for variant in _VARIANTS.values()
-            if precision is None or variant.computes(precision)
+            if (precision is None or variant.computes(precision))
+            and (target is None or variant.runs_on(target))
         )
     )
 
