@@ -76,6 +76,7 @@ def render(
             # Sums of tiles, and of pixels that are transposed later, lie one behind the other.
             packed_sums=bool(height) or spec.layout == "NCHW",
             patches=False,
+            planar_halves=False,
             one_d=False,
             nest=nest_of(*spec.nest, spec.target) if spec.nest else None,
             # Transforms.

@@ -17,6 +17,7 @@ from winogen.kernels.loops import Loops
 from winogen.kernels.mcmr import Mcmr
 from winogen.kernels.mcmr_int16 import McmrInt16
 from winogen.kernels.pixels import Pixels
+from winogen.kernels.pixels_float16 import PixelsFloat16
 from winogen.kernels.planes import Planes
 from winogen.kernels.variant import (
     Buffer,
@@ -51,6 +52,7 @@ for _variant in (
     Planes(),
     Pixels(),
     FewFilters(),
+    PixelsFloat16(),
     DirectFloat16(),
     Direct(),
     Im2col(),

@@ -29,9 +29,6 @@ class DirectFloat16(halves.OfHalves, Direct):
         "wide": "sums of float16, widened",
     }
 
-    def fixed(self, work: Work) -> dict[str, int]:
-        return halves.FIXED
-
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.gemm(target, prefetch_streams=tuning.NEXT_BLOCK, depth=1024)
 
@@ -65,14 +62,13 @@ class DirectFloat16(halves.OfHalves, Direct):
         return int(work.lanes * max(1, work.tuning.depth // (2 * work.taps * work.lanes)))
 
     def schedule(self, work: Work) -> tuple[int, int]:
-        parts = int(work.items * self.shares(work))
-        return 2, max(parts, work.batch * halves.BANDS)
+        return halves.schedule(work, int(work.items * self.shares(work)))
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         costs, lanes = machine.costs, work.lanes
         filled, multiplied = cost.busiest(work, lanes * work.tuning.vectors)
         rows, cols = work.block
-        arithmetic = rows * halves.product(work, costs, cols, work.taps)
+        arithmetic = rows * self.product(work, costs, cols)
         steps = cost.roof(arithmetic, pixels_family.panels(work, machine), costs.shows)
         # Sums are scaled and written panel by panel, from L1.
         vectors = rows * cols * blocks(work.filters, lanes)

@@ -2,7 +2,7 @@
 
 float16 has 11 bits and ends at 65504. So sums of products are short before they are widened, and
 every filter and every image is multiplied by a power of two, which loses nothing: largest numbers
-lie below 2^5 then, and no sum of 32 products leaves the range.
+lie below 2^5 then, and no sum of 63 products leaves the range.
 """
 
 from __future__ import annotations
@@ -16,21 +16,25 @@ from winogen.kernels.work import Work, blocks
 from winogen.records import Costs, Machine, Precision, Target
 
 EXTENSION = "fp16"
-# Products of a chain of additions, and chains whose sums are added up before they are widened. To
-# widen a vector takes four instructions, to add one to another one more: 7 for 32 multiply-adds.
-# Longer sums round more, by 6.1e-4 of the largest output as it is.
-TERMS, CHAINS = 8, 4
-_WIDENING = 4
 SCALE_TOP = 4  # largest numbers lie between 2^4 and 2^5
 BANDS = 16  # of an image, whose largest numbers are found one by one
-ROW_SEGMENT = 64  # columns of a row of planes that become words at a time: they stay in L1
-FIXED = {
-    "terms": TERMS,
-    "joined": CHAINS,
-    "bands": BANDS,
-    "scale_top": SCALE_TOP,
-    "row_segment": ROW_SEGMENT,
-}
+ROW_SEGMENT = 64  # columns of a row of planes that are rounded at a time: they stay in L1
+_WIDENING = 4  # instructions that make two vectors of float32 of one, and add them to others
+
+
+# Channels up to which sums have few terms, so that one of float16 makes much of an output and grows
+# with it: then the largest outputs have the largest errors, unless such sums are shorter.
+FEW_CHANNELS = 4
+
+
+def short_sums(channels: int) -> tuple[int, int]:
+    """Return the products of a chain of additions, and how many such sums are added up in float16.
+
+    Then they are widened, which takes four instructions a vector; to add one sum to another takes
+    one more. With 8 and 3 that is 6 for 24 multiply-adds. Longer sums round more, shorter ones take
+    longer.
+    """
+    return (7, 2) if channels <= FEW_CHANNELS else (8, 3)
 
 
 class OfHalves:
@@ -51,7 +55,43 @@ class OfHalves:
 
     def summation(self, tuning: Any, channels: int) -> dict[str, int]:
         """Return how it sums: chains of float16, and float32 between blocks of them."""
-        return {"block": TERMS * CHAINS, "chains": CHAINS}
+        terms, joined = short_sums(channels)
+        return {"block": terms * joined, "chains": joined}
+
+    def fixed(self, work: Work) -> dict[str, int]:
+        """Return what is compiled in besides layout, numbers, target and tuning."""
+        terms, joined = short_sums(work.channels)
+        return {
+            "terms": terms,
+            "joined": joined,
+            "bands": BANDS,
+            "scale_top": SCALE_TOP,
+            "row_segment": ROW_SEGMENT,
+        }
+
+    def product(self, work: Work, costs: Costs, rows: Any) -> Any:
+        """Return the cycles of the GEMM for ``rows`` rows against all filters, in words."""
+        height, vectors, lanes = work.tuning.rows, work.tuning.vectors, work.lanes
+        panel = blocks(rows, blocks(rows, height))
+        steps = words(work) * work.taps
+        total = 0.0
+        whole, left = divmod(work.filters, vectors * lanes)
+        for width, count in ((vectors, whole), (blocks(left, lanes), 1)):
+            if not width or not count:
+                continue
+            tail = rows % panel
+            for size, times in ((panel, rows // panel), (tail, tail > 0)):
+                step = cost.step(costs, size, width)
+                widened = ends(work, steps) * size * width / 2
+                sums = size * width * 2 * costs.sum_of_one
+                total = total + count * times * (steps * step + widened + costs.call_of_one + sums)
+        return total
+
+
+def ends(work: Work, steps: Any) -> Any:
+    """Return the instructions for every sum of so many terms, besides its multiply-adds."""
+    terms, joined = short_sums(work.channels)
+    return blocks(steps, terms) + _WIDENING * blocks(steps, terms * joined)
 
 
 def words(work: Work) -> int:
@@ -62,6 +102,11 @@ def words(work: Work) -> int:
 def largest_numbers(work: Work) -> Buffer:
     """Return where the largest numbers of the images are kept."""
     return Buffer(work.batch * BANDS * 4, shared=True)
+
+
+def schedule(work: Work, parts: int) -> tuple[int, int]:
+    """Return (phases, parts of each): before all others come the bands of all images."""
+    return 2, max(parts, work.batch * BANDS)
 
 
 def measured(work: Work, machine: Machine) -> Any:
@@ -79,23 +124,3 @@ def fill(work: Work, machine: Machine) -> Any:
     # Two vectors of numbers become one.
     made = vectors * (2 * cost.arrange(work, machine.costs) + 3 * machine.costs.store)
     return cost.roof(made, fetched, machine.costs.shows)
-
-
-def product(work: Work, costs: Costs, rows: Any, taps: int) -> Any:
-    """Cycles of the GEMM for ``rows`` rows against all filters, of all words and ``taps``."""
-    height, vectors, lanes = work.tuning.rows, work.tuning.vectors, work.lanes
-    panel = blocks(rows, blocks(rows, height))
-    steps = words(work) * taps
-    added, widened = blocks(steps, TERMS), blocks(steps, TERMS * CHAINS)
-    total = 0.0
-    whole, left = divmod(work.filters, vectors * lanes)
-    for width, count in ((vectors, whole), (blocks(left, lanes), 1)):
-        if not width or not count:
-            continue
-        tail = rows % panel
-        for size, times in ((panel, rows // panel), (tail, tail > 0)):
-            step = cost.step(costs, size, width)
-            ends = (added + _WIDENING * widened) * size * width / 2
-            sums = size * width * 2 * costs.sum_of_one
-            total = total + count * times * (steps * step + ends + costs.call_of_one + sums)
-    return total
