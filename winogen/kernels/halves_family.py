@@ -19,6 +19,7 @@ EXTENSION = "fp16"
 SCALE_TOP = 4  # largest numbers lie between 2^4 and 2^5
 BANDS = 16  # of an image, whose largest numbers are found one by one
 ROW_SEGMENT = 64  # columns of a row of planes that are rounded at a time: they stay in L1
+FINISHING = 4  # times what a sum of float32 takes: each makes two, scaled when they are written
 _WIDENING = 4  # instructions that make two vectors of float32 of one, and add them to others
 
 
@@ -83,7 +84,7 @@ class OfHalves:
             for size, times in ((panel, rows // panel), (tail, tail > 0)):
                 step = cost.step(costs, size, width)
                 widened = ends(work, steps) * size * width / 2
-                sums = size * width * 2 * costs.sum_of_one
+                sums = FINISHING * size * width * costs.sum_of_one
                 total = total + count * times * (steps * step + widened + costs.call_of_one + sums)
         return total
 

@@ -75,7 +75,7 @@ class PixelsFloat16(halves.OfHalves, Pixels):
         steps = work.channels * work.taps
         each = steps * cost.step(costs, high, vectors) + halves.ends(work, steps) * high * vectors / 2
         calls = rows * blocks(cols, 2 * vectors * work.lanes) * panels
-        sums = 2 * costs.sum_of_one * high * vectors
+        sums = halves.FINISHING * costs.sum_of_one * high * vectors
         arithmetic = calls * (each + costs.call_of_one + sums)
         product = blocks_paid * pixels_family.multiply(work, machine, arithmetic)
         stores = blocks_paid * pixels_family.block_written(work, machine, False)
