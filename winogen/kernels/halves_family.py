@@ -48,7 +48,7 @@ class OfHalves:
 
     def extensions(self, target: Target) -> tuple[str, ...]:
         """Return those of the target's extensions that its kernels use."""
-        return (EXTENSION,)
+        return tuple({EXTENSION} & target.extensions)
 
     def runs_on(self, target: Target) -> bool:
         """Whether a target has what its kernels cannot do without."""
