@@ -71,10 +71,12 @@ class DirectFloat16(halves.OfHalves, Direct):
         rows, cols = work.block
         arithmetic = rows * self.product(work, costs, cols)
         steps = cost.roof(arithmetic, pixels_family.panels(work, machine), costs.shows)
-        # Sums are scaled and written panel by panel, from L1.
-        vectors = rows * cols * blocks(work.filters, lanes)
-        steps = steps + (cost.arrange(work, costs) + costs.store) * vectors
         product = multiplied * pixels_family.multiply(work, machine, steps)
+        # Sums are scaled and written panel by panel, from L1.
+        vectors = multiplied * rows * cols * blocks(work.filters, lanes)
+        written = (cost.arrange(work, costs) + costs.store) * vectors
         stores = multiplied * pixels_family.block_written(work, machine, self.non_temporal(work))
         filling = filled * halves.fill(work, machine) + halves.measured(work, machine)
-        return pixels_family.stored_meanwhile(machine, filling, product, stores)
+        if work.layout == "NHWC":
+            return pixels_family.stored_meanwhile(machine, filling, product + written, stores)
+        return Cycles(filling, product, cost.roof(written, stores, costs.shows))

@@ -20,22 +20,14 @@ SCALE_TOP = 4  # largest numbers lie between 2^4 and 2^5
 BANDS = 16  # of an image, whose largest numbers are found one by one
 ROW_SEGMENT = 64  # columns of a row of planes that are rounded at a time: they stay in L1
 FINISHING = 4  # times what a sum of float32 takes: each makes two, scaled when they are written
+_TAP = 6  # cycles to begin with a tap of a chunk
 _WIDENING = 4  # instructions that make two vectors of float32 of one, and add them to others
 
 
-# Channels up to which sums have few terms, so that one of float16 makes much of an output and grows
-# with it: then the largest outputs have the largest errors, unless such sums are shorter.
-FEW_CHANNELS = 4
-
-
-def short_sums(channels: int) -> tuple[int, int]:
-    """Return the products of a chain of additions, and how many such sums are added up in float16.
-
-    Then they are widened, which takes four instructions a vector; to add one sum to another takes
-    one more. With 8 and 3 that is 6 for 24 multiply-adds. Longer sums round more, shorter ones take
-    longer.
-    """
-    return (7, 2) if channels <= FEW_CHANNELS else (8, 3)
+# Products of a chain of additions, and how many such sums are added up before they are widened. To
+# widen a vector takes four instructions, to add one sum to another one more: 6 for 24
+# multiply-adds. Longer sums round more, shorter ones take longer: see docs/numbers.md.
+TERMS, CHAINS = 8, 3
 
 
 class OfHalves:
@@ -56,15 +48,13 @@ class OfHalves:
 
     def summation(self, tuning: Any, channels: int) -> dict[str, int]:
         """Return how it sums: chains of float16, and float32 between blocks of them."""
-        terms, joined = short_sums(channels)
-        return {"block": terms * joined, "chains": joined}
+        return {"block": TERMS * CHAINS, "chains": CHAINS}
 
     def fixed(self, work: Work) -> dict[str, int]:
         """Return what is compiled in besides layout, numbers, target and tuning."""
-        terms, joined = short_sums(work.channels)
         return {
-            "terms": terms,
-            "joined": joined,
+            "terms": TERMS,
+            "joined": CHAINS,
             "bands": BANDS,
             "scale_top": SCALE_TOP,
             "row_segment": ROW_SEGMENT,
@@ -83,16 +73,16 @@ class OfHalves:
             tail = rows % panel
             for size, times in ((panel, rows // panel), (tail, tail > 0)):
                 step = cost.step(costs, size, width)
-                widened = ends(work, steps) * size * width / 2
+                widened = ends(steps) * size * width / 2
                 sums = FINISHING * size * width * costs.sum_of_one
-                total = total + count * times * (steps * step + widened + costs.call_of_one + sums)
+                call = costs.call_of_one + _TAP * work.taps * blocks(words(work), lanes)
+                total = total + count * times * (steps * step + widened + call + sums)
         return total
 
 
-def ends(work: Work, steps: Any) -> Any:
+def ends(steps: Any) -> Any:
     """Return the instructions for every sum of so many terms, besides its multiply-adds."""
-    terms, joined = short_sums(work.channels)
-    return blocks(steps, terms) + _WIDENING * blocks(steps, terms * joined)
+    return blocks(steps, TERMS) + _WIDENING * blocks(steps, TERMS * CHAINS)
 
 
 def words(work: Work) -> int:

@@ -16,6 +16,7 @@ from winogen.records import Machine, Precision, Target, Tuning
 # Terms of a sum up to which filters in the lanes take longer: there every pixel has words of its
 # own, and each block of sums is transposed.
 _FEW_TERMS = 256
+_FEW_CHANNELS = 4
 
 
 class PixelsFloat16(halves.OfHalves, Pixels):
@@ -23,7 +24,7 @@ class PixelsFloat16(halves.OfHalves, Pixels):
 
     name = "pixels_float16"
     template = "pixels_float16.c.j2"
-    title = "Direct convolution of few filters or channels, pixels in the lanes, of float16"
+    title = "Direct convolution, pixels in the lanes, products of float16"
     tunable = ("rows", "vectors")
     buffers_used = {
         **Pixels.buffers_used,
@@ -34,7 +35,7 @@ class PixelsFloat16(halves.OfHalves, Pixels):
 
     def applies(self, work: Work) -> bool:
         few_filters = work.filters <= work.lanes // 2
-        few = work.channels <= halves.FEW_CHANNELS and work.channels * work.taps <= _FEW_TERMS
+        few = work.channels <= _FEW_CHANNELS and work.channels * work.taps <= _FEW_TERMS
         return work.layout == "NCHW" and (few_filters or (few and work.taps > 1))
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
@@ -73,7 +74,7 @@ class PixelsFloat16(halves.OfHalves, Pixels):
         panels = blocks(work.filters, work.tuning.rows)
         high = blocks(work.filters, panels)
         steps = work.channels * work.taps
-        each = steps * cost.step(costs, high, vectors) + halves.ends(work, steps) * high * vectors / 2
+        each = steps * cost.step(costs, high, vectors) + halves.ends(steps) * high * vectors / 2
         calls = rows * blocks(cols, 2 * vectors * work.lanes) * panels
         sums = halves.FINISHING * costs.sum_of_one * high * vectors
         arithmetic = calls * (each + costs.call_of_one + sums)
@@ -81,4 +82,4 @@ class PixelsFloat16(halves.OfHalves, Pixels):
         stores = blocks_paid * pixels_family.block_written(work, machine, False)
         input_, _ = pixels_family.fill(work, machine, work.channels, 2)
         filled = blocks_paid * input_ + halves.measured(work, machine)
-        return pixels_family.stored_meanwhile(machine, filled, product, stores)
+        return Cycles(filled, cost.roof(product, stores, costs.shows), 0.0)

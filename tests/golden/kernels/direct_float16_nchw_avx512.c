@@ -431,8 +431,8 @@ INLINE void widen_sums(const halves *from, int64_t count, int fresh, real *wide)
 
 /* ---- GEMM micro-kernel of float16 --------------------------------------------------------------
  * c[rows][vectors] = sum over k of a[k][rows] x b[k][vectors]: a register block of up to
- * 14 x 2 vectors, updated by one rank-1 product per k, which is a word. Row r of `a` lies LANES words
- * behind row r - 1. The k run over chunks of words, within a chunk over taps, within a tap over the
+ * 14 x 2 vectors, updated by one rank-1 product per k, which is a word. Row r of `a` lies
+ * LANES words behind row r - 1. The k run over chunks of words, within a chunk over taps, within a tap over the
  * words of the chunk; `b` is packed in just that order.
  */
 
@@ -441,7 +441,6 @@ enum { ROW_STEP = LANES };
 typedef struct {
     int64_t depth;                /* words of a call */
     int64_t chunk, chunk_step;    /* words in a chunk; from one chunk of `a` to the next */
-    int64_t channel_step;         /* from one word of `a` to the next within a chunk */
     int64_t taps;
     const int64_t *tap;           /* where each tap of `a` begins */
     const word *ahead;            /* what is fetched meanwhile, a line at a time: from here on, */
@@ -506,7 +505,6 @@ INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
 {
     /* All fetched once: behind a store, the compiler would look at walk and sink again. */
     const int64_t chunk = walk->chunk, chunk_step = walk->chunk_step, taps = walk->taps;
-    const int64_t step = 1;
     const int64_t *const tap = walk->tap;
     const word *ahead = walk->ahead;
     const int64_t far = walk->ahead_far, ahead_step = walk->ahead_step;
@@ -522,7 +520,7 @@ INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
             for (int64_t k = 0, now; k < count; k += now) {
                 now = min_of(count - k, TERMS - held);
                 UNROLL(1)
-                for (int64_t j = 0; j < now; j++, at += step, b += vectors * LANES) {
+                for (int64_t j = 0; j < now; j++, at++, b += vectors * LANES) {
                     __builtin_prefetch(ahead, 0, 2);
                     __builtin_prefetch(address((const real *)ahead, far), 0, 2);
                     ahead = (const word *)((uintptr_t)ahead + (uintptr_t)ahead_step);
@@ -902,6 +900,8 @@ INLINE unscaling unscaled_by(vec filters, real image)
     return (unscaling){ choose(mask, filters, other), choose(mask, other, filters) };
 }
 
+INLINE vec unscaled(vec sum, unscaling by) { return sum * by.first * by.second; }
+
 /* v[i][j] <-> v[j][i]: exchanges the off-diagonal blocks of each size in turn (Eklundh 1972). */
 INLINE void transpose(vec v[LANES])
 {
@@ -1159,7 +1159,8 @@ static void write_row(const call *c, int64_t image, int64_t first, int64_t lanes
     const int64_t plane = p->output.channel;
     for (int64_t x = 0; x < count; x += LANES) {
         vec v[LANES];
-        EACH_LANE v[l] = x + l < count ? load(from + (x + l) * step) * scale.first * scale.second + bias : (vec){0};
+        EACH_LANE
+            v[l] = x + l < count ? unscaled(load(from + (x + l) * step), scale) + bias : (vec){0};
         transpose(v);
         if (add)
             EACH_LANE
@@ -1206,7 +1207,6 @@ INLINE const word *rows_at(const winogen_conv *p, const block *b, const scratch 
         .depth = p->depth,
         .chunk = CHUNK,
         .chunk_step = p->strip_plane,
-        .channel_step = 1,
         .taps = p->kernel_height * p->kernel_width,
         .tap = s->tap,
     };
