@@ -111,8 +111,9 @@ def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
         "integer": real.integer,
         "array_number": _stored_as(precision.arrays, real),
         # Halves are packed as the words that are multiplied.
-        "filter_number": "int32_t" if precision.multiplies_halves
-        else _stored_as(precision.filters, real),
+        "filter_number": (
+            "int32_t" if precision.multiplies_halves else _stored_as(precision.filters, real)
+        ),
         "storage": precision.stored,
         # Packed filters that are narrower: their format.
         "narrow_filter": precision.filters if precision.has_narrow_filters else "",

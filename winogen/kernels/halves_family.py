@@ -111,7 +111,9 @@ def fill(work: Work, machine: Machine) -> Any:
     """Cycles to fill the strip of a block with words."""
     rows, cols = strip_size(work)
     vectors = rows * cols * blocks(words(work), work.lanes)  # of words
-    fetched = rows * cols * work.channels * work.array_itemsize / machine.read_rate(work.input_bytes)
+    fetched = (
+        rows * cols * work.channels * work.array_itemsize / machine.read_rate(work.input_bytes)
+    )
     # Two vectors of numbers become one.
     made = vectors * (2 * cost.arrange(work, machine.costs) + 3 * machine.costs.store)
     return cost.roof(made, fetched, machine.costs.shows)

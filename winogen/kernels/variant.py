@@ -302,9 +302,7 @@ def named(name: str) -> Variant:
     return _VARIANTS[name]
 
 
-def algorithms(
-    precision: Precision | None = None, target: Target | None = None
-) -> tuple[str, ...]:
+def algorithms(precision: Precision | None = None, target: Target | None = None) -> tuple[str, ...]:
     """Return the names of all families, or of those that compute in a precision, on a target."""
     return tuple(
         dict.fromkeys(

@@ -108,11 +108,6 @@ class Precision:
         return self.filters in FILTER_TYPES and self.products == self.transforms
 
     @property
-    def quantised(self) -> bool:
-        """Whether what is multiplied are integers, with steps of their own."""
-        return not NUMBERS[self.products].exponent
-
-    @property
     def multiplies_halves(self) -> bool:
         """Whether numbers of 16 bits are multiplied as they are, and sums of few kept so."""
         return self.products == "float16"

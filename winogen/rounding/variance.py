@@ -204,7 +204,8 @@ def sum_growth(stages: Stages, count: int, block: int | None, chains: int) -> fl
     lengths = [len(range(j, size, chains)) for j in range(min(chains, size))]
     joined = [sum(lengths[: j + 1]) for j in range(1, len(lengths))]
     partial = [k for length in lengths for k in range(2, length + 1)] + joined
-    unit, factors = rounding_variance(stages.product), sum(map(rounding_variance, stages.narrowings))
+    unit = rounding_variance(stages.product)
+    factors = sum(map(rounding_variance, stages.narrowings))
     in_sums = unit * sum(partial) / size
     mean = sum(k * k for k in partial) / max(1, sum(partial)) / count
     share = mean * in_sums / (in_sums + factors + unit) + 4 / (count + 3)
