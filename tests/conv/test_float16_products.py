@@ -3,6 +3,8 @@
 Errors of real numbers are compared with the estimate that plans are made by.
 """
 
+from itertools import product
+
 import numpy as np
 import pytest
 from conv import exact
@@ -55,9 +57,16 @@ def sides(weight):
     return tuple((size // 2, size // 2) for size in weight[2:])
 
 
+def quick(quickest, *values):
+    """Pairs of values and layouts; all but the ``quickest`` take long in all."""
+    return [
+        pytest.param(*pair, marks=() if index in quickest else pytest.mark.thorough)
+        for index, pair in enumerate(product(values, exact.LAYOUTS))
+    ]
+
+
 @able
-@pytest.mark.parametrize("layout", exact.LAYOUTS)
-@pytest.mark.parametrize("case", LAYERS, ids=lambda case: "x".join(map(str, case[0])))
+@pytest.mark.parametrize("case, layout", quick((1, 2, 8), *LAYERS))
 def test_integers_leave_nothing_to_round(case, layout):
     weight, groups, (height, width), options = case
     rng = np.random.default_rng(3)
@@ -79,20 +88,20 @@ def test_integers_leave_nothing_to_round(case, layout):
         )
 
 
-@able
-@pytest.mark.parametrize("layout", exact.LAYOUTS)
-@pytest.mark.parametrize(
-    "weight, size, stride",
-    [
-        ((48, 3, 3, 3), (40, 40), 1),
-        ((48, 64, 1, 1), (30, 30), 1),
-        ((48, 64, 3, 3), (24, 24), 2),
-        ((24, 300, 1, 1), (20, 20), 1),
-    ],
-    ids=["three_channels", "1x1", "stride_2", "many_channels"],
+# Three channels, 1x1, a stride, many channels: weight, size and stride.
+REAL = (
+    ((48, 3, 3, 3), (40, 40), 1),
+    ((48, 64, 1, 1), (30, 30), 1),
+    ((48, 64, 3, 3), (24, 24), 2),
+    ((24, 300, 1, 1), (20, 20), 1),
 )
-def test_errors_are_as_predicted(weight, size, stride, layout):
+
+
+@able
+@pytest.mark.parametrize("case, layout", quick((0, 3), *REAL))
+def test_errors_are_as_predicted(case, layout):
     """Within the margin that the planner leaves."""
+    weight, size, stride = case
     x, w = normal(weight, size)
     conv = Conv2d(w, stride=stride, **OPTIONS)
     exactly = convolve(x.astype(float), w.astype(float), stride=(stride, stride))
@@ -102,8 +111,7 @@ def test_errors_are_as_predicted(weight, size, stride, layout):
 
 
 @able
-@pytest.mark.parametrize("weight", [(40, 24, 3, 3), (40, 3, 3, 3)], ids=["words", "pixels"])
-@pytest.mark.parametrize("layout", exact.LAYOUTS)
+@pytest.mark.parametrize("weight, layout", quick((0, 2), (40, 24, 3, 3), (40, 3, 3, 3)))
 def test_the_range_does_not_matter(weight, layout):
     """Powers of two change no bit of a number, wherever in the range of float32 it is."""
     x, w = normal(weight, (9, 20))
@@ -121,7 +129,7 @@ def test_the_range_does_not_matter(weight, layout):
 @able
 def test_nothing_overflows():
     """The largest numbers there are, all of one sign: no other sums are as large."""
-    for weight, value in (((32, 64, 3, 3), 255), ((32, 64, 3, 3), 1.0), ((32, 3, 3, 3), 63.99)):
+    for weight, value in (((40, 24, 3, 3), 255), ((40, 24, 3, 3), 1.0), ((40, 3, 3, 3), 63.99)):
         x = np.full((1, weight[1], 8, 8), value, np.float32)
         w = np.full(weight, 1.9999, np.float32)
         y = computed(x, w)
@@ -131,16 +139,15 @@ def test_nothing_overflows():
 
 @able
 def test_zeros_are_exact():
-    x, w = normal((20, 9, 3, 3), (8, 9))
-    bias = np.arange(20, dtype=np.float32)
+    x, w = normal((40, 24, 3, 3), (9, 20))
+    bias = np.arange(40, dtype=np.float32)
     for some_x, some_w in ((0 * x, w), (x, 0 * w)):
         y = computed(some_x, some_w, bias=bias)
         assert np.array_equal(y, np.broadcast_to(bias[:, None, None], y.shape))
 
 
 @able
-@pytest.mark.parametrize("layout", exact.LAYOUTS)
-@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("value, layout", quick((3,), np.nan, np.inf))
 def test_what_is_not_finite_stays_so_where_it_is(value, layout):
     for channels in (3, 17, 32):
         x, w = normal((20, channels, 3, 3), (9, 40))
@@ -179,9 +186,9 @@ def test_bits_depend_on_no_block_and_no_thread(weight):
 
 
 @able
-@pytest.mark.parametrize("layout", exact.LAYOUTS)
-def test_arrays_of_16_bits(layout):
-    x, w = normal((33, 40 if layout == "NHWC" else 3, 3, 3), (10, 13))
+@pytest.mark.parametrize("channels, layout", quick((), 40, 3))
+def test_arrays_of_16_bits(channels, layout):
+    x, w = normal((33, channels, 3, 3), (10, 13))
     x = x.astype(np.float16)
     wide = computed(x.astype(np.float32), w, layout)
     y = computed(x, w, layout)

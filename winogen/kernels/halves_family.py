@@ -23,7 +23,6 @@ FINISHING = 4  # times what a sum of float32 takes: each makes two, scaled when 
 _TAP = 6  # cycles to begin with a tap of a chunk
 _WIDENING = 4  # instructions that make two vectors of float32 of one, and add them to others
 
-
 # Products of a chain of additions, and how many such sums are added up before they are widened. To
 # widen a vector takes four instructions, to add one sum to another one more: 6 for 24
 # multiply-adds. Longer sums round more, shorter ones take longer: see docs/numbers.md.
@@ -97,7 +96,7 @@ def largest_numbers(work: Work) -> Buffer:
 
 def schedule(work: Work, parts: int) -> tuple[int, int]:
     """Return (phases, parts of each): before all others come the bands of all images."""
-    return 2, max(parts, work.batch * BANDS)
+    return 2, max(parts, work.batch * BANDS) if parts else 0
 
 
 def measured(work: Work, machine: Machine) -> Any:

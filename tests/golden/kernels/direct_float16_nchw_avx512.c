@@ -432,8 +432,8 @@ INLINE void widen_sums(const halves *from, int64_t count, int fresh, real *wide)
 /* ---- GEMM micro-kernel of float16 --------------------------------------------------------------
  * c[rows][vectors] = sum over k of a[k][rows] x b[k][vectors]: a register block of up to
  * 14 x 2 vectors, updated by one rank-1 product per k, which is a word. Row r of `a` lies
- * LANES words behind row r - 1. The k run over chunks of words, within a chunk over taps, within a tap over the
- * words of the chunk; `b` is packed in just that order.
+ * LANES words behind row r - 1. The k run over chunks of words, within a chunk over taps, within a
+ * tap over the words of the chunk; `b` is packed in just that order.
  */
 
 enum { ROW_STEP = LANES };

@@ -870,16 +870,33 @@ typedef struct {
     int64_t step;
 } pixel_sink;
 
-/* sum[rows][vectors] = sum over channels and taps of w[rows] x strip[vectors]. */
-INLINE void pixel_block(const int rows, const int vectors, int64_t channels, int64_t plane,
-                        int64_t taps, const int64_t *tap, const word *w, const uint16_t *strip,
-                        const pixel_sink *to)
+/* The last sums of float16, widened, become outputs. */
+INLINE void finish_pixels(const int rows, const int vectors, const halves *last, int fresh,
+                          const pixel_sink *to)
 {
     /* All fetched once: behind a store, the compiler would look at the sink again. */
     const real *const scale = to->scale[0], *const rescale = to->scale[1], *const bias = to->bias;
     const winogen_conv *const finished = to->finished;
     real *const wide = to->wide, *out = to->to;
     const int64_t step = to->step;
+#define EACH_HALF UNROLL(8) for (int i = 0; i < 2 * vectors; i++)
+    for (int64_t r = 0; r < rows; r++, out += step) {
+        const vec first = broadcast(scale[r]), second = broadcast(rescale[r]);
+        const vec b = bias ? broadcast(bias[r]) : (vec){0};
+        vec y[2 * VECTORS];
+        EACH_HALF y[i] = widened_sum(last, 2 * r * vectors + i, fresh, wide);
+        EACH_HALF y[i] = y[i] * first * second + b;
+        RELU_OF_EACH(finished, EACH_HALF, y[i]);
+        EACH_HALF store(out + i * LANES, y[i]);
+    }
+#undef EACH_HALF
+}
+
+/* sum[rows][vectors] = sum over channels and taps of w[rows] x strip[vectors]. */
+INLINE void pixel_block(const int rows, const int vectors, int64_t channels, int64_t plane,
+                        int64_t taps, const int64_t *tap, const word *w, const uint16_t *strip,
+                        const pixel_sink *to)
+{
     halves waiting[ROWS * VECTORS], sum[ROWS][VECTORS];
     int64_t held = 0, chains = 0, left = channels * taps;    /* terms of a sum; sums that wait */
     int fresh = 1;
@@ -903,21 +920,11 @@ INLINE void pixel_block(const int rows, const int vectors, int64_t channels, int
             EACH_SUM waiting[r * vectors + v] = sum[r][v];
             EACH_SUM sum[r][v] = (halves){0};
             held = 0, chains++;
+            if (!left) finish_pixels(rows, vectors, waiting, fresh, to);
             if (chains < CHAINS || !left) continue;
-            widen_sums(waiting, rows * vectors, fresh, wide);
+            widen_sums(waiting, rows * vectors, fresh, to->wide);
             fresh = 0, chains = 0;
         }
-#define EACH_HALF UNROLL(8) for (int i = 0; i < 2 * vectors; i++)
-    for (int64_t r = 0; r < rows; r++, out += step) {
-        const vec first = broadcast(scale[r]), second = broadcast(rescale[r]);
-        const vec b = bias ? broadcast(bias[r]) : (vec){0};
-        vec y[2 * VECTORS];
-        EACH_HALF y[i] = widened_sum(waiting, 2 * r * vectors + i, fresh, wide);
-        EACH_HALF y[i] = y[i] * first * second + b;
-        RELU_OF_EACH(finished, EACH_HALF, y[i]);
-        EACH_HALF store(out + i * LANES, y[i]);
-    }
-#undef EACH_HALF
 }
 
 /* ---- direct convolution with pixels in the lanes ------------------------------------------------
