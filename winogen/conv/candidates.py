@@ -64,7 +64,12 @@ def precisions(layer: Layer, request: Request, target: Target) -> list[Precision
         for filters, products, least in _NARROW
         if least < request.tolerance
     ]
-    return [None, *(precision for precision in narrow if algorithms(precision, target))]
+    return [None, *(one for one in narrow if _computes(request.algorithm, one, target))]
+
+
+def _computes(algorithm: str, precision: Precision, target: Target) -> bool:
+    able = algorithms(precision, target)
+    return bool(able) if algorithm == "auto" else algorithm in able
 
 
 def _refuse(layer: Layer, request: Request, target: Target) -> None:
