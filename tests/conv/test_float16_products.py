@@ -130,11 +130,18 @@ def test_the_range_does_not_matter(weight, layout):
 def test_nothing_overflows():
     """The largest numbers there are, all of one sign: no other sums are as large."""
     for weight, value in (((40, 24, 3, 3), 255), ((40, 24, 3, 3), 1.0), ((40, 3, 3, 3), 63.99)):
-        x = np.full((1, weight[1], 8, 8), value, np.float32)
+        x = np.full((1, weight[1], 9, 20), value, np.float32)
         w = np.full(weight, 1.9999, np.float32)
         y = computed(x, w)
         exactly = weight[1] * 9 * float(value) * 1.9999
         assert abs(y / exactly - 1).max() < 3e-3
+        # Wherever the largest numbers are: they would be infinite by the scale of the others.
+        for row in (0, 4, 8):
+            some = x * np.float32(2.0**-14)
+            some[:, :, row] = value
+            outputs = [i for i in range(7) if i <= row <= i + 2]
+            seen = computed(some, w)[:, :, outputs]
+            assert abs(seen / exactly * 3 - 1).max() < 4e-3
 
 
 @able
