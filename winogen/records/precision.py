@@ -104,13 +104,13 @@ class Precision:
 
     @property
     def quantised(self) -> bool:
-        """Whether integers are multiplied, where transforms are of real numbers."""
-        return self.products != self.transforms
+        """Whether integers are multiplied, which every tile and filter has a step for."""
+        return not NUMBERS[self.products].exponent
 
     @property
     def has_narrow_filters(self) -> bool:
         """Whether packed filters are widened before they are multiplied."""
-        return self.filters in FILTER_TYPES and not self.quantised
+        return self.filters in FILTER_TYPES and self.products == self.transforms
 
     @property
     def multiplies_halves(self) -> bool:
@@ -137,7 +137,7 @@ class Precision:
     @property
     def name(self) -> str:
         """The types that differ from that of the arrays, in words."""
-        if self.quantised:
+        if self.products != self.transforms:
             return f"{self.arrays}, products {self.products}"
         if self.filters != self.transforms:
             return f"{self.arrays}, filters {self.filters}"

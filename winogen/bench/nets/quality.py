@@ -63,7 +63,7 @@ class Numbers:
     def options(self) -> dict[str, str]:
         """The arguments of `Conv2d` that ask for them."""
         precision = self.precision
-        if precision.quantised:
+        if precision.products != precision.transforms:
             return {"product_dtype": precision.products}
         if precision.filters != precision.transforms:
             return {"filter_dtype": precision.filters}
