@@ -51,7 +51,13 @@ MACHINE = (
 
 # Their commands take ten seconds or more.
 SLOW_PYTHON = ("docs/conv2d.md", "docs/numbers.md")
-SLOW_SHELL = ("docs/accuracy.md", "docs/gemm.md", "docs/tuning.md")
+SLOW_SHELL = (
+    "docs/accuracy.md",
+    "docs/gemm.md",
+    "docs/standalone.md",
+    "docs/tuning.md",
+    "examples/README.md",
+)
 
 
 def every_page(slow=()):
