@@ -12,7 +12,7 @@ from conv.reference import convolve
 import winogen
 import winogen.kernels.quantized as kernels
 from winogen.conv.quantization import TOO_MANY_TERMS
-from winogen.conv.quantized import chosen
+from winogen.conv.quantized_choice import chosen
 from winogen.errors import InvalidType, InvalidValue
 from winogen.kernels.quantized import DOTS, dot_of
 from winogen.records import TARGETS
@@ -74,6 +74,52 @@ def test_products_next_to_a_half_are_rounded_as_in_float64(isa, layout, depthwis
     assert np.array_equal(y.ravel(), np.rint(exact + zero))
 
 
+@pytest.mark.parametrize("isa", [ISAS[0], "generic"], indirect=True)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("depthwise", [False, True])
+@pytest.mark.parametrize("zero, dtype", [(0, "uint8"), (131, "uint8"), (-128, "int8"), (7, "int8")])
+def test_products_next_to_a_half_are_rounded_at_once(isa, layout, depthwise, zero, dtype):
+    """One float32 operation rounds them: multipliers are neither small nor large for their sums."""
+    rng = np.random.default_rng(zero + 200)
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    count = 64 * 37
+    halves = rng.integers(least - zero, most - zero, count) + 0.5
+    sums = rng.integers(2, 1 << 13, count) * np.sign(halves).astype(int)
+    scales = (halves / sums).astype(np.float32)
+    steps = rng.integers(-1, 2, count).astype(np.int32)
+    scales = np.maximum((scales.view(np.int32) + steps).view(np.float32), np.float32(2**-15))
+    sums[:4] = -(2**20), 2**20, 2**30, -(2**30)  # which saturate
+    scales[:4] = 1, 1, 2**-15, 2**-15
+    groups = count if depthwise else 1
+    conv = winogen.QConv2d(
+        np.zeros((count, 1, 1, 1), np.int8), sums.astype(np.int32), groups=groups, w_scale=scales,
+        x_scale=1, y_scale=1, y_zero=zero, y_dtype=dtype, layout=layout,
+    )  # fmt: skip
+    # More pixels than a vector has, and a rest.
+    shape = (1, groups, 1, 19) if layout == "NCHW" else (1, 1, 19, groups)
+    y = conv(np.zeros(shape, np.uint8))
+    fused = conv.bound(shape).packed.view(np.int32)[3 * count : 4 * count]
+    assert fused.all()
+    exact = np.clip(np.rint(sums * scales.astype(np.float64) + zero), least, most)
+    for pixel in range(19):
+        found = y[0, :, 0, pixel] if layout == "NCHW" else y[0, 0, pixel]
+        assert np.array_equal(found, exact)
+
+
+@pytest.mark.parametrize("multiplier, bias, fused", [
+    (2.0**-15, 2**30, True), (2.0**-16, 2**14, True), (2.0**-16, 2**15, False),
+    (1.0, 2**21, True), (1.0, 2**21 + 1, False), (0.0, 2**30, True), (2.0**20, 3, False),
+])  # fmt: skip
+def test_which_multipliers_float32_is_enough_for(multiplier, bias, fused):
+    conv = winogen.QConv2d(
+        np.zeros((1, 1, 1, 1), np.int8), np.array([bias], np.int32), w_scale=np.float32(1),
+        x_scale=max(multiplier, 1e-45), y_scale=1 if multiplier else 1e30,
+    )  # fmt: skip
+    call = conv.bound((1, 1, 1, 1))
+    place = 3 * call.work.padded_filters
+    assert call.packed.view(np.int32)[place] == fused
+
+
 def amx_everywhere(monkeypatch):
     if "amx" not in host_targets()[0].extensions:
         pytest.skip("no AMX here")
@@ -105,7 +151,8 @@ def test_tiles_of_every_rest_are_right(monkeypatch, layout, channels, cols):
 
 @pytest.mark.parametrize("weight, isa, what", [
     ((32, 64, 3, 3), "avx512", "Direct.* tdpbusd"), ((32, 3, 7, 7), "avx512", "im2col.* tdpbusd"),
-    ((32, 64, 1, 1), "avx512", "Direct.*vpdpbusd"), ((32, 64, 3, 3), "avx512-amx", "vpdpbusd"),
+    ((32, 16, 1, 1), "avx512", "Direct.*vpdpbusd"), ((32, 64, 3, 3), "avx512-amx", "vpdpbusd"),
+    ((32, 64, 1, 1), "avx512", "Direct.* tdpbusd"), ((32, 3, 3, 3), "avx512", "vpdpbusd"),
     ((32, 64, 3, 3), "avx512-vnni", "vpmaddwd"),
 ])  # fmt: skip
 def test_layers_that_tiles_are_worth(monkeypatch, weight, isa, what):
@@ -216,11 +263,14 @@ def test_the_multiplier_is_rounded_after_each_operation():
         assert np.array_equal(got, np.rint(np.clip(sums * np.float64(multiplier), 0, 255)))
 
 
-def test_the_order_of_threads_and_blocks_changes_nothing():
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_the_order_of_threads_and_blocks_changes_nothing(kernel):
     rng = np.random.default_rng(3)
     image = rng.integers(0, 256, (2, 20, 40, 33)).astype(np.uint8)
-    weight = rng.integers(-128, 128, (70, 20, 3, 3)).astype(np.int8)
-    results = [winogen.QConv2d(weight, padding=1, threads=n)(image) for n in (1, 2, 3, 8)]
+    weight = rng.integers(-128, 128, (70, 20, kernel, kernel)).astype(np.int8)
+    convs = [winogen.QConv2d(weight, padding=kernel // 2, threads=n) for n in (1, 2, 3, 8)]
+    results = [conv(image) for conv in convs]
+    assert convs[-1].bound(image.shape).work.items > 8  # also where pixels are one row
     for result in results[1:]:
         assert np.array_equal(result, results[0])
 
@@ -237,6 +287,20 @@ def test_one_object_takes_inputs_of_both_types_and_all_sizes():
     assert conv(x[:0]).shape == (0, 5, 3, 3)
 
 
+def test_shapes_that_were_seen_are_not_looked_at_again(monkeypatch):
+    """What a call finds out about CPU and layer takes longer than a small layer does."""
+    rng = np.random.default_rng(5)
+    weight = rng.integers(-128, 128, (5, 6, 3, 3)).astype(np.int8)
+    conv = winogen.QConv2d(weight, x_zero=3)
+    x = rng.integers(0, 100, (2, 6, 7, 9)).astype(np.uint8)
+    conv(x), conv(x.view(np.int8))
+    for name in ("host_target", "work_of"):
+        monkeypatch.setattr(f"winogen.conv.quantized.{name}", None)
+    for dtype in (np.uint8, np.int8):  # the same bytes
+        assert np.array_equal(conv(x.view(dtype)), convolve(x.astype(int) - 3, weight.astype(int)))
+    assert np.array_equal(conv(x)[:1], conv(np.asfortranarray(x))[:1])
+
+
 def test_changes_of_the_callers_arrays_have_no_effect():
     weight, bias = np.ones((1, 1, 1, 1), np.int8), np.ones(1, np.int32)
     conv = winogen.QConv2d(weight, bias)
@@ -250,6 +314,28 @@ def test_its_source_tells_the_instruction(monkeypatch):
     assert dot_of(target).what in conv.source((1, 64, 4, 4))
     monkeypatch.setenv("WINOGEN_ISA", "generic")
     assert "plain C" in conv.source((1, 64, 4, 4), "int8")
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "im2col", "mcmr"])
+@pytest.mark.parametrize("batched", [False, True])
+def test_its_plan_tells_what_runs(algorithm, batched):
+    weight = np.ones((8, 64, 3, 3), np.int8)
+    conv = winogen.QConv2d(weight, padding=1, **SCALES, algorithm=algorithm, threads=2)
+    shape = (64, 9, 12) if not batched else (1, 64, 9, 12)
+    plan = conv.plan(shape)
+    assert plan.output_shape == conv(np.ones(shape, np.uint8)).shape
+    assert plan.algorithm == ("direct" if algorithm == "auto" else algorithm)
+    assert plan.source == conv.source(shape)
+    assert plan.weight_shape == weight.shape and plan.threads == 2
+    assert f"packed weights   {plan.packed_weight_bytes:,} bytes" in str(plan)
+    assert plan.instruction in str(plan) and "8x64x3x3" in str(plan)
+    if algorithm != "mcmr":
+        call = conv.bound(shape)
+        assert plan.workspace_bytes == call.work.workspace_bytes
+        assert plan.packed_weight_bytes == call.packed.nbytes
+        assert plan.multiplications == 64 * 9 * 8 * 9 * 12
+    with pytest.raises(InvalidValue, match="input: got 3 channels"):
+        conv.plan((3, 9, 9))
 
 
 def test_every_target_has_an_instruction():

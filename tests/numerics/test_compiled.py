@@ -1,5 +1,7 @@
 """Compiled C has the errors that its numpy twin predicts, and without contraction its very bits."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from kernels.turns import first

@@ -24,11 +24,11 @@ from winogen.conv.quantization import (
     integers,
     refuse_outputs,
 )
+from winogen.conv.quantized_choice import work_of
+from winogen.conv.quantized_plan import QuantizedPlan
 from winogen.conv.quantized_tiles import QuantizedTiles
 from winogen.errors import InvalidValue
-from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, QuantizedWork, dot_of, worth_tiles
-from winogen.kernels.quantized_depthwise import DepthwiseWork
-from winogen.records import Machine, Target
+from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, QuantizedWork
 from winogen.toolchain import host_target, kept
 from winogen.toolchain.fork import Lock, team_threads
 from winogen.toolchain.machine import current
@@ -140,6 +140,13 @@ class QConv2d:
 
         With layout="NHWC" the channels come last. Raises InvalidType and InvalidValue.
         """
+        if out is None and type(input) is np.ndarray and input.flags.c_contiguous:
+            known = self._ready.get((input.shape, input.dtype))
+            if known is not None:  # small layers take less time than all the checks do
+                call, shape, dtype = known
+                y = memory.empty(shape, dtype, "output")
+                call(input, y)
+                return y
         x = integers("input", input, BYTES)
         problem = self._layer.problem(x.shape)
         dtype = self._output_dtype(x.dtype)
@@ -155,8 +162,10 @@ class QConv2d:
         x, channels = seams.readable("input", x, layout)
         y = memory.empty(problem.output_shape, dtype, "output") if view is None else view
         if y.size:
-            problem = problem.sewn(Seams(channels, around))
-            self._bind(problem, x.dtype.name, dtype)(x, y)
+            call = self._bind(problem.sewn(Seams(channels, around)), x.dtype.name, dtype)
+            call(x, y)
+            if out is None and x.flags.c_contiguous:
+                self._ready[x.shape, x.dtype] = call, problem.output_shape, dtype
         return y if out is None else out
 
     def error(self, input_shape: Any) -> float:
@@ -192,6 +201,17 @@ class QConv2d:
         )
         return self._bind(problem, dtype, self._output_dtype(x_dtype))
 
+    def plan(self, input_shape: Any, dtype: str = "uint8") -> QuantizedPlan:
+        """Return what a call with an input of this shape and dtype does.
+
+        Compiles the kernel and packs the weights if that has not been done yet. Raises InvalidValue
+        for a shape that does not fit the weights, and BuildError.
+        """
+        if self._algorithm == "mcmr":
+            return self._tiled().plan(input_shape)
+        bound = self.bound(input_shape, dtype)
+        return QuantizedPlan.of(self._layer.problem(input_shape), bound.work, bound.code.source)
+
     def source(self, input_shape: Any, dtype: str = "uint8") -> str:
         """Return the C of the kernel that inputs of this shape and dtype go through."""
         if self._algorithm == "mcmr":
@@ -226,6 +246,8 @@ class QConv2d:
     def _forget(self) -> None:
         self._dtypes: dict[np.dtype, np.dtype] = {}  # of inputs that were checked, of outputs
         self._bound: dict[tuple, _Bound] = {}
+        # Shape and dtype of an input -> its call, and shape and dtype of the output.
+        self._ready: dict[tuple, tuple[_Bound, tuple[int, ...], np.dtype]] = {}
         self._tiles: list[QuantizedTiles] = []  # one, once it is needed
         # What packs alike -> packed filters, as long as a bound call needs them.
         self._packed: MutableMapping[tuple, np.ndarray] = WeakValueDictionary()
@@ -247,11 +269,11 @@ class QConv2d:
         return dtype
 
     def _bind(self, problem: Problem, x_dtype: str, y_dtype: np.dtype) -> _Bound:
-        target, environment = host_target(), Environment.now()
-        key = problem, x_dtype, target, environment
+        key = problem, x_dtype
         known = self._bound.get(key)
         if known is not None:
             return known
+        target, environment = host_target(), Environment.now()
         zero = 0 if self._scales is None else self._scales.zero
         limits = RANGES[y_dtype.name] if self._scales is not None else SUMS
         if self._relu:
@@ -270,7 +292,8 @@ class QConv2d:
             if packed is None:
                 self._packed[alike] = bound.pack(self._filters, self._scales)
             if len(self._bound) >= _SHAPES_KEPT:
-                del self._bound[next(iter(self._bound))]
+                self._bound.clear()
+                self._ready.clear()
             self._bound[key] = bound
         return bound
 
@@ -323,71 +346,3 @@ class _Bound:
         arrays = (self._struct, pointer(x), pointer(self._packed), pointer(y), scratch)
         code.run(self._struct, code.ffi.new(code.call, arrays), self._pieces,
                  team_threads(self._threads))  # fmt: skip
-
-
-def work_of(
-    problem: Problem,
-    algorithm: str,
-    sums: bool,
-    target: Target,
-    machine: Machine,
-    threads: int,
-    **numbers: Any,
-) -> QuantizedWork:
-    """Return the kernel call that computes a problem. ``numbers``: fields of `QuantizedWork`."""
-    layer = problem.layer
-    channels = layer.channels // layer.groups
-    depthwise = layer.groups > 1 and layer.channels == layer.filters == layer.groups
-    if not depthwise or algorithm == "im2col":
-        algorithm, target = _multiplied(algorithm, target, channels, layer.kernel)
-    groups, filters = layer.groups, layer.filters // layer.groups
-    kind: type[QuantizedWork] = QuantizedWork
-    if depthwise and algorithm != "im2col":
-        groups, filters, kind, algorithm = 1, groups, DepthwiseWork, "depthwise"
-    return kind(
-        QuantizedSpec.of(algorithm, layer.layout, sums, target),
-        batch=problem.batch,
-        groups=groups,
-        channels=channels,
-        filters=filters,
-        size=problem.size,
-        output_size=problem.output_size,
-        kernel=layer.kernel,
-        stride=problem.stride,
-        dilation=layer.dilation,
-        padding=(layer.axes[0].before, layer.axes[1].before),
-        around=problem.seams[:2],
-        threads=threads,
-        machine=machine,
-        **numbers,
-    )
-
-
-def _multiplied(
-    algorithm: str, target: Target, channels: int, kernel: tuple[int, int]
-) -> tuple[str, Target]:
-    """Return the algorithm, and the target less the extension that it is not worth using."""
-    dot = dot_of(target)
-    if "amx" in dot.extensions:
-        high, wide = kernel
-        shapes = {"direct": (channels, high * wide), "im2col": (channels * wide, high)}
-        for name, (run, taps) in shapes.items():
-            if algorithm in ("auto", name) and worth_tiles(-(-run // dot.together), taps):
-                return name, target
-        target = target.adjusted("-amx")
-    if algorithm == "auto":
-        algorithm = chosen(channels, kernel[1], dot.together)
-    return algorithm, target
-
-
-def chosen(channels: int, taps: int, together: int) -> str:
-    """Return the algorithm for so many channels of a group and taps along the width.
-
-    im2col fills words with neighbouring taps; it is worth its copies where direct convolution would
-    multiply a sixth more words, most of them half empty.
-
-    >>> chosen(3, 7, 4), chosen(1, 3, 4), chosen(3, 3, 4), chosen(64, 3, 4)
-    ('direct', 'im2col', 'direct', 'direct')
-    """
-    direct, patches = taps * -(-channels // together), -(-taps * channels // together)
-    return "im2col" if 6 * direct > 7 * patches else "direct"

@@ -15,7 +15,8 @@ from winogen.conv.quantization import (
     between,
     check_terms,
 )
-from winogen.conv.quantized import ACTIVATIONS, work_of
+from winogen.conv.quantized import ACTIVATIONS
+from winogen.conv.quantized_choice import work_of
 from winogen.errors import InvalidValue
 from winogen.kernels.quantized import ALGORITHMS, QuantizedWork
 from winogen.records import Machine

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any
 
 from winogen.kernels import tuning
-from winogen.kernels.geometry import strip_pitches
 from winogen.kernels.struct import struct_of
 from winogen.kernels.work import blocks, even, round_up
 from winogen.records import Machine, Strides, Target
@@ -60,7 +59,7 @@ SINGLE_DOTS = (
 
 
 # Of layers that tiles are worth: words of a tap, and of a sum, below which vpdpbusd is faster.
-LEAST_WORDS, LEAST_TERMS = 4, 32
+LEAST_WORDS, LEAST_TERMS = 4, 6
 
 
 def dot_of(target: Target, dots: tuple[Dot, ...] = DOTS) -> Dot:
@@ -81,8 +80,8 @@ def dot_of(target: Target, dots: tuple[Dot, ...] = DOTS) -> Dot:
 def worth_tiles(words: int, taps: int) -> bool:
     """Return whether AMX is faster for sums of so many taps with so many words of four bytes.
 
-    >>> worth_tiles(16, 9), worth_tiles(1, 49), worth_tiles(16, 1)
-    (True, False, False)
+    >>> worth_tiles(16, 9), worth_tiles(1, 49), worth_tiles(16, 1), worth_tiles(4, 1)
+    (True, False, True, False)
     """
     return words >= LEAST_WORDS and words * taps >= LEAST_TERMS
 
@@ -98,6 +97,7 @@ _FIELDS = (
     ("of the arrays", "winogen_strides", ("input", "output")),
     ("of the input, in all", "int64_t", ("input_numbers",)),
     ("numbers that a tap takes, and words", "int64_t", ("run", "words")),
+    ("words of a chunk, of vectors or tiles", "int64_t", ("chunk",)),
     ("of a sum, one after the other", "int64_t", ("taps",)),
     ("xor of inputs; then zero point", "int64_t", ("flip", "x_zero")),
     ("a word of it", "int64_t", ("padding",)),
@@ -105,11 +105,13 @@ _FIELDS = (
     ("whether filters have zero points", "int64_t", ("w_zeros",)),
     ("in outputs", "int64_t", ("block_rows", "block_cols")),
     ("blocks of a group and image", "int64_t", ("grid_rows", "grid_cols")),
+    ("whether the rows of a block are one line", "int64_t", ("flat",)),
+    ("whether filters are fetched before use", "int64_t", ("fetches",)),
     ("of a block, if threads share it", "int64_t", ("shares",)),
     ("of the work, see the end", "int64_t", ("phases", "parts")),
     ("", "int64_t", ("packed_bytes", "thread_bytes", "shared_bytes")),
-    ("of the strip: from one phase", "int64_t", ("strip_phase",)),
-    ("... row", "int64_t", ("strip_row",)),
+    ("of the strip: from one row", "int64_t", ("strip_row",)),
+    ("... phase of columns, of rows", "int64_t", ("strip_phase", "strip_rows")),
     ("... and chunk to the next", "int64_t", ("strip_plane",)),
     ("of a row of input: a phase, a channel", "int64_t", ("row_phase", "row_plane")),
     ("padded input below a block", "winogen_buffer", ("strip",)),
@@ -151,6 +153,11 @@ class QuantizedSpec:
     def lanes(self) -> int:
         """Words of a vector."""
         return self.target.vector_bytes // 4
+
+    @property
+    def tiles(self) -> bool:
+        """Whether register blocks are made of AMX's tiles."""
+        return self.dot.name == "tdpbusd"
 
 
 @dataclass(frozen=True)
@@ -196,8 +203,18 @@ class QuantizedWork:
 
     @property
     def words(self) -> int:
-        """The words that they make."""
-        return int(blocks(self.run, self.spec.dot.together))
+        """The words that they make; of tiles, whole chunks of them."""
+        words = int(blocks(self.run, self.spec.dot.together))
+        return int(round_up(words, self.chunk)) if self.spec.tiles else words
+
+    @property
+    def chunk(self) -> int:
+        """Words of a chunk: as many as a vector has, or, of tiles, the same in each."""
+        lanes = self.spec.lanes
+        if not self.spec.tiles:
+            return lanes
+        words = int(blocks(self.run, self.spec.dot.together))
+        return int(even(words, lanes))
 
     @property
     def taps(self) -> int:
@@ -234,17 +251,27 @@ class QuantizedWork:
         return high, wide
 
     def _pitches(self, rows: int, cols: int) -> dict[str, int]:
+        """Numbers from one row, phase and chunk of the strip to the next."""
         high, wide = self._strip_size(rows, cols)
-        lanes, step = self.spec.lanes, self.stride[1]
+        lanes, (down, across) = self.spec.lanes, self.stride
         if self.patches:
-            wide, step = cols, 1
-        pitches = strip_pitches(high, wide, step, lanes, False)
-        return {name: int(pitch) for name, pitch in pitches.items()}
+            wide, across = cols, 1
+        row = int(blocks(wide, across)) * lanes
+        phase = int(blocks(high, down)) * row
+        # An odd number of vectors from one to the next spreads them over all cache sets.
+        plane = down * across * phase | lanes
+        return {
+            "strip_row": row,
+            "strip_phase": phase,
+            "strip_rows": across * phase,
+            "strip_plane": plane,
+        }
 
     def _strip_bytes(self, rows: int, cols: int) -> int:
-        chunks = int(blocks(self.words, self.spec.lanes))
-        # Whole vectors are read, up to one beyond what is needed.
-        return (chunks * self._pitches(rows, cols)["strip_plane"] + self.spec.lanes) * 4
+        chunks = int(blocks(self.words, self.chunk))
+        # Whole vectors are read, up to one beyond what is needed; of tiles, whole blocks.
+        spare = (self.spec.rows if self.spec.tiles else 1) * self.spec.lanes
+        return (chunks * self._pitches(rows, cols)["strip_plane"] + spare) * 4
 
     @cached_property
     def block(self) -> tuple[int, int]:
@@ -260,11 +287,32 @@ class QuantizedWork:
         while rows > 1 and self._strip_bytes(rows, cols) > room:
             rows = int(even(high, blocks(rows, 2)))
         wanted = _PARTS * self.threads if self.threads > 1 else 1
-        while rows > 1 and rows * cols > 2 * _LEAST_PIXELS:
+        while rows * cols > 2 * _LEAST_PIXELS:
             if self.batch * self.groups * blocks(high, rows) * blocks(wide, cols) >= wanted:
                 break
-            rows = int(even(high, blocks(rows, 2)))
+            if rows > 1:
+                rows = int(even(high, blocks(rows, 2)))
+            else:
+                cols = int(even(wide, blocks(cols, 2)))
         return rows, cols
+
+    @property
+    def flat(self) -> bool:
+        """Whether the rows of a block are computed as one, so that tiles are full: with the
+        positions between rows, if these are fewer than rows of tiles leave empty.
+        """
+        if not self.spec.tiles:
+            return False
+        rows, cols = self.block
+        pitch = self._pitches(rows, cols)["strip_row"] // self.spec.lanes
+        tiles = blocks((rows - 1) * pitch + cols, self.spec.lanes)
+        return bool(tiles <= rows * blocks(cols, self.spec.lanes))
+
+    @property
+    def fetches(self) -> bool:
+        """Whether filters are fetched ahead: if L2 does not hold them beside a block's input."""
+        room = self.machine.l2_bytes - self._strip_bytes(*self.block)
+        return self.spec.tiles and self.packed_bytes > room
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -303,8 +351,8 @@ class QuantizedWork:
     def packed_bytes(self) -> int:
         """Bytes of the packed filters, and of what else is known of each filter."""
         each = self.groups * self.padded_filters
-        ones = int(round_up(self.words, self.spec.lanes))
-        return 4 * (3 * each + ones + each * self.taps * self.words)
+        ones = int(blocks(self.words, self.chunk)) * self.spec.lanes
+        return 4 * (4 * each + ones + each * self.taps * self.words)
 
     @cached_property
     def layout(self) -> dict[str, Any]:
@@ -322,13 +370,17 @@ class QuantizedWork:
         else:
             row = plane * self.channels + lanes
         width = VECTORS * lanes
+        # Of positions whose sums wait; more are read with the last.
+        vectors = 1 if self.spec.layout == "NHWC" or self.spec.tiles else lanes
+        waiting = min(self.spec.rows * vectors, round_up(cols, self.spec.rows))
+        pitch = self._pitches(rows, cols)["strip_row"] // lanes
         sizes = {
             "strip": self._strip_bytes(rows, cols),
             "row": row,
-            "sum": 4 * width * (self.spec.rows if self.spec.layout == "NHWC" else cols + lanes),
+            "sum": 4 * width * (waiting + lanes),
             "tap": 8 * self.taps,
-            "source": 8 * self.run if self.spec.layout == "NCHW" else 0,
-            "window": 4 * rows * (cols + lanes) if self.w_zeros and together == 4 else 0,
+            "source": 8 * (self.run + 4 * lanes) if self.spec.layout == "NCHW" else 0,
+            "window": 4 * (rows * pitch + lanes) if self.w_zeros and together == 4 else 0,
         }
         return {"row_phase": phase, "row_plane": plane, **placed(sizes)}
 
@@ -355,8 +407,8 @@ class QuantizedWork:
             ("block_rows", "block_cols"): block,
             ("grid_rows", "grid_cols"): grid,
         }
-        same = ("batch", "groups", "channels", "filters", "run", "words", "taps", "flip", "y_zero",
-                "shares", "packed_bytes")  # fmt: skip
+        same = ("batch", "groups", "channels", "filters", "run", "words", "chunk", "taps", "flip",
+                "y_zero", "shares", "packed_bytes")  # fmt: skip
         return {
             **{name: getattr(self, name) for name in same},
             **{
@@ -368,6 +420,8 @@ class QuantizedWork:
             "x_zero": self.zero,
             "padding": self.padding_word,
             "w_zeros": int(self.w_zeros),
+            "flat": int(self.flat),
+            "fetches": int(self.fetches),
             "phases": 1,
             "parts": self.items * self.shares,
             **self._pitches(*block),

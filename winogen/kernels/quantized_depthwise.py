@@ -34,13 +34,18 @@ class DepthwiseWork(QuantizedWork):
         else:
             phase = int(round_up(blocks(wide, stride), lanes))
             row = phase * stride
-        return {"strip_phase": phase, "strip_row": row, "strip_plane": high * row}
+        return {"strip_phase": phase, "strip_row": row, "strip_rows": 0, "strip_plane": high * row}
 
     def _strip_bytes(self, rows: int, cols: int) -> int:
         # Behind the last outputs are read as many as are computed together.
         lanes = self.spec.lanes
         step = self.stride[1] * lanes if self.spec.layout == "NHWC" else 1
         return 4 * (self._pitches(rows, cols)["strip_plane"] + self._at_once * step + lanes)
+
+    @property
+    def flat(self) -> bool:
+        """Rows are computed one by one."""
+        return False
 
     @cached_property
     def block(self) -> tuple[int, int]:
