@@ -15,23 +15,18 @@ import numpy as np
 from winogen.kernels import costs as cost
 from winogen.kernels import tuning
 from winogen.kernels.regions_family import Regions
-from winogen.kernels.tiles_family import positions
+from winogen.kernels.tiles_family import TILES_AT_ONCE, positions
 from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work, blocks
 from winogen.records import Costs, Machine, Precision, Target, Tuning
 from winogen.records.tuning import PREFETCHING
 
 _PLACE = 24  # bytes of where a tile goes
-_POSITIONS_AT_ONCE = 160  # of all tiles that are rounded at once
+_AT_ONCE = 10 << 10  # bytes of tiles before they are rounded: a part of L1, beside their words
 CHUNK = 32  # channels whose products are summed in integers
 # Instructions that multiply and add two vectors of words, where one does not.
 _INSTRUCTIONS = {"madd": 2, "smlal": 2, "": 6}
 _ROUNDING = 12  # instructions that round a vector of channels, and find its norm
-
-
-def tiles_at_once(work: Work) -> Any:
-    """Tiles side by side that are transformed before they are rounded: they stay in L1."""
-    return np.clip(_POSITIONS_AT_ONCE // positions(work), 1, 4)
 
 
 class RegionsOfIntegers(Regions):
@@ -55,7 +50,11 @@ class RegionsOfIntegers(Regions):
         return target.dot_extensions
 
     def fixed(self, work: Work) -> dict[str, int]:
-        return {"word": 2, "chunk": CHUNK, "tiles_at_once": int(tiles_at_once(work))}
+        return {"word": 2, "chunk": CHUNK, "tiles_at_once": int(self.tiles_at_once(work))}
+
+    def tiles_at_once(self, work: Work) -> Any:
+        """Tiles side by side that are transformed before they are rounded: they stay in L1."""
+        return np.clip(_AT_ONCE // (positions(work) * CHUNK * work.itemsize), 1, TILES_AT_ONCE)
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.regions_of_integers(target)
@@ -80,19 +79,20 @@ class RegionsOfIntegers(Regions):
         }
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
-        size, some = positions(work), tiles_at_once(work) * positions(work)
+        size, some = positions(work), self.tiles_at_once(work) * positions(work)
         steps = self.fields(work)["steps_step"]
         buffers = super().buffers(work)
         together = CHUNK // work.lanes  # vectors of channels of a chunk
         for name in {"strip", "columns", "pointer"} & buffers.keys():
             buffers[name] = Buffer(buffers[name].bytes * together)
-        vectors = some * together + 2 * blocks(some, work.lanes)
+        places = blocks(some, work.lanes)  # LANES of them have a vector of steps
+        vectors = places * (work.lanes * together + 2)
         return {
             **buffers,
-            "offset": Buffer(tiles_at_once(work) * 8),
+            "offset": Buffer(self.tiles_at_once(work) * 8),
             "steps": Buffer(size * steps * work.itemsize, shared=work.split),
             "some": Buffer(vectors * work.lanes * work.itemsize),
-            "place": Buffer(tiles_at_once(work) * _PLACE),
+            "place": Buffer(self.tiles_at_once(work) * _PLACE),
         }
 
     def product_arithmetic(self, work: Work, costs: Costs, rows: Any) -> Any:
@@ -102,7 +102,7 @@ class RegionsOfIntegers(Regions):
     def input_cycles(self, work: Work, machine: Machine, spilled: Any = 0.0) -> Any:
         vectors = self.lines(work) * work.block[1] * blocks(work.channels, work.lanes)
         # Positions lie in pages of their own, which the fewer tiles at once come to more often.
-        each = _ROUNDING * 4 / tiles_at_once(work)
+        each = _ROUNDING * 4 / self.tiles_at_once(work)
         rounding = vectors * positions(work) * each * machine.costs.instruction
         return super().input_cycles(work, machine, spilled) + rounding
 
