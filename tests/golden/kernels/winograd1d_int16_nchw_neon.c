@@ -992,7 +992,7 @@ typedef struct {
     int64_t words, step, set_step;
 } tile_place;
 
-/* The steps of `count` positions, BLOCKS vectors of channels each, found for LANES of them at a time:
+/* The steps of `count` positions, BLOCKS vectors of channels each, found for LANES of them at once:
  * behind the last there is room for so many, and may be any numbers. */
 static void find_steps(const vec *from, int64_t count, real *per_step, real *step)
 {
@@ -1020,8 +1020,8 @@ static void find_steps(const vec *from, int64_t count, real *per_step, real *ste
             step_of_extremes((const real *)(from + i * BLOCKS), per_step + i, step + i);
 }
 
-/* The words of `tiles` tiles and where they go, position by position: those lie far apart, and no
- * cache expects them. Without a request some positions ahead, every store would wait for its line. */
+/* The words of `tiles` tiles and where they go, position by position: those lie far apart, where no
+ * cache expects them. Without a request some positions ahead, every store would await its line. */
 enum { AHEAD = 4 };
 INLINE void write_words(const vec *from, const int64_t tiles, const int64_t sets,
                         const tile_place *place, const real *per_step, const real *step, word *to,
