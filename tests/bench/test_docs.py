@@ -1,4 +1,4 @@
-"""The examples of docs/benchmark.md."""
+"""The examples of docs/benchmark.md, and the commands of all pages."""
 
 import json
 import re
@@ -13,13 +13,23 @@ from winogen.bench import load_layers, nets, report
 from winogen.bench.nets import contestants, runner
 from winogen.cli.app import app
 
-PAGE = Path(__file__).parents[2] / "docs" / "benchmark.md"
-TEXT = PAGE.read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^(winogen bench.*?)(?:  +#.*)?$", TEXT, re.MULTILINE)
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "benchmark.md").read_text(encoding="utf-8")
+# On a line of their own, or in backquotes; instruction sets are not those of every machine.
+_COMMAND = re.compile(
+    r"(?:^|`)(?:WINOGEN_ISA=\S+ )?(winogen bench\b.*?)(?:`|  +#.*|$)", re.MULTILINE
+)
+COMMANDS = sorted(
+    {
+        command
+        for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
+        for command in _COMMAND.findall(page.read_text(encoding="utf-8"))
+    }
+)
 
 
 def test_there_are_examples():
-    assert len(COMMANDS) >= 4
+    assert len(COMMANDS) >= 30
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -3,13 +3,14 @@
 import importlib.metadata
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from winogen.bench import team
-from winogen.bench.nets import NETS, NotInstalled, chosen_nets, contestants, report, runner
+from winogen.bench.nets import NETS, NotInstalled, chosen_nets, contestants, files, report, runner
 from winogen.bench.nets.plot import save_plot
 from winogen.bench.nets.runner import NetSettings, run_nets
 from winogen.bench.peers import Peer
@@ -183,3 +184,21 @@ def test_mistakes_are_told_before_any_work(words, message, monkeypatch):
     result = winogen_bench(*words)
     assert result.exit_code == 2 and "Traceback" not in result.output
     assert message in result.stderr
+
+
+@pytest.mark.parametrize("name", ["animevideov3", "upconv7", "ocr", "resnet18"])
+def test_samples_to_calibrate_on_are_like_the_input(name):
+    found = files.samples(NETS[name])
+    assert found.shape == (8, *NETS[name].input[1:]) and found.dtype == np.float32
+    assert len({sample.tobytes() for sample in found}) == 8
+    assert (found.min() >= 0) == NETS[name].is_trained
+
+
+def test_a_command_writes_the_files_of_a_net(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(files, "lay_out", lambda name, folder: Path(folder, "net.onnx").touch())
+    assert files.main(["tiny", str(tmp_path / "new")]) == 0
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {"net.onnx", "samples.npy"}
+    capsys.readouterr()
+    for words in ([], ["tiny"], ["no-such-net", str(tmp_path)]):
+        assert files.main(words) == 2
+        assert f"arguments: got {' '.join(words)!r}; allowed: NET FOLDER" in capsys.readouterr().out

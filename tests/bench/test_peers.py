@@ -73,9 +73,12 @@ def test_ours_is_called_as_a_user_calls_it(layout, tiny, tmp_path):
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "w.npy", weight)
     with Contestant("winogen", threads=1) as it:
-        options = {"layout": layout, "algorithms": ("direct", "mcmr"), "tile": 2}
+        ways = {
+            "direct": {"layout": layout, "algorithm": "direct"},
+            "mcmr": {"layout": layout, "algorithm": "mcmr", "tile": 2},
+        }
         arguments = (peers.OURS, tiny.to_dict(), str(tmp_path), 1)
-        answers = it.ask("prepare", *arguments, options)
+        answers = it.ask("prepare", *arguments, {"variants": ways})
         y64 = reference.exact(tiny, x, weight)
         for answer in answers.values():
             assert reference.relative_error(np.load(answer["output"]), y64) < 1e-5
@@ -83,7 +86,8 @@ def test_ours_is_called_as_a_user_calls_it(layout, tiny, tmp_path):
         assert facts["direct"]["tile"] is None and facts["mcmr"]["tile"] == [2, 2]
         assert facts["mcmr"]["multiplications"] == 5 * 6 * 16 * 16 * 16
         assert it.ask("turn", "mcmr", 1)
-        wrong = it.ask("prepare", *arguments, {"algorithms": ("mcmr",), "tile": (0, 2)})
+        tiles = {"mcmr": {"algorithm": "mcmr", "tile": (0, 2)}}
+        wrong = it.ask("prepare", *arguments, {"variants": tiles})
         assert wrong["mcmr"]["error"].startswith("InvalidValue: tile: got 0")
 
 
@@ -116,7 +120,8 @@ def test_installed_rivals_compute_layers_of_8_bits(name, tmp_path):
             np.save(tmp_path / "x.npy", x)
             np.save(tmp_path / "w.npy", weight)
             exact = quantized.exact(layer, x, weight)
-            answers = it.ask("prepare", adapter, layer.to_dict(), str(tmp_path), 1, {})
+            options = {"variants": {"": {}}} if name == "winogen" else {}
+            answers = it.ask("prepare", adapter, layer.to_dict(), str(tmp_path), 1, options)
             for way, answer in answers.items():
                 if name == "ncnn" and layer.name in ("batch", "grouped"):
                     assert "one image at a time" in answer["error"] or (

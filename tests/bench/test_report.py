@@ -124,17 +124,112 @@ def test_a_yardstick_that_failed(document):
     assert "yardstick 56x56: BuildError: x" in text_of(document)
 
 
-def test_the_table_of_algorithms(document):
+FLOATS = {"filter_dtype": "float32", "product_dtype": "float32"}
+BESIDE = {
+    "first": {
+        "tolerance=1e-3": {
+            "algorithm": "mcmr", "tile": [4, 4], "median_s": 2e-5, "rel_error": 3e-4,
+            "predicted_s": 1e-5, "predicted_error": 6e-4, "packed_weight_bytes": 50,
+            "filter_dtype": "int16", "product_dtype": "int16",
+        },
+        "algorithm=direct": {
+            "algorithm": "direct", "tile": None, "median_s": 4e-5, "rel_error": 1e-7,
+            "predicted_s": 4e-5, "predicted_error": 1e-7, "packed_weight_bytes": 1234, **FLOATS,
+        },
+        "isa=[z80]": {"error": "died of SIGILL"},
+    },
+    "second": {
+        "tolerance=1e-3": {
+            "algorithm": "direct", "tile": None, "median_s": 1e-5, "rel_error": 4e-4,
+            "predicted_s": 1e-5, "predicted_error": 2e-4, "packed_weight_bytes": 200,
+            "filter_dtype": "float16", "product_dtype": "float32",
+        },
+        "algorithm=direct": {"error": "Unsupported: no"},
+        "isa=[z80]": {"error": "died of SIGILL"},
+    },
+}  # fmt: skip
+
+
+@pytest.fixture
+def with_others(document):
+    """The document with more of ours, and predictions of the main one on its first layer."""
+    for layer in document["layers"]:
+        layer["beside"] = copy.deepcopy(BESIDE[layer["name"]])
+    document["layers"][0] |= {"predicted_s": 2e-5, "predicted_error": 1e-6, **FLOATS}
+    document["summary"] = report.summarize(document["layers"])
+    return document
+
+
+def test_ours_are_summed_up(with_others):
+    summary = with_others["summary"]
+    assert summary["error_over_predicted"]["mean"] == pytest.approx(2.0)  # of one layer
+    assert summary["time_over_predicted"]["worst_layer"] == "first"
+    near = summary["beside"]["tolerance=1e-3"]
+    assert near["layers"] == 2 and near["ratio"] == pytest.approx(1.0)  # of 2 and 1/2
+    assert (near["worst_ratio"], near["worst_layer"]) == (pytest.approx(0.5), "second")
+    assert near["best_ratio"] == pytest.approx(2.0) and near["max_rel_error"] == 4e-4
+    assert near["packed_ratio"] == pytest.approx(1.0)
+    errors = near["error_over_predicted"]
+    assert (errors["least"], errors["most"]) == (pytest.approx(0.5), pytest.approx(2.0))
+    assert near["time_over_predicted"]["most"] == pytest.approx(2.0)
+    direct = summary["beside"]["algorithm=direct"]
+    assert direct["layers"] == 1 and direct["packed_ratio"] == pytest.approx(12.34)
+    assert summary["beside"]["isa=[z80]"]["ratio"] is None
+
+
+def test_the_table_of_ours(with_others):
+    text = text_of(with_others)
+    main = next(x for x in text.splitlines() if x.strip().startswith("first"))
+    assert "0.02 x0.50" in main and "1e-06 x2.00" in main
+    lines = [line.split() for line in text.split("winogen beside itself")[1].splitlines()]
+    at = next(i for i, words in enumerate(lines) if words[:1] == ["first"])
+    near, direct, failed = lines[at + 1 : at + 4]
+    assert near == [
+        *("tolerance=1e-3", "mcmr", "F(4x4,3x3),", "int16", "0.02", "0.01", "x2.00", "100"),
+        *("2.00", "3e-04", "6e-04", "x0.50", "50"),
+    ]
+    assert direct == [
+        *("algorithm=direct", "direct", "0.04", "0.04", "x1.00", "50", "4.00", "1e-07", "1e-07"),
+        *("x1.00", "1,234"),
+    ]
+    assert failed == ["isa=[z80]", "failed"]
+    assert ["algorithm=direct", "-"] in lines
+    assert "first: isa=[z80]: died of SIGILL" in text and "Unsupported: no" not in text
+    over_all = text.split("winogen over all layers")[1]
+    assert "1.00; 0.50 (second) to 2.00" in over_all
+    assert "1.00; 0.50 to 2.00, worst first" in over_all
+
+
+def test_speeds_of_integers_are_over_the_peak_of_their_instructions(document):
+    document["settings"]["dtype"] = "int8"
+    document["layers"][0]["instructions"] = "sdot"
+    row = {"algorithm": "direct", "tile": None, "median_s": 1e-5, "rel_error": 0.0}
+    document["layers"][0]["beside"] = {"isa=z80": {**row, "fma_peak_gflops": 50.0}, "same": row}
+    document["summary"] = report.summarize(document["layers"])
+    assert document["summary"]["beside"]["isa=z80"]["peak_ratio"] == pytest.approx(4.0)
+    text = text_of(document).split("winogen beside itself")[1].split("winogen over all")[0]
+    rows = {words[0]: words for words in map(str.split, text.splitlines()) if words}
+    assert rows["first"][-5:-3] == ["200", "2.00"]
+    assert rows["isa=z80"][3:5] == ["200", "4.00"] and rows["same"][3:5] == ["200", "2.00"]
+    assert "sdot" in rows["first"]
+
+
+def test_files_of_earlier_versions_are_shown(document, tmp_path):
+    """They had algorithms to compare, without errors predicted or packed bytes."""
     rows = {
-        "direct": {"algorithm": "direct", "tile": None, "median_s": 4e-5},
-        "winograd1d": {"algorithm": "winograd1d", "tile": [1, 6], "median_s": 1e-5},
+        "direct": {"algorithm": "direct", "tile": None, "median_s": 4e-5, "rel_error": 1e-7},
+        "winograd1d": {"algorithm": "winograd1d", "tile": [1, 6], "median_s": 1e-5,
+                       "rel_error": 1e-6, "predicted_s": 1e-5},
         "mcmr": {"error": "Unsupported"},
-    }
+    }  # fmt: skip
     document["layers"][0]["algorithms"] = rows
-    text = text_of(document).split("winogen's algorithms")[1]
-    assert text.splitlines()[2].split() == ["layer", "direct", "winograd1d", "mcmr"]
-    assert next(x for x in text.splitlines() if "first" in x).split() == [
-        *("first", "50", "200", "6", "-")
+    report.save(document, tmp_path / "old.json")
+    text = text_of(report.load(tmp_path / "old.json")).split("winogen beside itself")[1]
+    lines = [line.split() for line in text.splitlines()]
+    assert [*("algorithm=direct", "direct", "0.04", "50", "4.00", "1e-07")] in lines
+    assert ["algorithm=mcmr", "-"] in lines
+    assert next(x for x in lines if "winograd1d" in x)[:3] == [
+        *("algorithm=winograd1d", "winograd1d", "F(6,3)")
     ]
 
 

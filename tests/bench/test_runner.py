@@ -3,12 +3,15 @@
 import io
 import json
 import re
+from importlib.util import find_spec
 
 import pytest
 from rich.console import Console
 
 from winogen.bench import BenchLayer, Settings, report, run, runner, tables
+from winogen.bench.own import Own
 from winogen.bench.peers import Peer
+from winogen.toolchain import host_target
 
 from .conftest import FAKES
 
@@ -28,9 +31,8 @@ def found():
     patch.setattr(runner, "YARDSTICK", layers[0])
     needs = dict.fromkeys(NAMES, ("numpy",)) | {"absent": ("numpy", "no_such_module")}
     rivals = tuple(Peer(name, f"fake_{name}", needs[name], "numpy") for name in NAMES)
-    settings = Settings(
-        peers=rivals, algorithms=("direct", "mcmr"), rounds=2, min_time=0.01, profile=True
-    )
+    beside = tuple(Own().but(name, algorithm=name) for name in ("direct", "mcmr"))
+    settings = Settings(peers=rivals, beside=beside, rounds=2, min_time=0.01, profile=True)
     yield run(layers, settings, said.append), said
     patch.undo()
 
@@ -80,8 +82,8 @@ def test_absent_rivals_are_listed_and_not_measured(document):
     assert all("absent" not in layer["peers"] for layer in document["layers"])
 
 
-def test_our_algorithms_are_compared(document):
-    tiny, strided = (layer["algorithms"] for layer in document["layers"])
+def test_ours_are_compared(document):
+    tiny, strided = (layer["beside"] for layer in document["layers"])
     assert tiny["direct"]["algorithm"] == "direct" and tiny["direct"]["median_s"] > 0
     assert tiny["mcmr"]["tile"] is not None and tiny["mcmr"]["rel_error"] < 1e-5
     assert strided["direct"]["median_s"] > 0
@@ -122,7 +124,8 @@ def test_the_document_survives_a_file(document, tmp_path):
 def test_a_layer_that_winogen_cannot_do_is_reported(monkeypatch):
     strided = BenchLayer.from_dict(LAYERS[1])
     monkeypatch.setattr(runner, "YARDSTICK", strided)
-    found = run([strided], Settings(algorithm="winograd2d", rounds=1, min_time=0.0))
+    main = Own().but("winogen", algorithm="winograd2d")
+    found = run([strided], Settings(main, rounds=1, min_time=0.0))
     (layer,) = found["layers"]
     assert layer["error"].startswith("Unsupported: algorithm") and "median_s" not in layer
     assert found["summary"]["failed"] == ["strided"] and found["summary"]["gflops"] is None
@@ -133,11 +136,27 @@ def test_a_layer_that_winogen_cannot_do_is_reported(monkeypatch):
 def test_layers_of_8_bits(monkeypatch):
     layers = [BenchLayer.from_dict(fields) for fields in LAYERS]
     monkeypatch.setattr(runner, "YARDSTICK", layers[0])
-    document = run(layers, Settings(dtype="int8", rounds=1, min_time=0.001))
+    main, isa = Own(dtype="int8"), host_target().name
+    others = (
+        main.but("NHWC", layout="NHWC"),
+        main.but("again", isa=isa),
+        main.but("floats", dtype="float32"),
+        main.but("tiles", algorithm="mcmr", tile=2),
+    )
+    document = run(layers, Settings(main, others, rounds=1, min_time=0.001))
     assert document["settings"]["dtype"] == "int8"
+    assert document["beside"]["again"]["isa"] == isa
     for layer in document["layers"]:
         assert layer["rel_error"] == 0 and layer["median_s"] > 0
         assert "roofline_s" not in layer and layer["fma_peak_gflops"] > 0
+        assert layer["algorithm"] == "direct" and layer["instructions"]
+        rows = layer["beside"]
+        assert rows["NHWC"]["rel_error"] == 0 and rows["NHWC"]["packed_weight_bytes"] > 0
+        assert rows["again"]["fma_peak_gflops"] > 0 and "fma_peak_gflops" not in rows["NHWC"]
+        assert 0 < rows["floats"]["rel_error"] < 1e-5
+    tiles, strided = (layer["beside"]["tiles"] for layer in document["layers"])
+    assert tiles["tile"] == [2, 2] and tiles["rel_error"] < 0.01
+    assert strided["error"].startswith("Unsupported")
     summary = document["summary"]
     assert summary["roofline_share"] is None and summary["peak_ratio"] > 0
     assert document["yardstick"]["mcmr"]["tile"]  # is of float32
@@ -145,4 +164,27 @@ def test_layers_of_8_bits(monkeypatch):
     console.print(tables.render(document))
     text = console.file.getvalue()
     assert "winogen NCHW, int8, 1 thread" in text
-    assert re.search(r"^ *layer +algorithm +ms +winogen +peak +error", text, re.MULTILINE)
+    columns = r"^ *layer +algorithm +instructions +ms +winogen +peak +error"
+    assert re.search(columns, text, re.MULTILINE)
+    assert layer["instructions"] in text
+
+
+@pytest.mark.parametrize("layout", ["NCHW", pytest.param("NHWC", marks=pytest.mark.thorough)])
+def test_arrays_of_other_types(monkeypatch, layout):
+    tiny = BenchLayer.from_dict(LAYERS[0])
+    monkeypatch.setattr(runner, "YARDSTICK", tiny)
+    main = Own(dtype="float16", options={"layout": layout, "algorithm": "direct"})
+    others = tuple(main.but(dtype, dtype=dtype) for dtype in ("bfloat16", "float32", "float64"))
+    if find_spec("ml_dtypes") is None:
+        others = others[1:]
+    document = run([tiny], Settings(main, others, rounds=1, min_time=0.001))
+    assert document["settings"]["dtype"] == "float16"
+    (layer,) = document["layers"]
+    rows = {"float16": layer, **layer["beside"]}
+    limits = {"float16": 2**-11, "bfloat16": 2**-8, "float32": 1e-6, "float64": 1e-14}
+    for dtype, row in rows.items():
+        assert row["rel_error"] < limits[dtype], row
+        assert 0.1 < row["rel_error"] / row["predicted_error"] < 10 or dtype == "float64"
+    assert layer["rel_error"] > 1e-5
+    halves, floats = (layer["roofline"]["moves"][i]["bytes"] for i in (1, 0))
+    assert halves == 2 * 16 * 9 * 11 and floats >= 4 * 16 * 16 * 9

@@ -1,6 +1,9 @@
 """winogen generate --dtype int8: the pair of files compiles by itself and equals QConv2d."""
 
 import ctypes
+import os
+import re
+import subprocess
 
 import numpy as np
 import pytest
@@ -9,7 +12,7 @@ from cli.test_generate import compiled, generate
 import winogen as package
 from winogen.codegen.standalone import _target_text
 from winogen.records import TARGETS
-from winogen.toolchain import host_targets
+from winogen.toolchain import host_target, host_targets
 
 
 def run(library, name, x, weight, bias, multiplier, shape, dtype, threads=1):
@@ -79,6 +82,25 @@ def test_the_files_compute_what_qconv2d_computes(winogen, tmp_path, isa, layout)
     for threads in (1, 3):
         y = run(library, name, x, weight, bias, scale, expected.shape, np.int8, threads)
         assert np.array_equal(y, expected)
+
+
+@pytest.mark.parametrize("isa", ["avx512+vnni+amx", "avx512+vnni", "avx2+avxvnni"])
+def test_other_compilers_are_told_what_they_need(winogen, tmp_path, isa):
+    """C11 without extensions of the library, and macros in the test for flags that are macros."""
+    generate(
+        winogen, tmp_path, "--input", "1,64,8,8", "--weight", "64,64,3,3", "--dtype", "int8",
+        "--isa", isa, "--name", "one",
+    )  # fmt: skip
+    text = (tmp_path / "one.c").read_text()
+    assert ("tdpbusd" in text) == ("amx" in isa)
+    names = re.findall(r"defined\(([^)]*)\)", text)
+    assert names and all(re.fullmatch(r"\w+", name) for name in names), names
+    (flags,) = re.findall('"compile with (.*)"', text)
+    if set(isa.split("+")[1:]) <= host_target().extensions:  # then the compiler knows them, too
+        command = [*os.environ.get("CC", "cc").split(), "-std=c11", "-Wall", "-Wextra", "-Werror"]
+        command += ["-fsyntax-only", *flags.split(), "one.c"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
 
 
 def test_sums_need_no_multiplier(winogen, tmp_path):

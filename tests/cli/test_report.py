@@ -45,6 +45,7 @@ def test_help_has_an_example(winogen):
     assert result.exit_code == 0 and "Example: winogen report -o" in result.output
 
 
+@pytest.mark.thorough
 def test_of_the_catalog(winogen, folder, monkeypatch):
     monkeypatch.setattr(catalog, "USUAL_POINTS", 4)  # finding programs takes long
     result = winogen("report", "-o", "out", "--layers", "none", "--trials", 20, "--seed", 1)

@@ -30,7 +30,7 @@ EMITTABLE = [
     if (target.name == "neon") <= any(host.name == "neon" for host in host_targets())
     and (target.name in ("neon", "generic") or any(host.name == "sse2" for host in host_targets()))
 ]
-QUICK = (("float32", "avx512"), ("float64", "generic"))
+QUICK = (("float32", "avx512"),)
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from codegen.test_sanitizers import EMITTABLE, VECTORS, WARNINGS, compile_c, initialiser
+from kernels.turns import turns
 
 from winogen.codegen.gradient import gradient_cdef, render_gradient
 from winogen.codegen.transforms import load
@@ -63,8 +64,7 @@ def works(spec):
         )
 
 
-@pytest.mark.parametrize("lanes", VECTORS)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("lanes, layout", turns(VECTORS, LAYOUTS))
 def test_no_gradient_leaves_its_arrays_or_the_language(lanes, layout, tmp_path, monkeypatch):
     (tmp_path / "probe.c").write_text("int main(void) { return 0; }\n")
     probe = (*find_compiler().command, "-fsanitize=address,undefined", "probe.c", "-o", "probe")

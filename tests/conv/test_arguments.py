@@ -216,6 +216,19 @@ WRONG = {
         ["algorithm", "width of 19", "at most 18"],
     ),
     "workspace_limit float": (dict(workspace_limit=1e6), InvalidType, ["workspace_limit", "bytes"]),
+    "tolerance 0": (dict(tolerance=0.0), InvalidValue, ["tolerance", "0.0", "positive"]),
+    "tolerance text": (dict(tolerance="1e-3"), InvalidType, ["tolerance", "'1e-3'", "positive"]),
+    "tolerance huge": (dict(tolerance=10**400), InvalidValue, ["tolerance", "1000", "positive"]),
+    "tolerance complex": (
+        dict(tolerance=np.complex64(1)),
+        InvalidType,
+        ["tolerance", "(1+0j)", "positive"],
+    ),
+    "slope huge": (
+        dict(activation=("leaky_relu", 10**400)),
+        InvalidValue,
+        ["activation", "finite numbers"],
+    ),
     "workspace_limit negative": (dict(workspace_limit=-1), InvalidValue, ["workspace_limit", "-1"]),
     "unknown keyword": (dict(striide=2), TypeError, ["striide"]),
 }

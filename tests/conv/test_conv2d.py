@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from conv import exact
 from conv.reference import convolve
+from kernels.turns import turns
 
 import winogen
 from winogen.conv import Conv2d, conv2d, execute
@@ -95,8 +96,9 @@ def test_plan_of_every_algorithm(normal, algorithm):
 MODULI = "x,x-1,x+1,x^2+1,inf"  # F(4, 3): seven products, and G has no denominators but 2 and 4
 
 
-@pytest.mark.parametrize("order", (None, "naive", "huffman", "pairwise"))
-@pytest.mark.parametrize("algorithm", exact.WINOGRAD)
+@pytest.mark.parametrize(
+    "algorithm, order", turns(exact.WINOGRAD, (None, "naive", "huffman", "pairwise"))
+)
 def test_moduli_and_orders_compute_the_convolution_to_the_bit(algorithm, order):
     rng = np.random.default_rng(2)
     x = exact.integers(rng, (2, 18, 9, 11), 3)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernels.turns import turns
 
 from winogen import Conv2d
 from winogen.bench.layers import load_layers
@@ -28,8 +29,7 @@ def arithmetic(problem, threads, machine, target=TARGETS["avx512"]):
     return chosen.algorithm, chosen.tile, chosen.points, chosen.order
 
 
-@pytest.mark.parametrize("layout", ("NCHW", "NHWC"))
-@pytest.mark.parametrize("known", MACHINES)
+@pytest.mark.parametrize("known, layout", turns(MACHINES, ("NCHW", "NHWC")))
 def test_threads_do_not_change_the_algorithm_of_a_network(known, layout):
     for layer in load_layers("thesis27"):
         problem = layer.problem(layout)

@@ -5,6 +5,7 @@ import pytest
 from conv import exact
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from kernels.turns import turns
 
 numbers = st.integers
 
@@ -80,9 +81,9 @@ def test_any_layer_of_single_pixels(layout, groups, channels, filters, size, bat
     )
 
 
-@pytest.mark.parametrize("layout", exact.LAYOUTS)
-@pytest.mark.parametrize("algorithm", exact.WINOGRAD)
-@pytest.mark.parametrize("size", [(11, 13), (4, 16), (3, 5)])
+@pytest.mark.parametrize(
+    "algorithm, size, layout", turns(exact.WINOGRAD, [(11, 13), (4, 16), (3, 5)], exact.LAYOUTS)
+)
 def test_the_rim_of_tiles_of_single_pixels(algorithm, size, layout):
     rng = np.random.default_rng(0)
     tile = (1, 4) if algorithm == "winograd1d" else (4, 4)

@@ -9,6 +9,7 @@ import pytest
 from conv import exact
 from conv.exact import BORDERS, LAYOUTS, MODES, PLAIN, TILE, WINOGRAD
 from conv.reference import convolve
+from kernels.turns import turns
 
 from winogen.conv import Conv2d, memory
 from winogen.kernels import general
@@ -87,9 +88,7 @@ def check_all(dtype, layout, edges=("discard",), *, factor, **algorithm):
             )
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("border", BORDERS)
-@pytest.mark.parametrize("algorithm", WINOGRAD)
+@pytest.mark.parametrize("algorithm, border, layout", turns(WINOGRAD, BORDERS, LAYOUTS))
 def test_winograd_at_every_residue_padding_and_edge(algorithm, border, layout):
     check_all(
         "float32",
@@ -101,17 +100,14 @@ def test_winograd_at_every_residue_padding_and_edge(algorithm, border, layout):
     )
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("algorithm", WINOGRAD)
+@pytest.mark.parametrize("algorithm, layout", turns(WINOGRAD, LAYOUTS))
 def test_winograd_in_float64(algorithm, layout):
     half = exact.HALF_TILE, exact.HALF_POINTS
     factor = exact.scale(algorithm, *half)
     check_all("float64", layout, factor=factor, **exact.chosen(algorithm, *half))
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", ("float32", "float64"))
-@pytest.mark.parametrize("algorithm", PLAIN)
+@pytest.mark.parametrize("algorithm, dtype, layout", turns(PLAIN, ("float32", "float64"), LAYOUTS))
 def test_plain_algorithms_at_every_size_and_padding(algorithm, dtype, layout):
     check_all(dtype, layout, factor=1, algorithm=algorithm)
 
@@ -140,12 +136,10 @@ def test_every_count_of_channels_filters_groups_and_tiles(algorithm, layout):
     check_groupings(algorithm, layout)
 
 
-@pytest.mark.parametrize("target", [target.name for target in host_targets()[1:]])
 @pytest.mark.parametrize(
-    "algorithm, layout",
-    [("direct", "NCHW"), ("im2col", "NHWC"), ("winograd2d", "NCHW"), ("winograd1d", "NHWC"),
-     ("mcmr", "NCHW")],
-)  # fmt: skip
+    "target, algorithm, layout",
+    turns([target.name for target in host_targets()[1:]], PLAIN + WINOGRAD, LAYOUTS),
+)
 def test_every_instruction_set_of_this_cpu(target, algorithm, layout, monkeypatch):
     monkeypatch.setenv("WINOGEN_ISA", target)
     check_groupings(algorithm, layout, GROUPINGS[3:], TILE_COUNTS[:3])
@@ -163,6 +157,7 @@ def test_few_channels_in_rows_of_many_tiles(layout):
     check_groupings("winograd2d", layout, FEW_CHANNELS, sizes)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("target", [target.name for target in host_targets()[1:]])
 def test_few_channels_on_every_instruction_set(target, monkeypatch):
     monkeypatch.setenv("WINOGEN_ISA", target)

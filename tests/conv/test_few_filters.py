@@ -8,6 +8,7 @@ from conv import exact
 from conv.fuzz import case_of
 from conv.reference import convolve
 from kernels.samples import work_for
+from kernels.turns import turns
 
 import winogen
 from winogen.conv import Conv2d
@@ -41,8 +42,7 @@ def test_where_filters_fill_the_lanes_or_sums_are_short_they_stay_there():
     assert few(3, 64, target="neon").variant == "few_filters"
 
 
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("filters", range(1, 17))
+@pytest.mark.parametrize("isa, filters", turns(ISAS, range(1, 17)))
 def test_every_count_of_filters_and_channels(isa, filters, monkeypatch):
     monkeypatch.setenv("WINOGEN_ISA", isa)
     rng = np.random.default_rng(filters)

@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 from conv.reference import convolve
+from kernels.turns import turns
 
 import winogen
 from winogen.conv import execute
@@ -56,8 +57,7 @@ def small_caches(monkeypatch):
     implementation._prepare.cache_clear()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("columns", [1, 1000], ids=["narrow", "wide"])
+@pytest.mark.parametrize("dtype, columns", turns(DTYPES, (1, 1000)))
 def test_every_residue(dtype, columns, small_caches):
     """Of rows, columns and terms, modulo the register block, the lanes and the depth of a block."""
     lanes = TARGET.lanes(dtype)
@@ -136,6 +136,7 @@ def test_bias_and_activation(activation, small_caches):
             np.testing.assert_allclose(y, expected, rtol=3e-6, atol=3e-6)
 
 
+@pytest.mark.thorough
 def test_nothing_depends_on_threads_or_prefetching(small_caches, monkeypatch):
     """Of real numbers every bit is the same."""
     monkeypatch.setattr(implementation, "_WORTHWHILE", 1)

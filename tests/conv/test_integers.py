@@ -166,6 +166,24 @@ def test_every_instruction_set_multiplies_alike(algorithm, monkeypatch):
         assert np.array_equal(y, outputs[isa.split("-")[0]])
 
 
+@pytest.mark.parametrize("algorithm", ["mcmr", "winograd1d"])
+@pytest.mark.parametrize("channels", [3, 40])
+def test_steps_depend_on_no_other_group_and_no_other_array(algorithm, channels):
+    """With channels last, loads of whole vectors reach into both."""
+    x, weight = normal(channels, 20, (10, 13), groups=2)
+    options = {"padding": 1, "algorithm": algorithm, "product_dtype": "int16", "tile": 4}
+    options = {**options, "layout": "NHWC", "threads": 1}
+    x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    alone = [
+        winogen.conv2d(np.ascontiguousarray(x[..., g * channels : (g + 1) * channels]),
+                       weight[g * 20 : (g + 1) * 20], **options)
+        for g in range(2)
+    ]  # fmt: skip
+    assert np.array_equal(winogen.conv2d(x, weight, groups=2, **options), np.concatenate(alone, 3))
+    x[..., channels:] = np.nan
+    assert np.array_equal(winogen.conv2d(x[..., :channels], weight[:20], **options), alone[0])
+
+
 def test_the_epilogue_comes_after_the_steps():
     x, weight = normal(40, 20, (10, 13))
     bias, add = np.arange(20, dtype=np.float32), np.ones((1, 20, 10, 13), np.float32)
@@ -180,6 +198,10 @@ def test_what_has_no_products_of_integers():
         winogen.conv2d(x, weight, algorithm="direct", product_dtype="int16")
     with pytest.raises(WinogenError, match='product_dtype: got "int16" with float64 arrays'):
         winogen.conv2d(x.astype(float), weight.astype(float), product_dtype="int16")
+    with pytest.raises(Unsupported, match=r"stride \(2, 2\).*; allowed: None$"):
+        winogen.conv2d(x, weight, stride=2, product_dtype="int16")
+    with pytest.raises(Unsupported, match="8 groups.*; allowed: None, or algorithm winograd1d"):
+        winogen.conv2d(x, weight[:, :1], groups=8, product_dtype="int16")
 
 
 def test_packed_filters_have_half_the_bytes():

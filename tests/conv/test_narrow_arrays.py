@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from conv import fuzz
 from conv.reference import convolve
+from kernels.turns import first
 
 import winogen
 from winogen.conv import Conv2d, Layer, arguments, planner
@@ -28,7 +29,7 @@ def bits(array):
     return array.view(np.uint16)
 
 
-@pytest.mark.parametrize("first, last", ((0, 16), pytest.param(16, 80, marks=pytest.mark.thorough)))
+@pytest.mark.parametrize("first, last", first(1, ((0, 8), (8, 80))))
 def test_degenerate_problems_are_computed_and_rounded_right(first, last):
     wrong = list(fuzz.failures(20261122, range(first, last), fuzz.narrow_case_of))
     assert not wrong, wrong[0][1]

@@ -182,6 +182,16 @@ def test_float16_holds_any_range(algorithm):
     assert np.isfinite(y[:, [m for m in range(24) if m not in (3, 5)]]).all()
 
 
+@pytest.mark.parametrize("largest", (3.4e38, 1.2e-38))
+def test_filters_at_the_ends_of_float32_have_a_scale(largest):
+    """Transformed filters of F(2, 3) may be more than twice as large, which no float32 holds."""
+    w = np.full((1, 1, 3, 3), largest, np.float32)
+    x = np.full((1, 1, 4, 4), 1e-3 if largest > 1 else 1e30, np.float32)
+    y = winogen.conv2d(x, w, algorithm="mcmr", tile=2, filter_dtype="float16")
+    wanted = 9 * x[0, 0, 0, 0].astype(float) * w[0, 0, 0, 0].astype(float)
+    assert np.abs(y / wanted - 1).max() < 1e-3
+
+
 def test_packed_bytes_are_exactly_fewer():
     w = np.ones((40, 24, 3, 3), np.float32)
     options = dict(algorithm="mcmr", tile=4, padding=1)

@@ -16,7 +16,7 @@ from winogen.conv.cuts import BLOCK_SIZES, PIXEL_BLOCK_SIZES, WORKSPACE, evaluat
 from winogen.conv.execute import Environment, Prepared
 from winogen.conv.request import Request
 from winogen.errors import InvalidValue, Unsupported
-from winogen.kernels import named
+from winogen.kernels import algorithms, named
 from winogen.records import TARGETS, Machine, Points
 from winogen.toolchain import host_target
 
@@ -292,6 +292,13 @@ def test_less_tolerance_never_means_a_larger_error():
         for t in (1.6e-6, 5e-6, 1.6e-5)
     ]
     assert errors == sorted(errors)
+
+
+@pytest.mark.parametrize("algorithm", ("direct", "im2col", "winograd2d", "winograd1d", "mcmr"))
+def test_a_tolerance_tries_only_numbers_that_the_algorithm_computes_with(algorithm):
+    chosen = choose(layer(), (1, 64, 28, 28), algorithm=algorithm, tolerance=1e-3)
+    assert chosen.algorithm == algorithm
+    assert chosen.precision is None or algorithm in algorithms(chosen.precision)
 
 
 def test_a_tolerance_that_nothing_keeps_to_says_what_would():

@@ -290,6 +290,10 @@ SCALES = {"w_scale": 1.0, "x_scale": 1.0, "y_scale": 1.0}
     (InvalidValue, "y_zero: got -1; allowed: an int in 0..255", {"y_zero": -1, "y_dtype": "uint8"}),
     (InvalidValue, "y_dtype: got 'int16'", {"y_dtype": np.int16}),
     (InvalidValue, "y_zero: got 3 without y_scale", {"y_scale": None, "y_zero": 3}),
+    (InvalidType, "y_zero: got array", {"y_scale": None, "y_zero": np.array([3, 4])}),
+    (InvalidValue, "y_dtype: got 'int8' without y_scale", {"y_scale": None, "y_dtype": "int8"}),
+    (InvalidValue, "x_scale: got -1", {"y_scale": None, "x_scale": -1}),
+    (InvalidType, "w_scale: got 'a'", {"y_scale": None, "w_scale": "a"}),
     (InvalidValue, "activation: got 'gelu'; allowed: None, \"relu\"", {"activation": "gelu"}),
     (InvalidValue, "algorithm: got 'loops'; allowed: \"auto\", \"direct\", \"im2col\"",
      {"algorithm": "loops"}),
@@ -320,7 +324,9 @@ def test_wrong_inputs_are_named(error, match, x, options):
 
 def test_wrong_outputs_are_named():
     conv, x = winogen.QConv2d(WEIGHT), np.ones((1, 4, 5, 5), np.uint8)
-    with pytest.raises(InvalidType, match="out: got dtype [|]u1; allowed: <i4"):
+    with pytest.raises(InvalidType, match="out: got dtype [|]u1; allowed: <i4, as the result has"):
         conv(x, np.empty((1, 2, 3, 3), np.uint8))
     with pytest.raises(InvalidValue, match="out: got shape"):
         conv(x, np.empty((1, 2, 3, 4), np.int32))
+    with pytest.raises(InvalidValue, match="input: got 3 channels"):
+        conv.error((1, 3, 5, 5))

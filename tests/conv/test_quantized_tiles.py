@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import winogen
-from winogen.errors import InvalidValue
+from winogen.errors import InvalidType, InvalidValue
 
 from .conftest import quick_kernels
 
@@ -85,9 +85,12 @@ def test_what_is_refused():
     weight = np.ones((4, 4, 3, 3), np.int8)
     for options, message in (
         ({"tile": 2}, 'tile: got 2; allowed: None, but with algorithm="mcmr"'),
-        ({"algorithm": "mcmr", "tile": 6}, "tile: got 6; allowed: 2, 4"),
+        ({"algorithm": "mcmr", "tile": 6}, "tile: got 6; allowed: 2 or 4"),
+        ({"algorithm": "mcmr", "tile": 3}, "tile: got 3; allowed: 2 or 4"),
+        ({"algorithm": "mcmr", "tile": "4"}, "tile: got '4'; allowed: 2 or 4"),
+        ({"algorithm": "mcmr", "tile": np.array([2, 4])}, "tile: got array([2, 4]); allowed"),
         ({"algorithm": "mcmr", "stride": 2}, "stride"),
         ({"algorithm": "mcmr", "y_scale": None}, 'got "mcmr" without y_scale; allowed: direct'),
     ):
-        with pytest.raises(InvalidValue, match=re.escape(message)):
+        with pytest.raises((InvalidType, InvalidValue), match=re.escape(message)):
             winogen.QConv2d(weight, **{**SCALES, "w_scale": 0.1, **options})

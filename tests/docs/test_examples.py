@@ -28,6 +28,7 @@ PRINTS = {
     "upscale.py": r"winogen +\d+\.\d\d s\n.*large.png 1024 x 1200\n",
     "what_a_plan_says.py": r"^conv2d float32 NCHW.*within 100 kB .*\n\nworkspace_limit: got 1000; ",
 }
+SLOW = {"accuracy_of_my_layer.py", "threads_and_processes.py", "what_a_plan_says.py"}
 
 
 def head(name: str) -> str:
@@ -73,7 +74,7 @@ def shell(tmp_path):
 
 
 @pytest.mark.parametrize("name", [
-    pytest.param(name, marks=pytest.mark.thorough if name == "accuracy_of_my_layer.py" else ())
+    pytest.param(name, marks=pytest.mark.thorough if name in SLOW else ())
     for name in EXAMPLES
 ])  # fmt: skip
 def test_it_runs_as_it_says_and_prints_what_it_should(name, shell):

@@ -172,6 +172,7 @@ class Shell:
             (folder / "bin" / name).chmod(0o755)
         path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
         self.folder, self.environment = folder, {**os.environ, "PATH": path, "COLUMNS": "200"}
+        self._said: dict[str, str] = {}
         self.environment["WINOGEN_WISDOM"] = str(folder / "wisdom.jsonl")
 
     def __call__(self, script: str) -> str:
@@ -186,6 +187,12 @@ class Shell:
         assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
         return done.stdout
 
+    def _help(self, group: str) -> str:
+        """What a command of winogen says of itself."""
+        if group not in self._said:
+            self._said[group] = self(f"winogen {group} --help")
+        return self._said[group]
+
     def is_quick(self, command: str) -> bool:
         """Whether a test may run the command; if not, it has been checked as far as that goes."""
         words = shlex.split(command, comments=True)
@@ -197,8 +204,10 @@ class Shell:
             assert all(f"\n{target}:" in rules for target in rest), command
         elif program == "winogen" and rest[0] in SLOW:
             group = rest[:2] if rest[0] == "onnx" else rest[:1]
-            known = self(f"winogen {' '.join(group)} --help")
+            known = self._help(" ".join(group))
             assert all(word in known for word in rest if word.startswith("-")), command
+        elif program == "python" and rest[0] == "-m" and rest[1].startswith("winogen.bench.nets"):
+            assert importlib.util.find_spec(rest[1]), command
         elif "pytest" in command:
             paths = [word.partition("::")[0] for word in rest if word.startswith("tests/")]
             assert all((ROOT / path).exists() for path in paths), command

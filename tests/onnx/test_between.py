@@ -17,7 +17,7 @@ from .test_quantized import kind_of
 CHANNELS = 3
 
 
-def between_pairs(nodes, arrays, x="uint8", y="uint8", output="f"):
+def between_pairs(nodes, arrays, x="uint8", y="uint8", output="f", sizes=("n", CHANNELS, "h", "w")):
     """DequantizeLinear, nodes from "r" to ``output``, QuantizeLinear."""
     arrays = {
         "xs": np.float32(0.03), "xz": np.array(20, x), "ys": np.float32(0.02),
@@ -32,8 +32,8 @@ def between_pairs(nodes, arrays, x="uint8", y="uint8", output="f"):
     graph = helper.make_graph(
         nodes,
         "net",
-        [make("x", kind_of(x), ["n", CHANNELS, "h", "w"])],
-        [make("y", kind_of(y), [None] * 4)],
+        [make("x", kind_of(x), sizes)],
+        [make("y", kind_of(y), None)],
         [numpy_helper.from_array(np.asarray(a), name) for name, a in arrays.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=9)
@@ -139,6 +139,21 @@ def test_what_is_no_function_of_one_number_stays():
     # Two arrays: a sum of them.
     other = helper.make_node("DequantizeLinear", ["x", "ys", "yz"], ["r2"])
     model = between_pairs([other, node("Add", "r2")], {})
+    assert between(Model(model), set()) == {}
+
+
+@pytest.mark.parametrize(
+    "sizes, shape",
+    [
+        (("n", 1, "h", "w"), (CHANNELS, 1, 1)),  # one channel becomes several
+        (("n", "c", "h", "w"), (CHANNELS, 1, 1)),  # or might
+        (("n", 5), (1, 1, 1)),  # two axes become three
+    ],
+)
+def test_functions_whose_output_is_larger_than_their_input_stay(sizes, shape):
+    model = between_pairs(
+        [node("Mul", "factor")], {"factor": np.ones(shape, np.float32)}, sizes=sizes
+    )
     assert between(Model(model), set()) == {}
 
 

@@ -80,8 +80,8 @@ def _layer(layer: BenchLayer, settings: Settings, limits: Limits) -> tuple[dict,
     threads = settings.threads
     before = fma_peak(threads, seconds=_PEAK_SAMPLE)
     measured = profile(
-        layer, x, weight, settings.layout, settings.algorithm, settings.tile, settings.tolerance,
-        threads,
+        layer, x, weight, settings.layout, threads, algorithm=settings.algorithm,
+        tile=settings.tile, tolerance=settings.tolerance,
     )  # fmt: skip
     peak = max(before, fma_peak(threads, seconds=_PEAK_SAMPLE))
     return described(measured, peak, limits), peak
@@ -91,8 +91,9 @@ def described(measured: Profile, peak_gflops: float, limits: Limits) -> dict:
     """Return the row of a measured layer: what was chosen, the roofline, all stages."""
     plan, seconds = measured.plan, measured.seconds
     roof = roofline.of_layer(
-        measured.problem, plan.multiplications, plan.packed_weight_bytes, peak_gflops, limits
-    )
+        measured.problem, plan.multiplications, plan.packed_weight_bytes, peak_gflops, limits,
+        plan.precision.products,
+    )  # fmt: skip
     stages = []
     for name, spent in measured.stages.items():
         stage: dict[str, Any] = {"name": name, "seconds": spent, "share": spent / seconds}

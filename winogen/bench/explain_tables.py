@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
-from winogen.bench.tables import (
+from winogen.bench.texts import (
     how,
     machine_title,
     plain_table,

@@ -104,18 +104,19 @@ class BenchLayer:
         """Return the layer applied to ``batch`` images at once."""
         return dataclasses.replace(self, input=(batch, *self.input[1:]))
 
-    def problem(self, layout: str = "NCHW") -> Problem:
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `Conv2d` is told of it besides the weights."""
+        return {
+            "stride": self.stride,
+            "padding": tuple((size, size) for size in self.padding),
+            "dilation": self.dilation,
+            "groups": self.groups,
+        }
+
+    def problem(self, layout: str = "NCHW", dtype: str = "float32") -> Problem:
         """Return the convolution in ``layout``; raises InvalidValue when sizes do not fit."""
-        pads = tuple((size, size) for size in self.padding)
-        layer = Layer.of(
-            self.weight,
-            "float32",
-            stride=self.stride,
-            padding=pads,
-            dilation=self.dilation,
-            groups=self.groups,
-            layout=layout,
-        )
+        layer = Layer.of(self.weight, dtype, **self.options, layout=layout)
         batch, channels, height, width = self.input
         if layout == "NHWC":
             return layer.problem((batch, height, width, channels))

@@ -53,27 +53,14 @@ def profile(
     x: np.ndarray,
     weight: np.ndarray,
     layout: str = "NCHW",
-    algorithm: str = "auto",
-    tile: int | tuple[int, int] | None = None,
-    tolerance: float | None = None,
     threads: int = 1,
+    **options: Any,
 ) -> Profile:
     """Measure the stages of a layer; ``x`` is NCHW, ``weight`` (M, C/groups, KH, KW).
 
-    Raises what `Conv2d` raises.
+    Both are float32. ``options`` are those of `Conv2d` besides. Raises what it raises.
     """
-    conv = Conv2d(
-        weight,
-        stride=layer.stride,
-        padding=tuple((size, size) for size in layer.padding),
-        dilation=layer.dilation,
-        groups=layer.groups,
-        layout=layout,
-        algorithm=algorithm,
-        tile=None if algorithm in ("direct", "im2col") else tile,
-        tolerance=tolerance,
-        threads=threads,
-    )
+    conv = Conv2d(weight, **layer.options, layout=layout, threads=threads, **options)
     data = np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if layout == "NHWC" else x
     prepared = conv._prepare(data.shape)
     calls = [_Profiled(call, weight, threads) for call in prepared.calls]

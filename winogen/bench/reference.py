@@ -36,10 +36,7 @@ def exact(layer: BenchLayer, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     y = conv2d(
         x.astype(np.float64),
         weight.astype(np.float64),
-        stride=layer.stride,
-        padding=tuple((size, size) for size in layer.padding),
-        dilation=layer.dilation,
-        groups=layer.groups,
+        **layer.options,
         algorithm="direct",
     )
     check(layer, x, weight, y)

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from winogen.conv.problem import Problem
 from winogen.kernels.demand import Demand, Move
-from winogen.records import Precision
+from winogen.records import NUMBERS, Precision
 from winogen.toolchain.limits import Limits
 
 _PER_THREAD = ("L1", "L2")  # levels of which every thread has its own
@@ -92,15 +92,23 @@ class Roof:
 
 
 def of_layer(
-    problem: Problem, multiplications: int, packed_bytes: int, peak_gflops: float, limits: Limits
+    problem: Problem,
+    multiplications: int,
+    packed_bytes: int,
+    peak_gflops: float,
+    limits: Limits,
+    products: str = "float32",
 ) -> Roof:
     """Return the roofline of a layer, given what its algorithm multiplies and packs.
 
-    ``peak_gflops``: the FMA peak at the time of the measurement, of ``limits.threads`` threads.
+    ``peak_gflops``: the FMA peak of float32 at the time of the measurement, of ``limits.threads``
+    threads. ``products``: the type that is multiplied; an instruction takes as many of them as fill
+    a vector, whether they are added one by one (FMA) or in groups (dot products of integers).
     """
     moves = compulsory(problem, packed_bytes)
+    peak = peak_gflops * NUMBERS["float32"].itemsize / NUMBERS[products].itemsize
     return Roof(
-        2 * multiplications / peak_gflops / 1e9,
+        2 * multiplications / peak / 1e9,
         0.0,
         tuple(_passage(move, limits) for move in moves),
     )

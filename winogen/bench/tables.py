@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from winogen.bench import report
+from winogen.bench import report, tables_own
+from winogen.bench.texts import (
+    against,
+    how,
+    machine_title,
+    milliseconds,
+    number,
+    plain_table,
+    size_text,
+    speed_lines,
+    threads_text,
+)
 
 _BAR = 0.1  # more preempted calls than this make times doubtful
 _SPARE = 0.3  # of a core, which bookkeeping may take beside the threads
-_CAPTIONS = {
-    "float32": "GFLOP/s of the direct convolution; roof: the time that the chosen multiplications "
-    "need at the FMA peak, or weights, inputs and outputs to be moved, over ours; error: "
-    "max |y - y64| / max |y64|; ratio: fastest rival's time / ours",
-    "int8": "GOP/s; peak: over the FMA peak of float32; error: max |y - exact| / max |exact| of "
-    "integers, 8e-03 for one step; ratio: fastest rival's time / ours",
-}
+_FLOATS = (
+    "GFLOP/s of the direct convolution; predicted: x measured over predicted; roof: the time that "
+    "the chosen multiplications need at the peak, or weights, inputs and outputs to be moved, over "
+    "ours; error: max |y - y64| / max |y64|; ratio: fastest rival's time / ours"
+)
+_INTEGERS = (
+    "GOP/s; peak: over the FMA peak of float32; error: max |y - exact| / max |exact| of integers, "
+    "8e-03 for one step; ratio: fastest rival's time / ours"
+)
+_ALWAYS = ("ms", "winogen", "roof", "peak", "error")
+# What the title says in its own place, or the table itself.
+_TITLED = {"algorithm", "layout", "dtype", "tile", "rounds", "min_time_s"}
 
 
 def render(document: dict) -> Group:
     """Return everything there is to show of a run."""
     parts: list[RenderableType] = [*_machine_lines(document), comparison(document)]
-    if any("algorithms" in layer for layer in document["layers"]):
-        parts.append(algorithms(document))
+    if document["summary"]["beside"]:
+        parts.append(tables_own.contestants(document))
+    parts += filter(None, [tables_own.over_all_layers(document)])
     if any("profile" in layer for layer in document["layers"]):
         parts.append(profiles(document))
     return Group(*parts, *_closing_lines(document))
@@ -37,38 +53,70 @@ def comparison(document: dict) -> Table:
     names = _timed_peers(document)
     settings, machine = document["settings"], document["machine"]
     forced = settings["algorithm"] if settings["algorithm"] != "auto" else ""
-    within = f", tolerance {settings['tolerance']:.2g}" if settings.get("tolerance") else ""
     dtype = settings.get("dtype", "float32")
-    title = f"winogen {forced} {settings['layout']}, {dtype}, {threads_text(machine)}{within}"
-    table = plain_table(title.replace("  ", " "), _CAPTIONS[dtype])
+    asked = [
+        f"{key} {value:.2g}" if isinstance(value, float) else f"{key} {value}"
+        for key, value in settings.items()
+        if key not in _TITLED and value is not None
+    ]
+    head = " ".join(filter(None, ["winogen", forced, settings["layout"]]))
+    title = ", ".join([head, dtype, threads_text(machine), *asked])
+    integers = dtype == "int8"
+    table = plain_table(title, _INTEGERS if integers else _FLOATS)
     table.add_column("layer", no_wrap=True)
     table.add_column("algorithm", no_wrap=True)
-    for name in ("ms", "winogen", "roof" if dtype == "float32" else "peak", "error", *names):
-        table.add_column(name, justify="right")
+    facts = _facts(document)
+    for name in (*facts, *names):
+        table.add_column(name.strip(), justify="right", no_wrap=name == "instructions")
     if names:
         table.add_column("ratio", justify="right")
     for layer in document["layers"]:
-        table.add_row(*_comparison_row(layer, names))
+        table.add_row(*_comparison_row(layer, facts, names))
     table.add_section()
-    for row in _comparison_footer(document, names):
+    for row in _comparison_footer(document, list(facts), names):
         table.add_row(*row, style="bold")
     return table
 
 
-def _comparison_row(layer: dict, names: list[str]) -> Iterator[str]:
+_FACTS: dict[str, Callable[[dict], str]] = {
+    "instructions": lambda layer: layer.get("instructions", ""),
+    "ms": lambda layer: milliseconds(layer["median_s"]),
+    "predicted": lambda layer: against(layer, "time"),
+    "winogen": lambda layer: f"{layer['gflops']:.0f}",
+    "roof": lambda layer: number(_of_roof(layer), ".0%"),
+    "peak": lambda layer: f"{layer['gflops'] / layer['fma_peak_gflops']:.2f}",
+    "error": lambda layer: f"{layer['rel_error']:.0e}",
+    "predicted ": lambda layer: against(layer, "error"),
+}
+
+
+def _facts(document: dict) -> dict[str, Callable[[dict], str]]:
+    """Columns of ours: those that have something to say."""
+    timed = [layer for layer in document["layers"] if "median_s" in layer]
+    integers = document["settings"].get("dtype") == "int8"
+    left_out = "roof" if integers else "peak"
+    return {
+        title: cell
+        for title, cell in _FACTS.items()
+        if title != left_out and (title in _ALWAYS or any(map(cell, timed)))
+    }
+
+
+def _comparison_row(
+    layer: dict, facts: dict[str, Callable[[dict], str]], names: list[str]
+) -> Iterator[str]:
     fastest = report.fastest_peer(layer)
     yield escape(layer["name"])
     if "median_s" in layer:
         ratio = report.best_ratio(layer)
         ahead = ratio is None or ratio >= 1
         yield how(layer)
-        yield _milliseconds(layer["median_s"])
-        yield f"[{'bold green' if ahead else 'bold'}]{layer['gflops']:.0f}[/]"
-        yield _share(layer)
-        yield f"{layer['rel_error']:.0e}"
+        for title, cell in facts.items():
+            style = "bold green" if ahead else "bold"
+            yield f"[{style}]{cell(layer)}[/]" if title == "winogen" else cell(layer)
     else:
         ratio, ahead = None, False
-        yield from ("[red]failed[/]", "", "", "", "")
+        yield from ("[red]failed[/]", *([""] * len(facts)))
     for name in names:
         row = layer["peers"].get(name, {})
         if "median_s" not in row:
@@ -80,65 +128,36 @@ def _comparison_row(layer: dict, names: list[str]) -> Iterator[str]:
         yield "" if ratio is None else f"[{'green' if ahead else 'red'}]{ratio:.2f}[/]"
 
 
-def _share(layer: dict) -> str:
-    """Our time as a share of the roof, or our speed as a multiple of the FMA peak."""
-    if "roofline_s" in layer:
-        return f"{layer['roofline_s'] / layer['median_s']:.0%}"
-    return f"{layer['gflops'] / layer['fma_peak_gflops']:.2f}"
+def _of_roof(layer: dict) -> float | None:
+    """The least possible time as a share of ours."""
+    return layer["roofline_s"] / layer["median_s"] if "roofline_s" in layer else None
 
 
-def _comparison_footer(document: dict, names: list[str]) -> Iterator[list[str]]:
+def _comparison_footer(document: dict, facts: list[str], names: list[str]) -> Iterator[list[str]]:
     summary = document["summary"]
     peers = [summary["peers"][name] for name in names]
-    ours, share = summary["gflops"], number(summary["roofline_share"], ".0%")
-    if not share:
-        share = number(summary.get("peak_ratio"), ".2f")
-    yield [
-        "geometric mean", "", "", number(ours, ".0f"), share, "",
-        *(number(peer["gflops"], ".0f") for peer in peers),
-        *([number(summary["ratio"], ".2f")] if names else []),
-    ]  # fmt: skip
+
+    def row(title: str, cells: dict[str, str], others: list[str], last: str = "") -> list[str]:
+        ours = [cells.get(fact, "") for fact in facts]
+        return [title, "", *ours, *others, *([last] if names else [])]
+
+    means = {
+        "winogen": number(summary["gflops"], ".0f"),
+        "roof": number(summary["roofline_share"], ".0%"),
+        "peak": number(summary.get("peak_ratio"), ".2f"),
+    }
+    speeds = [number(peer["gflops"], ".0f") for peer in peers]
+    yield row("geometric mean", means, speeds, number(summary["ratio"], ".2f"))
     if not names:
         return
     for title, key in (("their time / ours, mean", "ratio"), ("... worst layer", "worst_ratio")):
         cells = [number(peer[key], ".2f") for peer in peers]
-        last = "" if key == "ratio" else number(summary["worst_ratio"], ".2f")
-        yield [title, "", "", "", "", "", *cells, last]
+        yield row(title, {}, cells, "" if key == "ratio" else number(summary[key], ".2f"))
     errors = [number(peer["max_rel_error"], ".0e") for peer in peers]
-    yield ["largest error", "", "", "", "", number(summary["max_rel_error"], ".0e"), *errors, ""]
+    yield row("largest error", {"error": number(summary["max_rel_error"], ".0e")}, errors)
     # Documents of earlier versions lack it.
     counts = [f"{p['as_accurate']}/{p['layers']}" if "as_accurate" in p else "" for p in peers]
-    yield ["layers where ours is no larger", "", "", "", "", "", *counts, ""]
-
-
-def algorithms(document: dict) -> Table:
-    """All of our algorithms with each other: GFLOP/s and tile."""
-    table = plain_table(
-        "winogen's algorithms", "GFLOP/s of the direct convolution, and the tile; -: does not apply"
-    )
-    names = next(list(row["algorithms"]) for row in document["layers"] if "algorithms" in row)
-    table.add_column("layer", no_wrap=True)
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
-    speeds: dict[str, list[float]] = {name: [] for name in names}
-    for layer in document["layers"]:
-        rows = layer.get("algorithms", {})
-        timed = {name: row["median_s"] for name, row in rows.items() if "median_s" in row}
-        cells = []
-        for name in names:
-            if name not in timed:
-                cells.append("-")
-                continue
-            speed = report.flops(layer) / timed[name] / 1e9
-            speeds[name].append(speed)
-            tile = f" [dim]{_tile(rows[name]['tile'], rows[name]['algorithm']):>5}[/]"
-            text = f"{speed:.0f}{tile if rows[name]['tile'] else ''}"
-            cells.append(f"[bold]{text}[/]" if timed[name] == min(timed.values()) else text)
-        table.add_row(escape(layer["name"]), *cells)
-    table.add_section()
-    means = [number(report.geometric_mean(speeds[name]), ".0f") for name in names]
-    table.add_row("geometric mean, where it applies", *means, style="bold")
-    return table
+    yield row("layers where ours is no larger", {}, counts)
 
 
 def profiles(document: dict) -> Table:
@@ -162,7 +181,7 @@ def profiles(document: dict) -> Table:
             continue
         stages = [_stage(stage) for stage in found["stages"].values()]
         kernel = {"algorithm": found["algorithm"], "tile": found["tile"], "weight": layer["weight"]}
-        table.add_row(escape(layer["name"]), how(kernel), _milliseconds(found["seconds"]), *stages)
+        table.add_row(escape(layer["name"]), how(kernel), milliseconds(found["seconds"]), *stages)
     return table
 
 
@@ -171,14 +190,6 @@ def _stage(stage: dict) -> str:
     if "rate" not in stage:
         return text
     return f"{text:>4}  {stage['rate']:.0f} of {stage['limit']:.0f} {stage['unit']}"
-
-
-def machine_title(machine: dict) -> str:
-    """Return the line about CPU, cores and compiler."""
-    return (
-        f"{escape(machine['cpu'])}, {machine['cores']} cores, kernels for {machine['isa']} by "
-        f"{escape(str(machine['compiler']))}"
-    )
 
 
 def _machine_lines(document: dict) -> Iterator[str]:
@@ -200,20 +211,6 @@ def _machine_lines(document: dict) -> Iterator[str]:
     )
     yield _yardstick(document["yardstick"])
     yield ""
-
-
-def speed_lines(machine: dict) -> Iterator[str]:
-    """The speeds of reading and writing, by level; documents of earlier versions lack the latter.
-
-    ``machine``: as in the JSON document.
-    """
-    for title, key in (("reading", "read_gbytes_per_s"), ("writing", "write_gbytes_per_s")):
-        if key in machine:
-            levels = ", ".join(
-                f"{level} {row['gbytes_per_s']:.0f} ({size_text(row['bytes'])})"
-                for level, row in machine[key].items()
-            )
-            yield f"{title}, GB/s: {levels}"
 
 
 def _yardstick(found: dict) -> str:
@@ -249,9 +246,14 @@ def _closing_lines(document: dict) -> Iterator[str]:
     for layer in document["layers"]:
         if "error" in layer:
             yield f"[red]{escape(layer['name'])}: winogen: {escape(layer['error'])}[/]"
-        for name, row in layer["peers"].items():
+        ours = {
+            name: row
+            for name, row in layer.get("beside", {}).items()
+            if not tables_own.inapplicable(row)
+        }
+        for name, row in {**layer["peers"], **ours}.items():
             if "error" in row:
-                yield f"[red]{escape(layer['name'])}: {name}: {escape(row['error'])}[/]"
+                yield f"[red]{escape(layer['name'])}: {escape(name)}: {escape(row['error'])}[/]"
 
 
 def _too_many_cores(document: dict) -> Iterator[str]:
@@ -266,59 +268,5 @@ def _too_many_cores(document: dict) -> Iterator[str]:
             yield f"[yellow]{name} kept {cores:.1f} cores busy, {threads} allowed[/]"
 
 
-def how(row: dict) -> str:
-    """Return an algorithm and its F(m, r) as short text.
-
-    >>> how({"algorithm": "mcmr", "tile": [4, 6], "weight": [8, 8, 3, 3]})
-    'mcmr F(4x6,3x3)'
-    """
-    if row["tile"] is None:
-        return row["algorithm"]
-    taps = row["weight"][2:]
-    kernel = str(taps[1]) if row["algorithm"] == "winograd1d" else f"{taps[0]}x{taps[1]}"
-    return f"{row['algorithm']} F({_tile(row['tile'], row['algorithm'])},{kernel})"
-
-
-def _tile(tile: Sequence[int] | None, algorithm: str) -> str:
-    if tile is None:
-        return ""
-    return str(tile[1]) if algorithm == "winograd1d" else f"{tile[0]}x{tile[1]}"
-
-
 def _timed_peers(document: dict) -> list[str]:
     return [name for name, row in document["peers"].items() if "absent" not in row]
-
-
-def plain_table(title: str, caption: str) -> Table:
-    """Return an empty table without lines between its columns."""
-    return Table(
-        title=title, caption=caption, title_justify="left", caption_justify="left",
-        title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0),
-    )  # fmt: skip
-
-
-def _milliseconds(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g}" if seconds < 1 else f"{seconds * 1e3:.0f}"
-
-
-def number(value: float | None, form: str) -> str:
-    """Return a number as text, "" for None."""
-    return "" if value is None else format(value, form)
-
-
-def size_text(size: float) -> str:
-    """Return bytes as text.
-
-    >>> size_text(3 << 20)
-    '3 MiB'
-    """
-    for unit in ("bytes", "KiB", "MiB"):
-        if size < 1024:
-            break
-        size, unit = size / 1024, {"bytes": "KiB", "KiB": "MiB", "MiB": "GiB"}[unit]
-    return f"{size:.3g} {unit}"
-
-
-def threads_text(machine: dict) -> str:
-    """Return how many threads everybody had."""
-    return "1 thread" if machine["threads"] == 1 else f"{machine['threads']} threads"

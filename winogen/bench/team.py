@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -22,6 +23,8 @@ from typing import IO, Any
 from winogen.errors import WinogenError
 
 _PACKAGE = Path(__file__).resolve().parents[2]
+_WORKER = Path(__file__).with_name("worker.py")
+_RUN_FILE = "import runpy; runpy.run_path({!r}, run_name='__main__')"
 # A contestant that answers nothing for so long has hung.
 _PATIENCE = 180.0
 _DEATHS = 3  # a contestant that dies this often is not started again
@@ -46,10 +49,20 @@ class Contestant:
     Use as a context manager, or call `close`.
     """
 
-    def __init__(self, name: str, threads: int, patience: float = _PATIENCE):
+    def __init__(
+        self,
+        name: str,
+        threads: int,
+        patience: float = _PATIENCE,
+        python: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ):
+        """``python``: an interpreter with a winogen of its own; None for this one."""
         self.name = name
         self._threads = threads
         self._patience = patience
+        self._python = python
+        self._environment = environment or {}
         self._running: _Running | None = None
         self._deaths = 0
 
@@ -105,13 +118,17 @@ class Contestant:
     def _start(self) -> _Running:
         ours, theirs = socket.socketpair()
         path = os.pathsep.join(filter(None, (str(_PACKAGE), os.environ.get("PYTHONPATH"))))
-        environment = {**os.environ, "PYTHONPATH": path}
+        environment = {**os.environ, **self._environment, "PYTHONPATH": path}
+        command = [sys.executable, "-m", "winogen.bench.worker"]
+        if self._python is not None:
+            # Alone with its own packages (-I): neither ours nor those of this folder.
+            command = [self._python, "-I", "-c", _RUN_FILE.format(str(_WORKER))]
         # Every OpenMP runtime of a rival starts with the right number of threads.
         environment["OMP_NUM_THREADS"] = str(self._threads)
         said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the team
         try:
             process = subprocess.Popen(
-                [sys.executable, "-m", "winogen.bench.worker", str(theirs.fileno())],
+                [*command, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -119,6 +136,10 @@ class Contestant:
                 stderr=said,
                 start_new_session=True,
             )
+        except OSError as error:
+            ours.close()
+            said.close()
+            raise ContestantFailed(f"cannot start {command[0]}: {error.strerror}") from None
         finally:
             theirs.close()
         return _Running(process, Connection(ours.detach()), said)

@@ -1,7 +1,8 @@
 """One contestant in a process of its own: prepares a layer, runs it when it is its turn.
 
 `winogen.bench.team` starts it as ``python -m winogen.bench.worker <socket>`` and sends (command,
-arguments); every command is answered by ("ok", value) or ("error", message).
+arguments); every command is answered by ("ok", value) or ("error", message). Interpreters with
+another winogen run this file, too: of that it takes `BenchLayer` and `Way`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 import time
 from contextlib import suppress
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import numpy as np
@@ -44,13 +46,20 @@ class Worker:
     def prepare(self, adapter: str, layer: dict, folder: str, threads: int, options: dict) -> dict:
         """Build every way to compute the layer whose x.npy and w.npy are in ``folder``.
 
-        Returns way -> {"seconds", "facts"} or {"error"}; the output of a way goes to the file
-        named by "output".
+        ``adapter``: a module, or the path of one in another version of winogen. Returns way ->
+        {"seconds", "facts"} or {"error"}; the output of a way goes to the file named by "output".
         """
         one = BenchLayer.from_dict(layer)
         x, weight = (np.load(Path(folder, f"{name}.npy")) for name in "xw")
-        ways = import_module(adapter).ways(one, x, weight, threads, **options)
+        ways = _module(adapter).ways(one, x, weight, threads, **options)
         return self._build(ways, one.output, folder)
+
+    def about(self) -> dict[str, Any]:
+        """Return which winogen this is, and for what it compiles kernels."""
+        import winogen
+        from winogen.toolchain import host_target
+
+        return {"winogen": str(Path(winogen.__file__).parent), "isa": host_target().name}
 
     def lay_out_net(self, name: str, folder: str) -> dict:
         """Write the files of a net; see `winogen.bench.nets.files`."""
@@ -76,7 +85,7 @@ class Worker:
             try:
                 way = build()
                 y = np.asarray(way.output(way.run()))
-                if y.shape != shape or y.dtype != np.float32:
+                if y.shape != shape or y.dtype not in (np.float32, np.float64):
                     raise ValueError(f"gave {y.dtype} {y.shape} for {shape}")
                 path = Path(folder, f"y-{os.getpid()}-{number}.npy")
                 np.save(path, y)
@@ -158,6 +167,16 @@ class Worker:
         x, weight = (np.load(Path(folder, f"{name}.npy")) for name in "xw")
         found = profile(BenchLayer.from_dict(layer), x, weight, **options)
         return rates(found, self.fma(limits.threads, _PROFILE_PEAK), limits)
+
+
+def _module(adapter: str) -> Any:
+    if not adapter.endswith(".py"):
+        return import_module(adapter)
+    spec = spec_from_file_location("adapter", adapter)
+    assert spec and spec.loader
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def describe(error: BaseException) -> str:

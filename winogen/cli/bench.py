@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from winogen.cli.options import integers
-
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -23,9 +21,12 @@ _PICTURES = (".png", ".svg", ".pdf")
 
 
 class Dtype(str, Enum):
-    """Numbers of arrays and weights."""
+    """Numbers of arrays and weights: those of `winogen.bench.kinds`."""
 
     FLOAT32 = "float32"
+    FLOAT64 = "float64"
+    FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
     INT8 = "int8"
 
 
@@ -56,8 +57,8 @@ def bench(
     ),
     dtype: Dtype = typer.Option(
         Dtype.FLOAT32,
-        help="Numbers of arrays and weights; int8: quantized layers, beside the rivals that have "
-        "them.",
+        help="Numbers of our arrays and weights; rivals have float32, but with int8, which are "
+        "quantized layers.",
     ),
     threads: int = typer.Option(1, min=1, max=1024, help="Threads of every contestant."),
     batch: int = typer.Option(None, min=1, help="Images per call, instead of the set's."),
@@ -69,8 +70,18 @@ def bench(
         help="Our fastest within this error, as measured over the largest output: 1e-5, say. "
         "Default: as accurate as direct convolution where that costs little.",
     ),
+    filter_dtype: str = typer.Option(None, help="What our filters are packed in: float16, ..."),
+    product_dtype: str = typer.Option(None, help="What our products are of: int16."),
+    border: str = typer.Option(None, help="How our tiles at the padding are made, as for Conv2d."),
+    beside: list[str] = typer.Option(
+        None,
+        metavar="OPTION=VALUE,...",
+        help="Another of ours that takes turns with the main one and differs from it in these: "
+        "options of Conv2d, dtype, isa (as WINOGEN_ISA), python (one with another winogen). "
+        "Again and again for more.",
+    ),
     algorithms: str = typer.Option(
-        None, help="Also compare these of our algorithms, comma-separated, or all."
+        None, help="The same as --beside algorithm=... for each of these, or for all."
     ),
     profile: bool = typer.Option(False, "--profile", help="Also show where our time goes."),
     repeat: int = typer.Option(9, min=1, help="Rounds in which everybody takes a turn."),
@@ -88,7 +99,7 @@ def bench(
     check_outputs(json, plot)
     if nets:
         if dtype is not Dtype.FLOAT32:
-            _refuse_dtype(dtype)
+            _refuse("dtype", f"{dtype.value} with --nets", "float32")
         from winogen.cli.bench_nets import bench_nets
 
         bench_nets(
@@ -97,7 +108,7 @@ def bench(
         )  # fmt: skip
         return
     if names:
-        _refuse_names(names)
+        _refuse("names", repr(" ".join(names)), "names of nets, with --nets")
     if show is not None:
         document = report.load(show)
     else:
@@ -106,14 +117,20 @@ def bench(
                 layer if batch is None else layer.with_batch(batch)
                 for layer in chosen_layers(layers, only)
             ],
-            dtype=dtype.value,
-            peers=peers,
+            beside or [],
+            algorithms,
+            peers,
+            {
+                "dtype": dtype.value,
+                "layout": layout.value,
+                "algorithm": algorithm,
+                "tile": tile,
+                "tolerance": tolerance,
+                "filter_dtype": filter_dtype,
+                "product_dtype": product_dtype,
+                "border": border,
+            },
             threads=threads,
-            layout=layout.value,
-            algorithm=algorithm,
-            tile=tile,
-            tolerance=tolerance,
-            algorithms=algorithms,
             profile=profile,
             rounds=repeat,
             min_time=_seconds(min_time),
@@ -137,93 +154,33 @@ def print_wide(text: RenderableType) -> None:
     console.print(text)
 
 
-def _refuse_dtype(dtype: Dtype) -> None:
+def _refuse(option: str, value: str, allowed: str) -> None:
     from winogen.errors import InvalidValue
 
-    raise InvalidValue(f"dtype: got {dtype.value} with --nets; allowed: float32")
-
-
-def _refuse_names(names: list[str]) -> None:
-    from winogen.errors import InvalidValue
-
-    raise InvalidValue(f"names: got {' '.join(names)!r}; allowed: names of nets, with --nets")
+    raise InvalidValue(f"{option}: got {value}; allowed: {allowed}")
 
 
 def _measure(
     layers: list[BenchLayer],
-    *,
-    dtype: str,
-    peers: str | None,
-    algorithm: str,
-    tile: str | None,
-    tolerance: float | None,
+    beside: list[str],
     algorithms: str | None,
-    profile: bool,
+    peers: str | None,
+    ours: dict[str, Any],
     **settings: Any,
 ) -> dict[str, Any]:
+    """Return the document of a run. ``ours``: of the main contestant."""
     from winogen.bench import Settings, run
-    from winogen.bench.peers import PEERS, QUANTIZED, chosen
-    from winogen.bench.runner import ALGORITHMS, QUANTIZED_ALGORITHMS
+    from winogen.bench.kinds import KINDS
+    from winogen.bench.peers import chosen
+    from winogen.cli.contestants import contestants
     from winogen.cli.progress import telling
 
-    narrow = dtype == "int8"
-    if narrow:
-        _refuse_with_int8(tile=tile, tolerance=tolerance, profile=profile or None)
-    allowed = QUANTIZED_ALGORITHMS if narrow else ALGORITHMS
-    rivals = chosen(peers, QUANTIZED if narrow else PEERS)
-    ours = Settings(
-        dtype=dtype,
-        algorithm=named("algorithm", algorithm, ("auto", *allowed)),
-        tile=tile_of(tile, algorithm),
-        tolerance=tolerance_of(tolerance),
-        algorithms=_algorithms(algorithms, allowed),
-        peers=rivals,
-        profile=profile,
-        **settings,
-    )
+    rivals = chosen(peers, KINDS[ours["dtype"]].rivals)
+    main, others = contestants(layers, beside, algorithms, **ours)
+    if settings["profile"] and main.dtype != "float32":
+        _refuse("profile", f"it with {main.dtype}", "float32")
     with telling("measuring") as say:
-        return run(layers, ours, say)
-
-
-def _refuse_with_int8(**options: Any) -> None:
-    """Raise InvalidValue for options that integers, which are exact, have no use for."""
-    from winogen.errors import InvalidValue
-
-    for name, value in options.items():
-        if value is not None:
-            raise InvalidValue(f"{name}: got {value!r} with int8; allowed: none")
-
-
-def _algorithms(text: str | None, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    if text is None:
-        return ()
-    if text == "all":
-        return allowed
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    return tuple(dict.fromkeys(named("algorithms", name, ("all", *allowed)) for name in names))
-
-
-def tile_of(text: str | None, algorithm: str) -> int | tuple[int, int] | None:
-    """Return the tile that `--tile` asks for; raises InvalidValue."""
-    from winogen.errors import InvalidValue
-
-    if text is None:
-        return None
-    if algorithm in ("direct", "im2col", "loops"):
-        raise InvalidValue(
-            f"tile: got {text!r}; allowed: none with {algorithm}, which has no tiles"
-        )
-    tile = integers("tile", text, 1, 2, signs="x")
-    if min(tile) < 1:
-        raise InvalidValue(f"tile: got {text!r}; allowed: a positive int, or two as 4,6")
-    return tile[0] if len(tile) == 1 else (tile[0], tile[1])
-
-
-def tolerance_of(value: float | None) -> float | None:
-    """Return the tolerance if it is one; raises InvalidValue."""
-    from winogen.conv.arguments import positive
-
-    return None if value is None else positive("tolerance", value, "a positive number, as 1e-6")
+        return run(layers, Settings(main, others, peers=rivals, **settings), say)
 
 
 def _seconds(value: float) -> float:
@@ -233,15 +190,6 @@ def _seconds(value: float) -> float:
         raise InvalidValue(
             f"min-time: got {value:g}; allowed: a number of seconds from 0 to {_LONGEST_TURN:g}"
         )
-    return value
-
-
-def named(option: str, value: str, allowed: tuple[str, ...]) -> str:
-    """Return the value of an option that has names; raises InvalidValue for another."""
-    from winogen.errors import InvalidValue
-
-    if value not in allowed:
-        raise InvalidValue(f"{option}: got {value!r}; allowed: {', '.join(allowed)}")
     return value
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import typer
 
-from winogen.cli.bench import Layout, check_outputs, named, print_wide, tile_of, tolerance_of
+from winogen.cli.bench import Layout, check_outputs, print_wide
+from winogen.cli.contestants import named, tile_of, tolerance_of
 
 EXAMPLE = "Example: winogen explain thesis27 --only 56x56 --plot why.png"
 
@@ -33,7 +34,7 @@ def explain(
     from winogen.bench import explain as why
     from winogen.bench import explain_tables, report
     from winogen.bench.layers import chosen_layers
-    from winogen.bench.runner import ALGORITHMS
+    from winogen.bench.own import ALGORITHMS
     from winogen.cli.progress import telling
 
     check_outputs(json, plot)

@@ -173,7 +173,7 @@ def _layer(
 
 def _numbers_table(page: Path) -> Table:
     """What the page says of number formats: errors, predicted and measured, and times."""
-    from winogen.bench.tables import number, plain_table
+    from winogen.bench.texts import number, plain_table
     from winogen.files import read_json
 
     document = read_json("report", page.with_name("report.json"), "the report")

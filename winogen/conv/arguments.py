@@ -107,11 +107,20 @@ def slopes(
 
 
 def _number(argument: str, value: Any, allowed: str) -> float:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.number)):
-        raise InvalidType(f"{argument}: got {_short(value)}; allowed: {allowed}")
-    if math.isnan(value):
+    number = _real(argument, value, allowed)
+    if math.isnan(number):
         raise InvalidValue(f"{argument}: got {value!r}; allowed: {allowed}, with finite numbers")
-    return float(value)
+    return number
+
+
+def _real(argument: str, value: Any, allowed: str) -> float:
+    """Return a real number as a float, one beyond all floats as infinity."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise InvalidType(f"{argument}: got {_short(value)}; allowed: {allowed}")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def whole(argument: str, value: Any, least: int, allowed: str, most: int = LARGEST) -> int:
@@ -133,11 +142,9 @@ def whole(argument: str, value: Any, least: int, allowed: str, most: int = LARGE
 
 def positive(argument: str, value: Any, allowed: str) -> float:
     """Return ``value`` as a finite float above 0; other numbers are an InvalidValue."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.number)):
-        raise InvalidType(f"{argument}: got {_short(value)}; allowed: {allowed}")
-    number = float(value)
-    if not 0 < number < float("inf"):
-        raise InvalidValue(f"{argument}: got {value!r}; allowed: {allowed}")
+    number = _real(argument, value, allowed)
+    if not 0 < number < math.inf:
+        raise InvalidValue(f"{argument}: got {_short(value)}; allowed: {allowed}")
     return number
 
 

@@ -58,7 +58,12 @@ def precisions(layer: Layer, request: Request) -> list[Precision | None]:
         for filters, products, least in _NARROW
         if least < request.tolerance
     ]
-    return [None, *(precision for precision in narrow if algorithms(precision))]
+    return [None, *(one for one in narrow if _computes(request.algorithm, one))]
+
+
+def _computes(algorithm: str, precision: Precision) -> bool:
+    able = algorithms(precision)
+    return bool(able) if algorithm == "auto" else algorithm in able
 
 
 def _with_numbers(

@@ -17,6 +17,7 @@ from winogen.conv.cuts import Candidate, evaluate
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import Request
 from winogen.errors import InvalidValue, Unsupported
+from winogen.kernels import algorithms
 from winogen.records import NARROW_TYPES, NUMBERS, Machine, Precision, Target
 
 if TYPE_CHECKING:
@@ -200,6 +201,19 @@ def predicted_error(layer: Layer, choice: Choice, target: Target) -> float:
     )
 
 
+def _unable(layer: Layer, request: Request) -> Unsupported:
+    """What "auto" says of numbers that no kernel has that it would take for the layer."""
+    name = "product_dtype" if request.product_dtype else "filter_dtype"
+    allowed = "None"
+    if layer.stride == layer.dilation == (1, 1):  # where tiles gain nothing they still apply
+        numbers = Precision.of(layer.dtype, request.filter_dtype, request.product_dtype)
+        allowed += f", or algorithm {', '.join(algorithms(numbers))}"
+    return Unsupported(
+        f'{name}: got "{getattr(request, name)}" for a layer with stride {layer.stride}, dilation '
+        f"{layer.dilation}, {layer.groups} groups and kernel {layer.kernel}; allowed: {allowed}"
+    )
+
+
 def _fitting(
     problem: Problem, request: Request, target: Target, machine: Machine
 ) -> list[Candidate]:
@@ -207,12 +221,7 @@ def _fitting(
     limit = request.workspace_limit
     choices = list(candidates(problem, request, target))
     if not choices:
-        name = "product_dtype" if request.product_dtype else "filter_dtype"
-        raise Unsupported(
-            f'{name}: got "{getattr(request, name)}" for a layer with stride '
-            f"{problem.layer.stride}, dilation {problem.layer.dilation} and kernel "
-            f"{problem.layer.kernel}; allowed: None"
-        )
+        raise _unable(problem.layer, request)
     evaluated = evaluate(problem, choices, target, machine, limit)
     least = min(candidate.workspace_bytes for candidate in evaluated)
     if limit is not None and least > limit:

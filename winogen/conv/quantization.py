@@ -89,8 +89,13 @@ class Scales:
         cls, filters: int, x_scale: Any, w_scale: Any, y_scale: Any, y_zero: Any, dtype: Any
     ) -> Scales:
         """Return them; raises InvalidType and InvalidValue."""
-        x, y = (_scales(*one, 1) for one in (("x_scale", x_scale), ("y_scale", y_scale)))
-        w = _scales("w_scale", w_scale, filters)
+        for name, value in (("x_scale", x_scale), ("w_scale", w_scale)):
+            if value is None:
+                raise InvalidValue(
+                    f"{name}: got None; allowed: a positive float32, as there is a y_scale"
+                )
+        x, w = _factors(filters, x_scale, w_scale)
+        y = _scales("y_scale", y_scale, 1)
         with np.errstate(all="ignore"):
             multiplier = x * w / y
         if not np.isfinite(multiplier).all():
@@ -103,6 +108,21 @@ class Scales:
         limits = (-128, 255) if dtype is None else RANGES[dtype]
         zero = arguments.whole("y_zero", y_zero, limits[0], between(limits), limits[1])
         return cls(np.array(np.broadcast_to(multiplier, filters), order="C"), zero, dtype)
+
+
+def refuse_outputs(filters: int, x_scale: Any, w_scale: Any, y_zero: Any, dtype: Any) -> None:
+    """Refuse what says how sums become bytes where they stay sums, and scales that are none.
+
+    Scales of input and weights mean something without one of the output, but are not needed.
+    """
+    _factors(filters, 1 if x_scale is None else x_scale, 1 if w_scale is None else w_scale)
+    limits = (-128, 255)
+    zero = arguments.whole("y_zero", y_zero, limits[0], between(limits), limits[1])
+    for name, value, given in (("y_zero", zero, zero != 0), ("y_dtype", dtype, dtype is not None)):
+        if given:
+            raise InvalidValue(
+                f"{name}: got {value!r} without y_scale; allowed: none, for sums are int32"
+            )
 
 
 def integers(argument: str, value: Any, allowed: tuple[str, ...]) -> np.ndarray:
@@ -172,6 +192,11 @@ def _zeros(
             f"{limits[0]}..{limits[1]}, as weight is {dtype}"
         )
     return np.array(np.broadcast_to(array, filters), np.int32)
+
+
+def _factors(filters: int, x_scale: Any, w_scale: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The scales of input and weights."""
+    return _scales("x_scale", x_scale, 1), _scales("w_scale", w_scale, filters)
 
 
 def _scales(argument: str, value: Any, filters: int) -> np.ndarray:

@@ -22,6 +22,7 @@ from winogen.conv.quantization import (
     any_zero,
     check_zero,
     integers,
+    refuse_outputs,
 )
 from winogen.conv.quantized_tiles import QuantizedTiles
 from winogen.errors import InvalidValue
@@ -121,17 +122,8 @@ class QConv2d:
         self._x_zero = any_zero("x_zero", x_zero)
         self._scales = None
         if y_scale is None:
-            for name, value in (("y_zero", y_zero), ("y_dtype", y_dtype)):
-                if value is not None and value != 0:
-                    raise InvalidValue(
-                        f"{name}: got {value!r} without y_scale; allowed: none, for sums are int32"
-                    )
+            refuse_outputs(shape[0], x_scale, w_scale, y_zero, y_dtype)
         else:
-            for name, value in (("x_scale", x_scale), ("w_scale", w_scale)):
-                if value is None:
-                    raise InvalidValue(
-                        f"{name}: got None; allowed: a positive float32, as there is a y_scale"
-                    )
             self._scales = Scales.of(shape[0], x_scale, w_scale, y_scale, y_zero, y_dtype)
         self._relu = arguments.choice("activation", activation, ACTIVATIONS) is not None
         self._algorithm = arguments.choice("algorithm", algorithm, ("auto", *ALGORITHMS, "mcmr"))
@@ -153,7 +145,9 @@ class QConv2d:
         dtype = self._output_dtype(x.dtype)
         layout, view, around = self._layer.layout, None, self._layer.filters
         if out is not None:
-            view, around = seams.writeable(out, problem.output_shape, dtype, layout, {"input": x})
+            view, around = seams.writeable(
+                out, problem.output_shape, dtype, layout, {"input": x}, "the result"
+            )
         if self._algorithm == "mcmr":
             y = memory.empty(problem.output_shape, dtype, "output") if out is None else out
             self._tiled()(x, y)
@@ -169,8 +163,10 @@ class QConv2d:
         """Return the expected max |y - exact| / max |exact| of outputs before they are rounded.
 
         0 but for "mcmr": whose outputs then differ from the exact ones by one step where these lie
-        as near to a half, which is a share of about twice the mean error, counted in steps.
+        as near to a half, which is a share of about twice the mean error, counted in steps. Raises
+        InvalidValue for a shape that does not fit.
         """
+        self._layer.problem(input_shape)  # refuses shapes that do not fit
         return self._tiled().error(input_shape) if self._algorithm == "mcmr" else 0.0
 
     def _tiled(self) -> QuantizedTiles:

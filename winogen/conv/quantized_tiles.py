@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from winogen import resources
-from winogen.conv import memory
+from winogen.conv import arguments, memory
 from winogen.conv.api import Conv2d
 from winogen.conv.problem import Layer
 from winogen.conv.quantization import RANGES, Filters, Scales
@@ -45,8 +45,9 @@ class QuantizedTiles:
             raise InvalidValue(
                 'algorithm: got "mcmr" without y_scale; allowed: direct, im2col, which are exact'
             )
+        tile = arguments.whole("tile", tile, TILES[0], f"{TILES[0]} or {TILES[1]}", TILES[1])
         if tile not in TILES:
-            raise InvalidValue(f"tile: got {tile}; allowed: 2, 4")
+            raise InvalidValue(f"tile: got {tile}; allowed: {TILES[0]} or {TILES[1]}")
         self._scales, self._x_zero, self._relu, self._threads = scales, x_zero, relu, threads
         weight = filters.weight.astype(np.float64)
         if filters.zero is not None:

@@ -72,13 +72,18 @@ def added(argument: str, value: Any, shape: tuple[int, ...], dtype: np.dtype) ->
 
 
 def writeable(
-    out: Any, shape: tuple[int, ...], dtype: np.dtype, layout: str, others: dict[str, Any]
+    out: Any,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    layout: str,
+    others: dict[str, Any],
+    of: str = "input",
 ) -> tuple[np.ndarray, int]:
-    """Return ``out`` as a plain array and the channels around it.
+    """Return ``out`` as a plain array and the channels around it. ``of``: what has its dtype.
 
     Raises InvalidType and InvalidValue unless writing it leaves all other arguments alone.
     """
-    out = plain_output(out, dtype, shape, "input")
+    out = plain_output(out, dtype, shape, of)
     total = channels_around(out, layout)
     flags = out.flags
     wrong = [name for name in ("aligned", "writeable") if not flags[name.upper()]]
@@ -96,7 +101,7 @@ def writeable(
 
 
 def plain_output(out: Any, dtype: np.dtype, shape: tuple[int, ...], of: str) -> np.ndarray:
-    """Return ``out`` as a plain array of this dtype, that of the argument ``of``, and shape.
+    """Return ``out`` as a plain array of this dtype, which ``of`` has, and shape.
 
     Raises InvalidType and InvalidValue.
     """
@@ -104,10 +109,16 @@ def plain_output(out: Any, dtype: np.dtype, shape: tuple[int, ...], of: str) -> 
         raise InvalidType(f"out: got {type(out).__name__}; allowed: None or a numpy array")
     out = np.asarray(out)  # a subclass may say of itself what it is not
     if out.dtype != dtype:
-        raise InvalidType(f"out: got dtype {out.dtype.str}; allowed: {dtype.str}, as {of} has")
+        found, allowed = map(_spelled, (out.dtype, dtype))
+        raise InvalidType(f"out: got dtype {found}; allowed: {allowed}, as {of} has")
     if out.shape != shape:
         raise InvalidValue(f"out: got shape {out.shape}; allowed: {shape}")
     return out
+
+
+def _spelled(dtype: np.dtype) -> str:
+    """A dtype with its byte order; by its name what numpy has no letters for: bfloat16."""
+    return dtype.str if dtype.isbuiltin != 2 else dtype.name
 
 
 def _overlap(one: np.ndarray, other: np.ndarray, layout: str) -> bool:

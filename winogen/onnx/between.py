@@ -14,6 +14,7 @@ import numpy as np
 
 from winogen.conv.quantization import BYTES, RANGES
 from winogen.onnx.model import OWN_DOMAIN, Model, require
+from winogen.onnx.sizes import number
 
 _STANDARD = ("", "ai.onnx")
 _CODES = 256
@@ -140,12 +141,13 @@ def _lookup(model: Model, last: Any) -> Lookup | None:
     constants = {n: a for n, a in arrays.items() if n not in made and n != first.output[0]}
     channels = 1
     for array in constants.values():
-        if array is None:
+        if array is None or array.ndim > len(sizes):  # else the output has more axes
             return None
         if array.size == 1:
             continue
         shape = (1,) * (4 - array.ndim) + array.shape
-        if len(sizes) != 4 or len(shape) != 4 or shape != (1, shape[1], 1, 1):
+        # Where an array of one channel, or of nobody knows how many, meets several, it may grow.
+        if len(sizes) != 4 or shape != (1, shape[1], 1, 1) or sizes[1] != number(shape[1]):
             return None
         channels = shape[1]
     table = _table(model, nodes, first, last, constants, channels)

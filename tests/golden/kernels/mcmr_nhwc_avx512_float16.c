@@ -229,12 +229,13 @@ static void scale_filters(const winogen_conv *p, const real *weight, int64_t fir
             const real x = weight[(first + l) * size + i], size_of_x = x < 0 ? -x : x;
             if (size_of_x > most) most = size_of_x;
         }
-        most *= (real)1.632;
-        int32_t bits;
-        memcpy(&bits, &most, sizeof(bits));
-        const int32_t exponent = (bits >> 23) - 127;
-        /* Brings `most` between 2^14 and 2^15, unless that is 0 or infinite. */
-        const int32_t up = most > 0 && exponent < 128 ? (int32_t)min_of(14 - exponent, 126) : 0;
+        const double largest = (double)most * 1.632;    /* which a float may not hold */
+        int64_t bits;
+        memcpy(&bits, &largest, sizeof(bits));
+        const int64_t exponent = (bits >> 52) - 1023;
+        /* Brings `largest` between 2^14 and 2^15, unless that is 0 or infinite. */
+        const int usual = most > 0 && exponent < 1024;
+        const int32_t up = usual ? (int32_t)min_of(14 - exponent, 126) : 0;
         scale[l] = power_of_two(up);
         inverse[l] = power_of_two(-up);
     }

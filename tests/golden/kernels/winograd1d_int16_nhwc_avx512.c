@@ -1213,6 +1213,14 @@ void winogen_pack(const winogen_conv *p, const real *weight, filter_number *pack
     }
 }
 
+/* Vectors of which only some channels exist: what a load took from the channels behind them, which
+ * are those of another group or another array, must not count for the steps. */
+static void clear_beyond(real *from, int64_t vectors, int64_t lanes)
+{
+    for (int64_t i = 0; i < vectors; i++, from += BLOCKS * LANES)
+        store(from, load_some(from, lanes));
+}
+
 /* The chunks of channels of a block that fall to one of `team` members: V of its tiles. */
 static void transform_share(const call *c, const block *b, int64_t share, int64_t team,
                             int64_t member)
@@ -1243,6 +1251,7 @@ static void transform_share(const call *c, const block *b, int64_t share, int64_
     for (int64_t chunk = share; chunk < chunks; chunk += team) {
         const int64_t first = chunk * CHUNK, count = min_of(CHUNK, channels - first);
         const int64_t present = blocks_of(count, LANES), sets = blocks_of(present, WORD);
+        const int64_t lanes = count - (present - 1) * LANES;    /* of the last vector */
         if (present < BLOCKS)
             memset(some, 0, TILES_AT_ONCE * POSITIONS * BLOCKS * sizeof(vec));
         for (int64_t i = 0; i < b->images; i++) {
@@ -1256,6 +1265,8 @@ static void transform_share(const call *c, const block *b, int64_t share, int64_
                     for (int64_t k = 0; k < present; k++)
                         transform_some(&w[k], &s[k], cols, row, j, last, some + k * LANES,
                                        BLOCKS * LANES, s[0].offset);
+                    if (lanes < LANES)
+                        clear_beyond(some + (present - 1) * LANES, (last - j) * POSITIONS, lanes);
                     /* [line][panel][set][row][LANES] */
                     for (int64_t t = j; t < last; t++) {
                         const int64_t all = (i * lines + row) * b->cols + t, line = all / tiles;

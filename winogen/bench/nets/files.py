@@ -1,5 +1,8 @@
 """What all contestants get of a net, written by a process of its own into a folder.
 
+``python -m winogen.bench.nets.files animevideov3 FOLDER`` does so, too, and adds samples.npy: more
+inputs, to calibrate an 8-bit model on.
+
 x.npy       the input, float32
 y64.npy     the output in float64
 state.pt    the weights, for torch
@@ -10,6 +13,7 @@ net.onnx    everything, for those who read that
 from __future__ import annotations
 
 import shutil
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -19,6 +23,7 @@ import numpy as np
 from winogen.bench.nets import NETS, Net
 
 _SEED = 20
+_SAMPLES = (2, 4)  # pieces of a photograph, down and across, or as many random inputs
 _OPSET = 17  # old enough for every reader, new enough for every net
 
 
@@ -48,6 +53,24 @@ def example(net: Net) -> np.ndarray:
         return np.ascontiguousarray(np.broadcast_to(photo, net.input), np.float32)
     generator = np.random.default_rng(_SEED)
     return generator.standard_normal((batch, channels, height, width), np.float32)
+
+
+def samples(net: Net) -> np.ndarray:
+    """Return inputs, (count, C, H, W): pieces of a photograph for trained nets; float32."""
+    _, channels, height, width = net.input
+    down, across = _SAMPLES
+    if not net.is_trained:
+        generator = np.random.default_rng(_SEED + 1)
+        return generator.standard_normal((down * across, channels, height, width), np.float32)
+    from winogen.photograph import photograph
+
+    photo = photograph()
+    step, stride = (
+        min(size, (whole - size) // (count - 1))
+        for size, whole, count in zip((height, width), photo.shape[1:], _SAMPLES)
+    )
+    places = [(row * step, col * stride) for row in range(down) for col in range(across)]
+    return np.stack([photo[:, r : r + height, c : c + width] for r, c in places])
 
 
 def load_module(net: Net, folder: str | Path) -> Any:
@@ -166,3 +189,22 @@ def clean(folder: Path) -> None:
     """Empty the folder."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the files of a net, and samples.npy; return the exit status."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if len(words) != 2 or words[0] not in NETS:
+        names = ", ".join(NETS)
+        print(f"arguments: got {' '.join(words)!r}; allowed: NET FOLDER, with NET of {names}")
+        return 2
+    name, folder = words[0], Path(words[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    lay_out(name, str(folder))
+    np.save(folder / "samples.npy", samples(NETS[name]))
+    print(*sorted(str(path) for path in folder.iterdir()), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from winogen.bench.nets import report
 from winogen.bench.nets.contestants import OURS
-from winogen.bench.tables import machine_title, number, plain_table, size_text, threads_text
+from winogen.bench.texts import machine_title, number, plain_table, size_text, threads_text
 
 
 def render(document: dict) -> Group:

@@ -1,9 +1,13 @@
-"""winogen as a user calls it: `Conv2d` on a numpy array, everything included."""
+"""winogen as a user calls it: `Conv2d` on a numpy array, everything included.
+
+Other versions of winogen are measured by this file, too: see `winogen.bench.own`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -16,15 +20,12 @@ def ways(
     x: np.ndarray,
     weight: np.ndarray,
     threads: int,
-    layout: str = "NCHW",
-    algorithms: Sequence[str] = ("auto",),
-    tile: int | tuple[int, int] | None = None,
-    tolerance: float | None = None,
+    variants: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Callable[[], Way]]:
-    """One `Conv2d` per algorithm; ``tile`` is for the Winograd ones."""
+    """One `Conv2d` for each of ``variants``: a name, "dtype" and options that are not usual."""
     return {
-        name: partial(_conv, layer, x, weight, threads, layout, name, tile, tolerance)
-        for name in algorithms
+        name: partial(_conv, layer, x, weight, threads, **options)
+        for name, options in variants.items()
     }
 
 
@@ -33,13 +34,15 @@ def _conv(
     x: np.ndarray,
     weight: np.ndarray,
     threads: int,
-    layout: str,
-    algorithm: str,
-    tile: int | tuple[int, int] | None,
-    tolerance: float | None,
+    dtype: str = "float32",
+    layout: str = "NCHW",
+    **options: Any,
 ) -> Way:
     from winogen.conv import Conv2d
 
+    nhwc = layout == "NHWC"
+    weight, data = (_as(dtype, array) for array in (weight, x))
+    data = np.ascontiguousarray(data.transpose(0, 2, 3, 1)) if nhwc else data
     conv = Conv2d(
         weight,
         stride=layer.stride,
@@ -47,13 +50,9 @@ def _conv(
         dilation=layer.dilation,
         groups=layer.groups,
         layout=layout,
-        algorithm=algorithm,
-        tile=None if algorithm in ("direct", "im2col") else tile,
-        tolerance=tolerance,
         threads=threads,
+        **options,
     )
-    nhwc = layout == "NHWC"
-    data = np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if nhwc else x
     plan = conv.plan(data.shape)
     facts = {
         "algorithm": plan.algorithm,
@@ -62,5 +61,22 @@ def _conv(
         "packed_weight_bytes": plan.packed_weight_bytes,
         "multiplications": plan.multiplications,
         "predicted_s": plan.predictions[0][0],
+        "predicted_error": plan.predictions[0][1],
     }
-    return Way(lambda: conv(data), lambda y: y.transpose(0, 3, 1, 2) if nhwc else y, facts)
+    precision = getattr(plan, "precision", None)
+    if precision is not None:  # earlier versions have one type of numbers
+        facts |= {"filter_dtype": precision.filters, "product_dtype": precision.products}
+
+    def output(y: np.ndarray) -> np.ndarray:
+        wide = y if y.dtype.itemsize > 2 else y.astype(np.float32)
+        return wide.transpose(0, 3, 1, 2) if nhwc else wide
+
+    return Way(lambda: conv(data), output, facts)
+
+
+def _as(dtype: str, array: np.ndarray) -> np.ndarray:
+    if dtype == "bfloat16":
+        import ml_dtypes
+
+        return array.astype(ml_dtypes.bfloat16)
+    return array.astype(dtype, copy=False)

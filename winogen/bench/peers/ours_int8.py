@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +18,12 @@ def ways(
     x: np.ndarray,
     weight: np.ndarray,
     threads: int,
-    layout: str = "NCHW",
-    algorithms: Sequence[str] = ("auto",),
-    dtype: str = "int8",
+    variants: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Callable[[], Way]]:
-    """One `QConv2d` per algorithm; ``dtype``: of inputs and outputs."""
+    """One `QConv2d` for each of ``variants``: a name, "dtype" and options that are not usual."""
     return {
-        name: partial(_conv, layer, x, weight, threads, layout, name, dtype) for name in algorithms
+        name: partial(_conv, layer, x, weight, threads, **options)
+        for name, options in variants.items()
     }
 
 
@@ -32,13 +32,13 @@ def _conv(
     x: np.ndarray,
     weight: np.ndarray,
     threads: int,
-    layout: str,
-    algorithm: str,
-    dtype: str,
+    dtype: str = "int8",
+    layout: str = "NCHW",
+    **options: Any,
 ) -> Way:
     import winogen
 
-    scale, zero = steps(layer), 128 if dtype == "uint8" else 0
+    scale = steps(layer)
     conv = winogen.QConv2d(
         weight,
         stride=layer.stride,
@@ -47,20 +47,32 @@ def _conv(
         groups=layer.groups,
         w_scale=scale.w,
         x_scale=float(scale.x),
-        x_zero=zero,
         y_scale=float(scale.y),
-        y_zero=zero,
         layout=layout,
-        algorithm=algorithm,
         threads=threads,
+        **options,
     )
     nhwc = layout == "NHWC"
-    data = (x.astype(np.int16) + zero).astype(dtype)
-    data = np.ascontiguousarray(data.transpose(0, 2, 3, 1)) if nhwc else data
-    facts = {"algorithm": algorithm, "tile": None, "workspace_bytes": 0}
+    data = np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if nhwc else x
+    facts = _facts(conv, data, options.get("algorithm", "auto"), options.get("tile"))
 
     def output(y: np.ndarray) -> np.ndarray:
-        found = y.astype(np.float32) - zero
+        found = y.astype(np.float32)
         return found.transpose(0, 3, 1, 2) if nhwc else found
 
     return Way(lambda: conv(data), output, facts)
+
+
+def _facts(conv: Any, data: np.ndarray, algorithm: str, tile: int | None) -> dict[str, Any]:
+    """What the report says of it, the instructions that multiply included."""
+    if algorithm == "mcmr":
+        side = tile or 4
+        return {"algorithm": algorithm, "tile": [side, side], "product_dtype": "int16"}
+    bound = conv.bound(data.shape, data.dtype.name)
+    return {
+        "algorithm": bound.work.spec.algorithm,
+        "tile": None,
+        "instructions": bound.work.spec.dot.what,
+        "workspace_bytes": bound.work.workspace_bytes,
+        "packed_weight_bytes": bound.packed.nbytes,
+    }
