@@ -24,6 +24,21 @@ def test_arithmetic_binds_where_products_are_many():
     assert roof.binds == "arithmetic" and roof.seconds == pytest.approx(0.02)
 
 
+@pytest.mark.parametrize(
+    "dtype, products, seconds, outputs",
+    [
+        ("float64", "float64", 0.04, 8),
+        ("float32", "int16", 0.01, 4),
+        ("float16", "float32", 0.02, 2),
+    ],
+)
+def test_a_vector_holds_more_of_narrower_numbers(dtype, products, seconds, outputs):
+    problem = problem_of(8).problem("NHWC", dtype)
+    roof = roofline.of_layer(problem, 10**9, 1000, 100.0, LIMITS, products)
+    assert roof.arithmetic == pytest.approx(seconds)
+    assert roof.passages[2].bytes == outputs * 32 * 8 * 8
+
+
 def test_traffic_is_weights_inputs_and_outputs_at_their_levels():
     size = 128  # 4 MiB of inputs, 2 MiB of outputs: memory; weights in the second level
     roof = roofline.of_layer(problem_of(size).problem(), 1, 500_000, 100.0, LIMITS)

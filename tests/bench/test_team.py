@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import winogen
 from winogen.bench import reference
 from winogen.bench.peers import Way
 from winogen.bench.team import Contestant, ContestantFailed
 from winogen.bench.worker import Worker
+from winogen.toolchain import host_targets
 
 
 @pytest.fixture
@@ -151,3 +153,19 @@ def test_a_contestant_killed_from_outside(contestant, prepare):
     os.kill(contestant._running.process.pid, signal.SIGKILL)
     with pytest.raises(ContestantFailed, match="died of SIGKILL"):
         contestant.ask("turn", "exact", 1)
+
+
+def test_another_interpreter_has_its_own_winogen_only(tmp_path, monkeypatch):
+    """Neither that of the folder nor that of PYTHONPATH."""
+    (tmp_path / "winogen").mkdir()
+    (tmp_path / "winogen" / "__init__.py").write_text("raise ImportError('of the folder')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Contestant("other", threads=1, python=sys.executable) as other:
+        assert other.ask("about")["winogen"] == str(Path(winogen.__file__).parent)
+
+
+def test_a_contestant_has_its_own_instruction_set():
+    name = host_targets()[-1].name
+    with Contestant("other", threads=1, environment={"WINOGEN_ISA": name}) as other:
+        assert other.ask("about")["isa"] == name

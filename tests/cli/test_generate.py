@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from kernels.turns import first
 
-from winogen.toolchain import find_compiler, host_targets
+from winogen.toolchain import find_compiler, host_target, host_targets
 
 HERE = [target.name for target in host_targets()]
 
@@ -129,6 +129,20 @@ def test_products_of_integers(winogen, tmp_path):
     y = run(compiled(tmp_path, name), name, x, w, bias, (2, 7, 11, 9), 1)
     exact = reference(x, w, bias, 1)
     assert 0 < abs(y - exact).max() < 1e-3 * abs(exact).max()
+
+
+@pytest.mark.thorough
+def test_products_of_float16(winogen, tmp_path):
+    if "fp16" not in host_target().extensions:
+        pytest.skip("this CPU or its compiler has no AVX512-FP16")
+    name = generate(
+        *(winogen, tmp_path, "--input", "2,5,11,9", "--weight", "7,5,3,3", "--padding", 1),
+        *("--isa", "avx512+fp16", "--product-dtype", "float16"),
+    )
+    assert "2D convolution, float32, products float16" in (tmp_path / f"{name}.h").read_text()
+    x, w, bias = data((2, 5, 11, 9), (7, 5, 3, 3))
+    y = run(compiled(tmp_path, name), name, x, w, bias, (2, 7, 11, 9), 1)
+    assert np.array_equal(y, reference(x, w, bias, 1))
 
 
 def test_moduli_and_an_order_of_summation(winogen, tmp_path):

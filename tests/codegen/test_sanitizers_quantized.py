@@ -30,8 +30,8 @@ def kinds(target, dot):
 
 
 def one(target, dot):
-    """A case; those that differ little from that of AVX-512 and from plain C take long."""
-    quick = dot.extensions == ("vnni",) or dot.name in ("plain", "tdpbusd")
+    """A case; those that differ little from plain C and from AMX take long."""
+    quick = dot.name in ("plain", "tdpbusd")
     marks = () if quick else pytest.mark.thorough
     return pytest.param(target, dot, id=f"{target.name}-{dot.name}", marks=marks)
 

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from conv import exact
+from kernels.turns import turns
 
 from winogen import Conv2d, conv2d
 from winogen.conv import Layer
@@ -32,8 +33,7 @@ def test_strides_of_pixels_as_padding_makes_them_up():
     assert (y == [*range(1, 17, 2), *[0] * 8]).all()
 
 
-@pytest.mark.parametrize("layout", exact.LAYOUTS)
-@pytest.mark.parametrize("filters", (3, 9, 33))
+@pytest.mark.parametrize("filters, layout", turns((3, 9, 33), exact.LAYOUTS))
 def test_1x1_kernels_at_every_stride_padding_side_and_height(layout, filters):
     rng = np.random.default_rng(0)
     for (size, stride, padding), algorithm in itertools.product(POINTWISE, exact.PLAIN):

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from kernels.turns import turns
 
 import winogen
 from winogen import Conv2d
@@ -150,8 +151,9 @@ def test_an_output_that_lies_about_its_shape_is_seen_through():
         conv(np.ones((1, 1, 8, 8), np.float32), out)
 
 
-@pytest.mark.parametrize("algorithm", ("direct", "winograd2d", "mcmr"))
-@pytest.mark.parametrize("layout", ("NCHW", "NHWC"))
+@pytest.mark.parametrize(
+    "algorithm, layout", turns(("direct", "winograd2d", "mcmr"), ("NCHW", "NHWC"))
+)
 def test_any_pool_of_threads_can_drive_a_kernel(algorithm, layout):
     """Phases come one after the other; their parts in any order, each with buffers of its own."""
     rng = np.random.default_rng(0)

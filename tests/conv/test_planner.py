@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernels.turns import first
 
 from winogen.conv import Layer, planner
 from winogen.conv.candidates import GAUSSIAN, candidates
@@ -228,17 +229,21 @@ def test_a_limit_that_nothing_keeps_to_says_what_would():
         planner.choose(problem, request, TARGETS["avx2"])
 
 
-@pytest.mark.parametrize("layout", ("NCHW", pytest.param("NHWC", marks=pytest.mark.thorough)))
 @pytest.mark.parametrize(
-    "options",
-    [
-        dict(algorithm="direct"),
-        dict(algorithm="im2col"),
-        *(dict(algorithm=algorithm, border=border) for algorithm in WINOGRAD
-          for border in ("unswitch", "indirect")),
-        dict(algorithm="mcmr", edge="direct"),
-    ],
-)  # fmt: skip
+    "options, layout",
+    first(
+        4,
+        itertools.product(
+            [
+                dict(algorithm="mcmr", edge="direct"),
+                dict(algorithm="direct"),
+                *(dict(algorithm=a, border=b) for b in ("indirect", "unswitch") for a in WINOGRAD),
+                dict(algorithm="im2col"),
+            ],
+            ("NCHW", "NHWC"),
+        ),
+    ),
+)
 def test_the_workspace_is_known_before_anything_is_compiled(layout, options):
     """What a variant says is what the compiled kernel asks for, to the byte."""
     target = host_target()

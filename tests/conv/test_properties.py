@@ -11,6 +11,7 @@ import pytest
 from conv.reference import convolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernels.turns import first
 
 from winogen.codegen.transforms import load
 from winogen.conv import Conv2d
@@ -88,7 +89,7 @@ sizes = st.tuples(numbers(9, 20), numbers(9, 20))
 seeds = st.builds(np.random.default_rng, numbers(0, 2**32 - 1))
 
 
-@cases
+@pytest.mark.parametrize("case", first(6, zip(CASES)), ids=str)
 @settings(max_examples=25)
 @given(
     rng=seeds,

@@ -28,7 +28,12 @@ PRINTS = {
     "upscale.py": r"winogen +\d+\.\d\d s\n.*large.png 1024 x 1200\n",
     "what_a_plan_says.py": r"^conv2d float32 NCHW.*within 100 kB .*\n\nworkspace_limit: got 1000; ",
 }
-SLOW = {"accuracy_of_my_layer.py", "threads_and_processes.py", "what_a_plan_says.py"}
+SLOW = {
+    "accuracy_of_my_layer.py",
+    "points_and_error.py",
+    "threads_and_processes.py",
+    "what_a_plan_says.py",
+}
 
 
 def head(name: str) -> str:

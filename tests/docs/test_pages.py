@@ -50,8 +50,22 @@ MACHINE = (
 )
 
 # Their commands take ten seconds or more.
-SLOW_PAGES = ("docs/accuracy.md", "docs/gemm.md", "docs/tuning.md")
-every_page = pytest.mark.parametrize("page", sorted(PAGES))
+SLOW_PYTHON = ("docs/conv2d.md", "docs/numbers.md")
+SLOW_SHELL = (
+    "docs/accuracy.md",
+    "docs/gemm.md",
+    "docs/standalone.md",
+    "docs/tuning.md",
+    "examples/README.md",
+)
+
+
+def every_page(slow=()):
+    """For each page; those that are slow in the thorough run."""
+    return pytest.mark.parametrize("page", [
+        pytest.param(page, marks=pytest.mark.thorough if page in slow else ())
+        for page in sorted(PAGES)
+    ])  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -79,13 +93,13 @@ def blocks(page: str) -> list[Block]:
     return found
 
 
-@every_page
+@every_page()
 def test_languages(page):
     for block in blocks(page):
         assert block.language in LANGUAGES, f"{page}, line {block.line}: ```{block.language}"
 
 
-@every_page
+@every_page(SLOW_PYTHON)
 def test_python(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     names: dict = {}
@@ -122,10 +136,7 @@ def alike(text: str) -> str:
     return text
 
 
-@pytest.mark.parametrize("page", [
-    pytest.param(page, marks=pytest.mark.thorough if page in SLOW_PAGES else ())
-    for page in sorted(PAGES)
-])  # fmt: skip
+@every_page(SLOW_SHELL)
 def test_c_and_shell(page, tmp_path):
     found = [block for block in blocks(page) if block.language in ("c", "sh")]
     if not found:
@@ -216,7 +227,7 @@ class Shell:
         return False
 
 
-@every_page
+@every_page()
 def test_links_lead_somewhere(page):
     """Relative links, their #sections, and the files and folders that the text names."""
     text = re.sub(

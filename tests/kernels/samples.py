@@ -165,9 +165,10 @@ def products_of(variant: Variant, dtype: str) -> str | None:
     )
 
 
-def computes(variant: Variant, dtype: str) -> bool:
-    """Whether there are kernels of a variant for such arrays."""
-    return variant.computes(Precision.of(dtype, products=products_of(variant, dtype)))
+def computes(variant: Variant, dtype: str, target: Target) -> bool:
+    """Whether there are kernels of a variant for such arrays and a target."""
+    precision = Precision.of(dtype, products=products_of(variant, dtype))
+    return variant.computes(precision) and variant.runs_on(target)
 
 
 def reaching(
@@ -180,7 +181,7 @@ def reaching(
 ) -> dict[KernelSpec, list[Work]]:
     """Return the kernels of a variant, and the calls of the spread that each computes."""
     calls = defaultdict(list)
-    if not computes(variant, dtype):
+    if not computes(variant, dtype, target):
         return {}
     works = spread(
         variant.algorithm, layout, dtype, target, border, tile, products_of(variant, dtype)

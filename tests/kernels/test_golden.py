@@ -20,7 +20,7 @@ from winogen.codegen.gemm import render_gemm
 from winogen.codegen.render import render
 from winogen.kernels import gemm
 from winogen.kernels.spec import KernelSpec
-from winogen.records import TARGETS, Precision
+from winogen.records import EXTENSIONS, TARGETS, Precision
 
 FOLDER = Path(__file__).parents[1] / "golden" / "kernels"
 # One with masks, broadcasts and stores past the caches, and one without.
@@ -31,13 +31,21 @@ HEADERS = re.compile(
 LEFT_OUT = r"\1\n/* Here are headers of transforms/, left out. */\n\n\2"
 
 
+def able(variant, name):
+    """A target, with arithmetic in float16 for variants that need it, if some CPUs have both."""
+    target = TARGETS[name]
+    if variant.runs_on(target) or name not in EXTENSIONS["fp16"].targets:
+        return target
+    return target.adjusted("+fp16")
+
+
 def golden(variant, layout, target, filters=None):
     """The C of one kernel with F(4, 3), but for the transforms: they are shipped as files.
 
     Nothing if a variant has no kernels of this kind. ``filters``: what its filters are packed in,
     if not float32.
     """
-    works = next(iter(reaching(variant, layout, "float32", TARGETS[target]).values()), None)
+    works = next(iter(reaching(variant, layout, "float32", able(variant, target)).values()), None)
     if works is None:
         return ""
     spec = KernelSpec.of(
@@ -115,7 +123,7 @@ def test_the_c_is_neat(name, target):
     dtype = ("float32", "float64")[list(TARGETS).index(target) % 2]
     for layout in LAYOUTS:
         for border in borders(variant):
-            specs = list(reaching(variant, layout, dtype, TARGETS[target], border))
+            specs = list(reaching(variant, layout, dtype, able(variant, target), border))
             specs += [spec.profiled() for spec in specs[:1]]
             for spec in specs:
                 assert flaws(render(spec)) == []

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from conv.exact import check, integers
+from kernels.turns import turns
 
 from winogen.conv import Conv2d
 
@@ -14,8 +15,7 @@ CASES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("layout", ("NCHW", "NHWC"))
-@pytest.mark.parametrize("case", CASES, ids=("plain", "grouped", "pointwise"))
+@pytest.mark.parametrize("case, layout", turns(CASES, ("NCHW", "NHWC")))
 def test_results_are_exact(case, layout):
     rng = np.random.default_rng(1)
     options = {name: value for name, value in case.items() if name not in "xw"}

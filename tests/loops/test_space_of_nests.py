@@ -7,6 +7,7 @@ from itertools import permutations, product
 from random import Random
 
 import pytest
+from kernels.turns import turns
 
 from winogen.errors import InvalidValue
 from winogen.loops import parameters as rules
@@ -38,9 +39,8 @@ def draws(problem, target, number, seed=0):
     assert tree.nodes <= 1 + number * len(space.levels)
 
 
-@pytest.mark.parametrize("target", ["avx512", "neon"])
 @pytest.mark.parametrize(
-    "problem", [VGG, RAGGED, STRIDED, POINTWISE], ids=["vgg", "ragged", "strided", "pointwise"]
+    "problem, target", turns([VGG, RAGGED, STRIDED, POINTWISE], ["avx512", "neon"])
 )
 def test_every_draw_is_legal(problem, target):
     for parameters in draws(problem, target, 1250):

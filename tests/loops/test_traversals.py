@@ -6,6 +6,7 @@ from math import inf
 from random import Random
 
 import pytest
+from kernels.turns import turns
 
 from winogen.errors import InvalidValue
 from winogen.loops import traversals
@@ -67,8 +68,7 @@ def test_the_optimum_is_what_it_is_said_to_be(name):
     assert cost(dict(zip("abcdefgh", best))) == optimum
 
 
-@pytest.mark.parametrize("name", COSTS)
-@pytest.mark.parametrize("way", INFORMED)
+@pytest.mark.parametrize("way, name", turns(INFORMED, COSTS))
 def test_beats_chance_at_equal_samples(way, name):
     space, cost = eight(), COSTS[name][0]
     wins = sum(

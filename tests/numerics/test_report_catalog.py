@@ -24,6 +24,9 @@ from winogen.numerics.report import (
 )
 from winogen.numerics.report.catalog import shares
 
+# Some twenty thousand tiles.
+pytestmark = pytest.mark.thorough
+
 NAMES = ("f2_3", "f3_3", "f4_3", "f4_3_classic", "f4_3_gaussian", "f2_5")
 OPTIONS = {"names": NAMES, "trials": 300, "channels": (1, 16)}
 

@@ -72,6 +72,7 @@ def test_what_applies_and_what_does_not(case):
     assert "direct, float16 filters" in numbers and not any("mcmr" in label for label in numbers)
 
 
+@pytest.mark.thorough
 def test_results_that_are_not_finite_have_no_row(case, monkeypatch):
     class Broken:
         def __init__(self, *args, filter_dtype=None, **options):

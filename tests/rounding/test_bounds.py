@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernels.turns import turns
 
 from winogen.algebra import cook_toom, nest, winograd
 from winogen.codegen.transforms import shorten
@@ -99,8 +100,7 @@ def data(rng, h, w, channels, dtype, spread):
         yield (values * (rng.random(shape) > 0.1)).astype(dtype)
 
 
-@pytest.mark.parametrize("way", ["matrix", "program", "fma"])
-@pytest.mark.parametrize("f", ALGORITHMS, ids=NAMES)
+@pytest.mark.parametrize("f, way", turns(ALGORITHMS, ["matrix", "program", "fma"]))
 def test_no_error_exceeds_the_bound(f, way):
     rng = np.random.default_rng(7)
     for partner, channels, spread in [(f, 3, 0), (ALGORITHMS[0], 5, 3), (f, 1, 0)]:

@@ -44,7 +44,9 @@ def generate(
         help="What packed filters are stored in: float16, bfloat16, flyte24, flyte16 or flyte8.",
     ),
     product_dtype: str = typer.Option(
-        None, help="What is multiplied: int16, with --isa avx512+vnni at best."
+        None,
+        help="What is multiplied: int16, with --isa avx512+vnni at best, or float16, with "
+        "--isa avx512+fp16.",
     ),
     workspace_limit: int = typer.Option(None, help="Bytes of scratch memory, at most."),
     isa: str = typer.Option(

@@ -102,9 +102,12 @@ def conv2d(
         they are asked for without a ``tolerance``, the fastest way runs whose error is at most ten
         times the least that they allow: see docs/numbers.md.
     product_dtype
-        What is multiplied: None as above, or "int16". Transforms are computed in float32,
-        their results are scaled and rounded to integers, and products summed exactly, chunk by
-        chunk of channels. Without a ``tolerance`` as above. Stride and dilation must be 1.
+        What is multiplied: None as above, "int16" or "float16". With "int16", transforms are
+        computed in float32, their results are scaled and rounded to integers, and products summed
+        exactly, chunk by chunk of channels; stride and dilation must be 1. "float16" is direct
+        convolution on CPUs with AVX512-FP16, any stride and dilation: images and filters are
+        scaled and rounded, and every 24 products of a sum are added up in float16. Unsupported
+        where the CPU or the compiler has none. Without a ``tolerance`` as above.
     threads
         None for OMP_NUM_THREADS or else all CPUs of this process, or a positive int. The result
         does not depend on it.

@@ -11,6 +11,7 @@ from winogen.conv.choice import Choice
 from winogen.conv.cuts import work_of
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import MOST_POINTS, Request
+from winogen.errors import Unsupported
 from winogen.kernels import (
     Variant,
     algorithms,
@@ -21,7 +22,7 @@ from winogen.kernels import (
     named,
 )
 from winogen.kernels.registers import register_blocks, sizes_of
-from winogen.records import Points, Precision, Sizes, Target
+from winogen.records import PRODUCT_TYPES, Points, Precision, Sizes, Target
 
 # Without a `tile`, those of at most this many points are tried that the catalog has.
 _POINTS = 9
@@ -30,7 +31,7 @@ GAUSSIAN = Points("catalog", ("gaussian",))  # with the modulus x^2 + 1
 
 def candidates(problem: Problem, request: Request, target: Target) -> Iterator[Choice]:
     """Yield every way to compute the problem that the request leaves open."""
-    for precision in precisions(problem.layer, request):
+    for precision in precisions(problem.layer, request, target):
         yield from _with_numbers(problem, request, target, precision)
 
 
@@ -40,17 +41,22 @@ _NARROW = (
     ("flyte24", None, 2.0**-17),
     ("float16", None, 2.0**-12),
     (None, "int16", 2.0**-15),
+    (None, "float16", 2.0**-12),
 )
 
 
-def precisions(layer: Layer, request: Request) -> list[Precision | None]:
+def precisions(layer: Layer, request: Request, target: Target) -> list[Precision | None]:
     """Return the types of numbers to try; None: all are of the type of the arrays.
 
-    Narrow ones only where they are asked for, or a tolerance is that they can keep to.
+    Narrow ones only where they are asked for, or a tolerance is that they can keep to. Raises
+    Unsupported for those that are asked for and no kernel for the target computes in.
     """
     asked = request.filter_dtype, request.product_dtype
     if any(asked):
-        return [Precision.of(layer.dtype, *asked)]
+        precision = Precision.of(layer.dtype, *asked)
+        if not algorithms(precision, target):
+            _refuse(layer, request, target)
+        return [precision]
     if request.tolerance is None:
         return [None]
     narrow = [
@@ -58,12 +64,26 @@ def precisions(layer: Layer, request: Request) -> list[Precision | None]:
         for filters, products, least in _NARROW
         if least < request.tolerance
     ]
-    return [None, *(one for one in narrow if _computes(request.algorithm, one))]
+    return [None, *(one for one in narrow if _computes(request.algorithm, one, target))]
 
 
-def _computes(algorithm: str, precision: Precision) -> bool:
-    able = algorithms(precision)
+def _computes(algorithm: str, precision: Precision, target: Target) -> bool:
+    able = algorithms(precision, target)
     return bool(able) if algorithm == "auto" else algorithm in able
+
+
+def _refuse(layer: Layer, request: Request, target: Target) -> None:
+    able = (
+        kind
+        for kind in PRODUCT_TYPES
+        if algorithms(Precision.of(layer.dtype, products=kind), target)
+    )
+    names = ", ".join(("None", *(f'"{kind}"' for kind in able)))
+    raise Unsupported(
+        f'product_dtype: got "{request.product_dtype}" on {target.name} with the extensions '
+        f"{', '.join(sorted(target.extensions)) or 'none'}; allowed: {names}, or a CPU with "
+        "AVX512-FP16 and a compiler that knows it, gcc >= 12 or clang >= 14 (avx512+fp16)"
+    )
 
 
 def _with_numbers(
@@ -71,7 +91,7 @@ def _with_numbers(
 ) -> Iterator[Choice]:
     layer, asked = problem.layer, request.algorithm
     numbers = precision or Precision.of(layer.dtype)
-    names = algorithms(numbers) if asked == "auto" else (asked,)
+    names = algorithms(numbers, target) if asked == "auto" else (asked,)
     for algorithm in names:
         plain = Choice(
             algorithm,

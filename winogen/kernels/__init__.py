@@ -10,12 +10,14 @@ from winogen.kernels.depthwise_planes import DepthwisePlanes
 from winogen.kernels.depthwise_rows import DepthwiseRows
 from winogen.kernels.depthwise_strip import DepthwiseStrip
 from winogen.kernels.direct import Direct
+from winogen.kernels.direct_float16 import DirectFloat16
 from winogen.kernels.few_filters import FewFilters
 from winogen.kernels.im2col import Im2col
 from winogen.kernels.loops import Loops
 from winogen.kernels.mcmr import Mcmr
 from winogen.kernels.mcmr_int16 import McmrInt16
 from winogen.kernels.pixels import Pixels
+from winogen.kernels.pixels_float16 import PixelsFloat16
 from winogen.kernels.planes import Planes
 from winogen.kernels.variant import (
     Buffer,
@@ -50,6 +52,8 @@ for _variant in (
     Planes(),
     Pixels(),
     FewFilters(),
+    PixelsFloat16(),
+    DirectFloat16(),
     Direct(),
     Im2col(),
     Winograd2dDepthwise(),

@@ -69,6 +69,11 @@ def product(
     return total
 
 
+def step(costs: Costs, rows: Any, width: int) -> Any:
+    """Cycles of one step of a register block of one chain, where numbers are broadcast by loads."""
+    return np.maximum(np.maximum(rows * width / 2, (rows + width) / costs.loads), costs.latency)
+
+
 def product_of_integers(
     work: Work, costs: Costs, rows: Any, chunk: int, taps: int, instructions: int
 ) -> Any:

@@ -34,8 +34,8 @@ class Direct(Variant):
     adds_early = True
     widens_filters = True
     in_lanes = "filters"
-    uses = ("rows", "vectors", "chains", "band")
-    tunable = (*uses, *PREFETCHING, "depth", "non_temporal")
+    uses: tuple[str, ...] = ("rows", "vectors", "chains", "band")
+    tunable: tuple[str, ...] = (*uses, *PREFETCHING, "depth", "non_temporal")
     buffers_used = {
         "strip": "padded input below a block",
         "sum": "sums that wait",

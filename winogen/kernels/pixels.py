@@ -28,7 +28,7 @@ class Pixels(Variant):
     title = "Direct convolution of few filters or channels, pixels in the lanes"
     in_lanes = "pixels"
     uses = ("rows", "vectors")
-    tunable = (*uses, "depth")
+    tunable: tuple[str, ...] = (*uses, "depth")
     buffers_used = {
         "strip": "padded input below a block",
         "sum": "sums that wait",

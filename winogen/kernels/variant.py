@@ -21,7 +21,6 @@ from winogen.kernels.work import Work, round_up
 from winogen.loops.parameters import LoopProblem, Parameters
 from winogen.loops.registers import registers_of_steps
 from winogen.records import Machine, Precision, Sizes, Strides, Target, Tuning
-from winogen.records.precision import SCALED_TYPES
 
 _LINE = 64  # every buffer begins at a cache line
 
@@ -104,6 +103,10 @@ class Variant:
     def extensions(self, target: Target) -> tuple[str, ...]:
         """Return those of the target's extensions that its kernels use."""
         return ()
+
+    def runs_on(self, target: Target) -> bool:
+        """Whether a target has what its kernels cannot do without."""
+        return True
 
     def nest(self, work: Work) -> tuple[LoopProblem, Parameters] | None:
         """Return the loop nest that is compiled in, where there is one."""
@@ -266,7 +269,7 @@ class Variant:
         precision, room = work.precision, self.packed_bytes(work)
         if precision.filter_itemsize == 3:
             room = round_up(room + work.target.vector_bytes, work.itemsize)
-        if precision.filters in SCALED_TYPES and precision.has_narrow_filters:
+        if precision.scaled:
             room += (work.groups * work.filters + work.lanes) * work.itemsize
         return room
 
@@ -299,13 +302,14 @@ def named(name: str) -> Variant:
     return _VARIANTS[name]
 
 
-def algorithms(precision: Precision | None = None) -> tuple[str, ...]:
-    """Return the names of all families, or of those that compute in a precision."""
+def algorithms(precision: Precision | None = None, target: Target | None = None) -> tuple[str, ...]:
+    """Return the names of all families, or of those that compute in a precision, on a target."""
     return tuple(
         dict.fromkeys(
             variant.algorithm
             for variant in _VARIANTS.values()
-            if precision is None or variant.computes(precision)
+            if (precision is None or variant.computes(precision))
+            and (target is None or variant.runs_on(target))
         )
     )
 

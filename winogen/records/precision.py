@@ -49,7 +49,7 @@ ARRAY_TYPES = (*COMPUTED_TYPES, *NARROW_TYPES)
 FILTER_TYPES = ("float16", "bfloat16", "flyte24", "flyte16", "flyte8")
 # Those whose range is so small that every filter has a scale.
 SCALED_TYPES = ("float16",)
-PRODUCT_TYPES = ("int16",)
+PRODUCT_TYPES = ("int16", "float16")
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,16 @@ class Precision:
     def has_narrow_filters(self) -> bool:
         """Whether packed filters are widened before they are multiplied."""
         return self.filters in FILTER_TYPES and self.products == self.transforms
+
+    @property
+    def multiplies_halves(self) -> bool:
+        """Whether numbers of 16 bits are multiplied as they are, and sums of few kept so."""
+        return self.products == "float16"
+
+    @property
+    def scaled(self) -> bool:
+        """Whether every packed filter has a scale."""
+        return self.filters in SCALED_TYPES
 
     @property
     def plain(self) -> bool:

@@ -12,6 +12,7 @@ from winogen.errors import Unsupported
 from winogen.kernels import algorithms
 from winogen.numerics.report.layers import Case
 from winogen.records import ARRAY_TYPES, FILTER_TYPES, PRODUCT_TYPES, Precision
+from winogen.toolchain import host_target
 
 WINOGRAD = ("mcmr", "winograd1d", "winograd2d")
 # All tiles of the algorithm that is usually fastest. The others transform alike and differ little
@@ -77,7 +78,7 @@ def narrow(case: Case) -> list[Way]:
         for options, precision in formats
         if precision.arrays in ARRAY_TYPES
         for way in usual
-        if way.algorithm in algorithms(precision)
+        if way.algorithm in algorithms(precision, host_target())
     ]
 
 

@@ -1,0 +1,85 @@
+"""Direct convolution with pixels in the lanes, whose products are of float16."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from winogen.kernels import costs as cost
+from winogen.kernels import halves_family as halves
+from winogen.kernels import pixels_family, tuning
+from winogen.kernels.geometry import strip_pitches, strip_size
+from winogen.kernels.pixels import Pixels
+from winogen.kernels.variant import Buffer, Cycles
+from winogen.kernels.work import Work, blocks
+from winogen.records import Machine, Precision, Target, Tuning
+
+# Terms of a sum up to which filters in the lanes take longer: there every pixel has words of its
+# own, and each block of sums is transposed.
+_FEW_TERMS = 256
+_FEW_CHANNELS = 4
+
+
+class PixelsFloat16(halves.OfHalves, Pixels):
+    """As with pixels in the lanes, twice as many of them; all channels at once."""
+
+    name = "pixels_float16"
+    template = "pixels_float16.c.j2"
+    title = "Direct convolution, pixels in the lanes, products of float16"
+    tunable = ("rows", "vectors")
+    buffers_used = {
+        **Pixels.buffers_used,
+        "most": "the largest numbers of the images",
+        "rows": "rows before they are rounded",
+        "wide": "sums of float16, widened",
+    }
+
+    def applies(self, work: Work) -> bool:
+        few_filters = work.filters <= work.lanes // 2
+        few = work.channels <= _FEW_CHANNELS and work.channels * work.taps <= _FEW_TERMS
+        return work.layout == "NCHW" and (few_filters or (few and work.taps > 1))
+
+    def tuning(self, target: Target, precision: Precision) -> Tuning:
+        return tuning.gemm(target)
+
+    def fields(self, work: Work) -> dict[str, Any]:
+        return strip_pitches(*strip_size(work), work.stride[1], 2 * work.lanes, planar=True)
+
+    def buffers(self, work: Work) -> dict[str, Buffer]:
+        lanes, size, sizes = work.lanes, work.itemsize, work.tuning
+        # Whole vectors are read, up to two beyond what is needed.
+        strip = work.channels * self.fields(work)["strip_plane"] + 4 * lanes
+        sums = 2 * sizes.rows * sizes.vectors * lanes
+        return {
+            "strip": Buffer(strip * 2),
+            "sum": Buffer(sums * size),
+            "tap": Buffer(work.taps * 8),
+            "most": halves.largest_numbers(work),
+            "rows": Buffer(work.stride[1] * (halves.ROW_SEGMENT + lanes) * size),
+            "wide": Buffer(sums * size),
+        }
+
+    def packed_numbers(self, work: Work) -> int:
+        return 2 * super().packed_numbers(work)  # each in both halves of a word
+
+    def depth(self, work: Work) -> int:
+        return work.channels
+
+    def schedule(self, work: Work) -> tuple[int, int]:
+        return halves.schedule(work, int(work.items))
+
+    def cycles(self, work: Work, machine: Machine) -> Cycles:
+        costs, (rows, cols) = machine.costs, work.block
+        blocks_paid, _ = cost.busiest(work)
+        vectors = work.tuning.vectors
+        panels = blocks(work.filters, work.tuning.rows)
+        high = blocks(work.filters, panels)
+        steps = work.channels * work.taps
+        each = steps * cost.step(costs, high, vectors) + halves.ends(steps) * high * vectors / 2
+        calls = rows * blocks(cols, 2 * vectors * work.lanes) * panels
+        sums = halves.FINISHING * costs.sum_of_one * high * vectors
+        arithmetic = calls * (each + costs.call_of_one + sums)
+        product = blocks_paid * pixels_family.multiply(work, machine, arithmetic)
+        stores = blocks_paid * pixels_family.block_written(work, machine, False)
+        input_, _ = pixels_family.fill(work, machine, work.channels, 2)
+        filled = blocks_paid * input_ + halves.measured(work, machine)
+        return Cycles(filled, cost.roof(product, stores, costs.shows), 0.0)
