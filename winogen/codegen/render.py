@@ -19,6 +19,7 @@ from winogen.codegen.templates import environment
 from winogen.codegen.transforms import Transform
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.struct import PADDING_MODES, declaration
+from winogen.kernels.tiles_family import TILES_AT_ONCE
 from winogen.kernels.weight_gradient import GradientSpec
 from winogen.records import ACTIVATIONS, NUMBERS, Precision, Target, Tuning
 from winogen.records.precision import NumberType
@@ -93,7 +94,7 @@ def render(
                 "kernel": 0,
                 "stride": 0,
                 "together": 1,
-                "tiles_at_once": 4,
+                "tiles_at_once": TILES_AT_ONCE,
                 # Scales bring the largest numbers between 2^this and 2^(this + 1).
                 "scale_top": 14,
                 **dict(spec.fixed),

@@ -34,14 +34,22 @@ class Product(NamedTuple):
     rounds: int = 1  # how often sums are added to those in memory
     bands: int = 1  # of filters, for each of which all of V is read
     halves: bool = False  # whether the last filters may get half a vector
+    together: int = 1  # numbers of tiles in the place of one, that a multiply-add takes at once
 
 
 def transformed(
-    work: Work, packed: int, buffers: Mapping[str, Buffer], lines: int, extent: Pair, vectors: int
+    work: Work,
+    packed: int,
+    buffers: Mapping[str, Buffer],
+    lines: int,
+    extent: Pair,
+    vectors: int,
+    together: int = 1,
 ) -> Demand:
     """Return the demand of the input transform.
 
-    ``lines``: rows of tiles of a block's input; ``extent``: rows and columns of that input.
+    ``lines``: rows of tiles of a block's input; ``extent``: rows and columns of that input;
+    ``together``: numbers of V in the place of one.
     """
     h, w = work.transforms
     tiles_h, tiles_w = grid_of_tiles(work)
@@ -70,7 +78,10 @@ def transformed(
         *strip,
         *_through_columns(lines * cols * vector, lines * tiles_w * vector, work.transforms),
         of_buffer(
-            "V", lines * tiles_w * h.products * w.products * vector, buffers["v"], writes=True
+            "V",
+            lines * tiles_w * h.products * w.products * vector // together,
+            buffers["v"],
+            writes=True,
         ),
     )
     return Demand(instructions=instructions, moves=moves)
@@ -125,10 +136,12 @@ def with_tiles(
     tiles_h, tiles_w = grid_of_tiles(work)
     places = work.batch * work.groups * h.products * w.products * tiles_h * tiles_w
     vectors = blocks(work.filters, lanes)
-    into = transformed(work, packed, buffers, lines, extent, blocks(work.channels, lanes))
-    # Per number of V: a multiply-add for each vector of filters.
+    into = transformed(
+        work, packed, buffers, lines, extent, blocks(work.channels, lanes), product.together
+    )
+    # Per number of V, or word of them: a multiply-add for each vector of filters.
     filled = vectors - (0.5 if product.halves and leaves_half(work) else 0)
-    steps = places * taps * work.channels * filled
+    steps = places * taps * work.channels * filled / product.together
     panels = blocks(product.rows, tuning.rows)
     width = min(tuning.vectors, vectors)
     loads = steps * loads_per_fma(blocks(product.rows, panels), width)
@@ -136,14 +149,15 @@ def with_tiles(
     v_moved = next(move.bytes for move in into.moves if move.what == "V")
     # One product's tiles, and the filters of one register block, are read again from nearer by.
     v_times = blocks(work.filters, columns) * taps - product.bands
-    v_near = product.rows * product.depth * size
-    u_near = product.depth * columns * size
+    number = size // product.together
+    v_near = product.rows * product.depth * number
+    u_near = product.depth * columns * number
     u = filters_read(work, packed, (buffers["v"], buffers["y"]))
     y_moved = places * vectors * lanes * size
     moves = [
         u,
         of_buffer("V", product.bands * v_moved, buffers["v"]),
-        Move("V again", max(0, v_times) * places * work.channels * size, v_near, private=True),
+        Move("V again", max(0, v_times) * places * work.channels * number, v_near, private=True),
         Move("U again", (panels * product.lines - 1) * u.bytes, u_near, private=True),
         of_buffer("Y", (product.rounds - 1) * y_moved, buffers["y"]),
         of_buffer("Y", product.rounds * y_moved, buffers["y"], writes=True),

@@ -14,24 +14,24 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import tuning
+from winogen.kernels.demand import Demand, Stages
+from winogen.kernels.demand_tiles import grid_of_tiles
 from winogen.kernels.regions_family import Regions
-from winogen.kernels.tiles_family import positions
+from winogen.kernels.tiles_family import TILES_AT_ONCE, positions
 from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work, blocks
 from winogen.records import Costs, Machine, Precision, Target, Tuning
 from winogen.records.tuning import PREFETCHING
 
 _PLACE = 24  # bytes of where a tile goes
-_POSITIONS_AT_ONCE = 160  # of all tiles that are rounded at once
+_AT_ONCE = 10 << 10  # bytes of tiles before they are rounded: a part of L1, beside their words
 CHUNK = 32  # channels whose products are summed in integers
 # Instructions that multiply and add two vectors of words, where one does not.
 _INSTRUCTIONS = {"madd": 2, "smlal": 2, "": 6}
-_ROUNDING = 12  # instructions that round a vector of channels, and find its norm
-
-
-def tiles_at_once(work: Work) -> Any:
-    """Tiles side by side that are transformed before they are rounded: they stay in L1."""
-    return np.clip(_POSITIONS_AT_ONCE // positions(work), 1, 4)
+# Instructions by which a vector of channels is squared and added to others, scaled and rounded, and
+# joined to another; by which vectors become one whose lanes are the sums of each; and by which a
+# lane gets the inverse root of its sum.
+_ROUNDING, _LANES_SUMMED, _ROOT = 4, 3, 20
 
 
 class RegionsOfIntegers(Regions):
@@ -55,7 +55,11 @@ class RegionsOfIntegers(Regions):
         return target.dot_extensions
 
     def fixed(self, work: Work) -> dict[str, int]:
-        return {"word": 2, "chunk": CHUNK, "tiles_at_once": int(tiles_at_once(work))}
+        return {"word": 2, "chunk": CHUNK, "tiles_at_once": int(self.tiles_at_once(work))}
+
+    def tiles_at_once(self, work: Work) -> Any:
+        """Tiles side by side that are transformed before they are rounded: they stay in L1."""
+        return np.clip(_AT_ONCE // (positions(work) * CHUNK * work.itemsize), 1, TILES_AT_ONCE)
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.regions_of_integers(target)
@@ -80,19 +84,20 @@ class RegionsOfIntegers(Regions):
         }
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
-        size, some = positions(work), tiles_at_once(work) * positions(work)
+        size, some = positions(work), self.tiles_at_once(work) * positions(work)
         steps = self.fields(work)["steps_step"]
         buffers = super().buffers(work)
         together = CHUNK // work.lanes  # vectors of channels of a chunk
         for name in {"strip", "columns", "pointer"} & buffers.keys():
             buffers[name] = Buffer(buffers[name].bytes * together)
-        vectors = some * together + 2 * blocks(some, work.lanes)
+        places = blocks(some, work.lanes)  # LANES of them have a vector of steps
+        vectors = places * (work.lanes * together + 2)
         return {
             **buffers,
-            "offset": Buffer(tiles_at_once(work) * 8),
+            "offset": Buffer(self.tiles_at_once(work) * 8),
             "steps": Buffer(size * steps * work.itemsize, shared=work.split),
             "some": Buffer(vectors * work.lanes * work.itemsize),
-            "place": Buffer(tiles_at_once(work) * _PLACE),
+            "place": Buffer(self.tiles_at_once(work) * _PLACE),
         }
 
     def product_arithmetic(self, work: Work, costs: Costs, rows: Any) -> Any:
@@ -100,14 +105,54 @@ class RegionsOfIntegers(Regions):
         return cost.product_of_integers(work, costs, rows, CHUNK, self.taps_of(work), instructions)
 
     def input_cycles(self, work: Work, machine: Machine, spilled: Any = 0.0) -> Any:
-        vectors = self.lines(work) * work.block[1] * blocks(work.channels, work.lanes)
-        # Positions lie in pages of their own, which the fewer tiles at once come to more often.
-        each = _ROUNDING * 4 / tiles_at_once(work)
-        rounding = vectors * positions(work) * each * machine.costs.instruction
+        tiles = self.lines(work) * work.block[1]
+        # They were stored as floats before; now come words, of two channels, and steps.
+        places = tiles * positions(work)
+        stored = places * (blocks(work.channels, work.lanes) / 2 + blocks(work.channels, CHUNK))
+        rounding = cost.transform(machine.costs, _rounding(work, tiles), stored)
         return super().input_cycles(work, machine, spilled) + rounding
+
+    def demands(self, work: Work) -> Stages:
+        into, multiply, output = super().demands(work)
+        high, wide = grid_of_tiles(work)
+        lines = high + work.grid[0] * (self.lines(work) - work.block[0])
+        rounding = work.batch * work.groups * _rounding(work, lines * wide)
+        return into + Demand(instructions=rounding), multiply, output
+
+    def spilled(
+        self, work: Work, machine: Machine, filters: Any, v_bytes: Any, y_bytes: Any
+    ) -> Any:
+        """The part of tiles and sums that something else pushes out of L2 before they are read.
+
+        From when a tile is written until it is read, the others are written, pixels and the strip
+        pass by, and of the filters and sums those of the positions before its own: on average half.
+        So the part grows from nothing, where a whole block has room, to all. A quarter of L2 is
+        lost to addresses that fall into the same sets.
+        """
+        outputs = work.images * work.block[0] * work.block[1]
+        for transform in work.transforms:
+            outputs = outputs * transform.m
+        pixels = outputs * (work.channels + work.filters) * work.array_itemsize
+        strip = self.buffers(work)["strip"].bytes if work.layout == "NCHW" else 0
+        needed = filters + v_bytes + y_bytes + pixels + strip
+        return np.clip((needed - machine.l2_bytes * 3 / 4) / (filters + y_bytes), 0, 1)
+
+    def filled(self, work: Work) -> Any:
+        """The tiles of an image over those of whole blocks: at the edges they are smaller."""
+        part: Any = 1
+        for size, transform, block, count in zip(work.out, work.transforms, work.block, work.grid):
+            part = part * blocks(size, transform.m) / (block * count)
+        return part
 
     def packed_numbers(self, work: Work) -> int:
         whole, rest = divmod(work.channels, 2 * work.lanes)
         words = whole * work.lanes + min(rest, work.lanes)
         rows = self.taps_of(work) * words + 1
         return work.groups * work.padded_filters * positions(work) * rows * 2
+
+
+def _rounding(work: Work, tiles: Any) -> Any:
+    """Instructions that find the steps of so many tiles, and round them."""
+    vectors, steps = blocks(work.channels, work.lanes), blocks(work.channels, CHUNK)
+    each = vectors * _ROUNDING + steps * (_LANES_SUMMED + _ROOT / work.lanes)
+    return tiles * positions(work) * each

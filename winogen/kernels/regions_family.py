@@ -121,10 +121,8 @@ class Regions(Tiled):
         filters = (
             places * taps * work.channels * filter_vectors * lanes * work.precision.filter_itemsize
         )
-        # Filters stream past tiles and sums, which stay in L2 only if all have room there. What is
-        # written elsewhere is read first.
-        spills = filters + v_bytes + y_bytes > machine.l2_bytes * 3 // 4
-        v_read, y_read = (np.where(spills, n / machine.l3_rate, 0) for n in (v_bytes, y_bytes))
+        spilled = self.spilled(work, machine, filters, v_bytes, y_bytes)
+        v_read, y_read = (spilled * n / machine.l3_rate for n in (v_bytes, y_bytes))
         input_ = transformed * images * self.input_cycles(work, machine, 2 * v_read / images)
         tiles, products = self.rows_of_products(work)
         arithmetic = self.product_arithmetic(work, costs, tiles)
@@ -138,6 +136,20 @@ class Regions(Tiled):
         output = multiplied * images * self.output_cycles(work, machine, bands * y_read / images)
         return Cycles(input_, multiplied * product + waits, output)
 
+    def spilled(
+        self, work: Work, machine: Machine, filters: Any, v_bytes: Any, y_bytes: Any
+    ) -> Any:
+        """The part of tiles and sums that does not stay in L2 until it is read.
+
+        Filters stream past them, so that all must have room. What is written elsewhere is read
+        first.
+        """
+        return np.where(filters + v_bytes + y_bytes > machine.l2_bytes * 3 // 4, 1, 0)
+
+    def filled(self, work: Work) -> Any:
+        """The tiles of an image over those that count for it: whole blocks."""
+        return 1
+
     def demands(self, work: Work) -> Stages:
         rows, lines = self.rows_of_products(work)
         taps, vectors = self.taps_of(work), blocks(work.filters, work.lanes)
@@ -147,6 +159,7 @@ class Regions(Tiled):
             work.channels * taps,
             bands=blocks(vectors, work.tuning.band),
             halves="halves" in self.fixed(work),
+            together=work.itemsize // NUMBERS[work.precision.tiles].itemsize,
         )
         return with_tiles(
             work, self.packed_bytes(work), self.buffers(work), product,
@@ -161,5 +174,8 @@ class Regions(Tiled):
             blocks(work.filters, work.lanes * work.tuning.vectors),
         )
         shares = (work.items * blocks(count, threads) / count for count in units)
-        transformed, multiplied = (np.where(work.split, share, whole) for share in shares)
+        # A thread that has some of the blocks may have none of the smaller ones, at the edges.
+        filled = self.filled(work)
+        whole = whole * (filled if threads == 1 else 1)
+        transformed, multiplied = (np.where(work.split, share * filled, whole) for share in shares)
         return transformed, multiplied

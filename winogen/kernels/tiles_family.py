@@ -13,6 +13,7 @@ from winogen.kernels.work import Work, blocks
 from winogen.records import Machine
 
 _POINTER = 8
+TILES_AT_ONCE = 4  # side by side, whose columns are transformed before their rows: they stay in L1
 
 
 class Tiled(Variant):
@@ -44,14 +45,19 @@ class Tiled(Variant):
         """Rows of tiles of a block's input."""
         return work.block[0]
 
+    def tiles_at_once(self, work: Work) -> Any:
+        """Tiles side by side whose columns are transformed before their rows."""
+        return TILES_AT_ONCE
+
     def transform_buffers(self, work: Work) -> dict[str, Buffer]:
         """Return the buffers of the input and output transform."""
         h, w = work.transforms
         (rows, cols), vector = self.input_size(work), work.lanes * work.itemsize
         outputs = h.m * work.block[1] * w.m
+        together = self.tiles_at_once(work) * w.m + w.n - w.m
         named = {
             "strip": Buffer(np.maximum(rows * cols, outputs) * vector),
-            "columns": Buffer(h.products * cols * vector),
+            "columns": Buffer(h.products * together * vector),
             "offset": Buffer(self.lines(work) * work.block[1] * 8),
         }
         if work.border == "indirect":

@@ -676,11 +676,12 @@ static window read_window(const call *c, const block *b, int64_t image, int64_t 
 /* ---- input and output transform of tiles ----------------------------------------------------- */
 
 /* Tiles side by side whose columns are transformed before their rows: they stay in L1. */
-enum { TILES_AT_ONCE = 4 };
+enum { TILES_AT_ONCE = 4, COLUMNS = TILES_AT_ONCE * M_W + N_W - M_W };
 
-/* B_h^T on the columns [from, to) of one row of tiles: `columns` receives P_H x cols vectors. */
+/* B_h^T on the columns [from, to) of one row of tiles: `columns` receives P_H x COLUMNS vectors, of
+ * which the first are those of column `begin`. */
 INLINE void transform_columns(const window *w, const int inside, const int bounded, int64_t row,
-                              int64_t cols, int64_t from, int64_t to, real *columns)
+                              int64_t begin, int64_t from, int64_t to, real *columns)
 {
     for (int64_t q = from; q < to; q++) {
         const real *at = address(w->base, w->origin + row * w->row_step + q * w->col_step);
@@ -693,32 +694,33 @@ INLINE void transform_columns(const window *w, const int inside, const int bound
         }
         winogen_f1_1_input(d, v);
         UNROLL(32)
-        for (int a = 0; a < P_H; a++) store(columns + (a * cols + q) * LANES, v[a]);
+        for (int a = 0; a < P_H; a++) store(columns + (a * COLUMNS + q - begin) * LANES, v[a]);
     }
 }
 
-INLINE void zero_columns(int64_t cols, int64_t from, int64_t to, real *columns)
+INLINE void zero_columns(int64_t begin, int64_t from, int64_t to, real *columns)
 {
     for (int a = 0; a < P_H; a++)
-        for (int64_t q = from; q < to; q++) store(columns + (a * cols + q) * LANES, (vec){0});
+        for (int64_t q = from; q < to; q++)
+            store(columns + (a * COLUMNS + q - begin) * LANES, (vec){0});
 }
 
 /* The columns [from, to) of one row of tiles, by class: rows inside the image or not, columns
  * inside or not; the common case meets no test within its loop. */
-static void columns_by_class(const window *w, int64_t row, int64_t cols, int64_t from, int64_t to,
+static void columns_by_class(const window *w, int64_t row, int64_t begin, int64_t from, int64_t to,
                              real *columns)
 {
     const int inside = row >= w->row_lo && row + N_H <= w->row_hi;
     const int64_t lo = min_of(max_of(w->col_lo, from), to), hi = max_of(min_of(w->col_hi, to), lo);
-    zero_columns(cols, from, lo, columns);
-    zero_columns(cols, hi, to, columns);
-    if (inside && !w->end) transform_columns(w, 1, 0, row, cols, lo, hi, columns);
-    else transform_columns(w, 0, w->end != NULL, row, cols, lo, hi, columns);
+    zero_columns(begin, from, lo, columns);
+    zero_columns(begin, hi, to, columns);
+    if (inside && !w->end) transform_columns(w, 1, 0, row, begin, lo, hi, columns);
+    else transform_columns(w, 0, w->end != NULL, row, begin, lo, hi, columns);
 }
 
 /* What the transforms of a thread work in. */
 typedef struct {
-    real *strip, *columns;    /* of outputs; P_H x cols vectors */
+    real *strip, *columns;    /* of outputs; P_H x COLUMNS vectors */
     int64_t *offset;          /* where each tile goes */
 } tile_scratch;
 
@@ -738,11 +740,18 @@ INLINE void transform_some(const window *w, const tile_scratch *s, int64_t cols,
                            int64_t j, int64_t last, real *out, int64_t position_step,
                            const int64_t *offset)
 {
-    const int64_t from = j ? input_cols(j) : 0, to = input_cols(last);
-    columns_by_class(w, i * M_H, cols, from, to, s->columns);
+    const int64_t begin = j * M_W, from = j ? input_cols(j) : 0, to = input_cols(last);
+    /* Tiles overlap: the last columns of those before are the first now. */
+    for (int a = 0; a < P_H && j; a++)
+        UNROLL(32)
+        for (int q = 0; q < N_W - M_W; q++)
+            store(s->columns + (a * COLUMNS + q) * LANES,
+                  load(s->columns + (a * COLUMNS + TILES_AT_ONCE * M_W + q) * LANES));
+    (void)cols;
+    columns_by_class(w, i * M_H, begin, from, to, s->columns);
     for (int a = 0; a < P_H; a++)
         for (int64_t t = j; t < last; t++) {
-            const real *column = s->columns + (a * cols + t * M_W) * LANES;
+            const real *column = s->columns + (a * COLUMNS + (t - j) * M_W) * LANES;
             real *tile = out + offset[t - j] + a * P_W * position_step;
             vec d[N_W], v[P_W];
             UNROLL(32)
@@ -983,43 +992,67 @@ typedef struct {
     int64_t words, step, set_step;
 } tile_place;
 
+/* The steps of `count` positions, BLOCKS vectors of channels each, found for LANES of them at once:
+ * behind the last there is room for so many, and may be any numbers. */
+static void find_steps(const vec *from, int64_t count, real *per_step, real *step)
+{
+    /* Beyond that squares might leave the range of reals: the roots of 2^-90 and 2^126. */
+    const real most = NORM * 0x1p45f, least = NORM * 0x1p-63f;
+    int_vec usual = (int_vec){0} - 1;
+    for (int64_t first = 0; first < count; first += LANES) {
+        vec squares[LANES];
+        UNROLL(4)
+        for (int l = 0; l < LANES; l++) {
+            const vec *v = from + (first + l) * BLOCKS;
+            squares[l] = v[0] * v[0];
+            UNROLL(8)
+            for (int i = 1; i < BLOCKS; i++) squares[l] += v[i] * v[i];
+        }
+        const vec fine = per_step_of(sums_of_each(squares));
+        store(per_step + first, fine);
+        store(step + first, 1 / fine);
+        usual &= (fine > least) & (fine < most);
+    }
+    int every = -1;
+    for (int l = 0; l < LANES; l++) every &= usual[l];
+    for (int64_t i = 0; !every && i < count; i++)
+        if (!(per_step[i] > least && per_step[i] < most))
+            step_of_extremes((const real *)(from + i * BLOCKS), per_step + i, step + i);
+}
+
+/* The words of `tiles` tiles and where they go, position by position: those lie far apart, where no
+ * cache expects them. Without a request some positions ahead, every store would await its line. */
+enum { AHEAD = 4 };
+INLINE void write_words(const vec *from, const int64_t tiles, const int64_t sets,
+                        const tile_place *place, const real *per_step, const real *step, word *to,
+                        int64_t to_step, real *steps, int64_t steps_step)
+{
+    for (int64_t k = 0; k < POSITIONS; k++, to += to_step, steps += steps_step)
+        UNROLL(4)
+        for (int64_t t = 0; t < tiles; t++) {
+            const int64_t i = t * POSITIONS + k, ahead = AHEAD * to_step + place[t].words;
+            __builtin_prefetch(address((const real *)(const void *)to, ahead), 1, 3);
+            if (t == 0)
+                __builtin_prefetch(address(steps, AHEAD * steps_step + place[0].step), 1, 3);
+            steps[place[t].step] = step[i];
+            for (int64_t set = 0; set < sets; set++)
+                *(word_vec *)(to + place[t].words + set * place[t].set_step) =
+                    word_of(from + i * BLOCKS + set * WORD, per_step[i]);
+        }
+}
+
 /* `tiles` tiles of `sets` sets, BLOCKS vectors of channels for every position. There is room for
  * all their positions and LANES more in `per_step` and `step`. */
 static void quantise(const vec *from, int64_t tiles, int64_t sets, const tile_place *place,
                      real *per_step, real *step, word *to, int64_t to_step, real *steps,
                      int64_t steps_step)
 {
-    const int64_t all = tiles * POSITIONS;
-    for (int64_t first = 0; first < all; first += LANES) {
-        vec squares[LANES];
-        UNROLL(4)
-        for (int l = 0; l < LANES; l++) {
-            const vec *v = from + min_of(first + l, all - 1) * BLOCKS;
-            squares[l] = v[0] * v[0];
-            UNROLL(8)
-            for (int i = 1; i < BLOCKS; i++) squares[l] += v[i] * v[i];
-        }
-        const vec sum = sums_of_each(squares), fine = per_step_of(sum);
-        store(per_step + first, fine);
-        store(step + first, 1 / fine);
-        const int_vec usual = (sum > 0x1p-90f) & (sum < 0x1p126f);
-        int every = -1;
-        for (int l = 0; l < LANES; l++) every &= usual[l];
-        for (int l = 0; !every && l < LANES; l++)
-            if (!usual[l])
-                step_of_extremes((const real *)(from + min_of(first + l, all - 1) * BLOCKS),
-                                 per_step + first + l, step + first + l);
-    }
-    /* Position by position: those lie far apart, and a page is soon forgotten. */
-    for (int64_t k = 0; k < POSITIONS; k++)
-        for (int64_t t = 0; t < tiles; t++) {
-            const int64_t i = t * POSITIONS + k;
-            word *const at = to + k * to_step + place[t].words;
-            steps[k * steps_step + place[t].step] = step[i];
-            for (int64_t set = 0; set < sets; set++)
-                *(word_vec *)(at + set * place[t].set_step) =
-                    word_of(from + i * BLOCKS + set * WORD, per_step[i]);
-        }
+    find_steps(from, tiles * POSITIONS, per_step, step);
+    if (tiles == TILES_AT_ONCE && sets == BLOCKS / WORD)
+        write_words(from, TILES_AT_ONCE, BLOCKS / WORD, place, per_step, step, to, to_step, steps,
+                    steps_step);
+    else
+        write_words(from, tiles, sets, place, per_step, step, to, to_step, steps, steps_step);
 }
 
 /* ---- dot products of integers ---------------------------------------------------------------- */
@@ -1105,18 +1138,22 @@ INLINE void gemm_block(const int rows, const int vectors, const gemm_walk *walk,
                     EACH_SUM sum[r][v] = dot(sum[r][v], set[r * LANES + j], right[v]);
                 }
             }
-            const real *const step = steps + t * step_tap;
+            /* The first sums begin, all others join; at the end come the steps of the filters. */
+            const real *const step = steps + t * step_tap, *const scale = (const real *)b;
+            const int begins = first + t == 0, ends = end == words && t + 1 == taps;
 #define FLOAT(r, v) (__builtin_convertvector(sum[r][v], vec) * step[r])
-            if (first + t == 0) EACH_SUM store(to + r * row + v * LANES, FLOAT(r, v));
-            else EACH_SUM store(to + r * row + v * LANES,
-                                load(to + r * row + v * LANES) + FLOAT(r, v));
+#define JOINED(r, v) (load(to + r * row + v * LANES) + FLOAT(r, v))
+#define SCALE(v) load(scale + v * LANES)
+            if (begins && ends) EACH_SUM store(to + r * row + v * LANES, FLOAT(r, v) * SCALE(v));
+            else if (begins) EACH_SUM store(to + r * row + v * LANES, FLOAT(r, v));
+            else if (ends) EACH_SUM store(to + r * row + v * LANES, JOINED(r, v) * SCALE(v));
+            else EACH_SUM store(to + r * row + v * LANES, JOINED(r, v));
 #undef FLOAT
+#undef JOINED
+#undef SCALE
         }
         a += CHUNK_WORDS / LANES * set_step;
     }
-    /* By the steps of the filters. */
-    EACH_SUM store(to + r * row + v * LANES,
-                   load(to + r * row + v * LANES) * load((const real *)b + v * LANES));
 }
 
 typedef void gemm_function(const gemm_walk *, const word *, const real *, const word *, real *);
@@ -1261,8 +1298,8 @@ static void transform_share(const call *c, const block *b, int64_t share, int64_
     word *const v = BUFFER(word, c, v, member);
     real *const steps = BUFFER(real, c, steps, member), *const some = BUFFER(real, c, some, member);
     tile_place *const place = BUFFER(tile_place, c, place, member);
-    real *const per_step = some + TILES_AT_ONCE * POSITIONS * BLOCKS * LANES;
-    real *const step = per_step + round_up(TILES_AT_ONCE * POSITIONS, LANES);
+    const int64_t places = round_up(TILES_AT_ONCE * POSITIONS, LANES);
+    real *const per_step = some + places * BLOCKS * LANES, *const step = per_step + places;
     tile_scratch s[BLOCKS];
     window w[BLOCKS];
     block in = *b;
@@ -1271,8 +1308,11 @@ static void transform_share(const call *c, const block *b, int64_t share, int64_
     for (int i = 0; i < BLOCKS; i++) {
         s[i] = scratch_of(c, member);
         s[i].strip += i * pixels * LANES;
-        s[i].columns += i * P_H * cols * LANES;
+        s[i].columns += i * P_H * COLUMNS * LANES;
     }
+    /* Behind the last position stand numbers that have a step. */
+    for (real *x = some + TILES_AT_ONCE * POSITIONS * BLOCKS * LANES; x < per_step; x += LANES)
+        store(x, (vec){0} + 1);
     for (int64_t t = 0; t < TILES_AT_ONCE; t++) s[0].offset[t] = t * POSITIONS * BLOCKS * LANES;
     for (int64_t chunk = share; chunk < chunks; chunk += team) {
         const int64_t first = chunk * CHUNK, count = min_of(CHUNK, channels - first);

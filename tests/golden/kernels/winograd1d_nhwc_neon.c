@@ -591,11 +591,12 @@ static window read_window(const call *c, const block *b, int64_t image, int64_t 
 /* ---- input and output transform of tiles ----------------------------------------------------- */
 
 /* Tiles side by side whose columns are transformed before their rows: they stay in L1. */
-enum { TILES_AT_ONCE = 4 };
+enum { TILES_AT_ONCE = 4, COLUMNS = TILES_AT_ONCE * M_W + N_W - M_W };
 
-/* B_h^T on the columns [from, to) of one row of tiles: `columns` receives P_H x cols vectors. */
+/* B_h^T on the columns [from, to) of one row of tiles: `columns` receives P_H x COLUMNS vectors, of
+ * which the first are those of column `begin`. */
 INLINE void transform_columns(const window *w, const int inside, const int bounded, int64_t row,
-                              int64_t cols, int64_t from, int64_t to, real *columns)
+                              int64_t begin, int64_t from, int64_t to, real *columns)
 {
     for (int64_t q = from; q < to; q++) {
         const real *at = address(w->base, w->origin + row * w->row_step + q * w->col_step);
@@ -608,32 +609,33 @@ INLINE void transform_columns(const window *w, const int inside, const int bound
         }
         winogen_f1_1_input(d, v);
         UNROLL(32)
-        for (int a = 0; a < P_H; a++) store(columns + (a * cols + q) * LANES, v[a]);
+        for (int a = 0; a < P_H; a++) store(columns + (a * COLUMNS + q - begin) * LANES, v[a]);
     }
 }
 
-INLINE void zero_columns(int64_t cols, int64_t from, int64_t to, real *columns)
+INLINE void zero_columns(int64_t begin, int64_t from, int64_t to, real *columns)
 {
     for (int a = 0; a < P_H; a++)
-        for (int64_t q = from; q < to; q++) store(columns + (a * cols + q) * LANES, (vec){0});
+        for (int64_t q = from; q < to; q++)
+            store(columns + (a * COLUMNS + q - begin) * LANES, (vec){0});
 }
 
 /* The columns [from, to) of one row of tiles, by class: rows inside the image or not, columns
  * inside or not; the common case meets no test within its loop. */
-static void columns_by_class(const window *w, int64_t row, int64_t cols, int64_t from, int64_t to,
+static void columns_by_class(const window *w, int64_t row, int64_t begin, int64_t from, int64_t to,
                              real *columns)
 {
     const int inside = row >= w->row_lo && row + N_H <= w->row_hi;
     const int64_t lo = min_of(max_of(w->col_lo, from), to), hi = max_of(min_of(w->col_hi, to), lo);
-    zero_columns(cols, from, lo, columns);
-    zero_columns(cols, hi, to, columns);
-    if (inside && !w->end) transform_columns(w, 1, 0, row, cols, lo, hi, columns);
-    else transform_columns(w, 0, w->end != NULL, row, cols, lo, hi, columns);
+    zero_columns(begin, from, lo, columns);
+    zero_columns(begin, hi, to, columns);
+    if (inside && !w->end) transform_columns(w, 1, 0, row, begin, lo, hi, columns);
+    else transform_columns(w, 0, w->end != NULL, row, begin, lo, hi, columns);
 }
 
 /* What the transforms of a thread work in. */
 typedef struct {
-    real *strip, *columns;    /* of pixels; P_H x cols vectors */
+    real *strip, *columns;    /* of pixels; P_H x COLUMNS vectors */
     int64_t *offset;          /* where each tile goes */
 } tile_scratch;
 
@@ -653,11 +655,18 @@ INLINE void transform_some(const window *w, const tile_scratch *s, int64_t cols,
                            int64_t j, int64_t last, real *out, int64_t position_step,
                            const int64_t *offset)
 {
-    const int64_t from = j ? input_cols(j) : 0, to = input_cols(last);
-    columns_by_class(w, i * M_H, cols, from, to, s->columns);
+    const int64_t begin = j * M_W, from = j ? input_cols(j) : 0, to = input_cols(last);
+    /* Tiles overlap: the last columns of those before are the first now. */
+    for (int a = 0; a < P_H && j; a++)
+        UNROLL(32)
+        for (int q = 0; q < N_W - M_W; q++)
+            store(s->columns + (a * COLUMNS + q) * LANES,
+                  load(s->columns + (a * COLUMNS + TILES_AT_ONCE * M_W + q) * LANES));
+    (void)cols;
+    columns_by_class(w, i * M_H, begin, from, to, s->columns);
     for (int a = 0; a < P_H; a++)
         for (int64_t t = j; t < last; t++) {
-            const real *column = s->columns + (a * cols + t * M_W) * LANES;
+            const real *column = s->columns + (a * COLUMNS + (t - j) * M_W) * LANES;
             real *tile = out + offset[t - j] + a * P_W * position_step;
             vec d[N_W], v[P_W];
             UNROLL(32)
