@@ -138,6 +138,7 @@ def test_the_type_of_arrays_has_the_names_that_are_measured():
     assert [dtype.value for dtype in Dtype] == list({"float32": 0, **KINDS})
 
 
+@pytest.mark.thorough
 def test_others_take_turns_with_the_main_one(tiny_file, tmp_path):
     json_file = tmp_path / "bench.json"
     result = winogen_bench(

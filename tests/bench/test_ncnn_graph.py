@@ -108,6 +108,7 @@ def test_the_tiny_net_beats_repeated_pixels(tiny):
     assert ((tiny(small[None])[0] - part) ** 2).mean() < 0.7 * ((repeated - part) ** 2).mean()
 
 
+@pytest.mark.thorough
 def test_tiles_give_the_whole_picture(tiny):
     picture = photograph()[:, 100:161, 200:247]
     whole = tiny(np.ascontiguousarray(picture[None]))[0]

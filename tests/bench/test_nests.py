@@ -56,6 +56,7 @@ def no_child_left():
     tasks.close()
 
 
+@pytest.mark.thorough
 def test_measures_nests_that_are_right(tmp_path):
     path = tmp_path / "nests.jsonl"
     with workers(path) as both:

@@ -53,6 +53,7 @@ def test_a_sweep_measures_all_that_may_be_the_best(tiny):
     assert seen[0].startswith("1/1 tiny") and "heat 3" in seen[-1]
 
 
+@pytest.mark.thorough
 def test_within_a_tolerance_the_best_is_the_fastest(tiny):
     (found,) = regret.sweep([tiny], tolerance=1e-3, within=1.1)
     assert all(one.accurate for one in found.candidates) and found.best is found.fastest

@@ -15,6 +15,9 @@ from winogen.toolchain import host_target
 
 from .conftest import FAKES
 
+# One run with all of them takes half a minute, and each process of the tests makes its own.
+pytestmark = pytest.mark.thorough
+
 LAYERS = [
     {"name": "tiny", "net": "Net", "input": [1, 16, 9, 11], "weight": [16, 16, 3, 3], "padding": 1},
     {"name": "strided", "input": [2, 4, 9, 9], "weight": [4, 4, 3, 3], "stride": 2},

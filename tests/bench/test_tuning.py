@@ -355,6 +355,7 @@ for outcome in tune(layers, Path(sys.argv[2]), machine=Machine(), seconds=1e9, t
 """
 
 
+@pytest.mark.thorough
 def test_a_kill_leaves_a_file_that_is_whole(tmp_path):
     """However it ends, every line is there that was won."""
     file = tmp_path / "wisdom.jsonl"

@@ -125,6 +125,7 @@ def test_a_place_where_nothing_can_be_written(refused, folder):
     assert "output: got 'x.npy'" in refused("report", *LAYER, "-o", "x.npy")
 
 
+@pytest.mark.thorough
 def test_of_every_number_format(winogen, folder, monkeypatch):
     monkeypatch.setattr(ways, "FILTER_TYPES", ("float16",))
     monkeypatch.setattr(ways, "PRODUCT_TYPES", ())

@@ -30,8 +30,8 @@ def kinds(target, dot):
 
 
 def one(target, dot):
-    """A case; those that differ little from plain C and from AMX take long."""
-    quick = dot.name in ("plain", "tdpbusd")
+    """A case; those with instructions of their own take long."""
+    quick = dot.name == "plain"
     marks = () if quick else pytest.mark.thorough
     return pytest.param(target, dot, id=f"{target.name}-{dot.name}", marks=marks)
 

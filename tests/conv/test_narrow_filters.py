@@ -53,7 +53,7 @@ def check_exact(algorithm, layout, filter_dtype, sizes, seams=None, **options):
         pytest.param(
             algorithm,
             isa,
-            marks=() if algorithm == "direct" or isa == TARGETS[0] else pytest.mark.thorough,
+            marks=() if isa == TARGETS[0] else pytest.mark.thorough,
         )
         for algorithm in ALGORITHMS
         for isa in TARGETS

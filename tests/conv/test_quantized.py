@@ -38,10 +38,7 @@ def isa(request, monkeypatch):
 
 @pytest.mark.parametrize(
     "isa",
-    [
-        pytest.param(isa, marks=() if isa in (ISAS[0], "generic") else pytest.mark.thorough)
-        for isa in ISAS
-    ],
+    [pytest.param(isa, marks=() if isa == ISAS[0] else pytest.mark.thorough) for isa in ISAS],
     indirect=True,
 )
 def test_problems_of_every_kind_are_computed_right(isa):
