@@ -34,6 +34,7 @@ def test_help_has_an_example():
     assert result.exit_code == 0 and "Example: winogen bench" in result.output
 
 
+@pytest.mark.thorough
 def test_a_run_without_rivals(tiny_file, tmp_path):
     json_file, picture = tmp_path / "out" / "bench.json", tmp_path / "bench.png"
     result = winogen_bench(

@@ -37,6 +37,7 @@ def test_commands_are_understood(command, document, nets_document, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(bench, "run", lambda layers, settings, say: document)
     monkeypatch.setattr(runner, "run_nets", lambda which, settings, say: nets_document)
+    monkeypatch.setattr(nets.Net, "missing", lambda net: None)  # whatever is installed here
     report.save(document, "resnet.json")
     nets.report.save(nets_document, "nets.json")
     result = CliRunner().invoke(app, shlex.split(command)[1:])

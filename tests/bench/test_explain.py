@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from kernels.turns import first
 from typer.testing import CliRunner
 
 from winogen.bench import BenchLayer, Limits, explain
@@ -122,7 +121,8 @@ def test_tables_have_every_stage(document, capsys):
     assert {line.count("|") for line in rows} == {7} and document["date"] in page
 
 
-@pytest.mark.parametrize("layout, threads", first(1, [("NHWC", 2), ("NCHW", 1)]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("layout, threads", [("NHWC", 2), ("NCHW", 1)])
 def test_the_command(tmp_path, layout, threads):
     layers, kept, picture = (tmp_path / name for name in ("mine.json", "why.json", "why.png"))
     layers.write_text(json.dumps(LAYERS))

@@ -101,6 +101,7 @@ def tiny():
     return NumpyNet(read(weights.file(".param"), weights.file(".bin")), threads=1)
 
 
+@pytest.mark.thorough
 def test_the_tiny_net_beats_repeated_pixels(tiny):
     part = photograph()[:, 360:440, 200:300]  # below what it was trained with
     small = part.reshape(3, 40, 2, 50, 2).mean((2, 4))

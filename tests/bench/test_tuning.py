@@ -294,6 +294,7 @@ def layers_like(tiny, count):
     return [replace(tiny, name=f"layer {i}", input=(1 + i, 16, 9, 11)) for i in range(count)]
 
 
+@pytest.mark.thorough
 def test_time_is_shared_fairly_and_ends(tiny, file, monkeypatch):
     """Every measurement takes a second of a clock of ours."""
     clock = [0.0]

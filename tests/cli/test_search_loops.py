@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from winogen.loops.parameters import Parameters
 
 LAYER = ("search-loops", "1,4,6,7", "3,4,3,3", "--layout", "NHWC")
@@ -19,6 +21,7 @@ def test_counts(winogen):
     assert few == "240 nests\n" and whole > 10**9  # two register blocks, 5! orders
 
 
+@pytest.mark.thorough
 def test_prints_the_fastest_beside_direct(winogen, tmp_path):
     path = tmp_path / "nests.jsonl"
     once = (*LAYER, *FEW, "--traversal", "random", "--draws", 1, "--rounds", 1, "-o", path)

@@ -34,6 +34,7 @@ def test_writing_again_changes_nothing(winogen, folder):
     assert winogen("transforms", "write", "--dir", folder).stdout == "nothing changed\n"
 
 
+@pytest.mark.thorough
 def test_a_changed_byte_is_found_and_repaired(winogen, folder):
     header = folder / "f2_3_other.h"
     header.write_text(header.read_text().replace("+", "-", 1))

@@ -280,7 +280,7 @@ NARROW_FILTERS = [
         name,
         dtype,
         id=f"{name}-{dtype}",
-        marks=() if name in ("direct", "mcmr") else pytest.mark.thorough,
+        marks=() if (name, dtype) == ("mcmr", "flyte24") else pytest.mark.thorough,
     )
     for dtype, names in (("float16", ("direct", "im2col")), ("flyte24", VARIANTS))
     for name in names
@@ -309,7 +309,7 @@ NARROW_ARRAYS = [
 ]
 
 
-QUICK = ("direct", "mcmr", "depthwise_channels")
+QUICK = ("mcmr",)
 # Every variant with the longest vectors of float32, and some with the shortest.
 LENGTHS = [n for n, kinds in VECTORS.items() if any(dtype == "float32" for dtype, _ in kinds)]
 

@@ -152,9 +152,8 @@ ISAS = [target.name for target in host_targets()] + [
 ]
 
 
-@pytest.mark.parametrize(
-    "algorithm", ["winograd1d", pytest.param("mcmr", marks=pytest.mark.thorough)]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("algorithm", ["winograd1d", "mcmr"])
 def test_every_instruction_set_multiplies_alike(algorithm, monkeypatch):
     x, weight = normal(72, 40, (12, 15))
     outputs = {}

@@ -61,6 +61,7 @@ def test_measured_times_decide_where_there_are_any():
     assert own.cost(row) == 2.0 and own.cost({**row, "measured_ms": 3.0}) == 3.0
 
 
+@pytest.mark.thorough
 def test_what_applies_and_what_does_not(case):
     labels = [way.label() for way in ways.narrow(case)]
     assert "direct, int16 products" not in labels and "mcmr F(2x2,3x3), int16 products" in labels

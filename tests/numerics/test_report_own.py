@@ -39,6 +39,7 @@ def rows():
     return {row["label"]: row for row in layer_report(case_of(x, weight, padding=1))["rows"]}
 
 
+@pytest.mark.thorough
 def test_every_way_is_there(rows):
     assert list(rows) == [
         *("auto: direct", "direct", "im2col", "mcmr F(2x2,3x3)", "mcmr F(3x3,3x3)"),

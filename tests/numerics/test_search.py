@@ -149,6 +149,7 @@ def test_finds_sets_that_are_known_to_be_possible(m, r):
     assert again.mean == pytest.approx(best.mean, rel=0.05)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("m", [9, 12])
 def test_beats_the_published_by_far(m):
     # Sets without 0 or without infinity help, most for odd n = m + 2.
