@@ -10,7 +10,8 @@ import pytest
 from codegen.test_sanitizers import EMITTABLE, WARNINGS, compile_c, initialiser
 
 from winogen.codegen.quantized import quantized_cdef, render_quantized
-from winogen.kernels.quantized import ALGORITHMS, DOTS, QuantizedSpec, QuantizedWork
+from winogen.kernels.dots import DOTS
+from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, QuantizedWork
 from winogen.kernels.quantized_depthwise import DepthwiseWork
 from winogen.records import Machine
 from winogen.toolchain import find_compiler, host_targets

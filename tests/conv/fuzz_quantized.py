@@ -27,7 +27,7 @@ from conv.fuzz import ROOM, compile_quickly
 from conv.reference import convolve
 
 import winogen
-import winogen.kernels.quantized as kernels
+from winogen.kernels import dots
 
 TYPES = ("uint8", "int8")
 ALGORITHMS = ("direct", "im2col", "auto")
@@ -264,7 +264,7 @@ def main() -> int:
     if not asked.shipped:
         compile_quickly()
     if asked.tiles:
-        kernels.LEAST_WORDS = kernels.LEAST_TERMS = 0
+        dots.LEAST_WORDS = dots.LEAST_TERMS = 0
     begin, wrong = time.perf_counter(), 0
     indices = range(asked.first, asked.first + asked.problems)
     for index, what in failures(asked.seed, indices, asked.reference):

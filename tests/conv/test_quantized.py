@@ -10,11 +10,11 @@ from conv import fuzz_quantized as fuzz
 from conv.reference import convolve
 
 import winogen
-import winogen.kernels.quantized as kernels
 from winogen.conv.quantization import TOO_MANY_TERMS
 from winogen.conv.quantized_choice import chosen
 from winogen.errors import InvalidType, InvalidValue
-from winogen.kernels.quantized import DOTS, dot_of
+from winogen.kernels import dots
+from winogen.kernels.dots import DOTS, dot_of
 from winogen.records import TARGETS
 from winogen.toolchain import host_targets
 
@@ -121,8 +121,8 @@ def amx_everywhere(monkeypatch):
     if "amx" not in host_targets()[0].extensions:
         pytest.skip("no AMX here")
     monkeypatch.setenv("WINOGEN_ISA", "avx512")
-    monkeypatch.setattr(kernels, "LEAST_WORDS", 0)
-    monkeypatch.setattr(kernels, "LEAST_TERMS", 0)
+    monkeypatch.setattr(dots, "LEAST_WORDS", 0)
+    monkeypatch.setattr(dots, "LEAST_TERMS", 0)
 
 
 def test_tiles_that_are_not_worth_it_are_right_too(monkeypatch):

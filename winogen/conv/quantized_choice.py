@@ -6,7 +6,8 @@ from math import prod
 from typing import Any
 
 from winogen.conv.problem import Problem
-from winogen.kernels.quantized import QuantizedSpec, QuantizedWork, dot_of, worth_tiles
+from winogen.kernels.dots import dot_of, worth_tiles
+from winogen.kernels.quantized import QuantizedSpec, QuantizedWork
 from winogen.kernels.quantized_depthwise import DepthwiseWork
 from winogen.records import Machine, Target
 
