@@ -42,7 +42,8 @@ def test_refusals(refused, tmp_path):
     assert "image: got CHW; allowed: HWC" in refused(*LAYER, "--range", "image=CHW")
     assert "range: got 'imge'; allowed: strategy, image" in refused(*LAYER, "--range", "imge=CHW")
     assert "range: got 'image'; allowed: NAME=VALUE" in refused(*LAYER, "--range", "image")
-    assert "draws" in refused(*LAYER, "--draws", 0) or "n: got 0" in refused(*LAYER, "--draws", 0)
+    for option in ("draws", "best", "rounds", "near", "shared"):
+        assert f"{option}: got 0; allowed: a number >= 1" in refused(*LAYER, f"--{option}", 0)
     assert "layout: got 'HWC'" in refused(*LAYER[:3], "--layout", "HWC")
     assert "isa: got 'mmx'" in refused(*LAYER, "--isa", "mmx")
     notes = tmp_path / "notes.txt"

@@ -45,6 +45,13 @@ class NestSearch:
     in_place: bool = True
     ranges: Mapping[str, Collection] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Raise InvalidValue for numbers that are none, before anything is compiled."""
+        for name in ("draws", "best", "rounds", "near", "shared"):
+            value = getattr(self, name)
+            if value < 1:
+                raise InvalidValue(f"{name}: got {value}; allowed: a number >= 1")
+
     def problem(self) -> LoopProblem:
         """Return what the nests compute."""
         return tasks.problem_of_layer(self.layer, self.layout, self.target)
