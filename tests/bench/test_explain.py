@@ -73,6 +73,7 @@ def test_transforms_have_instructions_and_not_multiplications():
     assert text == "arithmetic binds, 70% of the rate of vector instructions"
 
 
+@pytest.mark.thorough
 def test_a_layer_says_what_was_chosen_and_how_near_it_is(document):
     tiny, strided = document["layers"]
     assert (tiny["algorithm"], tiny["variant"], tiny["tile"]) == ("mcmr", "mcmr", [2, 4])

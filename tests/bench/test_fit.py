@@ -105,6 +105,7 @@ def test_every_constant_of_one_thread_shows_in_the_sample():
         assert any(cycles(Machine(costs=costs)) != usual for costs in moved), field.name
 
 
+@pytest.mark.thorough
 def test_layers_are_measured(tiny):
     (first, *others) = measure(Machine(), [tiny], layouts=("NCHW",))
     assert first.seconds > 0 and {len(one.works) for one in (first, *others)} == {1}

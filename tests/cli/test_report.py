@@ -57,6 +57,7 @@ def test_of_the_catalog(winogen, folder, monkeypatch):
     assert (folder / "out" / "index.html").read_text("utf-8").count("<svg ") == 2 * 5
 
 
+@pytest.mark.thorough
 def test_of_a_layer_by_shapes_and_by_file(winogen, folder):
     files = ("--weights", "w.npy", "--input", "x.npy")
     for number, layer in enumerate((LAYER, ("--layer", "layer.json"))):

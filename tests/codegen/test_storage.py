@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from kernels.turns import turns
 
 from winogen.codegen.render import numbers_and_vectors
 from winogen.codegen.templates import environment
@@ -102,8 +103,7 @@ def all_numbers(name):
     return codes, numbers.view(np.uint32), np.isnan(numbers)
 
 
-@EACH
-@FORMAT
+@pytest.mark.parametrize("name, target", turns(FILTER_TYPES, ALL))
 def test_every_code_is_widened_and_comes_back(name, target):
     runs = runs_of(name, target)
     codes, wanted, nan = all_numbers(name)

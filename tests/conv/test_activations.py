@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from conv import exact
 from conv.reference import ACTIVATIONS as MEANINGS
+from kernels.turns import turns
 
 from winogen import Conv2d
 from winogen.errors import InvalidType, InvalidValue
@@ -38,14 +39,14 @@ SLOPES = (np.arange(74) % 9 - 2) / 2.0  # multiples of a half: exact
 EXACT = ("relu", "relu6", ("leaky_relu", -2.0), ("clip", 0, 11))
 
 
-@pytest.mark.parametrize("activation", EXACT, ids=str)
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer, activation", turns(LAYERS, EXACT), ids=str)
 def test_every_variant_applies_it(layer, activation):
     compute(layer, activation)
 
 
-@pytest.mark.parametrize("activation", (None, "relu", ("clip", -3, 11), "prelu"), ids=str)
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize(
+    "layer, activation", turns(LAYERS, (None, "relu", ("clip", -3, 11), "prelu")), ids=str
+)
 def test_every_variant_adds_and_works_in_slices(layer, activation):
     """Of arrays with NaN in all other channels, or, for the output, with what must stay."""
     compute(layer, activation, np.random.default_rng(7))

@@ -151,7 +151,7 @@ def choose(weight, shape, tile=None, tolerance=None, threads=1, dtype="float32")
 
 @pytest.mark.parametrize(
     "kernel, tile",
-    first(2, [((3, 3), 4), ((3, 5), (4, 2)), ((3, 3), 2), ((3, 3), 6), ((5, 5), 1)]),
+    first(1, [((3, 3), 4), ((3, 5), (4, 2)), ((3, 3), 2), ((3, 3), 6), ((5, 5), 1)]),
 )
 def test_floats_are_as_accurate_as_expected(kernel, tile):
     """A weight is a sum over 2800 pixels; frameworks have errors between 5e-7 and 1e-5 there."""

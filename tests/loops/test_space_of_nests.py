@@ -7,7 +7,7 @@ from itertools import permutations, product
 from random import Random
 
 import pytest
-from kernels.turns import turns
+from kernels.turns import first
 
 from winogen.errors import InvalidValue
 from winogen.loops import parameters as rules
@@ -40,7 +40,7 @@ def draws(problem, target, number, seed=0):
 
 
 @pytest.mark.parametrize(
-    "problem, target", turns([VGG, RAGGED, STRIDED, POINTWISE], ["avx512", "neon"])
+    "problem, target", first(2, product([RAGGED, VGG, STRIDED, POINTWISE], ["avx512", "neon"]))
 )
 def test_every_draw_is_legal(problem, target):
     for parameters in draws(problem, target, 1250):
