@@ -108,8 +108,8 @@ def test_sampled_nests_are_exact(tmp_path):
 
 @pytest.mark.thorough
 def test_many_sampled_nests_are_exact(tmp_path):
-    calls = list(sample("many", 14))
-    assert len(calls) >= 200
+    calls = list(sample("many", 8))
+    assert len(calls) >= 100
     run_all(tmp_path, calls, ("-O1",))
 
 
@@ -124,12 +124,13 @@ def test_no_nest_leaves_its_arrays_or_the_language(strategy, driver, tmp_path): 
 @pytest.mark.thorough
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_many_nests_leave_nothing(strategy, driver, tmp_path):  # noqa: F811
-    rng = Random(f"sanitized {strategy}")
+    """The layouts take turns."""
+    rng, at = Random(f"sanitized {strategy}"), list(STRATEGIES).index(strategy)
     for index, layer in enumerate(LAYERS):
-        for layout in LAYOUTS:
-            work = drawn(rng, strategy, layout, layer, activation=("leaky_relu", 0.25))
-            (folder := tmp_path / f"{index}{layout}").mkdir()
-            check(folder, driver, [work])
+        layout = LAYOUTS[(at + index) % 2]
+        work = drawn(rng, strategy, layout, layer, activation=("leaky_relu", 0.25))
+        (folder := tmp_path / str(index)).mkdir()
+        check(folder, driver, [work])
 
 
 def test_parameters_stand_in_the_c():
