@@ -136,14 +136,14 @@ def test_wrong_options_are_named(winogen, tmp_path, words, match):
         "generate", "--input", "1,3,8,8", "--weight", "4,3,3,3", "-o", tmp_path, *words
     )
     assert result.exit_code != 0
-    assert re.search(match, " ".join(result.output.split())), result.output
+    assert re.search(match, " ".join(result.stderr.split())), result.stderr
     assert not list(tmp_path.iterdir())
 
 
 def test_too_long_sums_are_refused(winogen, tmp_path):
     shapes = "--input", "1,65793,8,8", "--weight", "4,65793,1,1"
     result = winogen("generate", *shapes, "--dtype", "int8", "-o", tmp_path)
-    assert result.exit_code != 0 and "fewer than" in " ".join(result.output.split())
+    assert result.exit_code != 0 and "fewer than" in " ".join(result.stderr.split())
 
 
 def test_arm_says_which_extension_it_needs():
