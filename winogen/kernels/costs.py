@@ -9,6 +9,7 @@ panels is counted. The constants are those of `winogen.records.Costs`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -39,33 +40,36 @@ def leaves_half(work: Work) -> bool:
     return 0 < last <= work.lanes // 2 and halved and not work.precision.has_narrow_filters
 
 
+def register_blocks(work: Work, rows: Any, half: bool = False) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield (rows, vectors, how many) of the blocks of ``rows`` rows against all filters.
+
+    ``half``: whether the last filters get a kernel of half vectors.
+    """
+    lanes, vectors = work.lanes, work.tuning.vectors
+    panel = blocks(rows, blocks(rows, work.tuning.rows))
+    tail = rows % panel
+    whole, left = divmod(work.filters, vectors * lanes)
+    for width, count in ((vectors, whole), (left and (0.5 if half else blocks(left, lanes)), 1)):
+        if width and count:
+            yield panel, width, count * (rows // panel)
+            yield tail, width, count * (tail > 0)
+
+
 def product(
     work: Work, costs: Costs, rows: Any, depth: int, channels: int, taps: int, halves: bool = False
 ) -> Any:
     """Cycles of the GEMM for ``rows`` rows against all filters, ``channels`` x ``taps`` deep."""
-    height, vectors, chains = work.tuning.rows, work.tuning.vectors, work.tuning.chains
-    panels = blocks(rows, height)
-    panel = blocks(rows, panels)
-    total = 0.0
-    lanes = work.lanes
-    whole, left = divmod(work.filters, vectors * lanes)
-    half = halves and leaves_half(work)
+    chains, total = work.tuning.chains, 0.0
     call, per_sum = costs.call(chains), costs.sum(chains)
     narrow = work.precision.has_narrow_filters
     widening = work.target.widening(work.precision.filters) if narrow else 0
-    for width, count in ((vectors, whole), (left and (0.5 if half else blocks(left, lanes)), 1)):
-        if not width or not count:
-            continue
-        tail = rows % panel
-        for size, times in ((panel, rows // panel), (tail, tail > 0)):
-            step = np.maximum(
-                np.maximum(
-                    (size + widening) * width / 2, (size + width) * min(width, 1) / costs.loads
-                ),
-                costs.latency / chains,
-            )
-            stored = blocks(channels, depth) * size * width
-            total = total + count * times * (channels * taps * step + call + stored * per_sum)
+    for size, width, times in register_blocks(work, rows, halves and leaves_half(work)):
+        step = np.maximum(
+            np.maximum((size + widening) * width / 2, (size + width) * min(width, 1) / costs.loads),
+            costs.latency / chains,
+        )
+        stored = blocks(channels, depth) * size * width
+        total = total + times * (channels * taps * step + call + stored * per_sum)
     return total
 
 
@@ -81,24 +85,17 @@ def product_of_integers(
 
     Sums become floats after every ``chunk`` of channels and every tap.
     """
-    height, vectors, lanes = work.tuning.rows, work.tuning.vectors, work.lanes
-    panel = blocks(rows, blocks(rows, height))
+    lanes, total = work.lanes, 0.0
     whole, rest = divmod(work.channels, 2 * lanes)
     words = whole * lanes + min(rest, lanes)
     ends = taps * blocks(work.channels, chunk)
-    total = 0.0
-    full, left = divmod(work.filters, vectors * lanes)
-    for width, count in ((vectors, full), (blocks(left, lanes), 1)):
-        if not width or not count:
-            continue
-        tail = rows % panel
-        for size, times in ((panel, rows // panel), (tail, tail > 0)):
-            step = np.maximum(
-                np.maximum(instructions * size * width / 2, (size + width) / costs.loads),
-                instructions * costs.latency,
-            )
-            sums = ends * size * width * costs.sum_of_one
-            total = total + count * times * (taps * words * step + costs.call_of_one + sums)
+    for size, width, times in register_blocks(work, rows):
+        step = np.maximum(
+            np.maximum(instructions * size * width / 2, (size + width) / costs.loads),
+            instructions * costs.latency,
+        )
+        sums = ends * size * width * costs.sum_of_one
+        total = total + times * (taps * words * step + costs.call_of_one + sums)
     return total
 
 

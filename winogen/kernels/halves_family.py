@@ -61,21 +61,13 @@ class OfHalves:
 
     def product(self, work: Work, costs: Costs, rows: Any) -> Any:
         """Return the cycles of the GEMM for ``rows`` rows against all filters, in words."""
-        height, vectors, lanes = work.tuning.rows, work.tuning.vectors, work.lanes
-        panel = blocks(rows, blocks(rows, height))
-        steps = words(work) * work.taps
-        total = 0.0
-        whole, left = divmod(work.filters, vectors * lanes)
-        for width, count in ((vectors, whole), (blocks(left, lanes), 1)):
-            if not width or not count:
-                continue
-            tail = rows % panel
-            for size, times in ((panel, rows // panel), (tail, tail > 0)):
-                step = cost.step(costs, size, width)
-                widened = ends(steps) * size * width / 2
-                sums = FINISHING * size * width * costs.sum_of_one
-                call = costs.call_of_one + _TAP * work.taps * blocks(words(work), lanes)
-                total = total + count * times * (steps * step + widened + call + sums)
+        steps, total = words(work) * work.taps, 0.0
+        call = costs.call_of_one + _TAP * work.taps * blocks(words(work), work.lanes)
+        for size, width, times in cost.register_blocks(work, rows):
+            step = cost.step(costs, size, width)
+            widened = ends(steps) * size * width / 2
+            sums = FINISHING * size * width * costs.sum_of_one
+            total = total + times * (steps * step + widened + call + sums)
         return total
 
 
