@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from winogen.errors import OutOfMemory
-from winogen.toolchain import find_compiler, host_target, host_targets, limits
-from winogen.toolchain.limits import Limits, WorkSkipped
+from winogen.toolchain import find_compiler, host_target, host_targets, limits, meters
+from winogen.toolchain.limits import Limits
+from winogen.toolchain.meters import WorkSkipped
 
 
 @pytest.mark.parametrize("target", host_targets(), ids=lambda target: target.name)
@@ -22,7 +23,7 @@ def test_the_peak_on_two_threads():
 
 
 def test_steps_left_out_are_noticed(monkeypatch):
-    monkeypatch.setattr(limits, "_library", _tampered(limits._library, "limits_fma"))
+    monkeypatch.setattr(meters, "_library", _tampered(meters._library, "limits_fma"))
     with pytest.raises(WorkSkipped):
         limits.fma_peak(1, seconds=0.001)
 
@@ -34,13 +35,13 @@ def test_writing_checks_what_was_written(target, size, threads):
 
 
 def test_writing_less_is_noticed(monkeypatch):
-    monkeypatch.setattr(limits, "_library", _tampered(limits._library, "limits_write"))
+    monkeypatch.setattr(meters, "_library", _tampered(meters._library, "limits_write"))
     with pytest.raises(WorkSkipped):
         limits.write_speed(1 << 14, seconds=0.001)
 
 
 def test_reading_less_is_noticed(monkeypatch):
-    monkeypatch.setattr(limits, "_library", _tampered(limits._library, "limits_read"))
+    monkeypatch.setattr(meters, "_library", _tampered(meters._library, "limits_read"))
     with pytest.raises(WorkSkipped):
         limits.read_speed(1 << 14, seconds=0.001)
 
@@ -69,7 +70,7 @@ def test_reading_checks_its_sum(size, threads):
 @pytest.mark.skipif(host_target().name not in ("avx512", "avx2"), reason="reads x86 FMAs")
 def test_no_accumulator_was_merged_into_another():
     """Every chain of the measured loop keeps a register of its own."""
-    path = limits._library(host_target()).path
+    path = meters._library(host_target()).path
     text = subprocess.run(
         ["objdump", "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True
     ).stdout

@@ -51,10 +51,12 @@ def calibrate(
         from winogen.toolchain.calibrate import calibrated
 
         with working("measuring this machine"):
-            measured = calibrated(seconds=seconds)
-        if not rates_only:
-            measured = _fitted(measured, layers, only)
-        typer.echo(f"kept in {machine.save(measured, folder)}")
+            rates, signs = calibrated(seconds=seconds)
+        measured = rates if rates_only else _fitted(rates, layers, only)
+        kept = machine.save(measured, folder, signs=signs, rates=None if rates_only else rates)
+        typer.echo(f"kept in {kept}")
+        if signs:
+            typer.echo(f"disturbed: {', '.join(signs)}; better measured in a quiet moment")
     for name, value in {**asdict(measured), **asdict(measured.costs)}.items():
         if name == "costs":
             continue
