@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import time
 
 import numpy as np
 import pytest
@@ -134,3 +135,84 @@ def test_measure_limits_counts_threads(monkeypatch):
     assert found.write == ()
     found = limits.measure_limits(1, seconds=0.0, writes=True)
     assert [level for level, _, _ in found.write] == ["L1", "memory"]
+
+
+class Bursts(meters.Meter):
+    """A meter whose bursts take what they are told to, on a clock of its own."""
+
+    def __init__(self, *seconds):
+        super().__init__(1)
+        self.left, self.now, self._clock = list(seconds), 0.0, lambda: self.now
+
+    def burst(self):
+        self.now += self.left.pop(0)
+        return 1.0
+
+
+def test_the_fastest_burst_counts_however_many_are_slow():
+    bursts = Bursts(0.5, 0.0, 0.1, 0.1, 0.4, 0.2)
+    rates = [bursts.go_on(0.0) for _ in range(5)]  # a clock that stands still tells nothing
+    assert rates == pytest.approx([2.0, 10.0, 10.0, 10.0, 10.0])
+    assert not bursts.left and bursts.spread == pytest.approx(10 / 5)
+
+
+def test_time_that_others_have_the_cpu_does_not_count(monkeypatch):
+    """For one thread, that is; a team waits for its last one."""
+    assert meters.Meter(1)._clock is time.thread_time
+    assert meters.Meter(2)._clock is time.perf_counter
+
+
+def test_rates_take_turns(monkeypatch):
+    order = []
+    go_on = meters.Meter.go_on
+
+    def noted(meter, seconds):
+        order.append((type(meter).__name__, getattr(meter, "size", 0)))
+        assert seconds == 0.001 / 4
+        return go_on(meter, seconds)
+
+    monkeypatch.setattr(meters.Meter, "go_on", noted)
+    monkeypatch.setattr(limits, "levels", lambda threads, most: {"L1": 4096, "memory": 1 << 16})
+    found = limits.measure_limits(1, seconds=0.001, rounds=4)
+    turn = [("Clock", 0), ("Peak", 0), ("Reading", 4096), ("Reading", 1 << 16)]
+    assert order == 4 * turn and found.clock_ghz > 0
+
+
+def test_what_varies_is_a_sign(monkeypatch):
+    monkeypatch.setattr(limits, "levels", lambda threads, most: {"L1": 4096, "memory": 1 << 16})
+    monkeypatch.setattr(limits.Watch, "signs", lambda watch: ("others took 80 % of the CPUs",))
+    for spread, signs in ((1.1, 1), (1.5, 2)):
+        monkeypatch.setattr(meters.Meter, "spread", spread)
+        found = limits.measure_limits(1, seconds=0.0)
+        assert len(found.signs) == signs
+    assert found.signs[1] == "speeds varied by 50 %"
+
+
+def test_bursts_go_on_where_the_last_one_ended(monkeypatch):
+    """All of the sample is read, so that caches do not pass for memory."""
+    target = host_target()
+    monkeypatch.setattr(meters, "_WINDOW", 1 << 12)
+    reading = meters.Reading(meters.Memory(10_000, 1, target), 10_000)
+    read = []
+    monkeypatch.setattr(reading, "_read", lambda place, vectors, passes: read.append(place))
+    reading.prepare()
+    for _ in range(4):
+        reading.after(reading.burst() * 1e-12)
+    window = (1 << 12) // target.vector_bytes
+    assert read == [0, 0, window, 0, window] and reading._passes == 1
+
+
+def test_additions_left_out_are_noticed(monkeypatch):
+    monkeypatch.setattr(meters, "_library", _tampered(meters._library, "limits_cycles"))
+    with pytest.raises(WorkSkipped, match="clock"):
+        limits.measure_limits(1, seconds=0.0)
+
+
+@pytest.mark.parametrize(
+    "speeds, reached", [((9.0, 8.0, 7.0), 4), ((9.0, 8.0, 5.0), 2), ((9, 6, 9), 1)]
+)
+def test_the_shared_cache_reaches_as_far_as_it_is_fast(speeds, reached):
+    samples = {"L2": 1 << 17, "L3": 4 << 20}  # from four times an L2 of 256 KiB on
+    sizes = limits._reachable(samples)
+    assert sizes == [1 << 20, 2 << 20, 4 << 20] and limits._reachable({"memory": 1 << 30}) == []
+    assert limits._reach(samples, dict(zip(sizes, speeds))) == reached << 20
