@@ -2,12 +2,15 @@
 
 from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 
+import winogen
 from winogen.conv import planner
 from winogen.conv.problem import Layer
 from winogen.conv.request import Request
 from winogen.records import TARGETS, Costs, Machine
+from winogen.toolchain import machine as machines
 
 # input, weight, layout and threads of layers, all of stride 1, as nets have them
 INCEPTION = (1, 64, 35, 35), (96, 64, 3, 3), "NCHW", 4
@@ -107,3 +110,18 @@ def test_multiply_adds_take_as_long_as_the_machine_says(rate):
     assert ratios["direct"] == pytest.approx(2 / rate, rel=0.2)
     for ratio in ratios.values():
         assert 1 < ratio <= 2 if rate == 1 else 0.5 <= ratio < 1
+
+
+def test_plans_name_the_record():
+    """Those of bytes as well; and plans that differ in its age only are equal."""
+    floats, integers = np.ones((4, 4, 3, 3), np.float32), np.ones((4, 4, 3, 3), np.int8)
+    mcmr = {"algorithm": "mcmr", "x_scale": 0.1, "w_scale": 0.1, "y_scale": 0.1}
+    for conv in (
+        winogen.Conv2d(floats, padding=1, threads=1),
+        winogen.QConv2d(integers, padding=1, threads=1),
+        winogen.QConv2d(integers, padding=1, threads=1, **mcmr),
+    ):
+        plan = conv.plan((1, 4, 8, 8))
+        assert str(plan).splitlines()[-1] == f"  machine          {machines.described()}"
+        assert plan == replace(plan, machine="another day")
+        assert "machine " not in str(replace(plan, machine=""))

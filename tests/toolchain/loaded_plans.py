@@ -162,14 +162,14 @@ def wrong_records(tries: int) -> None:
                 wrong = replace(truth, **{name: value})
                 if wrong.l2_bytes > wrong.l3_bytes:
                     wrong = replace(wrong, l3_bytes=wrong.l2_bytes)
+                old = machine_file.now() - timedelta(days=2)
+                record = machine_file.Record(wrong, 64 << 20, old, old)
                 after, looks = wrong, 0
                 while after == wrong and looks < tries:
                     looks += 1
-                    old = machine_file.now() - timedelta(days=2)
-                    record = machine_file.Record(wrong, 64 << 20, old, old)
-                    machine_file.write(record, Path(folder))
+                    machine_file.write(record._replace(checked=old), Path(folder))
                     machine._known.cache_clear()
-                    after = machine.current()
+                    after, record = machine.current(), machine_file.read(Path(folder))
                 worst = max(max(r, 1 / r) for r in ratios(after, truth).values())
                 result = f"replaced at look {looks}" if after != wrong else "kept"
                 print(f"{name:<12} x {factor:<5g} {result}, now within {worst:.2f} of the truth; "

@@ -12,8 +12,9 @@ record is looked at again, by the first plan of a process and at most once a day
 - One that others disturbed is provisional. The machine is measured again, and each rate is the
   fastest of all measurements, until nothing disturbs one: then this one takes their place.
 - Any other is compared with a measurement of a few milliseconds. What differs by a factor is
-  measured properly. Faster than recorded is proof that the record is wrong; slower counts only if
-  nothing disturbed the new measurement.
+  measured properly. Faster than recorded is proof that the record is wrong, and so are a slower
+  core and second level, which others hardly touch. A slower third level or memory counts if
+  nothing disturbed the new measurement, or if it is found three times in a row.
 
 Within a process the machine never changes.
 """
@@ -43,6 +44,8 @@ _SAMPLES = (64 << 20, 16 << 20, 4 << 20)
 _DAY = timedelta(days=1)
 # By what factor a rate or size must differ to be another one: well above what noise does.
 _CHANGED = 2.5
+_SHARED = ("l3_bytes", "l3_rate", "memory_rate")  # what others make slower while they compute
+_LOOKS = 3  # in a row that find these slower, and are believed
 
 
 class _Known(NamedTuple):
@@ -170,6 +173,9 @@ def _renewed(folder: Path, kept: Record | None, samples: list[int]) -> Record:
                 return latest  # which was measured in more memory than there is now
             is_settled = latest.format == FORMAT and not latest.is_provisional
             if is_settled and samples and samples[0] <= latest.sample and _fits(latest, samples[0]):
+                if latest.slower:
+                    latest = latest._replace(slower=0)
+                    machine_file.write(latest, folder)
                 return latest
         found = _measured(samples)
         record = _better(latest, found) if latest else found
@@ -189,11 +195,13 @@ def _better(kept: Record, found: Record) -> Record:
         together = calibrate.fastest(found.machine, kept.machine)
         return found._replace(machine=together) if found.signs else found
     changes = _changes(found.machine, found.sample, kept)
-    if changes and not found.signs:
+    slower = [name for name, change in changes.items() if change < 1]
+    again = slower and kept.slower + 1 == _LOOKS
+    if again or set(slower) - set(_SHARED) or (changes and not found.signs):
         return found
-    if any(change > 1 for change in changes):
+    if len(slower) < len(changes):
         return found._replace(machine=calibrate.fastest(found.machine, kept.as_measured))
-    return kept._replace(format=FORMAT)
+    return kept._replace(format=FORMAT, slower=kept.slower + 1 if slower else 0)
 
 
 def _fits(record: Record, sample: int) -> bool:
@@ -202,13 +210,13 @@ def _fits(record: Record, sample: int) -> bool:
     return not _changes(found.machine, sample, record)
 
 
-def _changes(machine: Machine, sample: int, record: Record) -> list[float]:
+def _changes(machine: Machine, sample: int, record: Record) -> dict[str, float]:
     """How many times as fast or large are rates and sizes that differ from a record by a factor."""
     ratios = calibrate.ratios(machine, record.as_measured)
     if levels(1, sample)["memory"] < levels(1, record.sample)["memory"]:
-        for name in ("memory_rate", "l3_rate", "l3_bytes"):  # caches may pass for memory
+        for name in _SHARED:  # caches may pass for memory
             del ratios[name]
-    return [ratio for ratio in ratios.values() if max(ratio, 1 / ratio) > _CHANGED]
+    return {name: ratio for name, ratio in ratios.items() if max(ratio, 1 / ratio) > _CHANGED}
 
 
 def _samples() -> list[int]:

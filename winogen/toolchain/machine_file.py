@@ -28,6 +28,7 @@ class Record(NamedTuple):
     checked: datetime | None = None  # when somebody last compared it with the machine
     signs: tuple[str, ...] = ()  # what speaks against it, in words
     rates: Machine | None = None  # as measured, where constants and rates were fitted
+    slower: int = 0  # looks in a row that found less, though others computed
     format: int = FORMAT
 
     @property
@@ -60,6 +61,7 @@ def write(record: Record, folder: Path) -> Path:
     if not record.is_fitted:  # later versions may know better
         del values["costs"]
     values["format"], values["signs"] = record.format, list(record.signs)
+    values["slower"] = record.slower
     for name in ("measured", "checked"):
         moment: datetime | None = getattr(record, name)
         values[name] = moment and moment.isoformat(timespec="seconds")
@@ -83,6 +85,7 @@ def read(folder: Path) -> Record | None:
             _moment(values.get("checked")),
             tuple(map(str, values.get("signs", ()))),
             rates,
+            int(values.get("slower", 0)),
             int(values.get("format", 1)),
         )
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
