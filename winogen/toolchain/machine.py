@@ -148,10 +148,10 @@ def _known() -> _Known:
 def _is_due(record: Record, samples: list[int]) -> bool:
     """Whether a record must be looked at again.
 
-    That is so after a day, if there is more memory now than it was measured in, and if an earlier
-    version measured it.
+    That is so after a day, which one of an earlier version has never seen begin, and if there is
+    more memory now than it was measured in.
     """
-    if record.format < FORMAT or any(sample > record.sample for sample in samples):
+    if any(sample > record.sample for sample in samples):
         return True
     return record.checked is None or not timedelta(0) <= now() - record.checked < _DAY
 
