@@ -164,9 +164,12 @@ def test_other_types_and_devices_are_refused(x):
 def test_autocast_is_left_to_the_copy_with_one_warning(x):
     model = made(nets.Mobile)
     ours = optimize(model, x)
-    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
-        with pytest.warns(UserWarning, match="and not faster: a call under autocast") as warned:
-            assert torch.equal(ours(x), model(x)) and ours(x).dtype == torch.bfloat16
+    with (
+        torch.inference_mode(),
+        torch.autocast("cpu", torch.bfloat16),
+        pytest.warns(UserWarning, match="and not faster: a call under autocast") as warned,
+    ):
+        assert torch.equal(ours(x), model(x)) and ours(x).dtype == torch.bfloat16
     assert len(warned) == 1
     with torch.inference_mode():
         same(ours(x), model(x))

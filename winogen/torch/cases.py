@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,20 +48,20 @@ def witnessed(model: nn.Module, calls: Calls) -> Witness:
     Its state and all random generators are as before, then. Raises what the model raises on the
     example.
     """
-    changes: list[str] = []
     with torch.no_grad(), restored(model) as state:
         tensors = clones(calls.tensors)
         versions = [tensor._version for tensor in tensors]
-        cases = [Case("the example", calls.tensors, *run(model, calls, tensors))]
-        changes += state.changes()
+        first = Case("the example", calls.tensors, *run(model, calls, tensors))
+        changes = state.changes()
         if [tensor._version for tensor in tensors] != versions:
             changes.append("its arguments")
-        cases.append(Case("the example", calls.tensors, *run(model, calls)))
-        for name, others in _others(calls.tensors):
-            try:
-                cases.append(Case(name, others, *run(model, calls, clones(others))))
-            except Exception:  # it takes no such sizes
-                continue
+        cases = [first, Case("the example", calls.tensors, *run(model, calls))]
+    for name, others in _others(calls.tensors):
+        with torch.no_grad(), restored(model) as state, suppress(Exception):
+            # An exception means that it takes no such sizes.
+            made = run(model, calls, clones(others))
+            changes += [change for change in state.changes() if change not in changes]
+            cases.append(Case(name, others, *made))
     with torch.no_grad(), restored(model):
         again, _ = run(model, calls)
     with torch.no_grad(), restored(model):

@@ -65,7 +65,7 @@ def _computes_weights(module: nn.Module) -> bool:
 
 def _bare(module: nn.Module) -> None:
     if parametrize.is_parametrized(module):
-        for name in list(module.parametrizations):  # type: ignore[union-attr, arg-type]
+        for name in list(module.parametrizations):
             parametrize.remove_parametrizations(module, name)
     for hook in list(module._forward_pre_hooks.values()):
         if isinstance(hook, WeightNorm):
@@ -90,7 +90,7 @@ class State:
 
     def changes(self) -> list[str]:
         """Return the names of what is no longer as it was."""
-        found = {}
+        found: dict[str, None] = {}
         names = {id(t): name for name, t in self.model.named_buffers()}
         names |= {id(t): name for name, t in self.model.named_parameters()}
         for tensor, version in [(t, v) for t, _, v in self.buffers] + self.parameters:

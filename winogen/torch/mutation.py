@@ -178,7 +178,7 @@ def is_known(node: fx.Node) -> bool:
 def _arguments(node: fx.Node) -> dict[str, Any]:
     """The arguments of a function by name, as far as Python can tell."""
     try:
-        signature = inspect.signature(node.target)  # type: ignore[arg-type]
+        signature = inspect.signature(node.target)
         return dict(signature.bind(*node.args, **node.kwargs).arguments)
     except (TypeError, ValueError):
         return dict(node.kwargs)

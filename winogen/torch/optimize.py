@@ -107,10 +107,13 @@ def optimize(
         try:
             with restored(own):
                 made = _by_trace(own, trace, calls, witness, exclude, options)
-            reason = disagreement(made, own, calls, witness, _errors(made.winogen_report))
-        except (InvalidValue, BuildError, OutOfMemory):  # of an argument, or of this machine
+            with made.winogen_tested():
+                reason = disagreement(made, own, calls, witness, _errors(made.winogen_report))
+        except (BuildError, OutOfMemory):
             raise
         except Exception as problem:
+            if str(problem).partition(":")[0] in options:  # an argument that cannot be kept to
+                raise
             reason = f"{type(problem).__name__}: {problem}"
         if not reason:
             return made
@@ -148,17 +151,19 @@ def _by_trace(
     reference = Reference(model, calls)
     refused: dict[str, str] = {}
     times: dict[tuple, tuple[float, float]] = {}
-    cases = witness.cases[1:] if trace.guard is None else witness.cases[:1]
+    guard = trace.guard
+    cases = [case for case in witness.cases[1:] if guard is None or guard.holds(case.tensors)]
+
+    def why_torch(node: fx.Node) -> str:
+        return excluded(node) or refused.get(node.name, "")
+
     while True:
-        reading = read(
-            trace.module, exclude=lambda node: excluded(node) or refused.get(node.name, "")
-        )
+        reading = read(trace.module, exclude=why_torch)
         for most_error in CEILINGS if options["tolerance"] is None else CEILINGS[:1]:
             body, decision = compiled(reading, most_error=most_error, times=times, **options)
             fast = Fast(body, calls, trace.structure, _planar(witness), trace.guard)
-            measured = reference.errors(
-                lambda *args, **kw: Optimized(model, Report(), fast)(*args, **kw)
-            )
+            with Optimized(model, Report(), fast).winogen_tested() as tested:
+                measured = reference.errors(tested)
             if measured is None or not measured.torch_l2:  # a model in float64
                 break
             if measured.ours_l2 <= USUAL * measured.torch_l2:
@@ -169,7 +174,7 @@ def _by_trace(
             break
         if found.keys() <= refused.keys():
             raise Untraceable(next(iter(found.values())))
-        refused |= found
+        refused.update(found)
     segments = sum(isinstance(m, SegmentModule) for m in body.modules())
     made = Report(
         (*decision.rows, *_staying(reading.stays)),
@@ -248,7 +253,7 @@ def _swapped(
     exclude: Collection[Any],
     options: dict[str, Any],
 ) -> Optimized:
-    """Return a copy whose convolutions are modules of winogen, one by one; else ``own`` as it is."""
+    """Return a copy whose convolutions are modules of winogen, or ``own`` where that differs."""
     with restored(own):
         other, decision = swap(evaluated(own), calls, exclude, **options)
     with restored(other):
@@ -294,8 +299,8 @@ def _check(model: Any, inputs: tuple[Any, ...]) -> None:
     tensors = [("example_inputs", x) for x in leaves if isinstance(x, torch.Tensor)]
     if not tensors:
         raise InvalidType(
-            f"example_inputs: got {inputs!r}; allowed: a tensor or a tuple of the model's arguments,"
-            " tensors among them, as torch.randn(1, 3, 224, 224)"
+            f"example_inputs: got {inputs!r}; allowed: a tensor, or a tuple of the model's "
+            "arguments with tensors in it, as torch.randn(1, 3, 224, 224)"
         )
     tensors += [(name, p) for name, p in model.named_parameters()]
     for name, tensor in tensors:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +55,7 @@ class Optimized(nn.Module):
         own["winogen_fast"] = fast
         own["winogen_report"] = report
         own["training"] = False
-        own["_warned"] = False
+        own["_warned"] = own["_tested"] = False
         self._watch()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -76,9 +77,11 @@ class Optimized(nn.Module):
             try:
                 return self._returned(fast, tensors, fast.body(*tensors))
             except Exception as problem:  # the model decides what is an error
+                if self._tested:
+                    raise
                 reason = f"{type(problem).__name__}: {str(problem).strip().partition(chr(10))[0]}"
         result = self.winogen_model(*args, **kwargs)
-        if not self._warned:
+        if not (self._warned or self._tested):
             self.__dict__["_warned"] = True
             warnings.warn(
                 f"an optimized {type(self.winogen_model).__name__} computes as the model itself "
@@ -86,6 +89,15 @@ class Optimized(nn.Module):
                 stacklevel=4,
             )
         return result
+
+    @contextmanager
+    def winogen_tested(self) -> Iterator[Optimized]:
+        """Let errors of segments be seen, and warn of nothing."""
+        self.__dict__["_tested"] = True
+        try:
+            yield self
+        finally:
+            self.__dict__["_tested"] = False
 
     def _returned(self, fast: Fast, tensors: list[Tensor], leaves: Any) -> Any:
         """What the model returns: contiguous where the model's is."""
@@ -105,7 +117,7 @@ class Optimized(nn.Module):
             return self.winogen_model(x)
         return self._returned(fast, [x], fast.body(x))
 
-    # ---- what is seen of the copy -----------------------------------------------------------------
+    # ---- what is seen of the copy ---------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
         """Attributes and methods of the copy."""
@@ -161,7 +173,7 @@ class Optimized(nn.Module):
             return ""
         return "hooks or weights of the copy that were changed after it was made"
 
-    # ---- what is refused ---------------------------------------------------------------------------
+    # ---- what is refused ------------------------------------------------------------------------
 
     def train(self, mode: bool = True) -> Optimized:
         """Refuse to train: normalizations are folded into weights that are packed."""
@@ -180,6 +192,10 @@ class Optimized(nn.Module):
                 "gradients with respect to its inputs only"
             )
         return self
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the state of the copy, which the original can load."""
+        return self.winogen_model.state_dict(*args, **kwargs)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse new weights."""
@@ -208,7 +224,7 @@ class Optimized(nn.Module):
                 )
         return self
 
-    # ---- copies ------------------------------------------------------------------------------------
+    # ---- copies ---------------------------------------------------------------------------------
 
     def __prepare_scriptable__(self) -> nn.Module:
         """What `torch.jit.script` compiles instead: the copy."""

@@ -294,7 +294,7 @@ def _attribute(module: nn.Module, path: str) -> Any:
 
 
 def excluding(names: Collection[Any], modules: Mapping[str, nn.Module]) -> Callable[[fx.Node], str]:
-    """Return what tells why a node stays torch's: if it belongs to modules of these names, types."""
+    """Return what tells why a node stays torch's: it belongs to modules of these names or types."""
     texts = [name for name in names if isinstance(name, str)]
     types = tuple(name for name in names if isinstance(name, type))
 

@@ -175,7 +175,7 @@ def _sizes(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> d
     for name, value in bound.arguments.items():
         variadic = bound.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
         named |= value if variadic else {name: value}
-    auto = torch.export.Dim.AUTO  # type: ignore[attr-defined]
+    auto = torch.export.Dim.AUTO
     return pytree.tree_map(
         lambda x: dict.fromkeys(range(x.dim()), auto) if isinstance(x, torch.Tensor) else None,
         named,
