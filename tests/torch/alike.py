@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ import torch
 
 # Errors may be so many times torch's own, and this part of the largest number anyway.
 TIMES, RELATIVE, ABSOLUTE = 20.0, 1e-4, 1e-6
+# Of what the original says where it wants other strides, which an optimized model may have.
+STRIDES = ("view size is not compatible", "view() ", "unsupported memory format")
 
 
 @dataclass
@@ -36,6 +39,44 @@ def outcome(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Outcome:
         return Outcome(call(*args, **kwargs))
     except Exception as error:  # whatever it is, the other must do so, too
         return Outcome(error=error)
+
+
+def trace(error: Exception | None) -> str:
+    """Return the last frames, in winogen and in the model."""
+    return "" if error is None else "".join(traceback.format_exception(error)[-4:])
+
+
+def compared(
+    fast: Callable[..., Any],
+    original: Callable[..., Any],
+    make: Callable[[], tuple[tuple, dict[str, Any]]],
+    exact: Callable[..., Any] | None = None,
+    before: Callable[[], Any] = lambda: None,
+) -> str | None:
+    """Call two models with the same arguments, and return in words what differs; None for nothing.
+
+    ``make`` makes the arguments, as often as they are needed. Both must return alike and change
+    their arguments alike, or both must raise. ``exact`` is the original in float64.
+    """
+
+    def called(model: Callable[..., Any], wide: bool = False) -> tuple[Outcome, Any]:
+        args, kwargs = make()
+        if wide:
+            args, kwargs = mapped(lambda t: t.double() if t.is_floating_point() else t, (args, kwargs))
+        torch.manual_seed(0)
+        before()
+        return outcome(model, *args, **kwargs), [*args, kwargs]
+
+    (theirs, theirs_after), (ours, ours_after) = called(original), called(fast)
+    right = Outcome() if exact is None else called(exact, wide=True)[0]
+    if theirs.error is not None and ours.error is not None:
+        return None
+    if any(text in str(theirs.error) for text in STRIDES):
+        return None
+    if theirs.error is not None or ours.error is not None:
+        return f"{ours}, the original {theirs}\n{trace(ours.error)}"
+    found = difference(ours.value, theirs.value, right.value)
+    return found or difference(ours_after, theirs_after, None, "what it was given, afterwards,")
 
 
 def tensors(value: Any) -> list[torch.Tensor]:

@@ -16,7 +16,6 @@ import os
 import random
 import sys
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
 
 import torch
-from alike import difference, mapped, outcome, tensors
+from alike import compared, difference, mapped, outcome, tensors, trace
 from random_nets import Net, net_of
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -36,8 +35,6 @@ import winogen.torch
 from winogen.torch.testing import every_layer
 
 SECONDS = 300  # of one net, after which it hangs
-# Of what the original says where it wants other strides, which an optimized model may have.
-STRIDES = ("view size is not compatible", "view() ", "unsupported memory format")
 
 
 @dataclass
@@ -123,7 +120,7 @@ def check(net: Net) -> Result:
     with every_layer():
         fast = outcome(winogen.torch.optimize, given, example)
     if fast.error is not None:
-        result.wrong.append(f"optimize {fast}\n{_trace(fast.error)}")
+        result.wrong.append(f"optimize {fast}\n{trace(fast.error)}")
         return result
     fast = fast.value
     if (found := difference(_state(given), before, None, "the model given")) is not None:
@@ -133,7 +130,7 @@ def check(net: Net) -> Result:
     exact = outcome(lambda: made["model"]().double()).value
     for call in calls_of(net, made):
         with mode():
-            wrong = _compared(fast, original, exact, call)
+            wrong = compared(fast, original, call.make, exact)
         if wrong:
             result.wrong.append(f"{call.what}: {wrong}")
             break  # what state there is differs from now on
@@ -145,25 +142,6 @@ def check(net: Net) -> Result:
             outcome(model, *made["inputs"](net.batch, *net.size)[0])
         setattr(result, count, counted.count)
     return result
-
-
-def _compared(fast: Any, original: Any, exact: Any, call: Call) -> str | None:
-    args, kwargs = call.make()
-    theirs = outcome(original, *args, **kwargs)
-    args2, kwargs2 = call.make()
-    ours = outcome(fast, *args2, **kwargs2)
-    args3, kwargs3 = mapped(lambda t: t.double() if t.is_floating_point() else t, call.make())
-    right = outcome(exact, *args3, **kwargs3) if exact is not None else None
-    if theirs.error is not None or ours.error is not None:
-        if theirs.error is not None and ours.error is not None:
-            return None
-        if any(text in str(theirs.error) for text in STRIDES):
-            return None
-        trace = _trace(ours.error) if ours.error is not None else ""
-        return f"{ours}, the original {theirs}\n{trace}"
-    exactly = right.value if right is not None and right.error is None else None
-    found = difference(ours.value, theirs.value, exactly)
-    return found or difference([*args2, kwargs2], [*args, kwargs], None, "an input, afterwards,")
 
 
 def _gradient(fast: Any, original: Any, arguments: tuple[tuple, dict]) -> str | None:
@@ -182,7 +160,7 @@ def _gradient(fast: Any, original: Any, arguments: tuple[tuple, dict]) -> str | 
     if theirs.error is not None:
         return None
     if ours.error is not None:
-        return f"{ours}, the original {theirs}\n{_trace(ours.error)}"
+        return f"{ours}, the original {theirs}\n{trace(ours.error)}"
     return difference(list(ours.value), list(theirs.value), None, "gradient")
 
 
@@ -196,11 +174,6 @@ def _state(model: torch.nn.Module) -> dict[str, Any]:
     return {"numbers": numbers, "hooks": hooks, "modes": modes, "requires_grad": grads, "fields": python}
 
 
-def _trace(error: Exception) -> str:
-    """The last frames, in winogen and in the net."""
-    return "".join(traceback.format_exception(error)[-4:])
-
-
 def run(seed: int, index: int) -> Result:
     """Return the result of a net; whatever the check raises is its own fault, and counts."""
     torch.manual_seed(0)
@@ -211,7 +184,7 @@ def run(seed: int, index: int) -> Result:
             warnings.simplefilter("ignore")
             result = check(net)
     except Exception as error:
-        result = Result(index, [f"the check itself: {error}\n{_trace(error)}"], source=net.source)
+        result = Result(index, [f"the check itself: {error}\n{trace(error)}"], source=net.source)
     result.index = index
     return result
 
