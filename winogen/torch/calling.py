@@ -74,16 +74,22 @@ class Calls:
         leaves, self.structure = Structure.of(self.example)
         self.leaves = [Kind.of(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
-        self.tensors = [leaves[i] for i in self.places]
+        # A tensor that is given twice is one tensor; `order` has its number for every place.
+        self.tensors, self.order = _distinct([leaves[i] for i in self.places])
         self.single = len(leaves) == 1 and self.places == [0] and len(self.example[0]) == 1
 
     def arguments(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments of the example, positional and by name, with other tensors."""
-        leaves = list(self.leaves)
-        for place, tensor in zip(self.places, tensors):
-            leaves[place] = tensor
+        leaves = self.filled(tensors)
         args, kwargs = self.structure.filled(leaves)
         return tuple(args), kwargs
+
+    def filled(self, tensors: Sequence[Any]) -> list[Any]:
+        """Return the leaves of the example with other tensors."""
+        leaves = list(self.leaves)
+        for place, number in zip(self.places, self.order):
+            leaves[place] = tensors[number]
+        return leaves
 
     def tensors_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor] | None:
         """Return the tensors of a call, or None where the call is not like the example."""
@@ -102,7 +108,8 @@ class Calls:
                     return None
             elif not _equal(leaf, wanted):
                 return None
-        return [leaves[place] for place in self.places]
+        tensors, order = _distinct([leaves[place] for place in self.places])
+        return tensors if order == self.order else None
 
     def _normal(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """The same call with its defaults, and by name only what has to be."""
@@ -115,6 +122,13 @@ class Calls:
     def __getstate__(self) -> dict[str, Any]:
         """The example's tensors stay behind."""
         return {**vars(self), "example": (), "tensors": []}
+
+
+def _distinct(tensors: Sequence[Tensor]) -> tuple[list[Tensor], list[int]]:
+    """Return every tensor once, and for each that was given its number among these."""
+    numbers: dict[int, int] = {}
+    order = [numbers.setdefault(id(tensor), len(numbers)) for tensor in tensors]
+    return [tensors[order.index(number)] for number in range(len(numbers))], order
 
 
 def _signature(model: nn.Module) -> inspect.Signature | None:

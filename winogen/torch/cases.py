@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from winogen.torch.calling import Calls, Structure, clones
-from winogen.torch.copies import restored
+from winogen.torch.copies import identical, restored
 
 _SEED = 20
 # What is added to heights and widths; the second is for models that want multiples.
@@ -37,6 +37,7 @@ class Witness:
     repeats: bool  # whether the same call gave the same numbers
     changes: list[str]  # what a call leaves otherwise than it was: state, or its arguments
     perturbed: list[Any]  # leaves of the example, whose inputs were a little off
+    rewrites: bool = False  # whether a call writes into parameters
 
     def __str__(self) -> str:
         return ", ".join(dict.fromkeys(case.name for case in self.cases))
@@ -56,6 +57,9 @@ def witnessed(model: nn.Module, calls: Calls) -> Witness:
         if [tensor._version for tensor in tensors] != versions:
             changes.append("its arguments")
         cases = [first, Case("the example", calls.tensors, *run(model, calls))]
+        rewrites = bool(state.rewritten())
+    if not changes and not _equals(first.leaves, cases[1].leaves):
+        changes.append("what the next call returns")
     for name, others in _others(calls.tensors):
         with torch.no_grad(), restored(model) as state, suppress(Exception):
             # An exception means that it takes no such sizes.
@@ -71,8 +75,8 @@ def witnessed(model: nn.Module, calls: Calls) -> Witness:
             perturbed, _ = run(model, calls, near)
         except Exception:  # checks its arguments to the digit
             perturbed = again
-    repeats = len(again) == len(cases[0].leaves) and all(map(_equal, again, cases[0].leaves))
-    return Witness(_distinct(cases), repeats, changes, perturbed)
+    repeats = _equals(again, cases[0].leaves)
+    return Witness(_distinct(cases), repeats, changes, perturbed, rewrites)
 
 
 def run(model: Any, calls: Calls, tensors: Sequence[Tensor] | None = None) -> tuple[list, Any]:
@@ -144,9 +148,12 @@ def _near(tensor: Tensor, generator: torch.Generator) -> Tensor:
 
 def _equal(one: Any, other: Any) -> bool:
     if isinstance(one, Tensor) and isinstance(other, Tensor):
-        same = one.shape == other.shape and one.dtype == other.dtype
-        return same and bool(torch.equal(torch.nan_to_num(one), torch.nan_to_num(other)))
+        return identical(one, other)
     try:
         return bool(one == other)
     except Exception:  # what cannot be compared
         return False
+
+
+def _equals(some: list[Any], others: list[Any]) -> bool:
+    return len(some) == len(others) and all(map(_equal, some, others))

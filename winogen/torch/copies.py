@@ -32,7 +32,10 @@ def evaluated(model: nn.Module) -> nn.Module:
         for value in vars(module).values():
             if isinstance(value, torch.Tensor) and not value.is_leaf:
                 memo[id(value)] = value.detach().clone()
-    return copy.deepcopy(model, memo).eval().requires_grad_(False)
+    copied = copy.deepcopy(model, memo).eval()
+    for parameter in copied.parameters():
+        parameter.requires_grad_(False)
+    return copied
 
 
 def bare(model: nn.Module) -> nn.Module:
@@ -65,8 +68,13 @@ def _computes_weights(module: nn.Module) -> bool:
 
 def _bare(module: nn.Module) -> None:
     if parametrize.is_parametrized(module):
-        for name in list(module.parametrizations):
-            parametrize.remove_parametrizations(module, name)
+        # torch's own function changes the type, which copies share with the model.
+        names = list(module.parametrizations)
+        weights = [nn.Parameter(getattr(module, name).detach().clone()) for name in names]
+        del module._modules["parametrizations"]
+        module.__class__ = type(module).__mro__[1]
+        for name, weight in zip(names, weights):
+            module.register_parameter(name, weight)
     for hook in list(module._forward_pre_hooks.values()):
         if isinstance(hook, WeightNorm):
             remove_weight_norm(module, hook.name)
@@ -81,11 +89,12 @@ class State:
 
     def __init__(self, model: nn.Module):
         self.model = model
-        self.buffers = [(t, t.clone(), t._version) for t in _tensors(model, "_buffers")]
+        self.buffers = [(t, t.clone()) for t in _tensors(model, "_buffers")]
         self.parameters = [(t, t._version) for t in _tensors(model, "_parameters")]
         self.modules = [
             (name, module, _fields(module), _contents(module))
             for name, module in model.named_modules()
+            if not isinstance(module, torch.jit.ScriptModule)  # which hold what they declare
         ]
 
     def changes(self) -> list[str]:
@@ -93,9 +102,9 @@ class State:
         found: dict[str, None] = {}
         names = {id(t): name for name, t in self.model.named_buffers()}
         names |= {id(t): name for name, t in self.model.named_parameters()}
-        for tensor, version in [(t, v) for t, _, v in self.buffers] + self.parameters:
-            if tensor._version != version:
-                found[names.get(id(tensor), "a tensor")] = None
+        changed = [t for t, numbers in self.buffers if not identical(t, numbers)]
+        for tensor in (*changed, *self.rewritten()):
+            found[names.get(id(tensor), "a tensor")] = None
         for path, module, fields, contents in self.modules:
             now = _fields(module)
             for name in {**fields, **now}:
@@ -104,8 +113,12 @@ class State:
                     found[f"{path}.{name}" if path else name] = None
         return list(found)
 
+    def rewritten(self) -> list[torch.Tensor]:
+        """Return the parameters whose numbers were written; nothing can put these back."""
+        return [tensor for tensor, version in self.parameters if tensor._version != version]
+
     def restore(self) -> None:
-        """Put everything back, but for the numbers of parameters, which no forward pass changes."""
+        """Put everything back, but for the numbers of parameters."""
         for _, module, fields, contents in self.modules:
             for name in [name for name in _fields(module) if name not in fields]:
                 _drop(module, name)
@@ -117,8 +130,8 @@ class State:
                         contents[name]
                     )
         with torch.no_grad():
-            for tensor, numbers, version in self.buffers:
-                if tensor._version != version:
+            for tensor, numbers in self.buffers:
+                if not identical(tensor, numbers):
                     tensor.copy_(numbers)
 
 
@@ -134,6 +147,15 @@ def restored(model: nn.Module) -> Iterator[State]:
         random.setstate(generators[0])
         np.random.set_state(generators[1])
         state.restore()
+
+
+def identical(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether tensors have the same type, shape and numbers, or lack of them."""
+    if one.shape != other.shape or one.dtype != other.dtype or one.layout != other.layout:
+        return False
+    if one.layout is not torch.strided:
+        one, other = one.to_dense(), other.to_dense()
+    return bool(torch.equal(one, other) or ((one == other) | (one.isnan() & other.isnan())).all())
 
 
 def _tensors(model: nn.Module, table: str) -> list[torch.Tensor]:

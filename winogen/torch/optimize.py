@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import fx, nn
 from torch.nn.modules import module as _modules
+from torch.nn.modules.conv import _ConvNd
 
 from winogen.conv import arguments
 from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory
@@ -98,7 +98,9 @@ def optimize(
     own = evaluated(model)
     calls = Calls(own, inputs, {})
     with working("running the model"):
-        witness = witnessed(own, calls)
+        witness = _witnessed(own, calls, inputs)
+    if witness.rewrites:
+        return _alone(evaluated(model), f"a call changes {', '.join(witness.changes[:3])}")
     reasons: list[str] = []
     for trace in _traces(own, calls, witness):
         if isinstance(trace, str):
@@ -119,6 +121,19 @@ def optimize(
             return made
         reasons.append(f"{trace.tracer}: {reason}"[:200])
     return _swapped(model, own, calls, witness, "; ".join(reasons), exclude, options)
+
+
+def _witnessed(model: nn.Module, calls: Calls, inputs: tuple[Any, ...]) -> Witness:
+    """Run a model; who gave sizes where tensors were meant reads that instead of torch's error."""
+    try:
+        return witnessed(model, calls)
+    except Exception as problem:
+        if calls.tensors:
+            raise
+        raise InvalidType(
+            f"example_inputs: got {str(inputs)[:80]}; allowed: a tensor, or a tuple of the model's "
+            "arguments with tensors in it, as torch.randn(1, 3, 224, 224)"
+        ) from problem
 
 
 def _traces(model: nn.Module, calls: Calls, witness: Witness) -> Iterator[Traced | str]:
@@ -270,11 +285,19 @@ def _swapped(
     different = disagreement(other, other, calls, witness, _errors(report))
     if not different:
         return Optimized(other, report, None)
+    return _alone(own, f"{reason}; {different}")
+
+
+def _alone(model: nn.Module, reason: str) -> Optimized:
+    """Return a copy that is left alone."""
     rows = [
-        replace(row, runs="torch", why=f"the whole would differ: {different}", packed_bytes=0)
-        for row in report.rows
+        Row(name, type(module).__name__, "torch", "the model was left alone")
+        for name, module in model.named_modules()
+        if isinstance(module, _ConvNd)
     ]
-    return Optimized(own, Report(tuple(rows), f"nothing ({reason}; {different})"), None)
+    return Optimized(
+        model, Report(tuple(rows), f"nothing, the model was left alone ({reason})"), None
+    )
 
 
 def _inputs(example_inputs: Any) -> tuple[Any, ...]:
@@ -293,15 +316,14 @@ def _check(model: Any, inputs: tuple[Any, ...]) -> None:
         raise InvalidType(f"model: got {type(model).__name__}; allowed: an nn.Module")
     if isinstance(model, torch.jit.ScriptModule):
         raise InvalidType("model: got a ScriptModule; allowed: the nn.Module that it was made of")
+    if any(torch.nn.parameter.is_lazy(p) for p in (*model.parameters(), *model.buffers())):
+        raise InvalidValue(
+            "model: got lazy layers without weights; allowed: a model that has been called once"
+        )
     if isinstance(model, Optimized):
         raise InvalidValue("model: got one that is optimized; allowed: the original")
     leaves, _ = Structure.of(inputs)
     tensors = [("example_inputs", x) for x in leaves if isinstance(x, torch.Tensor)]
-    if not tensors:
-        raise InvalidType(
-            f"example_inputs: got {inputs!r}; allowed: a tensor, or a tuple of the model's "
-            "arguments with tensors in it, as torch.randn(1, 3, 224, 224)"
-        )
     tensors += [(name, p) for name, p in model.named_parameters()]
     for name, tensor in tensors:
         if tensor.device.type != "cpu":

@@ -238,15 +238,19 @@ def _limit(leaf: Any, near: Any, errors: float) -> float:
 
 
 def _real(leaf: Any) -> Any:
-    """Complex numbers as pairs."""
-    is_complex = isinstance(leaf, Tensor) and leaf.is_complex()
-    return torch.view_as_real(leaf.resolve_conj()) if is_complex else leaf
+    """Complex numbers as pairs, and sparse tensors with their zeros."""
+    if not isinstance(leaf, Tensor):
+        return leaf
+    dense = leaf if leaf.layout is torch.strided else leaf.to_dense()
+    return torch.view_as_real(dense.resolve_conj()) if dense.is_complex() else dense
 
 
 def _differs(ours: Any, theirs: Any, limit: float) -> str:
-    ours, theirs = _real(ours), _real(theirs)
     if type(ours) is not type(theirs):
         return f"is a {type(ours).__name__}, not a {type(theirs).__name__}"
+    if isinstance(theirs, Tensor) and ours.layout != theirs.layout:
+        return f"is {ours.layout}, not {theirs.layout}"
+    ours, theirs = _real(ours), _real(theirs)
     if not isinstance(theirs, Tensor):
         same = ours is theirs or limit == float("inf")
         try:

@@ -166,6 +166,8 @@ def _numbers(leaves: list[Any]) -> torch.Tensor | None:
     found = [
         leaf.double().reshape(-1)
         for leaf in leaves
-        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
+        if isinstance(leaf, torch.Tensor)
+        and leaf.is_floating_point()
+        and leaf.layout is torch.strided
     ]
     return torch.cat(found) if found else None

@@ -41,7 +41,7 @@ class Guard:
     """
 
     def __init__(self, check: Callable[..., Any] | None, calls: Calls):
-        self.check, self.leaves, self.places = check, calls.leaves, calls.places
+        self.check, self.calls = check, calls
         self.sizes = [tuple(tensor.shape) for tensor in calls.tensors]
 
     def holds(self, tensors: Sequence[torch.Tensor]) -> bool:
@@ -55,11 +55,8 @@ class Guard:
             for size, seen in zip(one, other)
         ):
             return False
-        leaves = list(self.leaves)
-        for place, tensor in zip(self.places, tensors):
-            leaves[place] = tensor
         try:
-            self.check(*leaves)
+            self.check(*self.calls.filled(tensors))
         except (AssertionError, RuntimeError):
             return False
         return True
@@ -111,7 +108,7 @@ class _Tracer(fx.Tracer):
         """Call the model as users do, so that its hooks are part of the trace."""
         proxies = [
             self.create_proxy("placeholder", f"input_{i}", (), {})
-            for i in range(len(self.calls.places))
+            for i in range(len(self.calls.tensors))
         ]
 
         def call(*tensors: Any) -> tuple[Any, ...]:
@@ -189,14 +186,20 @@ def _of_tensors(graph: fx.Graph, calls: Calls) -> fx.Graph:
     """
     new = fx.Graph()
     nodes: dict[fx.Node, Any] = {}
-    number = 0
+    leaf = -1
+    inputs: dict[int, fx.Node] = {}  # by the number of the tensor
     for node in graph.nodes:
         if node.op == "call_module" and node.target == "_guards_fn":
             continue
         if node.op == "placeholder":
-            number += 1
-            if number - 1 not in calls.places:
+            leaf += 1
+            if leaf not in calls.places:
                 continue
+            number = calls.order[calls.places.index(leaf)]
+            if number not in inputs:
+                inputs[number] = new.node_copy(node)
+            nodes[node] = inputs[number]
+            continue
         if any(before not in nodes for before in node.all_input_nodes):
             raise RuntimeError(f"{node.format_node()} reads an argument that is no tensor")
         nodes[node] = new.node_copy(node, lambda before: nodes[before])
