@@ -49,6 +49,13 @@ def test_kernels_are_counted_pruned_and_cleared(winogen, cache, monkeypatch):
     assert [path.name for path in cache.glob("*-*")] == [next(cache.glob("machine-*")).name]
 
 
+def test_a_machine_is_forgotten(winogen, cache):
+    path = machine.save(Machine(), cache)
+    lines = shown(winogen("calibrate", "--forget"))
+    assert lines == {"machine": "none yet: the first plan measures this machine"}
+    assert not path.exists()
+
+
 def test_prune_and_clear_exclude_each_other(refused, cache):
     assert "--prune: got --clear as well" in refused("cache", "--prune", "--clear")
 
