@@ -368,11 +368,6 @@ def _():
     return model
 
 
-@odd("lazy layers that have not been called")
-def _():
-    return nn.Sequential(nn.LazyConv2d(CHANNELS, 3), nn.ReLU())
-
-
 @odd("attention")
 class _(Two):
     def __init__(self):
