@@ -153,25 +153,17 @@ class Optimized(nn.Module):
         """What it was made of."""
         return f"winogen's copy of {type(self.winogen_model).__name__}"
 
-    def _watch(self) -> None:
-        """Note what hooks and numbers there are now."""
-        modules = list(self.winogen_model.modules())
-        self.__dict__["_hooks"] = [
-            table for m in modules for table in (m._forward_hooks, m._forward_pre_hooks)
-        ]
-        tensors = {
-            id(t): t for t in (*self.winogen_model.parameters(), *self.winogen_model.buffers())
-        }
-        self.__dict__["_tensors"] = [t for t in tensors.values() if not t.is_inference()]
-        self.__dict__["_stamp"] = self._stamped()
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self.winogen_model)})
 
-    def _stamped(self) -> tuple[int, int]:
-        return sum(map(len, self._hooks)), sum([t._version for t in self._tensors])
+    def _watch(self) -> None:
+        """Note what the copy is made of now."""
+        self.__dict__["_seen"] = _Seen(self.winogen_model)
 
     def _changed(self) -> str:
-        if self._stamped() == self._stamp:
+        if self._seen.holds():
             return ""
-        return "hooks or weights of the copy that were changed after it was made"
+        return "hooks, weights or fields of the copy that were changed after it was made"
 
     # ---- what is refused ------------------------------------------------------------------------
 
@@ -233,7 +225,7 @@ class Optimized(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        for name in ("_hooks", "_tensors", "_stamp", "_compiled_call_impl"):
+        for name in ("_seen", "_compiled_call_impl"):
             state.pop(name, None)
         return state
 
@@ -242,3 +234,36 @@ class Optimized(nn.Module):
         for table in ("_parameters", "_buffers", "_modules"):
             self.__dict__[table] = getattr(self.winogen_model, table)
         self._watch()
+
+
+class _Seen:
+    """The fields, tensors and hooks of all modules of a model at some time.
+
+    A call asks whether they still are the same, so this is made of comparisons that Python does
+    fast: dictionaries whose values are the same objects are equal.
+    """
+
+    def __init__(self, model: nn.Module):
+        self.tables: list[tuple[dict, dict]] = []
+        hooks, tensors = [], {}
+        for module in model.modules():
+            if isinstance(module, torch.jit.ScriptModule):  # whose tables are made when asked for
+                continue
+            for table in (vars(module), module._parameters, module._buffers, module._modules):
+                self.tables.append((table, dict(table)))
+            hooks += [module._forward_hooks, module._forward_pre_hooks]
+            held = (*module._parameters.values(), *module._buffers.values())
+            tensors |= {id(t): t for t in held if t is not None and not t.is_inference()}
+        self.hooks, self.tensors = hooks, list(tensors.values())
+        self.stamp = self._stamp()
+
+    def holds(self) -> bool:
+        """Whether nothing has changed."""
+        try:
+            return self._stamp() == self.stamp and all(now == seen for now, seen in self.tables)
+        except Exception:  # other tensors, which are equal to nothing as a whole
+            return False
+
+    def _stamp(self) -> tuple[int, int, list[int]]:
+        versions = sum([t._version for t in self.tensors])
+        return sum(map(len, self.hooks)), versions, [t.data_ptr() for t in self.tensors]

@@ -7,7 +7,7 @@ import logging
 import operator
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,8 +153,15 @@ def _by_export(model: nn.Module, calls: Calls) -> Traced:
         check = None
     if check is None:
         program = export(model, args, kwargs)
+    functional = False
+    with suppress(Exception):  # without changes in place, where torch can do without
+        program = program.run_decompositions({})
+        functional = True
     exported: Any = program.module()
-    module = fx.GraphModule(exported, _of_tensors(exported.graph, calls), type(model).__name__)
+    graph = _of_tensors(exported.graph, calls)
+    if functional:
+        _simplify(graph)
+    module = fx.GraphModule(exported, graph, type(model).__name__)
     ShapeProp(module).propagate(*clones(calls.tensors))
     for node in module.graph.nodes:  # example sizes, where export has symbols
         if node.meta.get("tensor_meta") is not None:
@@ -204,6 +211,32 @@ def _of_tensors(graph: fx.Graph, calls: Calls) -> fx.Graph:
             raise RuntimeError(f"{node.format_node()} reads an argument that is no tensor")
         nodes[node] = new.node_copy(node, lambda before: nodes[before])
     return new
+
+
+def _simplify(graph: fx.Graph) -> None:
+    """Undo what torch does to a graph without changes in place.
+
+    It copies results of operations that return what they are given, and its normalizations by
+    running statistics return statistics, too.
+    """
+    aten = torch.ops.aten
+    for node in list(graph.nodes):
+        if node.target is aten.clone.default and len(node.args) == 1:
+            if all(user.op != "output" for user in node.users):
+                node.replace_all_uses_with(node.args[0])
+                graph.erase_node(node)
+        elif node.target is aten._native_batch_norm_legit_no_training.default:
+            if any(user.target is not operator.getitem or user.args[1] for user in node.users):
+                continue
+            x, weight, bias, mean, var, momentum, eps = node.args
+            arguments = (x, weight, bias, mean, var, False, momentum, eps, False)
+            with graph.inserting_before(node):
+                plain = graph.call_function(aten.batch_norm.default, arguments)
+            plain.meta = {key: node.meta[key] for key in ("nn_module_stack",) if key in node.meta}
+            for user in list(node.users):
+                user.replace_all_uses_with(plain)
+                graph.erase_node(user)
+            graph.erase_node(node)
 
 
 @contextmanager

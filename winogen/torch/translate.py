@@ -148,6 +148,7 @@ _FUNCTIONS: dict[Any, Callable[[Call], Translation]] = {
     aten.avg_pool2d.default: between.avg_pool,
     aten.pixel_shuffle.default: between.pixel_shuffle,
     aten.dropout.default: between.dropout,
+    aten.upsample_nearest2d.vec: between.upsample,
 }
 _METHODS: dict[str, Callable[[Call], Translation]] = {
     **dict.fromkeys(("relu", "relu_"), between.plain("relu")),
