@@ -76,7 +76,6 @@ class _Reader:
                 self.shapes[node.name] = shape
             if node.op == "placeholder":
                 self.inputs.append(node.name)
-                self.fresh.add(node.name)
                 self.value[node] = node.name
             elif node.op == "output":
                 results = fx.map_arg(node.args[0], lambda n: _Name(self.value[n]))
