@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,7 +12,7 @@ from torch._ops import HigherOrderOperator
 
 from winogen.graph import Conv
 from winogen.torch import mutation
-from winogen.torch.functional import transformed
+from winogen.torch.functional import _transformed
 from winogen.torch.optimize import compiled
 from winogen.torch.reading import Untraceable, read
 
@@ -28,8 +27,8 @@ def winogen(module: fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
     anew.
 
     The graph runs as captured where gradients or forward-mode derivatives are wanted, under
-    `torch.func` and autocast, where sizes are symbols, for numbers of several types and for tensors
-    elsewhere than on the CPU; so does one that changes an input or a buffer in place, or that has regions (`torch.autocast`,
+    `torch.func` and autocast, where sizes are symbols, and for tensors elsewhere than on the CPU;
+    so does one that changes an input or a buffer in place, or that has regions (`torch.autocast`,
     `torch.no_grad`, `torch.cond`). What winogen cannot compile runs as captured, too, with a
     warning.
     """
@@ -45,19 +44,15 @@ class _Backend:
         self.symbolic = any(not isinstance(x, torch.Tensor) for x in inputs)
         self.compiled: fx.GraphModule | None = None
         self.stamps: dict[int, _Stamp] = {}
-        types = {x.dtype for x in inputs if isinstance(x, torch.Tensor) and x.is_floating_point()}
         self.given_up = (
-            self.symbolic
-            or not all(_plain(x) for x in inputs)
-            or len(types) > 1
-            or not _only_values(module)
+            self.symbolic or not all(_plain(x) for x in inputs) or not _only_values(module)
         )
 
     def __call__(self, *inputs: Any) -> Any:
         if (
             self.given_up
             or torch.is_autocast_enabled("cpu")
-            or transformed()
+            or _transformed()
             or (
                 torch.is_grad_enabled()
                 and any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
@@ -92,10 +87,8 @@ class _Backend:
     def _compile(self, inputs: Sequence[Any]) -> None:
         given = zip(self.names, inputs)
         constants = _Constants({name: x for name, x in given if isinstance(x, torch.Tensor)})
-        # Reading changes the nodes that are in place; the captured graph stays as it is.
-        own = fx.GraphModule(self.module, copy.deepcopy(self.module.graph))
         try:
-            reading = read(own, constants=constants)
+            reading = read(self.module, constants=constants)
         except Untraceable:
             self._give_up()
             return

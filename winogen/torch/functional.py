@@ -172,7 +172,7 @@ def call(
         add, add_after = (None if one is None else one.unsqueeze(0) for one in (add, add_after))
         image = input.unsqueeze(0)
         return call(image, weight, bias, slopes, add, add_after, wanted).squeeze(0)
-    if not taken or (watched and (_exported() or transformed())):
+    if not taken or (watched and (_exported() or _transformed())):
         return by_torch(input, weight, bias, slopes, add, add_after, wanted)
     tensors = (input, weight, bias, slopes, add, add_after)
     needed = torch.is_grad_enabled() and any(
@@ -273,7 +273,7 @@ def _watched() -> bool:
         or _profiler._is_profiler_enabled
         or _dispatch_modes()
         or _function_modes()
-        or transformed()
+        or _transformed()
     )
 
 
@@ -284,7 +284,7 @@ def _exported() -> bool:
     return bool(_is_tracing() or torch.onnx.is_in_onnx_export())
 
 
-def transformed() -> bool:
+def _transformed() -> bool:
     """Whether a call is differentiated forward or vectorised, which only torch's functions know.
 
     An operator would drop the tangents, and is refused by `torch.func.grad`.
