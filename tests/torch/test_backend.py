@@ -313,7 +313,7 @@ def test_regions_run_as_captured(x):
         return torch.func.jvp(conv, (x,), (torch.ones_like(x),))[1]
 
     def branch(x):
-        return torch.cond(x.sum() > 0, lambda z: conv(z), lambda z: conv(z) * 2, (x,))
+        return torch.cond(x.sum() > 0, conv, lambda z: conv(z) * 2, (x,))
 
     with torch.no_grad():
         y, dtype = torch.compile(autocast, backend=winogen)(x)
@@ -325,7 +325,7 @@ def test_regions_run_as_captured(x):
 
 def test_a_compiled_function_under_transforms_and_autocast(x):
     conv = nets.conv(3, 3)
-    compiled = torch.compile(lambda x: conv(x), backend=winogen)
+    compiled = torch.compile(conv, backend=winogen)
     ones = torch.ones_like(x)
     with torch.no_grad():
         same(compiled(x), conv(x))
@@ -340,7 +340,9 @@ def test_a_compiled_function_under_transforms_and_autocast(x):
             tangent = forward_ad.unpack_dual(compiled(forward_ad.make_dual(x, ones))).tangent
             same(tangent, forward_ad.unpack_dual(conv(forward_ad.make_dual(x, ones))).tangent)
         same(torch.vmap(compiled)(x[None]), conv(x)[None])
-    same(torch.func.grad(lambda x: compiled(x).sum())(x), torch.func.grad(lambda x: conv(x).sum())(x))
+    same(
+        torch.func.grad(lambda x: compiled(x).sum())(x), torch.func.grad(lambda x: conv(x).sum())(x)
+    )
 
 
 def test_structures_and_types(x, backends):
@@ -379,7 +381,7 @@ def test_what_winogen_cannot_compile_runs_as_captured(x, where, monkeypatch):
         return fails, None
 
     monkeypatch.setattr("winogen.torch.backend.compiled", broken)
-    compiled = torch.compile(lambda x: conv(x), backend=winogen)
+    compiled = torch.compile(conv, backend=winogen)
     with torch.no_grad():
         with pytest.warns(RuntimeWarning, match="winogen leaves a graph to torch: "):
             same(compiled(x), conv(x))

@@ -92,7 +92,9 @@ def test_what_follows_may_change_the_output_in_place(activation, memory_format):
             y += 1
             y[..., 1:].sub_(0.5)
             y = activation(inplace=True)(y)
-            results.append((y, *torch.autograd.grad(y.square().sum(), (image, *layer.parameters()))))
+            results.append(
+                (y, *torch.autograd.grad(y.square().sum(), (image, *layer.parameters())))
+            )
     for of_torch, of_ours in zip(results[:2], results[2:]):
         for one, other in zip(of_ours, of_torch):
             assert one.shape == other.shape
@@ -271,7 +273,11 @@ def test_options_and_exclusions():
     twin = winogen.torch.replace(copy.deepcopy(model), exclude=["1.0"], threads=1, tolerance=1e-3)
     assert kinds(twin) == [ours, torchs, ours]
     assert twin[0].options.tolerance == 1e-3 and twin[1][1].options.threads == 1
-    assert kinds(winogen.torch.replace(copy.deepcopy(model), exclude=["1"])) == [ours, torchs, torchs]
+    assert kinds(winogen.torch.replace(copy.deepcopy(model), exclude=["1"])) == [
+        ours,
+        torchs,
+        torchs,
+    ]
     assert kinds(winogen.torch.replace(copy.deepcopy(model), exclude=[nn.Conv2d])) == [torchs] * 3
     winogen.torch.replace(twin, tolerance=1e-2)
     assert twin[0].options.tolerance == 1e-3 and twin[1][0].options.tolerance == 1e-2

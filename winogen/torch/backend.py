@@ -12,7 +12,6 @@ from torch._ops import HigherOrderOperator
 
 from winogen.graph import Conv
 from winogen.torch import mutation
-from winogen.torch.functional import _transformed
 from winogen.torch.optimize import compiled
 from winogen.torch.reading import Untraceable, read
 
@@ -26,11 +25,10 @@ def winogen(module: fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
     as they are now, and compared at every call: once one of them has changed, the graph is compiled
     anew.
 
-    The graph runs as captured where gradients or forward-mode derivatives are wanted, under
-    `torch.func` and autocast, where sizes are symbols, and for tensors elsewhere than on the CPU;
-    so does one that changes an input or a buffer in place, or that has regions (`torch.autocast`,
-    `torch.no_grad`, `torch.cond`). What winogen cannot compile runs as captured, too, with a
-    warning.
+    The graph runs as captured where gradients are wanted, where sizes are symbols, and for tensors
+    elsewhere than on the CPU. So does one that changes an input or a buffer in place, or that has
+    regions (`torch.autocast`, `torch.no_grad`, `torch.cond`, transforms). What winogen cannot
+    compile runs as captured, too, with a warning.
     """
     return _Backend(module, inputs)
 
@@ -49,14 +47,9 @@ class _Backend:
         )
 
     def __call__(self, *inputs: Any) -> Any:
-        if (
-            self.given_up
-            or torch.is_autocast_enabled("cpu")
-            or _transformed()
-            or (
-                torch.is_grad_enabled()
-                and any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
-            )
+        if self.given_up or (
+            torch.is_grad_enabled()
+            and any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
         ):
             return self.module(*inputs)
         if self.compiled is not None and all(
