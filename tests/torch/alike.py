@@ -62,7 +62,9 @@ def compared(
     def called(model: Callable[..., Any], wide: bool = False) -> tuple[Outcome, Any]:
         args, kwargs = make()
         if wide:
-            args, kwargs = mapped(lambda t: t.double() if t.is_floating_point() else t, (args, kwargs))
+            args, kwargs = mapped(
+                lambda t: t.double() if t.is_floating_point() else t, (args, kwargs)
+            )
         torch.manual_seed(0)
         before()
         return outcome(model, *args, **kwargs), [*args, kwargs]
@@ -178,9 +180,7 @@ def _difference_of_tensors(
     if not finite.any():
         return None
     ours, theirs, exact = ours[finite], theirs[finite], exact[finite]
-    error, usual, largest = (
-        float(x.abs().max()) for x in (ours - exact, theirs - exact, exact)
-    )
+    error, usual, largest = (float(x.abs().max()) for x in (ours - exact, theirs - exact, exact))
     allowed = max(TIMES * usual, RELATIVE * largest, ABSOLUTE)
     if error <= allowed:
         return None

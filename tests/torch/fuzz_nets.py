@@ -64,7 +64,9 @@ class _Convolutions(TorchDispatchMode):
         super().__init__()
         self.count = 0
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         name = function.name().partition("::")[2].partition(".")[0]
         self.count += name in ("conv2d", "convolution", "_convolution") and True not in args[6:7]
         return function(*args, **(kwargs or {}))
@@ -125,7 +127,7 @@ def check(net: Net) -> Result:
     fast = fast.value
     if (found := difference(_state(given), before, None, "the model given")) is not None:
         result.wrong.append(found)
-    if (found := difference(example, made["inputs"](net.batch, *net.size)[0], None, "example")):
+    if found := difference(example, made["inputs"](net.batch, *net.size)[0], None, "example"):
         result.wrong.append(found)
     exact = outcome(lambda: made["model"]().double()).value
     for call in calls_of(net, made):
@@ -148,12 +150,16 @@ def _gradient(fast: Any, original: Any, arguments: tuple[tuple, dict]) -> str | 
     """With respect to the inputs, of the sum of all outputs."""
     found = []
     for model in (original, fast):
-        args = mapped(lambda t: t.detach().clone().requires_grad_(t.is_floating_point()), arguments[0])
+        args = mapped(
+            lambda t: t.detach().clone().requires_grad_(t.is_floating_point()), arguments[0]
+        )
         wanted = [t for t in tensors(args) if t.requires_grad]
 
         def gradients(model: Any = model, args: Any = args, wanted: Any = wanted) -> Any:
             out = [t for t in tensors(model(*args)) if t.requires_grad]
-            return torch.autograd.grad(sum(t.double().sum() for t in out), wanted, allow_unused=True)
+            return torch.autograd.grad(
+                sum(t.double().sum() for t in out), wanted, allow_unused=True
+            )
 
         found.append(outcome(gradients))
     theirs, ours = found
@@ -171,7 +177,13 @@ def _state(model: torch.nn.Module) -> dict[str, Any]:
     modes = [m.training for m in model.modules()]
     grads = [p.requires_grad for p in model.parameters()]
     python = {k: v for k, v in vars(model).items() if isinstance(v, (int, float, str))}
-    return {"numbers": numbers, "hooks": hooks, "modes": modes, "requires_grad": grads, "fields": python}
+    return {
+        "numbers": numbers,
+        "hooks": hooks,
+        "modes": modes,
+        "requires_grad": grads,
+        "fields": python,
+    }
 
 
 def run(seed: int, index: int) -> Result:
@@ -235,7 +247,9 @@ class _Worker:
                 return self.pipe.recv()
         except (EOFError, OSError):
             self.process.join()
-            return Result(self.index or 0, [f"CRASH: the process died, status {self.process.exitcode}"])
+            return Result(
+                self.index or 0, [f"CRASH: the process died, status {self.process.exitcode}"]
+            )
         if time.monotonic() - self.since > SECONDS:
             self.process.kill()
             self.process.join()

@@ -104,7 +104,9 @@ def taking(name, of, more, first):
     odd(f"takes {name}", of, more=more)(Taking)
 
 
-taking("a list", lambda x: ([x, 2 * x],), lambda x: [(([x],), {}), (((x, x),), {})], lambda xs: sum(xs))
+taking(
+    "a list", lambda x: ([x, 2 * x],), lambda x: [(([x],), {}), (((x, x),), {})], lambda xs: sum(xs)
+)
 taking("a dictionary", lambda x: ({"x": x, "n": 2},), lambda x: [(({"n": 3, "x": x},), {})],
        lambda batch: batch["x"] * batch["n"])  # fmt: skip
 taking("nested containers", lambda x: ([{"x": (x, None)}, "word"],),
@@ -131,9 +133,18 @@ taking("any keywords", lambda x: x, lambda x: [((x,), {"gain": 2}), ((x,), {"wha
 taking("keywords only", lambda x: x, lambda x: [((x,), {"gain": 2})], lambda x, *, gain=1: x * gain)
 taking("a tensor of float64 beside", lambda x: (x, x.double()), lambda x: [((x, x), {})],
        lambda x, y: x + y.float())  # fmt: skip
-taking("bytes", lambda x: ((x.nan_to_num().abs() * 50).byte(),), lambda x: [], lambda x: x.float() / 255)
-taking("a mask", lambda x: (x, x > 0), lambda x: [((x, x > 1), {})], lambda x, m: x.masked_fill(m, 0))
-taking("complex numbers", lambda x: (torch.complex(x, -x),), lambda x: [], lambda x: x.real + x.imag)
+taking(
+    "bytes",
+    lambda x: ((x.nan_to_num().abs() * 50).byte(),),
+    lambda x: [],
+    lambda x: x.float() / 255,
+)
+taking(
+    "a mask", lambda x: (x, x > 0), lambda x: [((x, x > 1), {})], lambda x, m: x.masked_fill(m, 0)
+)
+taking(
+    "complex numbers", lambda x: (torch.complex(x, -x),), lambda x: [], lambda x: x.real + x.imag
+)
 taking("an array", lambda x: (x.numpy(),), lambda x: [], lambda x: torch.from_numpy(x) * 2)
 taking("the same tensor twice", lambda x: (x, x), lambda x: [], lambda x, y: x.mul_(2) + y)
 taking("a size", lambda x: (x, (16, 16)), lambda x: [((x, (20, 24)), {}), ((x, None), {})],
@@ -243,19 +254,23 @@ def _changed(function):
     return make
 
 
-odd("weight_norm")(_changed(lambda m: (parametrizations.weight_norm(m.a), parametrizations.weight_norm(m.b))))
+odd("weight_norm")(
+    _changed(lambda m: (parametrizations.weight_norm(m.a), parametrizations.weight_norm(m.b)))
+)
 odd("spectral_norm")(_changed(lambda m: parametrizations.spectral_norm(m.b)))
 odd("orthogonal weights")(_changed(lambda m: parametrizations.orthogonal(m.b)))
 odd("old weight_norm")(_changed(lambda m: nn.utils.weight_norm(m.a)))
 odd("old spectral_norm")(_changed(lambda m: nn.utils.spectral_norm(m.b)))
 odd("pruned")(_changed(lambda m: prune.l1_unstructured(m.a, "weight", 0.3)))
-odd("tied weights")(_changed(lambda m: setattr(m.b, "weight", nn.Parameter(m.b.weight.detach())) or setattr(m, "c", m.b)))
+odd("tied weights")(
+    _changed(
+        lambda m: setattr(m.b, "weight", nn.Parameter(m.b.weight.detach())) or setattr(m, "c", m.b)
+    )
+)
 odd("frozen weights")(_changed(lambda m: m.requires_grad_(False)))
 odd("channels-last weights")(_changed(lambda m: m.to(memory_format=torch.channels_last)))
 odd("a layer that is scripted")(_changed(lambda m: setattr(m, "b", torch.jit.script(m.b))))
-odd("weights made in inference mode")(
-    _changed(lambda m: setattr(m, "b", _frozen()))
-)
+odd("weights made in inference mode")(_changed(lambda m: setattr(m, "b", _frozen())))
 
 
 def _frozen():
@@ -314,7 +329,9 @@ class _(nn.Sequential):
 @odd("filters made of the picture")
 class _(Two):
     def forward(self, x):
-        filters = self.a(x).mean((2, 3)).nan_to_num().mean(0)[:, None, None, None].expand(-1, 3, 3, 3)
+        filters = (
+            self.a(x).mean((2, 3)).nan_to_num().mean(0)[:, None, None, None].expand(-1, 3, 3, 3)
+        )
         return F.conv2d(x, filters) + F.conv2d(x, self.a.weight.flip(-1))
 
 

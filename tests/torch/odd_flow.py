@@ -154,7 +154,9 @@ class _(Two):
 class _(Two):
     def forward(self, x):
         y = self.a(x)
-        tracing = torch.compiler.is_compiling() or torch.jit.is_tracing() or torch.jit.is_scripting()
+        tracing = (
+            torch.compiler.is_compiling() or torch.jit.is_tracing() or torch.jit.is_scripting()
+        )
         return y if tracing else self.b(y)
 
 

@@ -284,7 +284,9 @@ def _resize(w: Writer) -> None:
     """Up to the size of an earlier map, as decoders do, and join it."""
     x, y = w.pick(), w.rng.choice(w.values)
     to = f"{y.name}.shape[2:]" if w.rng.random() < 0.5 else f"({y.name}.size(2), {y.name}.size(-1))"
-    mode = w.rng.choice(("'nearest'", "'bilinear', align_corners=False", "'bilinear', align_corners=True"))
+    mode = w.rng.choice(
+        ("'nearest'", "'bilinear', align_corners=False", "'bilinear', align_corners=True")
+    )
     up = w.new(f"F.interpolate({x.name}, size={to}, mode={mode})", x, size=y.size)
     if up.channels == y.channels and up.dtype == y.dtype:
         w.new(f"{up.name} + {y.name}", up)
@@ -296,7 +298,9 @@ def _transposed(w: Writer) -> None:
     if "*" in x.size or x.dtype != "float32":
         return _conv(w)
     many = w.rng.choice(CHANNELS)
-    options = w.rng.choice(("2, stride=2", "4, stride=2, padding=1", "3, stride=2, padding=1, output_padding=1"))
+    options = w.rng.choice(
+        ("2, stride=2", "4, stride=2, padding=1", "3, stride=2, padding=1, output_padding=1")
+    )
     up = w.module(f"nn.ConvTranspose2d({x.channels}, {many}, {options})")
     w.new(f"{up}({x.name})", x, channels=many, size=x.size + "*")
 
@@ -349,9 +353,17 @@ def _loop(w: Writer) -> None:
     x = w.pick()
     if x.dtype != "float32":
         return _conv(w)
-    name = w.module(f"nn.ModuleList(nn.Conv2d({x.channels}, {x.channels}, 3, padding=1) for _ in range(2))")
+    name = w.module(
+        f"nn.ModuleList(nn.Conv2d({x.channels}, {x.channels}, 3, padding=1) for _ in range(2))"
+    )
     y = w.new(f"{x.name}", x)
-    loop = w.rng.choice(("for layer in {m}:", "for layer in [{m}[i] for i in (1, 0)]:", "for layer in reversed({m}):"))
+    loop = w.rng.choice(
+        (
+            "for layer in {m}:",
+            "for layer in [{m}[i] for i in (1, 0)]:",
+            "for layer in reversed({m}):",
+        )
+    )
     w.say(loop.format(m=name))
     body = w.rng.choice(("{0} = F.relu(layer({0}))", "{0} = {0} + layer({0})", "{0} = {0} - 0.1 * layer({0})",
                          "{0} = torch.relu_(layer({0}))"))  # fmt: skip

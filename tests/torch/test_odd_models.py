@@ -14,7 +14,11 @@ from odd_models import ALL, Odd, Two  # noqa: E402
 import winogen.torch  # noqa: E402
 from winogen.torch.testing import every_layer  # noqa: E402
 
-MODES = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode, "grad": torch.enable_grad}
+MODES = {
+    "no_grad": torch.no_grad,
+    "inference_mode": torch.inference_mode,
+    "grad": torch.enable_grad,
+}
 
 
 def wrong_with(odd, mode):

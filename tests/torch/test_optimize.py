@@ -413,7 +413,9 @@ def test_arguments_are_checked_before_any_work(x):
         optimize(optimize(model, x), x)
     with pytest.raises(InvalidType, match="optimize returned"):
         report(model)
-    with pytest.raises(InvalidType, match=r"example_inputs: got \(1, 3, 64, 64\); allowed: a tensor"):
+    with pytest.raises(
+        InvalidType, match=r"example_inputs: got \(1, 3, 64, 64\); allowed: a tensor"
+    ):
         optimize(model, (1, 3, 64, 64))
     with pytest.raises(InvalidValue, match="model: got lazy layers"):
         optimize(nn.Sequential(nn.LazyConv2d(4, 3)), x)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-HEAD = '''
+HEAD = """
 import collections
 import dataclasses
 import functools
@@ -61,7 +61,7 @@ def inputs(n, h, w):
 def others(n, h, w):
     x = tensor(n, h, w)
     return {others}
-'''
+"""
 
 
 @dataclass(frozen=True)

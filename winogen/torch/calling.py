@@ -70,7 +70,10 @@ class Calls:
         hooked = model._forward_pre_hooks or model._forward_hooks
         # A hook may look at how an argument was given.
         self.signature = None if hooked else _signature(model)
-        self.example = self._normal(tuple(args), dict(kwargs))
+        try:
+            self.example = self._normal(tuple(args), dict(kwargs))
+        except TypeError:  # arguments that the model does not have, as it will say itself
+            self.signature, self.example = None, (tuple(args), dict(kwargs))
         leaves, self.structure = Structure.of(self.example)
         self.leaves = [Kind.of(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]

@@ -16,6 +16,7 @@ from winogen.torch.copies import identical, restored
 _SEED = 20
 # What is added to heights and widths; the second is for models that want multiples.
 _LARGER = ((1, 2), (32, 64))
+_LOUD = 4.0  # times as large as the example: what is cut off is cut off, then
 _PERTURBED = 1e-6  # relative to every number of an input
 
 
@@ -112,7 +113,7 @@ def _others(tensors: Sequence[Tensor]) -> Iterator[tuple[str, list[Tensor]]]:
         yield (
             f"{height}x{width} pixels",
             [
-                _redrawn(t, generator, (*t.shape[:2], t.shape[2] + high, t.shape[3] + wide))
+                _LOUD * _redrawn(t, generator, (*t.shape[:2], t.shape[2] + high, t.shape[3] + wide))
                 if t.dim() == 4 and t.is_floating_point()
                 else t
                 for t in tensors
