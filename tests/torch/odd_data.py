@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import inspect
 
 import numpy as np
 import torch
@@ -94,14 +95,15 @@ class _(Two):
 
 
 def taking(name, of, more, first):
-    """Enter a model that finds its picture in its arguments by ``first``."""
-
-    class Taking(Two):
-        def forward(self, *args, **kwargs):
-            return self.b(self.a(first(*args, **kwargs)))
-
-    Taking.__name__ = name.title().replace(" ", "")
-    odd(f"takes {name}", of, more=more)(Taking)
+    """Enter a model that finds its picture by ``first``, whose arguments forward has as well."""
+    parameters = inspect.signature(first).parameters.values()
+    marks = {inspect.Parameter.VAR_POSITIONAL: "*{0}", inspect.Parameter.VAR_KEYWORD: "**{0}",
+             inspect.Parameter.KEYWORD_ONLY: "{0}={0}"}  # fmt: skip
+    passed = ", ".join(marks.get(p.kind, "{0}").format(p.name) for p in parameters)
+    given = f"self, {str(inspect.signature(first))[1:-1]}"
+    made = {"first": first}
+    exec(f"def forward({given}):\n    return self.b(self.a(first({passed})))", made)
+    odd(f"takes {name}", of, more=more)(type("Taking", (Two,), {"forward": made["forward"]}))
 
 
 taking(
