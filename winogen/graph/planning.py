@@ -100,9 +100,7 @@ def plan_all(
     return [outline.planned() for outline in outlines]
 
 
-def least_packed_bytes(
-    parts: Sequence[tuple[Graph, Sequence[Shape]]], settings: Settings
-) -> int:
+def least_packed_bytes(parts: Sequence[tuple[Graph, Sequence[Shape]]], settings: Settings) -> int:
     """Return the bytes of all packed filters, each by the way that needs least of them."""
     return sum(
         min(way.packed_bytes for way in options)

@@ -96,9 +96,16 @@ def run(model: Any, calls: Calls, tensors: Sequence[Tensor] | None = None) -> tu
 def _others(tensors: Sequence[Tensor]) -> Iterator[tuple[str, list[Tensor]]]:
     generator = torch.Generator().manual_seed(_SEED)
     maps = [tensor for tensor in tensors if tensor.dim() == 4 and tensor.is_floating_point()]
-    yield "other content, channels last", [_redrawn(tensor, generator) for tensor in tensors]
+    yield "other content", [_redrawn(tensor, generator) for tensor in tensors]
     if not maps:
         return
+    yield (
+        "channels last",
+        [
+            tensor.contiguous(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor
+            for tensor in tensors
+        ],
+    )
     batch = maps[0].shape[0]
     if batch:
         yield (
@@ -130,14 +137,13 @@ def _distinct(cases: list[Case]) -> list[Case]:
 def _redrawn(
     tensor: Tensor, generator: torch.Generator, shape: tuple[int, ...] | None = None
 ) -> Tensor:
-    """Numbers of about the same size in another order of memory; what is no float is turned."""
+    """Numbers of about the same size; what is no float is turned around."""
     if not tensor.is_floating_point() or not tensor.numel():
         return tensor.flip(0) if tensor.dim() else tensor
     numbers = tensor.double()
     spread = float(numbers.std()) if tensor.numel() > 1 else 1.0
     drawn = torch.randn(shape or tensor.shape, generator=generator, dtype=torch.float64)
-    drawn = (drawn * spread + float(numbers.mean())).to(tensor.dtype)
-    return drawn.contiguous(memory_format=torch.channels_last) if drawn.dim() == 4 else drawn
+    return (drawn * spread + float(numbers.mean())).to(tensor.dtype)
 
 
 def _near(tensor: Tensor, generator: torch.Generator) -> Tensor:

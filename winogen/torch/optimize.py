@@ -22,6 +22,7 @@ from winogen.torch.deciding import Decision, decide
 from winogen.torch.optimized import Fast, Optimized
 from winogen.torch.proving import disagreement, unproven
 from winogen.torch.reading import Reading, Stays, Untraceable, excluding, read
+from winogen.torch.replacing import check_excluded
 from winogen.torch.report import Reference, Report, Row
 from winogen.torch.segment_op import SegmentModule
 from winogen.torch.swapping import swap
@@ -89,7 +90,7 @@ def optimize(
         arguments.threads(threads)
     if memory_limit is not None:
         arguments.whole("memory_limit", memory_limit, 0, "None or a number of bytes", 2**62)
-    _check_excluded(exclude, model)
+    check_excluded(exclude, model)
     options: dict[str, Any] = {
         "tolerance": tolerance,
         "threads": threads,
@@ -333,15 +334,3 @@ def _check(model: Any, inputs: tuple[Any, ...]) -> None:
                 f"{name}: got {tensor.dtype}; allowed: torch.float32 or torch.float64, as "
                 "model.float() makes it"
             )
-
-
-def _check_excluded(exclude: Any, model: nn.Module) -> None:
-    allowed = "names of modules of the model, or types of modules"
-    if isinstance(exclude, str) or not isinstance(exclude, Collection):
-        raise InvalidType(f"exclude: got {exclude!r}; allowed: a collection of {allowed}")
-    names = {name for name, _ in model.named_modules()}
-    for one in exclude:
-        if not (isinstance(one, str) or (isinstance(one, type) and issubclass(one, nn.Module))):
-            raise InvalidType(f"exclude: got {one!r}; allowed: {allowed}")
-        if isinstance(one, str) and one not in names:
-            raise InvalidValue(f"exclude: got {one!r}; allowed: {allowed}")

@@ -245,7 +245,8 @@ class _Seen:
 
     def __init__(self, model: nn.Module):
         self.tables: list[tuple[dict, dict]] = []
-        hooks, tensors = [], {}
+        hooks: list[dict] = []
+        tensors: dict[int, Tensor] = {}
         for module in model.modules():
             if isinstance(module, torch.jit.ScriptModule):  # whose tables are made when asked for
                 continue
