@@ -2,11 +2,11 @@
 
     python tests/torch/fuzz_nets.py --nets 3000 --seed 1 --jobs 2
 
-Every net is optimized with all layers by winogen, and called as its users might: again, with another
-size and batch, channels-last, strided, empty, with keywords. The original, made anew, gets the same
-calls; both must return the same structure and numbers, change their inputs alike, or both raise. A
-net follows from the seed and its index alone, so that a failure is repeated in one line, which is
-printed with it. A process that dies is a failure of its net, and others go on.
+Every net is optimized with all layers by winogen, and called as its users might: again, with
+another size and batch, channels-last, strided, empty, with keywords. The original, made anew, gets
+the same calls; both must return the same structure and numbers, change their inputs alike, or both
+raise. A net follows from the seed and its index alone, so that a failure is repeated in one line,
+which is printed with it. A process that dies is a failure of its net, and others go on.
 """
 
 from __future__ import annotations

