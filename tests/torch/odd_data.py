@@ -106,9 +106,7 @@ def taking(name, of, more, first):
     odd(f"takes {name}", of, more=more)(type("Taking", (Two,), {"forward": made["forward"]}))
 
 
-taking(
-    "a list", lambda x: ([x, 2 * x],), lambda x: [(([x],), {}), (((x, x),), {})], lambda xs: sum(xs)
-)
+taking("a list", lambda x: ([x, 2 * x],), lambda x: [(([x],), {}), (((x, x),), {})], sum)
 taking("a dictionary", lambda x: ({"x": x, "n": 2},), lambda x: [(({"n": 3, "x": x},), {})],
        lambda batch: batch["x"] * batch["n"])  # fmt: skip
 taking("nested containers", lambda x: ([{"x": (x, None)}, "word"],),

@@ -144,7 +144,8 @@ def conv(w: Writer, x: Value, channels: int | None = None, *, kinds: tuple = CON
         return w.new(f"{name}({x.name})", x, channels=many)
     fitting = [
         kind for kind in kinds
-        if (channels is None or not kind.size) and (x.halvings < MOST_HALVINGS or "/" not in kind.size)
+        if (channels is None or not kind.size)
+        and (x.halvings < MOST_HALVINGS or "/" not in kind.size)
         and (not kind.depthwise or channels in (None, x.channels)) and x.channels % kind.groups == 0
     ]  # fmt: skip
     kind = w.rng.choices(fitting, [k.weight for k in fitting])[0]
@@ -255,8 +256,10 @@ def _concatenation(w: Writer) -> None:
     y = w.like(x)
     if x.channels + y.channels > MOST_CHANNELS:
         return _residual(w)
-    texts = ("torch.cat(({0}, {1}), 1)", "torch.cat([{0}, {1}], dim=-3)", "torch.concat(({1}, {0}), dim=1)",
-             "torch.hstack([{0}, {1}])")  # fmt: skip
+    texts = (
+        "torch.cat(({0}, {1}), 1)", "torch.cat([{0}, {1}], dim=-3)", "torch.hstack([{0}, {1}])",
+        "torch.concat(({1}, {0}), dim=1)",
+    )  # fmt: skip
     both = w.new(w.rng.choice(texts).format(x.name, y.name), x, channels=x.channels + y.channels)
     conv(w, both, w.rng.choice(CHANNELS))
 
@@ -267,9 +270,11 @@ def _chunks(w: Writer) -> None:
     if x.channels % 2 or x.channels < 8:
         return _conv(w)
     half, a, b = x.channels // 2, w.number(), w.number()
-    text = w.rng.choice(("{0}.chunk(2, 1)", "torch.split({0}, {1}, dim=1)", "({0}[:, :{1}], {0}[:, {1}:])",
-                         "{0}.tensor_split(2, dim=1)"))  # fmt: skip
-    w.say(f"v{a}, v{b} = {text.format(x.name, half)}")
+    texts = (
+        "{0}.chunk(2, 1)", "torch.split({0}, {1}, dim=1)", "({0}[:, :{1}], {0}[:, {1}:])",
+        "{0}.tensor_split(2, dim=1)",
+    )  # fmt: skip
+    w.say(f"v{a}, v{b} = {w.rng.choice(texts).format(x.name, half)}")
     first, second = (Value(f"v{n}", half, x.size, x.dtype) for n in (a, b))
     if w.rng.random() < 0.4:
         w.say(w.rng.choice(CHANGES).format(v=first.name, w=second.name, half=half // 2))
@@ -365,9 +370,11 @@ def _loop(w: Writer) -> None:
         )
     )
     w.say(loop.format(m=name))
-    body = w.rng.choice(("{0} = F.relu(layer({0}))", "{0} = {0} + layer({0})", "{0} = {0} - 0.1 * layer({0})",
-                         "{0} = torch.relu_(layer({0}))"))  # fmt: skip
-    w.say("    " + body.format(y.name))
+    bodies = (
+        "{0} = F.relu(layer({0}))", "{0} = {0} + layer({0})", "{0} = {0} - 0.1 * layer({0})",
+        "{0} = torch.relu_(layer({0}))",
+    )  # fmt: skip
+    w.say("    " + w.rng.choice(bodies).format(y.name))
 
 
 def net_of(seed: int, index: int) -> Net:

@@ -1,4 +1,4 @@
-"""What users do with an optimized model besides calling it: it answers for the original, or refuses."""
+"""Uses of optimized models besides calls: they answer as the original does, or refuse."""
 
 import copy
 import io
@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 from alike import difference, outcome  # noqa: E402
 from odd_models import Two  # noqa: E402
-from torch import nn  # noqa: E402
+from torch import autograd, nn  # noqa: E402
 from torch.autograd import forward_ad  # noqa: E402
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap  # noqa: E402
 
@@ -202,6 +202,12 @@ def test_copies_have_state_of_their_own(x):
         same(first(x), right * 2)
 
 
+def _tangent(f, x):
+    with forward_ad.dual_level():
+        y = f(forward_ad.make_dual(x, torch.ones_like(x)))
+        return forward_ad.unpack_dual(y).tangent
+
+
 @pytest.mark.parametrize(
     "derived",
     (
@@ -213,18 +219,12 @@ def test_copies_have_state_of_their_own(x):
         lambda f, x: vjp(f, x)[1](torch.ones(2, 8, 16, 16)),
         lambda f, x: vmap(f)(torch.stack([x, 2 * x])),
         lambda f, x: vmap(lambda s: f(x * s).sum())(torch.arange(3.0)),
-        lambda f, x: torch.autograd.functional.jacobian(lambda s: f(x * s).sum(), torch.tensor(2.0)),
-        lambda f, x: _tangent(f, x),
+        lambda f, x: autograd.functional.jacobian(lambda s: f(x * s).sum(), torch.tensor(2.0)),
+        _tangent,
     ),
 )  # fmt: skip
 def test_derivatives_of_every_kind(derived, fast, model, x):
     same(derived(fast, x), derived(model, x))
-
-
-def _tangent(f, x):
-    with forward_ad.dual_level():
-        y = f(forward_ad.make_dual(x, torch.ones_like(x)))
-        return forward_ad.unpack_dual(y).tangent
 
 
 def test_gradients_of_inputs(fast, model, x):
