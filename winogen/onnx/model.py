@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -204,6 +204,9 @@ class Model:
         """ValueInfoProtos of all values that onnx itself knows of, by name."""
         light = self.onnx.ModelProto()
         light.CopyFrom(self.proto)
+        constant = [t for t in light.graph.initializer if t.name not in self.replaceable]
+        del light.graph.initializer[:]  # sizes may not follow from a default that is replaced
+        light.graph.initializer.extend(constant)
         for tensor in light.graph.initializer:
             if np.prod(tensor.dims, dtype=np.int64) > _SMALL:
                 dims, kind, name = list(tensor.dims), tensor.data_type, tensor.name
@@ -221,7 +224,8 @@ class Model:
         """The sizes of all values for which anything is known."""
         known: dict[str, Sizes] = {}
         for tensor in self.graph.initializer:
-            known[tensor.name] = tuple(map(number, tensor.dims))
+            if tensor.name not in self.replaceable:  # by one of other sizes, it may be
+                known[tensor.name] = tuple(map(number, tensor.dims))
         for name, value in self.inferred.items():
             sizes = declared(value)
             if sizes is not None:
@@ -278,6 +282,79 @@ class Model:
     def makers(self) -> dict[str, Any]:
         """The node that makes each value."""
         return {name: node for node in self.graph.node for name in node.output if name}
+
+    @cached_property
+    def aliases(self) -> dict[str, str]:
+        """Values that are copies, of Identity and of Dropout at inference, and of what."""
+        outputs = {value.name for value in self.graph.output}
+        aliases: dict[str, str] = {}
+        for node in self.graph.node:
+            if node.domain not in STANDARD or node.op_type not in ("Identity", "Dropout"):
+                continue
+            output = node.output[0]
+            if output in outputs or output in self.captured or self.constant(output) is not None:
+                continue
+            if any(name and self.uses[name] for name in node.output[1:]):
+                continue
+            if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
+                training = self.constant(node.input[2])
+                if training is None or training.any():
+                    continue
+            source = node.input[0]
+            if self.constant(source) is None:
+                aliases[output] = aliases.get(source, source)
+        return aliases
+
+    def cone(self, outputs: Iterable[str], known: Container[str] = ()) -> list[Any]:
+        """Return the nodes that make ``outputs`` of ``known`` values, in the model's order.
+
+        Copies are looked through, and constants are not computed.
+        """
+        wanted, found = list(outputs), set()
+        while wanted:
+            name = wanted.pop()
+            name = self.aliases.get(name, name)
+            place = self._places.get(name)
+            if place is None or place in found or name in known or name in self.constant_nodes:
+                continue
+            found.add(place)
+            wanted += self.reads(self.graph.node[place])
+        return [self.graph.node[place] for place in sorted(found)]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        nodes = enumerate(self.graph.node)
+        return {name: place for place, node in nodes for name in node.output if name}
+
+    def renamed(self, node: Any) -> Any:
+        """Return a copy of a node that reads no copies of values, but these themselves."""
+        copy = copied(node)
+        for place, name in enumerate(copy.input):
+            copy.input[place] = self.aliases.get(name, name)
+        return copy
+
+    def interface(self, read: Container[str]) -> tuple[list[Any], list[Any]]:
+        """Return copies of the inputs and of the initializers of a model that reads these names.
+
+        An initializer that a caller may replace stays, and so does the input that it is the default
+        of, read or not: without the one, the other would be required. All other initializers are
+        no inputs any more, as IR 4 allows.
+        """
+        mine = {tensor.name for tensor in self.graph.initializer} - self.replaceable
+        inputs = [copied(value) for value in self.graph.input if value.name not in mine]
+        kept = [
+            copied(tensor)
+            for tensor in self.graph.initializer
+            if tensor.name in read or tensor.name in self.replaceable
+        ]
+        return inputs, kept
+
+
+def copied(message: Any) -> Any:
+    """Return a copy of a protobuf."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return copy
 
 
 def _names_read(graph: Any) -> set[str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from winogen.conv.quantization import Filters
 from winogen.onnx.between import Lookup, Pool
-from winogen.onnx.model import OWN_DOMAIN, Model
+from winogen.onnx.model import OWN_DOMAIN, Model, copied
 from winogen.onnx.sizes import STANDARD
 
 _VERSION = 1
@@ -76,10 +76,8 @@ class Writer:
         proto = self.model.onnx.ModelProto()
         proto.CopyFrom(self.model.proto)
         graph = proto.graph
-        kept = [_copied(tensor) for tensor in graph.initializer if tensor.name in read]
-        copies = [_copied(node) for node in nodes]
-        constant = {t.name for t in graph.initializer} - self.model.replaceable
-        inputs = [_copied(v) for v in graph.input if v.name not in constant or v.name in read]
+        inputs, kept = self.model.interface(read)
+        copies = [copied(node) for node in nodes]
         del graph.input[:], graph.node[:], graph.initializer[:], graph.value_info[:]
         graph.input.extend(inputs)
         graph.node.extend(copies)
@@ -161,15 +159,9 @@ class Writer:
             for name in node.output:
                 value = self.model.inferred.get(name)
                 if value is not None and name not in outputs:
-                    yield _copied(value)
+                    yield copied(value)
 
 
 def whole(array: np.ndarray) -> np.ndarray:
     """One number as an array without axes."""
     return array.reshape(()) if array.size == 1 else array
-
-
-def _copied(message: Any) -> Any:
-    copy = type(message)()
-    copy.CopyFrom(message)
-    return copy

@@ -126,7 +126,7 @@ def report(
     graph = simplify(reading.graph)
     steps = _steps(model, reading, graph) if reading.kind else []
     times = _measured(whole_model, count) if importlib.util.find_spec("onnxruntime") else None
-    groups = _groups(reading, graph)
+    groups = _groups(model, graph)
     dtype = "float32" if reading.kind == model.onnx.TensorProto.FLOAT else "float64"
     rows = []
     for step, output in steps:
@@ -204,24 +204,15 @@ def _predicted(step: Step, dtype: str, threads: int, tolerance: float | None) ->
     return f"{choice.algorithm} F({tile},{taps})", best.seconds
 
 
-def _groups(reading: Reading, graph: Graph) -> dict[str, set[str]]:
+def _groups(model: Model, graph: Graph) -> dict[str, set[str]]:
     """Names of the nodes of the original that each step stands for, and of what they make."""
-    makers = graph.makers
-    readers: dict[str, str] = {}
-    for node in reading.graph.nodes:
-        for name in node.reads:
-            readers[name] = node.outputs[0]
-    groups: dict[str, set[str]] = {}
-    for node in reading.graph.nodes:
-        if node.outputs[0] not in reading.sources:
-            continue
-        name = node.outputs[0]
-        while name not in makers and name in readers:
-            name = readers[name]
-        if name in makers and isinstance(makers[name].op, Conv):
-            names = groups.setdefault(name, set())
-            for original in reading.sources[node.outputs[0]]:
-                names |= {original.name, *original.output} - {""}
+    values = {*graph.inputs, *graph.makers}
+    groups = {}
+    for node in graph.nodes:
+        if isinstance(node.op, Conv):
+            originals = model.cone([node.output], values - {node.output})
+            names = {name for one in originals for name in (one.name, *one.output)}
+            groups[node.output] = names - {""}
     return groups
 
 

@@ -30,6 +30,7 @@ class Writer:
         self.helper = model.onnx.helper
         self.dtype = model.onnx.helper.tensor_dtype_to_np_dtype(reading.kind)
         self.nodes: list[Any] = []
+        self.made = {value.name for value in model.graph.input}  # values that are there
         self.tensors: dict[str, Any] = {}  # that the nodes of winogen's need
         self.names: dict[Any, str] = {}  # content -> name
         self.taken = self._names_taken()
@@ -43,24 +44,16 @@ class Writer:
             if piece.ours:
                 self._segment(piece.graph, channels)
             else:
-                for node in piece.graph.nodes:
-                    self._theirs(node)
+                self._theirs(piece.graph)
         return self._assembled()
 
     # ---- nodes -----------------------------------------------------------------------------------
 
-    def _theirs(self, node: Any) -> None:
-        """What the framework goes on to run."""
-        if isinstance(node.op, Opaque):
-            originals = [node.op.payload]
-        else:
-            originals = self.reading.sources[node.outputs[0]]
-        for original in originals:
-            copy = self.model.onnx.NodeProto()
-            copy.CopyFrom(original)
-            for place, name in enumerate(copy.input):
-                copy.input[place] = self.reading.aliases.get(name, name)
-            self.nodes.append(copy)
+    def _theirs(self, graph: Graph) -> None:
+        """What the framework goes on to run: all nodes that were folded or fused into it, too."""
+        for original in self.model.cone(graph.outputs, self.made):
+            self.nodes.append(self.model.renamed(original))
+            self.made.update(original.output)
 
     def _segment(self, graph: Graph, channels: Mapping[str, int]) -> None:
         """A segment as one node: `Conv` if it is one convolution of whole arrays."""
@@ -134,6 +127,7 @@ class Writer:
             kind, inputs, outputs, name=label, domain=OWN_DOMAIN, **values, **self.settings
         )
         self.nodes.append(node)
+        self.made.update(outputs)
 
     # ---- constants -------------------------------------------------------------------------------
 
@@ -210,14 +204,11 @@ class Writer:
                 read.update(node.input)
         del graph.node[:]
         graph.node.extend([*constants[::-1], *self.nodes])
-        kept = [t for t in graph.initializer if t.name in read and t.name not in self.tensors]
-        kept = [self._copied(tensor) for tensor in kept]
-        del graph.initializer[:]
-        graph.initializer.extend([*kept, *self.tensors.values()])
-        constant = {t.name for t in self.model.graph.initializer} - self.model.replaceable
-        inputs = [self._copied(v) for v in graph.input if v.name not in constant]
-        del graph.input[:]
+        inputs, kept = self.model.interface(read)
+        kept = [tensor for tensor in kept if tensor.name not in self.tensors]
+        del graph.input[:], graph.initializer[:]
         graph.input.extend(inputs)
+        graph.initializer.extend([*kept, *self.tensors.values()])
         self.model.write_fixed(graph)
         self._write_sizes(graph)
         proto.ir_version = max(proto.ir_version, 4)  # initializers need not be inputs
@@ -226,11 +217,6 @@ class Writer:
             entry = imported[0] if imported else proto.opset_import.add()
             entry.domain, entry.version = OWN_DOMAIN, VERSION
         return proto
-
-    def _copied(self, message: Any) -> Any:
-        copy = type(message)()
-        copy.CopyFrom(message)
-        return copy
 
     def _write_sizes(self, graph: Any) -> None:
         """Say what is known of the values that are left, which onnxruntime cannot infer."""
