@@ -98,7 +98,7 @@ def quantize(
     from winogen.cli.progress import working
     from winogen.onnx.calibration import read_samples
     from winogen.onnx.comparison import differences
-    from winogen.onnx.model import load
+    from winogen.onnx.loading import load
     from winogen.onnx.quantization import quantized
     from winogen.onnx.rewrite import save
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Set
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from winogen.conv import accuracy, planner
 from winogen.conv.cuts import Candidate
 from winogen.conv.execute import Code, Environment, Prepared
 from winogen.conv.options import Options
@@ -46,15 +47,31 @@ class Call(NamedTuple):
     weight: int  # which array of the node it is
 
 
+class Error(NamedTuple):
+    """The errors that are expected of a layer, relative to its largest output."""
+
+    planned: float  # as it is planned
+    direct: float  # of sums in one chain, as about those of frameworks
+
+
 class Answer:
     """The plan of one question: kernel calls, and where their arrays lie."""
 
-    def __init__(self, ffi: Any, question: Any, shared: MutableMapping[tuple, Any]):
+    def __init__(
+        self,
+        ffi: Any,
+        question: Any,
+        shared: MutableMapping[tuple, Any],
+        familiar: Set[KernelSpec] | None = None,
+    ):
         self.ffi = ffi
+        self.familiar = familiar  # kernels that are preferred to faster ones; None for no such
         self.shared = shared
         self.question = question
         self.calls: list[Call] = []  # of each step
+        self.errors: list[Error] = []  # of each layer
         self.itemsize, self.inputs = question.itemsize, question.inputs
+        self.tolerance = float(question.tolerance)  # 0 for none
         self.dtype = "float32" if question.itemsize == 4 else "float64"
         self.kept = Answered([], [])
         self.arena = 0
@@ -71,9 +88,7 @@ class Answer:
         layers = [question.layer[i] for i in range(question.layers)]
         problems = [self.problem(layer) for layer in layers]
         # All kernels side by side, before any is needed.
-        compile_all(
-            dict.fromkeys(KernelSpec.of(w) for p, ranked in problems for w in ranked[0].works(p))
-        )
+        compile_all(dict.fromkeys(spec for p, ranked in problems for spec in _specs(ranked[0], p)))
         for layer, (problem, ranked) in zip(layers, problems):
             self.add(layer, Prepared(problem, ranked, self.target, self.environment))
 
@@ -177,7 +192,14 @@ class Answer:
         batch, _, *size = self.shape(asked.input)
         problem = layer.problem((batch, layer.channels, *size)).sewn(seams)
         request = Request.from_options(layer, options)
-        return problem, [way.candidate for way in ways(problem, request, self.target, current())]
+        ranked = [way.candidate for way in ways(problem, request, self.target, current())]
+        if self.familiar is not None:
+            familiar = self.familiar
+            ranked.sort(key=lambda one: not familiar >= set(_specs(one, problem)))
+        planned = planner.predicted_error(layer, ranked[0].choice, self.target)
+        terms = math.prod(shape[1:])
+        self.errors.append(Error(planned, accuracy.direct_error(self.dtype, terms)))
+        return problem, ranked
 
     def add(self, asked: Any, prepared: Prepared) -> None:
         """Append the kernel calls of one layer."""
@@ -313,6 +335,11 @@ class QuantizedAnswer(Answer):
         size = self.numbers(array) * kind.itemsize
         found = np.frombuffer(self.ffi.buffer(record.constant, size), kind)
         return found.reshape(self.shape(array))
+
+
+def _specs(candidate: Candidate, problem: Problem) -> list[KernelSpec]:
+    """The kernels of a way."""
+    return [KernelSpec.of(work) for work in candidate.works(problem)]
 
 
 def _function(ffi: Any, code: Any, name: str, struct: str, field: str) -> Any:

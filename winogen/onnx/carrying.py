@@ -14,13 +14,15 @@ from typing import Any, NamedTuple
 from winogen.codegen.quantized import render_quantized
 from winogen.codegen.render import render
 from winogen.codegen.templates import environment, wrapped
-from winogen.errors import CompileFailed, InvalidType, InvalidValue
+from winogen.errors import CompileFailed, InvalidValue
+from winogen.files import output_path, replace_file
 from winogen.kernels.quantized import QuantizedSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.onnx.answers import Answer
 from winogen.onnx.library import FLAGS, planner, source
-from winogen.onnx.model import OWN_DOMAIN, Model, load, require
-from winogen.onnx.operators import NOWHERE
+from winogen.onnx.loading import load, naming_damage, require
+from winogen.onnx.model import Model
+from winogen.onnx.operators import NOWHERE, OWN_DOMAIN
 from winogen.onnx.running import sizes_of_inputs, zeros
 from winogen.records import Target
 from winogen.toolchain import find_compiler, host_target
@@ -35,6 +37,7 @@ class File(NamedTuple):
     target: Target
 
 
+@naming_damage
 def build_library(
     model_or_path: Any,
     output: Any,
@@ -51,8 +54,7 @@ def build_library(
     Needs onnxruntime, which runs the model once for each set of sizes, on zeros. Raises
     InvalidType, InvalidValue, MissingPackage, BuildError, and OSError.
     """
-    if not isinstance(output, (str, os.PathLike)):
-        raise InvalidType(f"output: got {type(output).__name__}; allowed: a path")
+    path = output_path(output)
     proto = load(model_or_path)
     if not any(node.domain == OWN_DOMAIN for node in proto.graph.node):
         raise InvalidValue(
@@ -66,7 +68,6 @@ def build_library(
     answers: list[Answer] = []
     for shapes in sets:
         answers += _answers(proto, dict(shapes or {}), threads)
-    path = Path(output)
     _compile(_sources(answers), path)
     return path
 
@@ -79,15 +80,12 @@ def _answers(proto: Any, shapes: dict[str, Any], threads: int | None) -> list[An
     options = ort.SessionOptions()
     options.register_custom_ops_library(asked.path)
     options.intra_op_num_threads = threads or 0
-    recorded: list[Answer] = []
-    asked.recorded = recorded
-    try:
-        session = ort.InferenceSession(proto.SerializeToString(), options)
-        session.run(None, {value.name: zeros(value, model) for value in session.get_inputs()})
-    except Exception as problem:  # onnxruntime's own kinds of errors
-        raise InvalidValue(f"model: onnxruntime does not run it ({problem})") from problem
-    finally:
-        asked.recorded = None
+    with asked.recording() as recorded:
+        try:
+            session = ort.InferenceSession(proto.SerializeToString(), options)
+            session.run(None, {value.name: zeros(value, model) for value in session.get_inputs()})
+        except Exception as problem:  # onnxruntime's own kinds of errors
+            raise InvalidValue(f"model: onnxruntime does not run it ({problem})") from problem
     return recorded
 
 
@@ -171,4 +169,4 @@ def _compile(files: Mapping[str, File], output: Path) -> None:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             objects = list(pool.map(compile, files))
         run("-shared", *objects, *FLAGS, "-o", "library.so")
-        output.write_bytes((folder / "library.so").read_bytes())
+        replace_file(output, (folder / "library.so").read_bytes())

@@ -2,74 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from winogen.errors import InvalidType, InvalidValue, WinogenError
+from winogen.errors import InvalidValue
+from winogen.onnx.loading import require
 from winogen.onnx.sizes import STANDARD, Sizes, declared, number, propagate
 
 OLDEST_OPSET = 7  # before it, broadcasting was asked for by attributes
-OWN_DOMAIN = "com.winogen"
 _FOLDABLE = frozenset(
     "Add Cast Concat ConstantOfShape Div Gather Mul Neg Range Reshape Shape Slice Squeeze Sub "
     "Transpose Unsqueeze".split()
 )
 # Constants with more numbers have no say in anybody's sizes.
 _SMALL = 4096
-
-
-class MissingPackage(WinogenError, ImportError):
-    """A package that this needs is not installed; the message says how to install it."""
-
-
-def require(name: str) -> Any:
-    """Return a module of the extra `onnx`; raises MissingPackage."""
-    from importlib import import_module
-
-    try:
-        return import_module(name)
-    except ImportError as problem:
-        package = name.partition(".")[0]
-        raise MissingPackage(
-            f"{package}: cannot be imported ({problem}); install it by pip install 'winogen[onnx]'"
-        ) from problem
-
-
-def load(source: Any) -> Any:
-    """Return a ModelProto from one, or from the path of a file, its external data included.
-
-    Raises InvalidType, InvalidValue for a file that holds no model, and OSError.
-    """
-    onnx = require("onnx")
-    if isinstance(source, onnx.ModelProto):
-        for tensor in source.graph.initializer:
-            if tensor.data_location == onnx.TensorProto.EXTERNAL:
-                raise InvalidValue(
-                    f"model: got weights in another file ({tensor.name}); allowed: the path of the "
-                    "model, so that they can be read, or a model with all its data"
-                )
-        return source
-    if not isinstance(source, (str, os.PathLike)):
-        raise InvalidType(
-            f"model: got {type(source).__name__}; allowed: a path or an onnx.ModelProto"
-        )
-    path = Path(source)
-    try:
-        model = onnx.load(path)
-    except OSError:
-        raise
-    except Exception as problem:  # protobuf has errors of its own
-        raise InvalidValue(f"model: got {path}, which is no ONNX model ({problem})") from problem
-    if not model.HasField("graph") or not model.opset_import:
-        raise InvalidValue(f"model: got {path}, which is no ONNX model")
-    return model
 
 
 class Model:
@@ -153,6 +104,8 @@ class Model:
             return None
         arrays = {name: self.constant(name) for name in inputs}
         if sum(array.size for array in arrays.values() if array is not None) > _SMALL:
+            return None
+        if _large(node.op_type, list(arrays.values())):
             return None
         evaluator = require("onnx.reference").ReferenceEvaluator
         helper = self.onnx.helper
@@ -355,6 +308,17 @@ def copied(message: Any) -> Any:
     copy = type(message)()
     copy.CopyFrom(message)
     return copy
+
+
+def _large(kind: str, arrays: list[Any]) -> bool:
+    """Whether a node makes more numbers of a few than sizes and paddings ever are."""
+    with suppress(TypeError, ValueError):  # of wrong inputs, which it refuses itself
+        if kind == "ConstantOfShape":
+            return bool(np.prod(arrays[0], dtype=np.float64) > _SMALL)
+        if kind == "Range":
+            start, limit, step = (float(array.reshape(())) for array in arrays)
+            return step == 0 or not (limit - start) / step <= _SMALL
+    return False
 
 
 def _names_read(graph: Any) -> set[str]:

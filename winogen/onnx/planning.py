@@ -7,10 +7,13 @@ stays alive until the library gives the plan back.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Set
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
 from winogen.errors import WinogenError
+from winogen.kernels.spec import KernelSpec
 from winogen.onnx.answers import Answer, Answered, QuantizedAnswer
 from winogen.onnx.operators import FAILED, PLANNED
 from winogen.toolchain import Library
@@ -28,7 +31,9 @@ class Planner:
         # (node, its weights, kernel) -> packed weights, shared by the plans of all sizes.
         self._packed: WeakValueDictionary[tuple, Any] = WeakValueDictionary()
         self._lock = Lock()
-        self.recorded: list[Answer] | None = None  # a list that wants to have all answers
+        self.failure: BaseException | None = None  # the latest
+        self._recorded: list[Answer] | None = None  # a list that wants to have all answers
+        self._familiar: Set[KernelSpec] | None = None
         self._ask = self._ffi.callback("winogen_planner", self._plan, error=FAILED)
         self._take_back = self._ffi.callback("winogen_release", self._release)
 
@@ -46,6 +51,18 @@ class Planner:
         null = self._ffi.NULL
         self._library.lib.winogen_onnx_set_planner(null, null)
 
+    @contextmanager
+    def recording(self, familiar: Set[KernelSpec] | None = None) -> Iterator[list[Answer]]:
+        """Give a list of all answers from now on.
+
+        Kernels that are ``familiar`` are preferred to faster ones, which might have to be compiled.
+        """
+        self._recorded, self._familiar, self.failure = [], familiar, None
+        try:
+            yield self._recorded
+        finally:
+            self._recorded = self._familiar = None
+
     @property
     def plans(self) -> int:
         """How many plans are in use."""
@@ -54,14 +71,15 @@ class Planner:
     def _plan(self, question: Any, plan: Any, message: Any, size: int) -> int:
         kind = Answer if question.scales == self._ffi.NULL else QuantizedAnswer
         try:
-            answer = kind(self._ffi, question, self._packed)
+            answer = kind(self._ffi, question, self._packed, self._familiar)
             answer.fill(plan)
             with self._lock:
                 plan.handle = next(self._handles)
                 self._answers[plan.handle] = answer.kept
-            if self.recorded is not None:
-                self.recorded.append(answer.remembered())
+            if self._recorded is not None:
+                self._recorded.append(answer.remembered())
         except BaseException as error:  # nothing may escape into C, Ctrl-C neither
+            self.failure = error
             expected = isinstance(error, WinogenError)
             text = str(error) if expected else f"{type(error).__name__}: {error}"
             encoded = text.encode("utf-8", "replace")[: size - 1]

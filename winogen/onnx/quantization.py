@@ -15,7 +15,8 @@ import numpy as np
 from winogen.errors import InvalidValue
 from winogen.onnx.calibration import PERCENTILE, Range, observer, ranges, read_samples
 from winogen.onnx.folding import folded
-from winogen.onnx.model import Model, load
+from winogen.onnx.loading import load, naming_damage
+from winogen.onnx.model import Model
 from winogen.onnx.rewrite import save
 from winogen.onnx.sizes import STANDARD
 
@@ -134,6 +135,7 @@ def quantize(
     return result.model
 
 
+@naming_damage
 def quantized(
     model_or_path: Any,
     samples: Any,

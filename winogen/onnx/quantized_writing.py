@@ -10,7 +10,8 @@ import numpy as np
 
 from winogen.conv.quantization import Filters
 from winogen.onnx.between import Lookup, Pool
-from winogen.onnx.model import OWN_DOMAIN, Model, copied
+from winogen.onnx.model import Model, copied
+from winogen.onnx.operators import OWN_DOMAIN
 from winogen.onnx.sizes import STANDARD
 
 _VERSION = 1

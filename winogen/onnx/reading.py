@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from winogen.graph import Graph, Node, Opaque
-from winogen.onnx.model import OWN_DOMAIN, Model
+from winogen.onnx.model import Model
 from winogen.onnx.patterns import Match, Patterns
 from winogen.onnx.quantized import Narrowed
 from winogen.onnx.sizes import STANDARD
@@ -43,7 +43,7 @@ def read(model: Model, narrow: Narrowed | None = None) -> Reading:
             swallowed |= {tuple(inner.output) for inner in match.within}
         elif node.output[0] in narrow.made | narrow.others:
             continue
-        elif node.op_type in _CONVOLUTIONS or node.domain == OWN_DOMAIN:
+        elif node.op_type in _CONVOLUTIONS:
             why = narrow.refusals.get(node.output[0]) or _why(model, node, kind)
             refusals.append(f"{node.name or node.output[0]}: {why}")
     aliases = model.aliases
@@ -91,8 +91,6 @@ def _kind(model: Model) -> int:
 
 def _why(model: Model, node: Any, kind: int) -> str:
     """Why a convolution stays with the framework."""
-    if node.domain == OWN_DOMAIN:
-        return "is winogen's already"
     if node.op_type == "ConvTranspose":
         return "transposed"
     sizes = model.sizes.get(node.input[0])

@@ -19,7 +19,8 @@ from winogen.conv.request import Request
 from winogen.errors import InvalidValue
 from winogen.graph import Conv, Graph, cut, shapes, simplify
 from winogen.graph.lower import COPY, Step, lower
-from winogen.onnx.model import Model, load, require
+from winogen.onnx.loading import naming_damage, original, require
+from winogen.onnx.model import Model
 from winogen.onnx.quantized import narrowed
 from winogen.onnx.reading import Reading, read
 from winogen.onnx.running import sizes_of_inputs, zeros
@@ -102,6 +103,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     return row.layer, row.what, sizes, row.algorithm, f"{1e3 * row.predicted_s:.3f}", measured, gain
 
 
+@naming_damage
 def report(
     model_or_path: Any,
     *,
@@ -115,7 +117,7 @@ def report(
     installed, it runs the model a few times, on zeros. Inputs whose sizes are open need
     ``input_shapes``, but for the batch, which is 1 then. Raises as `optimize` does.
     """
-    proto = load(model_or_path)
+    proto = original(model_or_path)
     model = Model(proto, sizes_of_inputs(Model(proto), input_shapes or {}))
     whole_model = model
     narrow = narrowed(model)
@@ -160,11 +162,12 @@ def _steps(model: Model, reading: Reading, graph: Graph) -> list[tuple[Step, tup
     return steps
 
 
+@naming_damage
 def convolutions(
     model_or_path: Any, input_shapes: Mapping[str, Any] | None = None
 ) -> list[Problem]:
     """Return the convolutions that `optimize` would replace. Raises as it does."""
-    proto = load(model_or_path)
+    proto = original(model_or_path)
     model = Model(proto, sizes_of_inputs(Model(proto), input_shapes or {}))
     reading = read(model)
     if not reading.kind:

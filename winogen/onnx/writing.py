@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,19 +13,31 @@ from winogen.graph import Concat, Conv, Graph, Opaque, cut
 from winogen.graph.lower import Step, lower
 from winogen.graph.places import Buffer, Place
 from winogen.kernels.struct import PADDING_MODES
-from winogen.onnx.model import OWN_DOMAIN, Model
-from winogen.onnx.operators import ACTIVATIONS, NOWHERE
+from winogen.onnx.model import Model
+from winogen.onnx.operators import ACTIVATIONS, NOWHERE, OWN_DOMAIN
 from winogen.onnx.reading import Reading
 
 VERSION = 1  # of the operators: raised when a node would mean something else
 
 
 class Writer:
-    """Writes one model. ``settings``: attributes of every node of winogen's."""
+    """Writes one model.
 
-    def __init__(self, model: Model, reading: Reading, settings: Mapping[str, Any]):
+    ``settings``: attributes of every node of winogen's. ``excluded``: values that the framework
+    goes on to compute.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        reading: Reading,
+        settings: Mapping[str, Any],
+        excluded: Collection[str] = (),
+    ):
         self.model = model
         self.reading = reading
+        self.excluded = excluded
+        self.within: dict[str, list[str]] = {}  # output of a segment -> all that it computes
         self.settings = {name: value for name, value in settings.items() if value is not None}
         self.helper = model.onnx.helper
         self.dtype = model.onnx.helper.tensor_dtype_to_np_dtype(reading.kind)
@@ -40,7 +52,7 @@ class Writer:
     def write(self, graph: Graph) -> Any:
         """Return the ModelProto of ``graph``, a simplified form of the one that was read."""
         channels = self._channels(graph)
-        for piece in cut(graph):
+        for piece in cut(graph, self.excluded):
             if piece.ours:
                 self._segment(piece.graph, channels)
             else:
@@ -61,6 +73,8 @@ class Writer:
         steps, buffers = lower(graph, shapes, np.dtype(self.dtype))
         self.convolutions += sum(isinstance(node.op, Conv) for node in graph.nodes)
         self.segments += 1
+        values = [node.output for node in graph.nodes]
+        self.within.update(dict.fromkeys(graph.outputs, values))
         counts = {buffer: shape[1] for buffer, shape in buffers.items()}
         if len(steps) == 1 and _whole(steps[0], counts):
             self._conv(graph, steps[0])
