@@ -303,6 +303,15 @@ class Model:
         return inputs, kept
 
 
+def named_apart(nodes: Iterable[Any], theirs: Iterable[Any]) -> None:
+    """Give nodes names that neither others of them have nor ``theirs``: onnxruntime refuses two."""
+    taken = {node.name for node in theirs}
+    for node in nodes:
+        while node.name and node.name in taken:
+            node.name += "_"
+        taken.add(node.name)
+
+
 def copied(message: Any) -> Any:
     """Return a copy of a protobuf."""
     copy = type(message)()

@@ -88,12 +88,13 @@ def _run(model: Model, proto: Any, parts: list[Part], verdict: Verdict) -> None:
                 why = next((why for why in whys if why is not None), None)
                 if why is not None:
                     verdict.refuted |= dict.fromkeys(one.outputs, why)
+        verdict.error = max(one.error for one in ours)
+        verdict.sizes.append(shapes)
         if not verdict.refuted:
-            why = rewritten.wrong(feeds[0], [original.outputs(value) for value in values])
+            wanted = [original.outputs(value) for value in values]
+            why = rewritten.wrong(feeds[0], wanted, original.evaluated)
             if why is not None:
                 verdict.refuted = {name: why for one in ours for name in one.outputs}
-        verdict.sizes.append(shapes)
-    verdict.error = max(one.error for one in ours)
 
 
 def _accepted(model: Model, original: _Original) -> Iterator[tuple[Shapes, list[Feed]]]:
@@ -158,7 +159,7 @@ class _Original:
             empty = model.onnx.helper.make_empty_tensor_value_info(name)
             proto.graph.output.append(make(name, kind, None) if kind else empty)
         self._exposed = proto
-        self._double = any(
+        self.evaluated = any(
             model.kind(name) == model.onnx.TensorProto.DOUBLE
             for node in model.graph.node
             if node.op_type == "Conv"
@@ -167,7 +168,7 @@ class _Original:
         self._session = self._start()
 
     def _start(self) -> Any:
-        if self._double:  # onnxruntime has no convolutions of them
+        if self.evaluated:  # onnxruntime has no convolutions of them
             return require("onnx.reference").ReferenceEvaluator(self._exposed)
         try:
             return new_session(self._exposed, optimized=False)
@@ -179,7 +180,7 @@ class _Original:
 
     def run(self, feed: Feed) -> dict[str, Any]:
         """Return all values at the seams and all outputs, by name."""
-        if self._double and self._products(feed) > _MOST_PRODUCTS:
+        if self.evaluated and self._products(feed) > _MOST_PRODUCTS:
             raise Unproven("onnxruntime has no convolutions of float64, onnx's take too long")
         with np.errstate(all="ignore"):
             found = self._session.run(self._names, feed)
@@ -207,14 +208,20 @@ class _Rewritten:
         self.library = library
         self._session: Any = None
 
-    def wrong(self, feed: Feed, wanted: list[list[Any]]) -> str | None:
-        """Return what is wrong with the outputs; ``wanted``: those for other numbers, too."""
+    def wrong(self, feed: Feed, wanted: list[list[Any]], evaluated: bool) -> str | None:
+        """Return what is wrong with the outputs; ``wanted``: those for other numbers, too.
+
+        ``evaluated``: these are not of onnxruntime. Raises Unproven where it runs neither model.
+        """
         try:
             if self._session is None:
                 self._session = new_session(self.proto, library=self.library)
             found = self._session.run(None, feed)
         except Exception as problem:  # onnxruntime's own kinds of errors
-            return f"onnxruntime does not run it ({first_line(problem)})"
+            why = f"onnxruntime does not run it ({first_line(problem)})"
+            if evaluated:  # nor the original
+                raise Unproven(why) from problem
+            return why
         for value, y, *others in zip(self.proto.graph.output, found, *wanted):
             if not all(isinstance(array, np.ndarray) for array in (y, *others)):
                 if any(type(y) is not type(other) for other in others):

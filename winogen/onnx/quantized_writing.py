@@ -10,7 +10,7 @@ import numpy as np
 
 from winogen.conv.quantization import Filters
 from winogen.onnx.between import Lookup, Pool
-from winogen.onnx.model import Model, copied
+from winogen.onnx.model import Model, copied, named_apart
 from winogen.onnx.operators import OWN_DOMAIN
 from winogen.onnx.sizes import STANDARD
 
@@ -62,15 +62,22 @@ class Writer:
         new = (*self.layers.values(), *self.others.values())
         replaced = {id(node) for one in new for node in one.within}
         nodes: list[Any] = []
+        ours: list[Any] = []
+        theirs: list[Any] = []
         for node in self.model.graph.node:
             layer = self.layers.get(node.output[0]) if node.output else None
+            made: list[Any] = []
             if layer is not None:
-                nodes.append(self._node(layer))
+                made = [self._node(layer)]
             elif node.output and node.output[0] in self.others:
                 other = self.others[node.output[0]]
-                nodes += other.nodes(self.model, self._array, self.settings)
+                made = list(other.nodes(self.model, self._array, self.settings))
             elif id(node) not in replaced:
+                theirs.append(node)
                 nodes.append(node)
+            ours += made
+            nodes += made
+        named_apart(ours, theirs)
         nodes = self._without_unread(nodes)
         read = {name for node in nodes for name in self.model.reads(node)}
         read |= {value.name for value in self.model.graph.output} | self.model.captured

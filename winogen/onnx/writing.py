@@ -13,7 +13,7 @@ from winogen.graph import Concat, Conv, Graph, Opaque, cut
 from winogen.graph.lower import Step, lower
 from winogen.graph.places import Buffer, Place
 from winogen.kernels.struct import PADDING_MODES
-from winogen.onnx.model import Model
+from winogen.onnx.model import Model, named_apart
 from winogen.onnx.operators import ACTIVATIONS, NOWHERE, OWN_DOMAIN
 from winogen.onnx.reading import Reading
 
@@ -216,6 +216,9 @@ class Writer:
             if name in read:
                 constants.append(node)
                 read.update(node.input)
+        ours = [node for node in self.nodes if node.domain == OWN_DOMAIN]
+        theirs = [node for node in self.nodes if node.domain != OWN_DOMAIN]
+        named_apart(ours, [*constants, *theirs])
         del graph.node[:]
         graph.node.extend([*constants[::-1], *self.nodes])
         inputs, kept = self.model.interface(read)
