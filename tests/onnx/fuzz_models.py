@@ -39,8 +39,9 @@ from conv.fuzz import compile_quickly
 from winogen.onnx.library import get_library_path
 from winogen.onnx.rewrite import Rewritten, rewrite
 
-# Relative to the largest output; where it is more, float64 decides.
-NEAR = 1e-4
+# Of the whole network, relative to the largest output; where it is more, float64 decides. A wrong
+# result is off by tenths; `optimize` compares layer by layer, with what is expected of each.
+NEAR = 1e-3
 # With numbers of 8 bits in a model: of the largest output, at most and on average.
 STEPS_MOST, STEPS_MEAN = 0.3, 0.02
 ODD = ("", "a b", "é/ü:0", "layer", 'with"quotes"', "x" * 300)

@@ -194,7 +194,7 @@ def test_what_is_refused(library, tmp_path, monkeypatch):
     with pytest.raises(InvalidType, match="output: got int; allowed: a path"):
         winogen.onnx.build_library(model, 3)
     text = "int main(void) { return no_such_name; }"
-    broken = lambda answers: {"broken.c": carrying.File(text, carrying.host_target())}
+    broken = lambda answers, target: {"broken.c": carrying.File(text, carrying.host_target())}
     monkeypatch.setattr(carrying, "_sources", broken)
     with pytest.raises(CompileFailed, match="no_such_name"):
         winogen.onnx.build_library(

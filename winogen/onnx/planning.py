@@ -15,7 +15,9 @@ from weakref import WeakValueDictionary
 from winogen.errors import WinogenError
 from winogen.kernels.spec import KernelSpec
 from winogen.onnx.answers import Answer, Answered, QuantizedAnswer
-from winogen.onnx.operators import FAILED, PLANNED
+from winogen.onnx.drafts import Draft, QuantizedDraft
+from winogen.onnx.operators import FAILED, PLANNED, UNKNOWN
+from winogen.records import Target
 from winogen.toolchain import Library
 from winogen.toolchain.fork import Lock
 
@@ -34,6 +36,7 @@ class Planner:
         self.failure: BaseException | None = None  # the latest
         self._recorded: list[Answer] | None = None  # a list that wants to have all answers
         self._familiar: Set[KernelSpec] | None = None
+        self._target: Target | None = None
         self._ask = self._ffi.callback("winogen_planner", self._plan, error=FAILED)
         self._take_back = self._ffi.callback("winogen_release", self._release)
 
@@ -52,16 +55,20 @@ class Planner:
         self._library.lib.winogen_onnx_set_planner(null, null)
 
     @contextmanager
-    def recording(self, familiar: Set[KernelSpec] | None = None) -> Iterator[list[Answer]]:
+    def recording(
+        self, familiar: Set[KernelSpec] | None = None, target: Target | None = None
+    ) -> Iterator[list[Answer]]:
         """Give a list of all answers from now on.
 
         Kernels that are ``familiar`` are preferred to faster ones, which might have to be compiled.
+        With a ``target``, answers are for that, and nodes compute the plain way.
         """
-        self._recorded, self._familiar, self.failure = [], familiar, None
+        self._recorded, self.failure = [], None
+        self._familiar, self._target = familiar, target
         try:
             yield self._recorded
         finally:
-            self._recorded = self._familiar = None
+            self._recorded = self._familiar = self._target = None
 
     @property
     def plans(self) -> int:
@@ -69,15 +76,19 @@ class Planner:
         return len(self._answers)
 
     def _plan(self, question: Any, plan: Any, message: Any, size: int) -> int:
-        kind = Answer if question.scales == self._ffi.NULL else QuantizedAnswer
+        quantized = question.scales != self._ffi.NULL
         try:
+            if self._target is not None:
+                draft = QuantizedDraft if quantized else Draft
+                self._record(draft(self._ffi, question, {}, self._target))
+                return UNKNOWN
+            kind = QuantizedAnswer if quantized else Answer
             answer = kind(self._ffi, question, self._packed, self._familiar)
             answer.fill(plan)
             with self._lock:
                 plan.handle = next(self._handles)
                 self._answers[plan.handle] = answer.kept
-            if self._recorded is not None:
-                self._recorded.append(answer.remembered())
+            self._record(answer)
         except BaseException as error:  # nothing may escape into C, Ctrl-C neither
             self.failure = error
             expected = isinstance(error, WinogenError)
@@ -86,6 +97,10 @@ class Planner:
             self._ffi.memmove(message, encoded + b"\0", len(encoded) + 1)
             return FAILED
         return PLANNED
+
+    def _record(self, answer: Answer) -> None:
+        if self._recorded is not None:
+            self._recorded.append(answer.remembered())
 
     def _release(self, handle: int) -> None:
         with self._lock:
