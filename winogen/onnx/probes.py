@@ -23,8 +23,9 @@ _GROWN = ((8, 24), (64, 32), (1, 2))  # by how much the height and the width of 
 def first_sizes(model: Model) -> Iterator[Shapes]:
     """Yield the sizes of all inputs: what is written or fixed, and what is plausible."""
     tried: list[Shapes] = []
+    channels = _channels(model)
     for size in _MAPS:
-        shapes = _shapes(model, {0: 1, 2: size, 3: size})
+        shapes = _shapes(model, {0: 1, 1: channels, 2: size, 3: size})
         if shapes not in tried:
             tried.append(shapes)
             yield shapes
@@ -38,9 +39,9 @@ def other_sizes(model: Model, first: Shapes) -> Iterator[list[Shapes]]:
     maps = [shape for shape in first.values() if len(shape) == 4]
     if not maps:
         return
-    _, _, high, wide = maps[0]
-    changes = [[{0: maps[0][0] + 1, 2: high, 3: wide}]]
-    changes += [[{0: maps[0][0], 2: high + more, 3: wide + much} for more, much in _GROWN]]
+    batch, channels, high, wide = maps[0]
+    changes = [[{0: batch + 1, 1: channels, 2: high, 3: wide}]]
+    changes += [[{0: batch, 1: channels, 2: high + more, 3: wide + much} for more, much in _GROWN]]
     for options in changes:
         shapes = [_shapes(model, option) for option in options]
         shapes = [one for one in shapes if one != first]
@@ -61,6 +62,17 @@ def required(model: Model) -> list[Any]:
     """Return the inputs that a caller has to give."""
     defaults = {tensor.name for tensor in model.graph.initializer}
     return [value for value in model.graph.input if value.name not in defaults]
+
+
+def _channels(model: Model) -> int:
+    """The channels of the map that the first convolution reads, where they are open."""
+    sizes = {tensor.name: tensor.dims for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        place = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}.get(node.op_type)
+        if place is not None and node.input[place] in sizes and len(sizes[node.input[place]]) > 1:
+            per_group: int = sizes[node.input[place]][1]
+            return per_group * int(model.attributes(node).get("group", 1))
+    return 3
 
 
 def _dtype(model: Model, value: Any) -> np.dtype:

@@ -193,7 +193,9 @@ def save(model: Any, output: Any) -> Path:
         return replace_file(path, model.SerializeToString(deterministic=True))
     with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
         draft, data = Path(folder, path.name), f"{path.name}.data"
-        require("onnx").save(copied(model), draft, save_as_external_data=True, location=data)
+        require("onnx").save(
+            copied(model), draft, save_as_external_data=True, location=data, size_threshold=0
+        )
         os.replace(Path(folder, data), path.with_name(data))
         os.replace(draft, path)
     return path
