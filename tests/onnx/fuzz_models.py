@@ -27,7 +27,6 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 if __name__ == "__main__":
     # Behind onnx itself, which the folder of this file has the name of.
@@ -37,6 +36,7 @@ if __name__ == "__main__":
 from conv.fuzz import compile_quickly
 
 from winogen.onnx.library import get_library_path
+from winogen.onnx.loading import evaluator
 from winogen.onnx.rewrite import Rewritten, rewrite
 
 # Of the whole network, relative to the largest output; where it is more, float64 decides. A wrong
@@ -424,7 +424,7 @@ def outcome_of(case: Case) -> Outcome:
     outcome = Outcome()
     evaluated = _has_doubles(case.model)
     try:
-        original = ReferenceEvaluator(case.model) if evaluated else _session(case.model)
+        original = evaluator(case.model) if evaluated else _session(case.model)
         wanted = []
         for feed in case.feeds:
             try:
@@ -533,7 +533,7 @@ def _exact(model: onnx.ModelProto, feed: dict[str, np.ndarray]) -> list | None:
     try:
         with np.errstate(all="ignore"):
             wide_feed = {name: x.astype(np.float64) for name, x in feed.items()}
-            return ReferenceEvaluator(wide).run(None, wide_feed)
+            return evaluator(wide).run(None, wide_feed)
     except Exception:  # it does not know all operators of all opsets
         return None
 

@@ -16,13 +16,15 @@ import numpy as np
 
 from winogen.errors import BuildError
 from winogen.onnx.library import planner
-from winogen.onnx.loading import MissingPackage, first_line, new_session, require
+from winogen.onnx.loading import MissingPackage, evaluator, first_line, new_session
 from winogen.onnx.model import Model, copied
 from winogen.onnx.probes import Feed, Shapes, feed_of, first_sizes, other_sizes
 from winogen.onnx.soundness import Part, fault_of, parts_of
 
 # The largest error of a layer may be so many times what is expected of random numbers.
 _MARGIN = 10
+# Attributes are of float32: what is meant by one, as 1/6, is off by so much.
+_ATTRIBUTES = 2.0**-23
 # Bytes of all values of a model, and multiplications of one without onnxruntime, that are too many.
 _MOST_BYTES = 2**33
 _MOST_PRODUCTS = 2e9
@@ -169,7 +171,7 @@ class _Original:
 
     def _start(self) -> Any:
         if self.evaluated:  # onnxruntime has no convolutions of them
-            return require("onnx.reference").ReferenceEvaluator(self._exposed)
+            return evaluator(self._exposed)
         try:
             return new_session(self._exposed, optimized=False)
         except Exception as problem:  # onnxruntime's own kinds of errors
@@ -272,7 +274,7 @@ class _Part:
             expected = [error for answer in answers for error in answer.errors]
             tolerance = max(answer.tolerance for answer in answers)
             self._expected = sum(error.direct for error in expected)
-            self._limit = sum(
+            self._limit = _ATTRIBUTES + sum(
                 (tolerance or _MARGIN * error.planned) + _MARGIN * error.direct
                 for error in expected
             )
@@ -340,8 +342,7 @@ class _Part:
         graph = self._alone(nodes, tensors, feed)
         try:
             with np.errstate(all="ignore"):
-                evaluator = require("onnx.reference").ReferenceEvaluator(graph)
-                return list(evaluator.run(None, feed))
+                return list(evaluator(graph).run(None, feed))
         except Exception:  # it does not know all operators
             return None
 
