@@ -154,6 +154,7 @@ def test_quantized_layers(session, tmp_path, monkeypatch):
         folder, library = sys.argv[1:]
         options = onnxruntime.SessionOptions()
         options.register_custom_ops_library(library)
+        options.log_severity_level = 3
         session = onnxruntime.InferenceSession(f"{folder}/fast.onnx", options)
         for name, x in np.load(f"{folder}/inputs.npz").items():
             print(name, flush=True, file=sys.stderr)

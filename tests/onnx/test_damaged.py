@@ -89,13 +89,9 @@ def another_type(graph):
     graph.initializer[0].data_type = 77
 
 
-def unknown_value(graph):
-    graph.node[1].input[0] = "nowhere"
-
-
 @pytest.mark.parametrize(
     "spoil",
-    (no_inputs, one_tap, short, text_for_pads, few_pads, no_outputs, another_type, unknown_value),
+    (no_inputs, one_tap, short, text_for_pads, few_pads, no_outputs, another_type),
 )
 @pytest.mark.filterwarnings("ignore")
 def test_fields_that_contradict_each_other(spoil, library, tmp_path):

@@ -93,7 +93,8 @@ def naming_damage(function: Callable[_P, _T]) -> Callable[_P, _T]:
             raise
         except Exception as problem:
             model = args[0] if args else next(iter(options.values()))
-            why = fault(model)
+            # Neither of them reads texts that are none.
+            why = str(problem) if isinstance(problem, UnicodeDecodeError) else fault(model)
             if why is None:
                 raise
             what = "one" if not isinstance(model, (str, os.PathLike)) else str(model)
