@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from winogen.errors import InvalidValue
+from winogen.errors import InvalidType, InvalidValue
 
 
 def check_regular(argument: str, path: str | Path, allowed: str) -> None:
@@ -26,6 +28,27 @@ def check_regular(argument: str, path: str | Path, allowed: str) -> None:
         raise InvalidValue(
             f"{argument}: got {str(path)!r}, which is not a regular file; allowed: {allowed}"
         )
+
+
+def output_path(output: Any) -> Path:
+    """Return the path of a file to write, where links lead.
+
+    Raises InvalidType for what is no path, InvalidValue for what is there and no regular file, and
+    FileNotFoundError where there is no folder for it.
+    """
+    if not isinstance(output, (str, os.PathLike)):
+        raise InvalidType(f"output: got {type(output).__name__}; allowed: a path")
+    check_regular("output", Path(output), "a file that is not there yet, or a regular one")
+    return Path(output).resolve().parent.resolve(strict=True) / Path(output).resolve().name
+
+
+def replace_file(path: Path, data: bytes) -> Path:
+    """Write a file as a whole or not at all, with the permissions of new ones; return its path."""
+    with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        draft = Path(folder, path.name)
+        draft.write_bytes(data)
+        os.replace(draft, path)
+    return path
 
 
 def parse_json(argument: str, text: str | bytes, path: str | Path) -> Any:

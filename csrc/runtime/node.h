@@ -5,6 +5,7 @@ typedef struct entry {
     struct entry *next;
     int64_t users;            /* calls that are running by it */
     int planned;              /* by the planner; else the plain way */
+    int slow;                 /* the plain way, and there is something to compute */
     winogen_plan plan;
     int64_t *offsets;         /* the plain way: of every array in the arena */
     winogen_layer *layers;    /* with their padding resolved */
@@ -20,6 +21,7 @@ typedef struct node {
     int64_t threads, lent;        /* 0 for those of onnxruntime, which are counted once */
     double tolerance;
     int auto_pad;
+    int told;                     /* whether it said that it computes the plain way */
     int64_t layer_count, inputs, outputs, array_count;
     winogen_layer *layers;
     winogen_scales *scales;       /* of a quantized node */
@@ -119,6 +121,7 @@ static entry *make_entry(const node *n, const winogen_array *inputs, int64_t thr
         if (answer == FAILED) goto failed;
     }
     e->planned = answer == PLANNED;
+    e->slow = !e->planned && numbers;
     if (!e->planned && !plan_plainly(n, e)) {
         refuse(message, "out of memory");
         goto failed;

@@ -10,10 +10,12 @@ typedef struct OrtKernelInfo OrtKernelInfo;          /* a node */
 typedef struct OrtKernelContext OrtKernelContext;    /* a node while it runs */
 typedef struct OrtSessionOptions OrtSessionOptions;
 typedef struct OrtCustomOpDomain OrtCustomOpDomain;
+typedef struct OrtLogger OrtLogger;
 struct OrtCustomOp;
 
 enum { ORT_FAIL = 1, ORT_INVALID_ARGUMENT = 2 };                       /* kinds of errors */
 enum { ORT_FLOAT = 1, ORT_UINT8 = 2, ORT_INT8 = 3, ORT_INT32 = 6, ORT_DOUBLE = 11 };  /* types */
+enum { ORT_WARNING = 2 };                                             /* levels of messages */
 enum { ORT_REQUIRED = 0, ORT_OPTIONAL = 1, ORT_VARIADIC = 2 };         /* kinds of inputs */
 
 /* A member stands at its place in the table; what lies between is not looked at. */
@@ -52,6 +54,9 @@ typedef union OrtApi {
     MEMBER(231, OrtStatus *, NodeOutputCount, const OrtKernelInfo *, size_t *);
     MEMBER(232, OrtStatus *, GetInputName, const OrtKernelInfo *, size_t, char *, size_t *);
     MEMBER(244, OrtStatus *, GetNodeName, const OrtKernelInfo *, char *, size_t *);
+    MEMBER(246, OrtStatus *, GetLogger, const OrtKernelContext *, const OrtLogger **);
+    MEMBER(247, OrtStatus *, LogMessage, const OrtLogger *, int level, const char *message,
+           const char *file, int line, const char *function);
     MEMBER(249, OrtStatus *, GetConstantInput, const OrtKernelInfo *, size_t, int *constant,
            const OrtValue **);
     MEMBER(274, OrtStatus *, ParallelFor, const OrtKernelContext *, void (*)(void *, size_t),

@@ -318,6 +318,27 @@ static OrtStatus *run_entry(const node *n, const entry *e, OrtKernelContext *con
     return status;
 }
 
+/* Says, once for each node, that these sizes take long, and what helps. */
+static void tell(node *n, const OrtKernelContext *context, const entry *e)
+{
+    const int64_t *x = e->arrays[e->layers->input].shape;
+    char text[MESSAGE_BYTES];
+    if (n->told) return;
+    n->told = 1;
+    snprintf(text, sizeof text,
+             "winogen, node \"%s\": no plan for an input of %lldx%lldx%lldx%lld, which takes a plain "
+             "loop, tens of times as long. Write a library with plans for such sizes, too: winogen "
+             "onnx library MODEL -o LIBRARY --input NAME=N,C,H,W",
+             n->name, (long long)x[0], (long long)x[1], (long long)x[2], (long long)x[3]);
+    const OrtLogger *logger = NULL;
+    OrtStatus *status = n->api->GetLogger(context, &logger);
+    if (!status)
+        status = n->api->LogMessage(logger, ORT_WARNING, text, "winogen", __LINE__, "compute");
+    if (!status) return;
+    n->api->ReleaseStatus(status);
+    fprintf(stderr, "%s\n", text);
+}
+
 static OrtStatus *compute(void *data, OrtKernelContext *context)
 {
     node *n = data;
@@ -345,6 +366,7 @@ static OrtStatus *compute(void *data, OrtKernelContext *context)
             e->next = n->entries;
             n->entries = e;
             prune(n);
+            if (e->slow) tell(n, context, e);
         }
     }
     if (e) e->users++;

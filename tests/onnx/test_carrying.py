@@ -1,11 +1,15 @@
 """Libraries that carry plans: a process without Python's part runs by them."""
 
+import re
+import shutil
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 from onnx import helper, numpy_helper
 
@@ -13,6 +17,8 @@ import winogen.onnx
 from winogen.codegen.quantized import render_quantized
 from winogen.errors import CompileFailed, InvalidType, InvalidValue
 from winogen.onnx import carrying
+from winogen.toolchain import host_targets
+from winogen.toolchain.host import buildable
 
 # Runs models in a process that never loads winogen, and says which way each took: the plain way
 # has sums of doubles, so that its float results are those of rounded exact sums.
@@ -148,6 +154,7 @@ def test_quantized_layers(session, tmp_path, monkeypatch):
         folder, library = sys.argv[1:]
         options = onnxruntime.SessionOptions()
         options.register_custom_ops_library(library)
+        options.log_severity_level = 3
         session = onnxruntime.InferenceSession(f"{folder}/fast.onnx", options)
         for name, x in np.load(f"{folder}/inputs.npz").items():
             print(name, flush=True, file=sys.stderr)
@@ -194,10 +201,138 @@ def test_what_is_refused(library, tmp_path, monkeypatch):
     with pytest.raises(InvalidType, match="output: got int; allowed: a path"):
         winogen.onnx.build_library(model, 3)
     text = "int main(void) { return no_such_name; }"
-    broken = lambda answers: {"broken.c": carrying.File(text, carrying.host_target())}
+    broken = lambda answers, target: {"broken.c": carrying.File(text, carrying.host_target())}
     monkeypatch.setattr(carrying, "_sources", broken)
     with pytest.raises(CompileFailed, match="no_such_name"):
         winogen.onnx.build_library(
             model, tmp_path / "net.so", input_shapes={"x": (1, 8, 8, 8)}, threads=1
         )
     assert not (tmp_path / "net.so").exists()
+
+
+def run_by(library, folder, shapes):
+    """Run a model in a process of its own; what it said on onnxruntime's log."""
+    random = np.random.default_rng(1)
+    inputs = {
+        name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()
+    }
+    np.savez(folder / "inputs.npz", **inputs)
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM), folder, library],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    return inputs, np.load(folder / "outputs.npz"), run.stderr
+
+
+def test_sizes_without_a_plan_are_told_once(library, tmp_path):
+    model = winogen.onnx.optimize(net(), tmp_path / "fast.onnx")
+    path = winogen.onnx.build_library(
+        model, tmp_path / "net.so", input_shapes={"x": (1, 8, 12, 16)}, threads=2
+    )
+    shapes = {"known": (1, 8, 12, 16), "empty": (0, 8, 9, 9)}
+    assert "no plan" not in run_by(path, tmp_path, shapes)[2]
+    said = run_by(path, tmp_path, {**shapes, "a": (1, 8, 11, 5), "b": (2, 8, 7, 5)})[2]
+    assert said.count("winogen, node") == 1
+    assert "no plan for an input of 1x8x11x5" in said and "winogen onnx library MODEL" in said
+
+
+@pytest.mark.parametrize("isa", ["generic", "sse2", "avx2", "avx512", "neon"])
+def test_another_instruction_set(isa, library, tmp_path, monkeypatch):
+    """Kernels are compiled for it, none is loaded here; where this CPU has it, they are right."""
+    model = winogen.onnx.optimize(net(), tmp_path / "fast.onnx")
+    shapes = {"x": (1, 8, 12, 16)}
+    try:
+        buildable(isa)
+    except InvalidValue:
+        with pytest.raises(InvalidValue, match=f"isa: got '{isa}'; allowed: "):
+            winogen.onnx.build_library(model, tmp_path / "x.so", input_shapes=shapes, isa=isa)
+        return
+    compiled = []
+    real = carrying._compile
+    monkeypatch.setattr(
+        carrying, "_compile", lambda files, path: (compiled.append(files), real(files, path))
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr("winogen.conv.execute.kernel", lambda *arguments: pytest.fail("loaded"))
+        path = winogen.onnx.build_library(
+            model, tmp_path / "net.so", input_shapes=shapes, threads=2, isa=isa
+        )
+    (files,) = compiled
+    assert {file.target.name for file in files.values()} == {isa}
+    assert any(name.startswith("kernel_") for name in files)
+    if isa in [target.name for target in host_targets()]:
+        inputs, outputs, said = run_by(path, tmp_path, {"known": shapes["x"]})
+        (wanted,) = ort.InferenceSession(net().SerializeToString()).run(
+            None, {"x": inputs["known"]}
+        )
+        assert np.abs(outputs["known"] - wanted).max() <= 1e-5 * np.abs(wanted).max()
+        assert "no plan" not in said  # by the kernels that it carries
+
+
+def test_quantized_layers_for_another_instruction_set(library, tmp_path):
+    from .test_quantized import linear
+
+    random = np.random.default_rng(0)
+    fast = winogen.onnx.optimize(linear(random, shape=(3, 3, 3, 3), pads=[1] * 4))
+    shapes = {"x": (1, 3, 9, 11)}
+    path = winogen.onnx.build_library(
+        fast, tmp_path / "q.so", input_shapes=shapes, threads=1, isa="generic"
+    )
+    onnx.save(fast, tmp_path / "fast.onnx")
+    x = random.integers(0, 256, shapes["x"]).astype(np.uint8)
+    program = """
+        import sys
+        import numpy as np, onnxruntime
+        folder, library = sys.argv[1:]
+        options = onnxruntime.SessionOptions()
+        options.register_custom_ops_library(library)
+        session = onnxruntime.InferenceSession(f"{folder}/fast.onnx", options)
+        np.save(f"{folder}/y.npy", session.run(None, {"x": np.load(f"{folder}/x.npy")})[0])
+    """
+    np.save(tmp_path / "x.npy", x)
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), tmp_path, path],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert run.returncode == 0 and "no plan" not in run.stderr, run.stderr
+    options = ort.SessionOptions()
+    options.register_custom_ops_library(library)
+    (wanted,) = ort.InferenceSession(fast.SerializeToString(), options).run(None, {"x": x})
+    assert (np.load(tmp_path / "y.npy") == wanted).all()
+
+
+def test_the_program_of_the_page_runs(library, tmp_path):
+    """Compiled with a header of ours, linked with the library of Python's package."""
+    if shutil.which("c++") is None:
+        pytest.skip("no C++ compiler")
+    page = (Path(__file__).parents[2] / "docs" / "onnx.md").read_text("utf-8")
+    (program,) = re.findall(r"```cpp\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "run.cpp").write_text(program)
+    shutil.copy(Path(__file__).with_name("onnxruntime_c_api.h"), tmp_path)
+    libraries = sorted(Path(ort.__file__).parent.glob("capi/libonnxruntime.so*"))
+    compile = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-I.", "run.cpp"]
+    if not libraries:
+        subprocess.run([*compile, "-fsyntax-only"], cwd=tmp_path, check=True, timeout=120)
+        pytest.skip("onnxruntime is not a library that programs can be linked with")
+    (tmp_path / "libonnxruntime.so.1").symlink_to(libraries[0])  # what it calls itself
+    link = ["libonnxruntime.so.1", f"-Wl,-rpath,{tmp_path}", "-o", "run"]
+    subprocess.run([*compile, *link], cwd=tmp_path, check=True, timeout=120)
+    weight = np.full((8, 3, 3, 3), 0.5, np.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], "first", pads=[1] * 4)
+    kind = onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [node], "net", [helper.make_tensor_value_info("x", kind, ["n", 3, "h", "w"])],
+        [helper.make_tensor_value_info("y", kind, ["n", 8, "h", "w"])],
+        [numpy_helper.from_array(weight, "w")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    fast = winogen.onnx.optimize(model, tmp_path / "fast.onnx")
+    path = winogen.onnx.build_library(
+        fast, tmp_path / "fast.so", input_shapes={"x": (1, 3, 64, 96)}, threads=2
+    )
+    run = subprocess.run(
+        ["./run", "fast.onnx", path], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 0 and run.stdout == "6 13.5\n", run.stderr
+    assert "no plan" not in run.stderr

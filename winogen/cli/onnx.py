@@ -38,8 +38,10 @@ def optimize(
     Run it in onnxruntime with the library that winogen.onnx.get_library_path() names.
     """
     from winogen.cli.progress import working
+    from winogen.files import output_path
     from winogen.onnx.rewrite import rewrite, save
 
+    output_path(output)  # refuses before any work
     with working("rewriting the model"):
         result = rewrite(model, tolerance=tolerance, threads=threads, input_shapes=_shapes(input))
         path = save(result.model, output)
@@ -54,17 +56,20 @@ def library(
     threads: int = typer.Option(
         None, min=1, max=1024, help="Threads of the sessions (default: onnxruntime's default)."
     ),
+    isa: str = typer.Option(
+        None, help="Instruction set, as avx2 or avx512+vnni (default: all that this CPU has)."
+    ),
     input: list[str] = _INPUT,
 ) -> None:
     """Write a library for programs without Python: operators, kernels, plans for these sizes.
 
-    It is for this machine's instruction set. Inputs of other sizes are computed, too, but slowly.
+    Inputs of other sizes are computed, too, but slowly, and with a message.
     """
     from winogen.cli.progress import working
     from winogen.onnx.carrying import build_library
 
     with working("compiling the library"):
-        path = build_library(model, output, input_shapes=_shapes(input), threads=threads)
+        path = build_library(model, output, input_shapes=_shapes(input), threads=threads, isa=isa)
     typer.echo(path)
 
 
@@ -98,7 +103,7 @@ def quantize(
     from winogen.cli.progress import working
     from winogen.onnx.calibration import read_samples
     from winogen.onnx.comparison import differences
-    from winogen.onnx.model import load
+    from winogen.onnx.loading import load
     from winogen.onnx.quantization import quantized
     from winogen.onnx.rewrite import save
 
@@ -126,9 +131,9 @@ def report(
     ),
     input: list[str] = _INPUT,
 ) -> None:
-    """Say layer by layer what winogen would gain, without changing anything.
+    """Say layer by layer what winogen gains, without changing anything.
 
-    Its times are predicted; onnxruntime's are measured if it is installed.
+    Both sides are measured in turns, where onnxruntime and a compiler are there; else predicted.
     """
     from winogen.cli.progress import working
     from winogen.onnx.report import report as make

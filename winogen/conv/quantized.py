@@ -30,6 +30,7 @@ from winogen.conv.quantized_plan import QuantizedPlan
 from winogen.conv.quantized_tiles import QuantizedTiles
 from winogen.errors import InvalidValue
 from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, QuantizedWork
+from winogen.records import Machine, Target
 from winogen.toolchain import host_target, kept
 from winogen.toolchain.fork import Lock, team_threads
 from winogen.toolchain.machine import current, described
@@ -197,10 +198,17 @@ class QConv2d:
         if self._algorithm == "mcmr":
             raise InvalidValue('algorithm: got "mcmr"; allowed: direct, im2col, which are one call')
         x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
-        problem = self._layer.problem(input_shape).sewn(
-            Seams(self._layer.channels, self._layer.filters)
-        )
-        return self._bind(problem, dtype, self._output_dtype(x_dtype))
+        return self._bind(self._whole(input_shape), dtype, self._output_dtype(x_dtype))
+
+    def work(self, input_shape: Any, dtype: str, target: Target, machine: Machine) -> QuantizedWork:
+        """Return the call for such inputs on a machine that need not be this one."""
+        y_dtype = self._output_dtype(np.dtype(dtype))
+        return self._work(self._whole(input_shape), dtype, y_dtype, target, machine)
+
+    def _whole(self, input_shape: Any) -> Problem:
+        """The problem for inputs of this shape, of whole arrays."""
+        seams = Seams(self._layer.channels, self._layer.filters)
+        return self._layer.problem(input_shape).sewn(seams)
 
     def plan(self, input_shape: Any, dtype: str = "uint8") -> QuantizedPlan:
         """Return what a call with an input of this shape and dtype does.
@@ -276,17 +284,8 @@ class QConv2d:
         known = self._bound.get(key)
         if known is not None:
             return known
-        target, environment = host_target(), Environment.now()
-        zero = 0 if self._scales is None else self._scales.zero
-        limits = RANGES[y_dtype.name] if self._scales is not None else SUMS
-        if self._relu:
-            limits = max(limits[0], zero), limits[1]
-        work = work_of(
-            problem, self._algorithm, self._scales is None, target, current(), self._threads,
-            signed_input=x_dtype == "int8", x_zero=self._x_zero, y_zero=zero, limits=limits,
-            w_zeros=self._filters.zero is not None,
-        )  # fmt: skip
-        code = _kernel(work.spec, environment)
+        work = self._work(problem, x_dtype, y_dtype, host_target(), current())
+        code = _kernel(work.spec, Environment.now())
         with self._lock:  # filters are packed once even if several threads call at once
             # Packing depends on the input's zero point, but not on its sizes.
             alike = code, work.zero
@@ -299,6 +298,19 @@ class QConv2d:
                 self._ready.clear()
             self._bound[key] = bound
         return bound
+
+    def _work(
+        self, problem: Problem, x_dtype: str, y_dtype: np.dtype, target: Target, machine: Machine
+    ) -> QuantizedWork:
+        zero = 0 if self._scales is None else self._scales.zero
+        limits = RANGES[y_dtype.name] if self._scales is not None else SUMS
+        if self._relu:
+            limits = max(limits[0], zero), limits[1]
+        return work_of(
+            problem, self._algorithm, self._scales is None, target, machine, self._threads,
+            signed_input=x_dtype == "int8", x_zero=self._x_zero, y_zero=zero, limits=limits,
+            w_zeros=self._filters.zero is not None,
+        )  # fmt: skip
 
 
 @lru_cache(maxsize=256)

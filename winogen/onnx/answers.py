@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import MutableMapping
+from collections.abc import Iterable, MutableMapping, Set
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from winogen.conv import accuracy, planner
 from winogen.conv.cuts import Candidate
 from winogen.conv.execute import Code, Environment, Prepared
 from winogen.conv.options import Options
@@ -22,6 +23,7 @@ from winogen.kernels.quantized import QuantizedSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.struct import PADDING_MODES
 from winogen.onnx.operators import ACTIVATIONS, ADDRESS, ARENA, NOWHERE
+from winogen.records import Machine, Target
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
 
@@ -46,15 +48,35 @@ class Call(NamedTuple):
     weight: int  # which array of the node it is
 
 
+# A kernel's code, the struct of one call, and the work that it is.
+Bound = tuple[Any, Any, Any]
+
+
+class Error(NamedTuple):
+    """The errors that are expected of a layer, relative to its largest output."""
+
+    planned: float  # as it is planned
+    direct: float  # of sums in one chain, as about those of frameworks
+
+
 class Answer:
     """The plan of one question: kernel calls, and where their arrays lie."""
 
-    def __init__(self, ffi: Any, question: Any, shared: MutableMapping[tuple, Any]):
+    def __init__(
+        self,
+        ffi: Any,
+        question: Any,
+        shared: MutableMapping[tuple, Any],
+        familiar: Set[KernelSpec] | None = None,
+    ):
         self.ffi = ffi
+        self.familiar = familiar  # kernels that are preferred to faster ones; None for no such
         self.shared = shared
         self.question = question
         self.calls: list[Call] = []  # of each step
+        self.errors: list[Error] = []  # of each layer
         self.itemsize, self.inputs = question.itemsize, question.inputs
+        self.tolerance = float(question.tolerance)  # 0 for none
         self.dtype = "float32" if question.itemsize == 4 else "float64"
         self.kept = Answered([], [])
         self.arena = 0
@@ -62,20 +84,32 @@ class Answer:
         self.steps: list[dict[str, Any]] = []
         self.packings: list[dict[str, Any]] = []
         self.between = self.lay_out()
-        self.target, self.environment = host_target(), Environment.now()
+        self.target, self.machine = self.planned_for()
         self.plan_layers()
+
+    def planned_for(self) -> tuple[Target, Machine]:
+        """Return what the kernels are planned for."""
+        return host_target(), current()
 
     def plan_layers(self) -> None:
         """Find the kernel calls of all layers."""
         question = self.question
         layers = [question.layer[i] for i in range(question.layers)]
         problems = [self.problem(layer) for layer in layers]
-        # All kernels side by side, before any is needed.
-        compile_all(
-            dict.fromkeys(KernelSpec.of(w) for p, ranked in problems for w in ranked[0].works(p))
-        )
+        self.get_ready(spec for p, ranked in problems for spec in _specs(ranked[0], p))
         for layer, (problem, ranked) in zip(layers, problems):
-            self.add(layer, Prepared(problem, ranked, self.target, self.environment))
+            self.add(layer, self.calls_of(problem, ranked))
+
+    def get_ready(self, specs: Iterable[KernelSpec]) -> None:
+        """Compile all kernels side by side, before any is needed."""
+        compile_all(dict.fromkeys(specs))
+
+    def calls_of(self, problem: Problem, ranked: list[Candidate]) -> Iterable[Bound]:
+        """Return the kernel calls of a layer by the first of these ways."""
+        prepared = Prepared(problem, ranked, self.target, Environment.now())
+        self.kept.prepared.append(prepared)
+        self.workspace = max(self.workspace, prepared.workspace_bytes)
+        return prepared.calls
 
     @cached_property
     def question_arrays(self) -> list[tuple[int, tuple[int, ...], bool]]:
@@ -177,17 +211,22 @@ class Answer:
         batch, _, *size = self.shape(asked.input)
         problem = layer.problem((batch, layer.channels, *size)).sewn(seams)
         request = Request.from_options(layer, options)
-        return problem, [way.candidate for way in ways(problem, request, self.target, current())]
+        ranked = [way.candidate for way in ways(problem, request, self.target, self.machine)]
+        if self.familiar is not None:
+            familiar = self.familiar
+            ranked.sort(key=lambda one: not familiar >= set(_specs(one, problem)))
+        planned = planner.predicted_error(layer, ranked[0].choice, self.target)
+        terms = math.prod(shape[1:])
+        self.errors.append(Error(planned, accuracy.direct_error(self.dtype, terms)))
+        return problem, ranked
 
-    def add(self, asked: Any, prepared: Prepared) -> None:
+    def add(self, asked: Any, calls: Iterable[Bound]) -> None:
         """Append the kernel calls of one layer."""
-        self.kept.prepared.append(prepared)
-        self.workspace = max(self.workspace, prepared.workspace_bytes)
-        for code, struct, work in prepared.calls:
+        for code, struct, work in calls:
             self.calls.append(Call(code.spec, code, struct, asked.weight))
             self.steps.append(
                 {
-                    "part": _function(self.ffi, code, "winogen_part", "winogen_step", "part"),
+                    "part": self.function(code, "winogen_part", "winogen_step", "part"),
                     "conv": _pointer(self.ffi, code, struct),
                     "phases": struct.phases,
                     "parts": struct.parts,
@@ -209,7 +248,7 @@ class Answer:
             place = self.at(ARENA, self.reserve(struct.packed_bytes))
             self.packings.append(
                 {
-                    "pack": _function(self.ffi, code, "winogen_pack", "winogen_packing", "pack"),
+                    "pack": self.function(code, "winogen_pack", "winogen_packing", "pack"),
                     "conv": _pointer(self.ffi, code, struct),
                     "weight": self.place(asked.weight),
                     "packed": place,
@@ -221,10 +260,21 @@ class Answer:
         if packed is None:
             size = self.numbers(asked.weight) * self.question.itemsize
             weight = np.frombuffer(self.ffi.buffer(record.constant, size), self.dtype)
-            packed = code.pack(struct, weight, 1)  # leaves OpenMP's threads alone
+            packed = self.pack(code, struct, weight)
             self.shared[key] = packed
         self.kept.memory.append(packed)
         return self.at(ADDRESS, packed.ctypes.data)
+
+    def pack(self, code: Any, struct: Any, weight: np.ndarray) -> np.ndarray:
+        """Return weights as a kernel reads them."""
+        packed: np.ndarray = code.pack(struct, weight, 1)  # leaves OpenMP's threads alone
+        return packed
+
+    def function(self, code: Any, name: str, struct: str, field: str) -> Any:
+        """Return a function of a kernel's library as a member of a struct of ours."""
+        address = int(code.ffi.cast("intptr_t", code.ffi.addressof(code.lib, name)))
+        kind = dict(self.ffi.typeof(struct).fields)[field].type
+        return self.ffi.cast(kind, address)
 
 
 class QuantizedAnswer(Answer):
@@ -239,25 +289,32 @@ class QuantizedAnswer(Answer):
         conv = self.shared.get(key)
         if conv is None:
             conv = self.shared[key] = self.conv(layer)
-        bound = conv.bound(shape, dtype)
-        self.kept.memory.extend((conv, bound, bound.packed))
-        self.workspace = bound.work.workspace_bytes
-        code, struct = bound.code, bound.struct
-        self.calls.append(Call(bound.work.spec, code, struct, layer.weight))
+        (code, struct, work), packed = self.call_of(conv, shape, dtype)
+        self.workspace = work.workspace_bytes
+        self.calls.append(Call(work.spec, code, struct, layer.weight))
         nowhere = self.place(NOWHERE)
         self.steps.append(
             {
-                "part": _function(self.ffi, code, "winogen_part", "winogen_step", "part"),
+                "part": self.function(code, "winogen_part", "winogen_step", "part"),
                 "conv": _pointer(self.ffi, code, struct),
                 "phases": struct.phases,
                 "parts": struct.parts,
-                "threads": bound.work.threads,
+                "threads": work.threads,
                 "input": self.place(layer.input),
-                "packed": self.at(ADDRESS, bound.packed.ctypes.data),
+                "packed": packed,
                 "output": self.place(layer.output),
                 **dict.fromkeys(("bias", "slopes", "add", "add_after"), nowhere),
             }
         )
+
+    def call_of(
+        self, conv: QConv2d, shape: tuple[int, ...], dtype: str
+    ) -> tuple[Bound, dict[str, int]]:
+        """Return the kernel call, and where the packed weights are."""
+        bound = conv.bound(shape, dtype)
+        self.kept.memory.extend((conv, bound, bound.packed))
+        place = self.at(ADDRESS, bound.packed.ctypes.data)
+        return (bound.code, bound.struct, bound.work), place
 
     @cached_property
     def question_scales(self) -> str:
@@ -315,11 +372,9 @@ class QuantizedAnswer(Answer):
         return found.reshape(self.shape(array))
 
 
-def _function(ffi: Any, code: Any, name: str, struct: str, field: str) -> Any:
-    """Return a function of a kernel's library as a member of a struct of ours."""
-    address = int(code.ffi.cast("intptr_t", code.ffi.addressof(code.lib, name)))
-    kind = dict(ffi.typeof(struct).fields)[field].type
-    return ffi.cast(kind, address)
+def _specs(candidate: Candidate, problem: Problem) -> list[KernelSpec]:
+    """The kernels of a way."""
+    return [KernelSpec.of(work) for work in candidate.works(problem)]
 
 
 def _pointer(ffi: Any, code: Any, struct: Any) -> Any:

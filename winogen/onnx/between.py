@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.conv.quantization import BYTES, RANGES
-from winogen.onnx.model import OWN_DOMAIN, Model, require
+from winogen.onnx.loading import require
+from winogen.onnx.model import Model
+from winogen.onnx.operators import OWN_DOMAIN
 from winogen.onnx.sizes import STANDARD, number
 
 _CODES = 256

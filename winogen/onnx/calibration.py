@@ -13,7 +13,7 @@ import numpy as np
 
 from winogen.conv import arguments
 from winogen.errors import InvalidType, InvalidValue
-from winogen.onnx.model import require
+from winogen.onnx.loading import MissingPackage, new_session, require
 
 METHODS = ("maximum", "percentile")
 PERCENTILE = 99.99
@@ -165,15 +165,10 @@ def ranges(
 
 def session_of(proto: Any, optimized: bool = True) -> Any:
     """Return a session of onnxruntime on the CPU; raises InvalidValue if it refuses the model."""
-    ort = require("onnxruntime")
-    options = ort.SessionOptions()
-    options.log_severity_level = 3
-    if not optimized:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        return ort.InferenceSession(
-            proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        return new_session(proto, optimized=optimized)
+    except MissingPackage:
+        raise
     except Exception as problem:  # onnxruntime's own kinds of errors
         raise InvalidValue(f"model: onnxruntime does not run it ({problem})") from problem
 

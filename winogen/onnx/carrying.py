@@ -14,16 +14,20 @@ from typing import Any, NamedTuple
 from winogen.codegen.quantized import render_quantized
 from winogen.codegen.render import render
 from winogen.codegen.templates import environment, wrapped
-from winogen.errors import CompileFailed, InvalidType, InvalidValue
+from winogen.errors import CompileFailed, InvalidValue
+from winogen.files import output_path, replace_file
 from winogen.kernels.quantized import QuantizedSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.onnx.answers import Answer
 from winogen.onnx.library import FLAGS, planner, source
-from winogen.onnx.model import OWN_DOMAIN, Model, load, require
-from winogen.onnx.operators import NOWHERE
+from winogen.onnx.loading import load, naming_damage
+from winogen.onnx.model import Model
+from winogen.onnx.operators import NOWHERE, OWN_DOMAIN
 from winogen.onnx.running import sizes_of_inputs, zeros
+from winogen.onnx.timing import started
 from winogen.records import Target
 from winogen.toolchain import find_compiler, host_target
+from winogen.toolchain.host import buildable
 
 _PLACES = ("input", "packed", "bias", "slopes", "add", "add_after", "output")
 
@@ -35,24 +39,28 @@ class File(NamedTuple):
     target: Target
 
 
+@naming_damage
 def build_library(
     model_or_path: Any,
     output: Any,
     *,
     input_shapes: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     threads: int | None = None,
+    isa: str | None = None,
 ) -> Path:
     """Write a shared library that runs an optimized model without Python; return its path.
 
     It has the operators, the kernels for this machine's instruction set, and the plans for the
     sizes of ``input_shapes``, or for several sets of them. Other sizes are computed the plain way.
-    ``threads``: as many as the session will have; None for onnxruntime's default.
+    ``threads``: as many as the session will have; None for onnxruntime's default. ``isa``: an
+    instruction set of this kind of CPU with its extensions, "avx2" or "avx512+vnni"; this CPU need
+    not have it, and its kernels are compiled, but not run. None for all that this CPU has.
 
     Needs onnxruntime, which runs the model once for each set of sizes, on zeros. Raises
     InvalidType, InvalidValue, MissingPackage, BuildError, and OSError.
     """
-    if not isinstance(output, (str, os.PathLike)):
-        raise InvalidType(f"output: got {type(output).__name__}; allowed: a path")
+    path = output_path(output)
+    target = None if isa is None else buildable(isa)
     proto = load(model_or_path)
     if not any(node.domain == OWN_DOMAIN for node in proto.graph.node):
         raise InvalidValue(
@@ -65,33 +73,27 @@ def build_library(
     )
     answers: list[Answer] = []
     for shapes in sets:
-        answers += _answers(proto, dict(shapes or {}), threads)
-    path = Path(output)
-    _compile(_sources(answers), path)
+        answers += _answers(proto, dict(shapes or {}), threads, target)
+    _compile(_sources(answers, target or host_target()), path)
     return path
 
 
-def _answers(proto: Any, shapes: dict[str, Any], threads: int | None) -> list[Answer]:
+def _answers(
+    proto: Any, shapes: dict[str, Any], threads: int | None, target: Target | None
+) -> list[Answer]:
     """All plans that the nodes of a model ask for, at these sizes."""
-    ort = require("onnxruntime")
     model = Model(proto, sizes_of_inputs(Model(proto), shapes))
     asked = planner()
-    options = ort.SessionOptions()
-    options.register_custom_ops_library(asked.path)
-    options.intra_op_num_threads = threads or 0
-    recorded: list[Answer] = []
-    asked.recorded = recorded
-    try:
-        session = ort.InferenceSession(proto.SerializeToString(), options)
-        session.run(None, {value.name: zeros(value, model) for value in session.get_inputs()})
-    except Exception as problem:  # onnxruntime's own kinds of errors
-        raise InvalidValue(f"model: onnxruntime does not run it ({problem})") from problem
-    finally:
-        asked.recorded = None
+    with asked.recording(target=target) as recorded:
+        session = started(proto, threads=threads or 0, library=asked.path)
+        try:
+            session.run(None, {value.name: zeros(value, model) for value in session.get_inputs()})
+        except Exception as problem:  # onnxruntime's own kinds of errors
+            raise InvalidValue(f"model: onnxruntime does not run it ({problem})") from problem
     return recorded
 
 
-def _sources(answers: Sequence[Answer]) -> dict[str, File]:
+def _sources(answers: Sequence[Answer], target: Target) -> dict[str, File]:
     """The C files of a library, by their names."""
     kernels: dict[KernelSpec | QuantizedSpec, str] = {}
     convs: dict[bytes, int] = {}
@@ -129,7 +131,6 @@ def _sources(answers: Sequence[Answer]) -> dict[str, File]:
         }
         plans[repr(plan)] = plan  # equal nodes have equal plans
     template = environment().get_template("runtime/carried.c.j2")
-    target = host_target()
     quantized = {name for spec, name in kernels.items() if isinstance(spec, QuantizedSpec)}
     files = {
         f"{name}.c": File(
@@ -171,4 +172,4 @@ def _compile(files: Mapping[str, File], output: Path) -> None:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             objects = list(pool.map(compile, files))
         run("-shared", *objects, *FLAGS, "-o", "library.so")
-        output.write_bytes((folder / "library.so").read_bytes())
+        replace_file(output, (folder / "library.so").read_bytes())

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from winogen.errors import InvalidValue
-from winogen.onnx.model import Model, require
+from winogen.onnx.loading import require
+from winogen.onnx.model import Model
 from winogen.onnx.sizes import STANDARD
 
 

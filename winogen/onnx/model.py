@@ -2,74 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from winogen.errors import InvalidType, InvalidValue, WinogenError
+from winogen.errors import InvalidValue
+from winogen.onnx.loading import require
 from winogen.onnx.sizes import STANDARD, Sizes, declared, number, propagate
 
 OLDEST_OPSET = 7  # before it, broadcasting was asked for by attributes
-OWN_DOMAIN = "com.winogen"
 _FOLDABLE = frozenset(
     "Add Cast Concat ConstantOfShape Div Gather Mul Neg Range Reshape Shape Slice Squeeze Sub "
     "Transpose Unsqueeze".split()
 )
 # Constants with more numbers have no say in anybody's sizes.
 _SMALL = 4096
-
-
-class MissingPackage(WinogenError, ImportError):
-    """A package that this needs is not installed; the message says how to install it."""
-
-
-def require(name: str) -> Any:
-    """Return a module of the extra `onnx`; raises MissingPackage."""
-    from importlib import import_module
-
-    try:
-        return import_module(name)
-    except ImportError as problem:
-        package = name.partition(".")[0]
-        raise MissingPackage(
-            f"{package}: cannot be imported ({problem}); install it by pip install 'winogen[onnx]'"
-        ) from problem
-
-
-def load(source: Any) -> Any:
-    """Return a ModelProto from one, or from the path of a file, its external data included.
-
-    Raises InvalidType, InvalidValue for a file that holds no model, and OSError.
-    """
-    onnx = require("onnx")
-    if isinstance(source, onnx.ModelProto):
-        for tensor in source.graph.initializer:
-            if tensor.data_location == onnx.TensorProto.EXTERNAL:
-                raise InvalidValue(
-                    f"model: got weights in another file ({tensor.name}); allowed: the path of the "
-                    "model, so that they can be read, or a model with all its data"
-                )
-        return source
-    if not isinstance(source, (str, os.PathLike)):
-        raise InvalidType(
-            f"model: got {type(source).__name__}; allowed: a path or an onnx.ModelProto"
-        )
-    path = Path(source)
-    try:
-        model = onnx.load(path)
-    except OSError:
-        raise
-    except Exception as problem:  # protobuf has errors of its own
-        raise InvalidValue(f"model: got {path}, which is no ONNX model ({problem})") from problem
-    if not model.HasField("graph") or not model.opset_import:
-        raise InvalidValue(f"model: got {path}, which is no ONNX model")
-    return model
 
 
 class Model:
@@ -154,6 +105,8 @@ class Model:
         arrays = {name: self.constant(name) for name in inputs}
         if sum(array.size for array in arrays.values() if array is not None) > _SMALL:
             return None
+        if _large(node.op_type, list(arrays.values())):
+            return None
         evaluator = require("onnx.reference").ReferenceEvaluator
         helper = self.onnx.helper
         values = [helper.make_empty_tensor_value_info(name) for name in (*arrays, node.output[0])]
@@ -204,6 +157,9 @@ class Model:
         """ValueInfoProtos of all values that onnx itself knows of, by name."""
         light = self.onnx.ModelProto()
         light.CopyFrom(self.proto)
+        constant = [t for t in light.graph.initializer if t.name not in self.replaceable]
+        del light.graph.initializer[:]  # sizes may not follow from a default that is replaced
+        light.graph.initializer.extend(constant)
         for tensor in light.graph.initializer:
             if np.prod(tensor.dims, dtype=np.int64) > _SMALL:
                 dims, kind, name = list(tensor.dims), tensor.data_type, tensor.name
@@ -221,7 +177,8 @@ class Model:
         """The sizes of all values for which anything is known."""
         known: dict[str, Sizes] = {}
         for tensor in self.graph.initializer:
-            known[tensor.name] = tuple(map(number, tensor.dims))
+            if tensor.name not in self.replaceable:  # by one of other sizes, it may be
+                known[tensor.name] = tuple(map(number, tensor.dims))
         for name, value in self.inferred.items():
             sizes = declared(value)
             if sizes is not None:
@@ -278,6 +235,99 @@ class Model:
     def makers(self) -> dict[str, Any]:
         """The node that makes each value."""
         return {name: node for node in self.graph.node for name in node.output if name}
+
+    @cached_property
+    def aliases(self) -> dict[str, str]:
+        """Values that are copies, of Identity and of Dropout at inference, and of what."""
+        outputs = {value.name for value in self.graph.output}
+        aliases: dict[str, str] = {}
+        for node in self.graph.node:
+            if node.domain not in STANDARD or node.op_type not in ("Identity", "Dropout"):
+                continue
+            output = node.output[0]
+            if output in outputs or output in self.captured or self.constant(output) is not None:
+                continue
+            if any(name and self.uses[name] for name in node.output[1:]):
+                continue
+            if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
+                training = self.constant(node.input[2])
+                if training is None or training.any():
+                    continue
+            source = node.input[0]
+            if self.constant(source) is None:
+                aliases[output] = aliases.get(source, source)
+        return aliases
+
+    def cone(self, outputs: Iterable[str], known: Container[str] = ()) -> list[Any]:
+        """Return the nodes that make ``outputs`` of ``known`` values, in the model's order.
+
+        Copies are looked through, and constants are not computed.
+        """
+        wanted, found = list(outputs), set()
+        while wanted:
+            name = wanted.pop()
+            name = self.aliases.get(name, name)
+            place = self._places.get(name)
+            if place is None or place in found or name in known or name in self.constant_nodes:
+                continue
+            found.add(place)
+            wanted += self.reads(self.graph.node[place])
+        return [self.graph.node[place] for place in sorted(found)]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        nodes = enumerate(self.graph.node)
+        return {name: place for place, node in nodes for name in node.output if name}
+
+    def renamed(self, node: Any) -> Any:
+        """Return a copy of a node that reads no copies of values, but these themselves."""
+        copy = copied(node)
+        for place, name in enumerate(copy.input):
+            copy.input[place] = self.aliases.get(name, name)
+        return copy
+
+    def interface(self, read: Container[str]) -> tuple[list[Any], list[Any]]:
+        """Return copies of the inputs and of the initializers of a model that reads these names.
+
+        An initializer that a caller may replace stays, and so does the input that it is the default
+        of, read or not: without the one, the other would be required. All other initializers are
+        no inputs any more, as IR 4 allows.
+        """
+        mine = {tensor.name for tensor in self.graph.initializer} - self.replaceable
+        inputs = [copied(value) for value in self.graph.input if value.name not in mine]
+        kept = [
+            copied(tensor)
+            for tensor in self.graph.initializer
+            if tensor.name in read or tensor.name in self.replaceable
+        ]
+        return inputs, kept
+
+
+def named_apart(nodes: Iterable[Any], theirs: Iterable[Any]) -> None:
+    """Give nodes names that neither others of them have nor ``theirs``: onnxruntime refuses two."""
+    taken = {node.name for node in theirs}
+    for node in nodes:
+        while node.name and node.name in taken:
+            node.name += "_"
+        taken.add(node.name)
+
+
+def copied(message: Any) -> Any:
+    """Return a copy of a protobuf."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return copy
+
+
+def _large(kind: str, arrays: list[Any]) -> bool:
+    """Whether a node makes more numbers of a few than sizes and paddings ever are."""
+    with suppress(TypeError, ValueError):  # of wrong inputs, which it refuses itself
+        if kind == "ConstantOfShape":
+            return bool(np.prod(arrays[0], dtype=np.float64) > _SMALL)
+        if kind == "Range":
+            start, limit, step = (float(array.reshape(())) for array in arrays)
+            return step == 0 or not (limit - start) / step <= _SMALL
+    return False
 
 
 def _names_read(graph: Any) -> set[str]:

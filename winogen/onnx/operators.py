@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+OWN_DOMAIN = "com.winogen"
+
 # Where an array is, in place of its number.
 NOWHERE, ARENA, ADDRESS = -1, -2, -3
 

@@ -7,12 +7,17 @@ stays alive until the library gives the plan back.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Set
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
 from winogen.errors import WinogenError
+from winogen.kernels.spec import KernelSpec
 from winogen.onnx.answers import Answer, Answered, QuantizedAnswer
-from winogen.onnx.operators import FAILED, PLANNED
+from winogen.onnx.drafts import Draft, QuantizedDraft
+from winogen.onnx.operators import FAILED, PLANNED, UNKNOWN
+from winogen.records import Target
 from winogen.toolchain import Library
 from winogen.toolchain.fork import Lock
 
@@ -28,7 +33,10 @@ class Planner:
         # (node, its weights, kernel) -> packed weights, shared by the plans of all sizes.
         self._packed: WeakValueDictionary[tuple, Any] = WeakValueDictionary()
         self._lock = Lock()
-        self.recorded: list[Answer] | None = None  # a list that wants to have all answers
+        self.failure: BaseException | None = None  # the latest
+        self._recorded: list[Answer] | None = None  # a list that wants to have all answers
+        self._familiar: Set[KernelSpec] | None = None
+        self._target: Target | None = None
         self._ask = self._ffi.callback("winogen_planner", self._plan, error=FAILED)
         self._take_back = self._ffi.callback("winogen_release", self._release)
 
@@ -46,28 +54,53 @@ class Planner:
         null = self._ffi.NULL
         self._library.lib.winogen_onnx_set_planner(null, null)
 
+    @contextmanager
+    def recording(
+        self, familiar: Set[KernelSpec] | None = None, target: Target | None = None
+    ) -> Iterator[list[Answer]]:
+        """Give a list of all answers from now on.
+
+        Kernels that are ``familiar`` are preferred to faster ones, which might have to be compiled.
+        With a ``target``, answers are for that, and nodes compute the plain way.
+        """
+        self._recorded, self.failure = [], None
+        self._familiar, self._target = familiar, target
+        try:
+            yield self._recorded
+        finally:
+            self._recorded = self._familiar = self._target = None
+
     @property
     def plans(self) -> int:
         """How many plans are in use."""
         return len(self._answers)
 
     def _plan(self, question: Any, plan: Any, message: Any, size: int) -> int:
-        kind = Answer if question.scales == self._ffi.NULL else QuantizedAnswer
+        quantized = question.scales != self._ffi.NULL
         try:
-            answer = kind(self._ffi, question, self._packed)
+            if self._target is not None:
+                draft = QuantizedDraft if quantized else Draft
+                self._record(draft(self._ffi, question, {}, self._target))
+                return UNKNOWN
+            kind = QuantizedAnswer if quantized else Answer
+            answer = kind(self._ffi, question, self._packed, self._familiar)
             answer.fill(plan)
             with self._lock:
                 plan.handle = next(self._handles)
                 self._answers[plan.handle] = answer.kept
-            if self.recorded is not None:
-                self.recorded.append(answer.remembered())
+            self._record(answer)
         except BaseException as error:  # nothing may escape into C, Ctrl-C neither
+            self.failure = error
             expected = isinstance(error, WinogenError)
             text = str(error) if expected else f"{type(error).__name__}: {error}"
             encoded = text.encode("utf-8", "replace")[: size - 1]
             self._ffi.memmove(message, encoded + b"\0", len(encoded) + 1)
             return FAILED
         return PLANNED
+
+    def _record(self, answer: Answer) -> None:
+        if self._recorded is not None:
+            self._recorded.append(answer.remembered())
 
     def _release(self, handle: int) -> None:
         with self._lock:

@@ -15,7 +15,8 @@ import numpy as np
 from winogen.errors import InvalidValue
 from winogen.onnx.calibration import PERCENTILE, Range, observer, ranges, read_samples
 from winogen.onnx.folding import folded
-from winogen.onnx.model import Model, load
+from winogen.onnx.loading import load, naming_damage
+from winogen.onnx.model import Model
 from winogen.onnx.rewrite import save
 from winogen.onnx.sizes import STANDARD
 
@@ -134,6 +135,7 @@ def quantize(
     return result.model
 
 
+@naming_damage
 def quantized(
     model_or_path: Any,
     samples: Any,
@@ -343,9 +345,9 @@ class _Quantizer:
         graph.node.extend(nodes)
         read = {name for node in nodes for name in node.input} | self.model.captured
         read |= {value.name for value in graph.output}
-        kept = [tensor for tensor in graph.initializer if tensor.name in read]
-        kept = [_copied(tensor) for tensor in kept]
-        del graph.initializer[:]
+        inputs, kept = self.model.interface(read)
+        del graph.input[:], graph.initializer[:]
+        graph.input.extend(inputs)
         graph.initializer.extend([*kept, *self.arrays])
         del graph.value_info[:]
         proto.ir_version = max(proto.ir_version, 4)
@@ -368,9 +370,3 @@ def scales(
     if not per_channel:
         found = found.max(keepdims=True)
     return np.where(found < np.finfo(np.float32).tiny, 1.0, found).astype(np.float32)
-
-
-def _copied(message: Any) -> Any:
-    copy = type(message)()
-    copy.CopyFrom(message)
-    return copy

@@ -11,6 +11,7 @@ y_zero after the last rounding, so that the two may differ by one step, near hal
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,10 +39,11 @@ class Narrowed:
     refusals: dict[str, str] = field(default_factory=dict)  # output of a node -> why it stays
 
 
-def narrowed(model: Model, threads: int | None = None) -> Narrowed:
+def narrowed(model: Model, threads: int | None = None, excluded: Collection[str] = ()) -> Narrowed:
     """Return a model with winogen's quantized convolutions, the same one if it has none.
 
-    ``threads``: of each; None for as many as onnxruntime lends.
+    ``threads``: of each; None for as many as onnxruntime lends. ``excluded``: values that the
+    framework goes on to compute.
     """
     layers: dict[str, Layer] = {}
     refusals = {}
@@ -51,7 +53,7 @@ def narrowed(model: Model, threads: int | None = None) -> Narrowed:
             continue
         try:
             layer = read(model, node)
-            if layer is not None:
+            if layer is not None and layer.within[-1].output[0] not in excluded:
                 _check(model, layer, model.attributes(node))
                 layers[layer.within[-1].output[0]] = layer
         except (Refused, WinogenError) as reason:
@@ -60,6 +62,7 @@ def narrowed(model: Model, threads: int | None = None) -> Narrowed:
         return Narrowed(model.proto, refusals=refusals)
     settings = {} if threads is None else {"threads": threads}
     others = between(model, {id(node) for layer in layers.values() for node in layer.within})
+    others = {name: other for name, other in others.items() if name not in excluded}
     proto = Writer(model, layers, others, settings).write()
     return Narrowed(proto, frozenset(layers), frozenset(others), refusals)
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from winogen.conv.quantization import Filters
 from winogen.onnx.between import Lookup, Pool
-from winogen.onnx.model import OWN_DOMAIN, Model
+from winogen.onnx.model import Model, copied, named_apart
+from winogen.onnx.operators import OWN_DOMAIN
 from winogen.onnx.sizes import STANDARD
 
 _VERSION = 1
@@ -61,25 +62,30 @@ class Writer:
         new = (*self.layers.values(), *self.others.values())
         replaced = {id(node) for one in new for node in one.within}
         nodes: list[Any] = []
+        ours: list[Any] = []
+        theirs: list[Any] = []
         for node in self.model.graph.node:
             layer = self.layers.get(node.output[0]) if node.output else None
+            made: list[Any] = []
             if layer is not None:
-                nodes.append(self._node(layer))
+                made = [self._node(layer)]
             elif node.output and node.output[0] in self.others:
                 other = self.others[node.output[0]]
-                nodes += other.nodes(self.model, self._array, self.settings)
+                made = list(other.nodes(self.model, self._array, self.settings))
             elif id(node) not in replaced:
+                theirs.append(node)
                 nodes.append(node)
+            ours += made
+            nodes += made
+        named_apart(ours, theirs)
         nodes = self._without_unread(nodes)
         read = {name for node in nodes for name in self.model.reads(node)}
         read |= {value.name for value in self.model.graph.output} | self.model.captured
         proto = self.model.onnx.ModelProto()
         proto.CopyFrom(self.model.proto)
         graph = proto.graph
-        kept = [_copied(tensor) for tensor in graph.initializer if tensor.name in read]
-        copies = [_copied(node) for node in nodes]
-        constant = {t.name for t in graph.initializer} - self.model.replaceable
-        inputs = [_copied(v) for v in graph.input if v.name not in constant or v.name in read]
+        inputs, kept = self.model.interface(read)
+        copies = [copied(node) for node in nodes]
         del graph.input[:], graph.node[:], graph.initializer[:], graph.value_info[:]
         graph.input.extend(inputs)
         graph.node.extend(copies)
@@ -161,15 +167,9 @@ class Writer:
             for name in node.output:
                 value = self.model.inferred.get(name)
                 if value is not None and name not in outputs:
-                    yield _copied(value)
+                    yield copied(value)
 
 
 def whole(array: np.ndarray) -> np.ndarray:
     """One number as an array without axes."""
     return array.reshape(()) if array.size == 1 else array
-
-
-def _copied(message: Any) -> Any:
-    copy = type(message)()
-    copy.CopyFrom(message)
-    return copy

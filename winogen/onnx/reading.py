@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from winogen.graph import Graph, Node, Opaque
-from winogen.onnx.model import OWN_DOMAIN, Model
+from winogen.onnx.model import Model
 from winogen.onnx.patterns import Match, Patterns
 from winogen.onnx.quantized import Narrowed
 from winogen.onnx.sizes import STANDARD
@@ -21,8 +21,6 @@ class Reading:
 
     graph: Graph
     kind: int  # of the numbers, as TensorProto counts them; 0 without a convolution
-    sources: dict[str, list[Any]]  # output of a node of the graph -> the nodes that it stands for
-    aliases: dict[str, str]  # value -> the one that it is a copy of
     refusals: list[str] = field(default_factory=list)  # convolutions that stay, and why
 
 
@@ -45,15 +43,14 @@ def read(model: Model, narrow: Narrowed | None = None) -> Reading:
             swallowed |= {tuple(inner.output) for inner in match.within}
         elif node.output[0] in narrow.made | narrow.others:
             continue
-        elif node.op_type in _CONVOLUTIONS or node.domain == OWN_DOMAIN:
+        elif node.op_type in _CONVOLUTIONS:
             why = narrow.refusals.get(node.output[0]) or _why(model, node, kind)
             refusals.append(f"{node.name or node.output[0]}: {why}")
-    aliases = _aliases(model)
+    aliases = model.aliases
     needed = _needed(model, nodes)
     outside = dict.fromkeys(value.name for value in model.graph.input)
     outside = {name: None for name in outside if model.constant(name) is None}
     made: list[Node] = []
-    sources: dict[str, list[Any]] = {}
     for place, node in enumerate(nodes):
         outputs = tuple(filter(None, node.output))
         if outputs[0] in aliases or tuple(node.output) in swallowed or place not in needed:
@@ -66,9 +63,7 @@ def read(model: Model, narrow: Narrowed | None = None) -> Reading:
             reads = model.reads(node)
             op: Any = Opaque(node.op_type, node)
         else:
-            reads, op = match.inputs, match.op
-            outputs = outputs[:1]
-            sources[outputs[0]] = [*match.within, node]
+            reads, op, outputs = match.inputs, match.op, outputs[:1]
         inputs = tuple(aliases.get(name, name) for name in reads)
         inputs = tuple(name for name in inputs if model.constant(name) is None)
         for name in inputs:  # what has neither a maker nor is an input: an initializer
@@ -79,7 +74,7 @@ def read(model: Model, narrow: Narrowed | None = None) -> Reading:
     produced |= outside.keys()
     wanted = [aliases.get(value.name, value.name) for value in model.graph.output]
     outputs = tuple(dict.fromkeys(name for name in wanted if name in produced))
-    return Reading(Graph(outside, made, outputs), kind, sources, aliases, refusals)
+    return Reading(Graph(outside, made, outputs), kind, refusals)
 
 
 def _kind(model: Model) -> int:
@@ -96,8 +91,6 @@ def _kind(model: Model) -> int:
 
 def _why(model: Model, node: Any, kind: int) -> str:
     """Why a convolution stays with the framework."""
-    if node.domain == OWN_DOMAIN:
-        return "is winogen's already"
     if node.op_type == "ConvTranspose":
         return "transposed"
     sizes = model.sizes.get(node.input[0])
@@ -109,28 +102,6 @@ def _why(model: Model, node: Any, kind: int) -> str:
     if model.constant(node.input[1]) is None:
         return "its weights may change from call to call"
     return "its shapes are not known, or it pads in a way that depends on them"
-
-
-def _aliases(model: Model) -> dict[str, str]:
-    """Values that are copies: of Identity, and of Dropout at inference."""
-    outputs = {value.name for value in model.graph.output}
-    aliases: dict[str, str] = {}
-    for node in model.graph.node:
-        if node.domain not in STANDARD or node.op_type not in ("Identity", "Dropout"):
-            continue
-        output = node.output[0]
-        if output in outputs or output in model.captured or model.constant(output) is not None:
-            continue
-        if any(name and model.uses[name] for name in node.output[1:]):
-            continue
-        if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
-            training = model.constant(node.input[2])
-            if training is None or training.any():
-                continue
-        source = node.input[0]
-        if model.constant(source) is None:
-            aliases[output] = aliases.get(source, source)
-    return aliases
 
 
 def _needed(model: Model, nodes: list[Any]) -> set[int]:

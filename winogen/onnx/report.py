@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -16,17 +13,19 @@ from winogen.conv import arguments, planner, wisdom
 from winogen.conv.options import Options
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import Request
-from winogen.errors import InvalidValue
+from winogen.errors import BuildError
 from winogen.graph import Conv, Graph, cut, shapes, simplify
 from winogen.graph.lower import COPY, Step, lower
-from winogen.onnx.model import Model, load, require
+from winogen.onnx.library import get_library_path
+from winogen.onnx.loading import MissingPackage, first_line, naming_damage, original
+from winogen.onnx.model import Model
 from winogen.onnx.quantized import narrowed
 from winogen.onnx.reading import Reading, read
+from winogen.onnx.rewrite import rewrite
 from winogen.onnx.running import sizes_of_inputs, zeros
+from winogen.onnx.timing import in_turns, of_nodes, started
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
-
-_RUNS = 5  # of onnxruntime; the fastest counts
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,23 @@ class Row:
     output: tuple[int, ...]
     algorithm: str
     predicted_s: float
-    measured_s: float | None  # of onnxruntime for the same nodes; None if it is not there
+    direct_s: float  # predicted of direct convolution, which is about what frameworks do
+    onnxruntime_s: float | None = None  # measured, of the nodes that the layer stands for
+    node: str = ""  # of winogen's that computes it, besides others perhaps
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One node of winogen's, measured, and the nodes of onnxruntime that it stands for."""
+
+    name: str
+    winogen_s: float
+    onnxruntime_s: float
+
+    @property
+    def gain(self) -> float:
+        """How many times as fast it is."""
+        return self.onnxruntime_s / self.winogen_s
 
 
 @dataclass(frozen=True)
@@ -47,8 +62,11 @@ class Report:
 
     rows: tuple[Row, ...]
     threads: int
-    measured_s: float | None  # of onnxruntime for the whole model, node by node
     refusals: tuple[str, ...]
+    nodes: tuple[Timed, ...] = ()  # of winogen's; none without a measurement
+    onnxruntime_s: float | None = None  # of the whole model, measured; None: it was not
+    winogen_s: float | None = None  # ... as `optimize` makes it
+    unmeasured: str = ""  # why there is no measurement
     quantized: int = 0  # convolutions of 8 bits that winogen would compute
 
     @property
@@ -57,16 +75,24 @@ class Report:
         return sum(row.predicted_s for row in self.rows)
 
     @property
+    def direct_s(self) -> float:
+        """Of the same layers by direct convolution, predicted, too."""
+        return sum(row.direct_s for row in self.rows)
+
+    @property
     def gain(self) -> float | None:
-        """How many times as fast the whole would be; None without a measurement."""
-        if self.measured_s is None or not self.rows:
+        """How many times as fast the whole is, as measured; None without a measurement."""
+        if self.onnxruntime_s is None or self.winogen_s is None:
             return None
-        replaced = sum(row.measured_s or 0.0 for row in self.rows)
-        return self.measured_s / (self.measured_s - replaced + self.predicted_s)
+        return self.onnxruntime_s / self.winogen_s
 
     def __str__(self) -> str:
-        head = ("layer", "what", "output", "by", "winogen ms", "onnxruntime ms", "gain")
-        table = [head, *map(_cells, self.rows)]
+        head = ("layer", "what", "output", "by", "predicted ms", "winogen ms", "onnxruntime ms",
+                "gain")  # fmt: skip
+        table = [head, *self._cells()]
+        if self.gain is None:  # no column of what was not measured
+            table = [(*row[:5], row[6]) if any(r[6] for r in table[1:]) else row[:5]
+                     for row in table]  # fmt: skip
         widths = [max(map(len, column)) for column in zip(*table)]
         lines = [
             "  ".join(
@@ -75,33 +101,62 @@ class Report:
             ).rstrip()
             for row in table
         ]
+        if not self.rows:
+            lines = ["no float layer that winogen would compute" if self.quantized else
+                     "no layer that winogen would compute"]  # fmt: skip
+        lines += self._whole()
+        return "\n".join([*lines, *(f"stays: {refusal}" for refusal in self.refusals)])
+
+    def _cells(self) -> Iterator[tuple[str, ...]]:
+        """Rows of the table: a layer each, and below those of a larger node the node."""
+        timed = {node.name: node for node in self.nodes}
+        for name, group in groupby(self.rows, lambda row: row.node):
+            rows, node = list(group), timed.get(name)
+            for row in rows:
+                sizes = "x".join(map(str, row.output))
+                alone = node if len(rows) == 1 else None
+                yield (row.layer, row.what, sizes, row.algorithm, _ms(row.predicted_s),
+                       *_measured_cells(alone, row.onnxruntime_s))  # fmt: skip
+            if node is not None and len(rows) > 1:
+                predicted = _ms(sum(row.predicted_s for row in rows))
+                yield ("", f"these {len(rows)} layers, one node", "", "", predicted,
+                       *_measured_cells(node, node.onnxruntime_s))  # fmt: skip
+
+    def _whole(self) -> Iterator[str]:
+        """What is said of all layers."""
         count = "1 thread" if self.threads == 1 else f"{self.threads} threads"
-        lines.append(f"{len(self.rows)} layers, {1e3 * self.predicted_s:.3g} ms predicted, {count}")
-        if self.gain is not None and self.measured_s is not None:
-            lines.append(
-                f"onnxruntime takes {1e3 * self.measured_s:.3g} ms for the whole model; with "
-                f"winogen's layers {self.gain:.2f} times as fast"
+        if self.gain is not None and self.onnxruntime_s and self.winogen_s:
+            yield (
+                f"{len(self.rows)} layers, {count}: onnxruntime takes "
+                f"{1e3 * self.onnxruntime_s:.3g} ms for the whole model, with winogen's nodes "
+                f"{1e3 * self.winogen_s:.3g} ms: {self.gain:.2f} times as fast, measured in turns"
             )
-        elif not self.rows:
-            lines[-1] = "no layer that winogen would compute"
-            if self.quantized:
-                lines[-1] = "no float layer that winogen would compute"
+        elif self.rows:
+            yield (
+                f"{len(self.rows)} layers, {count}, predicted: {1e3 * self.predicted_s:.3g} ms, by "
+                f"direct convolution {1e3 * self.direct_s:.3g} ms, "
+                f"{self.direct_s / self.predicted_s:.2f} times as long"
+            )
+        if self.unmeasured:
+            yield f"not measured: {self.unmeasured}"
         if self.quantized:
-            lines.append(
+            yield (
                 f"{self.quantized} quantized convolutions that winogen would compute, too; their "
                 "times are not predicted"
             )
-        return "\n".join([*lines, *(f"stays: {refusal}" for refusal in self.refusals)])
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    measured, gain = "", ""
-    if row.measured_s:
-        measured, gain = f"{1e3 * row.measured_s:.3f}", f"{row.measured_s / row.predicted_s:.2f}"
-    sizes = "x".join(map(str, row.output))
-    return row.layer, row.what, sizes, row.algorithm, f"{1e3 * row.predicted_s:.3f}", measured, gain
+def _ms(seconds: float | None) -> str:
+    return "" if seconds is None else f"{1e3 * seconds:.3f}"
 
 
+def _measured_cells(node: Timed | None, onnxruntime_s: float | None) -> tuple[str, str, str]:
+    if node is None:
+        return "", _ms(onnxruntime_s), ""
+    return _ms(node.winogen_s), _ms(onnxruntime_s), f"{node.gain:.2f}" if onnxruntime_s else ""
+
+
+@naming_damage
 def report(
     model_or_path: Any,
     *,
@@ -109,40 +164,71 @@ def report(
     threads: int | None = None,
     input_shapes: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Return what `optimize` would gain, with the same arguments.
+    """Return what `optimize` gains, with the same arguments.
 
-    Times of winogen are those that its planner predicts, and need no compiler. Where onnxruntime is
-    installed, it runs the model a few times, on zeros. Inputs whose sizes are open need
-    ``input_shapes``, but for the batch, which is 1 then. Raises as `optimize` does.
+    Where onnxruntime and a compiler are there, the model runs on zeros, as it is and as `optimize`
+    makes it, in turns. Else there are only times that the planner predicts. Inputs whose sizes are
+    open need ``input_shapes``, but for the batch, which is 1 then. Raises as `optimize` does.
     """
-    proto = load(model_or_path)
+    proto = original(model_or_path)
     model = Model(proto, sizes_of_inputs(Model(proto), input_shapes or {}))
-    whole_model = model
-    narrow = narrowed(model)
-    if narrow.made:
-        model = Model(narrow.model, model.fixed)
-    reading = read(model, narrow)
     count = arguments.threads(threads)
+    result = rewrite(proto, tolerance=tolerance, threads=threads, input_shapes=model.fixed)
+    narrow = narrowed(model)
+    wide = Model(narrow.model, model.fixed) if narrow.made else model
+    reading = read(wide, narrow)
     graph = simplify(reading.graph)
-    steps = _steps(model, reading, graph) if reading.kind else []
-    times = _measured(whole_model, count) if importlib.util.find_spec("onnxruntime") else None
-    groups = _groups(reading, graph)
+    steps = _steps(wide, reading, graph) if reading.kind else []
+    names = {name: node.name for node in result.model.graph.node for name in node.output}
+    refusals = (*result.refusals, *(f"{value}, given back" for value in result.given_back))
+    made = Report((), count, refusals, quantized=result.quantized)
+    times: dict[str, float] | None = None
+    try:
+        feed = _zeros(model)
+        times = of_nodes(proto, feed, count)
+        library = get_library_path()
+        fast = of_nodes(result.model, feed, count, library)
+        sessions = [
+            started(proto, threads=count), started(result.model, threads=count, library=library)
+        ]  # fmt: skip
+        seconds = in_turns(sessions, feed)
+        made = replace(made, onnxruntime_s=seconds[0], winogen_s=seconds[1])
+    except (MissingPackage, BuildError) as problem:
+        fast, made = {}, replace(made, unmeasured=first_line(problem))
     dtype = "float32" if reading.kind == model.onnx.TensorProto.FLOAT else "float64"
+    groups = _groups(wide, graph)
     rows = []
-    for step, output in steps:
-        algorithm, seconds = _predicted(step, dtype, count, tolerance)
-        measured = None
-        if times is not None:
-            measured = sum(times.get(name, 0.0) for name in groups.get(step.key, ()))
+    for step, output, home in steps:
+        algorithm, seconds_of_step = _predicted(step, dtype, count, tolerance)
         what = f"{step.shape[1]} channels" if step.label == COPY else str(step.op)
-        rows.append(Row(step.label, what, output, algorithm, seconds, measured))
-    whole = None if times is None else sum(times.values())
-    refusals = tuple(reading.refusals)
-    return Report(tuple(rows), count, whole, refusals, len(narrow.made))
+        mine = groups.get(step.key, set())
+        rows.append(
+            Row(
+                step.label, what, output, algorithm, seconds_of_step,
+                _predicted(step, dtype, count, None, "direct")[1],
+                None if times is None else sum(times.get(name, 0.0) for name in mine),
+                names.get(home, ""),
+            )
+        )  # fmt: skip
+    nodes = (
+        Timed(name, fast[name], sum(row.onnxruntime_s or 0.0 for row in group))
+        for name, group in groupby(rows, lambda row: row.node)
+        if fast.get(name)
+    )
+    return replace(made, rows=tuple(rows), nodes=tuple(nodes))
 
 
-def _steps(model: Model, reading: Reading, graph: Graph) -> list[tuple[Step, tuple[int, ...]]]:
-    """All convolutions, of segments where all sizes are known, with the shapes of their outputs."""
+def _zeros(model: Model) -> dict[str, np.ndarray]:
+    """Zeros for all inputs of a model that onnxruntime runs."""
+    session = started(model.proto)
+    return {value.name: zeros(value, model) for value in session.get_inputs()}
+
+
+def _steps(model: Model, reading: Reading, graph: Graph) -> list[tuple[Step, tuple[int, ...], str]]:
+    """All convolutions of segments where all sizes are known.
+
+    With the shapes of their outputs, and the first output of the segment.
+    """
     dtype = np.dtype(model.onnx.helper.tensor_dtype_to_np_dtype(reading.kind))
     steps = []
     for piece in cut(graph):
@@ -154,24 +240,25 @@ def _steps(model: Model, reading: Reading, graph: Graph) -> list[tuple[Step, tup
         whole = {name: tuple(s.number for s in size) for name, size in sizes.items()}
         values = shapes(piece.graph, whole)
         steps += [
-            (step, values.get(step.key, step.shape))
+            (step, values.get(step.key, step.shape), piece.graph.outputs[0])
             for step in lower(piece.graph, values, dtype)[0]
         ]
     return steps
 
 
+@naming_damage
 def convolutions(
     model_or_path: Any, input_shapes: Mapping[str, Any] | None = None
 ) -> list[Problem]:
     """Return the convolutions that `optimize` would replace. Raises as it does."""
-    proto = load(model_or_path)
+    proto = original(model_or_path)
     model = Model(proto, sizes_of_inputs(Model(proto), input_shapes or {}))
     reading = read(model)
     if not reading.kind:
         return []
     dtype = "float32" if reading.kind == model.onnx.TensorProto.FLOAT else "float64"
     steps = _steps(model, reading, simplify(reading.graph))
-    return [_problem(step, dtype, Options())[0] for step, _ in steps if step.label != COPY]
+    return [_problem(step, dtype, Options())[0] for step, *_ in steps if step.label != COPY]
 
 
 def _problem(step: Step, dtype: str, options: Options) -> tuple[Problem, Request]:
@@ -190,9 +277,11 @@ def _problem(step: Step, dtype: str, options: Options) -> tuple[Problem, Request
     return problem.sewn(around), Request.from_options(layer, options)
 
 
-def _predicted(step: Step, dtype: str, threads: int, tolerance: float | None) -> tuple[str, float]:
+def _predicted(
+    step: Step, dtype: str, threads: int, tolerance: float | None, algorithm: str = "auto"
+) -> tuple[str, float]:
     """The algorithm that the planner would choose, and its seconds."""
-    options = Options(threads=threads, tolerance=tolerance)
+    options = Options(threads=threads, tolerance=tolerance, algorithm=algorithm)
     problem, request = _problem(step, dtype, options)
     target = host_target()
     best = planner.ranked(problem, request, target, current(), 1, wisdom.current(target))[0]
@@ -204,51 +293,13 @@ def _predicted(step: Step, dtype: str, threads: int, tolerance: float | None) ->
     return f"{choice.algorithm} F({tile},{taps})", best.seconds
 
 
-def _groups(reading: Reading, graph: Graph) -> dict[str, set[str]]:
+def _groups(model: Model, graph: Graph) -> dict[str, set[str]]:
     """Names of the nodes of the original that each step stands for, and of what they make."""
-    makers = graph.makers
-    readers: dict[str, str] = {}
-    for node in reading.graph.nodes:
-        for name in node.reads:
-            readers[name] = node.outputs[0]
-    groups: dict[str, set[str]] = {}
-    for node in reading.graph.nodes:
-        if node.outputs[0] not in reading.sources:
-            continue
-        name = node.outputs[0]
-        while name not in makers and name in readers:
-            name = readers[name]
-        if name in makers and isinstance(makers[name].op, Conv):
-            names = groups.setdefault(name, set())
-            for original in reading.sources[node.outputs[0]]:
-                names |= {original.name, *original.output} - {""}
+    values = {*graph.inputs, *graph.makers}
+    groups = {}
+    for node in graph.nodes:
+        if isinstance(node.op, Conv):
+            originals = model.cone([node.output], values - {node.output})
+            names = {name for one in originals for name in (one.name, *one.output)}
+            groups[node.output] = names - {""}
     return groups
-
-
-def _measured(model: Model, threads: int) -> dict[str, float]:
-    """Seconds of every node of onnxruntime's, by its name or that of what it makes."""
-    ort = require("onnxruntime")
-    proto = type(model.proto)()
-    proto.CopyFrom(model.proto)
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.enable_profiling = True
-    with tempfile.TemporaryDirectory() as folder:
-        options.profile_file_prefix = str(Path(folder) / "profile")
-        try:
-            session = ort.InferenceSession(
-                proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
-            feeds = {value.name: zeros(value, model) for value in session.get_inputs()}
-            for _ in range(_RUNS):
-                session.run(None, feeds)
-        except Exception as problem:  # onnxruntime's own kinds of errors
-            raise InvalidValue(f"model: onnxruntime does not run it ({problem})") from problem
-        events = json.loads(Path(session.end_profiling()).read_text("utf-8"))
-    fastest: dict[str, float] = {}
-    for event in events:
-        name = event["name"].removesuffix("_kernel_time")
-        if event.get("cat") == "Node" and name != event["name"]:
-            seconds = 1e-6 * event["dur"]
-            fastest[name] = min(seconds, fastest.get(name, seconds))
-    return {name.removesuffix("_nchwc").removeprefix("fused "): s for name, s in fastest.items()}

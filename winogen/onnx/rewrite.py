@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from winogen.conv import arguments
 from winogen.errors import InvalidValue
+from winogen.files import output_path, replace_file
 from winogen.graph import Conv, simplify
-from winogen.onnx.model import Model, load, require
+from winogen.onnx.loading import naming_damage, original, require
+from winogen.onnx.model import Model, copied
+from winogen.onnx.proof import Verdict, compare
 from winogen.onnx.quantized import narrowed
 from winogen.onnx.reading import read
+from winogen.onnx.soundness import MOST_BYTES
 from winogen.onnx.writing import Writer
-
-# Files of protobuf end at 2 GiB; larger models keep their weights beside them.
-_MOST_BYTES = 2**31 - 2**20
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class Rewritten:
     tiled: int = 0  # of all convolutions that were read, those that tiles make cheaper
     read: int = 0
     quantized: int = 0  # convolutions of 8 bits that winogen computes, each a node
+    given_back: tuple[str, ...] = ()  # values that winogen computed otherwise, and how far off
+    verdict: Verdict | None = None  # of the comparison; None where there is nothing to compare
 
     def __str__(self) -> str:
         made = []
@@ -51,6 +55,8 @@ class Rewritten:
                 f"  only {self.tiled} of {self.read} convolutions take fewer multiplications that "
                 "way: measure both models before you replace one"
             )
+        lines += [f"  {self.verdict}"] if self.verdict else []
+        lines += [f"  given back to onnxruntime: {value}" for value in self.given_back]
         return "\n".join([*lines, *(f"  stays: {refusal}" for refusal in self.refusals)])
 
 
@@ -67,8 +73,12 @@ def optimize(
     Quantized convolutions, as QLinearConv, ConvInteger or between DequantizeLinear and
     QuantizeLinear, become integer ones with the rounding of QLinearConv.
     Normalizations, activations, additions, paddings and concatenations become part of the
-    convolutions beside them. onnxruntime runs the result with `get_library_path`. It depends on the
-    model and the arguments only, not on the machine.
+    convolutions beside them. onnxruntime runs the result with `get_library_path`.
+
+    Before it is returned or written, it runs beside the original, on numbers made for that. A part
+    whose values differ by more than ``tolerance`` and rounding explain stays with onnxruntime, with
+    a warning. Otherwise the result depends on the model and the arguments only, not on the machine.
+    Without onnxruntime or a compiler there is no comparison, with a warning, too.
 
     Parameters
     ----------
@@ -84,17 +94,21 @@ def optimize(
         Sizes by input, {"x": (1, 3, 224, 224)}: inputs that had others, or open ones, then have
         these.
 
-    Warns if there is nothing to do: the model is then the same. Raises InvalidType, InvalidValue,
-    MissingPackage without the extra `onnx`, and OSError.
+    Warns if there is nothing to do: the model is then the same. Raises InvalidType; InvalidValue,
+    for a model that was optimized before, too; MissingPackage without the extra `onnx`; OSError.
     """
+    if output is not None:
+        output_path(output)  # refuses before any work
     result = rewrite(model_or_path, tolerance=tolerance, threads=threads, input_shapes=input_shapes)
-    if not result.segments and not result.quantized:
+    nothing = not result.segments and not result.quantized
+    if nothing or result.given_back or not (result.verdict and result.verdict.sizes):
         warnings.warn(f"winogen.onnx.optimize: {result}", stacklevel=2)
     if output is not None:
         save(result.model, output)
     return result.model
 
 
+@naming_damage
 def rewrite(
     model_or_path: Any,
     *,
@@ -109,24 +123,45 @@ def rewrite(
             raise InvalidValue(f"tolerance: got {tolerance}; allowed: None or a number below 1")
     if threads is not None:
         threads = arguments.threads(threads)
-    model = Model(load(model_or_path), input_shapes)
+    model = Model(original(model_or_path), input_shapes)
+    settings = {"tolerance": tolerance, "threads": threads}
+    excluded: set[str] = set()
+    given_back: list[str] = []
+    while True:
+        result, within = _rewritten(model, settings, excluded)
+        if not result.segments and not result.quantized:
+            return replace(result, given_back=tuple(given_back))
+        verdict = compare(model, result.model)
+        if not verdict.refuted:
+            return replace(result, given_back=tuple(given_back), verdict=verdict)
+        for name, why in verdict.refuted.items():
+            excluded.update(within.get(name, (name,)))
+            given_back.append(f"{name}: {why}")
+
+
+def _rewritten(
+    model: Model, settings: Mapping[str, Any], excluded: Set[str]
+) -> tuple[Rewritten, Mapping[str, list[str]]]:
+    """The model without a proof of it, and all that each segment computes, by its outputs.
+
+    ``excluded``: values that onnxruntime goes on to compute.
+    """
     before = len(model.graph.node)
-    narrow = narrowed(model, threads)
-    if narrow.made:
-        model = Model(narrow.model, input_shapes)
-    reading = read(model, narrow)
+    narrow = narrowed(model, settings["threads"], excluded)
+    wide = Model(narrow.model, model.fixed) if narrow.made else model
+    reading = read(wide, narrow)
     unchanged = Rewritten(
-        model.proto, before, len(model.graph.node), 0, 0, tuple(reading.refusals),
+        wide.proto, before, len(wide.graph.node), 0, 0, tuple(reading.refusals),
         quantized=len(narrow.made),
     )  # fmt: skip
     if not reading.kind:
-        return unchanged
+        return unchanged, {}
     convolutions = [node.op for node in reading.graph.nodes if isinstance(node.op, Conv)]
-    writer = Writer(model, reading, {"tolerance": tolerance, "threads": threads})
+    writer = Writer(wide, reading, settings, excluded)
     proto = writer.write(simplify(reading.graph))
     if not writer.segments:
-        return unchanged
-    return Rewritten(
+        return unchanged, {}
+    made = Rewritten(
         proto,
         before,
         len(proto.graph.node),
@@ -137,6 +172,7 @@ def rewrite(
         read=len(convolutions),
         quantized=len(narrow.made),
     )
+    return made, writer.within
 
 
 def _is_tiled(op: Conv) -> bool:
@@ -149,16 +185,17 @@ def _is_tiled(op: Conv) -> bool:
 def save(model: Any, output: Any) -> Path:
     """Write a model, its weights into a file beside it where they are too large; return its path.
 
-    Raises InvalidValue for what is no path, and OSError.
+    What is there before is replaced as a whole, or not at all. Raises InvalidType, InvalidValue for
+    a path of no regular file, and OSError.
     """
-    if not isinstance(output, (str, os.PathLike)):
-        raise InvalidValue(f"output: got {type(output).__name__}; allowed: None or a path")
-    path = Path(output)
-    if model.ByteSize() > _MOST_BYTES:
-        onnx = require("onnx")
-        copy = onnx.ModelProto()
-        copy.CopyFrom(model)
-        onnx.save(copy, path, save_as_external_data=True, location=f"{path.name}.data")
-    else:
-        path.write_bytes(model.SerializeToString(deterministic=True))
+    path = output_path(output)
+    if model.ByteSize() <= MOST_BYTES:
+        return replace_file(path, model.SerializeToString(deterministic=True))
+    with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        draft, data = Path(folder, path.name), f"{path.name}.data"
+        require("onnx").save(
+            copied(model), draft, save_as_external_data=True, location=data, size_threshold=0
+        )
+        os.replace(Path(folder, data), path.with_name(data))
+        os.replace(draft, path)
     return path

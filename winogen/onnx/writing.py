@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,23 +13,36 @@ from winogen.graph import Concat, Conv, Graph, Opaque, cut
 from winogen.graph.lower import Step, lower
 from winogen.graph.places import Buffer, Place
 from winogen.kernels.struct import PADDING_MODES
-from winogen.onnx.model import OWN_DOMAIN, Model
-from winogen.onnx.operators import ACTIVATIONS, NOWHERE
+from winogen.onnx.model import Model, named_apart
+from winogen.onnx.operators import ACTIVATIONS, NOWHERE, OWN_DOMAIN
 from winogen.onnx.reading import Reading
 
 VERSION = 1  # of the operators: raised when a node would mean something else
 
 
 class Writer:
-    """Writes one model. ``settings``: attributes of every node of winogen's."""
+    """Writes one model.
 
-    def __init__(self, model: Model, reading: Reading, settings: Mapping[str, Any]):
+    ``settings``: attributes of every node of winogen's. ``excluded``: values that the framework
+    goes on to compute.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        reading: Reading,
+        settings: Mapping[str, Any],
+        excluded: Collection[str] = (),
+    ):
         self.model = model
         self.reading = reading
+        self.excluded = excluded
+        self.within: dict[str, list[str]] = {}  # output of a segment -> all that it computes
         self.settings = {name: value for name, value in settings.items() if value is not None}
         self.helper = model.onnx.helper
         self.dtype = model.onnx.helper.tensor_dtype_to_np_dtype(reading.kind)
         self.nodes: list[Any] = []
+        self.made = {value.name for value in model.graph.input}  # values that are there
         self.tensors: dict[str, Any] = {}  # that the nodes of winogen's need
         self.names: dict[Any, str] = {}  # content -> name
         self.taken = self._names_taken()
@@ -39,28 +52,20 @@ class Writer:
     def write(self, graph: Graph) -> Any:
         """Return the ModelProto of ``graph``, a simplified form of the one that was read."""
         channels = self._channels(graph)
-        for piece in cut(graph):
+        for piece in cut(graph, self.excluded):
             if piece.ours:
                 self._segment(piece.graph, channels)
             else:
-                for node in piece.graph.nodes:
-                    self._theirs(node)
+                self._theirs(piece.graph)
         return self._assembled()
 
     # ---- nodes -----------------------------------------------------------------------------------
 
-    def _theirs(self, node: Any) -> None:
-        """What the framework goes on to run."""
-        if isinstance(node.op, Opaque):
-            originals = [node.op.payload]
-        else:
-            originals = self.reading.sources[node.outputs[0]]
-        for original in originals:
-            copy = self.model.onnx.NodeProto()
-            copy.CopyFrom(original)
-            for place, name in enumerate(copy.input):
-                copy.input[place] = self.reading.aliases.get(name, name)
-            self.nodes.append(copy)
+    def _theirs(self, graph: Graph) -> None:
+        """What the framework goes on to run: all nodes that were folded or fused into it, too."""
+        for original in self.model.cone(graph.outputs, self.made):
+            self.nodes.append(self.model.renamed(original))
+            self.made.update(original.output)
 
     def _segment(self, graph: Graph, channels: Mapping[str, int]) -> None:
         """A segment as one node: `Conv` if it is one convolution of whole arrays."""
@@ -68,6 +73,8 @@ class Writer:
         steps, buffers = lower(graph, shapes, np.dtype(self.dtype))
         self.convolutions += sum(isinstance(node.op, Conv) for node in graph.nodes)
         self.segments += 1
+        values = [node.output for node in graph.nodes]
+        self.within.update(dict.fromkeys(graph.outputs, values))
         counts = {buffer: shape[1] for buffer, shape in buffers.items()}
         if len(steps) == 1 and _whole(steps[0], counts):
             self._conv(graph, steps[0])
@@ -134,6 +141,7 @@ class Writer:
             kind, inputs, outputs, name=label, domain=OWN_DOMAIN, **values, **self.settings
         )
         self.nodes.append(node)
+        self.made.update(outputs)
 
     # ---- constants -------------------------------------------------------------------------------
 
@@ -208,16 +216,16 @@ class Writer:
             if name in read:
                 constants.append(node)
                 read.update(node.input)
+        ours = [node for node in self.nodes if node.domain == OWN_DOMAIN]
+        theirs = [node for node in self.nodes if node.domain != OWN_DOMAIN]
+        named_apart(ours, [*constants, *theirs])
         del graph.node[:]
         graph.node.extend([*constants[::-1], *self.nodes])
-        kept = [t for t in graph.initializer if t.name in read and t.name not in self.tensors]
-        kept = [self._copied(tensor) for tensor in kept]
-        del graph.initializer[:]
-        graph.initializer.extend([*kept, *self.tensors.values()])
-        constant = {t.name for t in self.model.graph.initializer} - self.model.replaceable
-        inputs = [self._copied(v) for v in graph.input if v.name not in constant]
-        del graph.input[:]
+        inputs, kept = self.model.interface(read)
+        kept = [tensor for tensor in kept if tensor.name not in self.tensors]
+        del graph.input[:], graph.initializer[:]
         graph.input.extend(inputs)
+        graph.initializer.extend([*kept, *self.tensors.values()])
         self.model.write_fixed(graph)
         self._write_sizes(graph)
         proto.ir_version = max(proto.ir_version, 4)  # initializers need not be inputs
@@ -226,11 +234,6 @@ class Writer:
             entry = imported[0] if imported else proto.opset_import.add()
             entry.domain, entry.version = OWN_DOMAIN, VERSION
         return proto
-
-    def _copied(self, message: Any) -> Any:
-        copy = type(message)()
-        copy.CopyFrom(message)
-        return copy
 
     def _write_sizes(self, graph: Any) -> None:
         """Say what is known of the values that are left, which onnxruntime cannot infer."""

@@ -105,6 +105,25 @@ def host_targets() -> tuple[Target, ...]:
     )
 
 
+def buildable(isa: str) -> Target:
+    """Return an instruction set of this kind of CPU, whether this one has it or not.
+
+    ``isa``: a name with extensions, as "avx2" or "avx512+vnni". Raises InvalidValue.
+
+    >>> from winogen.toolchain.host import buildable
+    >>> buildable("generic").name
+    'generic'
+    """
+    name, changes = spelled(isa)
+    arm = platform.machine() in ("aarch64", "arm64")
+    allowed = [one for one in TARGETS if one == "generic" or (one == "neon") == arm]
+    if name not in allowed:
+        raise InvalidValue(
+            f"isa: got {isa!r}; allowed: {', '.join(allowed)} on {platform.machine()}"
+        )
+    return TARGETS[name].adjusted(changes)
+
+
 def host_target() -> Target:
     """Return the target to build for: the widest that the CPU has, or WINOGEN_ISA.
 

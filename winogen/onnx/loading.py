@@ -1,0 +1,177 @@
+"""Models as they come: a ModelProto or a file, both of which may be damaged."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from functools import wraps
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from winogen.errors import InvalidType, InvalidValue, WinogenError
+from winogen.onnx.operators import OWN_DOMAIN
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class MissingPackage(WinogenError, ImportError):
+    """A package that this needs is not installed; the message says how to install it."""
+
+
+def require(name: str) -> Any:
+    """Return a module of the extra `onnx`; raises MissingPackage."""
+    from importlib import import_module
+
+    try:
+        return import_module(name)
+    except ImportError as problem:
+        package = name.partition(".")[0]
+        raise MissingPackage(
+            f"{package}: cannot be imported ({problem}); install it by pip install 'winogen[onnx]'"
+        ) from problem
+
+
+def load(source: Any) -> Any:
+    """Return a ModelProto from one, or from the path of a file, its external data included.
+
+    Raises InvalidType, InvalidValue for a file that holds no model, and OSError.
+    """
+    onnx = require("onnx")
+    if isinstance(source, onnx.ModelProto):
+        for tensor in source.graph.initializer:
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                raise InvalidValue(
+                    f"model: got weights in another file ({tensor.name}); allowed: the path of the "
+                    "model, so that they can be read, or a model with all its data"
+                )
+        return source
+    if not isinstance(source, (str, os.PathLike)):
+        raise InvalidType(
+            f"model: got {type(source).__name__}; allowed: a path or an onnx.ModelProto"
+        )
+    path = Path(source)
+    try:
+        model = onnx.load(path)
+    except OSError:
+        raise
+    except Exception as problem:  # protobuf has errors of its own
+        raise InvalidValue(f"model: got {path}, which is no ONNX model ({problem})") from problem
+    if not model.HasField("graph") or not model.opset_import:
+        raise InvalidValue(f"model: got {path}, which is no ONNX model")
+    return model
+
+
+def original(source: Any) -> Any:
+    """Return a model as `load` does; raises InvalidValue for one that was optimized before."""
+    proto = load(source)
+    count = sum(node.domain == OWN_DOMAIN for node in proto.graph.node)
+    if count:
+        raise InvalidValue(
+            f"model: got one with {count} nodes of winogen's, which was optimized before; allowed: "
+            "the original"
+        )
+    return proto
+
+
+def naming_damage(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Make a function of a model refuse a damaged one with InvalidValue.
+
+    A model whose fields contradict each other fails anywhere, with any exception. It is blamed only
+    if onnx's checker or onnxruntime refuses it, too.
+    """
+
+    @wraps(function)
+    def refusing(*args: _P.args, **options: _P.kwargs) -> _T:
+        try:
+            return function(*args, **options)
+        except (WinogenError, OSError):
+            raise
+        except Exception as problem:
+            model = args[0] if args else next(iter(options.values()))
+            # Neither of them reads texts that are none.
+            why = str(problem) if isinstance(problem, UnicodeDecodeError) else fault(model)
+            if why is None:
+                raise
+            what = "one" if not isinstance(model, (str, os.PathLike)) else str(model)
+            raise InvalidValue(f"model: got {what}, which is damaged ({why})") from problem
+
+    return refusing
+
+
+def fault(source: Any) -> str | None:
+    """Return what onnx's checker or onnxruntime says against a model; None if they accept it."""
+    try:
+        proto = load(source)
+        require("onnx.checker").check_model(proto, full_check=True)
+        if find_spec("onnxruntime") is not None:
+            new_session(proto, optimized=False)
+    except MissingPackage:
+        raise
+    except Exception as problem:  # errors of their own
+        return first_line(problem)
+    return None
+
+
+def new_session(
+    proto: Any,
+    *,
+    optimized: bool = True,
+    library: str = "",
+    threads: int = 0,
+    profile: str = "",
+) -> Any:
+    """Return a session of onnxruntime's on the CPU; raises what it raises.
+
+    ``profile``: how the file begins into which it writes how long its nodes take.
+    """
+    ort = require("onnxruntime")
+    options = ort.SessionOptions()
+    options.log_severity_level = 4  # what is wrong is in the exception
+    options.intra_op_num_threads = threads
+    if not optimized:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if profile:
+        options.enable_profiling, options.profile_file_prefix = True, profile
+    if library:
+        options.register_custom_ops_library(library)
+    return ort.InferenceSession(
+        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def evaluator(proto: Any) -> Any:
+    """Return onnx's own evaluator of a model, which runs as a session does.
+
+    Its normalization of opsets 9 to 13 is that of training, its Erf has float32's digits: not here.
+    """
+    operator = require("onnx.reference.op_run").OpRun
+
+    class Erf(operator):  # type: ignore[misc, valid-type]
+        op_domain = ""
+
+        def _run(self, x: Any) -> Any:
+            return (np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype),)
+
+    class BatchNormalization(operator):  # type: ignore[misc, valid-type]
+        op_domain = ""
+
+        def _run(self, x: Any, scale: Any, bias: Any, mean: Any, var: Any, **values: Any) -> Any:
+            shape = (1, -1, *[1] * (x.ndim - 2))
+            scale, bias, mean, var = (array.reshape(shape) for array in (scale, bias, mean, var))
+            y = (x - mean) * (scale / np.sqrt(var + values["epsilon"])) + bias
+            return (y.astype(x.dtype),)
+
+    opset = max((e.version for e in proto.opset_import if e.domain in ("", "ai.onnx")), default=0)
+    replaced = [Erf, BatchNormalization] if opset < 14 else [Erf]
+    return require("onnx.reference").ReferenceEvaluator(proto, new_ops=replaced)
+
+
+def first_line(problem: BaseException) -> str:
+    """Return the first line of a message, at most 200 characters of it."""
+    lines = str(problem).strip().splitlines()
+    return lines[0][:200] if lines else type(problem).__name__

@@ -1,0 +1,122 @@
+"""Inputs on which two models are compared: sizes that a model accepts, numbers of its types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from winogen.onnx.model import Model
+from winogen.onnx.sizes import Size, declared
+
+Feed = dict[str, np.ndarray]
+Shapes = dict[str, tuple[int, ...]]
+
+# Heights and widths of maps, and sizes of all else, where a model leaves them open. Many nets halve
+# them five times, some have a layer that wants what they were trained for.
+_MAPS = (64, 224, 32, 256, 96)
+_OTHERS = 16
+_GROWN = ((8, 24), (64, 32), (1, 2))  # by how much the height and the width of another size differ
+
+
+def first_sizes(model: Model) -> Iterator[Shapes]:
+    """Yield the sizes of all inputs: what is written or fixed, and what is plausible."""
+    tried: list[Shapes] = []
+    channels = _channels(model)
+    for size in _MAPS:
+        shapes = _shapes(model, {0: 1, 1: channels, 2: size, 3: size})
+        if shapes not in tried:
+            tried.append(shapes)
+            yield shapes
+
+
+def other_sizes(model: Model, first: Shapes) -> Iterator[list[Shapes]]:
+    """Yield lists of sizes besides the first, of which each needs no more than one: as batch + 1.
+
+    Empty where a model leaves nothing open.
+    """
+    maps = [shape for shape in first.values() if len(shape) == 4]
+    if not maps:
+        return
+    batch, channels, high, wide = maps[0]
+    changes = [[{0: batch + 1, 1: channels, 2: high, 3: wide}]]
+    changes += [[{0: batch, 1: channels, 2: high + more, 3: wide + much} for more, much in _GROWN]]
+    for options in changes:
+        shapes = [_shapes(model, option) for option in options]
+        shapes = [one for one in shapes if one != first]
+        if shapes:
+            yield shapes
+
+
+def feed_of(model: Model, shapes: Mapping[str, tuple[int, ...]], seed: int) -> Feed:
+    """Return numbers for all inputs; those of odd seeds are of both signs. Raises TypeError."""
+    random = np.random.default_rng(seed)
+    return {
+        value.name: _numbers(random, _dtype(model, value), shapes[value.name], seed % 2 == 1)
+        for value in required(model)
+    }
+
+
+def required(model: Model) -> list[Any]:
+    """Return the inputs that a caller has to give."""
+    defaults = {tensor.name for tensor in model.graph.initializer}
+    return [value for value in model.graph.input if value.name not in defaults]
+
+
+def _channels(model: Model) -> int:
+    """The channels of the map that the first convolution reads, where they are open."""
+    sizes = {tensor.name: tensor.dims for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        place = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}.get(node.op_type)
+        if place is not None and node.input[place] in sizes and len(sizes[node.input[place]]) > 1:
+            per_group: int = sizes[node.input[place]][1]
+            return per_group * int(model.attributes(node).get("group", 1))
+    return 3
+
+
+def _dtype(model: Model, value: Any) -> np.dtype:
+    kind = value.type.tensor_type.elem_type
+    if not kind:
+        raise TypeError(f"{value.name} is no array")
+    return np.dtype(model.onnx.helper.tensor_dtype_to_np_dtype(kind))
+
+
+def _numbers(random: Any, dtype: np.dtype, shape: tuple[int, ...], signed: bool) -> np.ndarray:
+    if dtype.kind == "f" or dtype.name == "bfloat16":
+        made = random.standard_normal(shape) if signed else random.random(shape)
+    elif dtype.name in ("uint8", "int8"):
+        info = np.iinfo(dtype)
+        made = random.integers(info.min, info.max, shape, endpoint=True)
+    elif dtype.kind in "biu":  # indices and flags, mostly
+        made = random.integers(0, 2, shape)
+    else:
+        raise TypeError(f"numbers are {dtype}")
+    return np.asarray(made).astype(dtype)
+
+
+def _shapes(model: Model, chosen: Mapping[int, int]) -> Shapes:
+    """Sizes of all inputs; ``chosen``: those of maps by axis, where they are open.
+
+    What has one name is of one size.
+    """
+    symbols: dict[Size, int] = {}
+    values = required(model)
+    # Maps first, so that what shares their names follows them.
+    for value in sorted(values, key=lambda value: len(_sizes(model, value)) != 4):
+        sizes = _sizes(model, value)
+        for axis, size in enumerate(sizes):
+            if not size.known:
+                fitting = len(sizes) == 4 or axis == 0
+                symbols.setdefault(size, chosen.get(axis, _OTHERS) if fitting else _OTHERS)
+    return {
+        value.name: tuple(s.number if s.known else symbols[s] for s in _sizes(model, value))
+        for value in values
+    }
+
+
+def _sizes(model: Model, value: Any) -> tuple[Size, ...]:
+    fixed = model.fixed.get(value.name)
+    if fixed is not None:
+        return tuple(Size("", n) for n in fixed)
+    return declared(value) or ()

@@ -1,0 +1,377 @@
+"""A rewritten model beside the original: each new node on what the original computes before it.
+
+Each part of new nodes is compared by itself, on the original's own values, so that what is allowed
+does not depend on how a network amplifies errors. The first comparison is with onnxruntime in
+float32. Where that differs more than expected, numbers of float64 decide which of the two is off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from winogen.errors import BuildError
+from winogen.onnx.library import planner
+from winogen.onnx.loading import MissingPackage, evaluator, first_line, new_session
+from winogen.onnx.model import Model, copied
+from winogen.onnx.probes import Feed, Shapes, feed_of, first_sizes, other_sizes
+from winogen.onnx.soundness import Part, fault_of, parts_of
+
+# The largest error of a layer may be so many times what is expected of random numbers.
+_MARGIN = 10
+# Attributes are of float32: what is meant by one, as 1/6, is off by so much.
+_ATTRIBUTES = 2.0**-23
+# Bytes of all values of a model, and multiplications of one without onnxruntime, that are too many.
+_MOST_BYTES = 2**33
+_MOST_PRODUCTS = 2e9
+# Of quantized outputs, how many may be a step off: those near halves.
+_MOST_OFF = 0.02
+
+
+class Unproven(Exception):
+    """Why nothing was compared."""
+
+
+@dataclass
+class Verdict:
+    """What the comparison showed."""
+
+    refuted: dict[str, str] = field(default_factory=dict)  # output of a new node -> why it goes
+    sizes: list[Shapes] = field(default_factory=list)  # of the inputs that were compared
+    error: float = 0.0  # the largest of a part, relative to its largest output
+    unproven: str = ""  # why there was no comparison, or no other
+
+    def __str__(self) -> str:
+        if not self.sizes:
+            return f"not compared with the original: {self.unproven}"
+        shapes = ", ".join(
+            " and ".join("x".join(map(str, shape)) or "1" for shape in one.values())
+            for one in self.sizes
+        )
+        text = f"compared with the original at {shapes}: largest error of a node {self.error:.1e}"
+        return f"{text}; no further: {self.unproven}" if self.unproven else text
+
+
+def compare(model: Model, proto: Any) -> Verdict:
+    """Return what is wrong with ``proto``, which was made of ``model``.
+
+    What cannot be loaded, or means something else as far as that is seen without running it, goes
+    as a whole. The rest runs beside the original in onnxruntime, if it and a compiler are there.
+    """
+    verdict = Verdict()
+    parts = parts_of(model, proto)
+    everything = [name for part in parts for name in part.outputs]
+    why = fault_of(model, proto)
+    if why is not None:
+        verdict.refuted = dict.fromkeys(everything, why)
+        return verdict
+    try:
+        _run(model, proto, parts, verdict)
+    except (Unproven, BuildError, MissingPackage) as reason:
+        verdict.unproven = first_line(reason)
+    return verdict
+
+
+def _run(model: Model, proto: Any, parts: list[Part], verdict: Verdict) -> None:
+    installed = planner()  # raises BuildError
+    boundary = dict.fromkeys(name for part in parts for name in (*part.inputs, *part.outputs))
+    original = _Original(model, list(boundary))
+    rewritten = _Rewritten(proto, installed.path)
+    ours = [_Part(model, proto, part, installed) for part in parts]
+    for place, (shapes, feeds) in enumerate(_accepted(model, original)):
+        values = [original.run(feed) for feed in feeds]
+        for one in ours:
+            if one.outputs[0] not in verdict.refuted:
+                whys = (one.wrong(value, place > 0) for value in values)
+                why = next((why for why in whys if why is not None), None)
+                if why is not None:
+                    verdict.refuted |= dict.fromkeys(one.outputs, why)
+        verdict.error = max(one.error for one in ours)
+        verdict.sizes.append(shapes)
+        if not verdict.refuted:
+            wanted = [original.outputs(value) for value in values]
+            why = rewritten.wrong(feeds[0], wanted, original.evaluated)
+            if why is not None:
+                verdict.refuted = {name: why for one in ours for name in one.outputs}
+
+
+def _accepted(model: Model, original: _Original) -> Iterator[tuple[Shapes, list[Feed]]]:
+    """Sizes that the original accepts, with two sets of numbers for the first, one for others."""
+    refusal = "it has no sizes"
+    for shapes in first_sizes(model):
+        feeds = [_feed(model, shapes, seed) for seed in (1, 2)]
+        try:
+            for feed in feeds:
+                original.run(feed)
+        except Exception as problem:  # onnxruntime's own kinds of errors
+            refusal = first_line(problem)
+            continue
+        break
+    else:
+        raise Unproven(f"onnxruntime does not run the original ({refusal})")
+    yield shapes, feeds
+    for options in other_sizes(model, shapes):
+        for other in options:
+            try:
+                feed = _feed(model, other, 3)
+                original.run(feed)
+            except Unproven:
+                continue
+            except Exception:  # it is made for some sizes only
+                continue
+            yield other, [feed]
+            break
+
+
+def _feed(model: Model, shapes: Shapes, seed: int) -> Feed:
+    most = sum(math.prod(shape) for shape in shapes.values())
+    sizes = (s for s in model.sizes.values() if s and all(size.known for size in s))
+    most += sum(math.prod(size.number for size in s) for s in sizes)
+    if 4 * most > _MOST_BYTES:
+        raise Unproven(f"its values need {4 * most:.1e} bytes")
+    try:
+        return feed_of(model, shapes, seed)
+    except TypeError as problem:
+        raise Unproven(str(problem)) from problem
+
+
+class _Original:
+    """The original without optimizations, its values at the seams of new nodes exposed."""
+
+    def __init__(self, model: Model, boundary: list[str]):
+        self.model = model
+        inputs = {value.name for value in model.graph.input}
+        mine = [value.name for value in model.graph.output]
+        self._defaults = {
+            t.name: model.onnx.numpy_helper.to_array(t)
+            for t in model.graph.initializer
+            if t.name in boundary
+        }
+        self._names = list(
+            dict.fromkeys([*mine, *(name for name in boundary if name not in inputs)])
+        )
+        proto = copied(model.proto)
+        for name in self._names[len(mine) :]:
+            kind = model.kind(name)
+            make = model.onnx.helper.make_tensor_value_info
+            empty = model.onnx.helper.make_empty_tensor_value_info(name)
+            proto.graph.output.append(make(name, kind, None) if kind else empty)
+        self._exposed = proto
+        self.evaluated = any(
+            model.kind(name) == model.onnx.TensorProto.DOUBLE
+            for node in model.graph.node
+            if node.op_type == "Conv"
+            for name in (node.output[0], node.input[0])
+        )
+        self._session = self._start()
+
+    def _start(self) -> Any:
+        if self.evaluated:  # onnxruntime has no convolutions of them
+            return evaluator(self._exposed)
+        try:
+            return new_session(self._exposed, optimized=False)
+        except Exception as problem:  # onnxruntime's own kinds of errors
+            if isinstance(problem, MissingPackage):
+                raise
+            why = first_line(problem)
+            if "NOT_IMPLEMENTED" in why:  # for these types
+                self.evaluated = True
+                return evaluator(self._exposed)
+            raise Unproven(f"onnxruntime does not load the original ({why})") from problem
+
+    def run(self, feed: Feed) -> dict[str, Any]:
+        """Return all values at the seams and all outputs, by name."""
+        if self.evaluated and self._products(feed) > _MOST_PRODUCTS:
+            raise Unproven("onnxruntime has no convolutions of float64, onnx's take too long")
+        with np.errstate(all="ignore"):
+            found = self._session.run(self._names, feed)
+        return {**self._defaults, **feed, **dict(zip(self._names, found))}
+
+    def outputs(self, values: dict[str, Any]) -> list[Any]:
+        """Return what the model returns."""
+        return [values[value.name] for value in self.model.graph.output]
+
+    def _products(self, feed: Feed) -> float:
+        pixels = max(math.prod(x.shape[:1] + x.shape[2:]) for x in feed.values())
+        weights = sum(
+            math.prod(tensor.dims)
+            for tensor in self.model.graph.initializer
+            if len(tensor.dims) > 3
+        )
+        return float(pixels) * weights
+
+
+class _Rewritten:
+    """The rewritten model as users run it."""
+
+    def __init__(self, proto: Any, library: str):
+        self.proto = proto
+        self.library = library
+        self._session: Any = None
+
+    def wrong(self, feed: Feed, wanted: list[list[Any]], evaluated: bool) -> str | None:
+        """Return what is wrong with the outputs; ``wanted``: those for other numbers, too.
+
+        ``evaluated``: these are not of onnxruntime. Raises Unproven where it runs neither model.
+        """
+        try:
+            if self._session is None:
+                self._session = new_session(self.proto, library=self.library)
+            found = self._session.run(None, feed)
+        except Exception as problem:  # onnxruntime's own kinds of errors
+            why = f"onnxruntime does not run it ({first_line(problem)})"
+            if evaluated:  # nor the original
+                raise Unproven(why) from problem
+            return why
+        for value, y, *others in zip(self.proto.graph.output, found, *wanted):
+            if not all(isinstance(array, np.ndarray) for array in (y, *others)):
+                if any(type(y) is not type(other) for other in others):
+                    return f"{value.name} is {type(y).__name__}"
+                continue
+            if any(y.dtype != other.dtype or y.ndim != other.ndim for other in others):
+                return f"{value.name} has numbers of {y.dtype}, {y.ndim} axes"
+            # Where sizes depend on numbers, rounding may change them.
+            if len(others) > 1 and len({o.shape for o in others}) == 1 != (
+                len({y.shape, others[0].shape})
+            ):
+                return f"{value.name} has sizes {y.shape}"
+        return None
+
+
+class _Part:
+    """New nodes alone, in a session of their own."""
+
+    def __init__(self, model: Model, proto: Any, part: Part, installed: Any):
+        self.model = model
+        self.part = part
+        self.outputs = part.outputs
+        self.planner = installed
+        self.error = 0.0
+        self._opset = proto.opset_import
+        self._ir = proto.ir_version
+        read = {name for node in part.nodes for name in node.input} - set(part.inputs)
+        self._constants = [tensor for tensor in proto.graph.initializer if tensor.name in read]
+        self._session: Any = None
+        self._familiar: set[Any] | None = None
+        self._limit = self._expected = 0.0  # the largest error, and that of sums in one chain
+        self._exact = any(n.op_type in ("ConvInteger", "NhwcMaxPool") for n in part.nodes)
+
+    def wrong(self, values: dict[str, Any], other: bool) -> str | None:
+        """Return why its outputs are not the original's; ``other``: sizes but the first."""
+        feed = {name: values[name] for name in self.part.inputs}
+        with self.planner.recording(self._familiar if other else None) as answers:
+            try:
+                if self._session is None:
+                    graph = self._alone(self.part.nodes, self._constants, feed)
+                    self._session = new_session(graph, library=self.planner.path)
+                found = self._session.run(self.outputs, feed)
+            except Exception as problem:  # onnxruntime's own kinds of errors
+                if isinstance(self.planner.failure, BuildError):
+                    raise self.planner.failure from problem
+                return f"onnxruntime does not run it ({first_line(problem)})"
+        if answers:  # sizes that it meets for the first time
+            expected = [error for answer in answers for error in answer.errors]
+            tolerance = max(answer.tolerance for answer in answers)
+            self._expected = sum(error.direct for error in expected)
+            self._limit = _ATTRIBUTES + sum(
+                (tolerance or _MARGIN * error.planned) + _MARGIN * error.direct
+                for error in expected
+            )
+        if self._familiar is None:
+            self._familiar = {call.spec for answer in answers for call in answer.calls}
+        exact: list[Any] | None = None
+        for place, (name, y) in enumerate(zip(self.outputs, found)):
+            wanted = values[name]
+            if y.dtype != wanted.dtype or y.shape != wanted.shape:
+                return f"{name} is {y.dtype} {y.shape}, not {wanted.dtype} {wanted.shape}"
+            if not all(_finite(x) for x in feed.values()):
+                continue
+            if y.dtype.kind in "iu":
+                if self._steps_off(y, wanted):
+                    exact = exact or self._evaluated(feed)
+                    if exact is None or self._steps_off(y, exact[place]):
+                        return f"{name} differs in {np.mean(y != wanted):.1%} of its numbers"
+                continue
+            error = _relative(y, wanted)
+            if error > self._limit:
+                exact = exact or self._evaluated(feed)
+                error = _beyond(y, wanted, exact and exact[place], self._expected)
+                if not error <= self._limit:
+                    return f"{name} differs by {error:.1e}, {self._limit:.1e} expected at most"
+            self.error = max(self.error, error)
+        return None
+
+    def _steps_off(self, y: Any, wanted: Any) -> bool:
+        difference = np.abs(y.astype(np.int64) - wanted.astype(np.int64))
+        if self._exact:
+            return bool(difference.any())
+        return bool(
+            difference.max(initial=0) > 1 or (difference > 0).sum() > 2 + _MOST_OFF * y.size
+        )
+
+    def _alone(self, nodes: list[Any], constants: list[Any], feed: Feed) -> Any:
+        helper = self.model.onnx.helper
+        kind = helper.np_dtype_to_tensor_dtype
+        inputs = [
+            helper.make_tensor_value_info(name, kind(x.dtype), [None] * x.ndim)
+            for name, x in feed.items()
+        ]
+        outputs = [helper.make_empty_tensor_value_info(name) for name in self.outputs]
+        graph = helper.make_graph(nodes, "part", inputs, outputs, constants)
+        return helper.make_model(graph, opset_imports=self._opset, ir_version=self._ir)
+
+    def _evaluated(self, feed: Feed) -> list[Any] | None:
+        """The outputs as onnx's evaluator computes them of the original's nodes, in float64."""
+        nodes = [
+            self.model.renamed(n) for n in self.model.cone(self.outputs, set(self.part.inputs))
+        ]
+        made = {name for node in nodes for name in node.output}
+        read = {name for node in nodes for name in self.model.reads(node)} - made - feed.keys()
+        constants = {name: self.model.constant(name) for name in read}
+        if any(array is None for array in constants.values()):
+            return None
+        wide = all(n.op_type not in ("QuantizeLinear", "DequantizeLinear") for n in nodes)
+
+        def widened(array: Any) -> Any:
+            return array.astype(np.float64) if wide and array.dtype == np.float32 else array
+
+        to_tensor = self.model.onnx.numpy_helper.from_array
+        tensors = [to_tensor(widened(array), name) for name, array in constants.items()]
+        feed = {name: widened(x) for name, x in feed.items()}
+        graph = self._alone(nodes, tensors, feed)
+        try:
+            with np.errstate(all="ignore"):
+                return list(evaluator(graph).run(None, feed))
+        except Exception:  # it does not know all operators
+            return None
+
+
+def _finite(x: Any) -> bool:
+    return x.dtype.kind != "f" or bool(np.isfinite(x).all())
+
+
+def _relative(y: Any, wanted: Any) -> float:
+    """max |y - wanted| / max |wanted|, where that is finite."""
+    there = np.isfinite(wanted)
+    largest = np.abs(wanted[there]).max(initial=0)
+    with np.errstate(all="ignore"):
+        error = np.abs(y[there].astype(np.float64) - wanted[there]).max(initial=0)
+    if not error:
+        return 0.0
+    return float(error / largest) if largest and not np.isnan(error) else math.inf
+
+
+def _beyond(y: Any, wanted: Any, exact: Any, expected: float) -> float:
+    """The error of y against exact numbers, in terms of what is to be expected of them.
+
+    Where terms cancel, the original's own error is larger than that of sums of random numbers:
+    by so many times, ours may be, too.
+    """
+    if exact is None:
+        return math.inf
+    amplified = _relative(wanted, exact) / max(expected, 1e-300)
+    return _relative(y, exact) / max(1.0, amplified)

@@ -1,0 +1,104 @@
+"""Whether a rewritten model is one, and which nodes of it are new: nothing is run for that."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from winogen.onnx.loading import first_line, require
+from winogen.onnx.model import Model
+
+# Files of protobuf end at 2 GiB; larger models keep their weights beside them.
+MOST_BYTES = 2**31 - 2**20
+
+
+@dataclass
+class Part:
+    """New nodes that make values of the original from values of the original."""
+
+    nodes: list[Any]
+    inputs: list[str]  # but for constants
+    outputs: list[str]
+
+
+def fault_of(model: Model, proto: Any) -> str | None:
+    """Return why ``proto``, made of ``model``, cannot be loaded or means something else; or None.
+
+    Every value is made once and before it is read. Inputs that a caller may leave out may still be
+    left out. What is not new stands there as in the original. onnx's checker finds no fault that
+    the original has not.
+    """
+    graph = proto.graph
+    defaults = {tensor.name for tensor in graph.initializer}
+    defaults |= {tensor.values.name for tensor in graph.sparse_initializer}
+    inputs = {value.name for value in graph.input}
+    required = inputs - defaults - {value.name for value in model.graph.input}
+    required |= (inputs - defaults) & model.replaceable
+    if required:
+        return f"its inputs {', '.join(sorted(required))} are required"
+    if [v.name for v in graph.output] != [v.name for v in model.graph.output]:
+        return "its outputs have other names"
+    made = inputs | defaults
+    for node in graph.node:
+        for name in model.reads(node):
+            if name not in made:
+                return f"{name} is read by {node.name or node.op_type} before it is made"
+        for name in filter(None, node.output):
+            if name in made - defaults - inputs:
+                return f"{name} is made twice"
+            made.add(name)
+    missing = [value.name for value in graph.output if value.name not in made]
+    if missing:
+        return f"its outputs {', '.join(missing)} are not made"
+    if proto.ByteSize() > MOST_BYTES:  # too large for the checker
+        return None
+    why = _checked(proto)
+    return None if why is None or _checked(model.proto) is not None else why
+
+
+def _checked(proto: Any) -> str | None:
+    try:
+        require("onnx.checker").check_model(proto)
+    except Exception as problem:  # errors of its own
+        return first_line(problem)
+    return None
+
+
+def parts_of(model: Model, proto: Any) -> list[Part]:
+    """Return the new nodes of ``proto``, those together that have values of their own between them.
+
+    All other nodes are those of ``model``, to the byte, reading the same values: so each part alone
+    decides whether the two models compute the same.
+    """
+    old = {
+        one.SerializeToString(deterministic=True)
+        for node in model.graph.node
+        for one in (node, model.renamed(node))
+    }
+    given = (value.name for value in model.graph.input)
+    known = {*model.makers, *(name for name in given if model.constant(name) is None)}
+    constants = {tensor.name for tensor in proto.graph.initializer} - known
+    constants |= model.constant_nodes.keys()
+    homes: dict[str, Part] = {}  # by values that the original does not have
+    parts = []
+    for node in proto.graph.node:
+        if node.SerializeToString(deterministic=True) in old:
+            continue
+        reads = model.reads(node)
+        part = next((homes[name] for name in reads if name in homes), None)
+        if part is None:
+            part = Part([], [], [])
+            parts.append(part)
+        part.nodes.append(node)
+        part.inputs += _others(reads, {*constants, *homes, *part.inputs})
+        for name in filter(None, node.output):
+            if name in known:
+                part.outputs.append(name)
+            else:
+                homes[name] = part
+    return parts
+
+
+def _others(names: Iterable[str], known: Container[str]) -> list[str]:
+    return [name for name in dict.fromkeys(names) if name not in known]
