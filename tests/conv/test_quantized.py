@@ -17,7 +17,7 @@ from winogen.errors import InvalidType, InvalidValue
 from winogen.kernels import dots
 from winogen.kernels.dots import DOTS, dot_of
 from winogen.records import TARGETS
-from winogen.toolchain import host_targets
+from winogen.toolchain import host_target, host_targets
 
 
 def spellings():
@@ -309,9 +309,8 @@ def test_changes_of_the_callers_arrays_have_no_effect():
 
 
 def test_its_source_tells_the_instruction(monkeypatch):
-    target = host_targets()[0]
     conv = winogen.QConv2d(np.ones((1, 64, 3, 3), np.int8))
-    assert dot_of(target).what in conv.source((1, 64, 4, 4))
+    assert dot_of(host_target()).what in conv.source((1, 64, 4, 4))
     monkeypatch.setenv("WINOGEN_ISA", "generic")
     assert "plain C" in conv.source((1, 64, 4, 4), "int8")
 
