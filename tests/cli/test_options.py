@@ -102,13 +102,13 @@ def test_an_activation_is_refused_in_the_words_of_the_option(refused, tmp_path, 
 @pytest.mark.parametrize("isa", ["cortex-m4", "avx-512", "armv8-a+dotprod"])
 def test_an_unknown_instruction_set_is_named_whole(refused, tmp_path, isa):
     line = refused("generate", *SHAPES[:4], "--isa", isa, "-o", tmp_path / "out")
-    assert f"isa: got '{isa}'; allowed: avx512, avx2" in line
+    assert f'isa: got \'{isa}\'; allowed: "avx512", "avx2"' in line
 
 
 @pytest.mark.parametrize("dtype", ["int16", "float", "INT8"])
 def test_the_types_of_a_layer_include_int8(refused, tmp_path, dtype):
     line = refused("generate", *SHAPES, "--dtype", dtype, "-o", tmp_path / "out")
-    assert f"dtype: got '{dtype}'; allowed: float32, float64, float16, bfloat16, int8" in line
+    assert f"dtype: got '{dtype}'; allowed: \"float32\"" in line and '"bfloat16", "int8"' in line
 
 
 def commands():
@@ -122,11 +122,11 @@ def commands():
     return found
 
 
-@pytest.mark.parametrize("words, command", commands(), ids=lambda one: str(one)[:20])
-def test_help_says_what_each_text_may_be(words, command):
-    """Not only that it is a text."""
-    plain = [one.name for one in command.params if one.type.name == "text" and not one.metavar]
-    assert not plain
+@pytest.mark.parametrize("words", [words for words, _ in commands()])
+def test_help_says_what_each_text_may_be(winogen, words):
+    """Not only that it is a text, which some releases of typer call <str>."""
+    lines = winogen(*words.split(), "--help").output.splitlines()
+    assert not [line for line in lines if " --" in line and "<str>" in line]
 
 
 @pytest.mark.parametrize("words, command", commands(), ids=lambda one: str(one)[:20])

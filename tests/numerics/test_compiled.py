@@ -56,7 +56,8 @@ def test_the_bits_of_other_algorithms(algorithm, settings):
     assert np.array_equal(c.errors, measure(algorithm, trials=40, **settings).errors)
 
 
-def test_contracted_code_is_as_accurate_as_predicted():
+@pytest.mark.parametrize("fused", [name for name in HERE if name in FUSING][:1], indirect=True)
+def test_contracted_code_is_as_accurate_as_predicted(fused):
     settings = {"order": "huffman", "trials": 2000}
     c = measure(F43, compiled="header", fused=True, **settings).mean
     assert c == pytest.approx(measure(F43, fused=True, **settings).mean, rel=0.1)
@@ -112,9 +113,10 @@ def test_kernels_with_constants_have_the_error_of_the_order(order):
     assert c == pytest.approx(twin, rel=0.15)
 
 
-def test_one_dimension():
+@pytest.mark.parametrize("fused", HERE, indirect=True)
+def test_one_dimension(fused):
     found = measure(F43, dims=1, compiled="winograd1d", trials=500, order="program")
-    twin = measure(F43, dims=1, trials=500, order="program", filters="float64", fused=True)
+    twin = measure(F43, dims=1, trials=500, order="program", filters="float64", fused=fused)
     assert found.errors.shape == (1, 4, 500)
     assert found.mean == pytest.approx(twin.mean, rel=0.2)
 
