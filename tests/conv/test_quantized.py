@@ -47,6 +47,14 @@ def test_problems_of_every_kind_are_computed_right(isa):
     assert not wrong, wrong[0][1]
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("begin", range(0, 2000, 500))
+@pytest.mark.parametrize("isa", ISAS, indirect=True)
+def test_thousands_are_what_the_definition_says(isa, begin):
+    wrong = list(fuzz.failures(20261122, range(begin, begin + 500), "numpy"))
+    assert not wrong, wrong[0][1]
+
+
 @pytest.mark.parametrize(
     "isa, layout, depthwise, zero",
     turns(ISAS, ["NCHW", "NHWC"], [True, False], [0, 255]),
