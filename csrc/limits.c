@@ -1,5 +1,5 @@
-/* What the machine can do at most: fused multiply-adds from registers, reading from each level of
- * memory and writing to it. Compiled with -DVECTOR_BYTES=..., one thread or many. */
+/* What the machine can do at most: cycles, fused multiply-adds from registers, reading from each
+ * level of memory and writing to it. Compiled with -DVECTOR_BYTES=..., one thread or many. */
 #include <stddef.h>
 #include <stdint.h>
 #ifdef __SSE2__
@@ -34,6 +34,19 @@ void limits_fma(const float *start, float factor, float addend, int64_t steps, i
         }
         __builtin_memcpy(result + (size_t)t * CHAINS * LANES, acc, sizeof acc);
     }
+}
+
+/* Adds `step` `steps` times over, each time to the sum before: a cycle each, whatever the core. */
+uint64_t limits_cycles(uint64_t step, int64_t steps)
+{
+    uint64_t sum = 0;
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < steps; i++) {
+        sum += step;
+        /* Otherwise the additions could be made one multiplication. */
+        __asm__ volatile("" : "+r"(sum));
+    }
+    return sum;
 }
 
 typedef uint32_t words __attribute__((vector_size(VECTOR_BYTES)));

@@ -29,7 +29,8 @@ def test_long_work_is_told_of_even_inside_a_step(monkeypatch):
         while "3 of 17" not in log.getvalue():
             assert log.written.wait(60)
             log.written.clear()
-    first, *_, last = log.getvalue().splitlines()
+    first, *_, last, end = log.getvalue().splitlines()
+    assert end.startswith("measuring: done (")
     assert first.startswith("measuring ... (") and last.startswith("measuring: 3 of 17, F(4,3) (")
     assert not [thread for thread in threading.enumerate() if thread.name == "winogen-progress"]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Step = Callable[[int, int, str], None]  # (steps done, of how many, what was done or is being done)
 
 _FIRST = 2.0  # seconds without a word before the first line
-_LONGEST = 60.0  # between two lines, which come ever more seldom
+_LONGEST = 10.0  # between two lines, which come ever more seldom
 
 
 def stderr() -> Console:
@@ -80,19 +80,23 @@ def telling(what: str) -> Iterator[Callable[[str], None]]:
 def lines(what: str, stream: TextIO | None = None) -> Iterator[Step]:
     """Do the same in plain lines, for logs and pipes: nothing at all if the work is done soon.
 
-    Lines come from a thread, so that a single long step is not silent.
+    Lines come from a thread, so that a single long step is not silent. Work that has been told of
+    is told to be done, so that nobody takes what follows for a part of it.
     """
     stream = stream or sys.stderr
     start, ended = time.monotonic(), threading.Event()
     latest: list[tuple[int, int, str]] = []
+    told = False
 
     def step(done: int, total: int, name: str) -> None:
         latest[:] = [(done, total, name)]
 
     def tell() -> None:
+        nonlocal told
         pause = _FIRST
         while not ended.wait(pause):
             pause = min(2 * pause, _LONGEST)
+            told = True
             print(line(what, time.monotonic() - start, *latest), file=stream, flush=True)
 
     thread = threading.Thread(target=tell, name="winogen-progress", daemon=True)
@@ -102,6 +106,8 @@ def lines(what: str, stream: TextIO | None = None) -> Iterator[Step]:
     finally:
         ended.set()
         thread.join()
+        if told:
+            print(f"{what}: done ({time.monotonic() - start:.0f} s)", file=stream, flush=True)
 
 
 def line(what: str, seconds: float, state: tuple[int, int, str] | None = None) -> str:

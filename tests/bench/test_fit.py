@@ -15,6 +15,8 @@ from winogen.conv import Layer, planner
 from winogen.conv.request import Request
 from winogen.kernels import named
 from winogen.records import TARGETS, Costs, Machine
+from winogen.toolchain import machine
+from winogen.toolchain.calibrate import Measurement
 
 
 def samples(machine, target=TARGETS["avx512"]):
@@ -114,16 +116,23 @@ def test_layers_are_measured(tiny):
 
 def test_the_command_prints_what_is_left_unexplained(tmp_path, tiny, monkeypatch):
     monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("winogen.toolchain.calibrate.calibrated", lambda seconds: Machine())
+    monkeypatch.setattr("winogen.toolchain.calibrate.calibrated", lambda seconds: found[0])
+    found = [Measurement(Machine(), ("speeds varied by 60 %",))]
     measured = list(samples(replace(Machine(), costs=replace(Costs(), store=1.6))))
     monkeypatch.setattr("winogen.bench.fit.measure", lambda *_, **__: measured)
     result = CliRunner().invoke(app, ["calibrate"])
     assert result.exit_code == 0, result.output
     assert "median, mcmr" in result.output and "median, all" in result.output
     (kept,) = (tmp_path / "cache").glob("machine-*.json")
-    assert json.loads(kept.read_text())["costs"]["provenance"].startswith("fitted to")
+    record = json.loads(kept.read_text())
+    assert record["costs"]["provenance"].startswith("fitted to")
+    assert record["rates"]["l2_rate"] == Machine().l2_rate  # what later looks compare with
+    assert "disturbed: speeds varied by 60 %" in result.output
+    assert machine.described(tmp_path / "cache").startswith("calibrated ")
+    found[0] = Measurement(Machine())
     result = CliRunner().invoke(app, ["calibrate", "--rates-only"])
-    assert "median" not in result.output and "costs" not in json.loads(kept.read_text())
+    assert "median" not in result.output and "disturbed" not in result.output
+    assert not {"costs", "rates"} & set(json.loads(kept.read_text()))
     for words in (["--only", "56"], ["--rates-only", "--layers", "vgg16"]):
         refused = CliRunner().invoke(app, ["calibrate", *words])
         assert refused.exit_code == 2 and "allowed: where constants are fitted" in refused.output

@@ -29,6 +29,7 @@ def test_an_empty_cache_is_shown_and_not_made(winogen, cache):
     assert lines["folder"] == str(cache)
     assert lines["size"] == "0 bytes of at most 1,073,741,824"
     assert lines["kernels"] == "0 bytes in 0"
+    assert lines["machine"] == "none yet: the first plan measures this machine"
     winogen("cache", "--clear")
     assert not cache.exists()
 
@@ -41,10 +42,18 @@ def test_kernels_are_counted_pruned_and_cleared(winogen, cache, monkeypatch):
     assert lines["kernels"] == f"{size:,} bytes in 2"
     monkeypatch.setenv("WINOGEN_CACHE_LIMIT", str(size - 1))
     lines = shown(winogen("cache", "--prune"))
+    assert re.fullmatch(r"measured [\d-]{10} \(today\)", lines["machine"])
     assert re.fullmatch(r"[\d,]+ bytes", lines["removed"]) and lines["kernels"].endswith(" in 1")
     lines = shown(winogen("cache", "--clear"))
     assert lines["size"].startswith("0 bytes")
     assert [path.name for path in cache.glob("*-*")] == [next(cache.glob("machine-*")).name]
+
+
+def test_a_machine_is_forgotten(winogen, cache):
+    path = machine.save(Machine(), cache)
+    lines = shown(winogen("calibrate", "--forget"))
+    assert lines == {"machine": "none yet: the first plan measures this machine"}
+    assert not path.exists()
 
 
 def test_prune_and_clear_exclude_each_other(refused, cache):

@@ -47,6 +47,7 @@ MACHINE = (
     (re.compile(r"\b\d+ threads?\b"), "<number> threads"),
     (re.compile(r"\b[\d.]+ ms\b"), "<number> ms"),
     (re.compile(r"\berror \d\.\de-\d\d\b"), "error <number>"),
+    (re.compile(r"^(  machine  ).*$", re.MULTILINE), r"\1 <record>"),
 )
 
 # Their commands take ten seconds or more.

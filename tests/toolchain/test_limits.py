@@ -3,13 +3,16 @@
 import re
 import shutil
 import subprocess
+import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from winogen.errors import OutOfMemory
-from winogen.toolchain import find_compiler, host_target, host_targets, limits
-from winogen.toolchain.limits import Limits, WorkSkipped
+from winogen.toolchain import find_compiler, host_target, host_targets, limits, meters
+from winogen.toolchain.limits import Limits
+from winogen.toolchain.meters import WorkSkipped
 
 
 @pytest.mark.parametrize("target", host_targets(), ids=lambda target: target.name)
@@ -22,7 +25,7 @@ def test_the_peak_on_two_threads():
 
 
 def test_steps_left_out_are_noticed(monkeypatch):
-    monkeypatch.setattr(limits, "_library", _tampered(limits._library, "limits_fma"))
+    monkeypatch.setattr(meters, "_library", _tampered(meters._library, "limits_fma"))
     with pytest.raises(WorkSkipped):
         limits.fma_peak(1, seconds=0.001)
 
@@ -34,13 +37,13 @@ def test_writing_checks_what_was_written(target, size, threads):
 
 
 def test_writing_less_is_noticed(monkeypatch):
-    monkeypatch.setattr(limits, "_library", _tampered(limits._library, "limits_write"))
+    monkeypatch.setattr(meters, "_library", _tampered(meters._library, "limits_write"))
     with pytest.raises(WorkSkipped):
         limits.write_speed(1 << 14, seconds=0.001)
 
 
 def test_reading_less_is_noticed(monkeypatch):
-    monkeypatch.setattr(limits, "_library", _tampered(limits._library, "limits_read"))
+    monkeypatch.setattr(meters, "_library", _tampered(meters._library, "limits_read"))
     with pytest.raises(WorkSkipped):
         limits.read_speed(1 << 14, seconds=0.001)
 
@@ -69,7 +72,7 @@ def test_reading_checks_its_sum(size, threads):
 @pytest.mark.skipif(host_target().name not in ("avx512", "avx2"), reason="reads x86 FMAs")
 def test_no_accumulator_was_merged_into_another():
     """Every chain of the measured loop keeps a register of its own."""
-    path = limits._library(host_target()).path
+    path = meters._library(host_target()).path
     text = subprocess.run(
         ["objdump", "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True
     ).stdout
@@ -133,3 +136,88 @@ def test_measure_limits_counts_threads(monkeypatch):
     assert found.write == ()
     found = limits.measure_limits(1, seconds=0.0, writes=True)
     assert [level for level, _, _ in found.write] == ["L1", "memory"]
+
+
+class Bursts(meters.Meter):
+    """A meter whose bursts take what they are told to; all other time stands still."""
+
+    def __init__(self, *seconds):
+        self.left, self.now = list(seconds), 0.0
+        super().__init__(1)
+
+    def burst(self):
+        self.now += self.left.pop(0)
+        return 1.0
+
+
+def test_the_fastest_burst_counts_however_many_are_slow(monkeypatch):
+    clock = SimpleNamespace(perf_counter=lambda: bursts.now, thread_time=lambda: bursts.now)
+    monkeypatch.setattr(meters, "time", clock)
+    bursts = Bursts(
+        0.5, 0.1, 0.5, 0.0, 0.4, 0.8, 0.2, 1.0
+    )  # a clock that stands still says nothing
+    rates = [bursts.go_on(seconds) for seconds in (1.0, 1.0, 1.0)]
+    assert rates == pytest.approx([10.0, 10.0, 10.0]) and not bursts.left
+    assert bursts.rounds == pytest.approx([10.0, 2.5, 5.0]) and bursts.spread == pytest.approx(2.0)
+
+
+def test_time_that_others_have_the_cpu_does_not_count(monkeypatch):
+    """For one thread, that is; a team waits for its last one."""
+    assert meters.Meter(1)._clock is time.thread_time
+    assert meters.Meter(2)._clock is time.perf_counter
+
+
+def test_rates_take_turns(monkeypatch):
+    order = []
+    go_on = meters.Meter.go_on
+
+    def noted(meter, seconds):
+        order.append((type(meter).__name__, getattr(meter, "size", 0)))
+        assert seconds == 0.001 / 4
+        return go_on(meter, seconds)
+
+    monkeypatch.setattr(meters.Meter, "go_on", noted)
+    monkeypatch.setattr(limits, "levels", lambda threads, most: {"L1": 4096, "memory": 1 << 16})
+    found = limits.measure_limits(1, seconds=0.001, rounds=4)
+    turn = [("Clock", 0), ("Peak", 0), ("Reading", 4096), ("Reading", 1 << 16)]
+    assert order == 4 * turn and found.clock_ghz > 0
+
+
+def test_what_varies_is_a_sign(monkeypatch):
+    monkeypatch.setattr(limits, "levels", lambda threads, most: {"L1": 4096, "memory": 1 << 16})
+    monkeypatch.setattr(limits.Watch, "signs", lambda watch: ("others took 80 % of the CPUs",))
+    for spread, signs in ((1.1, 1), (1.5, 2)):
+        monkeypatch.setattr(meters.Meter, "spread", spread)
+        found = limits.measure_limits(1, seconds=0.0)
+        assert len(found.signs) == signs
+    assert found.signs[1] == "speeds varied by 50 %"
+
+
+def test_bursts_go_on_where_the_last_one_ended(monkeypatch):
+    """All of the sample is read, so that caches do not pass for memory."""
+    target = host_target()
+    monkeypatch.setattr(meters, "_WINDOW", 1 << 12)
+    reading = meters.Reading(meters.Memory(10_000, 1, target), 10_000)
+    read = []
+    monkeypatch.setattr(reading, "_read", lambda place, vectors, passes: read.append(place))
+    reading.prepare()
+    for _ in range(4):
+        reading.after(reading.burst() * 1e-12)
+    window = (1 << 12) // target.vector_bytes
+    assert read == [0, 0, window, 0, window] and reading._passes == 1
+
+
+def test_additions_left_out_are_noticed(monkeypatch):
+    monkeypatch.setattr(meters, "_library", _tampered(meters._library, "limits_cycles"))
+    with pytest.raises(WorkSkipped, match="clock"):
+        limits.measure_limits(1, seconds=0.0)
+
+
+@pytest.mark.parametrize(
+    "speeds, reached", [((9.0, 8.0, 7.0), 4), ((9.0, 8.0, 5.0), 2), ((9, 6, 9), 1)]
+)
+def test_the_shared_cache_reaches_as_far_as_it_is_fast(speeds, reached):
+    samples = {"L2": 1 << 17, "L3": 4 << 20}  # from four times an L2 of 256 KiB on
+    sizes = limits._reachable(samples)
+    assert sizes == [1 << 20, 2 << 20, 4 << 20] and limits._reachable({"memory": 1 << 30}) == []
+    assert limits._reach(samples, dict(zip(sizes, speeds))) == reached << 20

@@ -97,8 +97,19 @@ def test_a_folder_open_to_all_is_closed_and_what_lies_there_made_anew(cache, twi
     entry = planted(cache, twice)
     for path in (cache, entry):
         path.chmod(0o777)
-    result, *said = python(RESULT).finish().splitlines()
-    assert result == f"42 {entry / 'kernel.so'}" and not said
+    result, warning = python(RESULT).finish().splitlines()
+    assert result == f"42 {entry / 'kernel.so'}"
+    assert str(cache) in warning and "mode 777" in warning and "closed to others now" in warning
+    assert mode(cache) == 0o755 and mode(entry) == 0o700
+    assert python(RESULT).finish() == result  # said once
+
+
+def test_a_folder_open_to_a_group_is_closed_without_a_word(cache, twice, python):
+    """As a umask of 002 leaves it where each user is a group."""
+    entry = planted(cache, twice)
+    for path in (cache, entry):
+        path.chmod(0o775)
+    assert python(RESULT).finish() == f"42 {entry / 'kernel.so'}"
     assert mode(cache) == 0o755 and mode(entry) == 0o700
 
 

@@ -1,7 +1,6 @@
 """`winogen.torch.Conv2d` stands where `nn.Conv2d` stood: states, copies, dtypes, errors."""
 
 import copy
-import io
 import pickle
 
 import pytest
@@ -213,6 +212,37 @@ def test_what_kernels_do_not_take_is_torchs():
         module(x.double())
 
 
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float16))
+@pytest.mark.parametrize("grad", (False, True))
+def test_one_image_without_a_batch(dtype, grad):
+    """Also by torch, where six rows must not be taken for the six channels of the slopes."""
+    slopes = torch.rand(6, dtype=dtype)
+    module = winogen.torch.Conv2d(4, 6, 3, activation=("prelu", slopes), dtype=dtype)
+    x, add = torch.randn(1, 4, 8, 8, dtype=dtype), torch.randn(1, 6, 6, 6, dtype=dtype)
+    with torch.set_grad_enabled(grad):
+        for context in (torch.autocast("cpu", enabled=False), torch.autocast("cpu")):
+            with context:
+                expected = F.prelu(F.conv2d(x, module.weight, module.bias) + add, slopes) + add
+                y = module(x[0], add=add[0], add_after=add[0])
+            assert y.shape == (6, 6, 6) and y.dtype == expected.dtype
+            torch.testing.assert_close(y, expected[0])
+
+
+def test_inference_tensors_outside_of_inference_mode():
+    """Frozen weights take them; those that are trained refuse them as torch's do."""
+    module = winogen.torch.Conv2d(4, 4, 3)
+    with torch.inference_mode():
+        x = torch.randn(1, 4, 8, 8)
+    for layer in (module, nn.Conv2d(4, 4, 3)):
+        with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+            layer(x)
+    module.requires_grad_(False)
+    expected = F.conv2d(x, module.weight, module.bias)
+    for _ in range(2):
+        torch.testing.assert_close(module(x), expected)
+        torch.testing.assert_close(module(x[0]), expected[0])
+
+
 def test_no_images_and_one_image():
     module = winogen.torch.Conv2d(4, 3, 3, activation="relu")
     x = torch.randn(2, 4, 8, 8, requires_grad=True)
@@ -311,11 +341,3 @@ def test_options_reach_the_kernel():
         assert (y - exact).abs().max() < 1e-4
     with pytest.raises(InvalidValue, match="workspace_limit"):
         winogen.torch.conv2d(x, w, workspace_limit=1)
-
-
-def test_a_file_without_the_package_says_so(tmp_path):
-    module = winogen.torch.Conv2d(4, 4, 3)
-    traced = torch.jit.trace(module, torch.randn(1, 4, 8, 8))
-    buffer = io.BytesIO()
-    torch.jit.save(traced, buffer)
-    assert b"winogen" in buffer.getvalue()

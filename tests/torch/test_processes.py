@@ -1,5 +1,7 @@
 """Threads and processes: torch's number of threads, one OpenMP library, children of all kinds."""
 
+import multiprocessing
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -54,6 +56,102 @@ if not pid:
 print(os.waitpid(pid, 0)[1], agrees(y))
 """
     assert run(code) == "0 True"
+
+
+PARALLEL = """
+import faulthandler
+picture = torch.randn(1, 3, 128, 128)  # larger than what torch does in one thread
+model = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3, padding=1), torch.nn.ReLU(inplace=True))
+winogen.torch.replace(model)
+
+def step(picture):
+    torch.nn.functional.conv2d(picture, torch.ones(8, 3, 3, 3))
+    picture.contiguous(memory_format=torch.channels_last).exp()
+    model.zero_grad()
+    loss = model(picture).square().mean()
+    loss.backward()
+    assert torch.equal(model(picture), model(picture.clone()))
+    return float(loss), float(model[0].weight.grad.abs().sum())
+
+def child(number):
+    faulthandler.dump_traceback_later(100, exit=True)  # a hang says where
+    return (*step(picture), torch.get_num_threads())
+
+expected = step(picture)
+assert torch.get_num_threads() == 2
+"""
+CHECK = """
+assert len(answers) == 3
+for loss, gradient, threads in answers:
+    assert abs(loss - expected[0]) < 1e-4 and abs(gradient / expected[1] - 1) < 1e-3
+    assert threads == 1
+print("right")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_forked_children_run_torchs_parallel_functions_and_train():
+    code = """
+answers = []
+for number in range(3):
+    read, write = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.write(write, repr(child(number)).encode())
+        os._exit(0)
+    os.close(write)
+    assert os.waitpid(pid, 0)[1] == 0
+    answers.append(eval(os.read(read, 1000)))
+"""
+    assert run(PARALLEL + code + CHECK) == "right"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_pool_of_forked_children():
+    code = """
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    answers = pool.map(child, range(3))
+"""
+    assert run(PARALLEL + code + CHECK) == "right"
+
+
+@pytest.mark.parametrize("method", ("fork", "spawn"))
+def test_workers_of_a_data_loader_run_models(method, tmp_path):
+    """Pictures that a model has prepared, in as many processes as the loader wants."""
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"no {method} here")
+    (tmp_path / "pictures.py").write_text(
+        "import torch, winogen.torch\n"
+        "class Pictures(torch.utils.data.Dataset):\n"
+        "    def __init__(self, model):\n"
+        "        self.model = model\n"
+        "    def __len__(self):\n"
+        "        return 6\n"
+        "    def __getitem__(self, number):\n"
+        "        x = torch.full((1, 3, 128, 128), number / 6)\n"
+        "        with torch.inference_mode():\n"
+        "            return self.model(x)[0]\n"
+    )
+    code = f"""
+sys.path.insert(0, {str(tmp_path)!r})
+if __name__ == "__main__":
+    from pictures import Pictures
+    model = torch.nn.Sequential(conv, torch.nn.ReLU(inplace=True))
+    model[0] = winogen.torch.Conv2d(3, 16, 3, padding=1).to(memory_format=torch.channels_last)
+    pictures = Pictures(model)
+    expected = torch.stack([pictures[i] for i in range(6)])
+    loader = torch.utils.data.DataLoader(
+        pictures, batch_size=2, num_workers=2, multiprocessing_context={method!r}, timeout=100
+    )
+    assert torch.allclose(torch.cat(list(loader)), expected, atol=1e-5)
+    print("right")
+"""
+    (tmp_path / "main.py").write_text(CODE + code)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "main.py")], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "right"
 
 
 def test_modules_travel_between_processes(tmp_path):

@@ -31,7 +31,7 @@ from winogen.kernels import Work, named
 from winogen.kernels.spec import KernelSpec
 from winogen.records import Costs, Machine
 from winogen.toolchain import host_target
-from winogen.toolchain.machine import cpu_name
+from winogen.toolchain.machine_file import cpu_name
 
 LAYOUTS = ("NCHW", "NHWC")
 # Of a layer set, so many of the fastest candidates, and the plain algorithms.

@@ -20,7 +20,7 @@ from winogen.bench.products import Product, interval, measured, operands
 from winogen.conv.gemm import Gemm, gemm
 from winogen.errors import WinogenError
 from winogen.toolchain.limits import fma_peak
-from winogen.toolchain.machine import cpu_name
+from winogen.toolchain.machine_file import cpu_name
 
 _MODULE = "winogen.bench.gemm"
 _PEAK = 0.002  # seconds for each sample of the peak

@@ -22,7 +22,7 @@ from winogen.kernels.gemm import tuning
 from winogen.records import Tuning
 from winogen.records.tuning import STREAMS
 from winogen.toolchain import host_target
-from winogen.toolchain.machine import cpu_name
+from winogen.toolchain.machine_file import cpu_name
 
 _MODULE = "winogen.bench.prefetch"
 _FARTHEST = 16384  # bytes

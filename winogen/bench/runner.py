@@ -25,7 +25,7 @@ from winogen.bench.team import Contestant, ContestantFailed
 from winogen.errors import InvalidValue, WinogenError
 from winogen.toolchain import find_compiler, host_target
 from winogen.toolchain.limits import Limits
-from winogen.toolchain.machine import cpu_name
+from winogen.toolchain.machine_file import cpu_name
 
 # Where `direct` must be near the peak and `mcmr` well ahead of it.
 YARDSTICK = BenchLayer.from_dict(

@@ -15,10 +15,13 @@ def cache(
         False, "--clear", help="Remove all but what was measured about this machine."
     ),
 ) -> None:
-    """Show the folder of compiled kernels: its size, its limit and what is in it."""
+    """Show the folder of compiled kernels: its size, its limit and what is in it.
+
+    With the record of this machine, which the planner plans for.
+    """
     from winogen.conv import wisdom
     from winogen.errors import InvalidValue
-    from winogen.toolchain import cache_dir, pruning, trust
+    from winogen.toolchain import cache_dir, machine, pruning, trust
 
     if prune and clear:
         raise InvalidValue("--prune: got --clear as well; allowed: one of them")
@@ -36,6 +39,7 @@ def cache(
     if where is not None and where.is_file():
         count = len(wisdom.read(where)[0])
         typer.echo(f"{'wisdom':<10} {where.stat().st_size:>14,} bytes in {count:,} ({where})")
+    typer.echo(f"{'machine':<10} {machine.described(root)}")
     for kind in pruning.KINDS:
         sizes = [item.size for item in items if item.kind == kind]
         typer.echo(f"{kind:<10} {sum(sizes):>14,} bytes in {len(sizes):,}")

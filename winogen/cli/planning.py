@@ -26,7 +26,9 @@ def calibrate(
         help="Fit the constants to a layer set or a JSON file instead of to a sample.",
     ),
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
-    forget: bool = typer.Option(False, "--forget", help="Go back to the default machine."),
+    forget: bool = typer.Option(
+        False, "--forget", help="Forget this machine: the next plan measures it."
+    ),
 ) -> None:
     """Measure this machine for the planner; plans of later processes follow it.
 
@@ -36,9 +38,10 @@ def calibrate(
     from dataclasses import asdict
 
     from winogen.cli.options import finite
+    from winogen.cli.progress import working
     from winogen.errors import InvalidValue
-    from winogen.records import Machine
     from winogen.toolchain import cache_dir, machine
+    from winogen.toolchain.calibrate import calibrated
 
     finite("seconds", seconds)
     for name, value in (("layers", layers), ("only", only)):
@@ -47,16 +50,15 @@ def calibrate(
     folder = cache_dir()
     if forget:
         machine.forget(folder)
-        measured = Machine()
-    else:
-        from winogen.cli.progress import working
-        from winogen.toolchain.calibrate import calibrated
-
-        with working("measuring this machine"):
-            measured = calibrated(seconds=seconds)
-        if not rates_only:
-            measured = _fitted(measured, layers, only)
-        typer.echo(f"kept in {machine.save(measured, folder)}")
+        typer.echo(f"{'machine':<18} {machine.described(folder)}")
+        return
+    with working("measuring this machine"):
+        rates, signs = calibrated(seconds=seconds)
+    measured = rates if rates_only else _fitted(rates, layers, only)
+    kept = machine.save(measured, folder, signs=signs, rates=None if rates_only else rates)
+    typer.echo(f"kept in {kept}")
+    if signs:
+        typer.echo(f"disturbed: {', '.join(signs)}; better measured in a quiet moment")
     for name, value in {**asdict(measured), **asdict(measured.costs)}.items():
         if name == "costs":
             continue

@@ -19,7 +19,7 @@ from winogen.errors import InvalidValue
 from winogen.records import ARRAY_TYPES, NARROW_TYPES
 from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
-from winogen.toolchain.machine import current
+from winogen.toolchain.machine import current, described
 
 # Input shapes whose bound kernels one `Conv2d` remembers.
 _SHAPES_KEPT = 256
@@ -244,7 +244,7 @@ class Conv2d:
             asked = arguments.dtype_named(arguments.choice("dtype", dtype, ARRAY_TYPES))
             if asked != self._dtype:
                 return self._for(asked).plan(input_shape)
-        return self._prepare(input_shape).plan()
+        return replace(self._prepare(input_shape).plan(), machine=described())
 
     def __repr__(self) -> str:
         shape, request = self._layer.weight_shape, self._request

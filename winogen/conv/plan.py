@@ -58,6 +58,7 @@ class Plan:
     predictions: tuple[Prediction, ...] = field(repr=False)  # the first is what runs
     source: str = field(repr=False)  # the C text of the algorithm's kernel
     rim_source: str | None = field(default=None, repr=False)  # of the direct kernel at the rim
+    machine: str = field(default="", compare=False)  # whose record it was planned by; "": not said
 
     def __str__(self) -> str:
         times = self.direct_multiplications / max(1, self.multiplications)
@@ -79,6 +80,8 @@ class Plan:
             rows.append(("measured", _said(self.measured)))
         elif self._for_its_error():
             rows.append(("chosen", "the fastest as accurate as direct convolution usually is"))
+        if self.machine:
+            rows.append(("machine", self.machine))
         shapes = (self.input_shape, self.weight_shape, self.output_shape)
         head = "{} * {} -> {}".format(*("x".join(map(str, shape)) for shape in shapes))
         lines = [f"conv2d {self.precision.name}; {self.layout}: {head}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
@@ -31,7 +32,7 @@ from winogen.errors import InvalidValue
 from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, QuantizedWork
 from winogen.toolchain import host_target, kept
 from winogen.toolchain.fork import Lock, team_threads
-from winogen.toolchain.machine import current
+from winogen.toolchain.machine import current, described
 
 ACTIVATIONS = (None, "relu")
 _SHAPES_KEPT = 256  # input shapes whose calls one `QConv2d` remembers
@@ -208,9 +209,11 @@ class QConv2d:
         for a shape that does not fit the weights, and BuildError.
         """
         if self._algorithm == "mcmr":
-            return self._tiled().plan(input_shape)
-        bound = self.bound(input_shape, dtype)
-        return QuantizedPlan.of(self._layer.problem(input_shape), bound.work, bound.code.source)
+            plan = self._tiled().plan(input_shape)
+        else:
+            bound, problem = self.bound(input_shape, dtype), self._layer.problem(input_shape)
+            plan = QuantizedPlan.of(problem, bound.work, bound.code.source)
+        return replace(plan, machine=described())
 
     def source(self, input_shape: Any, dtype: str = "uint8") -> str:
         """Return the C of the kernel that inputs of this shape and dtype go through."""

@@ -31,6 +31,7 @@ class QuantizedPlan:
     packed_weight_bytes: int  # weights, and what else is known of filters, kept between calls
     multiplications: int  # of the definition; with "mcmr" those that are made
     source: str = field(repr=False)  # the C text of the kernel
+    machine: str = field(default="", compare=False)  # whose record it was planned by; "": not said
 
     @classmethod
     def of(cls, problem: Problem, work: QuantizedWork, source: str) -> QuantizedPlan:
@@ -60,6 +61,7 @@ class QuantizedPlan:
             ("multiplications", f"{self.multiplications:,}"),
             ("packed weights", f"{self.packed_weight_bytes:,} bytes"),
             ("workspace", f"{self.workspace_bytes:,} bytes"),
+            *([("machine", self.machine)] if self.machine else []),
         ]
         lines = [f"conv2d int8 {self.layout}: {head}"]
         return "\n".join(lines + [f"  {name:<16} {text}" for name, text in rows])

@@ -41,7 +41,7 @@ from winogen.kernels.spec import BORDERS
 from winogen.program.summation import PROGRAM
 from winogen.records import NUMBERS, Points, Precision, Target
 from winogen.toolchain import cache_dir, find_compiler, lines
-from winogen.toolchain.machine import cpu_name
+from winogen.toolchain.machine_file import cpu_name
 
 FILE = "wisdom.jsonl"
 Record = dict[str, Any]  # a line

@@ -100,6 +100,18 @@ def plan_all(
     return [outline.planned() for outline in outlines]
 
 
+def least_packed_bytes(
+    parts: Sequence[tuple[Graph, Sequence[Shape]]], settings: Settings
+) -> int:
+    """Return the bytes of all packed filters, each by the way that needs least of them."""
+    return sum(
+        min(way.packed_bytes for way in options)
+        for outline in (_Outline(graph, shapes, settings) for graph, shapes in parts)
+        for step, options in zip(outline.steps, outline.options)
+        if step.key in outline.own and options
+    )
+
+
 class _Outline:
     """A segment for shapes before its ways are chosen."""
 

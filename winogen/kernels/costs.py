@@ -56,16 +56,25 @@ def register_blocks(work: Work, rows: Any, half: bool = False) -> Iterator[tuple
 
 
 def product(
-    work: Work, costs: Costs, rows: Any, depth: int, channels: int, taps: int, halves: bool = False
+    work: Work,
+    machine: Machine,
+    rows: Any,
+    depth: int,
+    channels: int,
+    taps: int,
+    halves: bool = False,
 ) -> Any:
     """Cycles of the GEMM for ``rows`` rows against all filters, ``channels`` x ``taps`` deep."""
+    costs, rate = machine.costs, machine.vectors_per_cycle
     chains, total = work.tuning.chains, 0.0
     call, per_sum = costs.call(chains), costs.sum(chains)
     narrow = work.precision.has_narrow_filters
     widening = work.target.widening(work.precision.filters) if narrow else 0
     for size, width, times in register_blocks(work, rows, halves and leaves_half(work)):
         step = np.maximum(
-            np.maximum((size + widening) * width / 2, (size + width) * min(width, 1) / costs.loads),
+            np.maximum(
+                (size + widening) * width / rate, (size + width) * min(width, 1) / costs.loads
+            ),
             costs.latency / chains,
         )
         stored = blocks(channels, depth) * size * width
@@ -73,25 +82,30 @@ def product(
     return total
 
 
-def step(costs: Costs, rows: Any, width: int) -> Any:
+def step(machine: Machine, rows: Any, width: int) -> Any:
     """Cycles of one step of a register block of one chain, where numbers are broadcast by loads."""
-    return np.maximum(np.maximum(rows * width / 2, (rows + width) / costs.loads), costs.latency)
+    costs = machine.costs
+    multiplied = rows * width / machine.vectors_per_cycle
+    return np.maximum(np.maximum(multiplied, (rows + width) / costs.loads), costs.latency)
 
 
 def product_of_integers(
-    work: Work, costs: Costs, rows: Any, chunk: int, taps: int, instructions: int
+    work: Work, machine: Machine, rows: Any, chunk: int, taps: int, instructions: int
 ) -> Any:
     """The same where words of two integers are multiplied, which takes so many ``instructions``.
 
     Sums become floats after every ``chunk`` of channels and every tap.
     """
-    lanes, total = work.lanes, 0.0
+    costs, lanes, total = machine.costs, work.lanes, 0.0
     whole, rest = divmod(work.channels, 2 * lanes)
     words = whole * lanes + min(rest, lanes)
     ends = taps * blocks(work.channels, chunk)
     for size, width, times in register_blocks(work, rows):
         step = np.maximum(
-            np.maximum(instructions * size * width / 2, (size + width) / costs.loads),
+            np.maximum(
+                instructions * size * width / machine.vectors_per_cycle,
+                (size + width) / costs.loads,
+            ),
             instructions * costs.latency,
         )
         sums = ends * size * width * costs.sum_of_one

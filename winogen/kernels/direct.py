@@ -86,7 +86,7 @@ class Direct(Variant):
         input_, _ = pixels_family.fill(work, machine, channels, self.copies_of(work))
         rows, cols = work.block
         arithmetic = rows * cost.product(
-            work, costs, cols, self.depth(work), work.channels, work.taps
+            work, machine, cols, self.depth(work), work.channels, work.taps
         )
         steps = cost.roof(arithmetic, pixels_family.panels(work, machine), costs.shows)
         if work.layout == "NHWC":

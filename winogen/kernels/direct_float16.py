@@ -71,7 +71,7 @@ class DirectFloat16(halves.OfHalves, Direct):
         costs, lanes = machine.costs, work.lanes
         filled, multiplied = cost.busiest(work, lanes * work.tuning.vectors)
         rows, cols = work.block
-        arithmetic = rows * self.product(work, costs, cols)
+        arithmetic = rows * self.product(work, machine, cols)
         steps = cost.roof(arithmetic, pixels_family.panels(work, machine), costs.shows)
         product = multiplied * pixels_family.multiply(work, machine, steps)
         # Sums are scaled and written panel by panel, from L1.

@@ -90,7 +90,7 @@ class FewFilters(Variant):
         vectors = filter_vectors(work)
         width = even(vectors, work.tuning.vectors)
         high = np.minimum(cols, self.pixels_at_once(work.tuning, width))
-        step = np.maximum(high * width / 2, (high + width) / costs.loads)
+        step = np.maximum(high * width / machine.vectors_per_cycle, (high + width) / costs.loads)
         step = np.maximum(step, costs.latency)
         steps = blocks(work.channels, size) * work.taps
         panel = steps * step + costs.call(1) + high * width * (costs.sum(1) + _ADDED)

@@ -13,7 +13,7 @@ from winogen.kernels import costs as cost
 from winogen.kernels.geometry import strip_size
 from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work, blocks
-from winogen.records import Costs, Machine, Precision, Target
+from winogen.records import Machine, Precision, Target
 
 EXTENSION = "fp16"
 SCALE_TOP = 4  # largest numbers lie between 2^4 and 2^5
@@ -59,13 +59,13 @@ class OfHalves:
             "row_segment": ROW_SEGMENT,
         }
 
-    def product(self, work: Work, costs: Costs, rows: Any) -> Any:
+    def product(self, work: Work, machine: Machine, rows: Any) -> Any:
         """Return the cycles of the GEMM for ``rows`` rows against all filters, in words."""
-        steps, total = words(work) * work.taps, 0.0
+        costs, steps, total = machine.costs, words(work) * work.taps, 0.0
         call = costs.call_of_one + _TAP * work.taps * blocks(words(work), work.lanes)
         for size, width, times in cost.register_blocks(work, rows):
-            step = cost.step(costs, size, width)
-            widened = ends(steps) * size * width / 2
+            step = cost.step(machine, size, width)
+            widened = ends(steps) * size * width / machine.vectors_per_cycle
             sums = FINISHING * size * width * costs.sum_of_one
             total = total + times * (steps * step + widened + call + sums)
         return total

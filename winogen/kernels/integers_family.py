@@ -20,7 +20,7 @@ from winogen.kernels.regions_family import Regions
 from winogen.kernels.tiles_family import TILES_AT_ONCE, positions
 from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work, blocks
-from winogen.records import Costs, Machine, Precision, Target, Tuning
+from winogen.records import Machine, Precision, Target, Tuning
 from winogen.records.tuning import PREFETCHING
 
 _PLACE = 24  # bytes of where a tile goes
@@ -100,9 +100,11 @@ class RegionsOfIntegers(Regions):
             "place": Buffer(self.tiles_at_once(work) * _PLACE),
         }
 
-    def product_arithmetic(self, work: Work, costs: Costs, rows: Any) -> Any:
+    def product_arithmetic(self, work: Work, machine: Machine, rows: Any) -> Any:
         instructions = 1 if self.extensions(work.target) else _INSTRUCTIONS[work.target.dots]
-        return cost.product_of_integers(work, costs, rows, CHUNK, self.taps_of(work), instructions)
+        return cost.product_of_integers(
+            work, machine, rows, CHUNK, self.taps_of(work), instructions
+        )
 
     def input_cycles(self, work: Work, machine: Machine, spilled: Any = 0.0) -> Any:
         tiles = self.lines(work) * work.block[1]

@@ -81,7 +81,10 @@ class Loops(Variant):
         terms = work.taps * blocks(work.channels, nest.step("C", lanes)) * nest.step("C", lanes)
         terms = terms / lanes if kind.meet == "dot" else terms
         step = np.maximum(
-            np.maximum(kind.sums(across, down, lanes) / 2, (across + down) / costs.loads),
+            np.maximum(
+                kind.sums(across, down, lanes) / machine.vectors_per_cycle,
+                (across + down) / costs.loads,
+            ),
             costs.latency,
         )
         share = work.batch * work.groups / min(work.threads, max(1, self.schedule(work)[1]))

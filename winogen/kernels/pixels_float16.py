@@ -74,7 +74,8 @@ class PixelsFloat16(halves.OfHalves, Pixels):
         panels = blocks(work.filters, work.tuning.rows)
         high = blocks(work.filters, panels)
         steps = work.channels * work.taps
-        each = steps * cost.step(costs, high, vectors) + halves.ends(steps) * high * vectors / 2
+        widened = halves.ends(steps) * high * vectors / machine.vectors_per_cycle
+        each = steps * cost.step(machine, high, vectors) + widened
         calls = rows * blocks(cols, 2 * vectors * work.lanes) * panels
         sums = halves.FINISHING * costs.sum_of_one * high * vectors
         arithmetic = calls * (each + costs.call_of_one + sums)

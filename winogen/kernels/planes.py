@@ -58,7 +58,8 @@ class Planes(Variant):
         _, fetched = pixels_family.fill(work, machine, work.channels)
         vectors = blocks(work.block[1], work.lanes)
         sums = costs.call(1) * blocks(vectors, work.tuning.vectors) + costs.sum(1) * high * vectors
-        arithmetic = blocks(work.filters, high) * (work.channels * high * vectors / 2 + sums)
+        products = work.channels * high * vectors / machine.vectors_per_cycle
+        arithmetic = blocks(work.filters, high) * (products + sums)
         product = multiplied * pixels_family.multiply(work, machine, arithmetic)
         stores = multiplied * pixels_family.block_written(work, machine, False)
         # Lines of many planes are open at once: about as much as a transposition, and measured so.

@@ -15,7 +15,7 @@ from winogen.kernels.geometry import gemm_filters
 from winogen.kernels.tiles_family import Tiled, positions, product_cycles
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.work import Work, blocks
-from winogen.records import NUMBERS, Costs, Machine, Precision, Target, Tuning
+from winogen.records import NUMBERS, Machine, Precision, Target, Tuning
 from winogen.records.tuning import PREFETCHING
 
 _LEAST_CHANNELS = 4  # and filters; with less, vectors are mostly empty
@@ -102,10 +102,10 @@ class Regions(Tiled):
         """Rows of one product, and how many products a position has."""
         raise NotImplementedError(f"{self.name}: rows_of_products")
 
-    def product_arithmetic(self, work: Work, costs: Costs, rows: Any) -> Any:
+    def product_arithmetic(self, work: Work, machine: Machine, rows: Any) -> Any:
         """Cycles of one product of ``rows`` tiles with all filters at one position."""
         depth, taps = self.depth(work), self.taps_of(work)
-        return cost.product(work, costs, rows, depth, work.channels, taps, halves=True)
+        return cost.product(work, machine, rows, depth, work.channels, taps, halves=True)
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         costs, places, taps = machine.costs, positions(work), self.taps_of(work)
@@ -125,7 +125,7 @@ class Regions(Tiled):
         v_read, y_read = (spilled * n / machine.l3_rate for n in (v_bytes, y_bytes))
         input_ = transformed * images * self.input_cycles(work, machine, 2 * v_read / images)
         tiles, products = self.rows_of_products(work)
-        arithmetic = self.product_arithmetic(work, costs, tiles)
+        arithmetic = self.product_arithmetic(work, machine, tiles)
         product = product_cycles(
             work, machine, places * products * arithmetic, filters,
             bands * (v_read + 2 * y_read),

@@ -67,7 +67,7 @@ class Winograd2d(Tiled):
         tiles, places = work.block[0] * work.block[1], positions(work)
         size, vectors = work.itemsize, blocks(work.channels, work.lanes)
         depth = work.tuning.depth
-        arithmetic = places * cost.product(work, machine.costs, tiles, depth, work.channels, 1)
+        arithmetic = places * cost.product(work, machine, tiles, depth, work.channels, 1)
         v_bytes = places * tiles * vectors * work.lanes * size
         y_bytes = places * tiles * work.padded_filters * size
         spills = v_bytes + y_bytes > machine.l2_bytes * 3 // 4

@@ -57,9 +57,10 @@ class Winograd2dFilters(Winograd2dTiles):
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         """Columns of positions pass, tile by tile: see `tiles_block` of the template."""
         costs, (h, w) = machine.costs, work.transforms
+        rate = machine.vectors_per_cycle
         rows, cols = work.block
         share, _ = cost.busiest(work)
-        _, input_ = transformed_lanes(work)
+        _, input_ = transformed_lanes(work, machine)
         # For tiles * vectors products of a register block, tiles + vectors operands are loaded.
         # Additions and stores keep up with the multiply-adds unless they are more: most often they
         # have units of their own.
@@ -70,9 +71,9 @@ class Winograd2dFilters(Winograd2dTiles):
         columns = w.products * h.output_multiplies
         across = h.m * w.output_multiplies
         stores = h.m * (w.products + w.m)
-        transform = (w.products * h.instructions[2] + h.m * w.instructions[2]) / 2
+        transform = (w.products * h.instructions[2] + h.m * w.instructions[2]) / rate
         arithmetic = np.maximum(
-            costs.delays * (products + columns + across) / 2, stores + transform
+            costs.delays * (products + columns + across) / rate, stores + transform
         )
         # What a register block works with: U and V, and columns of sums that wait for the rows.
         vector = work.lanes * work.itemsize

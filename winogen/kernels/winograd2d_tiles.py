@@ -85,7 +85,7 @@ class Winograd2dTiles(Variant):
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         costs, (h, w) = machine.costs, work.transforms
         share, _ = cost.busiest(work)
-        groups, input_ = transformed_lanes(work)
+        groups, input_ = transformed_lanes(work, machine)
         # Products need not be stored, columns must. Rows are interleaved if their tiles are powers
         # of two, else written one by one.
         products = costs.instruction * positions(work) * work.channels
@@ -110,12 +110,12 @@ class Winograd2dTiles(Variant):
         )  # fmt: skip
 
 
-def transformed_lanes(work: Work) -> tuple[Any, Any]:
+def transformed_lanes(work: Work, machine: Machine) -> tuple[Any, Any]:
     """Groups of tiles in a block that fill the lanes, and the cycles of their input transform."""
-    h, w = work.transforms
+    (h, w), rate = work.transforms, machine.vectors_per_cycle
     rows, cols = work.block
     groups = rows * blocks(cols, work.lanes)
     in_rows, in_cols = tile_strip_size(work)
-    columns = w.n * (h.instructions[0] + h.n) / 2
-    across = h.products * (w.instructions[0] / 2 + w.products)
+    columns = w.n * (h.instructions[0] / rate + h.n / 2)
+    across = h.products * (w.instructions[0] / rate + w.products)
     return groups, work.channels * (in_rows * in_cols / 2 + groups * (columns + across))

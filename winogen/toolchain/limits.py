@@ -1,37 +1,24 @@
-"""What this machine can do at most, measured: fused multiply-adds, reading and writing memory.
+"""What this machine can do at most: fused multiply-adds, reading and writing memory.
 
-All are measured by ``csrc/limits.c`` compiled for the same target as the kernels, with a proof in
-the result that all of the work was done. A limit is the best of many short samples.
+The bursts of all rates (`winogen.toolchain.meters`) take turns, so that no rate has bad moments
+only; and somebody watches whether others compute meanwhile.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from winogen import resources
-from winogen.errors import OutOfMemory, WinogenError
 from winogen.records import Target
+from winogen.toolchain.disturbance import Watch
 from winogen.toolchain.fork import team_threads
 from winogen.toolchain.host import host_target
-from winogen.toolchain.loader import Library, load
+from winogen.toolchain.meters import Clock, Memory, Meter, Peak, Reading, Writing
 
-_CDEF = """
-void limits_fma(const float *start, float factor, float addend, int64_t steps, int threads,
-                float *result);
-void limits_fill(uint32_t *data, int64_t vectors, uint32_t value, int threads);
-uint32_t limits_read(const uint32_t *data, int64_t vectors, int64_t passes, int threads);
-void limits_write(uint32_t *data, int64_t vectors, uint32_t value, int64_t passes, int past_caches,
-                  int threads);
-"""
-_CHAINS = 12  # as in limits.c
-_STEPS = 1 << 17  # of one FMA sample: about a millisecond, and exact in float32
+_ROUNDS = 5  # in which the rates take turns
+# How much slower than the fastest a usual round may be, where nothing disturbs.
+_STEADY = 1.2
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNKNOWN = {"L1": 32 << 10, "L2": 512 << 10, "L3": 8 << 20}  # where the system does not say
 # A large shared cache may be mostly other people's; this much stands for it.
@@ -40,11 +27,6 @@ _L3_SAMPLE = 32 << 20
 _L3_OVER_L2 = 4
 _REACHED = 0.7
 MEMORY_SAMPLE = 1 << 30
-_ALIGNMENT = 64  # bytes: a cache line, and the widest vector there is
-
-
-class WorkSkipped(WinogenError):
-    """A measured limit would be wrong: the compiler left out some of the work."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +35,16 @@ class Limits:
 
     ``fma_gflops`` has the peak for other numbers of threads too. ``read`` lists (level, bytes that
     were read over and over, GB/s of all threads together), smallest first; ``write`` likewise, ()
-    if writing was not measured.
+    if writing was not measured. ``clock_ghz``: of dependent additions, a cycle each; 0 if unknown.
+    ``signs``: what speaks for others having computed meanwhile, in words.
     """
 
     threads: int
     fma_gflops: dict[int, float]
     read: tuple[tuple[str, int, float], ...]
     write: tuple[tuple[str, int, float], ...] = ()
+    clock_ghz: float = 0.0
+    signs: tuple[str, ...] = ()
 
     @property
     def peak(self) -> float:
@@ -105,64 +90,80 @@ def measure_limits(
     seconds: float = 0.1,
     most_bytes: int = MEMORY_SAMPLE,
     writes: bool = False,
+    rounds: int = _ROUNDS,
 ) -> Limits:
     """Measure the machine, about ``seconds`` for each figure, in ``most_bytes`` of memory or less.
 
-    ``writes``: whether to measure writing, too, which planning does not ask for. Raises WorkSkipped
+    ``writes``: whether to measure writing, too, which planning does not ask for. ``rounds``: in
+    which all figures take turns. Raises WorkSkipped
     when a result shows that not all was computed, OutOfMemory, and BuildError.
     """
     target = target or host_target()
     threads = team_threads(threads)
     counts = sorted({1, threads} | {2**k for k in range(10) if 2**k < threads})
-    peaks = {count: fma_peak(count, target, seconds) for count in counts}
     samples = levels(threads, most_bytes)
-
-    def speeds(of: Callable[..., float]) -> tuple[tuple[str, int, float], ...]:
-        return tuple((level, n, of(n, threads, target, seconds)) for level, n in samples.items())
-
+    sizes = [*samples.values(), *_reachable(samples)]
+    memory = Memory(max(sizes), threads, target)
+    clock, peaks = Clock(target), {count: Peak(count, target) for count in counts}
+    reads = {size: Reading(memory, size) for size in sizes}
+    meters: list[Meter] = [clock, *peaks.values(), *reads.values()]
+    written = [Writing(memory, size, past) for size in sizes for past in (False, True) if writes]
+    watch = Watch(alone=threads == 1)
+    for _ in range(rounds):
+        for meter in meters:
+            meter.go_on(seconds / rounds)
+    signs = watch.signs()
+    for meter in written:  # afterwards, since what was read is known
+        meter.go_on(seconds / 2)
+    spread = max(meter.spread for meter in meters)
+    if spread > _STEADY:
+        signs += (f"speeds varied by {100 * (spread - 1):.0f} %",)
     if "L3" in samples:
-        samples["L3"] = _reach(samples, threads, target, seconds)
-    return Limits(threads, peaks, speeds(read_speed), speeds(write_speed) if writes else ())
+        samples["L3"] = _reach(samples, {size: meter.rate for size, meter in reads.items()})
+
+    def speeds(meters: list[Any]) -> tuple[tuple[str, int, float], ...]:
+        best = {size: max(m.rate for m in meters if m.size == size) for size in samples.values()}
+        return tuple((level, size, best[size] / 1e9) for level, size in samples.items())
+
+    return Limits(
+        threads,
+        {count: meter.rate / 1e9 for count, meter in peaks.items()},
+        speeds([*reads.values()]),
+        speeds(written) if writes else (),
+        clock.rate / 1e9,
+        signs,
+    )
 
 
-def _reach(samples: dict[str, int], threads: int, target: Target, seconds: float) -> int:
+def _reachable(samples: dict[str, int]) -> list[int]:
+    """Sizes of samples of the shared cache, from a few times the L2 on, each twice as large."""
+    most = samples.get("L3", 0)
+    size = min(2 * samples.get("L2", most // 2) * _L3_OVER_L2, most)
+    sizes = []
+    while 0 < size <= most:
+        sizes.append(size)
+        size *= 2
+    return sizes
+
+
+def _reach(samples: dict[str, int], speed: dict[int, float]) -> int:
     """Bytes of the shared cache that these threads can count on, at most its sample.
 
-    Others use it, too, and a virtual machine may own a small part of it: from
-    a few times the L2 on samples grow as long as they are read nearly as fast as the first.
+    Others use it, too, and a virtual machine may own a small part of it: samples grow as long as
+    they are read nearly as fast as the first.
     """
-    size = min(2 * samples.get("L2", samples["L3"] // 2) * _L3_OVER_L2, samples["L3"])
-    speed = read_speed(size, threads, target, seconds)
-    while 2 * size <= samples["L3"] and (
-        read_speed(2 * size, threads, target, seconds) >= _REACHED * speed
-    ):
-        size *= 2
-    return size
+    first, *larger = _reachable(samples)
+    reached = first
+    for size in larger:
+        if speed[size] < _REACHED * speed[reached]:
+            break
+        reached = size
+    return reached
 
 
 def fma_peak(threads: int = 1, target: Target | None = None, seconds: float = 0.1) -> float:
-    """Return the GFLOP/s of multiply-adds that never leave the registers; best sample."""
-    target = target or host_target()
-    threads = team_threads(threads)
-    library = _library(target)
-    lanes = target.lanes("float32")
-    start = np.arange(_CHAINS * lanes, dtype=np.float32)  # all different
-    result = np.zeros((threads, start.size), np.float32)  # not what an earlier call left there
-    best = float("inf")
-    end = time.perf_counter() + seconds
-    while True:
-        begin = time.perf_counter()
-        library.lib.limits_fma(
-            _floats(library, start), 1.0, 1.0, _STEPS, threads, _floats(library, result)
-        )
-        now = time.perf_counter()
-        best = min(best, now - begin)
-        if now > end:
-            break
-    # start + 1 + 1 + ... is exact in float32, so a single step that was skipped would show.
-    if not np.array_equal(result, np.broadcast_to(start + _STEPS, result.shape)):
-        raise WorkSkipped("FMA peak: the accumulators are not what all steps would have made them")
-    return 2 * result.size * _STEPS / best / 1e9
+    """Return the GFLOP/s of multiply-adds that never leave the registers; fastest burst."""
+    return Peak(team_threads(threads), target or host_target()).go_on(seconds) / 1e9
 
 
 def read_speed(
@@ -172,27 +173,8 @@ def read_speed(
 
     Raises WorkSkipped and OutOfMemory.
     """
-    target = target or host_target()
-    threads = team_threads(threads)
-    library = _library(target)
-    vectors = max(1, size // threads // target.vector_bytes)
-    size = vectors * threads * target.vector_bytes
-    pointer = library.ffi.from_buffer("uint32_t[]", _sample(size))
-    value = 0x01234567
-    library.lib.limits_fill(pointer, vectors, value, threads)
-    passes, best = 1, float("inf")
-    end = time.perf_counter() + seconds
-    while True:
-        begin = time.perf_counter()
-        total = library.lib.limits_read(pointer, vectors, passes, threads)
-        now = time.perf_counter()
-        if total != size // 4 * value * passes % 2**32:
-            raise WorkSkipped("read bandwidth: the sum of what was read is wrong")
-        best = min(best, (now - begin) / passes)
-        if now > end:
-            return size / best / 1e9
-        if now - begin < 1e-3:  # starting threads must not count
-            passes *= 2
+    memory = Memory(size, team_threads(threads), target or host_target())
+    return Reading(memory, size).go_on(seconds) / 1e9
 
 
 def write_speed(
@@ -203,46 +185,8 @@ def write_speed(
     The faster of ordinary stores, which read a line before they change it, and non-temporal ones.
     Raises WorkSkipped and OutOfMemory.
     """
-    target = target or host_target()
-    threads = team_threads(threads)
-    return max(_write_speed(size, threads, target, seconds / 2, past) for past in (False, True))
-
-
-def _write_speed(
-    size: int, threads: int, target: Target, seconds: float, past_caches: bool
-) -> float:
-    library = _library(target)
-    vectors = max(1, size // threads // target.vector_bytes)
-    size = vectors * threads * target.vector_bytes
-    sample = _sample(size)
-    pointer = library.ffi.from_buffer("uint32_t[]", sample)
-    value = 0x01234567
-    library.lib.limits_fill(pointer, vectors, 0, threads)
-    passes, best = 1, float("inf")
-    end = time.perf_counter() + seconds
-    while True:
-        begin = time.perf_counter()
-        library.lib.limits_write(pointer, vectors, value, passes, past_caches, threads)
-        now = time.perf_counter()
-        best = min(best, (now - begin) / passes)
-        if now > end:
-            break
-        if now - begin < 1e-3:  # starting threads must not count
-            passes *= 2
-        value += 2
-    total = library.lib.limits_read(pointer, vectors, 1, threads)
-    if total != size // 4 * (value + 1) % 2**32:
-        raise WorkSkipped("write bandwidth: the sum of what was written is wrong")
-    return size / best / 1e9
-
-
-def _sample(size: int) -> np.ndarray:
-    try:
-        raw = np.empty(size + _ALIGNMENT, np.uint8)
-    except MemoryError as error:
-        raise OutOfMemory(f"sample of memory: could not allocate {size} bytes") from error
-    skip = -raw.ctypes.data % _ALIGNMENT
-    return raw[skip : skip + size]
+    memory = Memory(size, team_threads(threads), target or host_target())
+    return max(Writing(memory, size, past).go_on(seconds / 2) for past in (False, True)) / 1e9
 
 
 def levels(threads: int = 1, most_bytes: int = MEMORY_SAMPLE) -> dict[str, int]:
@@ -276,13 +220,3 @@ def _caches() -> dict[str, int]:
         except (OSError, ValueError):
             continue
     return sizes or dict(_UNKNOWN)
-
-
-@cache
-def _library(target: Target) -> Library:
-    source = (resources.folder("csrc") / "limits.c").read_text()
-    return load(source, _CDEF, target, (f"-DVECTOR_BYTES={target.vector_bytes}",), name="limits")
-
-
-def _floats(library: Library, array: np.ndarray) -> Any:
-    return library.ffi.from_buffer("float[]", array)

@@ -1,129 +1,222 @@
 """The machine that the planner plans for: measured once, kept in the cache folder.
 
-The first plan on a machine measures it, in about a second, and keeps the result in the cache
-folder, from where later processes take it, so that their plans are the same; ``winogen calibrate``
-measures anew. The default machine, a middling server core, is used where measuring fails (no
-compiler, no folder to write to, no memory), where ``WINOGEN_CALIBRATE=0`` forbids it, and in code
-for another machine.
+The first plan on a machine measures it, in half a second, and keeps the result in the cache folder,
+from where later processes take it, so that their plans are the same. ``winogen calibrate`` measures
+anew. The default machine, a middling server core, is used where measuring fails (no compiler, no
+folder to write to, no memory), where ``WINOGEN_CALIBRATE=0`` forbids it, and in code for another
+machine.
+
+A first measurement may have been disturbed, and a virtual machine may move to another host. So a
+record is looked at again, by the first plan of a process and at most once a day:
+
+- One that others disturbed is provisional. The machine is measured again, and each rate is the
+  fastest of all measurements, until nothing disturbs one: then this one takes their place.
+- Any other is compared with a measurement of a few milliseconds. What differs by a factor is
+  measured properly. Faster than recorded is proof that the record is wrong, and so are a slower
+  core and second level, which others hardly touch. A slower third level or memory counts if
+  nothing disturbed the new measurement, or if it is found three times in a row.
+
+Within a process the machine never changes.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import platform
 import warnings
 from contextlib import suppress
-from dataclasses import asdict, fields
+from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from winogen.errors import OutOfMemory, WinogenError
-from winogen.records import Costs, Machine, costs_of
-from winogen.toolchain import calibrate, trust
-from winogen.toolchain.cache import cache_root, write_whole
-from winogen.toolchain.host import host_target
-from winogen.toolchain.limits import MEMORY_SAMPLE
+from winogen.records import Machine
+from winogen.toolchain import calibrate, machine_file
+from winogen.toolchain.cache import Store, cache_root
+from winogen.toolchain.limits import MEMORY_SAMPLE, levels
+from winogen.toolchain.machine_file import FORMAT, Record, now, unfitted
 from winogen.toolchain.room import memory_left
 
-_MEASURING = 0.03  # seconds for each rate, when nobody asked
+_MEASURING, _COMPARING = 0.03, 0.004  # seconds for each rate, when nobody asked
 # Bytes that a measurement nobody asked for may take: the first where nothing speaks against it, and
 # the others where memory is short. With less than the last, caches would pass for memory.
 _SAMPLES = (64 << 20, 16 << 20, 4 << 20)
+_DAY = timedelta(days=1)
+# By what factor a rate or size must differ to be another one: well above what noise does.
+_CHANGED = 2.5
+_SHARED = ("l3_bytes", "l3_rate", "memory_rate")  # what others make slower while they compute
+_LOOKS = 3  # in a row that find these slower, and are believed
 
 
-class _Record(NamedTuple):
+class _Known(NamedTuple):
+    """The machine of this process: that of the record, or the default for a reason."""
+
     machine: Machine
-    sample: int  # most bytes that the measurement was allowed
+    record: Record | None
+    reason: str = ""
 
 
-def save(machine: Machine, folder: Path, sample: int = MEMORY_SAMPLE) -> Path:
+def save(
+    machine: Machine,
+    folder: Path,
+    sample: int = MEMORY_SAMPLE,
+    signs: tuple[str, ...] = (),
+    rates: Machine | None = None,
+) -> Path:
     """Keep ``machine``, measured in at most ``sample`` bytes, for later processes; return the file.
 
-    Raises OSError if it cannot be written, Untrusted if others could change it.
+    ``signs``: what speaks against the measurement, in words. ``rates``: the machine before it was
+    fitted, if it was. Raises OSError if it cannot be written, Untrusted if others could change it.
     """
-    trust.check_folder(folder)
-    path = _file(folder)
-    record = {**asdict(machine), "sample_bytes": sample}
-    if machine.costs in (Costs(), _unfitted()):  # later versions may know better
-        del record["costs"]
-    write_whole(path, (json.dumps(record, indent=2) + "\n").encode())
+    path = machine_file.write(Record(machine, sample, now(), now(), signs, rates), folder)
     _known.cache_clear()
     return path
 
 
 def forget(folder: Path) -> None:
     """Remove the machine kept in ``folder``, if there is one."""
-    _file(folder).unlink(missing_ok=True)
+    machine_file.remove(folder)
     _known.cache_clear()
 
 
 def stored(folder: Path) -> Machine | None:
     """Return the machine kept in ``folder``; None if there is none that could exist."""
-    record = _read(folder)
+    record = machine_file.read(folder)
     return record.machine if record else None
-
-
-def _read(folder: Path) -> _Record | None:
-    try:
-        record = json.loads(trust.read(_file(folder)))
-        default = asdict(Machine(costs=_unfitted()))
-        costs = default.pop("costs")
-        rates = {name: type(value)(record[name]) for name, value in default.items()}
-        costs = _costs(record.get("costs", costs))  # kept only where they were fitted
-        machine = Machine(**rates, costs=costs).check()
-        return _Record(machine, int(record.get("sample_bytes", MEMORY_SAMPLE)))
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        return None
-
-
-def _unfitted() -> Costs:
-    """What the model counts with on this CPU until it is fitted."""
-    return costs_of(host_target().core)
-
-
-def _costs(record: dict[str, Any]) -> Costs:
-    names = [field.name for field in fields(Costs) if field.name != "provenance"]
-    numbers = {name: float(record[name]) for name in names}
-    return Costs(provenance=str(record["provenance"]), **numbers)
 
 
 def current() -> Machine:
     """Return this machine as it was measured, else the default."""
-    return _known()
+    return _known().machine
+
+
+def described(folder: Path | None = None) -> str:
+    """Return in one line which machine this process plans for, how old its record is, and a cure.
+
+    ``folder``: that of the record to describe instead, without measuring anything.
+
+    >>> described(Path("nowhere"))
+    'none yet: the first plan measures this machine'
+    """
+    if folder is not None:
+        record = machine_file.read(folder)
+        return _text(record) if record else "none yet: the first plan measures this machine"
+    known = _known()
+    if known.record:
+        return _text(known.record)
+    return f"default, a middling server ({known.reason}); `winogen calibrate` measures this one"
+
+
+def _text(record: Record) -> str:
+    signs = f": {', '.join(record.signs)}" if record.signs else ""
+    when = "by an earlier version"
+    if record.measured:
+        days = max(0, (now() - record.measured).days)
+        age = "today" if days == 0 else f"{days} day{'s' * (days > 1)} ago"
+        when = f"{record.measured.date().isoformat()} ({age})"
+    if record.is_provisional:
+        return f"provisional, measured {when}{signs}; `winogen calibrate` settles it"
+    return f"{'calibrated' if record.is_fitted else 'measured'} {when}{signs}"
 
 
 @cache
-def _known() -> Machine:
+def _known() -> _Known:
     """This machine, measured if it has not been yet, or the default; the same all process long."""
     folder = cache_root()
-    kept = _read(folder)
+    kept = machine_file.read(folder)
     if os.environ.get("WINOGEN_CALIBRATE") == "0":
-        return kept.machine if kept else Machine(costs=_unfitted())
+        default = Machine(costs=unfitted())
+        return _Known(kept.machine, kept) if kept else _Known(default, None, "WINOGEN_CALIBRATE=0")
     samples = _samples()
-    # A measurement where memory was short is replaced by a better one.
-    if kept and not any(sample > kept.sample for sample in samples):
-        return kept.machine
+    if kept and not _is_due(kept, samples):
+        return _Known(kept.machine, kept)
     try:
-        record = _measure(samples)
-        meanwhile = _read(folder)  # all use the same, if several began to measure at once
-        if meanwhile and meanwhile.sample >= record.sample:
-            record = meanwhile
-        else:  # one that cannot be kept would differ from process to process
-            save(record.machine, folder, record.sample)
+        record = _renewed(folder, kept, samples)
     except (WinogenError, OSError, MemoryError) as reason:
-        if kept:
-            return kept.machine
+        if kept:  # what cannot be kept would differ from process to process
+            return _Known(kept.machine, kept)
         _warn(f"this machine could not be measured ({reason}): plans are for a middling server")
-        return Machine(costs=_unfitted())
-    if record.sample < _SAMPLES[0]:
+        return _Known(Machine(costs=unfitted()), None, "this one could not be measured")
+    if record.sample < _SAMPLES[0] and record != kept:
         _warn(
             f"this machine was measured in {record.sample >> 20} MiB of memory, since no more is "
             "allowed here: plans may be others than elsewhere"
         )
-    return record.machine
+    return _Known(record.machine, record)
+
+
+def _is_due(record: Record, samples: list[int]) -> bool:
+    """Whether a record must be looked at again.
+
+    That is so after a day, which one of an earlier version has never seen begin, and if there is
+    more memory now than it was measured in.
+    """
+    if any(sample > record.sample for sample in samples):
+        return True
+    return record.checked is None or not timedelta(0) <= now() - record.checked < _DAY
+
+
+def _renewed(folder: Path, kept: Record | None, samples: list[int]) -> Record:
+    """The record after a look at the machine, kept in the folder; raises what prevents that.
+
+    Processes that look at once would disturb each other, and so they wait.
+    """
+    with Store(folder).lock("machine", on_wait=lambda: None):
+        latest = machine_file.read(folder)
+        if latest and latest != kept and not _is_due(latest, samples):
+            return latest
+        if latest:
+            # Before anything is measured, so that a folder that takes no files costs no time.
+            latest = latest._replace(checked=now())
+            machine_file.write(latest, folder)
+            if samples and samples[0] < min(latest.sample, _SAMPLES[0]):
+                return latest  # which was measured in more memory than there is now
+            is_settled = latest.format == FORMAT and not latest.is_provisional
+            if is_settled and samples and samples[0] <= latest.sample and _fits(latest, samples[0]):
+                if latest.slower:
+                    latest = latest._replace(slower=0)
+                    machine_file.write(latest, folder)
+                return latest
+        found = _measured(samples)
+        record = _better(latest, found) if latest else found
+        # Without the lock another process may have measured meanwhile. All take what it kept.
+        others = machine_file.read(folder)
+        if others and others != latest and others.sample >= record.sample and not others.signs:
+            return others
+        machine_file.write(record, folder)
+        return record
+
+
+def _better(kept: Record, found: Record) -> Record:
+    """Which of two measurements to believe, or what both show together."""
+    if kept.sample < found.sample or (kept.format < FORMAT and not kept.is_fitted):
+        return found
+    if kept.is_provisional:
+        together = calibrate.fastest(found.machine, kept.machine)
+        return found._replace(machine=together) if found.signs else found
+    changes = _changes(found.machine, found.sample, kept)
+    slower = [name for name, change in changes.items() if change < 1]
+    again = slower and kept.slower + 1 == _LOOKS
+    if again or set(slower) - set(_SHARED) or (changes and not found.signs):
+        return found
+    if len(slower) < len(changes):
+        return found._replace(machine=calibrate.fastest(found.machine, kept.as_measured))
+    return kept._replace(format=FORMAT, slower=kept.slower + 1 if slower else 0)
+
+
+def _fits(record: Record, sample: int) -> bool:
+    """Whether the machine is about what the record says, by a quick measurement."""
+    found = calibrate.calibrated(seconds=_COMPARING, most_bytes=sample, rounds=1)
+    return not _changes(found.machine, sample, record)
+
+
+def _changes(machine: Machine, sample: int, record: Record) -> dict[str, float]:
+    """How many times as fast or large are rates and sizes that differ from a record by a factor."""
+    ratios = calibrate.ratios(machine, record.as_measured)
+    if levels(1, sample)["memory"] < levels(1, record.sample)["memory"]:
+        for name in _SHARED:  # caches may pass for memory
+            del ratios[name]
+    return {name: ratio for name, ratio in ratios.items() if max(ratio, 1 / ratio) > _CHANGED}
 
 
 def _samples() -> list[int]:
@@ -132,10 +225,11 @@ def _samples() -> list[int]:
     return [size for size in _SAMPLES if left is None or size <= left // 4]
 
 
-def _measure(samples: list[int]) -> _Record:
+def _measured(samples: list[int]) -> Record:
     for sample in samples:
         with suppress(OutOfMemory):
-            return _Record(calibrate.calibrated(seconds=_MEASURING, most_bytes=sample), sample)
+            found = calibrate.calibrated(seconds=_MEASURING, most_bytes=sample, doubts=True)
+            return Record(found.machine, sample, now(), now(), found.signs)
     raise OutOfMemory(f"sample of memory: could not take {_SAMPLES[-1]} bytes")
 
 
@@ -145,19 +239,3 @@ def _warn(problem: str) -> None:
         RuntimeWarning,
         stacklevel=3,
     )
-
-
-def cpu_name() -> str:
-    """Return what this CPU calls itself, or at least its architecture."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or platform.machine())
-
-
-def _file(folder: Path) -> Path:
-    """Where this kind of CPU is described: machines may share a cache folder."""
-    cpu = platform.machine() + platform.processor() + cpu_name()
-    return folder / f"machine-{hashlib.sha256(cpu.encode()).hexdigest()[:12]}.json"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import warnings
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,8 +43,9 @@ def make_folder(path: Path) -> None:
 def check_folder(path: Path) -> None:
     """Raise Untrusted if others may have a say in what is in this folder, which need not exist.
 
-    A cache of ours that is open to others was made so by mistake (a umask of 002), and is closed to
-    them. What they may have left there is told by its own owner and mode.
+    A cache of ours that is open to others was made so by mistake, and is closed to them. What they
+    may have left there is told by its own owner and mode. Where everybody could write, and not only
+    a group (as with a umask of 002, whose groups have one member), a warning says so.
     """
     real = Path(os.path.realpath(path))
     try:
@@ -62,6 +64,13 @@ def check_folder(path: Path) -> None:
                 f"can be written by others (mode {mode:o}), whose code would run as you; take that "
                 f"right away (chmod go-w), or {_ADVICE}",
             ) from None
+        if mode & stat.S_IWOTH:
+            warnings.warn(
+                f"{path} could be written by everybody (mode {mode:o}), whose code would have run "
+                "as you: it is closed to others now, and what they left there is not used",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
 def _is_our_cache(folder: Path, status: os.stat_result) -> bool:

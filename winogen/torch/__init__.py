@@ -2,7 +2,8 @@
 
 `Conv2d` is an `nn.Conv2d` that computes with winogen's kernels, `conv2d` its function. Both work
 under autograd, `torch.compile`, `torch.export` and `torch.jit.trace`, on contiguous and
-channels-last tensors; what the kernels don't take is left to torch.
+channels-last tensors; what the kernels don't take is left to torch. `replace` puts such layers in
+the place of those of a model, for training.
 
 `optimize` makes a faster copy of a whole model, for inference, and `report` tells what became of
 it. `torch.compile(model, backend="winogen")` does the same as often as a model is traced.
@@ -16,9 +17,11 @@ except ImportError as _error:  # pragma: no cover
         "`pip install 'winogen[torch]'` installs it"
     ) from _error
 
+from winogen.torch import processes as _processes  # noqa: F401
 from winogen.torch.functional import conv2d
 from winogen.torch.module import Conv2d
 from winogen.torch.optimize import optimize
+from winogen.torch.replacing import replace
 from winogen.torch.report import report
 
-__all__ = ["Conv2d", "conv2d", "optimize", "report"]
+__all__ = ["Conv2d", "conv2d", "optimize", "replace", "report"]

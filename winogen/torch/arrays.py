@@ -47,6 +47,9 @@ def array(tensor: torch.Tensor, layout: str) -> np.ndarray:
 
 
 def tensor(array: np.ndarray, layout: str) -> torch.Tensor:
-    """Return an array with the axes of ``layout`` as a tensor (N, C, H, W) over its memory."""
-    result = torch.from_numpy(array)
-    return result.permute(0, 3, 1, 2) if layout == CHANNELS_LAST else result
+    """Return an array with the axes of ``layout`` as a tensor (N, C, H, W) over its memory.
+
+    numpy permutes the axes, because autograd allows no change in place of a view that an operator
+    returned.
+    """
+    return torch.from_numpy(array.transpose(0, 3, 1, 2) if layout == CHANNELS_LAST else array)

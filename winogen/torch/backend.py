@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import fx
+from torch._ops import HigherOrderOperator
 
 from winogen.graph import Conv
+from winogen.torch import mutation
 from winogen.torch.optimize import compiled
 from winogen.torch.reading import Untraceable, read
 
@@ -20,8 +23,12 @@ def winogen(module: fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
 
     Parameters arrive as inputs. Those that are weights of convolutions and normalizations are taken
     as they are now, and compared at every call: once one of them has changed, the graph is compiled
-    anew. Where gradients are wanted, where sizes are symbols, and for tensors elsewhere than on the
-    CPU, the graph runs as captured.
+    anew.
+
+    The graph runs as captured where gradients are wanted, where sizes are symbols, and for tensors
+    elsewhere than on the CPU. So does one that changes an input or a buffer in place, or that has
+    regions (`torch.autocast`, `torch.no_grad`, `torch.cond`, transforms). What winogen cannot
+    compile runs as captured, too, with a warning.
     """
     return _Backend(module, inputs)
 
@@ -35,7 +42,9 @@ class _Backend:
         self.symbolic = any(not isinstance(x, torch.Tensor) for x in inputs)
         self.compiled: fx.GraphModule | None = None
         self.stamps: dict[int, _Stamp] = {}
-        self.given_up = self.symbolic or not all(_plain(x) for x in inputs)
+        self.given_up = (
+            self.symbolic or not all(_plain(x) for x in inputs) or not _only_values(module)
+        )
 
     def __call__(self, *inputs: Any) -> Any:
         if self.given_up or (
@@ -43,11 +52,30 @@ class _Backend:
             and any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
         ):
             return self.module(*inputs)
-        if self.compiled is None or not all(
+        if self.compiled is not None and all(
             stamp.holds(inputs[i]) for i, stamp in self.stamps.items()
         ):
+            return self.compiled(*inputs)
+        return self._first(inputs)
+
+    def _first(self, inputs: Sequence[Any]) -> Any:
+        """Compile and compute; kernels are planned and loaded by the first call."""
+        states = [_Stamp(x) for x in inputs if isinstance(x, torch.Tensor)]
+        try:
             self._compile(inputs)
-        return (self.compiled or self.module)(*inputs)
+            return (self.compiled or self.module)(*inputs)
+        except Exception as problem:
+            # What torch computes in between may have changed a buffer already, and would again.
+            if not all(state.holds(state.tensor) for state in states):
+                raise
+            self._give_up()
+            result = self.module(*inputs)  # where this raises, it is the model's own error
+            warnings.warn(
+                f"torch.compile: winogen leaves a graph to torch: {problem}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return result
 
     def _compile(self, inputs: Sequence[Any]) -> None:
         given = zip(self.names, inputs)
@@ -55,15 +83,18 @@ class _Backend:
         try:
             reading = read(self.module, constants=constants)
         except Untraceable:
-            self.given_up = True
+            self._give_up()
             return
         self.stamps = {
             i: _Stamp(inputs[i]) for i, name in enumerate(self.names) if name in constants.asked
         }
         if not any(isinstance(node.op, Conv) for node in reading.graph.nodes):
-            self.given_up = True
+            self._give_up()
             return
         self.compiled, _ = compiled(reading)
+
+    def _give_up(self) -> None:
+        self.given_up, self.compiled, self.stamps = True, None, {}
 
 
 class _Stamp:
@@ -100,7 +131,30 @@ class _Constants(dict):
         return super().get(name, default)
 
 
+def _only_values(module: fx.GraphModule) -> bool:
+    """Whether nodes are there for their values, and none for a state that others compute in.
+
+    What begins or ends a region of autocast, of a gradient mode or of a transform has no result
+    that anybody reads; a branch or a checkpoint is a function of functions.
+    """
+    modules = dict(module.named_modules())
+    for node in module.graph.nodes:
+        if isinstance(node.target, HigherOrderOperator):
+            return False
+        idle = node.op in ("call_function", "call_method") and not node.users
+        if idle and mutation.changed_by(node, modules) is None and not _harmless(node):
+            return False
+    return True
+
+
+def _harmless(node: fx.Node) -> bool:
+    """Whether a node that nobody reads has a tensor, or a tuple, as its result."""
+    return isinstance(node.meta.get("example_value"), (torch.Tensor, tuple))
+
+
 def _plain(x: Any) -> bool:
     return not isinstance(x, torch.Tensor) or (
-        x.device.type == "cpu" and all(isinstance(size, int) for size in x.shape)
+        x.device.type == "cpu"
+        and x.layout is torch.strided
+        and all(isinstance(size, int) for size in x.shape)
     )

@@ -124,6 +124,13 @@ def interpolate(call: Call) -> Translation:
     return repeated(call, values["input"], values["scale_factor"], values["mode"], values["size"])
 
 
+def upsample(call: Call) -> Translation:
+    """Return an enlargement by aten's function."""
+    values = call.bind("input output_size scale_factors")
+    size, scale = values["output_size"], values["scale_factors"]
+    return repeated(call, values["input"], scale, "nearest", size)
+
+
 def shuffled(call: Call, x: Any, factor: Any) -> Translation:
     """Return channels spread over pixels."""
     return Translation([Spread((int(factor), int(factor)))], [call.map(x)])

@@ -5,12 +5,16 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection
 
+import torch
 from torch import fx, nn
 
 from winogen.graph import Graph, Opaque, cut
 from winogen.torch.plain import Plain
 from winogen.torch.reading import Reading, replaced
 from winogen.torch.segment_op import SegmentModule
+
+# Keys of what the nodes of a built module know: names of values, and the graph they are made by.
+VALUES, GRAPH = "winogen_values", "winogen_graph"
 
 
 def build(
@@ -21,7 +25,8 @@ def build(
 ) -> fx.GraphModule:
     """Return a module that computes what the reading's did, from its simplified ``graph``.
 
-    ``excluded`` are outputs of nodes that torch computes; ``segment`` makes the module of one.
+    ``excluded`` are outputs of nodes that torch computes; ``segment`` makes the module of one. The
+    nodes of the result know which values they make, as ``meta["winogen_values"]``.
     """
     module = _Root(reading.module)
     new = fx.Graph()
@@ -37,6 +42,7 @@ def build(
             made = segment(piece.graph)
             module.add(name, made)
             call = new.call_module(name, tuple(nodes[n] for n in piece.graph.inputs))
+            call.meta = {VALUES: piece.graph.outputs, GRAPH: piece.graph}
             if made.single:
                 nodes[piece.graph.outputs[0]] = call
             else:
@@ -50,7 +56,9 @@ def build(
                 name = f"torch_layer_{layers}"
                 layers += 1
                 module.add(name, Plain(node))
-                nodes[node.output] = new.call_module(name, tuple(nodes[n] for n in node.reads))
+                call = new.call_module(name, tuple(nodes[n] for n in node.reads))
+                call.meta = {VALUES: node.outputs, GRAPH: piece.graph}
+                nodes[node.output] = call
     new.output(replaced(reading.results, nodes))
     built = fx.GraphModule(module.root, new, type(reading.module).__name__)
     built.graph.eliminate_dead_code()
@@ -83,6 +91,10 @@ def _copied(new: fx.Graph, node: fx.Node, reads: tuple[str, ...], nodes: dict) -
     """A node of torch's between new ones."""
     mapping = {old: nodes[name] for old, name in zip(node.all_input_nodes, reads)}
     copy = new.node_copy(node, lambda old: mapping[old])
+    copy.meta[VALUES] = (node.name,)
+    # Maps may lie in memory with the channels last.
     if copy.op == "call_method" and copy.target == "view":
-        copy.target = "reshape"  # maps may lie in memory with the channels last
+        copy.target = "reshape"
+    elif copy.target is torch.ops.aten.view.default:
+        copy.target = torch.ops.aten.reshape.default
     return copy

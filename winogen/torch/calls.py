@@ -11,7 +11,7 @@ from torch import fx
 
 
 class Untranslated(Exception):
-    """A node that stays torch's."""
+    """A node that stays torch's; says why where somebody may ask."""
 
 
 class Translation(NamedTuple):

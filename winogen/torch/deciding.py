@@ -14,10 +14,12 @@ from winogen.conv import Problem, planner
 from winogen.graph import Conv, Graph, Node, Segment, cut, faster_layout
 from winogen.graph.choose import Way
 from winogen.graph.compiling import compile_all, kernels
-from winogen.graph.planning import Planned, plan_all, ways_of
+from winogen.graph.planning import Planned, least_packed_bytes, plan_all, ways_of
+from winogen.kernels.spec import KernelSpec
 from winogen.progress import counting
 from winogen.torch.plain import Plain
 from winogen.torch.report import Row
+from winogen.torch.testing import is_every_layer
 
 Shape = tuple[int, ...]
 
@@ -27,6 +29,10 @@ _OVERHEAD, _MARGIN = 10e-6, 1.05
 # Seconds for measuring one layer, about, and how often at least. A layer that would be torch's is
 # measured for longer: on a busy machine the least time comes late.
 _BUDGET, _LONG_BUDGET, _LEAST = 0.03, 0.3, 3
+
+
+# Without a tolerance, a layer may be off by so many times its predicted error.
+_LIKELY = 10.0
 
 
 @dataclass
@@ -39,6 +45,8 @@ class Decision:
     packed: dict[str, int] = field(default_factory=dict)  # bytes, by the output of a node
     limited: bool = False
     weight_bytes: int = 0
+    specs: frozenset[KernelSpec] = frozenset()  # the kernels that were compiled
+    allowed: dict[str, float] = field(default_factory=dict)  # errors, by the output of a node
 
     def share(self, part: Graph) -> int | None:
         """The bytes of packed filters that a segment may have."""
@@ -54,14 +62,19 @@ def decide(
     tolerance: float | None,
     threads: int | None,
     memory_limit: int | None,
+    usual_memory: int | None = None,
     layout: str | None = None,
     most_error: float | None = None,
+    times: dict[tuple, tuple[float, float]] | None = None,
 ) -> Decision:
     """Return how the convolutions of a simplified graph run, for values of these shapes.
 
-    ``layout`` None is the one that is predicted to be faster. Compiles the kernels that may be
+    ``layout`` None is the one that is predicted to be faster. Packed filters take at most
+    ``memory_limit`` bytes; without a limit ``usual_memory``, or as little as they can. ``times``
+    keeps what was measured, for a graph that is decided on again. Compiles the kernels that may be
     needed, with a bar that shows how far that has come.
     """
+    times = {} if times is None else times
     parts = [piece.graph for piece in cut(graph) if piece.ours]
     count = threads or torch.get_num_threads()
     convolutions = [node for part in parts for node in part.nodes if isinstance(node.op, Conv)]
@@ -73,20 +86,27 @@ def decide(
     ).settings()
     if layout is None:
         layout, _ = faster_layout(sized, settings)
-    planned = plan_all(sized, replace(settings, layout=layout), memory_limit)
+    settings = replace(settings, layout=layout)
+    if memory_limit is None and usual_memory is not None:
+        memory_limit = max(usual_memory, least_packed_bytes(sized, settings))
+    planned = plan_all(sized, settings, memory_limit)
     specs = kernels(planned)
     plans = {step.key: (whole, i) for whole in planned for i, step in enumerate(whole.steps)}
     with counting("compiling kernels") as step:
         compile_all(specs, step)
     packed: dict[str, int] = {}
+    allowed: dict[str, float] = {}
     excluded, rows = set(), []
-    known: dict[tuple, tuple[float, float]] = {}
-    for node in convolutions:
-        key = _kind(node, shapes)
-        if key not in known:
-            known[key] = _timed(node, *plans[node.output])
-        ours, theirs = known[key]
+    keys = [(*_kind(node, shapes), *_chosen(*plans[node.output])) for node in convolutions]
+    with counting("measuring layers") as step:
+        for place, (node, key) in enumerate(zip(convolutions, keys)):
+            step(place, len(convolutions), node.label or node.output)
+            if key not in times:
+                times[key] = _timed(node, *plans[node.output])
+    for node, key in zip(convolutions, keys):
+        ours, theirs = times[key]
         row = _row(node, *plans[node.output], ours, theirs)
+        allowed[node.output] = tolerance or _LIKELY * (row.error or 0.0)
         if _torch_is_faster(ours, theirs):
             excluded.add(node.output)
             row = replace(row, runs="torch", why="torch is faster", packed_bytes=0)
@@ -94,7 +114,10 @@ def decide(
             packed[node.output] = row.packed_bytes
         rows.append(row)
     weights = sum(node.op.weight.nbytes for node in convolutions if isinstance(node.op, Conv))
-    return Decision(layout, excluded, tuple(rows), packed, memory_limit is not None, weights)
+    limited = memory_limit is not None
+    return Decision(
+        layout, excluded, tuple(rows), packed, limited, weights, frozenset(specs), allowed
+    )
 
 
 def _kind(node: Node, shapes: Mapping[str, Shape]) -> tuple:
@@ -105,6 +128,12 @@ def _kind(node: Node, shapes: Mapping[str, Shape]) -> tuple:
     options = (op.stride, op.padding, op.dilation, op.groups, op.padding_mode, activation)
     seams = (bool(node.add), bool(node.add_after), op.bias is None)
     return (op.weight.shape, options, seams, shapes[node.inputs[0]])
+
+
+def _chosen(planned: Planned, number: int) -> tuple:
+    """How a step runs: what was measured of one choice says nothing of another."""
+    settings = planned.settings
+    return settings.layout, settings.threads, planned.choices[number].ways[0].candidate.choice
 
 
 def _timed(node: Node, planned: Planned, number: int) -> tuple[float, float]:
@@ -141,7 +170,7 @@ def _timed(node: Node, planned: Planned, number: int) -> tuple[float, float]:
     try:
         with torch.inference_mode():
             best = [float("inf")] * 2
-            for budget in (_BUDGET, _LONG_BUDGET):
+            for budget in (0.0,) if is_every_layer() else (_BUDGET, _LONG_BUDGET):
                 _in_turns((lambda: bound.run(addresses), lambda: plain(*reads)), best, budget)
                 if not _torch_is_faster(*best):
                     break
@@ -151,7 +180,7 @@ def _timed(node: Node, planned: Planned, number: int) -> tuple[float, float]:
 
 
 def _torch_is_faster(ours: float, theirs: float) -> bool:
-    return _MARGIN * theirs + _OVERHEAD < ours
+    return not is_every_layer() and _MARGIN * theirs + _OVERHEAD < ours
 
 
 def _in_turns(functions: Sequence[Callable[[], Any]], best: list[float], budget: float) -> None:
@@ -182,7 +211,11 @@ def _row(node: Node, planned: Planned, number: int, ours: float, theirs: float) 
         name=node.label or node.output,
         what=f"{node.op}{seams}",
         runs=runs,
-        why="fastest within the tolerance" if way == _first(planned, number) else "memory_limit",
+        why=(
+            "fastest within the tolerance"
+            if way == _first(planned, number)
+            else "smaller filters, to keep to the limit of memory"
+        ),
         predicted=choice.seconds,
         measured=ours,
         torch=theirs,

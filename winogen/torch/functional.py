@@ -152,7 +152,10 @@ def call(
     add_after: Tensor | None,
     wanted: Wanted,
 ) -> Tensor:
-    """Compute by a kernel at once, by the operator where somebody watches, or by torch."""
+    """Compute by a kernel at once, by the operator where somebody watches, or by torch.
+
+    The input is (N, C, H, W) or (C, H, W); ``add`` and ``add_after`` have as many axes.
+    """
     watched = _watched()
     if (
         not (watched or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"))
@@ -164,12 +167,13 @@ def call(
         y = like_before(input, weight, bias, slopes, wanted)
         if y is not None:
             return y
-    if not takes(input, weight) or (watched and (torch.onnx.is_in_onnx_export() or _transformed())):
-        return by_torch(input, weight, bias, slopes, add, add_after, wanted)
+    taken = takes(input, weight)
     if input.dim() == 3:
         add, add_after = (None if one is None else one.unsqueeze(0) for one in (add, add_after))
         image = input.unsqueeze(0)
         return call(image, weight, bias, slopes, add, add_after, wanted).squeeze(0)
+    if not taken or (watched and (_exported() or _transformed())):
+        return by_torch(input, weight, bias, slopes, add, add_after, wanted)
     tensors = (input, weight, bias, slopes, add, add_after)
     needed = torch.is_grad_enabled() and any(
         one is not None and one.requires_grad for one in tensors
@@ -258,6 +262,7 @@ _is_tracing = _private("_C._is_tracing")
 _dispatch_modes = _private("_C._len_torch_dispatch_stack")  # fake tensors, make_fx, counters
 _function_modes = _private("_C._len_torch_function_stack")
 _transforms = _private("_C._functorch.peek_interpreter_stack")  # vmap, grad and the like
+_is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # since torch 2.7
 
 
 def _watched() -> bool:
@@ -270,6 +275,13 @@ def _watched() -> bool:
         or _function_modes()
         or _transformed()
     )
+
+
+def _exported() -> bool:
+    """Whether a call is written down for others, who may know torch's functions only."""
+    if torch.compiler.is_compiling():  # dynamo does not look into the other question
+        return bool(_is_exporting() or torch.onnx.is_in_onnx_export())
+    return bool(_is_tracing() or torch.onnx.is_in_onnx_export())
 
 
 def _transformed() -> bool:

@@ -173,6 +173,7 @@ def _by_torch(
     )[0 if of_input else 1]
     if of_input and not even:
         result = result[:, :, top : top + size[0], left : left + size[1]]
+        return result.clone(memory_format=memory_format(way))  # operators return no views
     return result.contiguous(memory_format=memory_format(way))
 
 

@@ -171,6 +171,10 @@ class Conv2d(nn.Conv2d):
         """
         packing.repack(self.weight)
 
+    def _get_name(self) -> str:
+        """Told apart from `nn.Conv2d` in a printed model."""
+        return "winogen.torch.Conv2d"
+
     def extra_repr(self) -> str:
         """The module's line in a printed model."""
         name, parameters = self._activation

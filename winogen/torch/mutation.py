@@ -6,6 +6,8 @@ all that follows reads instead; this is right unless something else looks at the
 
 from __future__ import annotations
 
+import copy
+import inspect
 import operator
 from collections.abc import Mapping
 from typing import Any
@@ -14,14 +16,18 @@ import torch
 from torch import fx, nn
 from torch.nn import functional as F
 
+# operator.iadd, as ``y += x`` is traced, and operator.add, which returns a new tensor.
 _IN_PLACE_OPERATORS = {
-    operator.iadd: operator.add,
-    operator.isub: operator.sub,
-    operator.imul: operator.mul,
-    operator.itruediv: operator.truediv,
-    operator.iand: operator.and_,
-    operator.ior: operator.or_,
+    getattr(operator, f"i{name.rstrip('_')}"): getattr(operator, name)
+    for name in "add sub mul matmul truediv floordiv mod pow and_ or_ xor".split()
 }
+# Numbers, sizes and texts never change: a statement in place makes new ones.
+_UNCHANGING = (int, float, complex, str, tuple)
+# What looks at how a tensor lies in memory, where ours may lie in another order.
+_LOOKING_AT_MEMORY = set(
+    "as_strided stride is_contiguous storage_offset storage untyped_storage data_ptr numpy "
+    "view_as_real view_as_complex set_ __array__ __dlpack__".split()
+)
 # Modules of torch whose result may be a view of what they read; those of users may do anything.
 _VIEWING_MODULES = (
     nn.Flatten,
@@ -64,8 +70,8 @@ _FRESH_FUNCTIONS = {
     operator.mul,
     operator.truediv,
     operator.neg,
-    getattr,
 }
+_FACTS = {"shape", "dtype", "device", "ndim", "layout", "is_cuda", "requires_grad"}
 _FRESH_METHODS = {
     "add",
     "mul",
@@ -86,6 +92,9 @@ def changed_by(node: fx.Node, modules: Mapping[str, nn.Module]) -> fx.Node | Non
 
     Changes that return something else are told by `made_functional`.
     """
+    kind = node.meta.get("type")
+    if node.target in _IN_PLACE_OPERATORS and kind and issubclass(kind, _UNCHANGING):
+        return None
     if node.op == "call_module":
         module = modules.get(str(node.target))
         changes = bool(getattr(module, "inplace", False))
@@ -95,7 +104,7 @@ def changed_by(node: fx.Node, modules: Mapping[str, nn.Module]) -> fx.Node | Non
         changes = (
             node.target in _IN_PLACE_OPERATORS
             or node.target is operator.setitem
-            or bool(node.kwargs.get("inplace"))
+            or bool(_argument(node, "inplace"))
             or node.kwargs.get("out") is not None
             or _ends_in_place(getattr(node.target, "__name__", "").partition(".")[0])
             or _has_mutable_schema(node.target)
@@ -111,19 +120,35 @@ def changed_by(node: fx.Node, modules: Mapping[str, nn.Module]) -> fx.Node | Non
 def made_functional(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
     """Make an operation that changes a tensor return a new one; False where that is not known.
 
-    A module is changed itself: the model that is read is a copy.
+    Of a module the operation gets a copy; the node belongs to the caller.
     """
     if node.op == "call_module":
-        module: Any = modules[str(node.target)]
+        module: Any = copy.copy(modules[str(node.target)])
         module.inplace = False
+        name = f"{node.target}.functional".replace(".", "_")
+        owner = node.graph.owning_module
+        assert owner is not None
+        owner.add_module(name, module)
+        node.target = name
         return True
-    if node.kwargs.get("inplace") is True:
-        node.update_kwarg("inplace", False)
+    if _argument(node, "inplace") is True:
+        values = _arguments(node)
+        node.args, node.kwargs = (), {**values, "inplace": False}
         return True
     if node.op == "call_function" and node.target in _IN_PLACE_OPERATORS:
         node.target = _IN_PLACE_OPERATORS[node.target]
         return True
     return False
+
+
+def looks_at_memory(node: fx.Node) -> bool:
+    """Whether a result depends on the order of the numbers in memory, and not only on them."""
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    if node.op == "call_method" and name == "view":
+        return any(isinstance(one, torch.dtype) for one in (*node.args, *node.kwargs.values()))
+    return node.op in ("call_method", "call_function") and (
+        str(name).partition(".")[0] in _LOOKING_AT_MEMORY
+    )
 
 
 def is_fresh(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
@@ -134,9 +159,33 @@ def is_fresh(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
         return ours and not isinstance(module, _VIEWING_MODULES)
     if node.op == "call_method":
         return str(node.target) in _FRESH_METHODS
+    if node.target is getattr:
+        return node.args[1] in _FACTS
     if isinstance(node.target, torch._ops.OpOverload):
         return all(argument.alias_info is None for argument in node.target._schema.arguments)
     return node.target in _FRESH_FUNCTIONS
+
+
+def is_known(node: fx.Node) -> bool:
+    """Whether a function is Python's or torch's own: any other may change what it is given."""
+    if node.op != "call_function" or isinstance(node.target, torch._ops.OpOverload):
+        return True
+    home = getattr(node.target, "__module__", None) or ""
+    return home.partition(".")[0] in ("", "torch", "builtins", "operator", "_operator", "math",
+                                      "winogen")  # fmt: skip
+
+
+def _arguments(node: fx.Node) -> dict[str, Any]:
+    """The arguments of a function by name, as far as Python can tell."""
+    try:
+        signature = inspect.signature(node.target)
+        return dict(signature.bind(*node.args, **node.kwargs).arguments)
+    except (TypeError, ValueError):
+        return dict(node.kwargs)
+
+
+def _argument(node: fx.Node, name: str) -> Any:
+    return _arguments(node).get(name)
 
 
 def _ends_in_place(name: str) -> bool:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import fx, nn
+from torch.nn.modules import module as _modules
+from torch.nn.modules.conv import _ConvNd
 
 from winogen.conv import arguments
-from winogen.errors import InvalidType, InvalidValue
+from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory
 from winogen.graph import Conv, Graph, simplify
+from winogen.progress import counting, working
 from winogen.torch.building import build
+from winogen.torch.calling import Calls, Structure
+from winogen.torch.cases import Witness, witnessed
+from winogen.torch.copies import bare, evaluated, restored
 from winogen.torch.deciding import Decision, decide
-from winogen.torch.reading import Reading, Untraceable, excluding, read
-from winogen.torch.report import Reference, Report
+from winogen.torch.optimized import Fast, Optimized
+from winogen.torch.proving import disagreement, unproven
+from winogen.torch.reading import Reading, Stays, Untraceable, excluding, read
+from winogen.torch.report import Reference, Report, Row
 from winogen.torch.segment_op import SegmentModule
 from winogen.torch.swapping import swap
-from winogen.torch.tracing import traced
+from winogen.torch.tracing import Traced, traced
 
 # Packed filters take at most this many times the bytes of the weights, unless `memory_limit` says
 # otherwise.
@@ -27,29 +34,7 @@ MEMORY = 3
 # is, layers with a larger predicted error than this are computed more carefully.
 USUAL = 1.5
 CEILINGS = (None, 2e-6, 6e-7, 3e-7)
-
-
-class Optimized(nn.Module):
-    """An optimized copy of a model, for inference on the CPU; made by `optimize`."""
-
-    def __init__(self, body: nn.Module, report: Report):
-        super().__init__()
-        self.body = body
-        self.winogen_report = report
-        super().train(False)
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the model returns."""
-        return self.body(*args, **kwargs)
-
-    def train(self, mode: bool = True) -> Optimized:
-        """Refuse to train: normalizations are folded into weights that are packed."""
-        if mode:
-            raise InvalidValue(
-                "train: got True; allowed: False for an optimized model. Train the original, then "
-                "optimize it again"
-            )
-        return self
+_GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks")
 
 
 def optimize(
@@ -110,26 +95,129 @@ def optimize(
         "threads": threads,
         "memory_limit": memory_limit,
     }
-    own = copy.deepcopy(model).eval().requires_grad_(False)
+    own = evaluated(model)
+    calls = Calls(own, inputs, {})
+    with working("running the model"):
+        witness = _witnessed(own, calls, inputs)
+    if witness.rewrites:
+        return _alone(evaluated(model), f"a call changes {', '.join(witness.changes[:3])}")
+    reasons: list[str] = []
+    for trace in _traces(own, calls, witness):
+        if isinstance(trace, str):
+            reasons.append(trace)
+            continue
+        try:
+            with restored(own):
+                made = _by_trace(own, trace, calls, witness, exclude, options)
+            with made.winogen_tested():
+                reason = disagreement(made, own, calls, witness, _errors(made.winogen_report))
+        except (BuildError, OutOfMemory):
+            raise
+        except Exception as problem:
+            if str(problem).partition(":")[0] in options:  # an argument that cannot be kept to
+                raise
+            reason = f"{type(problem).__name__}: {problem}"
+        if not reason:
+            return made
+        reasons.append(f"{trace.tracer}: {reason}"[:200])
+    return _swapped(model, own, calls, witness, "; ".join(reasons), exclude, options)
+
+
+def _witnessed(model: nn.Module, calls: Calls, inputs: tuple[Any, ...]) -> Witness:
+    """Run a model; who gave sizes where tensors were meant reads that instead of torch's error."""
     try:
-        module, tracer = traced(own, inputs)
-        reading = read(module, exclude=excluding(exclude, dict(own.named_modules())))
-    except (RuntimeError, Untraceable) as problem:
-        return _swapped(model, inputs, str(problem), exclude, options)
-    reference = Reference(model, inputs)
-    ceilings = CEILINGS if tolerance is None else CEILINGS[:1]
-    for most_error in ceilings:
-        body, decision = compiled(reading, most_error=most_error, **options)
-        measured = reference.errors(body)
-        if measured is None or not measured.torch_l2:  # a model in float64
+        return witnessed(model, calls)
+    except Exception as problem:
+        if calls.tensors:
+            raise
+        raise InvalidType(
+            f"example_inputs: got {str(inputs)[:80]}; allowed: a tensor, or a tuple of the model's "
+            "arguments with tensors in it, as torch.randn(1, 3, 224, 224)"
+        ) from problem
+
+
+def _traces(model: nn.Module, calls: Calls, witness: Witness) -> Iterator[Traced | str]:
+    """Traces of a model whose calls leave no trace but their results; else why there are none."""
+    if any(getattr(_modules, name, None) for name in _GLOBAL_HOOKS):
+        yield "hooks of all modules may do anything"
+    elif witness.changes:
+        names = ", ".join(witness.changes[:3]) + (" ..." if len(witness.changes) > 3 else "")
+        yield f"a call changes {names}"
+    else:
+        with restored(model):
+            plain = bare(model)
+        with restored(plain):
+            yield from traced(plain, calls)
+
+
+def _by_trace(
+    model: nn.Module,
+    trace: Traced,
+    calls: Calls,
+    witness: Witness,
+    exclude: Collection[Any],
+    options: dict[str, Any],
+) -> Optimized:
+    """Return what becomes of a trace; layers that do not compute what the model does stay torch's.
+
+    Raises Untraceable.
+    """
+    excluded = excluding(exclude, dict(model.named_modules()))
+    reference = Reference(model, calls)
+    refused: dict[str, str] = {}
+    times: dict[tuple, tuple[float, float]] = {}
+    guard = trace.guard
+    cases = [case for case in witness.cases[1:] if guard is None or guard.holds(case.tensors)]
+
+    def why_torch(node: fx.Node) -> str:
+        return excluded(node) or refused.get(node.name, "")
+
+    while True:
+        reading = read(trace.module, exclude=why_torch)
+        for most_error in CEILINGS if options["tolerance"] is None else CEILINGS[:1]:
+            body, decision = compiled(reading, most_error=most_error, times=times, **options)
+            fast = Fast(body, calls, trace.structure, _planar(witness), trace.guard)
+            with Optimized(model, Report(), fast).winogen_tested() as tested:
+                measured = reference.errors(tested)
+            if measured is None or not measured.torch_l2:  # a model in float64
+                break
+            if measured.ours_l2 <= USUAL * measured.torch_l2:
+                break
+        with counting("checking layers"):
+            found = unproven(trace.module, reading, body, decision, cases)
+        if not found:
             break
-        if measured.ours_l2 <= USUAL * measured.torch_l2:
-            break
+        if found.keys() <= refused.keys():
+            raise Untraceable(next(iter(found.values())))
+        refused.update(found)
     segments = sum(isinstance(m, SegmentModule) for m in body.modules())
-    return Optimized(
-        body,
-        Report(decision.rows, tracer, decision.layout, measured, decision.weight_bytes, segments),
+    made = Report(
+        (*decision.rows, *_staying(reading.stays)),
+        trace.tracer,
+        decision.layout,
+        measured,
+        decision.weight_bytes,
+        segments,
+        str(witness),
     )
+    return Optimized(model, made, fast)
+
+
+def _planar(witness: Witness) -> tuple[bool, ...]:
+    """Which leaves of the output a contiguous example gives contiguous."""
+    case = witness.cases[0]
+    if not all(tensor.is_contiguous() for tensor in case.tensors):
+        return (False,) * len(case.leaves)
+    return tuple(isinstance(y, torch.Tensor) and y.is_contiguous() for y in case.leaves)
+
+
+def _staying(stays: Sequence[Stays]) -> list[Row]:
+    return [Row(one.name, one.what, "torch", one.why) for one in stays]
+
+
+def _errors(report: Report) -> float:
+    """What all layers may be off together."""
+    return sum(10 * row.error for row in report.rows if row.error is not None)
 
 
 def compiled(
@@ -139,20 +227,23 @@ def compiled(
     threads: int | None = None,
     memory_limit: int | None = None,
     most_error: float | None = None,
+    times: dict[tuple, tuple[float, float]] | None = None,
 ) -> tuple[fx.GraphModule, Decision]:
-    """Return the module of a reading, its kernels compiled, and what was decided."""
+    """Return the module of a reading, its kernels compiled, and what was decided.
+
+    ``times`` keeps what was measured, for a reading of the same model.
+    """
     graph = simplify(reading.graph)
-    if memory_limit is None:
-        memory_limit = MEMORY * sum(
-            node.op.weight.nbytes for node in graph.nodes if isinstance(node.op, Conv)
-        )
+    usual = MEMORY * sum(node.op.weight.nbytes for node in graph.nodes if isinstance(node.op, Conv))
     decision = decide(
         graph,
         reading.shapes,
         tolerance=tolerance,
         threads=threads,
         memory_limit=memory_limit,
+        usual_memory=usual,
         most_error=most_error,
+        times=times,
     )
 
     def segment(part: Graph) -> SegmentModule:
@@ -169,21 +260,43 @@ def compiled(
 
 
 def _swapped(
-    model: nn.Module, inputs: tuple[Any, ...], reason: str, exclude: Collection[Any], options: dict
+    model: nn.Module,
+    own: nn.Module,
+    calls: Calls,
+    witness: Witness,
+    reason: str,
+    exclude: Collection[Any],
+    options: dict[str, Any],
 ) -> Optimized:
-    """Return a copy whose convolutions are modules of winogen, one by one."""
-    own = copy.deepcopy(model).eval().requires_grad_(False)
-    own, decision = swap(own, inputs, exclude, **options)
+    """Return a copy whose convolutions are modules of winogen, or ``own`` where that differs."""
+    with restored(own):
+        other, decision = swap(evaluated(own), calls, exclude, **options)
+    with restored(other):
+        measured = Reference(own, calls).errors(other)
+    report = Report(
+        decision.rows,
+        f"nothing, modules were replaced ({reason})",
+        f"that of the input, here {decision.layout}",
+        measured,
+        decision.weight_bytes,
+        sum(row.runs != "torch" for row in decision.rows),
+        str(witness),
+    )
+    different = disagreement(other, other, calls, witness, _errors(report))
+    if not different:
+        return Optimized(other, report, None)
+    return _alone(own, f"{reason}; {different}")
+
+
+def _alone(model: nn.Module, reason: str) -> Optimized:
+    """Return a copy that is left alone."""
+    rows = [
+        Row(name, type(module).__name__, "torch", "the model was left alone")
+        for name, module in model.named_modules()
+        if isinstance(module, _ConvNd)
+    ]
     return Optimized(
-        own,
-        Report(
-            decision.rows,
-            f"nothing, modules were replaced ({reason})",
-            f"that of the input, here {decision.layout}",
-            Reference(model, inputs).errors(own),
-            decision.weight_bytes,
-            sum(row.runs != "torch" for row in decision.rows),
-        ),
+        model, Report(tuple(rows), f"nothing, the model was left alone ({reason})"), None
     )
 
 
@@ -203,9 +316,14 @@ def _check(model: Any, inputs: tuple[Any, ...]) -> None:
         raise InvalidType(f"model: got {type(model).__name__}; allowed: an nn.Module")
     if isinstance(model, torch.jit.ScriptModule):
         raise InvalidType("model: got a ScriptModule; allowed: the nn.Module that it was made of")
+    if any(torch.nn.parameter.is_lazy(p) for p in (*model.parameters(), *model.buffers())):
+        raise InvalidValue(
+            "model: got lazy layers without weights; allowed: a model that has been called once"
+        )
     if isinstance(model, Optimized):
         raise InvalidValue("model: got one that is optimized; allowed: the original")
-    tensors = [("example_inputs", x) for x in inputs if isinstance(x, torch.Tensor)]
+    leaves, _ = Structure.of(inputs)
+    tensors = [("example_inputs", x) for x in leaves if isinstance(x, torch.Tensor)]
     tensors += [(name, p) for name, p in model.named_parameters()]
     for name, tensor in tensors:
         if tensor.device.type != "cpu":

@@ -14,12 +14,7 @@ import numpy as np
 import torch
 
 from winogen.conv import Conv2d
-from winogen.toolchain.fork import ran_team
 from winogen.torch.settings import Settings
-
-# torch may have a team of OpenMP threads, which is the one that kernels use, too; a forked child
-# would wait for it for ever, and computes with one thread.
-ran_team()
 
 
 class Stamp:

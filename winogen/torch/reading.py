@@ -7,22 +7,37 @@ node as its payload.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, MutableMapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import fx, nn
+from torch.nn.modules.conv import _ConvNd
 
-from winogen.graph import Graph, Node, Opaque, Slice
+from winogen.errors import InvalidValue
+from winogen.graph import Add, Graph, Node, Opaque, Slice
+from winogen.graph.ir import parameters
+from winogen.graph.shapes import output_shape
 from winogen.torch import mutation
-from winogen.torch.calls import Translation, Untranslated
+from winogen.torch.calls import Translation, Untranslated, dtype
+from winogen.torch.translate import label as node_label
 from winogen.torch.translate import translate
 
 
 class Untraceable(Exception):
     """A model that cannot be a graph of values; says why."""
+
+
+@dataclass(frozen=True)
+class Stays:
+    """A convolution that torch goes on to compute, and why."""
+
+    name: str
+    what: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -33,22 +48,62 @@ class Reading:
     module: fx.GraphModule
     shapes: dict[str, tuple[int, ...]]  # of the values that are maps (N, C, H, W)
     results: Any  # the arguments of the fx output node, with names of values instead of nodes
+    stays: tuple[Stays, ...] = ()
 
 
 def read(
     module: fx.GraphModule,
     *,
     constants: MutableMapping[str, torch.Tensor] | None = None,
-    exclude: Callable[[fx.Node], bool] | None = None,
+    exclude: Callable[[fx.Node], str] | None = None,
 ) -> Reading:
     """Return the graph of a traced module whose nodes know their shapes.
 
-    ``constants``: tensors of placeholders that may be taken for weights; those of attributes are
-    added. ``exclude`` says which
-    nodes stay torch's. Raises Untraceable for changes in place that cannot be taken apart.
+    All maps of the graph have one type, which most convolutions have; what computes in another
+    stays torch's. ``constants``: tensors of placeholders that may be taken for weights; those of
+    attributes are added. ``exclude`` tells for a node why it stays torch's, with "" for all others.
+
+    Raises Untraceable for changes in place that cannot be taken apart, and for what depends on the
+    memory of a tensor or may do anything.
     """
     tensors = {} if constants is None else constants
-    return _Reader(module, tensors, exclude or (lambda node: False)).read()
+    exclude = exclude or (lambda node: "")
+    kinds = Counter(
+        kind for node in module.graph.nodes if (kind := convolution_kind(node, module)) is not None
+    )
+    kind = kinds.most_common(1)[0][0] if kinds else torch.float32
+    return _Reader(_duplicate(module), tensors, exclude, kind).read()
+
+
+def convolution_kind(node: fx.Node, module: nn.Module) -> torch.dtype | None:
+    """Return the type that a convolution makes; None for any other node, or if nobody noted it."""
+    if convolution_of(node, module) is None:
+        return None
+    try:
+        return dtype(node)
+    except Untranslated:
+        return None
+
+
+def convolution_of(node: fx.Node, module: nn.Module) -> str | None:
+    """Return what a node that is a convolution of any kind is called; None for any other."""
+    if node.op == "call_module":
+        inner = module.get_submodule(str(node.target))
+        return type(inner).__name__ if isinstance(inner, _ConvNd) else None
+    if node.op == "call_function":
+        name = getattr(node.target, "__name__", "").partition(".")[0]
+        return name if name in _CONVOLUTIONS else None
+    return None
+
+
+_CONVOLUTIONS = {f"conv{t}{n}d" for t in ("", "_transpose") for n in (1, 2, 3)} | {"convolution"}
+
+
+def _duplicate(module: fx.GraphModule) -> fx.GraphModule:
+    """A graph of its own: reading makes operations of it functional."""
+    graph = fx.Graph()
+    graph.output(graph.graph_copy(module.graph, {}))
+    return fx.GraphModule(module, graph, type(module).__name__)
 
 
 class _Reader:
@@ -56,27 +111,28 @@ class _Reader:
         self,
         module: fx.GraphModule,
         constants: MutableMapping[str, torch.Tensor],
-        exclude: Callable[[fx.Node], bool],
+        exclude: Callable[[fx.Node], str],
+        kind: torch.dtype,
     ):
-        self.module, self.constants, self.exclude = module, constants, exclude
+        self.module, self.constants, self.exclude, self.kind = module, constants, exclude, kind
         self.modules = dict(module.named_modules(remove_duplicate=False))
         self.value: dict[fx.Node, str] = {}  # what an fx node's tensor is called now
         self.fresh: set[str] = set()  # values whose memory nothing else looks at
         self.watched: set[str] = set()  # values that may have views
+        self.steady: set[str] = set()  # values that follow from no input
         self.nodes: list[Node] = []
         self.inputs: list[str] = []
         self.shapes: dict[str, tuple[int, ...]] = {}
-        self.alternatives = 0
+        self.stays: list[Stays] = []
 
     def read(self) -> Reading:
         results: Any = None
         for node in self.module.graph.nodes:
             shape = map_shape(node)
-            if shape is not None:
+            if shape is not None and dtype(node) == self.kind:
                 self.shapes[node.name] = shape
             if node.op == "placeholder":
                 self.inputs.append(node.name)
-                self.fresh.add(node.name)
                 self.value[node] = node.name
             elif node.op == "output":
                 results = fx.map_arg(node.args[0], lambda n: _Name(self.value[n]))
@@ -85,26 +141,62 @@ class _Reader:
         outputs: list[str] = []
         _names(results, outputs)
         graph = Graph(self.inputs, self.nodes, dict.fromkeys(outputs))
-        return Reading(graph, self.module, self.shapes, results)
+        return Reading(graph, self.module, self.shapes, results, tuple(self.stays))
 
     def _read(self, node: fx.Node) -> None:
         if node.op == "get_attr":
             tensor = _attribute(self.module, str(node.target))
             if isinstance(tensor, torch.Tensor):
                 self.constants[node.name] = tensor
-        translation = None
-        if node.op != "get_attr" and not self.exclude(node):
-            try:
-                translation = translate(node, self.modules, self.constants, self.shapes)
-            except Untranslated:
-                translation = None
+        if all(self.value[before] in self.steady for before in node.all_input_nodes):
+            self.steady.add(node.name)
         changed = mutation.changed_by(node, self.modules)
-        if translation is None:
+        if not mutation.is_known(node):
+            raise Untraceable(f"{node.format_node()} may do anything")
+        if mutation.looks_at_memory(node):
+            raise Untraceable(f"{node.format_node()} looks at how a tensor lies in memory")
+        reason = "" if node.op == "get_attr" else self.exclude(node)
+        try:
+            if node.op == "get_attr" or reason:
+                raise Untranslated(reason)
+            self._translated(node, self._translation(node))
+        except Untranslated as problem:
             self._opaque(node, changed)
-        else:
-            self._translated(node, translation)
+            what = convolution_of(node, self.module)
+            if what is not None:
+                label = str(node.target) if node.op == "call_module" else node_label(node)
+                why = str(problem) or "winogen has no kernel for it"
+                self.stays.append(Stays(label, what, why))
         if changed is not None:
             self._rename(node, changed)
+
+    def _translation(self, node: fx.Node) -> Translation:
+        """What becomes of a node, if its types and its shape are what the trace has seen."""
+        translation = translate(node, self.modules, self.constants, self.shapes)
+        wanted = np.dtype(str(self.kind).removeprefix("torch."))
+        for op in translation.ops:
+            if any(array.dtype != wanted for array in parameters(op)):
+                raise Untranslated(f"its weights are not of {wanted}, as most others are")
+        known = [self.shapes.get(one.name) for one in translation.inputs]
+        if None in known or self.shapes.get(node.name) is None:
+            raise Untranslated("its input is no map of 4 axes")
+        steady = [self.value[one] in self.steady for one in translation.inputs]
+        if any(isinstance(op, Add) for op in translation.ops) and any(steady):
+            raise Untranslated("a constant may be repeated for every image of a batch")
+        if self._shape(translation, known) != tuple(self.shapes[node.name]):
+            raise Untranslated("its output has another shape")
+        return translation
+
+    def _shape(self, translation: Translation, known: Sequence[Any]) -> tuple[int, ...]:
+        shape = tuple(known[0])
+        for place, op in enumerate(translation.ops):
+            others = [tuple(one) for one in known[1:]] if place == len(translation.ops) - 1 else []
+            names = tuple(str(i) for i in range(1 + len(others)))
+            try:
+                shape = output_shape(Node(op, names, ("y",)), [shape, *others])
+            except InvalidValue:
+                raise Untranslated("its shapes do not fit") from None
+        return shape
 
     def _translated(self, node: fx.Node, translation: Translation) -> None:
         names = [self.value[n] for n in translation.inputs]
@@ -201,14 +293,12 @@ def _attribute(module: nn.Module, path: str) -> Any:
     return value
 
 
-def excluding(
-    names: Collection[Any], modules: Mapping[str, nn.Module]
-) -> Callable[[fx.Node], bool]:
-    """Return what tells whether a node belongs to a module of these names or types."""
+def excluding(names: Collection[Any], modules: Mapping[str, nn.Module]) -> Callable[[fx.Node], str]:
+    """Return what tells why a node stays torch's: it belongs to modules of these names or types."""
     texts = [name for name in names if isinstance(name, str)]
     types = tuple(name for name in names if isinstance(name, type))
 
-    def excluded(node: fx.Node) -> bool:
+    def excluded(node: fx.Node) -> str:
         places = [str(node.target)] if node.op == "call_module" else []
         stack = node.meta.get("nn_module_stack") or {}
         for entry in stack.values():
@@ -216,14 +306,9 @@ def excluding(
             places.append(path.removeprefix("L['self'].").removeprefix("L['self']"))
         for place in places:
             if any(place == text or place.startswith(f"{text}.") for text in texts):
-                return True
+                return "excluded"
             if types and isinstance(modules.get(place), types):
-                return True
-        return False
+                return "excluded"
+        return ""
 
     return excluded
-
-
-def numbers(tensor: torch.Tensor) -> np.ndarray:
-    """Return a tensor's numbers as a contiguous array that nobody else writes."""
-    return np.array(tensor.detach().contiguous().numpy(), order="C")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +10,9 @@ import torch
 from torch import nn
 
 from winogen.errors import InvalidType
+from winogen.torch.calling import Calls, clones
+from winogen.torch.cases import run
+from winogen.torch.copies import evaluated
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Report:
     errors: Errors | None = None
     weight_bytes: int = 0
     segments: int = 0
+    compared: str = ""  # on which inputs the copy was compared with the model
     _columns: tuple[str, ...] = field(
         default=("layer", "computes", "runs", "predicted", "measured", "torch", "error", "why"),
         repr=False,
@@ -82,6 +85,13 @@ class Report:
                 f"error at the output against float64: {e.ours:.1e} of the largest value "
                 f"(torch {e.torch:.1e}); L2 {e.ours_l2:.1e} (torch {e.torch_l2:.1e})"
             )
+        if self.compared:
+            head.append(f"compared with the model on {self.compared}")
+        if any(row.measured for row in self.rows):
+            head.append(
+                "measured, torch: the least of some calls of the layer alone, in turns; predicted: "
+                "on an idle machine, so that much less than measured tells of other load"
+            )
         return head
 
     def _cells(self, row: Row) -> tuple[str, ...]:
@@ -110,22 +120,24 @@ def report(model: nn.Module) -> Report:
 class Reference:
     """A model's outputs on its example inputs: in float64, and as torch computes them."""
 
-    def __init__(self, model: nn.Module, inputs: Sequence[Any]):
-        self.inputs = inputs
-        with torch.no_grad():
-            own = copy.deepcopy(model).eval()
-            self.theirs = _numbers(_tried(own, inputs))
-            self.exact = _numbers(_tried(own.double(), inputs, torch.float64))
+    def __init__(self, model: nn.Module, calls: Calls):
+        self.calls = calls
+        self.theirs = _numbers(self._leaves(evaluated(model)))
+        try:
+            self.exact = _numbers(self._leaves(evaluated(model).double(), torch.float64))
+        except Exception:  # a model that is made for one type
+            self.exact = None
 
-    def errors(self, optimized: nn.Module) -> Errors | None:
+    def errors(self, optimized: Callable[..., Any]) -> Errors | None:
         """Return the errors at the output, of an optimized model and of torch, against float64.
 
         None where the output holds no numbers, or the model does not run in float64.
         """
         exact, theirs = self.exact, self.theirs
-        with torch.no_grad():
-            ours = _numbers(_tried(optimized, self.inputs))
-        if exact is None or theirs is None or ours is None or ours.shape != exact.shape:
+        ours = _numbers(self._leaves(optimized))
+        if exact is None or theirs is None or ours is None:
+            return None
+        if not ours.shape == theirs.shape == exact.shape:
             return None
         if not exact.numel() or not torch.isfinite(exact).all():
             return None
@@ -139,34 +151,23 @@ class Reference:
         (ours_max, ours_l2), (torch_max, torch_l2) = of(ours), of(theirs)
         return Errors(ours_max, torch_max, ours_l2, torch_l2)
 
-
-def _tried(model: nn.Module, inputs: Sequence[Any], dtype: torch.dtype | None = None) -> Any:
-    def fitting(x: Any) -> Any:
-        if not isinstance(x, torch.Tensor):
-            return x
-        return x.to(dtype) if dtype is not None and x.is_floating_point() else x.clone()
-
-    try:
-        return model(*(fitting(x) for x in inputs))
-    except (RuntimeError, TypeError):
-        if dtype is None:
-            raise
-        return None
+    def _leaves(self, model: Callable[..., Any], dtype: torch.dtype | None = None) -> list[Any]:
+        tensors = [
+            tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
+            for tensor in clones(self.calls.tensors)
+        ]
+        with torch.no_grad():
+            leaves, _ = run(model, self.calls, tensors)
+        return leaves
 
 
-def _numbers(output: Any) -> torch.Tensor | None:
+def _numbers(leaves: list[Any]) -> torch.Tensor | None:
     """All tensors of floats in an output, one behind the other."""
-    found: list[torch.Tensor] = []
-
-    def collect(value: Any) -> None:
-        if isinstance(value, torch.Tensor) and value.is_floating_point():
-            found.append(value.detach().double().reshape(-1))
-        elif isinstance(value, (tuple, list)):
-            for item in value:
-                collect(item)
-        elif isinstance(value, dict):
-            for item in value.values():
-                collect(item)
-
-    collect(output)
+    found = [
+        leaf.double().reshape(-1)
+        for leaf in leaves
+        if isinstance(leaf, torch.Tensor)
+        and leaf.is_floating_point()
+        and leaf.layout is torch.strided
+    ]
     return torch.cat(found) if found else None

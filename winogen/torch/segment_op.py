@@ -17,6 +17,7 @@ from torch import nn
 
 from winogen.errors import InvalidType, InvalidValue, Unsupported
 from winogen.graph import Graph, Segment, load, save
+from winogen.torch.functional import _transformed
 from winogen.torch.plain import PlainGraph
 
 library = torch.library.Library("winogen", "FRAGMENT")
@@ -51,7 +52,7 @@ class SegmentModule(nn.Module):
 
     def forward(self, *inputs: torch.Tensor) -> Any:
         """Return the output, or a list of several."""
-        if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
+        if _transformed() or (torch.is_grad_enabled() and any(x.requires_grad for x in inputs)):
             outputs = self.plain()(*inputs)  # slowly, and with the right gradients
         else:
             outputs = torch.ops.winogen.segment(list(inputs), self.number)
@@ -115,10 +116,13 @@ def _run(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
             kinds = ", ".join(sorted({str(x.dtype) for x in inputs}))
             raise InvalidType(f"input: got {kinds}; allowed: {dtype}, of which the weights are")
         inputs = [x.to(dtype) for x in inputs]
-    inputs = [x.contiguous(memory_format=memory_format) for x in inputs]
     shapes = tuple([tuple(x.shape) for x in inputs])
     threads = module.options.get("threads") or torch.get_num_threads()
-    bound = module.segment.bound(shapes, threads)
+    try:
+        bound = module.segment.bound(shapes, threads)
+    except InvalidValue:  # torch may repeat what is added, or say what is wrong in its own words
+        return [y.to(given).clone() for y in module.plain()(*inputs)]
+    inputs = [x.contiguous(memory_format=memory_format) for x in inputs]
     outputs = [
         torch.empty(shape, dtype=dtype, memory_format=memory_format)
         for shape in bound.planned.outputs
@@ -129,6 +133,10 @@ def _run(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
 
 def _fake(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
     module, first = _of(number), inputs[0]
+    try:
+        module.segment.output_shapes([tuple(x.shape) for x in inputs])
+    except InvalidValue:
+        return list(module.plain()(*inputs))
     return [
         torch.empty(
             shape, dtype=first.dtype, device=first.device, memory_format=module.memory_format

@@ -15,7 +15,7 @@ from torch import Tensor
 from winogen.conv.execute import Prepared
 from winogen.conv.memory import empty
 from winogen.torch import packing
-from winogen.torch.arrays import PLANAR, memory_format
+from winogen.torch.arrays import PLANAR, memory_format, tensor
 
 _LARGE = 1 << 20  # bytes of an output
 
@@ -31,18 +31,19 @@ class Shortcut(NamedTuple):
     packed: packing.Packed
     prepared: Prepared
     weights: tuple[Any, ...]  # pointers
-    planar: bool
+    layout: str
+    result: tuple[tuple[int, ...], tuple[int, ...]]  # sizes and strides of the output
 
     def run(self, input: Tensor) -> Tensor:
         """Compute; ``input`` is like the one that this was made for."""
         prepared = self.prepared
         if prepared.output_bytes < _LARGE:
-            y = input.new_empty(prepared.output_shape)
+            y = input.new_empty_strided(*self.result)
         else:  # fresh pages may take longer than a layer: memory of tensors that are gone is used
-            y = torch.from_numpy(empty(prepared.output_shape, prepared.dtype, "output"))
+            y = tensor(empty(prepared.output_shape, prepared.dtype, "output"), self.layout)
         addresses = self.packed.addresses
         prepared.run_at(self.weights, input.data_ptr(), *addresses, 0, 0, y.data_ptr())
-        return y if self.planar else y.permute(0, 3, 1, 2)
+        return y
 
 
 def like_before(
@@ -85,6 +86,9 @@ def whole(input: Tensor, packed: packing.Packed, way: str, wanted: Any) -> Short
     planar = way == PLANAR
     shape = (images, channels, height, width) if planar else (images, height, width, channels)
     prepared, weights = packed.conv.bound(shape)
+    # A tensor without memory knows how an output lies.
+    like = torch.empty(prepared.output_shape, device="meta")
+    like = like if planar else like.permute(0, 3, 1, 2)
     return Shortcut(
         wanted,
         torch.get_num_threads(),
@@ -94,5 +98,6 @@ def whole(input: Tensor, packed: packing.Packed, way: str, wanted: Any) -> Short
         packed,
         prepared,
         weights,
-        planar,
+        way,
+        (tuple(like.shape), like.stride()),
     )

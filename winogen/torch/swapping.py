@@ -9,15 +9,19 @@ import torch
 from torch import nn
 
 from winogen.graph import Graph, Node
+from winogen.torch.calling import Calls
 from winogen.torch.calls import Untranslated
+from winogen.torch.cases import run
+from winogen.torch.copies import restored
 from winogen.torch.deciding import Decision, decide
 from winogen.torch.layers import conv_of_module
 from winogen.torch.module import Conv2d
+from winogen.torch.translate import is_changed
 
 
 def swap(
     model: nn.Module,
-    inputs: tuple[Any, ...],
+    calls: Calls,
     exclude: Collection[Any],
     *,
     tolerance: float | None,
@@ -28,7 +32,7 @@ def swap(
 
     The model runs once, to see the shapes. What it does not call then stays torch's.
     """
-    seen = _seen(model, inputs, exclude)
+    seen = _seen(model, calls, exclude)
     nodes: list[Node] = []
     shapes: dict[str, tuple[int, ...]] = {}
     planar = 0
@@ -58,7 +62,7 @@ def swap(
 
 
 def _seen(
-    model: nn.Module, inputs: tuple[Any, ...], exclude: Collection[Any]
+    model: nn.Module, calls: Calls, exclude: Collection[Any]
 ) -> dict[str, tuple[nn.Conv2d, tuple[int, ...], bool]]:
     """The convolutions that are called, with the shape and memory order of their first input."""
     texts = [one for one in exclude if isinstance(one, str)]
@@ -78,12 +82,11 @@ def _seen(
     kept += [module for name, module in model.named_modules() if name in texts]
     spared = {id(inner) for module in kept for inner in module.modules()}
     for name, module in model.named_modules():
-        hooked = module._forward_hooks or module._forward_pre_hooks
-        if type(module) is nn.Conv2d and id(module) not in spared and not hooked:
+        if type(module) is nn.Conv2d and id(module) not in spared and not is_changed(module):
             watch(name, module)
     try:
-        with torch.no_grad():
-            model(*(x.clone() if isinstance(x, torch.Tensor) else x for x in inputs))
+        with torch.no_grad(), restored(model):
+            run(model, calls)
     finally:
         for handle in handles:
             handle.remove()

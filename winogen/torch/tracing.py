@@ -1,91 +1,252 @@
-"""A model as an fx graph whose nodes know their shapes: by `torch.fx`, else by `torch.export`."""
+"""A model as fx graphs of tensors in, leaves out: by `torch.fx`, and by `torch.export`."""
 
 from __future__ import annotations
 
+import inspect
 import logging
+import operator
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx, nn
 from torch.fx.passes.shape_prop import ShapeProp
+from torch.utils import _pytree as pytree
+
+from winogen.torch.calling import Calls, Structure, clones
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A graph whose placeholders are the tensors of a call and whose output is a tuple of leaves.
+
+    Its nodes know the shapes and types of their tensors. The model's tensors are shared.
+    """
+
+    module: fx.GraphModule
+    tracer: str
+    structure: Structure  # of what the model returns
+    guard: Guard | None = None
+
+
+class Guard:
+    """For which sizes a trace by `torch.export` holds: those that its conditions allow.
+
+    A trace with two images says nothing of one image, since torch takes 0 and 1 for constants only
+    where the example has them. Files cannot hold the conditions: what is loaded from one takes the
+    sizes of the example.
+    """
+
+    def __init__(self, check: Callable[..., Any] | None, calls: Calls):
+        self.check, self.calls = check, calls
+        self.sizes = [tuple(tensor.shape) for tensor in calls.tensors]
+
+    def holds(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """Whether the trace is right for these tensors."""
+        sizes = [tuple(tensor.shape) for tensor in tensors]
+        if sizes == self.sizes:
+            return True
+        if self.check is None or any(
+            min(size, 2) != min(seen, 2)
+            for one, other in zip(sizes, self.sizes)
+            for size, seen in zip(one, other)
+        ):
+            return False
+        try:
+            self.check(*self.calls.filled(tensors))
+        except (AssertionError, RuntimeError):
+            return False
+        return True
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "check": None}
+
+    def __deepcopy__(self, memo: dict) -> Guard:
+        return self
+
+
+class _Proxy(fx.Proxy):
+    """A proxy that a statement such as ``y += x`` changes in place, as it does a tensor."""
+
+
+def _in_place(name: str) -> Callable[[_Proxy, Any], Any]:
+    function = getattr(operator, name)
+
+    def method(self: _Proxy, other: Any) -> Any:
+        return self.tracer.create_proxy("call_function", function, (self, other), {})
+
+    return method
+
+
+for _name in "iadd isub imul imatmul itruediv ifloordiv imod ipow iand ior ixor".split():
+    setattr(_Proxy, f"__{_name}__", _in_place(_name))
 
 
 class _Tracer(fx.Tracer):
     """Modules of torch and winogen stay whole, so that they are read by their type."""
 
+    def __init__(self, calls: Calls):
+        super().__init__()
+        self.calls = calls
+        self.structure: Any = None
+
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         """Whether the module is one node."""
         ours = type(m).__module__.startswith("winogen.torch.")
-        return ours or super().is_leaf_module(m, module_qualified_name)
+        return m is not self.root and (ours or super().is_leaf_module(m, module_qualified_name))
+
+    def proxy(self, node: fx.Node) -> fx.Proxy:
+        """Return what stands for a tensor."""
+        return _Proxy(node, self)
+
+    def create_args_for_root(
+        self, root_fn: Any, is_module: bool, concrete_args: Any = None
+    ) -> tuple[Any, list[Any]]:
+        """Call the model as users do, so that its hooks are part of the trace."""
+        proxies = [
+            self.create_proxy("placeholder", f"input_{i}", (), {})
+            for i in range(len(self.calls.tensors))
+        ]
+
+        def call(*tensors: Any) -> tuple[Any, ...]:
+            args, kwargs = self.calls.arguments(tensors)
+            leaves, self.structure = Structure.of(self.root(*args, **kwargs))
+            return tuple(leaves)
+
+        call.__annotations__ = {}  # fx would write them into the graph
+        return call, proxies
 
 
-def traced(model: nn.Module, inputs: tuple[Any, ...]) -> tuple[fx.GraphModule, str]:
-    """Return the traced model, in evaluation mode, and what traced it.
-
-    The model is shared by the result. Raises RuntimeError where nothing can trace it, with the
-    reasons.
-    """
-    reasons = []
+def traced(model: nn.Module, calls: Calls) -> Iterator[Traced | str]:
+    """Yield the traces of a model in evaluation mode, and for each way that fails the reason."""
     for name, way in (("torch.fx", _by_fx), ("torch.export", _by_export)):
         try:
-            with torch.no_grad(), _silence():
-                return way(model, inputs), name
+            with torch.no_grad(), silence():
+                trace = way(model, calls)
         except Exception as problem:  # whatever a tracer raises, the next way is tried
             text = str(problem).strip().splitlines()
-            reasons.append(f"{name}: {type(problem).__name__}: {text[0] if text else ''}"[:200])
-    raise RuntimeError("; ".join(reasons))
+            yield f"{name}: {type(problem).__name__}: {text[0] if text else ''}"[:200]
+        else:
+            yield trace
 
 
-def _by_fx(model: nn.Module, inputs: tuple[Any, ...]) -> fx.GraphModule:
-    tracer = _Tracer()
+def _by_fx(model: nn.Module, calls: Calls) -> Traced:
+    tracer = _Tracer(calls)
     graph = tracer.trace(model)
     module = fx.GraphModule(tracer.root, graph, type(model).__name__)
-    ShapeProp(module).propagate(*_copies(inputs))
-    return module
+    ShapeProp(module).propagate(*clones(calls.tensors))
+    return Traced(module, "torch.fx", tracer.structure)
 
 
-def _by_export(model: nn.Module, inputs: tuple[Any, ...]) -> fx.GraphModule:
-    """Sizes may vary where the model allows it."""
+def _by_export(model: nn.Module, calls: Calls) -> Traced:
+    """Sizes may vary where the model allows it, and this torch can tell for which it is right."""
+    args, kwargs = calls.arguments(clones(calls.tensors))
+    export = torch.export.export
+    check = None
     try:
-        shapes = tuple(
-            dict.fromkeys(range(x.dim()), torch.export.Dim.AUTO) if _is_tensor(x) else None
-            for x in inputs
-        )
-        program = torch.export.export(model, _copies(inputs), dynamic_shapes=shapes)
+        program = export(model, args, kwargs, dynamic_shapes=_sizes(model, args, kwargs))
+        check = getattr(program.module(), "_guards_fn", None)
     except Exception:
-        program = torch.export.export(model, _copies(inputs))
-    exported = program.module()
-    module = fx.GraphModule(exported, exported.graph, type(model).__name__)
-    ShapeProp(module).propagate(*_copies(inputs))
+        check = None
+    if check is None:
+        program = export(model, args, kwargs)
+    functional = False
+    with suppress(Exception):  # without changes in place, where torch can do without
+        program = program.run_decompositions({})
+        functional = True
+    exported: Any = program.module()
+    graph = _of_tensors(exported.graph, calls)
+    if functional:
+        _simplify(graph)
+    module = fx.GraphModule(exported, graph, type(model).__name__)
+    ShapeProp(module).propagate(*clones(calls.tensors))
     for node in module.graph.nodes:  # example sizes, where export has symbols
         if node.meta.get("tensor_meta") is not None:
             node.meta.pop("val", None)
-    return module
+    forward = None if check is None else check.forward
+    return Traced(
+        module, "torch.export", Structure(program.call_spec.out_spec), Guard(forward, calls)
+    )
+
+
+def _sizes(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """All sizes of all tensors may vary."""
+    bound = inspect.signature(model.forward).bind(*args, **kwargs)
+    named: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        variadic = bound.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
+        named |= value if variadic else {name: value}
+    auto = torch.export.Dim.AUTO
+    return pytree.tree_map(
+        lambda x: dict.fromkeys(range(x.dim()), auto) if isinstance(x, torch.Tensor) else None,
+        named,
+    )
+
+
+def _of_tensors(graph: fx.Graph, calls: Calls) -> fx.Graph:
+    """Return an exported graph without its check of sizes, and without inputs that are constants.
+
+    Raises RuntimeError for a graph that reads such an input.
+    """
+    new = fx.Graph()
+    nodes: dict[fx.Node, Any] = {}
+    leaf = -1
+    inputs: dict[int, fx.Node] = {}  # by the number of the tensor
+    for node in graph.nodes:
+        if node.op == "call_module" and node.target == "_guards_fn":
+            continue
+        if node.op == "placeholder":
+            leaf += 1
+            if leaf not in calls.places:
+                continue
+            number = calls.order[calls.places.index(leaf)]
+            if number not in inputs:
+                inputs[number] = new.node_copy(node)
+            nodes[node] = inputs[number]
+            continue
+        if any(before not in nodes for before in node.all_input_nodes):
+            raise RuntimeError(f"{node.format_node()} reads an argument that is no tensor")
+        nodes[node] = new.node_copy(node, lambda before: nodes[before])
+    return new
+
+
+def _simplify(graph: fx.Graph) -> None:
+    """Undo what torch does to a graph without changes in place.
+
+    It copies results of operations that return what they are given, and its normalizations by
+    running statistics return statistics, too.
+    """
+    aten = torch.ops.aten
+    for node in list(graph.nodes):
+        if node.target is aten.clone.default and len(node.args) == 1:
+            if all(user.op != "output" for user in node.users):
+                node.replace_all_uses_with(node.args[0])
+                graph.erase_node(node)
+        elif node.target is aten._native_batch_norm_legit_no_training.default:
+            if any(user.target is not operator.getitem or user.args[1] for user in node.users):
+                continue
+            x, weight, bias, mean, var, momentum, eps = node.args
+            arguments = (x, weight, bias, mean, var, False, momentum, eps, False)
+            with graph.inserting_before(node):
+                plain = graph.call_function(aten.batch_norm.default, arguments)
+            plain.meta = {key: node.meta[key] for key in ("nn_module_stack",) if key in node.meta}
+            for user in list(node.users):
+                user.replace_all_uses_with(plain)
+                graph.erase_node(user)
+            graph.erase_node(node)
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
+def silence() -> Iterator[None]:
     """What a tracer says about a model that it cannot trace is told in the report, in a line."""
-    loggers = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict)]
-    muted = [one for one in loggers if one.name.startswith("torch") and not one.disabled]
-    for one in muted:
-        one.disabled = True
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for one in muted:
-            one.disabled = False
-
-
-def _copies(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The model may change its inputs in place."""
-    return tuple(x.clone() if _is_tensor(x) else x for x in inputs)
-
-
-def _is_tensor(x: Any) -> bool:
-    return isinstance(x, torch.Tensor)
+        logging.disable(before)

@@ -32,8 +32,9 @@ def translate(
     if node.op == "call_module":
         module = modules.get(str(node.target))
         maker = _MODULES.get(type(module))
-        # A hook may do anything.
-        if module is None or maker is None or _has_hooks(module) or len(node.args) != 1:
+        if module is not None and is_changed(module):
+            raise Untranslated("a hook, or a forward of its own, may do anything")
+        if module is None or maker is None or len(node.args) != 1 or node.kwargs:
             raise Untranslated
         result = maker(call, module)
         return result._replace(label=str(node.target))
@@ -45,19 +46,20 @@ def translate(
     if maker is None:
         raise Untranslated
     result = maker(call)
-    return result._replace(label=_label(node))
+    return result._replace(label=label(node))
 
 
-def _label(node: fx.Node) -> str:
+def label(node: fx.Node) -> str:
     """The path of the innermost module that a function was called in, if the tracer noted it."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     path = stack[-1][0] if stack and isinstance(stack[-1], tuple) else ""
     return str(path).removeprefix("L['self'].").removeprefix("L['self']") or node.name
 
 
-def _has_hooks(module: nn.Module) -> bool:
-    names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
-    return any(getattr(module, name, None) for name in names)
+def is_changed(module: nn.Module) -> bool:
+    """Whether a module may compute something else than its type does, by hooks or a new forward."""
+    names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return "forward" in vars(module) or any(getattr(module, name, None) for name in names)
 
 
 _MODULES: dict[type, Callable[[Call, Any], Translation]] = {
@@ -146,6 +148,7 @@ _FUNCTIONS: dict[Any, Callable[[Call], Translation]] = {
     aten.avg_pool2d.default: between.avg_pool,
     aten.pixel_shuffle.default: between.pixel_shuffle,
     aten.dropout.default: between.dropout,
+    aten.upsample_nearest2d.vec: between.upsample,
 }
 _METHODS: dict[str, Callable[[Call], Translation]] = {
     **dict.fromkeys(("relu", "relu_"), between.plain("relu")),

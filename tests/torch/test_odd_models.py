@@ -1,0 +1,80 @@
+"""Odd models, optimized, do what they did: the same structure, types and numbers, or an error.
+
+The odd are in `odd_flow.py` and `odd_data.py`. What users do with an optimized model besides calling
+it is in `test_odd_uses.py`.
+"""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from alike import compared, outcome, trace  # noqa: E402
+from odd_models import ALL, Odd, Two  # noqa: E402
+
+import winogen.torch  # noqa: E402
+from winogen.torch.testing import every_layer  # noqa: E402
+
+MODES = {
+    "no_grad": torch.no_grad,
+    "inference_mode": torch.inference_mode,
+    "grad": torch.enable_grad,
+}
+
+
+def wrong_with(odd, mode):
+    """What an optimized model does otherwise than the original, in words; None for nothing."""
+    with odd.around(), MODES[mode]():
+        given, original = odd.model(), odd.model()
+        odd.before()
+        with every_layer():
+            fast = outcome(winogen.torch.optimize, given, odd.example())
+        if fast.error is not None:
+            return f"optimize {fast}\n{trace(fast.error)}"
+        for what, make in odd.calls():
+            wrong = compared(fast.value, original, make, before=odd.before)
+            if wrong:
+                return f"{what}: {wrong}"
+    return None
+
+
+@pytest.mark.parametrize("odd", ALL, ids=lambda odd: odd.name)
+def test_an_odd_model(odd):
+    wrong = wrong_with(odd, "no_grad")
+    assert wrong is None, wrong
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("mode", ("inference_mode", "grad"))
+@pytest.mark.parametrize("odd", ALL, ids=lambda odd: odd.name)
+def test_an_odd_model_in_another_mode(odd, mode):
+    wrong = wrong_with(odd, mode)
+    assert wrong is None, wrong
+
+
+def test_names_are_different():
+    assert len({odd.name for odd in ALL}) == len(ALL) >= 60
+
+
+@pytest.mark.parametrize(
+    "what", ("another number", "another type", "another structure", "an error", "an input")
+)
+def test_what_is_wrong_is_noticed(what, monkeypatch):
+    def spoiled(model, example):
+        def call(x):
+            y = model(x)
+            if what == "an error":
+                raise RuntimeError("no")
+            if what == "an input":
+                x.add_(1)
+            return {
+                "another number": y + 1e-2,
+                "another type": y.double(),
+                "another structure": (y,),
+            }.get(what, y)
+
+        return call
+
+    monkeypatch.setattr(winogen.torch, "optimize", spoiled)
+    (odd,) = (odd for odd in ALL if odd.name == "weight_norm")
+    assert "first call" in wrong_with(odd, "no_grad")
+    assert isinstance(odd, Odd) and isinstance(odd.model(), Two)

@@ -1,0 +1,122 @@
+"""What a copy would compute otherwise than the model is found, and stays torch's."""
+
+import ctypes
+import sys
+
+import pytest
+import torch
+from graph import torch_nets as nets
+from torch import nn
+
+from winogen.graph.sequence import Bound
+from winogen.torch import optimize, report, translate
+from winogen.torch.proving import distance
+from winogen.torch.segment_op import SegmentModule
+from winogen.torch.testing import every_layer
+
+
+@pytest.fixture(autouse=True)
+def without_a_clock():
+    with every_layer():
+        yield
+
+
+class Net(nn.Sequential):
+    """Two segments, with what winogen has no kernel for between them."""
+
+    def __init__(self):
+        super().__init__(nets.conv(3), nn.LeakyReLU(0.3), nn.Softsign(), nets.conv(), nn.ReLU6())
+
+
+@pytest.fixture
+def x():
+    return torch.randn(1, 3, 12, 10)
+
+
+def kinds(model):
+    return [type(module) for module in model.winogen_fast.body.children()]
+
+
+def test_a_wrong_translation_goes_back_to_torch(x, monkeypatch):
+    right = translate._MODULES[nn.ReLU6]
+    monkeypatch.setitem(translate._MODULES, nn.LeakyReLU, right)
+    model = Net().eval()
+    ours = optimize(model, x)
+    with torch.no_grad():
+        torch.testing.assert_close(ours(x), model(x))
+    assert kinds(ours).count(SegmentModule) == 1 and nn.LeakyReLU in kinds(ours)
+    (row,) = (row for row in report(ours).rows if row.runs == "torch")
+    assert row.name == "0" and "off by" in row.why and "allowed" in row.why
+
+
+def test_a_wrong_kernel_goes_back_to_torch(x, monkeypatch):
+    """It is wrong where the map has as many channels as the picture."""
+    run = Bound.run
+
+    def spoiled(self, addresses):
+        if self.planned.buffers["input", 0][1] == 3:
+            memory = (ctypes.c_float * 3).from_address(addresses[-1])
+            run(self, addresses)
+            memory[1] += 0.01
+        else:
+            run(self, addresses)
+
+    monkeypatch.setattr(Bound, "run", spoiled)
+    model = Net().eval()
+    ours = optimize(model, x)
+    with torch.no_grad():
+        torch.testing.assert_close(ours(x), model(x))
+    assert [row.name for row in report(ours).rows if row.runs == "torch"] == ["0"]
+
+
+def test_what_is_wrong_at_another_size_is_found(x, monkeypatch):
+    right = translate._MODULES[nn.LeakyReLU]
+
+    def wrong(call, module):
+        relu = translate._MODULES[nn.ReLU6] if module.negative_slope == 0.3 else right
+        return relu(call, module)
+
+    class OfSize(nn.Module):
+        """At twelve rows what the wrong translation says, else leaky."""
+
+        def __init__(self):
+            super().__init__()
+            self.first, self.leaky, self.last = nets.conv(3), nn.LeakyReLU(0.3), nets.conv()
+
+        def forward(self, x):
+            y = self.first(x)
+            y = self.leaky(y.clamp(0, 6 + 1e9 * (y.shape[2] != 12)))
+            return self.last(y)
+
+    monkeypatch.setitem(translate._MODULES, nn.LeakyReLU, wrong)
+    model = OfSize().eval()
+    ours, other = optimize(model, x), torch.randn(1, 3, 20, 20) * 10
+    with torch.no_grad():
+        torch.testing.assert_close(ours(other), model(other))
+
+
+def test_a_whole_that_differs_is_left_alone(x, monkeypatch):
+    """Every way is wrong: fusing, and the layers one by one."""
+    from winogen.torch import module
+
+    original = module.call
+    monkeypatch.setattr(module, "call", lambda *args: 1.01 * original(*args))
+    ways = sys.modules["winogen.torch.optimize"]  # the name of the function, too
+    monkeypatch.setattr(ways, "traced", lambda *args: iter(["nothing traces it"]))
+    model = Net().eval()
+    ours = optimize(model, x)
+    with torch.no_grad():
+        assert torch.equal(ours(x), model(x))
+    table = report(ours)
+    assert "left alone" in str(table) and {row.runs for row in table.rows} == {"torch"}
+
+
+def test_distances():
+    nan, inf = float("nan"), float("inf")
+    one = torch.tensor([1.0, nan, inf, -4.0])
+    assert distance(one.clone(), one) == 0
+    assert distance(torch.tensor([1.0, nan, inf, -5.0]), one) == 0.25
+    assert distance(torch.tensor([1.0, nan, -inf, -4.0]), one) == inf
+    assert distance(torch.tensor([1.0, 0.0, inf, -4.0]), one) == inf
+    assert distance(one.double(), one) == distance(one[:3], one) == inf
+    assert distance(torch.tensor([1e-9]), torch.tensor([0.0])) == inf

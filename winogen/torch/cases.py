@@ -1,0 +1,160 @@
+"""Inputs on which a model is compared with its copy: the example, other numbers, other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from winogen.torch.calling import Calls, Structure, clones
+from winogen.torch.copies import identical, restored
+
+_SEED = 20
+# What is added to heights and widths; the second is for models that want multiples.
+_LARGER = ((1, 2), (32, 64))
+_LOUD = 4.0  # times as large as the example: what is cut off is cut off, then
+_PERTURBED = 1e-6  # relative to every number of an input
+
+
+@dataclass(frozen=True)
+class Case:
+    """Tensors of a call, and the leaves and the structure of what the model made of them."""
+
+    name: str
+    tensors: list[Tensor]
+    leaves: list[Any]
+    structure: Any
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What a model did, of which it must do the same again: cases, and the state that it keeps."""
+
+    cases: list[Case]  # the example first, and a second time
+    repeats: bool  # whether the same call gave the same numbers
+    changes: list[str]  # what a call leaves otherwise than it was: state, or its arguments
+    perturbed: list[Any]  # leaves of the example, whose inputs were a little off
+    rewrites: bool = False  # whether a call writes into parameters
+
+    def __str__(self) -> str:
+        return ", ".join(dict.fromkeys(case.name for case in self.cases))
+
+
+def witnessed(model: nn.Module, calls: Calls) -> Witness:
+    """Run ``model``, a copy in evaluation mode, on the example and on what else it accepts.
+
+    Its state and all random generators are as before, then. Raises what the model raises on the
+    example.
+    """
+    with torch.no_grad(), restored(model) as state:
+        tensors = clones(calls.tensors)
+        versions = [tensor._version for tensor in tensors]
+        first = Case("the example", calls.tensors, *run(model, calls, tensors))
+        changes = state.changes()
+        if [tensor._version for tensor in tensors] != versions:
+            changes.append("its arguments")
+        cases = [first, Case("the example", calls.tensors, *run(model, calls))]
+        rewrites = bool(state.rewritten())
+    if not changes and not _equals(first.leaves, cases[1].leaves):
+        changes.append("what the next call returns")
+    for name, others in _others(calls.tensors):
+        with torch.no_grad(), restored(model) as state, suppress(Exception):
+            # An exception means that it takes no such sizes.
+            made = run(model, calls, clones(others))
+            changes += [change for change in state.changes() if change not in changes]
+            cases.append(Case(name, others, *made))
+    with torch.no_grad(), restored(model):
+        again, _ = run(model, calls)
+    with torch.no_grad(), restored(model):
+        generator = torch.Generator().manual_seed(_SEED)
+        near = [_near(tensor, generator) for tensor in calls.tensors]
+        try:
+            perturbed, _ = run(model, calls, near)
+        except Exception:  # checks its arguments to the digit
+            perturbed = again
+    repeats = _equals(again, cases[0].leaves)
+    return Witness(_distinct(cases), repeats, changes, perturbed, rewrites)
+
+
+def run(model: Any, calls: Calls, tensors: Sequence[Tensor] | None = None) -> tuple[list, Any]:
+    """Return leaves and structure of what a model makes of ``tensors``, else of the example's.
+
+    Random numbers are the same in every run.
+    """
+    torch.manual_seed(_SEED)
+    args, kwargs = calls.arguments(clones(calls.tensors) if tensors is None else tensors)
+    leaves, structure = Structure.of(model(*args, **kwargs))
+    # A model may go on to change what it returned.
+    kept = [leaf.detach().clone() if type(leaf) is Tensor else leaf for leaf in leaves]
+    return kept, structure
+
+
+def _others(tensors: Sequence[Tensor]) -> Iterator[tuple[str, list[Tensor]]]:
+    generator = torch.Generator().manual_seed(_SEED)
+    maps = [tensor for tensor in tensors if tensor.dim() == 4 and tensor.is_floating_point()]
+    yield "other content, channels last", [_redrawn(tensor, generator) for tensor in tensors]
+    if not maps:
+        return
+    batch = maps[0].shape[0]
+    if batch:
+        yield (
+            f"a batch of {batch + 1}",
+            [
+                torch.cat([t, t[:1].flip(-1)]) if t.dim() and t.shape[0] == batch else t
+                for t in tensors
+            ],
+        )
+    for high, wide in _LARGER:
+        height, width = (size + more for size, more in zip(maps[0].shape[2:], (high, wide)))
+        yield (
+            f"{height}x{width} pixels",
+            [
+                _LOUD * _redrawn(t, generator, (*t.shape[:2], t.shape[2] + high, t.shape[3] + wide))
+                if t.dim() == 4 and t.is_floating_point()
+                else t
+                for t in tensors
+            ],
+        )
+
+
+def _distinct(cases: list[Case]) -> list[Case]:
+    """Of two other sizes one is enough."""
+    sizes = [case for case in cases if case.name.endswith("pixels")]
+    return [case for case in cases if case not in sizes[1:]] if len(sizes) > 1 else cases
+
+
+def _redrawn(
+    tensor: Tensor, generator: torch.Generator, shape: tuple[int, ...] | None = None
+) -> Tensor:
+    """Numbers of about the same size in another order of memory; what is no float is turned."""
+    if not tensor.is_floating_point() or not tensor.numel():
+        return tensor.flip(0) if tensor.dim() else tensor
+    numbers = tensor.double()
+    spread = float(numbers.std()) if tensor.numel() > 1 else 1.0
+    drawn = torch.randn(shape or tensor.shape, generator=generator, dtype=torch.float64)
+    drawn = (drawn * spread + float(numbers.mean())).to(tensor.dtype)
+    return drawn.contiguous(memory_format=torch.channels_last) if drawn.dim() == 4 else drawn
+
+
+def _near(tensor: Tensor, generator: torch.Generator) -> Tensor:
+    if not tensor.is_floating_point():
+        return tensor.clone()
+    noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
+    return (tensor.double() * (1 + _PERTURBED * noise)).to(tensor.dtype)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return identical(one, other)
+    try:
+        return bool(one == other)
+    except Exception:  # what cannot be compared
+        return False
+
+
+def _equals(some: list[Any], others: list[Any]) -> bool:
+    return len(some) == len(others) and all(map(_equal, some, others))

@@ -1,0 +1,269 @@
+"""`Optimized`: what `optimize` returns, a model that answers for the one that it was made of."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from winogen.errors import InvalidValue, Unsupported
+from winogen.torch.calling import Calls, Structure
+from winogen.torch.functional import _is_tracing, _transformed
+from winogen.torch.report import Report
+from winogen.torch.tracing import Guard
+
+_is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+
+
+@dataclass(frozen=True)
+class Fast:
+    """A module of segments, and for which calls it is right."""
+
+    body: fx.GraphModule  # tensors of a call in, a tuple of leaves out
+    calls: Calls
+    structure: Structure  # of what the model returns
+    planar: tuple[bool, ...]  # leaves that the model returns contiguous for contiguous inputs
+    guard: Guard | None = None
+
+
+class Optimized(nn.Module):
+    """An optimized copy of a model, for inference on the CPU; made by `optimize`.
+
+    It holds a copy of the model in evaluation mode. Parameters, buffers, submodules, attributes and
+    methods are those of the copy; `forward` computes the same by segments. Calls that are not like
+    the example (other keyword arguments, containers, types, numbers of axes), calls under autocast,
+    and whatever the segments refuse, are computed by the copy, with one warning. So are exports
+    and traces, which then hold torch's own operators.
+
+    Changes of the copy would have no effect on the segments, and are refused where they are seen:
+    `train`, `load_state_dict`, `requires_grad_`, `to` another type or device, new attributes.
+    """
+
+    def __init__(self, model: nn.Module, report: Report, fast: Fast | None):
+        super().__init__()
+        own = self.__dict__
+        # One truth: the tables of the copy are those of this module.
+        for table in ("_parameters", "_buffers", "_modules"):
+            own[table] = getattr(model, table)
+        own["_non_persistent_buffers_set"] = model._non_persistent_buffers_set
+        own["winogen_model"] = model
+        own["winogen_fast"] = fast
+        own["winogen_report"] = report
+        own["training"] = False
+        own["_warned"] = own["_tested"] = False
+        self._watch()
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what the model returns."""
+        fast: Fast | None = self.winogen_fast
+        if fast is None:
+            return self.winogen_model(*args, **kwargs)
+        if torch.compiler.is_compiling():  # first, since dynamo reads no further
+            return self._compiled(fast, args, kwargs)
+        if _transformed() or _is_tracing():
+            return self.winogen_model(*args, **kwargs)
+        reason = "a call under autocast" if torch.is_autocast_enabled("cpu") else self._changed()
+        tensors = None if reason else fast.calls.tensors_of(args, kwargs)
+        if tensors is None:
+            reason = reason or "a call whose arguments are not like those of the example"
+        elif fast.guard is not None and not fast.guard.holds(tensors):
+            reason = "sizes for which the trace of the model does not hold"
+        else:
+            try:
+                return self._returned(fast, tensors, fast.body(*tensors))
+            except Exception as problem:  # the model decides what is an error
+                if self._tested:
+                    raise
+                reason = f"{type(problem).__name__}: {str(problem).strip().partition(chr(10))[0]}"
+        result = self.winogen_model(*args, **kwargs)
+        if not (self._warned or self._tested):
+            self.__dict__["_warned"] = True
+            warnings.warn(
+                f"an optimized {type(self.winogen_model).__name__} computes as the model itself "
+                f"does, and not faster: {reason}",
+                stacklevel=4,
+            )
+        return result
+
+    @contextmanager
+    def winogen_tested(self) -> Iterator[Optimized]:
+        """Let errors of segments be seen, and warn of nothing."""
+        self.__dict__["_tested"] = True
+        try:
+            yield self
+        finally:
+            self.__dict__["_tested"] = False
+
+    def _returned(self, fast: Fast, tensors: list[Tensor], leaves: Any) -> Any:
+        """What the model returns: contiguous where the model's is."""
+        if any(fast.planar) and all(tensor.is_contiguous() for tensor in tensors):
+            leaves = [
+                leaf.contiguous() if planar and isinstance(leaf, Tensor) else leaf
+                for leaf, planar in zip(leaves, fast.planar)
+            ]
+        return fast.structure.filled(leaves)
+
+    def _compiled(self, fast: Fast, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call that dynamo traces: the segments as operators, or the model as it is."""
+        if _is_exporting() or kwargs or not fast.calls.single or fast.guard is not None:
+            return self.winogen_model(*args, **kwargs)
+        (x,) = args
+        if x.dtype != fast.calls.leaves[0].dtype or x.dim() != fast.calls.leaves[0].rank:
+            return self.winogen_model(x)
+        return self._returned(fast, [x], fast.body(x))
+
+    # ---- what is seen of the copy ---------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        """Attributes and methods of the copy."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            model = self.__dict__.get("winogen_model")
+            if model is None or name.startswith("__"):
+                raise
+            return getattr(model, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse what the segments would not notice."""
+        model = self.__dict__.get("winogen_model")
+        if model is not None and name not in self.__dict__ and hasattr(model, name):
+            raise InvalidValue(
+                f"{name}: got a new value; allowed: to set it on the original, and to optimize that"
+            )
+        super().__setattr__(name, value)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return what the copy has there, as a sequence of layers."""
+        return self.winogen_model[index]
+
+    def __len__(self) -> int:
+        """Return how many layers the copy has, if it is a sequence."""
+        return len(self.winogen_model)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def extra_repr(self) -> str:
+        """What it was made of."""
+        return f"winogen's copy of {type(self.winogen_model).__name__}"
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self.winogen_model)})
+
+    def _watch(self) -> None:
+        """Note what the copy is made of now."""
+        self.__dict__["_seen"] = _Seen(self.winogen_model)
+
+    def _changed(self) -> str:
+        if self._seen.holds():
+            return ""
+        return "hooks, weights or fields of the copy that were changed after it was made"
+
+    # ---- what is refused ------------------------------------------------------------------------
+
+    def train(self, mode: bool = True) -> Optimized:
+        """Refuse to train: normalizations are folded into weights that are packed."""
+        if mode:
+            raise InvalidValue(
+                "train: got True; allowed: False for an optimized model. Train the original, then "
+                "optimize it again"
+            )
+        return self
+
+    def requires_grad_(self, requires_grad: bool = True) -> Optimized:
+        """Refuse gradients of parameters, of which the segments know nothing."""
+        if requires_grad:
+            raise InvalidValue(
+                "requires_grad: got True; allowed: False for an optimized model, which gives "
+                "gradients with respect to its inputs only"
+            )
+        return self
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the state of the copy, which the original can load."""
+        return self.winogen_model.state_dict(*args, **kwargs)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse new weights."""
+        raise InvalidValue(
+            "load_state_dict: got new weights; allowed: none for an optimized model, whose weights "
+            "are packed. Load them into the original, then optimize it again"
+        )
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        self.load_state_dict()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Optimized:
+        """Refuse other types and devices."""
+        dtypes = {t.dtype for t in self.parameters() if t.is_floating_point()} or {torch.float32}
+        for dtype in dtypes:
+            try:
+                probe = fn(torch.empty(0, dtype=dtype))
+                made = f"{probe.dtype} on {probe.device}"
+                same = probe.device.type == "cpu" and probe.dtype == dtype
+            except (AssertionError, RuntimeError) as problem:  # a device that is not there
+                made, same = str(problem), False
+            if not same:
+                raise Unsupported(
+                    f"to: got {made}; allowed: {dtype} on the CPU, which this model was optimized "
+                    "for. Convert the original, then optimize it again"
+                )
+        return self
+
+    # ---- copies ---------------------------------------------------------------------------------
+
+    def __prepare_scriptable__(self) -> nn.Module:
+        """What `torch.jit.script` compiles instead: the copy."""
+        model: nn.Module = self.winogen_model
+        return model
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        for name in ("_seen", "_compiled_call_impl"):
+            state.pop(name, None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for table in ("_parameters", "_buffers", "_modules"):
+            self.__dict__[table] = getattr(self.winogen_model, table)
+        self._watch()
+
+
+class _Seen:
+    """The fields, tensors and hooks of all modules of a model at some time.
+
+    A call asks whether they still are the same, so this is made of comparisons that Python does
+    fast: dictionaries whose values are the same objects are equal.
+    """
+
+    def __init__(self, model: nn.Module):
+        self.tables: list[tuple[dict, dict]] = []
+        hooks, tensors = [], {}
+        for module in model.modules():
+            if isinstance(module, torch.jit.ScriptModule):  # whose tables are made when asked for
+                continue
+            for table in (vars(module), module._parameters, module._buffers, module._modules):
+                self.tables.append((table, dict(table)))
+            hooks += [module._forward_hooks, module._forward_pre_hooks]
+            held = (*module._parameters.values(), *module._buffers.values())
+            tensors |= {id(t): t for t in held if t is not None and not t.is_inference()}
+        self.hooks, self.tensors = hooks, list(tensors.values())
+        self.stamp = self._stamp()
+
+    def holds(self) -> bool:
+        """Whether nothing has changed."""
+        try:
+            return self._stamp() == self.stamp and all(now == seen for now, seen in self.tables)
+        except Exception:  # other tensors, which are equal to nothing as a whole
+            return False
+
+    def _stamp(self) -> tuple[int, int, list[int]]:
+        versions = sum([t._version for t in self.tensors])
+        return sum(map(len, self.hooks)), versions, [t.data_ptr() for t in self.tensors]

@@ -1,0 +1,270 @@
+"""Whether what replaces a part of a model computes what that part does, before anyone gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from winogen.errors import WinogenError
+from winogen.graph import Conv, Graph
+from winogen.graph.compiling import kernels
+from winogen.torch.building import GRAPH, VALUES
+from winogen.torch.calling import Calls
+from winogen.torch.cases import Case, Witness, run
+from winogen.torch.copies import restored
+from winogen.torch.deciding import Decision
+from winogen.torch.plain import PlainGraph
+from winogen.torch.reading import Reading
+from winogen.torch.segment_op import SegmentModule
+
+# Relative errors that rounding alone explains in a sum that torch computes, and that nothing does.
+_ROUNDING = {torch.float32: 1e-5, torch.float64: 1e-13}
+_WRONG = {torch.float32: 1e-3, torch.float64: 1e-10}
+# Errors of layers grow on their way through a net, but not beyond a tenth of its output.
+_GROWTH, _MOST = 10.0, 0.1
+# Torch may be this many times as accurate where a result cancels out.
+_TIMES = 10.0
+
+
+def unproven(
+    traced: fx.GraphModule,
+    reading: Reading,
+    body: fx.GraphModule,
+    decision: Decision,
+    cases: Sequence[Case],
+) -> dict[str, str]:
+    """Return the nodes of a trace whose replacement in ``body`` computes something else, and why.
+
+    Each segment is given what the model itself computes before it, case by case, and must return
+    what the model has behind it. A layer may be off by its tolerance, else by ten times its
+    predicted error, and by ten times what torch is off. Kernels run for the shapes that they were
+    compiled for; at other shapes torch stands in for kernels that are still to be compiled.
+    """
+    found: dict[str, str] = {}
+    for case in {id(case.tensors): case for case in cases}.values():
+        names = {name for node in body.graph.nodes for name in node.meta.get(VALUES, ())}
+        names |= {node.name for node in body.graph.nodes if node.op == "placeholder"}
+        with torch.no_grad():
+            torch.manual_seed(0)
+            recorder = _Recorder(traced, names)
+            recorder.run(*[tensor.clone() for tensor in case.tensors])
+            checker = _Checker(body, recorder.values, decision)
+            checker.run(*[tensor.clone() for tensor in case.tensors])
+        for graph, reason in checker.wrong:
+            part = _part(reading.graph, graph)
+            found |= dict.fromkeys(part, f"on {case.name} {reason}")
+    return found
+
+
+class _Recorder(fx.Interpreter):
+    """Runs a trace and keeps values as they were made, before anything changes them."""
+
+    def __init__(self, module: fx.GraphModule, names: set[str]):
+        super().__init__(module)
+        self.names = names
+        self.values: dict[str, Tensor] = {}
+
+    def run_node(self, n: fx.Node) -> Any:
+        """Run a node."""
+        result = super().run_node(n)
+        if n.name in self.names and isinstance(result, Tensor):
+            self.values[n.name] = result.detach().clone()
+        return result
+
+
+class _Checker(fx.Interpreter):
+    """Runs a built module node by node, each on what the model itself computed before it."""
+
+    def __init__(self, body: fx.GraphModule, values: Mapping[str, Tensor], decision: Decision):
+        super().__init__(body)
+        self.values, self.decision = values, decision
+        self.wrong: list[tuple[Graph, str]] = []
+
+    def call_module(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Call a segment; by torch where it lacks a kernel."""
+        module = self.fetch_attr(target)
+        if isinstance(module, SegmentModule) and not self._compiled(module, args):
+            outputs = module.plain()(*args)
+            return outputs[0] if module.single else outputs
+        return super().call_module(target, args, kwargs)
+
+    def _compiled(self, module: SegmentModule, inputs: tuple) -> bool:
+        try:
+            threads = module.options.get("threads") or torch.get_num_threads()
+            planned = module.segment.plan([tuple(x.shape) for x in inputs], threads)
+        except WinogenError:  # as in a call
+            return True
+        return self.decision.specs.issuperset(kernels([planned]))
+
+    def run_node(self, n: fx.Node) -> Any:
+        """Run a node, compare it, and go on with what the model has there."""
+        result = super().run_node(n)
+        names = n.meta.get(VALUES, ())
+        several = isinstance(result, (list, tuple))
+        results = list(result) if several else [result]
+        wanted = [self.values.get(name) for name in names]
+        graph = n.meta.get(GRAPH)
+        if graph is not None:
+            inputs, _ = self.fetch_args_kwargs_from_env(n)
+            pairs = [(i, y, w) for i, (y, w) in enumerate(zip(results, wanted)) if w is not None]
+            errors = [(distance(y, w), i, y, w) for i, y, w in pairs]
+            allowed = self._allowed(graph)
+            bad = [one for one in errors if not one[0] <= allowed]
+            if bad and not self._excused(graph, inputs, bad, allowed):
+                worst = max(bad, key=lambda one: one[0])[0]
+                self.wrong.append((graph, f"off by {worst:.1e}, allowed {allowed:.1e}"))
+        if len(wanted) != len(results):
+            return result
+        kept = [y if w is None else w for y, w in zip(results, wanted)]
+        return type(result)(kept) if several else kept[0]
+
+    def _allowed(self, graph: Graph) -> float:
+        rounding = _ROUNDING[_dtype(graph)]
+        return sum(
+            max(rounding, self.decision.allowed.get(node.output, 0.0))
+            for node in graph.nodes
+            if isinstance(node.op, Conv)
+        ) or rounding  # fmt: skip
+
+    def _excused(self, graph: Graph, inputs: Any, bad: list[tuple], allowed: float) -> bool:
+        """Whether torch is as far off what float64 gives: sums may cancel out."""
+        plain = PlainGraph(graph).double()
+        exact = plain(*(x.double() for x in inputs))
+        for _, place, ours, theirs in bad:
+            off = distance(theirs.double(), exact[place])
+            if off > _WRONG[_dtype(graph)]:
+                return False
+            if not distance(ours.double(), exact[place]) <= max(allowed, _TIMES * off):
+                return False
+        return True
+
+
+def _dtype(graph: Graph) -> torch.dtype:
+    return torch.float32 if graph.dtype is None else getattr(torch, str(graph.dtype))
+
+
+def _part(whole: Graph, replaced: Graph) -> set[str]:
+    """The names of all traced nodes between the inputs and the outputs of a replaced graph."""
+    makers, inputs = whole.makers, set(replaced.inputs)
+    waiting, found = list(replaced.outputs), set()
+    while waiting:
+        name = waiting.pop()
+        if name in inputs or name in found or name not in makers:
+            continue
+        found.add(name)
+        waiting += makers[name].reads
+    return {name.partition(".")[0] for name in found}  # "conv.0" is a part of the node conv
+
+
+def distance(one: Any, other: Tensor) -> float:
+    """Return max |one - other| / max |other| of tensors; infinite for other shapes or types.
+
+    Numbers that are infinite or no numbers must be the same in both.
+    """
+    if not isinstance(one, Tensor) or one.shape != other.shape or one.dtype != other.dtype:
+        return float("inf")
+    if not other.numel():
+        return 0.0
+    finite = torch.isfinite(other)
+    if not torch.equal(torch.isfinite(one), finite):
+        return float("inf")
+    rest, wanted = one[~finite], other[~finite]
+    if not torch.equal(torch.isnan(rest), torch.isnan(wanted)) or not torch.equal(
+        torch.nan_to_num(rest), torch.nan_to_num(wanted)
+    ):
+        return float("inf")
+    difference = (one[finite] - other[finite]).abs().max() if finite.any() else torch.zeros(())
+    if not difference:
+        return 0.0
+    largest = other[finite].abs().max()
+    return float(difference / largest) if largest else float("inf")
+
+
+def disagreement(
+    optimized: Any, model: nn.Module, calls: Calls, witness: Witness, errors: float
+) -> str:
+    """Return in what the whole differs from the model that was witnessed; "" for in nothing.
+
+    ``model`` holds the state that runs of ``optimized`` may change; ``errors`` is the sum of what
+    its layers may be off.
+    """
+    with torch.no_grad(), restored(model):
+        for case in witness.cases[:2]:  # the state of the first call is there in the second
+            different = _compared(optimized, calls, witness, case, errors)
+            if different:
+                return different
+    for case in witness.cases[2:]:
+        with torch.no_grad(), restored(model):
+            different = _compared(optimized, calls, witness, case, errors)
+            if different:
+                return different
+    return ""
+
+
+def _compared(optimized: Any, calls: Calls, witness: Witness, case: Case, errors: float) -> str:
+    try:
+        leaves, structure = run(optimized, calls, [tensor.clone() for tensor in case.tensors])
+    except Exception as problem:
+        return f"on {case.name}: {type(problem).__name__}: {problem}"
+    if structure != case.structure:
+        return f"on {case.name}: another structure of outputs"
+    example, perturbed = witness.cases[0].leaves, witness.perturbed
+    known = witness.repeats and len(example) == len(perturbed) == len(leaves)
+    for place, (ours, theirs) in enumerate(zip(leaves, case.leaves)):
+        limit = _limit(example[place], perturbed[place], errors) if known else float("inf")
+        found = _differs(ours, theirs, limit)
+        if found:
+            return f"on {case.name}: output {place} {found}"
+    return ""
+
+
+def _limit(leaf: Any, near: Any, errors: float) -> float:
+    """How far an output may be off: by more where a little in the input changes it much."""
+    leaf, near = _real(leaf), _real(near)
+    if not isinstance(leaf, Tensor) or not leaf.is_floating_point():
+        # Numbers of another kind may jump where those behind them are nearly the same.
+        moved = isinstance(leaf, Tensor) and (
+            not isinstance(near, Tensor)
+            or near.shape != leaf.shape
+            or not torch.equal(near, leaf)
+        )  # fmt: skip
+        return float("inf") if moved else 0.0
+    growth = distance(near, leaf) / 1e-6
+    floor = _GROWTH * _ROUNDING.get(leaf.dtype, 1e-2)
+    return min(max(floor, _GROWTH * max(1.0, growth) * errors), _MOST)
+
+
+def _real(leaf: Any) -> Any:
+    """Complex numbers as pairs, and sparse tensors with their zeros."""
+    if not isinstance(leaf, Tensor):
+        return leaf
+    dense = leaf if leaf.layout is torch.strided else leaf.to_dense()
+    return torch.view_as_real(dense.resolve_conj()) if dense.is_complex() else dense
+
+
+def _differs(ours: Any, theirs: Any, limit: float) -> str:
+    if type(ours) is not type(theirs):
+        return f"is a {type(ours).__name__}, not a {type(theirs).__name__}"
+    if isinstance(theirs, Tensor) and ours.layout != theirs.layout:
+        return f"is {ours.layout}, not {theirs.layout}"
+    ours, theirs = _real(ours), _real(theirs)
+    if not isinstance(theirs, Tensor):
+        same = ours is theirs or limit == float("inf")
+        try:
+            same = same or bool(ours == theirs)
+        except Exception:  # objects of no known meaning
+            same = True
+        return "" if same else f"is {ours!r}, not {theirs!r}"
+    if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
+        return (
+            f"is {ours.dtype} {tuple(ours.shape)}, not {theirs.dtype} {tuple(theirs.shape)}"
+            if limit != float("inf") or ours.dtype != theirs.dtype
+            else ""
+        )
+    if not theirs.is_floating_point():
+        return "" if limit or torch.equal(ours, theirs) else "has other numbers"
+    off = distance(ours, theirs)
+    return "" if off <= limit else f"is off by {off:.1e}"

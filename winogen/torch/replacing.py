@@ -1,0 +1,104 @@
+"""`replace`: the convolutions of a model become winogen's, in place, for training."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from winogen.errors import InvalidType, InvalidValue, WinogenError
+from winogen.torch.functional import Options
+from winogen.torch.module import Conv2d
+
+
+def replace(model: nn.Module, *, exclude: Collection[Any] = (), **options: Any) -> nn.Module:
+    """Make every `nn.Conv2d` of ``model`` a `winogen.torch.Conv2d`, and return the model.
+
+    The layers stay the same objects and keep parameters, ``state_dict``, hooks, mode, device and
+    type, so that optimizers, checkpoints and other references to them stay right. `print` of the
+    model shows what became winogen's. Left to torch are
+
+    - layers of a class derived from `nn.Conv2d`, parametrized ones among them, and those with a
+      ``forward`` of their own;
+    - layers whose weight or bias is computed anew for every call: pruned ones and those of the
+      older ``weight_norm`` and ``spectral_norm``.
+
+    Parameters
+    ----------
+    model
+        Any module; a layer alone, too.
+    exclude
+        Names of modules that stay torch's with all that is in them, or types of modules.
+    **options
+        Those of `winogen.torch.Conv2d` from ``algorithm`` on, for all layers. Layers that are
+        winogen's already keep theirs.
+
+    Raises InvalidType, InvalidValue, Unsupported and TypeError before any layer is changed; what
+    only the size of an input can tell, as a tolerance that is out of reach, the first call raises.
+
+    >>> import torch, winogen.torch
+    >>> model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(inplace=True))
+    >>> winogen.torch.replace(model, tolerance=1e-4)
+    Sequential(
+      (0): winogen.torch.Conv2d(3, 8, kernel_size=(3, 3), stride=(1, 1), tolerance=0.0001)
+      (1): ReLU(inplace=True)
+    )
+    """
+    if not isinstance(model, nn.Module) or isinstance(model, torch.jit.ScriptModule):
+        raise InvalidType(
+            f"model: got {type(model).__name__}; allowed: an nn.Module that is not scripted"
+        )
+    unknown = sorted(options.keys() - Options._fields)
+    if unknown:
+        raise TypeError(f"replace() got an unexpected keyword argument '{unknown[0]}'")
+    check_excluded(exclude, model)
+    exchange(replaceable(model, exclude), **options)
+    return model
+
+
+def replaceable(model: nn.Module, exclude: Collection[Any] = ()) -> dict[str, nn.Conv2d]:
+    """Return the layers of ``model`` that `exchange` takes, each once, by their first names."""
+    types = tuple(one for one in exclude if isinstance(one, type))
+    names = model.named_modules(remove_duplicate=False)
+    kept = [module for name, module in names if name in exclude]
+    kept += [module for module in model.modules() if isinstance(module, types)]
+    spared = {id(inner) for module in kept for inner in module.modules()}
+    return {
+        name: module
+        for name, module in model.named_modules()
+        if type(module) is nn.Conv2d
+        and id(module) not in spared
+        and module._parameters.keys() >= {"weight", "bias"}
+        and "forward" not in module.__dict__
+    }
+
+
+def exchange(layers: Mapping[str, nn.Conv2d], **options: Any) -> None:
+    """Make layers winogen's, in place, with options of `Conv2d`; ``layers`` by names for errors.
+
+    Raises what `Conv2d` raises, before any of them is changed.
+    """
+    for name, layer in layers.items():
+        try:
+            Conv2d.from_module(layer, **options)
+        except WinogenError as error:
+            raise type(error)(f"{error}; got this for the layer {name!r}") from error
+    for layer in layers.values():
+        # As torch.nn.utils.parametrize does it: whoever holds the layer holds the new one.
+        layer.__class__ = Conv2d
+        layer._ask(None, options)
+
+
+def check_excluded(exclude: Any, model: nn.Module) -> None:
+    """Raise InvalidType or InvalidValue for what names no module of ``model`` and no type."""
+    allowed = "names of modules of the model, or types of modules"
+    if isinstance(exclude, str) or not isinstance(exclude, Collection):
+        raise InvalidType(f"exclude: got {exclude!r}; allowed: a collection of {allowed}")
+    names = {name for name, _ in model.named_modules(remove_duplicate=False)}
+    for one in exclude:
+        if not (isinstance(one, str) or (isinstance(one, type) and issubclass(one, nn.Module))):
+            raise InvalidType(f"exclude: got {one!r}; allowed: {allowed}")
+        if isinstance(one, str) and one not in names:
+            raise InvalidValue(f"exclude: got {one!r}; allowed: {allowed}")

@@ -1,0 +1,38 @@
+"""What tests of models need, and nothing else does: `optimize` without its clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_every_layer: ContextVar[bool] = ContextVar("every_layer", default=False)
+
+
+@contextmanager
+def every_layer() -> Iterator[None]:
+    """Within it, `optimize` gives winogen every convolution that it can, however fast torch is.
+
+    What a test sees then follows from no clock: layers are timed for the report alone, and briefly.
+    Excluded layers, and those that winogen's kernels don't take, stay torch's as always. The
+    context holds in the thread that enters it, for `torch.compile(model, backend="winogen")` at
+    the calls that compile.
+
+    >>> import torch, winogen.torch
+    >>> from winogen.torch.testing import every_layer
+    >>> model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3))
+    >>> with every_layer():
+    ...     fast = winogen.torch.optimize(model, torch.randn(1, 3, 16, 16))
+    >>> [row.runs == "torch" for row in winogen.torch.report(fast).rows]
+    [False]
+    """
+    before = _every_layer.set(True)
+    try:
+        yield
+    finally:
+        _every_layer.reset(before)
+
+
+def is_every_layer() -> bool:
+    """Whether `every_layer` is in force."""
+    return _every_layer.get()
