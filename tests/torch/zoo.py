@@ -4,8 +4,8 @@
     python tests/torch/zoo.py --only dpn68 resnet18 --door torch
 
 The doors are `winogen.torch.optimize`, and `torch.onnx.export` followed by `winogen.onnx.optimize`
-and onnxruntime. Models have random weights, but for trained ONNX files; winogen gets all layers that
-it can take. Each is called with its example, with another batch and size, and again: structure and
+and onnxruntime. Models have random weights, but for trained ONNX files; winogen gets all layers it
+can take. Each is called with its example, with another batch and size, and again: structure and
 numbers must be those of the original, with errors against float64 like its own. Each has a process
 of its own. What is not installed is listed as skipped. Exit status 1 if anything is wrong.
 """
