@@ -249,9 +249,9 @@ def by_torch(entry: Entry, row: Row) -> None:
     model = prepared(entry.make())
     with every_layer():
         fast = winogen.torch.optimize(model, picture(entry.shapes[0]))
-    rows = winogen.torch.report(fast).rows
-    row.layers = sum(isinstance(m, nn.Conv2d) for m in model.modules())
-    row.ours = sum(one.runs != "torch" for one in rows)
+    names = {name for name, m in model.named_modules() if isinstance(m, nn.Conv2d)}
+    kept = {one.name for one in winogen.torch.report(fast).rows if one.runs != "torch"}
+    row.layers, row.ours = len(names), len(names & kept)
     exact = copy.deepcopy(model).double()
     with torch.no_grad():
         _measure(row, fast(picture(entry.shapes[0])), model(picture(entry.shapes[0])),
