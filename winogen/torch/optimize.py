@@ -14,6 +14,7 @@ from winogen.conv import arguments
 from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory
 from winogen.graph import Conv, Graph, simplify
 from winogen.progress import counting, working
+from winogen.toolchain.machine import described
 from winogen.torch.building import build
 from winogen.torch.calling import Calls, Structure
 from winogen.torch.cases import Witness, witnessed
@@ -200,6 +201,7 @@ def _by_trace(
         decision.weight_bytes,
         segments,
         str(witness),
+        described(),
     )
     return Optimized(model, made, fast)
 
@@ -282,6 +284,7 @@ def _swapped(
         decision.weight_bytes,
         sum(row.runs != "torch" for row in decision.rows),
         str(witness),
+        described(),
     )
     different = disagreement(other, other, calls, witness, _errors(report))
     if not different:
