@@ -274,10 +274,7 @@ def by_onnx(entry: Entry, row: Row) -> None:
         path = made if isinstance(made, Path) else Path(folder) / "model.onnx"
         if not isinstance(made, Path):
             model = prepared(made)
-            x = picture(entry.shapes[0])
-            axes = {0: "n", 2: "h", 3: "w"}
-            torch.onnx.export(model, (x,), str(path), dynamo=False, opset_version=17,
-                              input_names=["x"], dynamic_axes={"x": axes})  # fmt: skip
+            exported(model, picture(entry.shapes[0]), path)
             exact = model.double()
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
@@ -307,6 +304,20 @@ def by_onnx(entry: Entry, row: Row) -> None:
             if shape == entry.shapes[0]:
                 _measure(row, ours, theirs, right)
             row.wrong = row.wrong or _named(shape, difference(ours, theirs, right))
+
+
+def exported(model: nn.Module, x: torch.Tensor, path: Path) -> None:
+    """Write a model as ONNX, of any size if it can be."""
+    for axes in ({0: "n", 2: "h", 3: "w"}, {0: "n"}, {}):
+        try:
+            torch.onnx.export(
+                model, (x,), str(path), dynamo=False, opset_version=17, input_names=["x"],
+                dynamic_axes={"x": axes},
+            )  # fmt: skip
+            return
+        except torch.onnx.errors.SymbolicValueError:
+            if not axes:
+                raise
 
 
 def _tried(session: Any, name: str, x: torch.Tensor) -> list[torch.Tensor] | None:
