@@ -59,7 +59,9 @@ def library(
         None, min=1, max=1024, help="Threads of the sessions (default: onnxruntime's default)."
     ),
     isa: str = typer.Option(
-        None, help="Instruction set, as avx2 or avx512+vnni (default: all that this CPU has)."
+        None,
+        metavar="NAME",
+        help="Instruction set, as avx2 or avx512+vnni (default: all that this CPU has).",
     ),
     input: list[str] = _INPUT,
 ) -> None:
