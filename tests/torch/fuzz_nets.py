@@ -12,6 +12,7 @@ which is printed with it. A process that dies is a failure of its net, and other
 from __future__ import annotations
 
 import argparse
+import collections
 import os
 import random
 import sys
@@ -48,6 +49,7 @@ class Result:
     convolutions: int = 0  # that torch computes in a call of the original on the example
     left: int = 0  # and in the optimized model
     source: str = ""
+    why: list[str] = field(default_factory=list)  # torch computes what it does
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,10 @@ def check(net: Net) -> Result:
         with mode(), _Convolutions() as counted:
             outcome(model, *made["inputs"](net.batch, *net.size)[0])
         setattr(result, count, counted.count)
+    table = winogen.torch.report(fast)
+    result.why = [row.why for row in table.rows if row.runs == "torch"]
+    if result.left > len(result.why):
+        result.why += [table.tracer] * (result.left - len(result.why))
     return result
 
 
@@ -300,12 +306,14 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="index of the first net")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--show", action="store_true", help="print the text of nets that fail")
+    parser.add_argument("--why", action="store_true", help="why torch computes what it does")
     parser.add_argument("--shipped", action="store_true", help="compile as for users, not with -Og")
     asked = parser.parse_args()
     os.environ.setdefault("WINOGEN_CALIBRATE", "0")  # the same plans on every machine
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("WINOGEN_PROGRESS", "0")
     wrong = crashes = done = 0
+    reasons: collections.Counter[str] = collections.Counter()
     counts = {False: [0, 0], True: [0, 0]}  # by whether a proof is possible: all, left to torch
     indices = range(asked.first, asked.first + asked.nets)
     begin = time.perf_counter()
@@ -313,6 +321,7 @@ def main() -> int:
         done += 1
         counts[result.opaque][0] += result.convolutions
         counts[result.opaque][1] += result.left
+        reasons.update(result.why)
         if result.wrong:
             wrong += 1
             crashes += "CRASH" in result.wrong[0]
@@ -330,6 +339,8 @@ def main() -> int:
         every, left = counts[opaque]
         share = 100 * (1 - left / every) if every else 0.0
         print(f"  {words}: winogen computes {every - left} of {every} convolutions, {share:.1f} %")
+    for reason, count in reasons.most_common(20 if asked.why else 0):
+        print(f"  {count:5} by torch: {reason[:160]}")
     return wrong > 0
 
 

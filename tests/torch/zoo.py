@@ -153,10 +153,11 @@ def _timm(*names: str, shapes: Any = SIZES) -> list[Entry]:
 
 ENTRIES = (
     *_vision(
-        "alexnet", "vgg11_bn", "resnet18", "resnext50_32x4d", "densenet121", "squeezenet1_1",
+        "resnet18", "resnext50_32x4d", "densenet121", "squeezenet1_1",
         "shufflenet_v2_x1_0", "mobilenet_v2", "mobilenet_v3_small", "efficientnet_b0",
         "regnet_y_400mf", "mnasnet1_0", "convnext_tiny",
     ),
+    *_vision("alexnet", "vgg11_bn", shapes=((1, 3, 224, 224), (2, 3, 224, 256))),
     *_vision("googlenet", "inception_v3", shapes=LARGE, init_weights=False),
     *_vision("deeplabv3_mobilenet_v3_large", "fcn_resnet50", "lraspp_mobilenet_v3_large",
              weights_backbone=None),
