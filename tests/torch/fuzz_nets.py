@@ -165,6 +165,8 @@ def _gradient(fast: Any, original: Any, arguments: tuple[tuple, dict]) -> str | 
 
         def gradients(model: Any = model, args: Any = args, wanted: Any = wanted) -> Any:
             out = [t for t in tensors(model(*args)) if t.requires_grad]
+            if not out:
+                return (None,) * len(wanted)  # all is frozen, and nothing comes from the inputs
             return torch.autograd.grad(
                 sum(t.double().sum() for t in out), wanted, allow_unused=True
             )
