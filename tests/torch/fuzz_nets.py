@@ -161,7 +161,8 @@ def check(net: Net) -> Result:
 
 
 def _gradient(fast: Any, original: Any, arguments: tuple[tuple, dict]) -> str | None:
-    """With respect to the inputs, of the sum of all outputs."""
+    """With respect to the inputs, of the sum of all outputs; the weights are frozen in both."""
+    original.requires_grad_(False)
     found = []
     for model in (original, fast):
         args = mapped(

@@ -32,10 +32,8 @@ def evaluated(model: nn.Module) -> nn.Module:
         for value in vars(module).values():
             if isinstance(value, torch.Tensor) and not value.is_leaf:
                 memo[id(value)] = value.detach().clone()
-    copied = copy.deepcopy(model, memo).eval()
-    for parameter in copied.parameters():
-        parameter.requires_grad_(False)
-    return copied
+    with torch.no_grad():  # else those of scripted modules have a history
+        return _frozen(copy.deepcopy(model, memo))
 
 
 def bare(model: nn.Module) -> nn.Module:
@@ -48,11 +46,17 @@ def bare(model: nn.Module) -> nn.Module:
     computing = [module for module in model.modules() if _computes_weights(module)]
     own = {id(t) for module in computing for inner in module.modules() for t in _held(inner)}
     every = {id(t): t for module in model.modules() for t in _held(module)}
-    copied = copy.deepcopy(model, {key: t for key, t in every.items() if key not in own})
     with torch.no_grad():
+        copied = copy.deepcopy(model, {key: t for key, t in every.items() if key not in own})
         for module in list(copied.modules()):
             _bare(module)
-    return copied.eval().requires_grad_(False)
+    return _frozen(copied)
+
+
+def _frozen(model: nn.Module) -> nn.Module:
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    return model.eval()
 
 
 def _held(module: nn.Module) -> list[torch.Tensor]:
