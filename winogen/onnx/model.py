@@ -26,7 +26,8 @@ _SMALL = 4096
 class Model:
     """A ModelProto with what follows from it. Nothing here changes it.
 
-    ``input_shapes``: the sizes of some inputs, where the model leaves them open.
+    ``input_shapes``: the sizes of some inputs, where the model leaves them open. Raises
+    InvalidValue, and anything else for a model whose fields contradict each other.
     """
 
     def __init__(self, proto: Any, input_shapes: Mapping[str, Any] | None = None):
@@ -37,7 +38,17 @@ class Model:
         self.fixed = self._fixed(input_shapes or {})
         self._constants: dict[str, Any] = {}  # of TensorProtos, or arrays once they were read
         self._collect_constants()
+        self._check_reads()
         self._attributes: dict[tuple[str, ...], dict[str, Any]] = {}
+
+    def _check_reads(self) -> None:
+        """Raise ValueError where a value is needed that nothing makes: nobody can run the model."""
+        made = {*self.makers, *(value.name for value in self.graph.input)}
+        made |= {tensor.name for tensor in self.graph.initializer}
+        made |= {tensor.values.name for tensor in self.graph.sparse_initializer}
+        for name in self.uses:
+            if name not in made:
+                raise ValueError(f"{name} is read, but neither made nor given")
 
     def _opset(self) -> int:
         newest = self.onnx.defs.onnx_opset_version()
@@ -340,4 +351,5 @@ def _names_read(graph: Any) -> set[str]:
                 names |= _names_read(inner)
     own = {name for node in graph.node for name in node.output}
     own |= {value.name for value in graph.input} | {t.name for t in graph.initializer}
+    own |= {tensor.values.name for tensor in graph.sparse_initializer}
     return names - own

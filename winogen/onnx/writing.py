@@ -68,7 +68,7 @@ class Writer:
             self.made.update(original.output)
 
     def _segment(self, graph: Graph, channels: Mapping[str, int]) -> None:
-        """A segment as one node: `Conv` if it is one convolution of whole arrays."""
+        """A segment as one node: `Conv` if it is one convolution of whole arrays, mostly."""
         shapes = {name: (0, count, 0, 0) for name, count in channels.items()}
         steps, buffers = lower(graph, shapes, np.dtype(self.dtype))
         self.convolutions += sum(isinstance(node.op, Conv) for node in graph.nodes)
@@ -76,7 +76,7 @@ class Writer:
         values = [node.output for node in graph.nodes]
         self.within.update(dict.fromkeys(graph.outputs, values))
         counts = {buffer: shape[1] for buffer, shape in buffers.items()}
-        if len(steps) == 1 and _whole(steps[0], counts):
+        if len(steps) == 1 and _whole(steps[0], counts) and not self._taken_for_onnx(graph):
             self._conv(graph, steps[0])
             return
         inputs = list(graph.inputs)
@@ -107,6 +107,14 @@ class Writer:
             channels=[counts[buffer] for buffer in made],
             parameters=[float(p) for layer in layers for p in layer["parameters"]],
         )
+
+    def _taken_for_onnx(self, graph: Graph) -> bool:
+        """Whether onnxruntime would take a node `Conv` for one of ONNX's, and quantize its weight.
+
+        It asks for the type of a node only, not for the domain, behind DequantizeLinear.
+        """
+        makers = [self.model.makers.get(name) for name in graph.inputs]
+        return any(node is not None and node.op_type == "DequantizeLinear" for node in makers)
 
     def _conv(self, graph: Graph, step: Step) -> None:
         op, values = step.op, {("input", i): name for i, name in enumerate(graph.inputs)}
