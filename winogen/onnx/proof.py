@@ -271,9 +271,7 @@ class _Part:
         difference = np.abs(y.astype(np.int64) - wanted.astype(np.int64))
         if self._exact:
             return bool(difference.any())
-        return bool(
-            difference.max(initial=0) > 1 or (difference > 0).sum() > 2 + MOST_OFF * y.size
-        )
+        return bool(difference.max(initial=0) > 1 or (difference > 0).sum() > 2 + MOST_OFF * y.size)
 
     def _alone(self, nodes: list[Any], constants: list[Any], feed: Feed) -> Any:
         helper = self.model.onnx.helper

@@ -9,7 +9,7 @@ much.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -91,9 +91,7 @@ class Whole:
             start = evaluator if self.evaluated else _plain
             self._disturbed = start(proto)
         random = np.random.default_rng(0)
-        errors = {
-            self._errors[name]: _error(random, values[name], allowed[name]) for name in names
-        }
+        errors = {self._errors[name]: _error(random, values[name], allowed[name]) for name in names}
         with np.errstate(all="ignore"):
             moved: list[Any] = self._disturbed.run(None, {**feed, **errors})
         return moved
