@@ -387,7 +387,7 @@ class Maker:
     def model(self, channels: int, wanted: set[str]) -> onnx.ModelProto:
         shape = self.rng.choice(
             (["n", channels, "h", "w"], [None, channels, None, None], [1, channels, 16, 18],
-             ["n", channels, 16, 18])
+             ["n", channels, 16, 18], [-1, channels, "?", "?"])
         )  # fmt: skip
         x = helper.make_tensor_value_info("x", self.kind, shape)
         outputs = [helper.make_tensor_value_info(n, self.kind, None) for n in sorted(wanted)]
@@ -461,7 +461,7 @@ def outcome_of(case: Case) -> Outcome:
 def _check_sizes(model: onnx.ModelProto, feed: dict[str, np.ndarray]) -> None:
     """Raise ValueError for sizes that are not declared: onnx's evaluator takes them, too."""
     for dim, size in zip(model.graph.input[0].type.tensor_type.shape.dim, feed["x"].shape):
-        if dim.dim_value not in (0, size):
+        if dim.dim_value not in (-1, 0, size):
             raise ValueError(f"got {size}; allowed: {dim.dim_value}")
 
 

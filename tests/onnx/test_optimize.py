@@ -9,6 +9,7 @@ from onnx.reference import ReferenceEvaluator
 
 import winogen.onnx
 from winogen.errors import InvalidType, InvalidValue
+from winogen.onnx.model import Model
 from winogen.onnx.rewrite import rewrite
 
 
@@ -466,3 +467,23 @@ def test_without_the_extra_the_message_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(MissingPackage, match=r"pip install 'winogen\[onnx\]'"):
         winogen.onnx.optimize("model.onnx")
+
+
+@pytest.mark.parametrize("size", (-1, "?"))
+def test_sizes_that_are_none_are_open_ones(size, session):
+    """So exporters write them, and onnxruntime reads them. onnx itself would compute with them."""
+    net = Net()
+    y = net.conv("x", 4, 4)
+    shrunk = net.node("AveragePool", net.conv(y, 4, 4), kernel_shape=[2, 2], strides=[2, 2])
+    wide = net.node("Concat", net.conv(shrunk, 4, 4), shrunk, axis=3)
+    model = net.model(wide, net.node("Relu", net.node("Add", y, "x")), shape=[size, 4, size, size])
+    result = check_same(model, session, data(net, 1, 4, 8, 10), data(net, 2, 4, 6, 8))
+    assert kinds(result) == ["Segment", "AveragePool", "Conv", "Concat"]
+    sizes = Model(model).sizes
+    assert not any(
+        size.known for axis in (0, 2, 3) for size in [sizes["x"][axis], sizes[wide][axis]]
+    )
+    assert len({axis.symbol for axis in sizes["x"]}) == 4
+    assert rewrite(model).verdict.sizes[2] == {"x": (1, 4, 72, 88)}
+    given = rewrite(model, input_shapes={"x": (1, 4, 16, 20)})
+    assert given.verdict.sizes == [{"x": (1, 4, 16, 20)}]

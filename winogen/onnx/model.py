@@ -12,7 +12,7 @@ import numpy as np
 
 from winogen.errors import InvalidValue
 from winogen.onnx.loading import require
-from winogen.onnx.sizes import STANDARD, Sizes, declared, number, propagate
+from winogen.onnx.sizes import STANDARD, Sizes, declared, is_open, number, propagate
 
 OLDEST_OPSET = 7  # before it, broadcasting was asked for by attributes
 _FOLDABLE = frozenset(
@@ -178,6 +178,9 @@ class Model:
                 tensor.dims.extend(dims)
                 tensor.data_type, tensor.name = kind, name
         self.write_fixed(light.graph)
+        for value in (*light.graph.input, *light.graph.value_info, *light.graph.output):
+            for dim in filter(is_open, value.type.tensor_type.shape.dim):
+                dim.Clear()  # onnx would compute with it
         with suppress(Exception):  # a model that onnx finds fault with may run all the same
             light = self.onnx.shape_inference.infer_shapes(light, data_prop=True)
         graph = light.graph
