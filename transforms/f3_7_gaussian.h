@@ -65,7 +65,9 @@
 #define WINOGEN_FILTER_VEC WINOGEN_VEC
 #define WINOGEN_FILTER_REAL WINOGEN_REAL
 #endif
-/* 0.5 as an integer would be 0, and so would most constants below. */
+/* 0.5 as an integer would be 0, and so would most constants below. Nothing is promoted here. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdouble-promotion"
 #ifdef __cplusplus
 static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating type");
 static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL");
@@ -73,6 +75,7 @@ static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FIL
 _Static_assert(__builtin_classify_type((WINOGEN_REAL)0) >= 8, "WINOGEN_REAL: a floating type");
 _Static_assert(__builtin_classify_type((WINOGEN_FILTER_REAL)0) >= 8, "WINOGEN_FILTER_REAL");
 #endif
+#pragma GCC diagnostic pop
 #ifndef WINOGEN_INLINE
 #define WINOGEN_INLINE static inline __attribute__((always_inline, unused))
 #endif

@@ -81,7 +81,7 @@ def test_all_algorithms_and_variants_are_looked_at(tiny):
     choices = set(space._of_all_algorithms(scope(tiny)))
     assert {choice.algorithm for choice in choices} == {*algorithms()}
     few = BenchLayer.from_dict(
-        {"name": "few", "input": [1, 40, 9, 20], "weight": [5, 40, 3, 3], "stride": 2}
+        {"name": "few", "input": [1, 40, 9, 20], "weight": [2, 40, 3, 3], "stride": 2}
     )
     variants = {(one.algorithm, one.variant) for one in space._of_all_algorithms(scope(few))}
     expected = {("direct", ""), ("direct", "direct"), ("im2col", ""), ("loops", "")}
@@ -374,6 +374,41 @@ def test_a_kill_leaves_a_file_that_is_whole(tmp_path):
     # What it was just writing is all that it leaves, and nobody waits for its lock.
     wisdom.add([{**records[0], "measured": {**records[0]["measured"], "seconds": 0.1}}], file)
     assert len(wisdom.read(file)[0]) == len(records)
+
+
+@pytest.mark.thorough
+def test_commands_at_once_end_by_ctrl_c_with_what_they_have(tiny, tmp_path):
+    """Two of them, on one file, as from two terminals; compilers get the signal, too."""
+    (tmp_path / "mine.json").write_text(json.dumps([tiny.to_dict()]))
+    file = tmp_path / "wisdom.jsonl"
+    words = [sys.executable, "-m", "winogen", "tune", str(tmp_path / "mine.json")]
+    words += ["--seconds", "600"]
+    commands = [
+        subprocess.Popen(
+            words,
+            env={**os.environ, "WINOGEN_WISDOM": str(file)},
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    try:
+        for command in commands:
+            assert any("NCHW: " in text for text in iter(command.stderr.readline, ""))
+        for command in commands:
+            os.killpg(command.pid, signal.SIGINT)
+        for command in commands:
+            out, err = command.communicate(timeout=120)
+            assert command.returncode == 0, err
+            assert "of 1 layers are faster than planned" in out and "Traceback" not in err
+    finally:
+        for command in commands:
+            if command.poll() is None:
+                os.killpg(command.pid, signal.SIGKILL)
+                command.communicate()
+    assert not file.exists() or not wisdom.read(file)[1]
 
 
 def test_a_file_that_cannot_be_written_is_refused_before_any_work(tiny, tmp_path):

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
 import winogen as package
-from winogen.cli.options import finite, integers
+from winogen.cli.app import app
+from winogen.cli.options import finite, integers, parsed_activation
 from winogen.codegen.ctext import commented
 from winogen.codegen.standalone import check_name
+from winogen.conv import arguments
 from winogen.errors import InvalidValue
+from winogen.records import ACTIVATIONS
 
 SHAPES = ("--input", "1,2,6,6", "--weight", "2,2,3,3", "--isa", "generic")
 DEEP = "[" * 100_000
@@ -71,6 +75,64 @@ def test_an_array_larger_than_memory_is_refused(refused, tmp_path):
     path.write_bytes(data[:128])
     line = refused("report", "-o", tmp_path / "p", "--layer", "1,1,8,8:1,1,3,3", "--weights", path)
     assert "weights: got" in line
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_every_activation_has_an_option(name):
+    known = ACTIVATIONS[name]
+    text = known.option
+    for parameter, number in zip(known.parameters, ("-1.5", "2")):
+        text = text.replace(parameter.upper(), number)
+    numbers = () if known.per_filter else (-1.5, 2.0)[: len(known.parameters)]
+    epilogue = arguments.activation(parsed_activation(text))
+    assert (epilogue.activation, epilogue.parameters) == (name, numbers)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["sigmoid", "gelu_tanh", "gelu:x", "clip", "clip:0", "clip:0:x", "relu:1", "prelu:1", ""],
+)
+def test_an_activation_is_refused_in_the_words_of_the_option(refused, tmp_path, text):
+    allowed = "; allowed: relu, leaky_relu:SLOPE, prelu, clip:LO:HI, relu6, "
+    for words in (("generate", *SHAPES), ("generate-gemm", "--m", 1, "--n", 1, "--k", 1)):
+        line = refused(*words, "-o", tmp_path / "out", "--activation", text)
+        assert f"activation: got '{text}'{allowed}" in line
+
+
+@pytest.mark.parametrize("isa", ["cortex-m4", "avx-512", "armv8-a+dotprod"])
+def test_an_unknown_instruction_set_is_named_whole(refused, tmp_path, isa):
+    line = refused("generate", *SHAPES[:4], "--isa", isa, "-o", tmp_path / "out")
+    assert f'isa: got \'{isa}\'; allowed: "avx512", "avx2"' in line
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float", "INT8"])
+def test_the_types_of_a_layer_include_int8(refused, tmp_path, dtype):
+    line = refused("generate", *SHAPES, "--dtype", dtype, "-o", tmp_path / "out")
+    assert f"dtype: got '{dtype}'; allowed: \"float32\"" in line and '"bfloat16", "int8"' in line
+
+
+def commands():
+    """All of them, with those of groups: (words, click's command)."""
+    found, rest = [], [("", typer.main.get_command(app))]
+    while rest:
+        words, command = rest.pop()
+        rest += [(f"{words} {name}".strip(), one) for name, one in
+                 getattr(command, "commands", {}).items()]  # fmt: skip
+        found.append((words, command))
+    return found
+
+
+@pytest.mark.parametrize("words", [words for words, _ in commands()])
+def test_help_says_what_each_text_may_be(winogen, words):
+    """Not only that it is a text, which some releases of typer call <str>."""
+    lines = winogen(*words.split(), "--help").output.splitlines()
+    assert not [line for line in lines if " --" in line and "<str>" in line]
+
+
+@pytest.mark.parametrize("words, command", commands(), ids=lambda one: str(one)[:20])
+def test_help_is_wrapped_by_the_terminal(words, command):
+    """No paragraph has the line breaks of the source."""
+    assert all("\n" not in paragraph for paragraph in (command.help or "").split("\n\n"))
 
 
 @pytest.mark.parametrize("result", [3, "x", {"mean": "x"}, {"mean": float("nan"), "half_width": 1}])

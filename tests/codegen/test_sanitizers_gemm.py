@@ -9,7 +9,15 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from codegen.test_sanitizers import EMITTABLE, VECTORS, WARNINGS, compile_c, initialiser, small
+from codegen.test_sanitizers import (
+    EMITTABLE,
+    OPENMP,
+    VECTORS,
+    WARNINGS,
+    compile_c,
+    initialiser,
+    small,
+)
 from kernels.turns import first
 
 from winogen.codegen.gemm import gemm_cdef, render_gemm
@@ -34,7 +42,7 @@ def test_no_product_makes_a_warning(target, tmp_path):
         names.append(f"{dtype}_{columns}_{streams}.c")
         spec = spec_of(dtype, target, columns, prefetch_streams=streams)
         (tmp_path / names[-1]).write_text(render_gemm(spec))
-    compile_c(tmp_path, *WARNINGS, "-fopenmp", "-fsyntax-only", *target.flags, *names)
+    compile_c(tmp_path, *WARNINGS, *OPENMP, "-fsyntax-only", *target.flags, *names)
 
 
 def works(spec):
@@ -85,7 +93,7 @@ def test_no_product_leaves_its_arrays_or_the_language(lanes, tmp_path):
     (tmp_path / "products.h").write_text("\n".join([*lines, ""]))
     (tmp_path / "kernel.c").write_text(render_gemm(spec))
     (tmp_path / "driver.c").write_text(DRIVER.read_text())
-    sanitizers = ("-fopenmp", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    sanitizers = (*OPENMP, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     compile_c(tmp_path, "-O0", "-g1", *sanitizers, *WARNINGS, *target.flags, "-c", "kernel.c")
     compile_c(tmp_path, "-O1", *WARNINGS, "-c", "driver.c")
     compile_c(tmp_path, *sanitizers, "kernel.o", "driver.o", "-o", "driver", "-lm")

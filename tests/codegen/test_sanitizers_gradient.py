@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from codegen.test_sanitizers import EMITTABLE, VECTORS, WARNINGS, compile_c, initialiser
+from codegen.test_sanitizers import EMITTABLE, OPENMP, VECTORS, WARNINGS, compile_c, initialiser
 from kernels.turns import turns
 
 from winogen.codegen.gradient import gradient_cdef, render_gradient
@@ -33,7 +33,7 @@ def test_no_gradient_makes_a_warning(target, tmp_path):
     for layout, dtype in product(LAYOUTS, ("float32", "float64")):
         names.append(f"{layout}_{dtype}.c")
         (tmp_path / names[-1]).write_text(render_gradient(spec_of(layout, dtype, target)))
-    compile_c(tmp_path, *WARNINGS, "-fopenmp", "-fsyntax-only", *target.flags, *names)
+    compile_c(tmp_path, *WARNINGS, *OPENMP, "-fsyntax-only", *target.flags, *names)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -97,7 +97,7 @@ def test_no_gradient_leaves_its_arrays_or_the_language(lanes, layout, tmp_path, 
     (tmp_path / "layers.h").write_text("\n".join([*lines, ""]))
     (tmp_path / "kernel.c").write_text(render_gradient(spec))
     (tmp_path / "driver.c").write_text(DRIVER.read_text())
-    sanitizers = ("-fopenmp", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    sanitizers = (*OPENMP, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     compile_c(tmp_path, "-O0", "-g1", *sanitizers, *WARNINGS, *target.flags, "-c", "kernel.c")
     compile_c(tmp_path, "-O1", *WARNINGS, "-c", "driver.c")
     compile_c(tmp_path, *sanitizers, "kernel.o", "driver.o", "-o", "driver", "-lm")

@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from codegen.test_sanitizers import EMITTABLE, WARNINGS, compile_c, initialiser
+from codegen.test_sanitizers import EMITTABLE, OPENMP, WARNINGS, compile_c, initialiser
 
 from winogen.codegen.quantized import quantized_cdef, render_quantized
 from winogen.kernels.dots import DOTS
@@ -56,7 +56,7 @@ def test_no_kernel_makes_a_warning(target, dot, tmp_path):
         text = render_quantized(spec)
         assert max(map(len, text.splitlines())) <= 100
         (tmp_path / names[-1]).write_text(text)
-    compile_c(tmp_path, *WARNINGS, "-fopenmp", "-fsyntax-only", *spec.target.flags, *names)
+    compile_c(tmp_path, *WARNINGS, *OPENMP, "-fsyntax-only", *spec.target.flags, *names)
 
 
 def works(spec):
@@ -134,7 +134,7 @@ def test_no_kernel_leaves_its_arrays_or_the_language(target, dot, tmp_path):
         ]
         (tmp_path / "layers.h").write_text("\n".join([*lines, ""]))
         (tmp_path / "kernel.c").write_text(render_quantized(spec))
-        sanitizers = ("-fopenmp", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+        sanitizers = (*OPENMP, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
         flags = (*WARNINGS, *spec.target.flags)
         compile_c(tmp_path, "-O0", "-g1", *sanitizers, *flags, "-c", "kernel.c")
         compile_c(tmp_path, "-O1", *WARNINGS, "-c", "driver.c")

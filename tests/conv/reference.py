@@ -3,30 +3,8 @@
 Integers stay int64, so that results can be compared to the bit; floats are computed in float64.
 """
 
-import math
-
 import numpy as np
-
-# What each activation means, for numbers of any kind.
-ACTIVATIONS = {
-    "relu": lambda y: np.maximum(y, 0),
-    "leaky_relu": lambda y, slope: np.where(y < 0, y * slope, y),
-    "prelu": lambda y, slopes: np.where(y < 0, y * _by_filter(slopes), y),
-    "clip": np.clip,
-    "relu6": lambda y: np.clip(y, 0, 6),
-    "hardswish": lambda y: y * np.clip(y + 3, 0, 6) / 6,
-    "silu": lambda y: y / (1 + np.exp(-y)),
-    "gelu": lambda y, kind="none": _GELU[kind](y),
-}
-_GELU = {
-    "none": np.vectorize(lambda y: y * math.erfc(-y / math.sqrt(2)) / 2, otypes=[float]),
-    "tanh": lambda y: y / (1 + np.exp(-math.sqrt(8 / math.pi) * (y + 0.044715 * y**3))),
-}
-
-
-def _by_filter(slopes):
-    return np.asarray(slopes)[..., None, None]
-
+from conv.activations import activate
 
 _NUMPY_MODE = {"zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
@@ -68,9 +46,7 @@ def convolve(
         y += bias.astype(kind)[:, None, None]
     if add is not None:
         y = y + (add.transpose(0, 3, 1, 2) if layout == "NHWC" else add)
-    if activation is not None:
-        name, *parameters = (activation,) if isinstance(activation, str) else activation
-        y = ACTIVATIONS[name](y, *parameters)
+    y = activate(y, activation)
     if add_after is not None:
         y = y + (add_after.transpose(0, 3, 1, 2) if layout == "NHWC" else add_after)
     return y.transpose(0, 2, 3, 1) if layout == "NHWC" else y

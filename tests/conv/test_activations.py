@@ -1,12 +1,16 @@
 """What happens to finished sums: the same in every variant, to the bit where it is exact."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import mpmath as mp
 import numpy as np
 import pytest
 from conv import exact
-from conv.reference import ACTIVATIONS as MEANINGS
+from conv.activations import TRIALS, Trial
 from kernels.turns import turns
 
+import winogen
 from winogen import Conv2d
 from winogen.errors import InvalidType, InvalidValue
 from winogen.records import ACTIVATIONS
@@ -35,38 +39,39 @@ LAYERS = {
 }
 
 
-SLOPES = (np.arange(74) % 9 - 2) / 2.0  # multiples of a half: exact
-EXACT = ("relu", "relu6", ("leaky_relu", -2.0), ("clip", 0, 11))
+EXACT = [name for name, trial in TRIALS.items() if not trial.units]
 
 
-@pytest.mark.parametrize("layer, activation", turns(LAYERS, EXACT), ids=str)
-def test_every_variant_applies_it(layer, activation):
-    compute(layer, activation)
+@pytest.mark.parametrize("layer, name", turns(LAYERS, EXACT))
+def test_every_variant_applies_it(layer, name):
+    compute(layer, TRIALS[name])
 
 
-@pytest.mark.parametrize(
-    "layer, activation", turns(LAYERS, (None, "relu", ("clip", -3, 11), "prelu")), ids=str
-)
-def test_every_variant_adds_and_works_in_slices(layer, activation):
+SEVERAL = {
+    "none": Trial(None, None, None), "relu": TRIALS["relu"], "prelu": TRIALS["prelu"],
+    "clip": replace(TRIALS["clip"], asked=("clip", -3, 11)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layer, name", turns(LAYERS, SEVERAL))
+def test_every_variant_adds_and_works_in_slices(layer, name):
     """Of arrays with NaN in all other channels, or, for the output, with what must stay."""
-    compute(layer, activation, np.random.default_rng(7))
+    compute(layer, SEVERAL[name], np.random.default_rng(7))
 
 
-def compute(layer, activation, seams=None):
+def compute(layer, trial, seams=None):
     algorithm, layout, channels, filters, groups, kernel = LAYERS[layer]
     rng = np.random.default_rng(0)
     weight = exact.integers(rng, (groups * filters, channels, *kernel), 1)
     weight = weight * exact.scale(algorithm)
     bias = exact.integers(rng, groups * filters, 9)
     convs = {}
-    if activation == "prelu":
-        activation = "prelu", SLOPES[: len(bias)]
     for size in ((16, 16), (9, 37)):
         exact.check(
             exact.integers(rng, (2, groups * channels, *size), 1),
             weight,
             bias,
-            activation=activation,
+            activation=trial.of(len(bias)),
             algorithm=exact.chosen(algorithm),
             layout=layout,
             groups=groups,
@@ -75,59 +80,60 @@ def compute(layer, activation, seams=None):
         )
 
 
-def test_every_activation_has_a_meaning_here():
-    spelled = {(one.spelling or (name,))[0] for name, one in ACTIVATIONS.items()}
-    assert set(MEANINGS) == spelled
+def test_every_activation_is_tried():
+    assert set(TRIALS) == set(ACTIVATIONS), "tests/conv/activations.py has an entry for each"
 
 
-# The largest errors in units in the last place of what is exact; measured, and rounded up. With
-# tanh, what is far below zero has the rounding of its argument, of up to 90, in the exponent.
-BOUNDS = {"hardswish": 2, "silu": 4, "gelu": 4, ("gelu", "tanh"): 8}
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_every_activation_is_documented(name):
+    page = Path(__file__).parents[2] / "docs" / "conv2d.md"
+    assert f"`{ACTIVATIONS[name].spelled}`" in page.read_text("utf-8")
+    # A docstring may name it only once, and what comes second is spelled as users do.
+    assert ACTIVATIONS[name].spelled in " ".join(winogen.conv2d.__doc__.split())
+
+
+def test_each_has_a_number_of_its_own():
+    """Another entry changes no other's number, wherever it stands: kernels know it by that."""
+    codes = [one.code for one in ACTIVATIONS.values()]
+    assert len(set(codes)) == len(codes) and min(codes) == 1  # 0 is none
+
+
 RANGE = {"float32": 12, "float64": 36}
 
 
+def values_of(trial, y):
+    """The activation of an array of numbers, by a convolution that does nothing else."""
+    one = np.ones((1, 1, 1, 1), y.dtype)
+    return Conv2d(one, activation=trial.of(1), algorithm="direct")(y[None, None, None]).ravel()
+
+
 @pytest.mark.parametrize("dtype", RANGE)
-@pytest.mark.parametrize("activation", BOUNDS, ids=str)
-def test_smooth_ones_are_right_to_a_few_units_in_the_last_place(activation, dtype):
-    """From where they vanish to where they are y, against 40 digits."""
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("name", TRIALS)
+def test_it_is_right_to_a_few_units_in_the_last_place(name, dtype):
+    """From where it vanishes, if it does, to where it is y, against 40 digits."""
+    rng, trial = np.random.default_rng(0), TRIALS[name]
     y = np.concatenate([
         rng.uniform(-RANGE[dtype], 12, 3000), rng.standard_normal(900), np.geomspace(1e-30, 1, 50),
         -np.geomspace(1e-30, 1, 50),
-    ]).astype(dtype).reshape(1, 1, 40, 100)  # fmt: skip
-    one = np.ones((1, 1, 1, 1), dtype)
-    values = Conv2d(one, activation=activation, algorithm="direct")(y).ravel()
-    name, *kind = (activation,) if isinstance(activation, str) else activation
-    function = EXACTLY[(name, *kind)]
+    ]).astype(dtype)  # fmt: skip
+    values = values_of(trial, y)
     with mp.workdps(40):
-        exact_values = [function(mp.mpf(float(x))) for x in y.ravel()]
-        errors = [abs(mp.mpf(float(v)) - e) for v, e in zip(values, exact_values)]
-        units = np.spacing(np.abs(np.array([float(e) for e in exact_values], dtype)))
-        allowed = BOUNDS[activation] * np.ones_like(units)
-        if kind:
-            steep = np.minimum(y.ravel() * (1 + 0.044715 * y.ravel() ** 2) * 1.6, 0)
-            allowed += 3 * np.abs(steep)
-        worst = max(float(e) / float(u) / a for e, u, a in zip(errors, units, allowed))
-    assert worst <= 1
+        exact_values = [trial.exactly(mp.mpf(float(x)), *trial.parameters) for x in y]
+        errors = [float(abs(mp.mpf(float(v)) - e)) for v, e in zip(values, exact_values)]
+    units = np.spacing(np.abs(np.array([float(e) for e in exact_values], dtype)))
+    assert (errors <= (trial.units + trial.more(y)) * units).all()
 
 
-EXACTLY = {
-    ("hardswish",): lambda y: y * min(max(y + 3, mp.mpf(0)), mp.mpf(6)) / 6,
-    ("silu",): lambda y: y / (1 + mp.exp(-y)),
-    ("gelu",): lambda y: y * mp.erfc(-y / mp.sqrt(2)) / 2,
-    ("gelu", "tanh"): lambda y: (
-        y / (1 + mp.exp(-mp.sqrt(8 / mp.pi) * (y + mp.mpf("0.044715") * y**3)))
-    ),
-}
-
-
-@pytest.mark.parametrize("activation", ("silu", "gelu", ("gelu", "tanh"), "hardswish"), ids=str)
-def test_smooth_ones_far_out(activation):
-    y = np.array([np.nan, 1e30, -1e30, np.inf, 0.0], np.float32).reshape(1, 1, 1, 5)
-    one = np.ones((1, 1, 1, 1), np.float32)
-    nan, large, small, infinite, zero = Conv2d(one, activation=activation)(y).ravel()
-    assert np.isnan(nan) and large == pytest.approx(1e30) and infinite == np.inf
-    assert small == 0 and zero == 0
+@pytest.mark.parametrize("name", TRIALS)
+def test_far_out(name):
+    trial = TRIALS[name]
+    y = np.array([np.nan, 1e30, -1e30, np.inf, 0.0], np.float32)
+    nan, *values = values_of(trial, y)
+    with mp.workdps(40):
+        exactly = [float(trial.exactly(mp.mpf(y), *trial.parameters)) for y in (1e30, -1e30, 0)]
+    large, small, infinite, zero = values
+    assert np.isnan(nan) and [large, small, zero] == pytest.approx(exactly)
+    assert infinite == (np.inf if exactly[0] > 1e29 else large)
 
 
 def test_nan_passes_and_zeros_keep_their_sign():

@@ -238,3 +238,27 @@ def test_errors_are_as_predicted(algorithm, tile):
         conv = Conv2d(w, algorithm=algorithm, tile=tile, filter_dtype=name)
         error = np.abs(conv(x) - exactly).max() / np.abs(exactly).max()
         assert 0.5 < error / conv.plan(x.shape).predicted_error < 2
+
+
+@pytest.mark.parametrize("layout", exact.LAYOUTS)
+@pytest.mark.parametrize("filter_dtype", FILTER_TYPES)
+def test_what_is_not_finite_stays_so(filter_dtype, layout):
+    """To the place and the sign: of inputs always, of filters where their type can hold it."""
+    draw = np.random.default_rng(2)
+    x, weight = (
+        draw.integers(-2, 3, shape).astype("f4") for shape in ((1, 8, 9, 9), (16, 8, 3, 3))
+    )
+    without_numbers = lambda y: np.where(np.isfinite(y), 0, y)
+    for array, index in ((x, (0, 3, 4, 4)), (weight, (5, 2, 1, 1))):
+        kept = array[index]
+        for value in (np.inf, -np.inf, np.nan):
+            array[index] = value
+            image = x if layout == "NCHW" else x.transpose(0, 2, 3, 1)
+            options = {"padding": 1, "layout": layout, "algorithm": "direct"}
+            y = winogen.conv2d(image, weight, filter_dtype=filter_dtype, **options)
+            if filter_dtype == "flyte8" and array is weight:  # has its largest number instead
+                assert not np.isnan(y).any()
+            else:
+                expected = without_numbers(winogen.conv2d(image, weight, **options))
+                assert np.array_equal(without_numbers(y), expected, equal_nan=True)
+        array[index] = kept

@@ -21,11 +21,11 @@ from winogen.records import TARGETS, Machine, Points, Precision
 from winogen.toolchain import host_target
 
 HALVES = Points("points", ("0", "1", "-1", "inf"))
-# Variant -> weight, input, options and algorithm of a layer that it computes.
+# Variant -> weight, input, options and algorithm of a layer that it computes on every target.
 LAYERS = {
     "direct": ((40, 35, 3, 3), (1, 35, 9, 20), dict(padding=1), "direct"),
     "im2col": ((40, 35, 3, 3), (1, 35, 9, 20), dict(padding=1), "im2col"),
-    "pixels": ((5, 40, 3, 3), (1, 40, 9, 20), dict(padding=1), "direct"),
+    "pixels": ((2, 40, 3, 3), (1, 40, 9, 20), dict(padding=1), "direct"),
     "planes": ((40, 70, 1, 1), (1, 70, 8, 20), {}, "direct"),
     "mcmr": ((40, 70, 3, 3), (2, 70, 7, 9), dict(padding=1), "mcmr"),
     "winograd1d": ((40, 70, 3, 3), (2, 70, 7, 9), dict(padding=1), "winograd1d"),
@@ -39,7 +39,7 @@ LAYERS = {
         (40, 1, 2, 3), (1, 9, 50, 40), dict(groups=40, layout="NHWC"), "direct",
     ),
     "depthwise_strip": (
-        (40, 1, 3, 3), (1, 9, 50, 40), dict(groups=40, layout="NHWC"), "direct",
+        (41, 1, 3, 3), (1, 9, 50, 41), dict(groups=41, layout="NHWC"), "direct",
     ),
     "depthwise_in_place": (
         (32, 1, 3, 3), (1, 9, 50, 32), dict(groups=32, layout="NHWC", padding=1), "direct",

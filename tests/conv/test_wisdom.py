@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import warnings
@@ -307,7 +308,7 @@ def test_a_generated_nest_is_kept_as_its_parameters(file):
 
 def test_a_variant_that_is_not_the_first_can_be_asked_for(file):
     file.write_text("")
-    few = Layer.of((5, 40, 3, 3), "float32", padding=1, stride=2).problem((1, 40, 9, 20))
+    few = Layer.of((2, 40, 3, 3), "float32", padding=1, stride=2).problem((1, 40, 9, 20))
     assert ranked(few)[0].works(few)[0].variant == "pixels"
     wisdom.add([line(few, Choice("direct", variant="direct"))], file)
     assert ranked(few)[0].works(few)[0].variant == "direct"
@@ -400,6 +401,26 @@ def test_two_processes_lose_nothing_of_each_other(file):
     assert [process.wait(60) for process in processes] == [0, 0]
     records, damaged = wisdom.read(file)
     assert len(records) == 8 and not damaged
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from conv import test_wisdom
+from pathlib import Path
+os.replace = lambda draft, path: os.kill(os.getpid(), signal.SIGKILL)
+test_wisdom.wisdom.add([test_wisdom.line(cpu="Z80")], Path(sys.argv[2]))
+"""
+
+
+def test_a_kill_in_the_middle_of_writing_leaves_what_was_there(file):
+    wisdom.add([line()], file)
+    before = file.read_bytes()
+    tests = os.path.join(os.path.dirname(__file__), "..")
+    died = subprocess.run([sys.executable, "-c", KILLED, tests, str(file)], check=False)
+    assert died.returncode == -signal.SIGKILL and file.read_bytes() == before
+    assert wisdom.add([line(cpu="Z81")], file) == 1  # nobody holds the lock
+    assert len(wisdom.read(file)[0]) == 2
 
 
 def test_the_environment_is_part_of_what_is_remembered(monkeypatch):

@@ -33,7 +33,7 @@ PAGES = {
         *ROOT.glob("docs/*.md"),
     )
 }
-LANGUAGES = ("python", "c", "sh", "text", "json", "toml")
+LANGUAGES = ("python", "c", "cpp", "sh", "text", "json", "toml")
 # Commands of winogen that take minutes: only their options are checked.
 SLOW = (
     "demo", "bench", "search", "search-loops", "report", "calibrate", "regret", "onnx", "explain",

@@ -1,18 +1,12 @@
 """A graph by its definition, in numpy: integers stay exact, floats are float64."""
 
 import numpy as np
-from conv.reference import ACTIVATIONS, convolve
+from conv.activations import activate
+from conv.reference import convolve
 
 from winogen.graph import Activation, Add, Affine, Concat, Conv, MaxPool, Pad, Repeat, Slice, Spread
 
 _MODES = {"zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-
-
-def activate(y, activation):
-    if activation is None:
-        return y
-    name, *parameters = (activation,) if isinstance(activation, str) else activation
-    return ACTIVATIONS[name](y, *parameters)
 
 
 def compute(graph, inputs):

@@ -24,7 +24,7 @@ def test_tiles_get_smaller_before_they_are_given_up():
     free, tight = (segment(limit).plan([SHAPE]) for limit in (None, 3 * weights))
     assert free.packed_bytes > 3 * weights >= tight.packed_bytes
     assert all(choice.ways[0].candidate.choice.tile for choice in tight.choices)
-    assert tight.seconds < 1.4 * free.seconds
+    assert tight.seconds < 1.5 * free.seconds  # how much smaller tiles cost depends on the target
 
 
 def test_behind_the_fastest_come_all_that_are_smaller():

@@ -1,10 +1,14 @@
-"""Compiled C has the errors that its numpy twin predicts, and without contraction its very bits."""
+"""Compiled C has the errors that its numpy twin predicts, and without contraction its very bits.
 
+Where a target multiplies and adds in one instruction, compilers contract; their twins do, too.
+"""
+
+import platform
 from itertools import product
 
 import numpy as np
 import pytest
-from kernels.turns import first
+from kernels.turns import first, turns
 
 from winogen.algebra import cook_toom, nest, winograd
 from winogen.codegen.transforms import load
@@ -12,15 +16,24 @@ from winogen.errors import InvalidValue
 from winogen.kernels import summation
 from winogen.numerics import PRACTICAL, Direct, measure
 from winogen.program.summation import NAMES as ORDERS
-from winogen.toolchain import host_target
+from winogen.toolchain import host_target, host_targets
 
 F43 = cook_toom(4, 3)
 GAUSSIAN = winograd(4, 3, "x,x-1,x+1,x^2+1,inf")
 
 
-fused = pytest.mark.skipif(
-    host_target().name not in ("avx512", "avx2", "neon"), reason="no multiply-add that rounds once"
-)
+# Plain C is for the CPU's base: x86's has no such instruction.
+FUSING = {"avx512", "avx2", "neon"} | ({"generic"} if platform.machine() == "aarch64" else set())
+
+
+@pytest.fixture
+def fused(request, monkeypatch):
+    """Run on the target of this name; whether its multiply-adds round once."""
+    monkeypatch.setenv("WINOGEN_ISA", request.param)
+    return request.param in FUSING
+
+
+HERE = [target.name for target in host_targets()]
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -43,7 +56,8 @@ def test_the_bits_of_other_algorithms(algorithm, settings):
     assert np.array_equal(c.errors, measure(algorithm, trials=40, **settings).errors)
 
 
-def test_contracted_code_is_as_accurate_as_predicted():
+@pytest.mark.parametrize("fused", [name for name in HERE if name in FUSING][:1], indirect=True)
+def test_contracted_code_is_as_accurate_as_predicted(fused):
     settings = {"order": "huffman", "trials": 2000}
     c = measure(F43, compiled="header", fused=True, **settings).mean
     assert c == pytest.approx(measure(F43, fused=True, **settings).mean, rel=0.1)
@@ -60,33 +74,31 @@ def test_kernels_of_conv2d():
     assert direct < twin
 
 
-@fused
 @pytest.mark.parametrize(
-    "name, kernel",
-    first(2, product(["f4_3", "f6_3_gaussian", "f2_3", "f6_3"], ["winograd2d", "mcmr"])),
+    "fused, kernel, name",
+    turns(HERE, ["winograd2d", "mcmr"], ["f4_3", "f6_3_gaussian", "f2_3", "f6_3"]),
+    indirect=["fused"],
 )
-def test_what_ships_has_the_bits_of_its_twin(name, kernel):
+def test_what_ships_has_the_bits_of_its_twin(name, kernel, fused):
     """But for the few outputs where the compiler fuses the other product of a sum of two."""
     t = load(int(name[1]), 3, name=name)
-    c = measure(t, compiled=kernel, **{**PRACTICAL, "trials": 40})
-    twin = measure(
-        t, **summation(kernel, host_target(), PRACTICAL["channels"]), **{**PRACTICAL, "trials": 40}
-    )
+    settings = {**PRACTICAL, "trials": 40, "fused": fused}
+    c = measure(t, compiled=kernel, **settings)
+    twin = measure(t, **summation(kernel, host_target(), PRACTICAL["channels"]), **settings)
     assert (c.errors == twin.errors).mean() > 0.98
     assert c.relative_l2 == pytest.approx(twin.relative_l2, rel=0.01)
 
 
 @pytest.mark.thorough
-@fused
-@pytest.mark.parametrize("kernel", ["winograd2d", "mcmr"])
-def test_kernels_add_in_the_order_asked_for(kernel):
+@pytest.mark.parametrize("fused, kernel", product(HERE, ["winograd2d", "mcmr"]), indirect=["fused"])
+def test_kernels_add_in_the_order_asked_for(kernel, fused):
     """Without constants there is one way to round, so that kernels have the bits of their twins."""
     settings = {"channels": 40, "filters": "float64", "trials": 40}
     seen = []
     for order in ("naive", "huffman", "pairwise"):
         c = measure(GAUSSIAN, compiled=kernel, order=order, **settings)
         twin = measure(
-            GAUSSIAN, order=order, fused=True, **summation(kernel, host_target(), 40), **settings
+            GAUSSIAN, order=order, fused=fused, **summation(kernel, host_target(), 40), **settings
         )
         assert np.array_equal(c.errors, twin.errors)
         seen.append(c.errors)
@@ -101,9 +113,10 @@ def test_kernels_with_constants_have_the_error_of_the_order(order):
     assert c == pytest.approx(twin, rel=0.15)
 
 
-def test_one_dimension():
+@pytest.mark.parametrize("fused", HERE, indirect=True)
+def test_one_dimension(fused):
     found = measure(F43, dims=1, compiled="winograd1d", trials=500, order="program")
-    twin = measure(F43, dims=1, trials=500, order="program", filters="float64", fused=True)
+    twin = measure(F43, dims=1, trials=500, order="program", filters="float64", fused=fused)
     assert found.errors.shape == (1, 4, 500)
     assert found.mean == pytest.approx(twin.mean, rel=0.2)
 

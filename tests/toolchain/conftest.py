@@ -23,10 +23,11 @@ print(library.path)
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """The folder of the kernel cache, empty; WINOGEN_CACHE points there."""
+    """The folder of the kernel cache, empty; WINOGEN_CACHE points there; the CPU is as it is."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("WINOGEN_CACHE", str(folder))
-    monkeypatch.delenv("WINOGEN_ISA", raising=False)
+    for name in ("WINOGEN_ISA", "WINOGEN_CPU"):
+        monkeypatch.delenv(name, raising=False)
     return folder
 
 

@@ -112,3 +112,28 @@ def test_a_spoilt_memo_is_asked_again(cache, fake_cc):
             memo.write_text(spoilt)
         _compilers.clear()
         assert find_compiler() == first
+
+
+ISOLATED = """
+try:
+    import numpy, winogen
+    from winogen.toolchain import find_compiler
+    find_compiler()
+    print("found")
+except Exception as error:
+    print(f"{type(error).__name__}: {error}")
+"""
+
+
+def test_an_isolated_subinterpreter_is_told_why_it_gets_no_kernel(python):
+    """Newer releases of numpy refuse to be imported there, in words of their own."""
+    code = f"""
+        try:
+            import _interpreters as interpreters
+        except ImportError:
+            import _xxsubinterpreters as interpreters
+        interpreters.run_string(interpreters.create(), {ISOLATED!r})
+    """
+    said = python(code).finish()
+    refused = "CompilerNotFound" in said and "cannot be run (" in said
+    assert refused or said.startswith("ImportError") or said == "found"

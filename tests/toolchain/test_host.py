@@ -125,6 +125,47 @@ def test_what_the_cpu_lacks_is_refused_with_the_reason(cpu, monkeypatch):
         host_target()
 
 
+@pytest.fixture
+def zen4(monkeypatch):
+    """Run on a zen4, as it is detected."""
+    known = archspec.cpu.TARGETS["zen4"]
+    monkeypatch.setattr(archspec.cpu, "host", lambda: known)
+    monkeypatch.setattr(host, "_reported", lambda: frozenset(known.features))
+    monkeypatch.setattr(host, "_emitted", lambda cc: frozenset(EXTENSIONS))
+    host._named.cache_clear()
+    yield
+    host._named.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "name, expected, extensions",
+    [
+        ("zen4", "avx512", {"vnni", "f16c", "vbmi"}),
+        ("zen3", "avx2", {"f16c"}),
+        ("nehalem", "sse2", set()),
+        ("sapphirerapids", "avx512", {"vnni", "f16c", "vbmi"}),  # no AMX on this CPU
+    ],
+)
+def test_a_cpu_is_taken_for_another(zen4, monkeypatch, name, expected, extensions):
+    monkeypatch.setenv("WINOGEN_CPU", name)
+    assert (host_target().name, host_target().extensions) == (expected, extensions)
+    monkeypatch.setenv("WINOGEN_ISA", "generic")
+    assert host_target().name == "generic"
+
+
+def test_a_cpu_taken_for_a_better_one_keeps_to_what_it_has(zen4, monkeypatch):
+    monkeypatch.setattr(host, "_reported", lambda: frozenset({"sse2", "avx", "avx2"}))
+    monkeypatch.setenv("WINOGEN_CPU", "zen4")
+    assert [target.name for target in host_targets()] == ["sse2", "generic"]
+
+
+@pytest.mark.parametrize("name", ("zen99", "neoverse_n1"))
+def test_a_cpu_that_cannot_be_meant_is_refused(zen4, monkeypatch, name):
+    monkeypatch.setenv("WINOGEN_CPU", name)
+    with pytest.raises(InvalidValue, match=f"WINOGEN_CPU: got '{name}'; allowed: .* of x86_64"):
+        host_target()
+
+
 def test_a_target_without_an_entry_says_what_to_add(monkeypatch):
     monkeypatch.setitem(TARGETS, "neon32", TARGETS["generic"])
     with pytest.raises(BuildError, match=r"target: got 'neon32', of which _NEEDS in host.py"):

@@ -155,7 +155,8 @@ def check(net: Net) -> Result:
 
 
 def _gradient(fast: Any, original: Any, arguments: tuple[tuple, dict]) -> str | None:
-    """With respect to the inputs, of the sum of all outputs."""
+    """With respect to the inputs, of the sum of all outputs; the weights are frozen in both."""
+    original.requires_grad_(False)
     found = []
     for model in (original, fast):
         args = mapped(
@@ -165,6 +166,8 @@ def _gradient(fast: Any, original: Any, arguments: tuple[tuple, dict]) -> str | 
 
         def gradients(model: Any = model, args: Any = args, wanted: Any = wanted) -> Any:
             out = [t for t in tensors(model(*args)) if t.requires_grad]
+            if not out:
+                return (None,) * len(wanted)  # all is frozen, and nothing comes from the inputs
             return torch.autograd.grad(
                 sum(t.double().sum() for t in out), wanted, allow_unused=True
             )

@@ -23,7 +23,7 @@ MODES = {
 
 def wrong_with(odd, mode):
     """What an optimized model does otherwise than the original, in words; None for nothing."""
-    with odd.around(), MODES[mode]():
+    with odd.around():
         given, original = odd.model(), odd.model()
         odd.before()
         with every_layer():
@@ -31,7 +31,8 @@ def wrong_with(odd, mode):
         if fast.error is not None:
             return f"optimize {fast}\n{trace(fast.error)}"
         for what, make in odd.calls():
-            wrong = compared(fast.value, original, make, before=odd.before)
+            with MODES[mode]():
+                wrong = compared(fast.value, original, make, before=odd.before)
             if wrong:
                 return f"{what}: {wrong}"
     return None

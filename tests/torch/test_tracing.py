@@ -233,3 +233,28 @@ def test_views_that_negate():
     conv, x = winogen.torch.Conv2d(4, 4, 3), torch.randn(1, 4, 8, 8)
     with torch.inference_mode():
         torch.testing.assert_close(conv(torch._neg_view(x)), conv(-x))
+
+
+def test_a_trace_that_takes_too_long_is_given_up(monkeypatch):
+    """And the sizes of the example are traced, which takes no time."""
+    from winogen.torch import tracing
+    from winogen.torch.calling import Calls
+
+    export, asked = torch.export.export, []
+
+    def endless(*args, dynamic_shapes=None, **options):
+        asked.append(dynamic_shapes)
+        while dynamic_shapes is not None:
+            try:
+                sum(range(1000))
+            except Exception:  # as libraries do
+                continue
+        return export(*args, **options)
+
+    monkeypatch.setattr(torch.export, "export", endless)
+    monkeypatch.setattr(tracing, "_LONGEST", 0.1)
+    x = torch.randn(1, 3, 8, 8)
+    model = nn.Conv2d(3, 4, 3).eval().requires_grad_(False)
+    trace = tracing._by_export(model, Calls(model, (x,), {}))
+    assert len(asked) == 2 and asked[1] is None
+    assert trace.guard.holds([x]) and not trace.guard.holds([torch.randn(1, 3, 9, 8)])

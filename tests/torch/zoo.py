@@ -4,8 +4,8 @@
     python tests/torch/zoo.py --only dpn68 resnet18 --door torch
 
 The doors are `winogen.torch.optimize`, and `torch.onnx.export` followed by `winogen.onnx.optimize`
-and onnxruntime. Models have random weights, but for trained ONNX files; winogen gets all layers that
-it can take. Each is called with its example, with another batch and size, and again: structure and
+and onnxruntime. Models have random weights, but for trained ONNX files; winogen gets all layers it
+can take. Each is called with its example, with another batch and size, and again: structure and
 numbers must be those of the original, with errors against float64 like its own. Each has a process
 of its own. What is not installed is listed as skipped. Exit status 1 if anything is wrong.
 """
@@ -249,9 +249,9 @@ def by_torch(entry: Entry, row: Row) -> None:
     model = prepared(entry.make())
     with every_layer():
         fast = winogen.torch.optimize(model, picture(entry.shapes[0]))
-    rows = winogen.torch.report(fast).rows
-    row.layers = sum(isinstance(m, nn.Conv2d) for m in model.modules())
-    row.ours = sum(one.runs != "torch" for one in rows)
+    names = {name for name, m in model.named_modules() if isinstance(m, nn.Conv2d)}
+    kept = {one.name for one in winogen.torch.report(fast).rows if one.runs != "torch"}
+    row.layers, row.ours = len(names), len(names & kept)
     exact = copy.deepcopy(model).double()
     with torch.no_grad():
         _measure(row, fast(picture(entry.shapes[0])), model(picture(entry.shapes[0])),
@@ -274,10 +274,7 @@ def by_onnx(entry: Entry, row: Row) -> None:
         path = made if isinstance(made, Path) else Path(folder) / "model.onnx"
         if not isinstance(made, Path):
             model = prepared(made)
-            x = picture(entry.shapes[0])
-            axes = {0: "n", 2: "h", 3: "w"}
-            torch.onnx.export(model, (x,), str(path), dynamo=False, opset_version=17,
-                              input_names=["x"], dynamic_axes={"x": axes})  # fmt: skip
+            exported(model, picture(entry.shapes[0]), path)
             exact = model.double()
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
@@ -307,6 +304,20 @@ def by_onnx(entry: Entry, row: Row) -> None:
             if shape == entry.shapes[0]:
                 _measure(row, ours, theirs, right)
             row.wrong = row.wrong or _named(shape, difference(ours, theirs, right))
+
+
+def exported(model: nn.Module, x: torch.Tensor, path: Path) -> None:
+    """Write a model as ONNX, of any size if it can be."""
+    for axes in ({0: "n", 2: "h", 3: "w"}, {0: "n"}, {}):
+        try:
+            torch.onnx.export(
+                model, (x,), str(path), dynamo=False, opset_version=17, input_names=["x"],
+                dynamic_axes={"x": axes},
+            )  # fmt: skip
+            return
+        except torch.onnx.errors.SymbolicValueError:
+            if not axes:
+                raise
 
 
 def _tried(session: Any, name: str, x: torch.Tensor) -> list[torch.Tensor] | None:

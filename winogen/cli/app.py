@@ -24,6 +24,7 @@ from winogen.cli import (
     transforms,
     tune,
 )
+from winogen.cli.options import App
 from winogen.errors import WinogenError
 
 BAD_INPUT = 2  # exit status, as for a usage error
@@ -42,7 +43,7 @@ class _Commands(TyperGroup):
             raise typer.Exit(BAD_INPUT) from None
 
 
-app = typer.Typer(
+app = App(
     name="winogen",
     cls=_Commands,
     help="Synthesizes fast convolution: exact Winograd algorithms, short transforms, readable C.",

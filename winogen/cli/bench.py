@@ -46,12 +46,14 @@ def bench(
     ),
     layers: str = typer.Option(
         "thesis27",
+        metavar="SET|FILE",
         help="A layer set: densenet121, few-filters, gemm1x1, googlenet, inception-v3, "
         "mobilenet-v2, resnet50, squeezenet, thesis27, vgg16; or a JSON file.",
     ),
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     peers: str = typer.Option(
         None,
+        metavar="NAMES",
         help="Rivals, comma-separated: torch, onnxruntime, openvino, ncnn, mnn; with --nets also "
         "torch.compile, opencv; or none. Default: all that are installed.",
     ),
@@ -63,16 +65,24 @@ def bench(
     threads: int = typer.Option(1, min=1, max=1024, help="Threads of every contestant."),
     batch: int = typer.Option(None, min=1, help="Images per call, instead of the set's."),
     layout: Layout = typer.Option(Layout.NCHW, help="Of our arrays; rivals use what suits them."),
-    algorithm: str = typer.Option("auto", help="Ours: auto, direct, im2col, winograd2d, ..."),
+    algorithm: str = typer.Option(
+        "auto", metavar="NAME", help="Ours: auto, direct, im2col, winograd2d, ..."
+    ),
     tile: str = typer.Option(None, metavar="M|MH,MW", help="Outputs of one Winograd tile."),
     tolerance: float = typer.Option(
         None,
         help="Our fastest within this error, as measured over the largest output: 1e-5, say. "
         "Default: as accurate as direct convolution where that costs little.",
     ),
-    filter_dtype: str = typer.Option(None, help="What our filters are packed in: float16, ..."),
-    product_dtype: str = typer.Option(None, help="What our products are of: int16."),
-    border: str = typer.Option(None, help="How our tiles at the padding are made, as for Conv2d."),
+    filter_dtype: str = typer.Option(
+        None, metavar="TYPE", help="What our filters are packed in: float16, ..."
+    ),
+    product_dtype: str = typer.Option(
+        None, metavar="TYPE", help="What our products are of: int16."
+    ),
+    border: str = typer.Option(
+        None, metavar="NAME", help="How our tiles at the padding are made, as for Conv2d."
+    ),
     beside: list[str] = typer.Option(
         None,
         metavar="OPTION=VALUE,...",
@@ -81,7 +91,9 @@ def bench(
         "Again and again for more.",
     ),
     algorithms: str = typer.Option(
-        None, help="The same as --beside algorithm=... for each of these, or for all."
+        None,
+        metavar="NAMES",
+        help="The same as --beside algorithm=... for each of these, or for all.",
     ),
     profile: bool = typer.Option(False, "--profile", help="Also show where our time goes."),
     repeat: int = typer.Option(9, min=1, help="Rounds in which everybody takes a turn."),

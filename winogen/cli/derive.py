@@ -39,13 +39,18 @@ def derive(
     m: int = typer.Argument(help="Outputs of one tile."),
     r: int = typer.Argument(help="Taps of the filter."),
     points: str = typer.Option(
-        None, help="m + r - 1 exact interpolation points, such as 0,1,-1,1/2,inf."
+        None,
+        metavar="P,P,...",
+        help="m + r - 1 exact interpolation points, such as 0,1,-1,1/2,inf.",
     ),
     moduli: str = typer.Option(
-        None, help="Polynomials instead of points, such as 'x,x-1,x^2+1'; inf is allowed."
+        None,
+        metavar="POLYNOMIALS",
+        help="Polynomials instead of points, such as 'x,x-1,x^2+1'; inf is allowed.",
     ),
     order: str = typer.Option(
         "program",
+        metavar="NAME",
         help="How transforms add: program (as the shortest do), or every row on its own, huffman "
         "(smallest partial sums first), pairwise or naive.",
     ),

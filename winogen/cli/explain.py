@@ -14,13 +14,15 @@ EXAMPLE = "Example: winogen explain thesis27 --only 56x56 --plot why.png"
 
 def explain(
     layers: str = typer.Argument(
-        "thesis27", help="A layer set as for bench, or a JSON file of layers."
+        "thesis27", metavar="SET|FILE", help="A layer set as for bench, or a JSON file of layers."
     ),
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     batch: int = typer.Option(None, min=1, help="Images per call, instead of the set's."),
     threads: int = typer.Option(1, min=1, max=1024, help="Threads of a call."),
     layout: Layout = typer.Option(Layout.NCHW, help="Of input and output."),
-    algorithm: str = typer.Option("auto", help="auto, direct, im2col, winograd2d, ..."),
+    algorithm: str = typer.Option(
+        "auto", metavar="NAME", help="auto, direct, im2col, winograd2d, ..."
+    ),
     tile: str = typer.Option(None, metavar="M|MH,MW", help="Outputs of one Winograd tile."),
     tolerance: float = typer.Option(None, help="Error that suffices, as for bench: 1e-5."),
     markdown: bool = typer.Option(False, "--markdown", help="Print the table as Markdown."),

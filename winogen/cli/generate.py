@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from winogen.cli.options import integers, single
+from winogen.cli.options import ACTIVATION_WORDS, integers, parsed_activation, single
 
 EXAMPLE = (
     "Example: winogen generate --input 1,64,56,56 --weight 64,64,3,3 --padding 1 "
@@ -19,67 +19,94 @@ def generate(
     input: str = typer.Option(metavar="N,C,H,W", help="Shape of the input."),
     weight: str = typer.Option(metavar="M,C,KH,KW", help="Shape of the weights."),
     output: Path = typer.Option(..., "--output", "-o", metavar="DIR", help="Folder to write to."),
-    padding: str = typer.Option(None, help="P, or PH,PW, or same, or valid (default: 0)."),
-    padding_mode: str = typer.Option(
-        None, help="zeros, replicate, reflect or circular (default: zeros)."
+    padding: str = typer.Option(
+        None, metavar="P|PH,PW|same|valid", help="P, or PH,PW, or same, or valid (default: 0)."
     ),
-    stride: str = typer.Option(None, help="S, or SH,SW (default: 1)."),
-    dilation: str = typer.Option(None, help="D, or DH,DW (default: 1)."),
+    padding_mode: str = typer.Option(
+        None, metavar="MODE", help="zeros, replicate, reflect or circular (default: zeros)."
+    ),
+    stride: str = typer.Option(None, metavar="S|SH,SW", help="S, or SH,SW (default: 1)."),
+    dilation: str = typer.Option(None, metavar="D|DH,DW", help="D, or DH,DW (default: 1)."),
     groups: int = typer.Option(None, help="Groups of channels (default: 1)."),
     algorithm: str = typer.Option(
-        None, help="auto, direct, im2col, loops, winograd2d, winograd1d or mcmr (default: auto)."
+        None,
+        metavar="NAME",
+        help="auto, direct, im2col, loops, winograd2d, winograd1d or mcmr (default: auto).",
     ),
-    tile: str = typer.Option(None, help="m, or mh,mw: outputs of one Winograd tile."),
-    points: str = typer.Option(None, help="Interpolation points, such as 0,1,-1,1/2,-2,inf."),
-    moduli: str = typer.Option(None, help="Polynomials instead, such as x,x-1,x+1,x^2+1,inf."),
+    tile: str = typer.Option(
+        None, metavar="M|MH,MW", help="m, or mh,mw: outputs of one Winograd tile."
+    ),
+    points: str = typer.Option(
+        None, metavar="P,P,...", help="Interpolation points, such as 0,1,-1,1/2,-2,inf."
+    ),
+    moduli: str = typer.Option(
+        None, metavar="POLYNOMIALS", help="Polynomials instead, such as x,x-1,x+1,x^2+1,inf."
+    ),
     order: str = typer.Option(
-        None, help="How transforms add: program, huffman, pairwise or naive (default: program)."
+        None,
+        metavar="NAME",
+        help="How transforms add: program, huffman, pairwise or naive (default: program).",
     ),
-    border: str = typer.Option(None, help="How tiles at the rim are padded, as in conv2d."),
+    border: str = typer.Option(
+        None, metavar="NAME", help="How tiles at the rim are padded, as in conv2d."
+    ),
     tolerance: float = typer.Option(
         None, help="The fastest way within this error of the output, as in conv2d."
     ),
     filter_dtype: str = typer.Option(
         None,
+        metavar="TYPE",
         help="What packed filters are stored in: float16, bfloat16, flyte24, flyte16 or flyte8.",
     ),
     product_dtype: str = typer.Option(
         None,
+        metavar="TYPE",
         help="What is multiplied: int16, with --isa avx512+vnni at best, or float16, with "
         "--isa avx512+fp16.",
     ),
     workspace_limit: int = typer.Option(None, help="Bytes of scratch memory, at most."),
     isa: str = typer.Option(
         None,
+        metavar="ISA",
         help="avx512, avx2, sse2, neon or generic (default: what this CPU has); with extensions as "
         "avx512+vnni, avx2+avxvnni and neon+dotprod.",
     ),
     dtype: str = typer.Option(
         None,
+        metavar="TYPE",
         help="Of the arrays: float32, float64, float16 or bfloat16; or int8 for a layer as QConv2d "
         "has it (default: float32).",
     ),
-    x_dtype: str = typer.Option(None, help="With int8, input: uint8 or int8 (default: uint8)."),
+    x_dtype: str = typer.Option(
+        None, metavar="uint8|int8", help="With int8, input: uint8 or int8 (default: uint8)."
+    ),
     x_zero: int = typer.Option(None, help="Its zero point (default: 0)."),
     y_dtype: str = typer.Option(
-        None, help="With int8, output: uint8, int8, or int32 for sums (default: as the input)."
+        None,
+        metavar="TYPE",
+        help="With int8, output: uint8, int8, or int32 for sums (default: as the input).",
     ),
     y_zero: int = typer.Option(None, help="Its zero point (default: 0)."),
-    layout: str = typer.Option(None, help="NCHW or NHWC (default: NCHW)."),
+    layout: str = typer.Option(None, metavar="NCHW|NHWC", help="NCHW or NHWC (default: NCHW)."),
     activation: str = typer.Option(
         None,
-        help="relu, relu6, silu, gelu, gelu:tanh, hardswish, prelu, leaky_relu:SLOPE, clip:LO:HI.",
+        metavar="NAME[:A[:B]]",
+        help=f"{ACTIVATION_WORDS}.",
     ),
     threads: int = typer.Option(None, min=1, help="Threads to cut the work for (default: 1)."),
-    name: str = typer.Option(None, help="Prefix of files and functions (default: from shapes)."),
+    name: str = typer.Option(
+        None, metavar="NAME", help="Prefix of files and functions (default: from shapes)."
+    ),
 ) -> None:
     """Write one layer as a .c and a .h that compile with `cc -O3` and nothing else."""
     given = {key: value for key, value in locals().items() if value is not None}
     del given["output"]  # what is written does not depend on where
     from winogen.cli.progress import working
     from winogen.codegen.standalone import check_name
+    from winogen.conv import arguments
     from winogen.conv.standalone import command_line, standalone
     from winogen.conv.standalone_quantized import standalone_quantized
+    from winogen.records import ARRAY_TYPES
 
     options: dict[str, Any] = dict(given)
     shapes = [integers(key, options.pop(key), 4) for key in ("input", "weight")]
@@ -93,6 +120,8 @@ def generate(
         shapes[0] = (*shapes[0][:1], *shapes[0][2:], *shapes[0][1:2])
     if name is not None:
         check_name(name)
+    if dtype is not None:
+        arguments.choice("dtype", dtype, (*ARRAY_TYPES, "int8"))
     write = standalone
     if dtype == "int8":
         del options["dtype"]
@@ -123,27 +152,3 @@ def _refuse(options: dict[str, Any], names: tuple[str, ...], where: str) -> None
             raise InvalidValue(
                 f"--{name.replace('_', '-')}: got {options[name]!r}; allowed: only {where}"
             )
-
-
-def parsed_activation(text: str) -> str | tuple[str | float, ...]:
-    """Return an activation as `conv2d` takes it: "relu", ("leaky_relu", 0.1) for "leaky_relu:0.1".
-
-    >>> parsed_activation("leaky_relu:0.1")
-    ('leaky_relu', 0.1)
-    """
-    from winogen.errors import InvalidValue
-
-    name, *parameters = text.split(":")
-    if name == "prelu" and not parameters:
-        return name, 0.0  # the slopes come with the call
-    if not parameters:
-        return name
-    if text == "gelu:tanh":
-        return name, "tanh"
-    try:
-        return (name, *map(float, parameters))
-    except ValueError:
-        raise InvalidValue(
-            f"activation: got {text!r}; allowed: a name, leaky_relu:SLOPE or clip:LO:HI with "
-            'numbers, or "gelu:tanh"'
-        ) from None

@@ -19,22 +19,32 @@ EXAMPLE = "Example: winogen loops 1,64,56,56 64,64,3,3 --padding 1 --strategy fi
 def loops(
     input: str = typer.Argument(..., metavar="N,C,H,W", help="Shape of the input."),
     weight: str = typer.Argument(..., metavar="M,C,KH,KW", help="Shape of the weights."),
-    padding: str = typer.Option("0", help="P, or PH,PW."),
-    stride: str = typer.Option("1", help="S, or SH,SW."),
-    dilation: str = typer.Option("1", help="D, or DH,DW."),
+    padding: str = typer.Option("0", metavar="P|PH,PW", help="P, or PH,PW."),
+    stride: str = typer.Option("1", metavar="S|SH,SW", help="S, or SH,SW."),
+    dilation: str = typer.Option("1", metavar="D|DH,DW", help="D, or DH,DW."),
     groups: int = typer.Option(1, min=1, help="Groups of channels."),
-    layout: str = typer.Option("NCHW", help="NCHW or NHWC."),
-    dtype: str = typer.Option("float32", help="float32 or float64."),
-    isa: str = typer.Option(None, help="The instruction set (default: what this CPU has)."),
-    strategy: str = typer.Option(None, help="The micro-kernel: see --strategies."),
-    order: str = typer.Option(None, help="Loops, outermost first: H.o,M,H.i,W."),
+    layout: str = typer.Option("NCHW", metavar="NCHW|NHWC", help="NCHW or NHWC."),
+    dtype: str = typer.Option("float32", metavar="float32|float64", help="float32 or float64."),
+    isa: str = typer.Option(
+        None, metavar="ISA", help="The instruction set (default: what this CPU has)."
+    ),
+    strategy: str = typer.Option(None, metavar="NAME", help="The micro-kernel: see --strategies."),
+    order: str = typer.Option(None, metavar="AXES", help="Loops, outermost first: H.o,M,H.i,W."),
     blocks: str = typer.Option(None, metavar="D=N,...", help="Sizes of blocks, by dim: H=8."),
     unroll: str = typer.Option(None, metavar="D=N,...", help="Loops to unroll: W=2,C=4."),
     registers: str = typer.Option(None, metavar="W,M", help="Register block: pixels, filters."),
-    image: str = typer.Option(None, help="How inputs lie that are read: CHW, HWC and so on."),
-    kernel: str = typer.Option(None, help="How packed filters lie: MCYX and so on, or MYXCm."),
-    output: str = typer.Option(None, help="How sums lie: MHW, HWM and so on."),
-    copies: str = typer.Option(None, help="implicit, or explicit: inputs are copied to a tile."),
+    image: str = typer.Option(
+        None, metavar="AXES", help="How inputs lie that are read: CHW, HWC and so on."
+    ),
+    kernel: str = typer.Option(
+        None, metavar="AXES", help="How packed filters lie: MCYX and so on, or MYXCm."
+    ),
+    output: str = typer.Option(None, metavar="AXES", help="How sums lie: MHW, HWM and so on."),
+    copies: str = typer.Option(
+        None,
+        metavar="implicit|explicit",
+        help="implicit, or explicit: inputs are copied to a tile.",
+    ),
     nest: str = typer.Option(None, metavar="JSON", help="All parameters at once, as printed."),
     strategies: bool = typer.Option(False, "--strategies", help="Compare the micro-kernels."),
     count: bool = typer.Option(False, "--count", help="Count loads, stores and FMAs, too."),

@@ -7,12 +7,14 @@ from typing import Any
 
 import typer
 
+from winogen.cli.options import App
+
 OPTIMIZE_EXAMPLE = "Example: winogen onnx optimize model.onnx -o fast.onnx"
 LIBRARY_EXAMPLE = "Example: winogen onnx library fast.onnx --input x=1,3,224,224 -o fast.so"
 QUANTIZE_EXAMPLE = "Example: winogen onnx quantize model.onnx pictures.npy -o narrow.onnx"
 REPORT_EXAMPLE = "Example: winogen onnx report model.onnx --input x=1,3,224,224"
 
-app = typer.Typer(
+app = App(
     help="Rewrite ONNX models to winogen's operators or to 8 bits; see what they would gain.",
     no_args_is_help=True,
 )
@@ -57,7 +59,9 @@ def library(
         None, min=1, max=1024, help="Threads of the sessions (default: onnxruntime's default)."
     ),
     isa: str = typer.Option(
-        None, help="Instruction set, as avx2 or avx512+vnni (default: all that this CPU has)."
+        None,
+        metavar="NAME",
+        help="Instruction set, as avx2 or avx512+vnni (default: all that this CPU has).",
     ),
     input: list[str] = _INPUT,
 ) -> None:
@@ -83,12 +87,16 @@ def quantize(
     ),
     output: Path = typer.Option(..., "--output", "-o", help="File to write."),
     method: str = typer.Option(
-        "maximum", help="What ranges of values hold: maximum (all that was seen) or percentile."
+        "maximum",
+        metavar="maximum|percentile",
+        help="What ranges of values hold: maximum (all that was seen) or percentile.",
     ),
     percentile: float = typer.Option(
         99.99, help="With the method percentile: values beyond it are cut off, at both ends."
     ),
-    activations: str = typer.Option("uint8", help="Numbers of activations: uint8 or int8."),
+    activations: str = typer.Option(
+        "uint8", metavar="uint8|int8", help="Numbers of activations: uint8 or int8."
+    ),
     per_channel: bool = typer.Option(
         True, "--per-channel/--per-tensor", help="A scale for each filter, or one for all."
     ),

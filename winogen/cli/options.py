@@ -1,9 +1,37 @@
-"""What several commands read alike: lists of integers, numbers of seconds."""
+"""What several commands read and print alike: integers, seconds, activations, texts of help."""
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import typer
+
+from winogen.records.epilogue import ACTIVATIONS
+
+# How `--activation` may be given.
+ACTIVATION_WORDS = ", ".join(one.option for one in ACTIVATIONS.values())
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class App(typer.Typer):
+    """Commands whose help is wrapped by the terminal, not by the lines of their docstrings."""
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Function], Function]:
+        """Register a command, as `typer.Typer.command` does."""
+        register = super().command
+
+        def registered(function: Function) -> Function:
+            paragraphs = (inspect.getdoc(function) or "").split("\n\n")
+            text = "\n\n".join(" ".join(lines.split()) for lines in paragraphs)
+            return register(name, help=text, **options)(function)
+
+        return registered
 
 
 def integers(
@@ -36,6 +64,32 @@ def integers(
 def single(numbers: tuple[int, ...]) -> int | tuple[int, ...]:
     """Return the number of a tuple of one, a longer tuple as it is."""
     return numbers[0] if len(numbers) == 1 else numbers
+
+
+def parsed_activation(text: str) -> str | tuple[str | float, ...]:
+    """Return an activation as `conv2d` takes it.
+
+    Raises InvalidValue, in the spelling of the command line.
+
+    >>> parsed_activation("leaky_relu:0.1"), parsed_activation("gelu:tanh")
+    (('leaky_relu', 0.1), ('gelu', 'tanh'))
+    """
+    from winogen.errors import InvalidValue
+
+    for known in ACTIVATIONS.values():
+        if text == known.option:
+            if known.per_filter:
+                return known.name, 0.0  # the slopes come with the call
+            if not known.parameters:
+                return known.spelling or known.name
+    name, *numbers = text.split(":")
+    known_as = ACTIVATIONS.get(name)
+    try:
+        if known_as and not known_as.per_filter and len(numbers) == len(known_as.parameters) > 0:
+            return (name, *map(float, numbers))
+    except ValueError:
+        pass  # refused below
+    raise InvalidValue(f"activation: got {text!r}; allowed: {ACTIVATION_WORDS}")
 
 
 def finite(name: str, seconds: float) -> float:

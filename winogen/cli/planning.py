@@ -21,7 +21,9 @@ def calibrate(
         False, "--rates-only", help="Measure rates, some seconds; leave the model's constants."
     ),
     layers: str = typer.Option(
-        None, help="Fit the constants to a layer set or a JSON file instead of to a sample."
+        None,
+        metavar="SET|FILE",
+        help="Fit the constants to a layer set or a JSON file instead of to a sample.",
     ),
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     forget: bool = typer.Option(
@@ -81,16 +83,20 @@ def _fitted(machine: Machine, layers: str | None, only: str | None) -> Machine:
 
 
 def regret(
-    layers: str = typer.Option("thesis27", help="A layer set or a JSON file, as for bench."),
+    layers: str = typer.Option(
+        "thesis27", metavar="SET|FILE", help="A layer set or a JSON file, as for bench."
+    ),
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     threads: int = typer.Option(1, min=1, max=1024, help="Threads of every candidate."),
-    layout: str = typer.Option("NCHW", help="NCHW or NHWC."),
+    layout: str = typer.Option("NCHW", metavar="NCHW|NHWC", help="NCHW or NHWC."),
     tolerance: float = typer.Option(None, help="Error that suffices, as for bench: 1e-5."),
     within: float = typer.Option(
         1.6, min=1.0, help="Measure candidates predicted within this factor of the fastest."
     ),
     planner: str = typer.Option(
-        "model", help="model, or a rule beside it for blocks of direct: kelefouras, bandwidth."
+        "model",
+        metavar="NAME",
+        help="model, or a rule beside it for blocks of direct: kelefouras, bandwidth.",
     ),
     json: Path = typer.Option(None, help="Write all that was predicted and measured here."),
 ) -> None:

@@ -30,7 +30,9 @@ _SHAPES = "N,C,H,W:M,C,KH,KW"
 def report(
     output: Path = typer.Option(..., "--output", "-o", metavar="DIR", help="Folder to write to."),
     layers: str = typer.Option(
-        None, help="Layer set for the errors of whole layers, or none (default: thesis27)."
+        None,
+        metavar="SET|FILE",
+        help="Layer set for the errors of whole layers, or none (default: thesis27).",
     ),
     trials: int = typer.Option(None, min=1, help="Random tiles per figure (default: 5000)."),
     seed: int = typer.Option(None, min=0, help="Of the random tiles (default: 0)."),
@@ -46,8 +48,12 @@ def report(
     input: Path = typer.Option(
         None, metavar="FILE.npy", help="Your input, float32.", rich_help_panel=_ONE_LAYER
     ),
-    padding: str = typer.Option(None, help="P, or PH,PW (default: 0).", rich_help_panel=_ONE_LAYER),
-    stride: str = typer.Option(None, help="S, or SH,SW (default: 1).", rich_help_panel=_ONE_LAYER),
+    padding: str = typer.Option(
+        None, metavar="P|PH,PW", help="P, or PH,PW (default: 0).", rich_help_panel=_ONE_LAYER
+    ),
+    stride: str = typer.Option(
+        None, metavar="S|SH,SW", help="S, or SH,SW (default: 1).", rich_help_panel=_ONE_LAYER
+    ),
     groups: int = typer.Option(None, help="Groups of channels.", rich_help_panel=_ONE_LAYER),
     tolerance: float = typer.Option(
         None,

@@ -39,6 +39,7 @@ def search(
     r: int = typer.Argument(help="Taps of the filter."),
     families: str = typer.Option(
         "pairs",
+        metavar="NAMES",
         help="Kinds of points: pairs (±a), reciprocal (±a, ±1/a), free, algebraic (±sqrt q), "
         "quadratic (one modulus of degree 2), quadratics (two or three); several with commas.",
     ),
@@ -56,15 +57,21 @@ def search(
     trials: int = typer.Option(20_000, help="Random tiles of the last measurement."),
     dims: int = typer.Option(2, help="1 or 2 dimensions."),
     channels: int = typer.Option(1, help="Channels that are summed."),
-    order: str = typer.Option("huffman", help="Summation: huffman, naive, pairwise or program."),
-    distribution: str = typer.Option("uniform", help="uniform, uniform-dense, normal or relu."),
+    order: str = typer.Option(
+        "huffman", metavar="NAME", help="Summation: huffman, naive, pairwise or program."
+    ),
+    distribution: str = typer.Option(
+        "uniform", metavar="NAME", help="uniform, uniform-dense, normal or relu."
+    ),
     filters: str = typer.Option(
-        None, help="float64 transforms filters so; default as everything else."
+        None, metavar="float64", help="float64 transforms filters so; default as everything else."
     ),
     fused: bool = typer.Option(False, "--fused", help="Multiply-adds round once."),
     seed: int = typer.Option(0, help="Of all random numbers."),
     jobs: int = typer.Option(1, help="Processes; -1 for all CPUs."),
-    dask: str = typer.Option(None, help="Address of a Dask scheduler to work on instead."),
+    dask: str = typer.Option(
+        None, metavar="ADDRESS", help="Address of a Dask scheduler to work on instead."
+    ),
     results: Path = typer.Option(
         None, help="File for intermediate results: run the same again to go on after a stop."
     ),

@@ -25,13 +25,17 @@ EXAMPLE = (
 def search_loops(
     input: str = typer.Argument(..., metavar="N,C,H,W", help="Shape of the input."),
     weight: str = typer.Argument(..., metavar="M,C,KH,KW", help="Shape of the weights."),
-    padding: str = typer.Option("0", help="P, or PH,PW."),
-    stride: str = typer.Option("1", help="S, or SH,SW."),
-    dilation: str = typer.Option("1", help="D, or DH,DW."),
+    padding: str = typer.Option("0", metavar="P|PH,PW", help="P, or PH,PW."),
+    stride: str = typer.Option("1", metavar="S|SH,SW", help="S, or SH,SW."),
+    dilation: str = typer.Option("1", metavar="D|DH,DW", help="D, or DH,DW."),
     groups: int = typer.Option(1, min=1, help="Groups of channels."),
-    layout: str = typer.Option("NCHW", help="NCHW or NHWC."),
-    isa: str = typer.Option(None, help="The instruction set (default: the best of this CPU)."),
-    traversal: str = typer.Option("elite", help="random, elite, narrowing or descent."),
+    layout: str = typer.Option("NCHW", metavar="NCHW|NHWC", help="NCHW or NHWC."),
+    isa: str = typer.Option(
+        None, metavar="ISA", help="The instruction set (default: the best of this CPU)."
+    ),
+    traversal: str = typer.Option(
+        "elite", metavar="NAME", help="random, elite, narrowing or descent."
+    ),
     draws: int = typer.Option(24, help="Nests drawn at first; of elite and random in each round."),
     best: int = typer.Option(4, help="The best, that elite and narrowing go on from."),
     rounds: int = typer.Option(8, help="Rounds at most."),
@@ -46,7 +50,9 @@ def search_loops(
     seed: int = typer.Option(0, help="Of all random numbers."),
     seconds: float = typer.Option(None, min=0, help="Begin nothing new after this time."),
     jobs: int = typer.Option(1, help="Processes that compile; -1 for all CPUs. One measures."),
-    dask: str = typer.Option(None, help="Address of a Dask scheduler to work on instead."),
+    dask: str = typer.Option(
+        None, metavar="ADDRESS", help="Address of a Dask scheduler to work on instead."
+    ),
     results: Path = typer.Option(
         None, "--results", "-o", help="File for results: run the same again to go on after a stop."
     ),

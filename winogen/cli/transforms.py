@@ -6,7 +6,9 @@ from pathlib import Path
 
 import typer
 
-app = typer.Typer(
+from winogen.cli.options import App
+
+app = App(
     help="Write or check the generated headers of the catalog.",
     epilog="Example: winogen transforms check",
     no_args_is_help=True,

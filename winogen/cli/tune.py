@@ -26,7 +26,7 @@ def tune(
         None, min=0.0, help="For all layers together; default: 20 for each."
     ),
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
-    layout: str = typer.Option("NCHW", help="NCHW, NHWC or both."),
+    layout: str = typer.Option("NCHW", metavar="NCHW|NHWC|both", help="NCHW, NHWC or both."),
     threads: int = typer.Option(1, min=1, max=1024, help="Threads of every candidate."),
     tolerance: float = typer.Option(
         None, help="For calls with this tolerance; default: for those without."

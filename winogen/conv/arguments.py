@@ -51,7 +51,10 @@ def choice(argument: str, value: Any, allowed: tuple[Any, ...]) -> Any:
 def target(isa: str) -> Target:
     """Return an instruction set of `TARGETS` with its extensions, as "avx512" or "avx512+vnni"."""
     name, extensions = spelled(isa)
-    return TARGETS[choice("isa", name, tuple(TARGETS))].adjusted(extensions)
+    # Named whole where the part before a sign is no target: "cortex-m4" is none, not "cortex".
+    return TARGETS[name if name in TARGETS else choice("isa", isa, tuple(TARGETS))].adjusted(
+        extensions
+    )
 
 
 def activation(value: Any) -> Epilogue:

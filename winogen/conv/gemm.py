@@ -335,9 +335,9 @@ class _Call:
         return out
 
 
-def _environment() -> tuple[str | None, Environment]:
+def _environment() -> tuple[tuple[str | None, str | None], Environment]:
     """The variables that a call depends on: quicker to compare than targets and machines."""
-    return os.environ.get("WINOGEN_ISA"), Environment.now()
+    return (os.environ.get("WINOGEN_CPU"), os.environ.get("WINOGEN_ISA")), Environment.now()
 
 
 @lru_cache(maxsize=1024)
@@ -353,12 +353,12 @@ def _prepare(
     epilogue: Epilogue,
     threads: int,
     sizes: Tuning | None,
-    isa: str | None,
+    chosen: tuple[str | None, str | None],
     environment: Environment,
 ) -> _Call:
     """Return a product planned for this machine and bound to its compiled kernel.
 
-    ``isa``: WINOGEN_ISA.
+    ``chosen``: WINOGEN_CPU and WINOGEN_ISA.
     """
     target = host_target()
     spec = GemmSpec(Precision.of(dtype), target, sizes or tuning(target, n, dtype))

@@ -42,10 +42,8 @@ class Winograd2d(Tiled):
         return super().sizes_fit(work, tuning) and not tuning.fetches("next")
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
-        return tuning.gemm(target, depth=16)
-
-    def depth(self, work: Work) -> int:
-        return work.lanes  # as many channels as are transformed at a time
+        # As many channels as are transformed at a time.
+        return tuning.gemm(target, depth=target.lanes(precision.real.name))
 
     def fields(self, work: Work) -> dict[str, Any]:
         tiles = work.block[0] * work.block[1]

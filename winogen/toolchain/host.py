@@ -1,4 +1,8 @@
-"""Which instruction set to build for: what the CPU has, or what WINOGEN_ISA asks for."""
+"""Which instruction set to build for: what the CPU has, or what WINOGEN_ISA asks for.
+
+WINOGEN_CPU takes the CPU for one of another micro-architecture. What the CPU itself lacks stays
+unused.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +30,29 @@ _NEEDS = {
 }
 
 
-@lru_cache(maxsize=1)
+# What every CPU of a family has, archspec's plain "x86_64" and "aarch64" do not list.
+_IMPLIED = {"x86_64": {"sse2"}, "aarch64": {"asimd"}}
+
+
 def _cpu() -> Any:  # archspec.cpu.Microarchitecture
+    return _named(os.environ.get("WINOGEN_CPU"))
+
+
+@lru_cache(maxsize=8)
+def _named(name: str | None) -> Any:
+    """Return the micro-architecture of this name; of the CPU itself where none is given."""
     import archspec.cpu
 
-    return archspec.cpu.host()
+    own = archspec.cpu.host()
+    if not name:
+        return own
+    known = archspec.cpu.TARGETS.get(name)
+    if known is None or known.family != own.family:
+        raise InvalidValue(
+            f"WINOGEN_CPU: got {name!r}; allowed: what archspec calls a micro-architecture of "
+            f"{own.family}, such as {own}"
+        )
+    return known
 
 
 @lru_cache(maxsize=1)
@@ -77,10 +99,8 @@ def host_targets() -> tuple[Target, ...]:
     'generic'
     """
     cpu = _cpu()
-    # What every CPU of a family has, archspec's plain "x86_64" and "aarch64" do not list.
-    features = set(cpu.features) | {"x86_64": {"sse2"}, "aarch64": {"asimd"}}.get(
-        str(cpu.family), set()
-    )
+    implied = _IMPLIED.get(str(cpu.family), set())
+    features = set(cpu.features) | implied
     for name in TARGETS.keys() - _NEEDS.keys():
         raise BuildError(
             f"target: got {name!r}, of which _NEEDS in {Path(__file__).name} does not say what the "
@@ -89,6 +109,9 @@ def host_targets() -> tuple[Target, ...]:
     lineage = (str(cpu.name), *(str(ancestor.name) for ancestor in cpu.ancestors))
     core = next((name for name in lineage if name in CORES), "")
     also = features | _reported()
+    if os.environ.get("WINOGEN_CPU"):
+        features &= _reported() | implied
+        also = set(features)
     if "amx_int8" in also and not _permitted():
         also -= {"amx_int8"}
     known = [EXTENSIONS[name] for name in _emitted(os.environ.get("CC"))]

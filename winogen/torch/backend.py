@@ -12,7 +12,9 @@ from torch._ops import HigherOrderOperator
 
 from winogen.graph import Conv
 from winogen.torch import mutation
+from winogen.torch.cases import Case
 from winogen.torch.optimize import compiled
+from winogen.torch.proving import unproven
 from winogen.torch.reading import Untraceable, read
 
 Compiled = Callable[..., Any]
@@ -91,7 +93,12 @@ class _Backend:
         if not any(isinstance(node.op, Conv) for node in reading.graph.nodes):
             self._give_up()
             return
-        self.compiled, _ = compiled(reading)
+        body, decision = compiled(reading)
+        case = Case("this call", list(inputs), [], None)
+        wrong = unproven(self.module, reading, body, decision, [case])
+        if wrong:
+            raise Untraceable(next(iter(wrong.values())))
+        self.compiled = body
 
     def _give_up(self) -> None:
         self.given_up, self.compiled, self.stamps = True, None, {}

@@ -76,6 +76,11 @@ def witnessed(model: nn.Module, calls: Calls) -> Witness:
             perturbed, _ = run(model, calls, near)
         except Exception:  # checks its arguments to the digit
             perturbed = again
+    for mode in (torch.enable_grad, torch.inference_mode):
+        with restored(model), mode():
+            leaves, _ = run(model, calls)
+        if not changes and not _equals(leaves, first.leaves):
+            changes.append("its results with the mode of gradients")
     repeats = _equals(again, cases[0].leaves)
     return Witness(_distinct(cases), repeats, changes, perturbed, rewrites)
 

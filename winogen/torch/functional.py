@@ -172,7 +172,7 @@ def call(
         add, add_after = (None if one is None else one.unsqueeze(0) for one in (add, add_after))
         image = input.unsqueeze(0)
         return call(image, weight, bias, slopes, add, add_after, wanted).squeeze(0)
-    if not taken or (watched and (_exported() or _transformed())):
+    if not taken or (watched and (exported() or transformed())):
         return by_torch(input, weight, bias, slopes, add, add_after, wanted)
     tensors = (input, weight, bias, slopes, add, add_after)
     needed = torch.is_grad_enabled() and any(
@@ -273,18 +273,18 @@ def _watched() -> bool:
         or _profiler._is_profiler_enabled
         or _dispatch_modes()
         or _function_modes()
-        or _transformed()
+        or transformed()
     )
 
 
-def _exported() -> bool:
+def exported() -> bool:
     """Whether a call is written down for others, who may know torch's functions only."""
     if torch.compiler.is_compiling():  # dynamo does not look into the other question
         return bool(_is_exporting() or torch.onnx.is_in_onnx_export())
     return bool(_is_tracing() or torch.onnx.is_in_onnx_export())
 
 
-def _transformed() -> bool:
+def transformed() -> bool:
     """Whether a call is differentiated forward or vectorised, which only torch's functions know.
 
     An operator would drop the tangents, and is refused by `torch.func.grad`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from winogen.conv import arguments
 from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory
 from winogen.graph import Conv, Graph, simplify
 from winogen.progress import counting, working
+from winogen.toolchain.machine import described
 from winogen.torch.building import build
 from winogen.torch.calling import Calls, Structure
 from winogen.torch.cases import Witness, witnessed
@@ -21,7 +22,7 @@ from winogen.torch.copies import bare, evaluated, restored
 from winogen.torch.deciding import Decision, decide
 from winogen.torch.optimized import Fast, Optimized
 from winogen.torch.proving import disagreement, unproven
-from winogen.torch.reading import Reading, Stays, Untraceable, excluding, read
+from winogen.torch.reading import Reading, Untraceable, excluding, read
 from winogen.torch.replacing import check_excluded
 from winogen.torch.report import Reference, Report, Row
 from winogen.torch.segment_op import SegmentModule
@@ -55,6 +56,10 @@ def optimize(
     against torch's on inputs of the shapes of ``example_inputs``, and stays torch's where that is
     faster. Other shapes work, too; their kernels are planned at the first call.
 
+    Before it returns, every part is compared with the part of the model that it replaces, on the
+    example, other numbers, another batch and another size. A part that is off by more than the
+    tolerances of its layers, or ten times their predicted errors, goes back to torch.
+
     Parameters
     ----------
     model
@@ -79,8 +84,11 @@ def optimize(
     BuildError
         When no kernel can be compiled.
 
-    Where a model can't be traced, every `nn.Conv2d` in it is replaced by a `winogen.torch.Conv2d`.
-    `winogen.torch.report` tells what became of a model.
+    And whatever the model raises on the example.
+
+    Where a model can't be traced, because it keeps state, or decides by its numbers, every
+    `nn.Conv2d` in it is replaced by a `winogen.torch.Conv2d`; where even that differs, the copy is
+    left alone. `winogen.torch.report` tells what became of a model.
     """
     inputs = _inputs(example_inputs)
     _check(model, inputs)
@@ -109,9 +117,9 @@ def optimize(
             continue
         try:
             with restored(own):
-                made = _by_trace(own, trace, calls, witness, exclude, options)
+                made, errors = _by_trace(own, trace, calls, witness, exclude, options)
             with made.winogen_tested():
-                reason = disagreement(made, own, calls, witness, _errors(made.winogen_report))
+                reason = disagreement(made, own, calls, witness, errors)
         except (BuildError, OutOfMemory):
             raise
         except Exception as problem:
@@ -121,7 +129,7 @@ def optimize(
         if not reason:
             return made
         reasons.append(f"{trace.tracer}: {reason}"[:200])
-    return _swapped(model, own, calls, witness, "; ".join(reasons), exclude, options)
+    return _swapped(own, calls, witness, "; ".join(reasons), exclude, options)
 
 
 def _witnessed(model: nn.Module, calls: Calls, inputs: tuple[Any, ...]) -> Witness:
@@ -158,10 +166,10 @@ def _by_trace(
     witness: Witness,
     exclude: Collection[Any],
     options: dict[str, Any],
-) -> Optimized:
-    """Return what becomes of a trace; layers that do not compute what the model does stay torch's.
+) -> tuple[Optimized, float]:
+    """Return what becomes of a trace, and what all its layers together may be off.
 
-    Raises Untraceable.
+    Layers that do not compute what the model does stay torch's. Raises Untraceable.
     """
     excluded = excluding(exclude, dict(model.named_modules()))
     reference = Reference(model, calls)
@@ -193,15 +201,16 @@ def _by_trace(
         refused.update(found)
     segments = sum(isinstance(m, SegmentModule) for m in body.modules())
     made = Report(
-        (*decision.rows, *_staying(reading.stays)),
+        (*decision.rows, *(Row(s.name, s.what, "torch", s.why) for s in reading.stays)),
         trace.tracer,
         decision.layout,
         measured,
         decision.weight_bytes,
         segments,
         str(witness),
+        described(),
     )
-    return Optimized(model, made, fast)
+    return Optimized(model, made, fast), sum(decision.allowed.values())
 
 
 def _planar(witness: Witness) -> tuple[bool, ...]:
@@ -210,15 +219,6 @@ def _planar(witness: Witness) -> tuple[bool, ...]:
     if not all(tensor.is_contiguous() for tensor in case.tensors):
         return (False,) * len(case.leaves)
     return tuple(isinstance(y, torch.Tensor) and y.is_contiguous() for y in case.leaves)
-
-
-def _staying(stays: Sequence[Stays]) -> list[Row]:
-    return [Row(one.name, one.what, "torch", one.why) for one in stays]
-
-
-def _errors(report: Report) -> float:
-    """What all layers may be off together."""
-    return sum(10 * row.error for row in report.rows if row.error is not None)
 
 
 def compiled(
@@ -261,7 +261,6 @@ def compiled(
 
 
 def _swapped(
-    model: nn.Module,
     own: nn.Module,
     calls: Calls,
     witness: Witness,
@@ -274,16 +273,19 @@ def _swapped(
         other, decision = swap(evaluated(own), calls, exclude, **options)
     with restored(other):
         measured = Reference(own, calls).errors(other)
+    named = {row.name for row in decision.rows}
     report = Report(
-        decision.rows,
+        (*decision.rows, *_kept(own, "it is left as it is", named)),
         f"nothing, modules were replaced ({reason})",
         f"that of the input, here {decision.layout}",
         measured,
         decision.weight_bytes,
         sum(row.runs != "torch" for row in decision.rows),
         str(witness),
+        described(),
     )
-    different = disagreement(other, other, calls, witness, _errors(report))
+    errors = sum(decision.allowed.values())
+    different = disagreement(other, other, calls, witness, errors)
     if not different:
         return Optimized(other, report, None)
     return _alone(own, f"{reason}; {different}")
@@ -291,14 +293,19 @@ def _swapped(
 
 def _alone(model: nn.Module, reason: str) -> Optimized:
     """Return a copy that is left alone."""
-    rows = [
-        Row(name, type(module).__name__, "torch", "the model was left alone")
-        for name, module in model.named_modules()
-        if isinstance(module, _ConvNd)
-    ]
+    rows = _kept(model, "the model was left alone")
     return Optimized(
         model, Report(tuple(rows), f"nothing, the model was left alone ({reason})"), None
     )
+
+
+def _kept(model: nn.Module, why: str, but: Collection[str] = ()) -> list[Row]:
+    """Convolutions of any kind that stay torch's."""
+    return [
+        Row(name, type(module).__name__, "torch", why)
+        for name, module in model.named_modules()
+        if isinstance(module, _ConvNd) and name not in but
+    ]
 
 
 def _inputs(example_inputs: Any) -> tuple[Any, ...]:

@@ -13,11 +13,12 @@ from torch import Tensor, fx, nn
 
 from winogen.errors import InvalidValue, Unsupported
 from winogen.torch.calling import Calls, Structure
-from winogen.torch.functional import _is_tracing, _transformed
+from winogen.torch.functional import exported, transformed
 from winogen.torch.report import Report
 from winogen.torch.tracing import Guard
 
-_is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+# Before torch 2.7 nothing tells what is compiled from what is exported.
+_TELLS_EXPORTS = hasattr(torch.compiler, "is_exporting")
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,11 @@ class Optimized(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the model returns."""
         fast: Fast | None = self.winogen_fast
-        if fast is None:
+        if fast is None or exported():
             return self.winogen_model(*args, **kwargs)
-        if torch.compiler.is_compiling():  # first, since dynamo reads no further
+        if torch.compiler.is_compiling():  # dynamo reads no further
             return self._compiled(fast, args, kwargs)
-        if _transformed() or _is_tracing():
+        if transformed():
             return self.winogen_model(*args, **kwargs)
         reason = "a call under autocast" if torch.is_autocast_enabled("cpu") else self._changed()
         tensors = None if reason else fast.calls.tensors_of(args, kwargs)
@@ -74,6 +75,8 @@ class Optimized(nn.Module):
         elif fast.guard is not None and not fast.guard.holds(tensors):
             reason = "sizes for which the trace of the model does not hold"
         else:
+            if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+                return self.winogen_model(*args, **kwargs)  # which knows where gradients end
             try:
                 return self._returned(fast, tensors, fast.body(*tensors))
             except Exception as problem:  # the model decides what is an error
@@ -110,7 +113,7 @@ class Optimized(nn.Module):
 
     def _compiled(self, fast: Fast, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that dynamo traces: the segments as operators, or the model as it is."""
-        if _is_exporting() or kwargs or not fast.calls.single or fast.guard is not None:
+        if kwargs or not (fast.calls.single and fast.guard is None and _TELLS_EXPORTS):
             return self.winogen_model(*args, **kwargs)
         (x,) = args
         if x.dtype != fast.calls.leaves[0].dtype or x.dim() != fast.calls.leaves[0].rank:

@@ -51,6 +51,7 @@ class Report:
     weight_bytes: int = 0
     segments: int = 0
     compared: str = ""  # on which inputs the copy was compared with the model
+    machine: str = ""  # that layers were planned for, and how it is known
     _columns: tuple[str, ...] = field(
         default=("layer", "computes", "runs", "predicted", "measured", "torch", "error", "why"),
         repr=False,
@@ -85,6 +86,8 @@ class Report:
                 f"error at the output against float64: {e.ours:.1e} of the largest value "
                 f"(torch {e.torch:.1e}); L2 {e.ours_l2:.1e} (torch {e.torch_l2:.1e})"
             )
+        if self.machine:
+            head.append(f"planned for the machine {self.machine}")
         if self.compared:
             head.append(f"compared with the model on {self.compared}")
         if any(row.measured for row in self.rows):

@@ -17,7 +17,7 @@ from torch import nn
 
 from winogen.errors import InvalidType, InvalidValue, Unsupported
 from winogen.graph import Graph, Segment, load, save
-from winogen.torch.functional import _transformed
+from winogen.torch.functional import transformed
 from winogen.torch.plain import PlainGraph
 
 library = torch.library.Library("winogen", "FRAGMENT")
@@ -52,7 +52,7 @@ class SegmentModule(nn.Module):
 
     def forward(self, *inputs: torch.Tensor) -> Any:
         """Return the output, or a list of several."""
-        if _transformed() or (torch.is_grad_enabled() and any(x.requires_grad for x in inputs)):
+        if transformed() or (torch.is_grad_enabled() and any(x.requires_grad for x in inputs)):
             outputs = self.plain()(*inputs)  # slowly, and with the right gradients
         else:
             outputs = torch.ops.winogen.segment(list(inputs), self.number)

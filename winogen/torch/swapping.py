@@ -51,6 +51,7 @@ def swap(
             decision,
             rows=tuple(rows),
             weight_bytes=total.weight_bytes + decision.weight_bytes,
+            allowed=total.allowed | decision.allowed,
         )
     return model, total
 

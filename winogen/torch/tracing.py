@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import inspect
 import logging
 import operator
+import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,6 +20,10 @@ from torch.fx.passes.shape_prop import ShapeProp
 from torch.utils import _pytree as pytree
 
 from winogen.torch.calling import Calls, Structure, clones
+
+# Seconds of a CPU for a trace of any sizes. What sizes a model computes from sizes may grow with
+# every layer, and torch then thinks about it for hours.
+_LONGEST = 60.0
 
 
 @dataclass(frozen=True)
@@ -147,9 +154,10 @@ def _by_export(model: nn.Module, calls: Calls) -> Traced:
     export = torch.export.export
     check = None
     try:
-        program = export(model, args, kwargs, dynamic_shapes=_sizes(model, args, kwargs))
-        check = getattr(program.module(), "_guards_fn", None)
-    except Exception:
+        with deadline(_LONGEST):
+            program = export(model, args, kwargs, dynamic_shapes=_sizes(model, args, kwargs))
+            check = getattr(program.module(), "_guards_fn", None)
+    except (Exception, _Late):
         check = None
     if check is None:
         program = export(model, args, kwargs)
@@ -237,6 +245,34 @@ def _simplify(graph: fx.Graph) -> None:
                 user.replace_all_uses_with(plain)
                 graph.erase_node(user)
             graph.erase_node(node)
+
+
+class _Late(BaseException):
+    """Raised where time is up; no handler of errors takes it for one."""
+
+
+@contextmanager
+def deadline(seconds: float) -> Iterator[None]:
+    """Raise `_Late` inside the block once this thread has computed for so many seconds."""
+    thread = threading.get_ident()
+    clock = getattr(time, "pthread_getcpuclockid", lambda thread: time.CLOCK_MONOTONIC)(thread)
+    start, ended = time.clock_gettime(clock), threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.2):
+            if time.clock_gettime(clock) - start > seconds:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(thread), ctypes.py_object(_Late)
+                )
+                return
+
+    watcher = threading.Thread(target=watch, name="winogen-deadline", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
 
 
 @contextmanager
