@@ -341,3 +341,23 @@ def test_results_that_jump_are_compared_as_far_as_they_stay(library):
         value.CopyFrom(helper.make_tensor_value_info(value.name, TensorProto.INT64, None))
     result = rewrite(model)
     assert result.given_back == () and result.segments == 1
+
+
+def test_outputs_of_8_bits_are_compared_as_a_whole(monkeypatch, library):
+    """A share of them may be a step off, by more where a net spreads what is off."""
+    from winogen.onnx import quantize, quantized_writing
+
+    from .test_quantize import inputs, net
+
+    model = quantize(net(), inputs())
+    assert rewrite(model).quantized == 3
+    array = quantized_writing.Writer._array
+
+    def wrong(self, values, label, what):
+        return array(self, values[::-1].copy() if what == "weight" else values, label, what)
+
+    monkeypatch.setattr(quantized_writing.Writer, "_array", wrong)
+    unseen_by_parts(monkeypatch)
+    result = rewrite(model)
+    assert result.model == model
+    assert "an output of the whole model, differs by" in result.given_back[0]

@@ -228,6 +228,15 @@ class Model:
                 inner |= _names_read(graph)
         return (*filter(None, node.input), *sorted(inner - set(node.input)))
 
+    def names(self) -> set[str]:
+        """Return the names of all values."""
+        graph = self.graph
+        names = {value.name for value in (*graph.input, *graph.output)}
+        names |= {tensor.name for tensor in graph.initializer}
+        for node in graph.node:
+            names |= {*node.input, *node.output}
+        return names | self.captured
+
     @cached_property
     def uses(self) -> Counter[str]:
         """How often each value is read, by nodes and as an output."""
@@ -315,6 +324,14 @@ class Model:
             if tensor.name in read or tensor.name in self.replaceable
         ]
         return inputs, kept
+
+
+def fresh(name: str, taken: set[str]) -> str:
+    """Return a name that is not taken, like ``name``, which then is."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
 
 
 def named_apart(nodes: Iterable[Any], theirs: Iterable[Any]) -> None:

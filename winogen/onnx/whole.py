@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from winogen.onnx.loading import evaluator, first_line, new_session
-from winogen.onnx.model import Model, copied
+from winogen.onnx.model import Model, copied, fresh
 from winogen.onnx.probes import Feed
 
 # Of numbers of 8 bits, how many may be a step off: those near halves.
@@ -46,7 +46,7 @@ class Whole:
 
         ``values``: the original's outputs, and what it has in the places of new nodes.
         ``allowed``: how far each of these may be off, relative to its largest number. Raises
-        Unproven where onnxruntime runs neither model.
+        Unproven where onnxruntime does not run what is to be compared.
         """
         try:
             if self._session is None:
@@ -57,7 +57,10 @@ class Whole:
             if self.evaluated:  # nor the original
                 raise Unproven(why) from problem
             return why
-        moved = self._moved(feed, values, allowed)
+        try:
+            moved = self._moved(feed, values, allowed)
+        except Exception as problem:  # onnxruntime's own kinds of errors
+            raise Unproven(f"errors in it stop the original ({first_line(problem)})") from problem
         names = [value.name for value in self.proto.graph.output]
         usual: list[Any] | None = None
         for place, (name, y, near) in enumerate(zip(names, found, moved)):
@@ -68,9 +71,7 @@ class Whole:
                 continue
             if y.dtype != wanted.dtype or y.ndim != wanted.ndim:
                 return f"{name} has numbers of {y.dtype}, {y.ndim} axes"
-            if near.shape != wanted.shape:  # sizes depend on numbers
-                continue
-            if y.shape != wanted.shape:
+            if y.shape != wanted.shape and near.shape == wanted.shape:
                 return f"{name} has sizes {y.shape}, not {wanted.shape}"
             limit = max(_least(wanted), _TIMES * _off(near, wanted))
             if _off(y, wanted) > limit:
@@ -85,11 +86,12 @@ class Whole:
         self, feed: Feed, values: Mapping[str, Any], allowed: Mapping[str, float]
     ) -> list[Any]:
         """The outputs of the original with errors in it."""
-        names = [name for name, limit in allowed.items() if limit and _kind(values[name])]
+        names = [name for name in allowed if _kind(values[name])]
         if self._disturbed is None:
             proto, self._errors = _disturbed(self.model, {name: values[name] for name in names})
-            start = evaluator if self.evaluated else _plain
-            self._disturbed = start(proto)
+            self._disturbed = (
+                evaluator(proto) if self.evaluated else new_session(proto, optimized=False)
+            )
         random = np.random.default_rng(0)
         errors = {self._errors[name]: _error(random, values[name], allowed[name]) for name in names}
         with np.errstate(all="ignore"):
@@ -98,14 +100,14 @@ class Whole:
 
     def _usual(self, feed: Feed) -> list[Any]:
         """The outputs of the original as onnxruntime's optimizations change them."""
-        session = evaluator(self.model.proto) if self.evaluated else new_session(self.model.proto)
-        with np.errstate(all="ignore"):
-            usual: list[Any] = session.run(None, feed)
+        start = evaluator if self.evaluated else new_session
+        try:
+            with np.errstate(all="ignore"):
+                usual: list[Any] = start(self.model.proto).run(None, feed)
+        except Exception as problem:  # onnxruntime's own kinds of errors
+            why = f"onnxruntime does not run the original optimized ({first_line(problem)})"
+            raise Unproven(why) from problem
         return usual
-
-
-def _plain(proto: Any) -> Any:
-    return new_session(proto, optimized=False)
 
 
 def _kind(array: Any) -> str:
@@ -133,21 +135,21 @@ def _disturbed(model: Model, values: Mapping[str, Any]) -> tuple[Any, dict[str, 
     helper = model.onnx.helper
     proto = copied(model.proto)
     model.write_fixed(proto.graph)
-    taken = set(model.uses) | set(model.makers)
+    taken = model.names()
     errors, nodes = {}, []
     for node in proto.graph.node:
         nodes.append(node)
         for place, name in enumerate(node.output):
             if name not in values:
                 continue
-            exact, error = (_fresh(f"{name} {what}", taken) for what in ("exact", "error"))
+            exact, error = (fresh(f"{name} {what}", taken) for what in ("exact", "error"))
             node.output[place], errors[name] = exact, error
             kind = helper.np_dtype_to_tensor_dtype(values[name].dtype)
             if _kind(values[name]) == "float":
                 nodes.append(helper.make_node("Add", [exact, error], [name]))
                 made = kind
             else:
-                wide, off = (_fresh(f"{name} {what}", taken) for what in ("wide", "off"))
+                wide, off = (fresh(f"{name} {what}", taken) for what in ("wide", "off"))
                 made = model.onnx.TensorProto.FLOAT
                 nodes += [
                     helper.make_node("Cast", [exact], [wide], to=made),
@@ -162,13 +164,6 @@ def _disturbed(model: Model, values: Mapping[str, Any]) -> tuple[Any, dict[str, 
     return proto, errors
 
 
-def _fresh(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name
-
-
 def _least(wanted: Any) -> float:
     """What two ways of rounding may differ by in any case."""
     return 10 * float(np.finfo(wanted.dtype).eps) if wanted.dtype.kind == "f" else MOST_OFF
@@ -176,6 +171,8 @@ def _least(wanted: Any) -> float:
 
 def _off(y: Any, wanted: Any) -> float:
     """How far an output is off: relative to its largest number, else the share that differs."""
+    if y.shape != wanted.shape:
+        return math.inf
     if wanted.dtype.kind == "f":
         return relative(y, wanted)
     return float(np.mean(y != wanted)) if wanted.size else 0.0

@@ -13,7 +13,7 @@ from winogen.graph import Concat, Conv, Graph, Opaque, cut
 from winogen.graph.lower import Step, lower
 from winogen.graph.places import Buffer, Place
 from winogen.kernels.struct import PADDING_MODES
-from winogen.onnx.model import Model, named_apart
+from winogen.onnx.model import Model, fresh, named_apart
 from winogen.onnx.operators import ACTIVATIONS, NOWHERE, OWN_DOMAIN
 from winogen.onnx.reading import Reading
 
@@ -45,7 +45,7 @@ class Writer:
         self.made = {value.name for value in model.graph.input}  # values that are there
         self.tensors: dict[str, Any] = {}  # that the nodes of winogen's need
         self.names: dict[Any, str] = {}  # content -> name
-        self.taken = self._names_taken()
+        self.taken = model.names()
         self.convolutions = 0
         self.segments = 0
 
@@ -158,7 +158,7 @@ class Writer:
         array = np.ascontiguousarray(array, self.dtype)
         content = _content(array)
         if content not in self.names:
-            name = self._originals.get(content) or self._fresh(f"{key}.{what}")
+            name = self._originals.get(content) or fresh(f"{key}.{what}", self.taken)
             self.names[content] = name
             self.tensors[name] = self.model.onnx.numpy_helper.from_array(array, name)
         return self.names[content]
@@ -173,20 +173,6 @@ class Writer:
                 if array is not None and name not in self.model.constant_nodes:
                     names.setdefault(_content(array), name)
         return names
-
-    def _fresh(self, name: str) -> str:
-        while name in self.taken:
-            name += "_"
-        self.taken.add(name)
-        return name
-
-    def _names_taken(self) -> set[str]:
-        graph = self.model.graph
-        names = {value.name for value in (*graph.input, *graph.output)}
-        names |= {tensor.name for tensor in graph.initializer}
-        for node in graph.node:
-            names |= {*node.input, *node.output}
-        return names | self.model.captured
 
     # ---- the whole -------------------------------------------------------------------------------
 
