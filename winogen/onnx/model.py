@@ -42,13 +42,16 @@ class Model:
         self._attributes: dict[tuple[str, ...], dict[str, Any]] = {}
 
     def _check_reads(self) -> None:
-        """Raise ValueError where a value is needed that nothing makes: nobody can run the model."""
-        made = {*self.makers, *(value.name for value in self.graph.input)}
+        """Raise ValueError where a value is read that no node before makes: that is no model."""
+        made = {value.name for value in self.graph.input}
         made |= {tensor.name for tensor in self.graph.initializer}
         made |= {tensor.values.name for tensor in self.graph.sparse_initializer}
-        for name in self.uses:
-            if name not in made:
-                raise ValueError(f"{name} is read, but neither made nor given")
+        for node in self.graph.node:
+            if not made.issuperset(self.reads(node)):
+                raise ValueError(f"{node.name or node.op_type} reads what no node before it makes")
+            made.update(node.output)
+        if not made.issuperset(value.name for value in self.graph.output):
+            raise ValueError("an output is made by no node")
 
     def _opset(self) -> int:
         newest = self.onnx.defs.onnx_opset_version()
