@@ -89,10 +89,41 @@ def another_type(graph):
     graph.initializer[0].data_type = 77
 
 
+def nobody_makes_an_input(graph):
+    graph.node[2].input[0] = "nobody"
+
+
+def nobody_makes_what_a_dead_end_reads(graph):
+    graph.node.append(helper.make_node("Relu", ["nobody"], ["unread"]))
+
+
+def nobody_makes_what_a_branch_reads(graph):
+    value = helper.make_tensor_value_info("inner", TensorProto.FLOAT, None)
+    body = helper.make_graph([helper.make_node("Relu", ["nobody"], ["inner"])], "b", [], [value])
+    graph.initializer.append(onnx.numpy_helper.from_array(np.array(True), "flag"))
+    node = helper.make_node("If", ["flag"], ["branched"], then_branch=body, else_branch=body)
+    graph.node.append(node)
+
+
+def nobody_makes_an_output(graph):
+    graph.output[0].name = "nobody"
+
+
+def another_order(graph):
+    """onnxruntime sorts them; the standard has them sorted."""
+    nodes = list(graph.node)[::-1]
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
 @pytest.mark.parametrize(
     "spoil",
-    (no_inputs, one_tap, short, text_for_pads, few_pads, no_outputs, another_type),
-)
+    (
+        no_inputs, one_tap, short, text_for_pads, few_pads, no_outputs, another_type,
+        nobody_makes_an_input, nobody_makes_what_a_dead_end_reads, nobody_makes_what_a_branch_reads,
+        nobody_makes_an_output, another_order,
+    ),
+)  # fmt: skip
 @pytest.mark.filterwarnings("ignore")
 def test_fields_that_contradict_each_other(spoil, library, tmp_path):
     model = models()[0]

@@ -55,6 +55,7 @@ def test_a_wrong_result_is_noticed(where, monkeypatch, library):
     monkeypatch.setattr(Writer, "_tensor", wrong)
     if where == "behind it":  # the fuzzer itself has to see it
         monkeypatch.setattr(proof._Part, "wrong", lambda self, values, other: None)
+        monkeypatch.setattr(proof.Whole, "wrong", lambda self, feed, values, allowed: None)
     found = judged(range(12)).values()
     message = "given back" if where == "before the comparison" else "off by"
     assert any(message in one.wrong for one in found)

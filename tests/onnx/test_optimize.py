@@ -9,6 +9,7 @@ from onnx.reference import ReferenceEvaluator
 
 import winogen.onnx
 from winogen.errors import InvalidType, InvalidValue
+from winogen.onnx.model import Model
 from winogen.onnx.rewrite import rewrite
 
 
@@ -68,9 +69,13 @@ def runs_in_onnxruntime(model):
     return model.graph.input[0].type.tensor_type.elem_type != TensorProto.DOUBLE
 
 
-def check_same(model, session, *feeds, tolerance=1e-5):
-    """The optimized model computes what the model computes; returns it."""
+def check_same(model, session, *feeds, tolerance=1e-5, before=lambda: None):
+    """The optimized model computes what the model computes; returns it.
+
+    ``before`` its session begins, this is called.
+    """
     result = winogen.onnx.optimize(model)
+    before()
     onnx.checker.check_model(result)
     other = session(result)
     assert [value.name for value in other.get_inputs()] == [v.name for v in model.graph.input]
@@ -325,9 +330,8 @@ def random_net(seed):
 @pytest.mark.parametrize("seed", range(24))
 def test_random_networks(seed, planned, session, planner):
     net, model = random_net(seed)
-    if not planned:
-        planner.remove()
-    check_same(model, session, data(net, 1, 4, 9, 8), data(net, 2, 4, 6, 7))
+    feeds = data(net, 1, 4, 9, 8), data(net, 2, 4, 6, 7)
+    check_same(model, session, *feeds, before=(lambda: None) if planned else planner.remove)
 
 
 def test_the_result_is_the_same_to_the_byte(tmp_path):
@@ -463,3 +467,23 @@ def test_without_the_extra_the_message_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(MissingPackage, match=r"pip install 'winogen\[onnx\]'"):
         winogen.onnx.optimize("model.onnx")
+
+
+@pytest.mark.parametrize("size", (-1, "?"))
+def test_sizes_that_are_none_are_open_ones(size, session):
+    """So exporters write them, and onnxruntime reads them. onnx itself would compute with them."""
+    net = Net()
+    y = net.conv("x", 4, 4)
+    shrunk = net.node("AveragePool", net.conv(y, 4, 4), kernel_shape=[2, 2], strides=[2, 2])
+    wide = net.node("Concat", net.conv(shrunk, 4, 4), shrunk, axis=3)
+    model = net.model(wide, net.node("Relu", net.node("Add", y, "x")), shape=[size, 4, size, size])
+    result = check_same(model, session, data(net, 1, 4, 8, 10), data(net, 2, 4, 6, 8))
+    assert kinds(result) == ["Segment", "AveragePool", "Conv", "Concat"]
+    sizes = Model(model).sizes
+    assert not any(
+        size.known for axis in (0, 2, 3) for size in [sizes["x"][axis], sizes[wide][axis]]
+    )
+    assert len({axis.symbol for axis in sizes["x"]}) == 4
+    assert rewrite(model).verdict.sizes[2] == {"x": (1, 4, 72, 88)}
+    given = rewrite(model, input_shapes={"x": (1, 4, 16, 20)})
+    assert given.verdict.sizes == [{"x": (1, 4, 16, 20)}]

@@ -9,7 +9,8 @@ from onnx import TensorProto, helper
 
 import winogen.onnx
 from winogen.errors import CompileFailed, InvalidType, InvalidValue
-from winogen.onnx import proof
+from winogen.onnx import proof, whole
+from winogen.onnx.model import Model
 from winogen.onnx.patterns import Patterns
 from winogen.onnx.rewrite import rewrite, save
 from winogen.onnx.writing import Writer
@@ -264,3 +265,99 @@ def test_files_are_written_as_a_whole(tmp_path, monkeypatch, library):
         winogen.onnx.optimize("no model", "/dev/null")
     with pytest.raises(FileNotFoundError):
         winogen.onnx.optimize("no model", tmp_path / "missing" / "fast.onnx")
+
+
+# ---- the whole model -----------------------------------------------------------------------------
+
+
+def unseen_by_parts(monkeypatch):
+    """All parts seem right: the comparison of the whole is left."""
+    wrong = proof._Part.wrong
+    monkeypatch.setattr(proof._Part, "wrong", lambda *arguments: wrong(*arguments) and None)
+
+
+@pytest.mark.parametrize("change", (another_bias, other_padding, no_activation))
+def test_outputs_of_the_whole_are_compared(change, monkeypatch, library):
+    _, model = two_segments()
+    unseen_by_parts(monkeypatch)
+    assert rewrite(model).given_back == ()
+    spoiled(monkeypatch, change, "Conv")
+    result = rewrite(model)
+    assert result.model == model
+    assert "an output of the whole model, differs by" in result.given_back[0]
+
+
+def half_and_back(net, y):
+    return net.node("Cast", net.node("Cast", y, to=TensorProto.FLOAT16), to=TensorProto.FLOAT)
+
+
+def cancelling(net, y):
+    large = net.node("Mul", net.node("Abs", "x"), net.constant(np.float32(3000)))
+    return net.node("Sub", net.node("Add", y, large), large)
+
+
+AMPLIFIERS = {"float16": half_and_back, "cancelling": cancelling}
+
+
+@pytest.mark.parametrize("name", AMPLIFIERS)
+def test_limits_of_the_whole_follow_from_the_net(name, monkeypatch, library):
+    """What layers may be off by is much more behind them, and yet a wrong layer is seen."""
+    net = Net()
+    model = net.model(AMPLIFIERS[name](net, net.conv("x", 4, 4)))
+    result = rewrite(model)
+    assert result.given_back == () and result.segments == 1
+    with monkeypatch.context() as patch:
+        unseen_by_parts(patch)
+        spoiled(patch, other_padding, "Conv")
+        assert "an output of the whole model" in rewrite(model).given_back[0]
+    monkeypatch.setattr(whole, "_TIMES", 0)  # no more than rounding itself
+    assert "an output of the whole model" in rewrite(model).given_back[0]
+
+
+def test_errors_are_put_where_new_nodes_are(library):
+    """In floats, so large as it is said; in numbers of 8 bits, a step for a share of them."""
+    _, model = two_segments([1, 4, 16, 16])
+    model = Model(model)
+    values = {name: np.full((1, 4, 16, 16), 8, np.float32) for name in ("v1", "v4")}
+    proto, names = whole._disturbed(model, values)
+    onnx.checker.check_model(proto, full_check=True)
+    assert [v.name for v in proto.graph.input] == ["x", *names.values()]
+    assert [n.op_type for n in proto.graph.node].count("Add") == 3
+    random = np.random.default_rng(0)
+    assert (np.abs(whole._error(random, values["v1"], 0.25)) == 2).all()
+    for dtype in (np.uint8, np.int8):
+        array = np.arange(256).astype(dtype)
+        off = whole._error(random, np.tile(array, 40), 0.02)
+        assert 0.01 < np.mean(off != 0) < 0.03
+        assert ((np.tile(array, 40) + off).astype(dtype) == np.tile(array, 40) + off).all()
+
+
+def test_results_that_jump_are_compared_as_far_as_they_stay(library):
+    """Indices of the largest are the same or nearly; how many numbers are positive may change."""
+    net = Net()
+    y = net.conv("x", 4, 4)
+    model = net.model(net.node("ArgMax", y, axis=1), net.node("NonZero", net.node("Relu", y)))
+    for value in model.graph.output:
+        value.CopyFrom(helper.make_tensor_value_info(value.name, TensorProto.INT64, None))
+    result = rewrite(model)
+    assert result.given_back == () and result.segments == 1
+
+
+def test_outputs_of_8_bits_are_compared_as_a_whole(monkeypatch, library):
+    """A share of them may be a step off, by more where a net spreads what is off."""
+    from winogen.onnx import quantize, quantized_writing
+
+    from .test_quantize import inputs, net
+
+    model = quantize(net(), inputs())
+    assert rewrite(model).quantized == 3
+    array = quantized_writing.Writer._array
+
+    def wrong(self, values, label, what):
+        return array(self, values[::-1].copy() if what == "weight" else values, label, what)
+
+    monkeypatch.setattr(quantized_writing.Writer, "_array", wrong)
+    unseen_by_parts(monkeypatch)
+    result = rewrite(model)
+    assert result.model == model
+    assert "an output of the whole model, differs by" in result.given_back[0]

@@ -99,6 +99,7 @@ def test_an_input_with_a_default_stays_optional(read_by, library):
     model = with_default(net.model(y), "d", [4, 1, 1])
     result = winogen.onnx.optimize(model)
     assert required(result) == (["x"], ["d"])
+    assert any(node.domain == "com.winogen" for node in result.graph.node)
 
 
 def test_before_ir_4_a_default_is_a_constant(library):

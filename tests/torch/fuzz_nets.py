@@ -71,8 +71,9 @@ class _Convolutions(TorchDispatchMode):
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        name = function.name().partition("::")[2].partition(".")[0]
-        self.count += name in ("conv2d", "convolution", "_convolution") and True not in args[6:7]
+        space, _, name = function.name().partition(".")[0].partition("::")
+        theirs = space == "aten" and name in ("conv2d", "convolution", "_convolution")
+        self.count += theirs and True not in args[6:7]
         return function(*args, **(kwargs or {}))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from winogen.errors import InvalidValue
 from winogen.onnx.loading import require
-from winogen.onnx.sizes import STANDARD, Sizes, declared, number, propagate
+from winogen.onnx.sizes import STANDARD, Sizes, declared, is_open, number, propagate
 
 OLDEST_OPSET = 7  # before it, broadcasting was asked for by attributes
 _FOLDABLE = frozenset(
@@ -26,7 +26,8 @@ _SMALL = 4096
 class Model:
     """A ModelProto with what follows from it. Nothing here changes it.
 
-    ``input_shapes``: the sizes of some inputs, where the model leaves them open.
+    ``input_shapes``: the sizes of some inputs, where the model leaves them open. Raises
+    InvalidValue, and anything else for a model whose fields contradict each other.
     """
 
     def __init__(self, proto: Any, input_shapes: Mapping[str, Any] | None = None):
@@ -37,7 +38,20 @@ class Model:
         self.fixed = self._fixed(input_shapes or {})
         self._constants: dict[str, Any] = {}  # of TensorProtos, or arrays once they were read
         self._collect_constants()
+        self._check_reads()
         self._attributes: dict[tuple[str, ...], dict[str, Any]] = {}
+
+    def _check_reads(self) -> None:
+        """Raise ValueError where a value is read that no node before makes: that is no model."""
+        made = {value.name for value in self.graph.input}
+        made |= {tensor.name for tensor in self.graph.initializer}
+        made |= {tensor.values.name for tensor in self.graph.sparse_initializer}
+        for node in self.graph.node:
+            if not made.issuperset(self.reads(node)):
+                raise ValueError(f"{node.name or node.op_type} reads what no node before it makes")
+            made.update(node.output)
+        if not made.issuperset(value.name for value in self.graph.output):
+            raise ValueError("an output is made by no node")
 
     def _opset(self) -> int:
         newest = self.onnx.defs.onnx_opset_version()
@@ -167,6 +181,9 @@ class Model:
                 tensor.dims.extend(dims)
                 tensor.data_type, tensor.name = kind, name
         self.write_fixed(light.graph)
+        for value in (*light.graph.input, *light.graph.value_info, *light.graph.output):
+            for dim in filter(is_open, value.type.tensor_type.shape.dim):
+                dim.Clear()  # onnx would compute with it
         with suppress(Exception):  # a model that onnx finds fault with may run all the same
             light = self.onnx.shape_inference.infer_shapes(light, data_prop=True)
         graph = light.graph
@@ -213,6 +230,15 @@ class Model:
             for graph in (attribute.g, *attribute.graphs):
                 inner |= _names_read(graph)
         return (*filter(None, node.input), *sorted(inner - set(node.input)))
+
+    def names(self) -> set[str]:
+        """Return the names of all values."""
+        graph = self.graph
+        names = {value.name for value in (*graph.input, *graph.output)}
+        names |= {tensor.name for tensor in graph.initializer}
+        for node in graph.node:
+            names |= {*node.input, *node.output}
+        return names | self.captured
 
     @cached_property
     def uses(self) -> Counter[str]:
@@ -303,6 +329,14 @@ class Model:
         return inputs, kept
 
 
+def fresh(name: str, taken: set[str]) -> str:
+    """Return a name that is not taken, like ``name``, which then is."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
 def named_apart(nodes: Iterable[Any], theirs: Iterable[Any]) -> None:
     """Give nodes names that neither others of them have nor ``theirs``: onnxruntime refuses two."""
     taken = {node.name for node in theirs}
@@ -340,4 +374,5 @@ def _names_read(graph: Any) -> set[str]:
                 names |= _names_read(inner)
     own = {name for node in graph.node for name in node.output}
     own |= {value.name for value in graph.input} | {t.name for t in graph.initializer}
+    own |= {tensor.values.name for tensor in graph.sparse_initializer}
     return names - own

@@ -20,6 +20,7 @@ from winogen.onnx.loading import MissingPackage, evaluator, first_line, new_sess
 from winogen.onnx.model import Model, copied
 from winogen.onnx.probes import Feed, Shapes, feed_of, first_sizes, other_sizes
 from winogen.onnx.soundness import Part, fault_of, parts_of
+from winogen.onnx.whole import MOST_OFF, Unproven, Whole, relative
 
 # The largest error of a layer may be so many times what is expected of random numbers.
 _MARGIN = 10
@@ -28,12 +29,6 @@ _ATTRIBUTES = 2.0**-23
 # Bytes of all values of a model, and multiplications of one without onnxruntime, that are too many.
 _MOST_BYTES = 2**33
 _MOST_PRODUCTS = 2e9
-# Of quantized outputs, how many may be a step off: those near halves.
-_MOST_OFF = 0.02
-
-
-class Unproven(Exception):
-    """Why nothing was compared."""
 
 
 @dataclass
@@ -80,7 +75,7 @@ def _run(model: Model, proto: Any, parts: list[Part], verdict: Verdict) -> None:
     installed = planner()  # raises BuildError
     boundary = dict.fromkeys(name for part in parts for name in (*part.inputs, *part.outputs))
     original = _Original(model, list(boundary))
-    rewritten = _Rewritten(proto, installed.path)
+    whole = Whole(model, proto, installed.path, original.evaluated)
     ours = [_Part(model, proto, part, installed) for part in parts]
     for place, (shapes, feeds) in enumerate(_accepted(model, original)):
         values = [original.run(feed) for feed in feeds]
@@ -93,8 +88,8 @@ def _run(model: Model, proto: Any, parts: list[Part], verdict: Verdict) -> None:
         verdict.error = max(one.error for one in ours)
         verdict.sizes.append(shapes)
         if not verdict.refuted:
-            wanted = [original.outputs(value) for value in values]
-            why = rewritten.wrong(feeds[0], wanted, original.evaluated)
+            allowed = {k: limit for one in ours for k, limit in one.limits(values[0]).items()}
+            why = whole.wrong(feeds[0], values[0], allowed)
             if why is not None:
                 verdict.refuted = {name: why for one in ours for name in one.outputs}
 
@@ -191,10 +186,6 @@ class _Original:
             found = self._session.run(self._names, feed)
         return {**self._defaults, **feed, **dict(zip(self._names, found))}
 
-    def outputs(self, values: dict[str, Any]) -> list[Any]:
-        """Return what the model returns."""
-        return [values[value.name] for value in self.model.graph.output]
-
     def _products(self, feed: Feed) -> float:
         pixels = max(math.prod(x.shape[:1] + x.shape[2:]) for x in feed.values())
         weights = sum(
@@ -203,43 +194,6 @@ class _Original:
             if len(tensor.dims) > 3
         )
         return float(pixels) * weights
-
-
-class _Rewritten:
-    """The rewritten model as users run it."""
-
-    def __init__(self, proto: Any, library: str):
-        self.proto = proto
-        self.library = library
-        self._session: Any = None
-
-    def wrong(self, feed: Feed, wanted: list[list[Any]], evaluated: bool) -> str | None:
-        """Return what is wrong with the outputs; ``wanted``: those for other numbers, too.
-
-        ``evaluated``: these are not of onnxruntime. Raises Unproven where it runs neither model.
-        """
-        try:
-            if self._session is None:
-                self._session = new_session(self.proto, library=self.library)
-            found = self._session.run(None, feed)
-        except Exception as problem:  # onnxruntime's own kinds of errors
-            why = f"onnxruntime does not run it ({first_line(problem)})"
-            if evaluated:  # nor the original
-                raise Unproven(why) from problem
-            return why
-        for value, y, *others in zip(self.proto.graph.output, found, *wanted):
-            if not all(isinstance(array, np.ndarray) for array in (y, *others)):
-                if any(type(y) is not type(other) for other in others):
-                    return f"{value.name} is {type(y).__name__}"
-                continue
-            if any(y.dtype != other.dtype or y.ndim != other.ndim for other in others):
-                return f"{value.name} has numbers of {y.dtype}, {y.ndim} axes"
-            # Where sizes depend on numbers, rounding may change them.
-            if len(others) > 1 and len({o.shape for o in others}) == 1 != (
-                len({y.shape, others[0].shape})
-            ):
-                return f"{value.name} has sizes {y.shape}"
-        return None
 
 
 class _Part:
@@ -257,7 +211,7 @@ class _Part:
         self._constants = [tensor for tensor in proto.graph.initializer if tensor.name in read]
         self._session: Any = None
         self._familiar: set[Any] | None = None
-        self._limit = self._expected = 0.0  # the largest error, and that of sums in one chain
+        self.allowed = self._expected = 0.0  # the largest error, and that of sums in one chain
         self._exact = any(n.op_type in ("ConvInteger", "NhwcMaxPool") for n in part.nodes)
 
     def wrong(self, values: dict[str, Any], other: bool) -> str | None:
@@ -277,7 +231,7 @@ class _Part:
             expected = [error for answer in answers for error in answer.errors]
             tolerance = max(answer.tolerance for answer in answers)
             self._expected = sum(error.direct for error in expected)
-            self._limit = _ATTRIBUTES + sum(
+            self.allowed = _ATTRIBUTES + sum(
                 (tolerance or _MARGIN * error.planned) + _MARGIN * error.direct
                 for error in expected
             )
@@ -296,22 +250,28 @@ class _Part:
                     if exact is None or self._steps_off(y, exact[place]):
                         return f"{name} differs in {np.mean(y != wanted):.1%} of its numbers"
                 continue
-            error = _relative(y, wanted)
-            if error > self._limit:
+            error = relative(y, wanted)
+            if error > self.allowed:
                 exact = exact or self._evaluated(feed)
                 error = _beyond(y, wanted, exact and exact[place], self._expected)
-                if not error <= self._limit:
-                    return f"{name} differs by {error:.1e}, {self._limit:.1e} expected at most"
+                if not error <= self.allowed:
+                    return f"{name} differs by {error:.1e}, {self.allowed:.1e} expected at most"
             self.error = max(self.error, error)
         return None
+
+    def limits(self, values: dict[str, Any]) -> dict[str, float]:
+        """Return how far each of its outputs may be off: relative, of integers the share."""
+        steps = 0.0 if self._exact else MOST_OFF
+        return {
+            name: steps if values[name].dtype.kind in "iu" else self.allowed
+            for name in self.outputs
+        }
 
     def _steps_off(self, y: Any, wanted: Any) -> bool:
         difference = np.abs(y.astype(np.int64) - wanted.astype(np.int64))
         if self._exact:
             return bool(difference.any())
-        return bool(
-            difference.max(initial=0) > 1 or (difference > 0).sum() > 2 + _MOST_OFF * y.size
-        )
+        return bool(difference.max(initial=0) > 1 or (difference > 0).sum() > 2 + MOST_OFF * y.size)
 
     def _alone(self, nodes: list[Any], constants: list[Any], feed: Feed) -> Any:
         helper = self.model.onnx.helper
@@ -354,17 +314,6 @@ def _finite(x: Any) -> bool:
     return x.dtype.kind != "f" or bool(np.isfinite(x).all())
 
 
-def _relative(y: Any, wanted: Any) -> float:
-    """max |y - wanted| / max |wanted|, where that is finite."""
-    there = np.isfinite(wanted)
-    largest = np.abs(wanted[there]).max(initial=0)
-    with np.errstate(all="ignore"):
-        error = np.abs(y[there].astype(np.float64) - wanted[there]).max(initial=0)
-    if not error:
-        return 0.0
-    return float(error / largest) if largest and not np.isnan(error) else math.inf
-
-
 def _beyond(y: Any, wanted: Any, exact: Any, expected: float) -> float:
     """The error of y against exact numbers, in terms of what is to be expected of them.
 
@@ -373,5 +322,5 @@ def _beyond(y: Any, wanted: Any, exact: Any, expected: float) -> float:
     """
     if exact is None:
         return math.inf
-    amplified = _relative(wanted, exact) / max(expected, 1e-300)
-    return _relative(y, exact) / max(1.0, amplified)
+    amplified = relative(wanted, exact) / max(expected, 1e-300)
+    return relative(y, exact) / max(1.0, amplified)

@@ -16,7 +16,7 @@ from winogen.errors import InvalidValue
 from winogen.onnx.calibration import PERCENTILE, Range, observer, ranges, read_samples
 from winogen.onnx.folding import folded
 from winogen.onnx.loading import load, naming_damage
-from winogen.onnx.model import Model
+from winogen.onnx.model import Model, fresh
 from winogen.onnx.rewrite import save
 from winogen.onnx.sizes import STANDARD
 
@@ -175,9 +175,7 @@ class _Quantizer:
         self.per_channel = per_channel
         self.helper = self.model.onnx.helper
         self.arrays: list[Any] = []  # new initializers
-        self.taken = {name for node in proto.graph.node for name in (*node.input, *node.output)}
-        self.taken |= {t.name for t in proto.graph.initializer}
-        self.taken |= {v.name for v in (*proto.graph.input, *proto.graph.output)}
+        self.taken = self.model.names()
         self.result = Quantized(proto)
         self.convs: dict[str, _Conv] = {}  # by the output of the node
         for node in proto.graph.node:
@@ -260,8 +258,8 @@ class _Quantizer:
         made: dict[str, str] = {}  # value -> what its node writes
         for name in narrow:
             # The names of a model's outputs, and of its inputs, stay.
-            made[name] = self._fresh(f"{name}_float") if name in outputs else name
-            renamed[name] = name if name in outputs else self._fresh(f"{name}_dequantized")
+            made[name] = fresh(f"{name}_float", self.taken) if name in outputs else name
+            renamed[name] = name if name in outputs else fresh(f"{name}_dequantized", self.taken)
         for name in narrow:
             if name not in self.model.makers:
                 nodes += self._pair(name, made[name], renamed[name], codes[self._source(name)])
@@ -285,11 +283,13 @@ class _Quantizer:
         """QuantizeLinear and DequantizeLinear."""
         scale = self._array(f"{name}_scale", codes.scale)
         zero = self._array(f"{name}_zero", np.dtype(codes.dtype).type(codes.zero))
-        narrow = self._fresh(f"{name}_quantized")
+        narrow = fresh(f"{name}_quantized", self.taken)
         make = self.helper.make_node
         return [
-            make("QuantizeLinear", [source, scale, zero], [narrow], self._fresh(f"{name}_Q")),
-            make("DequantizeLinear", [narrow, scale, zero], [target], self._fresh(f"{name}_DQ")),
+            make("QuantizeLinear", [source, scale, zero], [narrow], fresh(f"{name}_Q", self.taken)),
+            make(
+                "DequantizeLinear", [narrow, scale, zero], [target], fresh(f"{name}_DQ", self.taken)
+            ),
         ]
 
     def _weights(self, node: Any, codes: Mapping[str, Codes]) -> list[Any]:
@@ -320,21 +320,15 @@ class _Quantizer:
             self._array(f"{name}_scale", scale if per_filter else scale.reshape(())),
             self._array(f"{name}_zero", np.zeros(scale.shape if per_filter else (), array.dtype)),
         ]
-        output = self._fresh(f"{name}_dequantized")
+        output = fresh(f"{name}_dequantized", self.taken)
         values = {"axis": 0} if per_filter else {}
         return self.helper.make_node(
-            "DequantizeLinear", inputs, [output], self._fresh(f"{name}_DQ"), **values
+            "DequantizeLinear", inputs, [output], fresh(f"{name}_DQ", self.taken), **values
         )
 
     def _array(self, name: str, array: Any) -> str:
-        name = self._fresh(name)
+        name = fresh(name, self.taken)
         self.arrays.append(self.model.onnx.numpy_helper.from_array(np.asarray(array), name))
-        return name
-
-    def _fresh(self, name: str) -> str:
-        while name in self.taken:
-            name += "_"
-        self.taken.add(name)
         return name
 
     def _replace(self, nodes: list[Any]) -> None:

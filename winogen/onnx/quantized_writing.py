@@ -10,7 +10,7 @@ import numpy as np
 
 from winogen.conv.quantization import Filters
 from winogen.onnx.between import Lookup, Pool
-from winogen.onnx.model import Model, copied, named_apart
+from winogen.onnx.model import Model, copied, fresh, named_apart
 from winogen.onnx.operators import OWN_DOMAIN
 from winogen.onnx.sizes import STANDARD
 
@@ -53,10 +53,7 @@ class Writer:
         self.others = others
         self.settings = settings  # attributes of every node
         self.arrays: dict[Any, Any] = {}  # content -> TensorProto
-        graph = model.graph
-        self.taken = {name for node in graph.node for name in (*node.input, *node.output)}
-        self.taken |= {value.name for value in (*graph.input, *graph.output)}
-        self.taken |= {tensor.name for tensor in graph.initializer} | model.captured
+        self.taken = model.names()
 
     def write(self) -> Any:
         new = (*self.layers.values(), *self.others.values())
@@ -139,10 +136,7 @@ class Writer:
         array = np.asarray(array, order="C")
         content = array.shape, array.dtype.str, array.tobytes()
         if content not in self.arrays:
-            name = f"{label}.{what}"
-            while name in self.taken:
-                name += "_"
-            self.taken.add(name)
+            name = fresh(f"{label}.{what}", self.taken)
             self.arrays[content] = self.model.onnx.numpy_helper.from_array(array, name)
         return str(self.arrays[content].name)
 

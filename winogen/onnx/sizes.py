@@ -66,6 +66,11 @@ def number(value: int) -> Size:
     return Size("", value)
 
 
+def is_open(dim: Any) -> bool:
+    """Whether a size is written as -1 or "?", by which some exporters mean any."""
+    return bool(dim.dim_value < 0 or dim.dim_param == "?")
+
+
 def declared(value: Any) -> Sizes | None:
     """Return the sizes of a ValueInfoProto, symbols of its own for what it leaves open."""
     kind = value.type.tensor_type
@@ -73,10 +78,11 @@ def declared(value: Any) -> Sizes | None:
         return None
     sizes = []
     for axis, dim in enumerate(kind.shape.dim):
-        if dim.HasField("dim_value"):
+        if dim.HasField("dim_value") and not is_open(dim):
             sizes.append(number(dim.dim_value))
         else:
-            sizes.append(Size(dim.dim_param or f"{value.name}:{axis}", 0))
+            named = "" if is_open(dim) else dim.dim_param
+            sizes.append(Size(named or f"{value.name}:{axis}", 0))
     return tuple(sizes)
 
 

@@ -13,7 +13,7 @@ from winogen.graph import Concat, Conv, Graph, Opaque, cut
 from winogen.graph.lower import Step, lower
 from winogen.graph.places import Buffer, Place
 from winogen.kernels.struct import PADDING_MODES
-from winogen.onnx.model import Model, named_apart
+from winogen.onnx.model import Model, fresh, named_apart
 from winogen.onnx.operators import ACTIVATIONS, NOWHERE, OWN_DOMAIN
 from winogen.onnx.reading import Reading
 
@@ -45,7 +45,7 @@ class Writer:
         self.made = {value.name for value in model.graph.input}  # values that are there
         self.tensors: dict[str, Any] = {}  # that the nodes of winogen's need
         self.names: dict[Any, str] = {}  # content -> name
-        self.taken = self._names_taken()
+        self.taken = model.names()
         self.convolutions = 0
         self.segments = 0
 
@@ -68,7 +68,7 @@ class Writer:
             self.made.update(original.output)
 
     def _segment(self, graph: Graph, channels: Mapping[str, int]) -> None:
-        """A segment as one node: `Conv` if it is one convolution of whole arrays."""
+        """A segment as one node: `Conv` if it is one convolution of whole arrays, mostly."""
         shapes = {name: (0, count, 0, 0) for name, count in channels.items()}
         steps, buffers = lower(graph, shapes, np.dtype(self.dtype))
         self.convolutions += sum(isinstance(node.op, Conv) for node in graph.nodes)
@@ -76,7 +76,7 @@ class Writer:
         values = [node.output for node in graph.nodes]
         self.within.update(dict.fromkeys(graph.outputs, values))
         counts = {buffer: shape[1] for buffer, shape in buffers.items()}
-        if len(steps) == 1 and _whole(steps[0], counts):
+        if len(steps) == 1 and _whole(steps[0], counts) and not self._taken_for_onnx(graph):
             self._conv(graph, steps[0])
             return
         inputs = list(graph.inputs)
@@ -107,6 +107,14 @@ class Writer:
             channels=[counts[buffer] for buffer in made],
             parameters=[float(p) for layer in layers for p in layer["parameters"]],
         )
+
+    def _taken_for_onnx(self, graph: Graph) -> bool:
+        """Whether onnxruntime would take a node `Conv` for one of ONNX's, and quantize its weight.
+
+        It asks for the type of a node only, not for the domain, behind DequantizeLinear.
+        """
+        makers = [self.model.makers.get(name) for name in graph.inputs]
+        return any(node is not None and node.op_type == "DequantizeLinear" for node in makers)
 
     def _conv(self, graph: Graph, step: Step) -> None:
         op, values = step.op, {("input", i): name for i, name in enumerate(graph.inputs)}
@@ -150,7 +158,7 @@ class Writer:
         array = np.ascontiguousarray(array, self.dtype)
         content = _content(array)
         if content not in self.names:
-            name = self._originals.get(content) or self._fresh(f"{key}.{what}")
+            name = self._originals.get(content) or fresh(f"{key}.{what}", self.taken)
             self.names[content] = name
             self.tensors[name] = self.model.onnx.numpy_helper.from_array(array, name)
         return self.names[content]
@@ -165,20 +173,6 @@ class Writer:
                 if array is not None and name not in self.model.constant_nodes:
                     names.setdefault(_content(array), name)
         return names
-
-    def _fresh(self, name: str) -> str:
-        while name in self.taken:
-            name += "_"
-        self.taken.add(name)
-        return name
-
-    def _names_taken(self) -> set[str]:
-        graph = self.model.graph
-        names = {value.name for value in (*graph.input, *graph.output)}
-        names |= {tensor.name for tensor in graph.initializer}
-        for node in graph.node:
-            names |= {*node.input, *node.output}
-        return names | self.model.captured
 
     # ---- the whole -------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ def unproven(
     for case in {id(case.tensors): case for case in cases}.values():
         names = {name for node in body.graph.nodes for name in node.meta.get(VALUES, ())}
         names |= {node.name for node in body.graph.nodes if node.op == "placeholder"}
-        with torch.no_grad():
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             recorder = _Recorder(traced, names)
             recorder.run(*[tensor.clone() for tensor in case.tensors])
