@@ -8,6 +8,7 @@ import fuzz_nets  # noqa: E402
 from random_nets import net_of  # noqa: E402
 
 import winogen.torch  # noqa: E402
+from winogen.torch.report import Report  # noqa: E402
 
 SEED = 20261122
 
@@ -87,6 +88,7 @@ def test_what_is_wrong_is_noticed(how, monkeypatch):
     index = next(
         i for i, text in texts if "forward(self, x):" in text and "        return v" in text
     )
+    monkeypatch.setattr(fuzz_nets.winogen.torch, "report", lambda model: Report())
     monkeypatch.setattr(fuzz_nets.winogen.torch, "optimize", spoiled(how))
     result = fuzz_nets.run(1, index)
     assert result.wrong and "the check itself" not in result.wrong[0], result.wrong

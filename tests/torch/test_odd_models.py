@@ -1,7 +1,7 @@
 """Odd models, optimized, do what they did: the same structure, types and numbers, or an error.
 
-The odd are in `odd_flow.py`, `odd_hooks.py` and `odd_data.py`. What users do with an optimized
-model besides calling it is in `test_odd_uses.py`.
+The odd are in `odd_flow.py`, `odd_state.py`, `odd_hooks.py` and `odd_data.py`. What users do with
+an optimized model besides calling it is in `test_odd_uses.py`.
 """
 
 import pytest
