@@ -238,7 +238,9 @@ def _in_place(w: Writer) -> None:
     """A change in place, which a second name for the tensor may see."""
     x = w.pick()
     y = w.like(x)
+    w.opaque |= x.name in ("x", "wide")  # what the caller has changes
     if w.rng.random() < 0.5:
+        w.opaque = True
         k = f"k{w.number()}"
         w.say(f"{k} = {w.rng.choice(SECOND_NAMES).format(v=x.name, half=x.channels // 2)}")
         w.extras.append(k)
@@ -431,7 +433,10 @@ def _finish(w: Writer, hookable: bool) -> None:
     for name in w.plain:
         if rng.random() < 0.05:
             w.after.append(rng.choice(HOOKS).format(m=name))
+            w.opaque = True
         elif rng.random() < 0.04:
             w.after.append(rng.choice(PARAMETRIZATIONS).format(m=name))
+            w.opaque |= "nn.utils.weight_norm" in w.after[-1] or "spectral" in w.after[-1]
     if hookable and rng.random() < 0.06:
         w.after.append(rng.choice(ROOT_HOOKS))
+        w.opaque = True

@@ -34,7 +34,7 @@ import torch
 from alike import compared, difference, tensors
 from torch import nn
 
-from winogen.bench.nets import NETS
+from winogen.bench.nets import NETS, NotInstalled
 
 SECONDS = 1800  # of one model
 SIZES = ((1, 3, 64, 64), (2, 3, 96, 80))
@@ -355,7 +355,7 @@ def alone(entry: Entry, door: str, quickly: bool) -> Row:
     begin = time.perf_counter()
     try:
         {"torch": by_torch, "onnx": by_onnx}[door](entry, row)
-    except ImportError as error:
+    except (ImportError, NotInstalled) as error:
         row.skipped = str(error).strip().splitlines()[0]
     except Exception as error:
         from alike import trace
