@@ -125,3 +125,35 @@ def use():
 print(use(), child(use))
 """
     assert python(code).finish() == "measured measured"
+
+
+def test_nobody_forks_while_a_program_is_started(python):
+    """Else the child holds an end of the program's pipe, for which the parent waits."""
+    code = f"""{FORK}
+import subprocess
+from winogen.toolchain.fork import finished
+opened, popen = threading.Event(), subprocess.Popen
+class Slow(popen):
+    def _execute_child(self, *arguments):
+        opened.set()
+        time.sleep(0.3)  # its pipes are open
+        super()._execute_child(*arguments)
+subprocess.Popen = Slow
+answers = []
+thread = threading.Thread(target=lambda: answers.append(finished(["echo", "done"]).stdout))
+thread.start()
+opened.wait()
+read, write = os.pipe()
+pid = os.fork()
+if not pid:  # it lives until the parent says so
+    os.close(write)
+    os.read(read, 1)
+    # and may start programs, and fork
+    os._exit(0 if finished(["true"]).returncode == 0 and child(lambda: 1) == "1" else 1)
+os.close(read)
+thread.join(30)
+print(thread.is_alive(), *answers)
+os.close(write)
+print(os.waitpid(pid, 0)[1])
+"""
+    assert python(code).finish().split() == ["False", "done", "0"]

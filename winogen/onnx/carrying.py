@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +26,7 @@ from winogen.onnx.running import sizes_of_inputs, zeros
 from winogen.onnx.timing import started
 from winogen.records import Target
 from winogen.toolchain import find_compiler, host_target
+from winogen.toolchain.fork import finished
 from winogen.toolchain.host import buildable
 
 _PLACES = ("input", "packed", "bias", "slopes", "add", "add_after", "output")
@@ -159,7 +159,7 @@ def _compile(files: Mapping[str, File], output: Path) -> None:
 
         def run(*words: str) -> None:
             command = [*compiler.command, *words]
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+            done = finished(command, cwd=folder)
             if done.returncode:
                 raise CompileFailed(f"{shlex.join(command)}:\n{done.stderr or done.stdout}")
 

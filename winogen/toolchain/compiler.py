@@ -18,6 +18,7 @@ from winogen.errors import CompilerNotFound
 from winogen.records import Target
 from winogen.toolchain import trust
 from winogen.toolchain.cache import Store, cache_root, stores, write_whole
+from winogen.toolchain.fork import finished
 
 # Contraction (fused multiply-add) is wanted; -ffast-math is not: it would let the compiler
 # reassociate sums, and results would depend on compiler and optimisation level.
@@ -139,9 +140,8 @@ def _interrogate(command: tuple[str, ...]) -> Compiler:
 
 def _ask(command: tuple[str, ...], *words: str) -> str:
     try:
-        answer = subprocess.run(
-            [*command, *words], capture_output=True, text=True, errors="replace", check=True
-        )
+        answer = finished([*command, *words])
+        answer.check_returncode()
     except (OSError, subprocess.CalledProcessError) as problem:
         raise CompilerNotFound(
             f"{shlex.join(command)} does not run ({problem}); {_INSTALL}"
@@ -169,12 +169,8 @@ def _try_openmp(command: tuple[str, ...], store: Store) -> bool:
     with store.workbench(None) as folder:
         source, library = folder / "probe.c", folder / "probe.so"
         source.write_text(_OPENMP_PROBE)
-        run = subprocess.run(
-            [*command, "-shared", "-fPIC", "-fopenmp", str(source), "-o", str(library)],
-            capture_output=True,
-            check=False,
-        )
-        if run.returncode:
+        words = ("-shared", "-fPIC", "-fopenmp", str(source), "-o", str(library))
+        if finished([*command, *words]).returncode:
             return False
         try:
             cffi.FFI().dlopen(str(library))  # the runtime may be missing only here

@@ -6,17 +6,24 @@ region are gone too, but gcc's OpenMP library does not notice and waits for them
 process that has used several threads computes with one. Results are the same for any number.
 
 Processes that start afresh (``spawn`` and ``forkserver`` of multiprocessing) are not concerned.
+
+Nor may a child have the ends of pipes that another thread is about to close: whoever reads from a
+program would wait for the child, too. So nobody forks while `finished` starts one.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 
 _generation = 0  # how many forks this process is away from the one that was started afresh
 _had_team = False  # this process, or one that it was forked from, has run a team of threads
 _orphan = False  # ... and it was one that this process was forked from
+_starting = threading.Lock()  # held while a program is started, and while this process forks
 
 
 def team_threads(threads: int) -> int:
@@ -35,6 +42,27 @@ def ran_team() -> None:
     """Note that this process has a team of threads, which a forked child will not have."""
     global _had_team
     _had_team = True
+
+
+def finished(
+    command: Sequence[str], cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end and return what it printed, as `subprocess.run` does.
+
+    Raises OSError if it cannot be started.
+    """
+    pipe = subprocess.PIPE
+    with _starting:
+        process = subprocess.Popen(
+            command, cwd=cwd, env=env, stdout=pipe, stderr=pipe, text=True, errors="replace"
+        )
+    with process:
+        try:
+            printed, errors = process.communicate()
+        except BaseException:  # as Ctrl-C
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, printed, errors)
 
 
 class Lock:
@@ -62,9 +90,20 @@ class Lock:
 
 
 def _after_in_child() -> None:
-    global _generation, _orphan
+    global _generation, _orphan, _starting
     _generation += 1
     _orphan = _had_team
+    _starting = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_after_in_child)
+def _before() -> None:
+    _starting.acquire()
+
+
+def _after_in_parent() -> None:
+    _starting.release()
+
+
+os.register_at_fork(
+    before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+)

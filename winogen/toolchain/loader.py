@@ -7,7 +7,6 @@ import hashlib
 import os
 import platform
 import shlex
-import subprocess
 import time
 from collections.abc import Hashable
 from contextlib import suppress
@@ -29,7 +28,7 @@ from winogen.toolchain.cache import (
     warn_once,
 )
 from winogen.toolchain.compiler import Compiler, find_compiler
-from winogen.toolchain.fork import Lock
+from winogen.toolchain.fork import Lock, finished
 from winogen.toolchain.progress import CompileEvent, emit
 
 # Raised by hand whenever the way a library is built changes in a way that no flag shows.
@@ -201,15 +200,7 @@ def _compile(job: _Job, command: list[str], folder: Path, store: Store, entry: P
     # The compiler's own temporary files go into the folder too: what a killed build leaves is then
     # swept with it. LC_ALL, because the message is searched for the names of errors below.
     environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
-    run = subprocess.run(
-        command,
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    run = finished(command, cwd=folder, env=environment)
     seconds = time.perf_counter() - begin
     if run.returncode == 0:
         _emit(job, "finish", seconds)
