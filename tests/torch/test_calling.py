@@ -74,6 +74,16 @@ def test_a_hook_sees_arguments_as_they_were_given():
     assert calls.tensors_of((OTHER,), {}) and calls.tensors_of((), {"x": OTHER}) is None
 
 
+def test_what_is_no_tensor_is_copied():
+    """As an object of a class that torch does not know, with a tensor in it."""
+    held = type("Held", (), {})()
+    held.image = X.clone()
+    calls = Calls(nn.Identity(), (held,), {})
+    (given,), _ = calls.arguments([])
+    given.image.zero_()
+    assert torch.equal(held.image, X) and type(given) is type(held)
+
+
 Pair = namedtuple("Pair", "left right")
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,8 +84,14 @@ class Calls:
         self.single = len(leaves) == 1 and self.places == [0] and len(self.example[0]) == 1
 
     def arguments(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of the example, positional and by name, with other tensors."""
+        """Return the arguments of the example, positional and by name, with other tensors.
+
+        What else they hold is copied, since a model may change it, too.
+        """
         leaves = self.filled(tensors)
+        for place in set(range(len(leaves))).difference(self.places):
+            with suppress(Exception):  # what cannot be copied is given as it is
+                leaves[place] = copy.deepcopy(leaves[place])
         args, kwargs = self.structure.filled(leaves)
         return tuple(args), kwargs
 
