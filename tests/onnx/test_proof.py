@@ -196,11 +196,32 @@ def test_an_original_that_does_not_run_is_no_fault(library):
     assert kinds(result) == ["Conv", "Theirs"] and result.graph.node[0].domain == "com.winogen"
 
 
-def test_huge_values_are_not_run(library):
+def grown(net):
+    """By a padding that no input tells of."""
+    y = net.conv("x", 4, 4)
+    return net.node("Pad", y, net.constant(np.array([0, 0, 0, 0, 0, 0, 10**6, 10**6])))
+
+
+@pytest.mark.parametrize(
+    "shape, make", (([1, 4, 1 << 20, 1 << 20], lambda net: net.conv("x", 4, 4)), (None, grown))
+)
+def test_values_for_which_there_is_no_memory_are_not_computed(shape, make, library):
     net = Net()
-    model = net.model(net.conv("x", 4, 4), shape=[1, 4, 40000, 40000])
-    result = rewrite(model)
-    assert result.segments == 1 and "its values need" in result.verdict.unproven
+    result = rewrite(net.model(make(net), shape=shape))
+    assert result.segments == 1 and "bytes of memory, half of" in result.verdict.unproven
+
+
+def test_what_memory_is_left_decides(monkeypatch, library):
+    _, model = two_segments()
+    monkeypatch.setattr(proof, "memory_left", lambda: None)
+    assert len(rewrite(model).verdict.sizes) == 3
+    monkeypatch.setattr(proof, "memory_left", lambda: 5_000_000)
+    verdict = rewrite(model).verdict
+    # Twice as much, and 72 x 88 pixels, are too much.
+    assert verdict.sizes == [{"x": (1, 4, 64, 64)}, {"x": (1, 4, 65, 66)}]
+    assert not verdict.unproven
+    monkeypatch.setattr(proof, "memory_left", lambda: 100_000)
+    assert "bytes of memory" in rewrite(model).verdict.unproven
 
 
 def test_sizes_that_only_some_nets_have(library):

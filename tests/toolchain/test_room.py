@@ -15,6 +15,7 @@ def system(tmp_path, monkeypatch):
     monkeypatch.setattr(room, "_CGROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(room, "_MOUNT", tmp_path / "mount")
     monkeypatch.setattr(room, "_STATM", tmp_path / "statm")
+    monkeypatch.setattr(room, "_MEMINFO", tmp_path / "meminfo")
     (tmp_path / "statm").write_text(f"{10 * MIB // resource.getpagesize()} 5 1 1 0 1 0\n")
     limit = [resource.RLIM_INFINITY]
     monkeypatch.setattr(room.resource, "getrlimit", lambda which: (limit[0], limit[0]))
@@ -32,6 +33,16 @@ def test_without_limits_there_is_none(system):
     assert room.memory_left() is None
     system("cgroup", "0::/a/b\n")
     system("mount/a/b/memory.max", "max\n")
+    assert room.memory_left() is None
+
+
+def test_what_the_machine_has_left_counts(system):
+    system("meminfo", "MemTotal:  9000 kB\nMemFree:  50 kB\nMemAvailable:   700 kB\n")
+    assert room.memory_left() == 700 << 10
+    system.limit[0] = 5 * MIB
+    assert room.memory_left() == 0
+    system("meminfo", "MemTotal:  9000 kB\n")  # as old systems say it
+    system.limit[0] = resource.RLIM_INFINITY
     assert room.memory_left() is None
 
 

@@ -21,14 +21,17 @@ from winogen.onnx.model import Model, copied
 from winogen.onnx.probes import Feed, Shapes, feed_of, first_sizes, other_sizes
 from winogen.onnx.soundness import Part, fault_of, parts_of
 from winogen.onnx.whole import MOST_OFF, Unproven, Whole, relative
+from winogen.toolchain.room import memory_left
 
 # The largest error of a layer may be so many times what is expected of random numbers.
 _MARGIN = 10
 # Attributes are of float32: what is meant by one, as 1/6, is off by so much.
 _ATTRIBUTES = 2.0**-23
-# Bytes of all values of a model, and multiplications of one without onnxruntime, that are too many.
-_MOST_BYTES = 2**33
+# Multiplications of a model without onnxruntime that are too many.
 _MOST_PRODUCTS = 2e9
+# All values of a model are held so many times at most: twice by the original, by ours as parts and
+# as a whole, with errors, and while they are compared. Half of what is left may be taken.
+_COPIES = 8
 
 
 @dataclass
@@ -123,15 +126,21 @@ def _accepted(model: Model, original: _Original) -> Iterator[tuple[Shapes, list[
 
 
 def _feed(model: Model, shapes: Shapes, seed: int) -> Feed:
-    most = sum(math.prod(shape) for shape in shapes.values())
-    sizes = (s for s in model.sizes.values() if s and all(size.known for size in s))
-    most += sum(math.prod(size.number for size in s) for s in sizes)
-    if 4 * most > _MOST_BYTES:
-        raise Unproven(f"its values need {4 * most:.1e} bytes")
+    needed, left = _COPIES * _bytes(model, shapes), memory_left()
+    if left is not None and 2 * needed > left:
+        raise Unproven(f"that takes {needed:.1e} bytes of memory, half of {left:.1e} may be taken")
     try:
         return feed_of(model, shapes, seed)
     except TypeError as problem:
         raise Unproven(str(problem)) from problem
+
+
+def _bytes(model: Model, shapes: Shapes) -> int:
+    """How much all values are at these sizes of the inputs, as far as their sizes follow."""
+    given = {name: shape for name, shape in shapes.items() if shape and min(shape) > 0}
+    sizes = Model(model.proto, given).sizes.values()
+    known = ([size.number for size in one] for one in sizes if all(size.known for size in one))
+    return 4 * sum(map(math.prod, known))
 
 
 class _Original:

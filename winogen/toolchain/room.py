@@ -1,4 +1,4 @@
-"""How much more memory this process may take, as far as limits that were set for it tell."""
+"""How much more memory this process may take, as far as the system tells."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _STATM = Path("/proc/self/statm")
+_MEMINFO = Path("/proc/meminfo")
 _CGROUPS = Path("/proc/self/cgroup")
 _MOUNT = Path("/sys/fs/cgroup")
 # What holds the limit, the bytes taken, and what of these the system would give back: v2 and v1.
@@ -18,11 +19,13 @@ _NAMES = (
 
 
 def memory_left() -> int | None:
-    """Return the bytes that this process may still take; None if nothing limits them.
+    """Return the bytes that this process may still take; None where nobody knows.
 
-    Limits are those of the address space (``ulimit -v``) and of cgroups, as containers have them.
+    Limits are those of the address space (``ulimit -v``), of cgroups, as containers have them, and
+    what the machine has left for all.
     """
-    return min((max(0, left) for left in (*_address_space(), *_cgroups())), default=None)
+    known = (*_address_space(), *_cgroups(), *_machine())
+    return min((max(0, left) for left in known), default=None)
 
 
 def _address_space() -> Iterator[int]:
@@ -32,6 +35,12 @@ def _address_space() -> Iterator[int]:
         with suppress(OSError, ValueError):
             taken = int(_STATM.read_text().split()[0]) * resource.getpagesize()
         yield most - taken
+
+
+def _machine() -> Iterator[int]:
+    with suppress(OSError, ValueError, KeyError):
+        lines = (line.split() for line in _MEMINFO.read_text().splitlines())
+        yield 1024 * int({line[0]: line[1] for line in lines}["MemAvailable:"])
 
 
 def _cgroups() -> Iterator[int]:

@@ -61,7 +61,7 @@ def witnessed(model: nn.Module, calls: Calls) -> Witness:
         rewrites = bool(state.rewritten())
     if not changes and not _equals(first.leaves, cases[1].leaves):
         changes.append("what the next call returns")
-    for name, others in _others(calls.tensors):
+    for name, others in _others(calls.tensors, cases):
         with torch.no_grad(), restored(model) as state, suppress(Exception):
             # An exception means that it takes no such sizes.
             made = run(model, calls, clones(others))
@@ -82,7 +82,7 @@ def witnessed(model: nn.Module, calls: Calls) -> Witness:
         if not changes and not _equals(leaves, first.leaves):
             changes.append("its results with the mode of gradients")
     repeats = _equals(again, cases[0].leaves)
-    return Witness(_distinct(cases), repeats, changes, perturbed, rewrites)
+    return Witness(cases, repeats, changes, perturbed, rewrites)
 
 
 def run(model: Any, calls: Calls, tensors: Sequence[Tensor] | None = None) -> tuple[list, Any]:
@@ -98,7 +98,10 @@ def run(model: Any, calls: Calls, tensors: Sequence[Tensor] | None = None) -> tu
     return kept, structure
 
 
-def _others(tensors: Sequence[Tensor]) -> Iterator[tuple[str, list[Tensor]]]:
+def _others(
+    tensors: Sequence[Tensor], accepted: Sequence[Case]
+) -> Iterator[tuple[str, list[Tensor]]]:
+    """Yield names and tensors; ``accepted`` grows by those that the model takes."""
     generator = torch.Generator().manual_seed(_SEED)
     maps = [tensor for tensor in tensors if tensor.dim() == 4 and tensor.is_floating_point()]
     yield "other content", [_redrawn(tensor, generator) for tensor in tensors]
@@ -122,6 +125,7 @@ def _others(tensors: Sequence[Tensor]) -> Iterator[tuple[str, list[Tensor]]]:
         )
     for high, wide in _LARGER:
         height, width = (size + more for size, more in zip(maps[0].shape[2:], (high, wide)))
+        before = len(accepted)
         yield (
             f"{height}x{width} pixels",
             [
@@ -131,12 +135,8 @@ def _others(tensors: Sequence[Tensor]) -> Iterator[tuple[str, list[Tensor]]]:
                 for t in tensors
             ],
         )
-
-
-def _distinct(cases: list[Case]) -> list[Case]:
-    """Of two other sizes one is enough."""
-    sizes = [case for case in cases if case.name.endswith("pixels")]
-    return [case for case in cases if case not in sizes[1:]] if len(sizes) > 1 else cases
+        if len(accepted) > before:  # of two other sizes one is enough
+            return
 
 
 def _redrawn(
