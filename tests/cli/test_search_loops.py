@@ -1,4 +1,4 @@
-"""`winogen search-loops`: what it counts, prints and refuses; tests/bench kills and resumes it."""
+"""`winogen search-loops`: what it counts, prints and refuses; tests/lab kills and resumes it."""
 
 import json
 

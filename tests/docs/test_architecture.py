@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PICTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8").partition("```text")[2]
-ORDER = [*re.findall(r"│  (\w+)  ", PICTURE), "demo", "cli"]
+ORDER = [*re.findall(r"│  (\w+)  ", PICTURE), "cli"]
 
 
 def imported(path: Path) -> set[str]:

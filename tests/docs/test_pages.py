@@ -218,7 +218,7 @@ class Shell:
             group = rest[:2] if rest[0] == "onnx" else rest[:1]
             known = self._help(" ".join(group))
             assert all(word in known for word in rest if word.startswith("-")), command
-        elif program == "python" and rest[0] == "-m" and rest[1].startswith("winogen.bench.nets"):
+        elif program == "python" and rest[0] == "-m" and rest[1].startswith("winogen.lab.nets"):
             assert importlib.util.find_spec(rest[1]), command
         elif "pytest" in command:
             paths = [word.partition("::")[0] for word in rest if word.startswith("tests/")]

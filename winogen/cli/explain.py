@@ -33,11 +33,11 @@ def explain(
 
     Every layer runs with a clock in its kernel, alone: nothing is compared with other libraries.
     """
-    from winogen.bench import explain as why
-    from winogen.bench import explain_tables, report
-    from winogen.bench.layers import chosen_layers
-    from winogen.bench.own import ALGORITHMS
     from winogen.cli.progress import telling
+    from winogen.lab.bench import explain as why
+    from winogen.lab.bench import explain_tables, report
+    from winogen.lab.bench.own import ALGORITHMS
+    from winogen.tuning.layers import chosen_layers
 
     check_outputs(json, plot)
     settings = why.Settings(
@@ -59,6 +59,6 @@ def explain(
     else:
         print_wide(explain_tables.render(document))
     if plot is not None:
-        from winogen.bench.explain_plot import save_plot
+        from winogen.lab.bench.explain_plot import save_plot
 
         save_plot(document, plot)
