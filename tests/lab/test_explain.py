@@ -1,4 +1,4 @@
-"""`winogen explain`: what it says of a stage, what it sums up, and the command as it is typed."""
+"""`winogen lab explain`: what it says of a stage, sums up, and prints as a command."""
 
 import json
 import re
@@ -129,7 +129,7 @@ def test_tables_have_every_stage(document, capsys):
 def test_the_command(tmp_path, layout, threads):
     layers, kept, picture = (tmp_path / name for name in ("mine.json", "why.json", "why.png"))
     layers.write_text(json.dumps(LAYERS))
-    words = ["explain", layers, "--only", "tiny", "--layout", layout, "--threads", threads,
+    words = ["lab", "explain", layers, "--only", "tiny", "--layout", layout, "--threads", threads,
              "--batch", 2, "--algorithm", "direct", "--json", kept, "--plot", picture]  # fmt: skip
     result = CliRunner().invoke(app, list(map(str, words)))
     assert result.exit_code == 0, result.output
@@ -154,7 +154,7 @@ def test_the_command(tmp_path, layout, threads):
     ],
 )
 def test_wrong_options_are_refused_before_any_work(words, message):
-    result = CliRunner().invoke(app, ["explain", *words])
+    result = CliRunner().invoke(app, ["lab", "explain", *words])
     assert result.exit_code == 2 and message in result.output
 
 

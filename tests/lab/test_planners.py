@@ -157,7 +157,7 @@ def test_what_was_chosen_is_measured_to_the_end(tiny, monkeypatch):
 def test_the_command_prints_every_planner(planner, names, tiny, tmp_path):
     (tmp_path / "mine.json").write_text(json.dumps([tiny.to_dict()]))
     words = ["--layers", tmp_path / "mine.json", "--planner", planner, "--json", tmp_path / "out"]
-    result = CliRunner().invoke(app, ["regret", *map(str, words)])
+    result = CliRunner().invoke(app, ["lab", "regret", *map(str, words)])
     assert result.exit_code == 0, result.output
     head, row, *totals = result.output.splitlines()
     assert head.split()[3::2] == names and row.split()[0] == "tiny"
@@ -177,6 +177,6 @@ def test_the_command_prints_every_planner(planner, names, tiny, tmp_path):
     ],
 )
 def test_what_a_rule_cannot_take_into_account_is_refused(words, message):
-    result = CliRunner().invoke(app, ["regret", *words])
+    result = CliRunner().invoke(app, ["lab", "regret", *words])
     assert result.exit_code == 2
     assert message in result.output + (result.stderr if result.stderr_bytes else "")

@@ -83,7 +83,7 @@ def test_the_command_prints_a_row_for_every_layer(tiny, tmp_path):
     rows = [tiny.to_dict(), {**tiny.to_dict(), "name": "other"}]
     (tmp_path / "mine.json").write_text(json.dumps(rows))
     words = ["--layers", tmp_path / "mine.json", "--within", "1.0", "--json", tmp_path / "out.json"]
-    result = CliRunner().invoke(app, ["regret", *map(str, words)])
+    result = CliRunner().invoke(app, ["lab", "regret", *map(str, words)])
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
     assert [line.split()[0] for line in lines] == ["layer", "tiny", "other", "regret:"]

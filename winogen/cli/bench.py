@@ -208,9 +208,12 @@ def _seconds(value: float) -> float:
 def check_outputs(json: Path | None, plot: Path | None) -> None:
     """Raise now what would otherwise be lost minutes later."""
     from winogen.errors import InvalidValue
+    from winogen.extras import require
 
     if plot is not None and plot.suffix.lower() not in _PICTURES:
         raise InvalidValue(f"plot: got {str(plot)!r}; allowed: a name with {', '.join(_PICTURES)}")
+    if plot is not None:
+        require("matplotlib", "lab")
     for option, path in (("json", json), ("plot", plot)):
         if path is None:
             continue

@@ -1,4 +1,4 @@
-"""`winogen explain`: why layers take as long as they do, stage by stage beside its limits."""
+"""`winogen lab explain`: why layers take as long as they do, stage by stage beside its limits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from winogen.cli.bench import Layout, check_outputs, print_wide
 from winogen.cli.contestants import named, tile_of, tolerance_of
 
-EXAMPLE = "Example: winogen explain thesis27 --only 56x56 --plot why.png"
+EXAMPLE = "Example: winogen lab explain thesis27 --only 56x56 --plot why.png"
 
 
 def explain(

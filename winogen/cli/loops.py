@@ -1,4 +1,4 @@
-"""`winogen loops`: a loop nest of direct convolution as pseudo-code, as counts, as C."""
+"""`winogen lab loops`: a loop nest of direct convolution as pseudo-code, as counts, as C."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from winogen.loops.parameters import LoopProblem, Parameters
     from winogen.records import Target
 
-EXAMPLE = "Example: winogen loops 1,64,56,56 64,64,3,3 --padding 1 --strategy filters-c --count"
+EXAMPLE = "Example: winogen lab loops 1,64,56,56 64,64,3,3 --padding 1 --strategy filters-c --count"
 
 
 def loops(

@@ -1,4 +1,4 @@
-"""`winogen regret --planner`: rules that count loads and bytes, beside the cycle model."""
+"""`winogen lab regret --planner`: rules that count loads and bytes, beside the cycle model."""
 
 from __future__ import annotations
 

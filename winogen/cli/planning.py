@@ -1,4 +1,4 @@
-"""`winogen calibrate` and `winogen regret`: the planner's machine, and how well it chooses."""
+"""`winogen calibrate` and `winogen lab regret`: the planner's machine, and how well it chooses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from winogen.records import Machine
 
 CALIBRATE_EXAMPLE = "Example: winogen calibrate --rates-only"
-REGRET_EXAMPLE = "Example: winogen regret --layers vgg16 --json regret.json"
+REGRET_EXAMPLE = "Example: winogen lab regret --layers vgg16 --json regret.json"
 
 
 def calibrate(

@@ -1,4 +1,4 @@
-"""`winogen search-loops`: fast loop nests for a layer, found by compiling and measuring them."""
+"""`winogen lab search-loops`: fast loop nests for a layer, compiled and measured."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from winogen.lab.loops.search import Measured
 
 EXAMPLE = (
-    "Example: winogen search-loops 1,64,56,56 12,64,3,3 --padding 1 --layout NHWC --seconds 60\n\n"
-    "Example: winogen search-loops 1,64,56,56 64,64,3,3 --traversal narrowing --jobs 2 "
+    "Example: winogen lab search-loops 1,64,56,56 12,64,3,3 --padding 1 --layout NHWC "
+    "--seconds 60\n\n"
+    "Example: winogen lab search-loops 1,64,56,56 64,64,3,3 --traversal narrowing --jobs 2 "
     "--range strategy=filters-yxc,outer-yxc --range prefetch= --results nests.jsonl"
 )
 

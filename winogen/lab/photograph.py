@@ -7,20 +7,19 @@ from typing import BinaryIO, cast
 import numpy as np
 
 from winogen.errors import WinogenError
+from winogen.extras import require
 
 
 def photograph() -> np.ndarray:
     """Return Grace Hopper's portrait from matplotlib's sample data: (3, 600, 512), float32, 0..1.
 
-    Raises WinogenError when matplotlib came without its sample data.
+    Raises MissingPackage without matplotlib, and WinogenError when it came without its sample data.
     """
-    import matplotlib.image
-    from matplotlib.cbook import get_sample_data
-
+    image, cbook = (require(f"matplotlib.{name}", "lab") for name in ("image", "cbook"))
     try:
-        file = cast(BinaryIO, get_sample_data("grace_hopper.jpg"))
+        file = cast(BinaryIO, cbook.get_sample_data("grace_hopper.jpg"))
         with file:
-            pixels = matplotlib.image.imread(file, format="jpg")
+            pixels = image.imread(file, format="jpg")
     except OSError as problem:
         raise WinogenError(
             f"matplotlib's sample photograph is missing ({problem}); pip install matplotlib has it"

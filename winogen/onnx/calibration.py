@@ -13,7 +13,8 @@ import numpy as np
 
 from winogen.conv import arguments
 from winogen.errors import InvalidType, InvalidValue
-from winogen.onnx.loading import MissingPackage, new_session, require
+from winogen.extras import MissingPackage
+from winogen.onnx.loading import new_session, require
 
 METHODS = ("maximum", "percentile")
 PERCENTILE = 99.99

@@ -1,4 +1,4 @@
-"""What `winogen explain` prints: a table for people, or in Markdown for a page."""
+"""What `winogen lab explain` prints: a table for people, or in Markdown for a page."""
 
 from __future__ import annotations
 

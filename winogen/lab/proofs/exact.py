@@ -23,6 +23,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from winogen.errors import Unsupported
+from winogen.extras import require
 from winogen.program.search.geometry import Point, is_rational, point_of
 
 if TYPE_CHECKING:
@@ -133,14 +134,8 @@ class _Shapes:
     """The SAT problem and what has been learnt; nodes are inputs, then gates."""
 
     def __init__(self, targets: Sequence[Point], width: int, gates: int) -> None:
-        try:
-            from pysat.solvers import Solver
-        except ImportError as error:
-            raise ImportError(
-                "the exact search needs python-sat: pip install 'winogen[exact]'"
-            ) from error
         self.targets, self.width, self.gates = targets, width, gates
-        self.solver = Solver(name="cadical153")
+        self.solver = require("pysat.solvers", "exact").Solver(name="cadical153")
         self._count = 0
         self.reads: dict[tuple[int, int], int] = {}  # (gate, node) -> variable
         self.is_row: dict[tuple[int, int], int] = {}  # (target, gate) -> variable

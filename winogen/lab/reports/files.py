@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from winogen.errors import InvalidValue
+from winogen.extras import require
 
 PAGE, DATA = "index.html", "report.json"
 
@@ -24,8 +25,9 @@ def folder(output: str | Path) -> Iterator[Path]:
 
     Made first, so that a place where nothing can be written is noticed before any work. If the
     block fails, everything that was made is removed; files that were in ``output`` are then as
-    before. Raises InvalidValue for such a place.
+    before. Raises InvalidValue for such a place, and MissingPackage where nothing can be drawn.
     """
+    require("matplotlib", "lab")
     output = Path(output)
     made = []
     try:
