@@ -71,8 +71,8 @@ def test_the_result_is_near(method, activations, per_channel):
     model = net()
     before = model.SerializeToString()
     result = quantized(
-        model, inputs(), method=method, percentile=99.9, activations=activations,
-        per_channel=per_channel,
+        model, inputs(), method=method, percentile=99.9 if method == "percentile" else None,
+        activations=activations, per_channel=per_channel,
     )  # fmt: skip
     assert model.SerializeToString() == before
     onnx.checker.check_model(result.model, full_check=True)
@@ -125,7 +125,7 @@ def test_a_percentile_cuts_off_each_end():
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     x = np.random.default_rng(0).random((1, 1, 100, 100)).astype(np.float32)
     x[0, 0, 0, :50], x[0, 0, 1, :50] = 100, -100
-    for method, percentile, span in (("maximum", 99, 200), ("percentile", 99, 1),
+    for method, percentile, span in (("maximum", None, 200), ("percentile", 99, 1),
                                      ("percentile", 99.9, 200)):  # fmt: skip
         made = quantize(model, [x], method=method, percentile=percentile)
         # Bins of onnxruntime's histogram are a thousandth of the range.
@@ -214,7 +214,8 @@ def test_samples_of_all_kinds(tmp_path):
     "options, message",
     [
         ({"method": "entropy"}, "method: got 'entropy'; allowed: maximum, percentile"),
-        ({"percentile": 3.0}, "percentile: got 3; allowed: a number above 50, up to 100"),
+        ({"percentile": 3.0, "method": "percentile"}, "percentile: got 3; allowed: a number above"),
+        ({"percentile": 99.0}, "percentile: got 99.0; allowed: with method percentile only"),
         ({"activations": "int4"}, "activations: got 'int4'; allowed: uint8, int8"),
         ({"exclude": ["nobody"]}, "exclude: got 'nobody'; allowed: names of nodes"),
     ],
@@ -240,7 +241,7 @@ def test_samples_are_refused(tmp_path):
         ([*inputs(1), large], InvalidValue, "samples: got number 1, whose outputs are not finite"),
         (tmp_path / "bad.npy", InvalidValue, "which is no .npy or .npz"),
         (tmp_path / "none.npy", InvalidValue, "allowed: the same number of them, at least one"),
-        (tmp_path / "other.npz", InvalidValue, "with z; allowed: x"),
+        (tmp_path / "other.npz", InvalidValue, "with z; allowed: one array, or a .npz with x"),
     ):
         with pytest.raises(error, match=re.escape(message)):
             quantize(net(), samples)

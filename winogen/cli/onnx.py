@@ -92,7 +92,7 @@ def quantize(
         help="What ranges of values hold: maximum (all that was seen) or percentile.",
     ),
     percentile: float = typer.Option(
-        99.99, help="With the method percentile: values beyond it are cut off, at both ends."
+        None, help="With --method percentile: values beyond it are cut off, at both ends (99.99)."
     ),
     activations: str = typer.Option(
         "uint8", metavar="uint8|int8", help="Numbers of activations: uint8 or int8."

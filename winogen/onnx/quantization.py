@@ -61,7 +61,7 @@ def quantize(
     output: Any = None,
     *,
     method: str = "maximum",
-    percentile: float = PERCENTILE,
+    percentile: float | None = None,
     activations: str = "uint8",
     per_channel: bool = True,
     exclude: Collection[str] = (),
@@ -86,7 +86,7 @@ def quantize(
         "maximum": from the least value to the largest. "percentile": without outliers, so that
         the rest has finer steps.
     percentile
-        With "percentile": at each end, values beyond it are cut off.
+        With "percentile": at each end, values beyond it are cut off; None for 99.99.
     activations
         "uint8" or "int8".
     per_channel
@@ -116,7 +116,7 @@ def quantized(
     samples: Any,
     *,
     method: str = "maximum",
-    percentile: float = PERCENTILE,
+    percentile: float | None = None,
     activations: str = "uint8",
     per_channel: bool = True,
     exclude: Collection[str] = (),
@@ -124,6 +124,9 @@ def quantized(
     """Return what `quantize` returns, with an account of it."""
     if method not in METHODS:
         raise InvalidValue(f"method: got {method!r}; allowed: {', '.join(METHODS)}")
+    if percentile is not None and method != "percentile":
+        raise InvalidValue(f"percentile: got {percentile}; allowed: with method percentile only")
+    percentile = PERCENTILE if percentile is None else percentile
     percentile = arguments.positive("percentile", percentile, "a number above 50, up to 100")
     if not 50 < percentile <= 100:
         raise InvalidValue(f"percentile: got {percentile:g}; allowed: a number above 50, up to 100")

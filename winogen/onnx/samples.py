@@ -94,7 +94,7 @@ def _in_file(path: Path, inputs: Sequence[str]) -> Iterator[Sample]:
     if sorted(arrays) != sorted(inputs):
         raise InvalidValue(
             f"samples: got {path} with {', '.join(arrays) or 'nothing'}; allowed: "
-            f"{', '.join(inputs)}"
+            f"{'one array, or ' * (len(inputs) == 1)}a .npz with {', '.join(inputs)}"
         )
     counts = {array.shape[0] if array.ndim else 0 for array in arrays.values()}
     if len(counts) != 1 or 0 in counts:

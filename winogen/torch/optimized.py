@@ -71,7 +71,10 @@ class Optimized(nn.Module):
         reason = "a call under autocast" if torch.is_autocast_enabled("cpu") else self._changed()
         tensors = None if reason else fast.calls.tensors_of(args, kwargs)
         if tensors is None:
-            reason = reason or "a call whose arguments are not like those of the example"
+            reason = reason or (
+                "a call whose arguments are not like those of the example: other keywords, "
+                "containers, types, numbers of axes, or values of what is no tensor"
+            )
         elif fast.guard is not None and not fast.guard.holds(tensors):
             reason = "sizes for which the trace of the model does not hold"
         else:

@@ -87,13 +87,13 @@ class Report:
                 f"(torch {e.torch:.1e}); L2 {e.ours_l2:.1e} (torch {e.torch_l2:.1e})"
             )
         if self.machine:
-            head.append(f"planned for the machine {self.machine}")
+            head.append(f"planned for this machine: {self.machine}")
         if self.compared:
             head.append(f"compared with the model on {self.compared}")
         if any(row.measured for row in self.rows):
             head.append(
-                "measured, torch: the least of some calls of the layer alone, in turns; predicted: "
-                "on an idle machine, so that much less than measured tells of other load"
+                "measured, torch: the least of some calls of the layer alone, in turns. Predicted: "
+                "on an idle machine; measured times far above tell that others compute, too"
             )
         return head
 
