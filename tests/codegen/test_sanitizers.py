@@ -27,7 +27,6 @@ from kernels.samples import (
 from winogen import kernels
 from winogen.codegen.render import cdef, render
 from winogen.kernels.spec import KernelSpec
-from winogen.kernels.struct import values
 from winogen.records import ACTIVATIONS, TARGETS, Precision
 from winogen.toolchain import find_compiler, host_targets
 
@@ -182,10 +181,10 @@ def layers_h(works):
     spec = KernelSpec.of(works[0])
     structs, sizes, gaps = [], [], []
     for index, work in enumerate(works):
-        structs.append(values(spec.kind, work, flush_denormals=index % 2 == 1))
+        structs.append(spec.values(work, flush_denormals=index % 2 == 1))
         gaps.append(apart(structs[-1], work))
         # What the user sees: a kernel may take all groups of a depthwise layer as one.
-        seen = spec.kind.view(replace(work, groups=7, channels=1, filters=1))
+        seen = spec.entry.view(replace(work, groups=7, channels=1, filters=1))
         one = seen.groups == 1
         multiplier = work.filters // work.channels
         counts = (work.channels, 1, multiplier) if one else (

@@ -20,7 +20,7 @@ from codegen.test_sanitizers import (
 )
 from kernels.turns import first
 
-from winogen.codegen.gemm import gemm_cdef, render_gemm
+from winogen.codegen.render import cdef, render
 from winogen.kernels.gemm import GemmSpec, GemmWork, tuning
 from winogen.records import Epilogue, Machine, Precision
 from winogen.records.tuning import STREAMS
@@ -41,7 +41,7 @@ def test_no_product_makes_a_warning(target, tmp_path):
     for dtype, columns, streams in product(("float32", "float64"), (16, 512), (0, 7)):
         names.append(f"{dtype}_{columns}_{streams}.c")
         spec = spec_of(dtype, target, columns, prefetch_streams=streams)
-        (tmp_path / names[-1]).write_text(render_gemm(spec))
+        (tmp_path / names[-1]).write_text(render(spec))
     compile_c(tmp_path, *WARNINGS, *OPENMP, "-fsyntax-only", *target.flags, *names)
 
 
@@ -77,13 +77,13 @@ def test_no_product_leaves_its_arrays_or_the_language(lanes, tmp_path):
     spec = spec_of(dtype, target, prefetch_streams=7, depth=2 * lanes)
     spec = replace(spec, tuning=small(spec.tuning))
     cut = list(works(spec))
-    calls = [(work.values(flush_denormals=bool(i % 2)), work) for i, work in enumerate(cut)]
+    calls = [(spec.values(work, flush_denormals=bool(i % 2)), work) for i, work in enumerate(cut)]
     for name in ("k_blocks", "n_blocks", "shares"):
         assert max(values[name] for values, _ in calls) > 1
     assert {values["m_part"] > values["m_block"] for values, _ in calls} == {False, True}
     lines = [
         f"typedef {spec.precision.real.c} real;",
-        gemm_cdef(spec),
+        cdef(spec),
         "static const winogen_conv products[] = {",
         *(f"    {initialiser(values)}," for values, _ in calls),
         "};",
@@ -91,7 +91,7 @@ def test_no_product_leaves_its_arrays_or_the_language(lanes, tmp_path):
         f"static const int threads[] = {{ {', '.join(str(w.threads) for _, w in calls)} }};",
     ]
     (tmp_path / "products.h").write_text("\n".join([*lines, ""]))
-    (tmp_path / "kernel.c").write_text(render_gemm(spec))
+    (tmp_path / "kernel.c").write_text(render(spec))
     (tmp_path / "driver.c").write_text(DRIVER.read_text())
     sanitizers = (*OPENMP, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     compile_c(tmp_path, "-O0", "-g1", *sanitizers, *WARNINGS, *target.flags, "-c", "kernel.c")
@@ -111,7 +111,7 @@ PREFETCH = re.compile(r"\t(?:prefetch\w+|prfm)\b")
 
 def prefetches_in(spec, folder):
     """How many prefetch instructions the compiler makes of a kernel."""
-    (folder / "kernel.c").write_text(render_gemm(spec, activations=()))
+    (folder / "kernel.c").write_text(render(spec, activations=()))
     words = ("-Wno-unknown-pragmas", "-O2", "-c", "kernel.c")
     compile_c(folder, *words, *spec.target.flags)
     run = subprocess.run(

@@ -10,7 +10,7 @@ import pytest
 from codegen.test_sanitizers import EMITTABLE, OPENMP, VECTORS, WARNINGS, compile_c, initialiser
 from kernels.turns import turns
 
-from winogen.codegen.gradient import gradient_cdef, render_gradient
+from winogen.codegen.render import cdef, render
 from winogen.codegen.transforms import load
 from winogen.kernels import weight_gradient as sizes
 from winogen.kernels.weight_gradient import GradientSpec, GradientWork
@@ -32,14 +32,14 @@ def test_no_gradient_makes_a_warning(target, tmp_path):
     names = []
     for layout, dtype in product(LAYOUTS, ("float32", "float64")):
         names.append(f"{layout}_{dtype}.c")
-        (tmp_path / names[-1]).write_text(render_gradient(spec_of(layout, dtype, target)))
+        (tmp_path / names[-1]).write_text(render(spec_of(layout, dtype, target)))
     compile_c(tmp_path, *WARNINGS, *OPENMP, "-fsyntax-only", *target.flags, *names)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_no_warning_when_optimised_and_without_openmp(layout, tmp_path):
     target = host_targets()[0]
-    (tmp_path / "kernel.c").write_text(render_gradient(spec_of(layout, "float32", target)))
+    (tmp_path / "kernel.c").write_text(render(spec_of(layout, "float32", target)))
     words = (*WARNINGS, "-Wno-unknown-pragmas", "-O2", "-fPIC", "-c")
     compile_c(tmp_path, *words, *target.flags, "kernel.c")
 
@@ -72,7 +72,7 @@ def test_no_gradient_leaves_its_arrays_or_the_language(lanes, layout, tmp_path, 
         pytest.skip("this compiler has no AddressSanitizer or UBSan")
     dtype, target = VECTORS[lanes][LAYOUTS.index(layout) % len(VECTORS[lanes])]
     spec = spec_of(layout, dtype, target)
-    calls = [(work.values(), work.threads) for work in works(spec)]
+    calls = [(spec.values(work), work.threads) for work in works(spec)]
     with monkeypatch.context() as small:
         for name, value in (("_CHUNK_BYTES", 1), ("_LEAST_TILES", 5), ("_UNIT_PIXELS", 6)):
             small.setattr(sizes, name, value)
@@ -80,13 +80,13 @@ def test_no_gradient_leaves_its_arrays_or_the_language(lanes, layout, tmp_path, 
         for most in (8, 1):
             small.setattr(sizes, "_MOST_SLABS", most)
             cut = [replace(work) for work in works(spec)]
-            calls += [(work.values(flush_denormals=most == 1), work.threads) for work in cut]
+            calls += [(spec.values(work, flush_denormals=most == 1), work.threads) for work in cut]
     assert {values["alone"] for values, _ in calls} == {0, 1}
     assert max(values["bands"] for values, _ in calls) > 1
     arrays = "{ p, input, grad, weight, workspace }"
     lines = [
         f"typedef {spec.precision.real.c} real;",
-        gradient_cdef(spec),
+        cdef(spec),
         f"enum {{ KERNEL_H = {spec.transform_h.r}, KERNEL_W = {spec.transform_w.r} }};",
         f"#define CALL(p, input, grad, weight, workspace) {arrays}",
         "static const winogen_conv layers[] = {",
@@ -95,7 +95,7 @@ def test_no_gradient_leaves_its_arrays_or_the_language(lanes, layout, tmp_path, 
         f"static const int threads[] = {{ {', '.join(str(n) for _, n in calls)} }};",
     ]
     (tmp_path / "layers.h").write_text("\n".join([*lines, ""]))
-    (tmp_path / "kernel.c").write_text(render_gradient(spec))
+    (tmp_path / "kernel.c").write_text(render(spec))
     (tmp_path / "driver.c").write_text(DRIVER.read_text())
     sanitizers = (*OPENMP, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     compile_c(tmp_path, "-O0", "-g1", *sanitizers, *WARNINGS, *target.flags, "-c", "kernel.c")

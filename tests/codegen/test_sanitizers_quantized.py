@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from codegen.test_sanitizers import EMITTABLE, OPENMP, WARNINGS, compile_c, initialiser
 
-from winogen.codegen.quantized import quantized_cdef, render_quantized
+from winogen.codegen.render import cdef, render
 from winogen.kernels.dots import DOTS
 from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, QuantizedWork
 from winogen.kernels.quantized_depthwise import DepthwiseWork
@@ -53,7 +53,7 @@ def test_no_kernel_makes_a_warning(target, dot, tmp_path):
         if spec.algorithm != "depthwise":  # which have instructions of their own
             assert (spec.dot.target, spec.dot.extensions) == (dot.target, dot.extensions)
         names.append(f"{spec.algorithm}_{spec.layout}_{spec.sums}.c")
-        text = render_quantized(spec)
+        text = render(spec)
         assert max(map(len, text.splitlines())) <= 100
         (tmp_path / names[-1]).write_text(text)
     compile_c(tmp_path, *WARNINGS, *OPENMP, "-fsyntax-only", *spec.target.flags, *names)
@@ -122,10 +122,10 @@ def test_no_kernel_leaves_its_arrays_or_the_language(target, dot, tmp_path):
             assert max(work.grid[0] for work in cut) > 1 and max(work.grid[1] for work in cut) > 1
         lines = [
             f"typedef {'int32_t' if spec.sums else 'uint8_t'} output;",
-            quantized_cdef(spec),
+            cdef(spec),
             "typedef struct { int threads, is_signed, x_zero; } layer;",
             "static const winogen_conv convolutions[] = {",
-            *(f"    {initialiser(work.values())}," for work in cut),
+            *(f"    {initialiser(spec.values(work))}," for work in cut),
             "};",
             f"enum {{ DEPTHWISE = {int(spec.algorithm == 'depthwise')} }};",
             "static const layer layers[] = {",
@@ -133,7 +133,7 @@ def test_no_kernel_leaves_its_arrays_or_the_language(target, dot, tmp_path):
             "};",
         ]
         (tmp_path / "layers.h").write_text("\n".join([*lines, ""]))
-        (tmp_path / "kernel.c").write_text(render_quantized(spec))
+        (tmp_path / "kernel.c").write_text(render(spec))
         sanitizers = (*OPENMP, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
         flags = (*WARNINGS, *spec.target.flags)
         compile_c(tmp_path, "-O0", "-g1", *sanitizers, *flags, "-c", "kernel.c")

@@ -27,7 +27,7 @@ def test_a_long_call_in_pieces_computes_the_same_bits(algorithm, threads, monkey
     wanted = conv(x)
     for pieces in (2, 3, 1000):
         prepared = conv._prepare(x.shape)
-        monkeypatch.setattr(prepared, "_pieces", pieces)
+        monkeypatch.setattr(prepared.calls[0], "_pieces", pieces)
         y = np.full_like(wanted, np.nan)
         prepared.run(x, prepared.pack(conv._weight), None, y)
         assert y.tobytes() == wanted.tobytes()
@@ -38,7 +38,7 @@ def test_ctrl_c_is_heard_between_pieces(monkeypatch):
     x = np.ones((8, 4, 30, 30), np.float32)
     prepared = conv._prepare(x.shape)
     packed = prepared.pack(conv._weight)
-    monkeypatch.setattr(prepared, "_pieces", 4)
+    monkeypatch.setattr(prepared.calls[0], "_pieces", 4)
     calls = []
 
     class Interrupting:
@@ -67,7 +67,8 @@ weight, x = np.ones((64, 64, 3, 3), np.float32), np.ones((200, 64, 56, 56), np.f
 conv = winogen.Conv2d(weight, padding=1, algorithm="direct", threads=1)
 conv(x[:1])
 prepared = conv._prepare(x.shape)
-assert prepared._pieces > 10, prepared._pieces
+(call,) = prepared.calls
+assert call._pieces > 10, call._pieces
 out = np.zeros(prepared.output_shape, np.float32)
 signal.signal(signal.SIGALRM, signal.default_int_handler)
 signal.setitimer(signal.ITIMER_REAL, 0.1)
@@ -163,7 +164,8 @@ def test_any_pool_of_threads_can_drive_a_kernel(algorithm, layout):
                   algorithm=algorithm, layout=layout)  # fmt: skip
     wanted, prepared = conv(x), conv._prepare(x.shape)
     (filters,) = prepared.pack(conv._weight)
-    ((code, struct, _),) = prepared.calls
+    (one,) = prepared.calls
+    code, struct = one.kernel, one.struct
     y, scratch = np.full_like(wanted, np.nan), memory.workspace(prepared.workspace_bytes)
     none = [code.ffi.NULL] * 4  # bias, slopes, add, add_after
     arrays = code.pointer(x), filters, *none, code.pointer(y), code.ffi.from_buffer(scratch)

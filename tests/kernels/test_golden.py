@@ -16,7 +16,6 @@ from kernels.turns import turns
 
 from winogen import kernels
 from winogen.codegen import transforms
-from winogen.codegen.gemm import render_gemm
 from winogen.codegen.render import render
 from winogen.kernels import gemm
 from winogen.kernels.spec import KernelSpec
@@ -62,7 +61,7 @@ def golden(variant, layout, target, filters=None):
 def product_of(target, dtype="float32", columns=64):
     """The C of a product of matrices."""
     tuning = gemm.tuning(TARGETS[target], columns, dtype)
-    return render_gemm(gemm.GemmSpec(Precision.of(dtype), TARGETS[target], tuning))
+    return render(gemm.GemmSpec(Precision.of(dtype), TARGETS[target], tuning))
 
 
 NAMES = {

@@ -18,7 +18,6 @@ from winogen.conv.choice import Choice
 from winogen.conv.cuts import work_of
 from winogen.kernels import assign
 from winogen.kernels.spec import KernelSpec
-from winogen.kernels.struct import values
 from winogen.loops.parameters import STRATEGIES
 from winogen.toolchain import find_compiler
 
@@ -78,7 +77,7 @@ def run_all(folder, calls, flags):
 
 def results(ffi, library, prefix, work, x, w, bias, y):
     """What a compiled nest computes, in memory filled with NaN."""
-    struct = ffi.new("winogen_conv *", values(KernelSpec.of(work).kind, work))
+    struct = ffi.new("winogen_conv *", KernelSpec.of(work).values(work))
 
     def numbers(array):
         return ffi.from_buffer("float[]", array)

@@ -22,7 +22,7 @@ from winogen.conv.plan import Plan
 from winogen.conv.problem import Problem
 from winogen.kernels import Work, named
 from winogen.kernels.demand import Demand
-from winogen.kernels.struct import values
+from winogen.kernels.spec import KernelSpec
 from winogen.toolchain import load
 from winogen.toolchain.fork import team_threads
 from winogen.toolchain.limits import Limits
@@ -131,11 +131,11 @@ class _Profiled:
     """One kernel call of a prepared problem, by the profiled twin of its kernel."""
 
     def __init__(self, call: Call, weight: np.ndarray, threads: int):
-        spec = call.kernel.spec.profiled()
+        spec = KernelSpec.of(call.work).profiled()
         library = load(render(spec), cdef(spec), spec.target, name=f"{spec.variant}_profile")
         self._threads = team_threads(threads)
         self._ffi, self._lib = library.ffi, library.lib
-        self._sizes = self._ffi.new("winogen_conv *", values(spec.kind, call.work))
+        self._sizes = self._ffi.new("winogen_conv *", spec.values(call.work))
         self._packed = memory.aligned(self._sizes.packed_bytes, "packed weights")
         self._lib.winogen_pack(self._sizes, self._floats(weight), self._floats(self._packed), 1)
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from winogen.codegen.ctext import commented
-from winogen.codegen.gemm import render_gemm
-from winogen.codegen.quantized import render_quantized
 from winogen.codegen.render import render
 from winogen.codegen.templates import environment
 from winogen.errors import InvalidValue
@@ -59,7 +57,7 @@ def render_gemm_pair(
         "does": "a * b",
         "filters": sizes["n"],
     }
-    kernel = render_gemm(spec, _prefix(name), names)
+    kernel = render(spec, _prefix(name), names)
     return _pair(name, kernel, spec.precision, spec.target, sizes, extra, words, about, command)
 
 
@@ -84,7 +82,7 @@ def render_quantized_pair(
             "    void *workspace, int threads"
         ),
     }
-    kernel = render_quantized(spec, _prefix(name))
+    kernel = render(spec, _prefix(name))
     return _files("standalone_quantized", name, kernel, spec.target, sizes, fields, about, command)
 
 

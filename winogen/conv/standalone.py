@@ -14,7 +14,6 @@ from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import Request
 from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels.spec import KernelSpec
-from winogen.kernels.struct import values
 from winogen.program.summation import PROGRAM
 from winogen.records import ARRAY_TYPES, Machine
 from winogen.toolchain import host_target
@@ -65,7 +64,7 @@ def standalone(
     return render_pair(
         name or _name(problem),
         spec,
-        values(spec.kind, work),
+        spec.values(work),
         _about(problem, chosen.choice, spec),
         command,
     )
@@ -100,7 +99,7 @@ def _about(problem: Problem, choice: Choice, spec: KernelSpec) -> list[str]:
     lines.append(f"computed by {choice.algorithm}, variant {spec.variant}")
     if choice.tile is not None:
         sides = (("height", spec.transform_h), ("width", spec.transform_w))
-        for (axis, transform), transformed in zip(sides, spec.kind.along):
+        for (axis, transform), transformed in zip(sides, spec.entry.along):
             if not transformed:
                 continue
             made_of = f"points {', '.join(transform.points)}"

@@ -71,4 +71,6 @@ def standalone_gemm(
     ]  # fmt: skip
     if epilogue.means:
         about.append(f"followed by {epilogue.means}")
-    return render_gemm_pair(name or f"gemm_{m}_{n}_{k}", work.spec, work.values(), about, command)
+    return render_gemm_pair(
+        name or f"gemm_{m}_{n}_{k}", work.spec, work.spec.values(work), about, command
+    )

@@ -84,7 +84,7 @@ def standalone_quantized(
         name or f"qconv_{size}_{layer.channels}_{layer.filters}_{kernel}",
         work.spec,
         (x_dtype, y_dtype),
-        work.values(),
+        work.spec.values(work),
         _about(problem, work, (x_dtype, y_dtype), relu, x_zero),
         command,
     )

@@ -109,10 +109,11 @@ class Bound:
         weight = np.ascontiguousarray(op.weight, dtype)
         pieces = max(1, int(seconds / _PATIENCE / max(1, len(prepared.calls))))
         rows = []
-        for code, struct, _ in prepared.calls:
+        for call in prepared.calls:
+            code, struct = call.kernel, call.struct
             filters = packed.get((step.key, code))
             if filters is None:
-                filters = packed[step.key, code] = code.pack(struct, weight, threads)
+                filters = packed[step.key, code] = code.pack(struct, threads, weight)
             self._kept += [filters, struct, code]
             if bias is not None or slopes is not None:
                 self._kept += [(bias, slopes)]

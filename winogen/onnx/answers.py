@@ -11,7 +11,7 @@ import numpy as np
 
 from winogen.conv import accuracy, planner
 from winogen.conv.cuts import Candidate
-from winogen.conv.execute import Code, Environment, Prepared
+from winogen.conv.execute import Environment, Kernel, Prepared
 from winogen.conv.options import Options
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantized import QConv2d
@@ -20,8 +20,7 @@ from winogen.graph.choose import ways
 from winogen.graph.compiling import compile_all
 from winogen.graph.memory import Life, offsets
 from winogen.kernels.quantized import QuantizedSpec
-from winogen.kernels.spec import KernelSpec
-from winogen.kernels.struct import PADDING_MODES
+from winogen.kernels.spec import PADDING_MODES, KernelSpec
 from winogen.onnx.operators import ACTIVATIONS, ADDRESS, ARENA, NOWHERE
 from winogen.records import Machine, Target
 from winogen.toolchain import host_target
@@ -43,7 +42,7 @@ class Call(NamedTuple):
     """A kernel call as those need it who write it down."""
 
     spec: KernelSpec | QuantizedSpec
-    code: Code
+    code: Kernel
     struct: Any
     weight: int  # which array of the node it is
 
@@ -109,7 +108,7 @@ class Answer:
         prepared = Prepared(problem, ranked, self.target, Environment.now())
         self.kept.prepared.append(prepared)
         self.workspace = max(self.workspace, prepared.workspace_bytes)
-        return prepared.calls
+        return [(call.kernel, call.struct, call.work) for call in prepared.calls]
 
     @cached_property
     def question_arrays(self) -> list[tuple[int, tuple[int, ...], bool]]:
@@ -267,7 +266,7 @@ class Answer:
 
     def pack(self, code: Any, struct: Any, weight: np.ndarray) -> np.ndarray:
         """Return weights as a kernel reads them."""
-        packed: np.ndarray = code.pack(struct, weight, 1)  # leaves OpenMP's threads alone
+        packed: np.ndarray = code.pack(struct, 1, weight)  # leaves OpenMP's threads alone
         return packed
 
     def function(self, code: Any, name: str, struct: str, field: str) -> Any:
@@ -290,7 +289,7 @@ class QuantizedAnswer(Answer):
         if conv is None:
             conv = self.shared[key] = self.conv(layer)
         (code, struct, work), packed = self.call_of(conv, shape, dtype)
-        self.workspace = work.workspace_bytes
+        self.workspace = work.spec.workspace_bytes(work)
         self.calls.append(Call(work.spec, code, struct, layer.weight))
         nowhere = self.place(NOWHERE)
         self.steps.append(
@@ -314,7 +313,7 @@ class QuantizedAnswer(Answer):
         bound = conv.bound(shape, dtype)
         self.kept.memory.extend((conv, bound, bound.packed))
         place = self.at(ADDRESS, bound.packed.ctypes.data)
-        return (bound.code, bound.struct, bound.work), place
+        return (bound.kernel, bound.struct, bound.work), place
 
     @cached_property
     def question_scales(self) -> str:

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from winogen.codegen.quantized import render_quantized
 from winogen.codegen.render import render
 from winogen.codegen.templates import environment, wrapped
 from winogen.errors import CompileFailed, InvalidValue
@@ -132,13 +131,7 @@ def _sources(answers: Sequence[Answer], target: Target) -> dict[str, File]:
         plans[repr(plan)] = plan  # equal nodes have equal plans
     template = environment().get_template("runtime/carried.c.j2")
     quantized = {name for spec, name in kernels.items() if isinstance(spec, QuantizedSpec)}
-    files = {
-        f"{name}.c": File(
-            render_quantized(spec, name) if isinstance(spec, QuantizedSpec) else render(spec, name),
-            spec.target,
-        )
-        for spec, name in kernels.items()
-    }
+    files = {f"{name}.c": File(render(spec, name), spec.target) for spec, name in kernels.items()}
     files["operators.c"] = File(source(), target)
     carried = template.render(
         kernels=list(kernels.values()),
