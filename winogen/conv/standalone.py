@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from winogen.codegen.standalone import render_pair
+from winogen.codegen.standalone import float_face, render_pair
 from winogen.conv import arguments, planner
 from winogen.conv.choice import Choice
 from winogen.conv.choice import multiplications as counted
@@ -61,13 +61,9 @@ def standalone(
     chosen = planner.choose(problem, request, target, Machine())
     (work,) = chosen.works(problem)
     spec = KernelSpec.of(work)
-    return render_pair(
-        name or _name(problem),
-        spec,
-        spec.values(work),
-        _about(problem, chosen.choice, spec),
-        command,
-    )
+    fields, about = spec.values(work), _about(problem, chosen.choice, spec)
+    face = float_face(spec, fields)
+    return render_pair(name or _name(problem), spec, fields, face, about, command)
 
 
 def _name(problem: Problem) -> str:
