@@ -11,9 +11,10 @@ from functools import cached_property
 from typing import Any
 
 from winogen.kernels import tuning as sizes
-from winogen.kernels.kind import EPILOGUE, LINE, MEMORY, SCHEDULE, Buffer, Fields, Spec, finish
+from winogen.kernels.kind import EPILOGUE, MEMORY, SCHEDULE, Buffer, Fields, Spec, finish
 from winogen.kernels.work import blocks, even, round_up
 from winogen.records import Epilogue, Machine, Precision, Target, Tuning
+from winogen.records.machine import LINE
 from winogen.records.tuning import STREAMS
 
 _XEON = "measured on Intel Xeon (AVX-512), 2026-11"

@@ -14,8 +14,7 @@ import numpy as np
 
 from winogen.kernels.work import round_up
 from winogen.records import Epilogue, Strides, Target
-
-LINE = 64  # bytes of a cache line, where every buffer begins
+from winogen.records.machine import LINE
 
 Fields = tuple[tuple[str, str, tuple[str, ...]], ...]  # (meaning, type in C, names)
 

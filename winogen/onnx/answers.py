@@ -23,10 +23,10 @@ from winogen.kernels.quantized import QuantizedSpec
 from winogen.kernels.spec import PADDING_MODES, KernelSpec
 from winogen.onnx.operators import ACTIVATIONS, ADDRESS, ARENA, NOWHERE
 from winogen.records import Machine, Target
+from winogen.records.machine import LINE
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
 
-_LINE = 64
 _BY_NUMBER = tuple(ACTIVATIONS.values())
 _BYTES = ("uint8", "int8")  # by whether they are signed
 
@@ -160,7 +160,7 @@ class Answer:
     def reserve(self, size: int) -> int:
         """Return the place of ``size`` bytes in the arena."""
         begin = self.arena
-        self.arena += -(-size // _LINE) * _LINE
+        self.arena += -(-size // LINE) * LINE
         return begin
 
     def shape(self, array: int) -> tuple[int, ...]:
