@@ -76,7 +76,7 @@ class Environment(NamedTuple):
 
 
 class Kernel:
-    """A compiled kernel, and how arrays and pieces of work are passed to it.
+    """A compiled kernel, and how arrays are passed to it.
 
     It serves all sizes of its spec. Made by `kernel`, which compiles each only once.
     """
@@ -104,17 +104,6 @@ class Kernel:
                 array = array.view(np.uint16)
             return self.ffi.from_buffer(self.bytes, array)
         return self.ffi.cast(self.address, array.ctypes.data)
-
-    def run(self, struct: Any, call: Any, pieces: int, threads: int) -> None:
-        """Do a call in so many pieces: between them Python handles signals."""
-        if pieces == 1:
-            self.lib.winogen_run(call, threads)
-            return
-        parts = struct.phases * struct.parts
-        # A multiple of the threads, so that they wait for each other as seldom as possible.
-        step = max(1, -(-parts // pieces // threads)) * threads
-        for first in range(0, parts, step):
-            self.lib.winogen_run_some(call, first, min(first + step, parts), threads)
 
     def pack(self, struct: Any, threads: int, *arrays: np.ndarray | None) -> np.ndarray:
         """Return arrays of the spec's ``packs`` as this kernel reads them; raises OutOfMemory."""
@@ -160,11 +149,22 @@ class Call:
         return self.kernel.pack(self.struct, self.threads, *arrays)
 
     def run(self, *pointers: Any) -> None:
-        """Compute, with pointers to the inputs and the output in the order of the spec."""
-        code = self.kernel
+        """Compute, with pointers to the inputs and the output in the order of the spec.
+
+        A long call is done in pieces: between them Python handles signals.
+        """
+        code, pieces = self.kernel, self._pieces
         scratch = code.ffi.from_buffer(memory.workspace(self.workspace_bytes))
         call = code.ffi.new(code.call, (self.struct, *pointers, scratch))
-        code.run(self.struct, call, self._pieces, team_threads(self.threads))
+        threads = team_threads(self.threads)
+        if pieces == 1:
+            code.lib.winogen_run(call, threads)
+            return
+        parts = self.struct.phases * self.struct.parts
+        # A multiple of the threads, so that they wait for each other as seldom as possible.
+        step = max(1, -(-parts // pieces // threads)) * threads
+        for first in range(0, parts, step):
+            code.lib.winogen_run_some(call, first, min(first + step, parts), threads)
 
 
 class Prepared:
@@ -246,7 +246,8 @@ class Prepared:
 
     def _launch(self, packed: tuple[Any, ...], pointers: tuple[Any, ...]) -> None:
         """Call all kernels; pointers of one library serve the others, as their types are equal."""
-        memory.workspace(self.workspace_bytes)  # for all, before anything is computed
+        if len(self.calls) > 1:
+            memory.workspace(self.workspace_bytes)  # for all, before anything is computed
         for call, filters in zip(self.calls, packed):
             call.run(pointers[0], filters, *pointers[1:])
 

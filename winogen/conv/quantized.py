@@ -328,4 +328,5 @@ class _Bound(Call):
 
     def __call__(self, x: np.ndarray, y: np.ndarray) -> None:
         """Compute ``y``; nothing is checked."""
-        self.run(*map(self.kernel.pointer, (x, self.packed, y)))
+        pointer = self.kernel.pointer
+        self.run(pointer(x), pointer(self.packed), pointer(y))
