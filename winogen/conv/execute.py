@@ -153,18 +153,22 @@ class Call:
 
         A long call is done in pieces: between them Python handles signals.
         """
-        code, pieces = self.kernel, self._pieces
+        code = self.kernel
         scratch = code.ffi.from_buffer(memory.workspace(self.workspace_bytes))
         call = code.ffi.new(code.call, (self.struct, *pointers, scratch))
         threads = team_threads(self.threads)
-        if pieces == 1:
+        if self._pieces == 1:
             code.lib.winogen_run(call, threads)
             return
+        for first, last in self.ranges(self._pieces, threads):
+            code.lib.winogen_run_some(call, first, last, threads)
+
+    def ranges(self, pieces: int, threads: int) -> list[tuple[int, int]]:
+        """Return the parts of about so many pieces, counted through all phases: from, to."""
         parts = self.struct.phases * self.struct.parts
         # A multiple of the threads, so that they wait for each other as seldom as possible.
         step = max(1, -(-parts // pieces // threads)) * threads
-        for first in range(0, parts, step):
-            code.lib.winogen_run_some(call, first, min(first + step, parts), threads)
+        return [(first, min(first + step, parts)) for first in range(0, parts, step)]
 
 
 class Prepared:

@@ -133,11 +133,9 @@ class Bound:
                 "void (*)(const void *, int64_t, int64_t, int)",
                 int(code.ffi.cast("intptr_t", function)),
             )
-            parts = struct.phases * struct.parts
-            stride = max(1, -(-parts // pieces // threads)) * threads
-            firsts = range(0, parts, stride)
-            share = seconds / len(prepared.calls) / max(1, len(firsts))
-            rows += [((run, arrays, first, min(first + stride, parts)), share) for first in firsts]
+            ranges = call.ranges(pieces, threads)
+            share = seconds / len(prepared.calls) / max(1, len(ranges))
+            rows += [((run, arrays, *some), share) for some in ranges]
         return rows
 
     def _moving(self, step: Step, seconds: float) -> list[tuple[tuple, float]]:

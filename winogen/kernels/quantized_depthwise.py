@@ -76,10 +76,11 @@ class DepthwiseWork(QuantizedWork):
         """The buffers of a call by name."""
         rows, cols = self.block
         lanes = self.spec.lanes if self.spec.layout == "NHWC" else 1
-        sums = int(round_up(cols, self._at_once) * lanes + self.spec.lanes)
+        # They are rounded four vectors at a time, and more are read with the last.
+        sums = int(round_up(round_up(cols, self._at_once) * lanes, 4 * self.spec.lanes))
         return {
             "strip": Buffer(self._strip_bytes(rows, cols)),
-            "sum": Buffer(4 * sums),
+            "sum": Buffer(4 * (sums + self.spec.lanes)),
             "tap": Buffer(8 * self.taps),
             **dict.fromkeys(("row", "source", "window"), Buffer(0)),
         }

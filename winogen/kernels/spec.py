@@ -96,7 +96,8 @@ class KernelSpec(Spec):
     def name(self) -> str:
         """What files of its kernel are called."""
         tile = [t.name for t in dict.fromkeys(self.transforms) if t]
-        return "_".join([self.variant, *tile, self.precision.arrays, self.layout.lower()])
+        twin = ["profile"] * self.profile
+        return "_".join([self.variant, *tile, self.precision.arrays, self.layout.lower(), *twin])
 
     @property
     def transforms(self) -> tuple[Any, Any]:

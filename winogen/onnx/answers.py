@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, MutableMapping, Set
+from collections.abc import Iterable, Mapping, MutableMapping, Set
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from winogen.conv.request import Request
 from winogen.graph.choose import ways
 from winogen.graph.compiling import compile_all
 from winogen.graph.memory import Life, offsets
-from winogen.kernels.quantized import QuantizedSpec
+from winogen.kernels.kind import Spec
 from winogen.kernels.spec import PADDING_MODES, KernelSpec
 from winogen.onnx.operators import ACTIVATIONS, ADDRESS, ARENA, NOWHERE
 from winogen.records import Machine, Target
@@ -41,7 +41,7 @@ class Answered(NamedTuple):
 class Call(NamedTuple):
     """A kernel call as those need it who write it down."""
 
-    spec: KernelSpec | QuantizedSpec
+    spec: Spec
     code: Kernel
     struct: Any
     weight: int  # which array of the node it is
@@ -221,24 +221,33 @@ class Answer:
 
     def add(self, asked: Any, calls: Iterable[Bound]) -> None:
         """Append the kernel calls of one layer."""
-        for code, struct, work in calls:
-            self.calls.append(Call(code.spec, code, struct, asked.weight))
-            self.steps.append(
-                {
-                    "part": self.function(code, "winogen_part", "winogen_step", "part"),
-                    "conv": _pointer(self.ffi, code, struct),
-                    "phases": struct.phases,
-                    "parts": struct.parts,
-                    "threads": work.threads,
-                    "input": self.place(asked.input, asked.input_channel),
-                    "packed": self.packed(code, struct, asked),
-                    "bias": self.place(asked.bias),
-                    "slopes": self.place(asked.slopes),
-                    "add": self.place(asked.add, asked.add_channel),
-                    "add_after": self.place(asked.add_after, asked.add_after_channel),
-                    "output": self.place(asked.output, asked.output_channel),
-                }
-            )
+        for bound in calls:
+            code, struct, _ = bound
+            places = {
+                "input": self.place(asked.input, asked.input_channel),
+                "packed": self.packed(code, struct, asked),
+                "bias": self.place(asked.bias),
+                "slopes": self.place(asked.slopes),
+                "add": self.place(asked.add, asked.add_channel),
+                "add_after": self.place(asked.add_after, asked.add_after_channel),
+                "output": self.place(asked.output, asked.output_channel),
+            }
+            self.append(bound, asked.weight, places)
+
+    def append(self, bound: Bound, weight: int, places: Mapping[str, Any]) -> None:
+        """Append a kernel call, which reads and writes at these places."""
+        code, struct, work = bound
+        self.calls.append(Call(code.spec, code, struct, weight))
+        self.steps.append(
+            {
+                "part": self.function(code, "winogen_part", "winogen_step", "part"),
+                "conv": _pointer(self.ffi, code, struct),
+                "phases": struct.phases,
+                "parts": struct.parts,
+                "threads": work.threads,
+                **places,
+            }
+        )
 
     def packed(self, code: Any, struct: Any, asked: Any) -> dict[str, int]:
         """Return where the packed weights are, or will be: packed now, or in every call."""
@@ -288,23 +297,16 @@ class QuantizedAnswer(Answer):
         conv = self.shared.get(key)
         if conv is None:
             conv = self.shared[key] = self.conv(layer)
-        (code, struct, work), packed = self.call_of(conv, shape, dtype)
+        bound, packed = self.call_of(conv, shape, dtype)
+        _, _, work = bound
         self.workspace = work.spec.workspace_bytes(work)
-        self.calls.append(Call(work.spec, code, struct, layer.weight))
-        nowhere = self.place(NOWHERE)
-        self.steps.append(
-            {
-                "part": self.function(code, "winogen_part", "winogen_step", "part"),
-                "conv": _pointer(self.ffi, code, struct),
-                "phases": struct.phases,
-                "parts": struct.parts,
-                "threads": work.threads,
-                "input": self.place(layer.input),
-                "packed": packed,
-                "output": self.place(layer.output),
-                **dict.fromkeys(("bias", "slopes", "add", "add_after"), nowhere),
-            }
-        )
+        places = {
+            "input": self.place(layer.input),
+            "packed": packed,
+            "output": self.place(layer.output),
+        }
+        nowhere = dict.fromkeys(("bias", "slopes", "add", "add_after"), self.place(NOWHERE))
+        self.append(bound, layer.weight, places | nowhere)
 
     def call_of(
         self, conv: QConv2d, shape: tuple[int, ...], dtype: str

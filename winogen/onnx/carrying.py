@@ -14,8 +14,8 @@ from winogen.codegen.render import render
 from winogen.codegen.templates import environment, wrapped
 from winogen.errors import CompileFailed, InvalidValue
 from winogen.files import output_path, replace_file
+from winogen.kernels.kind import Spec
 from winogen.kernels.quantized import QuantizedSpec
-from winogen.kernels.spec import KernelSpec
 from winogen.onnx.answers import Answer
 from winogen.onnx.library import FLAGS, planner, source
 from winogen.onnx.loading import load, naming_damage
@@ -94,7 +94,7 @@ def _answers(
 
 def _sources(answers: Sequence[Answer], target: Target) -> dict[str, File]:
     """The C files of a library, by their names."""
-    kernels: dict[KernelSpec | QuantizedSpec, str] = {}
+    kernels: dict[Spec, str] = {}
     convs: dict[bytes, int] = {}
     plans = {}
     for answer in answers:
