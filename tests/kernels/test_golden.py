@@ -8,6 +8,7 @@ import difflib
 import re
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ from kernels.turns import turns
 from winogen import kernels
 from winogen.codegen import transforms
 from winogen.codegen.render import render
-from winogen.kernels import gemm
+from winogen.kernels import gemm, weight_gradient
+from winogen.kernels.dots import DOTS
+from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.records import EXTENSIONS, TARGETS, Precision
 
@@ -132,6 +135,20 @@ def test_the_c_is_neat(name, target):
 def test_the_c_of_a_product_is_neat(target):
     for dtype, columns in (("float32", 64), ("float64", 512)):
         assert flaws(product_of(target, dtype, columns)) == []
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_c_of_gradients_and_of_bytes_is_neat(target):
+    wanted = TARGETS[target]
+    precision, tuning = Precision.of("float32"), weight_gradient.tuning(wanted)
+    tile = transforms.load(4, 3)
+    for layout in LAYOUTS:
+        spec = weight_gradient.GradientSpec(layout, precision, wanted, tuning, tile, tile)
+        assert flaws(render(spec)) == []
+        for algorithm, sums in product((*ALGORITHMS, "depthwise"), (True, False)):
+            for dot in (dot for dot in DOTS if dot.target == target):
+                able = replace(wanted, extensions=frozenset(dot.extensions))
+                assert flaws(render(QuantizedSpec.of(algorithm, layout, sums, able))) == []
 
 
 def flaws(text):
