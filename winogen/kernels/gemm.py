@@ -69,6 +69,7 @@ class GemmSpec(Spec):
 
     inputs = ("a", "b", "packed", "bias", "slopes")
     packs = ("b",)
+    fields = _FIELDS
 
     precision: Precision
     target: Target
@@ -78,11 +79,6 @@ class GemmSpec(Spec):
     def name(self) -> str:
         """What files of its kernel are called."""
         return f"gemm_{self.precision.arrays}"
-
-    @property
-    def fields(self) -> Fields:
-        """The fields of its struct."""
-        return _FIELDS
 
     def given(self, work: GemmWork) -> dict[str, Any]:
         """Return the fields for a call that are not attributes of ``work`` by the same name."""

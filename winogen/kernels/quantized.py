@@ -66,6 +66,7 @@ class QuantizedSpec(Spec):
 
     inputs = ("input", "packed")
     packs = ("weight", "zero", "bias", "multiplier")
+    fields = _FIELDS
 
     algorithm: str  # "direct" | "im2col" | "depthwise": direct, of one channel and filter a group
     layout: str  # "NCHW" | "NHWC"
@@ -90,11 +91,6 @@ class QuantizedSpec(Spec):
         """What files of its kernel are called."""
         outputs = "sums" if self.sums else "bytes"
         return "_".join(["quantized", self.algorithm, outputs, self.layout.lower()])
-
-    @property
-    def fields(self) -> Fields:
-        """The fields of its struct."""
-        return _FIELDS
 
     def given(self, work: QuantizedWork) -> dict[str, Any]:
         """Return the fields for a call that are not attributes of ``work`` by the same name."""

@@ -71,6 +71,7 @@ class GradientSpec(Spec):
 
     inputs = ("input", "grad_output")
     output = "grad_weight"
+    fields = _FIELDS
 
     layout: str  # "NCHW" | "NHWC"
     precision: Precision
@@ -89,11 +90,6 @@ class GradientSpec(Spec):
     def transforms(self) -> tuple[Any, Any]:
         """The transforms of the convolution along height and width."""
         return self.transform_h, self.transform_w
-
-    @property
-    def fields(self) -> Fields:
-        """The fields of its struct."""
-        return _FIELDS
 
     def given(self, work: GradientWork) -> dict[str, Any]:
         """Return the fields for a call that are not attributes of ``work`` by the same name."""
