@@ -12,7 +12,7 @@ from kernels.turns import turns
 
 import winogen
 from winogen import Conv2d
-from winogen.conv import execute, memory
+from winogen.conv import execute, gemm, gradients, memory
 
 TINY = np.float32(1e-40)
 
@@ -113,6 +113,17 @@ def test_a_plan_belongs_to_its_machine_and_environment(monkeypatch):
     assert other is not one and other.ranked[0].seconds > one.ranked[0].seconds
     monkeypatch.setenv("WINOGEN_FLUSH_DENORMALS", "1")
     assert execute.Environment.now() != now
+
+
+def test_calls_of_all_kinds_are_forgotten():
+    x = np.ones((1, 16, 6, 6), np.float32)
+    wanted = Conv2d(np.ones((16, 16, 3, 3), np.float32))(x)
+    gemm.gemm(x[0, 0], x[0, 0])
+    gradients.weight_gradient(x, wanted, 3)
+    caches = (execute.kernel, execute.prepare, gemm._prepare, gradients.prepare)
+    assert all(cache.cache_info().currsize for cache in caches)
+    execute.forget()
+    assert not any(cache.cache_info().currsize for cache in caches)
 
 
 def test_a_result_larger_than_what_is_kept_pushes_nothing_out(monkeypatch):
