@@ -20,23 +20,23 @@ from winogen.records import ACTIVATIONS, NUMBERS, Target
 
 
 @dataclass(frozen=True)
-class Face:
+class Interface:
     """What users of a pair see of a kernel: its arrays, their types in C, and what they mean."""
 
-    whole: str  # that is computed
-    packing: Mapping[str, str]  # arrays that are packed; a kernel may know others, which are NULL
-    packed: str  # what they become
-    reading: Mapping[str, str]  # arrays that `run` reads
-    writing: str
-    contiguous: str  # arrays; which
+    whole: str  # "layer" or "product"
+    packing: Mapping[str, str]  # the arrays that are packed, and their types; others are NULL
+    packed: str  # the type of what they become
+    reading: Mapping[str, str]  # the arrays that `run` reads, and their types
+    writing: str  # the type of the output
+    contiguous: str  # what the arrays are, in words
     pack_means: str
     run_means: str
-    casts: Mapping[str, str]  # types of arrays inside, where these are others
-    note: str = ""
+    casts: Mapping[str, str]  # the kernel's own types of arrays, where they differ
+    note: str = ""  # on numbers in narrow arrays
 
 
-def float_face(spec: KernelSpec | GemmSpec, fields: Mapping[str, Any]) -> Face:
-    """Return the face of a convolution or a product of matrices; ``fields``: of its struct."""
+def float_interface(spec: KernelSpec | GemmSpec, fields: Mapping[str, Any]) -> Interface:
+    """Return the interface of a convolution or a product of matrices; ``fields``: of its struct."""
     precision = spec.precision
     real = precision.real.c
     number = NUMBERS[precision.arrays].c if precision.narrow else real
@@ -64,7 +64,7 @@ def float_face(spec: KernelSpec | GemmSpec, fields: Mapping[str, Any]) -> Face:
         f"Input, output and what is added are {precision.arrays}: a {number} has the bits of one. "
         f"Weights, bias and sums are {real}."
     )
-    return Face(
+    return Interface(
         whole=whole,
         packing={right: real},
         packed=packed,
@@ -78,8 +78,10 @@ def float_face(spec: KernelSpec | GemmSpec, fields: Mapping[str, Any]) -> Face:
     )
 
 
-def byte_face(spec: QuantizedSpec, fields: Mapping[str, Any], types: tuple[str, str]) -> Face:
-    """Return the face of a convolution of bytes; ``types``: of input and output."""
+def byte_interface(
+    spec: QuantizedSpec, fields: Mapping[str, Any], types: tuple[str, str]
+) -> Interface:
+    """Return the interface of a convolution of bytes; ``types``: of input and output."""
     read, written = (NUMBERS[dtype].c for dtype in types)
     filters = fields["groups"] * fields["filters"]
     means = f"Brings the weights into the form that `run` reads. bias: {filters} numbers or NULL."
@@ -87,7 +89,7 @@ def byte_face(spec: QuantizedSpec, fields: Mapping[str, Any], types: tuple[str, 
     if not spec.sums:
         packing["multiplier"] = "float"
         means += f" multiplier: {filters} numbers, x_scale * w_scale / y_scale of every filter."
-    return Face(
+    return Interface(
         whole="layer",
         packing=packing,
         packed="void",
@@ -101,7 +103,12 @@ def byte_face(spec: QuantizedSpec, fields: Mapping[str, Any], types: tuple[str, 
 
 
 def render_pair(
-    name: str, spec: Spec, fields: Mapping[str, Any], face: Face, about: Sequence[str], command: str
+    name: str,
+    spec: Spec,
+    fields: Mapping[str, Any],
+    interface: Interface,
+    about: Sequence[str],
+    command: str,
 ) -> dict[str, str]:
     """Return {"<name>.c": text, "<name>.h": text} for one call.
 
@@ -117,8 +124,8 @@ def render_pair(
             f"name: got {name!r}, of which the kernel itself has {', '.join(sorted(taken))}; "
             "allowed: another C identifier"
         )
-    arguments = [*face.reading, spec.output, "workspace", "threads"]
-    usage = (f"{name}_pack({', '.join([*face.packing, 'packed'])});",
+    arguments = [*interface.reading, spec.output, "workspace", "threads"]
+    usage = (f"{name}_pack({', '.join([*interface.packing, 'packed'])});",
              f"{name}_run({', '.join(arguments)});")  # fmt: skip
     known = {
         "name": name,
@@ -129,25 +136,26 @@ def render_pair(
         "sizes": {field: _initialiser(value) for field, value in fields.items()},
         "about": list(map(commented, about)),
         "command": commented(command),
-        "face": face,
-        "whole": face.whole,
+        "interface": interface,
+        "whole": interface.whole,
         "usage": [text.ljust(max(map(len, usage))) for text in usage],
-        "note": _lines(face.note),
+        "note": _lines(interface.note),
         "fixed_width": any(
-            c_type.endswith("_t") for c_type in (*face.packing.values(), *face.reading.values())
+            c_type.endswith("_t")
+            for c_type in (*interface.packing.values(), *interface.reading.values())
         ),
-        "packing": _parameters(face.packing),
-        "packs": ", ".join(one if one in face.packing else "NULL" for one in spec.packs),
-        "reading": _parameters(face.reading),
+        "packing": _parameters(interface.packing),
+        "packs": ", ".join(one if one in interface.packing else "NULL" for one in spec.packs),
+        "reading": _parameters(interface.reading),
         "output": spec.output,
         "call": {
-            array: f"({face.casts[array]}){array}" if array in face.casts else array
-            for array in (*face.reading, spec.output, "workspace")
+            array: f"({interface.casts[array]}){array}" if array in interface.casts else array
+            for array in (*interface.reading, spec.output, "workspace")
         },
-        "pack_means": _lines(face.pack_means),
+        "pack_means": _lines(interface.pack_means),
         "run_means": _lines(
-            f"{face.run_means} The result does not depend on the number of threads. Calls may run "
-            "at the same time if each has its own workspace."
+            f"{interface.run_means} The result does not depend on the number of threads. "
+            "Calls may run at the same time if each has its own workspace."
         ),
         **_target_text(spec.target),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from winogen.codegen.standalone import float_face, render_pair
+from winogen.codegen.standalone import float_interface, render_pair
 from winogen.conv import arguments, planner
 from winogen.conv.choice import Choice
 from winogen.conv.choice import multiplications as counted
@@ -62,8 +62,8 @@ def standalone(
     (work,) = chosen.works(problem)
     spec = KernelSpec.of(work)
     fields, about = spec.values(work), _about(problem, chosen.choice, spec)
-    face = float_face(spec, fields)
-    return render_pair(name or _name(problem), spec, fields, face, about, command)
+    interface = float_interface(spec, fields)
+    return render_pair(name or _name(problem), spec, fields, interface, about, command)
 
 
 def _name(problem: Problem) -> str:

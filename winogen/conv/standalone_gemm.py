@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from winogen.codegen.standalone import float_face, render_pair
+from winogen.codegen.standalone import float_interface, render_pair
 from winogen.conv import arguments
 from winogen.kernels.gemm import GemmSpec, GemmWork, tuning
 from winogen.records import TARGETS, Machine, Precision
@@ -72,5 +72,5 @@ def standalone_gemm(
     if epilogue.means:
         about.append(f"followed by {epilogue.means}")
     spec, fields = work.spec, work.spec.values(work)
-    face = float_face(spec, fields)
-    return render_pair(name or f"gemm_{m}_{n}_{k}", spec, fields, face, about, command)
+    interface = float_interface(spec, fields)
+    return render_pair(name or f"gemm_{m}_{n}_{k}", spec, fields, interface, about, command)

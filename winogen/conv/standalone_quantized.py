@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from winogen.codegen.standalone import byte_face, render_pair
+from winogen.codegen.standalone import byte_interface, render_pair
 from winogen.conv import arguments
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.quantization import (
@@ -85,7 +85,7 @@ def standalone_quantized(
         name or f"qconv_{size}_{layer.channels}_{layer.filters}_{kernel}",
         spec,
         fields,
-        byte_face(spec, fields, types),
+        byte_interface(spec, fields, types),
         _about(problem, work, types, relu, x_zero),
         command,
     )
