@@ -1,6 +1,7 @@
-/* Runs one kernel on many layers, in allocations of just the right size, and compares with loops
- * over single numbers. `layers.h` is generated: the declarations of the kernel, `real`, what arrays
- * hold, and the layers with the arguments that Python makes for them. */
+/* Runs one kernel on many calls, in allocations of just the right size. `calls.h` is generated: the
+ * declarations of the kernel, its calls as Python makes them, and what is known of each besides.
+ * `definition.h` is the file of its kind: it fills the arrays of a call, and compares the result
+ * with loops over single numbers. */
 
 #include <math.h>
 #include <sanitizer/asan_interface.h>
@@ -10,127 +11,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A layer as its user sees it; a kernel may see one group where there are many. */
-typedef struct {
-    int64_t groups, channels, filters;    /* of a group: C and M */
-    int threads, has_bias, is_aligned, in_pieces;
-} layer_sizes;
-
 /* What lies behind a buffer of the workspace, in bytes: nobody may touch it. */
 typedef struct {
     int64_t offset, step, bytes;
 } gap;
 
-#include "layers.h"
+#include "calls.h"
 
-/* Of a number in an array: FRACTION bits behind an exponent, in 16; or a `real`. */
-#if FRACTION
-typedef uint16_t array_number;
-#define ROUNDING ldexp(1, -1 - FRACTION)
-#define OUTPUT(p) (p)->results
-static double value_of(array_number x)
-{
-    const int exponents = 1 << (15 - FRACTION), exponent = x >> FRACTION & (exponents - 1);
-    const double fraction = x & ((1 << FRACTION) - 1), one = 1 << FRACTION;
-    const double size = exponent ? one + fraction : fraction;
-    if (exponent == exponents - 1) return fraction ? (double)NAN : (double)INFINITY;
-    const double value = ldexp(size, (exponent ? exponent : 1) - exponents / 2 + 1 - FRACTION);
-    return x >> 15 ? -value : value;
-}
-static array_number number_of(int value)    /* of -3 to 4 */
-{
-    static array_number known[8];
-    array_number x = known[value + 3];
-    if (x) return x;
-    while (value_of(x) != value) x++;
-    return known[value + 3] = x;
-}
-#else
-typedef real array_number;
-#define ROUNDING 0
-#define OUTPUT(p) (p)->output
-static double value_of(array_number x) { return (double)x; }
-static array_number number_of(int value) { return (array_number)value; }
-#endif
-
-static int64_t source(int64_t i, int64_t size, int64_t mode)
-{
-    if (i >= 0 && i < size) return i;
-    if (mode == 0) return -1;
-    if (mode == 1) return i < 0 ? -i : 2 * (size - 1) - i;
-    if (mode == 2) return i < 0 ? 0 : size - 1;
-    return (i + size) % size;
-}
-
-static int64_t at(winogen_strides s, int64_t image, int64_t channel, int64_t row, int64_t col)
-{
-    return image * s.image + channel * s.channel + row * s.row + col * s.pixel;
-}
-
-static double one_output(const winogen_conv *p, const layer_sizes *layer, const array_number *input,
-                         const real *weight, int64_t n, int64_t m, int64_t y, int64_t x)
-{
-    const int64_t first = m / layer->filters * layer->channels;
-    double sum = 0;
-    for (int64_t c = 0; c < layer->channels; c++)
-        for (int64_t k = 0; k < p->kernel_height; k++)
-            for (int64_t q = 0; q < p->kernel_width; q++, weight++) {
-                const int64_t high = y * p->stride_h + k * p->dilation_h - p->pad_top;
-                const int64_t wide = x * p->stride_w + q * p->dilation_w - p->pad_left;
-                const int64_t row = source(high, p->height, p->padding_mode);
-                const int64_t col = source(wide, p->width, p->padding_mode);
-                if (row < 0 || col < 0) continue;
-                sum += value_of(input[at(p->input, n, first + c, row, col)]) * (double)*weight;
-            }
-    return sum;
-}
-
-static double activated(const winogen_conv *p, double slope, double y)
-{
-    if (p->activation == RELU || p->relu) return y < 0 ? 0 : y;
-    if (p->activation == PRELU) return y < 0 ? slope * y : y;
-    if (p->activation == LEAKY_RELU) return y < 0 ? p->activation_a * y : y;
-    return y;
-}
-
-/* Exactly `bytes` long, so that the next byte is out of bounds; filled with NaN. */
-static void *exactly(size_t bytes, size_t alignment)
+/* Exactly `bytes` long, so that the next byte is out of bounds; filled with what no result is. */
+static void *exactly(int64_t bytes, size_t alignment)
 {
     void *memory = NULL;
-    if (posix_memalign(&memory, alignment, bytes ? bytes : 1)) abort();
-    memset(memory, 0xFF, bytes);
+    if (posix_memalign(&memory, alignment, bytes ? (size_t)bytes : 1)) abort();
+    memset(memory, FILL, (size_t)bytes);
     return memory;
 }
 
-static int next_of(unsigned *seed)
+static int random_of(unsigned *seed, int count)
 {
     *seed = *seed * 1103515245u + 12345u;
-    return (int)(*seed >> 16 & 7) - 3;
+    return (int)(*seed >> 16) % count;
 }
 
-static real *numbers(int64_t count, unsigned *seed)
+#define UNUSED __attribute__((unused))    /* by some kinds */
+
+UNUSED static real *numbers(int64_t count, unsigned *seed)
 {
-    real *values = exactly((size_t)count * sizeof(real), 8);
-    for (int64_t i = 0; i < count; i++) values[i] = (real)next_of(seed);
+    real *values = exactly(count * (int64_t)sizeof(real), 8);
+    for (int64_t i = 0; i < count; i++) values[i] = (real)(random_of(seed, 8) - 3);
     return values;
 }
 
-static array_number *array_of(int64_t count, unsigned *seed)
+UNUSED static int64_t at(winogen_strides s, int64_t image, int64_t channel, int64_t row, int64_t col)
 {
-    array_number *values = exactly((size_t)count * sizeof(array_number), 8);
-    for (int64_t i = 0; i < count; i++) values[i] = number_of(next_of(seed));
-    return values;
-}
-
-static void run(const winogen_conv *p, const layer_sizes *layer, const winogen_call *c)
-{
-    const int64_t parts = p->phases * p->parts, middle = parts / 2;
-    if (layer->in_pieces) {
-        winogen_run_some(c, 0, middle, layer->threads);
-        winogen_run_some(c, middle, parts, layer->threads);
-    } else {
-        winogen_run(c, layer->threads);
-    }
+    return image * s.image + channel * s.channel + row * s.row + col * s.pixel;
 }
 
 /* Nothing that is between the buffers of the workspace may be touched, or again everything. */
@@ -144,69 +58,37 @@ static void guard(char *workspace, const gap *between, int threads, int begin)
         }
 }
 
-/* From the first number of an array of the output's shape to behind its last. */
-static int64_t extent(const winogen_conv *p, winogen_strides s, int64_t filters)
+/* Runs the i-th call in a workspace of its own, in two pieces or as a whole. */
+static void run(int i, winogen_call *c)
 {
-    return 1 + at(s, p->batch - 1, filters - 1, p->out_height - 1, p->out_width - 1);
+    const winogen_conv *const p = &calls[i];
+    const int64_t parts = p->phases * p->parts, middle = parts / 2;
+    void *workspace = exactly(p->shared_bytes + threads[i] * p->thread_bytes, 64);
+    c->p = p;
+    c->workspace = workspace;
+    guard(workspace, gaps[i], threads[i], 1);
+    if (i % 2) {
+        winogen_run_some(c, 0, middle, threads[i]);
+        winogen_run_some(c, middle, parts, threads[i]);
+    } else {
+        winogen_run(c, threads[i]);
+    }
+    guard(workspace, gaps[i], threads[i], 0);
+    free(workspace);
 }
 
-static double slope_of(const real *slopes, int64_t at) { return slopes ? (double)slopes[at] : 0; }
-static double added(const array_number *array, int64_t at) { return array ? value_of(array[at]) : 0; }
-
-static int failed(const winogen_conv *p, const layer_sizes *layer, const gap *between,
-                  unsigned seed)
-{
-    const int64_t filters = layer->groups * layer->filters;
-    const int64_t outputs = extent(p, OUTPUT(p), filters);
-    const int64_t terms = layer->channels * p->kernel_height * p->kernel_width;
-    array_number *input = array_of(p->input_numbers, &seed);
-    real *weight = numbers(filters * terms, &seed);
-    real *bias = layer->has_bias ? numbers(filters, &seed) : NULL;
-    real *slopes = p->activation == PRELU ? numbers(filters, &seed) : NULL;
-    array_number *add = p->add.image ? array_of(extent(p, p->add, filters), &seed) : NULL;
-    array_number *add_after =
-        p->add_after.image ? array_of(extent(p, p->add_after, filters), &seed) : NULL;
-    array_number *output = exactly((size_t)outputs * sizeof(array_number), layer->is_aligned ? 64 : 8);
-    real *packed = exactly(winogen_packed_bytes(p), 64);
-    void *workspace = exactly(winogen_workspace_bytes(p, layer->threads), 64);
-    const winogen_call c = {
-        p, input, packed, bias, slopes, add, add_after, output, workspace,
-    };
-    winogen_pack(p, weight, packed, layer->threads);
-    guard(workspace, between, layer->threads, 1);
-    run(p, layer, &c);
-    guard(workspace, between, layer->threads, 0);
-    int64_t written = 0;
-    int wrong = 0;
-    for (int64_t i = 0; i < outputs; i++) written += !isnan(value_of(output[i]));
-    wrong += written != p->batch * filters * (p->row_end - p->row_begin) * (p->col_end - p->col_begin);
-    for (int64_t n = 0; n < p->batch; n++)
-        for (int64_t m = 0; m < filters; m++)
-            for (int64_t row = 0; row < p->out_height; row++)
-                for (int64_t x = 0; x < p->out_width; x++) {
-                    const double result = value_of(output[at(OUTPUT(p), n, m, row, x)]);
-                    const int inside = row >= p->row_begin && row < p->row_end && x >= p->col_begin
-                                    && x < p->col_end;
-                    const double sum = one_output(p, layer, input, weight + m * terms, n, m, row, x);
-                    const double y = sum + slope_of(bias, m) + added(add, at(p->add, n, m, row, x));
-                    const double expected = activated(p, slope_of(slopes, m), y)
-                                          + added(add_after, at(p->add_after, n, m, row, x));
-                    if (inside ? !(fabs(result - expected) < TOLERANCE + fabs(expected) * ROUNDING) : !isnan(result)) wrong++;
-                }
-    free(input), free(weight), free(bias), free(slopes), free(add), free(add_after), free(output), free(packed), free(workspace);
-    return wrong;
-}
+#include "definition.h"
 
 int main(void)
 {
-    const int count = (int)(sizeof layers / sizeof layers[0]);
+    const int count = (int)(sizeof calls / sizeof calls[0]);
     for (int i = 0; i < count; i++) {
-        const int wrong = failed(&layers[i], &sizes[i], gaps[i], (unsigned)i);
+        const int wrong = failed(i, (unsigned)i);
         if (wrong) {
-            printf("layer %d: %d outputs are wrong\n", i, wrong);
+            printf("call %d: %d numbers are wrong\n", i, wrong);
             return 1;
         }
     }
-    printf("%d layers are right\n", count);
+    printf("%d calls are right\n", count);
     return 0;
 }

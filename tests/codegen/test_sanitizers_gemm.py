@@ -1,32 +1,22 @@
 """The C of products of matrices: no warnings, nothing undefined, and the prefetches asked for."""
 
-import os
 import re
 import shutil
 import subprocess
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import pytest
-from codegen.test_sanitizers import (
-    EMITTABLE,
-    OPENMP,
-    VECTORS,
-    WARNINGS,
-    compile_c,
-    initialiser,
-    small,
-)
+from codegen.sanitized import EMITTABLE, OPENMP, VECTORS, WARNINGS, calls_of, check, compile_c
+from codegen.test_sanitizers import small
 from kernels.turns import first
 
-from winogen.codegen.gemm import gemm_cdef, render_gemm
+from winogen.codegen.render import render
 from winogen.kernels.gemm import GemmSpec, GemmWork, tuning
 from winogen.records import Epilogue, Machine, Precision
 from winogen.records.tuning import STREAMS
-from winogen.toolchain import find_compiler, host_targets
+from winogen.toolchain import host_targets
 
-DRIVER = Path(__file__).with_name("sanitized_gemm.c")
 EPILOGUES = (Epilogue(), Epilogue("relu"), Epilogue("prelu"))
 
 
@@ -41,7 +31,7 @@ def test_no_product_makes_a_warning(target, tmp_path):
     for dtype, columns, streams in product(("float32", "float64"), (16, 512), (0, 7)):
         names.append(f"{dtype}_{columns}_{streams}.c")
         spec = spec_of(dtype, target, columns, prefetch_streams=streams)
-        (tmp_path / names[-1]).write_text(render_gemm(spec))
+        (tmp_path / names[-1]).write_text(render(spec))
     compile_c(tmp_path, *WARNINGS, *OPENMP, "-fsyntax-only", *target.flags, *names)
 
 
@@ -69,41 +59,19 @@ def works(spec):
 
 @pytest.mark.parametrize("lanes", first(2, zip(VECTORS)))
 def test_no_product_leaves_its_arrays_or_the_language(lanes, tmp_path):
-    (tmp_path / "probe.c").write_text("int main(void) { return 0; }\n")
-    probe = (*find_compiler().command, "-fsanitize=address,undefined", "probe.c", "-o", "probe")
-    if subprocess.run(probe, cwd=tmp_path, capture_output=True).returncode:
-        pytest.skip("this compiler has no AddressSanitizer or UBSan")
     dtype, target = VECTORS[lanes][0]
     spec = spec_of(dtype, target, prefetch_streams=7, depth=2 * lanes)
     spec = replace(spec, tuning=small(spec.tuning))
     cut = list(works(spec))
-    calls = [(work.values(flush_denormals=bool(i % 2)), work) for i, work in enumerate(cut)]
+    calls = calls_of(spec, cut)
     for name in ("k_blocks", "n_blocks", "shares"):
-        assert max(values[name] for values, _ in calls) > 1
-    assert {values["m_part"] > values["m_block"] for values, _ in calls} == {False, True}
-    lines = [
+        assert max(call.struct[name] for call in calls) > 1
+    assert {call.struct["m_part"] > call.struct["m_block"] for call in calls} == {False, True}
+    known = [
         f"typedef {spec.precision.real.c} real;",
-        gemm_cdef(spec),
-        "static const winogen_conv products[] = {",
-        *(f"    {initialiser(values)}," for values, _ in calls),
-        "};",
-        f"static const int packed[] = {{ {', '.join(str(int(w.packed)) for _, w in calls)} }};",
-        f"static const int threads[] = {{ {', '.join(str(w.threads) for _, w in calls)} }};",
+        f"static const int packed[] = {{ {', '.join(str(int(work.packed)) for work in cut)} }};",
     ]
-    (tmp_path / "products.h").write_text("\n".join([*lines, ""]))
-    (tmp_path / "kernel.c").write_text(render_gemm(spec))
-    (tmp_path / "driver.c").write_text(DRIVER.read_text())
-    sanitizers = (*OPENMP, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    compile_c(tmp_path, "-O0", "-g1", *sanitizers, *WARNINGS, *target.flags, "-c", "kernel.c")
-    compile_c(tmp_path, "-O1", *WARNINGS, "-c", "driver.c")
-    compile_c(tmp_path, *sanitizers, "kernel.o", "driver.o", "-o", "driver", "-lm")
-    # The OpenMP runtime keeps what it allocates for its threads, which is no leak of ours.
-    environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0", "OMP_WAIT_POLICY": "passive"}
-    run = subprocess.run(
-        ["./driver"], cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=300
-    )
-    assert run.returncode == 0, f"{run.stdout[-2000:]}{run.stderr[-4000:]}"
-    assert f"{len(calls)} products are right" in run.stdout
+    check(tmp_path, "gemm", spec, calls, known)
 
 
 PREFETCH = re.compile(r"\t(?:prefetch\w+|prfm)\b")
@@ -111,7 +79,7 @@ PREFETCH = re.compile(r"\t(?:prefetch\w+|prfm)\b")
 
 def prefetches_in(spec, folder):
     """How many prefetch instructions the compiler makes of a kernel."""
-    (folder / "kernel.c").write_text(render_gemm(spec, activations=()))
+    (folder / "kernel.c").write_text(render(spec, activations=()))
     words = ("-Wno-unknown-pragmas", "-O2", "-c", "kernel.c")
     compile_c(folder, *words, *spec.target.flags)
     run = subprocess.run(

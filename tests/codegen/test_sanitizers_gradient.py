@@ -1,23 +1,18 @@
 """The C of weight gradients: no warnings, and nothing that C leaves undefined."""
 
-import os
-import subprocess
-from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import pytest
-from codegen.test_sanitizers import EMITTABLE, OPENMP, VECTORS, WARNINGS, compile_c, initialiser
+from codegen.sanitized import EMITTABLE, OPENMP, VECTORS, WARNINGS, calls_of, check, compile_c
 from kernels.turns import turns
 
-from winogen.codegen.gradient import gradient_cdef, render_gradient
+from winogen.codegen.render import render
 from winogen.codegen.transforms import load
 from winogen.kernels import weight_gradient as sizes
 from winogen.kernels.weight_gradient import GradientSpec, GradientWork
 from winogen.records import Precision
-from winogen.toolchain import find_compiler, host_targets
+from winogen.toolchain import host_targets
 
-DRIVER = Path(__file__).with_name("sanitized_gradient.c")
 LAYOUTS = ("NCHW", "NHWC")
 
 
@@ -32,14 +27,14 @@ def test_no_gradient_makes_a_warning(target, tmp_path):
     names = []
     for layout, dtype in product(LAYOUTS, ("float32", "float64")):
         names.append(f"{layout}_{dtype}.c")
-        (tmp_path / names[-1]).write_text(render_gradient(spec_of(layout, dtype, target)))
+        (tmp_path / names[-1]).write_text(render(spec_of(layout, dtype, target)))
     compile_c(tmp_path, *WARNINGS, *OPENMP, "-fsyntax-only", *target.flags, *names)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_no_warning_when_optimised_and_without_openmp(layout, tmp_path):
     target = host_targets()[0]
-    (tmp_path / "kernel.c").write_text(render_gradient(spec_of(layout, "float32", target)))
+    (tmp_path / "kernel.c").write_text(render(spec_of(layout, "float32", target)))
     words = (*WARNINGS, "-Wno-unknown-pragmas", "-O2", "-fPIC", "-c")
     compile_c(tmp_path, *words, *target.flags, "kernel.c")
 
@@ -66,45 +61,20 @@ def works(spec):
 
 @pytest.mark.parametrize("lanes, layout", turns(VECTORS, LAYOUTS))
 def test_no_gradient_leaves_its_arrays_or_the_language(lanes, layout, tmp_path, monkeypatch):
-    (tmp_path / "probe.c").write_text("int main(void) { return 0; }\n")
-    probe = (*find_compiler().command, "-fsanitize=address,undefined", "probe.c", "-o", "probe")
-    if subprocess.run(probe, cwd=tmp_path, capture_output=True).returncode:
-        pytest.skip("this compiler has no AddressSanitizer or UBSan")
     dtype, target = VECTORS[lanes][LAYOUTS.index(layout) % len(VECTORS[lanes])]
     spec = spec_of(layout, dtype, target)
-    calls = [(work.values(), work.threads) for work in works(spec)]
+    calls = calls_of(spec, works(spec))
     with monkeypatch.context() as small:
         for name, value in (("_CHUNK_BYTES", 1), ("_LEAST_TILES", 5), ("_UNIT_PIXELS", 6)):
             small.setattr(sizes, name, value)
         small.setattr(sizes, "_SUM_BYTES", 1 << 13)
         for most in (8, 1):
             small.setattr(sizes, "_MOST_SLABS", most)
-            cut = [replace(work) for work in works(spec)]
-            calls += [(work.values(flush_denormals=most == 1), work.threads) for work in cut]
-    assert {values["alone"] for values, _ in calls} == {0, 1}
-    assert max(values["bands"] for values, _ in calls) > 1
-    arrays = "{ p, input, grad, weight, workspace }"
-    lines = [
+            calls += calls_of(spec, works(spec))
+    assert {call.struct["alone"] for call in calls} == {0, 1}
+    assert max(call.struct["bands"] for call in calls) > 1
+    known = [
         f"typedef {spec.precision.real.c} real;",
-        gradient_cdef(spec),
         f"enum {{ KERNEL_H = {spec.transform_h.r}, KERNEL_W = {spec.transform_w.r} }};",
-        f"#define CALL(p, input, grad, weight, workspace) {arrays}",
-        "static const winogen_conv layers[] = {",
-        *(f"    {initialiser(values)}," for values, _ in calls),
-        "};",
-        f"static const int threads[] = {{ {', '.join(str(n) for _, n in calls)} }};",
     ]
-    (tmp_path / "layers.h").write_text("\n".join([*lines, ""]))
-    (tmp_path / "kernel.c").write_text(render_gradient(spec))
-    (tmp_path / "driver.c").write_text(DRIVER.read_text())
-    sanitizers = (*OPENMP, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    compile_c(tmp_path, "-O0", "-g1", *sanitizers, *WARNINGS, *target.flags, "-c", "kernel.c")
-    compile_c(tmp_path, "-O1", *WARNINGS, "-c", "driver.c")
-    compile_c(tmp_path, *sanitizers, "kernel.o", "driver.o", "-o", "driver", "-lm")
-    # The OpenMP runtime keeps what it allocates for its threads, which is no leak of ours.
-    environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0", "OMP_WAIT_POLICY": "passive"}
-    run = subprocess.run(
-        ["./driver"], cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=300
-    )
-    assert run.returncode == 0, f"{run.stdout[-2000:]}{run.stderr[-4000:]}"
-    assert f"{len(calls)} layers are right" in run.stdout
+    check(tmp_path, "gradient", spec, calls, known)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from kernels.turns import turns
 
-from winogen.codegen.render import numbers_and_vectors
+from winogen.codegen.context import numbers_and_vectors
 from winogen.codegen.templates import environment
 from winogen.records import FILTER_TYPES, TARGETS, Precision
 from winogen.rounding.formats import FORMATS

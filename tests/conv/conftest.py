@@ -36,7 +36,7 @@ def quick_kernels(request, tmp_path_factory):
         # Threads that wait in a spin loop for a busy machine are slow; those tests ask for them.
         patch.setenv("OMP_NUM_THREADS", "1")
         yield load
-    _forget(execute)
+    execute.forget()
 
 
 @pytest.fixture
@@ -45,11 +45,6 @@ def shipped_kernels(monkeypatch, quick_kernels):
     from winogen.conv import execute
 
     monkeypatch.setattr(execute, "load", quick_kernels)
-    _forget(execute)
+    execute.forget()
     yield
-    _forget(execute)
-
-
-def _forget(execute):
-    execute.kernel.cache_clear()
-    execute.prepare.cache_clear()
+    execute.forget()

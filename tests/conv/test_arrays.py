@@ -8,6 +8,7 @@ from conv import exact
 from conv.reference import convolve
 
 from winogen.conv import Conv2d, OutOfMemory, conv2d, memory
+from winogen.records.machine import LINE
 
 OPTIONS = dict(padding=((1, 1), (2, 0)), algorithm="direct")
 
@@ -181,8 +182,8 @@ def test_workspace_and_packed_weights_are_used_within_their_bounds(monkeypatch):
     room, asked = 256, []
 
     def guarded(size, what):
-        raw = np.full(size + 2 * room + memory.ALIGNMENT, 0xFF, np.uint8)  # as floats: NaN
-        skip = room - raw[room:].ctypes.data % memory.ALIGNMENT + memory.ALIGNMENT
+        raw = np.full(size + 2 * room + LINE, 0xFF, np.uint8)  # as floats: NaN
+        skip = room - raw[room:].ctypes.data % LINE + LINE
         asked.append((what, raw, skip, size))
         return raw[skip : skip + size]
 
@@ -194,7 +195,7 @@ def test_workspace_and_packed_weights_are_used_within_their_bounds(monkeypatch):
             w = exact.integers(rng, (5, 3, *exact.KERNEL), 1) * exact.scale(algorithm)
             chosen = dict(exact.chosen(algorithm), edge=edge, threads=2)
             exact.check(exact.integers(rng, (2, 3, 11, 13), 3), w, algorithm=chosen)
-    assert {what for what, *_ in asked} == {"workspace", "packed weights"}
+    assert {what for what, *_ in asked} == {"workspace", "packed weight"}
     for what, raw, skip, size in asked:
         assert (raw[:skip] == 0xFF).all() and (raw[skip + size :] == 0xFF).all(), what
 
@@ -225,7 +226,7 @@ def test_memory_of_large_arrays_is_used_again_when_nobody_looks_at_it(monkeypatc
     monkeypatch.setattr(memory, "_spare", memory._Spare())
     first = memory.empty((1 << 20,), np.dtype(np.float32), "first")
     at, view = first.ctypes.data, first[5:9]
-    assert type(first) is np.ndarray and at % memory.ALIGNMENT == 0
+    assert type(first) is np.ndarray and at % LINE == 0
     first[...] = view[...] = 7
     del first
     second = memory.empty((1 << 20,), np.dtype(np.float32), "second")

@@ -179,11 +179,11 @@ def test_results_depend_neither_on_threads_nor_on_blocks(normal, algorithm, monk
         monkeypatch.setattr(
             Candidate, "works", lambda *args, to=forced: [to(work) for work in works(*args)]
         )
-        execute.prepare.cache_clear()
+        execute.forget()
         got = np.full_like(wanted, np.nan)  # memory that is used again would hide what is missing
         conv2d(x, w, threads=threads, out=got, **chosen)
         assert np.array_equal(got, wanted), (threads, block, split, images)
-    execute.prepare.cache_clear()
+    execute.forget()
 
 
 @pytest.mark.parametrize("algorithm", exact.PLAIN + exact.WINOGRAD)

@@ -76,7 +76,7 @@ def outputs(weight, size, layout, batch, threads):
 def test_threads_do_not_change_a_bit(call, batch):
     wanted = outputs(*call, batch, threads=1)
     for threads in (1, 2, 4):
-        execute.prepare.cache_clear()
+        execute.forget()
         for _ in range(3):
             got = outputs(*call, batch, threads)
             assert got.tobytes() == wanted.tobytes(), threads

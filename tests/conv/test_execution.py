@@ -12,7 +12,7 @@ from kernels.turns import turns
 
 import winogen
 from winogen import Conv2d
-from winogen.conv import execute, memory
+from winogen.conv import execute, gemm, gradients, memory
 
 TINY = np.float32(1e-40)
 
@@ -27,7 +27,7 @@ def test_a_long_call_in_pieces_computes_the_same_bits(algorithm, threads, monkey
     wanted = conv(x)
     for pieces in (2, 3, 1000):
         prepared = conv._prepare(x.shape)
-        monkeypatch.setattr(prepared, "_pieces", pieces)
+        monkeypatch.setattr(prepared.calls[0], "_pieces", pieces)
         y = np.full_like(wanted, np.nan)
         prepared.run(x, prepared.pack(conv._weight), None, y)
         assert y.tobytes() == wanted.tobytes()
@@ -38,7 +38,7 @@ def test_ctrl_c_is_heard_between_pieces(monkeypatch):
     x = np.ones((8, 4, 30, 30), np.float32)
     prepared = conv._prepare(x.shape)
     packed = prepared.pack(conv._weight)
-    monkeypatch.setattr(prepared, "_pieces", 4)
+    monkeypatch.setattr(prepared.calls[0], "_pieces", 4)
     calls = []
 
     class Interrupting:
@@ -67,7 +67,8 @@ weight, x = np.ones((64, 64, 3, 3), np.float32), np.ones((200, 64, 56, 56), np.f
 conv = winogen.Conv2d(weight, padding=1, algorithm="direct", threads=1)
 conv(x[:1])
 prepared = conv._prepare(x.shape)
-assert prepared._pieces > 10, prepared._pieces
+(call,) = prepared.calls
+assert call._pieces > 10, call._pieces
 out = np.zeros(prepared.output_shape, np.float32)
 signal.signal(signal.SIGALRM, signal.default_int_handler)
 signal.setitimer(signal.ITIMER_REAL, 0.1)
@@ -112,6 +113,17 @@ def test_a_plan_belongs_to_its_machine_and_environment(monkeypatch):
     assert other is not one and other.ranked[0].seconds > one.ranked[0].seconds
     monkeypatch.setenv("WINOGEN_FLUSH_DENORMALS", "1")
     assert execute.Environment.now() != now
+
+
+def test_calls_of_all_kinds_are_forgotten():
+    x = np.ones((1, 16, 6, 6), np.float32)
+    wanted = Conv2d(np.ones((16, 16, 3, 3), np.float32))(x)
+    gemm.gemm(x[0, 0], x[0, 0])
+    gradients.weight_gradient(x, wanted, 3)
+    caches = (execute.kernel, execute.prepare, gemm._prepare, gradients.prepare)
+    assert all(cache.cache_info().currsize for cache in caches)
+    execute.forget()
+    assert not any(cache.cache_info().currsize for cache in caches)
 
 
 def test_a_result_larger_than_what_is_kept_pushes_nothing_out(monkeypatch):
@@ -163,7 +175,8 @@ def test_any_pool_of_threads_can_drive_a_kernel(algorithm, layout):
                   algorithm=algorithm, layout=layout)  # fmt: skip
     wanted, prepared = conv(x), conv._prepare(x.shape)
     (filters,) = prepared.pack(conv._weight)
-    ((code, struct, _),) = prepared.calls
+    (one,) = prepared.calls
+    code, struct = one.kernel, one.struct
     y, scratch = np.full_like(wanted, np.nan), memory.workspace(prepared.workspace_bytes)
     none = [code.ffi.NULL] * 4  # bias, slopes, add, add_after
     arrays = code.pointer(x), filters, *none, code.pointer(y), code.ffi.from_buffer(scratch)

@@ -50,12 +50,17 @@ def check(m, n, k, dtype="float32", turned=(False, False), **options):
 @pytest.fixture
 def small_caches(monkeypatch):
     """Caches so small that all five loops go round."""
-    implementation._prepare.cache_clear()
     monkeypatch.setattr(
         implementation, "current", lambda: Machine(l2_bytes=1 << 13, l3_bytes=1 << 15)
     )
-    yield
-    implementation._prepare.cache_clear()
+
+
+def test_a_product_is_planned_for_each_machine(small_caches, monkeypatch):
+    b = np.ones((300, 1000), np.float32)
+    small = winogen.Gemm(b)._call(200, (300, 1), 1000).work
+    monkeypatch.setattr(implementation, "current", Machine)
+    whole = winogen.Gemm(b)._call(200, (300, 1), 1000).work
+    assert small.n_blocks > whole.n_blocks == 1
 
 
 @pytest.mark.parametrize("dtype, columns", turns(DTYPES, (1, 1000)))
@@ -166,9 +171,9 @@ def test_nothing_depends_on_threads_or_prefetching(small_caches, monkeypatch):
 def test_large_products_stop_for_signals(monkeypatch):
     """In pieces the result is the same."""
     monkeypatch.setattr(execute, "_PATIENCE", 1e-6)
-    implementation._prepare.cache_clear()
+    execute.forget()
     check(200, 100, 300, threads=2)
-    implementation._prepare.cache_clear()
+    execute.forget()
 
 
 def test_a_packed_matrix_is_a_copy():

@@ -261,7 +261,7 @@ def test_the_workspace_is_known_before_anything_is_compiled(layout, options):
         chosen = planner.choose(problem, request, target)
         prepared = Prepared(problem, [chosen], target, Environment.now())
         asked = [
-            code.lib.winogen_workspace_bytes(struct, threads) for code, struct, _ in prepared.calls
+            call.kernel.lib.winogen_workspace_bytes(call.struct, threads) for call in prepared.calls
         ]
         assert prepared.workspace_bytes == chosen.workspace_bytes == max(asked)
 

@@ -338,7 +338,7 @@ def test_its_plan_tells_what_runs(algorithm, batched):
     assert plan.instruction in str(plan) and "8x64x3x3" in str(plan)
     if algorithm != "mcmr":
         call = conv.bound(shape)
-        assert plan.workspace_bytes == call.work.workspace_bytes
+        assert plan.workspace_bytes == call.workspace_bytes
         assert plan.packed_weight_bytes == call.packed.nbytes
         assert plan.multiplications == 64 * 9 * 8 * 9 * 12
     with pytest.raises(InvalidValue, match="input: got 3 channels"):

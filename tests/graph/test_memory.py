@@ -3,7 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from winogen.graph.memory import ALIGNMENT, Life, offsets
+from winogen.graph.memory import Life, offsets
+from winogen.records.machine import LINE
 
 lives = st.builds(
     lambda size, first, steps: Life(size, first, first + steps),
@@ -18,7 +19,7 @@ lives = st.builds(
 def test_no_two_live_arrays_overlap(arrays):
     begins, total = offsets(arrays)
     for i, (begin, life) in enumerate(zip(begins, arrays)):
-        assert begin % ALIGNMENT == 0 and begin + life.size <= total
+        assert begin % LINE == 0 and begin + life.size <= total
         for other_begin, other in list(zip(begins, arrays))[:i]:
             together = life.first <= other.last and other.first <= life.last
             apart = begin + life.size <= other_begin or other_begin + other.size <= begin
@@ -26,7 +27,7 @@ def test_no_two_live_arrays_overlap(arrays):
     busiest = max(
         (sum(a.size for a in arrays if a.first <= t <= a.last) for t in range(18)), default=0
     )
-    assert busiest <= total <= sum(-(-a.size // ALIGNMENT) * ALIGNMENT for a in arrays)
+    assert busiest <= total <= sum(-(-a.size // LINE) * LINE for a in arrays)
 
 
 def test_a_chain_needs_two_arrays():

@@ -15,9 +15,6 @@ from kernels.samples import LAYOUTS, reaching
 
 from winogen import kernels
 from winogen.codegen import transforms
-from winogen.codegen.gemm import render_gemm
-from winogen.codegen.gradient import render_gradient
-from winogen.codegen.quantized import render_quantized
 from winogen.codegen.render import render
 from winogen.conv.standalone import standalone
 from winogen.conv.standalone_gemm import standalone_gemm
@@ -69,14 +66,14 @@ def kernel_of(variant, layout, target, filters=None):
 def product_of(target, dtype="float32", columns=64):
     """The C of a product of matrices."""
     tuning = gemm.tuning(TARGETS[target], columns, dtype)
-    return render_gemm(gemm.GemmSpec(Precision.of(dtype), TARGETS[target], tuning))
+    return render(gemm.GemmSpec(Precision.of(dtype), TARGETS[target], tuning))
 
 
 def gradient_of(target, layout):
     """The C of a gradient with respect to weights, by F(4, 3)."""
     tuning = weight_gradient.tuning(TARGETS[target])
     both = transforms.load(4, 3), transforms.load(4, 3)
-    return render_gradient(
+    return render(
         weight_gradient.GradientSpec(
             layout, Precision.of("float32"), TARGETS[target], tuning, *both
         )
@@ -86,7 +83,7 @@ def gradient_of(target, layout):
 def bytes_of(target, algorithm, layout):
     """The C of a convolution of bytes."""
     extended = TARGETS[target].adjusted({"avx512": "+vnni", "neon": "+dotprod"}[target])
-    return render_quantized(QuantizedSpec.of(algorithm, layout, False, extended))
+    return render(QuantizedSpec.of(algorithm, layout, False, extended))
 
 
 def standalone_files():

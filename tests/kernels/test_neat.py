@@ -1,13 +1,20 @@
 """Whoever opens generated C finds it laid out as if by hand."""
 
+from dataclasses import replace
+from itertools import product
+
 import pytest
 from kernels.samples import LAYOUTS, borders, reaching
 from kernels.test_golden import able, product_of
 from kernels.turns import turns
 
 from winogen import kernels
+from winogen.codegen import transforms
 from winogen.codegen.render import render
-from winogen.records import TARGETS
+from winogen.kernels import weight_gradient
+from winogen.kernels.dots import DOTS
+from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec
+from winogen.records import TARGETS, Precision
 
 
 @pytest.mark.parametrize("name, target", turns(kernels.variants(), TARGETS))
@@ -26,6 +33,20 @@ def test_the_c_is_neat(name, target):
 def test_the_c_of_a_product_is_neat(target):
     for dtype, columns in (("float32", 64), ("float64", 512)):
         assert flaws(product_of(target, dtype, columns)) == []
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_c_of_gradients_and_of_bytes_is_neat(target):
+    wanted = TARGETS[target]
+    precision, tuning = Precision.of("float32"), weight_gradient.tuning(wanted)
+    tile = transforms.load(4, 3)
+    for layout in LAYOUTS:
+        spec = weight_gradient.GradientSpec(layout, precision, wanted, tuning, tile, tile)
+        assert flaws(render(spec)) == []
+        for algorithm, sums in product((*ALGORITHMS, "depthwise"), (True, False)):
+            for dot in (dot for dot in DOTS if dot.target == target):
+                capable = replace(wanted, extensions=frozenset(dot.extensions))
+                assert flaws(render(QuantizedSpec.of(algorithm, layout, sums, capable))) == []
 
 
 def flaws(text):

@@ -86,9 +86,8 @@ def test_the_profiled_twin_computes_the_same(tiny, threads):
     prepared = conv._prepare(x.shape)
     (call,) = prepared.calls
     y = np.empty(prepared.output_shape, np.float32)
-    scratch = profile.memory.workspace(prepared.workspace_bytes)
-    twin = profile._Profiled(call, weight, threads)
-    twin.run(x, y, scratch)
+    twin = profile._Profiled(call, weight)
+    twin(x, y)
     assert np.array_equal(y, conv(x))
     assert all(seconds > 0 for seconds in twin.seconds[:3])
 

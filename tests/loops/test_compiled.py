@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 from cffi import FFI
-from codegen.test_sanitizers import DRIVER, check, driver  # noqa: F401
+from codegen.test_sanitizers import check
 from loops.samples import LAYERS, PADDED, data, draw, problem, target_of
 
 from winogen.codegen.render import cdef, render
@@ -18,7 +18,6 @@ from winogen.conv.choice import Choice
 from winogen.conv.cuts import work_of
 from winogen.kernels import assign
 from winogen.kernels.spec import KernelSpec
-from winogen.kernels.struct import values
 from winogen.loops.parameters import STRATEGIES
 from winogen.toolchain import find_compiler
 
@@ -78,7 +77,7 @@ def run_all(folder, calls, flags):
 
 def results(ffi, library, prefix, work, x, w, bias, y):
     """What a compiled nest computes, in memory filled with NaN."""
-    struct = ffi.new("winogen_conv *", values(KernelSpec.of(work).kind, work))
+    struct = ffi.new("winogen_conv *", KernelSpec.of(work).values(work))
 
     def numbers(array):
         return ffi.from_buffer("float[]", array)
@@ -114,23 +113,23 @@ def test_many_sampled_nests_are_exact(tmp_path):
 
 
 @pytest.mark.parametrize("strategy", ("filters-m", "outer-yxc-permuted"))
-def test_no_nest_leaves_its_arrays_or_the_language(strategy, driver, tmp_path):  # noqa: F811
+def test_no_nest_leaves_its_arrays_or_the_language(strategy, tmp_path):
     """With an epilogue and arrays of just the right size, under AddressSanitizer and UBSan."""
     at = list(STRATEGIES).index(strategy)
     layer, layout = LAYERS[at % len(LAYERS)], LAYOUTS[at % 2]
-    check(tmp_path, driver, [drawn(Random(strategy), strategy, layout, layer, activation="relu")])
+    check(tmp_path, [drawn(Random(strategy), strategy, layout, layer, activation="relu")])
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_many_nests_leave_nothing(strategy, driver, tmp_path):  # noqa: F811
+def test_many_nests_leave_nothing(strategy, tmp_path):
     """The layouts take turns."""
     rng, at = Random(f"sanitized {strategy}"), list(STRATEGIES).index(strategy)
     for index, layer in enumerate(LAYERS):
         layout = LAYOUTS[(at + index) % 2]
         work = drawn(rng, strategy, layout, layer, activation=("leaky_relu", 0.25))
         (folder := tmp_path / str(index)).mkdir()
-        check(folder, driver, [work])
+        check(folder, [work])
 
 
 def test_parameters_stand_in_the_c():

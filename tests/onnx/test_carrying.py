@@ -14,7 +14,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import winogen.onnx
-from winogen.codegen.quantized import render_quantized
+from winogen.codegen.render import render
 from winogen.errors import CompileFailed, InvalidType, InvalidValue
 from winogen.onnx import carrying
 from winogen.toolchain import host_targets
@@ -139,14 +139,14 @@ def test_quantized_layers(session, tmp_path, monkeypatch):
     from .test_quantized import any_integers, integer, linear
 
     def telling(spec, name):
-        text = render_quantized(spec, name).replace(f"{name}_part(", f"{name}_really(")
+        text = render(spec, name).replace(f"{name}_part(", f"{name}_really(")
         return text + (
             f"#include <stdio.h>\nvoid {name}_part(const {name}_call *c, int64_t phase, "
             f'int64_t part, int64_t member)\n{{ if (!part) fprintf(stderr, "carried\\n");\n'
             f"{name}_really(c, phase, part, member); }}\n"
         )
 
-    monkeypatch.setattr("winogen.onnx.carrying.render_quantized", telling)
+    monkeypatch.setattr("winogen.onnx.carrying.render", telling)
     random = np.random.default_rng(0)
     program = """
         import sys

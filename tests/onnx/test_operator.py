@@ -59,7 +59,7 @@ def test_onnx_models_from_pytorch(name, session):
 
 def test_names_stand_in_the_order_of_their_numbers():
     from winogen import resources
-    from winogen.kernels.struct import PADDING_MODES
+    from winogen.kernels.spec import PADDING_MODES
     from winogen.onnx.operators import ACTIVATIONS
 
     text = (resources.folder("csrc") / "runtime" / "operators.h").read_text("utf-8")

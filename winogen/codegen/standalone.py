@@ -1,179 +1,184 @@
-"""One layer or product of matrices as a pair of C files that need no part of winogen."""
+"""One call of a kernel as a pair of C files that need no part of winogen."""
 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from winogen.codegen.ctext import commented
-from winogen.codegen.gemm import render_gemm
-from winogen.codegen.quantized import render_quantized
 from winogen.codegen.render import render
 from winogen.codegen.templates import environment
 from winogen.errors import InvalidValue
 from winogen.kernels.gemm import GemmSpec
+from winogen.kernels.kind import Spec
 from winogen.kernels.quantized import QuantizedSpec
 from winogen.kernels.spec import KernelSpec
-from winogen.records import ACTIVATIONS, NUMBERS, Precision, Target
+from winogen.records import ACTIVATIONS, NUMBERS, Target
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What users of a pair see of a kernel: its arrays, their types in C, and what they mean."""
+
+    whole: str  # "layer" or "product"
+    packing: Mapping[str, str]  # the arrays that are packed, and their types; others are NULL
+    packed: str  # the type of what they become
+    reading: Mapping[str, str]  # the arrays that `run` reads, and their types
+    writing: str  # the type of the output
+    contiguous: str  # what the arrays are, in words
+    pack_means: str
+    run_means: str
+    casts: Mapping[str, str]  # the kernel's own types of arrays, where they differ
+    note: str = ""  # on numbers in narrow arrays
+
+
+def float_interface(spec: KernelSpec | GemmSpec, fields: Mapping[str, Any]) -> Interface:
+    """Return the interface of a convolution or a product of matrices; ``fields``: of its struct."""
+    precision = spec.precision
+    real = precision.real.c
+    number = NUMBERS[precision.arrays].c if precision.narrow else real
+    extra = {
+        "slopes": any(ACTIVATIONS[known].per_filter for known in _after_store(fields)),
+        **{name: fields[name][0] > 0 for name in ("add", "add_after") if name in fields},
+    }
+    (right,), (left, *_) = spec.packs, spec.inputs
+    packed = real if precision.filters == precision.real.name else "void"
+    reading = {left: number, "packed": packed, "bias": real}
+    reading |= {
+        name: number if name.startswith("add") else real for name, used in extra.items() if used
+    }
+    whole, packs, does, filters = (
+        ("product", right, "a * b", fields["n"])
+        if isinstance(spec, GemmSpec)
+        else ("layer", "the weights", "the convolution", fields["groups"] * fields["filters"])
+    )
+    means = f"Computes {does}. bias: {filters} numbers or NULL."
+    if extra["slopes"]:
+        means += f" slopes: {filters} numbers."
+    if added := [name for name in reading if name.startswith("add")]:
+        means += f" {', '.join(added)}: shaped as the output, which must be other memory."
+    note = (
+        f"Input, output and what is added are {precision.arrays}: a {number} has the bits of one. "
+        f"Weights, bias and sums are {real}."
+    )
+    return Interface(
+        whole=whole,
+        packing={right: real},
+        packed=packed,
+        reading=reading,
+        writing=number,
+        contiguous=f"{number} arrays that are contiguous",
+        pack_means=f"Brings {packs} into the form that `run` reads.",
+        run_means=means,
+        casts={},
+        note=note if precision.narrow else "",
+    )
+
+
+def byte_interface(
+    spec: QuantizedSpec, fields: Mapping[str, Any], types: tuple[str, str]
+) -> Interface:
+    """Return the interface of a convolution of bytes; ``types``: of input and output."""
+    read, written = (NUMBERS[dtype].c for dtype in types)
+    filters = fields["groups"] * fields["filters"]
+    means = f"Brings the weights into the form that `run` reads. bias: {filters} numbers or NULL."
+    packing = {"weight": "int8_t", "bias": "int32_t"}
+    if not spec.sums:
+        packing["multiplier"] = "float"
+        means += f" multiplier: {filters} numbers, x_scale * w_scale / y_scale of every filter."
+    return Interface(
+        whole="layer",
+        packing=packing,
+        packed="void",
+        reading={"input": read, "packed": "void"},
+        writing=written,
+        contiguous="arrays that are contiguous",
+        pack_means=f"{means} No sum of products and bias may leave 32 bits.",
+        run_means="Computes the convolution.",
+        casts={"input": "const uint8_t *", "output": "output_number *"},
+    )
 
 
 def render_pair(
-    name: str, spec: KernelSpec, sizes: Mapping[str, Any], about: Sequence[str], command: str
-) -> dict[str, str]:
-    """Return {"<name>.c": text, "<name>.h": text}.
-
-    ``sizes``: the fields of `winogen_conv`. ``about``: what the head comment says of the layer.
-    ``command``: what regenerates the files. Raises InvalidValue if ``name`` is no C identifier, or
-    one that C or the kernel has other uses for.
-    """
-    names = _after_store(sizes)
-    extra = [what for what, used in (
-        ("slopes", any(ACTIVATIONS[known].per_filter for known in names)),
-        ("add", sizes["add"][0] > 0),
-        ("add_after", sizes["add_after"][0] > 0),
-    ) if used]  # fmt: skip
-    words = {
-        "left": "input",
-        "right": "weight",
-        "whole": "layer",
-        "packs": "the weights",
-        "does": "the convolution",
-        "filters": sizes["groups"] * sizes["filters"],
-    }
-    kernel = render(spec, _prefix(name), names)
-    return _pair(name, kernel, spec.precision, spec.target, sizes, extra, words, about, command)
-
-
-def render_gemm_pair(
-    name: str, spec: GemmSpec, sizes: Mapping[str, Any], about: Sequence[str], command: str
-) -> dict[str, str]:
-    """Return {"<name>.c": text, "<name>.h": text} for one product of matrices, as `render_pair`."""
-    names = _after_store(sizes)
-    extra = ["slopes"] if any(ACTIVATIONS[known].per_filter for known in names) else []
-    words = {
-        "left": "a",
-        "right": "b",
-        "whole": "product",
-        "packs": "b",
-        "does": "a * b",
-        "filters": sizes["n"],
-    }
-    kernel = render_gemm(spec, _prefix(name), names)
-    return _pair(name, kernel, spec.precision, spec.target, sizes, extra, words, about, command)
-
-
-def render_quantized_pair(
     name: str,
-    spec: QuantizedSpec,
-    types: tuple[str, str],
-    sizes: Mapping[str, Any],
-    about: Sequence[str],
-    command: str,
-) -> dict[str, str]:
-    """Return {"<name>.c": text, "<name>.h": text} for one convolution of bytes, as `render_pair`.
-
-    ``types``: of input and output.
-    """
-    read, written = (NUMBERS[dtype].c for dtype in types)
-    fields = {
-        "sums": spec.sums,
-        "filters": sizes["groups"] * sizes["filters"],
-        "arguments": (
-            f"const {read} *input, const void *packed, {written} *output,\n"
-            "    void *workspace, int threads"
-        ),
-    }
-    kernel = render_quantized(spec, _prefix(name))
-    return _files("standalone_quantized", name, kernel, spec.target, sizes, fields, about, command)
-
-
-def _prefix(name: str) -> str:
-    return f"{check_name(name)}_kernel"
-
-
-def _after_store(sizes: Mapping[str, Any]) -> list[str]:
-    """The activations that the kernel has to know: that which follows the store, if one does."""
-    return [activation.name for activation in ACTIVATIONS.values()
-            if activation.code == sizes["activation"] and sizes["after_store"]]  # fmt: skip
-
-
-def _pair(
-    name: str,
-    kernel: str,
-    precision: Precision,
-    target: Target,
-    sizes: Mapping[str, Any],
-    extra: list[str],
-    words: Mapping[str, Any],
-    about: Sequence[str],
-    command: str,
-) -> dict[str, str]:
-    """The kernel with the sizes of one call. ``words``: what operands and the whole are called."""
-    fields = {
-        "real": precision.real.c,
-        "packed_as": _packed_as(precision),
-        "number": _array_number(precision),
-        "arrays": precision.arrays if precision.narrow else "",
-        "extra": extra,
-        "arguments": _arguments(precision, words["left"], ["bias", *extra]),
-        **words,
-    }
-    return _files("standalone", name, kernel, target, sizes, fields, about, command)
-
-
-def _files(
-    template: str,
-    name: str,
-    kernel: str,
-    target: Target,
-    sizes: Mapping[str, Any],
+    spec: Spec,
     fields: Mapping[str, Any],
+    interface: Interface,
     about: Sequence[str],
     command: str,
 ) -> dict[str, str]:
-    """Both files. ``fields``: what their templates know besides."""
+    """Return {"<name>.c": text, "<name>.h": text} for one call.
+
+    ``fields``: of its `winogen_conv`. ``about``: what the head comment says of it. ``command``:
+    what regenerates the files. Raises InvalidValue if ``name`` is no C identifier, or one that C or
+    the kernel has other uses for.
+    """
+    prefix = f"{check_name(name)}_kernel"
+    kernel = render(spec, prefix, _after_store(fields))
     exported = {f"{name}_{what}" for what in ("packed_bytes", "pack", "workspace_bytes", "run")}
     if taken := exported & set(re.findall(r"\w+", kernel)):
         raise InvalidValue(
             f"name: got {name!r}, of which the kernel itself has {', '.join(sorted(taken))}; "
             "allowed: another C identifier"
         )
+    arguments = [*interface.reading, spec.output, "workspace", "threads"]
+    usage = (f"{name}_pack({', '.join([*interface.packing, 'packed'])});",
+             f"{name}_run({', '.join(arguments)});")  # fmt: skip
     known = {
         "name": name,
         "guard": f"{name.upper()}_H",
-        "prefix": _prefix(name),
+        "prefix": prefix,
         "kernel": kernel,
-        "isa": target.name,
-        "sizes": {field: _initialiser(value) for field, value in sizes.items()},
+        "isa": spec.target.name,
+        "sizes": {field: _initialiser(value) for field, value in fields.items()},
         "about": list(map(commented, about)),
         "command": commented(command),
-        "whole": "layer",
-        **fields,
-        **_target_text(target),
+        "interface": interface,
+        "whole": interface.whole,
+        "usage": [text.ljust(max(map(len, usage))) for text in usage],
+        "note": _lines(interface.note),
+        "fixed_width": any(
+            c_type.endswith("_t")
+            for c_type in (*interface.packing.values(), *interface.reading.values())
+        ),
+        "packing": _parameters(interface.packing),
+        "packs": ", ".join(one if one in interface.packing else "NULL" for one in spec.packs),
+        "reading": _parameters(interface.reading),
+        "output": spec.output,
+        "call": {
+            array: f"({interface.casts[array]}){array}" if array in interface.casts else array
+            for array in (*interface.reading, spec.output, "workspace")
+        },
+        "pack_means": _lines(interface.pack_means),
+        "run_means": _lines(
+            f"{interface.run_means} The result does not depend on the number of threads. "
+            "Calls may run at the same time if each has its own workspace."
+        ),
+        **_target_text(spec.target),
     }
     templates = environment()
     return {
-        f"{name}.{suffix}": templates.get_template(f"{template}.{suffix}.j2").render(known)
+        f"{name}.{suffix}": templates.get_template(f"standalone.{suffix}.j2").render(known)
         for suffix in ("c", "h")
     }
 
 
-def _packed_as(precision: Precision) -> str:
-    """The C type of packed numbers as users see them."""
-    return precision.real.c if precision.filters == precision.real.name else "void"
+def _after_store(fields: Mapping[str, Any]) -> list[str]:
+    """The activations that the kernel has to know: that which follows the store, if one does."""
+    if not fields.get("after_store"):
+        return []
+    return [known.name for known in ACTIVATIONS.values() if known.code == fields["activation"]]
 
 
-def _array_number(precision: Precision) -> str:
-    """The C type of a number of the arrays."""
-    return NUMBERS[precision.arrays].c if precision.narrow else precision.real.c
+def _parameters(arrays: Mapping[str, str]) -> str:
+    return ", ".join(f"const {c_type} *{name}" for name, c_type in arrays.items())
 
 
-def _arguments(precision: Precision, left: str, others: Sequence[str]) -> str:
-    real, number = precision.real.c, _array_number(precision)
-    read = [f"const {number} *{left}", f"const {_packed_as(precision)} *packed"]
-    read += [f"const {number if name.startswith('add') else real} *{name}" for name in others]
-    return f"{', '.join(read)},\n    {number} *output, void *workspace, int threads"
+def _lines(text: str) -> list[str]:
+    return textwrap.wrap(text, 94)
 
 
 def _initialiser(value: Any) -> str:

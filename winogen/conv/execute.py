@@ -7,10 +7,10 @@ calls, so that running it again costs little more than the calls.
 from __future__ import annotations
 
 import os
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -22,15 +22,41 @@ from winogen.conv.cuts import Candidate
 from winogen.conv.plan import Plan, Prediction
 from winogen.conv.problem import Problem
 from winogen.conv.request import Request
-from winogen.kernels import Work, named
+from winogen.kernels import named
+from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
-from winogen.kernels.struct import values
 from winogen.records import Machine, Target
 from winogen.toolchain import Library, kept, load
 from winogen.toolchain.fork import team_threads
 
 # Seconds after which a call returns to Python, where Ctrl-C is heard.
 _PATIENCE = 0.2
+_PACE = 1e10  # multiplications in a second, where no plan predicts it
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_forgetting: list[Callable[[], None]] = []
+
+
+def remembered(most: int) -> Callable[[_Function], _Function]:
+    """Return what makes a function remember so many results, until `forget` is called.
+
+    Its arguments are all that a result depends on: the machine and the `Environment`, too.
+    """
+
+    def remembering(function: _Function) -> _Function:
+        known = lru_cache(maxsize=most)(function)
+        _forgetting.append(known.cache_clear)
+        return cast(_Function, known)
+
+    return remembering
+
+
+def forget() -> None:
+    """Forget all plans and kernels of this process."""
+    for clear in _forgetting:
+        clear()
+    wisdom.forget()
 
 
 class Environment(NamedTuple):
@@ -49,12 +75,17 @@ class Environment(NamedTuple):
         return cls(get("CC"), get("WINOGEN_CACHE"), flush, get("WINOGEN_WISDOM"))
 
 
-class Code:
-    """A loaded library of one kind of calls, and how arrays and pieces of work are passed to it."""
+class Kernel:
+    """A compiled kernel, and how arrays are passed to it.
 
-    def __init__(self, source: str, cdef: str, target: Target, name: str):
-        library: Library = load(source, cdef, target, name=name)
-        self.source = source
+    It serves all sizes of its spec. Made by `kernel`, which compiles each only once.
+    """
+
+    def __init__(self, spec: Spec):
+        self.spec = spec
+        # Rendering is most of what loading a kernel takes that was compiled before.
+        self.source = kept(recipe(spec), lambda: render(spec))
+        library: Library = load(self.source, cdef(spec), spec.target, name=spec.name)
         self.ffi = library.ffi
         self.lib = library.lib
         self.bytes = self.ffi.typeof("char[]")
@@ -74,16 +105,12 @@ class Code:
             return self.ffi.from_buffer(self.bytes, array)
         return self.ffi.cast(self.address, array.ctypes.data)
 
-    def run(self, struct: Any, call: Any, pieces: int, threads: int) -> None:
-        """Do a call in so many pieces: between them Python handles signals."""
-        if pieces == 1:
-            self.lib.winogen_run(call, threads)
-            return
-        parts = struct.phases * struct.parts
-        # A multiple of the threads, so that they wait for each other as seldom as possible.
-        step = max(1, -(-parts // pieces // threads)) * threads
-        for first in range(0, parts, step):
-            self.lib.winogen_run_some(call, first, min(first + step, parts), threads)
+    def pack(self, struct: Any, threads: int, *arrays: np.ndarray | None) -> np.ndarray:
+        """Return arrays of the spec's ``packs`` as this kernel reads them; raises OutOfMemory."""
+        packed = memory.aligned(struct.packed_bytes, f"packed {self.spec.packs[0]}")
+        pointers = map(self.pointer, (*arrays, packed))
+        self.lib.winogen_pack(struct, *pointers, team_threads(threads))
+        return packed
 
 
 def pieces_of(seconds: float) -> int:
@@ -91,36 +118,8 @@ def pieces_of(seconds: float) -> int:
     return max(1, int(seconds / _PATIENCE))
 
 
-class Kernel(Code):
-    """A compiled kernel: packs weights and runs for any sizes of its variant and tile.
-
-    Made by `kernel`, which compiles each only once.
-    """
-
-    def __init__(self, spec: KernelSpec):
-        self.spec = spec
-        tile = [t.name for t in dict.fromkeys((spec.transform_h, spec.transform_w)) if t]
-        name = "_".join([spec.variant, *tile, spec.precision.arrays, spec.layout.lower()])
-        # Rendering is most of what loading a kernel takes that was compiled before.
-        source = kept(recipe(spec), lambda: render(spec))
-        super().__init__(source, cdef(spec), spec.target, name)
-
-    def struct(self, work: Work, flush_denormals: bool = False) -> Any:
-        """Return the struct of one call."""
-        fields = values(named(work.variant), work, flush_denormals=flush_denormals)
-        return self.ffi.new("winogen_conv *", fields)
-
-    def pack(self, struct: Any, weight: np.ndarray, threads: int) -> np.ndarray:
-        """Return the weights, C-contiguous (M, C/groups, KH, KW), as this kernel reads them."""
-        packed = memory.aligned(struct.packed_bytes, "packed weights")
-        self.lib.winogen_pack(
-            struct, self.pointer(weight), self.pointer(packed), team_threads(threads)
-        )
-        return packed
-
-
-@lru_cache(maxsize=1024)
-def kernel(spec: KernelSpec, environment: Environment) -> Kernel:
+@remembered(1024)
+def kernel(spec: Spec, environment: Environment) -> Kernel:
     """Return the kernel, rendered, compiled and loaded on first use.
 
     Raises BuildError and what derives from it.
@@ -128,12 +127,48 @@ def kernel(spec: KernelSpec, environment: Environment) -> Kernel:
     return Kernel(spec)
 
 
-class Call(NamedTuple):
-    """One kernel call: its code, its argument struct, and the work that it is."""
+class Call:
+    """A call of a kernel for arrays of certain shapes: its sizes, its memory and its threads.
 
-    kernel: Kernel
-    struct: Any
-    work: Work
+    Immutable after construction, so that threads may share it.
+    """
+
+    def __init__(
+        self, spec: Spec, work: Any, environment: Environment, seconds: float | None = None
+    ):
+        self.kernel = kernel(spec, environment)
+        self.work = work
+        self.threads = work.threads
+        self.workspace_bytes = spec.workspace_bytes(work)
+        fields = spec.values(work, flush_denormals=environment.flush_denormals)
+        self.struct = self.kernel.ffi.new("winogen_conv *", fields)
+        self._pieces = pieces_of(work.products / _PACE if seconds is None else seconds)
+
+    def pack(self, *arrays: np.ndarray | None) -> np.ndarray:
+        """Return the arrays that the spec says are packed, as this kernel reads them."""
+        return self.kernel.pack(self.struct, self.threads, *arrays)
+
+    def run(self, *pointers: Any) -> None:
+        """Compute, with pointers to the inputs and the output in the order of the spec.
+
+        A long call is done in pieces: between them Python handles signals.
+        """
+        code = self.kernel
+        scratch = code.ffi.from_buffer(memory.workspace(self.workspace_bytes))
+        call = code.ffi.new(code.call, (self.struct, *pointers, scratch))
+        threads = team_threads(self.threads)
+        if self._pieces == 1:
+            code.lib.winogen_run(call, threads)
+            return
+        for first, last in self.ranges(self._pieces, threads):
+            code.lib.winogen_run_some(call, first, last, threads)
+
+    def ranges(self, pieces: int, threads: int) -> list[tuple[int, int]]:
+        """Return the parts of about so many pieces, counted through all phases: from, to."""
+        parts = self.struct.phases * self.struct.parts
+        # A multiple of the threads, so that they wait for each other as seldom as possible.
+        step = max(1, -(-parts // pieces // threads)) * threads
+        return [(first, min(first + step, parts)) for first in range(0, parts, step)]
 
 
 class Prepared:
@@ -158,14 +193,9 @@ class Prepared:
         self.output_bytes = prod(problem.output_shape) * problem.layer.itemsize
         self.calls: list[Call] = []
         for work in ranked[0].works(problem):
-            code = kernel(KernelSpec.of(work), environment)
-            self.calls.append(Call(code, code.struct(work, environment.flush_denormals), work))
+            self.calls.append(Call(KernelSpec.of(work), work, environment, ranked[0].seconds))
         self.kernels = list(dict.fromkeys(call.kernel for call in self.calls))
-        self.workspace_bytes = max(
-            (int(named(call.work.variant).workspace_bytes(call.work)) for call in self.calls),
-            default=0,
-        )
-        self._pieces = pieces_of(ranked[0].seconds)
+        self.workspace_bytes = max((call.workspace_bytes for call in self.calls), default=0)
 
     @property
     def dtype(self) -> np.dtype:
@@ -182,11 +212,11 @@ class Prepared:
         """
         kept = {} if kept is None else kept
         pointers = []
-        for code, struct, _ in self.calls:
-            packed = kept.get(code)
+        for call in self.calls:
+            packed = kept.get(call.kernel)
             if packed is None:
-                packed = kept[code] = code.pack(struct, weight, self.choice.threads)
-            pointers.append(code.pointer(packed))
+                packed = kept[call.kernel] = call.pack(weight)
+            pointers.append(call.kernel.pointer(packed))
         return tuple(pointers)
 
     def run(
@@ -220,12 +250,10 @@ class Prepared:
 
     def _launch(self, packed: tuple[Any, ...], pointers: tuple[Any, ...]) -> None:
         """Call all kernels; pointers of one library serve the others, as their types are equal."""
-        threads = team_threads(self.choice.threads)
-        scratch = memory.workspace(self.workspace_bytes)
-        for (code, struct, _), filters in zip(self.calls, packed):
-            workspace = code.ffi.from_buffer(scratch)
-            call = code.ffi.new(code.call, (struct, pointers[0], filters, *pointers[1:], workspace))
-            code.run(struct, call, self._pieces, threads)
+        if len(self.calls) > 1:
+            memory.workspace(self.workspace_bytes)  # for all, before anything is computed
+        for call, filters in zip(self.calls, packed):
+            call.run(pointers[0], filters, *pointers[1:])
 
     def plan(self) -> Plan:
         """Return the description of what `run` does."""
@@ -269,7 +297,7 @@ class Prepared:
         )
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def prepare(
     problem: Problem,
     request: Request,
@@ -281,10 +309,3 @@ def prepare(
     known = wisdom.current(target)
     ranked = planner.ranked(problem, request, target, machine, planner.ALTERNATIVES, known)
     return Prepared(problem, ranked, target, environment)
-
-
-def forget() -> None:
-    """Forget all plans and kernels of this process."""
-    kernel.cache_clear()
-    prepare.cache_clear()
-    wisdom.forget()

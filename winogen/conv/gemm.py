@@ -7,22 +7,18 @@ too, but there a BLAS does as well.
 from __future__ import annotations
 
 import os
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.codegen.gemm import gemm_cdef, gemm_recipe, render_gemm
 from winogen.conv import arguments, memory, seams
-from winogen.conv.execute import Code, Environment, pieces_of
+from winogen.conv.execute import Call, Environment, remembered
 from winogen.errors import InvalidValue
 from winogen.kernels.gemm import GemmSpec, GemmWork, tuning
-from winogen.records import Epilogue, Precision, Tuning
-from winogen.toolchain import host_target, kept
-from winogen.toolchain.fork import team_threads
+from winogen.records import Epilogue, Machine, Precision, Tuning
+from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
 
-_PACE = 1e10  # multiply-adds in a second, to tell long calls
 # Multiply-adds that are worth a thread: it takes microseconds to start.
 _WORTHWHILE = 1 << 19
 _CALLS_KEPT = 256  # shapes and strides of `a` whose calls one `Gemm` remembers
@@ -130,7 +126,7 @@ class Gemm:
         self._place = _placed(b)
         self._tuning = tuning
         self._environment = _environment()
-        self._calls: dict[tuple, _Call] = {}
+        self._calls: dict[tuple, _Product] = {}
         self._constants: tuple[Any, ...] | None = None
         if b.size:
             call = self._call(1, (self._terms, 1), b.shape[1])
@@ -166,7 +162,7 @@ class Gemm:
         """The C of the kernel."""
         return self._call(1, (self._terms, 1), self.shape[1]).kernel.source
 
-    def _call(self, rows: int, place: _Place, c_row: int) -> _Call:
+    def _call(self, rows: int, place: _Place, c_row: int) -> _Product:
         sizes = (
             rows,
             self.shape[1],
@@ -281,36 +277,8 @@ def _writeable(out: Any, shape: tuple[int, int], others: dict[str, Any]) -> np.n
     return view
 
 
-@lru_cache(maxsize=256)
-def _kernel(spec: GemmSpec, environment: Environment) -> Code:
-    source = kept(gemm_recipe(spec), lambda: render_gemm(spec))
-    name = f"gemm_{spec.precision.arrays}"
-    return Code(source, gemm_cdef(spec), spec.target, name)
-
-
-class _Call:
-    """A product of matrices of certain shapes and strides, planned and bound to its kernel.
-
-    Immutable after construction, so that threads may share it.
-    """
-
-    def __init__(self, work: GemmWork, environment: Environment):
-        self.kernel = _kernel(work.spec, environment)
-        self._shape = work.m, work.n
-        self._dtype = np.dtype(work.spec.precision.arrays)
-        self._threads = work.threads
-        self._workspace_bytes = work.workspace_bytes
-        fields = work.values(flush_denormals=environment.flush_denormals)
-        self._struct = self.kernel.ffi.new("winogen_conv *", fields)
-        self._pieces = pieces_of(work.m * work.n * work.k / _PACE)
-
-    def pack(self, b: np.ndarray) -> np.ndarray:
-        """Return the right factor as kernels read it."""
-        packed = memory.aligned(self._struct.packed_bytes, "packed matrix")
-        pointer = self.kernel.pointer
-        threads = team_threads(self._threads)
-        self.kernel.lib.winogen_pack(self._struct, pointer(b), pointer(packed), threads)
-        return packed
+class _Product(Call):
+    """A product of matrices of certain shapes and strides, planned and bound to its kernel."""
 
     def constants(self, request: _Request, packed: np.ndarray | None) -> tuple[Any, ...]:
         """Return what `__call__` takes of arrays that stay the same, which it keeps alive."""
@@ -325,22 +293,25 @@ class _Call:
     ) -> np.ndarray:
         """Compute into ``out``, or a new array; nothing is checked."""
         if out is None:
-            out = memory.empty(self._shape, self._dtype, "output")
-        code, struct, pointer = self.kernel, self._struct, self.kernel.pointer
-        scratch = code.ffi.from_buffer(memory.workspace(self._workspace_bytes))
-        arrays = (struct, pointer(a), pointer(b), *constants, pointer(out), scratch)
-        call = code.ffi.new(code.call, arrays)
-        threads = team_threads(self._threads)
-        code.run(struct, call, self._pieces, threads)
+            out = memory.empty((self.work.m, self.work.n), a.dtype, "output")
+        pointer = self.kernel.pointer
+        self.run(pointer(a), pointer(b), *constants, pointer(out))
         return out
 
 
-def _environment() -> tuple[tuple[str | None, str | None], Environment]:
-    """The variables that a call depends on: quicker to compare than targets and machines."""
-    return (os.environ.get("WINOGEN_CPU"), os.environ.get("WINOGEN_ISA")), Environment.now()
+_Surroundings = tuple[tuple[str | None, str | None], Machine, Environment]
 
 
-@lru_cache(maxsize=1024)
+def _environment() -> _Surroundings:
+    """What a call depends on besides its arguments; of the target the variables that choose it.
+
+    Finding the target takes longer than many a product.
+    """
+    get = os.environ.get
+    return (get("WINOGEN_CPU"), get("WINOGEN_ISA")), current(), Environment.now()
+
+
+@remembered(1024)
 def _prepare(
     m: int,
     n: int,
@@ -354,8 +325,9 @@ def _prepare(
     threads: int,
     sizes: Tuning | None,
     chosen: tuple[str | None, str | None],
+    machine: Machine,
     environment: Environment,
-) -> _Call:
+) -> _Product:
     """Return a product planned for this machine and bound to its compiled kernel.
 
     ``chosen``: WINOGEN_CPU and WINOGEN_ISA.
@@ -363,5 +335,5 @@ def _prepare(
     target = host_target()
     spec = GemmSpec(Precision.of(dtype), target, sizes or tuning(target, n, dtype))
     threads = max(1, min(threads, m * n * k // _WORTHWHILE))
-    work = GemmWork(spec, m, n, k, a, b, c_row, epilogue, packed, current(), threads)
-    return _Call(work, environment)
+    work = GemmWork(spec, m, n, k, a, b, c_row, epilogue, packed, machine, threads)
+    return _Product(spec, work, environment)

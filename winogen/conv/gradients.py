@@ -6,25 +6,21 @@ matrices of F(m, r), with filter and outputs exchanged.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.codegen.gradient import gradient_cdef, gradient_recipe, render_gradient
 from winogen.conv import arguments, memory, seams
-from winogen.conv.execute import Code, Environment, pieces_of
+from winogen.conv.execute import Call, Environment, remembered
 from winogen.conv.gradient_planner import choose
 from winogen.conv.problem import Layer, Pair, Problem, Seams
 from winogen.conv.request import MOST_POINTS
 from winogen.errors import InvalidValue, Unsupported
-from winogen.kernels.weight_gradient import GradientSpec, GradientWork
+from winogen.kernels.weight_gradient import GradientWork
 from winogen.records import Machine, Target
-from winogen.toolchain import host_target, kept
-from winogen.toolchain.fork import team_threads
+from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
 
-_PACE = 2e10  # direct multiply-adds in a second, to tell long calls
 _LEAST_CHANNELS = 16  # of a group, and filters, from which it pays
 
 
@@ -184,40 +180,18 @@ def _tile(value: Any, kernel: Pair) -> Pair | None:
     return height, width
 
 
-@lru_cache(maxsize=256)
-def _kernel(spec: GradientSpec, environment: Environment) -> Code:
-    source = kept(gradient_recipe(spec), lambda: render_gradient(spec))
-    tile = [t.name for t in dict.fromkeys((spec.transform_h, spec.transform_w))]
-    name = "_".join(["weight_gradient", *tile, spec.precision.arrays, spec.layout.lower()])
-    return Code(source, gradient_cdef(spec), spec.target, name)
-
-
-class WeightGradient:
-    """The gradient for arrays of certain shapes, planned and bound to its kernel.
-
-    Immutable after construction, so that threads may share it.
-    """
+class WeightGradient(Call):
+    """The gradient for arrays of certain shapes, planned and bound to its kernel."""
 
     def __init__(self, problem: Problem, work: GradientWork, environment: Environment):
+        super().__init__(work.spec, work, environment)
         self.problem = problem
-        self.tile = work.tile
-        self.shape = problem.layer.weight_shape
-        self.dtype = np.dtype(problem.layer.dtype)
-        self.threads = work.threads
-        self.workspace_bytes = work.workspace_bytes
-        self._kernel = _kernel(work.spec, environment)
-        fields = work.values(flush_denormals=environment.flush_denormals)
-        self._struct = self._kernel.ffi.new("winogen_conv *", fields)
-        self._pieces = pieces_of(problem.direct_multiplications / _PACE)
 
     def __call__(self, input: np.ndarray, grad_output: np.ndarray) -> np.ndarray:
         """Return the gradient of arrays that fit the problem, slices included; none is checked."""
-        code, struct = self._kernel, self._struct
-        dw = memory.empty(self.shape, self.dtype, "gradient")
-        scratch = memory.workspace(self.workspace_bytes)
-        arrays = map(code.pointer, (input, grad_output, dw))
-        call = code.ffi.new(code.call, (struct, *arrays, code.ffi.from_buffer(scratch)))
-        code.run(struct, call, self._pieces, team_threads(self.threads))
+        layer = self.problem.layer
+        dw = memory.empty(layer.weight_shape, np.dtype(layer.dtype), "gradient")
+        self.run(*map(self.kernel.pointer, (input, grad_output, dw)))
         return dw
 
 
@@ -231,7 +205,7 @@ class _Zero:
         return np.zeros(self.shape, self.dtype)
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def prepare(
     problem: Problem,
     request: _Request,

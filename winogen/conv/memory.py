@@ -8,8 +8,8 @@ import weakref
 import numpy as np
 
 from winogen.errors import OutOfMemory
+from winogen.records.machine import LINE
 
-ALIGNMENT = 64  # bytes: a cache line, and the widest vector there is
 # Arrays of at least this many bytes reuse the memory of earlier ones that are gone: fresh pages can
 # cost more than the convolution that fills them.
 _LARGE = 1 << 20
@@ -17,7 +17,7 @@ _KEPT = 32 << 20  # the most memory that waits for reuse
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype, what: str) -> np.ndarray:
-    """Return a new uninitialised array that begins at a multiple of ALIGNMENT.
+    """Return a new uninitialised array that begins at a cache line.
 
     Rows that begin at a cache line are written in half as many pieces. Raises OutOfMemory that
     names ``what`` and the bytes.
@@ -26,12 +26,10 @@ def empty(shape: tuple[int, ...], dtype: np.dtype, what: str) -> np.ndarray:
     for extent in shape:
         size *= extent
     try:
-        raw = (
-            np.empty(size + ALIGNMENT, np.uint8) if size < _LARGE else _spare.lend(size + ALIGNMENT)
-        )
+        raw = np.empty(size + LINE, np.uint8) if size < _LARGE else _spare.lend(size + LINE)
     except (MemoryError, ValueError) as error:  # numpy: ValueError when a size passes the intp
         raise OutOfMemory(f"{what}: could not allocate {size} bytes for shape {shape}") from error
-    skip = -raw.ctypes.data % ALIGNMENT
+    skip = -raw.ctypes.data % LINE
     return raw[skip : skip + size].view(np.ndarray).view(dtype).reshape(shape)
 
 

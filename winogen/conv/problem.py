@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from winogen.conv import arguments
 from winogen.conv.options import Options
 from winogen.errors import InvalidType, InvalidValue
-from winogen.kernels.struct import PADDING_MODES
+from winogen.kernels.spec import PADDING_MODES
 from winogen.records import Axis, Epilogue, Precision
 
 # Beyond this many bytes a tensor fits no machine, and byte counts in C would near the int64 limit.

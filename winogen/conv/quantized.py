@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from winogen.codegen.quantized import quantized_cdef, quantized_recipe, render_quantized
 from winogen.conv import arguments, memory, seams
-from winogen.conv.execute import Code, Environment, pieces_of
+from winogen.conv.execute import Call, Environment
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantization import (
     BYTES,
@@ -29,15 +27,14 @@ from winogen.conv.quantized_choice import work_of
 from winogen.conv.quantized_plan import QuantizedPlan
 from winogen.conv.quantized_tiles import QuantizedTiles
 from winogen.errors import InvalidValue
-from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, QuantizedWork
+from winogen.kernels.quantized import ALGORITHMS, QuantizedWork
 from winogen.records import Machine, Target
-from winogen.toolchain import host_target, kept
-from winogen.toolchain.fork import Lock, team_threads
+from winogen.toolchain import host_target
+from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current, described
 
 ACTIVATIONS = (None, "relu")
 _SHAPES_KEPT = 256  # input shapes whose calls one `QConv2d` remembers
-_PACE = 4e10  # multiply-adds in a second, to tell long calls
 
 
 class QConv2d:
@@ -220,7 +217,7 @@ class QConv2d:
             plan = self._tiled().plan(input_shape)
         else:
             bound, problem = self.bound(input_shape, dtype), self._layer.problem(input_shape)
-            plan = QuantizedPlan.of(problem, bound.work, bound.code.source)
+            plan = QuantizedPlan.of(problem, bound.work, bound.kernel.source)
         return replace(plan, machine=described())
 
     def source(self, input_shape: Any, dtype: str = "uint8") -> str:
@@ -229,7 +226,7 @@ class QConv2d:
             return self._tiled().source(input_shape)
         x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
         problem = self._layer.problem(input_shape)
-        return self._bind(problem, dtype, self._output_dtype(x_dtype)).code.source
+        return self._bind(problem, dtype, self._output_dtype(x_dtype)).kernel.source
 
     def __repr__(self) -> str:
         shape = self._layer.weight_shape
@@ -285,14 +282,14 @@ class QConv2d:
         if known is not None:
             return known
         work = self._work(problem, x_dtype, y_dtype, host_target(), current())
-        code = _kernel(work.spec, Environment.now())
+        bound = _Bound(work, Environment.now())
         with self._lock:  # filters are packed once even if several threads call at once
             # Packing depends on the input's zero point, but not on its sizes.
-            alike = code, work.zero
+            alike = bound.kernel, work.zero
             packed = self._packed.get(alike)
-            bound = _Bound(code, work, packed)
             if packed is None:
-                self._packed[alike] = bound.pack(self._filters, self._scales)
+                packed = self._packed[alike] = bound.pack_filters(self._filters, self._scales)
+            bound.packed = packed
             if len(self._bound) >= _SHAPES_KEPT:
                 self._bound.clear()
                 self._ready.clear()
@@ -313,51 +310,23 @@ class QConv2d:
         )  # fmt: skip
 
 
-@lru_cache(maxsize=256)
-def _kernel(spec: QuantizedSpec, environment: Environment) -> Code:
-    source = kept(quantized_recipe(spec), lambda: render_quantized(spec))
-    outputs = "sums" if spec.sums else "bytes"
-    name = "_".join(["quantized", spec.algorithm, outputs, spec.layout.lower()])
-    return Code(source, quantized_cdef(spec), spec.target, name)
-
-
-class _Bound:
+class _Bound(Call):
     """A call for inputs of one shape, bound to its kernel and to packed filters."""
 
-    def __init__(self, code: Code, work: QuantizedWork, packed: np.ndarray | None):
-        self.code = code
-        self.work = work
-        self._threads = work.threads
-        self._workspace_bytes = work.workspace_bytes
-        self.struct = self._struct = code.ffi.new("winogen_conv *", work.values())
-        self._pieces = pieces_of(work.products / _PACE)
-        self._packed = packed
+    def __init__(self, work: QuantizedWork, environment: Environment):
+        super().__init__(work.spec, work, environment)
+        self.packed = np.empty(0, np.uint8)  # `QConv2d` packs them at once
 
-    @property
-    def packed(self) -> np.ndarray:
-        """The packed filters."""
-        assert self._packed is not None  # `QConv2d` packs them at once
-        return self._packed
-
-    def pack(self, filters: Filters, scales: Scales | None) -> np.ndarray:
-        """Return the packed filters, which it uses from now on."""
-        packed = memory.aligned(self._struct.packed_bytes, "packed weights")
-        arrays = (
+    def pack_filters(self, filters: Filters, scales: Scales | None) -> np.ndarray:
+        """Return the packed filters."""
+        return self.pack(
             filters.weight,
             None if filters.zero is None else filters.zero.astype(np.int32),
             filters.bias,
             None if scales is None else scales.multiplier,
-            packed,
         )
-        pointers = map(self.code.pointer, arrays)
-        self.code.lib.winogen_pack(self._struct, *pointers, team_threads(self._threads))
-        self._packed = packed
-        return packed
 
     def __call__(self, x: np.ndarray, y: np.ndarray) -> None:
         """Compute ``y``; nothing is checked."""
-        code, pointer = self.code, self.code.pointer
-        scratch = code.ffi.from_buffer(memory.workspace(self._workspace_bytes))
-        arrays = (self._struct, pointer(x), pointer(self._packed), pointer(y), scratch)
-        code.run(self._struct, code.ffi.new(code.call, arrays), self._pieces,
-                 team_threads(self._threads))  # fmt: skip
+        pointer = self.kernel.pointer
+        self.run(pointer(x), pointer(self.packed), pointer(y))

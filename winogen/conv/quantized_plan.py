@@ -46,7 +46,7 @@ class QuantizedPlan:
             instruction=spec.dot.what,
             isa=spec.target.name,
             threads=work.threads,
-            workspace_bytes=work.workspace_bytes,
+            workspace_bytes=spec.workspace_bytes(work),
             packed_weight_bytes=work.packed_bytes,
             multiplications=work.products,
             source=source,

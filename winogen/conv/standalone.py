@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from winogen.codegen.standalone import render_pair
+from winogen.codegen.standalone import float_interface, render_pair
 from winogen.conv import arguments, planner
 from winogen.conv.choice import Choice
 from winogen.conv.choice import multiplications as counted
@@ -14,7 +14,6 @@ from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import Request
 from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels.spec import KernelSpec
-from winogen.kernels.struct import values
 from winogen.program.summation import PROGRAM
 from winogen.records import ARRAY_TYPES, Machine
 from winogen.toolchain import host_target
@@ -62,13 +61,9 @@ def standalone(
     chosen = planner.choose(problem, request, target, Machine())
     (work,) = chosen.works(problem)
     spec = KernelSpec.of(work)
-    return render_pair(
-        name or _name(problem),
-        spec,
-        values(spec.kind, work),
-        _about(problem, chosen.choice, spec),
-        command,
-    )
+    fields, about = spec.values(work), _about(problem, chosen.choice, spec)
+    interface = float_interface(spec, fields)
+    return render_pair(name or _name(problem), spec, fields, interface, about, command)
 
 
 def _name(problem: Problem) -> str:
@@ -100,7 +95,7 @@ def _about(problem: Problem, choice: Choice, spec: KernelSpec) -> list[str]:
     lines.append(f"computed by {choice.algorithm}, variant {spec.variant}")
     if choice.tile is not None:
         sides = (("height", spec.transform_h), ("width", spec.transform_w))
-        for (axis, transform), transformed in zip(sides, spec.kind.along):
+        for (axis, transform), transformed in zip(sides, spec.entry.along):
             if not transformed:
                 continue
             made_of = f"points {', '.join(transform.points)}"

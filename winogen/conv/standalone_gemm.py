@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from winogen.codegen.standalone import render_gemm_pair
+from winogen.codegen.standalone import float_interface, render_pair
 from winogen.conv import arguments
 from winogen.kernels.gemm import GemmSpec, GemmWork, tuning
 from winogen.records import TARGETS, Machine, Precision
@@ -71,4 +71,6 @@ def standalone_gemm(
     ]  # fmt: skip
     if epilogue.means:
         about.append(f"followed by {epilogue.means}")
-    return render_gemm_pair(name or f"gemm_{m}_{n}_{k}", work.spec, work.values(), about, command)
+    spec, fields = work.spec, work.spec.values(work)
+    interface = float_interface(spec, fields)
+    return render_pair(name or f"gemm_{m}_{n}_{k}", spec, fields, interface, about, command)

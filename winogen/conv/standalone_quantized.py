@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from winogen.codegen.standalone import render_quantized_pair
+from winogen.codegen.standalone import byte_interface, render_pair
 from winogen.conv import arguments
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.quantization import (
@@ -80,12 +80,13 @@ def standalone_quantized(
     )
     kernel = "x".join(map(str, layer.kernel))
     size = "x".join(map(str, problem.size))
-    return render_quantized_pair(
+    spec, fields, types = work.spec, work.spec.values(work), (x_dtype, y_dtype)
+    return render_pair(
         name or f"qconv_{size}_{layer.channels}_{layer.filters}_{kernel}",
-        work.spec,
-        (x_dtype, y_dtype),
-        work.values(),
-        _about(problem, work, (x_dtype, y_dtype), relu, x_zero),
+        spec,
+        fields,
+        byte_interface(spec, fields, types),
+        _about(problem, work, types, relu, x_zero),
         command,
     )
 

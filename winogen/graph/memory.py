@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-ALIGNMENT = 64  # bytes, as `winogen.conv.memory` has it
+from winogen.records.machine import LINE
 
 
 class Life(NamedTuple):
@@ -53,4 +53,4 @@ def _tightest(taken: list[tuple[int, int]], size: int) -> int:
 
 
 def _rounded(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    return -(-size // LINE) * LINE

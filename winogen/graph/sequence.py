@@ -109,10 +109,11 @@ class Bound:
         weight = np.ascontiguousarray(op.weight, dtype)
         pieces = max(1, int(seconds / _PATIENCE / max(1, len(prepared.calls))))
         rows = []
-        for code, struct, _ in prepared.calls:
+        for call in prepared.calls:
+            code, struct = call.kernel, call.struct
             filters = packed.get((step.key, code))
             if filters is None:
-                filters = packed[step.key, code] = code.pack(struct, weight, threads)
+                filters = packed[step.key, code] = code.pack(struct, threads, weight)
             self._kept += [filters, struct, code]
             if bias is not None or slopes is not None:
                 self._kept += [(bias, slopes)]
@@ -132,11 +133,9 @@ class Bound:
                 "void (*)(const void *, int64_t, int64_t, int)",
                 int(code.ffi.cast("intptr_t", function)),
             )
-            parts = struct.phases * struct.parts
-            stride = max(1, -(-parts // pieces // threads)) * threads
-            firsts = range(0, parts, stride)
-            share = seconds / len(prepared.calls) / max(1, len(firsts))
-            rows += [((run, arrays, first, min(first + stride, parts)), share) for first in firsts]
+            ranges = call.ranges(pieces, threads)
+            share = seconds / len(prepared.calls) / max(1, len(ranges))
+            rows += [((run, arrays, *some), share) for some in ranges]
         return rows
 
     def _moving(self, step: Step, seconds: float) -> list[tuple[tuple, float]]:

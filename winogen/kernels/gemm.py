@@ -11,20 +11,20 @@ from functools import cached_property
 from typing import Any
 
 from winogen.kernels import tuning as sizes
-from winogen.kernels.struct import struct_of
+from winogen.kernels.kind import EPILOGUE, MEMORY, SCHEDULE, Buffer, Fields, Spec, finish
 from winogen.kernels.work import blocks, even, round_up
 from winogen.records import Epilogue, Machine, Precision, Target, Tuning
+from winogen.records.machine import LINE
 from winogen.records.tuning import STREAMS
 
 _XEON = "measured on Intel Xeon (AVX-512), 2026-11"
 USES = ("rows", "vectors", "chains")
-_LINE = 64  # every buffer begins at a cache line
 _PARTS = 4  # of a phase, for each thread
 # Of b: while a block of it is no larger than this share of L2, it stays there, and each panel of a
 # meets all of it; else a block of rows of a stays there.
 _SHARE = 2
 
-_FIELDS = (
+_FIELDS: Fields = (
     ("c is m x n, the sums have k terms", "int64_t", ("m", "n", "k")),
     ("to the next row and column", "int64_t", ("a_row", "a_column", "b_row", "b_column", "c_row")),
     ("of the blocks", "int64_t", ("m_block", "n_block", "k_block")),
@@ -32,21 +32,14 @@ _FIELDS = (
     ("how many there are", "int64_t", ("n_blocks", "k_blocks")),
     ("of the panels of a block of b", "int64_t", ("shares",)),
     ("done where the sums are", "int64_t", ("relu", "capped")),
-    ("max(y, 0) is at most that, if capped", "double", ("cap",)),
-    ("activation: 0 for none", "int64_t", ("after_store", "activation")),
-    ("its parameters", "double", ("activation_a", "activation_b")),
-    ("of the work, see the end", "int64_t", ("phases", "parts")),
+    *EPILOGUE,
+    *SCHEDULE,
     ("flags", "int64_t", ("non_temporal", "flush_denormals")),
-    ("", "int64_t", ("packed_bytes", "thread_bytes", "shared_bytes")),
+    *MEMORY,
     ("a block of b", "winogen_buffer", ("b_packed",)),
     ("a block of rows of a", "winogen_buffer", ("a_packed",)),
     ("a tile of the output, and bias", "winogen_buffer", ("edge", "bias_row")),
 )
-
-
-def declaration() -> str:
-    """Return the C of the struct that a kernel takes, and of those that it is made of."""
-    return struct_of(_FIELDS)
 
 
 def tuning(target: Target, columns: int, dtype: str = "float32") -> Tuning:
@@ -71,12 +64,25 @@ def tuning(target: Target, columns: int, dtype: str = "float32") -> Tuning:
 
 
 @dataclass(frozen=True)
-class GemmSpec:
+class GemmSpec(Spec):
     """All that is fixed when the C of a kernel is written."""
+
+    inputs = ("a", "b", "packed", "bias", "slopes")
+    packs = ("b",)
+    fields = _FIELDS
 
     precision: Precision
     target: Target
     tuning: Tuning
+
+    @property
+    def name(self) -> str:
+        """What files of its kernel are called."""
+        return f"gemm_{self.precision.arrays}"
+
+    def given(self, work: GemmWork) -> dict[str, Any]:
+        """Return the fields for a call that are not attributes of ``work`` by the same name."""
+        return finish(work.epilogue, work.epilogue.ends_early(False))
 
 
 @dataclass(frozen=True)
@@ -181,31 +187,22 @@ class GemmWork:
         """Bytes of all of b, packed."""
         return int(round_up(self.n, self.lanes)) * self.k * self.itemsize
 
-    @cached_property
-    def layout(self) -> dict[str, Any]:
-        """Where the buffers lie, and how large the workspace is."""
+    @property
+    def buffers(self) -> dict[str, Buffer]:
+        """The buffers of a call by name."""
         width = min(self.n_block, int(round_up(self.n, self.lanes)))
-        shared = {"b_packed": 0 if self.packed else self.k_block * width}
-        private = {
-            "a_packed": self.m_block * self.k_block,
-            "edge": self.spec.tuning.rows * self.panel,
-            "bias_row": self.panel,
+        size, rows = self.itemsize, self.spec.tuning.rows
+        return {
+            "b_packed": Buffer(0 if self.packed else self.k_block * width * size, shared=True),
+            "a_packed": Buffer(self.m_block * self.k_block * size),
+            "edge": Buffer(rows * self.panel * size),
+            "bias_row": Buffer(self.panel * size),
         }
-        fields: dict[str, Any] = {}
-        end = 0
-        sizes = {name: int(round_up(count * self.itemsize, _LINE))
-                 for name, count in {**shared, **private}.items()}  # fmt: skip
-        thread_bytes = sum(sizes[name] for name in private)
-        for name, size in sizes.items():
-            fields[name] = (end, thread_bytes if name in private else 0)
-            end += size
-        return fields | {"thread_bytes": thread_bytes, "shared_bytes": end - thread_bytes}
 
     @property
-    def workspace_bytes(self) -> int:
-        """Bytes of scratch memory of one call, on all its threads."""
-        layout = self.layout
-        return int(layout["shared_bytes"] + self.threads * layout["thread_bytes"])
+    def products(self) -> int:
+        """Multiplications."""
+        return self.m * self.n * self.k
 
     @property
     def non_temporal(self) -> bool:
@@ -215,42 +212,6 @@ class GemmWork:
             size >= self.spec.tuning.non_temporal
             and self.k_blocks == 1
             and self.epilogue.ends_early(False)
-            and self.c_row * self.itemsize % _LINE == 0
-            and self.lanes * self.itemsize == _LINE
+            and self.c_row * self.itemsize % LINE == 0
+            and self.lanes * self.itemsize == LINE
         )
-
-    def values(self, *, flush_denormals: bool = False) -> dict[str, Any]:
-        """Return the fields of the struct for one call; structs as tuples."""
-        phases, parts = self.schedule
-        epilogue, early = self.epilogue, self.epilogue.ends_early(False)
-        parameters = (*epilogue.parameters, 0.0, 0.0)
-        own = (
-            "m",
-            "n",
-            "k",
-            "m_part",
-            "m_block",
-            "n_block",
-            "k_block",
-            "n_blocks",
-            "k_blocks",
-            "shares",
-        )
-        return {
-            **{name: getattr(self, name) for name in own},
-            **dict(zip(("a_row", "a_column", "b_row", "b_column"), (*self.a, *self.b))),
-            "c_row": self.c_row,
-            "relu": int(early and epilogue.activation is not None),
-            "capped": int(early and epilogue.cap is not None),
-            "cap": epilogue.cap or 0.0,
-            "after_store": int(not early),
-            "activation": epilogue.code,
-            "activation_a": parameters[0],
-            "activation_b": parameters[1],
-            "phases": phases,
-            "parts": parts,
-            "non_temporal": int(self.non_temporal),
-            "flush_denormals": int(flush_denormals),
-            "packed_bytes": self.packed_bytes,
-            **self.layout,
-        }

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from winogen.kernels.work import Work, blocks, round_up
-
-LINE = 64
+from winogen.records.machine import LINE
 
 STRIP_FIELDS = {
     "strip_phase": "of the strip: from one phase",

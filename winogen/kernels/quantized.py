@@ -7,14 +7,13 @@ moves as float32 numbers do in direct convolution, and only the multiply-add is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from winogen.kernels import tuning
 from winogen.kernels.dots import DOTS, SINGLE_DOTS, Dot, dot_of
-from winogen.kernels.struct import struct_of
+from winogen.kernels.kind import MEMORY, SCHEDULE, Buffer, Fields, Spec
 from winogen.kernels.work import blocks, even, round_up
 from winogen.records import Machine, Strides, Target
 
@@ -22,13 +21,11 @@ ALGORITHMS = ("direct", "im2col")
 VECTORS = 2  # of filters in a register block
 DEPTHWISE_ROWS = 8  # vectors of sums of depthwise layers: enough to hide a dot product's latency
 TILE_ROWS = 32  # pixels of a register block of AMX: two tiles
-_LINE = 64  # every buffer begins at a cache line
 _PARTS = 4  # for each thread
 _LEAST_PIXELS = 56  # of a block, so that packed filters are seldom read
 
 
-# Fields of the struct: (meaning, type, names).
-_FIELDS = (
+_FIELDS: Fields = (
     ("", "int64_t", ("batch", "groups")),
     ("per group: C and M", "int64_t", ("channels", "filters")),
     ("", "int64_t", ("height", "width", "out_height", "out_width")),
@@ -49,8 +46,8 @@ _FIELDS = (
     ("whether the rows of a block are one line", "int64_t", ("flat",)),
     ("whether filters are fetched before use", "int64_t", ("fetches",)),
     ("of a block, if threads share it", "int64_t", ("shares",)),
-    ("of the work, see the end", "int64_t", ("phases", "parts")),
-    ("", "int64_t", ("packed_bytes", "thread_bytes", "shared_bytes")),
+    *SCHEDULE,
+    *MEMORY,
     ("of the strip: from one row", "int64_t", ("strip_row",)),
     ("... phase of columns, of rows", "int64_t", ("strip_phase", "strip_rows")),
     ("... and chunk to the next", "int64_t", ("strip_plane",)),
@@ -63,14 +60,13 @@ _FIELDS = (
 )  # fmt: skip
 
 
-def declaration() -> str:
-    """Return the C of the struct that a kernel takes, and of those that it is made of."""
-    return struct_of(_FIELDS)
-
-
 @dataclass(frozen=True)
-class QuantizedSpec:
+class QuantizedSpec(Spec):
     """All that is fixed when the C of a kernel is written."""
+
+    inputs = ("input", "packed")
+    packs = ("weight", "zero", "bias", "multiplier")
+    fields = _FIELDS
 
     algorithm: str  # "direct" | "im2col" | "depthwise": direct, of one channel and filter a group
     layout: str  # "NCHW" | "NHWC"
@@ -89,6 +85,27 @@ class QuantizedSpec:
         if dot.name == "tdpbusd":
             rows = TILE_ROWS
         return cls(algorithm, layout, sums, flagged, dot, rows)
+
+    @property
+    def name(self) -> str:
+        """What files of its kernel are called."""
+        outputs = "sums" if self.sums else "bytes"
+        return "_".join(["quantized", self.algorithm, outputs, self.layout.lower()])
+
+    def given(self, work: QuantizedWork) -> dict[str, Any]:
+        """Return the fields for a call that are not attributes of ``work`` by the same name."""
+        input_, output = (
+            Strides.of(self.layout, channels, *size)
+            for channels, size in zip(work.around, (work.size, work.output_size))
+        )
+        return {
+            "input": input_,
+            "output": output,
+            "input_numbers": input_.extent(work.batch, *work.size, work.inputs),
+            "x_zero": work.zero,
+            "padding": work.padding_word,
+            **work.pitches,
+        }
 
     @property
     def lanes(self) -> int:
@@ -275,6 +292,11 @@ class QuantizedWork:
         return int(min(filter_blocks, blocks(self.threads, self.items)))
 
     @property
+    def schedule(self) -> tuple[int, int]:
+        """(phases, parts of each)."""
+        return 1, self.items * self.shares
+
+    @property
     def products(self) -> int:
         """Multiplications of the definition."""
         outputs = self.output_size[0] * self.output_size[1] * self.filters
@@ -295,87 +317,41 @@ class QuantizedWork:
         ones = int(blocks(self.words, self.chunk)) * self.spec.lanes
         return 4 * (4 * each + ones + each * self.taps * self.words)
 
-    @cached_property
-    def layout(self) -> dict[str, Any]:
-        """Where the buffers lie, and how large the workspace is."""
-        rows, cols = self.block
-        lanes = self.spec.lanes
-        _, wide = self._strip_size(rows, cols)
-        together = self.spec.dot.together
-        # A row of input is split into phases, as the strip is: loads go lanes beyond one.
+    @property
+    def _row(self) -> tuple[int, int, int]:
+        """Of a row of input as bytes: from one phase and one channel to the next, and its size."""
+        cols, lanes = self.block[1], self.spec.lanes
+        wide = self._strip_size(1, cols)[1]
+        if self.spec.layout == "NHWC":
+            extra = lanes * self.spec.dot.together
+            return 0, 0, wide * self.channels + extra if self.patches else 0
+        # It is split into phases, as the strip is: loads go lanes beyond one.
         phase = int(blocks(wide, self.stride[1])) + lanes
         plane = phase * self.stride[1]
-        if self.spec.layout == "NHWC":
-            phase, plane = 0, 0
-            row = wide * self.channels + lanes * together if self.patches else 0
-        else:
-            row = plane * self.channels + lanes
+        return phase, plane, plane * self.channels + lanes
+
+    @property
+    def pitches(self) -> dict[str, int]:
+        """Numbers from one row, phase and chunk to the next, of the strip and of a row of input."""
+        phase, plane, _ = self._row
+        return {**self._pitches(*self.block), "row_phase": phase, "row_plane": plane}
+
+    @property
+    def buffers(self) -> dict[str, Buffer]:
+        """The buffers of a call by name."""
+        rows, cols = self.block
+        lanes = self.spec.lanes
         width = VECTORS * lanes
         # Of positions whose sums wait; more are read with the last.
         vectors = 1 if self.spec.layout == "NHWC" or self.spec.tiles else lanes
         waiting = min(self.spec.rows * vectors, round_up(cols, self.spec.rows))
         pitch = self._pitches(rows, cols)["strip_row"] // lanes
-        sizes = {
-            "strip": self._strip_bytes(rows, cols),
-            "row": row,
-            "sum": 4 * width * (waiting + lanes),
-            "tap": 8 * self.taps,
-            "source": 8 * (self.run + 4 * lanes) if self.spec.layout == "NCHW" else 0,
-            "window": 4 * (rows * pitch + lanes) if self.w_zeros and together == 4 else 0,
-        }
-        return {"row_phase": phase, "row_plane": plane, **placed(sizes)}
-
-    @property
-    def workspace_bytes(self) -> int:
-        """Bytes of scratch memory of one call, on all its threads."""
-        return int(self.layout["thread_bytes"]) * self.threads
-
-    def values(self) -> dict[str, Any]:
-        """Return the fields of the struct for one call; structs as tuples."""
-        strides = [
-            Strides.of(self.spec.layout, channels, *size)
-            for channels, size in zip(self.around, (self.size, self.output_size))
-        ]
-        grid, block = self.grid, self.block
-        pairs = {
-            ("height", "width"): self.size,
-            ("out_height", "out_width"): self.output_size,
-            ("kernel_height", "kernel_width"): self.kernel,
-            ("stride_h", "stride_w"): self.stride,
-            ("dilation_h", "dilation_w"): self.dilation,
-            ("pad_top", "pad_left"): self.padding,
-            ("lowest", "highest"): self.limits,
-            ("block_rows", "block_cols"): block,
-            ("grid_rows", "grid_cols"): grid,
-        }
-        same = ("batch", "groups", "channels", "filters", "run", "words", "chunk", "taps", "flip",
-                "y_zero", "shares", "packed_bytes")  # fmt: skip
+        windows = self.w_zeros and self.spec.dot.together == 4
         return {
-            **{name: getattr(self, name) for name in same},
-            **{
-                name: value for names, values in pairs.items() for name, value in zip(names, values)
-            },
-            "input": astuple(strides[0]),
-            "output": astuple(strides[1]),
-            "input_numbers": strides[0].extent(self.batch, *self.size, self.inputs),
-            "x_zero": self.zero,
-            "padding": self.padding_word,
-            "w_zeros": int(self.w_zeros),
-            "flat": int(self.flat),
-            "fetches": int(self.fetches),
-            "phases": 1,
-            "parts": self.items * self.shares,
-            **self._pitches(*block),
-            **self.layout,
+            "strip": Buffer(self._strip_bytes(rows, cols)),
+            "row": Buffer(self._row[2]),
+            "sum": Buffer(4 * width * (waiting + lanes)),
+            "tap": Buffer(8 * self.taps),
+            "source": Buffer(8 * (self.run + 4 * lanes) if self.spec.layout == "NCHW" else 0),
+            "window": Buffer(4 * (rows * pitch + lanes) if windows else 0),
         }
-
-
-def placed(sizes: Mapping[str, int]) -> dict[str, Any]:
-    """Return the fields that say where each thread's buffers lie, of so many bytes each."""
-    fields: dict[str, Any] = {}
-    thread_bytes = sum(int(round_up(size, _LINE)) for size in sizes.values())
-    end = 0
-    for name, size in sizes.items():
-        fields[name] = (end, thread_bytes)
-        end += int(round_up(size, _LINE))
-    return {**fields, "thread_bytes": thread_bytes, "shared_bytes": 0}

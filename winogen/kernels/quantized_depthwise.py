@@ -7,9 +7,9 @@ zero points take 16 bits, so that no sum needs a correction.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
-from winogen.kernels.quantized import QuantizedWork, placed
+from winogen.kernels.kind import Buffer
+from winogen.kernels.quantized import QuantizedWork
 from winogen.kernels.work import blocks, even, round_up
 from winogen.records.machine import L1_BYTES
 
@@ -67,15 +67,20 @@ class DepthwiseWork(QuantizedWork):
         """Filters are not shared."""
         return 1
 
-    @cached_property
-    def layout(self) -> dict[str, Any]:
-        """Where the buffers lie, and how large the workspace is."""
+    @property
+    def _row(self) -> tuple[int, int, int]:
+        return 0, 0, 0
+
+    @property
+    def buffers(self) -> dict[str, Buffer]:
+        """The buffers of a call by name."""
         rows, cols = self.block
         lanes = self.spec.lanes if self.spec.layout == "NHWC" else 1
-        sizes = {
-            "strip": self._strip_bytes(rows, cols),
-            "sum": 4 * int(round_up(cols, self._at_once) * lanes + self.spec.lanes),
-            "tap": 8 * self.taps,
+        # They are rounded four vectors at a time, and more are read with the last.
+        sums = int(round_up(round_up(cols, self._at_once) * lanes, 4 * self.spec.lanes))
+        return {
+            "strip": Buffer(self._strip_bytes(rows, cols)),
+            "sum": Buffer(4 * (sums + self.spec.lanes)),
+            "tap": Buffer(8 * self.taps),
+            **dict.fromkeys(("row", "source", "window"), Buffer(0)),
         }
-        none = dict.fromkeys(("row", "source", "window"), 0)
-        return {"row_phase": 0, "row_plane": 0, **placed({**sizes, **none})}

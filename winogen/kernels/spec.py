@@ -1,20 +1,49 @@
-"""One kind of kernel: everything that is fixed when its C is written."""
+"""Kernels of convolutions: everything that is fixed when their C is written, and their struct."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any
 
+from winogen.kernels.kind import EPILOGUE, MEMORY, SCHEDULE, Buffer, Fields, Spec, finish
 from winogen.kernels.variant import Variant, named
 from winogen.kernels.work import Work
 from winogen.loops.parameters import LoopProblem, Parameters
 from winogen.records import Precision, Target, Tuning
 
 BORDERS = ("unswitch", "buffer", "indirect")
+PADDING_MODES = ("zeros", "reflect", "replicate", "circular")  # the index is the C's number
+
+# Fields that all kernels have.
+_COMMON: Fields = (
+    ("", "int64_t", ("batch", "groups")),
+    ("per group: C and M", "int64_t", ("channels", "filters")),
+    ("", "int64_t", ("height", "width", "out_height", "out_width")),
+    ("", "int64_t", ("kernel_height", "kernel_width")),
+    ("", "int64_t", ("stride_h", "stride_w", "dilation_h", "dilation_w")),
+    ("mode: see source_index()", "int64_t", ("pad_top", "pad_left", "padding_mode")),
+    ("the outputs to compute", "int64_t", ("row_begin", "row_end", "col_begin", "col_end")),
+    ("of the arrays", "winogen_strides", ("input", "output", "add", "add_after")),
+    ("of the input, in all", "int64_t", ("input_numbers",)),
+    ("done where the sums are", "int64_t", ("add_early", "relu", "capped")),
+    *EPILOGUE,
+    ("in tiles or outputs", "int64_t", ("block_rows", "block_cols", "block_images")),
+    ("blocks of a group and image", "int64_t", ("grid_rows", "grid_cols")),
+    ("of a block, if threads share it", "int64_t", ("shares",)),
+    *SCHEDULE,
+    ("terms of a chain of additions", "int64_t", ("depth",)),
+    ("flags", "int64_t", ("non_temporal", "flush_denormals")),
+    *MEMORY,
+)  # fmt: skip
+# Fields of those whose arrays hold narrower numbers than are computed with.
+_NARROW: Fields = (
+    ("of the array, where output is the buffer", "winogen_strides", ("results",)),
+    ("outputs that wait for it", "winogen_buffer", ("unit",)),
+)
 
 
 @dataclass(frozen=True)
-class KernelSpec:
+class KernelSpec(Spec):
     """Variant, layout, numbers, target, transforms and tuning; all else is known at run time.
 
     ``transform_h`` and ``transform_w`` are the 1D algorithms along the height and the width, None
@@ -23,6 +52,9 @@ class KernelSpec:
     with a shared zero vector). ``fixed`` are sizes that the variant wants compiled in,
     ``nest`` is a whole loop nest.
     """
+
+    inputs = ("input", "packed", "bias", "slopes", "add", "add_after")
+    packs = ("weight",)
 
     variant: str
     layout: str  # "NCHW" | "NHWC"
@@ -56,9 +88,55 @@ class KernelSpec:
         )
 
     @property
-    def kind(self) -> Variant:
+    def entry(self) -> Variant:
         """Its entry in the register."""
         return named(self.variant)
+
+    @property
+    def name(self) -> str:
+        """What files of its kernel are called."""
+        tile = [t.name for t in dict.fromkeys(self.transforms) if t]
+        twin = ["profile"] * self.profile
+        return "_".join([self.variant, *tile, self.precision.arrays, self.layout.lower(), *twin])
+
+    @property
+    def transforms(self) -> tuple[Any, Any]:
+        """The transforms along height and width."""
+        return self.transform_h, self.transform_w
+
+    @property
+    def fields(self) -> Fields:
+        """The fields of its struct: those of all, then of the variant, then for narrow arrays."""
+        variant = self.entry
+        special = [(means, "int64_t", (name,)) for name, means in variant.fields_used.items()]
+        buffers = variant.buffer_names(self.border)
+        special += [(means, "winogen_buffer", (name,)) for name, means in buffers.items()]
+        return (*_COMMON, *special, *(_NARROW if self.precision.narrow else ()))
+
+    def buffers(self, work: Work) -> dict[str, Buffer]:
+        """Return the buffers of a call by name."""
+        return self.entry.all_buffers(work)
+
+    def given(self, work: Work) -> dict[str, Any]:
+        """Return the fields for a call that are not attributes of ``work`` by the same name."""
+        variant, narrow = self.entry, work.precision.narrow
+        adds_early = variant.adds_early and not narrow
+        phases, parts = variant.schedule(work)
+        fields = {
+            "padding_mode": PADDING_MODES.index(work.padding_mode),
+            "add_early": adds_early,
+            **finish(work.epilogue, work.epilogue.ends_early(adds_early), narrow),
+            "block_images": work.images,
+            "shares": variant.shares(work),
+            "phases": phases,
+            "parts": parts,
+            "depth": variant.depth(work),
+            "non_temporal": variant.streams(work),
+            "packed_bytes": variant.packed_room(work),
+        }
+        if narrow:
+            fields |= {"results": work.output, "output": variant.unit_strides(work)}
+        return fields | variant.fields(work)
 
     def profiled(self) -> KernelSpec:
         """Return its twin that counts the time of each stage."""

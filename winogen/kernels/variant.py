@@ -9,20 +9,17 @@ the shape of a layer is decided in C.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from winogen.errors import InvalidValue
 from winogen.kernels.demand import Stages, without_tiles
 from winogen.kernels.geometry import is_streamed
+from winogen.kernels.kind import Buffer, workspace_bytes
 from winogen.kernels.work import Work, round_up
 from winogen.loops.parameters import LoopProblem, Parameters
 from winogen.loops.registers import registers_of_steps
 from winogen.records import Machine, Precision, Sizes, Strides, Target, Tuning
-
-_LINE = 64  # every buffer begins at a cache line
 
 
 class Cycles(NamedTuple):
@@ -36,14 +33,6 @@ class Cycles(NamedTuple):
     def total(self) -> Any:
         """All stages, one after the other."""
         return self.input + self.multiply + self.output
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """A piece of the workspace, in bytes: one per thread, or one that all threads share."""
-
-    bytes: Any
-    shared: Any = False
 
 
 class Variant:
@@ -183,32 +172,7 @@ class Variant:
 
     def workspace_bytes(self, work: Work) -> Any:
         """Return the bytes of scratch memory of one call, on all its threads."""
-        per_thread, shared = self._sums(work)
-        return per_thread * work.threads + shared
-
-    def layout(self, work: Work) -> dict[str, Any]:
-        """Return the fields of the struct that say where each buffer lies."""
-        per_thread, shared = map(int, self._sums(work))
-        fields: dict[str, Any] = {"thread_bytes": per_thread, "shared_bytes": shared}
-        next_shared, next_private = 0, shared
-        for name, buffer in self.all_buffers(work).items():
-            size = int(round_up(buffer.bytes, _LINE))
-            if buffer.shared:
-                fields[name] = (next_shared, 0)
-                next_shared += size
-            else:
-                fields[name] = (next_private, per_thread)
-                next_private += size
-        return fields
-
-    def _sums(self, work: Work) -> tuple[Any, Any]:
-        per_thread: Any = 0
-        shared: Any = 0
-        for buffer in self.all_buffers(work).values():
-            size = round_up(buffer.bytes, _LINE)
-            per_thread = per_thread + np.where(buffer.shared, 0, size)
-            shared = shared + np.where(buffer.shared, size, 0)
-        return per_thread, shared
+        return workspace_bytes(self.all_buffers(work), work.threads)
 
     # --- how it is cut
 

@@ -6,16 +6,15 @@ channels. Its sums stay until all tiles of all images have been through; tiles c
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from winogen.kernels.struct import struct_of
+from winogen.kernels.kind import MEMORY, SCHEDULE, Buffer, Fields, Spec
 from winogen.kernels.work import blocks, even, round_up
 from winogen.records import Machine, Precision, Strides, Target, Tuning
 
 USES = ("rows", "vectors", "chains")
-_LINE = 64  # every buffer begins at a cache line
 # Bytes of transformed tiles of a chunk: they stay in L2, beside the sums of a position.
 _CHUNK_BYTES = 1 << 20
 _LEAST_TILES = 96  # of a chunk, so that sums that are not in L2 are seldom fetched and stored
@@ -29,7 +28,7 @@ _SLAB_BYTES = 16 << 20  # of all slabs
 # a transform stores, over those of a product at peak, and per byte of sums in the end.
 _SCATTER, _PRODUCT, _FINISH = 10.0, 1.25, 0.3
 
-_FIELDS = (
+_FIELDS: Fields = (
     ("", "int64_t", ("batch", "groups")),
     ("per group: C and M", "int64_t", ("channels", "filters")),
     ("", "int64_t", ("height", "width", "out_height", "out_width")),
@@ -44,20 +43,15 @@ _FIELDS = (
     ("of chunks; made by one thread each", "int64_t", ("slabs", "alone")),
     ("of channels, in the product", "int64_t", ("panel_vectors",)),
     ("of the filters of a product", "int64_t", ("shares",)),
-    ("of the work, see the end", "int64_t", ("phases", "parts")),
+    *SCHEDULE,
     ("tiles in a chain of additions", "int64_t", ("depth",)),
     ("flag", "int64_t", ("flush_denormals",)),
-    ("", "int64_t", ("packed_bytes", "thread_bytes", "shared_bytes")),
+    *MEMORY,
     ("from one position to the next", "int64_t", ("v_step", "e_step", "s_step")),
     ("transformed tiles of x and dy", "winogen_buffer", ("v", "e")),
     ("sums", "winogen_buffer", ("s",)),
     ("pixels; P_H x cols vectors", "winogen_buffer", ("strip", "columns")),
 )  # fmt: skip
-
-
-def declaration() -> str:
-    """Return the C of the struct that a kernel takes, and of those that it is made of."""
-    return struct_of(_FIELDS)
 
 
 def tuning(target: Target) -> Tuning:
@@ -72,8 +66,12 @@ def tuning(target: Target) -> Tuning:
 
 
 @dataclass(frozen=True)
-class GradientSpec:
+class GradientSpec(Spec):
     """All that is fixed when the C of a kernel is written."""
+
+    inputs = ("input", "grad_output")
+    output = "grad_weight"
+    fields = _FIELDS
 
     layout: str  # "NCHW" | "NHWC"
     precision: Precision
@@ -81,6 +79,34 @@ class GradientSpec:
     tuning: Tuning
     transform_h: Any  # of the convolution along the height, F(m, r)
     transform_w: Any
+
+    @property
+    def name(self) -> str:
+        """What files of its kernel are called."""
+        tile = [t.name for t in dict.fromkeys(self.transforms)]
+        return "_".join(["weight_gradient", *tile, self.precision.arrays, self.layout.lower()])
+
+    @property
+    def transforms(self) -> tuple[Any, Any]:
+        """The transforms of the convolution along height and width."""
+        return self.transform_h, self.transform_w
+
+    def given(self, work: GradientWork) -> dict[str, Any]:
+        """Return the fields for a call that are not attributes of ``work`` by the same name."""
+        counts = work.groups * work.channels, work.groups * work.filters
+        sizes = work.size, work.output_size
+        strides = [
+            Strides.of(self.layout, around, *size) for around, size in zip(work.around, sizes)
+        ]
+        numbers = [
+            one.extent(work.batch, *size, count) for one, size, count in zip(strides, sizes, counts)
+        ]
+        return {
+            **dict(zip(("input", "grad"), strides)),
+            **dict(zip(("input_numbers", "grad_numbers"), numbers)),
+            "packed_bytes": 0,
+            **work.steps,
+        }
 
 
 @dataclass(frozen=True)
@@ -241,78 +267,30 @@ class GradientWork:
             "s_step": self.sums_step,
         }
 
-    @cached_property
-    def layout(self) -> dict[str, Any]:
-        """Where the buffers lie, and how large the workspace is."""
-        height, width = self.spec.transform_h, self.spec.transform_w
+    @property
+    def buffers(self) -> dict[str, Buffer]:
+        """The buffers of a call by name."""
+        height, width = self.spec.transforms
         cols = (self.unit_cols - 1) * width.m + width.n
         vector = self.lanes * self.itemsize
         numbers = self.positions * self.itemsize
-        tiles = {name: numbers * self.steps[f"{name}_step"] for name in ("v", "e")}
-        shared = {"s": numbers * self.slabs * self.sums_step}
-        private = {
-            "strip": height.n * cols * vector if self.spec.layout == "NCHW" else 0,
-            "columns": height.products * cols * vector,
+        strip = height.n * cols * vector if self.spec.layout == "NCHW" else 0
+        return {
+            "s": Buffer(numbers * self.slabs * self.sums_step, shared=True),
+            "strip": Buffer(strip),
+            "columns": Buffer(height.products * cols * vector),
+            **{
+                name: Buffer(numbers * self.steps[f"{name}_step"], shared=not self.alone)
+                for name in ("v", "e")
+            },
         }
-        (private if self.alone else shared).update(tiles)
-        fields: dict[str, Any] = {}
-        end = 0
-        thread_bytes = sum(int(round_up(size, _LINE)) for size in private.values())
-        for name, size in {**shared, **private}.items():
-            fields[name] = (end, thread_bytes if name in private else 0)
-            end += int(round_up(size, _LINE))
-        return fields | {"thread_bytes": thread_bytes, "shared_bytes": end - thread_bytes}
 
     @property
-    def workspace_bytes(self) -> int:
-        """Bytes of scratch memory of one call, on all its threads."""
-        layout = self.layout
-        return int(layout["shared_bytes"] + self.threads * layout["thread_bytes"])
-
-    def values(self, *, flush_denormals: bool = False) -> dict[str, Any]:
-        """Return the fields of the struct for one call; structs as tuples."""
-        phases, parts = self.schedule
-        counts = self.groups * self.channels, self.groups * self.filters
-        sizes = self.size, self.output_size
-        input_, grad = (
-            Strides.of(self.spec.layout, around, *size) for around, size in zip(self.around, sizes)
-        )
-        numbers = (
-            strides.extent(self.batch, *size, count)
-            for strides, size, count in zip((input_, grad), sizes, counts)
-        )
-        own = ["batch", "groups", "channels", "filters", "bands", "band_filters", "segments"]
-        own += [
-            "slabs",
-            "units",
-            "unit_cols",
-            "chunks",
-            "chunk_units",
-            "panel_vectors",
-            "shares",
-            "depth",
-        ]
-        return {
-            **{name: getattr(self, name) for name in own},
-            "alone": int(self.alone),
-            "height": self.size[0],
-            "width": self.size[1],
-            "out_height": self.output_size[0],
-            "out_width": self.output_size[1],
-            "pad_top": self.padding[0],
-            "pad_left": self.padding[1],
-            "input": astuple(input_),
-            "grad": astuple(grad),
-            **dict(zip(("input_numbers", "grad_numbers"), numbers)),
-            "tile_rows": self.tiles[0],
-            "tile_cols": self.tiles[1],
-            "phases": phases,
-            "parts": parts,
-            "flush_denormals": int(flush_denormals),
-            "packed_bytes": 0,
-            **self.steps,
-            **self.layout,
-        }
+    def products(self) -> int:
+        """Multiplications of the definition."""
+        outputs = self.output_size[0] * self.output_size[1] * self.filters
+        taps = self.spec.transform_h.r * self.spec.transform_w.r
+        return int(self.batch * self.groups * outputs * self.channels * taps)
 
     def cycles(self, machine: Machine) -> float:
         """Predict the cycles of one call on one thread, by counting arithmetic and traffic."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, MutableMapping, Set
+from collections.abc import Iterable, Mapping, MutableMapping, Set
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from winogen.conv import accuracy, planner
 from winogen.conv.cuts import Candidate
-from winogen.conv.execute import Code, Environment, Prepared
+from winogen.conv.execute import Environment, Kernel, Prepared
 from winogen.conv.options import Options
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantized import QConv2d
@@ -19,15 +19,14 @@ from winogen.conv.request import Request
 from winogen.graph.choose import ways
 from winogen.graph.compiling import compile_all
 from winogen.graph.memory import Life, offsets
-from winogen.kernels.quantized import QuantizedSpec
-from winogen.kernels.spec import KernelSpec
-from winogen.kernels.struct import PADDING_MODES
+from winogen.kernels.kind import Spec
+from winogen.kernels.spec import PADDING_MODES, KernelSpec
 from winogen.onnx.operators import ACTIVATIONS, ADDRESS, ARENA, NOWHERE
 from winogen.records import Machine, Target
+from winogen.records.machine import LINE
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
 
-_LINE = 64
 _BY_NUMBER = tuple(ACTIVATIONS.values())
 _BYTES = ("uint8", "int8")  # by whether they are signed
 
@@ -42,8 +41,8 @@ class Answered(NamedTuple):
 class Call(NamedTuple):
     """A kernel call as those need it who write it down."""
 
-    spec: KernelSpec | QuantizedSpec
-    code: Code
+    spec: Spec
+    code: Kernel
     struct: Any
     weight: int  # which array of the node it is
 
@@ -109,7 +108,7 @@ class Answer:
         prepared = Prepared(problem, ranked, self.target, Environment.now())
         self.kept.prepared.append(prepared)
         self.workspace = max(self.workspace, prepared.workspace_bytes)
-        return prepared.calls
+        return [(call.kernel, call.struct, call.work) for call in prepared.calls]
 
     @cached_property
     def question_arrays(self) -> list[tuple[int, tuple[int, ...], bool]]:
@@ -161,7 +160,7 @@ class Answer:
     def reserve(self, size: int) -> int:
         """Return the place of ``size`` bytes in the arena."""
         begin = self.arena
-        self.arena += -(-size // _LINE) * _LINE
+        self.arena += -(-size // LINE) * LINE
         return begin
 
     def shape(self, array: int) -> tuple[int, ...]:
@@ -222,24 +221,33 @@ class Answer:
 
     def add(self, asked: Any, calls: Iterable[Bound]) -> None:
         """Append the kernel calls of one layer."""
-        for code, struct, work in calls:
-            self.calls.append(Call(code.spec, code, struct, asked.weight))
-            self.steps.append(
-                {
-                    "part": self.function(code, "winogen_part", "winogen_step", "part"),
-                    "conv": _pointer(self.ffi, code, struct),
-                    "phases": struct.phases,
-                    "parts": struct.parts,
-                    "threads": work.threads,
-                    "input": self.place(asked.input, asked.input_channel),
-                    "packed": self.packed(code, struct, asked),
-                    "bias": self.place(asked.bias),
-                    "slopes": self.place(asked.slopes),
-                    "add": self.place(asked.add, asked.add_channel),
-                    "add_after": self.place(asked.add_after, asked.add_after_channel),
-                    "output": self.place(asked.output, asked.output_channel),
-                }
-            )
+        for bound in calls:
+            code, struct, _ = bound
+            places = {
+                "input": self.place(asked.input, asked.input_channel),
+                "packed": self.packed(code, struct, asked),
+                "bias": self.place(asked.bias),
+                "slopes": self.place(asked.slopes),
+                "add": self.place(asked.add, asked.add_channel),
+                "add_after": self.place(asked.add_after, asked.add_after_channel),
+                "output": self.place(asked.output, asked.output_channel),
+            }
+            self.append(bound, asked.weight, places)
+
+    def append(self, bound: Bound, weight: int, places: Mapping[str, Any]) -> None:
+        """Append a kernel call, which reads and writes at these places."""
+        code, struct, work = bound
+        self.calls.append(Call(code.spec, code, struct, weight))
+        self.steps.append(
+            {
+                "part": self.function(code, "winogen_part", "winogen_step", "part"),
+                "conv": _pointer(self.ffi, code, struct),
+                "phases": struct.phases,
+                "parts": struct.parts,
+                "threads": work.threads,
+                **places,
+            }
+        )
 
     def packed(self, code: Any, struct: Any, asked: Any) -> dict[str, int]:
         """Return where the packed weights are, or will be: packed now, or in every call."""
@@ -267,7 +275,7 @@ class Answer:
 
     def pack(self, code: Any, struct: Any, weight: np.ndarray) -> np.ndarray:
         """Return weights as a kernel reads them."""
-        packed: np.ndarray = code.pack(struct, weight, 1)  # leaves OpenMP's threads alone
+        packed: np.ndarray = code.pack(struct, 1, weight)  # leaves OpenMP's threads alone
         return packed
 
     def function(self, code: Any, name: str, struct: str, field: str) -> Any:
@@ -289,23 +297,16 @@ class QuantizedAnswer(Answer):
         conv = self.shared.get(key)
         if conv is None:
             conv = self.shared[key] = self.conv(layer)
-        (code, struct, work), packed = self.call_of(conv, shape, dtype)
-        self.workspace = work.workspace_bytes
-        self.calls.append(Call(work.spec, code, struct, layer.weight))
-        nowhere = self.place(NOWHERE)
-        self.steps.append(
-            {
-                "part": self.function(code, "winogen_part", "winogen_step", "part"),
-                "conv": _pointer(self.ffi, code, struct),
-                "phases": struct.phases,
-                "parts": struct.parts,
-                "threads": work.threads,
-                "input": self.place(layer.input),
-                "packed": packed,
-                "output": self.place(layer.output),
-                **dict.fromkeys(("bias", "slopes", "add", "add_after"), nowhere),
-            }
-        )
+        bound, packed = self.call_of(conv, shape, dtype)
+        _, _, work = bound
+        self.workspace = work.spec.workspace_bytes(work)
+        places = {
+            "input": self.place(layer.input),
+            "packed": packed,
+            "output": self.place(layer.output),
+        }
+        nowhere = dict.fromkeys(("bias", "slopes", "add", "add_after"), self.place(NOWHERE))
+        self.append(bound, layer.weight, places | nowhere)
 
     def call_of(
         self, conv: QConv2d, shape: tuple[int, ...], dtype: str
@@ -314,7 +315,7 @@ class QuantizedAnswer(Answer):
         bound = conv.bound(shape, dtype)
         self.kept.memory.extend((conv, bound, bound.packed))
         place = self.at(ADDRESS, bound.packed.ctypes.data)
-        return (bound.code, bound.struct, bound.work), place
+        return (bound.kernel, bound.struct, bound.work), place
 
     @cached_property
     def question_scales(self) -> str:

@@ -10,13 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from winogen.codegen.quantized import render_quantized
 from winogen.codegen.render import render
 from winogen.codegen.templates import environment, wrapped
 from winogen.errors import CompileFailed, InvalidValue
 from winogen.files import output_path, replace_file
+from winogen.kernels.kind import Spec
 from winogen.kernels.quantized import QuantizedSpec
-from winogen.kernels.spec import KernelSpec
 from winogen.onnx.answers import Answer
 from winogen.onnx.library import FLAGS, planner, source
 from winogen.onnx.loading import load, naming_damage
@@ -95,7 +94,7 @@ def _answers(
 
 def _sources(answers: Sequence[Answer], target: Target) -> dict[str, File]:
     """The C files of a library, by their names."""
-    kernels: dict[KernelSpec | QuantizedSpec, str] = {}
+    kernels: dict[Spec, str] = {}
     convs: dict[bytes, int] = {}
     plans = {}
     for answer in answers:
@@ -132,13 +131,7 @@ def _sources(answers: Sequence[Answer], target: Target) -> dict[str, File]:
         plans[repr(plan)] = plan  # equal nodes have equal plans
     template = environment().get_template("runtime/carried.c.j2")
     quantized = {name for spec, name in kernels.items() if isinstance(spec, QuantizedSpec)}
-    files = {
-        f"{name}.c": File(
-            render_quantized(spec, name) if isinstance(spec, QuantizedSpec) else render(spec, name),
-            spec.target,
-        )
-        for spec, name in kernels.items()
-    }
+    files = {f"{name}.c": File(render(spec, name), spec.target) for spec, name in kernels.items()}
     files["operators.c"] = File(source(), target)
     carried = template.render(
         kernels=list(kernels.values()),

@@ -8,15 +8,12 @@ from typing import Any
 
 import cffi
 
-from winogen.codegen.quantized import quantized_cdef
 from winogen.codegen.render import cdef
 from winogen.conv.cuts import Candidate
 from winogen.conv.problem import Problem
 from winogen.conv.quantized import QConv2d
-from winogen.kernels import named
-from winogen.kernels.quantized import QuantizedSpec
+from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
-from winogen.kernels.struct import values
 from winogen.onnx.answers import Answer, Bound, QuantizedAnswer
 from winogen.onnx.operators import ADDRESS
 from winogen.records import Machine, Target
@@ -25,10 +22,10 @@ from winogen.records import Machine, Target
 class Code:
     """What is known of a kernel without compiling it: the struct of its calls."""
 
-    def __init__(self, spec: KernelSpec | QuantizedSpec):
+    def __init__(self, spec: Spec):
         self.spec = spec
         self.ffi = cffi.FFI()
-        self.ffi.cdef(quantized_cdef(spec) if isinstance(spec, QuantizedSpec) else cdef(spec))
+        self.ffi.cdef(cdef(spec))
 
     def struct(self, fields: dict[str, Any]) -> Any:
         """Return the struct of one call."""
@@ -36,7 +33,7 @@ class Code:
 
 
 @lru_cache(maxsize=1024)
-def _code(spec: KernelSpec | QuantizedSpec) -> Code:
+def _code(spec: Spec) -> Code:
     return Code(spec)
 
 
@@ -58,9 +55,10 @@ class Draft(Answer):
         """Return the kernel calls of a layer by the first of these ways."""
         calls = []
         for work in ranked[0].works(problem):
-            code, variant = _code(KernelSpec.of(work)), named(work.variant)
-            calls.append((code, code.struct(values(variant, work)), work))
-            self.workspace = max(self.workspace, int(variant.workspace_bytes(work)))
+            spec = KernelSpec.of(work)
+            code = _code(spec)
+            calls.append((code, code.struct(spec.values(work)), work))
+            self.workspace = max(self.workspace, spec.workspace_bytes(work))
         return calls
 
     def packed(self, code: Any, struct: Any, asked: Any) -> dict[str, int]:
@@ -83,4 +81,4 @@ class QuantizedDraft(Draft, QuantizedAnswer):
         """Return the kernel call, and where the packed weights will be."""
         work = conv.work(shape, dtype, *self.planned_for())
         code = _code(work.spec)
-        return (code, code.struct(work.values()), work), self.at(ADDRESS, 0)
+        return (code, code.struct(work.spec.values(work)), work), self.at(ADDRESS, 0)

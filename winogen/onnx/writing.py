@@ -12,7 +12,7 @@ import numpy as np
 from winogen.graph import Concat, Conv, Graph, Opaque, cut
 from winogen.graph.lower import Step, lower
 from winogen.graph.places import Buffer, Place
-from winogen.kernels.struct import PADDING_MODES
+from winogen.kernels.spec import PADDING_MODES
 from winogen.onnx.model import Model, fresh, named_apart
 from winogen.onnx.operators import ACTIVATIONS, NOWHERE, OWN_DOMAIN
 from winogen.onnx.reading import Reading

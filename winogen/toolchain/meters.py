@@ -20,6 +20,7 @@ import numpy as np
 from winogen import resources
 from winogen.errors import OutOfMemory, WinogenError
 from winogen.records import Target
+from winogen.records.machine import LINE
 from winogen.toolchain.loader import Library, load
 
 _CDEF = """
@@ -37,7 +38,6 @@ _ADDITIONS = 1 << 21  # of one burst of additions: half a millisecond
 _SHORTEST = 1e-3  # seconds of a burst from caches: starting threads must not count
 # Most bytes of a burst. The next one goes on where it ends, until all of the sample has been read.
 _WINDOW = 64 << 20
-_ALIGNMENT = 64  # bytes: a cache line, and the widest vector there is
 
 
 class WorkSkipped(WinogenError):
@@ -217,10 +217,10 @@ class Writing(Meter):
 
 def _sample(size: int) -> np.ndarray:
     try:
-        raw = np.empty(size + _ALIGNMENT, np.uint8)
+        raw = np.empty(size + LINE, np.uint8)
     except MemoryError as error:
         raise OutOfMemory(f"sample of memory: could not allocate {size} bytes") from error
-    skip = -raw.ctypes.data % _ALIGNMENT
+    skip = -raw.ctypes.data % LINE
     return raw[skip : skip + size]
 
 

@@ -10,7 +10,7 @@ from winogen.conv import Layer, arguments
 from winogen.conv.options import Options
 from winogen.conv.request import Request
 from winogen.errors import InvalidValue
-from winogen.kernels.struct import PADDING_MODES
+from winogen.kernels.spec import PADDING_MODES
 
 Pair = tuple[int, int]  # height, width
 Sides = tuple[int, int, int, int]  # top, bottom, left, right

@@ -13,17 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from winogen.codegen.render import cdef, render
 from winogen.conv import Conv2d, memory
-from winogen.conv.execute import Call
+from winogen.conv.execute import Call, Environment
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Problem
 from winogen.kernels import Work, named
 from winogen.kernels.demand import Demand
-from winogen.kernels.struct import values
+from winogen.kernels.spec import KernelSpec
 from winogen.lab.bench import roofline
-from winogen.toolchain import load
-from winogen.toolchain.fork import team_threads
 from winogen.toolchain.limits import Limits
 from winogen.tuning.layers import BenchLayer
 
@@ -63,9 +60,8 @@ def profile(
     conv = Conv2d(weight, **layer.options, layout=layout, threads=threads, **options)
     data = np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if layout == "NHWC" else x
     prepared = conv._prepare(data.shape)
-    calls = [_Profiled(call, weight, threads) for call in prepared.calls]
+    calls = [_Profiled(call, weight) for call in prepared.calls]
     output = memory.empty(prepared.output_shape, np.dtype(np.float32), "output")
-    scratch = memory.workspace(prepared.workspace_bytes)
     measured: list[tuple[float, ...]] = []
     end = time.perf_counter() + _SECONDS
     while len(measured) < 2 or (len(measured) < _MOST_CALLS and time.perf_counter() < end):
@@ -73,7 +69,7 @@ def profile(
             call.reset()
         begin = time.perf_counter()
         for call in calls:
-            call.run(data, output, scratch)
+            call(data, output)
         whole = time.perf_counter() - begin
         stages = [sum(call.seconds[i] for call in calls) / threads for i in range(3)]
         measured.append((whole, *stages))
@@ -127,35 +123,24 @@ def rates(profile: Profile, peak_gflops: float, limits: Limits) -> dict:
     }
 
 
-class _Profiled:
+class _Profiled(Call):
     """One kernel call of a prepared problem, by the profiled twin of its kernel."""
 
-    def __init__(self, call: Call, weight: np.ndarray, threads: int):
-        spec = call.kernel.spec.profiled()
-        library = load(render(spec), cdef(spec), spec.target, name=f"{spec.variant}_profile")
-        self._threads = team_threads(threads)
-        self._ffi, self._lib = library.ffi, library.lib
-        self._sizes = self._ffi.new("winogen_conv *", values(spec.kind, call.work))
-        self._packed = memory.aligned(self._sizes.packed_bytes, "packed weights")
-        self._lib.winogen_pack(self._sizes, self._floats(weight), self._floats(self._packed), 1)
+    def __init__(self, call: Call, weight: np.ndarray):
+        spec = KernelSpec.of(call.work).profiled()
+        super().__init__(spec, call.work, Environment.now(), seconds=0.0)
+        self._packed = self.pack(weight)
 
     @property
     def seconds(self) -> list[float]:
         """Seconds of each stage since `reset`, of all threads together."""
-        return list(self._lib.winogen_profile)
+        return list(self.kernel.lib.winogen_profile)
 
     def reset(self) -> None:
         for stage in range(len(STAGES)):
-            self._lib.winogen_profile[stage] = 0.0
+            self.kernel.lib.winogen_profile[stage] = 0.0
 
-    def run(self, x: np.ndarray, output: np.ndarray, scratch: np.ndarray) -> None:
-        null = self._ffi.NULL
-        call = self._ffi.new(
-            "winogen_call *",
-            (self._sizes, self._floats(x), self._floats(self._packed), null, null, null, null,
-             self._floats(output), self._ffi.from_buffer(scratch)),
-        )  # fmt: skip
-        self._lib.winogen_run(call, self._threads)
-
-    def _floats(self, array: np.ndarray) -> Any:
-        return self._ffi.from_buffer("float[]", array)
+    def __call__(self, x: np.ndarray, output: np.ndarray) -> None:
+        pointer = self.kernel.pointer
+        none = [pointer(None)] * 4  # bias, slopes, add, add_after
+        self.run(pointer(x), pointer(self._packed), *none, pointer(output))

@@ -73,6 +73,6 @@ def _facts(conv: Any, data: np.ndarray, algorithm: str, tile: int | None) -> dic
         "algorithm": bound.work.spec.algorithm,
         "tile": None,
         "instructions": bound.work.spec.dot.what,
-        "workspace_bytes": bound.work.workspace_bytes,
+        "workspace_bytes": bound.workspace_bytes,
         "packed_weight_bytes": bound.packed.nbytes,
     }

@@ -1,0 +1,142 @@
+"""Compiles the C of any kind of kernel, without a word of warning, and runs it under sanitizers.
+
+`sanitized.c` drives a kernel; what its results are compared with is in a file for each kind.
+"""
+
+import os
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from winogen.codegen.render import cdef, render
+from winogen.records import TARGETS
+from winogen.toolchain import find_compiler, host_targets
+
+FOLDER = Path(__file__).parent
+# What a compiler for this machine can be asked to emit.
+EMITTABLE = [
+    target
+    for target in TARGETS.values()
+    if (target.name == "neon") <= any(host.name == "neon" for host in host_targets())
+    and (target.name in ("neon", "generic") or any(host.name == "sse2" for host in host_targets()))
+]
+WARNINGS = ("-Wall", "-Wextra", "-Werror")
+# clang may come without the runtime; then pragmas mean nothing.
+OPENMP = ("-fopenmp",) if find_compiler().openmp else ("-Wno-unknown-pragmas",)
+SANITIZERS = (*OPENMP, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+# Vectors that this machine has, by how many numbers they hold: types of numbers and targets.
+VECTORS = {}
+for _target in host_targets():
+    for _dtype in ("float32", "float64"):
+        VECTORS.setdefault(_target.lanes(_dtype), []).append((_dtype, _target))
+
+
+def compile_c(folder, *words):
+    """Run the compiler without a word from it."""
+    run = subprocess.run(
+        [*find_compiler().command, "-std=gnu11", *words], cwd=folder, capture_output=True, text=True
+    )
+    assert run.returncode == 0 and not run.stderr, run.stderr[:4000]
+
+
+def initialiser(value):
+    """How C spells the value of a field.
+
+    >>> initialiser({"parts": 2, "input": (4, 1)})
+    '{ .parts = 2, .input = { 4, 1 } }'
+    """
+    if isinstance(value, dict):
+        fields = (f".{name} = {initialiser(item)}" for name, item in value.items())
+        return "{ " + ", ".join(fields) + " }"
+    return (
+        "{ " + ", ".join(map(initialiser, value)) + " }"
+        if isinstance(value, tuple)
+        else repr(value)
+    )
+
+
+class Call(NamedTuple):
+    """One call: its struct, what lies between its buffers (offset, step, bytes), its threads."""
+
+    struct: dict
+    gaps: list
+    threads: int
+
+
+def calls_of(spec, works):
+    """Return calls whose buffers lie apart; half of them flush denormals."""
+    calls = []
+    for index, work in enumerate(works):
+        struct = spec.values(work, flush_denormals=index % 2 == 1)
+        calls.append(Call(struct, apart(struct, spec.buffers(work)), work.threads))
+    return calls
+
+
+def apart(struct, buffers):
+    """Move the buffers of a call apart; return what is between them: (offset, step, bytes)."""
+    gaps, own, shared = [], 0, 0
+    for name in sorted(buffers, key=lambda name: not buffers[name].shared):  # the shared ones first
+        size, step = int(buffers[name].bytes), -(-int(buffers[name].bytes) // 64) * 64 + 64
+        used = size + -size % 8  # of which the sanitizer can tell
+        gaps.append((shared + own + used, not buffers[name].shared, step - used))
+        struct[name] = (shared + own, not buffers[name].shared)
+        if buffers[name].shared:
+            shared += step
+        else:
+            own += step
+    for name in buffers:
+        struct[name] = (struct[name][0], own * struct[name][1])
+    struct |= {"thread_bytes": own, "shared_bytes": shared}
+    return [(offset, own * step, size) for offset, step, size in gaps]
+
+
+@cache
+def has_sanitizers():
+    """Whether the compiler has AddressSanitizer and UBSan."""
+    words = (*find_compiler().command, "-fsanitize=address,undefined", "probe.c", "-o", "probe")
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "probe.c").write_text("int main(void) { return 0; }\n")
+        runs = (subprocess.run(command, cwd=folder, capture_output=True)
+                for command in (words, ["./probe"]))  # fmt: skip
+        return all(run.returncode == 0 for run in runs)
+
+
+def check(folder, kind, spec, calls, known, fill=0xFF):
+    """Run the calls, each in allocations of just the right size.
+
+    ``kind``: whose definition in `sanitized_<kind>.h` the results are compared with. ``known``:
+    lines of C with what the definition knows besides. ``fill``: a byte of which no result is made.
+    """
+    if not has_sanitizers():
+        pytest.skip("this compiler has no AddressSanitizer or UBSan")
+    lines = [
+        cdef(spec),
+        f"enum {{ FILL = {fill}, BUFFERS = {len(calls[0].gaps)} }};",
+        "static const winogen_conv calls[] = {",
+        *(f"    {initialiser(call.struct)}," for call in calls),
+        "};",
+        f"static const int threads[] = {{ {', '.join(str(call.threads) for call in calls)} }};",
+        "static const gap gaps[][BUFFERS + 1] = {",
+        *(f"    {initialiser((*call.gaps, (0, 0, 0)))}," for call in calls),
+        "};",
+        *known,
+        "",
+    ]
+    (folder / "calls.h").write_text("\n".join(lines))
+    (folder / "kernel.c").write_text(render(spec))
+    (folder / "driver.c").write_text((FOLDER / "sanitized.c").read_text())
+    (folder / "definition.h").write_text((FOLDER / f"sanitized_{kind}.h").read_text())
+    compile_c(folder, "-O0", "-g1", *SANITIZERS, *WARNINGS, *spec.target.flags, "-c", "kernel.c")
+    compile_c(folder, "-O1", *WARNINGS, "-c", "driver.c")
+    compile_c(folder, *SANITIZERS, "kernel.o", "driver.o", "-o", "driver", "-lm")
+    # The OpenMP runtime keeps what it allocates for its threads, which is no leak of ours.
+    environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0", "OMP_WAIT_POLICY": "passive"}
+    run = subprocess.run(
+        ["./driver"], cwd=folder, capture_output=True, text=True, env=environment, timeout=300
+    )
+    assert run.returncode == 0, f"{spec}\n{run.stdout[-2000:]}{run.stderr[-4000:]}"
+    assert f"{len(calls)} calls are right" in run.stdout

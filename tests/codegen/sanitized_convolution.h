@@ -1,0 +1,125 @@
+/* The definition of convolutions. `sizes` are those of a layer as its user sees it; FRACTION is of
+ * arrays that hold narrower numbers than are computed with, else 0. */
+
+/* Of a number in an array: FRACTION bits behind an exponent, in 16; or a `real`. */
+#if FRACTION
+typedef uint16_t array_number;
+#define ROUNDING ldexp(1, -1 - FRACTION)
+#define OUTPUT(p) (p)->results
+static double value_of(array_number x)
+{
+    const int exponents = 1 << (15 - FRACTION), exponent = x >> FRACTION & (exponents - 1);
+    const double fraction = x & ((1 << FRACTION) - 1), one = 1 << FRACTION;
+    const double size = exponent ? one + fraction : fraction;
+    if (exponent == exponents - 1) return fraction ? (double)NAN : (double)INFINITY;
+    const double value = ldexp(size, (exponent ? exponent : 1) - exponents / 2 + 1 - FRACTION);
+    return x >> 15 ? -value : value;
+}
+static array_number number_of(int value)    /* of -3 to 4 */
+{
+    static array_number known[8];
+    array_number x = known[value + 3];
+    if (x) return x;
+    while (value_of(x) != value) x++;
+    return known[value + 3] = x;
+}
+#else
+typedef real array_number;
+#define ROUNDING 0
+#define OUTPUT(p) (p)->output
+static double value_of(array_number x) { return (double)x; }
+static array_number number_of(int value) { return (array_number)value; }
+#endif
+
+static int64_t source(int64_t i, int64_t size, int64_t mode)
+{
+    if (i >= 0 && i < size) return i;
+    if (mode == 0) return -1;
+    if (mode == 1) return i < 0 ? -i : 2 * (size - 1) - i;
+    if (mode == 2) return i < 0 ? 0 : size - 1;
+    return (i + size) % size;
+}
+
+static double one_output(const winogen_conv *p, const layer_sizes *layer, const array_number *input,
+                         const real *weight, int64_t n, int64_t m, int64_t y, int64_t x)
+{
+    const int64_t first = m / layer->filters * layer->channels;
+    double sum = 0;
+    for (int64_t c = 0; c < layer->channels; c++)
+        for (int64_t k = 0; k < p->kernel_height; k++)
+            for (int64_t q = 0; q < p->kernel_width; q++, weight++) {
+                const int64_t high = y * p->stride_h + k * p->dilation_h - p->pad_top;
+                const int64_t wide = x * p->stride_w + q * p->dilation_w - p->pad_left;
+                const int64_t row = source(high, p->height, p->padding_mode);
+                const int64_t col = source(wide, p->width, p->padding_mode);
+                if (row < 0 || col < 0) continue;
+                sum += value_of(input[at(p->input, n, first + c, row, col)]) * (double)*weight;
+            }
+    return sum;
+}
+
+static double activated(const winogen_conv *p, double slope, double y)
+{
+    if (p->activation == RELU || p->relu) return y < 0 ? 0 : y;
+    if (p->activation == PRELU) return y < 0 ? slope * y : y;
+    if (p->activation == LEAKY_RELU) return y < 0 ? p->activation_a * y : y;
+    return y;
+}
+
+static array_number *array_of(int64_t count, unsigned *seed)
+{
+    array_number *values = exactly(count * (int64_t)sizeof(array_number), 8);
+    for (int64_t i = 0; i < count; i++) values[i] = number_of(random_of(seed, 8) - 3);
+    return values;
+}
+
+/* From the first number of an array of the output's shape to behind its last. */
+static int64_t extent(const winogen_conv *p, winogen_strides s, int64_t filters)
+{
+    return 1 + at(s, p->batch - 1, filters - 1, p->out_height - 1, p->out_width - 1);
+}
+
+static double slope_of(const real *slopes, int64_t at) { return slopes ? (double)slopes[at] : 0; }
+static double added(const array_number *array, int64_t at) { return array ? value_of(array[at]) : 0; }
+
+static int failed(int i, unsigned seed)
+{
+    const winogen_conv *const p = &calls[i];
+    const layer_sizes *const layer = &sizes[i];
+    const int64_t filters = layer->groups * layer->filters;
+    const int64_t outputs = extent(p, OUTPUT(p), filters);
+    const int64_t terms = layer->channels * p->kernel_height * p->kernel_width;
+    array_number *input = array_of(p->input_numbers, &seed);
+    real *weight = numbers(filters * terms, &seed);
+    real *bias = layer->has_bias ? numbers(filters, &seed) : NULL;
+    real *slopes = p->activation == PRELU ? numbers(filters, &seed) : NULL;
+    array_number *add = p->add.image ? array_of(extent(p, p->add, filters), &seed) : NULL;
+    array_number *add_after =
+        p->add_after.image ? array_of(extent(p, p->add_after, filters), &seed) : NULL;
+    array_number *output = exactly(outputs * (int64_t)sizeof(array_number), layer->is_aligned ? 64 : 8);
+    real *packed = exactly(p->packed_bytes, 64);
+    winogen_pack(p, weight, packed, threads[i]);
+    run(i, &(winogen_call){
+        .input = input, .packed = packed, .bias = bias, .slopes = slopes,
+        .add = add, .add_after = add_after, .output = output,
+    });
+    int64_t written = 0;
+    int wrong = 0;
+    for (int64_t k = 0; k < outputs; k++) written += !isnan(value_of(output[k]));
+    wrong += written != p->batch * filters * (p->row_end - p->row_begin) * (p->col_end - p->col_begin);
+    for (int64_t n = 0; n < p->batch; n++)
+        for (int64_t m = 0; m < filters; m++)
+            for (int64_t row = 0; row < p->out_height; row++)
+                for (int64_t x = 0; x < p->out_width; x++) {
+                    const double result = value_of(output[at(OUTPUT(p), n, m, row, x)]);
+                    const int inside = row >= p->row_begin && row < p->row_end && x >= p->col_begin
+                                    && x < p->col_end;
+                    const double sum = one_output(p, layer, input, weight + m * terms, n, m, row, x);
+                    const double y = sum + slope_of(bias, m) + added(add, at(p->add, n, m, row, x));
+                    const double expected = activated(p, slope_of(slopes, m), y)
+                                          + added(add_after, at(p->add_after, n, m, row, x));
+                    if (inside ? !(fabs(result - expected) < TOLERANCE + fabs(expected) * ROUNDING) : !isnan(result)) wrong++;
+                }
+    free(input), free(weight), free(bias), free(slopes), free(add), free(add_after), free(output), free(packed);
+    return wrong;
+}

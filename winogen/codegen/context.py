@@ -1,0 +1,136 @@
+"""What the templates of all kinds of kernels know: numbers, vectors, prefetches and transforms."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from winogen.codegen.functions import FUNCTIONS
+from winogen.codegen.transforms import Transform
+from winogen.kernels.gemm import GemmSpec
+from winogen.kernels.spec import KernelSpec
+from winogen.kernels.weight_gradient import GradientSpec
+from winogen.records import NUMBERS, Precision, Target, Tuning
+from winogen.records.precision import NumberType
+from winogen.records.tuning import MEANS
+
+
+def tuned(spec: KernelSpec | GemmSpec | GradientSpec, uses: tuple[str, ...]) -> dict[str, Any]:
+    """Return what templates know of numbers, vectors and the register block."""
+    tuning, precision = spec.tuning, spec.precision
+    return {
+        "tuning": tuning_lines(tuning, uses),
+        "tuning_of": f"{spec.target.name}, {tuning.provenance}",
+        "functions": FUNCTIONS[precision.real.c],
+        **numbers_and_vectors(precision, spec.target),
+        "rows": tuning.rows,
+        "vectors": tuning.vectors,
+        "chains": tuning.chains,
+        "prefetch": prefetches(tuning, precision.real.itemsize, precision.filter_itemsize),
+    }
+
+
+def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
+    """Return what templates know of the numbers that they compute with, and of their vectors."""
+    real, lanes = precision.real, precision.lanes(target.vector_bytes)
+    return {
+        "real": real.c,
+        "integer": real.integer,
+        "array_number": _stored_as(precision.arrays, real),
+        # Halves are packed as the words that are multiplied.
+        "filter_number": (
+            "int32_t" if precision.multiplies_halves else _stored_as(precision.filters, real)
+        ),
+        "storage": precision.stored,
+        # Packed filters that are narrower: their format.
+        "narrow_filter": precision.filters if precision.has_narrow_filters else "",
+        "filter_address": "filter_address" if precision.has_narrow_filters else "address",
+        "scaled": precision.scaled,
+        "multiplies_halves": precision.multiplies_halves,
+        # Filters whose type has a small range: what their scales are made for.
+        "scaled_type": precision.filters,
+        # A number of three bytes is read with the first one of the next.
+        "reads_beyond": any(number.itemsize == 3 for number in precision.stored)
+        and target.intrinsics not in ("_mm256", "_mm512"),
+        "intrinsics": target.intrinsics,
+        "halves_widen": target.widens_halves,
+        "permutes_bytes": "-mavx512vbmi" in target.flags,
+        "isa": target.name,
+        "vector_bytes": target.vector_bytes,
+        "lanes": lanes,
+        "block_sizes": [1 << i for i in range(lanes.bit_length() - 1)],
+        "masked": real.avx512 if target.masks else "",
+        "register": real.register,
+        "flushes": target.flushes,
+        "dots": "vnni" if target.dot_extensions else target.dots,
+        "narrow": precision.narrow,  # whether the arrays are
+    }
+
+
+def _stored_as(number: str, real: NumberType) -> str:
+    """The C type that a number is stored as."""
+    return "real" if number == real.name else NUMBERS[number].c
+
+
+# What __builtin_prefetch calls the caches.
+_LOCALITY = {1: 3, 2: 2}
+
+
+def prefetches(tuning: Tuning, itemsize: int, filter_itemsize: int = 0) -> dict[str, Any]:
+    """Return what templates know of prefetching; distances in numbers of ``itemsize`` bytes.
+
+    Those of packed filters may have ``filter_itemsize`` bytes.
+    """
+    streams = {name: tuning.fetches(name) for name in ("A", "B", "output", "next")}
+    operands = " and ".join(f"`{name.lower()}`" for name in "AB" if streams[name])
+    return {
+        **streams,
+        "operands": operands,
+        "distance": tuning.prefetch // itemsize,
+        "filters": tuning.prefetch // (filter_itemsize or itemsize),
+        "level": tuning.prefetch_level,
+        "locality": _LOCALITY[tuning.prefetch_level],
+        "ahead": tuning.prefetch_output // itemsize,
+        "output_locality": _LOCALITY[tuning.output_level],
+    }
+
+
+def title_of(title: str, spec: KernelSpec | GradientSpec, height: Any, width: Any) -> list[str]:
+    """The head of a kernel: what it computes, on which numbers and with which transforms."""
+    lines = [f"{title}: {spec.precision.arrays}, {spec.layout}, {spec.target.name}."]
+    if height and width:
+        both = height["title"] if height == width else f"{height['title']} x {width['title']}"
+        lines += textwrap.wrap(f"Tiles by {both}.", 94)
+    return lines
+
+
+def tuning_lines(tuning: Tuning, uses: tuple[str, ...]) -> list[str]:
+    """The constants of a tuning that are compiled in, and what they mean."""
+    lines = []
+    for name in uses or ("prefetch",):
+        if name in MEANS:
+            constant = "BAND_VECTORS" if name == "band" else name.upper()
+            lines.append(f"{f'{constant} = {getattr(tuning, name)},':<22}/* {MEANS[name]} */")
+    return lines or ["NOTHING_TO_TUNE"]
+
+
+def view(transform: Transform | None) -> dict[str, Any] | None:
+    """A transform as templates see it."""
+    if transform is None:
+        return None
+    what = f"on {{{', '.join(transform.points)}}}"
+    if transform.moduli:
+        what = f"modulo {{{', '.join(transform.moduli)}}}"
+    return {
+        "title": f"F({transform.m}, {transform.r}) {what}",
+        "function": f"winogen_{transform.name}",
+        "g": [[repr(float(x)) for x in row] for row in transform.g],
+        **{key: getattr(transform, key) for key in ("m", "r", "n", "products", "header")},
+    }
+
+
+def distinct(height: Any, width: Any) -> list[Any]:
+    """The transforms along both axes, once if they are the same; none without tiles."""
+    if height is None:
+        return []
+    return [height] if height["function"] == width["function"] else [height, width]

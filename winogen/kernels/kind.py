@@ -1,0 +1,197 @@
+"""What all kinds of kernels have in common: a struct, its values, and buffers in a workspace.
+
+A kind is a class that derives from `Spec`. It lists the fields of its struct and the arrays of a
+call; the C, cffi's declarations, the layout of the workspace and the values follow from that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from winogen.kernels.work import round_up
+from winogen.records import Epilogue, Strides, Target
+from winogen.records.machine import LINE
+
+Fields = tuple[tuple[str, str, tuple[str, ...]], ...]  # (meaning, type in C, names)
+
+# What a call has done where its sums are, and after they were stored.
+EPILOGUE: Fields = (
+    ("max(y, 0) is at most that, if capped", "double", ("cap",)),
+    ("activation: 0 for none", "int64_t", ("after_store", "activation")),
+    ("its parameters", "double", ("activation_a", "activation_b")),
+)
+# How the work is divided: every kernel has these.
+SCHEDULE: Fields = (("of the work, see the end", "int64_t", ("phases", "parts")),)
+MEMORY: Fields = (("", "int64_t", ("packed_bytes", "thread_bytes", "shared_bytes")),)
+
+# Fields that are one item of an attribute of the work.
+_ITEMS = {
+    name: (attribute, index)
+    for attribute, names in {
+        "size": ("height", "width"),
+        "output_size": ("out_height", "out_width"),
+        "kernel": ("kernel_height", "kernel_width"),
+        "stride": ("stride_h", "stride_w"),
+        "dilation": ("dilation_h", "dilation_w"),
+        "padding": ("pad_top", "pad_left"),
+        "part": ("row_begin", "row_end", "col_begin", "col_end"),
+        "block": ("block_rows", "block_cols"),
+        "grid": ("grid_rows", "grid_cols"),
+        "tiles": ("tile_rows", "tile_cols"),
+        "limits": ("lowest", "highest"),
+        "a": ("a_row", "a_column"),
+        "b": ("b_row", "b_column"),
+        "schedule": ("phases", "parts"),
+    }.items()
+    for index, name in enumerate(names)
+}
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A piece of the workspace, in bytes: one per thread, or one that all threads share."""
+
+    bytes: Any
+    shared: Any = False
+
+
+class Spec:
+    """All that is fixed when the C of a kernel is written: the base of every kind."""
+
+    # The arrays that a call reads, in the order of its struct, and the one that it writes.
+    inputs: ClassVar[tuple[str, ...]]
+    output: ClassVar[str] = "output"
+    # The arrays that are packed before; none where kernels read all of them as they are.
+    packs: ClassVar[tuple[str, ...]] = ()
+    target: Target
+    profile: bool = False  # whether it exports `<prefix>_profile`, seconds per stage
+
+    @property
+    def name(self) -> str:
+        """What files of its kernel are called."""
+        raise NotImplementedError
+
+    @property
+    def fields(self) -> Fields:
+        """The fields of its struct."""
+        raise NotImplementedError
+
+    @property
+    def transforms(self) -> tuple[Any, ...]:
+        """The transforms that are compiled in, along height and width."""
+        return ()
+
+    def buffers(self, work: Any) -> Mapping[str, Buffer]:
+        """Return the buffers of a call by name."""
+        buffers: Mapping[str, Buffer] = work.buffers
+        return buffers
+
+    def given(self, work: Any) -> Mapping[str, Any]:
+        """Return the fields for a call that are not attributes of ``work`` by the same name."""
+        return {}
+
+    def values(self, work: Any, *, flush_denormals: bool = False) -> dict[str, Any]:
+        """Return the fields of the struct for one call, in its order; structs as tuples."""
+        given = {"flush_denormals": flush_denormals, **layout(self.buffers(work))}
+        given |= self.given(work)
+        return {
+            name: _value(name, c_type, work, given)
+            for _, c_type, names in self.fields
+            for name in names
+        }
+
+    def workspace_bytes(self, work: Any) -> int:
+        """Return the bytes of scratch memory of one call, on all its threads."""
+        return int(workspace_bytes(self.buffers(work), work.threads))
+
+
+def _value(name: str, c_type: str, work: Any, given: Mapping[str, Any]) -> Any:
+    if name in given:
+        value = given[name]
+    elif name in _ITEMS:
+        attribute, index = _ITEMS[name]
+        value = getattr(work, attribute)[index]
+    else:
+        value = getattr(work, name)
+    if isinstance(value, Strides):
+        value = astuple(value)
+    if c_type == "double":
+        return value
+    return tuple(map(int, value)) if isinstance(value, tuple) else int(value)
+
+
+def finish(epilogue: Epilogue, early: bool, narrow: bool = False) -> dict[str, Any]:
+    """Return the fields that say what becomes of sums.
+
+    ``early``: whether all of it is done where the sums are. ``narrow``: whether a second pass
+    stores them as narrower numbers; it has no activation left to apply then.
+    """
+    parameters = (*epilogue.parameters, 0.0, 0.0)
+    return {
+        "relu": early and epilogue.activation is not None,
+        "capped": early and epilogue.cap is not None,
+        "cap": epilogue.cap or 0.0,
+        "after_store": narrow or not early,
+        "activation": 0 if narrow and early else epilogue.code,
+        "activation_a": parameters[0],
+        "activation_b": parameters[1],
+    }
+
+
+def declaration(fields: Iterable[tuple[str, str, tuple[str, ...]]]) -> str:
+    """Return the C of a struct with these fields, and of the structs that it is made of."""
+    lines = [
+        "/* From one image, row, pixel and channel of an array to the next. */",
+        "typedef struct winogen_strides {",
+        "    int64_t image, row, pixel, channel;",
+        "} winogen_strides;",
+        "",
+        "/* A buffer of the workspace, in bytes: from its beginning, and from one thread's to the "
+        "next. */",
+        "typedef struct winogen_buffer {",
+        "    int64_t offset, step;",
+        "} winogen_buffer;",
+        "",
+        "typedef struct winogen_conv {",
+    ]
+    for means, c_type, names in fields:
+        text = f"    {c_type} {', '.join(names)};"
+        lines.append(f"{text:<54}/* {means} */" if means else text)
+    return "\n".join([*lines, "} winogen_conv;"])
+
+
+def room(buffers: Mapping[str, Buffer]) -> tuple[Any, Any]:
+    """Return the bytes of the buffers of a thread, and of those that all threads share."""
+    per_thread: Any = 0
+    shared: Any = 0
+    for buffer in buffers.values():
+        size = round_up(buffer.bytes, LINE)
+        per_thread = per_thread + np.where(buffer.shared, 0, size)
+        shared = shared + np.where(buffer.shared, size, 0)
+    return per_thread, shared
+
+
+def workspace_bytes(buffers: Mapping[str, Buffer], threads: int) -> Any:
+    """Return the bytes of all buffers, on so many threads."""
+    per_thread, shared = room(buffers)
+    return per_thread * threads + shared
+
+
+def layout(buffers: Mapping[str, Buffer]) -> dict[str, Any]:
+    """Return the fields that say where each buffer lies: first the shared, then each thread's."""
+    per_thread, shared = map(int, room(buffers))
+    fields: dict[str, Any] = {"thread_bytes": per_thread, "shared_bytes": shared}
+    next_shared, next_private = 0, shared
+    for name, buffer in buffers.items():
+        size = int(round_up(buffer.bytes, LINE))
+        if buffer.shared:
+            fields[name] = (next_shared, 0)
+            next_shared += size
+        else:
+            fields[name] = (next_private, per_thread)
+            next_private += size
+    return fields
