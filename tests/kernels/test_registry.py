@@ -16,6 +16,7 @@ from winogen import kernels, resources
 from winogen.bench import BenchLayer, profile, regret
 from winogen.codegen.templates import environment
 from winogen.conv import execute
+from winogen.kernels.demand import without_tiles
 from winogen.kernels.struct import declaration, values
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.records import TARGETS, Precision, Tuning
@@ -88,6 +89,9 @@ class Toy(Variant):
         rows, cols = work.block
         return Cycles(0.0, work.items * rows * cols * work.filters * work.channels, 0.0)
 
+    def demands(self, work):
+        return without_tiles(work, self.packed_bytes(work), None, pixels_in_lanes=True)
+
 
 @pytest.fixture
 def toy(monkeypatch, tmp_path):
@@ -133,6 +137,19 @@ def test_a_variant_of_ones_own_is_measured(toy):
     x, w = np.ones(layer.input, np.float32), np.ones(layer.weight, np.float32)
     stages = profile.profile(layer, x, w).stages
     assert stages["multiply"] > 0 and stages["output transform"] == 0
+
+
+def test_a_variant_states_what_has_no_default():
+    """One that forgets its memory, its costs or its counts cannot be made."""
+
+    class Hasty(Toy):
+        demands = Variant.demands
+
+    with pytest.raises(TypeError, match="demands"):
+        Hasty()
+    for variant in VARIANTS.values():
+        states = type(variant).unit is not Variant.unit
+        assert states or not variant.widens_arrays, variant.name
 
 
 def test_a_name_is_taken_once(toy):

@@ -8,6 +8,7 @@ from typing import Any
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family
+from winogen.kernels.demand import Stages, without_tiles
 from winogen.kernels.geometry import strip_size
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
@@ -88,6 +89,13 @@ class DepthwiseRows(Variant):
         product = share * machine.costs.depthwise * work.taps * vectors
         stores = share * pixels_family.block_written(work, machine, False)
         return pixels_family.stored_meanwhile(machine, share * input_, product, stores)
+
+    def demands(self, work: Work) -> Stages:
+        strip, packed = self.buffers(work)["strip"], self.packed_bytes(work)
+        into, multiply, output = without_tiles(work, packed, strip, summed=1)
+        (high, wide), filters = work.out, work.filters
+        vectors = high * blocks(wide * filters, work.lanes)
+        return into, replace(multiply, steps=work.batch * work.taps * vectors), output
 
     def _tap_numbers(self, work: Work) -> int:
         """Numbers packed for a tap: vectors of a period, and those that a block reads behind it."""

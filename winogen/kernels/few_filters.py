@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family
+from winogen.kernels.demand import Stages, without_tiles
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, even, round_up
 from winogen.records import Machine, Precision, Target, Tuning
@@ -106,6 +109,11 @@ class FewFilters(Variant):
         return pixels_family.stored_meanwhile(
             machine, share * input_, share * product, share * stores
         )
+
+    def demands(self, work: Work) -> Stages:
+        into, multiply, output = without_tiles(work, self.packed_bytes(work), None)
+        steps = multiply.products / (self.lanes_used(work) * work.lanes)
+        return into, replace(multiply, steps=steps), output
 
     def _copied(self, work: Work) -> float:
         """The part of the pixels that are copied: those at the rim, or all."""

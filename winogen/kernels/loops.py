@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from winogen.kernels import costs as cost
+from winogen.kernels.demand import Stages, without_tiles
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks
 from winogen.loops.build import build
+from winogen.loops.count import count
 from winogen.loops.nest import Nest
 from winogen.loops.parameters import LoopProblem, Parameters, flaws, register_blocks
 from winogen.loops.usual import usual
@@ -92,6 +94,14 @@ class Loops(Variant):
         moved = share * (work.input_bytes + 2 * work.output_bytes) / work.groups
         multiply = cost.roof(arithmetic, moved / machine.memory_rate, costs.shows)
         return Cycles(0.0, multiply, 0.0)
+
+    def demands(self, work: Work) -> Stages:
+        into, multiply, output = without_tiles(work, self.packed_bytes(work), None)
+        counted, times = count(self._built(work)), work.batch * work.groups
+        multiply = replace(
+            multiply, steps=times * counted.fmas, loads=times * counted.operand_loads
+        )
+        return into, multiply, output
 
     def _built(self, work: Work) -> Nest:
         return build(*self.nest(work), work.target)

@@ -8,6 +8,7 @@ the shape of a layer is decided in C.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.errors import InvalidValue
-from winogen.kernels.demand import Stages, without_tiles
+from winogen.kernels.demand import Stages
 from winogen.kernels.geometry import is_streamed
 from winogen.kernels.work import Work, round_up
 from winogen.loops.parameters import LoopProblem, Parameters
@@ -46,8 +47,11 @@ class Buffer:
     shared: Any = False
 
 
-class Variant:
-    """The base of all variants, with what most of them have in common."""
+class Variant(ABC):
+    """The base of all variants, with what most of them have in common.
+
+    What is abstract has no default that is right by itself: sizes, memory, costs and counts.
+    """
 
     name: str  # of the variant, unique
     algorithm: str  # the family, as `conv2d(algorithm=)` names it
@@ -112,9 +116,9 @@ class Variant:
         """Return the loop nest that is compiled in, where there is one."""
         return None
 
+    @abstractmethod
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         """Return the sizes of blocks for a target."""
-        raise NotImplementedError(f"{self.name}: tuning")
 
     def registers(self, tuning: Tuning) -> int:
         """Return the vector registers that the micro-kernel wants for sums and operands."""
@@ -140,17 +144,17 @@ class Variant:
 
     # --- memory
 
+    @abstractmethod
     def buffers(self, work: Work) -> dict[str, Buffer]:
         """Return its buffers by name."""
-        raise NotImplementedError(f"{self.name}: buffers")
 
     def fields(self, work: Work) -> dict[str, Any]:
         """Return the fields of the struct that only this variant has: pitches of buffers, say."""
         return {}
 
+    @abstractmethod
     def packed_numbers(self, work: Work) -> int:
         """Return how many numbers the packed filters are."""
-        raise NotImplementedError(f"{self.name}: packed_numbers")
 
     def buffer_names(self, border: str) -> dict[str, str]:
         """Return name -> meaning of its buffers."""
@@ -244,17 +248,13 @@ class Variant:
         """Return how it sums the channels of a group, as `measure` and `estimate` take it."""
         return {"block": tuning.depth, "chains": tuning.chains}
 
+    @abstractmethod
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         """Predict what ``work`` costs on ``machine``, by counting arithmetic and traffic."""
-        raise NotImplementedError(f"{self.name}: cycles")
 
+    @abstractmethod
     def demands(self, work: Work) -> Stages:
-        """Count what the input, multiply and output stage of a cut ``work`` do.
-
-        By default those of a kernel that reads inputs in place, once, and writes outputs as it
-        multiplies.
-        """
-        return without_tiles(work, self.packed_bytes(work), self.buffers(work).get("strip"))
+        """Count what the input, multiply and output stage of a cut ``work`` do."""
 
     def packed_bytes(self, work: Work) -> int:
         """Return the bytes of the packed filters of all groups."""
