@@ -14,8 +14,6 @@ from winogen.kernels.work import Work, blocks
 from winogen.records import Machine, Precision, Target, Tuning
 from winogen.records.tuning import PREFETCHING
 
-_WRITING = 3  # times what a store takes: sums are read, scaled twice, and stored
-
 
 class DirectFloat16(halves.OfHalves, Direct):
     """As direct convolution, in words of two channels."""
@@ -76,7 +74,7 @@ class DirectFloat16(halves.OfHalves, Direct):
         product = multiplied * pixels_family.multiply(work, machine, steps)
         # Sums are scaled and written panel by panel, from L1.
         vectors = multiplied * rows * cols * blocks(work.filters, lanes)
-        written = (cost.arrange(work, costs) + _WRITING * costs.store) * vectors
+        written = (cost.arrange(work, costs) + costs.half_store * costs.store) * vectors
         stores = multiplied * pixels_family.block_written(work, machine, self.non_temporal(work))
         filling = filled * halves.fill(work, machine) + halves.measured(work, machine)
         if work.layout == "NHWC":

@@ -11,13 +11,11 @@ from winogen.kernels import pixels_family
 from winogen.kernels.demand import Stages, without_tiles
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, even, round_up
-from winogen.records import Machine, Precision, Target, Tuning
+from winogen.records import Machine, Precision, Target, Tuning, costs_of
 
 _RUN = 2  # vectors' worth of pixels whose sums exist at a time: RUN of the template
 _MOST = 12  # pixels at once: MOST of the template
 _MEASURED = "measured on Intel Xeon (Emerald Rapids), 2026-11"
-# Cycles to add up the lanes of a vector: two shuffles and an addition.
-_ADDED = 2.5
 # What it may take, of the cycles with filters in the lanes, to be worth it.
 _WORTH = 0.85
 
@@ -96,7 +94,7 @@ class FewFilters(Variant):
         step = np.maximum(high * width / machine.vectors_per_cycle, (high + width) / costs.loads)
         step = np.maximum(step, costs.latency)
         steps = blocks(work.channels, size) * work.taps
-        panel = steps * step + costs.call(1) + high * width * (costs.sum(1) + _ADDED)
+        panel = steps * step + costs.call(1) + high * width * (costs.sum(1) + costs.lanes_added)
         arithmetic = rows * blocks(cols, high) * blocks(vectors, width) * panel
         # What lies in the image is read there, and arrives meanwhile.
         copied = self._copied(work) * rows * cols * work.kernel[0] * round_up(work.channels, size)
@@ -146,9 +144,12 @@ def together(work: Work) -> int:
 
 
 def _cycles(work: Work, size: int) -> float:
-    """Cycles of an output pixel with ``size`` channels of a filter in a vector."""
+    """Cycles of an output pixel with ``size`` channels of a filter in a vector.
+
+    They decide which kernel is compiled, and so do not depend on what was fitted.
+    """
     vectors = blocks(work.filters * size, work.lanes)
     steps = blocks(work.channels, size) * work.taps
     # Each pixel is loaded for every step; filters for many pixels.
     step = max(vectors / 2, 0.5 + vectors / 16)
-    return steps * step + _ADDED * vectors
+    return steps * step + costs_of(work.target.core).lanes_added * vectors

@@ -19,8 +19,6 @@ EXTENSION = "fp16"
 SCALE_TOP = 4  # largest numbers lie between 2^4 and 2^5
 BANDS = 16  # of an image, whose largest numbers are found one by one
 ROW_SEGMENT = 64  # columns of a row of planes that are rounded at a time: they stay in L1
-FINISHING = 4  # times what a sum of float32 takes: each makes two, scaled when they are written
-_TAP = 6  # cycles to begin with a tap of a chunk
 _WIDENING = 4  # instructions that make two vectors of float32 of one, and add them to others
 
 # Products of a chain of additions, and how many such sums are added up before they are widened. To
@@ -62,11 +60,11 @@ class OfHalves:
     def product(self, work: Work, machine: Machine, rows: Any) -> Any:
         """Return the cycles of the GEMM for ``rows`` rows against all filters, in words."""
         costs, steps, total = machine.costs, words(work) * work.taps, 0.0
-        call = costs.call_of_one + _TAP * work.taps * blocks(words(work), work.lanes)
+        call = costs.call_of_one + costs.half_tap * work.taps * blocks(words(work), work.lanes)
         for size, width, times in cost.register_blocks(work, rows):
             step = cost.step(machine, size, width)
             widened = ends(steps) * size * width / machine.vectors_per_cycle
-            sums = FINISHING * size * width * costs.sum_of_one
+            sums = costs.half_sum * size * width * costs.sum_of_one
             total = total + times * (steps * step + widened + call + sums)
         return total
 

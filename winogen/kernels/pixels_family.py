@@ -11,6 +11,8 @@ from winogen.kernels.work import Work, blocks
 from winogen.loops.traffic import L1_BYTES
 from winogen.records import Machine
 
+NEAR_BYTES = L1_BYTES * 3 // 4  # of the first cache, which can be counted on
+
 
 def fill(work: Work, machine: Machine, channels: int, copies: int = 1) -> tuple[Any, Any]:
     """Cycles to fill the strip of a block, and those to fetch what is in it."""
@@ -35,7 +37,7 @@ def panels(work: Work, machine: Machine) -> Any:
     of a register block stay in L1.
     """
     depth = work.channels * work.taps * work.precision.filter_itemsize
-    if depth * work.lanes * work.tuning.vectors <= L1_BYTES * 3 // 4:
+    if depth * work.lanes * work.tuning.vectors <= NEAR_BYTES:
         return 0.0
     rows, cols = work.block
     return rows * blocks(cols, work.tuning.rows) * depth * work.padded_filters / machine.l2_rate

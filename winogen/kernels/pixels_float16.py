@@ -77,7 +77,7 @@ class PixelsFloat16(halves.OfHalves, Pixels):
         widened = halves.ends(steps) * high * vectors / machine.vectors_per_cycle
         each = steps * cost.step(machine, high, vectors) + widened
         calls = rows * blocks(cols, 2 * vectors * work.lanes) * panels
-        sums = halves.FINISHING * costs.sum_of_one * high * vectors
+        sums = costs.half_sum * costs.sum_of_one * high * vectors
         arithmetic = calls * (each + costs.call_of_one + sums)
         product = blocks_paid * pixels_family.multiply(work, machine, arithmetic)
         stores = blocks_paid * pixels_family.block_written(work, machine, False)

@@ -16,13 +16,12 @@ from winogen.kernels.geometry import (
     lines_of_channels,
     tile_strip_size,
 )
+from winogen.kernels.pixels_family import NEAR_BYTES
 from winogen.kernels.tiles_family import positions
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.winograd2d_tiles import Winograd2dTiles, transformed_lanes
 from winogen.kernels.work import Work, blocks
 from winogen.records import Machine, Precision, Target, Tuning
-
-_L1 = 24 << 10  # bytes of the first cache that can be counted on
 
 
 class Winograd2dFilters(Winograd2dTiles):
@@ -81,7 +80,7 @@ class Winograd2dFilters(Winograd2dTiles):
         v_bytes = u_bytes / vectors
         waiting = tiles * vectors * h.m * w.products * vector
         fetched = u_bytes / machine.l2_rate / (tiles * vectors)
-        spills = u_bytes + v_bytes + waiting > _L1
+        spills = u_bytes + v_bytes + waiting > NEAR_BYTES
         arithmetic = np.where(spills, cost.roof(arithmetic, fetched, costs.streamed), arithmetic)
         arithmetic = arithmetic * (rows * cols * filters)
         size = work.batch * work.output_bytes
