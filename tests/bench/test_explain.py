@@ -15,7 +15,7 @@ from winogen.bench.explain_tables import markdown, render
 from winogen.bench.profile import STAGES
 from winogen.bench.roofline import Passage, Roof
 from winogen.cli.app import app
-from winogen.kernels.demand import Demand
+from winogen.kernels.count import Demand
 
 ROOT = Path(__file__).parents[2]
 LIMITS = Limits(1, {1: 100.0}, (("L2", 1 << 20, 50.0), ("memory", 1 << 30, 10.0)))

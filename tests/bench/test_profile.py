@@ -6,7 +6,7 @@ from kernels.turns import first
 
 import winogen
 from winogen.bench import BenchLayer, Limits, profile, reference
-from winogen.kernels.demand import Demand, Move
+from winogen.kernels.count import Demand, Move
 
 LIMITS = Limits(1, {1: 100.0}, (("L2", 1 << 20, 50.0), ("memory", 1 << 40, 10.0)))
 

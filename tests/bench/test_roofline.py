@@ -3,7 +3,7 @@
 import pytest
 
 from winogen.bench import BenchLayer, Limits, roofline
-from winogen.kernels.demand import Demand, Move
+from winogen.kernels.count import Demand, Move
 
 KIB, MIB = 1 << 10, 1 << 20
 LIMITS = Limits(

@@ -20,7 +20,7 @@ SQUEEZING = (1, 192, 35, 35), (64, 192, 1, 1), "NCHW", 4
 FEW_FILTERS = (1, 64, 180, 320), (4, 64, 3, 3), "NCHW", 1
 FIRST = (1, 3, 299, 299), (32, 3, 3, 3), "NHWC", 1
 DEPTHWISE = (1, 384, 14, 14), (384, 1, 3, 3), "NHWC", 4
-ONE_VECTOR = (1, 32, 7, 7), (6, 32, 1, 1), "NHWC", 1
+FIVE_FILTERS = (1, 48, 7, 7), (5, 48, 1, 1), "NHWC", 4
 LARGE_TAPS = (1, 16, 7, 7), (160, 16, 5, 5), "NCHW", 1, "float16"
 SHORT_SUMS = (1, 16, 14, 14), (160, 16, 3, 3), "NCHW", 4, "float16"
 
@@ -49,7 +49,7 @@ COSTS = {
     "loads": (*INCEPTION, 1 / 4),
     "depthwise": (*DEPTHWISE, 4),
     "delays": (*FIRST, 4),
-    "lanes_added": (*ONE_VECTOR, 4),
+    "lanes_added": (*FIVE_FILTERS, 1 / 4),
     "half_tap": (*LARGE_TAPS, 1 / 4),
     "half_sum": (*SHORT_SUMS, 1 / 4),
     "half_store": (*SHORT_SUMS, 1 / 4),

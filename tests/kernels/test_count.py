@@ -4,14 +4,15 @@ The problem is the kernel call before a variant looks at it. What it needs is co
 its sizes alone.
 """
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 import pytest
-from kernels.samples import LAYOUTS, TILES, cuts, named, seen, spread_of_calls
+from kernels.samples import LAYOUTS, TILES, call_for, cuts, named, reaching, seen, spread_of_calls
 
 from winogen import kernels
-from winogen.records import TARGETS, Precision
+from winogen.records import NUMBERS, TARGETS, Machine, Precision
 
 # Types of arrays, of packed filters and of products; and the targets.
 AVX512 = TARGETS["avx512"].adjusted("+vnni+fp16")
@@ -78,6 +79,11 @@ def moved(stages, what, writes=False):
     return sum(move.bytes for move in moves if move.what == what and move.writes == writes)
 
 
+def together(call):
+    """Numbers that one instruction multiplies."""
+    return call.target.vector_bytes // NUMBERS[call.precision.products].itemsize
+
+
 def check(call, work):
     variant = named(work)
     inputs = call.batch * call.groups * call.channels * needed(call, 0) * needed(call, 1)
@@ -91,6 +97,10 @@ def check(call, work):
         assert moved(stages, "output", writes=True) == outputs * call.array_itemsize
         assert moved(stages, "U") >= filters * call.precision.filter_itemsize
         assert not moved(stages, "input", writes=True) and not moved(stages, "U", writes=True)
+        moves = [move for stage in stages for move in stage.moves]
+        assert all(move.bytes > 0 and move.size >= 0 for move in moves)
+        steps = sum(stage.steps for stage in stages)
+        assert steps * together(call) >= multiplications(call)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -101,3 +111,42 @@ def test_counts_are_those_of_the_problem(kind, layout):
     for algorithm in kernels.algorithms(precision, target):
         for call, work in calls_of(algorithm, layout, *kind):
             check(call, work)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("products", [None, "int16", "float16"])
+def test_no_lane_is_idle_where_all_sizes_are_whole(products, layout):
+    options = {"layout": layout, "products": products, "padding": 1}
+    for algorithm in kernels.algorithms(Precision.of("float32", products=products), AVX512):
+        tile = {"winograd1d": (1, 4), "winograd2d": (4, 4), "mcmr": (4, 4)}.get(algorithm)
+        call = call_for((64, 64, 3, 3), (2, 32, 32), algorithm, AVX512, tile=tile, **options)
+        work = replace(seen(call), block=(4, 8))
+        stages = named(work).demands(work)
+        assert sum(stage.steps for stage in stages) * together(call) == multiplications(call)
+
+
+def test_inputs_are_read_once_for_each_block_that_sees_them():
+    call = call_for((16, 16, 3, 3), (1, 9, 10), "direct", AVX512, padding=1, stride=(2, 1))
+    work = replace(seen(call), block=(2, 4))  # of 5 x 10 outputs
+    rows = (1 + 3) + 5 + 2  # the first row of the first block is padding, as is the last of all
+    cols = (1 + 4) + 6 + 3
+    assert work.out == (5, 10)
+    assert moved(named(work).demands(work), "input") == rows * cols * 16 * 4
+
+
+@pytest.mark.parametrize("name", kernels.variants())
+def test_predictions_are_the_price_of_the_count(name, monkeypatch):
+    """Twice the count is about twice the time: hardly anything is charged for besides."""
+    variant = kernels.named(name)
+    if name == "loops":
+        pytest.skip("a nest is predicted by its sizes, without building it")
+    layouts = (reaching(variant, layout, "float32", AVX512) for layout in LAYOUTS)
+    work = next(work for found in layouts for works in found.values() for work in works)
+    cut = replace(next(cuts(work)), threads=1)
+    once, stages = variant.cycles(cut, Machine()).total, variant.count(cut)
+    doubled = [
+        replace(2 * stage, product=replace(stage.product, times=2 * stage.product.times))
+        for stage in stages
+    ]
+    monkeypatch.setattr(type(variant), "count", lambda *_: doubled)
+    assert variant.cycles(cut, Machine()).total == pytest.approx(2 * once, rel=0.25)

@@ -16,7 +16,8 @@ from winogen import kernels, resources
 from winogen.bench import BenchLayer, profile, regret
 from winogen.codegen.templates import environment
 from winogen.conv import execute
-from winogen.kernels.demand import without_tiles
+from winogen.kernels import pixels_family
+from winogen.kernels.count import Demand
 from winogen.kernels.struct import declaration, values
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.records import TARGETS, Precision, Tuning
@@ -89,8 +90,10 @@ class Toy(Variant):
         rows, cols = work.block
         return Cycles(0.0, work.items * rows * cols * work.filters * work.channels, 0.0)
 
-    def demands(self, work):
-        return without_tiles(work, self.packed_bytes(work), None, pixels_in_lanes=True)
+    def count(self, work):
+        products = pixels_family.multiplications(work)
+        moves = pixels_family.moved(work, self.packed_bytes(work), {})
+        return Demand(), Demand(products, products, moves=moves), Demand()
 
 
 @pytest.fixture
@@ -143,9 +146,9 @@ def test_a_variant_states_what_has_no_default():
     """One that forgets its memory, its costs or its counts cannot be made."""
 
     class Hasty(Toy):
-        demands = Variant.demands
+        count = Variant.count
 
-    with pytest.raises(TypeError, match="demands"):
+    with pytest.raises(TypeError, match="count"):
         Hasty()
     for variant in VARIANTS.values():
         states = type(variant).unit is not Variant.unit

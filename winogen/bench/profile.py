@@ -21,8 +21,9 @@ from winogen.conv.execute import Call
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Problem
 from winogen.kernels import Work, named
-from winogen.kernels.demand import Demand
+from winogen.kernels.count import Demand
 from winogen.kernels.struct import values
+from winogen.records import NUMBERS
 from winogen.toolchain import load
 from winogen.toolchain.fork import team_threads
 from winogen.toolchain.limits import Limits
@@ -46,6 +47,12 @@ class Profile:
     def lanes(self) -> int:
         """Numbers in one vector."""
         return self.works[0].lanes
+
+    @property
+    def together(self) -> int:
+        """Numbers that a multiply-add of vectors takes at once: more than lanes of narrow ones."""
+        work = self.works[0]
+        return work.target.vector_bytes // NUMBERS[work.precision.products].itemsize
 
 
 def profile(

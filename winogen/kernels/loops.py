@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from winogen.kernels import costs as cost
-from winogen.kernels.demand import Stages, without_tiles
+from winogen.kernels import pixels_family
+from winogen.kernels.count import Demand, Stages
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks
 from winogen.loops.build import build
@@ -95,13 +96,17 @@ class Loops(Variant):
         multiply = cost.roof(arithmetic, moved / machine.memory_rate, costs.shows)
         return Cycles(0.0, multiply, 0.0)
 
+    def count(self, work: Work) -> Stages:
+        """Count one group of one image, whatever the blocks: the nest cuts by itself."""
+        work = replace(work, block=work.out, images=1)
+        products, built = pixels_family.multiplications(work), self._built(work)
+        counted = count(built)
+        moves = pixels_family.moved(work, self.packed_bytes(work), {})
+        multiply = Demand(products, counted.fmas, loads=counted.operand_loads, moves=moves)
+        return Demand(), multiply, Demand()
+
     def demands(self, work: Work) -> Stages:
-        into, multiply, output = without_tiles(work, self.packed_bytes(work), None)
-        counted, times = count(self._built(work)), work.batch * work.groups
-        multiply = replace(
-            multiply, steps=times * counted.fmas, loads=times * counted.operand_loads
-        )
-        return into, multiply, output
+        return super().demands(replace(work, block=work.out, images=1))
 
     def _built(self, work: Work) -> Nest:
         return build(*self.nest(work), work.target)

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.errors import InvalidValue
-from winogen.kernels.demand import Stages
-from winogen.kernels.geometry import is_streamed
+from winogen.kernels.count import Stages, of_call
+from winogen.kernels.geometry import is_streamed, strip_size
 from winogen.kernels.work import Work, round_up
 from winogen.loops.parameters import LoopProblem, Parameters
 from winogen.loops.registers import registers_of_steps
@@ -153,7 +153,7 @@ class Variant(ABC):
         return {}
 
     @abstractmethod
-    def packed_numbers(self, work: Work) -> int:
+    def packed_numbers(self, work: Work) -> Any:
         """Return how many numbers the packed filters are."""
 
     def buffer_names(self, border: str) -> dict[str, str]:
@@ -248,17 +248,25 @@ class Variant(ABC):
         """Return how it sums the channels of a group, as `measure` and `estimate` take it."""
         return {"block": tuning.depth, "chains": tuning.chains}
 
+    def input_size(self, work: Work) -> tuple[Any, Any]:
+        """Return the rows and columns of padded input below a block."""
+        return strip_size(work)
+
+    @abstractmethod
+    def count(self, work: Work) -> Stages:
+        """Count what the input, multiply and output stage do for one whole block of a group."""
+
     @abstractmethod
     def cycles(self, work: Work, machine: Machine) -> Cycles:
-        """Predict what ``work`` costs on ``machine``, by counting arithmetic and traffic."""
+        """Predict what ``work`` costs on ``machine``: the price of what is counted."""
 
-    @abstractmethod
     def demands(self, work: Work) -> Stages:
-        """Count what the input, multiply and output stage of a cut ``work`` do."""
+        """Return what the three stages of a cut ``work`` do, all blocks together."""
+        return of_call(work, self.count, self.input_size)
 
-    def packed_bytes(self, work: Work) -> int:
+    def packed_bytes(self, work: Work) -> Any:
         """Return the bytes of the packed filters of all groups."""
-        return int(self.packed_numbers(work)) * work.precision.filter_itemsize
+        return self.packed_numbers(work) * work.precision.filter_itemsize
 
     def packed_room(self, work: Work) -> int:
         """Return the bytes that packed filters take up with what goes with them.
@@ -266,7 +274,7 @@ class Variant(ABC):
         That is a vector that may be read behind numbers of three bytes, and the scale of every
         filter, of types that need one.
         """
-        precision, room = work.precision, self.packed_bytes(work)
+        precision, room = work.precision, int(self.packed_bytes(work))
         if precision.filter_itemsize == 3:
             room = round_up(room + work.target.vector_bytes, work.itemsize)
         if precision.scaled:
