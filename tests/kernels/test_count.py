@@ -138,8 +138,6 @@ def test_inputs_are_read_once_for_each_block_that_sees_them():
 def test_predictions_are_the_price_of_the_count(name, monkeypatch):
     """Twice the count is about twice the time: hardly anything is charged for besides."""
     variant = kernels.named(name)
-    if name == "loops":
-        pytest.skip("a nest is predicted by its sizes, without building it")
     layouts = (reaching(variant, layout, "float32", AVX512) for layout in LAYOUTS)
     work = next(work for found in layouts for works in found.values() for work in works)
     cut = replace(next(cuts(work)), threads=1)

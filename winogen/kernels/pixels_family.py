@@ -21,8 +21,8 @@ from winogen.kernels.count import (
 from winogen.kernels.geometry import strip_size
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.work import Work, blocks
-from winogen.loops.traffic import L1_BYTES
 from winogen.records import Machine
+from winogen.records.machine import L1_BYTES
 
 NEAR_BYTES = L1_BYTES * 3 // 4  # of the first cache, which can be counted on
 
