@@ -1,4 +1,4 @@
-"""What variants count alike when they predict their cycles: a roofline and its pieces.
+"""The price of what variants count, in cycles: a roofline and its pieces.
 
 Each stage does arithmetic and moves data. The slower of the two sets its time, and a part of the
 other is added. Arithmetic is the vector instructions of the transforms, from their programs, and
@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from winogen.kernels.count import Panel, Product
+from winogen.kernels.count import Panel, Product, panels
 from winogen.kernels.tuning import WHOLE_VECTORS
-from winogen.kernels.work import Work, blocks
+from winogen.kernels.work import Work, blocks, even
 from winogen.records import Costs, Machine
 
 
@@ -25,7 +25,7 @@ def roof(arithmetic: Any, traffic: Any, shows: float) -> Any:
 
 
 def transform(costs: Costs, instructions: Any, stored: Any) -> Any:
-    """Cycles of a transform along one axis, per row or column."""
+    """Cycles of transforms of so many instructions, and vectors that they store."""
     return costs.instruction * instructions + costs.store * stored
 
 
@@ -45,16 +45,8 @@ def register_blocks(work: Work, rows: Any, half: bool = False) -> tuple[Panel, .
 
     ``half``: whether the last filters get a kernel of half vectors.
     """
-    lanes, vectors = work.lanes, work.tuning.vectors
-    panel = blocks(rows, blocks(rows, work.tuning.rows))
-    tail = rows % panel
-    whole, left = divmod(work.filters, vectors * lanes)
-    found = []
-    for width, count in ((vectors, whole), (left and (0.5 if half else blocks(left, lanes)), 1)):
-        if width and count:
-            found.append(Panel(panel, width, count * (rows // panel)))
-            found.append(Panel(tail, width, count * (tail > 0)))
-    return tuple(found)
+    vectors = blocks(work.filters, work.lanes) - (0.5 if half else 0)
+    return panels(rows, even(rows, work.tuning.rows), vectors, work.tuning.vectors)
 
 
 def product(work: Work, machine: Machine, counted: Product) -> Any:

@@ -233,7 +233,7 @@ def _pieces(count: int, size: int) -> list[tuple[int, int]]:
 
 
 def _seen(work: Work, extent: Callable[[Work], Pair]) -> int:
-    """Bytes of the input that all blocks read; with padding that repeats it, no less than that."""
+    """Bytes of the input below all blocks: zeros beside it are not read, repeated pixels are."""
     area = 1
     for axis in (0, 1):
         m = work.transforms[axis].m if work.transforms[axis] else 1
@@ -251,7 +251,7 @@ def _seen(work: Work, extent: Callable[[Work], Pair]) -> int:
 
 
 def _merged(moves: Iterable[Move], exact: dict[str, int]) -> Iterator[Move]:
-    """Each passage once; ``exact``: the bytes of those that edges of the arrays cut off."""
+    """Each passage once; ``exact``: bytes of arrays whose edges cut blocks off."""
     found: dict[tuple[str, bool, bool], Move] = {}
     for move in moves:
         private = bool(move.private)

@@ -46,14 +46,14 @@ class Costs:
     # To add up the lanes of a vector of sums: two shuffles and an addition. Measured on an Intel
     # Xeon (Emerald Rapids), 2026-11, like the constants of float16 and of gradients that follow.
     lanes_added: float = 2.5
-    # Of products of float16: to begin with a tap of a chunk of channels; as how many sums of
-    # float32 one counts that is finished, since it makes two, each scaled; and as how many stores
-    # an output, whose sums are read and scaled twice.
+    # Products of float16: cycles to begin with a tap of a chunk of channels. A finished sum counts
+    # as so many sums of float32, since it makes two and each is scaled; an output counts as so many
+    # stores, since its sums are read and scaled twice.
     half_tap: float = 6
     half_sum: float = 4
     half_store: float = 3
-    # Of gradients of the weights: per vector that a transform stores, each far from the last; for a
-    # product, over its multiply-adds at full rate; and per byte of sums that become weights.
+    # Gradients of the weights: cycles per vector that a transform stores, each far from the last;
+    # the time of a product over its multiply-adds at full rate; cycles per byte of finished sums.
     gradient_store: float = 10
     gradient_product: float = 1.25
     gradient_sum: float = 0.3
