@@ -6,19 +6,23 @@ import numpy as np
 import pytest
 
 import winogen
-from winogen.conv import planner
+from winogen.conv import gradient_planner, planner
 from winogen.conv.problem import Layer
 from winogen.conv.request import Request
 from winogen.records import TARGETS, Costs, Machine
 from winogen.toolchain import machine as machines
 
-# input, weight, layout and threads of layers, all of stride 1, as nets have them
+# input, weight, layout and threads of layers, all of stride 1, as nets have them; and the type of
+# products, where it is not that of the arrays
 INCEPTION = (1, 64, 35, 35), (96, 64, 3, 3), "NCHW", 4
 EXPANDING = (1, 64, 14, 14), (384, 64, 1, 1), "NHWC", 1
 SQUEEZING = (1, 192, 35, 35), (64, 192, 1, 1), "NCHW", 4
 FEW_FILTERS = (1, 64, 180, 320), (4, 64, 3, 3), "NCHW", 1
 FIRST = (1, 3, 299, 299), (32, 3, 3, 3), "NHWC", 1
 DEPTHWISE = (1, 384, 14, 14), (384, 1, 3, 3), "NHWC", 4
+FIVE_FILTERS = (1, 48, 7, 7), (5, 48, 1, 1), "NHWC", 4
+LARGE_TAPS = (1, 16, 7, 7), (160, 16, 5, 5), "NCHW", 1, "float16"
+SHORT_SUMS = (1, 16, 14, 14), (160, 16, 3, 3), "NCHW", 4, "float16"
 
 # For each field such a layer, and by what its value is multiplied.
 MACHINE = {
@@ -45,12 +49,23 @@ COSTS = {
     "loads": (*INCEPTION, 1 / 4),
     "depthwise": (*DEPTHWISE, 4),
     "delays": (*FIRST, 4),
+    "lanes_added": (*FIVE_FILTERS, 1 / 4),
+    "half_tap": (*LARGE_TAPS, 1 / 4),
+    "half_sum": (*SHORT_SUMS, 1 / 4),
+    "half_store": (*SHORT_SUMS, 1 / 4),
     "displaced": (*EXPANDING, 4),
 }
+# Of gradients: input and weight.
+GRADIENTS = {
+    "gradient_store": ((1, 64, 56, 56), (64, 64, 3, 3), 1 / 4),
+    "gradient_product": ((1, 128, 14, 14), (256, 128, 3, 3), 4),
+    "gradient_sum": ((1, 512, 7, 7), (512, 512, 3, 3), 1 / 4),
+}
+TARGET = TARGETS["avx512"].adjusted("+fp16")
 SAID = ("provenance", "residual")  # of constants: words on them, not numbers that are counted with
 
 
-def planned(machine, shape, weight, layout, threads):
+def planned(machine, shape, weight, layout, threads, products=None):
     """What runs and how it is cut, and the seconds that each of the best candidates takes."""
     groups = shape[1] // weight[1]
     padding = weight[2] // 2
@@ -58,7 +73,8 @@ def planned(machine, shape, weight, layout, threads):
     if layout == "NHWC":
         shape = shape[0], *shape[2:], shape[1]
     problem = layer.problem(shape)
-    ways = planner.ranked(problem, Request(threads=threads), TARGETS["avx512"], machine)
+    request = Request(threads=threads, product_dtype=products)
+    ways = planner.ranked(problem, request, TARGET, machine)
     cuts = [(work.block, work.split, work.images) for work in ways[0].works(problem)]
     seconds = {replace(way.choice, sizes=()): way.seconds for way in ways}
     return (ways[0].choice, cuts), seconds
@@ -81,7 +97,21 @@ def test_every_rate_and_size_changes_a_plan(name):
     check(multiplied(Machine(), name, factor).check(), layer)
 
 
-@pytest.mark.parametrize("name", [f.name for f in fields(Costs) if f.name not in SAID])
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_every_constant_of_gradients_changes_a_tile(name):
+    shape, weight, factor = GRADIENTS[name]
+    problem = Layer.of(weight, "float32", padding=1).problem(shape)
+    tiles = {
+        gradient_planner.choose(problem, None, 1, None, TARGET, Machine(costs=costs)).tile
+        for costs in (Costs(), multiplied(Costs(), name, factor))
+    }
+    assert len(tiles) == 2
+
+
+OF_LAYERS = [field.name for field in fields(Costs) if field.name not in (*SAID, *GRADIENTS)]
+
+
+@pytest.mark.parametrize("name", OF_LAYERS)
 def test_every_constant_changes_a_plan(name):
     *layer, factor = COSTS[name]
     check(Machine(costs=multiplied(Costs(), name, factor)), layer)

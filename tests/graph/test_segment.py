@@ -2,6 +2,7 @@
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 
 from winogen.conv.planner import predicted_error
 from winogen.errors import InvalidType, InvalidValue
-from winogen.graph import Add, Concat, Graph, Node, Segment, simplify
+from winogen.graph import Add, Concat, Graph, MaxPool, Node, Segment, simplify
+from winogen.graph.planning import plan
 
 RNG = np.random.default_rng(3)
 
@@ -140,3 +142,15 @@ def test_inputs_are_checked():
         segment(np.ones((1, 3, 5, 6), np.float32))
     with pytest.raises(InvalidValue, match="layout"):
         Segment(dense_block(), layout="CHWN")
+
+
+def test_numbers_that_are_only_moved_take_as_long_as_memory_does():
+    node = Node(MaxPool((2, 2), (2, 2)), ("x",), ("y",))
+    graph = Graph(("x",), [node], ("y",))
+    usual = Segment(graph).settings()
+
+    def seconds(rate):
+        settings = replace(usual, machine=replace(usual.machine, memory_rate=rate))
+        return plan(graph, [(1, 8, 64, 64)], settings).seconds
+
+    assert seconds(2.0) == 2 * seconds(4.0) > 0

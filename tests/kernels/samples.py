@@ -55,7 +55,19 @@ SHAPES = (
 )
 
 
-def work_for(
+def work_for(*layer, **options) -> Work:
+    """Return the kernel call of a layer as its variant sees it, in one block: see `call_for`."""
+    return seen(call_for(*layer, **options))
+
+
+def seen(call: Work) -> Work:
+    """Return a call as the variant sees it that computes it, in one block."""
+    work = kernels.assign(call)
+    tiles = [-(-count // (t.m if t else 1)) for count, t in zip(work.out, work.transforms)]
+    return replace(work, block=(tiles[0], tiles[1]))
+
+
+def call_for(
     weight: tuple[int, int, int, int],
     shape: tuple[int, int, int],
     algorithm: str,
@@ -69,12 +81,14 @@ def work_for(
     slices: tuple[int, int] = (0, 0),
     added: tuple[int, int] = (0, 0),
     products: str | None = None,
+    packed: str | None = None,
     **options,
 ) -> Work:
-    """Return the kernel call of a layer as its variant sees it, in one block.
+    """Return the kernel call of a layer, which no variant was assigned to yet.
 
     ``slices``: channels of the arrays beside those of the input and output. ``added``: channels of
-    the arrays that the epilogue adds. ``products``: what is multiplied, if not the arrays' numbers.
+    the arrays that the epilogue adds. ``products``: what is multiplied, if not the arrays' numbers;
+    ``packed``: what filters are packed in.
 
     ``shape``: batch, height and width. ``inside``: leave out some outputs at the rim, where there
     are any to spare. Raises InvalidValue for a layer that does not exist.
@@ -86,7 +100,7 @@ def work_for(
     problem = layer.problem((batch, *image))
     problem = problem.sewn(Seams(*(count + more for count, more in zip(problem.seams, slices)),
                                  *added))  # fmt: skip
-    precision = Precision.of(dtype, products=products)
+    precision = Precision.of(dtype, packed, products)
     choice = Choice(algorithm, tile, border=border, threads=threads, precision=precision)
     (part,) = rectangles(problem, choice)
     if inside:
@@ -96,9 +110,7 @@ def work_for(
         part = replace(
             part, **dict(zip(("row_begin", "row_end", "col_begin", "col_end"), rows + cols))
         )
-    work = kernels.assign(work_of(problem, choice, target, part, axes(layer, choice)))
-    tiles = [-(-count // (t.m if t else 1)) for count, t in zip(work.out, work.transforms)]
-    return replace(work, block=(tiles[0], tiles[1]))
+    return work_of(problem, choice, target, part, axes(layer, choice))
 
 
 # Kernels that are made for one layer each: of so many layers of the spread.
@@ -106,7 +118,13 @@ ONE_EACH = 8
 
 
 @lru_cache(maxsize=256)
-def spread(
+def spread(*kind) -> tuple[Work, ...]:
+    """Return kernel calls of an algorithm as variants see them: see `spread_of_calls`."""
+    return tuple(map(seen, spread_of_calls(*kind)))
+
+
+@lru_cache(maxsize=256)
+def spread_of_calls(
     algorithm: str,
     layout: str,
     dtype: str,
@@ -114,6 +132,7 @@ def spread(
     border: str,
     tile: tuple[int, int],
     products: str | None = None,
+    packed: str | None = None,
 ) -> tuple[Work, ...]:
     """Return kernel calls of an algorithm: layers of every kind, of all its variants."""
     found = []
@@ -122,7 +141,7 @@ def spread(
         tile = (1, tile[1])
     shapes = ((*KERNEL, 1, 1, 1, 1),) if tiled else SHAPES
     for index, (count, shape, area) in enumerate(product(COUNTS, shapes, AREAS)):
-        groups, channels, filters = count
+        groups, channels, outputs = count
         options = {
             "padding": ((area[2], area[3]), (area[4], area[5])),
             "padding_mode": MODES[(index + index // len(AREAS)) % len(MODES)],
@@ -131,8 +150,8 @@ def spread(
             "activation": ACTIVATIONS[index % len(ACTIVATIONS)],
         }
         try:
-            work = work_for(
-                (groups * filters, channels, *shape[:2]),
+            call = call_for(
+                (groups * outputs, channels, *shape[:2]),
                 (1 + index % 5 // 3, *area[:2]),
                 algorithm,
                 target,
@@ -144,16 +163,17 @@ def spread(
                 layout=layout,
                 groups=groups,
                 products=products,
+                packed=packed,
                 slices=SLICES[index % len(SLICES)],
                 added=tuple(
-                    min(1, more) * (groups * filters + more - 1)
+                    min(1, more) * (groups * outputs + more - 1)
                     for more in ADDED[index % len(ADDED)]
                 ),
                 **options,
             )
         except InvalidValue:  # the kernel or its padding does not fit
             continue
-        found.append(work)
+        found.append(call)
     return tuple(found)
 
 

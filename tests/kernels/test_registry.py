@@ -15,6 +15,8 @@ import winogen
 from winogen import kernels, resources
 from winogen.codegen.templates import environment
 from winogen.conv import execute
+from winogen.kernels import pixels_family
+from winogen.kernels.count import Demand
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.lab.bench import profile, regret
@@ -89,6 +91,11 @@ class Toy(Variant):
         rows, cols = work.block
         return Cycles(0.0, work.items * rows * cols * work.filters * work.channels, 0.0)
 
+    def count(self, work):
+        products = pixels_family.multiplications(work)
+        moves = pixels_family.moved(work, self.packed_bytes(work), {})
+        return Demand(), Demand(products, products, moves=moves), Demand()
+
 
 @pytest.fixture
 def toy(monkeypatch, tmp_path):
@@ -134,6 +141,19 @@ def test_a_variant_of_ones_own_is_measured(toy):
     x, w = np.ones(layer.input, np.float32), np.ones(layer.weight, np.float32)
     stages = profile.profile(layer, x, w).stages
     assert stages["multiply"] > 0 and stages["output transform"] == 0
+
+
+def test_a_variant_states_what_has_no_default():
+    """One that forgets its memory, its costs or its counts cannot be made."""
+
+    class Hasty(Toy):
+        count = Variant.count
+
+    with pytest.raises(TypeError, match="count"):
+        Hasty()
+    for variant in VARIANTS.values():
+        states = type(variant).unit is not Variant.unit
+        assert states or not variant.widens_arrays, variant.name
 
 
 def test_a_name_is_taken_once(toy):

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from winogen.cli.app import app
-from winogen.kernels.demand import Demand
+from winogen.kernels.count import Demand
 from winogen.lab.bench import explain
 from winogen.lab.bench.explain_plot import save_plot
 from winogen.lab.bench.explain_tables import markdown, render

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from winogen.cli.app import app
 from winogen.conv.choice import Choice, Cut
 from winogen.conv.cuts import evaluate, work_of
-from winogen.kernels import assign
+from winogen.kernels import assign, named
 from winogen.kernels.registers import register_blocks, sizes_of
 from winogen.lab.loops import planners
 from winogen.lab.loops.planners import PLANNERS, Blocks, Comparison, convolution, planned
@@ -50,7 +50,7 @@ def test_the_model_takes_the_least_cycles_of_what_the_planner_compares(name, lay
     chosen = planned(problem, TARGET, MACHINE)
     work = assign(work_of(problem, Choice("direct"), TARGET))
     choices = [Choice("direct", sizes=sizes_of(work, block)) for block in register_blocks(work)]
-    if work.variant == "pixels":  # with pixels in the lanes there is one block
+    if named(work.variant).in_lanes == "pixels":  # there is one block then
         choices = []
     ways = evaluate(problem, [*choices, Choice("direct")], TARGET, MACHINE, None)
     best, default = (

@@ -5,7 +5,7 @@ import pytest
 from kernels.turns import first
 
 import winogen
-from winogen.kernels.demand import Demand, Move
+from winogen.kernels.count import Demand, Move
 from winogen.lab.bench import profile, reference
 from winogen.toolchain.limits import Limits
 from winogen.tuning.layers import BenchLayer

@@ -2,7 +2,7 @@
 
 import pytest
 
-from winogen.kernels.demand import Demand, Move
+from winogen.kernels.count import Demand, Move
 from winogen.lab.bench import roofline
 from winogen.toolchain.limits import Limits
 from winogen.tuning.layers import BenchLayer

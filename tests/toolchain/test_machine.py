@@ -229,6 +229,14 @@ def test_constants_that_an_earlier_version_fitted_are_kept_while_they_hold(
     assert machine_file.read(folder).format == machine_file.FORMAT
 
 
+def test_constants_that_an_earlier_version_did_not_have_are_not_fitted(folder):
+    path = machine.save(Machine(costs=Costs(provenance="here", store=1.25, half_tap=7.5)), folder)
+    record = json.loads(path.read_text())
+    del record["costs"]["half_tap"]
+    path.write_text(json.dumps(record))
+    assert machine.stored(folder).costs == Costs(provenance="here", store=1.25)
+
+
 def test_a_disturbed_machine_is_measured_until_nothing_disturbs(folder, monkeypatch, later):
     """Each rate is the fastest there was; the first quiet measurement replaces them all."""
     slow, other = Machine(memory_rate=2.0), Machine(l3_rate=6.0, memory_rate=3.0)

@@ -8,15 +8,16 @@ from conv.conftest import quick_kernels  # noqa: F401
 from typer.testing import CliRunner
 
 from winogen.cli.app import app
-from winogen.conv import Layer, planner
+from winogen.conv import Layer, gradient_planner, planner
 from winogen.conv.request import Request
-from winogen.kernels import named
 from winogen.records import TARGETS, Costs, Machine
 from winogen.toolchain import machine
 from winogen.toolchain.calibrate import Measurement
 from winogen.tuning.fit import LAYOUTS, Sample, fit, measure, residual
 from winogen.tuning.layers import layer_sets, load_layers
-from winogen.tuning.sample import calls
+from winogen.tuning.sample import calls, gradients
+
+HALVES = TARGETS["avx512"].adjusted("+fp16")  # a target that multiplies all types of numbers
 
 
 def samples(machine, target=TARGETS["avx512"]):
@@ -26,9 +27,8 @@ def samples(machine, target=TARGETS["avx512"]):
         shape = (1, size, size, channels) if layout == "NHWC" else (1, channels, size, size)
         problem = layer.problem(shape)
         for candidate in planner.ranked(problem, Request.of(layer, threads=1), target, most=4):
-            works = tuple(candidate.works(problem))
-            cycles = sum(float(named(w.variant).cycles(w, machine).total) for w in works)
-            yield Sample(works, cycles / (machine.clock_ghz * 1e9))
+            one = Sample(tuple(candidate.works(problem)), 1.0)
+            yield replace(one, seconds=one.cycles(machine) / (machine.clock_ghz * 1e9))
 
 
 def test_a_machine_is_found_again_by_its_times():
@@ -76,25 +76,29 @@ def test_whatever_numbers_there_are_are_fitted_and_no_further_than_a_factor():
 
 
 def test_the_sample_reaches_every_family_and_is_of_no_layer_set():
-    measured = {layer.name for layer, _ in calls()}
-    assert len(measured) == len({(one.input, one.weight) for one, _ in calls()})
+    layers = [layer for layer, _ in (*calls(HALVES), *gradients())]
+    measured = {(layer.input, layer.weight) for layer in layers}
+    assert len(measured) == len({layer.name for layer in layers})
     sets = [one for name in layer_sets() for one in load_layers(name)]
-    assert not {(o.input, o.weight) for o, _ in calls()} & {(o.input, o.weight) for o in sets}
-    algorithms_ = {options["algorithm"] for _, options in calls()}
+    assert not measured & {(one.input, one.weight) for one in sets}
+    algorithms_ = {options["algorithm"] for _, options in calls(HALVES)}
     assert algorithms_ == {"direct", "im2col", "winograd2d", "winograd1d", "mcmr"}
 
 
 def test_every_constant_of_one_thread_shows_in_the_sample():
     """Else it could not be fitted; what threads wait for cannot."""
     works = []
-    for layer, options in calls():
+    for layer, options in calls(HALVES):
         for layout in LAYOUTS:
             problem = layer.problem(layout)
             request = Request.of(problem.layer, threads=1, **options)
-            works += planner.choose(problem, request, TARGETS["avx512"]).works(problem)
+            works += planner.choose(problem, request, HALVES).works(problem)
+    for layer, tile in gradients():
+        problem = layer.problem()
+        works.append(gradient_planner.choose(problem, (tile, tile), 1, None, HALVES, Machine()))
 
     def cycles(machine):
-        return [float(named(work.variant).cycles(work, machine).total) for work in works]
+        return [Sample((work,), 1.0).cycles(machine) for work in works]
 
     usual = cycles(Machine())
     for field in fields(Costs):
@@ -105,6 +109,27 @@ def test_every_constant_of_one_thread_shows_in_the_sample():
             for factor in (0.5, 2)
         ]
         assert any(cycles(Machine(costs=costs)) != usual for costs in moved), field.name
+
+
+def test_products_of_float16_are_measured_where_there_are_any():
+    def asked(target):
+        return [options.get("product_dtype") for _, options in calls(target)]
+
+    assert not any(asked(TARGETS["avx512"])) and "float16" in asked(HALVES)
+
+
+def test_gradients_are_fitted_to():
+    truth = Machine(costs=replace(Costs(), gradient_product=1.5, gradient_store=14.0))
+    measured = []
+    for layer, tile in gradients():
+        problem = layer.problem()
+        work = gradient_planner.choose(problem, (tile, tile), 1, None, HALVES, truth)
+        one = Sample((work,), 1.0)
+        measured.append(replace(one, seconds=one.cycles(truth) / (truth.clock_ghz * 1e9)))
+    found = fit(measured, Machine())
+    assert found.families.keys() == {"gradient"} and found.after < found.before / 4
+    costs = found.machine.costs
+    assert costs.gradient_product > 1.25 and costs.gradient_store > 10
 
 
 @pytest.mark.thorough

@@ -18,8 +18,9 @@ from winogen.graph.places import Buffer, Place
 from winogen.graph.shapes import Shape, shapes
 from winogen.records import Machine, Target
 
-# What a core reads and writes when it only moves numbers, about.
-_BYTES_PER_SECOND = 4e9
+# How often a number passes by that is only moved: it is read, and written to a line that is read
+# first.
+_PASSAGES = 3
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,9 @@ class _Outline:
 
     def _moving(self, step: Step) -> float:
         """Seconds of a step that only moves numbers, about."""
-        return prod(step.shape) * np.dtype(self.settings.dtype).itemsize / _BYTES_PER_SECOND
+        size = prod(step.shape) * np.dtype(self.settings.dtype).itemsize
+        machine = self.settings.machine
+        return _PASSAGES * size / machine.memory_rate / (machine.clock_ghz * 1e9)
 
     def planned(self) -> Planned:
         itemsize = np.dtype(self.settings.dtype).itemsize

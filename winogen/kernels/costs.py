@@ -1,4 +1,4 @@
-"""What variants count alike when they predict their cycles: a roofline and its pieces.
+"""The price of what variants count, in cycles: a roofline and its pieces.
 
 Each stage does arithmetic and moves data. The slower of the two sets its time, and a part of the
 other is added. Arithmetic is the vector instructions of the transforms, from their programs, and
@@ -9,13 +9,13 @@ panels is counted. The constants are those of `winogen.records.Costs`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from winogen.kernels.count import Panel, Product, panels
 from winogen.kernels.tuning import WHOLE_VECTORS
-from winogen.kernels.work import Work, blocks
+from winogen.kernels.work import Work, blocks, even
 from winogen.records import Costs, Machine
 
 
@@ -25,7 +25,7 @@ def roof(arithmetic: Any, traffic: Any, shows: float) -> Any:
 
 
 def transform(costs: Costs, instructions: Any, stored: Any) -> Any:
-    """Cycles of a transform along one axis, per row or column."""
+    """Cycles of transforms of so many instructions, and vectors that they store."""
     return costs.instruction * instructions + costs.store * stored
 
 
@@ -40,77 +40,53 @@ def leaves_half(work: Work) -> bool:
     return 0 < last <= work.lanes // 2 and halved and not work.precision.has_narrow_filters
 
 
-def register_blocks(work: Work, rows: Any, half: bool = False) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield (rows, vectors, how many) of the blocks of ``rows`` rows against all filters.
+def register_blocks(work: Work, rows: Any, half: bool = False) -> tuple[Panel, ...]:
+    """Return the register blocks of ``rows`` rows, cut evenly, against all filters.
 
     ``half``: whether the last filters get a kernel of half vectors.
     """
-    lanes, vectors = work.lanes, work.tuning.vectors
-    panel = blocks(rows, blocks(rows, work.tuning.rows))
-    tail = rows % panel
-    whole, left = divmod(work.filters, vectors * lanes)
-    for width, count in ((vectors, whole), (left and (0.5 if half else blocks(left, lanes)), 1)):
-        if width and count:
-            yield panel, width, count * (rows // panel)
-            yield tail, width, count * (tail > 0)
+    vectors = blocks(work.filters, work.lanes) - (0.5 if half else 0)
+    return panels(rows, even(rows, work.tuning.rows), vectors, work.tuning.vectors)
 
 
-def product(
-    work: Work,
-    machine: Machine,
-    rows: Any,
-    depth: int,
-    channels: int,
-    taps: int,
-    halves: bool = False,
-) -> Any:
-    """Cycles of the GEMM for ``rows`` rows against all filters, ``channels`` x ``taps`` deep."""
+def product(work: Work, machine: Machine, counted: Product) -> Any:
+    """Cycles of a micro-kernel that multiplies panel by panel."""
     costs, rate = machine.costs, machine.vectors_per_cycle
     chains, total = work.tuning.chains, 0.0
     call, per_sum = costs.call(chains), costs.sum(chains)
     narrow = work.precision.has_narrow_filters
     widening = work.target.widening(work.precision.filters) if narrow else 0
-    for size, width, times in register_blocks(work, rows, halves and leaves_half(work)):
+    for panel in counted.panels:
+        size, width = panel.rows, panel.vectors
         step = np.maximum(
-            np.maximum(
-                (size + widening) * width / rate, (size + width) * min(width, 1) / costs.loads
-            ),
+            np.maximum((size + widening) * width / rate, panel.loads / costs.loads),
             costs.latency / chains,
         )
-        stored = blocks(channels, depth) * size * width
-        total = total + times * (channels * taps * step + call + stored * per_sum)
-    return total
+        sums = counted.rounds * panel.sums
+        total = total + panel.times * (counted.depth * step + call + sums * per_sum)
+    return counted.times * total
 
 
-def step(machine: Machine, rows: Any, width: int) -> Any:
+def step(machine: Machine, panel: Panel) -> Any:
     """Cycles of one step of a register block of one chain, where numbers are broadcast by loads."""
-    costs = machine.costs
-    multiplied = rows * width / machine.vectors_per_cycle
-    return np.maximum(np.maximum(multiplied, (rows + width) / costs.loads), costs.latency)
+    multiplied, loaded = panel.sums / machine.vectors_per_cycle, panel.loads / machine.costs.loads
+    return np.maximum(np.maximum(multiplied, loaded), machine.costs.latency)
 
 
-def product_of_integers(
-    work: Work, machine: Machine, rows: Any, chunk: int, taps: int, instructions: int
-) -> Any:
-    """The same where words of two integers are multiplied, which takes so many ``instructions``.
-
-    Sums become floats after every ``chunk`` of channels and every tap.
-    """
-    costs, lanes, total = machine.costs, work.lanes, 0.0
-    whole, rest = divmod(work.channels, 2 * lanes)
-    words = whole * lanes + min(rest, lanes)
-    ends = taps * blocks(work.channels, chunk)
-    for size, width, times in register_blocks(work, rows):
+def product_of_integers(machine: Machine, counted: Product) -> Any:
+    """The same where words of two integers are multiplied."""
+    costs, total = machine.costs, 0.0
+    instructions = 1 + counted.more
+    for panel in counted.panels:
         step = np.maximum(
             np.maximum(
-                instructions * size * width / machine.vectors_per_cycle,
-                (size + width) / costs.loads,
+                instructions * panel.sums / machine.vectors_per_cycle, panel.loads / costs.loads
             ),
             instructions * costs.latency,
         )
-        sums = ends * size * width * costs.sum_of_one
-        total = total + times * (taps * words * step + costs.call_of_one + sums)
-    return total
+        sums = counted.rounds * panel.sums * costs.sum_of_one
+        total = total + panel.times * (counted.depth * step + costs.call_of_one + sums)
+    return counted.times * total
 
 
 def shared_filters(work: Work, unit: int) -> Any:

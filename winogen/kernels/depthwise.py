@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
+from winogen.kernels import pixels_family
+from winogen.kernels.count import Demand, Stages, of_buffer
+from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work
 
 USUAL = (3, 5)  # sizes of square kernels that have micro-kernels of their own
@@ -18,3 +23,21 @@ def is_usual(work: Work, axis: int) -> bool:
 def as_one_group(work: Work) -> Work:
     """Return the layer seen as one group, whose strip holds all channels side by side."""
     return replace(work, groups=1, channels=work.groups, filters=work.groups)
+
+
+def count(
+    work: Work, packed: int, buffers: Mapping[str, Buffer], *, channels: int, vectors: Any
+) -> Stages:
+    """Count the stages of a block: nothing is summed but the taps.
+
+    ``channels`` of the strip, if there is one among the ``buffers``; ``vectors`` of outputs.
+    ``packed``: bytes of all filters.
+    """
+    moves = pixels_family.moved(work, packed, buffers)
+    into = Demand()
+    if "strip" in buffers:
+        into = pixels_family.filled(work, packed, buffers["strip"], channels)
+        size = into.bytes("strip", writes=True)
+        moves = (*moves, of_buffer("strip", size, buffers["strip"]))
+    products = pixels_family.multiplications(work, channels=1)
+    return into, Demand(products, steps=work.taps * vectors, moves=moves), Demand()

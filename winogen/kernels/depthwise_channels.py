@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from winogen.kernels import costs as cost
-from winogen.kernels import pixels_family
-from winogen.kernels.demand import Stages, without_tiles
+from winogen.kernels import depthwise, pixels_family
+from winogen.kernels.count import Demand, Stages
 from winogen.kernels.depthwise import as_one_group
 from winogen.kernels.geometry import (
     STRIP_FIELDS,
@@ -67,23 +67,28 @@ class DepthwiseChannels(Variant):
     def non_temporal(self, work: Work) -> bool:
         return lines_of_channels(work) and is_streamed(work, self.adds_early)
 
+    def count(self, work: Work) -> Stages:
+        (rows, cols), buffers = work.block, self.buffers(work)
+        return depthwise.count(
+            work,
+            self.packed_bytes(work),
+            buffers,
+            channels=work.padded_channels,
+            vectors=rows * cols * blocks(work.channels, work.lanes),
+        )
+
     def cycles(self, work: Work, machine: Machine) -> Cycles:
-        rows, cols = work.block
-        vectors = rows * cols * blocks(work.channels, work.lanes)
         share, _ = cost.busiest(work)
-        stores = share * pixels_family.block_written(work, machine, self.non_temporal(work))
-        product = share * self.per_vector(machine) * work.taps * vectors
-        input_ = share * self.input_cycles(work, machine)
-        return pixels_family.stored_meanwhile(machine, input_, product, stores)
+        into, multiply, _ = self.count(work)
+        written = pixels_family.block_written(work, machine, multiply, self.non_temporal(work))
+        product = share * self.per_vector(machine) * multiply.steps
+        input_ = share * self.input_cycles(work, machine, into, multiply)
+        return pixels_family.stored_meanwhile(machine, input_, product, share * written)
 
     def per_vector(self, machine: Machine) -> float:
         """Cycles per tap and vector of outputs."""
         return 2 * machine.costs.depthwise
 
-    def input_cycles(self, work: Work, machine: Machine) -> Any:
+    def input_cycles(self, work: Work, machine: Machine, into: Demand, multiply: Demand) -> Any:
         """Cycles to bring the pixels of a block where the product reads them."""
-        return pixels_family.fill(work, machine, work.padded_channels)[0]
-
-    def demands(self, work: Work) -> Stages:
-        strip = self.buffers(work).get("strip")
-        return without_tiles(work, self.packed_bytes(work), strip, summed=1)
+        return pixels_family.fill(work, machine, into)

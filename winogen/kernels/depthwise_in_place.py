@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from winogen.kernels import pixels_family
+from winogen.kernels.count import Demand
 from winogen.kernels.depthwise_strip import DepthwiseStrip
 from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work
@@ -31,5 +32,5 @@ class DepthwiseInPlace(DepthwiseStrip):
     def buffers(self, work: Work) -> dict[str, Buffer]:
         return {}
 
-    def input_cycles(self, work: Work, machine: Machine) -> Any:
-        return pixels_family.fill(work, machine, work.padded_channels)[1]
+    def input_cycles(self, work: Work, machine: Machine, into: Demand, multiply: Demand) -> Any:
+        return pixels_family.fetched(work, machine, multiply)

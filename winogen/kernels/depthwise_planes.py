@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from winogen.kernels import costs as cost
-from winogen.kernels import pixels_family
-from winogen.kernels.demand import Stages, without_tiles
+from winogen.kernels import depthwise, pixels_family
+from winogen.kernels.count import Stages
 from winogen.kernels.depthwise import is_usual
 from winogen.kernels.geometry import STRIP_FIELDS, strip_pitches, strip_size
 from winogen.kernels.variant import Buffer, Cycles, Variant
@@ -53,15 +53,21 @@ class DepthwisePlanes(Variant):
     def packed_numbers(self, work: Work) -> int:
         return work.groups * work.taps
 
+    def count(self, work: Work) -> Stages:
+        (rows, cols), buffers = work.block, self.buffers(work)
+        return depthwise.count(
+            work,
+            self.packed_bytes(work),
+            buffers,
+            channels=1,
+            vectors=rows * blocks(cols, work.lanes),
+        )
+
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         share, _ = cost.busiest(work)
-        input_, _ = pixels_family.fill(work, machine, work.channels)
-        rows, cols = work.block
-        arithmetic = machine.costs.depthwise * work.taps * rows * blocks(cols, work.lanes)
-        product = share * pixels_family.multiply(work, machine, arithmetic)
-        stores = share * pixels_family.block_written(work, machine, False)
-        return pixels_family.stored_meanwhile(machine, share * input_, product, stores)
-
-    def demands(self, work: Work) -> Stages:
-        strip = self.buffers(work)["strip"]
-        return without_tiles(work, self.packed_bytes(work), strip, pixels_in_lanes=True)
+        into, multiply, _ = self.count(work)
+        arithmetic = machine.costs.depthwise * multiply.steps
+        product = share * pixels_family.multiply(work, machine, multiply, arithmetic)
+        stores = share * pixels_family.block_written(work, machine, multiply, False)
+        input_ = share * pixels_family.fill(work, machine, into)
+        return pixels_family.stored_meanwhile(machine, input_, product, stores)

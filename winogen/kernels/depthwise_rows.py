@@ -7,7 +7,8 @@ from math import gcd
 from typing import Any
 
 from winogen.kernels import costs as cost
-from winogen.kernels import pixels_family
+from winogen.kernels import depthwise, pixels_family
+from winogen.kernels.count import Stages
 from winogen.kernels.geometry import strip_size
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
@@ -80,14 +81,23 @@ class DepthwiseRows(Variant):
     def packed_numbers(self, work: Work) -> int:
         return work.taps * self._tap_numbers(work)
 
+    def count(self, work: Work) -> Stages:
+        (rows, cols), buffers = work.block, self.buffers(work)
+        return depthwise.count(
+            work,
+            self.packed_bytes(work),
+            buffers,
+            channels=work.filters,
+            vectors=rows * blocks(cols * work.filters, work.lanes),
+        )
+
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         share, _ = cost.busiest(work)
-        input_, _ = pixels_family.fill(work, machine, work.filters)
-        rows, cols = work.block
-        vectors = rows * blocks(cols * work.filters, work.lanes)
-        product = share * machine.costs.depthwise * work.taps * vectors
-        stores = share * pixels_family.block_written(work, machine, False)
-        return pixels_family.stored_meanwhile(machine, share * input_, product, stores)
+        into, multiply, _ = self.count(work)
+        product = share * machine.costs.depthwise * multiply.steps
+        stores = share * pixels_family.block_written(work, machine, multiply, False)
+        input_ = share * pixels_family.fill(work, machine, into)
+        return pixels_family.stored_meanwhile(machine, input_, product, stores)
 
     def _tap_numbers(self, work: Work) -> int:
         """Numbers packed for a tap: vectors of a period, and those that a block reads behind it."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family, tuning
-from winogen.kernels.demand import Stages, without_tiles
+from winogen.kernels.count import Demand, Product, Stages, of_buffer, turned
 from winogen.kernels.geometry import (
     STRIP_FIELDS,
     gemm_filters,
@@ -19,7 +19,6 @@ from winogen.kernels.geometry import (
 )
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks
-from winogen.loops.registers import loads_per_fma
 from winogen.records import Machine, Precision, Target, Tuning
 from winogen.records.tuning import PREFETCHING
 
@@ -34,6 +33,7 @@ class Direct(Variant):
     adds_early = True
     widens_filters = True
     in_lanes = "filters"
+    operand = "strip"  # the buffer that the product reads
     uses: tuple[str, ...] = ("rows", "vectors", "chains", "band")
     tunable: tuple[str, ...] = (*uses, *PREFETCHING, "depth", "non_temporal")
     buffers_used = {
@@ -79,40 +79,50 @@ class Direct(Variant):
         dense = work.layout == "NHWC" and lines_of_channels(work)
         return dense and is_streamed(work, self.adds_early)
 
+    def count(self, work: Work) -> Stages:
+        packed, buffers = self.packed_bytes(work), self.buffers(work)
+        into = self.filled(work)
+        operand = into.bytes(self.operand, writes=True)
+        times = blocks(work.filters, work.tuning.vectors * work.lanes)
+        filters, output = pixels_family.moved(work, packed, buffers)
+        moves = (
+            filters,
+            pixels_family.read_again(work, packed),
+            of_buffer(self.operand, times * operand, buffers[self.operand]),
+        )
+        multiply = self.product(work).demand(pixels_family.multiplications(work), moves)
+        if work.layout == "NHWC":
+            return into, multiply + Demand(moves=(output,)), Demand()
+        vectors = turned(work, work.block[0] * work.block[1], work.filters)
+        return into, multiply, Demand(turned=vectors, moves=(output,))
+
+    def filled(self, work: Work) -> Demand:
+        """Count how the inputs of a block come to where they are multiplied."""
+        channels = work.channels if work.layout == "NCHW" else work.padded_channels
+        strip = self.buffers(work)["strip"]
+        return pixels_family.filled(work, self.packed_bytes(work), strip, channels)
+
+    def product(self, work: Work) -> Product:
+        """Count the product of a block."""
+        rows, cols = work.block
+        rounds = blocks(work.channels, self.depth(work))
+        panels = cost.register_blocks(work, cols)
+        return Product(panels, work.channels * work.taps, rounds, times=rows)
+
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         costs = machine.costs
         filled, multiplied = cost.busiest(work, work.lanes * work.tuning.vectors)
-        channels = work.channels if work.layout == "NCHW" else work.padded_channels
-        input_, _ = pixels_family.fill(work, machine, channels, self.copies_of(work))
-        rows, cols = work.block
-        arithmetic = rows * cost.product(
-            work, machine, cols, self.depth(work), work.channels, work.taps
-        )
-        steps = cost.roof(arithmetic, pixels_family.panels(work, machine), costs.shows)
+        into, multiply, output = self.count(work)
+        input_ = pixels_family.fill(work, machine, into)
+        arithmetic = cost.product(work, machine, multiply.product)
+        steps = cost.roof(arithmetic, pixels_family.again(machine, multiply), costs.shows)
         if work.layout == "NHWC":
-            runs = rows * cols * blocks(work.filters, work.lanes * work.tuning.vectors)
-            steps = steps + costs.run * runs
-        product = multiplied * pixels_family.multiply(work, machine, steps)
-        stores = multiplied * pixels_family.block_written(work, machine, self.non_temporal(work))
+            steps = steps + costs.run * multiply.product.rows
+        product = multiplied * pixels_family.multiply(work, machine, multiply, steps)
+        stores = multiplied * pixels_family.block_written(
+            work, machine, multiply + output, self.non_temporal(work)
+        )
         if work.layout == "NHWC":
             return pixels_family.stored_meanwhile(machine, filled * input_, product, stores)
-        vectors = rows * cols * blocks(work.filters, work.lanes)
-        turned = multiplied * cost.arrange(work, costs) * vectors
-        return Cycles(filled * input_, product, cost.roof(turned, stores, costs.shows))
-
-    def demands(self, work: Work) -> Stages:
-        rows, vectors = work.tuning.rows, work.tuning.vectors
-        panel = blocks(work.block[1], blocks(work.block[1], rows))
-        width = min(vectors, blocks(work.filters, work.lanes))
-        return without_tiles(
-            work,
-            self.packed_bytes(work),
-            self.buffers(work)["strip"],
-            loads=loads_per_fma(panel, width),
-            at_once=vectors * work.lanes,
-            written_last=work.layout == "NCHW",
-        )
-
-    def copies_of(self, work: Work) -> int:
-        """How often each number of a strip is copied before it is multiplied."""
-        return 1
+        exchanged = multiplied * cost.arrange(work, costs) * output.turned
+        return Cycles(filled * input_, product, cost.roof(exchanged, stores, costs.shows))

@@ -7,14 +7,13 @@ from typing import Any
 from winogen.kernels import costs as cost
 from winogen.kernels import halves_family as halves
 from winogen.kernels import pixels_family, tuning
+from winogen.kernels.count import Demand, Product, turned
 from winogen.kernels.direct import Direct
 from winogen.kernels.geometry import strip_pitches, strip_size
 from winogen.kernels.variant import Buffer, Cycles
-from winogen.kernels.work import Work, blocks
+from winogen.kernels.work import Work, blocks, round_up
 from winogen.records import Machine, Precision, Target, Tuning
 from winogen.records.tuning import PREFETCHING
-
-_WRITING = 3  # times what a store takes: sums are read, scaled twice, and stored
 
 
 class DirectFloat16(halves.OfHalves, Direct):
@@ -67,18 +66,44 @@ class DirectFloat16(halves.OfHalves, Direct):
     def schedule(self, work: Work) -> tuple[int, int]:
         return halves.schedule(work, int(work.items * self.shares(work)))
 
+    def filled(self, work: Work) -> Demand:
+        rows, cols = strip_size(work)
+        words, packed = halves.words(work), self.packed_bytes(work)
+        strip, channels = self.buffers(work)["strip"], round_up(words, work.lanes)
+        filled = pixels_family.filled(work, packed, strip, channels)
+        # Two vectors of numbers become one of words.
+        return filled + Demand(turned=2 * turned(work, rows * cols, words))
+
+    def product(self, work: Work) -> Product:
+        rows, cols = work.block
+        depth = halves.words(work) * work.taps
+        panels = cost.register_blocks(work, cols)
+        return Product(panels, depth, times=rows, ends=halves.ends(depth))
+
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         costs, lanes = machine.costs, work.lanes
         filled, multiplied = cost.busiest(work, lanes * work.tuning.vectors)
-        rows, cols = work.block
-        arithmetic = rows * self.product(work, machine, cols)
-        steps = cost.roof(arithmetic, pixels_family.panels(work, machine), costs.shows)
-        product = multiplied * pixels_family.multiply(work, machine, steps)
+        into, multiply, output = self.count(work)
+        (rows, cols), words = work.block, halves.words(work)
+        call = costs.call_of_one + costs.half_tap * work.taps * blocks(words, lanes)
+        arithmetic = halves.product_cycles(machine, multiply.product, call)
+        steps = cost.roof(arithmetic, pixels_family.again(machine, multiply), costs.shows)
+        product = multiplied * pixels_family.multiply(work, machine, multiply, steps)
         # Sums are scaled and written panel by panel, from L1.
         vectors = multiplied * rows * cols * blocks(work.filters, lanes)
-        written = (cost.arrange(work, costs) + _WRITING * costs.store) * vectors
-        stores = multiplied * pixels_family.block_written(work, machine, self.non_temporal(work))
-        filling = filled * halves.fill(work, machine) + halves.measured(work, machine)
+        written = (cost.arrange(work, costs) + costs.half_store * costs.store) * vectors
+        stores = multiplied * pixels_family.block_written(
+            work, machine, multiply + output, self.non_temporal(work)
+        )
+        filling = filled * self._fill(work, machine, into) + halves.measured(work, machine)
         if work.layout == "NHWC":
             return pixels_family.stored_meanwhile(machine, filling, product + written, stores)
         return Cycles(filling, product, cost.roof(written, stores, costs.shows))
+
+    def _fill(self, work: Work, machine: Machine, into: Demand) -> Any:
+        """Cycles to fill the strip of a block with words."""
+        vectors = into.bytes("strip", writes=True) // (work.lanes * work.itemsize)
+        arrange, store = cost.arrange(work, machine.costs), machine.costs.store
+        made = vectors * (2 * arrange + 3 * store)
+        fetched = pixels_family.fetched(work, machine, into)
+        return cost.roof(made, fetched, machine.costs.shows)

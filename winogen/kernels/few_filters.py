@@ -6,15 +6,15 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family
+from winogen.kernels.count import Demand, Product, Stages, of_buffer, panels
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, even, round_up
-from winogen.records import Machine, Precision, Target, Tuning
+from winogen.records import Machine, Precision, Target, Tuning, costs_of
 
 _RUN = 2  # vectors' worth of pixels whose sums exist at a time: RUN of the template
 _MOST = 12  # pixels at once: MOST of the template
 _MEASURED = "measured on Intel Xeon (Emerald Rapids), 2026-11"
-# Cycles to add up the lanes of a vector: two shuffles and an addition.
-_ADDED = 2.5
+_ADDING = 3  # instructions that add up the lanes of a vector
 # What it may take, of the cycles with filters in the lanes, to be worth it.
 _WORTH = 0.85
 
@@ -84,25 +84,45 @@ class FewFilters(Variant):
         steps = blocks(work.channels, together(work))
         return work.filters * work.channels / (filter_vectors(work) * steps * work.lanes)
 
-    def cycles(self, work: Work, machine: Machine) -> Cycles:
-        costs, (rows, cols), size = machine.costs, work.block, together(work)
-        share, _ = cost.busiest(work)
-        vectors = filter_vectors(work)
+    def count(self, work: Work) -> Stages:
+        rows, cols = work.block
+        window = self.buffers(work)["window"]
+        channels = round_up(work.channels, together(work))
+        # What lies in the image is read there.
+        copied = self._copied(work) * rows * cols * work.kernel[0] * channels * work.itemsize
+        into = Demand(moves=(of_buffer("window", copied, window, writes=True),))
+        moves = (
+            *pixels_family.moved(work, self.packed_bytes(work), {}),
+            of_buffer("window", copied, window),
+        )
+        product = self.product(work)
+        return into, product.demand(pixels_family.multiplications(work), moves), Demand()
+
+    def product(self, work: Work) -> Product:
+        """Count the product of a block."""
+        (rows, cols), vectors = work.block, filter_vectors(work)
         width = even(vectors, work.tuning.vectors)
         high = np.minimum(cols, self.pixels_at_once(work.tuning, width))
-        step = np.maximum(high * width / machine.vectors_per_cycle, (high + width) / costs.loads)
-        step = np.maximum(step, costs.latency)
-        steps = blocks(work.channels, size) * work.taps
-        panel = steps * step + costs.call(1) + high * width * (costs.sum(1) + _ADDED)
-        arithmetic = rows * blocks(cols, high) * blocks(vectors, width) * panel
-        # What lies in the image is read there, and arrives meanwhile.
-        copied = self._copied(work) * rows * cols * work.kernel[0] * round_up(work.channels, size)
-        input_ = 2 * copied * work.itemsize / machine.l2_rate
-        _, fetched = pixels_family.fill(work, machine, work.channels)
+        depth = blocks(work.channels, together(work)) * work.taps
+        return Product(panels(cols, high, vectors, width), depth, times=rows, ends=_ADDING)
+
+    def cycles(self, work: Work, machine: Machine) -> Cycles:
+        costs, total = machine.costs, 0.0
+        share, _ = cost.busiest(work)
+        into, multiply, _ = self.count(work)
+        counted = multiply.product
+        for panel in counted.panels:
+            sums = panel.sums * (costs.sum(1) + costs.lanes_added)
+            step = counted.depth * cost.step(machine, panel)
+            total = total + panel.times * (step + costs.call(1) + sums)
+        # What lies in the image arrives meanwhile.
         product = cost.roof(
-            pixels_family.multiply(work, machine, arithmetic), fetched, costs.streamed
+            pixels_family.multiply(work, machine, multiply, counted.times * total),
+            pixels_family.fetched(work, machine, multiply),
+            costs.streamed,
         )
-        stores = pixels_family.block_written(work, machine, False)
+        input_ = 2 * into.bytes("window", writes=True) / machine.l2_rate
+        stores = pixels_family.block_written(work, machine, multiply, False)
         return pixels_family.stored_meanwhile(
             machine, share * input_, share * product, share * stores
         )
@@ -138,9 +158,12 @@ def together(work: Work) -> int:
 
 
 def _cycles(work: Work, size: int) -> float:
-    """Cycles of an output pixel with ``size`` channels of a filter in a vector."""
+    """Cycles of an output pixel with ``size`` channels of a filter in a vector.
+
+    They decide which kernel is compiled, and so do not depend on what was fitted.
+    """
     vectors = blocks(work.filters * size, work.lanes)
     steps = blocks(work.channels, size) * work.taps
     # Each pixel is loaded for every step; filters for many pixels.
     step = max(vectors / 2, 0.5 + vectors / 16)
-    return steps * step + _ADDED * vectors
+    return steps * step + costs_of(work.target.core).lanes_added * vectors

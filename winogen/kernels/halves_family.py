@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from winogen.kernels import costs as cost
-from winogen.kernels.geometry import strip_size
-from winogen.kernels.variant import Buffer
+from winogen.kernels.count import Demand, Move, Product, Stages
+from winogen.kernels.variant import Buffer, Variant
 from winogen.kernels.work import Work, blocks
 from winogen.records import Machine, Precision, Target
 
@@ -19,8 +19,6 @@ EXTENSION = "fp16"
 SCALE_TOP = 4  # largest numbers lie between 2^4 and 2^5
 BANDS = 16  # of an image, whose largest numbers are found one by one
 ROW_SEGMENT = 64  # columns of a row of planes that are rounded at a time: they stay in L1
-FINISHING = 4  # times what a sum of float32 takes: each makes two, scaled when they are written
-_TAP = 6  # cycles to begin with a tap of a chunk
 _WIDENING = 4  # instructions that make two vectors of float32 of one, and add them to others
 
 # Products of a chain of additions, and how many such sums are added up before they are widened. To
@@ -29,7 +27,7 @@ _WIDENING = 4  # instructions that make two vectors of float32 of one, and add t
 TERMS, CHAINS = 8, 3
 
 
-class OfHalves:
+class OfHalves(Variant):
     """What differs from kernels whose products are of wider numbers."""
 
     def computes(self, precision: Precision) -> bool:
@@ -59,16 +57,22 @@ class OfHalves:
             "row_segment": ROW_SEGMENT,
         }
 
-    def product(self, work: Work, machine: Machine, rows: Any) -> Any:
-        """Return the cycles of the GEMM for ``rows`` rows against all filters, in words."""
-        costs, steps, total = machine.costs, words(work) * work.taps, 0.0
-        call = costs.call_of_one + _TAP * work.taps * blocks(words(work), work.lanes)
-        for size, width, times in cost.register_blocks(work, rows):
-            step = cost.step(machine, size, width)
-            widened = ends(steps) * size * width / machine.vectors_per_cycle
-            sums = FINISHING * size * width * costs.sum_of_one
-            total = total + times * (steps * step + widened + call + sums)
-        return total
+    def demands(self, work: Work) -> Stages:
+        """Return what the stages do, the search for the largest numbers of all images included."""
+        into, multiply, output = super().demands(work)
+        scanned = Move("input", scanned_bytes(work), scanned_bytes(work))
+        return into + Demand(moves=(scanned,)), multiply, output
+
+
+def product_cycles(machine: Machine, counted: Product, call: Any) -> Any:
+    """Cycles of products of words, to each of which ``call`` cycles are added."""
+    costs, total = machine.costs, 0.0
+    for panel in counted.panels:
+        widened = counted.ends * panel.sums / machine.vectors_per_cycle
+        finished = costs.half_sum * panel.sums * costs.sum_of_one
+        each = counted.depth * cost.step(machine, panel)
+        total = total + panel.times * (each + widened + call + finished)
+    return counted.times * total
 
 
 def ends(steps: Any) -> Any:
@@ -91,20 +95,12 @@ def schedule(work: Work, parts: int) -> tuple[int, int]:
     return 2, max(parts, work.batch * BANDS) if parts else 0
 
 
+def scanned_bytes(work: Work) -> int:
+    """Bytes of all images, whose largest numbers are found before anything else is done."""
+    size = work.batch * work.groups * work.channels * work.size[0] * work.size[1]
+    return size * work.array_itemsize
+
+
 def measured(work: Work, machine: Machine) -> Any:
     """Cycles to find the largest number of every image, which all threads share."""
-    size = work.batch * work.groups * work.channels * work.size[0] * work.size[1]
-    size *= work.array_itemsize
-    return size / machine.read_rate(work.input_bytes) / work.threads
-
-
-def fill(work: Work, machine: Machine) -> Any:
-    """Cycles to fill the strip of a block with words."""
-    rows, cols = strip_size(work)
-    vectors = rows * cols * blocks(words(work), work.lanes)  # of words
-    fetched = (
-        rows * cols * work.channels * work.array_itemsize / machine.read_rate(work.input_bytes)
-    )
-    # Two vectors of numbers become one.
-    made = vectors * (2 * cost.arrange(work, machine.costs) + 3 * machine.costs.store)
-    return cost.roof(made, fetched, machine.costs.shows)
+    return scanned_bytes(work) / machine.read_rate(work.input_bytes) / work.threads

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from winogen.kernels.count import Demand, of_buffer
 from winogen.kernels.direct import Direct
 from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work
@@ -17,6 +18,7 @@ class Im2col(Direct):
     template = "im2col.c.j2"
     title = "Convolution as patch matrix times filters (im2col + GEMM)"
     auto = False
+    operand = "patch"
     buffers_used = {**Direct.buffers_used, "patch": "what every pixel sees"}
     fields_used = {**Direct.fields_used, "patch_numbers": "numbers of one patch"}
 
@@ -29,5 +31,12 @@ class Im2col(Direct):
         numbers = pixels * work.padded_channels * work.taps + work.lanes
         return {**super().buffers(work), "patch": Buffer(numbers * work.itemsize)}
 
-    def copies_of(self, work: Work) -> int:
-        return 1 + work.taps
+    def filled(self, work: Work) -> Demand:
+        (rows, cols), buffers, copied = work.block, self.buffers(work), super().filled(work)
+        strip = copied.bytes("strip", writes=True)
+        patch = rows * cols * work.padded_channels * work.taps * work.itemsize
+        moves = (
+            of_buffer("strip", strip, buffers["strip"]),
+            of_buffer("patch", patch, buffers["patch"], writes=True),
+        )
+        return copied + Demand(moves=moves)

@@ -8,14 +8,14 @@ sums are of float32.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import tuning
-from winogen.kernels.demand import Demand, Stages
-from winogen.kernels.demand_tiles import grid_of_tiles
+from winogen.kernels.count import Demand, Product
 from winogen.kernels.regions_family import Regions
 from winogen.kernels.tiles_family import TILES_AT_ONCE, positions
 from winogen.kernels.variant import Buffer
@@ -100,26 +100,42 @@ class RegionsOfIntegers(Regions):
             "place": Buffer(self.tiles_at_once(work) * _PLACE),
         }
 
-    def product_arithmetic(self, work: Work, machine: Machine, rows: Any) -> Any:
+    def product(self, work: Work) -> Product:
+        rows, times = self.rows_of_products(work)
         instructions = 1 if self.extensions(work.target) else _INSTRUCTIONS[work.target.dots]
-        return cost.product_of_integers(
-            work, machine, rows, CHUNK, self.taps_of(work), instructions
+        whole, rest = divmod(work.channels, 2 * work.lanes)
+        words = whole * work.lanes + min(rest, work.lanes)
+        taps = self.taps_of(work)
+        return Product(
+            cost.register_blocks(work, rows),
+            taps * words,
+            # Sums become floats after every chunk of channels and every tap.
+            rounds=taps * blocks(work.channels, CHUNK),
+            times=positions(work) * times,
+            more=instructions - 1,
         )
 
-    def input_cycles(self, work: Work, machine: Machine, spilled: Any = 0.0) -> Any:
-        tiles = self.lines(work) * work.block[1]
-        # They were stored as floats before; now come words, of two channels, and steps.
-        places = tiles * positions(work)
-        stored = places * (blocks(work.channels, work.lanes) / 2 + blocks(work.channels, CHUNK))
-        rounding = cost.transform(machine.costs, _rounding(work, tiles), stored)
-        return super().input_cycles(work, machine, spilled) + rounding
+    def product_price(self, work: Work, machine: Machine, counted: Product) -> Any:
+        return cost.product_of_integers(machine, counted)
 
-    def demands(self, work: Work) -> Stages:
-        into, multiply, output = super().demands(work)
-        high, wide = grid_of_tiles(work)
-        lines = high + work.grid[0] * (self.lines(work) - work.block[0])
-        rounding = work.batch * work.groups * _rounding(work, lines * wide)
-        return into + Demand(instructions=rounding), multiply, output
+    def rounding(self, work: Work) -> Demand:
+        places = work.images * self.lines(work) * work.block[1] * positions(work)
+        vectors, steps = blocks(work.channels, work.lanes), blocks(work.channels, CHUNK)
+        each = vectors * _ROUNDING + steps * (_LANES_SUMMED + _ROOT / work.lanes)
+        # They were stored as floats before; now come words, of two channels, and steps.
+        return Demand(instructions=places * each, stored=places * (vectors / 2 + steps))
+
+    def input_cycles(
+        self, work: Work, machine: Machine, counted: Demand, spilled: Any = 0.0
+    ) -> Any:
+        words = self.rounding(work)  # nothing is fetched meanwhile
+        tiles = replace(
+            counted,
+            instructions=counted.instructions - words.instructions,
+            stored=counted.stored - words.stored,
+        )
+        rounding = cost.transform(machine.costs, words.instructions, words.stored)
+        return super().input_cycles(work, machine, tiles, spilled) + rounding
 
     def spilled(
         self, work: Work, machine: Machine, filters: Any, v_bytes: Any, y_bytes: Any
@@ -151,10 +167,3 @@ class RegionsOfIntegers(Regions):
         words = whole * work.lanes + min(rest, work.lanes)
         rows = self.taps_of(work) * words + 1
         return work.groups * work.padded_filters * positions(work) * rows * 2
-
-
-def _rounding(work: Work, tiles: Any) -> Any:
-    """Instructions that find the steps of so many tiles, and round them."""
-    vectors, steps = blocks(work.channels, work.lanes), blocks(work.channels, CHUNK)
-    each = vectors * _ROUNDING + steps * (_LANES_SUMMED + _ROOT / work.lanes)
-    return tiles * positions(work) * each

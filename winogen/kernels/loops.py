@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from winogen.kernels import costs as cost
+from winogen.kernels import pixels_family
+from winogen.kernels.count import Demand, Panel, Product, Stages
 from winogen.kernels.variant import Buffer, Cycles, Variant
-from winogen.kernels.work import Work, blocks
+from winogen.kernels.work import Work, blocks, round_up
 from winogen.loops.build import build
 from winogen.loops.nest import Nest
 from winogen.loops.parameters import LoopProblem, Parameters, flaws, register_blocks
@@ -72,26 +75,47 @@ class Loops(Variant):
     def summation(self, tuning: Tuning, channels: int) -> dict[str, Any]:
         return {"block": None, "chains": 1}
 
-    def cycles(self, work: Work, machine: Machine) -> Cycles:
+    def count(self, work: Work) -> Stages:
+        """Count one group of one image, whatever the blocks: the nest cuts by itself.
+
+        Its last register blocks count as whole ones.
+        """
         problem, nest = self.nest(work)
-        kind, costs = nest.kind, machine.costs
-        lanes = work.lanes
-        across, down = nest.pixels, nest.filters
-        steps = np.prod([blocks(problem.extent(dim), nest.step(dim, lanes)) for dim in "MHW"])
-        terms = work.taps * blocks(work.channels, nest.step("C", lanes)) * nest.step("C", lanes)
-        terms = terms / lanes if kind.meet == "dot" else terms
+        kind, lanes = nest.kind, work.lanes
+        runs = prod(blocks(problem.extent(dim), nest.step(dim, lanes)) for dim in "MHW")
+        depth = round_up(work.channels, nest.step("C", lanes)) * work.taps
+        product = Product(
+            (Panel(nest.pixels, nest.filters, runs),),
+            depth / lanes if kind.meet == "dot" else depth,
+        )
+        whole = replace(work, block=work.out, images=1)
+        moves = pixels_family.moved(whole, self.packed_bytes(work), {})
+        counted = product.demand(pixels_family.multiplications(whole), moves)
+        return Demand(), replace(counted, steps=self._many(work) * counted.steps), Demand()
+
+    def demands(self, work: Work) -> Stages:
+        return super().demands(replace(work, block=work.out, images=1))
+
+    def cycles(self, work: Work, machine: Machine) -> Cycles:
+        costs, many = machine.costs, self._many(work)
+        _, multiply, _ = self.count(work)
+        counted = multiply.product
+        (panel,) = counted.panels
         step = np.maximum(
-            np.maximum(
-                kind.sums(across, down, lanes) / machine.vectors_per_cycle,
-                (across + down) / costs.loads,
-            ),
+            np.maximum(many * panel.sums / machine.vectors_per_cycle, panel.loads / costs.loads),
             costs.latency,
         )
         share = work.batch * work.groups / min(work.threads, max(1, self.schedule(work)[1]))
-        arithmetic = share * steps * (terms * step + costs.call(1))
-        moved = share * (work.input_bytes + 2 * work.output_bytes) / work.groups
-        multiply = cost.roof(arithmetic, moved / machine.memory_rate, costs.shows)
-        return Cycles(0.0, multiply, 0.0)
+        runs = share * counted.times * panel.times
+        arithmetic = runs * (counted.depth * step + costs.call(1))
+        moved = share * (multiply.bytes("input") + 2 * multiply.bytes("output", writes=True))
+        product = cost.roof(arithmetic, moved / machine.memory_rate, costs.shows)
+        return Cycles(0.0, product, 0.0)
+
+    def _many(self, work: Work) -> int:
+        """Vectors that a step multiplies for each pair of its operands."""
+        _, nest = self.nest(work)
+        return nest.kind.sums(nest.pixels, nest.filters, work.lanes) // (nest.pixels * nest.filters)
 
     def _built(self, work: Work) -> Nest:
         return build(*self.nest(work), work.target)

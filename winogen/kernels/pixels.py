@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family, tuning
-from winogen.kernels.demand import Stages, without_tiles
+from winogen.kernels.count import Demand, Product, Stages, of_buffer, panels
 from winogen.kernels.geometry import STRIP_FIELDS, strip_pitches, strip_size
 from winogen.kernels.variant import Buffer, Cycles, Variant, named
 from winogen.kernels.work import Work, blocks, even, round_up
-from winogen.loops.registers import loads_per_fma
 from winogen.records import Machine, Precision, Target, Tuning
 
 # Terms of a sum up to which filters in the lanes take longer: each block of sums is transposed.
@@ -68,27 +65,33 @@ class Pixels(Variant):
     def depth(self, work: Work) -> int:
         return max(1, work.tuning.depth // work.taps)
 
-    def cycles(self, work: Work, machine: Machine) -> Cycles:
-        costs, (rows, cols) = machine.costs, work.block
-        blocks_paid, _ = cost.busiest(work)
-        input_, _ = pixels_family.fill(work, machine, work.channels)
-        panels = blocks(work.filters, work.tuning.rows)
-        step = np.maximum(blocks(work.filters, panels), costs.latency)
-        calls = rows * blocks(cols, work.tuning.vectors * work.lanes) * panels
-        steps = work.channels * work.taps * step
-        arithmetic = calls * (steps + costs.call(1) + 2 * costs.sum(1) * step)
-        product = blocks_paid * pixels_family.multiply(work, machine, arithmetic)
-        stores = blocks_paid * pixels_family.block_written(work, machine, False)
-        return pixels_family.stored_meanwhile(machine, blocks_paid * input_, product, stores)
+    def count(self, work: Work) -> Stages:
+        packed, buffers = self.packed_bytes(work), self.buffers(work)
+        into = self.filled(work)
+        times = blocks(work.filters, even(work.filters, work.tuning.rows))
+        read = of_buffer("strip", times * into.bytes("strip", writes=True), buffers["strip"])
+        moves = (*pixels_family.moved(work, packed, buffers), read)
+        product = self.product(work)
+        return into, product.demand(pixels_family.multiplications(work), moves), Demand()
 
-    def demands(self, work: Work) -> Stages:
-        panel = even(work.filters, work.tuning.rows)
-        width = min(work.tuning.vectors, blocks(work.block[1], work.lanes))
-        return without_tiles(
-            work,
-            self.packed_bytes(work),
-            self.buffers(work)["strip"],
-            pixels_in_lanes=True,
-            loads=loads_per_fma(panel, width),
-            at_once=panel,
-        )
+    def filled(self, work: Work) -> Demand:
+        """Count how the inputs of a block come to where they are multiplied."""
+        strip = self.buffers(work)["strip"]
+        return pixels_family.filled(work, self.packed_bytes(work), strip, work.channels)
+
+    def product(self, work: Work) -> Product:
+        """Count the product of a block."""
+        (rows, cols), tuning = work.block, work.tuning
+        vectors = blocks(cols, work.lanes)
+        found = panels(work.filters, even(work.filters, tuning.rows), vectors, tuning.vectors)
+        rounds = blocks(work.channels, self.depth(work))
+        return Product(found, work.channels * work.taps, rounds, times=rows)
+
+    def cycles(self, work: Work, machine: Machine) -> Cycles:
+        share, _ = cost.busiest(work)
+        into, multiply, _ = self.count(work)
+        arithmetic = cost.product(work, machine, multiply.product)
+        product = share * pixels_family.multiply(work, machine, multiply, arithmetic)
+        stores = share * pixels_family.block_written(work, machine, multiply, False)
+        input_ = share * pixels_family.fill(work, machine, into)
+        return pixels_family.stored_meanwhile(machine, input_, product, stores)

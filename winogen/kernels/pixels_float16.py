@@ -7,10 +7,11 @@ from typing import Any
 from winogen.kernels import costs as cost
 from winogen.kernels import halves_family as halves
 from winogen.kernels import pixels_family, tuning
+from winogen.kernels.count import Demand, Product, input_read, of_buffer, panels
 from winogen.kernels.geometry import strip_pitches, strip_size
 from winogen.kernels.pixels import Pixels
 from winogen.kernels.variant import Buffer, Cycles
-from winogen.kernels.work import Work, blocks
+from winogen.kernels.work import Work, blocks, even
 from winogen.records import Machine, Precision, Target, Tuning
 
 # Terms of a sum up to which filters in the lanes take longer: there every pixel has words of its
@@ -67,20 +68,31 @@ class PixelsFloat16(halves.OfHalves, Pixels):
     def schedule(self, work: Work) -> tuple[int, int]:
         return halves.schedule(work, int(work.items))
 
+    def filled(self, work: Work) -> Demand:
+        rows, cols = strip_size(work)
+        numbers, buffers = rows * cols * work.channels, self.buffers(work)
+        moves = (
+            input_read(work, self.packed_bytes(work), (rows, cols)),
+            of_buffer("rows", numbers * work.itemsize, buffers["rows"], writes=True),
+            of_buffer("rows", numbers * work.itemsize, buffers["rows"]),
+            of_buffer("strip", numbers * 2, buffers["strip"], writes=True),
+        )
+        return Demand(moves=moves)
+
+    def product(self, work: Work) -> Product:
+        (rows, cols), tuning = work.block, work.tuning
+        vectors, depth = blocks(cols, 2 * work.lanes), work.channels * work.taps
+        found = panels(work.filters, even(work.filters, tuning.rows), vectors, tuning.vectors)
+        return Product(found, depth, times=rows, ends=halves.ends(depth))
+
     def cycles(self, work: Work, machine: Machine) -> Cycles:
-        costs, (rows, cols) = machine.costs, work.block
-        blocks_paid, _ = cost.busiest(work)
-        vectors = work.tuning.vectors
-        panels = blocks(work.filters, work.tuning.rows)
-        high = blocks(work.filters, panels)
-        steps = work.channels * work.taps
-        widened = halves.ends(steps) * high * vectors / machine.vectors_per_cycle
-        each = steps * cost.step(machine, high, vectors) + widened
-        calls = rows * blocks(cols, 2 * vectors * work.lanes) * panels
-        sums = halves.FINISHING * costs.sum_of_one * high * vectors
-        arithmetic = calls * (each + costs.call_of_one + sums)
-        product = blocks_paid * pixels_family.multiply(work, machine, arithmetic)
-        stores = blocks_paid * pixels_family.block_written(work, machine, False)
-        input_, _ = pixels_family.fill(work, machine, work.channels, 2)
-        filled = blocks_paid * input_ + halves.measured(work, machine)
+        costs = machine.costs
+        share, _ = cost.busiest(work)
+        into, multiply, _ = self.count(work)
+        arithmetic = halves.product_cycles(machine, multiply.product, costs.call_of_one)
+        product = share * pixels_family.multiply(work, machine, multiply, arithmetic)
+        stores = share * pixels_family.block_written(work, machine, multiply, False)
+        fetched = pixels_family.fetched(work, machine, into)
+        input_ = cost.roof(pixels_family.copied(machine, into), fetched, costs.shows)
+        filled = share * input_ + halves.measured(work, machine)
         return Cycles(filled, cost.roof(product, stores, costs.shows), 0.0)

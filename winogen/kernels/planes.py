@@ -6,10 +6,9 @@ from typing import Any
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family
-from winogen.kernels.demand import Stages, without_tiles
+from winogen.kernels.count import Demand, Product, Stages, panels
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
-from winogen.loops.registers import loads_per_fma
 from winogen.records import Machine, Precision, Target, Tuning
 
 # A twentieth of the lanes may be idle: maps of a few pixels are better off with filters there.
@@ -52,22 +51,25 @@ class Planes(Variant):
     def shares(self, work: Work) -> Any:
         return cost.shared_filters(work, work.tuning.rows)
 
-    def cycles(self, work: Work, machine: Machine) -> Cycles:
-        costs, high = machine.costs, work.tuning.rows
-        filled, multiplied = cost.busiest(work, high)
-        _, fetched = pixels_family.fill(work, machine, work.channels)
-        vectors = blocks(work.block[1], work.lanes)
-        sums = costs.call(1) * blocks(vectors, work.tuning.vectors) + costs.sum(1) * high * vectors
-        products = work.channels * high * vectors / machine.vectors_per_cycle
-        arithmetic = blocks(work.filters, high) * (products + sums)
-        product = multiplied * pixels_family.multiply(work, machine, arithmetic)
-        stores = multiplied * pixels_family.block_written(work, machine, False)
-        # Lines of many planes are open at once: about as much as a transposition, and measured so.
-        apart = cost.arrange(work, costs) * work.block[1] * blocks(work.filters, work.lanes)
-        output = cost.roof(multiplied * apart, stores, costs.shows)
-        return Cycles(filled * fetched, product, output)
+    def count(self, work: Work) -> Stages:
+        moves = pixels_family.moved(work, self.packed_bytes(work), {})
+        product = self.product(work)
+        return Demand(), product.demand(pixels_family.multiplications(work), moves), Demand()
 
-    def demands(self, work: Work) -> Stages:
-        width = min(work.tuning.vectors, blocks(work.block[1], work.lanes))
-        loads = loads_per_fma(work.tuning.rows, width)
-        return without_tiles(work, self.packed_bytes(work), None, pixels_in_lanes=True, loads=loads)
+    def product(self, work: Work) -> Product:
+        """Count the product of a block."""
+        tuning, vectors = work.tuning, blocks(work.block[1], work.lanes)
+        found = panels(work.filters, tuning.rows, vectors, tuning.vectors)
+        return Product(found, work.channels, blocks(work.channels, self.depth(work)))
+
+    def cycles(self, work: Work, machine: Machine) -> Cycles:
+        filled, multiplied = cost.busiest(work, work.tuning.rows)
+        _, counted, _ = self.count(work)
+        fetched = pixels_family.fetched(work, machine, counted)
+        arithmetic = cost.product(work, machine, counted.product)
+        product = multiplied * pixels_family.multiply(work, machine, counted, arithmetic)
+        stores = multiplied * pixels_family.block_written(work, machine, counted, False)
+        # Lines of many planes are open at once: about as much as a transposition, and measured so.
+        apart = cost.arrange(work, machine.costs) * work.block[1] * blocks(work.filters, work.lanes)
+        output = cost.roof(multiplied * apart, stores, machine.costs.shows)
+        return Cycles(filled * fetched, product, output)

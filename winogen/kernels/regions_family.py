@@ -8,14 +8,13 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import tuning
-from winogen.kernels.demand import Stages
-from winogen.kernels.demand_tiles import Product, with_tiles
+from winogen.kernels.count import Demand, Product, Stages
 from winogen.kernels.few_filters import fills_lanes
 from winogen.kernels.geometry import gemm_filters
-from winogen.kernels.tiles_family import Tiled, positions, product_cycles
+from winogen.kernels.tiles_family import Tiled, multiplied, positions, product_cycles
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.work import Work, blocks
-from winogen.records import NUMBERS, Machine, Precision, Target, Tuning
+from winogen.records import Machine, Precision, Target, Tuning
 from winogen.records.tuning import PREFETCHING
 
 _LEAST_CHANNELS = 4  # and filters; with less, vectors are mostly empty
@@ -102,39 +101,56 @@ class Regions(Tiled):
         """Rows of one product, and how many products a position has."""
         raise NotImplementedError(f"{self.name}: rows_of_products")
 
-    def product_arithmetic(self, work: Work, machine: Machine, rows: Any) -> Any:
-        """Cycles of one product of ``rows`` tiles with all filters at one position."""
-        depth, taps = self.depth(work), self.taps_of(work)
-        return cost.product(work, machine, rows, depth, work.channels, taps, halves=True)
+    def product(self, work: Work) -> Product:
+        """Count the products of a block, one or some for each position of the tiles."""
+        rows, times = self.rows_of_products(work)
+        panels = cost.register_blocks(work, rows, cost.leaves_half(work))
+        rounds = blocks(work.channels, self.depth(work))
+        return Product(
+            panels, work.channels * self.taps_of(work), rounds, times=positions(work) * times
+        )
+
+    def product_price(self, work: Work, machine: Machine, counted: Product) -> Any:
+        """Cycles of the products of a block."""
+        return cost.product(work, machine, counted)
+
+    def rounding(self, work: Work) -> Demand:
+        """Count what is done to transformed tiles before they are multiplied."""
+        return Demand()
+
+    def count(self, work: Work) -> Stages:
+        into, taps = self.tiles_transformed(work), self.taps_of(work)
+        multiply = multiplied(
+            self,
+            work,
+            self.product(work),
+            into,
+            rows=self.rows_of_products(work)[0],
+            depth=work.channels * taps,
+            taps=taps,
+            bands=blocks(blocks(work.filters, work.lanes), work.tuning.band),
+        )
+        return into + self.rounding(work), multiply, self.outputs_gathered(work, "Y")
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
-        costs, places, taps = machine.costs, positions(work), self.taps_of(work)
-        rows, cols = work.block
-        lanes, size, images = work.lanes, work.itemsize, work.images
-        vectors, filter_vectors = (blocks(n, lanes) for n in (work.channels, work.filters))
-        transformed, multiplied = self._busiest(work)
-        band = work.tuning.band
-        bands = blocks(filter_vectors, band)
-        tile_size = NUMBERS[work.precision.tiles].itemsize
-        v_bytes = images * places * self.lines(work) * cols * vectors * lanes * tile_size
-        y_bytes = images * places * rows * cols * min(filter_vectors, band) * lanes * size
-        filters = (
-            places * taps * work.channels * filter_vectors * lanes * work.precision.filter_itemsize
-        )
+        into, multiply, output = self.count(work)
+        transforming, multiplying = self._busiest(work)
+        v_bytes, filters = into.bytes("V", writes=True), multiply.bytes("U")
+        band = min(blocks(work.filters, work.lanes), work.tuning.band)
+        bands = blocks(blocks(work.filters, work.lanes), work.tuning.band)
+        y_bytes = multiply.bytes("Y", writes=True) // blocks(work.filters, work.lanes) * band
         spilled = self.spilled(work, machine, filters, v_bytes, y_bytes)
         v_read, y_read = (spilled * n / machine.l3_rate for n in (v_bytes, y_bytes))
-        input_ = transformed * images * self.input_cycles(work, machine, 2 * v_read / images)
-        tiles, products = self.rows_of_products(work)
-        arithmetic = self.product_arithmetic(work, machine, tiles)
+        input_ = transforming * self.input_cycles(work, machine, into, 2 * v_read)
         product = product_cycles(
-            work, machine, places * products * arithmetic, filters,
+            work, machine, self.product_price(work, machine, multiply.product), filters,
             bands * (v_read + 2 * y_read),
         )  # fmt: skip
         # Threads that share a block wait for each other, and read what the others have transformed.
         foreign = v_bytes * (1 - 1 / work.threads) / machine.l3_rate
-        waits = work.items * work.split * (foreign + 2 * costs.barrier)
-        output = multiplied * images * self.output_cycles(work, machine, bands * y_read / images)
-        return Cycles(input_, multiplied * product + waits, output)
+        waits = work.items * work.split * (foreign + 2 * machine.costs.barrier)
+        output_ = multiplying * self.output_cycles(work, machine, output, bands * y_read)
+        return Cycles(input_, multiplying * product + waits, output_)
 
     def spilled(
         self, work: Work, machine: Machine, filters: Any, v_bytes: Any, y_bytes: Any
@@ -149,22 +165,6 @@ class Regions(Tiled):
     def filled(self, work: Work) -> Any:
         """The tiles of an image over those that count for it: whole blocks."""
         return 1
-
-    def demands(self, work: Work) -> Stages:
-        rows, lines = self.rows_of_products(work)
-        taps, vectors = self.taps_of(work), blocks(work.filters, work.lanes)
-        product = Product(
-            rows,
-            lines,
-            work.channels * taps,
-            bands=blocks(vectors, work.tuning.band),
-            halves="halves" in self.fixed(work),
-            together=work.itemsize // NUMBERS[work.precision.tiles].itemsize,
-        )
-        return with_tiles(
-            work, self.packed_bytes(work), self.buffers(work), product,
-            taps=taps, lines=self.lines(work), extent=self.input_size(work),
-        )  # fmt: skip
 
     def _busiest(self, work: Work) -> tuple[Any, Any]:
         """Blocks that the busiest thread transforms and multiplies: with split, a share of each."""

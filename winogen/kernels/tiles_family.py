@@ -1,4 +1,4 @@
-"""What Winograd variants share: buffers of the transforms, and what those cost."""
+"""What Winograd variants share: the buffers, the counts and the price of transforms."""
 
 from __future__ import annotations
 
@@ -7,10 +7,20 @@ from typing import Any
 import numpy as np
 
 from winogen.kernels import costs as cost
+from winogen.kernels.count import (
+    Demand,
+    Move,
+    Product,
+    filters_read,
+    input_read,
+    of_buffer,
+    output_written,
+    turned,
+)
 from winogen.kernels.geometry import is_streamed, lines_of_channels, tile_strip_size
 from winogen.kernels.variant import Buffer, Variant
-from winogen.kernels.work import Work, blocks
-from winogen.records import Machine
+from winogen.kernels.work import Work, blocks, round_up
+from winogen.records import NUMBERS, Machine
 
 _POINTER = 8
 TILES_AT_ONCE = 4  # side by side, whose columns are transformed before their rows: they stay in L1
@@ -38,7 +48,6 @@ class Tiled(Variant):
         return 1, work.block[1] * w.m, work.lanes
 
     def input_size(self, work: Work) -> tuple[Any, Any]:
-        """Rows and columns of padded input below a block."""
         return tile_strip_size(work)
 
     def lines(self, work: Work) -> Any:
@@ -68,44 +77,138 @@ class Tiled(Variant):
         dense = work.layout == "NHWC" and lines_of_channels(work)
         return dense and is_streamed(work, self.adds_early)
 
-    def input_cycles(self, work: Work, machine: Machine, spilled: Any = 0.0) -> Any:
-        """Cycles of the input transform of a block of one image.
+    def tiles_transformed(self, work: Work) -> Demand:
+        """Count the input transform of a block, up to tiles V of the numbers it is made in."""
+        (h, w), buffers, images = work.transforms, self.buffers(work), work.images
+        rows, cols = self.input_size(work)
+        vectors = images * blocks(work.channels, work.lanes)
+        columns, tiles = self.lines(work) * cols, self.lines(work) * work.block[1]
+        across, vector = tiles * h.products, vectors * work.lanes * work.itemsize
+        strip: tuple[Move, ...] = ()
+        if work.layout == "NCHW":
+            strip = (
+                of_buffer("strip", rows * cols * vector, buffers["strip"], writes=True),
+                of_buffer("strip", columns * h.n * vector, buffers["strip"]),
+            )
+        places = tiles * positions(work)
+        return Demand(
+            instructions=vectors * (columns * h.instructions[0] + across * w.instructions[0]),
+            stored=vectors * (columns * h.products + places),
+            turned=turned(work, images * rows * cols, work.channels),
+            moves=(
+                input_read(work, self.packed_bytes(work), (rows, cols)),
+                *strip,
+                # Transformed columns on their way to the transform of rows never leave L1.
+                Move("columns", columns * h.products * vector, 0, writes=True, private=True),
+                Move("columns", across * w.n * vector, 0, private=True),
+                of_buffer("V", places * vector // together(work), buffers["v"], writes=True),
+            ),
+        )
+
+    def outputs_gathered(self, work: Work, name: str) -> Demand:
+        """Count the output transform of a block, which reads the buffer of this name."""
+        (h, w), buffers = work.transforms, self.buffers(work)
+        tiles = work.images * work.block[0] * work.block[1]
+        vectors = tiles * blocks(work.filters, work.lanes)
+        vector = vectors * work.lanes * work.itemsize
+        columns, outputs = w.products * h.m, h.m * w.m
+        strip: tuple[Move, ...] = ()
+        if work.layout == "NCHW":
+            strip = (
+                of_buffer("strip", outputs * vector, buffers["strip"], writes=True),
+                of_buffer("strip", outputs * vector, buffers["strip"]),
+            )
+        return Demand(
+            instructions=vectors * (w.products * h.instructions[2] + h.m * w.instructions[2]),
+            stored=vectors * (columns + outputs),
+            turned=turned(work, tiles * outputs, work.filters),
+            moves=(
+                of_buffer(name, positions(work) * vector, buffers[name.lower()]),
+                output_written(work, self.packed_bytes(work)),
+                *strip,
+            ),
+        )
+
+    def input_cycles(
+        self, work: Work, machine: Machine, counted: Demand, spilled: Any = 0.0
+    ) -> Any:
+        """Cycles of the input transform of a block.
 
         Tiles take ``spilled`` cycles to be written where they do not stay in L2.
         """
-        costs, (h, w) = machine.costs, work.transforms
-        rows, cols = self.input_size(work)
-        lines, tiles = self.lines(work), work.block[1]
-        arrange = cost.arrange(work, costs) * rows * cols
-        columns = lines * cols * cost.transform(costs, h.instructions[0], h.products)
-        across = cost.transform(costs, w.instructions[0], w.products)
-        across = lines * tiles * h.products * across
-        arithmetic = blocks(work.channels, work.lanes) * (arrange + columns + across)
-        fetched = (
-            rows * cols * work.channels * work.array_itemsize / machine.read_rate(work.input_bytes)
-        )
-        return cost.roof(arithmetic, fetched + spilled, costs.shows)
+        fetched = counted.bytes("input") / machine.read_rate(work.input_bytes)
+        arithmetic = transforms_cycles(work, machine, counted)
+        return cost.roof(arithmetic, fetched + spilled, machine.costs.shows)
 
-    def output_cycles(self, work: Work, machine: Machine, spilled: Any = 0.0) -> Any:
-        """Cycles of the output transform of a block of one image.
+    def output_cycles(
+        self, work: Work, machine: Machine, counted: Demand, spilled: Any = 0.0
+    ) -> Any:
+        """Cycles of the output transform of a block.
 
         Sums take ``spilled`` cycles to be read where they did not stay in L2.
         """
-        costs, (h, w) = machine.costs, work.transforms
-        tiles = work.block[0] * work.block[1]
-        columns = w.products * cost.transform(costs, h.instructions[2], h.m)
-        across = h.m * cost.transform(costs, w.instructions[2], w.m)
-        arrange = cost.arrange(work, costs) * h.m * w.m
-        vectors = blocks(work.filters, work.lanes)
-        arithmetic = tiles * vectors * (columns + across + arrange)
-        size = tiles * h.m * w.m * work.filters * work.array_itemsize
+        size = counted.bytes("output", writes=True)
         stores = cost.written(work, machine, size, self.non_temporal(work))
-        return cost.roof(arithmetic, stores + spilled, costs.shows)
+        arithmetic = transforms_cycles(work, machine, counted)
+        return cost.roof(arithmetic, stores + spilled, machine.costs.shows)
+
+
+def transforms_cycles(work: Work, machine: Machine, counted: Demand) -> Any:
+    """Cycles of transforms along both axes, and of transpositions."""
+    costs = machine.costs
+    transforms = cost.transform(costs, counted.instructions, counted.stored)
+    return transforms + cost.arrange(work, costs) * counted.turned
 
 
 def positions(work: Work) -> Any:
     """Products of one tile."""
     return work.transforms[0].products * work.transforms[1].products
+
+
+def together(work: Work) -> int:
+    """Numbers of transformed tiles in the place of one that they are computed in."""
+    return work.itemsize // NUMBERS[work.precision.tiles].itemsize
+
+
+def multiplied(
+    variant: Tiled,
+    work: Work,
+    product: Product,
+    into: Demand,
+    *,
+    rows: Any,
+    depth: int,
+    taps: int = 1,
+    bands: int = 1,
+    rounds: int = 1,
+) -> Demand:
+    """Count the product of a block whose transformed tiles V and sums Y are in memory.
+
+    ``into``: the count of the transform that wrote V. ``rows``: tiles that meet the filters in one
+    product, ``depth`` numbers deep. ``taps`` that a sum goes over; ``bands`` of filters, for each
+    of which all of V is read; ``rounds``: how often sums are added to those in memory.
+    """
+    buffers, tuning, number = variant.buffers(work), work.tuning, work.itemsize // together(work)
+    tiles = work.images * work.block[0] * work.block[1]
+    places = positions(work) * tiles
+    # One product's tiles, and the filters of one register block, are read again from nearer by.
+    width = tuning.vectors * work.lanes
+    v_times = blocks(work.filters, width) * taps - bands
+    v_again = max(0, v_times) * places * work.channels * number
+    u = filters_read(work, variant.packed_bytes(work), (buffers["v"], buffers["y"]))
+    u_again = (blocks(rows, tuning.rows) * (tiles // rows) - 1) * u.bytes
+    sums = places * round_up(work.filters, work.lanes) * work.itemsize
+    return product.demand(
+        places * taps * work.channels * work.filters,
+        (
+            u,
+            of_buffer("V", bands * into.bytes("V", writes=True), buffers["v"]),
+            Move("V again", v_again, rows * depth * number, private=True),
+            Move("U again", u_again, depth * width * number, private=True),
+            of_buffer("Y", (rounds - 1) * sums, buffers["y"]),
+            of_buffer("Y", rounds * sums, buffers["y"], writes=True),
+        ),
+    )
 
 
 def product_cycles(

@@ -8,13 +8,14 @@ the shape of a layer is decided in C.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from winogen.errors import InvalidValue
-from winogen.kernels.demand import Stages, without_tiles
-from winogen.kernels.geometry import is_streamed
+from winogen.kernels.count import Stages, of_call
+from winogen.kernels.geometry import is_streamed, strip_size
 from winogen.kernels.kind import Buffer, workspace_bytes
 from winogen.kernels.work import Work, round_up
 from winogen.loops.parameters import LoopProblem, Parameters
@@ -35,8 +36,11 @@ class Cycles(NamedTuple):
         return self.input + self.multiply + self.output
 
 
-class Variant:
-    """The base of all variants, with what most of them have in common."""
+class Variant(ABC):
+    """The base of all variants, with what most of them have in common.
+
+    What is abstract has no default that is right by itself: sizes, memory, costs and counts.
+    """
 
     name: str  # of the variant, unique
     algorithm: str  # the family, as `conv2d(algorithm=)` names it
@@ -101,9 +105,9 @@ class Variant:
         """Return the loop nest that is compiled in, where there is one."""
         return None
 
+    @abstractmethod
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         """Return the sizes of blocks for a target."""
-        raise NotImplementedError(f"{self.name}: tuning")
 
     def registers(self, tuning: Tuning) -> int:
         """Return the vector registers that the micro-kernel wants for sums and operands."""
@@ -129,17 +133,17 @@ class Variant:
 
     # --- memory
 
+    @abstractmethod
     def buffers(self, work: Work) -> dict[str, Buffer]:
         """Return its buffers by name."""
-        raise NotImplementedError(f"{self.name}: buffers")
 
     def fields(self, work: Work) -> dict[str, Any]:
         """Return the fields of the struct that only this variant has: pitches of buffers, say."""
         return {}
 
-    def packed_numbers(self, work: Work) -> int:
+    @abstractmethod
+    def packed_numbers(self, work: Work) -> Any:
         """Return how many numbers the packed filters are."""
-        raise NotImplementedError(f"{self.name}: packed_numbers")
 
     def buffer_names(self, border: str) -> dict[str, str]:
         """Return name -> meaning of its buffers."""
@@ -208,21 +212,25 @@ class Variant:
         """Return how it sums the channels of a group, as `measure` and `estimate` take it."""
         return {"block": tuning.depth, "chains": tuning.chains}
 
+    def input_size(self, work: Work) -> tuple[Any, Any]:
+        """Return the rows and columns of padded input below a block."""
+        return strip_size(work)
+
+    @abstractmethod
+    def count(self, work: Work) -> Stages:
+        """Count what the input, multiply and output stage do for one whole block of a group."""
+
+    @abstractmethod
     def cycles(self, work: Work, machine: Machine) -> Cycles:
-        """Predict what ``work`` costs on ``machine``, by counting arithmetic and traffic."""
-        raise NotImplementedError(f"{self.name}: cycles")
+        """Predict what ``work`` costs on ``machine``: the price of what is counted."""
 
     def demands(self, work: Work) -> Stages:
-        """Count what the input, multiply and output stage of a cut ``work`` do.
+        """Return what the three stages of a cut ``work`` do, all blocks together."""
+        return of_call(work, self.count, self.input_size)
 
-        By default those of a kernel that reads inputs in place, once, and writes outputs as it
-        multiplies.
-        """
-        return without_tiles(work, self.packed_bytes(work), self.buffers(work).get("strip"))
-
-    def packed_bytes(self, work: Work) -> int:
+    def packed_bytes(self, work: Work) -> Any:
         """Return the bytes of the packed filters of all groups."""
-        return int(self.packed_numbers(work)) * work.precision.filter_itemsize
+        return self.packed_numbers(work) * work.precision.filter_itemsize
 
     def packed_room(self, work: Work) -> int:
         """Return the bytes that packed filters take up with what goes with them.
@@ -230,7 +238,7 @@ class Variant:
         That is a vector that may be read behind numbers of three bytes, and the scale of every
         filter, of types that need one.
         """
-        precision, room = work.precision, self.packed_bytes(work)
+        precision, room = work.precision, int(self.packed_bytes(work))
         if precision.filter_itemsize == 3:
             room = round_up(room + work.target.vector_bytes, work.itemsize)
         if precision.scaled:

@@ -24,9 +24,6 @@ FINISHED = 8  # filters whose weights are finished together
 _PARTS = 12  # of a phase, for each thread
 _MOST_SLABS = 8
 _SLAB_BYTES = 16 << 20  # of all slabs
-# What `cycles` counts with, as measured on an Intel Xeon (AVX-512), 2026-11: cycles per vector that
-# a transform stores, over those of a product at peak, and per byte of sums in the end.
-_SCATTER, _PRODUCT, _FINISH = 10.0, 1.25, 0.3
 
 _FIELDS: Fields = (
     ("", "int64_t", ("batch", "groups")),
@@ -295,19 +292,19 @@ class GradientWork:
     def cycles(self, machine: Machine) -> float:
         """Predict the cycles of one call on one thread, by counting arithmetic and traffic."""
         height, width = self.spec.transform_h, self.spec.transform_w
-        rate, places = machine.vectors_per_cycle, self.positions
+        rate, places, costs = machine.vectors_per_cycle, self.positions, machine.costs
         tiles = self.batch * self.tiles[0] * self.tiles[1]
         rows = int(blocks(self.filters, self.lanes))
         # One tile of one vector; the program of A is about as long as that of A^T.
         input_, grad = (
             (width.m * height.ops[kind]["instructions"] + height.products * along) / rate
-            + _SCATTER * places
+            + costs.gradient_store * places
             for kind in ("input", "output")
             for along in [width.ops[kind]["instructions"]]
         )
         transforms = tiles * (self.bands * self.vectors * input_ + rows * grad)
         sums = places * self.filters * self.vectors * self.lanes * self.itemsize
-        product = _PRODUCT * tiles * places * self.vectors * self.filters / rate
+        product = costs.gradient_product * tiles * places * self.vectors * self.filters / rate
         if sums > machine.l2_bytes // 2:
             product += 2 * self.chunks * sums / float(machine.read_rate(sums))
-        return float(self.groups * (transforms + product + _FINISH * sums))
+        return float(self.groups * (transforms + product + costs.gradient_sum * sums))

@@ -6,10 +6,9 @@ from typing import Any
 
 from winogen.kernels import costs as cost
 from winogen.kernels import tuning
-from winogen.kernels.demand import Stages
-from winogen.kernels.demand_tiles import Product, with_tiles
+from winogen.kernels.count import Product, Stages
 from winogen.kernels.geometry import gemm_filters
-from winogen.kernels.tiles_family import Tiled, positions, product_cycles
+from winogen.kernels.tiles_family import Tiled, multiplied, positions, product_cycles
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.work import Work, blocks
 from winogen.records import Machine, Precision, Target, Tuning
@@ -62,29 +61,40 @@ class Winograd2d(Tiled):
     def packed_numbers(self, work: Work) -> int:
         return gemm_filters(work, positions(work))
 
+    def product(self, work: Work) -> Product:
+        """Count the products of a block, one for each position of the tiles."""
+        tiles = work.block[0] * work.block[1]
+        rounds = blocks(work.channels, work.tuning.depth)
+        return Product(
+            cost.register_blocks(work, tiles), work.channels, rounds, times=positions(work)
+        )
+
+    def count(self, work: Work) -> Stages:
+        into, product = self.tiles_transformed(work), self.product(work)
+        multiply = multiplied(
+            self,
+            work,
+            product,
+            into,
+            rows=work.block[0] * work.block[1],
+            depth=work.lanes,
+            rounds=blocks(work.channels, work.lanes),
+        )
+        return into, multiply, self.outputs_gathered(work, "Y")
+
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         share, _ = cost.busiest(work)
-        tiles, places = work.block[0] * work.block[1], positions(work)
-        size, vectors = work.itemsize, blocks(work.channels, work.lanes)
-        depth = work.tuning.depth
-        arithmetic = places * cost.product(work, machine, tiles, depth, work.channels, 1)
-        v_bytes = places * tiles * vectors * work.lanes * size
-        y_bytes = places * tiles * work.padded_filters * size
+        into, multiply, output = self.count(work)
+        v_bytes, sums = into.bytes("V", writes=True), multiply.bytes("Y", writes=True)
+        y_bytes = sums // blocks(work.channels, work.lanes)  # added to as often
         spills = v_bytes + y_bytes > machine.l2_bytes * 3 // 4
         product = product_cycles(
             work,
             machine,
-            arithmetic,
-            places * work.channels * work.padded_filters * work.precision.filter_itemsize,
+            cost.product(work, machine, multiply.product),
+            multiply.bytes("U"),
             spills * (v_bytes + 2 * y_bytes) / machine.l3_rate,
         )
-        input_, output = self.input_cycles(work, machine), self.output_cycles(work, machine)
-        return Cycles(share * input_, share * product, share * output)
-
-    def demands(self, work: Work) -> Stages:
-        tiles, chunks = work.block[0] * work.block[1], blocks(work.channels, work.lanes)
-        return with_tiles(
-            work, self.packed_bytes(work), self.buffers(work),
-            Product(tiles, 1, work.lanes, rounds=chunks),
-            taps=1, lines=self.lines(work), extent=self.input_size(work),
-        )  # fmt: skip
+        input_ = self.input_cycles(work, machine, into)
+        output_ = self.output_cycles(work, machine, output)
+        return Cycles(share * input_, share * product, share * output_)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from winogen.kernels import costs as cost
-from winogen.kernels.demand import Stages
-from winogen.kernels.demand_tiles import per_channel
+from winogen.kernels.count import Demand, Stages, filters_read, of_buffer
 from winogen.kernels.depthwise import as_one_group
 from winogen.kernels.tiles_family import Tiled, positions
 from winogen.kernels.variant import Buffer, Cycles
@@ -44,13 +43,23 @@ class Winograd2dDepthwise(Tiled):
     def packed_numbers(self, work: Work) -> int:
         return work.padded_channels * positions(work)
 
+    def count(self, work: Work) -> Stages:
+        into, output = self.tiles_transformed(work), self.outputs_gathered(work, "V")
+        packed, v = self.packed_bytes(work), self.buffers(work)["v"]
+        places = work.block[0] * work.block[1] * positions(work)
+        size = output.bytes("V")
+        moves = (
+            filters_read(work, packed, (v,)),
+            of_buffer("V", size, v),
+            of_buffer("V", size, v, writes=True),
+        )
+        steps = places * blocks(work.channels, work.lanes)
+        return into, Demand(places * work.channels, steps, moves=moves), output
+
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         share, _ = cost.busiest(work)
-        vectors = work.block[0] * work.block[1] * blocks(work.channels, work.lanes)
-        product = vectors * positions(work) * machine.costs.store
-        input_, output = self.input_cycles(work, machine), self.output_cycles(work, machine)
-        return Cycles(share * input_, share * product, share * output)
-
-    def demands(self, work: Work) -> Stages:
-        packed, buffers = self.packed_bytes(work), self.buffers(work)
-        return per_channel(work, packed, buffers, self.input_size(work))
+        into, multiply, output = self.count(work)
+        product = multiply.steps * machine.costs.store
+        input_ = self.input_cycles(work, machine, into)
+        output_ = self.output_cycles(work, machine, output)
+        return Cycles(share * input_, share * product, share * output_)

@@ -8,21 +8,18 @@ import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import tuning
-from winogen.kernels.demand import Stages
-from winogen.kernels.demand_tiles import in_registers
+from winogen.kernels.count import Demand, Stages
 from winogen.kernels.geometry import (
     gemm_filters,
     is_streamed,
     lines_of_channels,
-    tile_strip_size,
 )
+from winogen.kernels.pixels_family import NEAR_BYTES
 from winogen.kernels.tiles_family import positions
 from winogen.kernels.variant import Buffer, Cycles
-from winogen.kernels.winograd2d_tiles import Winograd2dTiles, transformed_lanes
+from winogen.kernels.winograd2d_tiles import Winograd2dTiles
 from winogen.kernels.work import Work, blocks
 from winogen.records import Machine, Precision, Target, Tuning
-
-_L1 = 24 << 10  # bytes of the first cache that can be counted on
 
 
 class Winograd2dFilters(Winograd2dTiles):
@@ -54,44 +51,43 @@ class Winograd2dFilters(Winograd2dTiles):
     def non_temporal(self, work: Work) -> bool:
         return lines_of_channels(work) and is_streamed(work, self.adds_early)
 
+    def count(self, work: Work) -> Stages:
+        filled = blocks(work.filters, work.lanes)
+        block = work.tuning.tiles, min(work.tuning.vectors, filled)
+        vectors = work.block[0] * work.block[1] * filled
+        return (
+            self.transformed(work),
+            self.summed(work, vectors, block, blocks(filled, block[1])),
+            Demand(),
+        )
+
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         """Columns of positions pass, tile by tile: see `tiles_block` of the template."""
         costs, (h, w) = machine.costs, work.transforms
         rate = machine.vectors_per_cycle
-        rows, cols = work.block
         share, _ = cost.busiest(work)
-        _, input_ = transformed_lanes(work, machine)
-        # For tiles * vectors products of a register block, tiles + vectors operands are loaded.
-        # Additions and stores keep up with the multiply-adds unless they are more: most often they
-        # have units of their own.
+        into, multiply, _ = self.count(work)
         filters = blocks(work.filters, work.lanes)
         tiles, vectors = work.tuning.tiles, min(work.tuning.vectors, filters)
-        loads = max(1, (tiles + vectors) / (tiles * vectors))
-        products = positions(work) * work.channels * loads
-        columns = w.products * h.output_multiplies
-        across = h.m * w.output_multiplies
-        stores = h.m * (w.products + w.m)
-        transform = (w.products * h.instructions[2] + h.m * w.instructions[2]) / rate
+        blocks_ = work.block[0] * work.block[1] * filters
+        # Additions and stores keep up with the multiply-adds unless they are more: most often they
+        # have units of their own.
+        multiplies = w.products * h.output_multiplies + h.m * w.output_multiplies
+        multiplied = np.maximum(multiply.steps, multiply.loads) + blocks_ * multiplies
+        stores = multiply.stored + blocks_ * h.m * w.m
         arithmetic = np.maximum(
-            costs.delays * (products + columns + across) / rate, stores + transform
+            costs.delays * multiplied / rate, stores + multiply.instructions / rate
         )
         # What a register block works with: U and V, and columns of sums that wait for the rows.
         vector = work.lanes * work.itemsize
         u_bytes = positions(work) * work.channels * vectors * vector
         v_bytes = u_bytes / vectors
         waiting = tiles * vectors * h.m * w.products * vector
-        fetched = u_bytes / machine.l2_rate / (tiles * vectors)
-        spills = u_bytes + v_bytes + waiting > _L1
+        fetched = blocks_ * u_bytes / machine.l2_rate / (tiles * vectors)
+        spills = u_bytes + v_bytes + waiting > NEAR_BYTES
         arithmetic = np.where(spills, cost.roof(arithmetic, fetched, costs.streamed), arithmetic)
-        arithmetic = arithmetic * (rows * cols * filters)
         size = work.batch * work.output_bytes
         stored = cost.written(work, machine, size, self.non_temporal(work))
         stored = stored / cost.busy_threads(work)
-        return Cycles(share * input_, cost.roof(share * arithmetic, stored, costs.streamed), 0.0)
-
-    def demands(self, work: Work) -> Stages:
-        vectors = min(work.tuning.vectors, blocks(work.filters, work.lanes))
-        return in_registers(
-            work, self.packed_bytes(work), self.buffers(work), tile_strip_size(work),
-            block=(work.tuning.tiles, vectors), tiles_in_lanes=False,
-        )  # fmt: skip
+        input_ = share * self.transform_cycles(work, machine, into)
+        return Cycles(input_, cost.roof(share * arithmetic, stored, costs.streamed), 0.0)

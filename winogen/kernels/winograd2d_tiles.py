@@ -7,8 +7,15 @@ from typing import Any
 import numpy as np
 
 from winogen.kernels import costs as cost
-from winogen.kernels.demand import Stages
-from winogen.kernels.demand_tiles import in_registers
+from winogen.kernels.count import (
+    Demand,
+    Move,
+    Stages,
+    filters_read,
+    input_read,
+    of_buffer,
+    output_written,
+)
 from winogen.kernels.geometry import (
     STRIP_FIELDS,
     is_streamed,
@@ -19,6 +26,7 @@ from winogen.kernels.geometry import (
 from winogen.kernels.tiles_family import positions
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
+from winogen.loops.registers import loads_per_fma
 from winogen.records import Machine, Precision, Target, Tuning
 
 _UNROLLED_CHANNELS = (1, 3, 4)  # as images have them: compiled in
@@ -82,40 +90,87 @@ class Winograd2dTiles(Variant):
     def non_temporal(self, work: Work) -> bool:
         return whole_lines(work) and is_streamed(work, self.adds_early)
 
+    def input_size(self, work: Work) -> tuple[Any, Any]:
+        return tile_strip_size(work)
+
+    def count(self, work: Work) -> Stages:
+        groups = work.block[0] * blocks(work.block[1], work.lanes)
+        pair = min(work.tuning.pair, work.filters)
+        times = blocks(work.filters, pair)
+        return (
+            self.transformed(work),
+            self.summed(work, groups * work.filters, (1, pair), times),
+            Demand(),
+        )
+
+    def transformed(self, work: Work) -> Demand:
+        """Count the input transform of a block, whose tiles fill the lanes."""
+        (h, w), buffers, lanes = work.transforms, self.buffers(work), work.lanes
+        rows, cols = self.input_size(work)
+        groups = work.channels * work.block[0] * blocks(work.block[1], lanes)
+        vector, places = lanes * work.itemsize, groups * positions(work)
+        strip = rows * cols * work.channels * work.itemsize
+        return Demand(
+            instructions=groups * (w.n * h.instructions[0] + h.products * w.instructions[0]),
+            stored=places,
+            moves=(
+                input_read(work, self.packed_bytes(work), (rows, cols)),
+                of_buffer("strip", strip, buffers["strip"], writes=True),
+                of_buffer("strip", groups * w.n * h.n * vector, buffers["strip"]),
+                of_buffer("V", places * vector, buffers["v"], writes=True),
+            ),
+        )
+
+    def summed(self, work: Work, vectors: Any, block: tuple[Any, Any], times: Any) -> Demand:
+        """Count products that are never stored, and the output transform, which is part of them.
+
+        ``vectors``: of tiles times filters; ``block``: tiles (or vectors of them) and filters (or
+        vectors of them) in the registers; ``times``: how often V is read.
+        """
+        (h, w), (rows, cols), v = work.transforms, work.block, self.buffers(work)["v"]
+        packed, lanes = self.packed_bytes(work), work.lanes
+        steps = vectors * positions(work) * work.channels
+        u = filters_read(work, packed, (v,))
+        groups = rows * blocks(cols, lanes) * lanes
+        v_bytes = groups * positions(work) * work.channels * work.itemsize
+        return Demand(
+            rows * cols * positions(work) * work.channels * work.filters,
+            steps,
+            vectors * (w.products * h.instructions[2] + h.m * w.instructions[2]),
+            steps * loads_per_fma(*block),
+            stored=vectors * w.products * h.m,
+            moves=(
+                u,
+                Move("U again", u.bytes * (rows - 1), packed, private=True),
+                Move("V", times * v_bytes, v_bytes // rows, private=True),
+                output_written(work, packed),
+            ),
+        )
+
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         costs, (h, w) = machine.costs, work.transforms
         share, _ = cost.busiest(work)
-        groups, input_ = transformed_lanes(work, machine)
+        into, multiply, _ = self.count(work)
         # Products need not be stored, columns must. Rows are interleaved if their tiles are powers
         # of two, else written one by one.
-        products = costs.instruction * positions(work) * work.channels
-        columns = w.products * cost.transform(costs, h.instructions[2], h.m)
-        across = h.m * cost.transform(costs, w.instructions[2], 0)
-        m = w.m
-        placing = np.where(m & (m - 1), work.lanes / 2, (np.log2(m) + 1) / 4)
-        arithmetic = groups * work.filters * (products + columns + across + h.m * m * placing)
+        placing = np.where(w.m & (w.m - 1), work.lanes / 2, (np.log2(w.m) + 1) / 4)
+        outputs = work.block[0] * blocks(work.block[1], work.lanes) * work.filters * h.m * w.m
+        instructions = multiply.steps + multiply.instructions
+        arithmetic = cost.transform(costs, instructions, multiply.stored) + outputs * placing
         # Outputs are written row of tiles by row of tiles, in bursts.
         stores: Any = work.batch * work.output_bytes
         if self.non_temporal(work):
             stores = stores / machine.memory_rate
         else:
             stores = stores / machine.read_rate(costs.displaced * work.output_bytes)
-        multiply = share * arithmetic + stores / cost.busy_threads(work)
-        return Cycles(share * input_, multiply, 0.0)
+        product = share * arithmetic + stores / cost.busy_threads(work)
+        return Cycles(share * self.transform_cycles(work, machine, into), product, 0.0)
 
-    def demands(self, work: Work) -> Stages:
-        return in_registers(
-            work, self.packed_bytes(work), self.buffers(work), tile_strip_size(work),
-            block=(1, min(work.tuning.pair, work.filters)), tiles_in_lanes=True,
-        )  # fmt: skip
-
-
-def transformed_lanes(work: Work, machine: Machine) -> tuple[Any, Any]:
-    """Groups of tiles in a block that fill the lanes, and the cycles of their input transform."""
-    (h, w), rate = work.transforms, machine.vectors_per_cycle
-    rows, cols = work.block
-    groups = rows * blocks(cols, work.lanes)
-    in_rows, in_cols = tile_strip_size(work)
-    columns = w.n * (h.instructions[0] / rate + h.n / 2)
-    across = h.products * (w.instructions[0] / rate + w.products)
-    return groups, work.channels * (in_rows * in_cols / 2 + groups * (columns + across))
+    def transform_cycles(self, work: Work, machine: Machine, counted: Demand) -> Any:
+        """Cycles of the input transform: two loads go side by side, or two numbers of the strip."""
+        vector = work.lanes * work.itemsize
+        loads = (
+            counted.bytes("strip") / vector + counted.bytes("strip", writes=True) / work.itemsize
+        )
+        arithmetic = counted.instructions / machine.vectors_per_cycle
+        return loads / 2 + arithmetic + counted.stored

@@ -43,6 +43,20 @@ class Costs:
     # How much longer columns of few products take than their multiply-adds: each ends in a
     # transform.
     delays: float = 1.5
+    # To add up the lanes of a vector of sums: two shuffles and an addition. Measured on an Intel
+    # Xeon (Emerald Rapids), 2026-11, like the constants of float16 and of gradients that follow.
+    lanes_added: float = 2.5
+    # Products of float16: cycles to begin with a tap of a chunk of channels. A finished sum counts
+    # as so many sums of float32, since it makes two and each is scaled; an output counts as so many
+    # stores, since its sums are read and scaled twice.
+    half_tap: float = 6
+    half_sum: float = 4
+    half_store: float = 3
+    # Gradients of the weights: cycles per vector that a transform stores, each far from the last;
+    # the time of a product over its multiply-adds at full rate; cycles per byte of finished sums.
+    gradient_store: float = 10
+    gradient_product: float = 1.25
+    gradient_sum: float = 0.3
     # What other data pass by between two uses needs this many times its size to stay in a cache.
     displaced: float = 2
 

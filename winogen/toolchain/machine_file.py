@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -125,8 +125,9 @@ def _machine(values: dict[str, Any], costs: Costs) -> Machine:
 
 
 def _costs(values: dict[str, Any]) -> Costs:
-    names = [field.name for field in fields(Costs) if field.name != "provenance"]
-    numbers = {name: float(values[name]) for name in names}
+    """The constants of a file; those that its version of winogen did not have are not fitted."""
+    usual = asdict(unfitted())
+    numbers = {name: float(values.get(name, usual[name])) for name in usual.keys() - {"provenance"}}
     return Costs(provenance=str(values["provenance"]), **numbers)
 
 

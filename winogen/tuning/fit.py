@@ -14,24 +14,27 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.conv import memory, planner
+from winogen.conv import gradient_planner, memory, planner
 from winogen.conv.cuts import Candidate
-from winogen.conv.execute import Prepared
+from winogen.conv.execute import Environment, Prepared
+from winogen.conv.gradients import WeightGradient
 from winogen.conv.problem import Problem
 from winogen.conv.request import Request
 from winogen.graph.compiling import compile_all
 from winogen.kernels import Work, named
 from winogen.kernels.spec import KernelSpec
+from winogen.kernels.weight_gradient import GradientWork
 from winogen.records import Costs, Machine
 from winogen.toolchain import host_target
 from winogen.toolchain.machine_file import cpu_name
 from winogen.tuning.layers import BenchLayer
-from winogen.tuning.sample import calls
+from winogen.tuning.sample import calls, gradients
 
 LAYOUTS = ("NCHW", "NHWC")
 # Of a layer set, so many of the fastest candidates, and the plain algorithms.
@@ -52,21 +55,34 @@ _ITERATIONS = 25
 
 @dataclass(frozen=True)
 class Sample:
-    """One way to compute a layer, as kernel calls, and the seconds it took on one thread."""
+    """One way to compute a layer or a gradient, as kernel calls, and the seconds it took on one
+    thread.
+    """
 
-    works: tuple[Work, ...]
+    works: tuple[Work | GradientWork, ...]
     seconds: float
 
     @property
     def family(self) -> str:
-        """The algorithm; depthwise layers are a family of their own."""
-        variant = named(self.works[0].variant)
+        """The algorithm; depthwise layers and gradients are families of their own."""
+        work = self.works[0]
+        if isinstance(work, GradientWork):
+            return "gradient"
+        variant = named(work.variant)
         return "depthwise" if "depthwise" in variant.name else variant.algorithm
+
+    def cycles(self, machine: Machine) -> float:
+        """Predicted, of all calls."""
+        return sum(
+            work.cycles(machine)
+            if isinstance(work, GradientWork)
+            else float(named(work.variant).cycles(work, machine).total)
+            for work in self.works
+        )
 
     def residual(self, machine: Machine) -> float:
         """log(predicted / measured)."""
-        cycles = sum(float(named(work.variant).cycles(work, machine).total) for work in self.works)
-        return math.log(cycles / (machine.clock_ghz * 1e9) / self.seconds)
+        return math.log(self.cycles(machine) / (machine.clock_ghz * 1e9) / self.seconds)
 
     def error(self, machine: Machine) -> float:
         """|log(predicted / measured)|."""
@@ -91,32 +107,42 @@ def measure(
 ) -> list[Sample]:
     """Return measured samples on one thread, by default those of `winogen.tuning.sample`.
 
-    Of ``layers`` the fastest candidates are taken. Kernels are compiled first, as far as they are
-    not yet; nothing else is done while calls are measured.
+    Of ``layers`` the fastest candidates are taken, and no gradients. Kernels are compiled first, as
+    far as they are not yet; nothing else is done while calls are measured.
     """
     target = host_target()
     wanted = _of_sample if layers is None else lambda layout: _of_layers(layers, layout)
-    jobs: list[tuple[Problem, Candidate]] = []
+    found: list[tuple[Problem, Candidate]] = []
     for layout in layouts:
         for problem, request, most in wanted(layout):
             for candidate in planner.ranked(problem, request, target, machine, most):
-                if (problem, candidate.choice) not in [(p, c.choice) for p, c in jobs]:
-                    jobs.append((problem, candidate))
-    specs = dict.fromkeys(KernelSpec.of(work) for p, c in jobs for work in c.works(p))
+                if (problem, candidate.choice) not in [(p, c.choice) for p, c in found]:
+                    found.append((problem, candidate))
+    specs = dict.fromkeys(KernelSpec.of(work) for p, c in found for work in c.works(p))
     compile_all(specs, lambda done, total, name: progress(f"kernel {done} of {total} compiled"))
+    jobs = [_Job(tuple(c.works(p)), partial(_ready, p, c)) for p, c in found]
+    if layers is None:
+        for layer, tile in gradients():
+            problem = layer.problem()
+            work = gradient_planner.choose(problem, (tile, tile), 1, None, target, machine)
+            jobs.append(_Job((work,), partial(_ready_gradient, problem, work)))
     seconds = [math.inf] * len(jobs)
     for turn in range(_ROUNDS):
-        for index, (problem, candidate) in enumerate(jobs):
+        for index, job in enumerate(jobs):
             progress(f"round {turn + 1} of {_ROUNDS}, call {index + 1} of {len(jobs)}")
-            seconds[index] = min(seconds[index], _least(problem, candidate))
-    return [
-        Sample(tuple(candidate.works(problem)), least)
-        for (problem, candidate), least in zip(jobs, seconds)
-    ]
+            seconds[index] = min(seconds[index], _least(job.ready()))
+    return [Sample(job.works, least) for job, least in zip(jobs, seconds)]
+
+
+class _Job(NamedTuple):
+    """Kernel calls to measure, and what gets their arrays ready and returns a way to run them."""
+
+    works: tuple[Work | GradientWork, ...]
+    ready: Callable[[], Callable[[], object]]
 
 
 def _of_sample(layout: str) -> Iterable[tuple[Problem, Request, int]]:
-    for layer, options in calls():
+    for layer, options in calls(host_target()):
         problem = layer.problem(layout)
         yield problem, Request.of(problem.layer, threads=1, **options), 1
 
@@ -129,19 +155,32 @@ def _of_layers(layers: Sequence[BenchLayer], layout: str) -> Iterable[tuple[Prob
             yield problem, request, _FASTEST if algorithm == "auto" else 1
 
 
-def _least(problem: Problem, candidate: Candidate) -> float:
-    """The least seconds of a call, the first of which warms up."""
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(problem.input_shape).astype(problem.layer.dtype)
-    weight = rng.standard_normal(problem.layer.weight_shape).astype(problem.layer.dtype)
+def _ready(problem: Problem, candidate: Candidate) -> Callable[[], object]:
+    x, weight = _normal(problem, problem.input_shape, problem.layer.weight_shape)
     output = memory.empty(problem.output_shape, np.dtype(problem.layer.dtype), "output")
     prepared = Prepared(problem, [candidate], host_target())
     kept: dict[Any, np.ndarray] = {}
     packed = prepared.pack(weight, kept)
+    return lambda: prepared.run(x, packed, None, output)
+
+
+def _ready_gradient(problem: Problem, work: GradientWork) -> Callable[[], object]:
+    arrays = _normal(problem, problem.input_shape, problem.output_shape)
+    gradient = WeightGradient(problem, work, Environment.now())
+    return lambda: gradient(*arrays)
+
+
+def _normal(problem: Problem, *shapes: tuple[int, ...]) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(shape).astype(problem.layer.dtype) for shape in shapes]
+
+
+def _least(run: Callable[[], object]) -> float:
+    """The least seconds of a call, the first of which warms up."""
     least, end = math.inf, time.thread_time() + _SECONDS
     for _ in range(_CALLS):
         begin = time.thread_time()
-        prepared.run(x, packed, None, output)
+        run()
         now = time.thread_time()
         least = min(least, now - begin)
         if now > end:

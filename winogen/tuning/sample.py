@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from winogen.kernels import algorithms
+from winogen.records import Precision, Target
 from winogen.tuning.layers import BenchLayer
 
 # Input (C, H, W) and weight, options, and the algorithms that compute it, with their tiles.
-_3X3 = {"padding": 1}
-_CALLS: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, int], tuple[str, ...]], ...] = (
+_Sizes = tuple[int, ...]
+_Options = dict[str, int]
+_3X3: _Options = {"padding": 1}
+_CALLS: tuple[tuple[_Sizes, _Sizes, _Options, tuple[str, ...]], ...] = (
     # Transforms, products and stores of Winograd: maps from large with few channels to small with
     # many, whose filters come from the last cache or from memory.
     ((48, 64, 64), (48, 48, 3, 3), _3X3, ("mcmr 2", "mcmr 4", "mcmr 6", "winograd1d 4", "direct")),
@@ -38,16 +42,43 @@ _CALLS: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, int], tuple[str,
     ((96, 64, 64), (96, 1, 3, 3), {"padding": 1, "groups": 96}, ("direct",)),
     ((320, 16, 16), (320, 1, 3, 3), {"padding": 1, "groups": 320}, ("direct",)),
     ((192, 40, 40), (192, 1, 3, 3), {"padding": 1, "groups": 192, "stride": 2}, ("direct",)),
+    # Few filters, whose vectors of sums are added up.
+    ((48, 64, 64), (2, 48, 3, 3), _3X3, ("direct",)),
+)
+# Products of float16, where a target has them.
+_HALVES: tuple[tuple[_Sizes, _Sizes, _Options], ...] = (
+    ((72, 48, 48), (96, 72, 3, 3), _3X3),
+    ((200, 20, 20), (224, 200, 1, 1), {}),
+    ((3, 144, 144), (24, 3, 3, 3), _3X3),
+)
+# Gradients of the weights, by tiles of these sizes: many pixels, then large sums.
+_GRADIENTS: tuple[tuple[_Sizes, _Sizes, _Options, tuple[int, ...]], ...] = (
+    ((40, 72, 72), (40, 40, 3, 3), _3X3, (2, 4)),
+    ((128, 26, 26), (128, 128, 3, 3), _3X3, (2, 4)),
+    ((256, 10, 10), (272, 256, 3, 3), _3X3, (4,)),
 )
 
 
-def calls() -> Iterator[tuple[BenchLayer, dict[str, Any]]]:
-    """Yield layers with the options of `conv2d` that say how they are computed."""
+def calls(target: Target) -> Iterator[tuple[BenchLayer, dict[str, Any]]]:
+    """Yield layers with the options of `conv2d` that say how ``target`` computes them."""
     for size, weight, options, ways in _CALLS:
-        shape = "x".join(map(str, (*size[1:], size[0], weight[0])))
-        layer = BenchLayer.from_dict(
-            {"name": f"sample-{shape}", "input": [1, *size], "weight": list(weight), **options}
-        )
+        layer = _layer(size, weight, options)
         for way in ways:
             algorithm, _, tile = way.partition(" ")
             yield layer, {"algorithm": algorithm, **({"tile": int(tile)} if tile else {})}
+    if algorithms(Precision.of("float32", products="float16"), target):
+        for sizes in _HALVES:
+            yield _layer(*sizes), {"algorithm": "direct", "product_dtype": "float16"}
+
+
+def gradients() -> Iterator[tuple[BenchLayer, int]]:
+    """Yield layers with the tile by which the gradient of their weights is computed."""
+    for size, weight, options, tiles in _GRADIENTS:
+        for tile in tiles:
+            yield _layer(size, weight, options), tile
+
+
+def _layer(size: _Sizes, weight: _Sizes, options: _Options) -> BenchLayer:
+    shape = "x".join(map(str, (*size[1:], size[0], weight[0])))
+    fields = {"name": f"sample-{shape}", "input": [1, *size], "weight": list(weight)}
+    return BenchLayer.from_dict({**fields, **options})

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from winogen.errors import WinogenError
-from winogen.kernels.demand import Demand
+from winogen.kernels.count import Demand
 from winogen.lab.bench import reference, roofline
 from winogen.lab.bench.profile import STAGES, Profile, profile
 from winogen.lab.bench.report import geometric_mean
@@ -133,8 +133,8 @@ def _stage(
     if demand.products:
         row["gflops"] = 2 * demand.products / seconds / 1e9
         row["peak_share"] = row["gflops"] / peak_gflops
-        row["filled"] = demand.products / (demand.steps * lanes)
-    return {**row, "verdict": verdict(name, seconds, demand, roof, measured.lanes, times)}
+        row["filled"] = demand.products / (demand.steps * measured.together)
+    return {**row, "verdict": verdict(name, seconds, demand, roof, measured.together, times)}
 
 
 def verdict(
@@ -142,7 +142,8 @@ def verdict(
 ) -> str:
     """Return in one line what binds a stage, and how near it is to that.
 
-    ``times``: how often all filters are read, once for each block.
+    ``lanes``: numbers that are multiplied at once. ``times``: how often all filters are read, once
+    for each block.
 
     >>> roof = Roof(arithmetic=0.93, loads=0.5, passages=())
     >>> verdict("multiply", 1.0, Demand(products=16, steps=1.0), roof, 16)

@@ -18,9 +18,10 @@ from winogen.conv.execute import Call, Environment
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Problem
 from winogen.kernels import Work, named
-from winogen.kernels.demand import Demand
+from winogen.kernels.count import Demand
 from winogen.kernels.spec import KernelSpec
 from winogen.lab.bench import roofline
+from winogen.records import NUMBERS
 from winogen.toolchain.limits import Limits
 from winogen.tuning.layers import BenchLayer
 
@@ -43,6 +44,12 @@ class Profile:
     def lanes(self) -> int:
         """Numbers in one vector."""
         return self.works[0].lanes
+
+    @property
+    def together(self) -> int:
+        """Numbers that a multiply-add of vectors takes at once: more than lanes of narrow ones."""
+        work = self.works[0]
+        return work.target.vector_bytes // NUMBERS[work.precision.products].itemsize
 
 
 def profile(

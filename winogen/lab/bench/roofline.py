@@ -12,7 +12,7 @@ multiply-adds, and so do its loads, which may outnumber them; bytes are those th
 
 The level of an array is the smallest of which half holds it on its own, since others stream past
 it: the layer's roofline is what a machine could do that knows what to keep. Stages say themselves
-what passes by (`winogen.kernels.demand.Move.size`). Levels do not help each other: their times add
+what passes by (`winogen.kernels.count.Move.size`). Levels do not help each other: their times add
 up, as in the execution-cache-memory model (Treibig and Hager 2010; Stengel et al. 2015); only in L1
 loads and stores go side by side. Arithmetic hides behind traffic or the other way round, as in the
 roofline model (Williams, Waterman and Patterson 2009). Peak and rates are those of as many threads
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from winogen.conv.problem import Problem
-from winogen.kernels.demand import Demand, Move
+from winogen.kernels.count import Demand, Move
 from winogen.records import NUMBERS, Precision
 from winogen.toolchain.limits import Limits
 
