@@ -21,6 +21,7 @@ from winogen.bench.roofline import Passage, Roof
 from winogen.errors import WinogenError
 from winogen.kernels.demand import Demand
 from winogen.toolchain.limits import Limits, fma_peak, measure_limits
+from winogen.typing import Layout
 
 _PEAK_SAMPLE = 0.02  # seconds, before and after each layer: the clock moves
 _FILLED = 0.97  # of the lanes; where less is, the verdict says so
@@ -33,7 +34,7 @@ class Settings:
     """What to explain."""
 
     threads: int = 1
-    layout: str = "NCHW"
+    layout: Layout = "NCHW"
     algorithm: str = "auto"
     tile: tuple[int, int] | int | None = None
     tolerance: float | None = None

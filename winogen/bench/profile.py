@@ -26,6 +26,7 @@ from winogen.kernels.struct import values
 from winogen.toolchain import load
 from winogen.toolchain.fork import team_threads
 from winogen.toolchain.limits import Limits
+from winogen.typing import Layout
 
 STAGES = ("input transform", "multiply", "output transform", "other")
 _MOST_CALLS, _SECONDS = 200, 0.3
@@ -52,7 +53,7 @@ def profile(
     layer: BenchLayer,
     x: np.ndarray,
     weight: np.ndarray,
-    layout: str = "NCHW",
+    layout: Layout = "NCHW",
     threads: int = 1,
     **options: Any,
 ) -> Profile:

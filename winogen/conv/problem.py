@@ -16,6 +16,7 @@ from winogen.conv.options import Options
 from winogen.errors import InvalidType, InvalidValue
 from winogen.kernels.struct import PADDING_MODES
 from winogen.records import Axis, Epilogue, Precision
+from winogen.typing import Layout, PaddingMode
 
 # Beyond this many bytes a tensor fits no machine, and byte counts in C would near the int64 limit.
 _MOST_BYTES = 2**56
@@ -38,8 +39,8 @@ class Layer:
     channels: int  # C, over all groups
     axes: tuple[Axis, Axis]  # height, width
     groups: int
-    padding_mode: str
-    layout: str
+    padding_mode: PaddingMode
+    layout: Layout
     epilogue: Epilogue
     dtype: str  # "float32" or "float64"
 
@@ -51,7 +52,7 @@ class Layer:
         `conv2d` takes them. Raises InvalidType or InvalidValue that names the argument, its value
         and what is allowed.
         """
-        return cls.from_options(weight_shape, dtype, Options.of((), options, "Layer.of"))
+        return cls.from_options(weight_shape, dtype, Options(**options))
 
     @classmethod
     def from_options(cls, weight_shape: Any, dtype: str, options: Options) -> Layer:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 from winogen.kernels.variant import Variant, named
 from winogen.kernels.work import Work
 from winogen.loops.parameters import LoopProblem, Parameters
 from winogen.records import Precision, Target, Tuning
+from winogen.typing import Border
 
-BORDERS = ("unswitch", "buffer", "indirect")
+BORDERS: tuple[Border, ...] = get_args(Border)
 
 
 @dataclass(frozen=True)

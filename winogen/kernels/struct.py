@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import astuple
-from typing import Any
+from typing import Any, get_args
 
 from winogen.kernels.variant import Variant
 from winogen.kernels.work import Work
+from winogen.typing import PaddingMode
 
-PADDING_MODES = ("zeros", "reflect", "replicate", "circular")  # the index is the C's number
+PADDING_MODES: tuple[PaddingMode, ...] = get_args(PaddingMode)  # the index is the C's number
 
 # Fields that all kernels have: (meaning, type, names).
 COMMON = (

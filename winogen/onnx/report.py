@@ -26,6 +26,7 @@ from winogen.onnx.running import sizes_of_inputs, zeros
 from winogen.onnx.timing import in_turns, of_nodes, started
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
+from winogen.typing import Algorithm
 
 
 @dataclass(frozen=True)
@@ -278,7 +279,7 @@ def _problem(step: Step, dtype: str, options: Options) -> tuple[Problem, Request
 
 
 def _predicted(
-    step: Step, dtype: str, threads: int, tolerance: float | None, algorithm: str = "auto"
+    step: Step, dtype: str, threads: int, tolerance: float | None, algorithm: Algorithm = "auto"
 ) -> tuple[str, float]:
     """The algorithm that the planner would choose, and its seconds."""
     options = Options(threads=threads, tolerance=tolerance, algorithm=algorithm)
