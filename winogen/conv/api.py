@@ -85,9 +85,10 @@ def conv2d(
     Arrays
     ------
     input
-        (N, C, H, W), or (C, H, W), one image; with ``layout="NHWC"`` the channels come last.
-        float32, float64, float16 or bfloat16 (of `ml_dtypes`), in native byte order, with any
-        strides. Whatever numpy can view is accepted, as a torch tensor on the CPU; lists are not.
+        (N, C, H, W); (C, H, W), one image; or (H, W), one image of one channel. With
+        ``layout="NHWC"`` the channels come last. float32, float64, float16 or bfloat16 (of
+        `ml_dtypes`), in native byte order, with any strides. Whatever numpy can view is accepted,
+        as a torch tensor on the CPU; lists are not.
     weight
         (M, C/groups, KH, KW) in either layout, dtype as ``input``. With 16-bit images, whose sums
         are in float32 and rounded once, weights may be float32, too.
@@ -196,8 +197,8 @@ def conv2d(
 
     Returns
     -------
-    (N, M, OH, OW), or (N, OH, OW, M) with ``layout="NHWC"``, without N if ``input`` has none. It is
-    ``out`` if that is given.
+    (N, M, OH, OW), or (N, OH, OW, M) with ``layout="NHWC"``, without N if ``input`` has none. The
+    axis of the filters is always there. It is ``out`` if that is given.
 
     Raises
     ------

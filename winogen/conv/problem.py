@@ -134,17 +134,22 @@ class Layer:
     def problem(self, input_shape: Any) -> Problem:
         """Return the problem of applying the layer to an input of this shape.
 
-        ``input_shape`` is (N, C, H, W), or (C, H, W) for one image without a batch axis; with the
-        layout "NHWC" the channels come last. N may be 0. Raises InvalidValue.
+        ``input_shape`` is (N, C, H, W); (C, H, W) for one image; or (H, W) for one image where the
+        layer has one channel. With the layout "NHWC" the channels come last. N may be 0. Raises
+        InvalidValue.
         """
         shape = _shape(input_shape)
-        axes = "N, C, H, W" if self.layout == "NCHW" else "N, H, W, C"
+        planar = self.layout == "NCHW"
+        if len(shape) == 2 and self.channels == 1:
+            shape = (1, *shape) if planar else (*shape, 1)
         if len(shape) not in (3, 4):
+            axes = "N, C, H, W" if planar else "N, H, W, C"
             raise InvalidValue(
-                f"input: got shape {shape}; allowed: 4 axes ({axes}), or 3 without N"
+                f"input: got shape {shape}; allowed: 4 axes ({axes}), 3 without N, or (H, W) with "
+                "one channel"
             )
         batch = shape[0] if len(shape) == 4 else 1
-        if self.layout == "NCHW":
+        if planar:
             channels, height, width = shape[-3:]
         else:
             height, width, channels = shape[-3:]

@@ -145,9 +145,10 @@ class QConv2d:
             self._tiled()
 
     def __call__(self, input: Array, out: NDArray | None = None) -> NDArray:
-        """Return the result for (N, C, H, W) or (C, H, W), uint8 or int8, in ``out`` if given.
+        """Return the result for (N, C, H, W), (C, H, W) or (H, W), in ``out`` if given.
 
-        With layout="NHWC" the channels come last. Raises InvalidType and InvalidValue.
+        ``input``: uint8 or int8; (H, W) is one image of one channel. With layout="NHWC" the
+        channels come last. Raises InvalidType and InvalidValue.
         """
         if out is None and type(input) is np.ndarray and input.flags.c_contiguous:
             known = self._ready.get((input.shape, input.dtype))
