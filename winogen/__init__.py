@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time see _PUBLIC
     from winogen.algebra import BilinearAlgorithm as BilinearAlgorithm
     from winogen.algebra import cook_toom as cook_toom
     from winogen.algebra import winograd as winograd
+    from winogen.codegen.textbook import programs as programs
     from winogen.conv import Conv2d as Conv2d
     from winogen.conv import Plan as Plan
     from winogen.conv import conv2d as conv2d
@@ -28,6 +29,7 @@ _PUBLIC = {
     "cook_toom": "winogen.algebra",
     "winograd": "winogen.algebra",
     "BilinearAlgorithm": "winogen.algebra",
+    "programs": "winogen.codegen.textbook",
     "conv2d": "winogen.conv",
     "Conv2d": "winogen.conv",
     "gemm": "winogen.conv.gemm",
