@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeAlias
@@ -26,6 +27,8 @@ __all__ = [
     "Border",
     "Edge",
     "Exact",
+    "ExactPolynomial",
+    "FilePath",
     "FilterType",
     "IntOrPair",
     "Layout",
@@ -54,6 +57,8 @@ class _HasInterface(Protocol):
 class _HasDLPack(Protocol):
     def __dlpack__(self) -> Any: ...
 
+
+FilePath: TypeAlias = str | os.PathLike[str]
 
 NDArray: TypeAlias = npt.NDArray[Any]
 # What numpy views without a copy, as a torch tensor on the CPU. Lists and numbers are none.
@@ -89,10 +94,10 @@ ProductType: TypeAlias = Literal["int16", "float16"]
 
 # Exact numbers and polynomials. sympy's have no types, so that any type checker lets them pass.
 Exact: TypeAlias = int | str | Fraction | Algebraic
-_Polynomial: TypeAlias = Exact | Polynomial | Sequence[int | Fraction]
+ExactPolynomial: TypeAlias = Exact | Polynomial | Sequence[int | Fraction]
 # A set for both axes, or one for the height and one for the width, None for default points.
 _Points: TypeAlias = str | Sequence[Exact]
-_Moduli: TypeAlias = str | Sequence[_Polynomial]
+_Moduli: TypeAlias = str | Sequence[ExactPolynomial]
 Points: TypeAlias = _Points | tuple[_Points | None, _Points | None]
 Moduli: TypeAlias = _Moduli | tuple[_Moduli | None, _Moduli | None]
 # The same where only text can be handed on.

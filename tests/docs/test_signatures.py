@@ -207,10 +207,14 @@ WRONG = {
     "winogen.torch.optimize(model, t, tolerence=1e-4)": 'Unexpected keyword argument "tolerence"',
     "winogen.torch.optimize(model, t, threads=1.5)": '"threads" to "optimize"',
     "winogen.torch.replace(model, activation=None)": 'Unexpected keyword argument "activation"',
+    'winogen.onnx.optimize("a.onnx", "b.onnx", tolerence=1e-4)': 'argument "tolerence"',
+    'winogen.onnx.quantize("a.onnx", [], method="max")': "\"method\".*Literal\\['max'\\]",
+    "winogen.cook_toom(2, 3, [0, 0.5, 1, 2])": "List item 1 has incompatible type",
+    'winogen.Conv2d(w).plan("1,1,3,3")': 'Argument 1 to "plan"',
     'winogen.numerics.measure(f, trails="many")': 'Unexpected keyword argument "trails"',
 }
 HEAD = """
-import numpy as np, torch, winogen, winogen.numerics, winogen.torch
+import numpy as np, torch, winogen, winogen.numerics, winogen.onnx, winogen.torch
 x = w = np.ones((1, 1, 3, 3), np.float32)
 t = torch.ones(1, 1, 3, 3); model = torch.nn.ReLU(); f = winogen.cook_toom(2, 3)
 """
@@ -222,9 +226,9 @@ def test_mypy_accepts_what_is_right_and_names_what_is_wrong(tmp_path):
     right, wrong, settings = (tmp_path / name for name in ("right.py", "wrong.py", "mypy.ini"))
     right.write_text(RIGHT, "utf-8")
     wrong.write_text(HEAD + "\n".join(WRONG), "utf-8")
-    # torch's own types take a minute, and need torch.
+    # torch's own types take a minute; those of onnx need not be there.
     settings.write_text(
-        "[mypy]\n[mypy-torch.*]\nfollow_imports = skip\nignore_missing_imports = True\n"
+        "[mypy]\n[mypy-torch.*,onnx.*]\nfollow_imports = skip\nignore_missing_imports = True\n"
     )
     command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports", "silent"]
     command += ["--config-file", settings, "--cache-dir", tmp_path, right, wrong]

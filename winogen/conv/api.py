@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from dataclasses import replace
-from typing import Any, NamedTuple, SupportsIndex
+from typing import Any, Literal, NamedTuple, SupportsIndex
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -340,7 +340,11 @@ class Conv2d:
         key = shape if seams is None else (shape, seams)
         return self._bound.get(key) or self._bind(key, shape, seams)
 
-    def plan(self, input_shape: Any, dtype: str | None = None) -> Plan:
+    def plan(
+        self,
+        input_shape: tuple[int, ...] | list[int],
+        dtype: Literal["float32", "float64", "float16", "bfloat16"] | None = None,
+    ) -> Plan:
         """Return what a call with an input of this shape does, and what it costs.
 
         ``dtype``: of the input, by default that of the weights. Compiles the kernels if that has
