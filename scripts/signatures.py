@@ -159,16 +159,12 @@ def activation_table() -> str:
 
 
 def activation_type() -> str:
-    """Return the alias `Activation`."""
-    names = [one for one in ACTIVATIONS.values() if not (one.parameters or one.spelling)]
-    made = [f"Literal[{', '.join(one.spelled for one in names)}]"]
+    """Return the alias `Activation`, a line for each."""
+    made = []
     for one in ACTIVATIONS.values():
-        if one in names:
-            continue
-        words = one.spelling or (one.name,)
-        items = [f'Literal["{word}"]' for word in words]
+        items = [f'Literal["{word}"]' for word in one.spelling or (one.name,)]
         items += ["Array | float" if one.per_filter else "float"] * len(one.parameters)
-        made.append(f"tuple[{', '.join(items)}]")
+        made.append(items[0] if len(items) == 1 else f"tuple[{', '.join(items)}]")
     return "Activation: TypeAlias = (\n    " + "\n    | ".join(made) + "\n)"
 
 

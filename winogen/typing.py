@@ -105,10 +105,14 @@ Texts: TypeAlias = str | tuple[str | None, str | None]
 
 # activations:
 Activation: TypeAlias = (
-    Literal["relu", "relu6", "hardswish", "silu", "gelu"]
+    Literal["relu"]
     | tuple[Literal["leaky_relu"], float]
     | tuple[Literal["prelu"], Array | float]
     | tuple[Literal["clip"], float, float]
+    | Literal["relu6"]
+    | Literal["hardswish"]
+    | Literal["silu"]
+    | Literal["gelu"]
     | tuple[Literal["gelu"], Literal["tanh"]]
 )
 # end

@@ -10,7 +10,7 @@ import sys
 from dataclasses import MISSING, fields
 from importlib import import_module
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -136,11 +136,20 @@ def test_types_allow_what_is_checked():
     assert set(get_args(typing.Order)) == set(ORDERS)
     assert get_args(typing.FilterType) == FILTER_TYPES
     assert get_args(typing.ProductType) == PRODUCT_TYPES
-    first, *others = get_args(typing.Activation)
-    words = {*get_args(first), *(get_args(get_args(one)[0])[0] for one in others)}
-    assert words == {(one.spelling or (name,))[0] for name, one in ACTIVATIONS.items()}
-    for asked in (*get_args(first), ("clip", 0, 1), ("leaky_relu", 0.1), ("gelu", "tanh")):
-        assert arguments.activation(asked).activation
+    names, tuples = set(), set()
+    for one in get_args(typing.Activation):
+        if get_origin(one) is Literal:
+            names |= {*get_args(one)}
+        else:
+            tuples.add((get_args(get_args(one)[0])[0], len(get_args(one)) - 1))
+    assert {*names, *(name for name, _ in tuples)} == {
+        (one.spelling or (name,))[0] for name, one in ACTIVATIONS.items()
+    }
+    for name in names:
+        assert arguments.activation(name).activation == name
+    for name, count in tuples - {("gelu", 1)}:
+        assert arguments.activation((name, *range(1, count + 1))).activation == name
+    assert arguments.activation(("gelu", "tanh")).activation == "gelu_tanh"
 
 
 @pytest.mark.parametrize("name", PUBLIC)
