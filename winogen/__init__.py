@@ -5,14 +5,15 @@
 True
 """
 
-from importlib import import_module as _import_module
-from typing import TYPE_CHECKING as _TYPE_CHECKING
-from typing import Any as _Any
+from typing import TYPE_CHECKING
 
-if _TYPE_CHECKING:  # for editors and type checkers; at run time see _PUBLIC
+from winogen.lazy import attribute_of
+
+if TYPE_CHECKING:  # for editors and type checkers; at run time see _PUBLIC
     from winogen.algebra import BilinearAlgorithm as BilinearAlgorithm
     from winogen.algebra import cook_toom as cook_toom
     from winogen.algebra import winograd as winograd
+    from winogen.codegen.textbook import programs as programs
     from winogen.conv import Conv2d as Conv2d
     from winogen.conv import Plan as Plan
     from winogen.conv import conv2d as conv2d
@@ -20,6 +21,7 @@ if _TYPE_CHECKING:  # for editors and type checkers; at run time see _PUBLIC
     from winogen.conv.gemm import gemm as gemm
     from winogen.conv.quantized import QConv2d as QConv2d
     from winogen.errors import WinogenError as WinogenError
+    from winogen.typing import Activation as Activation
 
 # Public name -> the module that defines it. Loaded on first use, so that `import winogen` stays
 # light: sympy comes only with the algebra, numpy and the C build only with convolution.
@@ -27,6 +29,7 @@ _PUBLIC = {
     "cook_toom": "winogen.algebra",
     "winograd": "winogen.algebra",
     "BilinearAlgorithm": "winogen.algebra",
+    "programs": "winogen.codegen.textbook",
     "conv2d": "winogen.conv",
     "Conv2d": "winogen.conv",
     "gemm": "winogen.conv.gemm",
@@ -34,18 +37,14 @@ _PUBLIC = {
     "QConv2d": "winogen.conv.quantized",
     "Plan": "winogen.conv",
     "WinogenError": "winogen.errors",
+    "Activation": "winogen.typing",
 }
 __all__ = sorted(_PUBLIC)
 __version__ = "0.1.0"
 
-
-def __getattr__(name: str) -> _Any:
-    if name in _PUBLIC:
-        value = getattr(_import_module(_PUBLIC[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'winogen' has no attribute {name!r}")
+if not TYPE_CHECKING:  # who checks types would let any name pass
+    __getattr__ = attribute_of(__name__, _PUBLIC)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PUBLIC})
+    return __all__

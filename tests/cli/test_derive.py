@@ -3,11 +3,12 @@
 import json
 import subprocess
 
+import numpy as np
 import pytest
 import sympy
 from kernels.turns import first
 
-from winogen.algebra import BilinearAlgorithm, cook_toom
+from winogen.algebra import BilinearAlgorithm, cook_toom, winograd
 from winogen.codegen.transforms import load
 from winogen.program.summation import summation
 from winogen.toolchain import find_compiler
@@ -208,3 +209,18 @@ def test_too_many_default_points_name_the_options(refused):
     line = refused("derive", 20, 3)
     assert "n = m + r - 1 = 22; allowed: n <= 18" in line
     assert "--points or --moduli" in line and "points=" not in line
+
+
+@pytest.mark.parametrize(
+    "words", [(4, 3), (2, 3, "--moduli", "x,x-1,x^2+1"), (2, 3, "--points", "0,sqrt(2),-1,inf")]
+)
+def test_numpy_is_a_program_with_the_rounded_matrices(winogen, words):
+    made = {}
+    exec(winogen("derive", *words, "--format", "numpy").stdout, made)
+    option = {words[k][2:]: words[k + 1] for k in range(2, len(words), 2)}
+    f = (winograd if "moduli" in option else cook_toom)(*words[:2], **option)
+    for name, wanted in zip(("AT", "G", "BT"), f.arrays()):
+        assert made[name].dtype == np.float64 and np.array_equal(made[name], wanted)
+    g, d = np.arange(3.0), np.arange(float(f.n))
+    y = made["AT"] @ ((made["G"] @ g) * (made["BT"] @ d))
+    assert np.allclose(y, np.correlate(d, g, "valid"))

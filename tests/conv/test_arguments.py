@@ -30,7 +30,11 @@ NAN = float("nan")
 
 # what is wrong -> (keyword arguments, error, what the message must contain)
 WRONG = {
-    "input rank 2": (dict(input=zeros(6, 7)), InvalidValue, ["input", "(6, 7)", "N, C, H, W"]),
+    "input rank 2": (
+        dict(input=zeros(6, 7)),
+        InvalidValue,
+        ["input", "(6, 7)", "N, C, H, W", "one channel"],
+    ),
     "input rank 5": (dict(input=zeros(1, 1, 4, 6, 7)), InvalidValue, ["input", "4 axes"]),
     "input list": (dict(input=[[1.0]]), InvalidType, ["input", "[[1.0]]", "array"]),
     "input number": (dict(input=3.0), InvalidType, ["input", "3.0", "array"]),

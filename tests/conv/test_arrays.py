@@ -7,6 +7,7 @@ import pytest
 from conv import exact
 from conv.reference import convolve
 
+from winogen import QConv2d
 from winogen.conv import Conv2d, OutOfMemory, conv2d, memory
 from winogen.records.machine import LINE
 
@@ -265,3 +266,36 @@ def test_kept_memory_is_given_back_before_an_array_is_refused(monkeypatch):
 
     monkeypatch.setattr(memory.np, "empty", full)
     assert memory.empty((16 << 20,), np.dtype(np.uint8), "large").nbytes == 16 << 20
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("how", [{"algorithm": "mcmr"}, {"padding": 1, "padding_mode": "reflect"}])
+def test_a_picture_is_one_image_of_one_channel(layout, how):
+    """Whole, transposed, or with steps: the same as with all four axes."""
+    draw = np.random.default_rng(1)
+    picture, w = draw.random((18, 23), np.float32), draw.random((5, 1, 3, 3), np.float32)
+    conv = Conv2d(w, layout=layout, **how)
+    for x in (picture, picture.T, picture[::2, ::-1]):
+        four = x[None, None] if layout == "NCHW" else x[None, :, :, None]
+        wanted = conv2d(four, w, layout=layout, **how)[0]
+        assert np.array_equal(conv2d(x, w, layout=layout, **how), wanted)
+        for _ in range(2):  # the second call takes a shorter way
+            assert np.array_equal(conv(x), wanted)
+        out = np.empty_like(wanted)
+        assert conv(x, out, add=wanted, add_after=wanted) is out
+        assert np.allclose(out, 3 * wanted)
+        assert conv.plan(x.shape).output_shape == wanted.shape
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("algorithm", ["direct", "mcmr"])
+def test_a_picture_of_bytes(layout, algorithm):
+    draw = np.random.default_rng(1)
+    picture = draw.integers(0, 256, (18, 23), np.uint8)
+    w = draw.integers(-9, 9, (5, 1, 3, 3), np.int8)
+    scales = dict(w_scale=0.1, x_scale=0.1, y_scale=1) if algorithm == "mcmr" else {}
+    conv = QConv2d(w, layout=layout, algorithm=algorithm, **scales)
+    for x in (picture, picture.T):
+        four = x[None, None] if layout == "NCHW" else x[None, :, :, None]
+        for _ in range(2):
+            assert np.array_equal(conv(x), conv(four)[0])

@@ -1,5 +1,6 @@
 """The search finds what is known to be good, estimates what it proposes, and ranks fairly."""
 
+import itertools
 from dataclasses import replace
 from fractions import Fraction
 
@@ -25,7 +26,7 @@ from winogen.numerics.search.tasks import count_task, run
 
 
 def found_by(wanted: Search, results: Results | None = None):
-    with executor(results or Results()) as execute:
+    with executor(Results() if results is None else results) as execute:
         return search(wanted, execute)
 
 
@@ -211,3 +212,43 @@ def test_wrong_wishes_are_named():
     for wrong in ({"order": "x"}, {"distribution": "x"}, {"channels": 0}, {"filters": "int8"}):
         with pytest.raises(InvalidValue, match=f"{next(iter(wrong))}: got"):
             Search(4, 3, settings=wrong)
+
+
+# ---- little time ---------------------------------------------------------------------------------
+
+
+def by_the_tick(monkeypatch):
+    """Every look at the clock is a second later: so every task takes one."""
+    ticks = itertools.count()
+    for module in ("winogen.tasks.execute", "winogen.numerics.search.run"):
+        monkeypatch.setattr(f"{module}.monotonic", lambda: next(ticks))
+
+
+@pytest.mark.parametrize("objective", ["error", "pareto"])
+@pytest.mark.parametrize("seconds", [1, 10, 25, 60, 400])
+def test_a_search_that_runs_out_of_time_has_the_best_so_far(monkeypatch, objective, seconds):
+    by_the_tick(monkeypatch)
+    wanted = Search(2, 3, keep=6, trials=300, height=3, objective=objective, scalings=True)
+    done = Results()
+    found = found_by(replace(wanted, seconds=seconds), done)
+    assert found and all(one.mean > 0 for one in found)
+    stages = 6  # of each at least one task is done, whatever the time
+    assert len(done) <= seconds + stages
+    if seconds == 400:  # enough for everything
+        assert found == found_by(wanted)
+
+
+def test_the_next_search_goes_on(monkeypatch):
+    by_the_tick(monkeypatch)
+    wanted = Search(2, 3, keep=6, trials=300, height=3)
+    done, fresh = Results(), Results()
+    found_by(replace(wanted, seconds=4), done)
+    before = len(done)
+    assert found_by(wanted, done) == found_by(wanted, fresh)
+    assert 0 < before < len(fresh)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
+def test_seconds_must_be_positive(seconds):
+    with pytest.raises(InvalidValue, match="seconds: got .*; allowed: None or a positive number"):
+        Search(2, 3, seconds=seconds)

@@ -20,3 +20,7 @@ __all__ = [
     "parse_points",
     "winograd",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from winogen.algebra.figures import Condition, Operations, condition
 from winogen.algebra.moduli import Modulus, parse_moduli
 from winogen.algebra.points import Point, check_size, parse_points
 from winogen.algebra.scalar import Matrix, Scalar, as_scalar, matrix, to_sympy
@@ -121,6 +123,59 @@ class BilinearAlgorithm:
             return numpy.array([[float(c) for c in row] for row in rows], dtype)
 
         return rounded(self.at), rounded(self.g), rounded(self.bt)
+
+    def latex(self) -> str:
+        r"""Return A^T, G and B^T as LaTeX, a line for each, after two lines of comment.
+
+        >>> from winogen.algebra import cook_toom
+        >>> print(cook_toom(1, 2).latex())
+        % F(1, 2):
+        % y = A^T \left[ (G g) \odot (B^T d) \right]
+        A^T = \begin{bmatrix}1 & 1\end{bmatrix}
+        G = \begin{bmatrix}1 & 0\\0 & 1\end{bmatrix}
+        B^T = \begin{bmatrix}1 & 0\\0 & 1\end{bmatrix}
+        """
+        import sympy
+
+        origin = ", ".join(_texts(self.moduli or self.points or ()))
+        lines = [
+            f"% F({self.m}, {self.r}): {origin}".rstrip(),
+            r"% y = A^T \left[ (G g) \odot (B^T d) \right]",
+        ]
+        for name, rows in (("A^T", self.AT), ("G", self.G), ("B^T", self.BT)):
+            lines.append(f"{name} = {sympy.latex(rows, mat_str='bmatrix', mat_delim='')}")
+        return "\n".join(lines)
+
+    @cached_property
+    def operations(self) -> dict[str, Operations]:
+        """The operations of every transform: {"input": B^T, "filter": G, "output": A^T}.
+
+        Short programs of the catalog's algorithms ship, others take seconds to find.
+
+        >>> import winogen
+        >>> winogen.cook_toom(4, 3).operations["filter"]
+        Operations(additions=6, multiplications=8, matrix_additions=8, matrix_multiplications=13)
+        """
+        # Programs are made of what is here, further down; the front door knows where.
+        from winogen import programs
+
+        made = programs(self)
+        return {kind: Operations.of(rows, made[kind]) for kind, rows in self.matrices.items()}
+
+    @property
+    def condition(self) -> dict[str, Condition]:
+        """The condition numbers of every transform: {"input": B^T, "filter": G, "output": A^T}.
+
+        B^T is made of the inverse of a Vandermonde matrix, the others of its columns. Points that
+        lie close to each other, or far from 1, make them ill-conditioned (Pan, How bad are
+        Vandermonde matrices?, 2016), as do factors of ``scale`` that differ. A large number allows
+        a large error and does not prove one: `winogen.numerics` estimates and measures errors.
+
+        >>> from winogen.algebra import cook_toom
+        >>> cook_toom(4, 3).condition["input"].infinity
+        Fraction(27885, 1792)
+        """
+        return {kind: condition(matrix) for kind, matrix in self.matrices.items()}
 
     def __call__(self, g: Sequence[Scalar | int], d: Sequence[Scalar | int]) -> tuple[Scalar, ...]:
         """Run the algorithm exactly on filter ``g`` (r taps) and inputs ``d`` (n; m if linear).

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from winogen.algebra.bilinear import BilinearAlgorithm
 from winogen.algebra.crt import from_moduli, linear_moduli
 from winogen.algebra.points import check_points, check_size, default_points
 from winogen.algebra.scalar import matrix
 
+if TYPE_CHECKING:
+    from winogen.typing import Exact
 
-def cook_toom(m: int, r: int, points: str | Iterable[object] | None = None) -> BilinearAlgorithm:
+
+def cook_toom(m: int, r: int, points: str | Iterable[Exact] | None = None) -> BilinearAlgorithm:
     """Return F(m, r) with n = m + r - 1 products, by interpolation at n distinct points.
 
     With N_i = prod_{j != i} (p_i - p_j) over the finite points, A^T has the columns p_i^0, p_i^1,

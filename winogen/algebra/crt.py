@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
+from typing import TYPE_CHECKING
 
 from winogen.algebra.bilinear import BilinearAlgorithm
 from winogen.algebra.moduli import Modulus, check_moduli
@@ -35,11 +36,14 @@ from winogen.algebra.scalar import Matrix, Scalar, as_scalar, matrix
 from winogen.algebra.size import bits_of, digits
 from winogen.errors import InvalidValue
 
+if TYPE_CHECKING:
+    from winogen.typing import ExactPolynomial
+
 _X = Polynomial([0, 1])
 _PRINTABLE_BITS = 14_000
 
 
-def winograd(m: int, r: int, moduli: str | Iterable[object]) -> BilinearAlgorithm:
+def winograd(m: int, r: int, moduli: str | Iterable[ExactPolynomial]) -> BilinearAlgorithm:
     """Return F(m, r) by the Chinese remainder theorem over the given moduli.
 
     Parameters

@@ -1,4 +1,4 @@
-"""`winogen derive`: the matrices of F(m, r) and short programs, as text, JSON, LaTeX or C."""
+"""`winogen derive`: the matrices of F(m, r) and short programs, in five formats."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from enum import Enum
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import typer
@@ -32,6 +33,7 @@ class Format(str, Enum):
     text = "text"
     json = "json"
     latex = "latex"
+    numpy = "numpy"
     c = "c"
 
 
@@ -72,7 +74,9 @@ def derive(
     if points is not None and moduli is not None:
         raise InvalidValue("moduli: got both moduli and points; allowed: one of them")
     if matrices and format is Format.c:
-        raise InvalidValue("matrices: got it with --format c; allowed: with text, json, latex")
+        raise InvalidValue(
+            "matrices: got it with --format c; allowed: with text, json, latex, numpy"
+        )
     if points is moduli is None and min(m, r) > 1 and m + r - 1 > max(DEFAULT_SIZES):
         raise InvalidValue(
             f"m, r: got F({m},{r}) with n = m + r - 1 = {m + r - 1}; allowed: "
@@ -87,7 +91,9 @@ def derive(
     if format is Format.c:
         typer.echo(_header(algorithm, m, r, points, moduli, order), nl=False)
     elif format is Format.latex:
-        typer.echo(_latex(algorithm))
+        typer.echo(algorithm.latex())
+    elif format is Format.numpy:
+        typer.echo(_numpy(algorithm))
     else:
         programs, stages = None, None
         if not matrices:
@@ -230,17 +236,17 @@ def _aligned(rows: list[list[str]], left: int = 0) -> list[str]:
     ]
 
 
-def _latex(algorithm: BilinearAlgorithm) -> str:
-    import sympy
-
-    names = {"AT": "A^T", "G": "G", "BT": "B^T"}
-    origin = algorithm.moduli or algorithm.points or ()
+def _numpy(algorithm: BilinearAlgorithm) -> str:
+    """A module of Python with the three matrices, every entry rounded once."""
+    origin = ", ".join(map(str, algorithm.moduli or algorithm.points or ()))
     lines = [
-        f"% F({algorithm.m}, {algorithm.r}): {', '.join(map(str, origin))}",
-        r"% y = A^T \left[ (G g) \odot (B^T d) \right]",
+        f"# F({algorithm.m}, {algorithm.r}): {origin}".rstrip(": "),
+        "# y = AT @ ((G @ g) * (BT @ d))",
+        "import numpy as np",
     ]
-    lines += [
-        f"{name} = {sympy.latex(getattr(algorithm, attribute), mat_str='bmatrix', mat_delim='')}"
-        for attribute, name in names.items()
-    ]
+    for name, matrix in (("AT", algorithm.at), ("G", algorithm.g), ("BT", algorithm.bt)):
+        # A quotient of integers is rounded to float64 once, as is the value of a root.
+        rows = [[str(c) if isinstance(c, Fraction) else repr(float(c)) for c in r] for r in matrix]
+        body = [f"        [{', '.join(row)}]," for row in rows]
+        lines += ["", f"{name} = np.array(", "    [", *body, "    ],", "    np.float64,", ")"]
     return "\n".join(lines)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EXAMPLE = (
     "Example: winogen search 4 3\n\n"
     "Example: winogen search 7 3 --families pairs,free --scalings --results f7_3.jsonl "
-    "--jobs -1\n\n"
+    "--seconds 600 --jobs -1\n\n"
     "Example: winogen search 4 5 --families pairs,quadratic --objective pareto"
 )
 
@@ -68,6 +68,12 @@ def search(
     ),
     fused: bool = typer.Option(False, "--fused", help="Multiply-adds round once."),
     seed: int = typer.Option(0, help="Of all random numbers."),
+    seconds: float = typer.Option(
+        None,
+        min=0,
+        help="Begin nothing new after this time, and print the best so far; with --results the "
+        "same command goes on from there.",
+    ),
     jobs: int = typer.Option(1, help="Processes; -1 for all CPUs."),
     dask: str = typer.Option(
         None, metavar="ADDRESS", help="Address of a Dask scheduler to work on instead."
@@ -103,6 +109,7 @@ def search(
             "fused": fused,
         },
         seed=seed,
+        seconds=seconds,
     )
     kept = Results(results)
     with progress_bar() as progress, executor(kept, jobs, dask, progress) as execute:

@@ -15,6 +15,7 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 from winogen import resources
+from winogen.codegen import transforms
 from winogen.program.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -28,6 +29,23 @@ def digest(algorithm: BilinearAlgorithm) -> str:
     """Return what tells one set of exact matrices from all others."""
     data = algorithm.to_dict()
     return hashlib.sha256(json.dumps([data[k] for k in ("AT", "G", "BT")]).encode()).hexdigest()
+
+
+def programs(algorithm: BilinearAlgorithm) -> dict[str, Program]:
+    """Return short programs of the matrices: {"input": of B^T, "filter": of G, "output": of A^T}.
+
+    Each is proven equal to its matrix. Those of the catalog ship; others take seconds to find.
+
+    >>> import winogen
+    >>> print(winogen.programs(winogen.cook_toom(2, 3))["output"])
+    t0 = p0 + p1
+    y0 = p2 + t0
+    t1 = p1 - p2
+    y1 = p3 + t1
+    outputs: y0, y1
+    """
+    known = shipped().get(digest(algorithm))
+    return transforms.shorten(algorithm) if known is None else checked(algorithm, known)
 
 
 def search(algorithm: BilinearAlgorithm, jobs: int = 1) -> dict[str, Any]:

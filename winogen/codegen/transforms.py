@@ -24,6 +24,7 @@ from winogen.program.summation import PROGRAM, check_order, ordered
 if TYPE_CHECKING:
     from winogen.algebra.bilinear import BilinearAlgorithm
     from winogen.algebra.scalar import Matrix
+    from winogen.typing import Exact, ExactPolynomial
 
 
 @dataclass(frozen=True)
@@ -103,10 +104,10 @@ class Transform:
 def load(
     m: int,
     r: int,
-    points: str | Iterable[object] | None = None,
+    points: str | Iterable[Exact] | None = None,
     name: str | None = None,
     *,
-    moduli: str | Iterable[object] | None = None,
+    moduli: str | Iterable[ExactPolynomial] | None = None,
     order: str = PROGRAM,
 ) -> Transform:
     """Return the transform F(m, r): from the catalog if it is there, else derived and rendered.
@@ -275,8 +276,8 @@ def _transform(data: dict[str, Any], header: str) -> Transform:
 def _load(
     m: int,
     r: int,
-    points: str | tuple[object, ...] | None,
-    moduli: str | tuple[object, ...] | None,
+    points: str | tuple[Any, ...] | None,
+    moduli: str | tuple[Any, ...] | None,
     order: str,
 ) -> Transform:
     command = f"winogen derive {m} {r} --format c"
@@ -310,8 +311,8 @@ def _catalog_name(m: int, r: int, option: str, values: list[str]) -> str | None:
 def derive(
     m: int,
     r: int,
-    points: str | Iterable[object] | None = None,
-    moduli: str | Iterable[object] | None = None,
+    points: str | Iterable[Exact] | None = None,
+    moduli: str | Iterable[ExactPolynomial] | None = None,
 ) -> tuple[BilinearAlgorithm, str]:
     """Return an algorithm and its provenance, for given points or moduli or the default ones."""
     from winogen import algebra
@@ -332,7 +333,7 @@ def _digest_name(algorithm: BilinearAlgorithm) -> str:
     return f"f{algorithm.m}_{algorithm.r}_{hashlib.sha256(what.encode()).hexdigest()[:8]}"
 
 
-def _freeze(name: str, values: object) -> str | tuple[object, ...] | None:
+def _freeze(name: str, values: object) -> str | tuple[Any, ...] | None:
     """Points or moduli as something hashable; what they mean is for the algebra to say."""
     if values is None or isinstance(values, str):
         return values

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, SupportsIndex
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from winogen.conv import arguments, memory, seams
 from winogen.conv.execute import Environment, Prepared, prepare
-from winogen.conv.options import Options, takes_options
+from winogen.conv.options import Options
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import Request
@@ -20,72 +20,141 @@ from winogen.records import ARRAY_TYPES, NARROW_TYPES
 from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current, described
+from winogen.typing import (
+    Activation,
+    Algorithm,
+    Array,
+    Border,
+    Edge,
+    FilterType,
+    IntOrPair,
+    Layout,
+    Moduli,
+    NDArray,
+    Order,
+    Padding,
+    PaddingMode,
+    Points,
+    ProductType,
+    Real,
+    Tile,
+)
 
 # Input shapes whose bound kernels one `Conv2d` remembers.
 _SHAPES_KEPT = 256
 
 
-@takes_options
 def conv2d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    *args: Any,
-    add: Any = None,
-    add_after: Any = None,
-    out: Any = None,
-    **options: Any,
-) -> np.ndarray:
-    """Return the 2D convolution (cross-correlation) of ``input`` with ``weight``.
+    input: Array,
+    weight: Array,
+    bias: Array | None = None,
+    # parameters: stride ... activation
+    stride: IntOrPair = 1,
+    padding: Padding = 0,
+    dilation: IntOrPair = 1,
+    groups: SupportsIndex = 1,
+    *,
+    padding_mode: PaddingMode = "zeros",
+    layout: Layout = "NCHW",
+    activation: Activation | None = None,
+    # end
+    add: Array | None = None,
+    add_after: Array | None = None,
+    # parameters: algorithm ... tolerance
+    algorithm: Algorithm = "auto",
+    tile: Tile | None = None,
+    points: Points | None = None,
+    moduli: Moduli | None = None,
+    order: Order | None = None,
+    edge: Edge = "discard",
+    border: Border = "unswitch",
+    filter_dtype: FilterType | None = None,
+    product_dtype: ProductType | None = None,
+    threads: SupportsIndex | None = None,
+    workspace_limit: SupportsIndex | None = None,
+    tolerance: Real | None = None,
+    # end
+    out: NDArray | None = None,
+) -> NDArray:
+    """Return activation(convolution + bias + ``add``) + ``add_after``, of images and filters.
 
-    The arguments up to ``groups`` mean exactly what they mean in ``torch.nn.functional.conv2d``.
+    The convolution is a cross-correlation, as that of `torch.nn.functional.conv2d`, whose arguments
+    these are up to ``groups``. `Conv2d` is the same for many calls with the same weights, which it
+    packs only once.
 
-    Parameters
-    ----------
+    Arrays
+    ------
     input
-        (N, C, H, W), or (C, H, W) for one image; with ``layout="NHWC"`` the channels come last. Any
-        strides and memory order; float32, float64, float16 or bfloat16 (of `ml_dtypes`) in native
-        byte order. Those of 16 bits are computed in float32, and outputs rounded once, at the end.
-        Arrays and whatever numpy can view (torch CPU tensors) are accepted, lists are not. Never
-        written to.
+        (N, C, H, W); (C, H, W), one image; or (H, W), one image of one channel. With
+        ``layout="NHWC"`` the channels come last. float32, float64, float16 or bfloat16 (of
+        `ml_dtypes`), in native byte order, with any strides. Whatever numpy can view is accepted,
+        as a torch tensor on the CPU; lists are not.
     weight
-        (M, C/groups, KH, KW) in either layout, dtype as ``input``, or float32 where that has 16
-        bits.
+        (M, C/groups, KH, KW) in either layout, dtype as ``input``. With 16-bit images, whose sums
+        are in float32 and rounded once, weights may be float32, too.
     bias
-        None or (M,), dtype as ``weight``, or float32 where that has 16 bits.
-    stride, dilation
-        A positive int, or (height, width).
+        None or (M,), dtype as ``weight``, or float32 with 16-bit weights.
+    add, add_after
+        None, or arrays with the shape and dtype of the result, added before and after the
+        activation.
+    out
+        None, or an array for the result: C-contiguous, or a slice of the channels of such an array.
+        It shares no memory with other arguments.
+
+    ``input``, ``add`` and ``add_after`` are never written to. Slices of the channels of
+    C-contiguous arrays are read where they lie, other views are copied.
+
+    What is computed
+    ----------------
+    stride
+        Pixels from one output to the next: a positive int, or (height, width).
     padding
-        A non-negative int, (height, width), ((top, bottom), (left, right)), "valid" for 0, or
-        "same" for outputs as large as the input (stride 1 only).
+        Pixels that are added around the image: a non-negative int for every side, (height, width),
+        or ((top, bottom), (left, right)). "valid" adds none. "same" makes outputs as large as the
+        input, and needs stride 1.
+    dilation
+        Pixels from one tap of a filter to the next: a positive int, or (height, width).
     groups
-        Groups of channels that do not mix; divides C and M.
+        Groups of channels: a filter sees the channels of its own group only. Divides C and M.
     padding_mode
-        "zeros", "reflect" (padding below the size), "replicate" or "circular" (padding up to the
-        size).
+        What the added pixels are: "zeros"; "reflect", a mirror image without the edge itself (needs
+        less padding than pixels); "replicate", the nearest pixel; "circular", the opposite side
+        (needs at most as much padding as pixels).
     layout
-        "NCHW" or "NHWC", of ``input`` and the result.
+        Order of the axes of ``input``, of the result, and of what is added: "NCHW" or "NHWC".
     activation
-        None, or what is done to every sum y of products, bias and ``add``: "relu", max(y, 0), which
-        lets NaN through; "relu6", min(max(y, 0), 6); ("clip", lo, hi); ("leaky_relu", slope), y
-        where y >= 0, else slope * y; ("prelu", slopes), the same with a slope for each filter;
-        "silu", y / (1 + exp(-y)); "gelu", y * Phi(y); ("gelu", "tanh"), its approximation by tanh;
-        "hardswish", y * min(max(y + 3, 0), 6) / 6.
+        None, or a function of every sum y of products, bias and ``add``:
+
+            "relu"                 max(y, 0)
+            ("leaky_relu", slope)  y where y >= 0, else slope * y
+            ("prelu", slopes)      y where y >= 0, else slope * y, a slope for each filter
+            ("clip", lo, hi)       y, but at least lo and at most hi
+            "relu6"                max(y, 0), but at most 6
+            "hardswish"            y * min(max(y + 3, 0), 6) / 6
+            "silu"                 y / (1 + exp(-y))
+            "gelu"                 y * Phi(y), Phi of normal data
+            ("gelu", "tanh")       y / 2 * (1 + tanh(sqrt(2 / pi) * (y + 0.044715 * y^3)))
+
+        "relu" returns NaN for NaN.
+
+    How it is computed
+    ------------------
     algorithm
-        "auto", "direct", "im2col", "loops", "winograd2d", "winograd1d" or "mcmr". The Winograd
-        algorithms need stride 1 and dilation 1. They mix the values of a tile: an infinity or NaN
-        in the input may make its neighbours NaN.
+        "auto" takes the way that should be fastest; "direct", "im2col" and "loops" multiply
+        everything; "winograd2d", "winograd1d" and "mcmr" are Winograd's, which need stride 1 and
+        dilation 1. Winograd's mix the values of a tile: an infinity or NaN in the input may make
+        neighbours NaN. See docs/conv2d.md.
     tile
-        Outputs of one Winograd tile: m, or (m_h, m_w). An int is meant for the axes along which the
-        kernel is longer than 1. With "auto" it asks for "mcmr".
+        Outputs of a Winograd tile: None for the planner's choice, m, or (m_h, m_w). An int is meant
+        for the axes along which the filter is longer than 1. With "auto" a tile asks for "mcmr".
     points
         Interpolation points instead of the default ones: "0,1,-1,inf", a sequence of exact numbers,
-        or a pair (height, width) of these. A tile of m outputs for r taps has m + r - 1 points.
+        or a pair (height, width) of these. A tile of m outputs and r taps has m + r - 1 points.
     moduli
-        Coprime polynomials instead of points, as `winogen.winograd` takes them:
-        "x,x-1,x+1,x^2+1,inf", a sequence, or a pair (height, width) of these. Their degrees, 1 for
-        "inf", add up to m + r - 1. A modulus of degree 2 costs one multiplication more than two
-        points, and may be much more accurate.
+        Coprime polynomials instead of points, as `winogen.winograd` takes them: "x,x-1,x^2+1,inf",
+        a sequence, or a pair (height, width) of these. Their degrees, 1 for "inf", add up to m + r
+        - 1. A modulus of degree 2 costs one multiplication more than two points, and may be more
+        accurate.
     order
         How transforms add: None or "program" for the shortest programs; "huffman" (smallest partial
         sums first), "pairwise" or "naive" for every row of a matrix on its own.
@@ -93,45 +162,43 @@ def conv2d(
         Winograd tiles that do not fit: "discard" computes them whole and drops what is too much,
         "direct" leaves their outputs to direct convolution.
     border
-        How Winograd tiles are made at the border: "unswitch" has code of its own for tiles inside,
-        "buffer" copies tiles with their padding, "indirect" reads through pointers.
+        Winograd tiles at the border: "unswitch" has code of its own for tiles inside, "buffer"
+        copies tiles with their padding, "indirect" reads through pointers. Neither changes what is
+        computed.
     filter_dtype
-        What packed filters are stored in, to read fewer bytes: None for the type of the arrays (or
-        the planner's choice within the ``tolerance``), "float16", "bfloat16", "flyte24",
-        "flyte16" or "flyte8" (the first bytes of a float32). Everything is computed as without. If
-        they are asked for without a ``tolerance``, the fastest way runs whose error is at most ten
-        times the least that they allow: see docs/numbers.md.
+        What packed filters are stored in, to read fewer bytes: "float16", "bfloat16", "flyte24",
+        "flyte16" or "flyte8" (the first bytes of a float32). None is the type of the arrays, or one
+        that the planner chooses within a given ``tolerance``. Numbers are widened before they are
+        multiplied. A type without a ``tolerance`` allows ten times the least error that it can
+        have: see docs/numbers.md.
     product_dtype
-        What is multiplied: None as above, "int16" or "float16". With "int16", transforms are
-        computed in float32, their results are scaled and rounded to integers, and products summed
-        exactly, chunk by chunk of channels; stride and dilation must be 1. "float16" is direct
-        convolution on CPUs with AVX512-FP16, any stride and dilation: images and filters are
-        scaled and rounded, and every 24 products of a sum are added up in float16. Unsupported
-        where the CPU or the compiler has none. Without a ``tolerance`` as above.
+        What is multiplied: None, "int16" or "float16", as for ``filter_dtype``. "int16": transforms
+        in float32, scaled and rounded to integers, whose products are summed exactly by chunks of
+        channels; stride 1 and dilation 1 only. "float16": direct convolution of scaled and rounded
+        numbers in sums of 24 products; on CPUs with AVX512-FP16 only. Unsupported where the CPU or
+        the compiler has none.
+
+    Limits
+    ------
     threads
-        None for OMP_NUM_THREADS or else all CPUs of this process, or a positive int. The result
+        A positive int, or None for OMP_NUM_THREADS or else all CPUs of this process. The result
         does not depend on it.
     workspace_limit
-        None, or the most bytes of scratch memory that one call may take; less memory may mean more
-        time. InvalidValue where the algorithm needs more, with the number.
+        The most bytes of scratch memory of a call, or None. Less memory may take more time.
+        InvalidValue where the algorithm needs more, with the number.
     tolerance
-        The largest error of the output over its largest value, max |y - y_exact| / max |y_exact|,
-        as measured on normally distributed data; the fastest way within it runs. Data with outliers
-        may see more: see docs/accuracy.md. The rounding of 16-bit outputs counts. Narrow filters
-        and products are chosen only within a tolerance that is given. None for 1e-5, with 16-bit
-        arrays for 1.13 times 2^-11 (float16) or 2^-8 (bfloat16), and for an error as that of direct
-        convolution where this takes at most 18 % longer.
-    add, add_after
-        None, or arrays of the output's shape and dtype: the result is
-        activation(conv + bias + add) + add_after.
-    out
-        Array for the result: writeable, right shape and dtype, no memory shared with an argument;
-        C-contiguous, or a slice of the channels of such an array, which is written in place. (The
-        other arrays may have any strides; slices of channels are read in place, others are copied.)
+        The largest error of the result, max |y - exact| / max |exact|, as measured on normally
+        distributed data. The fastest way within it runs. The rounding of 16-bit results counts.
+        Data with outliers may see larger errors: see docs/accuracy.md.
+
+        None is 1e-5, for float16 arrays 1.13 * 2^-11, for bfloat16 arrays 1.13 * 2^-8. Then a way
+        that is as accurate as direct convolution runs, if it takes at most 18 % longer than the
+        fastest. Filters and products become narrow only within a tolerance that is given.
 
     Returns
     -------
-    (N, M, OH, OW) or (N, OH, OW, M), without N if ``input`` has none; ``out`` if it was given.
+    (N, M, OH, OW), or (N, OH, OW, M) with ``layout="NHWC"``, without N if ``input`` has none. The
+    axis of the filters is always there. It is ``out`` if that is given.
 
     Raises
     ------
@@ -144,8 +211,6 @@ def conv2d(
     OutOfMemory
         When an array or the workspace cannot be allocated; also MemoryError.
 
-    Weights are packed anew at every call; `Conv2d` keeps them.
-
     >>> import numpy as np
     >>> from winogen import conv2d
     >>> image = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
@@ -153,7 +218,13 @@ def conv2d(
     >>> conv2d(image, box, algorithm="direct")[0, 0].tolist()
     [[45.0, 54.0], [81.0, 90.0]]
     """
-    asked = Options.of(args, options, "conv2d")
+    asked = Options(
+        # arguments: stride ... tolerance
+        stride, padding, dilation, groups, padding_mode, layout, activation, algorithm, tile,
+        points, moduli, order, edge, border, filter_dtype, product_dtype, threads, workspace_limit,
+        tolerance,
+        # end
+    )  # fmt: skip
     x = arguments.layer_array("input", input)
     w, b = _parameters(weight, bias)
     layer = Layer.from_options(w.shape, arguments.layer_dtype(x.dtype, w.dtype), asked)
@@ -174,9 +245,9 @@ def conv2d(
 class Conv2d:
     """A convolution with fixed weights and options, which packs the weights only once.
 
-    ``weight``, ``bias`` and the options are those of `conv2d`, and raise the same errors. The
-    weights are copied: later changes of the caller's arrays have no effect. One object may be
-    called from several threads at once.
+    Arguments and errors are those of `conv2d`, which explains them. Weight and bias are copied:
+    later changes of the caller's arrays have no effect. One object may be called from several
+    threads at once.
 
     >>> import numpy as np, winogen
     >>> conv = winogen.Conv2d(np.ones((2, 3, 3, 3), np.float32), padding="same")
@@ -186,9 +257,40 @@ class Conv2d:
     (1, 2, 5, 5)
     """
 
-    @takes_options
-    def __init__(self, weight: Any, bias: Any = None, *args: Any, **options: Any):
-        asked = Options.of(args, options, "Conv2d")
+    def __init__(
+        self,
+        weight: Array,
+        bias: Array | None = None,
+        # parameters: stride ... tolerance
+        stride: IntOrPair = 1,
+        padding: Padding = 0,
+        dilation: IntOrPair = 1,
+        groups: SupportsIndex = 1,
+        *,
+        padding_mode: PaddingMode = "zeros",
+        layout: Layout = "NCHW",
+        activation: Activation | None = None,
+        algorithm: Algorithm = "auto",
+        tile: Tile | None = None,
+        points: Points | None = None,
+        moduli: Moduli | None = None,
+        order: Order | None = None,
+        edge: Edge = "discard",
+        border: Border = "unswitch",
+        filter_dtype: FilterType | None = None,
+        product_dtype: ProductType | None = None,
+        threads: SupportsIndex | None = None,
+        workspace_limit: SupportsIndex | None = None,
+        tolerance: Real | None = None,
+        # end
+    ):
+        asked = Options(
+            # arguments: stride ... tolerance
+            stride, padding, dilation, groups, padding_mode, layout, activation, algorithm, tile,
+            points, moduli, order, edge, border, filter_dtype, product_dtype, threads,
+            workspace_limit, tolerance,
+            # end
+        )  # fmt: skip
         w, b = _parameters(weight, bias)
         self._layer = Layer.from_options(w.shape, arguments.dtype_name(w.dtype), asked)
         self._request = Request.from_options(self._layer, asked)
@@ -199,8 +301,13 @@ class Conv2d:
         self._forget()
 
     def __call__(
-        self, input: Any, out: Any = None, *, add: Any = None, add_after: Any = None
-    ) -> np.ndarray:
+        self,
+        input: Array,
+        out: NDArray | None = None,
+        *,
+        add: Array | None = None,
+        add_after: Array | None = None,
+    ) -> NDArray:
         """Return activation(conv + bias + add) + add_after, in ``out`` if given; see `conv2d`."""
         x = input if type(input) is np.ndarray else arguments.array("input", input)
         if x.dtype != self._dtype:
@@ -233,7 +340,11 @@ class Conv2d:
         key = shape if seams is None else (shape, seams)
         return self._bound.get(key) or self._bind(key, shape, seams)
 
-    def plan(self, input_shape: Any, dtype: str | None = None) -> Plan:
+    def plan(
+        self,
+        input_shape: tuple[int, ...] | list[int],
+        dtype: Literal["float32", "float64", "float16", "bfloat16"] | None = None,
+    ) -> Plan:
         """Return what a call with an input of this shape does, and what it costs.
 
         ``dtype``: of the input, by default that of the weights. Compiles the kernels if that has

@@ -11,7 +11,7 @@ import numbers
 import operator
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -26,8 +26,9 @@ from winogen.records import (
     Target,
 )
 from winogen.records.target import spelled
+from winogen.typing import Layout
 
-LAYOUTS = ("NCHW", "NHWC")
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 DTYPES = COMPUTED_TYPES
 DTYPE_NAMES = {np.dtype(name): name for name in DTYPES}  # only of native byte order
 

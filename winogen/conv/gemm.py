@@ -7,7 +7,7 @@ too, but there a BLAS does as well.
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from winogen.kernels.gemm import GemmSpec, GemmWork, tuning
 from winogen.records import Epilogue, Machine, Precision, Tuning
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
+from winogen.typing import Activation, Array, NDArray
 
 # Multiply-adds that are worth a thread: it takes microseconds to start.
 _WORTHWHILE = 1 << 19
@@ -28,14 +29,16 @@ _NOWHERE = (0, 0)  # of a matrix that is to be copied
 
 
 def gemm(
-    a: Any,
-    b: Any,
-    bias: Any = None,
+    a: Array,
+    b: Array,
+    bias: Array | None = None,
     *,
-    activation: Any = None,
-    threads: Any = None,
-    out: Any = None,
-) -> np.ndarray:
+    # parameters: activation threads
+    activation: Activation | None = None,
+    threads: SupportsIndex | None = None,
+    # end
+    out: NDArray | None = None,
+) -> NDArray:
     """Return the product of two matrices, ``activation(a @ b + bias)``.
 
     Parameters
@@ -105,11 +108,13 @@ class Gemm:
 
     def __init__(
         self,
-        b: Any,
-        bias: Any = None,
+        b: Array,
+        bias: Array | None = None,
         *,
-        activation: Any = None,
-        threads: Any = None,
+        # parameters: activation threads
+        activation: Activation | None = None,
+        threads: SupportsIndex | None = None,
+        # end
         tuning: Tuning | None = None,
     ):
         """Pack ``b``. ``tuning``: other sizes of blocks, and other prefetching, than by default."""
@@ -132,7 +137,7 @@ class Gemm:
             call = self._call(1, (self._terms, 1), b.shape[1])
             self._constants = call.constants(self._request, call.pack(b))
 
-    def __call__(self, a: Any, *, out: Any = None) -> np.ndarray:
+    def __call__(self, a: Array, *, out: NDArray | None = None) -> NDArray:
         """Return the product with ``a``, (M, K), in ``out`` if that is given; see `gemm`."""
         a = arguments.float_array("a", a)
         terms, columns = self.shape

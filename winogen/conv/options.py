@@ -1,78 +1,138 @@
-"""The options of a convolution, as the user gives them: declared once for all functions."""
+"""The options of a convolution: the one list of their names, types, defaults and meanings.
+
+`python scripts/signatures.py` writes them into the functions that take them.
+"""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import SupportsIndex
 
-_POSITIONAL = ("stride", "padding", "dilation", "groups")
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+from winogen.typing import (
+    Activation,
+    Algorithm,
+    Border,
+    Edge,
+    FilterType,
+    IntOrPair,
+    Layout,
+    Moduli,
+    Order,
+    Padding,
+    PaddingMode,
+    Points,
+    ProductType,
+    Real,
+    Tile,
+)
 
 
 @dataclass(frozen=True)
 class Options:
-    """What `conv2d` takes besides arrays; `conv2d` says what each means and allows.
+    """What `conv2d` takes besides arrays, unchecked.
 
-    `Layer.of` checks the first seven, `Request.of` the others.
+    `Layer.from_options` reads and checks what is computed, `Request.from_options` how, and within
+    which limits.
     """
 
-    stride: Any = 1
-    padding: Any = 0
-    dilation: Any = 1
-    groups: Any = 1
-    padding_mode: Any = "zeros"
-    layout: Any = "NCHW"
-    activation: Any = None
-    algorithm: Any = "auto"
-    tile: Any = None
-    points: Any = None
-    moduli: Any = None
-    order: Any = None
-    edge: Any = "discard"
-    border: Any = "unswitch"
-    filter_dtype: Any = None
-    product_dtype: Any = None
-    threads: Any = None
-    workspace_limit: Any = None
-    tolerance: Any = None
+    # What is computed
 
-    @classmethod
-    def of(cls, positional: tuple[Any, ...], named: dict[str, Any], function: str) -> Options:
-        """Return options from a call; raises TypeError as Python does for a wrong call."""
-        if len(positional) > len(_POSITIONAL):
-            raise TypeError(
-                f"{function}() takes at most {len(_POSITIONAL)} options without a name, "
-                f"{', '.join(_POSITIONAL)}, but {len(positional)} were given"
-            )
-        options = dict(zip(_POSITIONAL, positional))
-        for name in named:
-            if name in options:
-                raise TypeError(f"{function}() got multiple values for argument '{name}'")
-            if name not in NAMES:
-                raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
-        return cls(**options, **named)
+    stride: IntOrPair = 1
+    """Pixels from one output to the next: a positive int, or (height, width)."""
+
+    padding: Padding = 0
+    """Pixels that are added around the image: a non-negative int for every side, (height, width),
+    or ((top, bottom), (left, right)). "valid" adds none. "same" makes outputs as large as the
+    input, and needs stride 1."""
+
+    dilation: IntOrPair = 1
+    """Pixels from one tap of a filter to the next: a positive int, or (height, width)."""
+
+    groups: SupportsIndex = 1
+    """Groups of channels: a filter sees the channels of its own group only. Divides C and M."""
+
+    padding_mode: PaddingMode = "zeros"
+    """What the added pixels are: "zeros"; "reflect", a mirror image without the edge itself (needs
+    less padding than pixels); "replicate", the nearest pixel; "circular", the opposite side (needs
+    at most as much padding as pixels)."""
+
+    layout: Layout = "NCHW"
+    """Order of the axes of ``input``, of the result, and of what is added: "NCHW" or "NHWC"."""
+
+    activation: Activation | None = None
+    """None, or a function of every sum y of products, bias and ``add``:
+
+    {activations}
+
+    "relu" returns NaN for NaN."""
+
+    # How it is computed
+
+    algorithm: Algorithm = "auto"
+    """"auto" takes the way that should be fastest; "direct", "im2col" and "loops" multiply
+    everything; "winograd2d", "winograd1d" and "mcmr" are Winograd's, which need stride 1 and
+    dilation 1. Winograd's mix the values of a tile: an infinity or NaN in the input may make
+    neighbours NaN. See docs/conv2d.md."""
+
+    tile: Tile | None = None
+    """Outputs of a Winograd tile: None for the planner's choice, m, or (m_h, m_w). An int is meant
+    for the axes along which the filter is longer than 1. With "auto" a tile asks for "mcmr"."""
+
+    points: Points | None = None
+    """Interpolation points instead of the default ones: "0,1,-1,inf", a sequence of exact numbers,
+    or a pair (height, width) of these. A tile of m outputs and r taps has m + r - 1 points."""
+
+    moduli: Moduli | None = None
+    """Coprime polynomials instead of points, as `winogen.winograd` takes them: "x,x-1,x^2+1,inf", a
+    sequence, or a pair (height, width) of these. Their degrees, 1 for "inf", add up to m + r - 1.
+    A modulus of degree 2 costs one multiplication more than two points, and may be more
+    accurate."""
+
+    order: Order | None = None
+    """How transforms add: None or "program" for the shortest programs; "huffman" (smallest partial
+    sums first), "pairwise" or "naive" for every row of a matrix on its own."""
+
+    edge: Edge = "discard"
+    """Winograd tiles that do not fit: "discard" computes them whole and drops what is too much,
+    "direct" leaves their outputs to direct convolution."""
+
+    border: Border = "unswitch"
+    """Winograd tiles at the border: "unswitch" has code of its own for tiles inside, "buffer"
+    copies tiles with their padding, "indirect" reads through pointers. Neither changes what
+    is computed."""
+
+    filter_dtype: FilterType | None = None
+    """What packed filters are stored in, to read fewer bytes: "float16", "bfloat16", "flyte24",
+    "flyte16" or "flyte8" (the first bytes of a float32). None is the type of the arrays, or one
+    that the planner chooses within a given ``tolerance``. Numbers are widened before they are
+    multiplied. A type without a ``tolerance`` allows ten times the least error that it can have:
+    see docs/numbers.md."""
+
+    product_dtype: ProductType | None = None
+    """What is multiplied: None, "int16" or "float16", as for ``filter_dtype``. "int16": transforms
+    in float32, scaled and rounded to integers, whose products are summed exactly by chunks of
+    channels; stride 1 and dilation 1 only. "float16": direct convolution of scaled and rounded
+    numbers in sums of 24 products; on CPUs with AVX512-FP16 only. Unsupported where the CPU or the
+    compiler has none."""
+
+    # Limits
+
+    threads: SupportsIndex | None = None
+    """A positive int, or None for OMP_NUM_THREADS or else all CPUs of this process. The result does
+    not depend on it."""
+
+    workspace_limit: SupportsIndex | None = None
+    """The most bytes of scratch memory of a call, or None. Less memory may take more time.
+    InvalidValue where the algorithm needs more, with the number."""
+
+    tolerance: Real | None = None
+    """The largest error of the result, max |y - exact| / max |exact|, as measured on normally
+    distributed data. The fastest way within it runs. The rounding of 16-bit results counts. Data
+    with outliers may see larger errors: see docs/accuracy.md.
+
+    None is 1e-5, for float16 arrays 1.13 * 2^-11, for bfloat16 arrays 1.13 * 2^-8. Then a way that
+    is as accurate as direct convolution runs, if it takes at most 18 % longer than the fastest.
+    Filters and products become narrow only within a tolerance that is given."""
 
 
 NAMES = tuple(field.name for field in fields(Options))
-
-
-def takes_options(function: _Function) -> _Function:
-    """Show the options in the signature of a function that takes them as ``*args, **options``."""
-    signature = inspect.signature(function)
-    own = list(signature.parameters.values())
-    before = [p for p in own if p.kind is p.POSITIONAL_OR_KEYWORD]
-    after = [p for p in own if p.kind is p.KEYWORD_ONLY]
-    options = [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD
-            if field.name in _POSITIONAL
-            else inspect.Parameter.KEYWORD_ONLY,
-            default=field.default,
-        )
-        for field in fields(Options)
-    ]
-    function.__signature__ = signature.replace(parameters=[*before, *options, *after])  # type: ignore[attr-defined]
-    return function

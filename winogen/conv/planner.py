@@ -67,10 +67,10 @@ def ranked(
     What is known from measurements, the ``wisdom``, comes first; the rest is prediction.
 
     The chosen one is first, the others follow by time. It is the fastest within the ``tolerance``
-    of the request. Without a tolerance there are two rules, unless narrow numbers are asked for, of
-    which the least error tells what is tolerable. The fastest candidate that is as
-    accurate as direct convolution usually is runs, if it takes at most `PATIENCE` times as long as
-    the fastest within `TOLERANCE`. Otherwise the latter runs.
+    of the request. Without a tolerance, a candidate that is as accurate as direct convolution
+    usually is runs if it takes at most `PATIENCE` times as long as the fastest within `TOLERANCE`.
+    If no candidate does, the fastest within `TOLERANCE` runs. Where narrow numbers are asked for,
+    their least error takes the place of `TOLERANCE`.
 
     Fastest means on one thread, whatever the threads of the request. So every bit of the result is
     the same for any number of threads, which only change the blocks. That holds for what was

@@ -16,6 +16,7 @@ from winogen.conv.options import Options
 from winogen.errors import InvalidType, InvalidValue
 from winogen.kernels.spec import PADDING_MODES
 from winogen.records import Axis, Epilogue, Precision
+from winogen.typing import Layout, PaddingMode
 
 # Beyond this many bytes a tensor fits no machine, and byte counts in C would near the int64 limit.
 _MOST_BYTES = 2**56
@@ -38,8 +39,8 @@ class Layer:
     channels: int  # C, over all groups
     axes: tuple[Axis, Axis]  # height, width
     groups: int
-    padding_mode: str
-    layout: str
+    padding_mode: PaddingMode
+    layout: Layout
     epilogue: Epilogue
     dtype: str  # "float32" or "float64"
 
@@ -51,7 +52,7 @@ class Layer:
         `conv2d` takes them. Raises InvalidType or InvalidValue that names the argument, its value
         and what is allowed.
         """
-        return cls.from_options(weight_shape, dtype, Options.of((), options, "Layer.of"))
+        return cls.from_options(weight_shape, dtype, Options(**options))
 
     @classmethod
     def from_options(cls, weight_shape: Any, dtype: str, options: Options) -> Layer:
@@ -133,17 +134,22 @@ class Layer:
     def problem(self, input_shape: Any) -> Problem:
         """Return the problem of applying the layer to an input of this shape.
 
-        ``input_shape`` is (N, C, H, W), or (C, H, W) for one image without a batch axis; with the
-        layout "NHWC" the channels come last. N may be 0. Raises InvalidValue.
+        ``input_shape`` is (N, C, H, W); (C, H, W) for one image; or (H, W) for one image where the
+        layer has one channel. With the layout "NHWC" the channels come last. N may be 0. Raises
+        InvalidValue.
         """
         shape = _shape(input_shape)
-        axes = "N, C, H, W" if self.layout == "NCHW" else "N, H, W, C"
+        planar = self.layout == "NCHW"
+        if len(shape) == 2 and self.channels == 1:
+            shape = (1, *shape) if planar else (*shape, 1)
         if len(shape) not in (3, 4):
+            axes = "N, C, H, W" if planar else "N, H, W, C"
             raise InvalidValue(
-                f"input: got shape {shape}; allowed: 4 axes ({axes}), or 3 without N"
+                f"input: got shape {shape}; allowed: 4 axes ({axes}), 3 without N, or (H, W) with "
+                "one channel"
             )
         batch = shape[0] if len(shape) == 4 else 1
-        if self.layout == "NCHW":
+        if planar:
             channels, height, width = shape[-3:]
         else:
             height, width, channels = shape[-3:]

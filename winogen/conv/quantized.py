@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, SupportsIndex
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -32,6 +32,7 @@ from winogen.records import Machine, Target
 from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current, described
+from winogen.typing import Array, IntOrPair, Layout, NDArray, Padding, Real
 
 ACTIVATIONS = (None, "relu")
 _SHAPES_KEPT = 256  # input shapes whose calls one `QConv2d` remembers
@@ -92,25 +93,31 @@ class QConv2d:
 
     def __init__(
         self,
-        weight: Any,
-        bias: Any = None,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: Any = 1,
+        weight: Array,
+        bias: Array | None = None,
+        # parameters: stride ... groups
+        stride: IntOrPair = 1,
+        padding: Padding = 0,
+        dilation: IntOrPair = 1,
+        groups: SupportsIndex = 1,
+        # end
         *,
-        w_scale: Any = None,
-        x_scale: Any = None,
-        x_zero: Any = 0,
-        y_scale: Any = None,
-        y_zero: Any = 0,
-        w_zero: Any = 0,
-        y_dtype: Any = None,
-        layout: str = "NCHW",
-        activation: Any = None,
-        algorithm: str = "auto",
-        tile: int | None = None,
-        threads: Any = None,
+        w_scale: Real | Array | Sequence[float] | None = None,
+        x_scale: Real | Array | None = None,
+        x_zero: SupportsIndex = 0,
+        y_scale: Real | Array | None = None,
+        y_zero: SupportsIndex = 0,
+        w_zero: SupportsIndex | Array = 0,
+        y_dtype: Literal["uint8", "int8"] | type[np.uint8 | np.int8] | np.dtype[Any] | None = None,
+        # parameters: layout
+        layout: Layout = "NCHW",
+        # end
+        activation: Literal["relu"] | None = None,
+        algorithm: Literal["auto", "direct", "im2col", "mcmr"] = "auto",
+        tile: Literal[2, 4] | None = None,
+        # parameters: threads
+        threads: SupportsIndex | None = None,
+        # end
     ):
         self._filters = Filters.of(weight, w_zero, bias)
         shape = self._filters.weight.shape
@@ -134,10 +141,11 @@ class QConv2d:
         if self._algorithm == "mcmr":  # refuses what it cannot do
             self._tiled()
 
-    def __call__(self, input: Any, out: Any = None) -> np.ndarray:
-        """Return the result for (N, C, H, W) or (C, H, W), uint8 or int8, in ``out`` if given.
+    def __call__(self, input: Array, out: NDArray | None = None) -> NDArray:
+        """Return the result for (N, C, H, W), (C, H, W) or (H, W), in ``out`` if given.
 
-        With layout="NHWC" the channels come last. Raises InvalidType and InvalidValue.
+        ``input``: uint8 or int8; (H, W) is one image of one channel. With layout="NHWC" the
+        channels come last. Raises InvalidType and InvalidValue.
         """
         if out is None and type(input) is np.ndarray and input.flags.c_contiguous:
             known = self._ready.get((input.shape, input.dtype))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, get_args
 
 from winogen.conv import arguments
 from winogen.conv.options import Options
@@ -15,8 +15,9 @@ from winogen.kernels.spec import BORDERS
 from winogen.program.summation import NAMES as ORDERS
 from winogen.program.summation import PROGRAM
 from winogen.records import FILTER_TYPES, PRODUCT_TYPES, Points, Precision
+from winogen.typing import Edge
 
-EDGES = ("discard", "direct")
+EDGES: tuple[Edge, ...] = get_args(Edge)
 MOST_POINTS = 18  # default points end here
 
 Axes = tuple[int, int]
@@ -52,7 +53,7 @@ class Request:
         Raises InvalidType and InvalidValue for unknown names and wrong numbers, Unsupported when
         the algorithm asked for does not apply to the layer, with the reason.
         """
-        return cls.from_options(layer, Options.of((), options, "Request.of"))
+        return cls.from_options(layer, Options(**options))
 
     @classmethod
     def from_options(cls, layer: Layer, options: Options) -> Request:

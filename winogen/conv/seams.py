@@ -52,7 +52,12 @@ def channels_around(array: np.ndarray, layout: str) -> int:
 
 
 def readable(argument: str, array: np.ndarray, layout: str) -> tuple[np.ndarray, int]:
-    """Return the array, copied if it is no slice of channels, and the channels around it."""
+    """Return the array, copied if it is no slice of channels, and the channels around it.
+
+    A picture, (H, W), gets an axis for its one channel.
+    """
+    if array.ndim == 2:
+        array = array[None] if layout == "NCHW" else array[..., None]
     total = channels_around(array, layout)
     if total:
         return array, total

@@ -46,7 +46,7 @@ def standalone(
     """
     dtype = arguments.choice("dtype", dtype, ARRAY_TYPES)
     target = host_target() if isa is None else arguments.target(isa)
-    asked = Options.of((), {"threads": 1, **options}, "standalone")
+    asked = Options(**{"threads": 1, **options})
     layer = Layer.from_options(weight_shape, dtype, asked)
     problem = layer.problem(input_shape)
     filters = layer.filters

@@ -49,3 +49,7 @@ __all__ = [
     "shapes",
     "simplify",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

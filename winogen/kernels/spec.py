@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 from winogen.kernels.kind import EPILOGUE, MEMORY, SCHEDULE, Buffer, Fields, Spec, finish
 from winogen.kernels.variant import Variant, named
 from winogen.kernels.work import Work
 from winogen.loops.parameters import LoopProblem, Parameters
 from winogen.records import Precision, Target, Tuning
+from winogen.typing import Border, PaddingMode
 
-BORDERS = ("unswitch", "buffer", "indirect")
-PADDING_MODES = ("zeros", "reflect", "replicate", "circular")  # the index is the C's number
+BORDERS: tuple[Border, ...] = get_args(Border)
+PADDING_MODES: tuple[PaddingMode, ...] = get_args(PaddingMode)  # the index is the C's number
 
 # Fields that all kernels have.
 _COMMON: Fields = (

@@ -8,32 +8,40 @@
 True
 """
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
+
+from winogen.lazy import attribute_of
+
+if TYPE_CHECKING:
+    from winogen.numerics.protocol import LITERATURE as LITERATURE
+    from winogen.numerics.protocol import PRACTICAL as PRACTICAL
+    from winogen.numerics.protocol import Measurement as Measurement
+    from winogen.numerics.protocol import measure as measure
+    from winogen.rounding.bounds import error_bound as error_bound
+    from winogen.rounding.bounds import tile_error_bound as tile_error_bound
+    from winogen.rounding.data import Distribution as Distribution
+    from winogen.rounding.tiles import Direct as Direct
+    from winogen.rounding.variance import Estimate as Estimate
+    from winogen.rounding.variance import estimate as estimate
 
 # Loaded on first use: a plan that only wants a bound should not pay for the search.
 _PUBLIC = {
-    "LITERATURE": "numerics.protocol",
-    "PRACTICAL": "numerics.protocol",
-    "Measurement": "numerics.protocol",
-    "measure": "numerics.protocol",
-    "Distribution": "rounding.data",
-    "Direct": "rounding.tiles",
-    "Estimate": "rounding.variance",
-    "estimate": "rounding.variance",
-    "error_bound": "rounding.bounds",
-    "tile_error_bound": "rounding.bounds",
+    "LITERATURE": "winogen.numerics.protocol",
+    "PRACTICAL": "winogen.numerics.protocol",
+    "Measurement": "winogen.numerics.protocol",
+    "measure": "winogen.numerics.protocol",
+    "Distribution": "winogen.rounding.data",
+    "Direct": "winogen.rounding.tiles",
+    "Estimate": "winogen.rounding.variance",
+    "estimate": "winogen.rounding.variance",
+    "error_bound": "winogen.rounding.bounds",
+    "tile_error_bound": "winogen.rounding.bounds",
 }
 __all__ = sorted(_PUBLIC)
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        value = getattr(import_module(f"winogen.{_PUBLIC[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'winogen.numerics' has no attribute {name!r}")
+if not TYPE_CHECKING:  # who checks types would let any name pass
+    __getattr__ = attribute_of(__name__, _PUBLIC)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+    return __all__

@@ -52,7 +52,7 @@ def runner(
     return _conv2d_runner(algorithm, dims, kernel, dtype, settings["order"], _asked(precision))
 
 
-def _asked(precision: Precision | None) -> dict[str, str]:
+def _asked(precision: Precision | None) -> dict[str, Any]:
     """The options of ``conv2d`` that ask for a precision."""
     if precision is None or precision.plain:
         return {}
@@ -62,11 +62,11 @@ def _asked(precision: Precision | None) -> dict[str, str]:
 
 
 def _conv2d_runner(
-    algorithm: Any, dims: int, kernel: str, dtype: str, order: str, asked: dict[str, str]
+    algorithm: Any, dims: int, kernel: str, dtype: str, order: str, asked: dict[str, Any]
 ) -> Runner:
     from winogen.conv import conv2d
 
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {"algorithm": kernel}
     if isinstance(algorithm, Direct):
         first = 1 if dims == 1 else None
         m, r = (first or algorithm.m, algorithm.m), (first or algorithm.r, algorithm.r)
@@ -75,7 +75,7 @@ def _conv2d_runner(
         m, r = (h.m, w.m), (h.r, w.r)
         if kernel in ("winograd1d", "winograd2d", "mcmr"):
             one = cook_toom(1, 1) if kernel == "winograd1d" else h
-            options = {"tile": (one.m, w.m), "order": order, **_made_of(one, w)}
+            options |= {"tile": (one.m, w.m), "order": order, **_made_of(one, w)}
     n = (m[0] + r[0] - 1, m[1] + r[1] - 1)
 
     def run(filters: np.ndarray, inputs: np.ndarray, watch: Watch) -> np.ndarray:
@@ -87,7 +87,6 @@ def _conv2d_runner(
             image.reshape(1, trials * channels, *n),
             weight,
             groups=trials,
-            algorithm=kernel,
             **options,
             **asked,
         )

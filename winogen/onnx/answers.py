@@ -342,10 +342,11 @@ class QuantizedAnswer(Answer):
             }
             numbers["y_zero"] = self.zero(scales.y_zero, signs[1])
             numbers["y_dtype"] = _BYTES[signs[1]]
-        w_zero = self.constant(scales.w_zero, np.int8)
+        weight, w_zero = (self.constant(one, np.int8) for one in (layer.weight, scales.w_zero))
+        assert weight is not None  # a layer has one
         bias = self.constant(layer.bias, np.int32)
         return QConv2d(
-            self.constant(layer.weight, np.int8),
+            weight,
             None if bias is None else bias.reshape(-1),
             stride=tuple(layer.stride),
             padding=((top, bottom), (left, right)),

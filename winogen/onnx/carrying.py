@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from winogen.codegen.render import render
 from winogen.codegen.templates import environment, wrapped
@@ -27,6 +27,10 @@ from winogen.records import Target
 from winogen.toolchain import find_compiler, host_target
 from winogen.toolchain.fork import finished
 from winogen.toolchain.host import buildable
+from winogen.typing import FilePath
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 _PLACES = ("input", "packed", "bias", "slopes", "add", "add_after", "output")
 
@@ -40,10 +44,10 @@ class File(NamedTuple):
 
 @naming_damage
 def build_library(
-    model_or_path: Any,
-    output: Any,
+    model_or_path: ModelProto | FilePath,
+    output: FilePath,
     *,
-    input_shapes: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | Sequence[Mapping[str, Sequence[int]]] | None = None,
     threads: int | None = None,
     isa: str | None = None,
 ) -> Path:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from winogen.errors import InvalidValue
 from winogen.onnx.samples import Sample, run, session_of
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,9 @@ class Difference:
         )
 
 
-def differences(reference: Any, model: Any, samples: Iterable[Sample]) -> list[Difference]:
+def differences(
+    reference: ModelProto, model: ModelProto, samples: Iterable[Sample]
+) -> list[Difference]:
     """Return how ``model`` differs from ``reference``, both ModelProtos, output by output.
 
     onnxruntime runs both. Raises InvalidValue for what it refuses.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -25,6 +25,10 @@ from winogen.onnx.model import Model, fresh
 from winogen.onnx.rewrite import save
 from winogen.onnx.samples import Sample, read_samples, run, session_of
 from winogen.onnx.sizes import STANDARD
+from winogen.typing import FilePath
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 OPSET = 13  # the first whose DequantizeLinear has a scale for each filter
 METHODS = ("maximum", "percentile")
@@ -56,16 +60,16 @@ class Quantized:
 
 
 def quantize(
-    model_or_path: Any,
+    model_or_path: ModelProto | FilePath,
     samples: Any,
-    output: Any = None,
+    output: FilePath | None = None,
     *,
-    method: str = "maximum",
+    method: Literal["maximum", "percentile"] = "maximum",
     percentile: float | None = None,
-    activations: str = "uint8",
+    activations: Literal["uint8", "int8"] = "uint8",
     per_channel: bool = True,
     exclude: Collection[str] = (),
-) -> Any:
+) -> ModelProto:
     """Return a model that computes convolutions in 8 bits; write it if asked to.
 
     Weights are int8, symmetric, with a scale for each filter; biases int32; activations have a

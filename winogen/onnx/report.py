@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -27,6 +27,10 @@ from winogen.onnx.running import sizes_of_inputs, zeros
 from winogen.onnx.timing import in_turns, of_nodes, started
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
+from winogen.typing import Algorithm, FilePath, Real
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 
 @dataclass(frozen=True)
@@ -159,11 +163,11 @@ def _measured_cells(node: Timed | None, onnxruntime_s: float | None) -> tuple[st
 
 @naming_damage
 def report(
-    model_or_path: Any,
+    model_or_path: ModelProto | FilePath,
     *,
-    tolerance: float | None = None,
-    threads: int | None = None,
-    input_shapes: Mapping[str, Any] | None = None,
+    tolerance: Real | None = None,
+    threads: SupportsIndex | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Report:
     """Return what `optimize` gains, with the same arguments.
 
@@ -181,6 +185,7 @@ def report(
     graph = simplify(reading.graph)
     steps = _steps(wide, reading, graph) if reading.kind else []
     names = {name: node.name for node in result.model.graph.node for name in node.output}
+    largest = None if tolerance is None else float(tolerance)
     refusals = (*result.refusals, *(f"{value}, given back" for value in result.given_back))
     made = Report((), count, refusals, quantized=result.quantized)
     times: dict[str, float] | None = None
@@ -200,7 +205,7 @@ def report(
     groups = _groups(wide, graph)
     rows = []
     for step, output, home in steps:
-        algorithm, seconds_of_step = _predicted(step, dtype, count, tolerance)
+        algorithm, seconds_of_step = _predicted(step, dtype, count, largest)
         what = f"{step.shape[1]} channels" if step.label == COPY else str(step.op)
         mine = groups.get(step.key, set())
         rows.append(
@@ -279,7 +284,7 @@ def _problem(step: Step, dtype: str, options: Options) -> tuple[Problem, Request
 
 
 def _predicted(
-    step: Step, dtype: str, threads: int, tolerance: float | None, algorithm: str = "auto"
+    step: Step, dtype: str, threads: int, tolerance: float | None, algorithm: Algorithm = "auto"
 ) -> tuple[str, float]:
     """The algorithm that the planner would choose, and its seconds."""
     options = Options(threads=threads, tolerance=tolerance, algorithm=algorithm)

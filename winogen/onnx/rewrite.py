@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from winogen.conv import arguments
 from winogen.errors import InvalidValue
@@ -21,6 +21,10 @@ from winogen.onnx.quantized import narrowed
 from winogen.onnx.reading import read
 from winogen.onnx.soundness import MOST_BYTES
 from winogen.onnx.writing import Writer
+from winogen.typing import FilePath, Real
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 
 @dataclass(frozen=True)
@@ -61,13 +65,13 @@ class Rewritten:
 
 
 def optimize(
-    model_or_path: Any,
-    output: Any = None,
+    model_or_path: ModelProto | FilePath,
+    output: FilePath | None = None,
     *,
-    tolerance: float | None = None,
-    threads: int | None = None,
-    input_shapes: Mapping[str, Any] | None = None,
-) -> Any:
+    tolerance: Real | None = None,
+    threads: SupportsIndex | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+) -> ModelProto:
     """Return a model that computes the same with winogen's convolutions; write it if asked to.
 
     Quantized convolutions, as QLinearConv, ConvInteger or between DequantizeLinear and
@@ -94,8 +98,18 @@ def optimize(
         Sizes by input, {"x": (1, 3, 224, 224)}: inputs that had others, or open ones, then have
         these.
 
-    Warns if there is nothing to do: the model is then the same. Raises InvalidType; InvalidValue,
-    for a model that was optimized before, too; MissingPackage without the extra `onnx`; OSError.
+    Returns
+    -------
+    A new model; the same, with a warning, if there is nothing to do.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        For an argument that is not allowed, a damaged model, and one that was optimized before.
+    MissingPackage
+        Without the extra `onnx`.
+    OSError
+        When a file cannot be read or written.
     """
     if output is not None:
         output_path(output)  # refuses before any work
@@ -110,11 +124,11 @@ def optimize(
 
 @naming_damage
 def rewrite(
-    model_or_path: Any,
+    model_or_path: ModelProto | FilePath,
     *,
-    tolerance: float | None = None,
-    threads: int | None = None,
-    input_shapes: Mapping[str, Any] | None = None,
+    tolerance: Real | None = None,
+    threads: SupportsIndex | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Rewritten:
     """Return what `optimize` returns, with an account of it."""
     if tolerance is not None:

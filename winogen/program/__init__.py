@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from winogen.lazy import attribute_of
 from winogen.program.ir import Counts, Program, Statement, Term
 
 if TYPE_CHECKING:
@@ -20,15 +21,13 @@ __all__ = [
     "simplify",
 ]
 
-
-def __getattr__(name: str) -> object:
-    # Loaded on first use: whoever only reads programs, as conv2d does, needs no search.
-    if name == "simplify":
-        from winogen.program.search.simplify import simplify
-
-        return simplify
-    if name in ("ShortTransforms", "shortest_transforms"):
-        from winogen.program.search import scaling
-
-        return getattr(scaling, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Loaded on first use: whoever only reads programs, as conv2d does, needs no search.
+if not TYPE_CHECKING:
+    __getattr__ = attribute_of(
+        __name__,
+        {
+            "simplify": "winogen.program.search.simplify",
+            "ShortTransforms": "winogen.program.search.scaling",
+            "shortest_transforms": "winogen.program.search.scaling",
+        },
+    )

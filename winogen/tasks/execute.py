@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from time import monotonic
 from typing import Any
 
 from winogen.errors import InvalidValue, WinogenError
@@ -24,25 +25,38 @@ class Executor:
         self.jobs = jobs
         self.progress = progress or (lambda stage, done, total: None)
 
-    def __call__(self, stage: str, tasks: Sequence[dict]) -> list:
-        """Return the results of ``tasks``, in their order."""
+    def __call__(self, stage: str, tasks: Sequence[dict], until: float | None = None) -> list:
+        """Return the results of ``tasks``, in their order.
+
+        ``until``: when to stop, in seconds of `time.monotonic`. What has begun by then is finished.
+        Tasks without a result give None, but not all of them: one is done in any case.
+        """
         by_key = {key_of(task): task for task in tasks if task not in self.results}
         missing = list(by_key.values())
         done = len(tasks) - len(missing)
         self.progress(stage, done, len(tasks))
-        for task, result in self._run(missing):
+        for task, result in self._run(missing, until, first=not done):
             self.results.add(task, result)
             done += 1
             self.progress(stage, done, len(tasks))
-        return [self.results[task] for task in tasks]
+        return [self.results.get(task) for task in tasks]
 
-    def _run(self, tasks: list[dict]) -> Iterator[tuple]:
+    def _run(self, tasks: list[dict], until: float | None, first: bool) -> Iterator[tuple]:
+        begun = _begun(tasks, until, first)
         if self.jobs == 1 or len(tasks) < 2:
-            yield from ((task, self.run(task)) for task in tasks)
+            yield from ((task, self.run(task)) for task in begun)
             return
         joblib = require("joblib", "search")
         parallel = joblib.Parallel(self.jobs, return_as="generator_unordered")
-        yield from parallel(joblib.delayed(_with_task)(self.run, task) for task in tasks)
+        yield from parallel(joblib.delayed(_with_task)(self.run, task) for task in begun)
+
+
+def _begun(tasks: list[dict], until: float | None, first: bool) -> Iterator[dict]:
+    """The tasks that begin in time; the ``first`` one in any case, if so asked."""
+    for number, task in enumerate(tasks):
+        if until is not None and monotonic() >= until and not (first and number == 0):
+            return
+        yield task
 
 
 def _with_task(run: Run, task: dict) -> tuple:

@@ -82,6 +82,10 @@ class Results:
     def __getitem__(self, task: dict) -> Any:
         return self._by_task[key_of(task)]
 
+    def get(self, task: dict) -> Any:
+        """Return the result of a task; None if there is none."""
+        return self._by_task.get(key_of(task))
+
     def __len__(self) -> int:
         return len(self._by_task)
 

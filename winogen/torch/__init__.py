@@ -25,3 +25,7 @@ from winogen.torch.replacing import replace
 from winogen.torch.report import report
 
 __all__ = ["Conv2d", "conv2d", "optimize", "replace", "report"]
+
+
+def __dir__() -> list[str]:
+    return __all__

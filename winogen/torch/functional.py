@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
 import torch
 from torch import Tensor
@@ -15,45 +15,86 @@ from winogen.errors import InvalidType, InvalidValue
 from winogen.torch import activations, gradients, ops
 from winogen.torch.settings import Settings, settings
 from winogen.torch.shortcut import like_before
+from winogen.typing import (
+    Activation,
+    Algorithm,
+    Border,
+    Edge,
+    IntOrPair,
+    Order,
+    Padding,
+    PaddingMode,
+    Real,
+    Texts,
+    Tile,
+)
 
 
 def conv2d(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
+    # parameters: stride ... padding_mode activation
+    stride: IntOrPair = 1,
+    padding: Padding = 0,
+    dilation: IntOrPair = 1,
+    groups: SupportsIndex = 1,
     *,
-    padding_mode: str = "zeros",
-    activation: Any = None,
+    padding_mode: PaddingMode = "zeros",
+    activation: Activation | None = None,
+    # end
     add: Tensor | None = None,
     add_after: Tensor | None = None,
-    algorithm: str = "auto",
-    tile: Any = None,
-    points: Any = None,
-    moduli: Any = None,
-    order: str | None = None,
-    edge: str = "discard",
-    border: str = "unswitch",
-    threads: int | None = None,
-    workspace_limit: int | None = None,
-    tolerance: float | None = None,
+    # parameters: algorithm ... border threads ... tolerance
+    algorithm: Algorithm = "auto",
+    tile: Tile | None = None,
+    points: Texts | None = None,
+    moduli: Texts | None = None,
+    order: Order | None = None,
+    edge: Edge = "discard",
+    border: Border = "unswitch",
+    threads: SupportsIndex | None = None,
+    workspace_limit: SupportsIndex | None = None,
+    tolerance: Real | None = None,
+    # end
 ) -> Tensor:
     """Return activation(convolution + bias + ``add``) + ``add_after`` of torch tensors.
 
-    The arguments are those of `winogen.conv2d`, on tensors: ``input`` (N, C, H, W) or (C, H, W) in
-    any strides, ``weight`` (M, C/groups, KH, KW), ``bias`` (M,); ``add`` and ``add_after`` have the
-    shape of the result. A channels-last input gives a channels-last result, without copies.
-    ``threads`` None is as many as torch uses. The slopes of "prelu" are a tensor (M,) or (1,).
-    ``points`` and ``moduli`` are texts, or pairs (height, width) of texts.
+    Options are those of `winogen.conv2d`, which explains them. Autograd works to any order.
 
-    Autograd works to any order. Where gradients are required, activations whose derivative is not
-    told by their output are computed by torch. So is everything on other devices, in other dtypes
-    than float32 and float64, and under autocast.
+    Tensors
+    -------
+    input
+        (N, C, H, W), or (C, H, W), one image; with any strides. A channels-last input gives a
+        channels-last result, without copies.
+    weight, bias
+        (M, C/groups, KH, KW), and None or (M,).
+    add, add_after
+        None, or tensors with the shape of the result.
 
-    Raises what `winogen.conv2d` raises, before any work, or what torch does where torch computes.
+    What torch computes
+    -------------------
+    Everything on other devices than the CPU, in other dtypes than float32 and float64, and under
+    autocast. Where gradients are required, also activations whose derivative cannot be told from
+    their output.
+
+    Options that differ
+    -------------------
+    activation
+        The slopes of ("prelu", slopes) are a number, or a tensor (M,) or (1,).
+    points, moduli
+        Texts, or pairs (height, width) of texts.
+    threads
+        None for as many as torch uses.
+
+    Returns
+    -------
+    (N, M, OH, OW), or (M, OH, OW) for one image.
+
+    Raises
+    ------
+    InvalidType, InvalidValue, Unsupported, BuildError, OutOfMemory
+        As `winogen.conv2d`, before any work; where torch computes, what it raises.
 
     >>> import torch, winogen.torch
     >>> x, w = torch.ones(1, 1, 3, 3), torch.ones(1, 1, 3, 3)
@@ -62,6 +103,11 @@ def conv2d(
     """
     name, parameters, slopes = activation_parts(activation)
     tile, points, moduli = frozen(tile), frozen(points), frozen(moduli)
+    options = Options(
+        # arguments: algorithm ... border workspace_limit tolerance threads
+        algorithm, tile, points, moduli, order, edge, border, workspace_limit, tolerance, threads,
+        # end
+    )  # fmt: skip
     wanted = Wanted(
         frozen(stride),
         frozen(padding),
@@ -70,18 +116,7 @@ def conv2d(
         padding_mode,
         name,
         parameters,
-        Options(
-            algorithm,
-            tile,
-            points,
-            moduli,
-            order,
-            edge,
-            border,
-            workspace_limit,
-            tolerance,
-            threads,
-        ),
+        options,
         tuple(weight.shape[2:]),
     )
     return call(input, weight, bias, slopes, add, add_after, wanted)
@@ -90,16 +125,18 @@ def conv2d(
 class Options(NamedTuple):
     """How to compute, as `winogen.conv2d` takes it."""
 
-    algorithm: str = "auto"
-    tile: Any = None
-    points: Any = None
-    moduli: Any = None
-    order: str | None = None
-    edge: str = "discard"
-    border: str = "unswitch"
-    workspace_limit: int | None = None
-    tolerance: float | None = None
-    threads: int | None = None
+    # fields: algorithm ... border workspace_limit tolerance threads
+    algorithm: Algorithm = "auto"
+    tile: Tile | None = None
+    points: Texts | None = None
+    moduli: Texts | None = None
+    order: Order | None = None
+    edge: Edge = "discard"
+    border: Border = "unswitch"
+    workspace_limit: SupportsIndex | None = None
+    tolerance: Real | None = None
+    threads: SupportsIndex | None = None
+    # end
 
 
 class Wanted(NamedTuple):
@@ -108,8 +145,8 @@ class Wanted(NamedTuple):
     stride: Any
     padding: Any
     dilation: Any
-    groups: int
-    padding_mode: str
+    groups: SupportsIndex
+    padding_mode: PaddingMode
     activation: str | None
     parameters: tuple[float, ...]
     options: Options

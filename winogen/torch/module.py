@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,19 @@ from winogen.errors import Unsupported
 from winogen.torch import packing
 from winogen.torch.functional import Options, Wanted, activation_parts, call, frozen
 from winogen.torch.settings import settings, spelled
+from winogen.typing import (
+    Activation,
+    Algorithm,
+    Border,
+    Edge,
+    IntOrPair,
+    Order,
+    Padding,
+    PaddingMode,
+    Real,
+    Texts,
+    Tile,
+)
 
 torch.fx.wrap("call")  # a symbolic trace has one node for it
 
@@ -31,14 +44,22 @@ class Conv2d(nn.Conv2d):
 
     Parameters
     ----------
+    in_channels, ..., dtype
+        Those of `nn.Conv2d`.
     activation
         As `winogen.conv2d` takes it. The slopes of ("prelu", slopes), a tensor (M,) or (1,), are
         kept as `slopes`: as a parameter if they are one, else as a buffer.
-    algorithm, tile, points, moduli, order, edge, border, workspace_limit, tolerance, threads
+    algorithm, ..., tolerance
         As `winogen.torch.conv2d` takes them.
 
-    The others are those of `nn.Conv2d`. The forward pass takes ``add`` and ``add_after``, too, and
-    returns activation(convolution + bias + add) + add_after.
+    Raises
+    ------
+    InvalidType, InvalidValue, Unsupported
+        For an argument that is not allowed, when the layer is made. What depends on the size of an
+        input, the first call raises.
+
+    The forward pass takes ``add`` and ``add_after``, too, with the shape of the result, and returns
+    activation(convolution + bias + add) + add_after.
 
     >>> import torch, winogen.torch
     >>> conv = winogen.torch.Conv2d(3, 8, 3, padding=1, activation="relu")
@@ -52,18 +73,33 @@ class Conv2d(nn.Conv2d):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
+        kernel_size: IntOrPair,
+        # parameters: stride ... groups
+        stride: IntOrPair = 1,
+        padding: Padding = 0,
+        dilation: IntOrPair = 1,
+        groups: SupportsIndex = 1,
+        # end
         bias: bool = True,
-        padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        # parameters: padding_mode
+        padding_mode: PaddingMode = "zeros",
+        # end
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
         *,
-        activation: Any = None,
-        **options: Any,
+        # parameters: activation algorithm ... border threads ... tolerance
+        activation: Activation | None = None,
+        algorithm: Algorithm = "auto",
+        tile: Tile | None = None,
+        points: Texts | None = None,
+        moduli: Texts | None = None,
+        order: Order | None = None,
+        edge: Edge = "discard",
+        border: Border = "unswitch",
+        threads: SupportsIndex | None = None,
+        workspace_limit: SupportsIndex | None = None,
+        tolerance: Real | None = None,
+        # end
     ):
         super().__init__(
             in_channels,
@@ -78,10 +114,33 @@ class Conv2d(nn.Conv2d):
             device,
             dtype,
         )
+        options = Options(
+            # arguments: algorithm ... border workspace_limit tolerance threads
+            algorithm, tile, points, moduli, order, edge, border, workspace_limit, tolerance,
+            threads,
+            # end
+        )  # fmt: skip
         self._ask(activation, options)
 
     @classmethod
-    def from_module(cls, module: nn.Conv2d, *, activation: Any = None, **options: Any) -> Conv2d:
+    def from_module(
+        cls,
+        module: nn.Conv2d,
+        *,
+        # parameters: activation algorithm ... border threads ... tolerance
+        activation: Activation | None = None,
+        algorithm: Algorithm = "auto",
+        tile: Tile | None = None,
+        points: Texts | None = None,
+        moduli: Texts | None = None,
+        order: Order | None = None,
+        edge: Edge = "discard",
+        border: Border = "unswitch",
+        threads: SupportsIndex | None = None,
+        workspace_limit: SupportsIndex | None = None,
+        tolerance: Real | None = None,
+        # end
+    ) -> Conv2d:
         """Return a layer that shares the parameters of ``module``; options as for the class.
 
         Hooks and parametrizations of ``module`` stay behind, with the module.
@@ -89,14 +148,17 @@ class Conv2d(nn.Conv2d):
         made = cls.__new__(cls)
         nn.Module.__init__(made)
         _share(made, module)
+        options = Options(
+            # arguments: algorithm ... border workspace_limit tolerance threads
+            algorithm, tile, points, moduli, order, edge, border, workspace_limit, tolerance,
+            threads,
+            # end
+        )  # fmt: skip
         made._ask(activation, options)
         return made
 
-    def _ask(self, activation: Any, options: dict[str, Any]) -> None:
-        unknown = sorted(options.keys() - Options._fields)
-        if unknown:
-            raise TypeError(f"Conv2d() got an unexpected keyword argument '{unknown[0]}'")
-        self.options = Options(**{name: frozen(value) for name, value in options.items()})
+    def _ask(self, activation: Activation | None, options: Options) -> None:
+        self.options = Options(*map(frozen, options))
         self.activation = activation
         settings(*self._wanted.plain()).check(tuple(self.weight.shape))
 

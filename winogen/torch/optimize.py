@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, SupportsIndex
 
 import torch
 from torch import fx, nn
@@ -28,6 +28,7 @@ from winogen.torch.report import Reference, Report, Row
 from winogen.torch.segment_op import SegmentModule
 from winogen.torch.swapping import swap
 from winogen.torch.tracing import Traced, traced
+from winogen.typing import Real
 
 # Packed filters take at most this many times the bytes of the weights, unless `memory_limit` says
 # otherwise.
@@ -41,12 +42,14 @@ _GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks")
 
 def optimize(
     model: nn.Module,
-    example_inputs: Any,
+    example_inputs: torch.Tensor | Sequence[Any],
     *,
-    tolerance: float | None = None,
-    threads: int | None = None,
-    exclude: Collection[Any] = (),
-    memory_limit: int | None = None,
+    # parameters: tolerance threads
+    tolerance: Real | None = None,
+    threads: SupportsIndex | None = None,
+    # end
+    exclude: Collection[str | type[nn.Module]] = (),
+    memory_limit: SupportsIndex | None = None,
 ) -> Optimized:
     """Return a copy of ``model`` for inference whose convolutions run by winogen where faster.
 
@@ -93,7 +96,7 @@ def optimize(
     inputs = _inputs(example_inputs)
     _check(model, inputs)
     if tolerance is not None:
-        arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
+        tolerance = arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
     if threads is not None:
         arguments.threads(threads)
     if memory_limit is not None:

@@ -15,6 +15,7 @@ import torch
 
 from winogen.conv import Conv2d
 from winogen.torch.settings import Settings
+from winogen.typing import Layout
 
 
 class Stamp:
@@ -180,7 +181,7 @@ def _forward(
     bias: torch.Tensor | None,
     slopes: torch.Tensor | None,
     settings: Settings,
-    layout: str,
+    layout: Layout,
     threads: int,
 ) -> Conv2d:
     options = settings.options()
@@ -191,7 +192,7 @@ def _forward(
     return Conv2d(weight, numbers, layout=layout, threads=threads, **options)
 
 
-def _turned(weight: np.ndarray, settings: Settings, layout: str, threads: int) -> Conv2d:
+def _turned(weight: np.ndarray, settings: Settings, layout: Layout, threads: int) -> Conv2d:
     filters, channels, *kernel = weight.shape
     groups = settings.groups
     apart = weight.reshape(groups, filters // groups, channels, *kernel)

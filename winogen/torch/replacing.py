@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 from torch import nn
@@ -11,9 +11,26 @@ from torch import nn
 from winogen.errors import InvalidType, InvalidValue, WinogenError
 from winogen.torch.functional import Options
 from winogen.torch.module import Conv2d
+from winogen.typing import Algorithm, Border, Edge, Order, Real, Texts, Tile
 
 
-def replace(model: nn.Module, *, exclude: Collection[Any] = (), **options: Any) -> nn.Module:
+def replace(
+    model: nn.Module,
+    *,
+    exclude: Collection[str | type[nn.Module]] = (),
+    # parameters: algorithm ... border threads ... tolerance
+    algorithm: Algorithm = "auto",
+    tile: Tile | None = None,
+    points: Texts | None = None,
+    moduli: Texts | None = None,
+    order: Order | None = None,
+    edge: Edge = "discard",
+    border: Border = "unswitch",
+    threads: SupportsIndex | None = None,
+    workspace_limit: SupportsIndex | None = None,
+    tolerance: Real | None = None,
+    # end
+) -> nn.Module:
     """Make every `nn.Conv2d` of ``model`` a `winogen.torch.Conv2d`, and return the model.
 
     The layers stay the same objects and keep parameters, ``state_dict``, hooks, mode, device and
@@ -31,12 +48,15 @@ def replace(model: nn.Module, *, exclude: Collection[Any] = (), **options: Any) 
         Any module; a layer alone, too.
     exclude
         Names of modules that stay torch's with all that is in them, or types of modules.
-    **options
-        Those of `winogen.torch.Conv2d` from ``algorithm`` on, for all layers. Layers that are
-        winogen's already keep theirs.
 
-    Raises InvalidType, InvalidValue, Unsupported and TypeError before any layer is changed; what
-    only the size of an input can tell, as a tolerance that is out of reach, the first call raises.
+    The options are those of `winogen.torch.conv2d`, for all layers. Layers that are winogen's
+    already keep theirs.
+
+    Raises
+    ------
+    InvalidType, InvalidValue, Unsupported
+        Before any layer is changed. What depends on the size of an input, as a tolerance that is
+        out of reach, the first call raises.
 
     >>> import torch, winogen.torch
     >>> model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(inplace=True))
@@ -50,11 +70,13 @@ def replace(model: nn.Module, *, exclude: Collection[Any] = (), **options: Any) 
         raise InvalidType(
             f"model: got {type(model).__name__}; allowed: an nn.Module that is not scripted"
         )
-    unknown = sorted(options.keys() - Options._fields)
-    if unknown:
-        raise TypeError(f"replace() got an unexpected keyword argument '{unknown[0]}'")
     check_excluded(exclude, model)
-    exchange(replaceable(model, exclude), **options)
+    options = Options(
+        # arguments: algorithm ... border workspace_limit tolerance threads
+        algorithm, tile, points, moduli, order, edge, border, workspace_limit, tolerance, threads,
+        # end
+    )  # fmt: skip
+    exchange(replaceable(model, exclude), options)
     return model
 
 
@@ -75,14 +97,14 @@ def replaceable(model: nn.Module, exclude: Collection[Any] = ()) -> dict[str, nn
     }
 
 
-def exchange(layers: Mapping[str, nn.Conv2d], **options: Any) -> None:
-    """Make layers winogen's, in place, with options of `Conv2d`; ``layers`` by names for errors.
+def exchange(layers: Mapping[str, nn.Conv2d], options: Options) -> None:
+    """Make layers winogen's, in place; ``layers`` by names for errors.
 
     Raises what `Conv2d` raises, before any of them is changed.
     """
     for name, layer in layers.items():
         try:
-            Conv2d.from_module(layer, **options)
+            Conv2d.from_module(layer, **options._asdict())
         except WinogenError as error:
             raise type(error)(f"{error}; got this for the layer {name!r}") from error
     for layer in layers.values():

@@ -21,6 +21,7 @@ from winogen.lab.bench.report import geometric_mean
 from winogen.lab.bench.roofline import Passage, Roof
 from winogen.toolchain.limits import Limits, fma_peak, measure_limits
 from winogen.tuning.layers import BenchLayer
+from winogen.typing import Layout
 
 _PEAK_SAMPLE = 0.02  # seconds, before and after each layer: the clock moves
 _FILLED = 0.97  # of the lanes; where less is, the verdict says so
@@ -33,7 +34,7 @@ class Settings:
     """What to explain."""
 
     threads: int = 1
-    layout: str = "NCHW"
+    layout: Layout = "NCHW"
     algorithm: str = "auto"
     tile: tuple[int, int] | int | None = None
     tolerance: float | None = None

@@ -24,6 +24,7 @@ from winogen.lab.bench import roofline
 from winogen.records import NUMBERS
 from winogen.toolchain.limits import Limits
 from winogen.tuning.layers import BenchLayer
+from winogen.typing import Layout
 
 STAGES = ("input transform", "multiply", "output transform", "other")
 _MOST_CALLS, _SECONDS = 200, 0.3
@@ -56,7 +57,7 @@ def profile(
     layer: BenchLayer,
     x: np.ndarray,
     weight: np.ndarray,
-    layout: str = "NCHW",
+    layout: Layout = "NCHW",
     threads: int = 1,
     **options: Any,
 ) -> Profile:

@@ -18,8 +18,9 @@ import numpy as np
 from winogen.lab.demo.filters import banks, weights
 from winogen.lab.demo.reference import convolve
 from winogen.tasks.turns import in_turns
+from winogen.typing import Algorithm, PaddingMode
 
-ALGORITHMS = ("direct", "im2col", "winograd2d", "winograd1d", "mcmr")
+ALGORITHMS: tuple[Algorithm, ...] = ("direct", "im2col", "winograd2d", "winograd1d", "mcmr")
 _SECONDS = 0.4  # spent on timing each algorithm, after one call to warm up
 _CALLS = 50
 
@@ -31,7 +32,7 @@ class Layer:
     title: str
     x: np.ndarray  # (N, C, H, W)
     weight: np.ndarray  # (M, C, K, K)
-    padding_mode: str = "zeros"
+    padding_mode: PaddingMode = "zeros"
 
     @property
     def padding(self) -> int:

@@ -264,7 +264,8 @@ def _arrays(conv: Any) -> tuple[np.ndarray, np.ndarray | None, tuple[int, int]]:
 def _by_kernel(conv: Any, numbers: Numbers, m: int | None) -> Compute:
     weight, bias, padding = _arrays(conv)
     way: dict[str, Any] = {"algorithm": "direct"} if m is None else {"algorithm": "mcmr", "tile": m}
-    layer = Conv2d(weight, bias, padding=padding, **way, **numbers.options)
+    way |= numbers.options
+    layer = Conv2d(weight, bias, padding=padding, **way)
     arrays = numpy_type(numbers.precision.arrays)
     return lambda x: layer(x.astype(arrays)).astype(np.float32)
 

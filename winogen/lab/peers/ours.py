@@ -13,6 +13,7 @@ import numpy as np
 
 from winogen.lab.peers import Way
 from winogen.tuning.layers import BenchLayer
+from winogen.typing import Layout
 
 
 def ways(
@@ -35,7 +36,7 @@ def _conv(
     weight: np.ndarray,
     threads: int,
     dtype: str = "float32",
-    layout: str = "NCHW",
+    layout: Layout = "NCHW",
     **options: Any,
 ) -> Way:
     from winogen.conv import Conv2d
@@ -43,10 +44,11 @@ def _conv(
     nhwc = layout == "NHWC"
     weight, data = (_as(dtype, array) for array in (weight, x))
     data = np.ascontiguousarray(data.transpose(0, 2, 3, 1)) if nhwc else data
+    height, width = layer.padding
     conv = Conv2d(
         weight,
         stride=layer.stride,
-        padding=tuple((size, size) for size in layer.padding),
+        padding=((height, height), (width, width)),
         dilation=layer.dilation,
         groups=layer.groups,
         layout=layout,

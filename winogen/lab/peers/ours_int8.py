@@ -11,6 +11,7 @@ import numpy as np
 from winogen.lab.bench.quantized import steps
 from winogen.lab.peers import Way
 from winogen.tuning.layers import BenchLayer
+from winogen.typing import Layout
 
 
 def ways(
@@ -33,16 +34,17 @@ def _conv(
     weight: np.ndarray,
     threads: int,
     dtype: str = "int8",
-    layout: str = "NCHW",
+    layout: Layout = "NCHW",
     **options: Any,
 ) -> Way:
     import winogen
 
     scale = steps(layer)
+    height, width = layer.padding
     conv = winogen.QConv2d(
         weight,
         stride=layer.stride,
-        padding=tuple((size, size) for size in layer.padding),
+        padding=((height, height), (width, width)),
         dilation=layer.dilation,
         groups=layer.groups,
         w_scale=scale.w,

@@ -209,10 +209,11 @@ def _channels(transforms: Sequence[Transform], effort: Effort, step: Step) -> tu
     protocol = {**PRACTICAL, "seed": effort.seed}
     nearest = min(effort.channels, key=lambda count: abs(count - _HISTOGRAM_CHANNELS))
     rows, spread = [], []
-    for algorithm in (Direct(2, taps), *followed):
+    compared: tuple[Direct | Transform, ...] = Direct(2, taps), *followed
+    for algorithm in compared:
         is_direct = isinstance(algorithm, Direct)
         kernel = "direct" if is_direct else "mcmr"
-        name = "direct" if is_direct else algorithm.name
+        name = "direct" if isinstance(algorithm, Direct) else algorithm.name
         found = {}
         for channels in effort.channels:
             trials = min(effort.trials, max(_FEWEST_TRIALS, _PRODUCTS // channels))

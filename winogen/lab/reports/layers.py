@@ -92,7 +92,8 @@ def compiled_ahead(cases: Iterable[Case]) -> Iterator[None]:
         problem = case.problem
         weight = np.zeros(problem.layer.weight_shape, np.float32)
         for dtype, algorithm in (("float32", "auto"), ("float32", "direct"), ("float64", "direct")):
-            conv = Conv2d(weight.astype(dtype), algorithm=algorithm, **case.options())
+            options = {"algorithm": algorithm, **case.options()}
+            conv = Conv2d(weight.astype(dtype), **options)
             conv.plan(problem.input_shape)
 
     pool = ThreadPoolExecutor(1)

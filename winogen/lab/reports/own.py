@@ -190,7 +190,7 @@ def _computed(case: Case, x: np.ndarray, weight: np.ndarray, tried: list[Way]) -
 
     def prepare(way: Way) -> Any:
         conv = Conv2d(weight, **case.options(), **way.options())
-        arrays = {} if way.arrays == "float32" else {"dtype": way.arrays}
+        arrays: dict[str, Any] = {} if way.arrays == "float32" else {"dtype": way.arrays}
         return conv, conv.plan(x.shape, **arrays)
 
     pool = ThreadPoolExecutor(min(_COMPILERS, os.cpu_count() or 1))

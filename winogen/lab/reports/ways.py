@@ -13,8 +13,9 @@ from winogen.kernels import algorithms
 from winogen.lab.reports.layers import Case
 from winogen.records import ARRAY_TYPES, FILTER_TYPES, PRODUCT_TYPES, Precision
 from winogen.toolchain import host_target
+from winogen.typing import Algorithm
 
-WINOGRAD = ("mcmr", "winograd1d", "winograd2d")
+WINOGRAD: tuple[Algorithm, ...] = ("mcmr", "winograd1d", "winograd2d")
 # All tiles of the algorithm that is usually fastest. The others transform alike and differ little
 # in error; one of their tiles shows how much, and each more is a kernel to compile.
 _FEW = (4,)

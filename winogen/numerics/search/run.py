@@ -12,8 +12,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from itertools import count
+from time import monotonic
 
 from winogen.algebra import cook_toom
 from winogen.errors import InvalidType, InvalidValue
@@ -23,7 +25,7 @@ from winogen.numerics.search.propose import is_small
 from winogen.numerics.search.spaces import structures
 from winogen.rounding.data import DISTRIBUTIONS
 from winogen.rounding.variance import estimate
-from winogen.tasks import Executor, answer, halving
+from winogen.tasks import Executor, halving
 
 OBJECTIVES = ("error", "instructions", "pareto")
 DEFAULTS = {  # the protocol of the literature
@@ -39,6 +41,8 @@ _FIRST_TRIALS = 250
 _SHRINK = 4
 _FINALISTS = 6
 _COUNTED = 16  # candidates whose programs are searched for, which takes seconds each
+# The share of `Search.seconds` at whose end each stage stops.
+_PROPOSED, _HALVED, _SCALED, _COUNTED_BY = 0.5, 0.75, 0.85, 0.9
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class Search:
     dims: int = 2
     settings: dict = field(default_factory=dict)  # of `measure` where they are not DEFAULTS
     seed: int = 0
+    seconds: float | None = None  # after these nothing new begins, and the best so far is found
 
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
@@ -68,6 +73,8 @@ class Search:
         for name in ("height", "starts", "keep", "trials"):
             if getattr(self, name) < 1:
                 raise InvalidValue(f"{name}: got {getattr(self, name)}; allowed: a number >= 1")
+        if self.seconds is not None and not 0 < self.seconds < math.inf:
+            raise InvalidValue(f"seconds: got {self.seconds}; allowed: None or a positive number")
         drawn = self.settings.get("distribution", DEFAULTS["distribution"])
         if not isinstance(drawn, str):  # tasks are text, for other processes and for the file
             raise InvalidType(
@@ -110,33 +117,49 @@ def search(wanted: Search, execute: Executor) -> list[Found]:
     '0, ±1, inf'
     """
     settings = {**DEFAULTS, **wanted.settings}
-    candidates = _proposals(wanted, settings, execute)
-    survivors = _halve(wanted, settings, candidates, execute)
+    clock = _Clock(wanted.seconds)
+    candidates = _proposals(wanted, settings, execute, clock)
+    survivors = _halve(wanted, settings, candidates, execute, clock)
     if wanted.scalings:
-        made = execute(
-            "scale rows", [tasks.scale_task(c, wanted.dims, settings) for c in survivors]
-        )
+        work = [tasks.scale_task(c, wanted.dims, settings) for c in survivors]
+        made = filter(None, execute("scale rows", work, clock.until(_SCALED)))
         survivors = list(dict.fromkeys([*survivors, *map(Candidate.from_dict, made)]))
     counts: list[dict | None] = [None] * len(survivors)
     if wanted.objective != "error":
-        made = execute("count instructions", [tasks.count_task(c) for c in survivors])
-        survivors = [Candidate.from_dict(entry["candidate"]) for entry in made]
-        counts = [entry["instructions"] for entry in made]
+        work = [tasks.count_task(c) for c in survivors]
+        done = execute("count instructions", work, clock.until(_COUNTED_BY))
+        counted = [one for one in done if one]
+        survivors = [Candidate.from_dict(entry["candidate"]) for entry in counted]
+        counts = [entry["instructions"] for entry in counted]
     final = execute(
         "measure the last",
         [
             tasks.measure_task(c, wanted.dims, settings, wanted.trials, wanted.seed + 1000)
             for c in survivors
         ],
+        clock.until(1),
     )
     found = [
         Found(candidate, result["mean"], result["half_width"], count)
         for candidate, result, count in zip(survivors, final, counts)
+        if result
     ]
     return _ranked(found, wanted.objective)
 
 
-def _proposals(wanted: Search, settings: dict, execute: Executor) -> list[Candidate]:
+class _Clock:
+    """When the stages of a search end that has only so many seconds."""
+
+    def __init__(self, seconds: float | None):
+        self._seconds = seconds
+        self._begin = monotonic()
+
+    def until(self, share: float) -> float | None:
+        """Return when this share of the time is over, as `Executor` takes it."""
+        return None if self._seconds is None else self._begin + share * self._seconds
+
+
+def _proposals(wanted: Search, settings: dict, execute: Executor, clock: _Clock) -> list[Candidate]:
     """The candidates with the least estimated error, a fair number of every structure."""
     kinds = structures(wanted.m, wanted.r, wanted.families, wanted.zero, wanted.infinity)
     work = [
@@ -144,11 +167,14 @@ def _proposals(wanted: Search, settings: dict, execute: Executor) -> list[Candid
             *(structure, wanted.m, wanted.r, wanted.height, wanted.dims, settings),
             *(wanted.seed + start, wanted.keep),
         )
+        for start in range(wanted.starts)  # all structures once, before any twice
         for structure in kinds
-        for start in range(1 if is_small(structure, wanted.height) else wanted.starts)
+        if start == 0 or not is_small(structure, wanted.height)
     ]
     by_structure: dict[str, dict] = {}
-    for task, found in zip(work, execute("propose", work)):
+    for task, found in zip(work, execute("propose", work, clock.until(_PROPOSED))):
+        if found is None:
+            continue
         group = by_structure.setdefault(str(task["structure"]), {})
         for error, data in found:
             group[Candidate.from_dict(data)] = error
@@ -166,32 +192,43 @@ def _proposals(wanted: Search, settings: dict, execute: Executor) -> list[Candid
     return sorted(chosen, key=lambda c: (chosen[c], str(c)))
 
 
-def _halve(wanted: Search, settings: dict, candidates: list, execute: Executor) -> list[Candidate]:
-    """Successive halving over trials."""
+def _halve(
+    wanted: Search, settings: dict, candidates: list, execute: Executor, clock: _Clock
+) -> list[Candidate]:
+    """Successive halving over trials. A round that is not done in time does not count."""
     turns = count(1)
+    by_error = wanted.objective == "error"
+    last = _FINALISTS if by_error else _COUNTED
 
-    def means(question: tuple[list[Candidate], int]) -> list[float]:
+    def means(question: tuple[list[Candidate], int]) -> list[float] | None:
         turn = next(turns)
         work = [
             tasks.measure_task(c, wanted.dims, settings, question[1], wanted.seed + turn)
             for c in question[0]
         ]
-        return [result["mean"] for result in execute(f"measure, round {turn}", work)]
+        done = execute(f"measure, round {turn}", work, clock.until(_HALVED))
+        return None if None in done else [result["mean"] for result in done]
 
     def choose(ordered: list[Candidate], keep: int) -> list[Candidate]:
         # Some of the simplest go on whatever their error: they may have the shortest programs.
         simplest = sorted(ordered, key=tasks.simplicity)
         return list(dict.fromkeys([*ordered[: keep - keep // 2], *simplest]))
 
-    by_error = wanted.objective == "error"
     rounds = halving(
         candidates,
         effort=_FIRST_TRIALS,
         shrink=_SHRINK,
-        last=_FINALISTS if by_error else _COUNTED,
+        last=last,
         choose=None if by_error else choose,
     )
-    return answer(rounds, means)
+    question = next(rounds)
+    try:
+        while (costs := means(question)) is not None:
+            question = rounds.send(costs)
+    except StopIteration as end:
+        survivors: list[Candidate] = end.value
+        return survivors
+    return question[0][:last]  # time is over: the best of the round before
 
 
 def _ranked(found: list[Found], objective: str) -> list[Found]:

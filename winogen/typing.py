@@ -1,0 +1,118 @@
+"""typing: what the arguments of winogen's functions may be, for annotations and type checkers.
+
+>>> from winogen.typing import Activation
+>>> after: Activation = ("leaky_relu", 0.1)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from winogen.algebra.algebraic import Algebraic
+    from winogen.algebra.polynomial import Polynomial
+else:  # who only calls functions need not load the algebra
+    Algebraic = Polynomial = object
+
+__all__ = [
+    "Activation",
+    "Algorithm",
+    "Array",
+    "Border",
+    "Edge",
+    "Exact",
+    "ExactPolynomial",
+    "FilePath",
+    "FilterType",
+    "IntOrPair",
+    "Layout",
+    "Moduli",
+    "NDArray",
+    "Order",
+    "Padding",
+    "PaddingMode",
+    "Points",
+    "ProductType",
+    "Real",
+    "Texts",
+    "Tile",
+]
+
+
+class _HasArray(Protocol):
+    def __array__(self) -> npt.NDArray[Any]: ...
+
+
+class _HasInterface(Protocol):
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+
+class _HasDLPack(Protocol):
+    def __dlpack__(self) -> Any: ...
+
+
+FilePath: TypeAlias = str | os.PathLike[str]
+
+NDArray: TypeAlias = npt.NDArray[Any]
+# What numpy views without a copy, as a torch tensor on the CPU. Lists and numbers are none.
+Array: TypeAlias = NDArray | _HasArray | _HasInterface | _HasDLPack | memoryview
+
+Real: TypeAlias = float | np.floating[Any] | np.integer[Any]
+
+# An int for both axes, or height and width.
+IntOrPair: TypeAlias = (
+    SupportsIndex | tuple[SupportsIndex] | tuple[SupportsIndex, SupportsIndex] | list[int]
+)
+Tile: TypeAlias = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
+_Ends: TypeAlias = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
+Padding: TypeAlias = (
+    Literal["same", "valid"]
+    | SupportsIndex
+    | tuple[SupportsIndex]
+    | tuple[_Ends, _Ends]
+    | list[int]
+    | list[list[int]]
+)
+
+PaddingMode: TypeAlias = Literal["zeros", "reflect", "replicate", "circular"]
+Layout: TypeAlias = Literal["NCHW", "NHWC"]
+Algorithm: TypeAlias = Literal[
+    "auto", "direct", "im2col", "loops", "winograd1d", "winograd2d", "mcmr"
+]
+Order: TypeAlias = Literal["program", "huffman", "pairwise", "naive"]
+Edge: TypeAlias = Literal["discard", "direct"]
+Border: TypeAlias = Literal["unswitch", "buffer", "indirect"]
+FilterType: TypeAlias = Literal["float16", "bfloat16", "flyte24", "flyte16", "flyte8"]
+ProductType: TypeAlias = Literal["int16", "float16"]
+
+# Exact numbers and polynomials. sympy's have no types, so that any type checker lets them pass.
+Exact: TypeAlias = int | str | Fraction | Algebraic
+ExactPolynomial: TypeAlias = Exact | Polynomial | Sequence[int | Fraction]
+# A set for both axes, or one for the height and one for the width, None for default points.
+_Points: TypeAlias = str | Sequence[Exact]
+_Moduli: TypeAlias = str | Sequence[ExactPolynomial]
+Points: TypeAlias = _Points | tuple[_Points | None, _Points | None]
+Moduli: TypeAlias = _Moduli | tuple[_Moduli | None, _Moduli | None]
+# The same where only text can be handed on.
+Texts: TypeAlias = str | tuple[str | None, str | None]
+
+# activations:
+Activation: TypeAlias = (
+    Literal["relu"]
+    | tuple[Literal["leaky_relu"], float]
+    | tuple[Literal["prelu"], Array | float]
+    | tuple[Literal["clip"], float, float]
+    | Literal["relu6"]
+    | Literal["hardswish"]
+    | Literal["silu"]
+    | Literal["gelu"]
+    | tuple[Literal["gelu"], Literal["tanh"]]
+)
+# end
