@@ -66,11 +66,12 @@ def conv2d(
     layout
         "NCHW" or "NHWC", of ``input`` and the result.
     activation
-        None, or what is done to every sum y of products, bias and ``add``: "relu", max(y, 0), which
-        lets NaN through; "relu6", min(max(y, 0), 6); ("clip", lo, hi); ("leaky_relu", slope), y
-        where y >= 0, else slope * y; ("prelu", slopes), the same with a slope for each filter;
-        "silu", y / (1 + exp(-y)); "gelu", y * Phi(y); ("gelu", "tanh"), its approximation by tanh;
-        "hardswish", y * min(max(y + 3, 0), 6) / 6.
+        None, or what is done to every sum y of products, bias and ``add``:
+        "relu", max(y, 0); ("leaky_relu", slope), y where y >= 0, else slope * y; ("prelu", slopes),
+        y where y >= 0, else slope * y, a slope for each filter; ("clip", lo, hi), y, but at least
+        lo and at most hi; "relu6", max(y, 0), but at most 6; "hardswish", y * min(max(y + 3, 0), 6)
+        / 6; "silu", y / (1 + exp(-y)); "gelu", y * Phi(y), Phi of normal data; ("gelu", "tanh"), y
+        / 2 * (1 + tanh(sqrt(2 / pi) * (y + 0.044715 * y^3))). All let NaN through.
     algorithm
         "auto", "direct", "im2col", "loops", "winograd2d", "winograd1d" or "mcmr". The Winograd
         algorithms need stride 1 and dilation 1. They mix the values of a tile: an infinity or NaN
