@@ -6,12 +6,13 @@ import mpmath as mp
 import numpy as np
 import pytest
 from conv import exact
-from conv.activations import TRIALS, Trial
+from conv.activations import TRIALS, Trial, activate
 from kernels.turns import turns
 
 from winogen import Conv2d
 from winogen.errors import InvalidType, InvalidValue
 from winogen.records import ACTIVATIONS
+from winogen.toolchain import host_targets
 
 # One layer for every variant: (algorithm, layout, channels and filters of a group, groups, kernel).
 LAYERS = {
@@ -113,6 +114,37 @@ def test_it_is_right_to_a_few_units_in_the_last_place(name, dtype):
         errors = [float(abs(mp.mpf(float(v)) - e)) for v, e in zip(values, exact_values)]
     units = np.spacing(np.abs(np.array([float(e) for e in exact_values], dtype)))
     assert (errors <= (trial.units + trial.more(y)) * units).all()
+
+
+# The least results and the largest arguments of those that are less exact beyond.
+LIMITS = {
+    "hardswish": (0, 1e37),
+    **dict.fromkeys(("silu", "gelu", "gelu_tanh"), (1e-30, np.inf)),
+}
+
+
+@pytest.mark.parametrize("isa", [target.name for target in host_targets()])
+@pytest.mark.parametrize("name", TRIALS)
+def test_its_error_over_all_numbers(name, isa, monkeypatch):
+    """Every 4,099th float32, those below all normal ones, too, and a part that is dense."""
+    monkeypatch.setenv("WINOGEN_ISA", isa)
+    trial = TRIALS[name]
+    every = np.arange(0, 2**32, 4099, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    dense = np.linspace(-110, 30, 300_001, dtype=np.float32)
+    others = np.float32([0.0, -0.0, np.inf, -np.inf])
+    y = np.concatenate([every[~np.isnan(every)], dense, others])
+    values = values_of(trial, y).astype(float)
+    wanted = activate(y.astype(float)[None, None, None], trial.of(1)).ravel()
+    assert np.array_equal(np.isnan(values), np.isnan(wanted))
+    least, most = LIMITS.get(name, (0, np.inf))
+    with np.errstate(all="ignore"):
+        units = np.spacing(np.abs(wanted.astype(np.float32)))
+        errors = np.abs(values - wanted) / units
+    told = (np.abs(wanted) >= least) & (np.abs(y) <= most) & np.isfinite(units)
+    assert told.sum() > 300_000
+    assert (errors[told] <= (trial.units + trial.more(y.astype(float)))[told]).all()
+    beyond = np.isinf(wanted) & ~np.isnan(values)
+    assert np.array_equal(values[beyond], wanted[beyond])
 
 
 @pytest.mark.parametrize("name", TRIALS)

@@ -250,7 +250,7 @@ ACTIVATIONS: dict[str, Activation] = {
             torch=(Function("gelu", "GELU", (Argument("approximate", "none", only="none"),)),),
             backward=lambda aten, g, y: aten.gelu_backward(g, y, approximate="none"),
             onnx=(Function("Gelu", arguments=(Argument("approximate", "none", only="none"),)),),
-            units=4,
+            units=5,
             needs=("exp", "gelu"),
         ),
         Activation(
