@@ -1,7 +1,7 @@
 """Activations by torch: their values, and their derivatives for the backward pass.
 
-``saved`` is the output of the activation where the derivative can be told from it, else what went
-into it. Every function here can be differentiated again.
+``saved`` is the output of the activation where the derivative can be told from it
+(`told_by_output`), else what went into it. Every function here can be differentiated again.
 """
 
 from __future__ import annotations
