@@ -273,6 +273,24 @@ INLINE vec gelu_tanh_of(vec y)
 }""",
             spelling=("gelu", "tanh"),
         ),
+        Activation(
+            "sigmoid",
+            means="1 / (1 + exp(-y))",
+            c="sigmoid_of(y)",
+            formula=lambda f, y: 1 / (1 + f.exp(-y)),
+            torch=(Function("sigmoid", "Sigmoid"),),
+            backward=lambda aten, g, y: aten.sigmoid_backward(g, y),
+            by_output=lambda: True,
+            onnx=(Function("Sigmoid"),),
+            units=3,
+            needs=("exp",),
+            function="""\
+INLINE vec sigmoid_of(vec y)
+{
+    const vec e = exp_of(-magnitude(y), (vec){0});
+    return choose(y < (vec){0}, e, broadcast(1)) / (1 + e);
+}""",
+        ),
     )
 }
 

@@ -215,6 +215,12 @@ INLINE vec gelu_tanh_of(vec y)
     return gated(y, (real)1.5957691216057308 * y * ((real)1 + (real)0.044715 * y * y));
 }
 
+INLINE vec sigmoid_of(vec y)
+{
+    const vec e = exp_of(-magnitude(y), (vec){0});
+    return choose(y < (vec){0}, e, broadcast(1)) / (1 + e);
+}
+
 /* y Phi(y), by the tail of the normal distribution: 1 - Phi(a) = exp(-a^2/2) m(a). */
 static __attribute__((noinline, unused)) vec gelu_of(vec y)
 {
@@ -380,6 +386,9 @@ static void finish_runs(const winogen_conv *p, const finished_runs *f)
         break;
     case 9:    /* gelu_tanh: y / 2 * (1 + tanh(sqrt(2 / pi) * (y + 0.044715 * y^3))) */
         FINISH_RUNS(gelu_tanh_of(y))
+        break;
+    case 10:    /* sigmoid: 1 / (1 + exp(-y)) */
+        FINISH_RUNS(sigmoid_of(y))
         break;
     default:
         FINISH_RUNS(y)
