@@ -291,6 +291,26 @@ INLINE vec sigmoid_of(vec y)
     return choose(y < (vec){0}, e, broadcast(1)) / (1 + e);
 }""",
         ),
+        Activation(
+            "tanh",
+            means="(exp(y) - exp(-y)) / (exp(y) + exp(-y))",
+            c="tanh_of(y)",
+            formula=lambda f, y: f.tanh(y),
+            torch=(Function("tanh", "Tanh"),),
+            backward=lambda aten, g, y: aten.tanh_backward(g, y),
+            by_output=lambda: True,
+            onnx=(Function("Tanh"),),
+            units=3,
+            needs=("expm1",),
+            function="""\
+/* By |exp(-2 |y|) - 1|, with the sign of y. */
+INLINE vec tanh_of(vec y)
+{
+    const vec less = magnitude(expm1_of(-2 * magnitude(y)));
+    const int_vec sign = (int_vec)y & (int_vec)broadcast((real)-0.0);
+    return (vec)((int_vec)(less / (2 - less)) | sign);
+}""",
+        ),
     )
 }
 

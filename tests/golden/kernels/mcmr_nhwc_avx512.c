@@ -209,6 +209,27 @@ static __attribute__((noinline, unused)) vec exp_of(vec high, vec low)
     return y * (vec)((second + 127) << 23);
 }
 
+/* exp(x) - 1 for x <= 0: 2^n (exp(r) - 1) + (2^n - 1), to about one unit in the last place, where
+ * it vanishes, too. */
+static __attribute__((noinline, unused)) vec expm1_of(vec x)
+{
+    const vec lowest = broadcast(-25);    /* it is -1 from there on */
+    x = choose(x < lowest, lowest, x);
+    const vec rounded = x * (real)1.4426950408889634 + (real)12582912.0;
+    const vec n = rounded - (real)12582912.0;
+    const vec rest = x - n * (real)0.693359375;
+    const vec r = rest - n * (real)-2.12194440e-4;
+    vec y = broadcast((real)0.0001984126984126984);
+    y = y * r + (real)0.001388888888888889;
+    y = y * r + (real)0.008333333333333333;
+    y = y * r + (real)0.041666666666666664;
+    y = y * r + (real)0.16666666666666666;
+    y = y * r + (real)0.5;
+    const int_vec whole = (int_vec)rounded - (int_vec)broadcast((real)12582912.0);
+    const vec power = (vec)((whole + 127) << 23);
+    return power * (r + r * r * y) + (power - 1);
+}
+
 /* y / (1 + exp(-steep)), where steep has the sign of y. */
 INLINE vec gated(vec y, vec steep)
 {
@@ -227,6 +248,14 @@ INLINE vec sigmoid_of(vec y)
 {
     const vec e = exp_of(-magnitude(y), (vec){0});
     return choose(y < (vec){0}, e, broadcast(1)) / (1 + e);
+}
+
+/* By |exp(-2 |y|) - 1|, with the sign of y. */
+INLINE vec tanh_of(vec y)
+{
+    const vec less = magnitude(expm1_of(-2 * magnitude(y)));
+    const int_vec sign = (int_vec)y & (int_vec)broadcast((real)-0.0);
+    return (vec)((int_vec)(less / (2 - less)) | sign);
 }
 
 /* y Phi(y), by the tail of the normal distribution: 1 - Phi(a) = exp(-a^2/2) m(a). */
@@ -419,6 +448,9 @@ static void finish_runs(const winogen_conv *p, const finished_runs *f)
         break;
     case 10:    /* sigmoid: 1 / (1 + exp(-y)) */
         FINISH_RUNS(sigmoid_of(y))
+        break;
+    case 11:    /* tanh: (exp(y) - exp(-y)) / (exp(y) + exp(-y)) */
+        FINISH_RUNS(tanh_of(y))
         break;
     default:
         FINISH_RUNS(y)
