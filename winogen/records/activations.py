@@ -311,6 +311,28 @@ INLINE vec tanh_of(vec y)
     return (vec)((int_vec)(less / (2 - less)) | sign);
 }""",
         ),
+        Activation(
+            "softplus",
+            means="log(1 + exp(y))",
+            c="softplus_of(y)",
+            formula=lambda f, y: f.where(y > 0, y + f.log1p(f.exp(-y)), f.log1p(f.exp(y))),
+            torch=(
+                Function(
+                    "softplus",
+                    "Softplus",
+                    (Argument("beta", 1, only=1), Argument("threshold", 20, only=20)),
+                ),
+            ),
+            backward=lambda aten, g, y: aten.softplus_backward(g, y, 1, 20),
+            onnx=(Function("Softplus"),),
+            units=4,
+            needs=("exp", "log1p"),
+            function="""\
+INLINE vec softplus_of(vec y)
+{
+    return relu_of(y) + log1p_of(exp_of(-magnitude(y), (vec){0}));
+}""",
+        ),
     )
 }
 

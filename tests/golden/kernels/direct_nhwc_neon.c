@@ -227,6 +227,21 @@ static __attribute__((noinline, unused)) vec expm1_of(vec x)
     return power * (r + r * r * y) + (power - 1);
 }
 
+/* log(1 + x) for 0 <= x <= 1: 2 atanh(d / 2), where d = x / (1 + x / 2), to about two units in the
+ * last place. */
+INLINE vec log1p_of(vec x)
+{
+    const vec d = x / (1 + (real)0.5 * x), square = d * d;
+    vec y = broadcast((real)4.069010416666667e-06);
+    y = y * square + (real)1.8780048076923078e-05;
+    y = y * square + (real)8.87784090909091e-05;
+    y = y * square + (real)0.00043402777777777775;
+    y = y * square + (real)0.002232142857142857;
+    y = y * square + (real)0.0125;
+    y = y * square + (real)0.08333333333333333;
+    return d + d * square * y;
+}
+
 /* y / (1 + exp(-steep)), where steep has the sign of y. */
 INLINE vec gated(vec y, vec steep)
 {
@@ -253,6 +268,11 @@ INLINE vec tanh_of(vec y)
     const vec less = magnitude(expm1_of(-2 * magnitude(y)));
     const int_vec sign = (int_vec)y & (int_vec)broadcast((real)-0.0);
     return (vec)((int_vec)(less / (2 - less)) | sign);
+}
+
+INLINE vec softplus_of(vec y)
+{
+    return relu_of(y) + log1p_of(exp_of(-magnitude(y), (vec){0}));
 }
 
 /* y Phi(y), by the tail of the normal distribution: 1 - Phi(a) = exp(-a^2/2) m(a). */
@@ -633,6 +653,9 @@ static void finish_runs(const winogen_conv *p, const finished_runs *f)
         break;
     case 11:    /* tanh: (exp(y) - exp(-y)) / (exp(y) + exp(-y)) */
         FINISH_RUNS(tanh_of(y))
+        break;
+    case 12:    /* softplus: log(1 + exp(y)) */
+        FINISH_RUNS(softplus_of(y))
         break;
     default:
         FINISH_RUNS(y)
