@@ -80,12 +80,14 @@ def test_an_array_larger_than_memory_is_refused(refused, tmp_path):
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_every_activation_has_an_option(name):
     known = ACTIVATIONS[name]
-    text = known.option
-    for parameter, number in zip(known.parameters, ("-1.5", "2")):
+    text = known.option.replace("[", "").replace("]", "")
+    for parameter, number in zip(known.parameters, ("0.25", "2")):
         text = text.replace(parameter.upper(), number)
-    numbers = () if known.per_filter else (-1.5, 2.0)[: len(known.parameters)]
-    epilogue = arguments.activation(parsed_activation(text))
-    assert (epilogue.activation, epilogue.parameters) == (name, numbers)
+    numbers = () if known.per_filter else (0.25, 2.0)[: len(known.parameters)]
+    asked = {text: numbers} | ({name: known.defaults} if known.defaults else {})
+    for option, parameters in asked.items():
+        epilogue = arguments.activation(parsed_activation(option))
+        assert (epilogue.activation, epilogue.parameters) == (name, parameters)
 
 
 @pytest.mark.parametrize(

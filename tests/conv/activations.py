@@ -40,6 +40,7 @@ PARAMETERS: dict[str, tuple] = {
 # Formulas with constants that are no floats, to all digits.
 DIGITS = {
     "gelu": lambda y: y * mp.erfc(-y / mp.sqrt(2)) / 2,
+    "hard_sigmoid": lambda y: min(max((y + 3) / 6, mp.mpf(0)), mp.mpf(1)),
     "gelu_tanh": lambda y: y / (1 + mp.exp(-mp.sqrt(8 / mp.pi) * (y + mp.mpf("0.044715") * y**3))),
 }
 

@@ -333,6 +333,35 @@ INLINE vec softplus_of(vec y)
     return relu_of(y) + log1p_of(exp_of(-magnitude(y), (vec){0}));
 }""",
         ),
+        Activation(
+            "hard_sigmoid",
+            means="alpha * y + beta, but at least 0 and at most 1",
+            c="hard_sigmoid_of(y, a, b)",
+            formula=lambda f, y, alpha, beta: f.where(
+                alpha * y + beta < 0, 0, f.where(alpha * y + beta > 1, 1, alpha * y + beta)
+            ),
+            torch=(Function("hardsigmoid", "Hardsigmoid"),),
+            backward=lambda aten, g, y, alpha, beta: aten.hardtanh_backward(alpha * g, y, 0, 1),
+            by_output=lambda alpha, beta: True,
+            onnx=(
+                Function(
+                    "HardSigmoid",
+                    arguments=(Argument("alpha", 0.2, "alpha"), Argument("beta", 0.5, "beta")),
+                ),
+            ),
+            units=2,
+            parameters=("alpha", "beta"),
+            defaults=(1 / 6, 1 / 2),
+            check="1e-18 <= alpha <= 1e18 and -1e18 <= beta <= 1e18",
+            allows=lambda alpha, beta: 1e-18 <= alpha <= 1e18 and -1e18 <= beta <= 1e18,
+            function="""\
+/* As alpha (y + beta / alpha), which of 1/6 and 1/2 is exact where it vanishes, at -3. */
+INLINE vec hard_sigmoid_of(vec y, vec alpha, vec beta)
+{
+    const vec line = alpha * (y + beta / alpha);
+    return choose(line > 1, broadcast(1), relu_of(line));
+}""",
+        ),
     )
 }
 

@@ -275,6 +275,13 @@ INLINE vec softplus_of(vec y)
     return relu_of(y) + log1p_of(exp_of(-magnitude(y), (vec){0}));
 }
 
+/* As alpha (y + beta / alpha), which of 1/6 and 1/2 is exact where it vanishes, at -3. */
+INLINE vec hard_sigmoid_of(vec y, vec alpha, vec beta)
+{
+    const vec line = alpha * (y + beta / alpha);
+    return choose(line > 1, broadcast(1), relu_of(line));
+}
+
 /* y Phi(y), by the tail of the normal distribution: 1 - Phi(a) = exp(-a^2/2) m(a). */
 static __attribute__((noinline, unused)) vec gelu_of(vec y)
 {
@@ -656,6 +663,9 @@ static void finish_runs(const winogen_conv *p, const finished_runs *f)
         break;
     case 12:    /* softplus: log(1 + exp(y)) */
         FINISH_RUNS(softplus_of(y))
+        break;
+    case 13:    /* hard_sigmoid: alpha * y + beta, but at least 0 and at most 1 */
+        FINISH_RUNS(hard_sigmoid_of(y, a, b))
         break;
     default:
         FINISH_RUNS(y)
