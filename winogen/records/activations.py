@@ -157,6 +157,10 @@ def _clipping(*only: float) -> tuple[Function, ...]:
     )
 
 
+def _gradient_of_mish(g: Any, y: Any, tanh: Any, sigmoid: Any) -> Any:
+    return g * (tanh + y * sigmoid * (1 - tanh * tanh))
+
+
 ACTIVATIONS: dict[str, Activation] = {
     activation.name: activation
     for activation in (
@@ -360,6 +364,30 @@ INLINE vec hard_sigmoid_of(vec y, vec alpha, vec beta)
 {
     const vec line = alpha * (y + beta / alpha);
     return choose(line > 1, broadcast(1), relu_of(line));
+}""",
+        ),
+        Activation(
+            "mish",
+            means="y * tanh(log(1 + exp(y)))",
+            c="mish_of(y)",
+            formula=lambda f, y: y * f.tanh(f.log1p(f.exp(y))),
+            torch=(Function("mish", "Mish"),),
+            backward=lambda aten, g, y: _gradient_of_mish(
+                g, y, aten.tanh(aten.softplus(y)), aten.sigmoid(y)
+            ),
+            onnx=(Function("Mish"),),
+            units=6,
+            needs=("exp",),
+            function="""\
+/* By e = exp(-|y|) = h h: tanh(log(1 + exp(y))) is (1 + 2 e) / (1 + 2 e + 2 e e), or, for y < 0,
+ * e (2 + e) / (2 + e (2 + e)). There e vanishes before y e does, and h does not. */
+INLINE vec mish_of(vec y)
+{
+    const vec h = exp_of((real)-0.5 * magnitude(y), (vec){0}), e = h * h;
+    const vec factor = choose(y < (vec){0}, h, broadcast(1));
+    const vec above = choose(y < (vec){0}, 2 + e, 1 + 2 * e);
+    const vec below = choose(y < (vec){0}, 2 + e * (2 + e), 1 + 2 * e * (1 + e));
+    return y * factor * (above / below) * factor;
 }""",
         ),
     )

@@ -282,6 +282,17 @@ INLINE vec hard_sigmoid_of(vec y, vec alpha, vec beta)
     return choose(line > 1, broadcast(1), relu_of(line));
 }
 
+/* By e = exp(-|y|) = h h: tanh(log(1 + exp(y))) is (1 + 2 e) / (1 + 2 e + 2 e e), or, for y < 0,
+ * e (2 + e) / (2 + e (2 + e)). There e vanishes before y e does, and h does not. */
+INLINE vec mish_of(vec y)
+{
+    const vec h = exp_of((real)-0.5 * magnitude(y), (vec){0}), e = h * h;
+    const vec factor = choose(y < (vec){0}, h, broadcast(1));
+    const vec above = choose(y < (vec){0}, 2 + e, 1 + 2 * e);
+    const vec below = choose(y < (vec){0}, 2 + e * (2 + e), 1 + 2 * e * (1 + e));
+    return y * factor * (above / below) * factor;
+}
+
 /* y Phi(y), by the tail of the normal distribution: 1 - Phi(a) = exp(-a^2/2) m(a). */
 static __attribute__((noinline, unused)) vec gelu_of(vec y)
 {
@@ -667,6 +678,9 @@ static void finish_runs(const winogen_conv *p, const finished_runs *f)
         break;
     case 13:    /* hard_sigmoid: alpha * y + beta, but at least 0 and at most 1 */
         FINISH_RUNS(hard_sigmoid_of(y, a, b))
+        break;
+    case 14:    /* mish: y * tanh(log(1 + exp(y))) */
+        FINISH_RUNS(mish_of(y))
         break;
     default:
         FINISH_RUNS(y)
