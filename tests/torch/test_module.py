@@ -24,6 +24,8 @@ ASKED = {
     ("leaky_relu", -0.5): ("leaky_relu", (-0.5,)),
     ("prelu", 0.2): ("leaky_relu", (0.2,)),
     ("clip", -0.5, 0.25): ("clip", (-0.5, 0.25)),
+    ("elu", 0.3): ("elu", (0.3,)),
+    ("elu", -0.5): ("elu", (-0.5,)),
     ("hard_sigmoid", 0.2, 0.4): ("hard_sigmoid", (0.2, 0.4)),
 }  # fmt: skip
 SEAMS = ((), ("add",), ("add_after",), ("add", "add_after"))

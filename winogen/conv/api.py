@@ -74,7 +74,8 @@ def conv2d(
         / 2 * (1 + tanh(sqrt(2 / pi) * (y + 0.044715 * y^3))); "sigmoid", 1 / (1 + exp(-y)); "tanh",
         (exp(y) - exp(-y)) / (exp(y) + exp(-y)); "softplus", log(1 + exp(y)); "hard_sigmoid" or
         ("hard_sigmoid", alpha, beta) (alpha 0.1667, beta 0.5 by default), alpha * y + beta, but at
-        least 0 and at most 1; "mish", y * tanh(log(1 + exp(y))). All let NaN through.
+        least 0 and at most 1; "mish", y * tanh(log(1 + exp(y))); "elu" or ("elu", alpha) (alpha 1
+        by default), y where y >= 0, else alpha * (exp(y) - 1). All let NaN through.
     algorithm
         "auto", "direct", "im2col", "loops", "winograd2d", "winograd1d" or "mcmr". The Winograd
         algorithms need stride 1 and dilation 1. They mix the values of a tile: an infinity or NaN

@@ -390,6 +390,20 @@ INLINE vec mish_of(vec y)
     return y * factor * (above / below) * factor;
 }""",
         ),
+        Activation(
+            "elu",
+            means="y where y >= 0, else alpha * (exp(y) - 1)",
+            c="choose(y < (vec){0}, a * expm1_of(y), y)",
+            formula=lambda f, y, alpha: f.where(y < 0, alpha * f.expm1(y), y),
+            torch=(Function("elu", "ELU", (Argument("alpha", 1.0, "alpha"),)),),
+            backward=lambda aten, g, y, alpha: aten.elu_backward(g, alpha, 1, 1, alpha >= 0, y),
+            by_output=lambda alpha: alpha >= 0,
+            onnx=(Function("Elu", arguments=(Argument("alpha", 1.0, "alpha"),)),),
+            units=2,
+            parameters=("alpha",),
+            defaults=(1.0,),
+            needs=("expm1",),
+        ),
     )
 }
 

@@ -497,6 +497,9 @@ static void finish_runs(const winogen_conv *p, const finished_runs *f)
     case 14:    /* mish: y * tanh(log(1 + exp(y))) */
         FINISH_RUNS(mish_of(y))
         break;
+    case 15:    /* elu: y where y >= 0, else alpha * (exp(y) - 1) */
+        FINISH_RUNS(choose(y < (vec){0}, a * expm1_of(y), y))
+        break;
     default:
         FINISH_RUNS(y)
     }
