@@ -6,6 +6,7 @@ lines of a docstring.
 
 import re
 import textwrap
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ ROOT = Path(__file__).parents[2]
 
 def asked(known, join, code):
     """How a user asks for it, and by default with which numbers."""
-    defaults = ", ".join(f"{n} {v:.4g}" for n, v in zip(known.parameters, known.defaults))
+    numbers = (Fraction(value).limit_denominator(100) for value in known.defaults)
+    defaults = ", ".join(f"{name} {value}" for name, value in zip(known.parameters, numbers))
     words = join.join(f"{code}{text}{code}" for text in known.spellings)
     return words + f" ({defaults} by default)" * bool(defaults)
 
@@ -33,25 +35,24 @@ def rows():
 
 
 def lines():
-    """The lines in the docstring of `conv2d`."""
-    texts = [f"{asked(known, ' or ', '')}, {known.means}" for known in ACTIVATIONS.values()]
-    text = "; ".join(texts) + ". All let NaN through."
-    return textwrap.indent("\n".join(textwrap.wrap(text, 92)), " " * 8) + "\n"
+    """The lines in the docstring of `conv2d`: one for each, if that is not too long."""
+    for known in ACTIVATIONS.values():
+        text = f"{asked(known, ' or ', '')}: {known.means}"
+        for line in textwrap.wrap(text, 92, subsequent_indent="    "):
+            yield f"        {line}\n"
 
 
 # The file, what stands before the text, what comes behind it, and the text.
 PLACES = {
-    "page": ("docs/conv2d.md", "| of a sum y | error |\n|---|---|---|\n", "\n", "".join(rows())),
-    "docstring": (
-        "winogen/conv/api.py", "of products, bias and ``add``:\n", "    algorithm\n", lines(),
-    ),
-}  # fmt: skip
+    "page": ("docs/conv2d.md", "| of a sum y | error |\n|---|---|---|\n", "\n", rows()),
+    "docstring": ("winogen/conv/api.py", "NaN stays NaN.\n\n", "    algorithm\n", lines()),
+}
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_the_docs_say_what_the_table_says(place, request):
-    file, before, behind, text = PLACES[place]
-    path = ROOT / file
+    file, before, behind, texts = PLACES[place]
+    path, text = ROOT / file, "".join(texts)
     old = path.read_text("utf-8")
     pattern = f"(?<={re.escape(before)}).*?(?=^{re.escape(behind)})"
     new, places = re.subn(pattern, lambda _: text, old, count=1, flags=re.DOTALL | re.MULTILINE)

@@ -148,8 +148,11 @@ PARAMETERS = {"leaky_relu": (0.25,), "clip": (-0.5, 0.25)}
 
 @pytest.mark.parametrize("dtype", (np.float32, np.float64))
 @pytest.mark.parametrize("name, function", OPERATORS, ids=lambda one: getattr(one, "names", one))
-def test_activations_become_part_of_the_convolution(name, function, dtype, session):
-    """Each operator of the table, with arguments and, where it has defaults, without."""
+def test_activations_become_part_of_the_convolution(name, function, dtype, session, planner):
+    """Each operator of the table, with arguments and, where it has defaults, without.
+
+    Planned, and by the runtime without Python.
+    """
     known, net = ACTIVATIONS[name], Net(dtype=dtype)
     given = PARAMETERS.get(name, known.defaults)
     if known.per_filter:
@@ -164,6 +167,8 @@ def test_activations_become_part_of_the_convolution(name, function, dtype, sessi
         model = net.model(y, opset=opset, ir=10)
         try:
             result = check_same(model, session, data(net, 2, 4, 7, 8))
+            check_same(model, session, data(net, 2, 4, 7, 8), before=planner.remove)
+            planner.install()
         except ort.capi.onnxruntime_pybind11_state.Fail as error:
             pytest.skip(f"this onnxruntime lacks it: {error}")
         assert kinds(result) == ["Conv"]

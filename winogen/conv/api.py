@@ -66,16 +66,24 @@ def conv2d(
     layout
         "NCHW" or "NHWC", of ``input`` and the result.
     activation
-        None, or what is done to every sum y of products, bias and ``add``:
-        "relu", max(y, 0); ("leaky_relu", slope), y where y >= 0, else slope * y; ("prelu", slopes),
-        y where y >= 0, else slope * y, a slope for each filter; ("clip", lo, hi), y, but at least
-        lo and at most hi; "relu6", max(y, 0), but at most 6; "hardswish", y * min(max(y + 3, 0), 6)
-        / 6; "silu", y / (1 + exp(-y)); "gelu", y * Phi(y), Phi of normal data; ("gelu", "tanh"), y
-        / 2 * (1 + tanh(sqrt(2 / pi) * (y + 0.044715 * y^3))); "sigmoid", 1 / (1 + exp(-y)); "tanh",
-        (exp(y) - exp(-y)) / (exp(y) + exp(-y)); "softplus", log(1 + exp(y)); "hard_sigmoid" or
-        ("hard_sigmoid", alpha, beta) (alpha 0.1667, beta 0.5 by default), alpha * y + beta, but at
-        least 0 and at most 1; "mish", y * tanh(log(1 + exp(y))); "elu" or ("elu", alpha) (alpha 1
-        by default), y where y >= 0, else alpha * (exp(y) - 1). All let NaN through.
+        None, or what is done to every sum y of products, bias and ``add``. NaN stays NaN.
+
+        "relu": max(y, 0)
+        ("leaky_relu", slope): y where y >= 0, else slope * y
+        ("prelu", slopes): y where y >= 0, else slope * y, a slope for each filter
+        ("clip", lo, hi): y, but at least lo and at most hi
+        "relu6": max(y, 0), but at most 6
+        "hardswish": y * min(max(y + 3, 0), 6) / 6
+        "silu": y / (1 + exp(-y))
+        "gelu": y * Phi(y), Phi of normal data
+        ("gelu", "tanh"): y / 2 * (1 + tanh(sqrt(2 / pi) * (y + 0.044715 * y^3)))
+        "sigmoid": 1 / (1 + exp(-y))
+        "tanh": (exp(y) - exp(-y)) / (exp(y) + exp(-y))
+        "softplus": log(1 + exp(y))
+        "hard_sigmoid" or ("hard_sigmoid", alpha, beta) (alpha 1/6, beta 1/2 by default): alpha * y
+            + beta, but at least 0 and at most 1
+        "mish": y * tanh(log(1 + exp(y)))
+        "elu" or ("elu", alpha) (alpha 1 by default): y where y >= 0, else alpha * (exp(y) - 1)
     algorithm
         "auto", "direct", "im2col", "loops", "winograd2d", "winograd1d" or "mcmr". The Winograd
         algorithms need stride 1 and dilation 1. They mix the values of a tile: an infinity or NaN
