@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from winogen.records.activations import Activation
+from winogen.records.activation import Activation
 
 # How tightly operators bind, from the loosest to what needs no brackets.
 _CHOICE, _COMPARISON, _SUM, _PRODUCT, _SIGN, _WHOLE = range(6)

@@ -14,7 +14,8 @@ from winogen.graph.ir import Operator
 from winogen.onnx.model import Model
 from winogen.onnx.sizes import ACTIVE, STANDARD
 from winogen.records import ACTIVATIONS
-from winogen.records.activations import Argument, Function, spelled
+from winogen.records.activation import Argument, Function
+from winogen.records.activations import spelled
 
 _MODES = {"constant": "zeros", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
 

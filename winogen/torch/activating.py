@@ -13,7 +13,8 @@ from torch.nn import functional as F
 
 from winogen.graph import Activation
 from winogen.records import ACTIVATIONS
-from winogen.records.activations import Function, spelled
+from winogen.records.activation import Function
+from winogen.records.activations import spelled
 from winogen.torch.calls import Call, Translation, Untranslated
 
 aten = torch.ops.aten
