@@ -9,7 +9,7 @@ import matplotlib.image
 import numpy as np
 
 import winogen
-from winogen.demo.pictures import photograph
+from winogen.lab.demo.pictures import photograph
 
 
 def filtered(picture: np.ndarray, *kernels: np.ndarray) -> np.ndarray:

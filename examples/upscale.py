@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from winogen.bench.nets import NETS
-from winogen.bench.nets.ncnn_files import read
-from winogen.bench.nets.ncnn_graph import NumpyNet
-from winogen.bench.nets.tiles import first_tile, in_tiles
-from winogen.photograph import photograph
+from winogen.lab.nets import NETS
+from winogen.lab.nets.ncnn_files import read
+from winogen.lab.nets.ncnn_graph import NumpyNet
+from winogen.lab.nets.tiles import first_tile, in_tiles
+from winogen.lab.photograph import photograph
 from winogen.progress import counting
 
 try:
@@ -48,7 +48,7 @@ def opened(path: Path) -> np.ndarray:
 
 def with_torch(layers: list, tile: np.ndarray) -> tuple:
     """The net as torch runs it, and as winogen makes it faster: functions of numpy arrays."""
-    from winogen.bench.nets.ncnn_torch import NcnnNet
+    from winogen.lab.nets.ncnn_torch import NcnnNet
     from winogen.torch import optimize
 
     model = NcnnNet(layers).eval()

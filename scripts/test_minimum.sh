@@ -16,7 +16,7 @@ if [ -z "$python" ]; then
     exit 0
 fi
 
-requirements=$("$python" scripts/minimum.py)
+requirements=$("$python" scripts/minimum.py lab)
 # Our own test tools are not what users get, so any release will do.
 tools='pytest>=8 pytest-xdist>=3.5 hypothesis>=6.100'
 if ! [ "$requirements" = "$(cat .venv-minimum/requirements.txt 2>/dev/null)" ]; then
@@ -32,4 +32,4 @@ fi
 
 exec .venv-minimum/bin/python -m pytest -n auto -W ignore::DeprecationWarning \
     tests/algebra tests/toolchain tests/cli \
-    tests/conv/test_arguments.py tests/numerics/test_report_parts.py "$@"
+    tests/conv/test_arguments.py tests/lab/reports/test_report_parts.py "$@"

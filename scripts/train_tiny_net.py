@@ -6,7 +6,7 @@
 Three 3x3 convolutions and a pixel shuffle, whose result is added to the enlarged picture. It learns
 from drawn shapes and textures, and from the upper half of matplotlib's sample photograph; how good
 it is on the lower half is printed beside bicubic interpolation. Needs torch. Writes
-winogen/bench/nets/tiny/upscale2x.param and .bin in ncnn's format.
+winogen/lab/nets/tiny/upscale2x.param and .bin in ncnn's format.
 """
 
 from pathlib import Path
@@ -16,8 +16,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from winogen.bench.nets.ncnn_files import NcnnLayer, write
-from winogen.photograph import photograph
+from winogen.lab.nets.ncnn_files import NcnnLayer, write
+from winogen.lab.photograph import photograph
 
 FOLDER = Path(__file__).parents[1] / "winogen" / "bench" / "nets" / "tiny"
 WIDTH, PATCH, BATCH, STEPS = 16, 32, 16, 6000

@@ -1,7 +1,7 @@
 """Put measured tables and their picture into docs/why.md.
 
-winogen explain --json nchw.json
-winogen explain --layout NHWC --json nhwc.json
+winogen lab explain --json nchw.json
+winogen lab explain --layout NHWC --json nhwc.json
 python scripts/why_page.py nchw.json nhwc.json [--docs FOLDER]
 
 The tables replace what stands between the two marks of the page; the picture shows the first file.
@@ -13,9 +13,9 @@ import argparse
 import json
 from pathlib import Path
 
-from winogen.bench.explain_plot import save_plot
-from winogen.bench.explain_tables import markdown
-from winogen.bench.report import save
+from winogen.lab.bench.explain_plot import save_plot
+from winogen.lab.bench.explain_tables import markdown
+from winogen.lab.bench.report import save
 
 BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
 

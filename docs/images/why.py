@@ -2,7 +2,7 @@
 
 python docs/images/why.py [FILE]
 
-The figures are in why.json, which `scripts/why_page.py` takes from what `winogen explain` measured.
+The figures are in why.json; `scripts/why_page.py` takes them from what `winogen lab explain` said.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-from winogen.bench.explain_plot import save_plot
+from winogen.lab.bench.explain_plot import save_plot
 
 HERE = Path(__file__).parent
 

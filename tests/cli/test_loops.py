@@ -1,4 +1,4 @@
-"""`winogen loops`: what it prints, and what it refuses."""
+"""`winogen lab loops`: what it prints, and what it refuses."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 from winogen.loops.parameters import Parameters
 
-LAYER = ("loops", "1,8,12,12", "16,8,3,3", "--padding", "1", "--isa", "avx2")
+LAYER = ("lab", "loops", "1,8,12,12", "16,8,3,3", "--padding", "1", "--isa", "avx2")
 
 
 def test_a_nest_is_printed_with_its_parameters(winogen):

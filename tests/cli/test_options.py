@@ -158,7 +158,7 @@ def test_comments_hold_any_text(text):
 
 
 def test_many_layers_are_compared_by_name_once():
-    from winogen.bench import layers
+    from winogen.tuning import layers
 
     source = Path(layers.__file__).read_text()
     assert "names.count" not in source  # which made 40,000 layers take 41 seconds

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from winogen.numerics.report import catalog, ways
+from winogen.lab.reports import catalog, ways
 
 LAYER = ("--layer", "1,4,8,9:3,4,3,3", "--padding", "1")
 
@@ -144,7 +144,7 @@ def test_of_every_number_format(winogen, folder, monkeypatch):
 
 def test_of_a_net(winogen, folder, monkeypatch):
     pytest.importorskip("torch")
-    from winogen.bench.nets import quality
+    from winogen.lab.nets import quality
 
     few = [numbers for numbers in quality.NUMBERS if numbers.label == "flyte16 filters, cut"]
     whole = quality.measure_quality

@@ -1,4 +1,4 @@
-"""`winogen search-loops`: what it counts, prints and refuses; tests/bench kills and resumes it."""
+"""`winogen lab search-loops`: what it counts, prints, refuses; tests/lab kills and resumes it."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 from winogen.loops.parameters import Parameters
 
-LAYER = ("search-loops", "1,4,6,7", "3,4,3,3", "--layout", "NHWC")
+LAYER = ("lab", "search-loops", "1,4,6,7", "3,4,3,3", "--layout", "NHWC")
 FEW = (
     *(text for dim in "MHWCYX" for text in ("--range", f"block_{dim}=None")),
     *(text for dim in "MHWCYX" for text in ("--range", f"unroll_{dim}=1")),
@@ -44,7 +44,7 @@ def test_refusals(refused, tmp_path):
     assert "range: got 'image'; allowed: NAME=VALUE" in refused(*LAYER, "--range", "image")
     for option in ("draws", "best", "rounds", "near", "shared"):
         assert f"{option}: got 0; allowed: a number >= 1" in refused(*LAYER, f"--{option}", 0)
-    assert "layout: got 'HWC'" in refused(*LAYER[:3], "--layout", "HWC")
+    assert "layout: got 'HWC'" in refused(*LAYER[:4], "--layout", "HWC")
     assert "isa: got 'mmx'" in refused(*LAYER, "--isa", "mmx")
     notes = tmp_path / "notes.txt"
     notes.write_text("my thesis\n")

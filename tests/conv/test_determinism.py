@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from kernels.turns import turns
 
 from winogen import Conv2d
-from winogen.bench.layers import load_layers
 from winogen.conv import Layer, execute, planner
 from winogen.conv.request import Request
 from winogen.records import TARGETS, Machine
+from winogen.tuning.layers import load_layers
 
 MACHINES = (
     Machine(),

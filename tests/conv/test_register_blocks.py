@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from winogen.bench.layers import load_layers
 from winogen.conv import planner
 from winogen.conv.candidates import candidates
 from winogen.conv.choice import Choice
@@ -17,6 +16,7 @@ from winogen.kernels import assign
 from winogen.kernels.pixels_family import panels
 from winogen.records import TARGETS, Machine
 from winogen.toolchain import host_target
+from winogen.tuning.layers import load_layers
 
 LAYERS = {layer.name: layer for layer in (*load_layers("thesis27"), *load_layers("resnet50"))}
 TARGET = TARGETS["avx512"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "winogen"
-COMPLETE = ("numerics", "bench", "demo")
+COMPLETE = ("numerics", "tuning", "lab")
 
 
 def gaps(path: Path) -> list[str]:

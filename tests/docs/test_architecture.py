@@ -2,13 +2,15 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 PICTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8").partition("```text")[2]
-ORDER = [*re.findall(r"│  (\w+)  ", PICTURE), "demo", "cli"]
+ORDER = [*re.findall(r"│  (\w+)  ", PICTURE), "cli"]
 
 
 def imported(path: Path) -> set[str]:
@@ -32,6 +34,18 @@ def imported(path: Path) -> set[str]:
 def test_the_picture_has_every_folder():
     folders = {path.parent.name for path in (ROOT / "winogen").glob("*/__init__.py")}
     assert sorted(folders) == sorted(ORDER)
+
+
+def test_only_commands_know_the_laboratory():
+    """... and they import it when they run, not when the command line starts."""
+    for path in (ROOT / "winogen").rglob("*.py"):
+        if path.relative_to(ROOT).parts[1] not in ("lab", "cli"):
+            assert "lab" not in imported(path), path
+    code = (
+        "import sys, winogen.cli.app; print(*(m for m in sys.modules if m.startswith(sys.argv[1])))"
+    )
+    command = [sys.executable, "-c", code, "winogen.lab"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "\n"
 
 
 @pytest.mark.parametrize("folder", ORDER)

@@ -11,9 +11,9 @@ import winogen
 
 MODULES = [module.name for module in walk_packages(winogen.__path__, "winogen.")]
 # What a module, or its examples, import, if that is an extra.
-NEEDS = {"winogen.program.proof.exact": "pysat", "winogen.torch": "torch"} | dict.fromkeys(
+NEEDS = {"winogen.lab.proofs.exact": "pysat", "winogen.torch": "torch"} | dict.fromkeys(
     (
-        f"winogen.bench.nets.{name}"
+        f"winogen.lab.nets.{name}"
         for name in ("blocks", "classifiers", "inception", "ncnn_torch", "restoration")
     ),
     "torch",

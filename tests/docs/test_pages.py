@@ -36,7 +36,8 @@ PAGES = {
 LANGUAGES = ("python", "c", "cpp", "sh", "text", "json", "toml")
 # Commands of winogen that take minutes: only their options are checked.
 SLOW = (
-    "demo", "bench", "search", "search-loops", "report", "calibrate", "regret", "onnx", "explain",
+    "demo", "bench", "search", "report", "calibrate", "onnx", "lab search-loops", "lab regret",
+    "lab explain",
 )  # fmt: skip
 # What an example needs that has the word in it. Without that it is left out, with what follows.
 EXTRAS = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime")}
@@ -214,11 +215,11 @@ class Shell:
         if program == "make":
             rules = (ROOT / "Makefile").read_text("utf-8")
             assert all(f"\n{target}:" in rules for target in rest), command
-        elif program == "winogen" and rest[0] in SLOW:
-            group = rest[:2] if rest[0] == "onnx" else rest[:1]
+        elif program == "winogen" and {rest[0], " ".join(rest[:2])} & {*SLOW}:
+            group = rest[:2] if rest[0] in ("onnx", "lab") else rest[:1]
             known = self._help(" ".join(group))
             assert all(word in known for word in rest if word.startswith("-")), command
-        elif program == "python" and rest[0] == "-m" and rest[1].startswith("winogen.bench.nets"):
+        elif program == "python" and rest[0] == "-m" and rest[1].startswith("winogen.lab.nets"):
             assert importlib.util.find_spec(rest[1]), command
         elif "pytest" in command:
             paths = [word.partition("::")[0] for word in rest if word.startswith("tests/")]

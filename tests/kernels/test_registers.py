@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import pytest
 
-from winogen.bench.layers import load_layers
 from winogen.codegen.render import render
 from winogen.conv.choice import Choice
 from winogen.conv.cuts import work_of
@@ -18,6 +17,7 @@ from winogen.kernels.spec import KernelSpec
 from winogen.loops.registers import RegisterBlock, registers_needed
 from winogen.records import TARGETS, Precision
 from winogen.toolchain import find_compiler
+from winogen.tuning.layers import load_layers
 
 LAYERS = {layer.name: layer for name in ("thesis27", "resnet50") for layer in load_layers(name)}
 

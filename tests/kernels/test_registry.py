@@ -13,13 +13,14 @@ from kernels.samples import LAYOUTS, borders, cuts, reaching, spread
 
 import winogen
 from winogen import kernels, resources
-from winogen.bench import BenchLayer, profile, regret
 from winogen.codegen.templates import environment
 from winogen.conv import execute
 from winogen.kernels.struct import declaration, values
 from winogen.kernels.variant import Buffer, Cycles, Variant
+from winogen.lab.bench import profile, regret
 from winogen.records import TARGETS, Precision, Tuning
 from winogen.records.tuning import MEANS
+from winogen.tuning.layers import BenchLayer
 
 VARIANTS = kernels.variants()
 CSRC = resources.folder("csrc")

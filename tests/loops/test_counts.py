@@ -8,17 +8,17 @@ from random import Random
 import pytest
 from loops.samples import BY_LANE, LAYERS, data, draw, problem, target_of
 
-from winogen.bench.layers import chosen_layers
 from winogen.conv import Layer
 from winogen.conv.choice import Choice
 from winogen.conv.cuts import work_of
 from winogen.kernels.loops import problem_of
+from winogen.lab.loops.count import count
+from winogen.lab.loops.interpret import Machine, packed
 from winogen.loops.build import build
-from winogen.loops.count import count
-from winogen.loops.interpret import Machine, packed
 from winogen.loops.parameters import STRATEGIES, LoopProblem, flaws, strategies
 from winogen.loops.usual import usual, usual_order
 from winogen.records import TARGETS
+from winogen.tuning.layers import chosen_layers
 
 # Whole register blocks of every micro-kernel, so that no step is partly empty.
 EVEN = LoopProblem.of("NHWC", 8, 64, (6, 34), (3, 3))

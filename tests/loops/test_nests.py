@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from loops.samples import LAYERS, PADDED, data, draw, problem, simple_orders, target_of
 
+from winogen.lab.loops.interpret import convolve, source_index, unscrambled
 from winogen.loops.build import build
-from winogen.loops.interpret import convolve, source_index, unscrambled
 from winogen.loops.parameters import STRATEGIES, Parameters
 from winogen.records import TARGETS
 

@@ -7,11 +7,11 @@ from random import Random
 import pytest
 from loops.samples import PADDED, draw, problem, target_of
 
+from winogen.lab.loops.pseudo import pseudo_code
 from winogen.loops import passes
 from winogen.loops.build import build
 from winogen.loops.nest import Copy, Fetch, Fma, For, Guard, Let, Load, Store, children, walk
 from winogen.loops.parameters import STRATEGIES, Parameters, Prefetch
-from winogen.loops.pseudo import pseudo_code
 from winogen.records import TARGETS
 
 GENERIC = TARGETS["generic"]

@@ -11,8 +11,8 @@ from kernels.turns import first
 
 from winogen.algebra import cook_toom, default_points, winograd
 from winogen.errors import InvalidValue
+from winogen.lab.reports.published import PUBLISHED
 from winogen.numerics import estimate, measure
-from winogen.numerics.published import PUBLISHED
 from winogen.numerics.search import Candidate, Results, Search, executor, search
 from winogen.numerics.search.batch import Batch, matrices
 from winogen.numerics.search.candidate import root_text

@@ -519,7 +519,7 @@ def test_wrong_arguments(tmp_path):
 def test_without_the_extra_the_message_names_it(monkeypatch):
     import sys
 
-    from winogen.onnx.loading import MissingPackage
+    from winogen.extras import MissingPackage
 
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(MissingPackage, match=r"pip install 'winogen\[onnx\]'"):

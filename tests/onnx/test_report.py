@@ -87,7 +87,8 @@ def test_turns_alternate():
             order.append(self.name)
 
     seconds = in_turns([Session("a"), Session("b")], {})
-    assert len(seconds) == 2 and order == ["a", "b"] * (len(order) // 2) and len(order) >= 12
+    assert len(seconds) == 2 and len(order) >= 12
+    assert all({*pair} == {"a", "b"} for pair in zip(order[::2], order[1::2]))
 
 
 def test_without_onnxruntime_there_are_predictions(monkeypatch):

@@ -52,7 +52,6 @@ def compared(
     make: Callable[[], tuple[tuple, dict[str, Any]]],
     exact: Callable[..., Any] | None = None,
     before: Callable[[], Any] = lambda: None,
-    excused: Callable[[Exception], bool] = lambda error: False,
 ) -> str | None:
     """Call two models with the same arguments, and return in words what differs; None for nothing.
 
@@ -75,7 +74,7 @@ def compared(
     right = Outcome() if exact is None else called(exact, wide=True)[0]
     if theirs.error is not None and ours.error is not None:
         return None
-    if theirs.error is not None and (_of_strides(theirs.error) or excused(theirs.error)):
+    if theirs.error is not None and _of_strides(theirs.error):
         return None
     if theirs.error is not None or ours.error is not None:
         return f"{ours}, the original {theirs}\n{trace(ours.error)}"

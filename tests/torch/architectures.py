@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from winogen.bench.nets import NETS
+from winogen.lab.nets import NETS
 
 SIZES = ((1, 3, 64, 64), (2, 3, 96, 80))
 LARGE = ((1, 3, 96, 96), (2, 3, 128, 112))

@@ -12,7 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from alike import difference, outcome  # noqa: E402
+from alike import compared, difference, outcome  # noqa: E402
 from odd_models import Two  # noqa: E402
 from torch import autograd, nn  # noqa: E402
 from torch.autograd import forward_ad  # noqa: E402
@@ -376,3 +376,21 @@ def test_states_of_python_and_tables(fast):
     fast.zero_grad()
     assert list(fast.children()) and dict(fast.named_children())["b"].out_channels == 8
     assert {"gain", "denoise", "forward"} <= set(dir(fast))
+
+
+class Unread(Two):
+    """An operator that takes no empty tensors, and whose result nobody reads."""
+
+    def forward(self, x):
+        x.argmax()
+        return self.b(torch.relu(self.a(x)))
+
+
+def test_empty_tensors_are_left_to_the_model(x):
+    model = Unread().eval()
+    fast = made(model, x)
+    assert fast.winogen_report.segments == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for one in (x, x[:0], x[:, :, :0]):
+            assert compared(fast, model, lambda one=one: ((one,), {})) is None

@@ -33,7 +33,7 @@ from alike import compared, difference, tensors, trace
 from architectures import Entry, entries
 from torch import nn
 
-from winogen.bench.nets import NotInstalled
+from winogen.lab.nets import NotInstalled
 
 SECONDS = 1800  # of one model
 RESULT = "result: "

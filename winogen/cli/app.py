@@ -72,19 +72,29 @@ def _common(
     pass
 
 
-app.command(epilog=derive.EXAMPLE)(derive.derive)
-app.add_typer(transforms.app, name="transforms")
-app.add_typer(onnx.app, name="onnx")
-app.command(epilog=generate.EXAMPLE)(generate.generate)
-app.command(epilog=generate_gemm.EXAMPLE)(generate_gemm.generate_gemm)
-app.command(epilog=loops.EXAMPLE)(loops.loops)
-app.command(epilog=bench.EXAMPLE)(bench.bench)
-app.command(epilog=explain.EXAMPLE)(explain.explain)
-app.command(epilog=planning.CALIBRATE_EXAMPLE)(planning.calibrate)
-app.command(epilog=planning.REGRET_EXAMPLE)(planning.regret)
-app.command(epilog=tune.EXAMPLE)(tune.tune)
-app.command(epilog=cache.EXAMPLE)(cache.cache)
-app.command(epilog=search.EXAMPLE)(search.search)
-app.command(epilog=search_loops.EXAMPLE)(search_loops.search_loops)
-app.command(epilog=report.EXAMPLE)(report.report)
-app.command(epilog=demo.EXAMPLE)(demo.demo)
+_EXACT = "Algorithms and C"
+_MACHINE = "Layers on this machine"
+_MODELS = "Models"
+_LABORATORY = "Figures and pictures"
+
+app.command(epilog=derive.EXAMPLE, rich_help_panel=_EXACT)(derive.derive)
+app.command(epilog=search.EXAMPLE, rich_help_panel=_EXACT)(search.search)
+app.add_typer(transforms.app, name="transforms", rich_help_panel=_EXACT)
+app.command(epilog=generate.EXAMPLE, rich_help_panel=_EXACT)(generate.generate)
+app.command(epilog=generate_gemm.EXAMPLE, rich_help_panel=_EXACT)(generate_gemm.generate_gemm)
+app.command(epilog=tune.EXAMPLE, rich_help_panel=_MACHINE)(tune.tune)
+app.command(epilog=planning.CALIBRATE_EXAMPLE, rich_help_panel=_MACHINE)(planning.calibrate)
+app.command(epilog=cache.EXAMPLE, rich_help_panel=_MACHINE)(cache.cache)
+app.add_typer(onnx.app, name="onnx", rich_help_panel=_MODELS)
+app.command(epilog=demo.EXAMPLE, rich_help_panel=_LABORATORY)(demo.demo)
+app.command(epilog=bench.EXAMPLE, rich_help_panel=_LABORATORY)(bench.bench)
+app.command(epilog=report.EXAMPLE, rich_help_panel=_LABORATORY)(report.report)
+
+laboratory = App(
+    help="What binds a layer, how well the planner chooses, and loop nests.", no_args_is_help=True
+)
+laboratory.command(epilog=explain.EXAMPLE)(explain.explain)
+laboratory.command(epilog=planning.REGRET_EXAMPLE)(planning.regret)
+laboratory.command(epilog=loops.EXAMPLE)(loops.loops)
+laboratory.command(epilog=search_loops.EXAMPLE)(search_loops.search_loops)
+app.add_typer(laboratory, name="lab", rich_help_panel=_LABORATORY)

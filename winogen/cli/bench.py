@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from winogen.bench import BenchLayer
+    from winogen.tuning.layers import BenchLayer
 
 EXAMPLE = "Example: winogen bench --layers vgg16 --peers torch,ncnn --json vgg16.json"
 
@@ -21,7 +21,7 @@ _PICTURES = (".png", ".svg", ".pdf")
 
 
 class Dtype(str, Enum):
-    """Numbers of arrays and weights: those of `winogen.bench.kinds`."""
+    """Numbers of arrays and weights: those of `winogen.lab.bench.kinds`."""
 
     FLOAT32 = "float32"
     FLOAT64 = "float64"
@@ -105,8 +105,8 @@ def bench(
     ),
 ) -> None:
     """Measure winogen, its rivals and the limits of this machine, in turns: layers, or nets."""
-    from winogen.bench import report, tables
-    from winogen.bench.layers import chosen_layers
+    from winogen.lab.bench import report, tables
+    from winogen.tuning.layers import chosen_layers
 
     check_outputs(json, plot)
     if nets:
@@ -151,7 +151,7 @@ def bench(
             report.save(document, json)
     print_wide(tables.render(document))
     if plot is not None:
-        from winogen.bench.plot import save_plot
+        from winogen.lab.bench.plot import save_plot
 
         save_plot(document, plot)
 
@@ -181,11 +181,11 @@ def _measure(
     **settings: Any,
 ) -> dict[str, Any]:
     """Return the document of a run. ``ours``: of the main contestant."""
-    from winogen.bench import Settings, run
-    from winogen.bench.kinds import KINDS
-    from winogen.bench.peers import chosen
     from winogen.cli.contestants import contestants
     from winogen.cli.progress import telling
+    from winogen.lab.bench import Settings, run
+    from winogen.lab.bench.kinds import KINDS
+    from winogen.lab.peers import chosen
 
     rivals = chosen(peers, KINDS[ours["dtype"]].rivals)
     main, others = contestants(layers, beside, algorithms, **ours)
@@ -208,9 +208,12 @@ def _seconds(value: float) -> float:
 def check_outputs(json: Path | None, plot: Path | None) -> None:
     """Raise now what would otherwise be lost minutes later."""
     from winogen.errors import InvalidValue
+    from winogen.extras import require
 
     if plot is not None and plot.suffix.lower() not in _PICTURES:
         raise InvalidValue(f"plot: got {str(plot)!r}; allowed: a name with {', '.join(_PICTURES)}")
+    if plot is not None:
+        require("matplotlib", "lab")
     for option, path in (("json", json), ("plot", plot)):
         if path is None:
             continue

@@ -21,8 +21,8 @@ def bench_nets(
 
     Raises InvalidValue for unknown names, NotInstalled for what a net needs.
     """
-    from winogen.bench.nets import report, tables
     from winogen.cli.bench import print_wide
+    from winogen.lab.nets import report, tables
 
     if show is not None:
         document = report.load(show)
@@ -32,7 +32,7 @@ def bench_nets(
             report.save(document, json)
     print_wide(tables.render(document))
     if plot is not None:
-        from winogen.bench.nets.plot import save_plot
+        from winogen.lab.nets.plot import save_plot
 
         save_plot(document, plot)
 
@@ -45,11 +45,11 @@ def _measure(
     rounds: int,
     min_time: float,
 ) -> dict:
-    from winogen.bench.nets import chosen_nets
-    from winogen.bench.nets.contestants import rivals
-    from winogen.bench.nets.runner import NetSettings, run_nets
     from winogen.cli.progress import stderr, telling
     from winogen.errors import InvalidValue
+    from winogen.lab.nets import chosen_nets
+    from winogen.lab.nets.contestants import rivals
+    from winogen.lab.nets.runner import NetSettings, run_nets
 
     console = stderr()
     settings = NetSettings(threads, rivals(peers), rounds=rounds, min_time=min_time)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from winogen.cli.options import integers
 
 if TYPE_CHECKING:
-    from winogen.bench import BenchLayer
-    from winogen.bench.own import Own
+    from winogen.lab.bench.own import Own
+    from winogen.tuning.layers import BenchLayer
 
 _POSITIVE = "a positive number, as 1e-6"
 _NONE = ("none", "None")
@@ -31,7 +31,7 @@ def contestants(
     ``algorithms``: further ones that differ in nothing else, for short. ``options``: of `Conv2d`;
     None for what is usual. Raises InvalidValue and InvalidType.
     """
-    from winogen.bench.own import ALGORITHMS, QUANTIZED_ALGORITHMS, Own
+    from winogen.lab.bench.own import ALGORITHMS, QUANTIZED_ALGORITHMS, Own
 
     allowed = QUANTIZED_ALGORITHMS if dtype == "int8" else ALGORITHMS
     named("algorithm", algorithm, ("auto", *allowed))

@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from winogen.demo.workload import Measurement
+    from winogen.lab.demo.workload import Measurement
 
 EXAMPLE = "Example: winogen demo --threads 1"
 
@@ -22,8 +22,8 @@ def demo(
     """Filter a photograph and run a VGG-sized layer by every algorithm, against float64."""
     from rich.console import Console
 
-    from winogen import demo
     from winogen.cli.progress import compiling
+    from winogen.lab import demo
     from winogen.toolchain import find_compiler, host_target
 
     console = Console(highlight=False)

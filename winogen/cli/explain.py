@@ -1,4 +1,4 @@
-"""`winogen explain`: why layers take as long as they do, stage by stage beside its limits."""
+"""`winogen lab explain`: why layers take as long as they do, stage by stage beside its limits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from winogen.cli.bench import Layout, check_outputs, print_wide
 from winogen.cli.contestants import named, tile_of, tolerance_of
 
-EXAMPLE = "Example: winogen explain thesis27 --only 56x56 --plot why.png"
+EXAMPLE = "Example: winogen lab explain thesis27 --only 56x56 --plot why.png"
 
 
 def explain(
@@ -33,11 +33,11 @@ def explain(
 
     Every layer runs with a clock in its kernel, alone: nothing is compared with other libraries.
     """
-    from winogen.bench import explain as why
-    from winogen.bench import explain_tables, report
-    from winogen.bench.layers import chosen_layers
-    from winogen.bench.own import ALGORITHMS
     from winogen.cli.progress import telling
+    from winogen.lab.bench import explain as why
+    from winogen.lab.bench import explain_tables, report
+    from winogen.lab.bench.own import ALGORITHMS
+    from winogen.tuning.layers import chosen_layers
 
     check_outputs(json, plot)
     settings = why.Settings(
@@ -59,6 +59,6 @@ def explain(
     else:
         print_wide(explain_tables.render(document))
     if plot is not None:
-        from winogen.bench.explain_plot import save_plot
+        from winogen.lab.bench.explain_plot import save_plot
 
         save_plot(document, plot)

@@ -1,4 +1,4 @@
-"""`winogen loops`: a loop nest of direct convolution as pseudo-code, as counts, as C."""
+"""`winogen lab loops`: a loop nest of direct convolution as pseudo-code, as counts, as C."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from winogen.loops.parameters import LoopProblem, Parameters
     from winogen.records import Target
 
-EXAMPLE = "Example: winogen loops 1,64,56,56 64,64,3,3 --padding 1 --strategy filters-c --count"
+EXAMPLE = "Example: winogen lab loops 1,64,56,56 64,64,3,3 --padding 1 --strategy filters-c --count"
 
 
 def loops(
@@ -57,9 +57,9 @@ def loops(
     from winogen.conv.problem import Layer
     from winogen.kernels import assign
     from winogen.kernels.loops import problem_of
+    from winogen.lab.loops.pseudo import pseudo_code
     from winogen.loops.build import build
     from winogen.loops.parameters import Parameters, check
-    from winogen.loops.pseudo import pseudo_code
     from winogen.loops.usual import usual, usual_order
     from winogen.records import TARGETS
     from winogen.toolchain import host_target
@@ -134,8 +134,8 @@ def _pairs(name: str, text: str | None) -> tuple[tuple[str, int], ...]:
 
 
 def _count(problem: LoopProblem, nest: Parameters, target: Target) -> None:
+    from winogen.lab.loops.count import count
     from winogen.loops.build import build
-    from winogen.loops.count import count
     from winogen.records import NUMBERS
 
     made, size = build(problem, nest, target), NUMBERS[problem.dtype].itemsize
@@ -151,8 +151,8 @@ def _count(problem: LoopProblem, nest: Parameters, target: Target) -> None:
 
 def _compare(problem: LoopProblem, target: Target) -> None:
     """A line for each micro-kernel of a target, with its usual register block."""
+    from winogen.lab.loops.count import count
     from winogen.loops.build import build
-    from winogen.loops.count import count
     from winogen.loops.parameters import strategies
     from winogen.loops.usual import usual
 

@@ -109,11 +109,11 @@ def quantize(
     Ranges and errors are those that onnxruntime computes for the samples.
     """
     from winogen.cli.progress import working
-    from winogen.onnx.calibration import read_samples
     from winogen.onnx.comparison import differences
     from winogen.onnx.loading import load
     from winogen.onnx.quantization import quantized
     from winogen.onnx.rewrite import save
+    from winogen.onnx.samples import read_samples
 
     original = load(model)
     with working("computing the ranges"):

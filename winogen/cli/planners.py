@@ -1,4 +1,4 @@
-"""`winogen regret --planner`: rules that count loads and bytes, beside the cycle model."""
+"""`winogen lab regret --planner`: rules that count loads and bytes, beside the cycle model."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from winogen.bench.layers import BenchLayer
-    from winogen.bench.planners import Comparison
+    from winogen.lab.loops.planners import Comparison
+    from winogen.tuning.layers import BenchLayer
 
 # What is compared for each value of --planner; "model" alone is the regret of all candidates.
 RULES = {
@@ -24,8 +24,8 @@ def compare_rules(
     """Print what every planner chose for direct convolution, and its measured regret."""
     from rich.console import Console
 
-    from winogen.bench.planners import compare, summary
-    from winogen.bench.report import save
+    from winogen.lab.bench.report import save
+    from winogen.lab.loops.planners import compare, summary
 
     names = RULES[planner]
     console = Console(highlight=False, soft_wrap=True)

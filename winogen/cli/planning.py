@@ -1,4 +1,4 @@
-"""`winogen calibrate` and `winogen regret`: the planner's machine, and how well it chooses."""
+"""`winogen calibrate` and `winogen lab regret`: the planner's machine, and how well it chooses."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from winogen.bench.regret import Candidate
+    from winogen.lab.bench.regret import Candidate
     from winogen.records import Machine
 
 CALIBRATE_EXAMPLE = "Example: winogen calibrate --rates-only"
-REGRET_EXAMPLE = "Example: winogen regret --layers vgg16 --json regret.json"
+REGRET_EXAMPLE = "Example: winogen lab regret --layers vgg16 --json regret.json"
 
 
 def calibrate(
@@ -67,9 +67,9 @@ def calibrate(
 
 def _fitted(machine: Machine, layers: str | None, only: str | None) -> Machine:
     """The machine with constants that fit it, and how well they do."""
-    from winogen.bench.fit import fit, measure
-    from winogen.bench.layers import chosen_layers
     from winogen.cli.progress import telling
+    from winogen.tuning.fit import fit, measure
+    from winogen.tuning.layers import chosen_layers
 
     with telling("measuring") as say:
         chosen = None if layers is None else chosen_layers(layers, only)
@@ -111,11 +111,11 @@ def regret(
     """
     from rich.console import Console
 
-    from winogen.bench.layers import chosen_layers
-    from winogen.bench.regret import summary, sweep
-    from winogen.bench.report import save
     from winogen.cli.planners import RULES, compare_rules
     from winogen.errors import InvalidValue
+    from winogen.lab.bench.regret import summary, sweep
+    from winogen.lab.bench.report import save
+    from winogen.tuning.layers import chosen_layers
 
     if layout not in ("NCHW", "NHWC"):
         raise InvalidValue(f"layout: got {layout!r}; allowed: NCHW, NHWC")

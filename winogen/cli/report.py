@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from rich.table import Table
 
-    from winogen.bench import BenchLayer
+    from winogen.tuning.layers import BenchLayer
 
 EXAMPLE = (
     "Example: winogen report -o accuracy\n\n"
@@ -118,10 +118,10 @@ def _refuse(options: dict[str, Any], allowed: str) -> None:
 def _catalog(output: Path, layers: str = "thesis27", **options: Any) -> Path:
     from functools import partial
 
-    from winogen.bench import load_layers
-    from winogen.bench.reference import data
     from winogen.cli.progress import counting
-    from winogen.numerics.report import Case, write_catalog_report
+    from winogen.lab.bench.reference import data
+    from winogen.lab.reports import Case, write_catalog_report
+    from winogen.tuning.layers import load_layers
 
     chosen = () if layers == "none" else load_layers(layers)
     cases = [Case(one.name, one.problem(), partial(data, one)) for one in chosen]
@@ -130,11 +130,11 @@ def _catalog(output: Path, layers: str = "thesis27", **options: Any) -> Path:
 
 
 def _net(output: Path, name: str) -> Path:
-    from winogen.bench.nets.quality import measure_quality
-    from winogen.bench.nets.tables import quality
     from winogen.cli.bench import print_wide
     from winogen.cli.progress import counting
-    from winogen.numerics.report import write_net_report
+    from winogen.lab.nets.quality import measure_quality
+    from winogen.lab.nets.tables import quality
+    from winogen.lab.reports import write_net_report
 
     with counting("measuring") as step:
         page, document = write_net_report(output, lambda: measure_quality(name, progress=step))
@@ -150,9 +150,9 @@ def _layer(
     tolerance: float | None = None,
     **options: Any,
 ) -> Path:
-    from winogen.bench.reference import data
     from winogen.cli.progress import counting
-    from winogen.numerics.report import Case, write_layer_report
+    from winogen.lab.bench.reference import data
+    from winogen.lab.reports import Case, write_layer_report
 
     flags = {name: options.pop(name, False) for name in ("thorough", "numbers", "timed")}
     described = _described(layer, options)
@@ -179,8 +179,8 @@ def _layer(
 
 def _numbers_table(page: Path) -> Table:
     """What the page says of number formats: errors, predicted and measured, and times."""
-    from winogen.bench.texts import number, plain_table
     from winogen.files import read_json
+    from winogen.lab.bench.texts import number, plain_table
 
     document = read_json("report", page.with_name("report.json"), "the report")
     table = plain_table(
@@ -205,9 +205,9 @@ def _numbers_table(page: Path) -> Table:
 
 def _described(text: str, options: dict[str, Any]) -> BenchLayer:
     """The layer that --layer names: shapes with further options, or a JSON file that has all."""
-    from winogen.bench import BenchLayer
     from winogen.errors import InvalidValue
     from winogen.files import check_regular, read_json
+    from winogen.tuning.layers import BenchLayer
 
     path = Path(text)
     if ":" not in text:

@@ -1,4 +1,4 @@
-"""`winogen search-loops`: fast loop nests for a layer, found by compiling and measuring them."""
+"""`winogen lab search-loops`: fast loop nests for a layer, compiled and measured."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import typer
 from winogen.cli.options import integers, single
 
 if TYPE_CHECKING:
-    from winogen.bench.nests import Measured
+    from winogen.lab.loops.search import Measured
 
 EXAMPLE = (
-    "Example: winogen search-loops 1,64,56,56 12,64,3,3 --padding 1 --layout NHWC --seconds 60\n\n"
-    "Example: winogen search-loops 1,64,56,56 64,64,3,3 --traversal narrowing --jobs 2 "
+    "Example: winogen lab search-loops 1,64,56,56 12,64,3,3 --padding 1 --layout NHWC "
+    "--seconds 60\n\n"
+    "Example: winogen lab search-loops 1,64,56,56 64,64,3,3 --traversal narrowing --jobs 2 "
     "--range strategy=filters-yxc,outer-yxc --range prefetch= --results nests.jsonl"
 )
 
@@ -65,13 +66,13 @@ def search_loops(
     Every nest is checked against direct convolution first. One that cannot be compiled, crashes,
     hangs or is wrong counts as failed and is not tried again.
     """
-    from winogen.bench.layers import BenchLayer
-    from winogen.bench.nests import NestSearch, compare, search, workers
     from winogen.cli.options import finite
     from winogen.cli.search import progress_bar
     from winogen.conv import arguments
+    from winogen.lab.loops.search import NestSearch, compare, search, workers
     from winogen.records import TARGETS
     from winogen.toolchain import host_target
+    from winogen.tuning.layers import BenchLayer
 
     pairs = {"stride": stride, "padding": padding, "dilation": dilation}
     layer = {

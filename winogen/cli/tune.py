@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from winogen.bench.tuning import Outcome
     from winogen.conv.choice import Choice
+    from winogen.tuning import Outcome
 
 EXAMPLE = "Example: winogen tune resnet50 --only s2 --seconds 120"
 
@@ -79,13 +79,14 @@ def _tune(
     tolerance: float | None,
     json: Path | None,
 ) -> None:
-    from winogen.bench.report import save
-    from winogen.bench.tuning import tune, tuned_layers
-    from winogen.bench.tuning.budget import SECONDS
     from winogen.cli.options import finite
     from winogen.cli.progress import counting
     from winogen.conv import arguments
+    from winogen.lab.bench.report import save
+    from winogen.lab.layers import tuned_layers
     from winogen.toolchain.machine import current
+    from winogen.tuning import tune
+    from winogen.tuning.budget import SECONDS
 
     chosen = tuned_layers(layers, only)
     limit = SECONDS * len(chosen) * len(layouts) if seconds is None else finite("seconds", seconds)

@@ -8,8 +8,8 @@ from winogen.kernels import costs as cost
 from winogen.kernels.geometry import strip_size
 from winogen.kernels.variant import Cycles
 from winogen.kernels.work import Work, blocks
-from winogen.loops.traffic import L1_BYTES
 from winogen.records import Machine
+from winogen.records.machine import L1_BYTES
 
 
 def fill(work: Work, machine: Machine, channels: int, copies: int = 1) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from winogen.kernels.quantized import QuantizedWork, placed
 from winogen.kernels.work import blocks, even, round_up
-from winogen.loops.traffic import L1_BYTES
+from winogen.records.machine import L1_BYTES
 
 
 class DepthwiseWork(QuantizedWork):

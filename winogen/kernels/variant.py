@@ -378,5 +378,5 @@ def first_that_applies(work: Work) -> Variant:
         )
     raise InvalidValue(
         f"nest: got {work.nest}; allowed: a loop nest that is legal for this layer, as those that "
-        "`winogen loops` prints"
+        "`winogen lab loops` prints"
     )

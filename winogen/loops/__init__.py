@@ -1,6 +1,5 @@
 """loops: direct convolution as loop nests: problem, parameters → legal nest → passes.
 
 `parameters` has the choices that make a nest and the rules of which go together, `build` makes the
-nest, `passes` rewrite it, `interpret` runs it in Python. `registers` and `traffic` calculate what
-suits a cache and the registers.
+nest, `passes` rewrite it. `registers` calculates which blocks suit the registers.
 """

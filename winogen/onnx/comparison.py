@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from winogen.errors import InvalidValue
-from winogen.onnx.calibration import Sample, run, session_of
+from winogen.onnx.samples import Sample, run, session_of
 
 
 @dataclass(frozen=True)

@@ -12,28 +12,18 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from winogen import extras
 from winogen.errors import InvalidType, InvalidValue, WinogenError
+from winogen.extras import MissingPackage
 from winogen.onnx.operators import OWN_DOMAIN
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-class MissingPackage(WinogenError, ImportError):
-    """A package that this needs is not installed; the message says how to install it."""
-
-
 def require(name: str) -> Any:
     """Return a module of the extra `onnx`; raises MissingPackage."""
-    from importlib import import_module
-
-    try:
-        return import_module(name)
-    except ImportError as problem:
-        package = name.partition(".")[0]
-        raise MissingPackage(
-            f"{package}: cannot be imported ({problem}); install it by pip install 'winogen[onnx]'"
-        ) from problem
+    return extras.require(name, "onnx")
 
 
 def load(source: Any) -> Any:

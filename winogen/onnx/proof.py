@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from winogen.errors import BuildError
+from winogen.extras import MissingPackage
 from winogen.onnx.library import planner
-from winogen.onnx.loading import MissingPackage, evaluator, first_line, new_session
+from winogen.onnx.loading import evaluator, first_line, new_session
 from winogen.onnx.model import Model, copied
 from winogen.onnx.probes import Feed, Shapes, feed_of, first_sizes, other_sizes
 from winogen.onnx.soundness import Part, fault_of, parts_of

@@ -14,10 +14,11 @@ from winogen.conv.options import Options
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.request import Request
 from winogen.errors import BuildError
+from winogen.extras import MissingPackage
 from winogen.graph import Conv, Graph, cut, shapes, simplify
 from winogen.graph.lower import COPY, Step, lower
 from winogen.onnx.library import get_library_path
-from winogen.onnx.loading import MissingPackage, first_line, naming_damage, original
+from winogen.onnx.loading import first_line, naming_damage, original
 from winogen.onnx.model import Model
 from winogen.onnx.quantized import narrowed
 from winogen.onnx.reading import Reading, read

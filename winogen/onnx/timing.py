@@ -6,14 +6,16 @@ import json
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from winogen.errors import InvalidValue
 from winogen.onnx.loading import new_session, require
+from winogen.tasks import turns
 
-_LEAST_TURNS, _MOST_TURNS, _SECONDS = 5, 25, 3.0
+_ROUNDS, _SECONDS = (5, 25), 3.0
 _RUNS = 5  # of a session that tells the time of its nodes; the fastest counts
 
 
@@ -22,17 +24,10 @@ def in_turns(sessions: Sequence[Any], feed: Mapping[str, Any]) -> list[float]:
 
     So whatever else the machine does meanwhile slows all of them down.
     """
-    for session in sessions:
-        session.run(None, feed)
-    taken: list[list[float]] = [[] for _ in sessions]
-    begin = time.perf_counter()
-    while len(taken[0]) < _LEAST_TURNS or (
-        len(taken[0]) < _MOST_TURNS and time.perf_counter() - begin < _SECONDS
-    ):
-        for session, seconds in zip(sessions, taken):
-            start = time.perf_counter()
-            session.run(None, feed)
-            seconds.append(time.perf_counter() - start)
+    calls = [partial(session.run, None, feed) for session in sessions]
+    for call in calls:
+        call()
+    taken = turns.in_turns(calls, time.perf_counter, _ROUNDS, _SECONDS)
     return [median(seconds) for seconds in taken]
 
 

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from winogen.errors import InvalidValue
 from winogen.records.costs import Costs
 
+# The first cache of a core: planners see it in no other place, and it hardly differs.
+L1_BYTES = 32 << 10
 _LARGEST = 1 << 50  # bytes of a cache, and any rate: numbers above it are mistakes
 
 

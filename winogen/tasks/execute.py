@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from winogen.errors import InvalidValue, WinogenError
+from winogen.extras import require
 from winogen.tasks.results import Results, key_of
 
 _PATIENCE = "10s"  # for a scheduler to answer
@@ -39,7 +40,7 @@ class Executor:
         if self.jobs == 1 or len(tasks) < 2:
             yield from ((task, self.run(task)) for task in tasks)
             return
-        joblib = _import("joblib")
+        joblib = require("joblib", "search")
         parallel = joblib.Parallel(self.jobs, return_as="generator_unordered")
         yield from parallel(joblib.delayed(_with_task)(self.run, task) for task in tasks)
 
@@ -70,22 +71,10 @@ def executor(
 
 @contextmanager
 def _cluster(address: str) -> Iterator[int]:
-    joblib, distributed = _import("joblib"), _import("distributed")
+    joblib, distributed = require("joblib", "search"), require("distributed", "search")
     try:
         client = distributed.Client(address, timeout=_PATIENCE, set_as_default=True)
     except (OSError, TimeoutError, ValueError) as error:
         raise WinogenError(f"dask: got {address!r}, where no scheduler answers: {error}") from None
     with client, joblib.parallel_config("dask", client=client, wait_for_workers_timeout=30):
         yield -1
-
-
-def _import(name: str) -> Any:
-    from importlib import import_module
-
-    try:
-        return import_module(name)
-    except ModuleNotFoundError:
-        raise WinogenError(
-            f"{name} is not installed; `pip install 'winogen[search]'` brings what a search on "
-            "several processes or machines needs"
-        ) from None

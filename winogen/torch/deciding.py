@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.planning import Planned, least_packed_bytes, plan_all, ways_of
 from winogen.kernels.spec import KernelSpec
 from winogen.progress import counting
+from winogen.tasks.turns import in_turns
 from winogen.torch.plain import Plain
 from winogen.torch.report import Row
 from winogen.torch.testing import is_every_layer
@@ -26,9 +26,9 @@ Shape = tuple[int, ...]
 # Torch must be faster by these seconds and this factor: its layer would cut a segment in two, and
 # measurements differ by some percent.
 _OVERHEAD, _MARGIN = 10e-6, 1.05
-# Seconds for measuring one layer, about, and how often at least. A layer that would be torch's is
-# measured for longer: on a busy machine the least time comes late.
-_BUDGET, _LONG_BUDGET, _LEAST = 0.03, 0.3, 3
+# Seconds for measuring one layer, about, and how often at least and at most. A layer that would be
+# torch's is measured for longer: on a busy machine the least time comes late.
+_BUDGET, _LONG_BUDGET, _ROUNDS = 0.03, 0.3, (3, 10_000)
 
 
 # Without a tolerance, a layer may be off by so many times its predicted error.
@@ -169,33 +169,22 @@ def _timed(node: Node, planned: Planned, number: int) -> tuple[float, float]:
     torch.set_num_threads(settings.threads)
     try:
         with torch.inference_mode():
-            best = [float("inf")] * 2
+            calls = (lambda: bound.run(addresses), lambda: plain(*reads))
+            for call in calls:
+                call()
+            ours = theirs = float("inf")
             for budget in (0.0,) if is_every_layer() else (_BUDGET, _LONG_BUDGET):
-                _in_turns((lambda: bound.run(addresses), lambda: plain(*reads)), best, budget)
-                if not _torch_is_faster(*best):
+                taken = in_turns(calls, time.perf_counter, _ROUNDS, budget)
+                ours, theirs = min(ours, *taken[0]), min(theirs, *taken[1])
+                if not _torch_is_faster(ours, theirs):
                     break
-            return best[0], best[1]
+            return ours, theirs
     finally:
         torch.set_num_threads(before)
 
 
 def _torch_is_faster(ours: float, theirs: float) -> bool:
     return not is_every_layer() and _MARGIN * theirs + _OVERHEAD < ours
-
-
-def _in_turns(functions: Sequence[Callable[[], Any]], best: list[float], budget: float) -> None:
-    """Lower the least seconds of each function."""
-    for function in functions:
-        function()
-    spent, count = 0.0, 0
-    while count < _LEAST or spent < budget:
-        for i, function in enumerate(functions):
-            start = time.perf_counter()
-            function()
-            seconds = time.perf_counter() - start
-            best[i] = min(best[i], seconds)
-            spent += seconds
-        count += 1
 
 
 def _row(node: Node, planned: Planned, number: int, ours: float, theirs: float) -> Row:

@@ -77,6 +77,9 @@ class Optimized(nn.Module):
         else:
             if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
                 return self.winogen_model(*args, **kwargs)  # which knows where gradients end
+            if not all(tensor.numel() for tensor in tensors):
+                # Some operators of torch refuse empty tensors, even where nobody needs the result.
+                return self.winogen_model(*args, **kwargs)
             try:
                 return self._returned(fast, tensors, fast.body(*tensors))
             except Exception as problem:  # the model decides what is an error

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winogen.program.proof.nested import kronecker
+from winogen.lab.proofs.nested import kronecker
 from winogen.program.search.equations import (
     Product,
     Sum,

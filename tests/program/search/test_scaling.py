@@ -6,9 +6,9 @@ import pytest
 
 from winogen.algebra import cook_toom, winograd
 from winogen.errors import InvalidValue, VerificationError
+from winogen.lab.proofs.nested import kronecker, nest_programs, nested_instructions, simplify_2d
 from winogen.program import shortest_transforms, simplify
 from winogen.program.ir import exact
-from winogen.program.proof.nested import kronecker, nest_programs, nested_instructions, simplify_2d
 from winogen.program.search.lower import Names, lower
 from winogen.program.search.strategies import STRATEGIES
 

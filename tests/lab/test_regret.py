@@ -1,0 +1,92 @@
+"""Regret: the choice against what its rule would have taken, had it known the times."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from winogen.cli.app import app
+from winogen.conv import planner
+from winogen.conv.request import Request
+from winogen.lab.bench import regret
+from winogen.lab.bench.regret import Candidate, Regret
+from winogen.tasks import turns
+from winogen.toolchain import host_target
+from winogen.toolchain.machine import current
+
+
+def candidate(name, measured, accurate):
+    return Candidate(name, None, "", 1e-6, accurate, 1.0, measured)
+
+
+@pytest.mark.parametrize(
+    "ways, best, expected",
+    [
+        # (time, accurate) of the choice and the others
+        ([(1.0, True), (1.2, True)], 0, 1.0),
+        ([(1.2, True), (1.0, True)], 1, 1.2),
+        ([(1.17, True), (1.0, False)], 0, 1.0),  # the rule pays up to 18 % for accuracy
+        ([(1.3, True), (1.0, False)], 1, 1.3),  # and not more
+        ([(1.2, True), (1.08, True), (1.0, False)], 1, 1.2 / 1.08),
+        ([(1.0, False), (1.05, True)], 1, 1.0),  # faster than the rule allows: nothing lost
+        ([(1.3, False), (1.05, True), (1.0, False)], 1, 1.3 / 1.05),
+    ],
+)
+def test_the_best_is_what_the_rule_would_have_taken(ways, best, expected):
+    found = Regret("layer", tuple(candidate(str(k), *way) for k, way in enumerate(ways)))
+    assert found.best is found.candidates[best]
+    assert found.regret == pytest.approx(expected)
+    assert found.fastest.measured_s == min(time for time, _ in ways)
+
+
+@pytest.mark.thorough
+def test_a_sweep_measures_all_that_may_be_the_best(tiny):
+    seen = []
+    (found,) = regret.sweep([tiny], within=1.02, progress=seen.append)
+    problem = tiny.problem()
+    request = Request.of(problem.layer, threads=1)
+    ranked = planner.ranked(problem, request, host_target(), current())
+    near = [way for way in ranked if way.seconds <= 1.02 * ranked[0].seconds]
+    assert len(found.candidates) == len(near) > 1
+    first, choice = found.candidates[0], ranked[0].choice
+    assert (first.algorithm, first.tile) == (choice.algorithm, choice.tile)
+    assert all(0 < one.measured_s < 10 for one in found.candidates)
+    assert seen[0].startswith("1/1 tiny") and "heat 3" in seen[-1]
+
+
+@pytest.mark.thorough
+def test_within_a_tolerance_the_best_is_the_fastest(tiny):
+    (found,) = regret.sweep([tiny], tolerance=1e-3, within=1.1)
+    assert all(one.accurate for one in found.candidates) and found.best is found.fastest
+
+
+def test_heats_keep_the_choice_and_drop_the_slow(tiny, monkeypatch):
+    """Times are taken from a clock that every candidate moves on by its own."""
+    problem = tiny.problem()
+    request = Request.of(problem.layer, threads=1)
+    ranked = planner.ranked(problem, request, host_target(), current())[:4]
+    prepared = [regret.Prepared(problem, [way], host_target()) for way in ranked]
+    costs, clock, runs = [3.0, 1.0, 1.3, 2.0], [0.0], [0, 0, 0, 0]
+    for index, one in enumerate(prepared):
+
+        def run(*_, index=index):
+            clock[0] += costs[index]
+            runs[index] += 1
+
+        monkeypatch.setattr(one, "run", run)
+    monkeypatch.setattr(turns.time, "thread_time", lambda: clock[0])
+    assert regret.heats(prepared, lambda text: None) == pytest.approx(costs)
+    assert runs == [3 * (1 + 3 + 8), 3 * (1 + 3 + 8), 3 * (1 + 3), 3]
+
+
+def test_the_command_prints_a_row_for_every_layer(tiny, tmp_path):
+    rows = [tiny.to_dict(), {**tiny.to_dict(), "name": "other"}]
+    (tmp_path / "mine.json").write_text(json.dumps(rows))
+    words = ["--layers", tmp_path / "mine.json", "--within", "1.0", "--json", tmp_path / "out.json"]
+    result = CliRunner().invoke(app, ["lab", "regret", *map(str, words)])
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert [line.split()[0] for line in lines] == ["layer", "tiny", "other", "regret:"]
+    document = json.loads((tmp_path / "out.json").read_text())
+    assert [one["layer"] for one in document["layers"]] == ["tiny", "other"]
+    assert 1 <= document["median"] <= document["worst"]

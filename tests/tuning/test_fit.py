@@ -1,0 +1,138 @@
+"""Constants that are fitted explain what was measured."""
+
+import json
+from dataclasses import asdict, fields, replace
+
+import pytest
+from conv.conftest import quick_kernels  # noqa: F401
+from typer.testing import CliRunner
+
+from winogen.cli.app import app
+from winogen.conv import Layer, planner
+from winogen.conv.request import Request
+from winogen.kernels import named
+from winogen.records import TARGETS, Costs, Machine
+from winogen.toolchain import machine
+from winogen.toolchain.calibrate import Measurement
+from winogen.tuning.fit import LAYOUTS, Sample, fit, measure, residual
+from winogen.tuning.layers import layer_sets, load_layers
+from winogen.tuning.sample import calls
+
+
+def samples(machine, target=TARGETS["avx512"]):
+    """What a machine would take exactly, if the model were right."""
+    for channels, size, layout in ((64, 56, "NCHW"), (128, 28, "NHWC"), (32, 112, "NCHW")):
+        layer = Layer.of((channels, channels, 3, 3), "float32", padding=1, layout=layout)
+        shape = (1, size, size, channels) if layout == "NHWC" else (1, channels, size, size)
+        problem = layer.problem(shape)
+        for candidate in planner.ranked(problem, Request.of(layer, threads=1), target, most=4):
+            works = tuple(candidate.works(problem))
+            cycles = sum(float(named(w.variant).cycles(w, machine).total) for w in works)
+            yield Sample(works, cycles / (machine.clock_ghz * 1e9))
+
+
+def test_a_machine_is_found_again_by_its_times():
+    truth = replace(
+        Machine(l3_rate=9.0), costs=replace(Costs(), store=1.6, instruction=0.6, arrange=1.1)
+    )
+    measured = list(samples(truth))
+    found = fit(measured, Machine())
+    assert found.before > 0.05 and found.after < found.before / 4
+    assert residual(measured, truth) < 1e-9
+    costs = found.machine.costs
+    assert found.after == costs.residual == residual(measured, found.machine)
+    assert costs.provenance.startswith(f"fitted to {len(measured)} calls on ")
+    assert found.families.keys() == {one.family for one in measured}
+    assert sum(calls for calls, _, _ in found.families.values()) == len(measured)
+    # What no call shows stays.
+    assert costs.depthwise == Costs().depthwise and costs.barrier == Costs().barrier
+
+
+def test_constants_that_fit_stay():
+    found = fit(list(samples(Machine())), Machine())
+    assert found.before == pytest.approx(0)
+    stripped = replace(found.machine.costs, provenance="", residual=0)
+    assert stripped == replace(Costs(), provenance="", residual=0)
+
+
+def test_calls_that_the_model_does_not_understand_hardly_move_it():
+    truth = replace(Machine(), costs=replace(Costs(), store=1.6))
+    good = list(samples(truth))
+    odd = [replace(one, seconds=7 * one.seconds) for one in good[:2]]
+    with_odd, without = fit(good[2:] + odd, Machine()), fit(good[2:], Machine())
+    assert residual(good[2:], with_odd.machine) < residual(good[2:], without.machine) + 0.03
+
+
+def test_whatever_numbers_there_are_are_fitted_and_no_further_than_a_factor():
+    measured = [replace(one, seconds=100 * one.seconds) for one in samples(Machine())]
+    found = fit(measured, Machine())
+    before, after = asdict(Costs()), asdict(found.machine.costs)
+    ratios = [
+        after[name] / value
+        for name, value in before.items()
+        if isinstance(value, float) and name != "residual"
+    ]
+    assert 3.5 < max(ratios) <= 4.0 + 1e-9 and found.after < found.before
+
+
+def test_the_sample_reaches_every_family_and_is_of_no_layer_set():
+    measured = {layer.name for layer, _ in calls()}
+    assert len(measured) == len({(one.input, one.weight) for one, _ in calls()})
+    sets = [one for name in layer_sets() for one in load_layers(name)]
+    assert not {(o.input, o.weight) for o, _ in calls()} & {(o.input, o.weight) for o in sets}
+    algorithms_ = {options["algorithm"] for _, options in calls()}
+    assert algorithms_ == {"direct", "im2col", "winograd2d", "winograd1d", "mcmr"}
+
+
+def test_every_constant_of_one_thread_shows_in_the_sample():
+    """Else it could not be fitted; what threads wait for cannot."""
+    works = []
+    for layer, options in calls():
+        for layout in LAYOUTS:
+            problem = layer.problem(layout)
+            request = Request.of(problem.layer, threads=1, **options)
+            works += planner.choose(problem, request, TARGETS["avx512"]).works(problem)
+
+    def cycles(machine):
+        return [float(named(work.variant).cycles(work, machine).total) for work in works]
+
+    usual = cycles(Machine())
+    for field in fields(Costs):
+        if field.name in ("provenance", "residual", "barrier"):
+            continue
+        moved = [
+            replace(Costs(), **{field.name: factor * getattr(Costs(), field.name)})
+            for factor in (0.5, 2)
+        ]
+        assert any(cycles(Machine(costs=costs)) != usual for costs in moved), field.name
+
+
+@pytest.mark.thorough
+def test_layers_are_measured(tiny):
+    (first, *others) = measure(Machine(), [tiny], layouts=("NCHW",))
+    assert first.seconds > 0 and {len(one.works) for one in (first, *others)} == {1}
+    assert {"direct", "im2col"} < {one.works[0].algorithm for one in (first, *others)}
+
+
+def test_the_command_prints_what_is_left_unexplained(tmp_path, tiny, monkeypatch):
+    monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("winogen.toolchain.calibrate.calibrated", lambda seconds: found[0])
+    found = [Measurement(Machine(), ("speeds varied by 60 %",))]
+    measured = list(samples(replace(Machine(), costs=replace(Costs(), store=1.6))))
+    monkeypatch.setattr("winogen.tuning.fit.measure", lambda *_, **__: measured)
+    result = CliRunner().invoke(app, ["calibrate"])
+    assert result.exit_code == 0, result.output
+    assert "median, mcmr" in result.output and "median, all" in result.output
+    (kept,) = (tmp_path / "cache").glob("machine-*.json")
+    record = json.loads(kept.read_text())
+    assert record["costs"]["provenance"].startswith("fitted to")
+    assert record["rates"]["l2_rate"] == Machine().l2_rate  # what later looks compare with
+    assert "disturbed: speeds varied by 60 %" in result.output
+    assert machine.described(tmp_path / "cache").startswith("calibrated ")
+    found[0] = Measurement(Machine())
+    result = CliRunner().invoke(app, ["calibrate", "--rates-only"])
+    assert "median" not in result.output and "disturbed" not in result.output
+    assert not {"costs", "rates"} & set(json.loads(kept.read_text()))
+    for words in (["--only", "56"], ["--rates-only", "--layers", "vgg16"]):
+        refused = CliRunner().invoke(app, ["calibrate", *words])
+        assert refused.exit_code == 2 and "allowed: where constants are fitted" in refused.output

@@ -1,0 +1,53 @@
+"""Kinds of arrays: the data of a layer in them, the exact result, and who computes it.
+
+Whatever is rounded to have them is rounded before the exact result is computed, so that an error is
+that of the convolution alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from winogen.lab import peers
+from winogen.lab.bench import quantized, reference
+from winogen.records import ARRAY_TYPES, NARROW_TYPES
+from winogen.tuning.layers import BenchLayer
+
+Data = Callable[[BenchLayer], tuple[np.ndarray, np.ndarray]]
+Exact = Callable[[BenchLayer, np.ndarray, np.ndarray], np.ndarray]
+
+
+class Kind(NamedTuple):
+    """How layers with one type of arrays are measured."""
+
+    data: Data  # input and weights
+    exact: Exact  # their convolution, float64
+    ours: str  # adapter
+    rivals: Mapping[str, peers.Peer]
+
+
+def _rounded(dtype: str, layer: BenchLayer) -> tuple[np.ndarray, np.ndarray]:
+    """The usual data, rounded to a narrower type; float32."""
+    from winogen.rounding.formats import FORMATS
+
+    x, weight = (FORMATS[dtype].round(array) for array in reference.data(layer))
+    return x.astype(np.float32), weight.astype(np.float32)
+
+
+KINDS: dict[str, Kind] = {
+    **{
+        dtype: Kind(
+            partial(_rounded, dtype) if dtype in NARROW_TYPES else reference.data,
+            reference.exact,
+            peers.OURS,
+            peers.PEERS,
+        )
+        for dtype in ARRAY_TYPES
+    },
+    "int8": Kind(quantized.data, quantized.exact, peers.OURS_QUANTIZED, peers.QUANTIZED),
+}
+DTYPES = tuple(KINDS)

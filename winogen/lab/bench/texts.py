@@ -1,0 +1,113 @@
+"""What all reports for people share: a plain table, and figures as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from winogen.lab.bench import report
+from winogen.records import FILTER_TYPES, PRODUCT_TYPES
+
+
+def machine_title(machine: dict) -> str:
+    """Return the line about CPU, cores and compiler."""
+    return (
+        f"{escape(machine['cpu'])}, {machine['cores']} cores, kernels for {machine['isa']}"
+        f"{_extensions(machine)} by {escape(str(machine['compiler']))}"
+    )
+
+
+def _extensions(machine: dict) -> str:
+    """What the CPU has besides; documents of earlier versions do not say."""
+    names = ", ".join(machine.get("extensions", ()))
+    return f" with {names}" if names else ""
+
+
+def speed_lines(machine: dict) -> Iterator[str]:
+    """The speeds of reading and writing, by level; documents of earlier versions lack the latter.
+
+    ``machine``: as in the JSON document.
+    """
+    for title, key in (("reading", "read_gbytes_per_s"), ("writing", "write_gbytes_per_s")):
+        if key in machine:
+            levels = ", ".join(
+                f"{level} {row['gbytes_per_s']:.0f} ({size_text(row['bytes'])})"
+                for level, row in machine[key].items()
+            )
+            yield f"{title}, GB/s: {levels}"
+
+
+def how(row: dict) -> str:
+    """Return an algorithm, its F(m, r) and its narrow numbers as short text.
+
+    >>> how({"algorithm": "mcmr", "tile": [4, 6], "weight": [8, 8, 3, 3]})
+    'mcmr F(4x6,3x3)'
+    """
+    narrow = ""
+    if row.get("product_dtype") in PRODUCT_TYPES:
+        narrow = f", {row['product_dtype']}"
+    elif row.get("filter_dtype") in FILTER_TYPES:
+        narrow = f", {row['filter_dtype']} filters"
+    if row["tile"] is None:
+        return f"{row['algorithm']}{narrow}"
+    taps = row["weight"][2:]
+    kernel = str(taps[1]) if row["algorithm"] == "winograd1d" else f"{taps[0]}x{taps[1]}"
+    return f"{row['algorithm']} F({_tile(row['tile'], row['algorithm'])},{kernel}){narrow}"
+
+
+def _tile(tile: Sequence[int] | None, algorithm: str) -> str:
+    if tile is None:
+        return ""
+    return str(tile[1]) if algorithm == "winograd1d" else f"{tile[0]}x{tile[1]}"
+
+
+def plain_table(title: str, caption: str) -> Table:
+    """Return an empty table without lines between its columns."""
+    return Table(
+        title=title, caption=caption, title_justify="left", caption_justify="left",
+        title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0),
+    )  # fmt: skip
+
+
+def milliseconds(seconds: float) -> str:
+    """Return seconds as milliseconds in three digits."""
+    return f"{seconds * 1e3:.3g}" if seconds < 1 else f"{seconds * 1e3:.0f}"
+
+
+def number(value: float | None, form: str) -> str:
+    """Return a number as text, "" for None."""
+    return "" if value is None else format(value, form)
+
+
+def size_text(size: float) -> str:
+    """Return bytes as text.
+
+    >>> size_text(3 << 20)
+    '3 MiB'
+    """
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, {"bytes": "KiB", "KiB": "MiB", "MiB": "GiB"}[unit]
+    return f"{size:.3g} {unit}"
+
+
+def threads_text(machine: dict) -> str:
+    """Return how many threads everybody had."""
+    return "1 thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
+
+
+def against(row: dict, what: str) -> str:
+    """Return what was predicted of a row, "error" or "time", and what was measured of it.
+
+    >>> against({"predicted_s": 0.002, "median_s": 0.003}, "time")
+    '2 x1.50'
+    """
+    share = report.over_predicted(row, what)
+    if share is None:
+        return ""
+    expected = f"{row['predicted_error']:.0e}" if what == "error" else None
+    return f"{expected or milliseconds(row['predicted_s'])} x{share:.2f}"

@@ -1,0 +1,17 @@
+"""The demonstration: a photograph and a VGG-sized layer, by every algorithm, against float64."""
+
+from winogen.lab.demo.filters import Filter, banks
+from winogen.lab.demo.pictures import algorithm_sheet, filter_sheet, photograph
+from winogen.lab.demo.workload import Layer, Measurement, layers, measure
+
+__all__ = [
+    "Filter",
+    "Layer",
+    "Measurement",
+    "algorithm_sheet",
+    "banks",
+    "filter_sheet",
+    "layers",
+    "measure",
+    "photograph",
+]

@@ -1,0 +1,102 @@
+"""What the benchmark found about whole nets, as one JSON document, and the figures that follow.
+
+``{"machine", "settings", "contestants", "nets", "summary"}``. A net has ``name, title, input,
+output, gmac, share_3x3`` (of the multiplications, in 3x3 layers of stride 1), ``contestants``:
+name -> ``{"way", "median_s", "best_s", "rel_error", "max_error", "peak_rss_bytes", ...}`` or
+``{"error": message}``, and ``ratio``: the fastest rival's time over the faster of ours; null where
+one of them has no time. ``rel_error`` is the L2 norm of y - y64 over that of y64; ``max_error`` is
+max |y - y64| / max |y64|.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from winogen.errors import InvalidValue
+from winogen.files import read_json
+from winogen.lab.bench.report import geometric_mean
+from winogen.lab.bench.report import save as save_rows
+from winogen.lab.nets.contestants import OURS
+
+# From this share of 3x3 multiplications on, a net is one for Winograd's algorithms.
+DENSE = 0.9
+
+
+def times(net: dict, ours: bool) -> dict[str, float]:
+    """Return name -> seconds of those of ours, or of the rivals, that ran the net."""
+    return {
+        name: row["median_s"]
+        for name, row in net["contestants"].items()
+        if "median_s" in row and (name in OURS) == ours
+    }
+
+
+def fastest(net: dict, ours: bool) -> str | None:
+    """Return who of ours, or of the rivals, is fastest; None if nobody has a time."""
+    seconds = times(net, ours)
+    return min(seconds, key=lambda name: seconds[name]) if seconds else None
+
+
+def ratio(net: dict) -> float | None:
+    """Return (the fastest rival's time) / (the faster of ours)."""
+    theirs, mine = times(net, ours=False), times(net, ours=True)
+    return min(theirs.values()) / min(mine.values()) if theirs and mine else None
+
+
+def error_over_torch(net: dict) -> float | None:
+    """Return the L2 error of the faster of ours over torch's; None where one has none."""
+    mine = fastest(net, ours=True)
+    torch = net["contestants"].get("torch", {}).get("rel_error")
+    return net["contestants"][mine]["rel_error"] / torch if mine and torch else None
+
+
+def summarize(nets: list[dict]) -> dict:
+    """Return the figures over all nets, and over those that are nearly all 3x3."""
+    names = dict.fromkeys(name for net in nets for name in net["contestants"])
+    over = [value for net in nets if (value := error_over_torch(net)) is not None]
+    return {
+        **_ratios(nets),
+        "dense": _ratios([net for net in nets if net["share_3x3"] >= DENSE]),
+        "max_error_over_torch": max(over, default=None),
+        "contestants": {name: _contestant(nets, name) for name in names},
+    }
+
+
+def _ratios(nets: list[dict]) -> dict:
+    compared = [(net["ratio"], net["name"]) for net in nets if net["ratio"] is not None]
+    worst = min(compared, default=(None, None))
+    return {
+        "nets": len(nets),
+        "ratio": geometric_mean(value for value, _ in compared),
+        "worst_ratio": worst[0],
+        "worst_net": worst[1],
+    }
+
+
+def _contestant(nets: list[dict], name: str) -> dict:
+    rows = [net["contestants"].get(name, {}) for net in nets]
+    timed = [(net, row) for net, row in zip(nets, rows) if "median_s" in row]
+    mine = [(row["median_s"], times(net, ours=True).values()) for net, row in timed]
+    return {
+        "nets": len(timed),
+        # (its time) / (the faster of ours)
+        "ratio": geometric_mean(seconds / min(ours) for seconds, ours in mine if ours),
+        "max_rel_error": max((row["rel_error"] for _, row in timed), default=None),
+        "max_peak_rss_bytes": max(
+            (row["peak_rss_bytes"] for _, row in timed if "peak_rss_bytes" in row), default=None
+        ),
+    }
+
+
+def save(document: dict, path: str | Path) -> None:
+    """Write the document; a line for each net."""
+    save_rows(document, path, "nets")
+
+
+def load(path: str | Path) -> dict:
+    """Read what `save` wrote; raises InvalidValue for a file that is something else."""
+    what = "what `winogen bench --nets --json` wrote"
+    document = read_json("show", path, what)
+    if not isinstance(document, dict) or not {"machine", "contestants", "nets"} <= set(document):
+        raise InvalidValue(f"show: got {path}; allowed: {what}")
+    return {**document, "summary": summarize(document["nets"])}

@@ -1,0 +1,153 @@
+"""One run of the benchmark over whole nets: everybody in turns, net by net."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from winogen.lab.bench import contest
+from winogen.lab.bench.contest import Entry
+from winogen.lab.bench.runner import machine_facts
+from winogen.lab.bench.team import Contestant, ContestantFailed
+from winogen.lab.nets import Net, NotInstalled, files, report
+from winogen.lab.nets.contestants import NEEDED, OURS
+from winogen.lab.peers import Peer
+
+# A net is compiled, or converted, before it answers for the first time.
+_PATIENCE = 900.0
+
+
+@dataclass(frozen=True)
+class NetSettings:
+    """How to measure."""
+
+    threads: int = 1
+    rivals: tuple[Peer, ...] = ()
+    ours: tuple[Peer, ...] = tuple(OURS.values())
+    rounds: int = 9
+    min_time: float = 0.02  # seconds of a turn
+
+
+def run_nets(
+    nets: Sequence[Net],
+    settings: NetSettings,
+    say: Callable[[str], None] = lambda text: None,
+) -> dict:
+    """Measure and return the document described in `winogen.lab.nets.report`.
+
+    ``say`` is told what is going on. Raises NotInstalled where torch or onnx are not there, of
+    which all nets are made, and what building a net raises. Whatever goes wrong with a contestant
+    is in the document.
+    """
+    missing = Peer("", "", NEEDED, "").missing()
+    if missing:
+        raise NotInstalled(
+            f"nets: {missing} is not installed; allowed: pip install 'winogen[torch,onnx]'"
+        )
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="winogen-nets-"))
+        bench = _Bench(settings, Path(folder), say, stack)
+        measured = [
+            bench.measure(net, f"{number}/{len(nets)} {net.name}")
+            for number, net in enumerate(nets, 1)
+        ]
+    return {
+        "machine": {**machine_facts(), "threads": settings.threads},
+        "settings": {"rounds": settings.rounds, "min_time_s": settings.min_time},
+        "contestants": bench.present,
+        "nets": measured,
+        "summary": report.summarize(measured),
+    }
+
+
+class _Bench:
+    """The contestants, each in a process of its own, and the folder that they share."""
+
+    def __init__(
+        self, settings: NetSettings, folder: Path, say: Callable[[str], None], stack: ExitStack
+    ):
+        def contestant(name: str) -> Contestant:
+            return stack.enter_context(Contestant(name, settings.threads, _PATIENCE))
+
+        self._settings, self._folder, self._say = settings, folder, say
+        self._reference = contestant("reference")
+        self.present: dict[str, dict] = {}
+        self._contestants: dict[Peer, Contestant] = {}
+        for peer in (*settings.rivals, *settings.ours):
+            missing = peer.missing()
+            if missing:
+                self.present[peer.name] = {"absent": f"not installed: {missing}"}
+            else:
+                self.present[peer.name] = {"version": peer.version()}
+                self._contestants[peer] = contestant(peer.name)
+
+    def measure(self, net: Net, prefix: str) -> dict:
+        """Everybody on one net; returns its part of the document."""
+        self._say(f"{prefix}: float64 reference")
+        files.clean(self._folder)
+        facts = self._reference.ask("lay_out_net", net.name, str(self._folder))
+        self._reference.close()  # so that its memory does not stay while others run
+        y64 = np.load(self._folder / "y64.npy")
+        entries = {}
+        for peer, contestant in self._contestants.items():
+            self._say(f"{prefix}: preparing {peer.name}")
+            entries[peer.name] = self._prepare(peer, contestant, net, y64)
+        self._say(f"{prefix}: running")
+        contest.hold(entries, self._settings.rounds, self._settings.min_time)
+        measured = {
+            "name": net.name,
+            "title": net.title,
+            "input": list(net.input),
+            **facts,
+            "contestants": {name: entry.row for name, entry in entries.items()},
+        }
+        return {**measured, "ratio": report.ratio(measured)}
+
+    def _prepare(self, peer: Peer, contestant: Contestant, net: Net, y64: np.ndarray) -> Entry:
+        """The fastest of the ways in which the contestant can run the net."""
+        arguments = (
+            peer.adapter, net.name, list(y64.shape), str(self._folder), self._settings.threads,
+        )  # fmt: skip
+        try:
+            answers = contestant.ask("prepare_net", *arguments)
+        except ContestantFailed as failure:
+            answers = {"": {"error": str(failure)}}
+        best = None
+        for way, answer in answers.items():
+            entry = Entry(contestant, way)
+            if "error" in answer:
+                entry.row = {"error": answer["error"]}
+            else:
+                entry.seconds = answer["seconds"]
+                entry.row = {"way": way, **errors(np.load(answer["output"]), y64)}
+                if not np.isfinite(entry.row["rel_error"]):  # JSON has no NaN
+                    entry.row = {"error": "the result is not finite"}
+            if best is None or _better(entry, best):
+                best = entry
+        assert best is not None
+        if "error" not in best.row:
+            try:
+                contestant.ask("keep", [best.way])
+            except ContestantFailed as failure:
+                best.row = {"error": str(failure)}
+        return best
+
+
+def _better(entry: Entry, than: Entry) -> bool:
+    if "error" in entry.row or "error" in than.row:
+        return "error" not in entry.row
+    return entry.seconds < than.seconds
+
+
+def errors(y: np.ndarray, y64: np.ndarray) -> dict:
+    """Return the error of an output: in the L2 norm, and its largest over the largest output."""
+    difference = y - y64
+    return {
+        "rel_error": float(np.linalg.norm(difference) / np.linalg.norm(y64)),
+        "max_error": float(np.abs(difference).max() / np.abs(y64).max()),
+    }

@@ -1,0 +1,82 @@
+"""winogen as a user calls it: `Conv2d` on a numpy array, everything included.
+
+Other versions of winogen are measured by this file, too: see `winogen.lab.bench.own`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from winogen.lab.peers import Way
+from winogen.tuning.layers import BenchLayer
+
+
+def ways(
+    layer: BenchLayer,
+    x: np.ndarray,
+    weight: np.ndarray,
+    threads: int,
+    variants: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Callable[[], Way]]:
+    """One `Conv2d` for each of ``variants``: a name, "dtype" and options that are not usual."""
+    return {
+        name: partial(_conv, layer, x, weight, threads, **options)
+        for name, options in variants.items()
+    }
+
+
+def _conv(
+    layer: BenchLayer,
+    x: np.ndarray,
+    weight: np.ndarray,
+    threads: int,
+    dtype: str = "float32",
+    layout: str = "NCHW",
+    **options: Any,
+) -> Way:
+    from winogen.conv import Conv2d
+
+    nhwc = layout == "NHWC"
+    weight, data = (_as(dtype, array) for array in (weight, x))
+    data = np.ascontiguousarray(data.transpose(0, 2, 3, 1)) if nhwc else data
+    conv = Conv2d(
+        weight,
+        stride=layer.stride,
+        padding=tuple((size, size) for size in layer.padding),
+        dilation=layer.dilation,
+        groups=layer.groups,
+        layout=layout,
+        threads=threads,
+        **options,
+    )
+    plan = conv.plan(data.shape)
+    facts = {
+        "algorithm": plan.algorithm,
+        "tile": None if plan.tile is None else list(plan.tile),
+        "workspace_bytes": plan.workspace_bytes,
+        "packed_weight_bytes": plan.packed_weight_bytes,
+        "multiplications": plan.multiplications,
+        "predicted_s": plan.predictions[0][0],
+        "predicted_error": plan.predictions[0][1],
+    }
+    precision = getattr(plan, "precision", None)
+    if precision is not None:  # earlier versions have one type of numbers
+        facts |= {"filter_dtype": precision.filters, "product_dtype": precision.products}
+
+    def output(y: np.ndarray) -> np.ndarray:
+        wide = y if y.dtype.itemsize > 2 else y.astype(np.float32)
+        return wide.transpose(0, 3, 1, 2) if nhwc else wide
+
+    return Way(lambda: conv(data), output, facts)
+
+
+def _as(dtype: str, array: np.ndarray) -> np.ndarray:
+    if dtype == "bfloat16":
+        import ml_dtypes
+
+        return array.astype(ml_dtypes.bfloat16)
+    return array.astype(dtype, copy=False)

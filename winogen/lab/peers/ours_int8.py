@@ -1,0 +1,78 @@
+"""winogen as a user calls it: `QConv2d` on a numpy array, everything included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from winogen.lab.bench.quantized import steps
+from winogen.lab.peers import Way
+from winogen.tuning.layers import BenchLayer
+
+
+def ways(
+    layer: BenchLayer,
+    x: np.ndarray,
+    weight: np.ndarray,
+    threads: int,
+    variants: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Callable[[], Way]]:
+    """One `QConv2d` for each of ``variants``: a name, "dtype" and options that are not usual."""
+    return {
+        name: partial(_conv, layer, x, weight, threads, **options)
+        for name, options in variants.items()
+    }
+
+
+def _conv(
+    layer: BenchLayer,
+    x: np.ndarray,
+    weight: np.ndarray,
+    threads: int,
+    dtype: str = "int8",
+    layout: str = "NCHW",
+    **options: Any,
+) -> Way:
+    import winogen
+
+    scale = steps(layer)
+    conv = winogen.QConv2d(
+        weight,
+        stride=layer.stride,
+        padding=tuple((size, size) for size in layer.padding),
+        dilation=layer.dilation,
+        groups=layer.groups,
+        w_scale=scale.w,
+        x_scale=float(scale.x),
+        y_scale=float(scale.y),
+        layout=layout,
+        threads=threads,
+        **options,
+    )
+    nhwc = layout == "NHWC"
+    data = np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if nhwc else x
+    facts = _facts(conv, data, options.get("algorithm", "auto"), options.get("tile"))
+
+    def output(y: np.ndarray) -> np.ndarray:
+        found = y.astype(np.float32)
+        return found.transpose(0, 3, 1, 2) if nhwc else found
+
+    return Way(lambda: conv(data), output, facts)
+
+
+def _facts(conv: Any, data: np.ndarray, algorithm: str, tile: int | None) -> dict[str, Any]:
+    """What the report says of it, the instructions that multiply included."""
+    if algorithm == "mcmr":
+        side = tile or 4
+        return {"algorithm": algorithm, "tile": [side, side], "product_dtype": "int16"}
+    bound = conv.bound(data.shape, data.dtype.name)
+    return {
+        "algorithm": bound.work.spec.algorithm,
+        "tile": None,
+        "instructions": bound.work.spec.dot.what,
+        "workspace_bytes": bound.work.workspace_bytes,
+        "packed_weight_bytes": bound.packed.nbytes,
+    }

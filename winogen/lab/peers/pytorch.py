@@ -1,0 +1,80 @@
+"""PyTorch on the CPU (oneDNN): plain modules, and weights packed as torch.compile packs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from winogen.lab.peers import Way
+from winogen.tuning.layers import BenchLayer
+
+
+def ways(
+    layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int
+) -> dict[str, Callable[[], Way]]:
+    """NCHW and channels-last modules in inference mode, and oneDNN with prepacked weights."""
+    import torch
+
+    torch.set_num_threads(threads)
+    return {
+        "NCHW": partial(_module, layer, x, weight, torch.contiguous_format),
+        "channels-last": partial(_module, layer, x, weight, torch.channels_last),
+        "packed, NCHW": partial(_packed, layer, x, weight, torch.contiguous_format),
+        "packed, channels-last": partial(_packed, layer, x, weight, torch.channels_last),
+    }
+
+
+def _module(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, memory_format: Any) -> Way:
+    import torch
+
+    conv = torch.nn.Conv2d(
+        layer.input[1],
+        layer.weight[0],
+        layer.weight[2:],
+        stride=layer.stride,
+        padding=layer.padding,
+        dilation=layer.dilation,
+        groups=layer.groups,
+        bias=False,
+    ).eval()
+    with torch.no_grad():
+        conv.weight.copy_(torch.from_numpy(weight))
+    conv = conv.to(memory_format=memory_format)
+    data = torch.from_numpy(x).contiguous(memory_format=memory_format)
+
+    def run() -> Any:
+        with torch.inference_mode():
+            return conv(data)
+
+    return Way(run, _numpy)
+
+
+def _packed(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, memory_format: Any) -> Way:
+    """What torch.compile makes of a frozen module, without its guards and wrappers."""
+    import torch
+
+    data = torch.from_numpy(x).contiguous(memory_format=memory_format)
+    stride, padding, dilation = list(layer.stride), list(layer.padding), list(layer.dilation)
+    packed = torch._C._nn.mkldnn_reorder_conv2d_weight(
+        torch.from_numpy(weight).to_mkldnn(),
+        padding,
+        stride,
+        dilation,
+        layer.groups,
+        list(layer.input),
+    )
+    convolve = torch.ops.mkldnn._convolution_pointwise
+    options: tuple = (None, padding, stride, dilation, layer.groups, "none", [], "")
+
+    def run() -> Any:
+        with torch.inference_mode():
+            return convolve(data, packed, *options)
+
+    return Way(run, _numpy)
+
+
+def _numpy(y: Any) -> np.ndarray:
+    return y.contiguous().numpy()

@@ -1,0 +1,106 @@
+"""Samples, the inputs that a model is for: read from files or anything iterable, and run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from winogen.errors import InvalidType, InvalidValue
+from winogen.extras import MissingPackage
+from winogen.onnx.loading import new_session
+
+Sample = Mapping[str, np.ndarray]
+
+
+def session_of(proto: Any, optimized: bool = True) -> Any:
+    """Return a session of onnxruntime on the CPU; raises InvalidValue if it refuses the model."""
+    try:
+        return new_session(proto, optimized=optimized)
+    except MissingPackage:
+        raise
+    except Exception as problem:  # onnxruntime's own kinds of errors
+        raise InvalidValue(f"model: onnxruntime does not run it ({problem})") from problem
+
+
+def run(session: Any, wanted: Sequence[str] | None, sample: Sample, number: int) -> list[Any]:
+    """Return some outputs for a sample, None for all; raises InvalidValue if it does not fit."""
+    try:
+        return list(session.run(wanted, dict(sample))) if wanted != [] else []
+    except Exception as problem:  # onnxruntime's own kinds of errors
+        raise InvalidValue(
+            f"samples: got number {number}, which onnxruntime refuses ({problem}); allowed: "
+            f"{', '.join(f'{v.name} {v.type} {v.shape}' for v in session.get_inputs())}"
+        ) from problem
+
+
+def read_samples(proto: Any, samples: Any) -> Iterator[Sample]:
+    """Return samples one after the other, as values of the model's inputs.
+
+    ``samples``: mappings from input to array, or arrays for a model of one input, by any iterable;
+    or a file. A .npy has samples along its first axis, each of which is given to the model as a
+    batch of one; a .npz has such an array for each input by its name.
+
+    Raises InvalidType and InvalidValue, the latter also while they are read.
+    """
+    constant = {tensor.name for tensor in proto.graph.initializer}
+    inputs = [value.name for value in proto.graph.input if value.name not in constant]
+    if isinstance(samples, (str, Path)):
+        samples = _in_file(Path(samples), inputs)
+    if isinstance(samples, (np.ndarray, Mapping)) or not isinstance(samples, Iterable):
+        raise InvalidType(
+            f"samples: got {type(samples).__name__}; allowed: an iterable of arrays or of mappings "
+            "from input to array, or the path of a .npy or .npz"
+        )
+    return _checked(samples, inputs)
+
+
+def _checked(samples: Iterable[Any], inputs: Sequence[str]) -> Iterator[Sample]:
+    for number, sample in enumerate(samples):
+        if not isinstance(sample, Mapping):
+            if len(inputs) != 1:
+                raise InvalidValue(
+                    f"samples: got an array; allowed: mappings, of {', '.join(inputs)}"
+                )
+            sample = {inputs[0]: sample}
+        if sorted(sample) != sorted(inputs):
+            raise InvalidValue(
+                f"samples: got number {number} with {', '.join(sample) or 'nothing'}; allowed: "
+                f"{', '.join(inputs)}"
+            )
+        arrays = {name: np.asarray(value) for name, value in sample.items()}
+        for name, array in arrays.items():
+            if not np.isfinite(array).all():
+                raise InvalidValue(
+                    f"samples: got number {number}, for which {name} is not finite; allowed: "
+                    "finite numbers"
+                )
+        yield arrays
+
+
+def _in_file(path: Path, inputs: Sequence[str]) -> Iterator[Sample]:
+    """The samples in a file of numpy's, which is read as they are wanted if it can be."""
+    try:
+        data = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as problem:
+        raise InvalidValue(f"samples: got {path}, which is no .npy or .npz ({problem})") from None
+    arrays: dict[str, np.ndarray]
+    if isinstance(data, np.ndarray):
+        arrays = {inputs[0] if len(inputs) == 1 else "one array": data}
+    else:
+        arrays = {name: data[name] for name in data.files}
+    if sorted(arrays) != sorted(inputs):
+        raise InvalidValue(
+            f"samples: got {path} with {', '.join(arrays) or 'nothing'}; allowed: "
+            f"{', '.join(inputs)}"
+        )
+    counts = {array.shape[0] if array.ndim else 0 for array in arrays.values()}
+    if len(counts) != 1 or 0 in counts:
+        raise InvalidValue(
+            f"samples: got arrays of {', '.join(map(str, sorted(counts)))} samples in {path}; "
+            "allowed: the same number of them, at least one"
+        )
+    (count,) = counts
+    return ({name: array[i : i + 1] for name, array in arrays.items()} for i in range(count))

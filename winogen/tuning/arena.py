@@ -1,0 +1,124 @@
+"""Candidates of one layer measured in turns, on the same arrays; wrong results are found out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from winogen.conv import memory, planner
+from winogen.conv.cuts import Candidate
+from winogen.conv.execute import Environment, Prepared, kernel
+from winogen.errors import BuildError
+from winogen.kernels.spec import KernelSpec
+from winogen.tasks.turns import clock_of, in_turns
+from winogen.tuning.space import Scope
+
+# A turn: at least so many calls, then as many as fit in some seconds, and no more than so many.
+_CALLS, _TURN = (3, 60), 1.5e-3
+# How many times the expected errors of both two results may differ by.
+_SLACK = 4.0
+
+
+@dataclass
+class Contestant:
+    """A candidate that is compiled and ready to run."""
+
+    candidate: Candidate
+    run: Callable[[], None]
+    kept: dict[Any, np.ndarray]  # its packed weights
+
+
+# Contestants and rounds -> seconds of each contestant in each round.
+Timer = Callable[[Sequence[Contestant], int], list[list[float]]]
+
+
+class Arena:
+    """The arrays of one layer, and what is measured on them."""
+
+    def __init__(self, scope: Scope, timer: Timer | None = None):
+        self.scope = scope
+        problem = scope.problem
+        rng = np.random.default_rng(0)
+        dtype = problem.layer.dtype
+        self._x = rng.standard_normal(problem.input_shape).astype(dtype)
+        self._weight = rng.standard_normal(problem.layer.weight_shape).astype(dtype)
+        self._output = memory.empty(problem.output_shape, np.dtype(dtype), "output")
+        self._expected: tuple[np.ndarray, float] | None = None
+        clock = clock_of(scope.request.threads)
+        self._timer = timer or (
+            lambda all_, rounds: in_turns(
+                [one.run for one in all_], clock, (rounds, rounds), each=_CALLS, turn=_TURN
+            )
+        )
+        self.wrong: list[Candidate] = []
+
+    def admitted(self, candidates: Iterable[Candidate]) -> list[Contestant]:
+        """Return those that compile and whose results are right, the first being the measure.
+
+        Kernels compile side by side, and nothing is measured meanwhile.
+        """
+        candidates, environment = list(candidates), Environment.now()
+        specs = dict.fromkeys(
+            KernelSpec.of(work) for one in candidates for work in one.works(self.scope.problem)
+        )
+        with ThreadPoolExecutor(min(len(specs), os.cpu_count() or 1) or 1) as pool:
+            built = dict(zip(specs, pool.map(lambda spec: _builds(spec, environment), specs)))
+        contestants = []
+        for one in candidates:
+            if all(built[KernelSpec.of(work)] for work in one.works(self.scope.problem)):
+                contestant = self._prepared(one, environment)
+                if self._is_right(contestant):
+                    contestants.append(contestant)
+                else:
+                    self.wrong.append(one)
+        return contestants
+
+    def ratios(
+        self, contestants: Sequence[Contestant], rounds: int
+    ) -> tuple[list[float], list[float]]:
+        """Return every contestant's seconds, and its time over that of the first in the same round.
+
+        Of each the median over the rounds.
+        """
+        seconds = self._timer(contestants, rounds)
+        ratios = [median(a / b for a, b in zip(times, seconds[0])) for times in seconds]
+        return [median(times) for times in seconds], ratios
+
+    def _prepared(self, candidate: Candidate, environment: Environment) -> Contestant:
+        prepared = Prepared(self.scope.problem, [candidate], self.scope.target, environment)
+        kept: dict[Any, np.ndarray] = {}
+        packed = prepared.pack(self._weight, kept)
+
+        def run() -> None:
+            prepared.run(self._x, packed, None, self._output)
+
+        return Contestant(candidate, run, kept)
+
+    def _is_right(self, one: Contestant) -> bool:
+        """Whether the output agrees with that of the first, up to rounding."""
+        self._output.fill(np.nan)
+        one.run()
+        layer, target = self.scope.problem.layer, self.scope.target
+        error = planner.predicted_error(layer, one.candidate.choice, target)
+        if self._expected is None:
+            self._expected = self._output.copy(), error
+            return bool(np.isfinite(self._output).all())
+        expected, own = self._expected
+        largest = float(np.abs(expected).max(initial=0.0))
+        difference = float(np.abs(self._output - expected).max(initial=0.0))
+        return difference <= _SLACK * planner.MARGIN * (error + own) * largest
+
+
+def _builds(spec: KernelSpec, environment: Environment) -> bool:
+    """Whether a kernel compiles; the message of one that does not is kept in the cache."""
+    try:
+        kernel(spec, environment)
+    except BuildError:
+        return False
+    return True

@@ -1,0 +1,234 @@
+"""The constants of the kernels' model, fitted to this machine: calls are measured, and explained.
+
+The sum of |log(predicted / measured)|, each algorithm counting alike, is made as small as it gets,
+by Newton's method on a weighted sum of squares that comes to the same (iteratively reweighted least
+squares: Holland & Welsch, 1977). An absolute value is hardly moved by a call that the model does
+not understand. A constant that the calls do not show stays where it was: the square of the
+logarithm of its change is added to the sum.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from winogen.conv import memory, planner
+from winogen.conv.cuts import Candidate
+from winogen.conv.execute import Prepared
+from winogen.conv.problem import Problem
+from winogen.conv.request import Request
+from winogen.graph.compiling import compile_all
+from winogen.kernels import Work, named
+from winogen.kernels.spec import KernelSpec
+from winogen.records import Costs, Machine
+from winogen.toolchain import host_target
+from winogen.toolchain.machine_file import cpu_name
+from winogen.tuning.layers import BenchLayer
+from winogen.tuning.sample import calls
+
+LAYOUTS = ("NCHW", "NHWC")
+# Of a layer set, so many of the fastest candidates, and the plain algorithms.
+_FASTEST = 3
+_ALWAYS = ("direct", "im2col")
+# Every call is measured several times over, some time each: a slow moment hits others then.
+_ROUNDS, _SECONDS, _CALLS = 3, 0.04, 40
+
+# What the rates of the machine are called that are fitted along: what kernels reach is less than
+# what a loop does that only reads.
+_RATES = ("clock_ghz", "l2_rate", "l3_rate", "memory_rate")
+# The weight of a constant's change beside the errors of all calls, and of a rate's, which has been
+# measured by itself. No constant leaves its place by more than the factor.
+_STAYS, _RATE_STAYS, _FARTHEST = 0.004, 0.04, 4.0
+_NEAR = 0.03  # errors below count as squares
+_ITERATIONS = 25
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One way to compute a layer, as kernel calls, and the seconds it took on one thread."""
+
+    works: tuple[Work, ...]
+    seconds: float
+
+    @property
+    def family(self) -> str:
+        """The algorithm; depthwise layers are a family of their own."""
+        variant = named(self.works[0].variant)
+        return "depthwise" if "depthwise" in variant.name else variant.algorithm
+
+    def residual(self, machine: Machine) -> float:
+        """log(predicted / measured)."""
+        cycles = sum(float(named(work.variant).cycles(work, machine).total) for work in self.works)
+        return math.log(cycles / (machine.clock_ghz * 1e9) / self.seconds)
+
+    def error(self, machine: Machine) -> float:
+        """|log(predicted / measured)|."""
+        return abs(self.residual(machine))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A machine whose constants explain the samples, and how well: medians of the error."""
+
+    machine: Machine
+    before: float
+    after: float
+    families: dict[str, tuple[int, float, float]]  # calls, before, after
+
+
+def measure(
+    machine: Machine,
+    layers: Sequence[BenchLayer] | None = None,
+    layouts: Sequence[str] = LAYOUTS,
+    progress: Callable[[str], None] = lambda text: None,
+) -> list[Sample]:
+    """Return measured samples on one thread, by default those of `winogen.tuning.sample`.
+
+    Of ``layers`` the fastest candidates are taken. Kernels are compiled first, as far as they are
+    not yet; nothing else is done while calls are measured.
+    """
+    target = host_target()
+    wanted = _of_sample if layers is None else lambda layout: _of_layers(layers, layout)
+    jobs: list[tuple[Problem, Candidate]] = []
+    for layout in layouts:
+        for problem, request, most in wanted(layout):
+            for candidate in planner.ranked(problem, request, target, machine, most):
+                if (problem, candidate.choice) not in [(p, c.choice) for p, c in jobs]:
+                    jobs.append((problem, candidate))
+    specs = dict.fromkeys(KernelSpec.of(work) for p, c in jobs for work in c.works(p))
+    compile_all(specs, lambda done, total, name: progress(f"kernel {done} of {total} compiled"))
+    seconds = [math.inf] * len(jobs)
+    for turn in range(_ROUNDS):
+        for index, (problem, candidate) in enumerate(jobs):
+            progress(f"round {turn + 1} of {_ROUNDS}, call {index + 1} of {len(jobs)}")
+            seconds[index] = min(seconds[index], _least(problem, candidate))
+    return [
+        Sample(tuple(candidate.works(problem)), least)
+        for (problem, candidate), least in zip(jobs, seconds)
+    ]
+
+
+def _of_sample(layout: str) -> Iterable[tuple[Problem, Request, int]]:
+    for layer, options in calls():
+        problem = layer.problem(layout)
+        yield problem, Request.of(problem.layer, threads=1, **options), 1
+
+
+def _of_layers(layers: Sequence[BenchLayer], layout: str) -> Iterable[tuple[Problem, Request, int]]:
+    for layer in layers:
+        problem = layer.problem(layout)
+        for algorithm in ("auto", *_ALWAYS):
+            request = Request.of(problem.layer, algorithm=algorithm, threads=1)
+            yield problem, request, _FASTEST if algorithm == "auto" else 1
+
+
+def _least(problem: Problem, candidate: Candidate) -> float:
+    """The least seconds of a call, the first of which warms up."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(problem.input_shape).astype(problem.layer.dtype)
+    weight = rng.standard_normal(problem.layer.weight_shape).astype(problem.layer.dtype)
+    output = memory.empty(problem.output_shape, np.dtype(problem.layer.dtype), "output")
+    prepared = Prepared(problem, [candidate], host_target())
+    kept: dict[Any, np.ndarray] = {}
+    packed = prepared.pack(weight, kept)
+    least, end = math.inf, time.thread_time() + _SECONDS
+    for _ in range(_CALLS):
+        begin = time.thread_time()
+        prepared.run(x, packed, None, output)
+        now = time.thread_time()
+        least = min(least, now - begin)
+        if now > end:
+            break
+    return max(least, 1e-9)
+
+
+def fit(samples: Sequence[Sample], machine: Machine) -> Fit:
+    """Return the machine with the constants that explain the samples best.
+
+    Whatever numbers `Costs` has are fitted, and the rates a little.
+    """
+    numbers = [field.name for field in fields(Costs) if _is_fitted(machine.costs, field.name)]
+    names = [*_RATES, *numbers]
+    stays = np.array([_RATE_STAYS] * len(_RATES) + [_STAYS] * len(numbers))
+    families = [sample.family for sample in samples]
+    weights = np.array([1 / math.sqrt(families.count(family)) for family in families])
+    weights /= weights.sum()
+
+    def moved(logs: np.ndarray) -> Machine:
+        return _scaled(machine, dict(zip(names, np.exp(logs))))
+
+    def residuals(logs: np.ndarray) -> np.ndarray:
+        trial = moved(logs)
+        return np.array([sample.residual(trial) for sample in samples])
+
+    def loss(errors: np.ndarray, logs: np.ndarray) -> float:
+        size = np.abs(errors)
+        near = np.where(size < _NEAR, (size**2 / _NEAR + _NEAR) / 2, size)
+        return float(weights @ near + stays @ logs**2)
+
+    logs = np.zeros(len(names))
+    errors = residuals(logs)
+    least, damping, most = loss(errors, logs), 1e-3, math.log(_FARTHEST)
+    for _ in range(_ITERATIONS):
+        step = 0.02
+        slopes = np.stack(
+            [(residuals(logs + step * unit) - errors) / step for unit in np.eye(len(names))], axis=1
+        )
+        pulls = weights / np.maximum(np.abs(errors), _NEAR)
+        curvature = slopes.T @ (pulls[:, None] * slopes) + 2 * np.diag(stays)
+        downhill = slopes.T @ (pulls * errors) + 2 * stays * logs
+        improved = False
+        while damping < 1e4:
+            change = np.linalg.solve(curvature + damping * np.eye(len(names)), downhill)
+            trial = np.clip(logs - change, -most, most)
+            found = residuals(trial)
+            value = loss(found, trial)
+            if value < least * (1 - 1e-5):
+                improved = value < least * (1 - 1e-3)
+                logs, errors, least, damping = trial, found, value, damping / 4
+                break
+            damping *= 4
+        if not improved:
+            break
+    return _described(samples, machine, moved(logs))
+
+
+def _is_fitted(costs: Costs, name: str) -> bool:
+    """Whether a field of the constants is a number that can be scaled."""
+    value = getattr(costs, name)
+    return name != "residual" and isinstance(value, (int, float)) and value > 0
+
+
+def _scaled(machine: Machine, factors: dict[str, float]) -> Machine:
+    costs = {
+        name: getattr(machine.costs, name) * factor
+        for name, factor in factors.items()
+        if name not in _RATES
+    }
+    rates = {name: getattr(machine, name) * factors[name] for name in _RATES}
+    return replace(machine, costs=replace(machine.costs, **costs), **rates)
+
+
+def _described(samples: Sequence[Sample], before: Machine, after: Machine) -> Fit:
+    """The fit, with its provenance and residuals."""
+    families = {}
+    for family in dict.fromkeys(sample.family for sample in samples):
+        of_family = [sample for sample in samples if sample.family == family]
+        families[family] = (len(of_family), residual(of_family, before), residual(of_family, after))
+    today = datetime.date.today().isoformat()
+    left = residual(samples, after)
+    provenance = f"fitted to {len(samples)} calls on {cpu_name()}, {today}"
+    costs = replace(after.costs, provenance=provenance, residual=left)
+    return Fit(replace(after, costs=costs), residual(samples, before), left, families)
+
+
+def residual(samples: Sequence[Sample], machine: Machine) -> float:
+    """Return the median of |log(predicted / measured)|."""
+    return median(sample.error(machine) for sample in samples)
