@@ -101,6 +101,10 @@ def test_other_arguments_are_other_functions():
         lambda y: torch.clamp(y, 0.5, -0.5),
         lambda y: torch.clamp(y, min=0.25),
         lambda y: F.leaky_relu(y, float("inf")),
+        lambda y: F.softplus(y, beta=2),
+        lambda y: F.softplus(y, threshold=1),
+        lambda y: torch.ops.aten.elu.default(y, 1.0, 2.0),
+        lambda y: F.elu_(y + 0, 1.0, 2.0),
     ):
         model = nn.Sequential(nn.Conv2d(4, 3, 3), Called(Other(other), "call", {})).eval()
         with every_layer():
