@@ -1,34 +1,41 @@
-"""The C of every variant as it is: a change of a template or its data shows as a diff, to be read.
+"""The C of every kind as it is: a change of a template or its data shows as a diff, to be read.
 
-``python -m pytest tests/kernels/test_golden.py --update-golden`` rewrites the files; look at them
-with ``git diff tests/golden`` before they are committed.
+``python -m pytest tests/kernels/test_golden.py --update-golden`` rewrites the files, one for each
+part of the C (`kernels.golden`); look at them with ``git diff tests/golden`` before they are
+committed.
 """
 
 import difflib
 import re
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-import pytest
-from kernels.samples import LAYOUTS, borders, reaching
-from kernels.turns import turns
+from kernels import golden
+from kernels.samples import LAYOUTS, reaching
 
 from winogen import kernels
 from winogen.codegen import transforms
 from winogen.codegen.gemm import render_gemm
+from winogen.codegen.gradient import render_gradient
+from winogen.codegen.quantized import render_quantized
 from winogen.codegen.render import render
-from winogen.kernels import gemm
+from winogen.conv.standalone import standalone
+from winogen.conv.standalone_gemm import standalone_gemm
+from winogen.conv.standalone_quantized import standalone_quantized
+from winogen.kernels import gemm, weight_gradient
+from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.records import EXTENSIONS, TARGETS, Precision
 
-FOLDER = Path(__file__).parents[1] / "golden" / "kernels"
+FOLDER = Path(__file__).parents[1] / "golden" / "parts"
 # One with masks, broadcasts and stores past the caches, and one without.
 SHOWN = ("avx512", "neon")
 HEADERS = re.compile(
     r"(#define WINOGEN_REAL real\n).*?(/\* Outputs, inputs and products)", re.DOTALL
 )
 LEFT_OUT = r"\1\n/* Here are headers of transforms/, left out. */\n\n\2"
+# One with scales, and one whose loads read beyond their numbers.
+NARROW = (("mcmr", "NHWC", "avx512", "float16"), ("direct", "NCHW", "neon", "flyte24"))
 
 
 def able(variant, name):
@@ -39,7 +46,7 @@ def able(variant, name):
     return target.adjusted("+fp16")
 
 
-def golden(variant, layout, target, filters=None):
+def kernel_of(variant, layout, target, filters=None):
     """The C of one kernel with F(4, 3), but for the transforms: they are shipped as files.
 
     Nothing if a variant has no kernels of this kind. ``filters``: what its filters are packed in,
@@ -56,7 +63,7 @@ def golden(variant, layout, target, filters=None):
             transforms.load(4, 3) if along else transforms.load(1, 1) for along in variant.along
         )
         spec = replace(spec, transform_h=height, transform_w=width)
-    return HEADERS.sub(LEFT_OUT, render(spec))
+    return render(spec)
 
 
 def product_of(target, dtype="float32", columns=64):
@@ -65,22 +72,55 @@ def product_of(target, dtype="float32", columns=64):
     return render_gemm(gemm.GemmSpec(Precision.of(dtype), TARGETS[target], tuning))
 
 
-NAMES = {
-    f"{variant.name}_{layout.lower()}_{target}": partial(golden, variant, layout, target)
-    for variant in kernels.variants().values()
-    for layout in LAYOUTS
-    for target in SHOWN
-} | {f"gemm_{target}": partial(product_of, target) for target in SHOWN}
-# One with scales, and one whose loads read beyond their numbers.
-NAMES |= {
-    f"{name}_{layout.lower()}_{target}_{filters}": partial(
-        golden, kernels.named(name), layout, target, filters
+def gradient_of(target, layout):
+    """The C of a gradient with respect to weights, by F(4, 3)."""
+    tuning = weight_gradient.tuning(TARGETS[target])
+    both = transforms.load(4, 3), transforms.load(4, 3)
+    return render_gradient(
+        weight_gradient.GradientSpec(
+            layout, Precision.of("float32"), TARGETS[target], tuning, *both
+        )
     )
-    for name, layout, target, filters in (
-        ("mcmr", "NHWC", "avx512", "float16"),
-        ("direct", "NCHW", "neon", "flyte24"),
+
+
+def bytes_of(target, algorithm, layout):
+    """The C of a convolution of bytes."""
+    extended = TARGETS[target].adjusted({"avx512": "+vnni", "neon": "+dotprod"}[target])
+    return render_quantized(QuantizedSpec.of(algorithm, layout, False, extended))
+
+
+def standalone_files():
+    """Pairs of files of their own, by name, for one target each."""
+    shape, weight, options = (1, 32, 20, 20), (32, 32, 3, 3), {"padding": 1}
+    pairs = (
+        standalone(
+            shape, weight, isa="avx512", activation="silu", algorithm="mcmr", tile=4, **options
+        ),
+        standalone_gemm(100, 64, 32, isa="neon"),
+        standalone_quantized(shape, weight, isa="avx2", **options),
     )
-}
+    return {name: text for pair in pairs for name, text in pair.items()}
+
+
+def everything():
+    """The C of all kinds, by name."""
+    files = {}
+    for target in SHOWN:
+        for layout in LAYOUTS:
+            suffix = f"{layout.lower()}_{target}"
+            for variant in kernels.variants().values():
+                files[f"{variant.name}_{suffix}"] = kernel_of(variant, layout, target)
+            files[f"gradient_{suffix}"] = gradient_of(target, layout)
+            for algorithm in ALGORITHMS:
+                files[f"bytes_{algorithm}_{suffix}"] = bytes_of(target, algorithm, layout)
+        files[f"gemm_{target}"] = product_of(target)
+    for name, layout, target, filters in NARROW:
+        text = kernel_of(kernels.named(name), layout, target, filters)
+        files[f"{name}_{layout.lower()}_{target}_{filters}"] = text
+    files |= standalone_files()
+    # What stands at the top differs from file to file, and says what the name does.
+    bodies = {name: text.partition(" */\n")[2] for name, text in files.items() if text}
+    return {name: HEADERS.sub(LEFT_OUT, text) for name, text in bodies.items()}
 
 
 def difference(old, new):
@@ -94,75 +134,25 @@ def difference(old, new):
     )
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_c_is_as_it_was(name, request):
-    path, text = FOLDER / f"{name}.c", NAMES[name]()
+def test_the_c_is_as_it_was(request):
+    parts = golden.documents(everything())
     if request.config.getoption("--update-golden"):
         FOLDER.mkdir(parents=True, exist_ok=True)
-        path.write_text(text) if text else path.unlink(missing_ok=True)
-    old = path.read_text() if path.is_file() else ""
+        for path in FOLDER.iterdir():
+            path.unlink()
+        for name, text in parts.items():
+            (FOLDER / f"{name}.txt").write_text(text)
+    old = {path.stem: path.read_text() for path in FOLDER.glob("*.txt")}
+    changed = [name for name in {**old, **parts} if old.get(name) != parts.get(name)]
     command = "python -m pytest tests/kernels/test_golden.py --update-golden"
-    assert text == old, f"{path.name} is now another; if that is meant:\n{command}\n" + difference(
-        old, text
+    assert not changed, f"{', '.join(changed)}; if that is meant:\n{command}\n" + difference(
+        old.get(changed[0], ""), parts.get(changed[0], "")
     )
 
 
-def test_no_golden_file_is_left_over(request):
-    over = [path for path in FOLDER.glob("*") if path.stem not in NAMES]
-    if request.config.getoption("--update-golden"):
-        for path in over:
-            path.unlink()
-    else:
-        assert not over
-
-
-@pytest.mark.parametrize("name, target", turns(kernels.variants(), TARGETS))
-def test_the_c_is_neat(name, target):
-    """Whoever opens a kernel finds it laid out as if by hand."""
-    variant = kernels.named(name)
-    dtype = ("float32", "float64")[list(TARGETS).index(target) % 2]
-    for layout in LAYOUTS:
-        for border in borders(variant):
-            specs = list(reaching(variant, layout, dtype, able(variant, target), border))
-            specs += [spec.profiled() for spec in specs[:1]]
-            for spec in specs:
-                assert flaws(render(spec)) == []
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_the_c_of_a_product_is_neat(target):
-    for dtype, columns in (("float32", 64), ("float64", 512)):
-        assert flaws(product_of(target, dtype, columns)) == []
-
-
-def flaws(text):
-    """What is wrong with the layout of a text: (line, what)."""
-    lines = text.split("\n")
-    found = [
-        (number, what)
-        for number, line in enumerate(lines, 1)
-        for what, wrong in (
-            ("more than 100 columns", len(line) > 100),
-            ("blanks at the end", line != line.rstrip()),
-            ("a tab", "\t" in line),
-            ("two blank lines", not line and not lines[number - 2] and number < len(lines)),
-        )
-        if wrong
-    ]
-    if not lines[0].startswith("/* Generated by"):
-        found.append((1, "no word of where it comes from"))
-    if lines[-1] or not lines[-2]:
-        found.append((len(lines), "no newline at the end, or more than one"))
-    return [(number, what, lines[number - 1]) for number, what in found]
-
-
-def test_flaws_are_seen():
-    text = "/* Generated by\na \n\n\n\tb\n" + "c" * 101 + "\n"
-    assert [(n, w) for n, w, _ in flaws(text)] == [
-        (2, "blanks at the end"),
-        (4, "two blank lines"),
-        (5, "a tab"),
-        (6, "more than 100 columns"),
-    ]
-    assert flaws("/* Generated by */") and flaws("/* Generated by */\n\n") and flaws("int x;\n")
-    assert flaws("/* Generated by */\n") == []
+def test_parts_make_the_whole():
+    """Nothing of a file is lost but where its blank lines are."""
+    for text in (product_of("neon"), bytes_of("avx512", "direct", "NCHW")):
+        pieces = [piece for _, texts in golden.split(text) for piece in texts]
+        lines = [line for line in text.split("\n") if line]
+        assert [line for piece in pieces for line in piece.split("\n") if line] == lines

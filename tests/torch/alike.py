@@ -173,6 +173,7 @@ def _difference_of_tensors(
     if not (ours.is_floating_point() or ours.is_complex()):
         return None if torch.equal(ours, theirs) else f"{where} has other numbers"
     kind = torch.complex128 if ours.is_complex() else torch.float64
+    step = torch.finfo(ours.dtype).eps  # numbers near a half step may be rounded either way
     ours, theirs = ours.to(kind), theirs.to(kind)
     if isinstance(exact, torch.Tensor) and exact.shape == ours.shape:
         exact = exact.detach().to(kind)
@@ -186,7 +187,7 @@ def _difference_of_tensors(
         return None
     ours, theirs, exact = ours[finite], theirs[finite], exact[finite]
     error, usual, largest = (float(x.abs().max()) for x in (ours - exact, theirs - exact, exact))
-    allowed = max(TIMES * usual, RELATIVE * largest, ABSOLUTE)
+    allowed = max(TIMES * usual, max(RELATIVE, step) * largest, ABSOLUTE)
     if error <= allowed:
         return None
     return f"{where} is off by {error:.2g} where {allowed:.2g} is allowed (largest {largest:.2g})"

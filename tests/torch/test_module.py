@@ -108,7 +108,8 @@ def test_it_has_the_state_of_a_convolution():
     assert twin.weight is plain.weight and twin.bias is plain.bias
     x = torch.randn(1, 4, 8, 8)
     torch.testing.assert_close(twin(x), F.relu(plain(x)))
-    torch.testing.assert_close(module(x), F.relu(plain(x)))
+    wanted = F.relu(plain(x))
+    torch.testing.assert_close(module(x), wanted, rtol=0, atol=1e-4 * float(wanted.max()))
 
 
 def test_copies_pickles_and_checkpoints(tmp_path):
