@@ -24,6 +24,7 @@ import re
 import sys
 import textwrap
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 from winogen.records import ACTIVATIONS
@@ -153,9 +154,13 @@ def explained(chosen: list[Option], indent: int) -> str:
 
 def activation_table() -> str:
     """Return how each activation is asked for, and what it means."""
-    known = ACTIVATIONS.values()
-    width = max(len(one.spelled) for one in known)
-    return "\n".join(f"    {one.spelled:{width}}  {one.means}" for one in known)
+    lines = []
+    for known in ACTIVATIONS.values():
+        numbers = (Fraction(value).limit_denominator(100) for value in known.defaults)
+        defaults = ", ".join(f"{name} {value}" for name, value in zip(known.parameters, numbers))
+        asked = " or ".join(known.spellings) + f" ({defaults} by default)" * bool(defaults)
+        lines += textwrap.wrap(f"{asked}: {known.means}", WIDTH - 16, subsequent_indent="    ")
+    return textwrap.indent("\n".join(lines), "    ")
 
 
 def activation_type() -> str:
@@ -164,6 +169,8 @@ def activation_type() -> str:
     for one in ACTIVATIONS.values():
         items = [f'Literal["{word}"]' for word in one.spelling or (one.name,)]
         items += ["Array | float" if one.per_filter else "float"] * len(one.parameters)
+        if one.defaults:
+            made.append(items[0])
         made.append(items[0] if len(items) == 1 else f"tuple[{', '.join(items)}]")
     return "Activation: TypeAlias = (\n    " + "\n    | ".join(made) + "\n)"
 

@@ -114,5 +114,13 @@ Activation: TypeAlias = (
     | Literal["silu"]
     | Literal["gelu"]
     | tuple[Literal["gelu"], Literal["tanh"]]
+    | Literal["sigmoid"]
+    | Literal["tanh"]
+    | Literal["softplus"]
+    | Literal["hard_sigmoid"]
+    | tuple[Literal["hard_sigmoid"], float, float]
+    | Literal["mish"]
+    | Literal["elu"]
+    | tuple[Literal["elu"], float]
 )
 # end

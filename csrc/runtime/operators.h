@@ -31,7 +31,15 @@ static OrtStatus *read_integers(const node *n, const OrtKernelInfo *info, const 
     return NULL;
 }
 
-/* The place of a text among `names`. */
+/* The place of a text among `names`, -1 for none. */
+static int64_t place_of(const char *text, const char *const *names)
+{
+    for (int64_t i = 0; names[i]; i++)
+        if (!strcmp(names[i], text)) return i;
+    return -1;
+}
+
+/* The place of an attribute among `names`. */
 static OrtStatus *read_choice(const node *n, const OrtKernelInfo *info, const char *name,
                               const char *const *names, int64_t *choice)
 {
@@ -39,25 +47,18 @@ static OrtStatus *read_choice(const node *n, const OrtKernelInfo *info, const ch
     size_t size = sizeof text;
     OrtStatus *status = n->api->GetAttribute_string(info, name, text, &size);
     if (status) return unless_absent(n->api, status);
+    *choice = place_of(text, names);
+    if (*choice >= 0) return NULL;
     char message[MESSAGE_BYTES];
     int length = snprintf(message, sizeof message, "%s: got \"%s\"; allowed: ", name, text);
-    for (int64_t i = 0; names[i]; i++) {
-        if (!strcmp(names[i], text)) {
-            *choice = i;
-            return NULL;
-        }
+    for (int64_t i = 0; names[i]; i++)
         length += snprintf(message + length, sizeof message - (size_t)length, "%s%s",
                            i ? ", " : "", names[i]);
-    }
     return failure(n, ORT_INVALID_ARGUMENT, message);
 }
 
 static const char *const AUTO_PADS[] = { "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER", NULL };
 static const char *const MODES[] = { "zeros", "reflect", "replicate", "circular", NULL };
-static const char *const ACTIVATION_NAMES[] = {
-    "none",      "relu",       "relu6", "silu", "gelu", "gelu_tanh",
-    "hardswish", "leaky_relu", "prelu", "clip", NULL,
-};
 
 /* ---- making nodes ---------------------------------------------------------------------------- */
 
@@ -172,7 +173,8 @@ static OrtStatus *read_quantized(node *n, const OrtKernelInfo *info, winogen_lay
     *n->scales = scales;
     roles.add = roles.add_after = roles.slopes = NOWHERE;
     TRY(read_layer(n, info, roles));
-    if (n->layers->activation > RELU || n->layers->padding_mode != ZEROS)
+    const int64_t activation = n->layers->activation;
+    if ((activation != NONE && activation != RELU) || n->layers->padding_mode != ZEROS)
         return failure(n, ORT_INVALID_ARGUMENT,
                        "activation, padding_mode: got others; allowed: none or relu, zeros");
     const int64_t filters = n->constants[roles.weight].shape[0];
@@ -223,16 +225,25 @@ static OrtStatus *read_list(const node *n, const OrtKernelInfo *info, const char
     return n->api->GetAttributes_int64(info, name, *values, count);
 }
 
+/* The text of an attribute, in memory of the caller's. */
+static OrtStatus *read_text(const node *n, const OrtKernelInfo *info, const char *name, char **text)
+{
+    size_t size = 0;
+    TRY(unless_absent(n->api, n->api->GetAttribute_string(info, name, NULL, &size)));
+    *text = calloc(size + 1, 1);
+    if (!*text) return failure(n, ORT_FAIL, "out of memory");
+    return size ? n->api->GetAttribute_string(info, name, *text, &size) : NULL;
+}
+
 /* How a layer stands in the attribute `layers` of a Segment; names are those of winogen_layer. */
 enum {
     AT_INPUT, AT_INPUT_CHANNEL, AT_WEIGHT, AT_BIAS, AT_SLOPES, AT_ADD, AT_ADD_CHANNEL, AT_ADD_AFTER,
     AT_ADD_AFTER_CHANNEL, AT_OUTPUT, AT_OUTPUT_CHANNEL, AT_STRIDE, AT_DILATION = AT_STRIDE + 2,
-    AT_PADDING = AT_DILATION + 2, AT_GROUPS = AT_PADDING + 4, AT_PADDING_MODE, AT_ACTIVATION,
-    LAYER_NUMBERS
+    AT_PADDING = AT_DILATION + 2, AT_GROUPS = AT_PADDING + 4, AT_PADDING_MODE, LAYER_NUMBERS
 };
 
-/* A layer from its numbers; whether they can be those of one. */
-static int layer_of(const node *n, const int64_t *v, winogen_layer *l)
+/* A layer from its numbers and the name of its activation; whether they can be those of one. */
+static int layer_of(const node *n, const int64_t *v, const char *activation, winogen_layer *l)
 {
     *l = (winogen_layer){
         .input = v[AT_INPUT], .weight = v[AT_WEIGHT], .bias = v[AT_BIAS], .slopes = v[AT_SLOPES],
@@ -242,7 +253,8 @@ static int layer_of(const node *n, const int64_t *v, winogen_layer *l)
         .stride = { v[AT_STRIDE], v[AT_STRIDE + 1] },
         .dilation = { v[AT_DILATION], v[AT_DILATION + 1] },
         .padding = { v[AT_PADDING], v[AT_PADDING + 1], v[AT_PADDING + 2], v[AT_PADDING + 3] },
-        .groups = v[AT_GROUPS], .padding_mode = v[AT_PADDING_MODE], .activation = v[AT_ACTIVATION],
+        .groups = v[AT_GROUPS], .padding_mode = v[AT_PADDING_MODE],
+        .activation = activation ? place_of(activation, ACTIVATION_NAMES) : -1,
     };
     const int64_t all = n->array_count, inputs = n->inputs;
 #define WITHIN(low, x, high) ((low) <= (x) && (x) < (high))
@@ -251,7 +263,7 @@ static int layer_of(const node *n, const int64_t *v, winogen_layer *l)
                        WITHIN(-1, l->add, all) && WITHIN(-1, l->add_after, all) &&
                        WITHIN(inputs, l->output, all);
     const int kinds = WITHIN(0, l->padding_mode, PADDING_MODES) &&
-                      WITHIN(0, l->activation, ACTIVATIONS) &&
+                      l->activation >= 0 &&
                       (l->activation == PRELU) == (l->slopes >= 0);
 #undef WITHIN
     int sizes = l->groups >= 1;
@@ -262,8 +274,9 @@ static int layer_of(const node *n, const int64_t *v, winogen_layer *l)
     return arrays && kinds && sizes;
 }
 
-static OrtStatus *fill_segment(node *n, const int64_t *layers, const int64_t *channels,
-                               const float *parameters)
+/* `activations`: the names of all layers' activations, with spaces between them. */
+static OrtStatus *fill_segment(node *n, const int64_t *layers, char *activations,
+                               const int64_t *channels, const float *parameters)
 {
     n->layers = calloc((size_t)n->layer_count, sizeof *n->layers);
     n->channels = calloc((size_t)n->array_count, sizeof *n->channels);
@@ -276,10 +289,13 @@ static OrtStatus *fill_segment(node *n, const int64_t *layers, const int64_t *ch
     }
     for (int64_t i = 0; i < n->layer_count; i++) {
         winogen_layer *l = &n->layers[i];
-        if (!layer_of(n, layers + i * LAYER_NUMBERS, l))
+        char *next;
+        const char *activation = strtok_r(activations, " ", &next);
+        activations = next;
+        if (!layer_of(n, layers + i * LAYER_NUMBERS, activation, l))
             return failure(n, ORT_INVALID_ARGUMENT,
-                           "layers: got numbers that make no layer; allowed: what `winogen onnx "
-                           "optimize` of the same version writes");
+                           "layers, activations: got what makes no layer; allowed: what `winogen "
+                           "onnx optimize` of the same version writes");
         l->parameters[0] = parameters[2 * i], l->parameters[1] = parameters[2 * i + 1];
     }
     for (int64_t i = n->inputs; i < n->inputs + n->outputs; i++) {
@@ -297,6 +313,7 @@ static OrtStatus *read_segment(node *n, const OrtKernelInfo *info)
     int64_t *layers, *channels = NULL;
     size_t numbers = 0, arrays = 0, size = 0;
     float *parameters = NULL;
+    char *activations = NULL;
     OrtStatus *status = read_list(n, info, "layers", &layers, &numbers);
     if (!status) status = read_list(n, info, "channels", &channels, &arrays);
     n->layer_count = (int64_t)(numbers / LAYER_NUMBERS);
@@ -312,8 +329,10 @@ static OrtStatus *read_segment(node *n, const OrtKernelInfo *info)
         status = parameters ? n->api->GetAttributes_float(info, "parameters", parameters, &size)
                             : failure(n, ORT_FAIL, "out of memory");
     }
-    if (!status) status = fill_segment(n, layers, channels, parameters);
+    if (!status) status = read_text(n, info, "activations", &activations);
+    if (!status) status = fill_segment(n, layers, activations, channels, parameters);
     free(layers);
+    free(activations);
     free(channels);
     free(parameters);
     return status;

@@ -5,8 +5,10 @@ import subprocess
 
 import numpy as np
 import pytest
+from conv.activations import TRIALS, activate
 from kernels.turns import first
 
+from winogen.records import ACTIVATIONS
 from winogen.toolchain import find_compiler, host_target, host_targets
 
 HERE = [target.name for target in host_targets()]
@@ -172,6 +174,24 @@ def test_channels_last_doubles_and_relu(winogen, tmp_path):
     y = run(library, name, channels_last, w, bias, (1, 8, 10, 6), 1)
     expected = np.maximum(reference(x, w, bias, 1), 0)
     np.testing.assert_allclose(y.transpose(0, 3, 1, 2), expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("activation", [n for n, one in ACTIVATIONS.items() if not one.per_filter])
+def test_every_activation(winogen, tmp_path, activation):
+    """Only what it calls is in the file."""
+    trial, known = TRIALS[activation], ACTIVATIONS[activation]
+    words = known.spelling or (known.name, *trial.given)
+    name = generate(
+        *(winogen, tmp_path, "--input", "1,3,6,7", "--weight", "5,3,3,3", "--padding", 1),
+        *("--algorithm", "direct", "--isa", HERE[0], "--activation", ":".join(map(str, words))),
+    )
+    x, w, bias = data((1, 3, 6, 7), (5, 3, 3, 3))
+    y = run(compiled(tmp_path, name), name, x, w, bias, (1, 5, 6, 7), 1)
+    expected = activate(reference(x, w, bias, 1), trial.asked)
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+    text = (tmp_path / f"{name}.c").read_text()
+    for primitive in ("exp", "expm1", "log1p"):
+        assert (f" {primitive}_of(" in text) == (primitive in known.needs)
 
 
 def test_the_head_says_what_it_is_and_how_it_was_made(winogen, tmp_path):

@@ -80,17 +80,19 @@ def test_an_array_larger_than_memory_is_refused(refused, tmp_path):
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_every_activation_has_an_option(name):
     known = ACTIVATIONS[name]
-    text = known.option
-    for parameter, number in zip(known.parameters, ("-1.5", "2")):
+    text = known.option.replace("[", "").replace("]", "")
+    for parameter, number in zip(known.parameters, ("0.25", "2")):
         text = text.replace(parameter.upper(), number)
-    numbers = () if known.per_filter else (-1.5, 2.0)[: len(known.parameters)]
-    epilogue = arguments.activation(parsed_activation(text))
-    assert (epilogue.activation, epilogue.parameters) == (name, numbers)
+    numbers = () if known.per_filter else (0.25, 2.0)[: len(known.parameters)]
+    asked = {text: numbers} | ({name: known.defaults} if known.defaults else {})
+    for option, parameters in asked.items():
+        epilogue = arguments.activation(parsed_activation(option))
+        assert (epilogue.activation, epilogue.parameters) == (name, parameters)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["sigmoid", "gelu_tanh", "gelu:x", "clip", "clip:0", "clip:0:x", "relu:1", "prelu:1", ""],
+    ["sine", "gelu_tanh", "gelu:x", "clip", "clip:0", "clip:0:x", "relu:1", "prelu:1", ""],
 )
 def test_an_activation_is_refused_in_the_words_of_the_option(refused, tmp_path, text):
     allowed = "; allowed: relu, leaky_relu:SLOPE, prelu, clip:LO:HI, relu6, "

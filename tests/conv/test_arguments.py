@@ -118,7 +118,7 @@ WRONG = {
         ["padding", "(0, 7)", "height of 6", "at most 6", "circular"],
     ),
     "layout": (dict(layout="nchw"), InvalidValue, ["layout", "nchw", "NCHW", "NHWC"]),
-    "activation": (dict(activation="tanh"), InvalidValue, ["activation", "tanh", "None", "relu"]),
+    "activation": (dict(activation="sine"), InvalidValue, ["activation", "sine", "None", "relu"]),
     "algorithm": (dict(algorithm="fft"), InvalidValue, ["algorithm", "fft", "winograd1d", "mcmr"]),
     "algorithm None": (dict(algorithm=None), InvalidValue, ["algorithm", "None", "auto"]),
     "edge": (dict(edge="clip"), InvalidValue, ["edge", "clip", "discard", "direct"]),

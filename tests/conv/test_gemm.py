@@ -199,7 +199,7 @@ def good(**changes):
         ({"b": np.ones((3, 4), int)}, InvalidType, "b: got dtype int64"),
         ({"bias": np.ones(3, "f4")}, InvalidValue, "bias: got shape (3,); allowed: (4,)"),
         ({"bias": np.ones(4)}, InvalidType, "bias: got dtype float64"),
-        ({"activation": "tanh"}, InvalidValue, "activation: got 'tanh'"),
+        ({"activation": "sine"}, InvalidValue, "activation: got 'sine'"),
         ({"activation": ("prelu", [1, 2])}, InvalidValue, "(4,), one slope for each column of b"),
         ({"threads": 0}, InvalidValue, "threads: got 0"),
         ({"out": np.ones((2, 3), "f4")}, InvalidValue, "out: got shape (2, 3); allowed: (2, 4)"),

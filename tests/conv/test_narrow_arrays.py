@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from conv import fuzz
+from conv.activations import TRIALS
 from conv.reference import convolve
 from kernels.turns import first
 
@@ -50,7 +51,7 @@ def test_every_output_is_rounded_once(dtype, layout, algorithm, tile):
     shape = (1, 20, 9, 11) if layout == "NCHW" else (1, 9, 11, 20)
     x, add, after = (normal(shape, dtype, seed) for seed in (1, 2, 3))
     w, bias = normal((20, 20, 3, 3), np.float32, 4), normal(20, np.float32, 5)
-    for activation in (None, "relu", "silu", ("prelu", np.linspace(0.1, 0.9, 20))):
+    for activation in (None, *(trial.of(20) for trial in TRIALS.values())):
         conv = Conv2d(w, bias, padding=1, layout=layout, algorithm=algorithm, tile=tile,
                       activation=activation)  # fmt: skip
         wide = {name: a.astype(np.float32) for name, a in (("add", add), ("add_after", after))}

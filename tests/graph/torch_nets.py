@@ -130,7 +130,7 @@ class Activations(nn.Module):
         x = F.silu(b(x))
         x = self.same(self.gelu(c(x)))
         x = F.hardswish(d(x))
-        x = F.elu(e(x))
+        x = F.softsign(e(x))
         x = F.gelu(f(x))
         x = torch.clamp(g(x), min=-0.5, max=0.7)
         return h(x) / 2 + 1

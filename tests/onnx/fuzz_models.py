@@ -38,6 +38,7 @@ from conv.fuzz import compile_quickly
 from winogen.onnx.library import get_library_path
 from winogen.onnx.loading import evaluator
 from winogen.onnx.rewrite import Rewritten, rewrite
+from winogen.records import ACTIVATIONS
 
 # Of the whole network, relative to the largest output. Where it is more, the network itself says
 # how it amplifies errors, as by a Cast to float16: a change of its input, so large by TOUCH, may
@@ -47,10 +48,19 @@ NEAR, TOUCH, TIMES = 1e-5, 1e-6, 20
 # With numbers of 8 bits in a model: of the largest output, at most and on average.
 STEPS_MOST, STEPS_MEAN = 0.3, 0.02
 ODD = ("", "a b", "é/ü:0", "layer", 'with"quotes"', "x" * 300)
-ACTIVATIONS = (
-    "Relu LeakyRelu PRelu Clip relu6 SiLU hardswish gelu HardSwish Gelu Tanh Elu Softplus Sigmoid "
-    "Neg Abs"
-).split()
+# Every activation of winogen's that ONNX has an operator for, with its parameters.
+PARAMETERS = {"leaky_relu": (0.2,), "clip": (-0.5, 0.75)}
+OPERATORS = [
+    (known, function, PARAMETERS.get(known.name, known.defaults))
+    for known in ACTIVATIONS.values() for function in known.onnx
+]  # fmt: skip
+PARTS = "SiLU hardswish gelu".split()  # by several nodes
+OTHERS = "Tanh Elu Softplus Sigmoid Celu Selu Softsign Neg Abs".split()
+SINCE = {
+    schema.name: schema.since_version
+    for schema in reversed(onnx.defs.get_all_schemas_with_history()) if not schema.domain
+}  # fmt: skip
+NO_DOUBLES = ("Softplus", "Mish", "HardSigmoid", "Selu", "Celu")  # of onnxruntime
 
 
 class Value(NamedTuple):
@@ -188,33 +198,33 @@ class Maker:
         values = {"epsilon": 1e-3} if self.rng.random() < 0.5 else {}
         return x._replace(name=self.node("BatchNormalization", x.name, *names, **values))
 
-    def activation(self, x: Value, name: str = "") -> Value:
-        name = name or self.rng.choice(ACTIVATIONS)
-        needed = {"HardSwish": 14, "Gelu": 20, "gelu": 9}
-        if self.opset < needed.get(name, 0) or (self.dtype == np.float64 and name == "Softplus"):
-            name = "Relu"
-        y = x.name
-        if name == "LeakyRelu":
-            y = self.node(name, y, alpha=0.2)
-        elif name == "PRelu":
-            slopes = self.weights(*self.rng.choice(((x.channels, 1, 1), (1, 1, 1))))
-            y = self.node(name, y, self.constant(slopes))
-        elif name in ("Clip", "relu6"):
-            y = self.clip(y, *(0.0, 6.0) if name == "relu6" else (-0.5, 0.75))
-        elif name == "SiLU":
+    def activation(self, x: Value) -> Value:
+        rng, y = self.rng, x.name
+        known, function, parameters = rng.choice(OPERATORS)
+        kind = rng.choice((function.names, function.names, function.names, *PARTS, *OTHERS))
+        needed = {"gelu": 9}.get(kind, SINCE.get(kind, 0))
+        if self.opset < needed or (self.dtype == np.float64 and kind in NO_DOUBLES):
+            kind = "Relu"
+        if kind == "SiLU":
             both = [y, self.node("Sigmoid", y)]
-            self.rng.shuffle(both)
+            rng.shuffle(both)
             y = self.node("Mul", *both)
-        elif name == "hardswish":
+        elif kind == "hardswish":
             y = self.node("Mul", y, self.node("HardSigmoid", y, alpha=1 / 6, beta=0.5))
-        elif name == "gelu":
+        elif kind == "gelu":
             erf = self.node("Erf", self.node("Div", y, self.scalar(np.sqrt(2))))
             total = self.node("Add", erf, self.scalar(1))
             y = self.node("Mul", self.node("Mul", y, total), self.scalar(0.5))
-        elif name == "Gelu":
-            y = self.node(name, y, approximate=self.rng.choice(("none", "tanh")))
+        elif kind == "PRelu":
+            slopes = self.weights(*rng.choice(((x.channels, 1, 1), (1, 1, 1))))
+            y = self.node(kind, y, self.constant(slopes))
+        elif kind == "Clip":
+            values = known.given(function, parameters)
+            y = self.clip(y, values["min"], values["max"])
+        elif kind == function.names and rng.random() < 0.8:
+            y = self.node(kind, y, **known.given(function, parameters))
         else:
-            y = self.node(name, y)
+            y = self.node(kind, y)
         return x._replace(name=y)
 
     def clip(self, x: str, low: float, high: float) -> str:

@@ -11,6 +11,7 @@ import winogen.onnx
 from winogen.errors import InvalidType, InvalidValue
 from winogen.onnx.model import Model
 from winogen.onnx.rewrite import rewrite
+from winogen.records import ACTIVATIONS
 
 
 class Net:
@@ -109,42 +110,98 @@ def clip(low, high):
     return make
 
 
-ACTIVATIONS = {
-    "relu": lambda net, x: net.node("Relu", x),
-    "leaky_relu": lambda net, x: net.node("LeakyRelu", x, alpha=0.2),
-    "prelu": lambda net, x: net.node("PRelu", x, net.constant(net.weights(6, 1, 1))),
+# By several nodes, and with other inputs than the table has.
+BY_PARTS = {
     "prelu with one slope": lambda net, x: net.node(
         "PRelu", x, net.constant(np.full((1, 1, 1), 0.25, net.dtype))
     ),
-    "relu6": clip(0, 6),
-    "clip": clip(-0.5, 0.25),
     "clip from below": clip(0, None),
     "clip from above": clip(None, 0.5),
     "silu": lambda net, x: net.node("Mul", x, net.node("Sigmoid", x)),
-    "hardswish": lambda net, x: net.node("HardSwish", x),
     "hardswish by parts": lambda net, x: net.node(
         "Mul", net.node("HardSigmoid", x, alpha=1 / 6, beta=0.5), x
     ),
     "gelu by erf": gelu_by_erf,
 }
+MADE = {
+    "relu": lambda net, x: net.node("Relu", x),
+    "leaky_relu": lambda net, x: net.node("LeakyRelu", x, alpha=0.2),
+    "relu6": clip(0, 6),
+    **BY_PARTS,
+}
 
 
 @pytest.mark.parametrize("dtype", (np.float32, np.float64))
-@pytest.mark.parametrize("name", ACTIVATIONS)
-def test_activations_become_part_of_the_convolution(name, dtype, session):
+@pytest.mark.parametrize("name", BY_PARTS)
+def test_activations_by_parts_become_part_of_the_convolution(name, dtype, session):
     net = Net(dtype=dtype)
-    model = net.model(ACTIVATIONS[name](net, net.conv("x", 4, 6)))
+    model = net.model(BY_PARTS[name](net, net.conv("x", 4, 6)))
     result = check_same(model, session, data(net, 2, 4, 7, 8))
     assert kinds(result) == ["Conv"]
 
 
-def test_gelu_of_opset_20(session):
-    for approximate in ("none", "tanh"):
-        net = Net()
-        model = net.model(
-            net.node("Gelu", net.conv("x", 4, 6), approximate=approximate), opset=20, ir=9
-        )
-        assert kinds(check_same(model, session, data(net, 2, 4, 7, 8))) == ["Conv"]
+OPERATORS = [
+    (name, function) for name, known in ACTIVATIONS.items() for function in known.onnx
+]  # fmt: skip
+PARAMETERS = {"leaky_relu": (0.25,), "clip": (-0.5, 0.25)}
+
+
+@pytest.mark.parametrize("dtype", (np.float32, np.float64))
+@pytest.mark.parametrize("name, function", OPERATORS, ids=lambda one: getattr(one, "names", one))
+def test_activations_become_part_of_the_convolution(name, function, dtype, session, planner):
+    """Each operator of the table, with arguments and, where it has defaults, without.
+
+    Planned, and by the runtime without Python.
+    """
+    known, net = ACTIVATIONS[name], Net(dtype=dtype)
+    given = PARAMETERS.get(name, known.defaults)
+    if known.per_filter:
+        given = (net.weights(6, 1, 1),)
+    for arguments in (known.given(function, given) or {}, {}):
+        parameters = known.taken(function, arguments)
+        if parameters is None or known.per_filter != bool(arguments):
+            continue  # these arguments mean another activation
+        net = Net(dtype=dtype)
+        y = activated(net, net.conv("x", 4, 6), function.names, arguments)
+        opset = max(17, onnx.defs.get_schema(function.names).since_version)
+        model = net.model(y, opset=opset, ir=10)
+        try:
+            result = check_same(model, session, data(net, 2, 4, 7, 8))
+            check_same(model, session, data(net, 2, 4, 7, 8), before=planner.remove)
+            planner.install()
+        except ort.capi.onnxruntime_pybind11_state.Fail as error:
+            pytest.skip(f"this onnxruntime lacks it: {error}")
+        assert kinds(result) == ["Conv"]
+        (node,) = result.graph.node
+        values = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        assert values["activation"].decode() == name
+
+
+def activated(net, x, kind, arguments):
+    """An activation whose arguments are attributes, or else inputs."""
+    attributes = onnx.defs.get_schema(kind).attributes
+    inputs = [
+        net.constant(np.array(value, net.dtype))
+        for key, value in arguments.items() if key not in attributes
+    ]  # fmt: skip
+    given = {key: value for key, value in arguments.items() if key in attributes}
+    return net.node(kind, x, *inputs, **given)
+
+
+@pytest.mark.parametrize("change", ["none", "relu sine", None])
+def test_segments_whose_activations_are_of_another_version(change, session):
+    net = Net()
+    y = net.node("Relu", net.conv("x", 4, 6))
+    model = winogen.onnx.optimize(net.model(net.conv(y, 6, 3)))
+    (node,) = model.graph.node
+    (names,) = (a for a in node.attribute if a.name == "activations")
+    assert names.s == b"relu none"
+    if change is None:
+        node.attribute.remove(names)
+    else:
+        names.s = change.encode()
+    with pytest.raises(Exception, match="layers, activations: got what makes no layer"):
+        session(model)
 
 
 def test_clip_by_attributes(session):
@@ -312,7 +369,7 @@ def random_net(seed):
                 y = net.norm(y, filters)
             elif step == "activation":
                 name = net.random.choice(["relu", "leaky_relu", "relu6", "silu", "gelu by erf"])
-                y = ACTIVATIONS[name](net, y)
+                y = MADE[name](net, y)
             elif step == "add" and alike:
                 y = net.node("Add", *net.random.permutation([y, net.random.choice(alike)]))
             elif step == "concat":

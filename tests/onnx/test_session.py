@@ -202,7 +202,7 @@ BAD_ATTRIBUTES = {
     'padding_mode: got "wrap"; allowed: zeros, reflect, replicate, circular': {
         "padding_mode": "wrap"
     },
-    'activation: got "tanh"; allowed: none, relu,': {"activation": "tanh"},
+    'activation: got "sine"; allowed: none, relu,': {"activation": "sine"},
     "slopes: got the input or the activation": {"activation": "prelu"},
     "group: got less than 1": {"group": 0},
     "threads: got a number out of range; allowed: 0 to 1024": {"threads": -1},

@@ -15,7 +15,7 @@ from winogen.onnx.model import Model
 from winogen.onnx.rewrite import rewrite
 from winogen.onnx.soundness import fault_of, parts_of
 
-from .test_optimize import ACTIVATIONS, Net, check_same, data, kinds
+from .test_optimize import MADE, Net, check_same, data, kinds
 
 
 def pool(net, x):
@@ -25,7 +25,7 @@ def pool(net, x):
 def scaled(net, x, activation):
     """A factor for each channel, as a convolution, and an activation."""
     y = net.conv(x, 4, 4, taps=1, groups=4)
-    return ACTIVATIONS[activation](net, y)
+    return MADE[activation](net, y)
 
 
 def padded(net, x):

@@ -5,25 +5,29 @@ import pickle
 
 import pytest
 import torch
+from conv.activations import activate
 from torch import nn
 from torch.nn import functional as F
 
 import winogen.torch
 from winogen.errors import InvalidType, InvalidValue, Unsupported
+from winogen.records import ACTIVATIONS
+from winogen.records.activations import spelled
+from winogen.torch.activations import apply
 
-ACTIVATIONS = {
-    None: lambda z: z,
-    "relu": F.relu,
-    "relu6": F.relu6,
-    "silu": F.silu,
-    "gelu": F.gelu,
-    ("gelu", "tanh"): lambda z: F.gelu(z, approximate="tanh"),
-    "hardswish": F.hardswish,
-    ("leaky_relu", 0.1): lambda z: F.leaky_relu(z, 0.1),
-    ("leaky_relu", -0.5): lambda z: F.leaky_relu(z, -0.5),
-    ("prelu", 0.2): lambda z: F.leaky_relu(z, 0.2),
-    ("clip", -0.5, 0.25): lambda z: F.hardtanh(z, -0.5, 0.25),
-}
+# What is asked for, and a name in the table with its parameters.
+ASKED = {
+    **{spelled(name, known.defaults): (name, known.defaults) for name, known in ACTIVATIONS.items()
+       if known.defaults or not known.parameters},
+    None: (None, ()),
+    ("leaky_relu", 0.1): ("leaky_relu", (0.1,)),
+    ("leaky_relu", -0.5): ("leaky_relu", (-0.5,)),
+    ("prelu", 0.2): ("leaky_relu", (0.2,)),
+    ("clip", -0.5, 0.25): ("clip", (-0.5, 0.25)),
+    ("elu", 0.3): ("elu", (0.3,)),
+    ("elu", -0.5): ("elu", (-0.5,)),
+    ("hard_sigmoid", 0.2, 0.4): ("hard_sigmoid", (0.2, 0.4)),
+}  # fmt: skip
 SEAMS = ((), ("add",), ("add_after",), ("add", "add_after"))
 
 
@@ -33,16 +37,16 @@ def seams(names, shape, **options):
 
 @pytest.mark.parametrize("memory_format", (torch.contiguous_format, torch.channels_last))
 @pytest.mark.parametrize("names", SEAMS, ids=" ".join)
-@pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
+@pytest.mark.parametrize("activation", ASKED, ids=str)
 def test_activations_and_seams_forward_and_backward(activation, names, memory_format):
-    function = ACTIVATIONS[activation]
+    name, parameters = ASKED[activation]
     options = {"dtype": torch.float64}
     module = winogen.torch.Conv2d(4, 4, 3, padding=1, activation=activation, **options)
     x = torch.randn(2, 4, 6, 7, **options).to(memory_format=memory_format).requires_grad_()
     terms = seams(names, (2, 4, 6, 7), requires_grad=True, **options)
     y = module(x, **terms)
     z = F.conv2d(x, module.weight, module.bias, padding=1) + terms.get("add", 0)
-    expected = function(z) + terms.get("add_after", 0)
+    expected = apply(name, parameters, z) + terms.get("add_after", 0)
     torch.testing.assert_close(y, expected)
     with torch.inference_mode():
         torch.testing.assert_close(module(x, **terms), expected)
@@ -62,6 +66,15 @@ def test_activations_and_seams_forward_and_backward(activation, names, memory_fo
     for result in (y, operator):
         for one, other in zip(torch.autograd.grad(result, leaves, g), theirs):
             torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("activation", ASKED, ids=str)
+def test_torch_computes_the_formula(activation):
+    """Its functions, as far as they have names in the table."""
+    name, parameters = ASKED[activation]
+    z = torch.cat([torch.linspace(-30, 30, 999), torch.tensor([-1e30, 0.0, 1e30])]).double()
+    wanted = torch.from_numpy(activate(z.numpy(), activation).astype(float).ravel())
+    torch.testing.assert_close(apply(name, parameters, z), wanted, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("count", (1, 4))
@@ -287,7 +300,7 @@ def test_the_out_operator():
 @pytest.mark.parametrize(
     ("options", "message"),
     (
-        ({"activation": "tanh"}, "activation: got 'tanh'; allowed: None, \"relu\""),
+        ({"activation": "sine"}, "activation: got 'sine'; allowed: None, \"relu\""),
         ({"activation": ("leaky_relu",)}, "activation: got"),
         ({"activation": ("clip", 1, 0)}, "activation: got"),
         ({"activation": "prelu"}, "activation: got"),

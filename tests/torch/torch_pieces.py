@@ -6,7 +6,13 @@ module, {s} a name for state, {k} a number of filters.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+import torch
+from torch.nn import functional as F
+
+from winogen import records
 
 HEAD = """
 import collections
@@ -92,7 +98,27 @@ CONVOLUTIONS = (
     Convolution("nn.Sequential(nn.ReflectionPad2d(1), nn.Conv2d({c}, {k}, 3))", 0.5),
 )
 
+
+def _of_the_table() -> Iterator[str]:
+    """Every way to call what winogen fuses: modules, functions, methods."""
+    given = {"leaky_relu": (0.3,), "clip": (-0.5, 1.5)}
+    for known in records.ACTIVATIONS.values():
+        for function in () if known.per_filter else known.torch:
+            values = known.given(function, given.get(known.name, known.defaults)) or {}
+            texts = [f"{name}={value!r}" for name, value in values.items()]
+            if function.module:
+                yield f"nn.{function.module}({', '.join(texts)})"
+            for name in function.names.split():
+                for home in (F, torch):
+                    if hasattr(home, name):
+                        short = "F" if home is F else "torch"
+                        yield f"{short}.{name}({', '.join(['{x}', *texts])})"
+                if hasattr(torch.Tensor, name):
+                    yield f"{{x}}.{name}({', '.join(texts)})"
+
+
 ACTIVATIONS = (
+    *_of_the_table(),
     "nn.ReLU()", "nn.ReLU(inplace=True)", "nn.ReLU6()", "nn.ReLU6(inplace=True)", "nn.SiLU()",
     "nn.SiLU(inplace=True)", "nn.GELU()", "nn.GELU(approximate='tanh')", "nn.Hardswish()",
     "nn.Hardswish(inplace=True)", "nn.Hardsigmoid()", "nn.LeakyReLU(0.2)", "nn.Mish()",

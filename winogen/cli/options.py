@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import typer
 
-from winogen.records.epilogue import ACTIVATIONS
+from winogen.records.activations import ACTIVATIONS, spelled
 
 # How `--activation` may be given.
 ACTIVATION_WORDS = ", ".join(one.option for one in ACTIVATIONS.values())
@@ -77,11 +77,11 @@ def parsed_activation(text: str) -> str | tuple[str | float, ...]:
     from winogen.errors import InvalidValue
 
     for known in ACTIVATIONS.values():
-        if text == known.option:
+        if text == ":".join(known.spelling or (known.name,)):
             if known.per_filter:
                 return known.name, 0.0  # the slopes come with the call
-            if not known.parameters:
-                return known.spelling or known.name
+            if known.defaults or not known.parameters:
+                return spelled(known.name)
     name, *numbers = text.split(":")
     known_as = ACTIVATIONS.get(name)
     try:

@@ -1,8 +1,8 @@
 """Constants of the functions that smooth activations are made of, for each type of numbers.
 
-exp(x) = 2^n exp(r) with |r| <= ln(2)/2 is a Taylor series of exp(r). The normal tail, 1 - Phi(a)
-for a >= 0, is exp(-a^2/2) m(a), where (a + 4) m(a) is a polynomial in (a - 4) / (a + 4):
-``scripts/fit_normal_tail.py`` prints it.
+Taylor series give exp(x) = 2^n exp(r) with |r| <= ln(2)/2, and log(1 + x) = 2 atanh(d / 2) with
+d = x / (1 + x / 2) <= 2/3. The normal tail, 1 - Phi(a) for a >= 0, is exp(-a^2/2) m(a), where
+(a + 4) m(a) is a polynomial in (a - 4) / (a + 4): ``scripts/fit_normal_tail.py`` prints it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ class Functions:
     """The constants for one type of numbers, as C spells them."""
 
     series: tuple[str, ...]  # of exp(r), constant term first
+    atanh: tuple[str, ...]  # of (2 atanh(d / 2) - d) / d^3 in d^2, constant term first
     tail: tuple[str, ...]  # of (a + 4) m(a), constant term first
     ln2: tuple[str, str]  # a part with so few bits that n times it is exact, and the remainder
     round: str  # 1.5 times 2 to the bits of the fraction: adding it rounds to an integer
@@ -30,9 +31,14 @@ def _series(terms: int) -> tuple[str, ...]:
     return tuple(repr(1 / factorial(k)) for k in range(terms))
 
 
+def _atanh(terms: int) -> tuple[str, ...]:
+    return tuple(repr(1 / ((2 * k + 1) * 4**k)) for k in range(1, 1 + terms))
+
+
 FUNCTIONS = {
     "float": Functions(
         series=_series(8),
+        atanh=_atanh(7),
         tail=(
             "0.7552851306", "-0.6078966591", "0.387137368", "-0.1865212814", "0.06039753309",
             "-0.007545268266", "-0.003489317276", "0.001645219297", "0.0001710546116",
@@ -48,6 +54,7 @@ FUNCTIONS = {
     ),
     "double": Functions(
         series=_series(14),
+        atanh=_atanh(16),
         tail=(
             "0.75528513041575148", "-0.607896641971891759", "0.387137400742218879",
             "-0.186521857959694163", "0.0603965748906994641", "-0.00754018896559305902",

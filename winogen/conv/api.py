@@ -123,19 +123,25 @@ def conv2d(
     layout
         Order of the axes of ``input``, of the result, and of what is added: "NCHW" or "NHWC".
     activation
-        None, or a function of every sum y of products, bias and ``add``:
+        None, or a function of every sum y of products, bias and ``add``. NaN stays NaN.
 
-            "relu"                 max(y, 0)
-            ("leaky_relu", slope)  y where y >= 0, else slope * y
-            ("prelu", slopes)      y where y >= 0, else slope * y, a slope for each filter
-            ("clip", lo, hi)       y, but at least lo and at most hi
-            "relu6"                max(y, 0), but at most 6
-            "hardswish"            y * min(max(y + 3, 0), 6) / 6
-            "silu"                 y / (1 + exp(-y))
-            "gelu"                 y * Phi(y), Phi of normal data
-            ("gelu", "tanh")       y / 2 * (1 + tanh(sqrt(2 / pi) * (y + 0.044715 * y^3)))
-
-        "relu" returns NaN for NaN.
+            "relu": max(y, 0)
+            ("leaky_relu", slope): y where y >= 0, else slope * y
+            ("prelu", slopes): y where y >= 0, else slope * y, a slope for each filter
+            ("clip", lo, hi): y, but at least lo and at most hi
+            "relu6": max(y, 0), but at most 6
+            "hardswish": y * min(max(y + 3, 0), 6) / 6
+            "silu": y / (1 + exp(-y))
+            "gelu": y * Phi(y), Phi of normal data
+            ("gelu", "tanh"): y / 2 * (1 + tanh(sqrt(2 / pi) * (y + 0.044715 * y^3)))
+            "sigmoid": 1 / (1 + exp(-y))
+            "tanh": (exp(y) - exp(-y)) / (exp(y) + exp(-y))
+            "softplus": log(1 + exp(y))
+            "hard_sigmoid" or ("hard_sigmoid", alpha, beta) (alpha 1/6, beta 1/2 by default):
+                alpha * y + beta, but at least 0 and at most 1
+            "mish": y * tanh(log(1 + exp(y)))
+            "elu" or ("elu", alpha) (alpha 1 by default): y where y >= 0, else alpha * (exp(y) -
+                1)
 
     How it is computed
     ------------------

@@ -37,6 +37,9 @@ LARGEST = 2**31 - 1
 MOST_THREADS = 1024
 
 _NOTHING = Epilogue()
+_ACTIVATIONS = ", ".join(
+    ["None", *(text for one in ACTIVATIONS.values() for text in one.spellings)]
+)
 _ARRAY_PROTOCOLS = ("__array__", "__array_interface__", "__array_struct__", "__dlpack__")
 
 
@@ -65,25 +68,26 @@ def activation(value: Any) -> Epilogue:
     """
     if value is None:
         return _NOTHING
-    spelled = ", ".join(["None", *(known.spelled for known in ACTIVATIONS.values())])
     name, *parameters = value if isinstance(value, (tuple, list)) and value else (value,)
     if name is not None and not isinstance(name, str):
-        raise InvalidType(f"activation: got {_short(value)}; allowed: {spelled}")
+        raise InvalidType(f"activation: got {_short(value)}; allowed: {_ACTIVATIONS}")
     if name is None and not parameters:
         return Epilogue()
     for other in ACTIVATIONS.values():
         if all(isinstance(p, str) for p in parameters) and (name, *parameters) == other.spelling:
             return Epilogue(other.name)
     known = ACTIVATIONS.get(name or "")
+    if known is not None and known.defaults and not parameters:
+        return Epilogue(name, known.defaults)
     if known is None or known.spelling or len(parameters) != len(known.parameters):
-        raise InvalidValue(f"activation: got {_short(value)}; allowed: {spelled}")
+        raise InvalidValue(f"activation: got {_short(value)}; allowed: {_ACTIVATIONS}")
     if known.per_filter:
         return Epilogue(name)
-    numbers = tuple(_number("activation", number, spelled) for number in parameters)
-    if name == "clip" and numbers[0] > numbers[1]:
-        raise InvalidValue(f"activation: got {_short(value)}; allowed: {spelled}, with lo <= hi")
-    if name != "clip" and not all(map(math.isfinite, numbers)):
-        raise InvalidValue(f"activation: got {value!r}; allowed: {spelled}, with finite numbers")
+    numbers = tuple(_number("activation", number, _ACTIVATIONS) for number in parameters)
+    if not known.allows(*numbers):
+        raise InvalidValue(
+            f"activation: got {_short(value)}; allowed: {_ACTIVATIONS}, with {known.check}"
+        )
     return Epilogue(name, numbers)
 
 

@@ -60,11 +60,9 @@ class Options:
     """Order of the axes of ``input``, of the result, and of what is added: "NCHW" or "NHWC"."""
 
     activation: Activation | None = None
-    """None, or a function of every sum y of products, bias and ``add``:
+    """None, or a function of every sum y of products, bias and ``add``. NaN stays NaN.
 
-    {activations}
-
-    "relu" returns NaN for NaN."""
+    {activations}"""
 
     # How it is computed
 

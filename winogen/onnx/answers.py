@@ -21,13 +21,14 @@ from winogen.graph.compiling import compile_all
 from winogen.graph.memory import Life, offsets
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import PADDING_MODES, KernelSpec
-from winogen.onnx.operators import ACTIVATIONS, ADDRESS, ARENA, NOWHERE
-from winogen.records import Machine, Target
+from winogen.onnx.operators import ADDRESS, ARENA, NOWHERE
+from winogen.records import ACTIVATIONS, Machine, Target
+from winogen.records.activations import spelled
 from winogen.records.machine import LINE
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
 
-_BY_NUMBER = tuple(ACTIVATIONS.values())
+_ACTIVATIONS = (None, *ACTIVATIONS)  # by their numbers
 _BYTES = ("uint8", "int8")  # by whether they are signed
 
 
@@ -196,7 +197,7 @@ class Answer:
             padding=((asked.padding[0], asked.padding[2]), (asked.padding[1], asked.padding[3])),
             groups=asked.groups,
             padding_mode=PADDING_MODES[asked.padding_mode],
-            activation=_BY_NUMBER[asked.activation](tuple(asked.parameters), 0.0),
+            activation=_activation(asked),
             threads=self.question.threads,
             tolerance=self.question.tolerance or None,
         )
@@ -354,7 +355,7 @@ class QuantizedAnswer(Answer):
             groups=layer.groups,
             w_zero=0 if w_zero is None else w_zero,
             x_zero=self.zero(scales.x_zero, signs[0]),
-            activation=_BY_NUMBER[layer.activation]((), None),
+            activation=_activation(layer),
             threads=self.question.threads,
             **numbers,
         )
@@ -403,3 +404,13 @@ def _number(value: float) -> str:
     if math.isinf(value):
         return "-__builtin_inf()" if value < 0 else "__builtin_inf()"
     return value.hex()
+
+
+def _activation(layer: Any) -> Any:
+    """The activation of a `winogen_layer`, but for slopes of filters."""
+    name = _ACTIVATIONS[layer.activation]
+    if name is None:
+        return None
+    if ACTIVATIONS[name].per_filter:
+        return name, 0.0
+    return spelled(name, tuple(layer.parameters)[: len(ACTIVATIONS[name].parameters)])

@@ -16,15 +16,14 @@ from winogen.conv.quantization import BYTES, RANGES
 from winogen.onnx.loading import require
 from winogen.onnx.model import Model
 from winogen.onnx.operators import OWN_DOMAIN
-from winogen.onnx.sizes import STANDARD, number
+from winogen.onnx.sizes import ACTIVE, STANDARD, number
 
 _CODES = 256
 _MOST_NODES = 8
 # Each output from one input, and constants that are the same everywhere or in a channel.
-_EACH = frozenset(
-    "Abs Add Ceil Celu Clip Div Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity LeakyRelu "
-    "Log Max Min Mish Mul Neg PRelu Pow Reciprocal Relu Round Selu Sigmoid Sign Softplus Softsign "
-    "Sqrt Sub Swish Tanh ThresholdedRelu".split()
+_EACH = ACTIVE | frozenset(
+    "Abs Add Ceil Celu Div Elu Erf Exp Floor HardSigmoid Identity Log Max Min Mish Mul Neg Pow "
+    "Reciprocal Round Selu Sigmoid Sign Softplus Softsign Sqrt Sub Tanh ThresholdedRelu".split()
 )
 _POOL = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
 _TO_LAST, _TO_SECOND = [0, 2, 3, 1], [0, 3, 1, 2]  # the axis of channels

@@ -12,8 +12,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from winogen import resources
+from winogen.codegen.formulas import scalar
 from winogen.codegen.templates import environment
-from winogen.records import TARGETS
+from winogen.records import ACTIVATIONS, TARGETS
 from winogen.toolchain import Library, load
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ FLAGS = ("-pthread", *(("-Wl,-z,nodelete",) if sys.platform == "linux" else ()),
 
 def source() -> str:
     """Return the C of the library."""
-    return str(environment().get_template("runtime/onnx.c.j2").render())
+    template = environment().get_template("runtime/onnx.c.j2")
+    return str(template.render(activations=ACTIVATIONS.values(), scalar=scalar))
 
 
 def declarations() -> str:

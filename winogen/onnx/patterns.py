@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,9 +12,20 @@ import numpy as np
 from winogen.graph import Activation, Add, Affine, Concat, Conv, Pad
 from winogen.graph.ir import Operator
 from winogen.onnx.model import Model
-from winogen.onnx.sizes import STANDARD
+from winogen.onnx.sizes import ACTIVE, STANDARD
+from winogen.records import ACTIVATIONS
+from winogen.records.activation import Argument, Function
+from winogen.records.activations import spelled
 
 _MODES = {"constant": "zeros", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
+
+
+# Which activations an operator may be, first those with the fewest parameters: Clip is "relu6" or
+# "relu" with their limits.
+_MEANINGS: dict[str, list[tuple[str, Function]]] = defaultdict(list)
+for _known in sorted(ACTIVATIONS.values(), key=lambda one: len(one.parameters)):
+    for _function in _known.onnx:
+        _MEANINGS[_function.names].append((_known.name, _function))
 
 
 class Match(NamedTuple):
@@ -39,7 +51,8 @@ class Patterns:
         """Return what a node is, None for one of the framework's."""
         if node.domain not in STANDARD:
             return None
-        read: Callable[[Any], Match | None] | None = getattr(self, f"_{node.op_type}", None)
+        known = self._activation if node.op_type in ACTIVE else None
+        read: Callable[[Any], Match | None] | None = getattr(self, f"_{node.op_type}", known)
         if read is None or not self._is_map(node.output[0]):
             return None
         found = read(node)
@@ -153,8 +166,7 @@ class Patterns:
             return False
         if maker.op_type in ("Conv", "BatchNormalization"):
             return True
-        between = ("Add", "Mul", "Relu", "LeakyRelu", "PRelu", "Clip", "Gelu", "HardSwish", "Swish")
-        return maker.op_type in between and any(
+        return maker.op_type in ("Add", "Mul", *ACTIVE) and any(
             self._convolved(one, depth - 1) for one in maker.input if one
         )
 
@@ -218,58 +230,30 @@ class Patterns:
 
     # ---- activations -----------------------------------------------------------------------------
 
-    def _Relu(self, node: Any) -> Match | None:
-        return Match(Activation("relu"), (node.input[0],))
+    def _activation(self, node: Any) -> Match | None:
+        for name, function in _MEANINGS[node.op_type]:
+            known = ACTIVATIONS[name]
+            values = {
+                one.name: self._argument(node, place, one, known.per_filter)
+                for place, one in enumerate(function.arguments, 1)
+            }
+            parameters = known.taken(function, values)
+            if parameters is None or any(one is None for one in parameters):
+                continue
+            if known.per_filter or known.allows(*parameters):
+                return Match(Activation(spelled(name, parameters)), (node.input[0],))
+        return None
 
-    def _LeakyRelu(self, node: Any) -> Match | None:
-        slope = float(np.float32(self.model.attributes(node).get("alpha", 0.01)))
-        return Match(Activation(("leaky_relu", slope)), (node.input[0],))
-
-    def _PRelu(self, node: Any) -> Match | None:
-        slopes = self._per_channel(node.input[1], self.channels(node.output[0]))
-        if slopes is None:
-            return None
-        one = float(slopes[0])
-        if (slopes == slopes[0]).all() and float(np.float32(one)) == one:
-            return Match(Activation(("leaky_relu", one)), (node.input[0],))
-        return Match(Activation(("prelu", slopes)), (node.input[0],))
-
-    def _Clip(self, node: Any) -> Match | None:
-        bounds: list[float | None] = []
-        values = self.model.attributes(node)
-        for place, name in ((1, "min"), (2, "max")):
-            if name in values:
-                bounds.append(float(values[name]))
-            elif len(node.input) > place and node.input[place]:
-                bound = self._scalar(node.input[place])
-                if bound is None:
-                    return None
-                bounds.append(bound)
-            else:
-                bounds.append(None)
-        low, high = bounds
-        spec: Any = None
-        if low == 0 and (high is None or high == math.inf):
-            spec = "relu"
-        elif (low, high) == (0, 6):
-            spec = "relu6"
-        else:
-            low, high = (-math.inf if low is None else low), (math.inf if high is None else high)
-            if low <= high and all(value == np.float32(value) for value in (low, high)):
-                spec = ("clip", low, high)
-        return None if spec is None else Match(Activation(spec), (node.input[0],))
-
-    def _HardSwish(self, node: Any) -> Match | None:
-        return Match(Activation("hardswish"), (node.input[0],))
-
-    def _Swish(self, node: Any) -> Match | None:
-        if self.model.attributes(node).get("alpha", 1.0) != 1:
-            return None
-        return Match(Activation("silu"), (node.input[0],))
-
-    def _Gelu(self, node: Any) -> Match | None:
-        tanh = self.model.attributes(node).get("approximate", "none") == "tanh"
-        return Match(Activation(("gelu", "tanh") if tanh else "gelu"), (node.input[0],))
+    def _argument(self, node: Any, place: int, argument: Argument, per_filter: bool) -> Any:
+        """An attribute, or the constant that is this input; None for another number."""
+        given = place < len(node.input) and node.input[place]
+        if given and per_filter:
+            return self._per_channel(node.input[place], self.channels(node.output[0]))
+        if given:
+            number = self._scalar(node.input[place])
+            return number if number is not None and number == np.float32(number) else None
+        value = self.model.attributes(node).get(argument.name, argument.default)
+        return float(np.float32(value)) if isinstance(value, (int, float)) else value
 
     def _Mul(self, node: Any) -> Match | None:
         for x, gate in (node.input, reversed(node.input)):

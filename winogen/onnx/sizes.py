@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from winogen.records import ACTIVATIONS
+
 
 class Size(NamedTuple):
     """A symbol and a number that are added; ``symbol`` is "" for a plain number.
@@ -52,11 +54,14 @@ Sizes = tuple[Size, ...]
 
 STANDARD = ("", "ai.onnx")  # two names of ONNX's own operators
 
+# Those that are activations of winogen's.
+ACTIVE = frozenset(function.names for known in ACTIVATIONS.values() for function in known.onnx)
+
 # One input decides.
-_ALIKE = frozenset(
-    "BatchNormalization Cast Ceil Celu Clip Dropout Elu Erf Exp Floor Gelu HardSigmoid HardSwish "
-    "Identity InstanceNormalization LRN LeakyRelu Log LpNormalization Mish Neg PRelu Relu "
-    "Reciprocal Selu Sigmoid Softmax Softplus Softsign Sqrt Swish Tanh ThresholdedRelu".split()
+_ALIKE = ACTIVE | frozenset(
+    "BatchNormalization Cast Ceil Celu Dropout Elu Erf Exp Floor HardSigmoid Identity "
+    "InstanceNormalization LRN Log LpNormalization Mish Neg Reciprocal Selu Sigmoid Softmax "
+    "Softplus Softsign Sqrt Tanh ThresholdedRelu".split()
 )
 _BROADCAST = frozenset("Add Sub Mul Div Pow Max Min Sum Mean".split())
 

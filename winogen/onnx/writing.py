@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from winogen.conv import arguments
 from winogen.graph import Concat, Conv, Graph, Opaque, cut
 from winogen.graph.lower import Step, lower
 from winogen.graph.places import Buffer, Place
 from winogen.kernels.spec import PADDING_MODES
 from winogen.onnx.model import Model, fresh, named_apart
-from winogen.onnx.operators import ACTIVATIONS, NOWHERE, OWN_DOMAIN
+from winogen.onnx.operators import NOWHERE, OWN_DOMAIN
 from winogen.onnx.reading import Reading
 
 VERSION = 1  # of the operators: raised when a node would mean something else
@@ -105,7 +106,8 @@ class Writer:
             graph.outputs[0],
             layers=[n for layer in layers for n in _numbers(layer, inputs, number)],
             channels=[counts[buffer] for buffer in made],
-            parameters=[float(p) for layer in layers for p in layer["parameters"]],
+            activations=" ".join(layer["activation"] for layer in layers),
+            parameters=[p for layer in layers for p in layer["parameters"]],
         )
 
     def _taken_for_onnx(self, graph: Graph) -> bool:
@@ -139,7 +141,7 @@ class Writer:
         if name != "none":
             attributes["activation"] = name
         if any(parameters):
-            attributes["activation_parameters"] = [float(p) for p in parameters]
+            attributes["activation_parameters"] = parameters
         self._add("Conv", inputs, graph.outputs, step.label, **attributes)
 
     def _add(
@@ -264,19 +266,11 @@ def _seams(step: Step) -> tuple[Place | None, Place | None]:
     return step.add, step.add_after
 
 
-def _activation(spec: Any) -> tuple[str, tuple[float, float], np.ndarray | None]:
+def _activation(spec: Any) -> tuple[str, tuple[float, ...], np.ndarray | None]:
     """Return an activation as the operators have it: name, two parameters, slopes."""
-    if spec is None:
-        return "none", (0.0, 0.0), None
-    if isinstance(spec, str):
-        return spec, (0.0, 0.0), None
-    name, *values = spec
-    if name == "gelu":
-        return "gelu_tanh", (0.0, 0.0), None
-    if name == "prelu":
-        return name, (0.0, 0.0), np.asarray(values[0])
-    first, second = (*map(float, values), 0.0, 0.0)[:2]
-    return name, (first, second), None
+    asked = arguments.activation(spec)
+    slopes = np.asarray(spec[1]) if asked.per_filter else None
+    return asked.activation or "none", (*asked.parameters, 0.0, 0.0)[:2], slopes
 
 
 def _numbers(
@@ -305,5 +299,4 @@ def _numbers(
         *(top, left, bottom, right),
         op.groups,
         PADDING_MODES.index(op.padding_mode),
-        list(ACTIVATIONS).index(layer["activation"]),
     )

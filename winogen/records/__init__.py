@@ -1,8 +1,9 @@
 """records: plain data that every station may read; nothing here computes or asks the system."""
 
+from winogen.records.activations import ACTIVATIONS
 from winogen.records.axis import Axis, Strides
 from winogen.records.costs import Costs, costs_of
-from winogen.records.epilogue import ACTIVATIONS, Epilogue
+from winogen.records.epilogue import Epilogue
 from winogen.records.machine import Machine
 from winogen.records.points import Points
 from winogen.records.precision import (

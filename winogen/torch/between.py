@@ -1,4 +1,4 @@
-"""Makers of operators that lie between convolutions: padding, pooling, enlarging, activations."""
+"""Makers of operators that lie between convolutions: padding, pooling, enlarging."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from winogen.graph import Activation, Conv, MaxPool, Pad, Repeat, Spread
+from winogen.graph import Conv, MaxPool, Pad, Repeat, Spread
 from winogen.torch.calls import Call, Translation, Untranslated, array, dtype, pair
 
 # --- padding
@@ -155,70 +155,7 @@ def transposed_module(call: Call, module: Any) -> Translation:
     return Translation([conv, Spread(tuple(kernel), "pixels")], [call.map(call.node.args[0])])
 
 
-# --- activations
-
-
-def activated(call: Call, x: Any, activation: Any) -> Translation:
-    """Return an activation, as `winogen.conv2d` spells it."""
-    return Translation([Activation(activation)], [call.map(x)])
-
-
-def plain(activation: Any) -> Callable[[Call], Translation]:
-    """Return the maker of an activation without parameters."""
-    return lambda call: activated(
-        call, call.bind("input inplace", inplace=False)["input"], activation
-    )
-
-
-def leaky(call: Call) -> Translation:
-    """Return a leaky ReLU."""
-    values = call.bind("input negative_slope inplace", negative_slope=0.01)
-    return activated(call, values["input"], ("leaky_relu", float(values["negative_slope"])))
-
-
-def gelu(call: Call) -> Translation:
-    """Return GELU, exact or by tanh."""
-    values = call.bind("input approximate", approximate="none")
-    tanh = values["approximate"] == "tanh"
-    return activated(call, values["input"], ("gelu", "tanh") if tanh else "gelu")
-
-
-def clip(names: str, low: float | None = None, high: float | None = None) -> Any:
-    """Return the maker of a clipping whose limits have these names."""
-    first, second = names.split()
-
-    def maker(call: Call) -> Translation:
-        defaults: dict[str, Any] = {first: low, second: high}
-        values = call.bind(f"input {names} inplace", **defaults)
-        return clipped(call, values["input"], values[first], values[second])
-
-    return maker
-
-
-def clipped(call: Call, x: Any, low: Any, high: Any) -> Translation:
-    """Return a clipping."""
-    if not all(isinstance(v, (int, float)) and np.isfinite(v) for v in (low, high)) or low > high:
-        raise Untranslated
-    if (low, high) == (0, 6):
-        return activated(call, x, "relu6")
-    return activated(call, x, ("clip", float(low), float(high)))
-
-
-def prelu(call: Call) -> Translation:
-    """Return a PReLU."""
-    values = call.bind("input weight")
-    return sloped(call, values["input"], call.constant(values["weight"]))
-
-
-def sloped(call: Call, x: Any, slopes: np.ndarray | None) -> Translation:
-    """Return a PReLU with these slopes."""
-    x = call.map(x)
-    if slopes is None:
-        raise Untranslated
-    flat = slopes.reshape(-1)
-    if flat.size == 1:
-        flat = np.repeat(flat, call.channels(x))
-    return activated(call, x, ("prelu", flat))
+# --- what changes nothing
 
 
 def same(call: Call) -> Translation:
@@ -240,8 +177,3 @@ def dropout_module(call: Call, module: Any) -> Translation:
     if module.training:
         raise Untranslated
     return Translation([], [call.map(call.node.args[0])])
-
-
-def of(maker: Callable[..., Translation], *names: str) -> Callable[[Call, Any], Translation]:
-    """A module whose fields are the arguments of an activation."""
-    return lambda call, m: maker(call, call.node.args[0], *(getattr(m, name) for name in names))

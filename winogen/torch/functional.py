@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import functional as F
 
+from winogen.conv import arguments
 from winogen.errors import InvalidType, InvalidValue
 from winogen.torch import activations, gradients, ops
 from winogen.torch.settings import Settings, settings
@@ -224,7 +225,7 @@ def call(
         # Fused, the backward pass would have to compute again what went into the activation.
         plain = wanted._replace(activation=None, parameters=())
         z = _operator(input, weight, bias, None, add, None, plain)
-        y = activations.apply(name, parameters, slopes, z)
+        y = activations.apply(name, parameters if slopes is None else (slopes,), z)
         return y if add_after is None else y + add_after
     return _operator(input, weight, bias, slopes, add, add_after, wanted)
 
@@ -276,7 +277,8 @@ def by_torch(
     z = F.conv2d(input, weight, bias, wanted.stride, padding, wanted.dilation, wanted.groups)
     if add is not None:
         z = z + add
-    y = activations.apply(wanted.activation, wanted.parameters, slopes, z)
+    parameters = wanted.parameters if slopes is None else (slopes,)
+    y = activations.apply(wanted.activation, parameters, z)
     return y if add_after is None else y + add_after
 
 
@@ -339,31 +341,15 @@ def activation_parts(activation: Any) -> tuple[str | None, tuple[float, ...], Te
 
     Raises InvalidType and InvalidValue.
     """
-    name, parameters, slopes = _activation_parts(activation)
-    if slopes is None and name == "prelu":
-        raise InvalidValue('activation: got "prelu"; allowed: ("prelu", slopes)')
-    if not activations.exists(name, parameters):
-        raise InvalidValue(f"activation: got {activation!r}; allowed: None, {activations.SPELLED}")
-    return name, parameters, slopes
-
-
-def _activation_parts(activation: Any) -> tuple[str | None, tuple[float, ...], Tensor | None]:
-    if activation is None or isinstance(activation, str):
-        return activation, (), None
-    if not isinstance(activation, (tuple, list)) or not activation:
-        raise InvalidType(
-            f"activation: got {activation!r}; allowed: None, a name or (name, parameters...)"
-        )
-    name, *parameters = activation
-    if name == "gelu" and parameters == ["tanh"]:
-        return "gelu_tanh", (), None
-    if name == "prelu" and len(parameters) == 1:
-        if isinstance(parameters[0], (int, float)):  # the same for all channels
-            return "leaky_relu", (float(parameters[0]),), None
-        if not isinstance(parameters[0], Tensor):
-            raise InvalidType(f"activation: got {activation!r}; allowed: slopes as a tensor")
-        return name, (), parameters[0]
-    return name, tuple(parameters), None
+    asked = arguments.activation(activation)
+    if not asked.per_filter:
+        return asked.activation, asked.parameters, None
+    slopes = activation[1]
+    if isinstance(slopes, (int, float)):  # the same for all channels
+        return "leaky_relu", (float(slopes),), None
+    if not isinstance(slopes, Tensor):
+        raise InvalidType(f"activation: got {activation!r}; allowed: slopes as a tensor")
+    return asked.activation, (), slopes
 
 
 def frozen(value: Any) -> Any:

@@ -250,6 +250,8 @@ def _back(ctx: Any, gradient: Tensor) -> tuple:
         else:  # computed again: the fused layer has never stored it
             bias, slopes, add = others
             saved = _call(input, weight, bias, asked.linear(), add)
+            if activations.told_by_output(asked.activation, asked.parameters):
+                saved = activations.apply(asked.activation, asked.parameters, saved)
         gradient, grads[10] = activations.derivative(
             asked.activation, asked.parameters, slopes, gradient, saved
         )

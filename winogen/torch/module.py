@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from winogen.errors import Unsupported
+from winogen.records.activations import spelled
 from winogen.torch import packing
 from winogen.torch.functional import Options, Wanted, activation_parts, call, frozen
-from winogen.torch.settings import settings, spelled
+from winogen.torch.settings import settings
 from winogen.typing import (
     Activation,
     Algorithm,

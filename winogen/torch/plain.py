@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from winogen.conv import arguments
 from winogen.graph import (
     Activation,
     Add,
@@ -24,6 +25,7 @@ from winogen.graph import (
     Slice,
     Spread,
 )
+from winogen.torch.activations import apply
 
 _MODES = {
     "zeros": "constant",
@@ -31,28 +33,15 @@ _MODES = {
     "replicate": "replicate",
     "circular": "circular",
 }
-_FUNCTIONS: dict[str, Any] = {
-    "relu": F.relu,
-    "relu6": F.relu6,
-    "silu": F.silu,
-    "gelu": F.gelu,
-    "hardswish": F.hardswish,
-    "leaky_relu": F.leaky_relu,
-    "clip": F.hardtanh,
-}
 
 
 def activate(y: torch.Tensor, activation: Any) -> torch.Tensor:
     """Return an activation, spelled as `winogen.conv2d` takes it."""
-    name, *values = activation if isinstance(activation, tuple) else (activation,)
-    if name is None:
-        return y
-    if name == "prelu":
-        return F.prelu(y, torch.as_tensor(values[0], dtype=y.dtype))
-    if name == "gelu" and values:
-        return F.gelu(y, approximate="tanh")
-    result: torch.Tensor = _FUNCTIONS[name](y, *values)
-    return result
+    asked = arguments.activation(activation)
+    parameters = asked.parameters
+    if asked.per_filter:
+        parameters = (torch.as_tensor(activation[1], dtype=y.dtype),)
+    return apply(asked.activation, parameters, y)
 
 
 def pad(x: torch.Tensor, padding: Sequence[int], mode: str) -> torch.Tensor:

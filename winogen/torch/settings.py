@@ -11,6 +11,7 @@ from winogen.conv.options import Options
 from winogen.conv.request import Request
 from winogen.errors import InvalidValue
 from winogen.kernels.spec import PADDING_MODES
+from winogen.records.activations import spelled
 
 Pair = tuple[int, int]  # height, width
 Sides = tuple[int, int, int, int]  # top, bottom, left, right
@@ -111,7 +112,7 @@ def settings(
     height_width = arguments.pair("stride", stride, 1), arguments.pair("dilation", dilation, 1)
     arguments.choice("padding_mode", padding_mode, PADDING_MODES)
     if activation != "prelu":  # whose slopes are a tensor of their own
-        arguments.activation(spelled(activation, parameters))
+        parameters = arguments.activation(spelled(activation, parameters)).parameters
     made = Settings(
         height_width[0],
         sides(padding),
@@ -141,17 +142,6 @@ def sides(padding: tuple[int, ...]) -> Sides:
         )
     height, width = arguments.pair("padding", padding, 0)
     return height, height, width, width
-
-
-def spelled(name: str | None, parameters: tuple[float, ...]) -> Any:
-    """Return an activation as `winogen.conv2d` takes it, of the two arguments of an operator.
-
-    >>> spelled("leaky_relu", (0.1,)), spelled("gelu_tanh", ())
-    (('leaky_relu', 0.1), ('gelu', 'tanh'))
-    """
-    if name == "gelu_tanh":
-        return "gelu", "tanh"
-    return (name, *parameters) if parameters else name
 
 
 def _per_axis(value: Any) -> Any:

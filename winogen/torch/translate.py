@@ -15,8 +15,8 @@ import torch
 from torch import fx, nn
 from torch.nn import functional as F
 
-from winogen.torch import between, layers
-from winogen.torch.calls import Call, Translation, Untranslated, array
+from winogen.torch import activating, between, layers
+from winogen.torch.calls import Call, Translation, Untranslated
 
 aten = torch.ops.aten
 
@@ -65,18 +65,7 @@ def is_changed(module: nn.Module) -> bool:
 _MODULES: dict[type, Callable[[Call, Any], Translation]] = {
     nn.Conv2d: layers.conv_module,
     nn.BatchNorm2d: layers.norm_module,
-    nn.ReLU: lambda call, m: between.activated(call, call.node.args[0], "relu"),
-    nn.ReLU6: lambda call, m: between.activated(call, call.node.args[0], "relu6"),
-    nn.SiLU: lambda call, m: between.activated(call, call.node.args[0], "silu"),
-    nn.Hardswish: lambda call, m: between.activated(call, call.node.args[0], "hardswish"),
-    nn.GELU: lambda call, m: between.activated(
-        call, call.node.args[0], ("gelu", "tanh") if m.approximate == "tanh" else "gelu"
-    ),
-    nn.LeakyReLU: lambda call, m: between.activated(
-        call, call.node.args[0], ("leaky_relu", float(m.negative_slope))
-    ),
-    nn.Hardtanh: between.of(between.clipped, "min_val", "max_val"),
-    nn.PReLU: lambda call, m: between.sloped(call, call.node.args[0], array(m.weight)),
+    **activating.MODULES,
     nn.Identity: lambda call, m: between.same(call),
     nn.Dropout: between.dropout_module,
     nn.Dropout2d: between.dropout_module,
@@ -104,15 +93,7 @@ _FUNCTIONS: dict[Any, Callable[[Call], Translation]] = {
     **dict.fromkeys((F.conv2d, torch.conv2d), layers.conv_function),
     F.batch_norm: layers.norm_function(_NORM),
     torch.batch_norm: layers.norm_function(_ATEN_NORM),
-    **dict.fromkeys((F.relu, torch.relu, torch.relu_), between.plain("relu")),
-    F.relu6: between.plain("relu6"),
-    F.silu: between.plain("silu"),
-    F.hardswish: between.plain("hardswish"),
-    F.gelu: between.gelu,
-    F.leaky_relu: between.leaky,
-    **dict.fromkeys((F.prelu, torch.prelu), between.prelu),
-    F.hardtanh: between.clip("min_val max_val", -1.0, 1.0),
-    **dict.fromkeys((torch.clamp, torch.clip, torch.clamp_), between.clip("min max")),
+    **activating.FUNCTIONS,
     **dict.fromkeys((torch.add, operator.add, operator.iadd), layers.add),
     **dict.fromkeys((torch.mul, operator.mul, operator.imul), layers.factor(layers.times)),
     **dict.fromkeys((operator.truediv, operator.itruediv), layers.factor(layers.divided)),
@@ -127,17 +108,6 @@ _FUNCTIONS: dict[Any, Callable[[Call], Translation]] = {
     # aten, as `torch.export` writes it.
     aten.conv2d.default: layers.conv_function,
     aten.batch_norm.default: layers.norm_function(_ATEN_NORM),
-    **dict.fromkeys((aten.relu.default, aten.relu_.default), between.plain("relu")),
-    **dict.fromkeys((aten.relu6.default, aten.relu6_.default), between.plain("relu6")),
-    **dict.fromkeys((aten.silu.default, aten.silu_.default), between.plain("silu")),
-    **dict.fromkeys((aten.hardswish.default, aten.hardswish_.default), between.plain("hardswish")),
-    aten.gelu.default: between.gelu,
-    **dict.fromkeys((aten.leaky_relu.default, aten.leaky_relu_.default), between.leaky),
-    aten.prelu.default: between.prelu,
-    **dict.fromkeys(
-        (aten.hardtanh.default, aten.hardtanh_.default), between.clip("min_val max_val", -1.0, 1.0)
-    ),
-    **dict.fromkeys((aten.clamp.default, aten.clamp_.default), between.clip("min max")),
     **dict.fromkeys((aten.add.Tensor, aten.add_.Tensor), layers.add),
     **dict.fromkeys((aten.mul.Tensor, aten.mul_.Tensor), layers.factor(layers.times)),
     **dict.fromkeys((aten.div.Tensor, aten.div_.Tensor), layers.factor(layers.divided)),
@@ -151,9 +121,8 @@ _FUNCTIONS: dict[Any, Callable[[Call], Translation]] = {
     aten.upsample_nearest2d.vec: between.upsample,
 }
 _METHODS: dict[str, Callable[[Call], Translation]] = {
-    **dict.fromkeys(("relu", "relu_"), between.plain("relu")),
+    **activating.METHODS,
     **dict.fromkeys(("add", "add_", "__add__", "__iadd__"), layers.add),
     **dict.fromkeys(("mul", "mul_", "__mul__", "__imul__"), layers.factor(layers.times)),
     **dict.fromkeys(("div", "div_"), layers.factor(layers.divided)),
-    **dict.fromkeys(("clamp", "clamp_", "clip", "clip_"), between.clip("min max")),
 }
