@@ -292,3 +292,50 @@ def test_the_command(winogen, refused, tmp_path):
 def test_help_has_examples(winogen):
     result = winogen("onnx", "quantize", "--help")
     assert result.exit_code == 0 and "Example: winogen onnx quantize" in result.output
+
+
+def shared():
+    """Two convolutions, of inputs of very different sizes, with one bias and one weight."""
+    random = np.random.default_rng(0)
+    weight = random.standard_normal((4, 4, 3, 3)).astype(np.float32)
+    bias = random.standard_normal(4).astype(np.float32)
+    make, kind = helper.make_tensor_value_info, TensorProto.FLOAT
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["x", "w", "b"], ["c"], "A"),
+            helper.make_node("Conv", ["z", "w", "b"], ["d"], "B"),
+        ],
+        "net",
+        [make(name, kind, [1, 4, 9, 9]) for name in "xz"],
+        [make(name, kind, None) for name in "cd"],
+        [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(bias, "b")],
+    )
+    x = random.standard_normal((1, 4, 9, 9)).astype(np.float32)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return model, [{"x": 1e-3 * x, "z": 1e3 * x}]
+
+
+def test_what_is_excluded_keeps_numbers_that_others_read():
+    model, feeds = shared()
+    result = quantize(model, feeds, exclude=["A"])
+    c, d = differences(model, result, feeds)
+    assert c.relative_error == 0 and 0 < d.relative_error < 0.05
+    c, d = differences(model, quantize(model, feeds), feeds)
+    assert c.relative_error < 0.05 and d.relative_error < 0.05
+
+
+def test_names_that_onnxruntime_makes_up_may_be_taken():
+    model, feeds = shared()
+    model.graph.node[0].output[0] = "z_QuantizeLinear_Output"
+    model.graph.output[0].name = "z_QuantizeLinear_Output"
+    with pytest.raises(InvalidValue, match="model: onnxruntime does not run it"):
+        quantize(model, feeds)
+
+
+@pytest.mark.parametrize(
+    "options", ({"exclude": None}, {"exclude": "first"}, {"per_channel": "x"}), ids=str
+)
+def test_options_of_other_types_are_refused(options):
+    (name,) = options
+    with pytest.raises(InvalidType, match=f"^{name}: got"):
+        quantize(net(), inputs(1), **options)

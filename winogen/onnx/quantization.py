@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from winogen.conv import arguments
-from winogen.errors import InvalidValue
+from winogen.errors import InvalidType, InvalidValue
 from winogen.onnx.folding import folded
 from winogen.onnx.loading import load, naming_damage, require
-from winogen.onnx.model import Model, fresh
+from winogen.onnx.model import Model, copied, fresh
 from winogen.onnx.rewrite import save
 from winogen.onnx.samples import Sample, read_samples, run, session_of
 from winogen.onnx.sizes import STANDARD
@@ -136,6 +136,10 @@ def quantized(
         raise InvalidValue(f"percentile: got {percentile:g}; allowed: a number above 50, up to 100")
     if activations not in ACTIVATIONS:
         raise InvalidValue(f"activations: got {activations!r}; allowed: {', '.join(ACTIVATIONS)}")
+    if not isinstance(per_channel, bool):
+        raise InvalidType(f"per_channel: got {per_channel!r}; allowed: True or False")
+    if isinstance(exclude, str) or not isinstance(exclude, Collection):
+        raise InvalidType(f"exclude: got {exclude!r}; allowed: a list of names")
     proto = load(model_or_path)
     feeds = read_samples(proto, samples)
     known = {name for node in proto.graph.node for name in (node.name, *node.output)}
@@ -151,6 +155,7 @@ def quantized(
         result.model = _by_onnxruntime(
             result.model, fitting, activations, method, percentile, options
         )
+        session_of(result.model)  # raises, should names of onnxruntime's have been taken
     return result
 
 
@@ -160,15 +165,28 @@ def _convolutions(proto: Any, exclude: frozenset[str]) -> tuple[Quantized, list[
     for node in proto.graph.node:
         node.name = node.name or fresh(f"{node.op_type} {node.output[0]}", taken)
     model = Model(proto)
+    values = model.names()
     for node in proto.graph.node:
         if node.op_type in ("Conv", "ConvTranspose") and node.domain in STANDARD:
             why = "excluded" if exclude & {node.name, *node.output} else _refusal(model, node)
             if why is None:
                 names.append(node.name)
+                _give_its_own(model, node, values)
             else:
                 result.refusals.append(f"{node.name}: {why}")
     result.convolutions = len(names)
     return result, names
+
+
+def _give_its_own(model: Model, node: Any, taken: set[str]) -> None:
+    """Give a convolution weights and a bias that nobody else reads: others may stay float."""
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+    for place, name in enumerate(node.input):
+        if place and name in tensors and model.uses[name] > 1:
+            own = fresh(f"{name} of {node.name}", taken)
+            copy = copied(tensors[name])
+            copy.name = node.input[place] = own
+            model.graph.initializer.append(copy)
 
 
 def _refusal(model: Model, node: Any) -> str | None:
