@@ -8,7 +8,7 @@ float32. Where that differs more than expected, numbers of float64 decide which 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,7 +102,7 @@ def _accepted(model: Model, original: _Original) -> Iterator[tuple[Shapes, list[
     """Sizes that the original accepts, with two sets of numbers for the first, one for others."""
     refusal = "it has no sizes"
     for shapes in first_sizes(model):
-        feeds = [_feed(model, shapes, seed) for seed in (1, 2)]
+        feeds = _feeds(model, shapes, (1, 2))
         try:
             for feed in feeds:
                 original.run(feed)
@@ -116,22 +116,23 @@ def _accepted(model: Model, original: _Original) -> Iterator[tuple[Shapes, list[
     for options in other_sizes(model, shapes):
         for other in options:
             try:
-                feed = _feed(model, other, 3)
-                original.run(feed)
+                feeds = _feeds(model, other, (3,))
+                original.run(feeds[0])
             except Unproven:
                 continue
             except Exception:  # it is made for some sizes only
                 continue
-            yield other, [feed]
+            yield other, feeds
             break
 
 
-def _feed(model: Model, shapes: Shapes, seed: int) -> Feed:
+def _feeds(model: Model, shapes: Shapes, seeds: Sequence[int]) -> list[Feed]:
+    """Inputs of these sizes; raises Unproven where there is no memory for what follows of them."""
     needed, left = _COPIES * _bytes(model, shapes), memory_left()
     if left is not None and 2 * needed > left:
         raise Unproven(f"that takes {needed:.1e} bytes of memory, half of {left:.1e} may be taken")
     try:
-        return feed_of(model, shapes, seed)
+        return [feed_of(model, shapes, seed) for seed in seeds]
     except TypeError as problem:
         raise Unproven(str(problem)) from problem
 
