@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import re
 
 import numpy as np
 import pytest
@@ -11,12 +10,14 @@ from conv.reference import convolve
 from kernels.turns import turns
 
 import winogen
+from winogen.conv import quantized_planner
+from winogen.conv.problem import Layer
 from winogen.conv.quantization import TOO_MANY_TERMS
-from winogen.conv.quantized_choice import chosen
+from winogen.conv.quantized_planner import Numbers
+from winogen.conv.request import Request
 from winogen.errors import InvalidType, InvalidValue
-from winogen.kernels import dots
-from winogen.kernels.dots import DOTS, dot_of
-from winogen.records import TARGETS
+from winogen.kernels.dots import DOTS, dots_of
+from winogen.records import TARGETS, Machine, costs_of
 from winogen.toolchain import host_target, host_targets
 
 
@@ -132,8 +133,7 @@ def amx_everywhere(monkeypatch):
     if "amx" not in host_targets()[0].extensions:
         pytest.skip("no AMX here")
     monkeypatch.setenv("WINOGEN_ISA", "avx512")
-    monkeypatch.setattr(dots, "LEAST_WORDS", 0)
-    monkeypatch.setattr(dots, "LEAST_TERMS", 0)
+    monkeypatch.setattr(quantized_planner, "dots_of", fuzz.only_the_best)
 
 
 def test_tiles_that_are_not_worth_it_are_right_too(monkeypatch):
@@ -157,19 +157,40 @@ def test_tiles_of_every_rest_are_right(monkeypatch, layout, channels, cols):
         assert np.array_equal(y if layout == "NCHW" else y.transpose(0, 3, 1, 2), expected)
 
 
-@pytest.mark.parametrize("weight, isa, what", [
-    ((32, 64, 3, 3), "avx512", "Direct.* tdpbusd"), ((32, 3, 7, 7), "avx512", "im2col.* tdpbusd"),
-    ((32, 16, 1, 1), "avx512", "Direct.*vpdpbusd"), ((32, 64, 3, 3), "avx512-amx", "vpdpbusd"),
-    ((32, 64, 1, 1), "avx512", "Direct.* tdpbusd"), ((32, 3, 3, 3), "avx512", "vpdpbusd"),
-    ((32, 64, 3, 3), "avx512-vnni", "vpmaddwd"),
+def planned(weight, isa, shape=None, groups=1, **options):
+    """What runs on a machine of Intel: algorithm and variant."""
+    name, _, extensions = isa.partition("+")
+    target = TARGETS[name].adjusted("+" + extensions if extensions else "")
+    layer = Layer.of(weight, "uint8", groups=groups, padding=weight[2] // 2)
+    problem = layer.problem(shape or (1, weight[1] * groups, 28, 28))
+    machine = Machine(costs=costs_of("skylake_avx512"))
+    ways = quantized_planner.ranked(problem, Request(**options), Numbers(), target, machine)
+    assert [way.seconds for way in ways] == sorted(way.seconds for way in ways)
+    return ways[0].choice.algorithm, ways[0].choice.variant
+
+
+@pytest.mark.parametrize("weight, isa, expected", [
+    ((32, 64, 3, 3), "avx512+vnni+amx", ("direct", "direct_tdpbusd")),
+    ((32, 3, 7, 7), "avx512+vnni+amx", ("im2col", "im2col_tdpbusd")),
+    ((32, 64, 1, 1), "avx512+vnni+amx", ("direct", "direct_tdpbusd")),
+    ((32, 16, 1, 1), "avx512+vnni+amx", ("direct", "direct_vpdpbusd")),
+    ((32, 3, 3, 3), "avx512+vnni+amx", ("im2col", "im2col_vpdpbusd")),
+    ((32, 64, 3, 3), "avx512+vnni", ("direct", "direct_vpdpbusd")),
+    ((32, 64, 3, 3), "avx512", ("direct", "direct_pmaddwd")),
+    ((32, 64, 3, 3), "avx2+avxvnni", ("direct", "direct_vpdpbusd")),
+    ((32, 64, 3, 3), "neon+dotprod", ("direct", "direct_sdot")),
+    # Words that would be half empty are filled by neighbouring taps.
+    ((32, 1, 3, 3), "avx512+vnni", ("im2col", "im2col_vpdpbusd")),
+    ((32, 1, 1, 1), "avx512+vnni", ("direct", "direct_vpdpbusd")),
 ])  # fmt: skip
-def test_layers_that_tiles_are_worth(monkeypatch, weight, isa, what):
-    if "amx" not in host_targets()[0].extensions:
-        pytest.skip("no AMX here")
-    monkeypatch.setenv("WINOGEN_ISA", isa)
-    conv = winogen.QConv2d(np.ones(weight, np.int8))
-    head = conv.source((1, weight[1], 9, 9))[:400]
-    assert re.search(what, head, re.DOTALL), head
+def test_what_runs_is_what_is_predicted_to_be_fastest(weight, isa, expected):
+    assert planned(weight, isa) == expected
+
+
+def test_depthwise_layers_have_a_variant_of_their_own():
+    assert planned((40, 1, 3, 3), "avx512+vnni", groups=40) == ("direct", "depthwise_vpdpwssd")
+    asked = planned((40, 1, 3, 3), "sse2", groups=40, algorithm="im2col")
+    assert asked == ("im2col", "im2col_pmaddwd")
 
 
 @pytest.mark.parametrize("isa", ISAS[:1], indirect=True)
@@ -302,7 +323,7 @@ def test_shapes_that_were_seen_are_not_looked_at_again(monkeypatch):
     conv = winogen.QConv2d(weight, x_zero=3)
     x = rng.integers(0, 100, (2, 6, 7, 9)).astype(np.uint8)
     conv(x), conv(x.view(np.int8))
-    for name in ("host_target", "work_of"):
+    for name in ("host_target", "ranked"):
         monkeypatch.setattr(f"winogen.conv.quantized.{name}", None)
     for dtype in (np.uint8, np.int8):  # the same bytes
         assert np.array_equal(conv(x.view(dtype)), convolve(x.astype(int) - 3, weight.astype(int)))
@@ -318,7 +339,7 @@ def test_changes_of_the_callers_arrays_have_no_effect():
 
 def test_its_source_tells_the_instruction(monkeypatch):
     conv = winogen.QConv2d(np.ones((1, 64, 3, 3), np.int8))
-    assert dot_of(host_target()).what in conv.source((1, 64, 4, 4))
+    assert dots_of(host_target())[0].what in conv.source((1, 64, 4, 4))
     monkeypatch.setenv("WINOGEN_ISA", "generic")
     assert "plain C" in conv.source((1, 64, 4, 4), "int8")
 
@@ -335,7 +356,9 @@ def test_its_plan_tells_what_runs(algorithm, batched):
     assert plan.source == conv.source(shape)
     assert plan.weight_shape == weight.shape and plan.threads == 2
     assert f"packed weights   {plan.packed_weight_bytes:,} bytes" in str(plan)
-    assert plan.instruction in str(plan) and "8x64x3x3" in str(plan)
+    assert plan.variant in str(plan) and "8x64x3x3" in str(plan)
+    times = [one.seconds for one in plan.predictions]
+    assert times == sorted(times) and times[0] > 0
     if algorithm != "mcmr":
         call = conv.bound(shape)
         assert plan.workspace_bytes == call.workspace_bytes
@@ -347,14 +370,7 @@ def test_its_plan_tells_what_runs(algorithm, batched):
 
 def test_every_target_has_an_instruction():
     for target in TARGETS.values():
-        assert dot_of(target).extensions == ()
-
-
-@pytest.mark.parametrize("channels, taps, algorithm", [
-    (1, 3, "im2col"), (1, 1, "direct"), (2, 3, "im2col"), (64, 3, "direct"), (4, 7, "direct"),
-])  # fmt: skip
-def test_words_that_would_be_half_empty_are_filled_by_im2col(channels, taps, algorithm):
-    assert chosen(channels, taps, 4) == algorithm
+        assert dots_of(target)[0].extensions == ()
 
 
 WEIGHT = np.ones((2, 4, 3, 3), np.int8)

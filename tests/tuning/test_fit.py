@@ -15,7 +15,8 @@ from winogen.toolchain import machine
 from winogen.toolchain.calibrate import Measurement
 from winogen.tuning.fit import LAYOUTS, Sample, fit, measure, residual
 from winogen.tuning.layers import layer_sets, load_layers
-from winogen.tuning.sample import calls, gradients
+from winogen.tuning.quantized import fastest
+from winogen.tuning.sample import calls, gradients, quantized
 
 HALVES = TARGETS["avx512"].adjusted("+fp16")  # a target that multiplies all types of numbers
 
@@ -76,7 +77,7 @@ def test_whatever_numbers_there_are_are_fitted_and_no_further_than_a_factor():
 
 
 def test_the_sample_reaches_every_family_and_is_of_no_layer_set():
-    layers = [layer for layer, _ in (*calls(HALVES), *gradients())]
+    layers = [layer for layer, _ in (*calls(HALVES), *gradients(), *quantized())]
     measured = {(layer.input, layer.weight) for layer in layers}
     assert len(measured) == len({layer.name for layer in layers})
     sets = [one for name in layer_sets() for one in load_layers(name)]
@@ -96,6 +97,9 @@ def test_every_constant_of_one_thread_shows_in_the_sample():
     for layer, tile in gradients():
         problem = layer.problem()
         works.append(gradient_planner.choose(problem, (tile, tile), 1, None, HALVES, Machine()))
+    for target in (TARGETS["avx512"], TARGETS["avx512"].adjusted("+vnni+amx")):
+        for layer, algorithm in quantized():
+            works.append(fastest(layer.problem("NCHW", "uint8"), algorithm, target, Machine()).work)
 
     def cycles(machine):
         return [Sample((work,), 1.0).cycles(machine) for work in works]
@@ -130,6 +134,20 @@ def test_gradients_are_fitted_to():
     assert found.families.keys() == {"gradient"} and found.after < found.before / 4
     costs = found.machine.costs
     assert costs.gradient_product > 1.25 and costs.gradient_store > 10
+
+
+def test_bytes_are_fitted_to():
+    truth = Machine(costs=replace(Costs(), byte_product=1.5, byte_sum=8.0, byte_turn=6.0))
+    measured = []
+    for layout in LAYOUTS:
+        for layer, algorithm in quantized():
+            way = fastest(layer.problem(layout, "uint8"), algorithm, TARGETS["avx2"], truth)
+            measured.append(Sample((way.work,), way.seconds))
+    found = fit(measured, Machine())
+    assert found.families.keys() == {"bytes", "bytes, depthwise"}
+    assert found.after < found.before / 4
+    costs = found.machine.costs
+    assert costs.byte_product > 1.3 and costs.byte_sum > 6.5 and costs.byte_turn < 7.5
 
 
 @pytest.mark.thorough

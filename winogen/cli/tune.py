@@ -27,6 +27,7 @@ def tune(
     ),
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     layout: str = typer.Option("NCHW", metavar="NCHW|NHWC|both", help="NCHW, NHWC or both."),
+    dtype: str = typer.Option("float32", metavar="float32|int8", help="Of the arrays."),
     threads: int = typer.Option(1, min=1, max=1024, help="Threads of every candidate."),
     tolerance: float = typer.Option(
         None, help="For calls with this tolerance; default: for those without."
@@ -62,7 +63,7 @@ def tune(
         left_out = f", {damaged} damaged lines left out" if damaged else ""
         typer.echo(f"{added} new entries in {where}{left_out}")
     if layers is not None:
-        _tune(layers, where, only, seconds, _LAYOUTS[layout], threads, tolerance, json)
+        _tune(layers, where, only, seconds, _LAYOUTS[layout], dtype, threads, tolerance, json)
     if export is not None:
         added, _ = wisdom.merge([where] if where.is_file() else [], export)
         export.chmod(0o644)
@@ -75,6 +76,7 @@ def _tune(
     only: str | None,
     seconds: float | None,
     layouts: tuple[str, ...],
+    dtype: str,
     threads: int,
     tolerance: float | None,
     json: Path | None,
@@ -96,7 +98,7 @@ def _tune(
         outcomes = list(
             tune(
                 chosen, where, machine=current(), seconds=limit, layouts=layouts, threads=threads,
-                tolerance=tolerance,
+                tolerance=tolerance, dtype=dtype,
                 progress=lambda spent, text: step(min(int(spent), int(limit)), int(limit), text),
             )
         )  # fmt: skip

@@ -9,8 +9,9 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from winogen.conv import arguments, memory, seams
+from winogen.conv import arguments, memory, seams, wisdom
 from winogen.conv.execute import Call, Environment
+from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantization import (
     BYTES,
@@ -23,11 +24,11 @@ from winogen.conv.quantization import (
     integers,
     refuse_outputs,
 )
-from winogen.conv.quantized_choice import work_of
-from winogen.conv.quantized_plan import QuantizedPlan
+from winogen.conv.quantized_planner import Numbers, QuantizedCandidate, plan_of, ranked
 from winogen.conv.quantized_tiles import QuantizedTiles
+from winogen.conv.request import Request
 from winogen.errors import InvalidValue
-from winogen.kernels.quantized import ALGORITHMS, QuantizedWork
+from winogen.kernels.quantized import ALGORITHMS
 from winogen.records import Machine, Target
 from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
@@ -71,8 +72,8 @@ class QConv2d:
     activation
         None or "relu": outputs of at least y_zero (0 without ``y_scale``).
     algorithm
-        "direct", "im2col", or "auto": im2col where channels are so few that direct convolution
-        would multiply many zeros. "mcmr": Winograd's, which is not exact; see `error`.
+        "direct", "im2col", or "auto": what is predicted to be faster, or was measured to be; see
+        `plan`. "mcmr": Winograd's, which is not exact; see `error`.
     tile
         With "mcmr", outputs of a tile along each axis: 2 or 4, None for 4.
 
@@ -195,7 +196,7 @@ class QConv2d:
             )  # fmt: skip
         return self._tiles[0]
 
-    def bound(self, input_shape: Any, dtype: str = "uint8") -> _Bound:
+    def bound(self, input_shape: Any, dtype: str = "uint8") -> QuantizedCall:
         """Return the call for inputs of this shape and dtype, for others that make it.
 
         Raises InvalidValue with "mcmr", which is several.
@@ -205,17 +206,20 @@ class QConv2d:
         x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
         return self._bind(self._whole(input_shape), dtype, self._output_dtype(x_dtype))
 
-    def work(self, input_shape: Any, dtype: str, target: Target, machine: Machine) -> QuantizedWork:
-        """Return the call for such inputs on a machine that need not be this one."""
+    def ranked(
+        self, input_shape: Any, dtype: str, target: Target, machine: Machine
+    ) -> list[QuantizedCandidate]:
+        """Return the ways to compute such inputs on a machine that need not be this one."""
         y_dtype = self._output_dtype(np.dtype(dtype))
-        return self._work(self._whole(input_shape), dtype, y_dtype, target, machine)
+        problem = self._whole(input_shape)
+        return ranked(problem, self._request, self._numbers(dtype, y_dtype), target, machine)
 
     def _whole(self, input_shape: Any) -> Problem:
         """The problem for inputs of this shape, of whole arrays."""
         seams = Seams(self._layer.channels, self._layer.filters)
         return self._layer.problem(input_shape).sewn(seams)
 
-    def plan(self, input_shape: Any, dtype: str = "uint8") -> QuantizedPlan:
+    def plan(self, input_shape: Any, dtype: str = "uint8") -> Plan:
         """Return what a call with an input of this shape and dtype does.
 
         Compiles the kernel and packs the weights if that has not been done yet. Raises InvalidValue
@@ -225,7 +229,7 @@ class QConv2d:
             plan = self._tiled().plan(input_shape)
         else:
             bound, problem = self.bound(input_shape, dtype), self._layer.problem(input_shape)
-            plan = QuantizedPlan.of(problem, bound.work, bound.kernel.source)
+            plan = plan_of(problem, bound.ranked, bound.kernel.source, bound.packed.nbytes)
         return replace(plan, machine=described())
 
     def source(self, input_shape: Any, dtype: str = "uint8") -> str:
@@ -261,9 +265,9 @@ class QConv2d:
 
     def _forget(self) -> None:
         self._dtypes: dict[np.dtype, np.dtype] = {}  # of inputs that were checked, of outputs
-        self._bound: dict[tuple, _Bound] = {}
+        self._bound: dict[tuple, QuantizedCall] = {}
         # Shape and dtype of an input -> its call, and shape and dtype of the output.
-        self._ready: dict[tuple, tuple[_Bound, tuple[int, ...], np.dtype]] = {}
+        self._ready: dict[tuple, tuple[QuantizedCall, tuple[int, ...], np.dtype]] = {}
         self._tiles: list[QuantizedTiles] = []  # one, once it is needed
         # What packs alike -> packed filters, as long as a bound call needs them.
         self._packed: MutableMapping[tuple, np.ndarray] = WeakValueDictionary()
@@ -284,13 +288,16 @@ class QConv2d:
         self._dtypes[input] = dtype
         return dtype
 
-    def _bind(self, problem: Problem, x_dtype: str, y_dtype: np.dtype) -> _Bound:
+    def _bind(self, problem: Problem, x_dtype: str, y_dtype: np.dtype) -> QuantizedCall:
         key = problem, x_dtype
         known = self._bound.get(key)
         if known is not None:
             return known
-        work = self._work(problem, x_dtype, y_dtype, host_target(), current())
-        bound = _Bound(work, Environment.now())
+        target = host_target()
+        numbers, measured = self._numbers(x_dtype, y_dtype), wisdom.current(target)
+        ways = ranked(problem, self._request, numbers, target, current(), measured)
+        bound = QuantizedCall(ways, Environment.now())
+        work = bound.work
         with self._lock:  # filters are packed once even if several threads call at once
             # Packing depends on the input's zero point, but not on its sizes.
             alike = bound.kernel, work.zero
@@ -304,25 +311,32 @@ class QConv2d:
             self._bound[key] = bound
         return bound
 
-    def _work(
-        self, problem: Problem, x_dtype: str, y_dtype: np.dtype, target: Target, machine: Machine
-    ) -> QuantizedWork:
+    @property
+    def _request(self) -> Request:
+        return Request(self._algorithm, threads=self._threads)
+
+    def _numbers(self, x_dtype: str, y_dtype: np.dtype) -> Numbers:
         zero = 0 if self._scales is None else self._scales.zero
         limits = RANGES[y_dtype.name] if self._scales is not None else SUMS
         if self._relu:
             limits = max(limits[0], zero), limits[1]
-        return work_of(
-            problem, self._algorithm, self._scales is None, target, machine, self._threads,
-            signed_input=x_dtype == "int8", x_zero=self._x_zero, y_zero=zero, limits=limits,
+        return Numbers(
+            self._scales is None,
+            signed_input=x_dtype == "int8",
+            x_zero=self._x_zero,
+            y_zero=zero,
+            limits=limits,
             w_zeros=self._filters.zero is not None,
-        )  # fmt: skip
+        )
 
 
-class _Bound(Call):
+class QuantizedCall(Call):
     """A call for inputs of one shape, bound to its kernel and to packed filters."""
 
-    def __init__(self, work: QuantizedWork, environment: Environment):
-        super().__init__(work.spec, work, environment)
+    def __init__(self, ways: list[QuantizedCandidate], environment: Environment):
+        best = ways[0]
+        super().__init__(best.work.spec, best.work, environment, best.seconds)
+        self.ranked = ways
         self.packed = np.empty(0, np.uint8)  # `QConv2d` packs them at once
 
     def pack_filters(self, filters: Filters, scales: Scales | None) -> np.ndarray:

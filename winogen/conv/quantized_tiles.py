@@ -8,6 +8,7 @@ by one step from the exact one where that lies near a half.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -17,9 +18,9 @@ import numpy as np
 from winogen import resources
 from winogen.conv import arguments, memory
 from winogen.conv.api import Conv2d
+from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer
 from winogen.conv.quantization import RANGES, Filters, Scales
-from winogen.conv.quantized_plan import QuantizedPlan
 from winogen.errors import InvalidValue
 from winogen.toolchain import Library, host_target, load
 from winogen.toolchain.fork import team_threads
@@ -75,24 +76,11 @@ class QuantizedTiles:
         """Return the expected max |y - exact| / max |exact|, before y is rounded to bytes."""
         return float(self._conv.plan(input_shape).predictions[0][1])
 
-    def plan(self, input_shape: Any) -> QuantizedPlan:
-        """Return what a call with an input of this shape does."""
+    def plan(self, input_shape: Any) -> Plan:
+        """Return what a call with an input of this shape does: its kernel has float32 arrays."""
         plan = self._conv.plan(input_shape)
         numbers = prod(plan.input_shape) + prod(plan.output_shape)
-        return QuantizedPlan(
-            input_shape=plan.input_shape,
-            weight_shape=plan.weight_shape,
-            output_shape=plan.output_shape,
-            layout=plan.layout,
-            algorithm=plan.algorithm,
-            instruction="those of 16-bit integers",
-            isa=plan.isa,
-            threads=plan.threads,
-            workspace_bytes=plan.workspace_bytes + 4 * numbers,  # both arrays in float32
-            packed_weight_bytes=plan.packed_weight_bytes,
-            multiplications=plan.multiplications,
-            source=str(plan.source),
-        )
+        return replace(plan, workspace_bytes=plan.workspace_bytes + 4 * numbers)
 
     def source(self, input_shape: Any) -> str:
         """Return the C of its kernel, which is one of float32 arrays."""

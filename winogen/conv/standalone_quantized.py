@@ -16,10 +16,10 @@ from winogen.conv.quantization import (
     check_terms,
 )
 from winogen.conv.quantized import ACTIVATIONS
-from winogen.conv.quantized_choice import work_of
+from winogen.conv.quantized_planner import Numbers, ranked
+from winogen.conv.request import Request
 from winogen.errors import InvalidValue
 from winogen.kernels.quantized import ALGORITHMS, QuantizedWork
-from winogen.records import Machine
 from winogen.toolchain import host_target
 
 
@@ -65,19 +65,19 @@ def standalone_quantized(
     problem = layer.problem(input_shape)
     if not problem.batch:
         raise InvalidValue(f"input: got shape {tuple(input_shape)}; allowed: a batch of at least 1")
-    work = work_of(
-        problem,
-        arguments.choice("algorithm", algorithm, ("auto", *ALGORITHMS)),
+    numbers = Numbers(
         sums,
-        host_target() if isa is None else arguments.target(isa),
-        Machine(),
-        arguments.threads(threads),
         signed_input=x_dtype == "int8",
         x_zero=x_zero,
         y_zero=y_zero,
         limits=(max(limits[0], y_zero) if relu else limits[0], limits[1]),
-        w_zeros=False,
     )
+    request = Request(
+        arguments.choice("algorithm", algorithm, ("auto", *ALGORITHMS)),
+        threads=arguments.threads(threads),
+    )
+    target = host_target() if isa is None else arguments.target(isa)
+    work = ranked(problem, request, numbers, target)[0].work
     kernel = "x".join(map(str, layer.kernel))
     size = "x".join(map(str, problem.size))
     spec, fields, types = work.spec, work.spec.values(work), (x_dtype, y_dtype)

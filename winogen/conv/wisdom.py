@@ -30,9 +30,11 @@ from pathlib import Path
 from typing import Any
 
 import winogen
+from winogen.conv import quantized_planner
 from winogen.conv.choice import Choice, Cut, axes
 from winogen.conv.cuts import Measured, work_of
 from winogen.conv.problem import Problem
+from winogen.conv.quantization import BYTES
 from winogen.conv.request import EDGES, MOST_POINTS, Request
 from winogen.errors import InvalidValue, WinogenError
 from winogen.kernels import algorithms, family, first_that_applies, general, is_tiled, named
@@ -346,6 +348,8 @@ def _decoded(fields: Record, threads: int) -> Choice:
 def applies(choice: Choice, problem: Problem, target: Target) -> bool:
     """Whether a choice of unknown origin can compute a problem."""
     layer, tiled = problem.layer, is_tiled(choice.algorithm)
+    if layer.dtype in BYTES:
+        return quantized_planner.applies(choice, problem, target)
     if tiled != (choice.tile is not None):
         return False
     if choice.tile is not None:

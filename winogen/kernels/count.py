@@ -11,14 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from winogen.kernels.work import Pair, Work, blocks
 
 if TYPE_CHECKING:
+    from winogen.kernels.quantized import QuantizedWork
     from winogen.kernels.variant import Buffer
+
+# A kernel call of arrays of any type.
+AnyWork = TypeVar("AnyWork", bound="Work | QuantizedWork")
 
 
 @dataclass(frozen=True)
@@ -148,33 +152,33 @@ def of_buffer(what: str, size: Any, buffer: Buffer, writes: bool = False) -> Mov
     return Move(what, size, buffer.bytes, writes, private=np.logical_not(buffer.shared))
 
 
-def call_bytes(work: Work, packed: Any) -> Any:
+def call_bytes(work: AnyWork, packed: Any) -> Any:
     """Return the bytes of all that one call reads and writes, ``packed`` of them filters.
 
     Each pass by between two uses of the others.
     """
     height, width = work.size
-    inputs = work.channels * height * width
+    inputs = work.channels * height * width * work.array_itemsize
     height, width = work.output_size
-    outputs = work.filters * height * width
-    return work.batch * work.groups * (inputs + outputs) * work.array_itemsize + packed
+    outputs = work.filters * height * width * work.output_itemsize
+    return work.batch * work.groups * (inputs + outputs) + packed
 
 
-def input_read(work: Work, packed: Any, extent: tuple[Any, Any]) -> Move:
+def input_read(work: AnyWork, packed: Any, extent: tuple[Any, Any]) -> Move:
     """Return the reading of the padded input below a block: ``extent`` rows and columns."""
     size = work.images * extent[0] * extent[1] * work.channels * work.array_itemsize
     return Move("input", size, call_bytes(work, packed))
 
 
-def output_written(work: Work, packed: Any) -> Move:
+def output_written(work: AnyWork, packed: Any) -> Move:
     """Return the writing of the outputs of a block, those of whole tiles."""
     numbers = work.images * work.block[0] * work.block[1] * work.filters
     for transform in work.transforms:
         numbers = numbers * (transform.m if transform else 1)
-    return Move("output", numbers * work.array_itemsize, call_bytes(work, packed), writes=True)
+    return Move("output", numbers * work.output_itemsize, call_bytes(work, packed), writes=True)
 
 
-def filters_read(work: Work, packed: Any, buffers: Iterable[Buffer] = ()) -> Move:
+def filters_read(work: AnyWork, packed: Any, buffers: Iterable[Buffer] = ()) -> Move:
     """Return the reading of the filters of a group: ``packed`` are the bytes of all groups.
 
     What a block keeps in ``buffers`` passes by from one block to the next.
@@ -189,7 +193,9 @@ def turned(work: Work, pixels: Any, channels: int) -> Any:
     return pixels * blocks(channels, work.lanes) if work.layout == "NCHW" else 0
 
 
-def of_call(work: Work, count: Callable[[Work], Stages], extent: Callable[[Work], Pair]) -> Stages:
+def of_call(
+    work: AnyWork, count: Callable[[AnyWork], Stages], extent: Callable[[AnyWork], Pair]
+) -> Stages:
     """Return what the stages of a whole call do, the last and smaller blocks counted as such.
 
     ``count``: of one block; ``extent``: rows and columns of padded input below it. Nothing beyond
@@ -215,7 +221,7 @@ def of_call(work: Work, count: Callable[[Work], Stages], extent: Callable[[Work]
     return into, multiply, output
 
 
-def _kinds(work: Work) -> Iterator[tuple[Work, int]]:
+def _kinds(work: AnyWork) -> Iterator[tuple[AnyWork, int]]:
     """The blocks of a call that differ in size, and how many there are of each."""
     tiles = (blocks(out, t.m if t else 1) for out, t in zip(work.out, work.transforms))
     high, wide = (_pieces(count, size) for count, size in zip(tiles, work.block))
@@ -232,7 +238,7 @@ def _pieces(count: int, size: int) -> list[tuple[int, int]]:
     return [piece for piece in ((size, whole), (rest, 1)) if min(piece)]
 
 
-def _seen(work: Work, extent: Callable[[Work], Pair]) -> int:
+def _seen(work: AnyWork, extent: Callable[[AnyWork], Pair]) -> int:
     """Bytes of the input below all blocks: zeros beside it are not read, repeated pixels are."""
     area = 1
     for axis in (0, 1):

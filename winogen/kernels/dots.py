@@ -17,6 +17,8 @@ class Dot:
     together: int  # numbers in a word: 4 bytes, 2 integers of 16 bits, or 1 of them
     signed: bool  # whether both operands are; else inputs are unsigned, filters signed
     what: str
+    instructions: int = 1  # that multiply a vector of words, and what brings it into that form
+    adds: int = 0  # additions besides: many CPUs do these elsewhere
 
 
 DOTS = (
@@ -24,11 +26,11 @@ DOTS = (
     Dot("vpdpbusd", "avx512", ("vnni",), 4, False, "vpdpbusd (AVX512-VNNI)"),
     Dot("vpdpbusd", "avx2", ("avxvnni",), 4, False, "vpdpbusd (AVX-VNNI)"),
     Dot("sdot", "neon", ("dotprod",), 4, True, "sdot"),
-    Dot("pmaddwd", "avx512", (), 2, True, "vpmaddwd"),
-    Dot("pmaddwd", "avx2", (), 2, True, "vpmaddwd"),
-    Dot("pmaddwd", "sse2", (), 2, True, "pmaddwd"),
-    Dot("smlal", "neon", (), 2, True, "smlal"),
-    Dot("plain", "generic", (), 2, True, "plain C"),
+    Dot("pmaddwd", "avx512", (), 2, True, "vpmaddwd", adds=1),
+    Dot("pmaddwd", "avx2", (), 2, True, "vpmaddwd", adds=1),
+    Dot("pmaddwd", "sse2", (), 2, True, "pmaddwd", adds=1),
+    Dot("smlal", "neon", (), 2, True, "smlal", 6),
+    Dot("plain", "generic", (), 2, True, "plain C", 12),
 )
 
 # Of depthwise layers, where a lane has numbers of one channel: one of 16 bits at a time.
@@ -39,29 +41,15 @@ SINGLE_DOTS = (
 )
 
 
-# Of layers that tiles are worth: words of a tap, and of a sum, below which vpdpbusd is faster.
-LEAST_WORDS, LEAST_TERMS = 4, 6
-
-
-def dot_of(target: Target, dots: tuple[Dot, ...] = DOTS) -> Dot:
-    """Return the best instruction that a target with its extensions has.
+def dots_of(target: Target, dots: tuple[Dot, ...] = DOTS) -> tuple[Dot, ...]:
+    """Return the instructions that a target with its extensions has, the best first.
 
     >>> from winogen.records import TARGETS
-    >>> avx512 = TARGETS["avx512"]
-    >>> dot_of(avx512).what, dot_of(avx512.adjusted("+vnni")).what
-    ('vpmaddwd', 'vpdpbusd (AVX512-VNNI)')
+    >>> [dot.what for dot in dots_of(TARGETS["avx512"].adjusted("+vnni"))]
+    ['vpdpbusd (AVX512-VNNI)', 'vpmaddwd']
     """
-    return next(
+    return tuple(
         dot
         for dot in dots
         if dot.target == target.name and target.extensions.issuperset(dot.extensions)
     )
-
-
-def worth_tiles(words: int, taps: int) -> bool:
-    """Return whether AMX is faster for sums of so many taps with so many words of four bytes.
-
-    >>> worth_tiles(16, 9), worth_tiles(1, 49), worth_tiles(16, 1), worth_tiles(4, 1)
-    (True, False, True, False)
-    """
-    return words >= LEAST_WORDS and words * taps >= LEAST_TERMS

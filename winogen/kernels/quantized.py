@@ -8,17 +8,17 @@ moves as float32 numbers do in direct convolution, and only the multiply-add is 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
-from winogen.kernels import tuning
-from winogen.kernels.dots import DOTS, SINGLE_DOTS, Dot, dot_of
+from winogen.kernels import quantized_count, tuning
+from winogen.kernels.count import Stages, of_call
+from winogen.kernels.dots import DOTS, SINGLE_DOTS, Dot, dots_of
 from winogen.kernels.kind import MEMORY, SCHEDULE, Buffer, Fields, Spec
+from winogen.kernels.quantized_count import VECTORS
 from winogen.kernels.work import blocks, even, round_up
 from winogen.records import Machine, Strides, Target
 
 ALGORITHMS = ("direct", "im2col")
-VECTORS = 2  # of filters in a register block
 DEPTHWISE_ROWS = 8  # vectors of sums of depthwise layers: enough to hide a dot product's latency
 TILE_ROWS = 32  # pixels of a register block of AMX: two tiles
 _PARTS = 4  # for each thread
@@ -76,10 +76,12 @@ class QuantizedSpec(Spec):
     rows: int  # pixels of a register block; of depthwise layers: vectors
 
     @classmethod
-    def of(cls, algorithm: str, layout: str, sums: bool, target: Target) -> QuantizedSpec:
-        """Return the kernel for a target, with the best instruction that it has."""
+    def of(
+        cls, algorithm: str, layout: str, sums: bool, target: Target, dot: Dot | None = None
+    ) -> QuantizedSpec:
+        """Return the kernel for a target; ``dot``: None for the best instruction that it has."""
         depthwise = algorithm == "depthwise"
-        dot = dot_of(target, SINGLE_DOTS if depthwise else DOTS)
+        dot = dot or dots_of(target, SINGLE_DOTS if depthwise else DOTS)[0]
         flagged = target.using(*dot.extensions)
         rows = DEPTHWISE_ROWS if depthwise else tuning.rows(target)
         if dot.name == "tdpbusd":
@@ -113,6 +115,13 @@ class QuantizedSpec(Spec):
         return self.target.vector_bytes // 4
 
     @property
+    def most_rows(self) -> int:
+        """Rows of a register block for which there are registers: operands take others."""
+        if self.algorithm == "depthwise":
+            return self.target.registers - 2
+        return (self.target.registers - VECTORS - 1) // VECTORS
+
+    @property
     def tiles(self) -> bool:
         """Whether register blocks are made of AMX's tiles."""
         return self.dot.name == "tdpbusd"
@@ -141,6 +150,18 @@ class QuantizedWork:
     w_zeros: bool  # whether filters have zero points
     threads: int
     machine: Machine
+    block: tuple[int, int] = (0, 0)  # rows and columns of outputs; those of `usual_block` for 0
+    images: int = 1  # that share a block
+
+    # What the count reads of every kind of work.
+    transforms: ClassVar[tuple[Any, Any]] = (None, None)
+    padding_mode = "zeros"
+    array_itemsize = 1
+    depthwise = False
+
+    def __post_init__(self) -> None:
+        if not all(self.block):
+            object.__setattr__(self, "block", self.usual_block())
 
     @property
     def inputs(self) -> int:
@@ -200,8 +221,12 @@ class QuantizedWork:
 
     # --- blocks
 
-    def _strip_size(self, rows: int, cols: int) -> tuple[int, int]:
+    @property
+    def strip_size(self) -> tuple[int, int]:
         """Rows and columns of padded input that a block reads."""
+        return self._strip_size(*self.block)
+
+    def _strip_size(self, rows: int, cols: int) -> tuple[int, int]:
         high, wide = (
             (count - 1) * s + (k - 1) * d + 1
             for count, s, k, d in zip((rows, cols), self.stride, self.kernel, self.dilation)
@@ -231,10 +256,9 @@ class QuantizedWork:
         spare = (self.spec.rows if self.spec.tiles else 1) * self.spec.lanes
         return (chunks * self._pitches(rows, cols)["strip_plane"] + spare) * 4
 
-    @cached_property
-    def block(self) -> tuple[int, int]:
-        """Rows and columns of outputs: as many as leave half of L2 to the filters, if that also
-        makes parts enough for all threads.
+    def usual_block(self) -> tuple[int, int]:
+        """Return as many rows and columns as leave half of L2 to the filters, if that also makes
+        parts enough for all threads.
         """
         high, wide = self.output_size
         room = self.machine.l2_bytes // 2
@@ -262,9 +286,14 @@ class QuantizedWork:
         if not self.spec.tiles:
             return False
         rows, cols = self.block
-        pitch = self._pitches(rows, cols)["strip_row"] // self.spec.lanes
-        tiles = blocks((rows - 1) * pitch + cols, self.spec.lanes)
+        tiles = blocks(self.flat_length, self.spec.lanes)
         return bool(tiles <= rows * blocks(cols, self.spec.lanes))
+
+    @property
+    def flat_length(self) -> int:
+        """Positions of a block, those between its rows included."""
+        rows, cols = self.block
+        return (rows - 1) * self._pitches(rows, cols)["strip_row"] // self.spec.lanes + cols
 
     @property
     def fetches(self) -> bool:
@@ -282,6 +311,11 @@ class QuantizedWork:
     def items(self) -> int:
         """Blocks of all groups and images."""
         return self.batch * self.groups * self.grid[0] * self.grid[1]
+
+    @property
+    def counted(self) -> int:
+        """How often the work of `count` is done."""
+        return self.items
 
     @property
     def shares(self) -> int:
@@ -302,6 +336,51 @@ class QuantizedWork:
         outputs = self.output_size[0] * self.output_size[1] * self.filters
         taps = self.kernel[0] * self.kernel[1]
         return self.batch * self.groups * outputs * self.channels * taps
+
+    # --- what it does
+
+    @property
+    def lanes(self) -> int:
+        """Words of a vector."""
+        return self.spec.lanes
+
+    @property
+    def out(self) -> tuple[int, int]:
+        """Rows and columns of outputs."""
+        return self.output_size
+
+    @property
+    def part(self) -> tuple[int, int, int, int]:
+        """Rows and columns of outputs that are computed: all, from and to."""
+        return 0, self.output_size[0], 0, self.output_size[1]
+
+    @property
+    def output_itemsize(self) -> int:
+        """Bytes of one number of the output."""
+        return 4 if self.spec.sums else 1
+
+    @property
+    def output_bytes(self) -> int:
+        """The outputs of one image."""
+        high, wide = self.output_size
+        return self.groups * self.filters * high * wide * self.output_itemsize
+
+    @property
+    def sums_windows(self) -> bool:
+        """Whether the inputs below every output are added up, for zero points of the filters."""
+        return self.w_zeros and self.spec.dot.together == 4
+
+    def count(self) -> Stages:
+        """Return what the three stages of a block do: see `winogen.kernels.quantized_count`."""
+        return quantized_count.count(self)
+
+    def demands(self) -> Stages:
+        """Return what the three stages of the whole call do."""
+        return of_call(self, type(self).count, lambda block: block.strip_size)
+
+    def cycles(self, machine: Machine) -> float:
+        """Predict the cycles of the call on a machine."""
+        return quantized_count.cycles(self, machine)
 
     # --- memory
 
@@ -346,12 +425,11 @@ class QuantizedWork:
         vectors = 1 if self.spec.layout == "NHWC" or self.spec.tiles else lanes
         waiting = min(self.spec.rows * vectors, round_up(cols, self.spec.rows))
         pitch = self._pitches(rows, cols)["strip_row"] // lanes
-        windows = self.w_zeros and self.spec.dot.together == 4
         return {
             "strip": Buffer(self._strip_bytes(rows, cols)),
             "row": Buffer(self._row[2]),
             "sum": Buffer(4 * width * (waiting + lanes)),
             "tap": Buffer(8 * self.taps),
             "source": Buffer(8 * (self.run + 4 * lanes) if self.spec.layout == "NCHW" else 0),
-            "window": Buffer(4 * (rows * pitch + lanes) if windows else 0),
+            "window": Buffer(4 * (rows * pitch + lanes) if self.sums_windows else 0),
         }

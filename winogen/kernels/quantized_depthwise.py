@@ -6,8 +6,10 @@ zero points take 16 bits, so that no sum needs a correction.
 
 from __future__ import annotations
 
-from functools import cached_property
+from dataclasses import replace
 
+from winogen.kernels import quantized_count
+from winogen.kernels.count import Stages, of_call
 from winogen.kernels.kind import Buffer
 from winogen.kernels.quantized import QuantizedWork
 from winogen.kernels.work import blocks, even, round_up
@@ -16,6 +18,8 @@ from winogen.records.machine import L1_BYTES
 
 class DepthwiseWork(QuantizedWork):
     """One call; filters are those of all groups, each of one channel."""
+
+    depthwise = True
 
     @property
     def inputs(self) -> int:
@@ -47,9 +51,8 @@ class DepthwiseWork(QuantizedWork):
         """Rows are computed one by one."""
         return False
 
-    @cached_property
-    def block(self) -> tuple[int, int]:
-        """Rows and columns of outputs: whole rows, as many as leave their input in L1."""
+    def usual_block(self) -> tuple[int, int]:
+        """Return whole rows, as many as leave their input in L1."""
         high, wide = self.output_size
         rows = high
         while rows > 1 and self._strip_bytes(rows, wide) > L1_BYTES:
@@ -61,6 +64,25 @@ class DepthwiseWork(QuantizedWork):
         """Parts of the work."""
         lanes = self.spec.lanes if self.spec.layout == "NHWC" else 1
         return int(self.batch * blocks(self.filters, lanes) * self.grid[0])
+
+    @property
+    def counted(self) -> int:
+        """How often the work of `count`, that of all channels, is done."""
+        return self.batch * self.grid[0]
+
+    @property
+    def words(self) -> int:
+        """A number of one channel."""
+        return 1
+
+    def count(self) -> Stages:
+        """Return what the three stages of a block do, for all channels."""
+        return quantized_count.count_depthwise(replace(self, channels=self.filters))
+
+    def demands(self) -> Stages:
+        """Return what the three stages of the whole call do."""
+        work = replace(self, channels=self.filters)
+        return of_call(work, DepthwiseWork.count, lambda block: block.strip_size)
 
     @property
     def shares(self) -> int:

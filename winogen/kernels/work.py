@@ -92,6 +92,11 @@ class Work:
         return self.precision.itemsize
 
     @property
+    def output_itemsize(self) -> int:
+        """Bytes of one number of the output."""
+        return self.array_itemsize
+
+    @property
     def out(self) -> Pair:
         """Rows and columns of outputs to compute."""
         row_begin, row_end, col_begin, col_end = self.part

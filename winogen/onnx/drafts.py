@@ -79,6 +79,6 @@ class QuantizedDraft(Draft, QuantizedAnswer):
         self, conv: QConv2d, shape: tuple[int, ...], dtype: str
     ) -> tuple[Bound, dict[str, int]]:
         """Return the kernel call, and where the packed weights will be."""
-        work = conv.work(shape, dtype, *self.planned_for())
+        work = conv.ranked(shape, dtype, *self.planned_for())[0].work
         code = _code(work.spec)
         return (code, code.struct(work.spec.values(work)), work), self.at(ADDRESS, 0)

@@ -57,6 +57,26 @@ class Costs:
     gradient_store: float = 10
     gradient_product: float = 1.25
     gradient_sum: float = 0.3
+    # Convolutions of bytes: cycles per vector of words that is brought to where it is multiplied,
+    # and for its transposition where channels do not lie side by side; the time of a product over
+    # its multiply-adds at full rate, of which an addition behind vpmaddwd is such a part; per tap
+    # and vector of a depthwise layer, its filters included; per vector of sums that becomes
+    # outputs. Fitted to 128 calls on AMD EPYC (AVX-512 and AVX2, with VNNI and without), gcc 12,
+    # 2026-11.
+    byte_fill: float = 3
+    byte_turn: float = 8.6
+    byte_product: float = 1.1
+    byte_add: float = 0.06
+    byte_depthwise: float = 0.74
+    byte_sum: float = 5
+    # Of tiles of AMX: throughput and latency of a product of two (TDPBUSD), throughput of a load,
+    # as the Intel 64 and IA-32 Architectures Optimization Reference Manual has them. The manual's
+    # 16 cycles of a store leave out that its sums are read at once. These are what makes tiles pay
+    # from six words of a sum on, not from four: measured on Intel Xeon (Emerald Rapids), 2026-11.
+    tile_product: float = 16
+    tile_latency: float = 52
+    tile_load: float = 8
+    tile_store: float = 64
     # What other data pass by between two uses needs this many times its size to stay in a cache.
     displaced: float = 2
 
@@ -85,6 +105,7 @@ COSTS = {
         loads=2,
         depthwise=1.5,
         delays=1.8,
+        byte_add=1,  # both ports of 512 bits add and multiply, as Intel's manual says
     )
 }
 

@@ -14,7 +14,9 @@ import numpy as np
 from winogen.conv import memory, planner
 from winogen.conv.cuts import Candidate
 from winogen.conv.execute import Environment, Prepared, kernel
+from winogen.conv.problem import Problem
 from winogen.errors import BuildError
+from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
 from winogen.tasks.turns import clock_of, in_turns
 from winogen.tuning.space import Scope
@@ -43,12 +45,7 @@ class Arena:
 
     def __init__(self, scope: Scope, timer: Timer | None = None):
         self.scope = scope
-        problem = scope.problem
-        rng = np.random.default_rng(0)
-        dtype = problem.layer.dtype
-        self._x = rng.standard_normal(problem.input_shape).astype(dtype)
-        self._weight = rng.standard_normal(problem.layer.weight_shape).astype(dtype)
-        self._output = memory.empty(problem.output_shape, np.dtype(dtype), "output")
+        self._fill(scope.problem)
         self._expected: tuple[np.ndarray, float] | None = None
         clock = clock_of(scope.request.threads)
         self._timer = timer or (
@@ -58,20 +55,30 @@ class Arena:
         )
         self.wrong: list[Candidate] = []
 
+    def _fill(self, problem: Problem) -> None:
+        """Make the arrays."""
+        rng = np.random.default_rng(0)
+        dtype = problem.layer.dtype
+        self._x = rng.standard_normal(problem.input_shape).astype(dtype)
+        self._weight = rng.standard_normal(problem.layer.weight_shape).astype(dtype)
+        self._output = memory.empty(problem.output_shape, np.dtype(dtype), "output")
+
+    def _specs(self, candidate: Candidate) -> list[Spec]:
+        """The kernels of a candidate."""
+        return [KernelSpec.of(work) for work in candidate.works(self.scope.problem)]
+
     def admitted(self, candidates: Iterable[Candidate]) -> list[Contestant]:
         """Return those that compile and whose results are right, the first being the measure.
 
         Kernels compile side by side, and nothing is measured meanwhile.
         """
         candidates, environment = list(candidates), Environment.now()
-        specs = dict.fromkeys(
-            KernelSpec.of(work) for one in candidates for work in one.works(self.scope.problem)
-        )
+        specs = dict.fromkeys(spec for one in candidates for spec in self._specs(one))
         with ThreadPoolExecutor(min(len(specs), os.cpu_count() or 1) or 1) as pool:
             built = dict(zip(specs, pool.map(lambda spec: _builds(spec, environment), specs)))
         contestants = []
         for one in candidates:
-            if all(built[KernelSpec.of(work)] for work in one.works(self.scope.problem)):
+            if all(built[spec] for spec in self._specs(one)):
                 contestant = self._prepared(one, environment)
                 if self._is_right(contestant):
                     contestants.append(contestant)
@@ -115,7 +122,7 @@ class Arena:
         return difference <= _SLACK * planner.MARGIN * (error + own) * largest
 
 
-def _builds(spec: KernelSpec, environment: Environment) -> bool:
+def _builds(spec: Spec, environment: Environment) -> bool:
     """Whether a kernel compiles; the message of one that does not is kept in the cache."""
     try:
         kernel(spec, environment)

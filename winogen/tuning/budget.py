@@ -13,19 +13,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from winogen.conv import wisdom
+from winogen.conv import arguments, wisdom
 from winogen.conv.choice import Choice
 from winogen.conv.cuts import Measured
 from winogen.conv.request import Request
+from winogen.errors import InvalidValue
 from winogen.records import Machine
 from winogen.toolchain import host_target
 from winogen.tuning.arena import Arena, Timer
 from winogen.tuning.layers import BenchLayer
+from winogen.tuning.quantized import QuantizedArena, QuantizedScope
 from winogen.tuning.search import Search, Victory
 from winogen.tuning.space import Scope
 
 Say = Callable[[str], None]
 SECONDS = 20.0  # for a layer
+DTYPES = ("float32", "int8")
 
 
 @dataclass
@@ -60,7 +63,8 @@ class _Job:
     def advance(self) -> None:
         """Do one piece of the search."""
         if self._search is None:
-            arena = Arena(self.scope, self._timer)
+            kind = QuantizedArena if isinstance(self.scope, QuantizedScope) else Arena
+            arena = kind(self.scope, self._timer)
             self._search = Search(arena, self._won, self._known(), self._say)
             self._pieces = self._search.pieces()
         begin = time.monotonic()
@@ -101,16 +105,21 @@ def tune(
     layouts: Sequence[str] = ("NCHW",),
     threads: int = 1,
     tolerance: float | None = None,
+    dtype: str = "float32",
     timer: Timer | None = None,
     progress: Callable[[float, str], None] = lambda spent, text: None,
 ) -> Iterator[Outcome]:
     """Tune layers, and yield what became of each, when it is finished or the time has passed.
 
     ``where``: the file of wisdom. ``seconds``: in all, by default `SECONDS` for each layer; the
-    last piece may end some seconds later. ``progress`` is called with the seconds spent and with
-    what is being done. ``timer`` stands in for the clock in tests. Ctrl-C ends it as the time does.
-    Raises CacheUnavailable if the file cannot be written, before any work.
+    last piece may end some seconds later. ``dtype``: "float32", or "int8" for layers of bytes,
+    which have no tolerance. ``progress`` is called with the seconds spent and with what is being
+    done. ``timer`` stands in for the clock in tests. Ctrl-C ends it as the time does. Raises
+    InvalidValue, and CacheUnavailable if the file cannot be written, before any work.
     """
+    dtype = arguments.choice("dtype", dtype, DTYPES)
+    if dtype == "int8" and tolerance is not None:
+        raise InvalidValue(f"tolerance: got {tolerance:g}; allowed: None with dtype int8")
     wisdom.check_writable(where)
     target = host_target()
     jobs = []
@@ -121,9 +130,10 @@ def tune(
 
     for layer in layers:
         for layout in layouts:
-            problem = layer.problem(layout)
+            problem = layer.problem(layout, "uint8" if dtype == "int8" else dtype)
             request = Request.of(problem.layer, threads=threads, tolerance=tolerance)
-            scope = Scope(problem, request, target, machine)
+            kind = QuantizedScope if dtype == "int8" else Scope
+            scope = kind(problem, request, target, machine)
             jobs.append(_Job(layer.name, scope, where, timer, say))
     limit = SECONDS * len(jobs) if seconds is None else seconds
     left = list(jobs)

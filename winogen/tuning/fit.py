@@ -28,13 +28,15 @@ from winogen.conv.problem import Problem
 from winogen.conv.request import Request
 from winogen.graph.compiling import compile_all
 from winogen.kernels import Work, named
+from winogen.kernels.quantized import QuantizedWork
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.weight_gradient import GradientWork
 from winogen.records import Costs, Machine
 from winogen.toolchain import host_target
 from winogen.toolchain.machine_file import cpu_name
 from winogen.tuning.layers import BenchLayer
-from winogen.tuning.sample import calls, gradients
+from winogen.tuning.quantized import fastest, ready
+from winogen.tuning.sample import calls, gradients, quantized
 
 LAYOUTS = ("NCHW", "NHWC")
 # Of a layer set, so many of the fastest candidates, and the plain algorithms.
@@ -55,19 +57,19 @@ _ITERATIONS = 25
 
 @dataclass(frozen=True)
 class Sample:
-    """One way to compute a layer or a gradient, as kernel calls, and the seconds it took on one
-    thread.
-    """
+    """One way to compute a layer or a gradient, as kernel calls, and its seconds on one thread."""
 
-    works: tuple[Work | GradientWork, ...]
+    works: tuple[Work | GradientWork | QuantizedWork, ...]
     seconds: float
 
     @property
     def family(self) -> str:
-        """The algorithm; depthwise layers and gradients are families of their own."""
+        """The algorithm; depthwise layers, gradients and bytes are families of their own."""
         work = self.works[0]
         if isinstance(work, GradientWork):
             return "gradient"
+        if isinstance(work, QuantizedWork):
+            return "bytes, depthwise" if work.depthwise else "bytes"
         variant = named(work.variant)
         return "depthwise" if "depthwise" in variant.name else variant.algorithm
 
@@ -75,7 +77,7 @@ class Sample:
         """Predicted, of all calls."""
         return sum(
             work.cycles(machine)
-            if isinstance(work, GradientWork)
+            if isinstance(work, (GradientWork, QuantizedWork))
             else float(named(work.variant).cycles(work, machine).total)
             for work in self.works
         )
@@ -107,8 +109,8 @@ def measure(
 ) -> list[Sample]:
     """Return measured samples on one thread, by default those of `winogen.tuning.sample`.
 
-    Of ``layers`` the fastest candidates are taken, and no gradients. Kernels are compiled first, as
-    far as they are not yet; nothing else is done while calls are measured.
+    Of ``layers`` the fastest candidates are taken, no gradients and no bytes. Kernels are compiled
+    first, as far as they are not yet; nothing else is done while calls are measured.
     """
     target = host_target()
     wanted = _of_sample if layers is None else lambda layout: _of_layers(layers, layout)
@@ -126,6 +128,11 @@ def measure(
             problem = layer.problem()
             work = gradient_planner.choose(problem, (tile, tile), 1, None, target, machine)
             jobs.append(_Job((work,), partial(_ready_gradient, problem, work)))
+        for layout in layouts:
+            for layer, algorithm in quantized():
+                problem = layer.problem(layout, "uint8")
+                way = fastest(problem, algorithm, target, machine)
+                jobs.append(_Job((way.work,), partial(ready, problem, way)))
     seconds = [math.inf] * len(jobs)
     for turn in range(_ROUNDS):
         for index, job in enumerate(jobs):
@@ -137,7 +144,7 @@ def measure(
 class _Job(NamedTuple):
     """Kernel calls to measure, and what gets their arrays ready and returns a way to run them."""
 
-    works: tuple[Work | GradientWork, ...]
+    works: tuple[Work | GradientWork | QuantizedWork, ...]
     ready: Callable[[], Callable[[], object]]
 
 

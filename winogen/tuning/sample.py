@@ -58,6 +58,23 @@ _GRADIENTS: tuple[tuple[_Sizes, _Sizes, _Options, tuple[int, ...]], ...] = (
     ((256, 10, 10), (272, 256, 3, 3), _3X3, (4,)),
 )
 
+# Convolutions of bytes: products, long and short runs of words, outputs that are many beside their
+# sums, depthwise layers.
+_BYTES: tuple[tuple[_Sizes, _Sizes, _Options, tuple[str, ...]], ...] = (
+    ((96, 36, 36), (96, 96, 3, 3), _3X3, ("direct", "im2col")),
+    ((320, 24, 24), (160, 320, 1, 1), {}, ("direct",)),
+    ((448, 8, 8), (448, 448, 3, 3), _3X3, ("direct",)),
+    ((24, 128, 128), (24, 24, 3, 3), _3X3, ("direct", "im2col")),
+    ((16, 112, 112), (64, 16, 1, 1), {}, ("direct",)),
+    ((3, 192, 192), (64, 3, 3, 3), _3X3, ("direct", "im2col")),
+    ((3, 200, 200), (48, 3, 7, 7), {"padding": 3, "stride": 2}, ("direct", "im2col")),
+    ((64, 40, 40), (6, 64, 3, 3), _3X3, ("direct",)),
+    ((96, 40, 40), (128, 96, 3, 3), {"padding": 1, "stride": 2}, ("direct",)),
+    ((96, 64, 64), (96, 1, 3, 3), {"padding": 1, "groups": 96}, ("direct",)),
+    ((320, 16, 16), (320, 1, 3, 3), {"padding": 1, "groups": 320}, ("direct",)),
+    ((160, 40, 40), (160, 1, 5, 5), {"padding": 2, "groups": 160, "stride": 2}, ("direct",)),
+)
+
 
 def calls(target: Target) -> Iterator[tuple[BenchLayer, dict[str, Any]]]:
     """Yield layers with the options of `conv2d` that say how ``target`` computes them."""
@@ -76,6 +93,13 @@ def gradients() -> Iterator[tuple[BenchLayer, int]]:
     for size, weight, options, tiles in _GRADIENTS:
         for tile in tiles:
             yield _layer(size, weight, options), tile
+
+
+def quantized() -> Iterator[tuple[BenchLayer, str]]:
+    """Yield layers of bytes with the algorithm that computes them."""
+    for size, weight, options, algorithms_ in _BYTES:
+        for algorithm in algorithms_:
+            yield _layer(size, weight, options), algorithm
 
 
 def _layer(size: _Sizes, weight: _Sizes, options: _Options) -> BenchLayer:

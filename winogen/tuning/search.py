@@ -59,7 +59,7 @@ class Search:
     def pieces(self) -> Iterator[str]:
         """Search on with every step; yields what was done."""
         self._say("predicting")
-        first, *others = space.starting(self.scope)
+        first, *others = self.scope.starting()
         known = list(self.scope.promising(self._known, math.inf))
         contestants = self.arena.admitted([first])
         if not contestants:  # the planner's choice does not compile: nothing to compare with
@@ -72,9 +72,7 @@ class Search:
             before = self._best
             for coordinate in space.COORDINATES:
                 start = self._best
-                yield from self._try(
-                    space.neighbours(self.scope, start.candidate, coordinate), coordinate
-                )
+                yield from self._try(self.scope.neighbours(start.candidate, coordinate), coordinate)
                 if self._best is not start:
                     self._duel()
                     yield "duel"

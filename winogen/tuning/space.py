@@ -80,6 +80,14 @@ class Scope(NamedTuple):
                 most = min(most, _WITHIN * way.seconds)
                 yield way
 
+    def starting(self) -> list[Candidate]:
+        """Return what is measured first: see `starting`."""
+        return starting(self)
+
+    def neighbours(self, way: Candidate, coordinate: str) -> list[Candidate]:
+        """Return what lies beside a candidate: see `neighbours`."""
+        return neighbours(self, way, coordinate)
+
 
 def starting(scope: Scope) -> list[Candidate]:
     """Return the planner's choice, then the most promising of all algorithms and variants."""

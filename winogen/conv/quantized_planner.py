@@ -1,0 +1,234 @@
+"""How a convolution of 8-bit integers may be computed, and which way is predicted to be fastest.
+
+All ways but Winograd's give the same integers, so that time alone decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from winogen.conv.choice import Choice, Cut
+from winogen.conv.cuts import Measured
+from winogen.conv.plan import Plan, Prediction
+from winogen.conv.planner import ALTERNATIVES
+from winogen.conv.problem import Layer, Problem
+from winogen.conv.request import Request
+from winogen.kernels.dots import DOTS, SINGLE_DOTS, dots_of
+from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, QuantizedWork
+from winogen.kernels.quantized_depthwise import DepthwiseWork
+from winogen.program.summation import PROGRAM
+from winogen.records import Machine, Precision, Target
+
+if TYPE_CHECKING:
+    from winogen.conv.wisdom import Wisdom
+
+_DEPTHWISE = "depthwise"  # as variants begin whose kernels are of that kind
+_SHORTER = (4, 2, 1)  # vectors of a register block, than `DEPTHWISE_ROWS`
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What the numbers of a call mean, as `QuantizedWork` has it."""
+
+    sums: bool = True  # whether outputs are sums in int32, else bytes
+    signed_input: bool = False
+    x_zero: int = 0
+    y_zero: int = 0
+    limits: tuple[int, int] = (-(1 << 31), (1 << 31) - 1)  # of outputs
+    w_zeros: bool = False  # whether filters have zero points
+
+
+@dataclass(frozen=True)
+class QuantizedCandidate:
+    """A choice with its kernel call, predicted time and workspace."""
+
+    choice: Choice
+    work: QuantizedWork
+    seconds: float
+    measured: Measured | None = None  # where it is known from a measurement
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Scratch memory of a call."""
+        return self.work.spec.workspace_bytes(self.work)
+
+    def works(self, problem: Problem) -> list[QuantizedWork]:
+        """Return its kernel calls, ready to run: one."""
+        return [self.work]
+
+
+def ranked(
+    problem: Problem,
+    request: Request,
+    numbers: Numbers,
+    target: Target,
+    machine: Machine | None = None,
+    wisdom: Wisdom | None = None,
+) -> list[QuantizedCandidate]:
+    """Return the ways to compute a problem, that which runs first, and others by predicted time.
+
+    What was measured comes first, if the ``wisdom`` has an entry. ``request``: algorithm and
+    threads.
+
+    >>> from winogen.records import TARGETS
+    >>> problem = Layer.of((64, 3, 3, 3), "uint8", padding=1).problem((1, 3, 56, 56))
+    >>> ways = ranked(problem, Request(), Numbers(), TARGETS["avx512"].adjusted("+vnni"))
+    >>> len(ways), ways[0].choice.variant
+    (4, 'im2col_vpdpbusd')
+    """
+    machine = machine or Machine()
+    ways = sorted(
+        (
+            evaluated(problem, choice, numbers, target, machine)
+            for choice in choices(problem.layer, request, target)
+        ),
+        key=lambda way: way.seconds,
+    )
+    entry = wisdom.entry(problem, request, target) if wisdom else None
+    if entry is not None:
+        best = evaluated(problem, entry.choice, numbers, target, machine)
+        seconds = ways[0].seconds / entry.measured.gain
+        best = replace(best, seconds=seconds, measured=entry.measured)
+        ways = [best, *(way for way in ways if way.choice != best.choice)]
+    return ways[:ALTERNATIVES]
+
+
+def choices(layer: Layer, request: Request, target: Target) -> Iterator[Choice]:
+    """Yield every algorithm that is asked for with every instruction that the target has."""
+    algorithm = request.algorithm
+    if is_depthwise(layer) and algorithm in ("auto", "direct"):
+        for dot in dots_of(target, SINGLE_DOTS):
+            variant = f"{_DEPTHWISE}_{dot.name}"
+            usual = Choice("direct", variant=variant, threads=request.threads)
+            yield usual
+            if layer.layout == "NCHW":  # where a register block may be longer than a row
+                yield from (replace(usual, sizes=(("rows", rows),)) for rows in _SHORTER)
+        return
+    names = ALGORITHMS if layer.kernel[1] > 1 else ALGORITHMS[:1]  # a tap alone is no row of them
+    for name in names if algorithm == "auto" else (algorithm,):
+        if name in ALGORITHMS:
+            for dot in dots_of(target):
+                yield Choice(name, variant=f"{name}_{dot.name}", threads=request.threads)
+
+
+def is_depthwise(layer: Layer) -> bool:
+    """Whether every group, of several, has one channel and one filter."""
+    return layer.groups > 1 and layer.channels == layer.filters == layer.groups
+
+
+def applies(choice: Choice, problem: Problem, target: Target) -> bool:
+    """Whether a choice of unknown origin can compute a problem."""
+    plain = replace(choice, cut=None, threads=1, sizes=())
+    able = plain in choices(problem.layer, Request(choice.algorithm), target)
+    if not (able and choice.sizes):
+        return able
+    sizes = dict(choice.sizes)
+    spec = _spec(problem.layer, choice, Numbers(), target)
+    return set(sizes) == {"rows"} and not spec.tiles and 1 <= sizes["rows"] <= spec.most_rows
+
+
+def evaluated(
+    problem: Problem, choice: Choice, numbers: Numbers, target: Target, machine: Machine
+) -> QuantizedCandidate:
+    """Return a choice with its kernel call and its predicted time."""
+    work = work_of(problem, choice, numbers, target, machine)
+    return QuantizedCandidate(choice, work, work.cycles(machine) / (machine.clock_ghz * 1e9))
+
+
+def work_of(
+    problem: Problem, choice: Choice, numbers: Numbers, target: Target, machine: Machine
+) -> QuantizedWork:
+    """Return the kernel call that computes a problem as a choice says."""
+    layer = problem.layer
+    groups, channels = layer.groups, layer.channels // layer.groups
+    filters = layer.filters // groups
+    size, output_size = problem.size, problem.output_size
+    kind = QuantizedWork
+    if choice.variant.startswith(_DEPTHWISE):
+        groups, filters, kind = 1, groups, DepthwiseWork
+    elif layer.pointwise:  # pixels have no neighbours: one row of all of them
+        size = output_size = (1, prod(size))
+    work = kind(
+        _spec(layer, choice, numbers, target),
+        batch=problem.batch,
+        groups=groups,
+        channels=channels,
+        filters=filters,
+        size=size,
+        output_size=output_size,
+        kernel=layer.kernel,
+        stride=problem.stride,
+        dilation=layer.dilation,
+        padding=(layer.axes[0].before, layer.axes[1].before),
+        around=problem.seams[:2],
+        signed_input=numbers.signed_input,
+        x_zero=numbers.x_zero,
+        y_zero=numbers.y_zero,
+        limits=numbers.limits,
+        w_zeros=numbers.w_zeros,
+        threads=choice.threads,
+        machine=machine,
+    )
+    return work if choice.cut is None else _cut(work, choice.cut)
+
+
+def _spec(layer: Layer, choice: Choice, numbers: Numbers, target: Target) -> QuantizedSpec:
+    """The kernel that a choice names."""
+    algorithm, _, name = choice.variant.partition("_")
+    depthwise = algorithm == _DEPTHWISE
+    dots = dots_of(target, SINGLE_DOTS if depthwise else DOTS)
+    spec = QuantizedSpec.of(
+        algorithm,
+        layer.layout,
+        numbers.sums,
+        target,
+        next(dot for dot in dots if dot.name == name),
+    )
+    return replace(spec, rows=dict(choice.sizes).get("rows", spec.rows))
+
+
+def _cut(work: QuantizedWork, cut: Cut) -> QuantizedWork:
+    """The same call in other blocks, as far as the map allows it."""
+    rows, cols = (min(size, most) for size, most in zip(cut.block, work.output_size))
+    return replace(work, block=(rows, work.output_size[1] if work.depthwise else cols))
+
+
+def plan_of(
+    problem: Problem, ways: list[QuantizedCandidate], source: str, packed_bytes: int
+) -> Plan:
+    """Return the description of what runs: the first of all ways."""
+    best, layer = ways[0], problem.layer
+    work, choice = best.work, best.choice
+    return Plan(
+        input_shape=problem.input_shape,
+        weight_shape=layer.weight_shape,
+        output_shape=problem.output_shape,
+        dtype="int8",
+        precision=Precision("int8", "int8", "int8", "int8", "int32", "int8"),
+        layout=layer.layout,
+        algorithm=choice.algorithm,
+        variant=choice.variant,
+        tile=None,
+        points=None,
+        moduli=None,
+        order=PROGRAM,
+        edge=choice.edge,
+        border=choice.border,
+        isa=work.spec.target.name,
+        threads=choice.threads,
+        workspace_bytes=best.workspace_bytes,
+        packed_weight_bytes=packed_bytes,
+        multiplications=work.products,
+        direct_multiplications=problem.direct_multiplications,
+        predicted_error=0.0,
+        sizes=choice.sizes,
+        measured=best.measured,
+        predictions=tuple(
+            Prediction(way.seconds, 0.0, way.choice.algorithm, None, way.work.spec.dot.name)
+            for way in ways
+        ),
+        source=source,
+    )
