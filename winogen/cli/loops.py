@@ -10,7 +10,7 @@ import typer
 from winogen.cli.options import integers, single
 
 if TYPE_CHECKING:
-    from winogen.loops.parameters import LoopProblem, Parameters
+    from winogen.lab.loops.parameters import LoopProblem, Parameters
     from winogen.records import Target
 
 EXAMPLE = "Example: winogen lab loops 1,64,56,56 64,64,3,3 --padding 1 --strategy filters-c --count"
@@ -56,11 +56,11 @@ def loops(
     from winogen.conv.cuts import work_of
     from winogen.conv.problem import Layer
     from winogen.kernels import assign
-    from winogen.kernels.loops import problem_of
+    from winogen.lab.loops.build import build
+    from winogen.lab.loops.parameters import Parameters, check
     from winogen.lab.loops.pseudo import pseudo_code
-    from winogen.loops.build import build
-    from winogen.loops.parameters import Parameters, check
-    from winogen.loops.usual import usual, usual_order
+    from winogen.lab.loops.usual import usual, usual_order
+    from winogen.lab.loops.variant import problem_of
     from winogen.records import TARGETS
     from winogen.toolchain import host_target
 
@@ -103,7 +103,7 @@ def loops(
         from winogen.codegen.render import render
         from winogen.kernels.spec import KernelSpec
 
-        typer.echo(render(KernelSpec.of(replace(work, nest=chosen))), nl=False)
+        typer.echo(render(KernelSpec.of(replace(work, parameters=chosen))), nl=False)
         return
     typer.echo(chosen.text)
     typer.echo(pseudo_code(made))
@@ -113,7 +113,7 @@ def loops(
 
 def _strategy(name: str | None) -> str | None:
     from winogen.conv import arguments
-    from winogen.loops.parameters import STRATEGIES
+    from winogen.lab.loops.parameters import STRATEGIES
 
     return name and arguments.choice("strategy", name, tuple(STRATEGIES))
 
@@ -134,8 +134,8 @@ def _pairs(name: str, text: str | None) -> tuple[tuple[str, int], ...]:
 
 
 def _count(problem: LoopProblem, nest: Parameters, target: Target) -> None:
+    from winogen.lab.loops.build import build
     from winogen.lab.loops.count import count
-    from winogen.loops.build import build
     from winogen.records import NUMBERS
 
     made, size = build(problem, nest, target), NUMBERS[problem.dtype].itemsize
@@ -151,10 +151,10 @@ def _count(problem: LoopProblem, nest: Parameters, target: Target) -> None:
 
 def _compare(problem: LoopProblem, target: Target) -> None:
     """A line for each micro-kernel of a target, with its usual register block."""
+    from winogen.lab.loops.build import build
     from winogen.lab.loops.count import count
-    from winogen.loops.build import build
-    from winogen.loops.parameters import strategies
-    from winogen.loops.usual import usual
+    from winogen.lab.loops.parameters import strategies
+    from winogen.lab.loops.usual import usual
 
     typer.echo(_ROW.format("micro-kernel", "block", "loads/FMA", "sums in, out/FMA", "tile"))
     for name in strategies(target):

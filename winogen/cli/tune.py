@@ -141,8 +141,8 @@ def describe(choice: Choice) -> str:
         f"border {choice.border}" if choice.border != "unswitch" else "",
     ]
     parts = [" ".join(filter(None, words)), *(f"{name} {size}" for name, size in choice.sizes)]
-    if choice.nest is not None:
-        parts.append(str(choice.nest.text))
+    if choice.parameters is not None:
+        parts.append(str(choice.parameters))
     if choice.cut:
         cut = choice.cut
         images = f" of {cut.images} images" if cut.images > 1 else ""
