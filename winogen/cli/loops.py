@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from winogen.cli.options import integers, single
+from winogen.cli.convolution import read, takes
+from winogen.cli.options import integers
 
 if TYPE_CHECKING:
     from winogen.lab.loops.parameters import LoopProblem, Parameters
@@ -16,14 +17,10 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: winogen lab loops 1,64,56,56 64,64,3,3 --padding 1 --strategy filters-c --count"
 
 
+@takes("stride padding dilation groups layout")
 def loops(
     input: str = typer.Argument(..., metavar="N,C,H,W", help="Shape of the input."),
     weight: str = typer.Argument(..., metavar="M,C,KH,KW", help="Shape of the weights."),
-    padding: str = typer.Option("0", metavar="P|PH,PW", help="P, or PH,PW."),
-    stride: str = typer.Option("1", metavar="S|SH,SW", help="S, or SH,SW."),
-    dilation: str = typer.Option("1", metavar="D|DH,DW", help="D, or DH,DW."),
-    groups: int = typer.Option(1, min=1, help="Groups of channels."),
-    layout: str = typer.Option("NCHW", metavar="NCHW|NHWC", help="NCHW or NHWC."),
     dtype: str = typer.Option("float32", metavar="float32|float64", help="float32 or float64."),
     isa: str = typer.Option(
         None, metavar="ISA", help="The instruction set (default: what this CPU has)."
@@ -49,6 +46,7 @@ def loops(
     strategies: bool = typer.Option(False, "--strategies", help="Compare the micro-kernels."),
     count: bool = typer.Option(False, "--count", help="Count loads, stores and FMAs, too."),
     c: bool = typer.Option(False, "--c", help="Print the C of the kernel instead."),
+    **options: Any,
 ) -> None:
     """Print a loop nest of direct convolution; what is not given is as usual for the layer."""
     from winogen.conv import arguments
@@ -66,15 +64,10 @@ def loops(
 
     target = host_target() if isa is None else TARGETS[arguments.choice("isa", isa, tuple(TARGETS))]
     batch, channels, height, width = integers("input", input, 4)
-    options = {"padding": padding, "stride": stride, "dilation": dilation}
-    layer = Layer.of(
-        integers("weight", weight, 4),
-        arguments.choice("dtype", dtype, arguments.DTYPES),
-        layout=layout,
-        groups=groups,
-        **{name: single(integers(name, text, 1, 2)) for name, text in options.items()},
-    )
-    shape = (channels, height, width) if layout == "NCHW" else (height, width, channels)
+    dtype = arguments.choice("dtype", dtype, arguments.DTYPES)
+    layer = Layer.of(integers("weight", weight, 4), dtype, **read(options))
+    planes = layer.layout == "NCHW"
+    shape = (channels, height, width) if planes else (height, width, channels)
     work = assign(work_of(layer.problem((batch, *shape)), Choice("loops"), target))
     problem = problem_of(work)
     if strategies:

@@ -80,10 +80,10 @@ def _tune(
     json: Path | None,
 ) -> None:
     from winogen.cli.options import finite
-    from winogen.cli.progress import counting
     from winogen.conv import arguments
     from winogen.lab.bench.report import save
     from winogen.lab.layers import tuned_layers
+    from winogen.progress import counting
     from winogen.toolchain.machine import current
     from winogen.tuning import tune
     from winogen.tuning.budget import SECONDS
