@@ -9,8 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from winogen.cli.app import app
-from winogen.lab import bench, nets
+from winogen.lab import nets
 from winogen.lab.bench import report
+from winogen.lab.bench import runner as layers_runner
 from winogen.lab.nets import contestants, runner
 from winogen.tuning.layers import load_layers
 
@@ -36,7 +37,7 @@ def test_there_are_examples():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_are_understood(command, document, nets_document, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(bench, "run", lambda layers, settings, say: document)
+    monkeypatch.setattr(layers_runner, "run", lambda layers, settings, say: document)
     monkeypatch.setattr(runner, "run_nets", lambda which, settings, say: nets_document)
     monkeypatch.setattr(nets.Net, "missing", lambda net: None)  # whatever is installed here
     report.save(document, "resnet.json")

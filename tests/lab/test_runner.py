@@ -8,8 +8,9 @@ from importlib.util import find_spec
 import pytest
 from rich.console import Console
 
-from winogen.lab.bench import Settings, report, run, runner, tables
+from winogen.lab.bench import report, runner, tables
 from winogen.lab.bench.own import Own
+from winogen.lab.bench.runner import Settings, run
 from winogen.lab.peers import Peer
 from winogen.toolchain import host_target
 from winogen.tuning.layers import BenchLayer

@@ -87,8 +87,8 @@ def bench(
         None,
         metavar="OPTION=VALUE,...",
         help="Another of ours that takes turns with the main one and differs from it in these: "
-        "options of Conv2d, dtype, isa (as WINOGEN_ISA), python (one with another winogen). "
-        "Again and again for more.",
+        "options of Conv2d, dtype, isa (as WINOGEN_ISA), python (one with another winogen); with "
+        "--nets: isa, python. Again and again for more.",
     ),
     algorithms: str = typer.Option(
         None,
@@ -115,8 +115,8 @@ def bench(
         from winogen.cli.bench_nets import bench_nets
 
         bench_nets(
-            names or [], only, peers, threads=threads, rounds=repeat, min_time=_seconds(min_time),
-            json=json, plot=plot, show=show,
+            names or [], only, peers, beside=beside or [], threads=threads, rounds=repeat,
+            min_time=_seconds(min_time), json=json, plot=plot, show=show,
         )  # fmt: skip
         return
     if names:
@@ -183,8 +183,8 @@ def _measure(
     """Return the document of a run. ``ours``: of the main contestant."""
     from winogen.cli.contestants import contestants
     from winogen.cli.progress import telling
-    from winogen.lab.bench import Settings, run
     from winogen.lab.bench.kinds import KINDS
+    from winogen.lab.bench.runner import Settings, run
     from winogen.lab.peers import chosen
 
     rivals = chosen(peers, KINDS[ours["dtype"]].rivals)

@@ -10,6 +10,7 @@ def bench_nets(
     only: str | None,
     peers: str | None,
     *,
+    beside: list[str],
     threads: int,
     rounds: int,
     min_time: float,
@@ -27,7 +28,7 @@ def bench_nets(
     if show is not None:
         document = report.load(show)
     else:
-        document = _measure(names, only, peers, threads, rounds, min_time)
+        document = _measure(names, only, peers, beside, threads, rounds, min_time)
         if json is not None:
             report.save(document, json)
     print_wide(tables.render(document))
@@ -41,10 +42,12 @@ def _measure(
     names: list[str],
     only: str | None,
     peers: str | None,
+    beside: list[str],
     threads: int,
     rounds: int,
     min_time: float,
 ) -> dict:
+    from winogen.cli.contestants import places
     from winogen.cli.progress import stderr, telling
     from winogen.errors import InvalidValue
     from winogen.lab.nets import chosen_nets
@@ -52,7 +55,9 @@ def _measure(
     from winogen.lab.nets.runner import NetSettings, run_nets
 
     console = stderr()
-    settings = NetSettings(threads, rivals(peers), rounds=rounds, min_time=min_time)
+    settings = NetSettings(
+        threads, rivals(peers), rounds=rounds, min_time=min_time, beside=places(beside)
+    )
     nets = chosen_nets(names, lambda text: console.print(text, markup=False))
     if only is not None:
         nets = tuple(net for net in nets if only in net.name)

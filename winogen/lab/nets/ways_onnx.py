@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +26,7 @@ def optimized(net: Net, folder: Path, threads: int) -> dict[str, Callable[[], Wa
     def build() -> Way:
         import winogen.onnx
 
-        faster = folder / "faster.onnx"
+        faster = folder / f"faster-{os.getpid()}.onnx"  # another winogen may write its own
         winogen.onnx.optimize(str(folder / "net.onnx"), str(faster), threads=threads)
         return _session(faster, folder, threads, winogen.onnx.get_library_path())
 
