@@ -28,7 +28,7 @@ def fakes(monkeypatch):
     """Makes the modules in fakes/ importable by worker processes; name -> Peer."""
     monkeypatch.setenv("PYTHONPATH", str(FAKES))
     names = ("rivals", "failing", "dying", "not_finite", "dying_later")
-    found = {name: Peer(name, f"fake_{name}", ("numpy",), "numpy") for name in names}
+    found = {name: Peer(name, f"fake_{name}:ways", ("numpy",), "numpy") for name in names}
     found["absent"] = Peer("absent", "fake_absent", ("numpy", "no_such_module"), "numpy")
     return found
 

@@ -14,7 +14,7 @@ from winogen.errors import InvalidValue
 from winogen.lab.bench import team
 from winogen.lab.bench.contest import Entry
 from winogen.lab.bench.own import Own
-from winogen.lab.nets import NETS, NotInstalled, chosen_nets, contestants, files, report, runner
+from winogen.lab.nets import NETS, NotInstalled, chosen_nets, files, report, runner
 from winogen.lab.nets.plot import save_plot
 from winogen.lab.nets.runner import NetSettings, run_nets
 from winogen.lab.peers import Peer
@@ -88,7 +88,6 @@ class Reference:
 def measured(monkeypatch):
     """One net by rivals that err, fail and die, and by one of ours."""
     monkeypatch.setenv("PYTHONPATH", str(FAKES))
-    monkeypatch.setattr(contestants, "OURS", {})
     monkeypatch.setattr(runner, "NEEDED", ())
     monkeypatch.setattr(
         runner,

@@ -32,7 +32,7 @@ def prepare(contestant, tiny, tmp_path):
 
     def ask(*which, it=contestant):
         options = {"which": which}
-        return it.ask("prepare", "fake_rivals", tiny.to_dict(), str(tmp_path), 1, options)
+        return it.ask("prepare", "fake_rivals:ways", tiny.to_dict(), str(tmp_path), 1, options)
 
     return ask
 
@@ -83,7 +83,7 @@ def test_an_adapter_that_is_not_there(contestant, tiny, tmp_path):
     for name in "xw":
         np.save(tmp_path / f"{name}.npy", np.zeros(1))
     with pytest.raises(ContestantFailed, match="ModuleNotFoundError: .*no_such_adapter"):
-        contestant.ask("prepare", "no_such_adapter", tiny.to_dict(), str(tmp_path), 1, {})
+        contestant.ask("prepare", "no_such_adapter:ways", tiny.to_dict(), str(tmp_path), 1, {})
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -185,7 +185,7 @@ def test_another_winogen_is_measured_by_this_laboratory(tiny, tmp_path):
         assert contestant.ask("about")["winogen"] == str(other)
         assert contestant.ask("lack", ("numpy", "no_such_module")) == "no_such_module"
         options = {"variants": {"it": {"algorithm": "direct"}}}
-        adapter, where = "winogen.lab.peers.ours", (tiny.to_dict(), str(tmp_path), 1)
+        adapter, where = "winogen.lab.peers.ours:layer", (tiny.to_dict(), str(tmp_path), 1)
         answers = contestant.ask("prepare", adapter, *where, options)
     assert answers["it"]["facts"]["algorithm"] == "direct"
 

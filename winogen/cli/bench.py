@@ -182,12 +182,16 @@ def _measure(
 ) -> dict[str, Any]:
     """Return the document of a run. ``ours``: of the main contestant."""
     from winogen.cli.contestants import contestants
-    from winogen.cli.progress import telling
+    from winogen.cli.progress import stderr, telling
     from winogen.lab.bench.kinds import KINDS
     from winogen.lab.bench.runner import Settings, run
     from winogen.lab.peers import chosen
 
-    rivals = chosen(peers, KINDS[ours["dtype"]].rivals)
+    console = stderr()
+    rivals = chosen(
+        peers, KINDS[ours["dtype"]].task,
+        lambda text: console.print(text, markup=False, soft_wrap=True),
+    )  # fmt: skip
     main, others = contestants(layers, beside, algorithms, **ours)
     if settings["profile"] and main.dtype != "float32":
         _refuse("profile", f"it with {main.dtype}", "float32")

@@ -51,14 +51,19 @@ def _measure(
     from winogen.cli.progress import stderr, telling
     from winogen.errors import InvalidValue
     from winogen.lab.nets import chosen_nets
-    from winogen.lab.nets.contestants import rivals
     from winogen.lab.nets.runner import NetSettings, run_nets
+    from winogen.lab.peers import chosen
 
     console = stderr()
+
+    def tell(text: str) -> None:
+        console.print(text, markup=False, soft_wrap=True)
+
     settings = NetSettings(
-        threads, rivals(peers), rounds=rounds, min_time=min_time, beside=places(beside)
-    )
-    nets = chosen_nets(names, lambda text: console.print(text, markup=False))
+        threads, chosen(peers, "net", tell), rounds=rounds, min_time=min_time,
+        beside=places(beside),
+    )  # fmt: skip
+    nets = chosen_nets(names, tell)
     if only is not None:
         nets = tuple(net for net in nets if only in net.name)
         if not nets:

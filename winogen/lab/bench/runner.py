@@ -193,7 +193,7 @@ class _Bench:
         variants: tuple[Own, ...],
     ) -> dict[str, Entry]:
         """Ways of ours that one process has, all with the same type of arrays."""
-        adapter, dtype = KINDS[variants[0].dtype].ours, variants[0].dtype
+        adapter, dtype = peers.OURS[KINDS[variants[0].dtype].task], variants[0].dtype
         asked = {own.name: {"dtype": own.dtype, **own.options} for own in variants}
         entries = self._prepare(
             contestant, adapter, layer, dtype, exact[dtype], {"variants": asked}, tuple(asked)

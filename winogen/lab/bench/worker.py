@@ -57,12 +57,12 @@ class Worker:
     def prepare(self, adapter: str, layer: dict, folder: str, threads: int, options: dict) -> dict:
         """Build every way to compute the layer whose x.npy and w.npy are in ``folder``.
 
-        ``adapter``: a module. Returns way -> {"seconds", "facts"} or {"error"}; the output of a way
-        goes to the file named by "output".
+        ``adapter``: module:function. Returns way -> {"seconds", "facts"} or {"error"}; the output
+        of a way goes to the file named by "output".
         """
         one = BenchLayer.from_dict(layer)
         x, weight = (np.load(Path(folder, f"{name}.npy")) for name in "xw")
-        ways = import_module(adapter).ways(one, x, weight, threads, **options)
+        ways = _function(adapter)(one, x, weight, threads, **options)
         return self._build(ways, one.output, folder)
 
     def about(self) -> dict[str, Any]:
@@ -84,12 +84,11 @@ class Worker:
     def prepare_net(
         self, adapter: str, name: str, output: Sequence[int], folder: str, threads: int
     ) -> dict:
-        """Do the same as `prepare` for a net of `winogen.lab.nets`; adapter: module:function."""
+        """Do the same as `prepare` for a net of `winogen.lab.nets`."""
         from winogen.lab.nets import NETS
 
-        module, _, function = adapter.partition(":")
-        ways = getattr(import_module(module), function or "ways")
-        return self._build(ways(NETS[name], Path(folder), threads), tuple(output), folder)
+        ways = _function(adapter)(NETS[name], Path(folder), threads)
+        return self._build(ways, tuple(output), folder)
 
     def _build(
         self, ways: dict[str, Callable[[], Way]], shape: tuple[int, ...], folder: str
@@ -181,6 +180,12 @@ class Worker:
         x, weight = (np.load(Path(folder, f"{name}.npy")) for name in "xw")
         found = profile(BenchLayer.from_dict(layer), x, weight, **options)
         return rates(found, self.fma(limits.threads, _PROFILE_PEAK), limits)
+
+
+def _function(adapter: str) -> Callable[..., dict[str, Callable[[], Way]]]:
+    module, _, function = adapter.partition(":")
+    ways: Callable[..., dict[str, Callable[[], Way]]] = getattr(import_module(module), function)
+    return ways
 
 
 def describe(error: BaseException) -> str:

@@ -6,15 +6,15 @@ from pathlib import Path
 
 from winogen.lab.bench.plot import title_of
 from winogen.lab.charts import save_bars
-from winogen.lab.nets.contestants import OURS
+from winogen.lab.peers import OUR_NETS
 
 
 def save_plot(document: dict, path: str | Path) -> None:
     """Draw images per second over those of torch, or of the first who ran; by ``path``'s suffix."""
     nets = document["nets"]
     names = [name for name, row in document["contestants"].items() if "absent" not in row]
-    names.sort(key=lambda name: name in OURS)
-    base = next((name for name in names if name not in OURS), names[0])
+    names.sort(key=lambda name: name in OUR_NETS)
+    base = next((name for name in names if name not in OUR_NETS), names[0])
     save_bars(
         path,
         title_of(document),

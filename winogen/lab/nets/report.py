@@ -19,7 +19,7 @@ from winogen.errors import InvalidValue
 from winogen.files import read_json
 from winogen.lab.bench.report import geometric_mean
 from winogen.lab.bench.report import save as save_rows
-from winogen.lab.nets.contestants import OURS
+from winogen.lab.peers import OUR_NETS
 
 # From this share of 3x3 multiplications on, a net is one for Winograd's algorithms.
 DENSE = 0.9
@@ -30,7 +30,7 @@ def times(net: dict, ours: bool) -> dict[str, float]:
     return {
         name: row["median_s"]
         for name, row in net["contestants"].items()
-        if "median_s" in row and (name in OURS) == ours
+        if "median_s" in row and (name in OUR_NETS) == ours
     }
 
 

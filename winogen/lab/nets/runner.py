@@ -18,9 +18,10 @@ from winogen.lab.bench.own import Own
 from winogen.lab.bench.runner import machine_facts
 from winogen.lab.bench.team import Contestant, ContestantFailed
 from winogen.lab.nets import Net, NotInstalled, files, report
-from winogen.lab.nets.contestants import NEEDED, OURS
-from winogen.lab.peers import Peer
+from winogen.lab.peers import OUR_NETS, Peer
 
+# Beside what contestants need: nets are built by torch and given away as ONNX.
+NEEDED = ("torch", "onnx")
 # A net is compiled, or converted, before it answers for the first time.
 _PATIENCE = 900.0
 
@@ -31,7 +32,7 @@ class NetSettings:
 
     threads: int = 1
     rivals: tuple[Peer, ...] = ()
-    ours: tuple[Peer, ...] = tuple(OURS.values())
+    ours: tuple[Peer, ...] = tuple(OUR_NETS.values())
     rounds: int = 9
     min_time: float = 0.02  # seconds of a turn
     beside: tuple[Own, ...] = ()  # where ours run once more, by another winogen perhaps

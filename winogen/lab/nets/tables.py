@@ -10,7 +10,7 @@ from rich.table import Table
 
 from winogen.lab.bench.texts import machine_title, number, plain_table, size_text, threads_text
 from winogen.lab.nets import report
-from winogen.lab.nets.contestants import OURS
+from winogen.lab.peers import OUR_NETS
 
 
 def render(document: dict) -> Group:
@@ -152,7 +152,7 @@ def _contestants_line(document: dict) -> str:
     texts = [
         f"{name} {row['version']}".strip() if "version" in row else f"{name} ({row['absent']})"
         for name, row in document["contestants"].items()
-        if name not in OURS
+        if name not in OUR_NETS
     ]
     return escape(f"rivals: {', '.join(texts) or 'none'}")
 
