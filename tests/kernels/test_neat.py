@@ -1,5 +1,6 @@
 """Whoever opens generated C finds it laid out as if by hand."""
 
+import re
 from dataclasses import replace
 from itertools import product
 
@@ -27,6 +28,16 @@ def test_the_c_is_neat(name, target):
             specs += [spec.profiled() for spec in specs[:1]]
             for spec in specs:
                 assert flaws(render(spec)) == []
+
+
+@pytest.mark.parametrize("algorithm", ["winograd1d", "winograd2d", "mcmr"])
+def test_every_transform_of_a_kernel_is_called(algorithm):
+    variant = kernels.general(algorithm)
+    for spec in reaching(variant, "NHWC", "float32", TARGETS["avx2"]):
+        text = render(spec)
+        defined = re.findall(r"^INLINE void (winogen_f\w+)\(", text, re.MULTILINE)
+        assert defined and all(len(re.findall(rf"\b{name}\(", text)) > 1 for name in defined)
+        assert len(set(defined)) == len(defined)
 
 
 @pytest.mark.parametrize("target", TARGETS)
