@@ -81,15 +81,19 @@ def bytes_of(target, algorithm, layout):
     return render(QuantizedSpec.of(algorithm, layout, False, extended))
 
 
-def standalone_files():
-    """Pairs of files of their own, by name, for one target each."""
+def standalone_files(isa=None):
+    """Pairs of files of their own, by name: for one target each, or all for this one."""
     shape, weight, options = (1, 32, 20, 20), (32, 32, 3, 3), {"padding": 1}
+    tiled = {"algorithm": "mcmr", "tile": 4, **options}
     pairs = (
+        standalone(shape, weight, isa=isa or "avx512", activation="silu", **tiled),
         standalone(
-            shape, weight, isa="avx512", activation="silu", algorithm="mcmr", tile=4, **options
+            *(shape, weight),
+            **{"isa": isa or "avx2", "name": "wrapped", "algorithm": "direct", "padding": 1},
+            **{"dtype": "float16", "padding_mode": "circular", "add": True, "activation": "relu"},
         ),
-        standalone_gemm(100, 64, 32, isa="neon"),
-        standalone_quantized(shape, weight, isa="avx2", **options),
+        standalone_gemm(100, 64, 32, isa=isa or "neon"),
+        standalone_quantized(shape, weight, isa=isa or "avx2", **options),
     )
     return {name: text for pair in pairs for name, text in pair.items()}
 
