@@ -29,8 +29,20 @@ static int32_t sum_of(const winogen_conv *p, const layer *l, const given *g, int
     return sum;
 }
 
-static output finish(const winogen_conv *p, int32_t sum, double multiplier)
+/* `add`: what is added, as its array has it. */
+static output finish(const winogen_conv *p, int32_t sum, double multiplier, uint8_t add)
 {
+#if REALS
+    /* Compilers may not make one rounding of these two. */
+    const volatile float product = (float)sum * (float)multiplier;
+    const volatile float more = (float)((int8_t)add + 128 - p->add_zero) * (float)p->add_scale;
+    const float real = product + more, relu = real < 0 ? 0 : real;
+    const double steps = nearbyintf(relu / (float)p->y_scale) + (double)p->y_zero;
+    const double least = (double)p->lowest, most = (double)p->highest;
+    return (output)(int)(steps < least ? least : steps > most ? most : steps);
+#else
+    (void)add;
+#endif
     if (sizeof(output) == 4) return (output)(sum < p->lowest ? (int32_t)p->lowest : sum);
     const double y = sum * multiplier + (double)p->y_zero;
     const double low = (double)p->lowest, high = (double)p->highest;
@@ -50,7 +62,9 @@ static int failed(int i, unsigned seed)
     int32_t *zero = exactly(4 * filters, 8), *bias = exactly(4 * filters, 8);
     float *multiplier = exactly(4 * filters, 8);
     output *result = exactly(outputs * (int64_t)sizeof(output), 8);
+    uint8_t *add = exactly(outputs, 8);
     int32_t *packed = exactly(p->packed_bytes, 64);
+    for (int64_t k = 0; k < outputs; k++) add[k] = (uint8_t)random_of(&seed, 256);
     for (int64_t k = 0; k < p->input_numbers; k++) input[k] = (uint8_t)random_of(&seed, 256);
     for (int64_t k = 0; k < filters * terms; k++) weight[k] = (int8_t)random_of(&seed, 256);
     for (int64_t m = 0; m < filters; m++) {
@@ -59,8 +73,13 @@ static int failed(int i, unsigned seed)
         multiplier[m] = (float)(1 + random_of(&seed, 9)) / 1024;
     }
     const given g = { input, weight, p->w_zeros ? zero : NULL, seed % 2 ? bias : NULL, multiplier };
+#if REALS
+    winogen_pack(p, weight, g.zero, g.bias, multiplier, NULL, packed, threads[i]);
+    run(i, &(winogen_call){ .input = input, .packed = packed, .add = add, .output = result });
+#else
     winogen_pack(p, weight, g.zero, g.bias, multiplier, packed, threads[i]);
     run(i, &(winogen_call){ .input = input, .packed = packed, .output = result });
+#endif
     int wrong = 0;
     for (int64_t n = 0; n < p->batch; n++)
         for (int64_t m = 0; m < filters; m++)
@@ -68,9 +87,10 @@ static int failed(int i, unsigned seed)
                 for (int64_t col = 0; col < p->out_width; col++) {
                     const output got = result[at(p->output, n, m, row, col)];
                     const int32_t sum = sum_of(p, l, &g, n, m, row, col);
-                    wrong += got != finish(p, sum, (double)multiplier[m]);
+                    const uint8_t more = add[at(p->output, n, m, row, col)];
+                    wrong += got != finish(p, sum, (double)multiplier[m], more);
                 }
     free(input), free(weight), free(zero), free(bias), free(multiplier);
-    free(result), free(packed);
+    free(result), free(packed), free(add);
     return wrong;
 }

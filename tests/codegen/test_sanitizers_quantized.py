@@ -8,11 +8,19 @@ from codegen.sanitized import EMITTABLE, OPENMP, WARNINGS, calls_of, check, comp
 
 from winogen.codegen.render import render
 from winogen.kernels.dots import DOTS
-from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, QuantizedWork
+from winogen.kernels.quantized import (
+    ALGORITHMS,
+    QuantizedSpec,
+    QuantizedWork,
+    Reals,
+    RealsSpec,
+)
 from winogen.kernels.quantized_depthwise import DepthwiseWork
-from winogen.records import Machine
+from winogen.records import Epilogue, Machine
 from winogen.toolchain import host_targets
 
+# What sums go through: an activation that is as exact in C, and a sum of two.
+REALS = Reals(Epilogue("relu", (), add=True), 0.25, 0.0625, -9, add_signed=True)
 # Sums are bytes that nothing scales: one layout of each algorithm will do.
 KINDS = (*product(ALGORITHMS, ("NCHW", "NHWC"), (False,)),
          ("direct", "NHWC", True), ("im2col", "NCHW", True),
@@ -23,7 +31,10 @@ def kinds(target, dot):
     """One kernel of each kind for a target with the extensions that ``dot`` needs."""
     extensions = frozenset(dot.extensions)
     for algorithm, layout, sums in KINDS:
-        yield QuantizedSpec.of(algorithm, layout, sums, replace(target, extensions=extensions))
+        capable = replace(target, extensions=extensions)
+        yield QuantizedSpec.of(algorithm, layout, sums, capable)
+        if not sums and algorithm != "im2col":
+            yield RealsSpec.of(algorithm, layout, sums, capable)
 
 
 def one(target, dot):
@@ -48,7 +59,7 @@ def test_no_kernel_makes_a_warning(target, dot, tmp_path):
     for spec in kinds(target, dot):
         if spec.algorithm != "depthwise":  # which have instructions of their own
             assert (spec.dot.target, spec.dot.extensions) == (dot.target, dot.extensions)
-        names.append(f"{spec.algorithm}_{spec.layout}_{spec.sums}.c")
+        names.append(f"{spec.name}.c")
         text = render(spec)
         assert max(map(len, text.splitlines())) <= 100
         (tmp_path / names[-1]).write_text(text)
@@ -93,6 +104,7 @@ def works(spec):
             limits=(-(1 << 31), (1 << 31) - 1) if spec.sums else (index % 5, 255),
             w_zeros=index % 3 == 0,
             threads=1 + index % 3,
+            reals=REALS,
             machine=Machine(l2_bytes=(1 << 20, 1 << 11)[index % 2]),
         )
 
@@ -115,6 +127,7 @@ def test_no_kernel_leaves_its_arrays_or_the_language(target, dot, tmp_path):
             f"typedef {'int32_t' if spec.sums else 'uint8_t'} output;",
             "typedef float real;",
             f"enum {{ DEPTHWISE = {int(spec.algorithm == 'depthwise')} }};",
+            f"#define REALS {int(spec.in_reals)}",
             "typedef struct { int is_signed, x_zero; } layer;",
             "static const layer layers[] = {",
             *(f"    {{ {int(work.signed_input)}, {work.x_zero} }}," for work in cut),

@@ -403,7 +403,7 @@ SCALES = {"w_scale": 1.0, "x_scale": 1.0, "y_scale": 1.0}
     (InvalidValue, "y_dtype: got 'int8' without y_scale", {"y_scale": None, "y_dtype": "int8"}),
     (InvalidValue, "x_scale: got -1", {"y_scale": None, "x_scale": -1}),
     (InvalidType, "w_scale: got 'a'", {"y_scale": None, "w_scale": "a"}),
-    (InvalidValue, "activation: got 'gelu'; allowed: None, \"relu\"", {"activation": "gelu"}),
+    (InvalidValue, "activation: got 'sin'; allowed: None, \"relu\"", {"activation": "sin"}),
     (InvalidValue, "algorithm: got 'loops'; allowed: \"auto\", \"direct\", \"im2col\"",
      {"algorithm": "loops"}),
     (InvalidValue, "layout: got 'HWCN'", {"layout": "HWCN"}),

@@ -19,7 +19,7 @@ from winogen.conv.standalone import standalone
 from winogen.conv.standalone_gemm import standalone_gemm
 from winogen.conv.standalone_quantized import standalone_quantized
 from winogen.kernels import gemm, weight_gradient
-from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec
+from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, RealsSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.records import EXTENSIONS, TARGETS, Precision
 
@@ -75,10 +75,10 @@ def gradient_of(target, layout):
     )
 
 
-def bytes_of(target, algorithm, layout):
+def bytes_of(target, algorithm, layout, kind=QuantizedSpec):
     """The C of a convolution of bytes."""
     extended = TARGETS[target].adjusted({"avx512": "+vnni", "neon": "+dotprod"}[target])
-    return render(QuantizedSpec.of(algorithm, layout, False, extended))
+    return render(kind.of(algorithm, layout, False, extended))
 
 
 def standalone_files(isa=None):
@@ -109,6 +109,7 @@ def everything():
             files[f"gradient_{suffix}"] = gradient_of(target, layout)
             for algorithm in ALGORITHMS:
                 files[f"bytes_{algorithm}_{suffix}"] = bytes_of(target, algorithm, layout)
+            files[f"bytes_reals_{suffix}"] = bytes_of(target, "direct", layout, RealsSpec)
         files[f"gemm_{target}"] = product_of(target)
     for name, layout, target, filters in NARROW:
         text = kernel_of(kernels.named(name), layout, target, filters)

@@ -16,7 +16,7 @@ from winogen.codegen.render import render
 from winogen.conv.standalone import standalone
 from winogen.kernels import weight_gradient
 from winogen.kernels.dots import DOTS
-from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec
+from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, RealsSpec
 from winogen.records import TARGETS, Precision
 
 
@@ -59,7 +59,10 @@ def test_the_c_of_gradients_and_of_bytes_is_neat(target):
         for algorithm, sums in product((*ALGORITHMS, "depthwise"), (True, False)):
             for dot in (dot for dot in DOTS if dot.target == target):
                 capable = replace(wanted, extensions=frozenset(dot.extensions))
-                assert flaws(render(QuantizedSpec.of(algorithm, layout, sums, capable))) == []
+                kind = QuantizedSpec.of(algorithm, layout, sums, capable)
+                assert flaws(render(kind)) == []
+                if not sums:
+                    assert flaws(render(RealsSpec.of(algorithm, layout, sums, capable))) == []
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from winogen.codegen.functions import FUNCTIONS
 from winogen.kernels.quantized import VECTORS, QuantizedSpec
 
 _TITLES = {
@@ -16,7 +17,7 @@ _TITLES = {
 def context(spec: QuantizedSpec) -> dict[str, Any]:
     """Return what the templates of a kernel know."""
     depthwise = spec.algorithm == "depthwise"
-    outputs = "int32 sums" if spec.sums else "bytes"
+    outputs = "int32 sums" if spec.sums else "bytes by way of float32" if spec.in_reals else "bytes"
     return {
         "template": f"quantized{'_depthwise' if depthwise else ''}.c.j2",
         "title": [
@@ -29,6 +30,8 @@ def context(spec: QuantizedSpec) -> dict[str, Any]:
         "layout": spec.layout,
         "im2col": spec.algorithm == "im2col",
         "sums": spec.sums,
+        "in_reals": spec.in_reals,
+        "functions": FUNCTIONS["float"],
         "lanes": spec.lanes,
         "block_sizes": [1 << i for i in range(spec.lanes.bit_length() - 1)],
         "rows": spec.rows,

@@ -16,7 +16,7 @@ from winogen.codegen import convolution, gemm, gradient, quantized
 from winogen.codegen.templates import template
 from winogen.kernels.gemm import GemmSpec
 from winogen.kernels.kind import WISHES, Fields, Spec, declaration, fields_for, wishes_of
-from winogen.kernels.quantized import QuantizedSpec
+from winogen.kernels.quantized import QuantizedSpec, RealsSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.weight_gradient import GradientSpec
 from winogen.records import ACTIVATIONS
@@ -29,6 +29,7 @@ _CONTEXTS: dict[type[Spec], Callable[[Any], dict[str, Any]]] = {
     GemmSpec: gemm.context,
     GradientSpec: gradient.context,
     QuantizedSpec: quantized.context,
+    RealsSpec: quantized.context,
 }
 
 

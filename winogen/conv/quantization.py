@@ -83,6 +83,8 @@ class Scales:
     multiplier: np.ndarray  # (M,), float32
     zero: int
     dtype: str | None  # None: that of the input
+    steps: np.ndarray  # (M,), float32: x_scale * w_scale, what a step of a sum is
+    y: float  # the scale of outputs
 
     @classmethod
     def of(
@@ -107,7 +109,10 @@ class Scales:
             dtype = arguments.choice("y_dtype", _name(dtype), (None, *BYTES))
         limits = (-128, 255) if dtype is None else RANGES[dtype]
         zero = arguments.whole("y_zero", y_zero, limits[0], between(limits), limits[1])
-        return cls(np.array(np.broadcast_to(multiplier, filters), order="C"), zero, dtype)
+        multiplier, steps = (
+            np.array(np.broadcast_to(one, filters), order="C") for one in (multiplier, x * w)
+        )
+        return cls(multiplier, zero, dtype, steps, float(y[0]))
 
 
 def refuse_outputs(filters: int, x_scale: Any, w_scale: Any, y_zero: Any, dtype: Any) -> None:
@@ -192,6 +197,11 @@ def _zeros(
             f"{limits[0]}..{limits[1]}, as weight is {dtype}"
         )
     return np.array(np.broadcast_to(array, filters), np.int32)
+
+
+def scale(argument: str, value: Any) -> float:
+    """Return a scale that is a number; raises InvalidType and InvalidValue."""
+    return float(_scales(argument, value, 1)[0])
 
 
 def _factors(filters: int, x_scale: Any, w_scale: Any) -> tuple[np.ndarray, np.ndarray]:

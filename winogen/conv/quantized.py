@@ -24,16 +24,17 @@ from winogen.conv.quantization import (
     integers,
     refuse_outputs,
 )
+from winogen.conv.quantization import scale as real_scale
 from winogen.conv.quantized_planner import Numbers, QuantizedCandidate, plan_of, ranked
 from winogen.conv.quantized_tiles import QuantizedTiles
 from winogen.conv.request import Request
 from winogen.errors import InvalidValue
-from winogen.kernels.quantized import ALGORITHMS
+from winogen.kernels.quantized import ALGORITHMS, Reals
 from winogen.records import Machine, Target
 from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current, described
-from winogen.typing import Array, IntOrPair, Layout, NDArray, Padding, Real
+from winogen.typing import Activation, Array, IntOrPair, Layout, NDArray, Padding, Real
 
 ACTIVATIONS = (None, "relu")
 _SHAPES_KEPT = 256  # input shapes whose calls one `QConv2d` remembers
@@ -70,7 +71,7 @@ class QConv2d:
     y_dtype
         "uint8" or "int8"; None for that of the input.
     activation
-        None or "relu": outputs of at least y_zero (0 without ``y_scale``).
+        None, "relu", or, with ``y_scale``, any other that `conv2d` has; see there.
     algorithm
         "direct", "im2col", or "auto": what is predicted to be faster, or was measured to be; see
         `plan`. "mcmr": Winograd's, which is not exact; see `error`.
@@ -113,7 +114,9 @@ class QConv2d:
         # parameters: layout
         layout: Layout = "NCHW",
         # end
-        activation: Literal["relu"] | None = None,
+        # parameters: activation
+        activation: Activation | None = None,
+        # end
         algorithm: Literal["auto", "direct", "im2col", "mcmr"] = "auto",
         tile: Literal[2, 4] | None = None,
         # parameters: threads
@@ -132,7 +135,15 @@ class QConv2d:
             refuse_outputs(shape[0], x_scale, w_scale, y_zero, y_dtype)
         else:
             self._scales = Scales.of(shape[0], x_scale, w_scale, y_scale, y_zero, y_dtype)
-        self._relu = arguments.choice("activation", activation, ACTIVATIONS) is not None
+        self._epilogue = arguments.activation(activation)
+        self._slopes = arguments.slopes(activation, shape[0], np.dtype(np.float32))
+        self._relu = self._epilogue.activation == "relu"
+        self._in_reals = self._epilogue.activation not in ACTIVATIONS
+        if self._in_reals and (y_scale is None or algorithm == "mcmr"):
+            without = 'algorithm "mcmr"' if algorithm == "mcmr" else "outputs that are sums"
+            raise InvalidValue(
+                f'activation: got {activation!r} with {without}; allowed: None or "relu"'
+            )
         self._algorithm = arguments.choice("algorithm", algorithm, ("auto", *ALGORITHMS, "mcmr"))
         if tile is not None and self._algorithm != "mcmr":
             raise InvalidValue(f'tile: got {tile!r}; allowed: None, but with algorithm="mcmr"')
@@ -142,13 +153,23 @@ class QConv2d:
         if self._algorithm == "mcmr":  # refuses what it cannot do
             self._tiled()
 
-    def __call__(self, input: Array, out: NDArray | None = None) -> NDArray:
+    def __call__(
+        self,
+        input: Array,
+        out: NDArray | None = None,
+        *,
+        add: Array | None = None,
+        add_scale: Real | Array | None = None,
+        add_zero: SupportsIndex = 0,
+    ) -> NDArray:
         """Return the result for (N, C, H, W), (C, H, W) or (H, W), in ``out`` if given.
 
         ``input``: uint8 or int8; (H, W) is one image of one channel. With layout="NHWC" the
-        channels come last. Raises InvalidType and InvalidValue.
+        channels come last. ``add``: None, or uint8 or int8 of the output's shape with
+        ``add_scale`` and ``add_zero``, which joins the sums before the activation. It needs
+        ``y_scale``, and no "mcmr". Raises InvalidType and InvalidValue.
         """
-        if out is None and type(input) is np.ndarray and input.flags.c_contiguous:
+        if add is None and out is None and type(input) is np.ndarray and input.flags.c_contiguous:
             known = self._ready.get((input.shape, input.dtype))
             if known is not None:  # small layers take less time than all the checks do
                 call, shape, dtype = known
@@ -158,10 +179,12 @@ class QConv2d:
         x = integers("input", input, BYTES)
         problem = self._layer.problem(x.shape)
         dtype = self._output_dtype(x.dtype)
+        more, reals = self._added(add, add_scale, add_zero, problem.output_shape)
         layout, view, around = self._layer.layout, None, self._layer.filters
         if out is not None:
+            others = {"input": x, "add": more}
             view, around = seams.writeable(
-                out, problem.output_shape, dtype, layout, {"input": x}, "the result"
+                out, problem.output_shape, dtype, layout, others, "the result"
             )
         if self._algorithm == "mcmr":
             y = memory.empty(problem.output_shape, dtype, "output") if out is None else out
@@ -170,11 +193,42 @@ class QConv2d:
         x, channels = seams.readable("input", x, layout)
         y = memory.empty(problem.output_shape, dtype, "output") if view is None else view
         if y.size:
-            call = self._bind(problem.sewn(Seams(channels, around)), x.dtype.name, dtype)
-            call(x, y)
-            if out is None and x.flags.c_contiguous:
+            call = self._bind(problem.sewn(Seams(channels, around)), x.dtype.name, dtype, reals)
+            call(x, y, more)
+            if add is None and out is None and x.flags.c_contiguous:
                 self._ready[x.shape, x.dtype] = call, problem.output_shape, dtype
         return y if out is None else out
+
+    def _added(
+        self, add: Any, scale: Any, zero: Any, shape: tuple[int, ...]
+    ) -> tuple[np.ndarray | None, Reals | None]:
+        """What is added, and what becomes of the sums; None for nothing and for what sums do."""
+        if add is None:
+            for name, value in (("add_scale", scale), ("add_zero", zero or None)):
+                if value is not None:
+                    raise InvalidValue(f"{name}: got {value!r} without add; allowed: none")
+            return None, self._reals
+        if self._scales is None or self._algorithm == "mcmr":
+            without = "without y_scale" if self._scales is None else 'with algorithm "mcmr"'
+            raise InvalidValue(f"add: got an array {without}; allowed: None")
+        more = integers("add", add, BYTES)
+        if more.shape != shape:
+            raise InvalidValue(f"add: got shape {more.shape}; allowed: {shape}, that of the output")
+        if scale is None:
+            raise InvalidValue("add_scale: got None; allowed: a positive float32, as there is add")
+        zero = any_zero("add_zero", zero)
+        check_zero("add_zero", zero, more.dtype.name)
+        reals = Reals(
+            replace(self._epilogue, add=True), self._scales.y, real_scale("add_scale", scale), zero,
+            more.dtype == np.int8,
+        )  # fmt: skip
+        return more, reals
+
+    @property
+    def _reals(self) -> Reals | None:
+        if not self._in_reals or self._scales is None:
+            return None
+        return Reals(self._epilogue, self._scales.y)
 
     def error(self, input_shape: Any) -> float:
         """Return the expected max |y - exact| / max |exact| of outputs before they are rounded.
@@ -204,7 +258,8 @@ class QConv2d:
         if self._algorithm == "mcmr":
             raise InvalidValue('algorithm: got "mcmr"; allowed: direct, im2col, which are one call')
         x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
-        return self._bind(self._whole(input_shape), dtype, self._output_dtype(x_dtype))
+        y_dtype = self._output_dtype(x_dtype)
+        return self._bind(self._whole(input_shape), dtype, y_dtype, self._reals)
 
     def ranked(
         self, input_shape: Any, dtype: str, target: Target, machine: Machine
@@ -212,7 +267,8 @@ class QConv2d:
         """Return the ways to compute such inputs on a machine that need not be this one."""
         y_dtype = self._output_dtype(np.dtype(dtype))
         problem = self._whole(input_shape)
-        return ranked(problem, self._request, self._numbers(dtype, y_dtype), target, machine)
+        numbers = self._numbers(dtype, y_dtype, self._reals)
+        return ranked(problem, self._request, numbers, target, machine)
 
     def _whole(self, input_shape: Any) -> Problem:
         """The problem for inputs of this shape, of whole arrays."""
@@ -238,7 +294,7 @@ class QConv2d:
             return self._tiled().source(input_shape)
         x_dtype = np.dtype(arguments.choice("dtype", dtype, BYTES))
         problem = self._layer.problem(input_shape)
-        return self._bind(problem, dtype, self._output_dtype(x_dtype)).kernel.source
+        return self._bind(problem, dtype, self._output_dtype(x_dtype), self._reals).kernel.source
 
     def __repr__(self) -> str:
         shape = self._layer.weight_shape
@@ -250,6 +306,9 @@ class QConv2d:
         "_x_zero",
         "_scales",
         "_relu",
+        "_epilogue",
+        "_slopes",
+        "_in_reals",
         "_algorithm",
         "_tile",
         "_threads",
@@ -288,13 +347,15 @@ class QConv2d:
         self._dtypes[input] = dtype
         return dtype
 
-    def _bind(self, problem: Problem, x_dtype: str, y_dtype: np.dtype) -> QuantizedCall:
-        key = problem, x_dtype
+    def _bind(
+        self, problem: Problem, x_dtype: str, y_dtype: np.dtype, reals: Reals | None
+    ) -> QuantizedCall:
+        key = problem, x_dtype, reals
         known = self._bound.get(key)
         if known is not None:
             return known
         target = host_target()
-        numbers, measured = self._numbers(x_dtype, y_dtype), wisdom.current(target)
+        numbers, measured = self._numbers(x_dtype, y_dtype, reals), wisdom.current(target)
         ways = ranked(problem, self._request, numbers, target, current(), measured)
         bound = QuantizedCall(ways, Environment.now())
         work = bound.work
@@ -303,7 +364,9 @@ class QConv2d:
             alike = bound.kernel, work.zero
             packed = self._packed.get(alike)
             if packed is None:
-                packed = self._packed[alike] = bound.pack_filters(self._filters, self._scales)
+                packed = self._packed[alike] = bound.pack_filters(
+                    self._filters, self._scales, self._slopes
+                )
             bound.packed = packed
             if len(self._bound) >= _SHAPES_KEPT:
                 self._bound.clear()
@@ -315,10 +378,10 @@ class QConv2d:
     def _request(self) -> Request:
         return Request(self._algorithm, threads=self._threads)
 
-    def _numbers(self, x_dtype: str, y_dtype: np.dtype) -> Numbers:
+    def _numbers(self, x_dtype: str, y_dtype: np.dtype, reals: Reals | None) -> Numbers:
         zero = 0 if self._scales is None else self._scales.zero
         limits = RANGES[y_dtype.name] if self._scales is not None else SUMS
-        if self._relu:
+        if self._relu and reals is None:
             limits = max(limits[0], zero), limits[1]
         return Numbers(
             self._scales is None,
@@ -327,6 +390,7 @@ class QConv2d:
             y_zero=zero,
             limits=limits,
             w_zeros=self._filters.zero is not None,
+            reals=reals,
         )
 
 
@@ -339,16 +403,32 @@ class QuantizedCall(Call):
         self.ranked = ways
         self.packed = np.empty(0, np.uint8)  # `QConv2d` packs them at once
 
-    def pack_filters(self, filters: Filters, scales: Scales | None) -> np.ndarray:
-        """Return the packed filters."""
-        return self.pack(
-            filters.weight,
-            None if filters.zero is None else filters.zero.astype(np.int32),
-            filters.bias,
-            None if scales is None else scales.multiplier,
-        )
+    def pack_filters(
+        self, filters: Filters, scales: Scales | None, slopes: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return the packed filters. ``slopes``: of "prelu", float32."""
+        zero = None if filters.zero is None else filters.zero.astype(np.int32)
+        if scales is None:
+            return self.pack(filters.weight, zero, filters.bias, None)
+        if not self.work.spec.in_reals:
+            return self.pack(filters.weight, zero, filters.bias, scales.multiplier)
+        return self.pack(filters.weight, zero, filters.bias, scales.steps, slopes)
 
-    def __call__(self, x: np.ndarray, y: np.ndarray) -> None:
-        """Compute ``y``; nothing is checked."""
+    def __call__(self, x: np.ndarray, y: np.ndarray, add: np.ndarray | None = None) -> None:
+        """Compute ``y``; nothing is checked. ``add`` is of its shape."""
         pointer = self.kernel.pointer
-        self.run(pointer(x), pointer(self.packed), pointer(y))
+        arrays = [pointer(x), pointer(self.packed)]
+        if self.work.spec.in_reals:
+            if add is not None and add.strides != y.strides:
+                add = _laid_out_as(y, add)
+            arrays.append(pointer(add))
+        self.run(*arrays, pointer(y))
+
+
+def _laid_out_as(array: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return a copy of another array of its shape whose numbers lie as far apart."""
+    last = sum(step * (size - 1) for step, size in zip(array.strides, array.shape))
+    room = memory.empty((last + other.itemsize,), np.dtype(np.uint8), "add")
+    copy = np.ndarray(array.shape, other.dtype, room, strides=array.strides)
+    copy[...] = other
+    return copy

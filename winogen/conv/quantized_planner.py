@@ -17,7 +17,13 @@ from winogen.conv.planner import ALTERNATIVES
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import Request
 from winogen.kernels.dots import DOTS, SINGLE_DOTS, dots_of
-from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, QuantizedWork
+from winogen.kernels.quantized import (
+    ALGORITHMS,
+    QuantizedSpec,
+    QuantizedWork,
+    Reals,
+    RealsSpec,
+)
 from winogen.kernels.quantized_depthwise import DepthwiseWork
 from winogen.program.summation import PROGRAM
 from winogen.records import Machine, Precision, Target
@@ -39,6 +45,7 @@ class Numbers:
     y_zero: int = 0
     limits: tuple[int, int] = (-(1 << 31), (1 << 31) - 1)  # of outputs
     w_zeros: bool = False  # whether filters have zero points
+    reals: Reals | None = None  # what sums go through besides, if that is anything
 
 
 @dataclass(frozen=True)
@@ -169,6 +176,7 @@ def work_of(
         y_zero=numbers.y_zero,
         limits=numbers.limits,
         w_zeros=numbers.w_zeros,
+        reals=numbers.reals or Reals(),
         threads=choice.threads,
         machine=machine,
     )
@@ -180,7 +188,8 @@ def _spec(layer: Layer, choice: Choice, numbers: Numbers, target: Target) -> Qua
     algorithm, _, name = choice.variant.partition("_")
     depthwise = algorithm == _DEPTHWISE
     dots = dots_of(target, SINGLE_DOTS if depthwise else DOTS)
-    spec = QuantizedSpec.of(
+    kind = QuantizedSpec if numbers.reals is None else RealsSpec
+    spec = kind.of(
         algorithm,
         layer.layout,
         numbers.sums,

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 from winogen.kernels import quantized_count, tuning
 from winogen.kernels.count import Stages, of_call
 from winogen.kernels.dots import DOTS, SINGLE_DOTS, Dot, dots_of
-from winogen.kernels.kind import MEMORY, SCHEDULE, Buffer, Fields, Spec
+from winogen.kernels.kind import MEMORY, SCHEDULE, Buffer, Fields, Spec, finish
 from winogen.kernels.quantized_count import VECTORS
 from winogen.kernels.work import blocks, even, round_up
-from winogen.records import Machine, Strides, Target
+from winogen.records import Epilogue, Machine, Strides, Target
 
 ALGORITHMS = ("direct", "im2col")
 DEPTHWISE_ROWS = 8  # vectors of sums of depthwise layers: enough to hide a dot product's latency
@@ -58,15 +58,46 @@ _FIELDS: Fields = (
     ("where taps and numbers of a run begin", "winogen_buffer", ("tap", "source")),
     ("sums of inputs under a window", "winogen_buffer", ("window",)),
 )  # fmt: skip
+_REALS: Fields = (
+    ("what sums go through: 0 for none", "int64_t", ("after_store", "activation")),
+    ("its parameters", "double", ("activation_a", "activation_b")),
+    ("of outputs, and of what is added", "double", ("y_scale", "add_scale")),
+    ("whether anything is; its xor, zero point", "int64_t", ("add", "add_flip", "add_zero")),
+)
+
+
+@dataclass(frozen=True)
+class Reals:
+    """What sums go through as real numbers: activation(sums + add), over the scale of outputs."""
+
+    epilogue: Epilogue = Epilogue()
+    y_scale: float = 1.0
+    add_scale: float = 0.0
+    add_zero: int = 0
+    add_signed: bool = False
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Those of the struct of a call; ``add_zero`` is that of unsigned bytes there."""
+        flip = 128 if self.add_signed else 0
+        return {
+            **finish(self.epilogue, early=False),
+            "y_scale": self.y_scale,
+            "add_scale": self.add_scale,
+            "add": self.epilogue.add,
+            "add_flip": flip,
+            "add_zero": self.add_zero + flip,
+        }
 
 
 @dataclass(frozen=True)
 class QuantizedSpec(Spec):
     """All that is fixed when the C of a kernel is written."""
 
-    inputs = ("input", "packed")
-    packs = ("weight", "zero", "bias", "multiplier")
+    inputs: ClassVar[tuple[str, ...]] = ("input", "packed")
+    packs: ClassVar[tuple[str, ...]] = ("weight", "zero", "bias", "multiplier")
     fields = _FIELDS
+    in_reals: ClassVar[bool] = False  # whether sums go through what `Reals` says
 
     algorithm: str  # "direct" | "im2col" | "depthwise": direct, of one channel and filter a group
     layout: str  # "NCHW" | "NHWC"
@@ -91,7 +122,7 @@ class QuantizedSpec(Spec):
     @property
     def name(self) -> str:
         """What files of its kernel are called."""
-        outputs = "sums" if self.sums else "bytes"
+        outputs = "reals" if self.in_reals else "sums" if self.sums else "bytes"
         return "_".join(["quantized", self.algorithm, outputs, self.layout.lower()])
 
     def given(self, work: QuantizedWork) -> dict[str, Any]:
@@ -107,6 +138,7 @@ class QuantizedSpec(Spec):
             "x_zero": work.zero,
             "padding": work.padding_word,
             **work.pitches,
+            **(work.reals.fields if self.in_reals else {}),
         }
 
     @property
@@ -125,6 +157,15 @@ class QuantizedSpec(Spec):
     def tiles(self) -> bool:
         """Whether register blocks are made of AMX's tiles."""
         return self.dot.name == "tdpbusd"
+
+
+class RealsSpec(QuantizedSpec):
+    """The same for outputs that are more than sums, scaled: a sum of two, an activation."""
+
+    inputs = ("input", "packed", "add")
+    packs = (*QuantizedSpec.packs, "slopes")
+    fields = (*_FIELDS, *_REALS)
+    in_reals = True
 
 
 @dataclass(frozen=True)
@@ -152,6 +193,7 @@ class QuantizedWork:
     machine: Machine
     block: tuple[int, int] = (0, 0)  # rows and columns of outputs; those of `usual_block` for 0
     images: int = 1  # that share a block
+    reals: Reals = Reals()
 
     # What the count reads of every kind of work.
     transforms: ClassVar[tuple[Any, Any]] = (None, None)
