@@ -11,6 +11,8 @@ from cli.test_generate import compiled, generate
 
 import winogen as package
 from winogen.codegen.standalone import _target_text
+from winogen.conv.standalone_quantized import standalone_quantized
+from winogen.errors import InvalidType, InvalidValue
 from winogen.records import TARGETS
 from winogen.toolchain import host_target, host_targets
 
@@ -116,6 +118,62 @@ def test_sums_need_no_multiplier(winogen, tmp_path):
     library = compiled(tmp_path, name)
     y = run(library, name, x, weight, None, None, expected.shape, np.int32)
     assert np.array_equal(y, expected)
+
+
+@pytest.mark.parametrize("activation, add", [
+    (None, True), ("silu", True), (("prelu", 0.3), False), (("leaky_relu", 0.1), False),
+])  # fmt: skip
+def test_files_take_activations_and_a_sum_of_two(tmp_path, activation, add):
+    rng = np.random.default_rng(3)
+    x, more = (rng.integers(0, 256, (1, n, 6, 7)).astype(np.uint8) for n in (5, 9))
+    weight = rng.integers(-128, 128, (9, 5, 3, 3)).astype(np.int8)
+    slopes = np.full(9, 0.3, np.float32)
+    given = {"add": more.view(np.int8), "add_scale": 0.25, "add_zero": -8} if add else {}
+    scales = {"x_zero": 9, "y_zero": 30, "activation": activation, "padding": 1}
+    files = standalone_quantized(
+        x.shape, weight.shape, **scales, y_scale=0.5, name="sum", add=add, add_dtype="int8",
+        **{key: value for key, value in given.items() if key != "add"},
+    )  # fmt: skip
+    for file, text in files.items():
+        (tmp_path / file).write_text(text)
+    if add:
+        assert "add      int8, scale 0.25, zero point -8" in files["sum.h"]
+    step = np.full(9, 0.002, np.float32)
+    expected = package.QConv2d(weight, w_scale=step, x_scale=1, y_scale=0.5, **scales)(x, **given)
+    library = compiled(tmp_path, "sum")
+    library.sum_workspace_bytes.restype = library.sum_packed_bytes.restype = ctypes.c_size_t
+    packed, workspace = (
+        aligned(int(size)) for size in (library.sum_packed_bytes(), library.sum_workspace_bytes(1))
+    )
+    y = np.zeros(expected.shape, np.uint8)
+    per_filter = [slopes] if activation and activation[0] == "prelu" else []
+    call(library.sum_pack, weight, None, step, *per_filter, packed, 1)
+    call(library.sum_run, x, packed, *([given["add"]] if add else []), y, workspace, 1)
+    assert np.array_equal(y, expected) and len(np.unique(y)) > 20
+
+
+def aligned(size):
+    """Bytes that begin at a cache line."""
+    room = np.zeros(size + 64, np.uint8)
+    begin = -room.ctypes.data % 64
+    return room[begin : begin + size]
+
+
+def call(function, *values):
+    """Call a function of C with arrays, None and ints."""
+    function(*(v.ctypes.data_as(ctypes.c_void_p) if isinstance(v, np.ndarray) else v
+               for v in values))  # fmt: skip
+
+
+@pytest.mark.parametrize("options, match", [
+    ({"activation": "silu"}, "activation: got 'silu' with no y_scale"),
+    ({"add": True, "y_dtype": "int32", "y_scale": 1}, "add: got True with outputs that are sums"),
+    ({"y_scale": 0.5}, "y_scale: got 0.5; allowed: None"),
+    ({"y_scale": 0.5, "add": True}, "add_scale: got None"),
+])  # fmt: skip
+def test_scales_that_files_need(options, match):
+    with pytest.raises((InvalidValue, InvalidType), match=match):
+        standalone_quantized((1, 3, 8, 8), (4, 3, 3, 3), **options)
 
 
 @pytest.mark.parametrize("words, match", [

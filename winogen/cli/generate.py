@@ -59,6 +59,9 @@ def generate(
         help="With int8, output: uint8, int8, or int32 for sums (default: as the input).",
     ),
     y_zero: int = typer.Option(None, help="Its zero point (default: 0)."),
+    y_scale: float = typer.Option(
+        None, help="Its scale, for activations besides relu; else the multipliers have it."
+    ),
     isa: str = _ISA,
     threads: int = _THREADS,
     name: str = _NAME,

@@ -86,26 +86,38 @@ def float_interface(spec: KernelSpec | GemmSpec, fields: Mapping[str, Any]) -> I
 
 
 def byte_interface(
-    spec: QuantizedSpec, fields: Mapping[str, Any], types: tuple[str, str]
+    spec: QuantizedSpec, fields: Mapping[str, Any], types: tuple[str, ...]
 ) -> Interface:
-    """Return the interface of a convolution of bytes; ``types``: of input and output."""
-    read, written = (NUMBERS[dtype].c for dtype in types)
+    """Return that of a convolution of bytes; ``types``: of input, output and what is added."""
+    read, written = (NUMBERS[dtype].c for dtype in types[:2])
     filters = fields["groups"] * fields["filters"]
     means = f"Brings the weights into the form that `run` reads. bias: {filters} numbers or NULL."
     packing = {"weight": "int8_t", "bias": "int32_t"}
     if not spec.sums:
         packing["multiplier"] = "float"
-        means += f" multiplier: {filters} numbers, x_scale * w_scale / y_scale of every filter."
+        over = "" if spec.in_reals else " / y_scale"
+        means += f" multiplier: {filters} numbers, x_scale * w_scale{over} of every filter."
+    reading, does = {"input": read, "packed": "void"}, "Computes the convolution."
+    if spec.in_reals and _takes_slopes(fields["activation"]):
+        packing["slopes"] = "float"
+        means += f" slopes: {filters} numbers."
+    if fields.get("add"):
+        reading["add"] = NUMBERS[types[2]].c
+        does += " add: shaped as the output, which must be other memory."
     return Interface(
         whole="layer",
         packing=packing,
         packed="void",
-        reading={"input": read, "packed": "void"},
+        reading=reading,
         writing=written,
         contiguous="arrays that are contiguous",
         pack_means=f"{means} No sum of products and bias may leave 32 bits.",
-        run_means="Computes the convolution.",
-        casts={"input": "const uint8_t *", "output": "output_number *"},
+        run_means=does,
+        casts={
+            "input": "const uint8_t *",
+            "add": "const uint8_t *",
+            "output": "output_number *",
+        },
     )
 
 

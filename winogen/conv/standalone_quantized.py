@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -14,12 +15,14 @@ from winogen.conv.quantization import (
     SUMS,
     between,
     check_terms,
+    scale,
 )
 from winogen.conv.quantized import ACTIVATIONS
 from winogen.conv.quantized_planner import Numbers, ranked
 from winogen.conv.request import Request
 from winogen.errors import InvalidValue
-from winogen.kernels.quantized import ALGORITHMS, QuantizedWork
+from winogen.kernels.quantized import ALGORITHMS, QuantizedWork, Reals
+from winogen.records import Epilogue
 from winogen.toolchain import host_target
 
 
@@ -31,6 +34,11 @@ def standalone_quantized(
     x_zero: Any = 0,
     y_dtype: str | None = None,
     y_zero: Any = 0,
+    y_scale: Any = None,
+    add: bool = False,
+    add_dtype: str = "uint8",
+    add_scale: Any = None,
+    add_zero: Any = 0,
     isa: str | None = None,
     name: str | None = None,
     activation: Any = None,
@@ -43,7 +51,9 @@ def standalone_quantized(
 
     Weights are int8 with zero point 0; the scales, as one multiplier for each filter, come with
     the weights when those are packed. ``y_dtype``: "uint8", "int8", None for that of the input, or
-    "int32" for sums. ``isa``: an instruction set of `TARGETS` with its extensions, as
+    "int32" for sums. ``y_scale``: only for activations besides ReLU, and with ``add``; the
+    multipliers then do without it. ``add``: whether an array of ``add_dtype`` is added before the
+    activation. ``isa``: an instruction set of `TARGETS` with its extensions, as
     "avx512+vnni", by default this CPU's. ``options``: stride, padding, dilation, groups and layout
     of `QConv2d`. ``command``: what the files say regenerates them. Raises InvalidType and
     InvalidValue.
@@ -59,7 +69,31 @@ def standalone_quantized(
     x_zero = arguments.whole("x_zero", x_zero, x_limits[0], between(x_limits), x_limits[1])
     zeros = (0, 0) if sums else limits
     y_zero = arguments.whole("y_zero", y_zero, zeros[0], between(zeros), zeros[1])
-    relu = arguments.choice("activation", activation, ACTIVATIONS) is not None
+    epilogue = arguments.activation(activation)
+    relu = epilogue.activation == "relu"
+    reals = None
+    if add or epilogue.activation not in ACTIVATIONS:
+        if sums or y_scale is None:
+            what = f"add: got {add!r}" if add else f"activation: got {activation!r}"
+            where = "outputs that are sums" if sums else "no y_scale"
+            raise InvalidValue(f"{what} with {where}; allowed: outputs of bytes, with y_scale")
+        reals = Reals(replace(epilogue, add=bool(add)), scale("y_scale", y_scale))
+    elif y_scale is not None:
+        raise InvalidValue(
+            f"y_scale: got {y_scale!r}; allowed: None, as the multipliers have it, but with add or "
+            "an activation besides relu"
+        )
+    if reals is not None and add:
+        add_dtype = arguments.choice("add_dtype", add_dtype, BYTES)
+        limits_ = RANGES[add_dtype]
+        reals = replace(
+            reals,
+            add_scale=scale("add_scale", add_scale),
+            add_zero=arguments.whole(
+                "add_zero", add_zero, limits_[0], between(limits_), limits_[1]
+            ),
+            add_signed=add_dtype == "int8",
+        )
     layer = Layer.of(weight_shape, "uint8", **options)
     check_terms(layer.weight_shape)
     problem = layer.problem(input_shape)
@@ -70,7 +104,8 @@ def standalone_quantized(
         signed_input=x_dtype == "int8",
         x_zero=x_zero,
         y_zero=y_zero,
-        limits=(max(limits[0], y_zero) if relu else limits[0], limits[1]),
+        limits=(max(limits[0], y_zero) if relu and reals is None else limits[0], limits[1]),
+        reals=reals,
     )
     request = Request(
         arguments.choice("algorithm", algorithm, ("auto", *ALGORITHMS)),
@@ -80,19 +115,23 @@ def standalone_quantized(
     work = ranked(problem, request, numbers, target)[0].work
     kernel = "x".join(map(str, layer.kernel))
     size = "x".join(map(str, problem.size))
-    spec, fields, types = work.spec, work.spec.values(work), (x_dtype, y_dtype)
+    spec, fields, types = work.spec, work.spec.values(work), (x_dtype, y_dtype, add_dtype)
     return render_pair(
         name or f"qconv_{size}_{layer.channels}_{layer.filters}_{kernel}",
         spec,
         fields,
         byte_interface(spec, fields, types),
-        _about(problem, work, types, relu, x_zero),
+        _about(problem, work, types, epilogue, x_zero),
         command,
     )
 
 
 def _about(
-    problem: Problem, work: QuantizedWork, types: tuple[str, str], relu: bool, x_zero: int
+    problem: Problem,
+    work: QuantizedWork,
+    types: tuple[str, ...],
+    epilogue: Epilogue,
+    x_zero: int,
 ) -> list[str]:
     layer, spec = problem.layer, work.spec
     top, bottom, left, right = layer.padding
@@ -112,8 +151,17 @@ def _about(
     lines.append(f"computed by {spec.algorithm}, products by {spec.dot.what}")
     if "amx" in spec.dot.extensions:
         lines.append("runs on CPUs with AMX-INT8 and Linux 5.16 or newer, which has to permit it")
-    if relu:
+    if spec.in_reals:
+        lines.append(
+            f"followed by {work.reals.epilogue.means}; steps of the output are "
+            f"{work.reals.y_scale:g}"
+        )
+    elif epilogue.activation:
         lines.append("followed by relu")
+    if work.reals.epilogue.add:
+        lines.append(
+            f"add      {types[2]}, scale {work.reals.add_scale:g}, zero point {work.reals.add_zero}"
+        )
     terms = prod(layer.weight_shape[1:])
     lines.append(f"multiplications {work.products:,}, {terms:,} for every output")
     return lines
