@@ -4,10 +4,7 @@
  * the arrays, and a range of parts. A part is a row of outputs, or a plane with NCHW. `real` is
  * defined by whoever compiles. */
 
-#include <stdint.h>
 #include <string.h>
-
-#include "maps.h"
 
 enum { INPUT = 1, OUTPUT = 7, CHUNK = 64 };
 

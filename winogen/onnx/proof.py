@@ -249,7 +249,7 @@ class _Part:
                 for error in expected
             )
         if self._familiar is None:
-            self._familiar = {call.spec for answer in answers for call in answer.calls}
+            self._familiar = {spec for answer in answers for spec in answer.specs}
         exact: list[Any] | None = None
         for place, (name, y) in enumerate(zip(self.outputs, found)):
             wanted = values[name]

@@ -200,8 +200,8 @@ def report(
         ]  # fmt: skip
         seconds = in_turns(sessions, feed)
         made = replace(made, onnxruntime_s=seconds[0], winogen_s=seconds[1])
-    except (MissingPackage, BuildError) as problem:
-        fast, made = {}, replace(made, unmeasured=first_line(problem))
+    except (MissingPackage, BuildError) as reason:
+        fast, made = {}, replace(made, unmeasured=first_line(reason))
     groups = _groups(wide, graph)
     rows = []
     for step, problem, home in steps:
