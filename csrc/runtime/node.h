@@ -4,6 +4,7 @@
 typedef struct plain_plan {
     int64_t *offsets;              /* of every array that lies between layers */
     union plain_struct {
+        winogen_map map;
         plain_layer real;
         quantized_layer bytes;
     } *structs;                    /* of every layer */

@@ -66,6 +66,15 @@ static quantized_layer quantized_layer_of(const entry *e, const winogen_layer *l
 #undef COUNT
 }
 
+static winogen_map map_of(const winogen_layer *l)
+{
+    return (winogen_map){
+        .kind = l->kind, .planar = 1, .channels = l->channels, .kernel_h = l->kernel[0],
+        .kernel_w = l->kernel[1], .stride_h = l->stride[0], .stride_w = l->stride[1],
+        .pad_top = l->padding[0], .pad_left = l->padding[1],
+    };
+}
+
 /* The plan of an entry, of plain steps; 0: out of memory. */
 static int plan_plainly(const node *n, entry *e)
 {
@@ -83,20 +92,27 @@ static int plan_plainly(const node *n, entry *e)
         winogen_step *s = &p->steps[i];
 #define PLACE(name) place_of_array(n, e, l->name, l->name##_channel)
 #define WHOLE(name) place_of_array(n, e, l->name, 0)
-        s->parts = s->last = numbers_of(&e->arrays[l->output]) ? e->arrays[l->input].shape[0] *
-                                                                    e->arrays[l->weight].shape[0] : 0;
         s->threads = n->threads ? n->threads : PLAIN_THREADS;
         s->pointers[LAYER].offset = (int64_t)(intptr_t)&p->structs[i];
+        s->pointers[INPUT] = PLACE(input);
+        if (l->kind) {
+            winogen_map *m = &p->structs[i].map;
+            *m = map_of(l);
+            s->parts = s->last =
+                winogen_lay_map(m, e->arrays[l->input].shape, e->arrays[l->output].shape);
+            s->part = n->itemsize == 4 ? winogen_map_part_float : winogen_map_part_double;
+            s->pointers[2] = PLACE(output);
+            continue;
+        }
+        s->parts = s->last = e->arrays[l->input].shape[0] * e->arrays[l->weight].shape[0];
         if (n->scales) {
             p->structs[i].bytes = quantized_layer_of(e, l, n->scales);
             s->part = plain_part_quantized;
-            s->pointers[QUANTIZED_INPUT] = WHOLE(input);
-            s->pointers[QUANTIZED_OUTPUT] = WHOLE(output);
+            s->pointers[QUANTIZED_OUTPUT] = PLACE(output);
             continue;
         }
         p->structs[i].real = plain_layer_of(e, l);
         s->part = n->itemsize == 4 ? plain_part_float : plain_part_double;
-        s->pointers[INPUT] = PLACE(input);
         s->pointers[WEIGHT] = WHOLE(weight);
         s->pointers[BIAS] = WHOLE(bias);
         s->pointers[SLOPES] = WHOLE(slopes);

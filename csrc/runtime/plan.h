@@ -9,9 +9,12 @@ typedef struct winogen_array {
     const void *constant;       /* the numbers, if they are the same for all calls; else NULL */
 } winogen_array;
 
-/* One convolution of a node, y = activation(conv + bias + add) + add_after. Arrays are meant by
- * their number, -1 where there is none; those with a `_channel` begin at that channel. */
+/* One convolution of a node, y = activation(conv + bias + add) + add_after, or a map of `channels`
+ * channels, see maps.h. Arrays are meant by their number, -1 where there is none; those with a
+ * `_channel` begin at that channel. */
 typedef struct winogen_layer {
+    int64_t kind;               /* of winogen_map_kinds; 0: a convolution */
+    int64_t channels, kernel[2];    /* of a map */
     int64_t input, weight, bias, slopes, add, add_after, output;
     int64_t input_channel, add_channel, add_after_channel, output_channel;
     int64_t stride[2], dilation[2];

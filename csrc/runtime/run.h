@@ -175,7 +175,7 @@ static OrtStatus *run_entry(const node *n, const entry *e, OrtKernelContext *con
     for (int64_t i = 0; i < outside; i++) slots[1 + i] = (int64_t)(intptr_t)arrays[i];
     slots[1 + outside] = (int64_t)(intptr_t)s->memory;
     lender pool = { api, context, NULL };
-    winogen_run_steps(e->plan.steps, e->plan.count, slots, 0, run_on_lent, &pool);
+    winogen_run_steps(e->plan.steps, e->plan.count, slots, run_on_lent, &pool);
     return_scratch(s);
     return pool.status;
 }

@@ -5,16 +5,18 @@
 
 enum { POINTERS = sizeof((winogen_step *)0)->pointers / sizeof(winogen_place) };
 
-int winogen_run_steps(const winogen_step *steps, int64_t count, const int64_t *slots, int threads,
-                      winogen_pool run, void *pool)
+/* Runs one step on whatever threads there are; all ends where it does not return 0. */
+typedef int winogen_pool(void *pool, const winogen_step *step, const void *call);
+
+static int winogen_run_steps(const winogen_step *steps, int64_t count, const int64_t *slots,
+                             winogen_pool *run, void *pool)
 {
     for (const winogen_step *s = steps; s < steps + count; s++) {
         const void *call[POINTERS];
         for (int i = 0; i < POINTERS; i++)
             call[i] = (const void *)(intptr_t)(slots[s->pointers[i].slot] + s->pointers[i].offset);
-        const int failed = run ? run(pool, s, call) : 0;
+        const int failed = run(pool, s, call);
         if (failed) return failed;
-        if (!run) s->run(call, s->first, s->last, threads);
     }
     return 0;
 }

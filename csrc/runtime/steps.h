@@ -7,7 +7,8 @@ typedef struct winogen_place {
 } winogen_place;
 
 /* Parts [first, last) of the work of one call, counted through all phases. `run` is the
- * winogen_run_some of its kernel, `part` its winogen_part. */
+ * winogen_run_some of its kernel, `part` its winogen_part. NULL for `run`: there is one phase, whose
+ * parts need no member. */
 typedef struct winogen_step {
     void (*run)(const void *call, int64_t first, int64_t last, int threads);
     void (*part)(const void *call, int64_t phase, int64_t part, int64_t member);
@@ -16,13 +17,6 @@ typedef struct winogen_step {
     int64_t parts;                /* of a phase */
     int64_t threads;              /* that there is workspace for */
 } winogen_step;
-
-/* Runs one step on threads of others; all ends where it does not return 0. */
-typedef int (*winogen_pool)(void *pool, const winogen_step *step, const void *call);
-
-/* Runs all steps: on threads of OpenMP's, or by `run` where there is one. Returns what that does. */
-int winogen_run_steps(const winogen_step *steps, int64_t count, const int64_t *slots, int threads,
-                      winogen_pool run, void *pool);
 
 /* The `part` of a step that packs weights: its pointers are the kernel's struct, the weights, where
  * they are packed to, and the kernel's winogen_pack. */

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from winogen import resources
+from winogen.codegen.templates import environment
 from winogen.records import Target
 from winogen.toolchain import Library, load
 
 
-def text(name: str) -> str:
-    """Return one of its files."""
-    return (resources.folder("csrc") / "runtime" / name).read_text("utf-8")
+def declarations(*names: str) -> str:
+    """Return these headers, for cffi."""
+    folder = resources.folder("csrc") / "runtime"
+    return "\n".join((folder / name).read_text("utf-8") for name in names)
 
 
-def library(name: str, target: Target, *, real: str = "") -> Library:
-    """Return the compiled ``<name>.c``, with its header before it; raises BuildError.
-
-    ``real``: the C type of numbers, for those that need one.
-    """
-    header = text(f"{name}.h")
-    begin = "#include <stdint.h>\n" + (f"#define real {real}\n" if real else "")
-    source = f"{begin}{header}{text(f'{name}.c')}"
-    return load(source, header, target, name=f"{name}_{real}" if real else name)
+def library(target: Target) -> Library:
+    """Return the library that runs segments, compiled on first use; raises BuildError."""
+    source = str(environment().get_template("runtime/segments.c.j2").render())
+    header = declarations("steps.h", "maps.h", "segments.h")
+    return load(source, header, target, name="segments")

@@ -41,6 +41,7 @@ class Row(NamedTuple):
     """One `winogen_step`."""
 
     number: int  # of the plan's step that it belongs to
+    content: bytes  # of what its first pointer points to
     call: Call | None  # of a kernel; None for what only moves numbers
     run: int  # addresses of functions
     part: int
@@ -74,6 +75,7 @@ class Steps:
         self.planned, self.ffi, self.lib = planned, library.ffi, library.lib
         self._packed, self._threads, self._patience = packed, threads, patience
         environment = Environment.now()
+        self._runs = calling is None
         self._calling = calling or (
             lambda spec, work, seconds: Call(spec, work, environment, seconds)
         )
@@ -134,6 +136,7 @@ class Steps:
         for call in calls:
             self._kept.append(call)
             struct = self._fixed(_address(call.kernel.ffi, call.struct))
+            content = _content(call.kernel.ffi, call.struct)
             if "weight" not in step.arrays:
                 filters = self._filters(number, step, call)
                 places["packed"] = self._fixed(filters.ctypes.data)
@@ -149,7 +152,7 @@ class Steps:
             share = seconds / len(calls) / max(1, len(ranges))
             for first, last in ranges:
                 yield Row(
-                    number, call, *functions, pointers, first, last, call.struct.parts,
+                    number, content, call, *functions, pointers, first, last, call.struct.parts,
                     call.threads, share,
                 )  # fmt: skip
 
@@ -178,7 +181,8 @@ class Steps:
         pack = self._fixed(_function(call, "winogen_pack"))
         pointers = (struct, self._at(step.arrays["weight"]), packed, pack)
         part = _address(self.ffi, self.ffi.addressof(self.lib, "winogen_pack_part"))
-        return Row(number, call, 0, part, pointers, 0, 1, 1, 1, packs=True)
+        content = _content(call.kernel.ffi, call.struct)
+        return Row(number, content, call, 0, part, pointers, 0, 1, 1, 1, packs=True)
 
     def _parameters(self, step: Step, op: Conv) -> dict[str, Spot]:
         """Where the bias and the slopes are: in the plan, or in arrays of the call."""
@@ -199,21 +203,35 @@ class Steps:
         """The step of what only moves numbers, of the same form as a kernel call."""
         planned = self.planned
         assert not isinstance(step.op, (Conv, QConv))
-        library = maps.library(planned.settings.dtype, planned.settings.target)
-        struct, name, parts = maps.struct(
+        # Compiled for this machine, as kernels are; a plan for another has that of its library.
+        library: Any = runtime.library(planned.settings.target) if self._runs else self
+        struct, parts = maps.struct(
             library,
             step.op,
-            step.shape,
+            step.input.channels,
             planned.settings.layout,
             planned.buffers[step.input.buffer],
             planned.buffers[step.output.buffer],
         )
         self._kept += [struct, library]
-        run = _address(library.ffi, library.ffi.addressof(library.lib, name))
-        pointers = [NOWHERE] * 9
-        pointers[0] = self._fixed(_address(library.ffi, struct))
-        pointers[1], pointers[7] = self._at(step.input), self._at(step.output)
-        return Row(number, None, run, 0, tuple(pointers), 0, parts, parts, 1, seconds)
+        real = {"float32": "float", "float64": "double"}[planned.settings.dtype]
+        part = library.ffi.addressof(library.lib, f"winogen_map_part_{real}")
+        arrays = (self._at(step.input), self._at(step.output))
+        pointers = (self._fixed(_address(library.ffi, struct)), *arrays)
+        threads = planned.settings.threads
+        return Row(
+            number,
+            _content(self.ffi, struct),
+            None,
+            0,
+            part,
+            pointers,
+            0,
+            parts,
+            parts,
+            threads,
+            seconds,
+        )
 
     # ---- where things are ------------------------------------------------------------------------
 
@@ -249,7 +267,7 @@ class Bound(Steps):
 
     def __init__(self, planned: Planned, packed: Packed):
         self.threads = planned.settings.threads
-        library = runtime.library("steps", planned.settings.target)
+        library = runtime.library(planned.settings.target)
         super().__init__(planned, library, packed, threads=self.threads, patience=_PATIENCE)
         self._groups: list[tuple[int, int]] = []  # steps between returns to Python
         since, spent = 0, 0.0
@@ -273,9 +291,13 @@ class Bound(Steps):
             return
         scratch = memory.workspace(self.scratch_bytes)
         slots = self.ffi.new("int64_t[]", (0, *addresses, scratch.ctypes.data))
-        threads, run, null = team_threads(self.threads), self.lib.winogen_run_steps, self.ffi.NULL
+        threads, run = team_threads(self.threads), self.lib.winogen_run_segment
         for first, count in self._groups:
-            run(self.table + first, count, slots, threads, null, null)
+            run(self.table + first, count, slots, threads)
+
+
+def _content(ffi: Any, struct: Any) -> bytes:
+    return bytes(ffi.buffer(struct))
 
 
 def _address(ffi: Any, pointer: Any) -> int:

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.conv import accuracy, planner
+from winogen.graph import maps
 from winogen.graph.compiling import compile_all, kernels
-from winogen.graph.ir import Conv, QConv
+from winogen.graph.ir import Conv, QConv, Spread
 from winogen.graph.lower import Step
 from winogen.graph.places import Buffer, Place
 from winogen.graph.planning import Planned, Settings, plan_steps
@@ -60,7 +61,24 @@ class Question:
         outputs = self.shapes[self.inputs : self.inputs + self.outputs]
         return plan_steps(self.steps, buffers, outputs, settings)
 
+    def _map(self, layer: Any) -> Step:
+        window = tuple(layer.kernel)
+        op = maps.operator_of(layer.kind, window, layer.stride, _padding(layer))
+        batch, _, *size = self.shapes[layer.input]
+        channels = layer.channels
+        after = channels // math.prod(window) if isinstance(op, Spread) else channels
+        return Step(
+            f"node {self._question.node}",
+            str(op),
+            op,
+            (batch, channels, *size),
+            Place(self._buffer(layer.input), layer.input_channel, channels),
+            Place(self._buffer(layer.output), layer.output_channel, after),
+        )
+
     def _step(self, layer: Any) -> Step:
+        if layer.kind:
+            return self._map(layer)
         quantized = self._question.scales != self._ffi.NULL
         op = self._bytes(layer) if quantized else self._real(layer)
         arrays = {}

@@ -134,24 +134,29 @@ def _step(
     row: Row, question: Question, kernels: dict[Spec, str], convs: dict[bytes, int]
 ) -> dict[str, Any]:
     """A step as the template writes it; addresses of this process are left out."""
-    call = row.call
-    assert call is not None
-    spec = call.kernel.spec
-    kernel = kernels.setdefault(spec, f"kernel_{len(kernels)}")
-    content = bytes(call.kernel.ffi.buffer(call.struct))
-    weight = question.weights[row.number]
-    carries = question.constant[weight]  # packed when a session first needs it
-    quantized = isinstance(spec, QuantizedSpec)
-    pack = f"{kernel}_pack" if row.packs or carries else "NULL"
     spots = [(slot, offset if slot else 0) for slot, offset in row.pointers]
     pointers = ", ".join(f"{{ {slot}, {offset} }}" for slot, offset in spots)
     counts = ", ".join(map(str, (row.first, row.last, row.parts, row.threads)))
-    return {
-        "part": "winogen_pack_part" if row.packs else f"{kernel}_part",
+    call = row.call
+    step = {
         "numbers": f"{{ {pointers} }}, {counts}",
-        "conv": convs.setdefault(content, len(convs)),
-        "pack": "NULL" if quantized else pack,
-        "pack_quantized": pack if quantized else "NULL",
+        "conv": convs.setdefault(row.content, len(convs)),
+    }
+    nothing = {"pack": "NULL", "pack_quantized": "NULL", "weight": -1, "packed_bytes": 0}
+    if call is None:
+        real = "float" if question.itemsize == 4 else "double"
+        return step | nothing | {"part": f"winogen_map_part_{real}"}
+    spec = call.kernel.spec
+    kernel = kernels.setdefault(spec, f"kernel_{len(kernels)}")
+    weight = question.weights[row.number]
+    carries = question.constant[weight]  # packed when a session first needs it
+    if row.packs or carries:
+        name = "pack_quantized" if isinstance(spec, QuantizedSpec) else "pack"
+        nothing[name] = f"{kernel}_pack"
+    return {
+        **step,
+        **nothing,
+        "part": "winogen_pack_part" if row.packs else f"{kernel}_part",
         "weight": weight,
         "packed_bytes": call.struct.packed_bytes if carries else 0,
     }
