@@ -1,4 +1,4 @@
-"""Pooling, enlarging and pixels made of channels, inside of segments: planned, plain and carried."""
+"""Pooling, enlarging and pixels of channels inside of segments: planned, plain and carried."""
 
 import subprocess
 import sys
