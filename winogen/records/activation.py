@@ -26,7 +26,7 @@ class Argument(NamedTuple):
 class Function:
     """A framework's function that is an activation, if its arguments are as these say."""
 
-    names: str  # in torch.nn.functional, torch, torch.Tensor and aten; or that of ONNX's operator
+    names: str  # in torch.nn.functional, torch, torch.Tensor and aten; or of ONNX's operator
     module: str = ""  # in torch.nn, with the arguments for attributes
     arguments: tuple[Argument, ...] = ()  # behind the input, in their order
 

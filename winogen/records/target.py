@@ -73,7 +73,7 @@ class Target:
         ""  # the micro-architecture whose measured sizes of blocks it takes, if one is known
     )
     # What the CPU has besides, names of EXTENSIONS. Not in the text by which caches know kernels:
-    # what those use shows in the flags.
+    # the flags show what kernels use.
     extensions: frozenset[str] = field(default=frozenset(), repr=False)
 
     def lanes(self, dtype: str) -> int:
@@ -82,7 +82,7 @@ class Target:
 
     @property
     def dot_extensions(self) -> tuple[str, ...]:
-        """Those that add dot products of 16-bit integers to sums by one instruction.
+        """Extensions that add dot products of 16-bit integers to sums by one instruction.
 
         >>> TARGETS["avx2"].adjusted("+avxvnni+f16c").dot_extensions
         ('avxvnni',)

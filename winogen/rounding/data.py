@@ -49,7 +49,7 @@ class Distribution:
                 returns an array of that shape.
             variance, mean: of its numbers, for ``estimate``; ``measure`` needs neither.
             filters: the distribution that filters are drawn from; default: ``draw``, too.
-            name: for messages and tables; default: that of the function.
+            name: for messages and tables; default: the function's name.
 
         Raises:
             InvalidType: ``draw`` cannot be called. InvalidValue: moments that cannot be.

@@ -1,9 +1,9 @@
-"""Number formats, and arithmetic in those that numpy has none of.
+"""Number formats, and arithmetic in the formats without any in numpy.
 
-A ``Format`` rounds numbers, and packs them into the bytes that memory holds of them. There are
-those that numpy knows (float16, float32, float64, int16, int8), bfloat16, and flytes (Anderson's
-thesis, chapter 8), the top bytes of a wider number: of binary32 three (flyte24), two (flyte16,
-which by rounding is bfloat16) or one (flyte8, whose exponent has lost its last bit).
+A ``Format`` rounds numbers, and packs them into the bytes that memory holds of them. Formats of
+numpy are float16, float32, float64, int16 and int8; others are bfloat16 and flytes (Anderson's
+thesis, chapter 8), the top bytes of a wider number: of binary32 three (flyte24), two (flyte16, by
+rounding the same as bfloat16) or one (flyte8, whose exponent has lost its last bit).
 
 An ``Arithmetic`` runs straight-line programs the way a machine of that format would: every
 operation is rounded once. Narrow formats are carried in a wider one and rounded after each
@@ -41,7 +41,7 @@ class Format:
     """
 
     name: str
-    bits: int  # significand bits, the hidden one included; of integers those of the magnitude
+    bits: int  # significand bits, the hidden one included; of integers the bits of the magnitude
     exponent: int  # bits of the exponent; 0: integers
     size: int  # bytes in memory
     carrier: type[np.floating]

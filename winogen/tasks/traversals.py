@@ -40,7 +40,7 @@ class Best:
         self._scored: list[tuple[float, int, Decisions]] = []
 
     def take(self, paths: Sequence[Decisions], costs: Sequence[float]) -> None:
-        """Take in the costs of a batch; those that failed cannot be among the best."""
+        """Take in the costs of a batch; failed paths cannot be among the best."""
         scored = ((c, self._tried + k, path) for k, (path, c) in enumerate(zip(paths, costs)))
         new = [one for one in scored if isfinite(one[0])]
         self._scored = sorted([*self._scored, *new], key=lambda one: one[:2])
@@ -80,7 +80,7 @@ def narrowing(space: Space, n: int, s: int, r: int, q: int, p: int, *, seed: int
     """Draw ``n`` paths, then ``r`` times ``q`` near each of the ``s`` best.
 
     Near is what shares ``p`` parameters or more, and which ones is drawn anew for each. Where all
-    of those were tried, a path is drawn from the whole space.
+    of them were tried, a path is drawn from the whole space.
     """
     _check(n=n, s=s, r=r, q=q, p=p)
     if p >= len(space.parameters):

@@ -254,7 +254,7 @@ class Store:
 
     def discard(self, entry: Path) -> None:
         """Remove an entry; a process that has its library open keeps the file."""
-        # Renamed first, so that nobody sees an entry that is partly deleted.
+        # Renamed first, so that nobody sees a partly deleted entry.
         rubbish = self.root / f"building-rubbish-{uuid.uuid4().hex[:12]}"
         os.rename(entry, rubbish)
         shutil.rmtree(rubbish, ignore_errors=True)

@@ -52,11 +52,10 @@ def calibrated(
 def machine_of(limits: Limits, target: Target) -> Machine:
     """Return the rates per cycle that measured limits amount to.
 
-    The clock is what the FMA peak implies at two vector FMAs a cycle, so that a core with one such
-    unit counts as one of half the clock, and one with four as one of twice the clock: only ratios
-    matter to the planner, and all that a core does to vectors goes with the number of its units.
-    Rates are rounded to steps of a fifth, so that the noise of the measurement hardly ever changes
-    a plan.
+    The clock is what the FMA peak implies at two vector FMAs a cycle, so a core with one such unit
+    counts as one of half the clock, and one with four as one of twice the clock: only ratios matter
+    to the planner, and all work on vectors goes with the number of units. Rates are rounded to
+    steps of a fifth, so that the noise of the measurement hardly ever changes a plan.
 
     >>> from winogen.records import TARGETS
     >>> limits = Limits(1, {1: 192.0}, (("L2", 1 << 20, 120.0), ("L3", 32 << 20, 30.0),
@@ -87,12 +86,12 @@ def machine_of(limits: Limits, target: Target) -> Machine:
 
 
 def plausible(machine: Machine, clock_ghz: float = 0.0) -> tuple[Machine, tuple[str, ...]]:
-    """Return the machine with rates that can be true, and which ones could not, in words.
+    """Return the machine with possible rates, and in words the rates that were impossible.
 
-    A rate cannot be true that is below a quarter of the default machine's, or below that of the
-    next level of memory. In its place comes the default's, times what the other rates are on
-    average beside theirs. ``clock_ghz``: that of dependent additions, if known; a clock from
-    multiply-adds of which hardly any fit into a cycle gives way to it.
+    A rate is impossible below a quarter of the default machine's, or below the rate of the next
+    level of memory. In its place comes the default's, times what the other rates are on average
+    beside theirs. ``clock_ghz``: from dependent additions, if measured. It replaces a clock from
+    multiply-adds if hardly any would fit into one of its cycles.
 
     >>> slow = Machine(l2_rate=64.0, l3_rate=16.0, memory_rate=0.5)
     >>> machine, signs = plausible(slow)

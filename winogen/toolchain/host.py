@@ -65,7 +65,7 @@ def _reported() -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def _permitted() -> bool:
-    """Whether this process may use AMX's tiles: Linux saves them only for those that ask."""
+    """Whether this process may use AMX's tiles: Linux saves them only for processes that ask."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return False
     arch_prctl, request, tile_data = 158, 0x1023, 18  # ARCH_REQ_XCOMP_PERM, of Linux 5.16
@@ -91,8 +91,8 @@ def _emitted(cc: str | None) -> frozenset[str]:
 def host_targets() -> tuple[Target, ...]:
     """Return every target whose code this CPU can run, widest first.
 
-    They take the sizes of blocks that were measured on its micro-architecture, or on the nearest of
-    its ancestors, as archspec names them, and the extensions that CPU and compiler have.
+    They take the sizes of blocks as measured on its micro-architecture, or on the nearest of its
+    ancestors, as archspec names them, and the extensions of CPU and compiler.
 
     >>> from winogen.toolchain import host_targets
     >>> host_targets()[-1].name

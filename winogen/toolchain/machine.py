@@ -12,8 +12,8 @@ record is looked at again, by the first plan of a process and at most once a day
 - One that others disturbed is provisional. The machine is measured again, and each rate is the
   fastest of all measurements, until nothing disturbs one: then this one takes their place.
 - Any other is compared with a measurement of a few milliseconds. What differs by a factor is
-  measured properly. Faster than recorded is proof that the record is wrong, and so are a slower
-  core and second level, which others hardly touch. A slower third level or memory counts if
+  measured properly. Faster than recorded proves the record wrong, and so do a slower core and
+  second level, since other programs hardly touch them. A slower third level or memory counts if
   nothing disturbed the new measurement, or if it is found three times in a row.
 
 Within a process the machine never changes.
@@ -49,7 +49,7 @@ _LOOKS = 3  # in a row that find these slower, and are believed
 
 
 class _Known(NamedTuple):
-    """The machine of this process: that of the record, or the default for a reason."""
+    """The machine of this process: the recorded one, or the default for a reason."""
 
     machine: Machine
     record: Record | None
@@ -93,7 +93,7 @@ def current() -> Machine:
 def described(folder: Path | None = None) -> str:
     """Return in one line which machine this process plans for, how old its record is, and a cure.
 
-    ``folder``: that of the record to describe instead, without measuring anything.
+    ``folder``: the folder of another record to describe, without measuring anything.
 
     >>> described(Path("nowhere"))
     'none yet: the first plan measures this machine'
@@ -148,8 +148,8 @@ def _known() -> _Known:
 def _is_due(record: Record, samples: list[int]) -> bool:
     """Whether a record must be looked at again.
 
-    That is so after a day, which one of an earlier version has never seen begin, and if there is
-    more memory now than it was measured in.
+    It is so after a day, at once for a record of an earlier version, and if there is more memory
+    now than at the measurement.
     """
     if any(sample > record.sample for sample in samples):
         return True
@@ -166,7 +166,7 @@ def _renewed(folder: Path, kept: Record | None, samples: list[int]) -> Record:
         if latest and latest != kept and not _is_due(latest, samples):
             return latest
         if latest:
-            # Before anything is measured, so that a folder that takes no files costs no time.
+            # Before anything is measured: a folder that takes no files costs no time.
             latest = latest._replace(checked=now())
             machine_file.write(latest, folder)
             if samples and samples[0] < min(latest.sample, _SAMPLES[0]):

@@ -1,9 +1,9 @@
 """How large the cache may grow: what was not used for longest goes first.
 
-Whatever is removed is made again when it is next wanted. A process that has a kernel loaded keeps
-it, for the system keeps the file as long as that; one that is about to load a kernel finds it gone
-and builds it anew (`winogen.toolchain.loader`). Nothing is taken for ours that does not have the
-name and the form of what is written here, for WINOGEN_CACHE may be a folder with other things.
+Whatever is removed is made again when it is next wanted. A process with a kernel loaded keeps it,
+for the system keeps the file as long as it is loaded. A process about to load a kernel finds it
+gone and builds it anew (`winogen.toolchain.loader`). Nothing is taken for ours that does not have
+the name and the form of what is written here, for WINOGEN_CACHE may be a folder with other things.
 """
 
 from __future__ import annotations

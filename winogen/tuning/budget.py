@@ -42,7 +42,7 @@ class Outcome:
 
     @property
     def ratio(self) -> float:
-        """The time of what won over that of the planner's choice; 1 if nothing did."""
+        """The winner's time over the time of the planner's choice; 1 if nothing won."""
         return 1.0 if self.victory is None else self.victory.seconds / self.victory.planner_seconds
 
 

@@ -43,8 +43,8 @@ _ALWAYS = ("direct", "im2col")
 # Every call is measured several times over, some time each: a slow moment hits others then.
 _ROUNDS, _SECONDS, _CALLS = 3, 0.04, 40
 
-# What the rates of the machine are called that are fitted along: what kernels reach is less than
-# what a loop does that only reads.
+# Names of the machine's rates that are fitted along: kernels reach less than a loop that only
+# reads.
 _RATES = ("clock_ghz", "l2_rate", "l3_rate", "memory_rate")
 # The weight of a constant's change beside the errors of all calls, and of a rate's, which has been
 # measured by itself. No constant leaves its place by more than the factor.
@@ -105,7 +105,7 @@ def measure(
     layouts: Sequence[str] = LAYOUTS,
     progress: Callable[[str], None] = lambda text: None,
 ) -> list[Sample]:
-    """Return measured samples on one thread, by default those of `winogen.tuning.sample`.
+    """Return measured samples on one thread, by default of the calls in `winogen.tuning.sample`.
 
     Of ``layers`` the fastest candidates are taken, and no gradients. Kernels are compiled first, as
     far as they are not yet; nothing else is done while calls are measured.
@@ -176,7 +176,7 @@ def _normal(problem: Problem, *shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def _least(run: Callable[[], object]) -> float:
-    """The least seconds of a call, the first of which warms up."""
+    """The least seconds of a call; the first call warms up."""
     least, end = math.inf, time.thread_time() + _SECONDS
     for _ in range(_CALLS):
         begin = time.thread_time()

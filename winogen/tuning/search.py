@@ -22,7 +22,7 @@ _DUELS, _DUEL_ROUNDS = 2, 9
 # A neighbour replaces the best if it is faster by this part; heats are as in `regret`.
 _BETTER = 0.015
 _HEATS = ((2, 1.12), (6, 1.0))
-_BATCH = 4  # candidates that are compiled at a time, so that the search can be left in between
+_BATCH = 4  # candidates compiled at a time, so that the search can be left in between
 _PASSES = 3
 
 
@@ -101,7 +101,7 @@ class Search:
             yield "duel"
 
     def _heats(self, left: list[Contestant]) -> None:
-        """All take turns with the best, then those that come close; the winner is the best."""
+        """All take turns with the best, then all that come close; the winner is the best."""
         best, patience = self._best, self.scope.patience
         own = patience(best.candidate.choice)
         for rounds, close in _HEATS:

@@ -1,13 +1,13 @@
 """The search for good algorithms: propose by estimate, then measure, the fewer the longer.
 
-1. For every structure (which kinds of points, with or without 0 and infinity) promising candidates
-   are found by the estimated error, which is cheap and has no noise.
-2. The best of all are measured, by successive halving: each round keeps a quarter and measures it
+1. For every structure (which kinds of points, with or without 0 and infinity) the estimated error,
+cheap and free of noise, leads to promising candidates. 2. The best of all are measured, by
+successive halving: each round keeps a quarter and measures it
    with four times the trials. All candidates of a round see the same random tiles, so noise that
    they share cannot decide.
-3. Those left get row scalings that lower the error, if wanted; or, where instructions count, the
-   scalings that make their programs shortest.
-4. The last few are measured with fresh random numbers, so that nobody profits from past luck.
+3. The remaining ones get row scalings to lower the error, if wanted; or, where instructions count,
+the scalings with the shortest programs. 4. The last few are measured with fresh random numbers, so
+that nobody profits from past luck.
 """
 
 from __future__ import annotations

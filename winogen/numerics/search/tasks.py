@@ -64,7 +64,7 @@ def scale_task(candidate: Candidate, dims: int, settings: dict) -> dict:
 def count_task(candidate: Candidate) -> dict:
     """The task of shortening the transforms of a candidate and counting their instructions.
 
-    Its result is that of the candidate with the row scalings that make them shortest.
+    Its result is the candidate's with the row scalings of the shortest programs.
     """
     return {"task": "count", "candidate": candidate.to_dict()}
 
@@ -106,7 +106,7 @@ def _scale(task: dict) -> dict:
 
 
 def _count(task: dict) -> dict:
-    """Shorten the programs; rows that are not scaled yet get the scalings that help most."""
+    """Shorten the programs; rows without scalings get the most helpful ones."""
     from winogen.program import simplify
     from winogen.program.search.scaling import shortest_transforms
 
@@ -127,7 +127,7 @@ def _count(task: dict) -> dict:
 
 
 def _ratios(scaled: Iterable, plain: Iterable) -> tuple[str, ...]:
-    """By what the rows of one matrix were multiplied to get those of the other."""
+    """The factors between the rows of one matrix and the rows of the other."""
     return tuple(
         str(next(c / d for c, d in zip(new, old) if d != 0)) for new, old in zip(scaled, plain)
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Candidate:
-    """A program that computes what is wanted (up to scales, where those are free) and its costs."""
+    """A program that computes the matrix (up to scales, where scales are free) and its costs."""
 
     def __init__(self, network: Network | None, lowered: Lowered) -> None:
         self._network, self.lowered = network, lowered

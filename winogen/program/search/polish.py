@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from winogen.program.search.scales import ScaleProblem
 
 _VARIANTS = 100  # orders of sums looked at
-_TRIES, _STARTS = 16, 4  # scales looked for, of which so many are settled
+_TRIES, _STARTS = 16, 4  # scales looked for, so many already settled
 _LONG = 40  # gates; the sums of longer programs keep their order
 _GROWN = 1.03  # rounding errors may grow by so much
 _EQUAL = 6  # programs returned

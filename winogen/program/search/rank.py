@@ -127,7 +127,7 @@ def lowered_candidates(
     free_inputs: bool = False,
     tries: int = 1,
 ) -> list[Candidate]:
-    """Candidates from one network, those of fewest statements; see ``lower``."""
+    """Candidates of fewest statements from one network; see ``lower``."""
     programs = lower(network, names, free_outputs, free_inputs, tries)
     return [Candidate(network, program) for program in programs]
 

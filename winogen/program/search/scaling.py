@@ -51,9 +51,9 @@ def shortest_transforms(
 ) -> ShortTransforms:
     """Programs for B^T, G and A^T of a bilinear algorithm, rows and columns rescaled to suit.
 
-    ``objective`` is that of the transforms of inputs and outputs, which run for every tile, and by
-    default of the filters, too; ``registers`` and ``error_limit`` as in ``simplify``. The result is
-    exact: every program computes its matrix of the rescaled algorithm, which is verified.
+    ``objective`` is for the transforms of inputs and outputs, which run for every tile, and by
+    default for the filters, too; ``registers`` and ``error_limit`` as in ``simplify``. The result
+    is exact: every program computes its matrix of the rescaled algorithm, which is verified.
 
     >>> from winogen.algebra import cook_toom
     >>> short = shortest_transforms(cook_toom(4, 3, "0, 5/8, -5/8, 3/2, -3/2, inf"))
@@ -143,8 +143,8 @@ def _refined(
 ) -> Candidate:
     """An input program that is as good as ``first`` and makes the filter transform cheaper.
 
-    Scales of rows that mirror each other change together; tried are those of other candidates and
-    those that make the first constant of a row of G vanish.
+    Scales of rows that mirror each other change together; tried are the scales of other candidates,
+    and scales that make the first constant of a row of G vanish.
     """
     cost = OBJECTIVES[objective]
     after = _output_factors(last)
