@@ -13,7 +13,7 @@ SLICES = "a C-contiguous array, or a slice of the channels of one"
 
 
 def channels_around(array: np.ndarray, layout: str) -> int:
-    """Return how many channels the array has of which ``array`` is a slice; 0 if it is no slice.
+    """Return the number of channels of the array whose slice ``array`` is; 0 if it is no slice.
 
     ``array`` has 4 axes, or 3 without a batch. A C-contiguous array is a slice of itself.
 

@@ -49,7 +49,7 @@ class Panel:
 
     @property
     def loads(self) -> Any:
-        """Loads of a step of one of them; those of half a vector count half."""
+        """Loads of a step of one of them; loads of half a vector count half."""
         return (self.rows + self.vectors) * np.minimum(self.vectors, 1)
 
 
@@ -167,7 +167,7 @@ def input_read(work: Work, packed: Any, extent: tuple[Any, Any]) -> Move:
 
 
 def output_written(work: Work, packed: Any) -> Move:
-    """Return the writing of the outputs of a block, those of whole tiles."""
+    """Return the writing of the outputs of a block, with whole tiles."""
     numbers = work.images * work.block[0] * work.block[1] * work.filters
     for transform in work.transforms:
         numbers = numbers * (transform.m if transform else 1)

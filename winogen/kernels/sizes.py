@@ -36,7 +36,7 @@ _BANDS = (2, 4, 8, 16, 32, 64)
 
 
 def steps(work: Work) -> Iterator[Sizes]:
-    """Yield the sizes that differ from those of ``work`` by one step, and fit it.
+    """Yield the sizes one step from the sizes of ``work`` that fit it.
 
     ``work`` has a variant assigned.
 
@@ -56,7 +56,7 @@ def steps(work: Work) -> Iterator[Sizes]:
 
 
 def _neighbours(work: Work) -> Iterator[dict[str, Any]]:
-    """Sizes that replace those of a work, whether they fit or not."""
+    """Sizes to replace a work's, whether they fit or not."""
     variant, tuning = named(work.variant), work.tuning
     if "rows" in variant.tunable:
         free = tuple(name for name in _BLOCK if name not in variant.tunable)

@@ -32,7 +32,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Witness:
-    """What a model did, of which it must do the same again: cases, and the state that it keeps."""
+    """What a model did and must do again: cases, and the state it keeps."""
 
     cases: list[Case]  # the example first, and a second time
     repeats: bool  # whether the same call gave the same numbers
@@ -101,7 +101,7 @@ def run(model: Any, calls: Calls, tensors: Sequence[Tensor] | None = None) -> tu
 def _others(
     tensors: Sequence[Tensor], accepted: Sequence[Case]
 ) -> Iterator[tuple[str, list[Tensor]]]:
-    """Yield names and tensors; ``accepted`` grows by those that the model takes."""
+    """Yield names and tensors; ``accepted`` grows by the cases that the model takes."""
     generator = torch.Generator().manual_seed(_SEED)
     maps = [tensor for tensor in tensors if tensor.dim() == 4 and tensor.is_floating_point()]
     yield "other content", [_redrawn(tensor, generator) for tensor in tensors]

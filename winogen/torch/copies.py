@@ -32,15 +32,15 @@ def evaluated(model: nn.Module) -> nn.Module:
         for value in vars(module).values():
             if isinstance(value, torch.Tensor) and not value.is_leaf:
                 memo[id(value)] = value.detach().clone()
-    with torch.no_grad():  # else those of scripted modules have a history
+    with torch.no_grad():  # else weights of scripted modules have a history
         return _frozen(copy.deepcopy(model, memo))
 
 
 def bare(model: nn.Module) -> nn.Module:
     """Return a copy that shares tensors with ``model`` and computes no weights from others.
 
-    Weights behind parametrizations and pruning masks, and those of the older `weight_norm` and
-    `spectral_norm`, become what they are in evaluation mode.
+    Weights behind parametrizations, pruning masks and the older `weight_norm` and `spectral_norm`
+    become what they are in evaluation mode.
     """
     # Baring a module writes into its tensors, so the copy has its own of these.
     computing = [module for module in model.modules() if _computes_weights(module)]

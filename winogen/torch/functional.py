@@ -61,7 +61,7 @@ def conv2d(
 ) -> Tensor:
     """Return activation(convolution + bias + ``add``) + ``add_after`` of torch tensors.
 
-    Options are those of `winogen.conv2d`, which explains them. Autograd works to any order.
+    Options are the same as for `winogen.conv2d`, which explains them. Autograd works to any order.
 
     Tensors
     -------

@@ -1,8 +1,9 @@
 """Derivatives: the gradients of input and weight as operators, and what autograd does with them.
 
-The convolution is linear in its input x and in its weight w. So the gradient of the input, a
-function of the output's gradient g and of w, and that of the weight, of x and g, are linear in
-both, too, and the derivatives of the three are each other: that serves gradients of any order.
+The convolution is linear in its input x and in its weight w. So the gradient of the input (a
+function of w and of the output's gradient g) and the gradient of the weight (a function of x and g)
+are linear in both, too. The derivatives of the three are each other, which serves gradients of any
+order.
 
 Both operators know only padding with zeros. Other paddings are made here by indexing.
 """
@@ -147,7 +148,7 @@ def _by_torch(
     asked: Settings,
     way: str,
 ) -> Tensor:
-    """The gradient of the weight, or without ``input`` that of the input, by torch's kernels."""
+    """The gradient of the weight, or without ``input`` of the input, by torch's kernels."""
     top, bottom, left, right = asked.padding
     even = top == bottom and left == right
     pads = (top, left) if even else (0, 0)

@@ -228,9 +228,9 @@ class Conv2d(nn.Conv2d):
         """Pack the weights anew before the next call.
 
         For changes that torch does not count: writes through ``weight.data``, through a numpy view
-        of it, by another library that shares its memory by DLPack, and by an optimizer made with
-        ``fused=True`` that steps again without a forward pass in between. All others are noticed,
-        and these too by a call that needs gradients.
+        of it, by another library by DLPack, and by the second step of an optimizer made with
+        ``fused=True`` without a forward pass in between. All others are noticed, and these too by a
+        call that needs gradients.
         """
         packing.repack(self.weight)
 

@@ -5,7 +5,7 @@
 | `winogen::conv2d` | y = activation(conv + bias + add) + add_after |
 | `winogen::conv2d_out` | nothing; writes the same to `out` |
 | `winogen::conv2d_input_gradient` | the gradient of the input of a convolution with zeros around |
-| `winogen::conv2d_weight_gradient` | that of its weight |
+| `winogen::conv2d_weight_gradient` | the gradient of its weight |
 
 They are defined by `Library.define`, since a call through `torch.library.custom_op` takes twice as
 long. The last three serve the derivatives in `winogen/torch/gradients.py`.

@@ -71,8 +71,8 @@ def optimize(
     example_inputs
         A tensor, or a tuple of all positional arguments of the model.
     tolerance
-        The largest error of each layer, as in `winogen.conv2d`. None for what keeps the L2 error
-        at the output, on the example inputs, within 1.5 times that of torch, if anything does.
+        The largest error of each layer, as in `winogen.conv2d`. None keeps the L2 error at the
+        output, on the example inputs, within 1.5 times torch's, if possible.
     threads
         None for as many as torch uses at the time of a call, or a positive int.
     exclude

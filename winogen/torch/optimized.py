@@ -1,4 +1,4 @@
-"""`Optimized`: what `optimize` returns, a model that answers for the one that it was made of."""
+"""`Optimized`: what `optimize` returns, a model that answers for the original."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Optimized(nn.Module):
     """An optimized copy of a model, for inference on the CPU; made by `optimize`.
 
     It holds a copy of the model in evaluation mode. Parameters, buffers, submodules, attributes and
-    methods are those of the copy; `forward` computes the same by segments. Calls that are not like
-    the example (other keyword arguments, containers, types, numbers of axes), calls under autocast,
-    and whatever the segments refuse, are computed by the copy, with one warning. So are exports
-    and traces, which then hold torch's own operators.
+    methods belong to the copy; `forward` computes the same by segments. Calls that are not like the
+    example (other keyword arguments, containers, types, numbers of axes), calls under autocast, and
+    whatever the segments refuse, are computed by the copy, with one warning. So are exports and
+    traces, which then hold torch's own operators.
 
     Changes of the copy would have no effect on the segments, and are refused where they are seen:
     `train`, `load_state_dict`, `requires_grad_`, `to` another type or device, new attributes.
@@ -48,7 +48,7 @@ class Optimized(nn.Module):
     def __init__(self, model: nn.Module, report: Report, fast: Fast | None):
         super().__init__()
         own = self.__dict__
-        # One truth: the tables of the copy are those of this module.
+        # One truth: the copy and this module share their tables.
         for table in ("_parameters", "_buffers", "_modules"):
             own[table] = getattr(model, table)
         own["_non_persistent_buffers_set"] = model._non_persistent_buffers_set
@@ -186,7 +186,7 @@ class Optimized(nn.Module):
         return self
 
     def requires_grad_(self, requires_grad: bool = True) -> Optimized:
-        """Refuse gradients of parameters, of which the segments know nothing."""
+        """Refuse gradients of parameters, since segments know nothing of parameters."""
         if requires_grad:
             raise InvalidValue(
                 "requires_grad: got True; allowed: False for an optimized model, which gives "

@@ -1,8 +1,7 @@
 """Weights as kernels read them, kept beside the tensors that they come from.
 
 The cache belongs to no module: it is never copied, saved or traced. It is keyed on the weight
-tensor itself and dropped with it. That the numbers are still those that were packed is told by
-`Stamp`.
+tensor itself and dropped with it. `Stamp` tells whether the packed numbers are still the same.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Stamp:
         )
 
     def agrees(self, tensor: torch.Tensor) -> bool:
-        """Whether the numbers are equal to those of the copy; not so without one."""
+        """Whether the numbers are equal to the copy's; not so without one."""
         if self._copy is None:
             return False
         bits = np.dtype(f"u{self._copy.itemsize}")  # so that NaN is equal to itself
@@ -139,10 +138,10 @@ def layer(
 ) -> Packed:
     """Return the layer with these parameters and options, its weights packed once.
 
-    ``trained`` parameters are compared with copies of those that were packed, because fused
-    optimizers and `gradcheck` change numbers without counting. It reads all numbers once more than
-    the kernel does. What was packed for the one use is not taken for the other: an optimizer's
-    last step comes after the last call that compares.
+    ``trained`` parameters are compared with copies of the packed ones, because fused optimizers and
+    `gradcheck` change numbers without counting. It reads all numbers once more than the kernel
+    does. What was packed for the one use is not taken for the other: an optimizer's last step comes
+    after the last call that compares.
 
     Raises InvalidValue, InvalidType and Unsupported, as `winogen.Conv2d` does.
     """
@@ -153,7 +152,7 @@ def layer(
 def turned_layer(weight: torch.Tensor, settings: Settings, layout: str, trained: bool) -> Conv2d:
     """Return the layer that computes the gradient of the input of a layer with ``weight``.
 
-    ``settings`` are those of the layer that is returned.
+    ``settings`` are for the returned layer.
     """
     threads = settings.threads or torch.get_num_threads()
     return _layer(weight, (), (settings, layout, threads, "turned"), _turned, trained).conv

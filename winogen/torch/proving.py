@@ -20,7 +20,8 @@ from winogen.torch.plain import PlainGraph
 from winogen.torch.reading import Reading
 from winogen.torch.segment_op import SegmentModule
 
-# Relative errors that rounding alone explains in a sum that torch computes, and that nothing does.
+# Relative errors in a sum of torch's: up to the first rounding alone explains them, beyond the
+# second nothing does.
 _ROUNDING = {torch.float32: 1e-5, torch.float64: 1e-13}
 _WRONG = {torch.float32: 1e-3, torch.float64: 1e-10}
 # Errors of layers grow on their way through a net, but not beyond a tenth of its output.
@@ -40,8 +41,8 @@ def unproven(
 
     Each segment is given what the model itself computes before it, case by case, and must return
     what the model has behind it. A layer may be off by its tolerance, else by ten times its
-    predicted error, and by ten times what torch is off. Kernels run for the shapes that they were
-    compiled for; at other shapes torch stands in for kernels that are still to be compiled.
+    predicted error, and by ten times what torch is off. Kernels run for the shapes of their
+    compilation; at other shapes torch stands in for kernels that are still to be compiled.
     """
     found: dict[str, str] = {}
     for case in {id(case.tensors): case for case in cases}.values():

@@ -60,7 +60,7 @@ def read(
     """Return the graph of a traced module whose nodes know their shapes.
 
     All maps of the graph have one type, which most convolutions have; what computes in another
-    stays torch's. ``constants``: tensors of placeholders that may be taken for weights; those of
+    stays torch's. ``constants``: tensors of placeholders that may be taken for weights; tensors of
     attributes are added. ``exclude`` tells for a node why it stays torch's, with "" for all others.
 
     Raises Untraceable for changes in place that cannot be taken apart, and for what depends on the

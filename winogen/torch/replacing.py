@@ -39,18 +39,18 @@ def replace(
 
     - layers of a class derived from `nn.Conv2d`, parametrized ones among them, and those with a
       ``forward`` of their own;
-    - layers whose weight or bias is computed anew for every call: pruned ones and those of the
-      older ``weight_norm`` and ``spectral_norm``.
+    - layers whose weight or bias is computed anew for every call, by pruning or the older
+    ``weight_norm`` and ``spectral_norm``.
 
     Parameters
     ----------
     model
         Any module; a layer alone, too.
     exclude
-        Names of modules that stay torch's with all that is in them, or types of modules.
+        Names of modules that stay torch's with all their parts, or types of modules.
 
-    The options are those of `winogen.torch.conv2d`, for all layers. Layers that are winogen's
-    already keep theirs.
+    The options are as for `winogen.torch.conv2d`, for all layers. Layers of winogen already keep
+    theirs.
 
     Raises
     ------

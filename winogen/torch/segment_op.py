@@ -32,7 +32,8 @@ _NARROW = (torch.bfloat16, torch.float16)
 class SegmentModule(nn.Module):
     """A segment of a network, with weights of its own: no parameters, nothing in the state.
 
-    The options are those of `Segment`; ``threads`` None is what torch uses at the time of a call.
+    The options are the same as for `Segment`; ``threads`` None is what torch uses at the time of a
+    call.
     """
 
     def __init__(self, graph: Graph, **options: Any):

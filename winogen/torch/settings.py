@@ -107,7 +107,7 @@ def settings(
     """Return the checked settings of an operator's arguments; raises InvalidValue, InvalidType.
 
     ``padding`` has one number, two (height, width) or four (top, bottom, left, right). The order is
-    that of the fields of `Settings`.
+    the same as for the fields of `Settings`.
     """
     height_width = arguments.pair("stride", stride, 1), arguments.pair("dilation", dilation, 1)
     arguments.choice("padding_mode", padding_mode, PADDING_MODES)

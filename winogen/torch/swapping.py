@@ -32,7 +32,7 @@ def swap(
     threads: int | None,
     memory_limit: int | None,
 ) -> tuple[nn.Module, Decision]:
-    """Replace convolutions of ``model``, which is changed, by those of winogen where faster.
+    """Replace convolutions of ``model``, which is changed, by winogen's where faster.
 
     The model runs once, to see the shapes. What it does not call then stays torch's.
     """
@@ -85,7 +85,7 @@ def _decided(
 
 
 def _seen(model: nn.Module, calls: Calls, exclude: Collection[Any]) -> dict[str, _Layer]:
-    """The convolutions that are called and that nothing but their type says what they compute."""
+    """The called convolutions whose type alone says what they compute."""
     seen: dict[str, _Layer] = {}
     handles = []
 

@@ -40,7 +40,7 @@ class Traced:
 
 
 class Guard:
-    """For which sizes a trace by `torch.export` holds: those that its conditions allow.
+    """The sizes for which a trace by `torch.export` holds, by its conditions.
 
     A trace with two images says nothing of one image, since torch takes 0 and 1 for constants only
     where the example has them. Files cannot hold the conditions: what is loaded from one takes the
