@@ -327,8 +327,8 @@ class Conv2d:
                 x = memory.contiguous(x, "input")
             prepared.run(x, packed, self._bias, y, self._slopes)
             return y
-        known = self._bound.get(shape)
-        problem = known[0].problem if known else self._layer.problem(shape)
+        bound = self._bound.get(shape)
+        problem = bound[0].problem if bound else self._layer.problem(shape)
         arrays = _Arrays.of(problem, x, out, add, add_after, {})
         plain = arrays.seams == problem.seams
         prepared, packed = self.bound(shape, None if plain else arrays.seams)

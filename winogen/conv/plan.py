@@ -137,9 +137,9 @@ class Plan:
 
 def _said(measured: Measured) -> str:
     """What was measured, in one line."""
-    own, planned = (f"{1e3 * s:.3g} ms" for s in (measured.seconds, measured.planner_seconds))
+    time, planned = (f"{1e3 * s:.3g} ms" for s in (measured.seconds, measured.planner_seconds))
     return (
-        f"{own}, {measured.gain:.2f} times as fast as what was predicted to be fastest "
+        f"{time}, {measured.gain:.2f} times as fast as what was predicted to be fastest "
         f"({planned}); {_count(measured.threads, 'thread')}, {measured.date}"
     )
 

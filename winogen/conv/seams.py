@@ -114,8 +114,8 @@ def plain_output(out: Any, dtype: np.dtype, shape: tuple[int, ...], of: str) -> 
         raise InvalidType(f"out: got {type(out).__name__}; allowed: None or a numpy array")
     out = np.asarray(out)  # a subclass may say of itself what it is not
     if out.dtype != dtype:
-        found, allowed = map(_spelled, (out.dtype, dtype))
-        raise InvalidType(f"out: got dtype {found}; allowed: {allowed}, as {of} has")
+        spelling, allowed = map(_spelled, (out.dtype, dtype))
+        raise InvalidType(f"out: got dtype {spelling}; allowed: {allowed}, as {of} has")
     if out.shape != shape:
         raise InvalidValue(f"out: got shape {out.shape}; allowed: {shape}")
     return out

@@ -155,12 +155,12 @@ def _records(where: Path) -> tuple[Record, ...]:
 
 @lru_cache(maxsize=8)
 def _of_place(where: Path, here: str) -> Wisdom:
-    entries, wanted, stale = {}, json.loads(here), 0
+    entries, this_place, stale = {}, json.loads(here), 0
     for record in _records(where):
-        if record["place"] == wanted:
+        if record["place"] == this_place:
             entries[_text(record["layer"])] = _entry(record)
         else:  # of other CPUs and instruction sets a shared file has entries, too
-            stale += all(record["place"].get(key) == wanted[key] for key in ("cpu", "isa"))
+            stale += all(record["place"].get(key) == this_place[key] for key in ("cpu", "isa"))
     if stale:
         count = f"{stale} entry" if stale == 1 else f"{stale} entries"
         _warn(

@@ -71,10 +71,10 @@ def is_kept(target: Target, block: RegisterBlock, chains: int = 1) -> bool:
 
 def sizes_of(work: Work, block: RegisterBlock) -> Sizes:
     """Return a block as sizes that replace the variant's; () if it has them anyway."""
-    own = work.tuning
-    if (block.rows, block.vectors) == (own.rows, own.vectors):
+    usual = work.tuning
+    if (block.rows, block.vectors) == (usual.rows, usual.vectors):
         return ()
     sizes = (("rows", block.rows), ("vectors", block.vectors))
     if "band" not in named(work.variant).uses:
         return sizes
-    return (("band", max(1, own.band // block.vectors) * block.vectors), *sizes)  # whole blocks
+    return (("band", max(1, usual.band // block.vectors) * block.vectors), *sizes)  # whole blocks

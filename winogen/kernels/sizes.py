@@ -47,12 +47,12 @@ def steps(work: Work) -> Iterator[Sizes]:
     >>> [dict(sizes) for sizes in steps(work) if dict(sizes).keys() == {"rows"}]
     [{'rows': 4}, {'rows': 5}]
     """
-    own = named(work.variant).tuning(work.target, work.precision)
+    usual = named(work.variant).tuning(work.target, work.precision)
     for sizes in _neighbours(work):
         tuning = replace(work.tuning, **sizes)
         if tuning != work.tuning and fits(work, tuning):
             now = {name: getattr(tuning, name) for name in sorted(SIZES)}
-            yield tuple((name, size) for name, size in now.items() if size != getattr(own, name))
+            yield tuple((name, size) for name, size in now.items() if size != getattr(usual, name))
 
 
 def _neighbours(work: Work) -> Iterator[dict[str, Any]]:

@@ -136,10 +136,14 @@ class Target:
         words = re.split("([+-])", changes)
         for sign, name in zip(words[1::2], words[2::2]):
             if name not in EXTENSIONS or self.name not in EXTENSIONS[name].targets:
-                own = (known.name for known in EXTENSIONS.values() if self.name in known.targets)
+                names = (
+                    extension.name
+                    for extension in EXTENSIONS.values()
+                    if self.name in extension.targets
+                )
                 raise InvalidValue(
                     f"isa: got {self.name + changes!r}; allowed: {self.name} with + or - before "
-                    f"each of {', '.join(own) or 'no extension'}"
+                    f"each of {', '.join(names) or 'no extension'}"
                 )
             (extensions.add if sign == "+" else extensions.discard)(name)
         return replace(self, extensions=frozenset(extensions))

@@ -216,7 +216,7 @@ def flyte(size: int, of: str = "float32") -> Format:
 def _known(name: str) -> Format:
     """The format of an entry of `NUMBERS`: numpy's own type, or the first bytes of a float32."""
     number = NUMBERS[name]
-    own: dict[str, type[np.number]] = {
+    types: dict[str, type[np.number]] = {
         "float16": np.float16,
         "float64": np.float64,
         "int16": np.int16,
@@ -229,7 +229,7 @@ def _known(name: str) -> Format:
         number.exponent,
         number.itemsize,
         np.float64 if wide else np.float32,
-        own.get(name, np.float32),
+        types.get(name, np.float32),
     )
 
 
@@ -256,7 +256,7 @@ def format_named(name: str | DTypeLike | Format, argument: str = "dtype") -> For
     if isinstance(name, Format):
         return name
     key = name if isinstance(name, str) else np.dtype(name).name
-    floating = [known.name for known in FORMATS.values() if known.floating]
+    floating = [entry.name for entry in FORMATS.values() if entry.floating]
     if key not in floating:
         raise InvalidValue(f"{argument}: got {name!r}; allowed: {', '.join(floating)}")
     return FORMATS[key]

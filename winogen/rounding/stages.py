@@ -81,11 +81,11 @@ class Stages:
         Filters come first: from the arithmetic of their transform into memory, from there into the
         multiplication.
         """
-        found = []
+        formats = []
         for ways in ((self.filter, self.packed), (self.transform, self.tiles)):
             before, kept = ways
             for after in (kept, self.product):
                 if after.bits < before.bits:
-                    found.append(after)
+                    formats.append(after)
                 before = after
-        return found
+        return formats

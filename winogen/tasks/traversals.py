@@ -175,7 +175,7 @@ def _neighbours(
     space: Space, current: Decisions, parameter: str, width: int, source: Random
 ) -> list[Decisions]:
     """Up to ``width`` paths with other values of one parameter, and what it entails."""
-    found: dict[tuple, Decisions] = {}
+    neighbours: dict[tuple, Decisions] = {}
     for _ in range(3 * width):
         path, changed = space.begin(), False
         while (level := space.level(path)) is not None:
@@ -187,7 +187,7 @@ def _neighbours(
             space.extend(path, value)
         if changed:
             decisions = space.decisions(path)
-            found.setdefault(tuple(decisions.items()), decisions)
-        if len(found) == width:
+            neighbours.setdefault(tuple(decisions.items()), decisions)
+        if len(neighbours) == width:
             break
-    return list(found.values())
+    return list(neighbours.values())

@@ -146,12 +146,12 @@ def ratios(now: Machine, then: Machine) -> dict[str, float]:
     >>> ratios(Machine(clock_ghz=6.0), Machine())["l2_rate"]
     2.0
     """
-    found = {
+    rates = {
         name: getattr(now, name) * now.clock_ghz / (getattr(then, name) * then.clock_ghz)
         for name in ("vectors_per_cycle", *_RATES)
     }
     sizes = {name: getattr(now, name) / getattr(then, name) for name in ("l2_bytes", "l3_bytes")}
-    return {**found, **sizes}
+    return {**rates, **sizes}
 
 
 def _rounded(rate: float) -> float:

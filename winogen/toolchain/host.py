@@ -43,16 +43,16 @@ def _named(name: str | None) -> Any:
     """Return the micro-architecture of this name; of the CPU itself where none is given."""
     import archspec.cpu
 
-    own = archspec.cpu.host()
+    host = archspec.cpu.host()
     if not name:
-        return own
-    known = archspec.cpu.TARGETS.get(name)
-    if known is None or known.family != own.family:
+        return host
+    cpu = archspec.cpu.TARGETS.get(name)
+    if cpu is None or cpu.family != host.family:
         raise InvalidValue(
             f"WINOGEN_CPU: got {name!r}; allowed: what archspec calls a micro-architecture of "
-            f"{own.family}, such as {own}"
+            f"{host.family}, such as {host}"
         )
-    return known
+    return cpu
 
 
 @lru_cache(maxsize=1)
@@ -83,8 +83,8 @@ def _emitted(cc: str | None) -> frozenset[str]:
         return frozenset()
     return frozenset(
         name
-        for name, known in EXTENSIONS.items()
-        if compiler.major >= getattr(known, compiler.family)
+        for name, extension in EXTENSIONS.items()
+        if compiler.major >= getattr(extension, compiler.family)
     )
 
 
@@ -114,13 +114,15 @@ def host_targets() -> tuple[Target, ...]:
         also = set(features)
     if "amx_int8" in also and not _permitted():
         also -= {"amx_int8"}
-    known = [EXTENSIONS[name] for name in _emitted(os.environ.get("CC"))]
+    extensions = [EXTENSIONS[name] for name in _emitted(os.environ.get("CC"))]
     return tuple(
         replace(
             target,
             core=core,
             extensions=frozenset(
-                one.name for one in known if target.name in one.targets and one.reported in also
+                one.name
+                for one in extensions
+                if target.name in one.targets and one.reported in also
             ),
         )
         for target in TARGETS.values()

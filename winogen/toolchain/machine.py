@@ -101,10 +101,10 @@ def described(folder: Path | None = None) -> str:
     if folder is not None:
         record = machine_file.read(folder)
         return _text(record) if record else "none yet: the first plan measures this machine"
-    known = _known()
-    if known.record:
-        return _text(known.record)
-    return f"default, a middling server ({known.reason}); `winogen calibrate` measures this one"
+    state = _known()
+    if state.record:
+        return _text(state.record)
+    return f"default, a middling server ({state.reason}); `winogen calibrate` measures this one"
 
 
 def _text(record: Record) -> str:
@@ -177,8 +177,8 @@ def _renewed(folder: Path, kept: Record | None, samples: list[int]) -> Record:
                     latest = latest._replace(slower=0)
                     machine_file.write(latest, folder)
                 return latest
-        found = _measured(samples)
-        record = _better(latest, found) if latest else found
+        measurement = _measured(samples)
+        record = _better(latest, measurement) if latest else measurement
         # Without the lock another process may have measured meanwhile. All take what it kept.
         others = machine_file.read(folder)
         if others and others != latest and others.sample >= record.sample and not others.signs:
@@ -206,8 +206,8 @@ def _better(kept: Record, found: Record) -> Record:
 
 def _fits(record: Record, sample: int) -> bool:
     """Whether the machine is about what the record says, by a quick measurement."""
-    found = calibrate.calibrated(seconds=_COMPARING, most_bytes=sample, rounds=1)
-    return not _changes(found.machine, sample, record)
+    measurement = calibrate.calibrated(seconds=_COMPARING, most_bytes=sample, rounds=1)
+    return not _changes(measurement.machine, sample, record)
 
 
 def _changes(machine: Machine, sample: int, record: Record) -> dict[str, float]:
@@ -228,8 +228,8 @@ def _samples() -> list[int]:
 def _measured(samples: list[int]) -> Record:
     for sample in samples:
         with suppress(OutOfMemory):
-            found = calibrate.calibrated(seconds=_MEASURING, most_bytes=sample, doubts=True)
-            return Record(found.machine, sample, now(), now(), found.signs)
+            measurement = calibrate.calibrated(seconds=_MEASURING, most_bytes=sample, doubts=True)
+            return Record(measurement.machine, sample, now(), now(), measurement.signs)
     raise OutOfMemory(f"sample of memory: could not take {_SAMPLES[-1]} bytes")
 
 

@@ -24,8 +24,8 @@ def memory_left() -> int | None:
     Limits come from the address space (``ulimit -v``), from cgroups, as containers have them, and
     from what the machine has left for all.
     """
-    known = (*_address_space(), *_cgroups(), *_machine())
-    return min((max(0, left) for left in known), default=None)
+    limits = (*_address_space(), *_cgroups(), *_machine())
+    return min((max(0, left) for left in limits), default=None)
 
 
 def _address_space() -> Iterator[int]:

@@ -113,11 +113,11 @@ class Calls:
                 return None
             if structure != self.structure:
                 return None
-        for leaf, wanted in zip(leaves, self.leaves):
-            if isinstance(wanted, Kind):
-                if not isinstance(leaf, Tensor) or Kind.of(leaf) != wanted or not wanted.plain:
+        for leaf, example in zip(leaves, self.leaves):
+            if isinstance(example, Kind):
+                if not isinstance(leaf, Tensor) or Kind.of(leaf) != example or not example.plain:
                     return None
-            elif not _equal(leaf, wanted):
+            elif not _equal(leaf, example):
                 return None
         tensors, order = _distinct([leaves[place] for place in self.places])
         return tensors if order == self.order else None

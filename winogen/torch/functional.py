@@ -109,7 +109,7 @@ def conv2d(
         algorithm, tile, points, moduli, order, edge, border, workspace_limit, tolerance, threads,
         # end
     )  # fmt: skip
-    wanted = Wanted(
+    request = Wanted(
         frozen(stride),
         frozen(padding),
         frozen(dilation),
@@ -120,7 +120,7 @@ def conv2d(
         options,
         tuple(weight.shape[2:]),
     )
-    return call(input, weight, bias, slopes, add, add_after, wanted)
+    return call(input, weight, bias, slopes, add, add_after, request)
 
 
 class Options(NamedTuple):

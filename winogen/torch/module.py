@@ -203,14 +203,14 @@ class Conv2d(nn.Conv2d):
         self, input: Tensor, add: Tensor | None = None, add_after: Tensor | None = None
     ) -> Tensor:
         """Return the output, (N, M, OH, OW), of ``input``, (N, C, H, W), or both without N."""
-        wanted = self._wanted
-        slopes = self.slopes if wanted.activation == "prelu" else None
-        own = self._parameters  # looked up twice as fast
-        if "weight" in own and "bias" in own:
-            weight, bias = own["weight"], own["bias"]
+        request = self._wanted
+        slopes = self.slopes if request.activation == "prelu" else None
+        parameters = self._parameters  # looked up twice as fast
+        if "weight" in parameters and "bias" in parameters:
+            weight, bias = parameters["weight"], parameters["bias"]
         else:  # computed by a parametrization
             weight, bias = self.weight, self.bias
-        return call(input, weight, bias, slopes, add, add_after, wanted)
+        return call(input, weight, bias, slopes, add, add_after, request)
 
     def __prepare_scriptable__(self) -> nn.Module:
         """What `torch.jit.script` compiles instead, for it knows no operators made in Python."""

@@ -107,22 +107,22 @@ def optimize(
         "threads": threads,
         "memory_limit": memory_limit,
     }
-    own = evaluated(model)
-    calls = Calls(own, inputs, {})
+    copy = evaluated(model)
+    calls = Calls(copy, inputs, {})
     with working("running the model"):
-        witness = _witnessed(own, calls, inputs)
+        witness = _witnessed(copy, calls, inputs)
     if witness.rewrites:
         return _alone(evaluated(model), f"a call changes {', '.join(witness.changes[:3])}")
     reasons: list[str] = []
-    for trace in _traces(own, calls, witness):
+    for trace in _traces(copy, calls, witness):
         if isinstance(trace, str):
             reasons.append(trace)
             continue
         try:
-            with restored(own):
-                made, errors = _by_trace(own, trace, calls, witness, exclude, options)
+            with restored(copy):
+                made, errors = _by_trace(copy, trace, calls, witness, exclude, options)
             with made.winogen_tested():
-                reason = disagreement(made, own, calls, witness, errors)
+                reason = disagreement(made, copy, calls, witness, errors)
         except (BuildError, OutOfMemory):
             raise
         except Exception as problem:
@@ -132,7 +132,7 @@ def optimize(
         if not reason:
             return made
         reasons.append(f"{trace.tracer}: {reason}"[:200])
-    return _swapped(own, calls, witness, "; ".join(reasons), exclude, options)
+    return _swapped(copy, calls, witness, "; ".join(reasons), exclude, options)
 
 
 def _witnessed(model: nn.Module, calls: Calls, inputs: tuple[Any, ...]) -> Witness:
@@ -196,12 +196,12 @@ def _by_trace(
             if measured.ours_l2 <= USUAL * measured.torch_l2:
                 break
         with counting("checking layers"):
-            found = unproven(trace.module, reading, body, decision, cases)
-        if not found:
+            failures = unproven(trace.module, reading, body, decision, cases)
+        if not failures:
             break
-        if found.keys() <= refused.keys():
-            raise Untraceable(next(iter(found.values())))
-        refused.update(found)
+        if failures.keys() <= refused.keys():
+            raise Untraceable(next(iter(failures.values())))
+        refused.update(failures)
     segments = sum(isinstance(m, SegmentModule) for m in body.modules())
     made = Report(
         (*decision.rows, *(Row(s.name, s.what, "torch", s.why) for s in reading.stays)),

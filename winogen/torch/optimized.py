@@ -47,16 +47,16 @@ class Optimized(nn.Module):
 
     def __init__(self, model: nn.Module, report: Report, fast: Fast | None):
         super().__init__()
-        own = self.__dict__
+        fields = self.__dict__
         # One truth: the copy and this module share their tables.
         for table in ("_parameters", "_buffers", "_modules"):
-            own[table] = getattr(model, table)
-        own["_non_persistent_buffers_set"] = model._non_persistent_buffers_set
-        own["winogen_model"] = model
-        own["winogen_fast"] = fast
-        own["winogen_report"] = report
-        own["training"] = False
-        own["_warned"] = own["_tested"] = False
+            fields[table] = getattr(model, table)
+        fields["_non_persistent_buffers_set"] = model._non_persistent_buffers_set
+        fields["winogen_model"] = model
+        fields["winogen_fast"] = fast
+        fields["winogen_report"] = report
+        fields["training"] = False
+        fields["_warned"] = fields["_tested"] = False
         self._watch()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:

@@ -89,8 +89,8 @@ class _Weight:
         self.layers: dict[Any, Packed] = {}
         self.shortcut: Any = None  # how the last call was computed
         key = id(tensor)
-        own = weakref.ref(self)
-        self.dropped = weakref.ref(tensor, lambda _: _drop(key, own()))
+        reference = weakref.ref(self)
+        self.dropped = weakref.ref(tensor, lambda _: _drop(key, reference()))
 
     def holds(self, tensor: torch.Tensor, trained: bool) -> bool:
         """Whether its layers may be used for ``tensor`` as it is now."""

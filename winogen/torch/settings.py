@@ -75,8 +75,10 @@ class Settings:
         options = self.options()
         if self.activation == "prelu":
             options["activation"] = None
-        wanted = Options(**options, threads=self.threads)
-        Request.from_options(Layer.from_options(weight_shape, "float32", wanted), wanted)
+        layer_options = Options(**options, threads=self.threads)
+        Request.from_options(
+            Layer.from_options(weight_shape, "float32", layer_options), layer_options
+        )
 
     def changed(self, **fields: Any) -> Settings:
         """The same but for some fields."""

@@ -109,10 +109,10 @@ class Arena:
         if self._expected is None:
             self._expected = self._output.copy(), error
             return bool(np.isfinite(self._output).all())
-        expected, own = self._expected
+        expected, margin = self._expected
         largest = float(np.abs(expected).max(initial=0.0))
         difference = float(np.abs(self._output - expected).max(initial=0.0))
-        return difference <= _SLACK * planner.MARGIN * (error + own) * largest
+        return difference <= _SLACK * planner.MARGIN * (error + margin) * largest
 
 
 def _builds(spec: KernelSpec, environment: Environment) -> bool:

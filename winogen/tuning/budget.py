@@ -78,8 +78,8 @@ class _Job:
                 wisdom.remove(self.scope.problem, tolerance, self.scope.target, self._where)
 
     def _known(self) -> tuple[Choice, ...]:
-        known = wisdom.of_file(self._where, self.scope.target)
-        entry = known.entry(self.scope.problem, self.scope.request, self.scope.target)
+        entries = wisdom.of_file(self._where, self.scope.target)
+        entry = entries.entry(self.scope.problem, self.scope.request, self.scope.target)
         return () if entry is None else (entry.choice,)
 
     def _won(self, victory: Victory) -> None:

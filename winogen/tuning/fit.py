@@ -111,16 +111,16 @@ def measure(
     far as they are not yet; nothing else is done while calls are measured.
     """
     target = host_target()
-    wanted = _of_sample if layers is None else lambda layout: _of_layers(layers, layout)
-    found: list[tuple[Problem, Candidate]] = []
+    requests = _of_sample if layers is None else lambda layout: _of_layers(layers, layout)
+    pairs: list[tuple[Problem, Candidate]] = []
     for layout in layouts:
-        for problem, request, most in wanted(layout):
+        for problem, request, most in requests(layout):
             for candidate in planner.ranked(problem, request, target, machine, most):
-                if (problem, candidate.choice) not in [(p, c.choice) for p, c in found]:
-                    found.append((problem, candidate))
-    specs = dict.fromkeys(KernelSpec.of(work) for p, c in found for work in c.works(p))
+                if (problem, candidate.choice) not in [(p, c.choice) for p, c in pairs]:
+                    pairs.append((problem, candidate))
+    specs = dict.fromkeys(KernelSpec.of(work) for p, c in pairs for work in c.works(p))
     compile_all(specs, lambda done, total, name: progress(f"kernel {done} of {total} compiled"))
-    jobs = [_Job(tuple(c.works(p)), partial(_ready, p, c)) for p, c in found]
+    jobs = [_Job(tuple(c.works(p)), partial(_ready, p, c)) for p, c in pairs]
     if layers is None:
         for layer, tile in gradients():
             problem = layer.problem()
@@ -227,11 +227,11 @@ def fit(samples: Sequence[Sample], machine: Machine) -> Fit:
         while damping < 1e4:
             change = np.linalg.solve(curvature + damping * np.eye(len(names)), downhill)
             trial = np.clip(logs - change, -most, most)
-            found = residuals(trial)
-            value = loss(found, trial)
+            deviations = residuals(trial)
+            value = loss(deviations, trial)
             if value < least * (1 - 1e-5):
                 improved = value < least * (1 - 1e-3)
-                logs, errors, least, damping = trial, found, value, damping / 4
+                logs, errors, least, damping = trial, deviations, value, damping / 4
                 break
             damping *= 4
         if not improved:

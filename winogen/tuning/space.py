@@ -110,10 +110,10 @@ def _of_all_algorithms(scope: Scope) -> Iterator[Choice]:
                 yield from (replace(choice, nest=nest) for nest in nests)
                 continue
             yield choice
-            own = first_that_applies(work)
+            usual = first_that_applies(work)
             for variant in family(algorithm):
                 able = variant.computes(work.precision) and variant.applies(work)
-                if variant is not own and not choice.sizes and able:
+                if variant is not usual and not choice.sizes and able:
                     yield replace(choice, variant=variant.name)
 
 
@@ -144,8 +144,8 @@ def _beside(scope: Scope, way: Candidate, coordinate: str) -> Iterator[Choice]:
         nests = named(work.variant).nests(work) if work.nest is not None else iter(())
         yield from (replace(free, nest=nest) for nest in islice(nests, 4 * _NESTS))
     elif coordinate in ("tile", "points") and choice.tile:
-        wanted = replace(scope.request, algorithm=choice.algorithm)
-        for other in candidates(scope.problem, wanted, scope.target):
+        request = replace(scope.request, algorithm=choice.algorithm)
+        for other in candidates(scope.problem, request, scope.target):
             assert other.tile is not None
             moved = sum(abs(a - b) for a, b in zip(other.tile, choice.tile))
             if moved == (coordinate == "tile"):

@@ -139,12 +139,12 @@ def search(wanted: Search, execute: Executor) -> list[Found]:
         ],
         clock.until(1),
     )
-    found = [
+    results = [
         Found(candidate, result["mean"], result["half_width"], count)
         for candidate, result, count in zip(survivors, final, counts)
         if result
     ]
-    return _ranked(found, wanted.objective)
+    return _ranked(results, wanted.objective)
 
 
 class _Clock:
@@ -172,11 +172,11 @@ def _proposals(wanted: Search, settings: dict, execute: Executor, clock: _Clock)
         if start == 0 or not is_small(structure, wanted.height)
     ]
     by_structure: dict[str, dict] = {}
-    for task, found in zip(work, execute("propose", work, clock.until(_PROPOSED))):
-        if found is None:
+    for task, proposals in zip(work, execute("propose", work, clock.until(_PROPOSED))):
+        if proposals is None:
             continue
         group = by_structure.setdefault(str(task["structure"]), {})
-        for error, data in found:
+        for error, data in proposals:
             group[Candidate.from_dict(data)] = error
     share = max(1, wanted.keep // (2 * len(by_structure)))
     chosen: dict[Candidate, float] = {}

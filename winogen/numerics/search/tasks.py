@@ -78,15 +78,15 @@ def _propose(task: dict) -> list:
     zero, infinity, slots = task["structure"]
     structure = Structure(zero, infinity, tuple(slots))
     m, r = task["m"], task["r"]
-    found = propose(
+    proposals = propose(
         *(structure, m, r, task["height"], task["dims"], task["settings"]),
         *(task["start"], task["keep"]),
     )
-    return [[error, structure.candidate(m, r, values).to_dict()] for error, values in found]
+    return [[error, structure.candidate(m, r, values).to_dict()] for error, values in proposals]
 
 
 def _measure(task: dict) -> dict:
-    found = measure(
+    errors = measure(
         Candidate.from_dict(task["candidate"]).algorithm,
         dims=task["dims"],
         trials=task["trials"],
@@ -95,7 +95,7 @@ def _measure(task: dict) -> dict:
     )
     # Narrow formats overflow, and infinity - infinity is no number: such errors are infinite.
     mean, half_width = (
-        math.inf if math.isnan(value) else value for value in (found.mean, found.half_width)
+        math.inf if math.isnan(value) else value for value in (errors.mean, errors.half_width)
     )
     return {"mean": mean, "half_width": half_width}
 

@@ -249,8 +249,8 @@ class Assignment:
                     best = key
                     a, x, b, y = choice
             depth.append(best[1])
-            own = scales[width + k]
-            self.chosen.append((_ratio(own, a, scales[x]), x, _ratio(own, b, scales[y]), y))
+            of_gate = scales[width + k]
+            self.chosen.append((_ratio(of_gate, a, scales[x]), x, _ratio(of_gate, b, scales[y]), y))
         self._drop_unneeded()
         self.multiples: dict[int, Signal] = {}
         self.products: dict[Signal, None] = {}
