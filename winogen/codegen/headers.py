@@ -14,7 +14,7 @@ from winogen.codegen.ctext import commented, routine
 from winogen.codegen.templates import environment
 from winogen.program.analysis import naive_counts
 from winogen.program.ir import Program
-from winogen.program.kinds import KINDS, Kind
+from winogen.program.kinds import KINDS, TransformKind
 from winogen.program.summation import PROGRAM
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def render_header(
     )
 
 
-def _transform(kind: Kind, header: str, program: Program) -> dict[str, Any]:
+def _transform(kind: TransformKind, header: str, program: Program) -> dict[str, Any]:
     """The fields of one transform for the template."""
     name, matrix, letter, target = kind
     inputs, outputs = len(program.inputs), len(program.outputs)

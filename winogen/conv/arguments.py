@@ -309,7 +309,7 @@ def layer_dtype(x: np.dtype, weight: np.dtype) -> str:
 
 
 def computed_with(array: np.ndarray) -> np.ndarray:
-    """Return weights as the numbers that are computed with: those of 16 bits widened."""
+    """Return weights in the type of the arithmetic: numbers of 16 bits widened."""
     return array.astype(np.float32) if dtype_name(array.dtype) in NARROW_TYPES else array
 
 

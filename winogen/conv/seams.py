@@ -70,9 +70,7 @@ def added(argument: str, value: Any, shape: tuple[int, ...], dtype: np.dtype) ->
     array = arguments.layer_array(argument, value)
     arguments.same_dtype(argument, array, dtype, "input")
     if array.shape != shape:
-        raise InvalidValue(
-            f"{argument}: got shape {array.shape}; allowed: {shape}, that of the output"
-        )
+        raise InvalidValue(f"{argument}: got shape {array.shape}; allowed: {shape}, the output's")
     return array
 
 

@@ -8,10 +8,10 @@ does without. A line is a JSON object::
      "measured": {"seconds", "planner_seconds", "threads", "date"}}
 
 An entry holds where all of ``place`` and of ``layer`` are equal. ``layer`` has the sizes, layout
-and type of a problem, and the tolerance of the request. Left out is what hardly changes which way
-is fastest: activation, additions, and that arrays are slices. Threads are left out because every
-bit of a result is the same for any number of them: one choice serves all, and only its blocks are
-those of the number that it was measured with.
+and type of a problem, and the tolerance of the request. Left out is what hardly changes the fastest
+way: activation, additions, and slices of arrays. Threads are left out because every bit of a result
+is the same for any number of them: one choice serves all, and only its blocks suit the number while
+measuring.
 
 A file cannot make a result wrong. What does not apply to the layer, or is not accurate enough, is
 not believed; lines that are damaged, or of other versions, are skipped with a warning.

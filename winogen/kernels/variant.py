@@ -349,6 +349,6 @@ def first_that_applies(work: Work) -> Variant:
             f"{', '.join(algorithms(work.precision)) or 'none'}"
         )
     raise InvalidValue(
-        f"nest: got {work.nest}; allowed: a loop nest that is legal for this layer, as those that "
-        "`winogen lab loops` prints"
+        f"nest: got {work.nest}; allowed: a legal loop nest for this layer, as printed by "
+        "`winogen lab loops`"
     )

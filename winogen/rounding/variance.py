@@ -24,7 +24,7 @@ from winogen.rounding.data import Distribution, Draw, distribution_of, stated_va
 from winogen.rounding.formats import Format
 from winogen.rounding.linear import RoundedProgram, rounding_variance
 from winogen.rounding.stages import Stages
-from winogen.rounding.tiles import Algorithms, Axis, Direct, axes_of, refuse_quantised
+from winogen.rounding.tiles import Algorithms, Direct, TileAxis, axes_of, refuse_quantised
 
 _MEAN_OF_NORMAL = math.sqrt(2 / math.pi)  # mean |x| of a normal x, in standard deviations
 # The largest error of a rounding over the number, in units roundoff: 1 / significand, whose
@@ -247,7 +247,7 @@ def between_blocks(count: int, block: int | None) -> int:
 
 @lru_cache(maxsize=256)
 def _rounded(
-    axis: Axis, transforms: Format, filters: Format, fused: bool
+    axis: TileAxis, transforms: Format, filters: Format, fused: bool
 ) -> tuple[RoundedProgram, ...]:
     """The programs of inputs, filters and outputs."""
     return tuple(

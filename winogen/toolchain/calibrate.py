@@ -20,7 +20,7 @@ _NEARER = 1.25  # how much slower than the next level one may seem to be
 _LEAST_FMAS = 0.45
 
 
-class Measurement(NamedTuple):
+class MeasuredMachine(NamedTuple):
     """A machine as it was measured; ``signs``: what speaks against it, in words, () if nothing."""
 
     machine: Machine
@@ -33,7 +33,7 @@ def calibrated(
     most_bytes: int = MEMORY_SAMPLE,
     rounds: int = 5,
     doubts: bool = False,
-) -> Measurement:
+) -> MeasuredMachine:
     """Return the machine as measured on one thread, about ``seconds`` for each rate.
 
     ``most_bytes``: of memory that the measurement may take. ``rounds``: in which the rates take
@@ -44,9 +44,9 @@ def calibrated(
     limits = measure_limits(1, target, seconds, most_bytes, rounds=rounds)
     machine = machine_of(limits, target)
     if not (limits.signs or doubts):
-        return Measurement(machine)
+        return MeasuredMachine(machine)
     machine, wrong = plausible(machine, limits.clock_ghz)
-    return Measurement(machine, (*limits.signs, *wrong))
+    return MeasuredMachine(machine, (*limits.signs, *wrong))
 
 
 def machine_of(limits: Limits, target: Target) -> Machine:

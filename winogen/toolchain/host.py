@@ -103,8 +103,8 @@ def host_targets() -> tuple[Target, ...]:
     features = set(cpu.features) | implied
     for name in TARGETS.keys() - _NEEDS.keys():
         raise BuildError(
-            f"target: got {name!r}, of which _NEEDS in {Path(__file__).name} does not say what the "
-            "CPU must report; allowed: targets with an entry there, set() for none"
+            f"target: got {name!r}, but _NEEDS in {Path(__file__).name} does not say what its CPU "
+            "must report; allowed: targets with an entry there, set() for none"
         )
     lineage = (str(cpu.name), *(str(ancestor.name) for ancestor in cpu.ancestors))
     core = next((name for name in lineage if name in CORES), "")
@@ -169,7 +169,7 @@ def host_target() -> Target:
             chosen = target.adjusted(changes)
             if lacking := chosen.extensions - target.extensions:
                 raise InvalidValue(
-                    f"WINOGEN_ISA: got {name + changes!r}, of which this CPU or the compiler lacks "
+                    f"WINOGEN_ISA: got {name + changes!r}, but this CPU or the compiler lacks "
                     f"{', '.join(sorted(lacking))}; allowed here: {name} with "
                     f"{', '.join(sorted(target.extensions)) or 'no extension'}"
                 )

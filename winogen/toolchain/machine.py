@@ -32,7 +32,7 @@ from typing import NamedTuple
 from winogen.errors import OutOfMemory, WinogenError
 from winogen.records import Machine
 from winogen.toolchain import calibrate, machine_file
-from winogen.toolchain.cache import Store, cache_root
+from winogen.toolchain.cache import KernelStore, cache_root
 from winogen.toolchain.limits import MEMORY_SAMPLE, levels
 from winogen.toolchain.machine_file import FORMAT, Record, now, unfitted
 from winogen.toolchain.room import memory_left
@@ -161,7 +161,7 @@ def _renewed(folder: Path, kept: Record | None, samples: list[int]) -> Record:
 
     Processes that look at once would disturb each other, and so they wait.
     """
-    with Store(folder).lock("machine", on_wait=lambda: None):
+    with KernelStore(folder).lock("machine", on_wait=lambda: None):
         latest = machine_file.read(folder)
         if latest and latest != kept and not _is_due(latest, samples):
             return latest

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from winogen.errors import InvalidValue
 from winogen.toolchain import trust
-from winogen.toolchain.cache import LIBRARY, MANIFEST, MESSAGE, SOURCE, STALE_SECONDS, Store
+from winogen.toolchain.cache import LIBRARY, MANIFEST, MESSAGE, SOURCE, STALE_SECONDS, KernelStore
 
 DEFAULT_LIMIT = 1 << 30
 # What was used so recently is in use: another process may be between finding and loading it.
@@ -149,7 +149,7 @@ def _remove(item: Item, root: Path) -> bool:
         if item.kind == "locks":
             return _remove_lock(item.path)
         if item.kind == "kernels":
-            Store(root).discard(item.path)
+            KernelStore(root).discard(item.path)
         elif item.path.is_dir() and not item.path.is_symlink():
             shutil.rmtree(item.path)
         else:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from winogen.torch.calling import Calls, Structure, clones
+from winogen.torch.calling import Calls, CallStructure, clones
 from winogen.torch.copies import identical, restored
 
 _SEED = 20
@@ -92,7 +92,7 @@ def run(model: Any, calls: Calls, tensors: Sequence[Tensor] | None = None) -> tu
     """
     torch.manual_seed(_SEED)
     args, kwargs = calls.arguments(clones(calls.tensors) if tensors is None else tensors)
-    leaves, structure = Structure.of(model(*args, **kwargs))
+    leaves, structure = CallStructure.of(model(*args, **kwargs))
     # A model may go on to change what it returned.
     kept = [leaf.detach().clone() if type(leaf) is Tensor else leaf for leaf in leaves]
     return kept, structure

@@ -16,7 +16,7 @@ from winogen.graph import Conv, Graph, simplify
 from winogen.progress import counting, working
 from winogen.toolchain.machine import described
 from winogen.torch.building import build
-from winogen.torch.calling import Calls, Structure
+from winogen.torch.calling import Calls, CallStructure
 from winogen.torch.cases import Witness, witnessed
 from winogen.torch.copies import bare, evaluated, restored
 from winogen.torch.deciding import Decision, decide
@@ -280,7 +280,7 @@ def _swapped(
     report = Report(
         (*decision.rows, *_kept(own, "it is left as it is", named)),
         f"nothing, modules were replaced ({reason})",
-        f"that of the input, here {decision.layout}",
+        f"the input's, here {decision.layout}",
         measured,
         decision.weight_bytes,
         sum(row.runs != "torch" for row in decision.rows),
@@ -333,7 +333,7 @@ def _check(model: Any, inputs: tuple[Any, ...]) -> None:
         )
     if isinstance(model, Optimized):
         raise InvalidValue("model: got one that is optimized; allowed: the original")
-    leaves, _ = Structure.of(inputs)
+    leaves, _ = CallStructure.of(inputs)
     tensors = [("example_inputs", x) for x in leaves if isinstance(x, torch.Tensor)]
     tensors += [(name, p) for name, p in model.named_parameters()]
     for name, tensor in tensors:

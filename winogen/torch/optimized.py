@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, fx, nn
 
 from winogen.errors import InvalidValue, Unsupported
-from winogen.torch.calling import Calls, Structure
+from winogen.torch.calling import Calls, CallStructure
 from winogen.torch.functional import exported, transformed
 from winogen.torch.report import Report
-from winogen.torch.tracing import Guard
+from winogen.torch.tracing import SizeGuard
 
 # Before torch 2.7 nothing tells what is compiled from what is exported.
 _TELLS_EXPORTS = hasattr(torch.compiler, "is_exporting")
@@ -27,9 +27,9 @@ class Fast:
 
     body: fx.GraphModule  # tensors of a call in, a tuple of leaves out
     calls: Calls
-    structure: Structure  # of what the model returns
+    structure: CallStructure  # of what the model returns
     planar: tuple[bool, ...]  # leaves that the model returns contiguous for contiguous inputs
-    guard: Guard | None = None
+    guard: SizeGuard | None = None
 
 
 class Optimized(nn.Module):
@@ -72,7 +72,7 @@ class Optimized(nn.Module):
         tensors = None if reason else fast.calls.tensors_of(args, kwargs)
         if tensors is None:
             reason = reason or (
-                "a call whose arguments are not like those of the example: other keywords, "
+                "a call with arguments unlike the example's: other keywords, "
                 "containers, types, numbers of axes, or values of what is no tensor"
             )
         elif fast.guard is not None and not fast.guard.holds(tensors):

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from winogen.conv import Conv2d
-from winogen.torch.settings import Settings
+from winogen.torch.settings import LayerSettings
 from winogen.typing import Layout
 
 
@@ -132,7 +132,7 @@ def layer(
     weight: torch.Tensor,
     bias: torch.Tensor | None,
     slopes: torch.Tensor | None,
-    settings: Settings,
+    settings: LayerSettings,
     layout: str,
     trained: bool,
 ) -> Packed:
@@ -149,7 +149,9 @@ def layer(
     return _layer(weight, (bias, slopes), (settings, layout, threads), _forward, trained)
 
 
-def turned_layer(weight: torch.Tensor, settings: Settings, layout: str, trained: bool) -> Conv2d:
+def turned_layer(
+    weight: torch.Tensor, settings: LayerSettings, layout: str, trained: bool
+) -> Conv2d:
     """Return the layer that computes the gradient of the input of a layer with ``weight``.
 
     ``settings`` are for the returned layer.
@@ -179,7 +181,7 @@ def _forward(
     weight: np.ndarray,
     bias: torch.Tensor | None,
     slopes: torch.Tensor | None,
-    settings: Settings,
+    settings: LayerSettings,
     layout: Layout,
     threads: int,
 ) -> Conv2d:
@@ -191,7 +193,7 @@ def _forward(
     return Conv2d(weight, numbers, layout=layout, threads=threads, **options)
 
 
-def _turned(weight: np.ndarray, settings: Settings, layout: Layout, threads: int) -> Conv2d:
+def _turned(weight: np.ndarray, settings: LayerSettings, layout: Layout, threads: int) -> Conv2d:
     filters, channels, *kernel = weight.shape
     groups = settings.groups
     apart = weight.reshape(groups, filters // groups, channels, *kernel)

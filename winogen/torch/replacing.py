@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from winogen.errors import InvalidType, InvalidValue, WinogenError
-from winogen.torch.functional import Options
+from winogen.torch.functional import LayerOptions
 from winogen.torch.module import Conv2d
 from winogen.typing import Algorithm, Border, Edge, Order, Real, Texts, Tile
 
@@ -71,7 +71,7 @@ def replace(
             f"model: got {type(model).__name__}; allowed: an nn.Module that is not scripted"
         )
     check_excluded(exclude, model)
-    options = Options(
+    options = LayerOptions(
         # arguments: algorithm ... border workspace_limit tolerance threads
         algorithm, tile, points, moduli, order, edge, border, workspace_limit, tolerance, threads,
         # end
@@ -97,7 +97,7 @@ def replaceable(model: nn.Module, exclude: Collection[Any] = ()) -> dict[str, nn
     }
 
 
-def exchange(layers: Mapping[str, nn.Conv2d], options: Options) -> None:
+def exchange(layers: Mapping[str, nn.Conv2d], options: LayerOptions) -> None:
     """Make layers winogen's, in place; ``layers`` by names for errors.
 
     Raises what `Conv2d` raises, before any of them is changed.

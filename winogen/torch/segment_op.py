@@ -115,7 +115,7 @@ def _run(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
     if any(x.dtype != dtype for x in inputs):
         if not all(x.dtype in (dtype, *_NARROW) for x in inputs):
             kinds = ", ".join(sorted({str(x.dtype) for x in inputs}))
-            raise InvalidType(f"input: got {kinds}; allowed: {dtype}, of which the weights are")
+            raise InvalidType(f"input: got {kinds}; allowed: {dtype}, as the weights")
         inputs = [x.to(dtype) for x in inputs]
     shapes = tuple([tuple(x.shape) for x in inputs])
     threads = module.options.get("threads") or torch.get_num_threads()

@@ -16,7 +16,7 @@ from winogen.torch.calls import Untranslated
 from winogen.torch.cases import run
 from winogen.torch.copies import restored
 from winogen.torch.deciding import Decision, decide
-from winogen.torch.functional import Options
+from winogen.torch.functional import LayerOptions
 from winogen.torch.layers import conv_of_module
 from winogen.torch.replacing import exchange, replaceable
 from winogen.torch.report import Row
@@ -44,7 +44,7 @@ def swap(
         layers = {name: one for name, one in seen.items() if one.module.weight.dtype == kind}
         decision = _decided(layers, tolerance, threads, memory_limit)
         names = [row.name for row in decision.rows if row.runs != "torch"]
-        options = Options(tolerance=tolerance, threads=threads)
+        options = LayerOptions(tolerance=tolerance, threads=threads)
         exchange({name: layers[name].module for name in names}, options)
         rows += decision.rows
         total = replace(
