@@ -11,6 +11,7 @@ from rich.table import Table
 from winogen.lab.bench import report, tables_own
 from winogen.lab.bench.texts import (
     against,
+    doubts,
     how,
     machine_title,
     milliseconds,
@@ -155,8 +156,7 @@ def _comparison_footer(document: dict, facts: list[str], names: list[str]) -> It
         yield row(title, {}, cells, "" if key == "ratio" else number(summary[key], ".2f"))
     errors = [number(peer["max_rel_error"], ".0e") for peer in peers]
     yield row("largest error", {"error": number(summary["max_rel_error"], ".0e")}, errors)
-    # Documents of earlier versions lack it.
-    counts = [f"{p['as_accurate']}/{p['layers']}" if "as_accurate" in p else "" for p in peers]
+    counts = [f"{p['as_accurate']}/{p['layers']}" for p in peers]
     yield row("layers where ours is no larger", {}, counts)
 
 
@@ -242,6 +242,7 @@ def _closing_lines(document: dict) -> Iterator[str]:
             f"[yellow]other programs took the CPU away in {summary['preempted']:.0%} of the calls: "
             "these times are doubtful[/]"
         )
+    yield from doubts(document["layers"])
     yield from _too_many_cores(document)
     for layer in document["layers"]:
         if "error" in layer:

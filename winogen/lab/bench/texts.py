@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
 from rich.markup import escape
@@ -14,25 +14,18 @@ from winogen.records import FILTER_TYPES, PRODUCT_TYPES
 
 def machine_title(machine: dict) -> str:
     """Return the line about CPU, cores and compiler."""
+    names = ", ".join(machine["extensions"])
+    extensions = f" with {names}" if names else ""
     return (
         f"{escape(machine['cpu'])}, {machine['cores']} cores, kernels for {machine['isa']}"
-        f"{_extensions(machine)} by {escape(str(machine['compiler']))}"
+        f"{extensions} by {escape(str(machine['compiler']))}"
     )
 
 
-def _extensions(machine: dict) -> str:
-    """What the CPU has besides; documents of earlier versions do not say."""
-    names = ", ".join(machine.get("extensions", ()))
-    return f" with {names}" if names else ""
-
-
 def speed_lines(machine: dict) -> Iterator[str]:
-    """The speeds of reading and writing, by level; documents of earlier versions lack the latter.
-
-    ``machine``: as in the JSON document.
-    """
+    """The speeds of reading and writing, by level; ``machine``: as in the JSON document."""
     for title, key in (("reading", "read_gbytes_per_s"), ("writing", "write_gbytes_per_s")):
-        if key in machine:
+        if key in machine:  # writing is not always measured
             levels = ", ".join(
                 f"{level} {row['gbytes_per_s']:.0f} ({size_text(row['bytes'])})"
                 for level, row in machine[key].items()
@@ -98,6 +91,14 @@ def size_text(size: float) -> str:
 def threads_text(machine: dict) -> str:
     """Return how many threads everybody had."""
     return "1 thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
+
+
+def doubts(rows: Iterable[dict]) -> Iterator[str]:
+    """Name the layers, or nets, beside which other programs computed."""
+    for row in rows:
+        if row.get("disturbed"):
+            why = " and ".join(row["disturbed"])
+            yield f"[yellow]{escape(row['name'])}: {why}: its times are doubtful[/]"
 
 
 def against(row: dict, what: str) -> str:

@@ -8,7 +8,14 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from winogen.lab.bench.texts import machine_title, number, plain_table, size_text, threads_text
+from winogen.lab.bench.texts import (
+    doubts,
+    machine_title,
+    number,
+    plain_table,
+    size_text,
+    threads_text,
+)
 from winogen.lab.nets import report
 from winogen.lab.peers import OUR_NETS
 
@@ -167,6 +174,7 @@ def _closing_lines(document: dict) -> Iterator[str]:
             )
     if summary["max_error_over_torch"] is not None:
         yield f"largest error of ours over torch's: {summary['max_error_over_torch']:.2f}"
+    yield from doubts(document["nets"])
     for place, facts in document.get("beside", {}).items():
         for name, why in facts["absent"].items():
             yield f"[yellow]{escape(place)}: {name} is left out: {escape(why)}[/]"
