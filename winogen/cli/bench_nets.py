@@ -48,11 +48,11 @@ def _measure(
     min_time: float,
 ) -> dict:
     from winogen.cli.contestants import places
-    from winogen.cli.progress import stderr, telling
     from winogen.errors import InvalidValue
     from winogen.lab.nets import chosen_nets
     from winogen.lab.nets.runner import NetSettings, run_nets
     from winogen.lab.peers import chosen
+    from winogen.progress import stderr, telling
 
     console = stderr()
 
