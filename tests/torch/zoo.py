@@ -74,7 +74,7 @@ def by_torch(entry: Entry, row: Row) -> None:
     import copy
 
     import winogen.torch
-    from winogen.torch.testing import every_layer
+    from winogen.testing import every_layer
 
     model = prepared(entry.make())
     with every_layer():

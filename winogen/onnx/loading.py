@@ -134,6 +134,16 @@ def new_session(
     )
 
 
+def session_of(proto: Any, **options: Any) -> Any:
+    """Return a session as `new_session` does; raises InvalidValue if onnxruntime refuses it."""
+    try:
+        return new_session(proto, **options)
+    except MissingPackage:
+        raise
+    except Exception as problem:  # onnxruntime's own kinds of errors
+        raise InvalidValue(f"model: onnxruntime does not run it ({problem})") from problem
+
+
 def evaluator(proto: Any) -> Any:
     """Return onnx's own evaluator of a model, which runs as a session does.
 
