@@ -45,11 +45,11 @@ def _measure(
     rounds: int,
     min_time: float,
 ) -> dict:
-    from winogen.cli.progress import stderr, telling
     from winogen.errors import InvalidValue
     from winogen.lab.nets import chosen_nets
     from winogen.lab.nets.contestants import rivals
     from winogen.lab.nets.runner import NetSettings, run_nets
+    from winogen.progress import stderr, telling
 
     console = stderr()
     settings = NetSettings(threads, rivals(peers), rounds=rounds, min_time=min_time)

@@ -22,8 +22,8 @@ def demo(
     """Filter a photograph and run a VGG-sized layer by every algorithm, against float64."""
     from rich.console import Console
 
-    from winogen.cli.progress import compiling
     from winogen.lab import demo
+    from winogen.progress import compiling
     from winogen.toolchain import find_compiler, host_target
 
     console = Console(highlight=False)

@@ -21,7 +21,7 @@ from winogen.kernels import (
     is_tiled,
     named,
 )
-from winogen.kernels.registers import register_blocks, sizes_of
+from winogen.kernels.register_blocks import register_blocks, sizes_of
 from winogen.records import PRODUCT_TYPES, Points, Precision, Sizes, Target
 
 # Without a `tile`, those of at most this many points are tried that the catalog has.

@@ -11,7 +11,6 @@ from winogen.codegen import transforms
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import Axes
 from winogen.kernels import general
-from winogen.loops.parameters import Parameters
 from winogen.program.summation import PROGRAM
 from winogen.records import Points, Precision, Sizes
 
@@ -42,7 +41,7 @@ class Choice:
     order: str = PROGRAM  # how transforms add
     sizes: Sizes = ()  # fields of `Tuning` that replace the variant's own, sorted by name
     cut: Cut | None = None  # of the first kernel call; None: the fastest by prediction
-    nest: Parameters | None = None  # of algorithm "loops"; None: the usual ones
+    parameters: Any = None  # of the variant itself; None: its usual ones
     variant: str = ""  # of the algorithm's family; "": the first that applies
     precision: Precision | None = None  # None: all numbers are of the type of the arrays
 

@@ -99,7 +99,7 @@ def work_of(
         border=choice.border if choice.tile else "unswitch",
         threads=choice.threads,
         sizes=choice.sizes,
-        nest=choice.nest,
+        parameters=choice.parameters,
         variant=choice.variant,
     )
 
@@ -114,8 +114,9 @@ def evaluate(
     for index, choice in enumerate(choices):
         for place, (part, way) in enumerate(calls(problem, choice)):
             kind = (
-                way.algorithm, way.variant, way.border, way.precision, way.sizes, way.cut, way.nest,
-            )  # fmt: skip
+                *(way.algorithm, way.variant, way.border, way.precision),
+                *(way.sizes, way.cut, way.parameters),
+            )
             alike.setdefault((place, part, kind), []).append((index, way))
     for (_, part, _), members in sorted(alike.items(), key=lambda item: item[0][0]):
         indices = [index for index, _ in members]

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import SupportsIndex
 
 from winogen.typing import (
@@ -134,3 +137,12 @@ class Options:
 
 
 NAMES = tuple(field.name for field in fields(Options))
+
+
+@cache
+def meanings() -> dict[str, str]:
+    """Return what each option means: the text below its line."""
+    (listed,) = ast.parse(inspect.getsource(Options)).body
+    assert isinstance(listed, ast.ClassDef)
+    texts = [ast.unparse(node) for node in listed.body[1:] if isinstance(node, ast.Expr)]
+    return dict(zip(NAMES, map(ast.literal_eval, texts)))

@@ -305,8 +305,8 @@ def _encoded(choice: Choice) -> Record:
     if choice.cut:
         cut = choice.cut
         fields["cut"] = {"block": list(cut.block), "images": cut.images, "split": cut.split}
-    if choice.nest is not None:
-        fields["nest"] = choice.nest.to_dict()
+    if choice.parameters is not None:
+        fields["parameters"] = choice.parameters.to_dict()
     if choice.precision is not None:
         fields["precision"] = asdict(choice.precision)
     return fields
@@ -326,7 +326,7 @@ def _decoded(fields: Record, threads: int) -> Choice:
     if any(p and p.kind not in ("points", "moduli", "catalog") for p in points):
         raise ValueError("points")
     cut = fields.get("cut")
-    nest = fields.get("nest")
+    own = fields.get("parameters")
     return Choice(
         algorithm,
         None if tile is None else _pair(tile),
@@ -337,7 +337,7 @@ def _decoded(fields: Record, threads: int) -> Choice:
         PROGRAM,
         tuple(sorted((name, int(size)) for name, size in fields.get("sizes", {}).items())),
         cut and Cut(_pair(cut["block"]), _whole(cut["images"]), bool(cut["split"])),
-        nest=None if nest is None else general(algorithm).nest_from(nest),
+        parameters=None if own is None else general(algorithm).parameters_from(own),
         variant=str(fields.get("variant", "")),
         precision=_precision(fields.get("precision")),
     )

@@ -8,7 +8,6 @@ from typing import Any, get_args
 from winogen.kernels.kind import EPILOGUE, MEMORY, SCHEDULE, Buffer, Fields, Spec, finish
 from winogen.kernels.variant import Variant, named
 from winogen.kernels.work import Work
-from winogen.loops.parameters import LoopProblem, Parameters
 from winogen.records import Precision, Target, Tuning
 from winogen.typing import Border, PaddingMode
 
@@ -51,7 +50,7 @@ class KernelSpec(Spec):
     without tiles. ``border`` says how tiles that touch the padding are made: "unswitch" (code by
     border class), "buffer" (padding is copied into a tile buffer), "indirect" (a table of pointers
     with a shared zero vector). ``fixed`` are sizes that the variant wants compiled in,
-    ``nest`` is a whole loop nest.
+    ``compiled`` is what else.
     """
 
     inputs = ("input", "packed", "bias", "slopes", "add", "add_after")
@@ -66,7 +65,7 @@ class KernelSpec(Spec):
     transform_w: Any = None
     border: str = "unswitch"
     fixed: tuple[tuple[str, int], ...] = ()
-    nest: tuple[LoopProblem, Parameters] | None = None
+    compiled: Any = None
     profile: bool = False  # export `<prefix>_profile`, seconds per stage (one thread)
 
     @classmethod
@@ -85,7 +84,7 @@ class KernelSpec(Spec):
             along_w,
             border=work.border if work.tiled else "unswitch",
             fixed=tuple(sorted(named(work.variant).fixed(work).items())),
-            nest=named(work.variant).nest(work),
+            compiled=named(work.variant).compiled(work),
         )
 
     @property

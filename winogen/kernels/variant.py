@@ -11,15 +11,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from winogen.errors import InvalidValue
 from winogen.kernels.count import Stages, of_call
 from winogen.kernels.geometry import is_streamed, strip_size
 from winogen.kernels.kind import Buffer, workspace_bytes
+from winogen.kernels.registers import registers_of_steps
 from winogen.kernels.work import Work, round_up
-from winogen.loops.parameters import LoopProblem, Parameters
-from winogen.loops.registers import registers_of_steps
 from winogen.records import Machine, Precision, Sizes, Strides, Target, Tuning
 
 
@@ -44,7 +45,9 @@ class Variant(ABC):
 
     name: str  # of the variant, unique
     algorithm: str  # the family, as `conv2d(algorithm=)` names it
-    template: str  # in csrc/kernels/
+    template: str  # in csrc/kernels/, or in its own folder
+    # Of a variant from elsewhere: where its template lies, and the code that fills it in.
+    folder: Path | None = None
     title: str  # what the first lines of its C say
     along: tuple[bool, bool] = (False, False)  # the axes that are transformed, height and width
     # What algorithm="auto" considers: whether at all, and tiles up to which size.
@@ -101,9 +104,17 @@ class Variant(ABC):
         """Whether a target has what its kernels cannot do without."""
         return True
 
-    def nest(self, work: Work) -> tuple[LoopProblem, Parameters] | None:
-        """Return the loop nest that is compiled in, where there is one."""
+    def compiled(self, work: Work) -> Any:
+        """Return what else is compiled in: hashable, its repr says all of it; None for nothing.
+
+        For variants whose kernels depend on more than sizes and tunings: what `Work.parameters`
+        amounts to for this layer.
+        """
         return None
+
+    def context(self, compiled: Any, target: Target) -> dict[str, Any]:
+        """Return what its template knows besides what all templates know, from `compiled`."""
+        return {}
 
     @abstractmethod
     def tuning(self, target: Target, precision: Precision) -> Tuning:
@@ -119,17 +130,17 @@ class Variant(ABC):
         """Whether it can compute ``work`` with these sizes."""
         return "band" not in self.uses or tuning.band % tuning.vectors == 0
 
-    def nests(self, work: Work) -> Iterator[Any]:
-        """Yield parameters of loop nests that are worth trying, the most promising first.
+    def parameters(self, work: Work) -> Iterator[Any]:
+        """Yield parameters of its own that are worth trying, the most promising first.
 
-        Of variants whose kernels are generated from a nest. Where ``work`` has one, those that
-        differ from it by one step.
+        Where ``work`` has some, those that differ from them by one step. They are hashable, and
+        their method `to_dict` returns what JSON can hold.
         """
         return iter(())
 
-    def nest_from(self, fields: Mapping[str, Any]) -> Any:
-        """Return the parameters of a nest from what their `to_dict` gave; raises InvalidValue."""
-        raise InvalidValue(f"nest: got {fields!r}; allowed: none with {self.algorithm}")
+    def parameters_from(self, fields: Mapping[str, Any]) -> Any:
+        """Return its own parameters from what their `to_dict` gave; raises InvalidValue."""
+        raise InvalidValue(f"parameters: got {fields!r}; allowed: none with {self.algorithm}")
 
     # --- memory
 
@@ -247,6 +258,9 @@ class Variant(ABC):
 
 
 _VARIANTS: dict[str, Variant] = {}
+# Algorithms by the module that registers their variants, which is imported when somebody names one:
+# algorithm="auto" never takes them, and `import winogen` need not load them.
+_MODULES = {"loops": "winogen.lab.loops.variant"}
 
 
 def register(variant: Variant, first: bool = False) -> Variant:
@@ -266,28 +280,36 @@ def unregister(name: str) -> None:
 
 def variants() -> dict[str, Variant]:
     """Return all variants by name."""
+    for module in _MODULES.values():
+        import_module(module)
     return dict(_VARIANTS)
 
 
 def named(name: str) -> Variant:
     """Return the variant of this name."""
-    return _VARIANTS[name]
+    return _VARIANTS[name] if name in _VARIANTS else variants()[name]
 
 
 def algorithms(precision: Precision | None = None, target: Target | None = None) -> tuple[str, ...]:
-    """Return the names of all families, or of those that compute in a precision, on a target."""
-    return tuple(
-        dict.fromkeys(
-            variant.algorithm
-            for variant in _VARIANTS.values()
-            if (precision is None or variant.computes(precision))
-            and (target is None or variant.runs_on(target))
-        )
-    )
+    """Return the names of all families, or of those that compute in a precision, on a target.
+
+    Of the latter, without those that a module of their own brings.
+    """
+    able = [
+        variant.algorithm
+        for variant in _VARIANTS.values()
+        if variant.algorithm not in _MODULES
+        and (precision is None or variant.computes(precision))
+        and (target is None or variant.runs_on(target))
+    ]
+    others = _MODULES if precision is None and target is None else ()
+    return tuple(dict.fromkeys([*able, *others]))
 
 
 def family(algorithm: str) -> list[Variant]:
     """Return the variants of an algorithm."""
+    if algorithm in _MODULES:
+        import_module(_MODULES[algorithm])
     return [variant for variant in _VARIANTS.values() if variant.algorithm == algorithm]
 
 
@@ -349,6 +371,6 @@ def first_that_applies(work: Work) -> Variant:
             f"{', '.join(algorithms(work.precision)) or 'none'}"
         )
     raise InvalidValue(
-        f"nest: got {work.nest}; allowed: a loop nest that is legal for this layer, as those that "
-        "`winogen lab loops` prints"
+        f"parameters: got {work.parameters}; allowed: those of algorithm {work.algorithm} that are "
+        "legal for this layer"
     )

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from winogen.loops.parameters import Parameters
 from winogen.records import Epilogue, Precision, Sizes, Strides, Target, Tuning
 
 Pair = tuple[int, int]  # height, width
@@ -74,7 +73,7 @@ class Work:
     block: tuple[Any, Any] = (1, 1)  # tiles, or output pixels without tiles
     split: Any = 0  # whether the threads share every block
     images: Any = 1  # that share a block, if it is as large as the whole map
-    nest: Parameters | None = None  # of a generated loop nest; None: the usual ones
+    parameters: Any = None  # of the variant itself; None: its usual ones
 
     @property
     def lanes(self) -> int:

@@ -29,12 +29,12 @@ from winogen.records.tuning import AT_RUN_TIME, PREFETCHING, SIZES
 # many in all and of one variant; of the neighbours of a choice likewise.
 _WITHIN, _MOST, _MOST_OF_A_VARIANT = 1.5, 12, 5
 _BESIDE = 1.3
-_NESTS = 4
+_PARAMETERS = 4  # that only its variant has: sets of them to begin with
 # The steps of coordinate descent: what needs no compiler first, then what is worth most. Of each,
 # so many neighbours at most.
 COORDINATES = {
-    "blocks": 8, "at run time": 6, "register block": 6, "edge": 1, "nest": 4, "tile": 4,
-    "points": 3, "band": 3, "prefetch": 5, "border": 2, "others": 4,
+    "blocks": 8, "at run time": 6, "register block": 6, "edge": 1, "parameters": 4,
+    "tile": 4, "points": 3, "band": 3, "prefetch": 5, "border": 2, "others": 4,
 }  # fmt: skip
 _BLOCK = ("rows", "vectors", "chains")
 
@@ -105,12 +105,12 @@ def _of_all_algorithms(scope: Scope) -> Iterator[Choice]:
         asked = replace(request, algorithm=algorithm)
         for choice in candidates(problem, asked, target):
             work = work_of(problem, choice, target, None, axes(problem.layer, choice))
-            nests = list(islice(first_that_applies(work).nests(work), _NESTS))
-            if nests:
-                yield from (replace(choice, nest=nest) for nest in nests)
+            own = first_that_applies(work)
+            sets = list(islice(own.parameters(work), _PARAMETERS))
+            if sets:
+                yield from (replace(choice, parameters=one) for one in sets)
                 continue
             yield choice
-            own = first_that_applies(work)
             for variant in family(algorithm):
                 able = variant.computes(work.precision) and variant.applies(work)
                 if variant is not own and not choice.sizes and able:
@@ -139,10 +139,11 @@ def _beside(scope: Scope, way: Candidate, coordinate: str) -> Iterator[Choice]:
         yield from (replace(free, edge=edge) for edge in EDGES)
     elif coordinate == "border" and choice.tile:
         yield from (replace(choice, border=border) for border in BORDERS)
-    elif coordinate == "nest":
+    elif coordinate == "parameters":
         work = way.works(scope.problem)[0]
-        nests = named(work.variant).nests(work) if work.nest is not None else iter(())
-        yield from (replace(free, nest=nest) for nest in islice(nests, 4 * _NESTS))
+        if work.parameters is not None:
+            sets = named(work.variant).parameters(work)
+            yield from (replace(free, parameters=one) for one in islice(sets, 4 * _PARAMETERS))
     elif coordinate in ("tile", "points") and choice.tile:
         wanted = replace(scope.request, algorithm=choice.algorithm)
         for other in candidates(scope.problem, wanted, scope.target):

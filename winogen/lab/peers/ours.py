@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from winogen.lab.peers import Way
 from winogen.tuning.layers import BenchLayer
-from winogen.typing import Layout
+
+if TYPE_CHECKING:  # versions before it have no such module
+    from winogen.typing import Layout
 
 
 def ways(

@@ -5,13 +5,13 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from loops.samples import PADDED, draw, problem, target_of
+from lab.loops.samples import PADDED, draw, problem, target_of
 
+from winogen.lab.loops import passes
+from winogen.lab.loops.build import build
+from winogen.lab.loops.nest import Copy, Fetch, Fma, For, Guard, Let, Load, Store, children, walk
+from winogen.lab.loops.parameters import STRATEGIES, Parameters, Prefetch
 from winogen.lab.loops.pseudo import pseudo_code
-from winogen.loops import passes
-from winogen.loops.build import build
-from winogen.loops.nest import Copy, Fetch, Fma, For, Guard, Let, Load, Store, children, walk
-from winogen.loops.parameters import STRATEGIES, Parameters, Prefetch
 from winogen.records import TARGETS
 
 GENERIC = TARGETS["generic"]

@@ -1,8 +1,8 @@
 """From a problem and parameters to a loop nest.
 
 The loops stand in the order of the parameters around one run of the micro-kernel. Then come the
-passes of `winogen.loops.passes`: copies of inputs and guards against padding move outwards as far
-as their indices are known, loops are unrolled, accesses prefetch.
+passes of `winogen.lab.loops.passes`: copies of inputs and guards against padding move outwards as
+far as their indices are known, loops are unrolled, accesses prefetch.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from winogen.loops import micro, passes
-from winogen.loops.nest import (
+from winogen.lab.loops import micro, passes
+from winogen.lab.loops.nest import (
     Affine,
     Begin,
     Body,
@@ -24,7 +24,7 @@ from winogen.loops.nest import (
     Region,
     TileLayout,
 )
-from winogen.loops.parameters import DIMS, IMAGE_DIMS, SUMMED, LoopProblem, Parameters, check
+from winogen.lab.loops.parameters import DIMS, IMAGE_DIMS, SUMMED, LoopProblem, Parameters, check
 from winogen.records import NUMBERS, Target
 
 

@@ -5,11 +5,11 @@ from itertools import permutations, product
 from random import Random
 
 import pytest
-from loops.samples import PADDED, draw, problem, target_of
+from lab.loops.samples import PADDED, draw, problem, target_of
 
 from winogen.errors import InvalidValue
-from winogen.loops import parameters as rules
-from winogen.loops.parameters import STRATEGIES, LoopProblem, Parameters, Prefetch
+from winogen.lab.loops import parameters as rules
+from winogen.lab.loops.parameters import STRATEGIES, LoopProblem, Parameters, Prefetch
 from winogen.records import TARGETS
 
 NEST = Parameters("filters-yxc", "HWC", "MYXCm", "HWM", ("H.o", "M", "H.i", "W"),

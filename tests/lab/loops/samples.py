@@ -7,8 +7,8 @@ from random import Random
 import numpy as np
 from conv.reference import convolve as exact
 
-from winogen.loops import parameters as rules
-from winogen.loops.parameters import DIMS, STREAMS, UNROLLS, LoopProblem, Parameters, Prefetch
+from winogen.lab.loops import parameters as rules
+from winogen.lab.loops.parameters import DIMS, STREAMS, UNROLLS, LoopProblem, Parameters, Prefetch
 from winogen.records import TARGETS
 
 # Machines that nobody has, with vectors of 16 and 32 bytes: every micro-kernel runs on one of them.

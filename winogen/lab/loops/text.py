@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import singledispatch
 from typing import Any
 
-from winogen.loops.build import build
-from winogen.loops.nest import (
+from winogen.lab.loops.build import build
+from winogen.lab.loops.nest import (
     Add,
     Affine,
     Begin,
@@ -30,7 +30,7 @@ from winogen.loops.nest import (
     Unscramble,
     walk,
 )
-from winogen.loops.parameters import LoopProblem, Parameters
+from winogen.lab.loops.parameters import LoopProblem, Parameters
 from winogen.records import Target
 
 _COLUMNS = 100

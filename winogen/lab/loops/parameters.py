@@ -268,6 +268,9 @@ class Parameters:
             )
         return made
 
+    def __str__(self) -> str:
+        return self.text
+
     @property
     def text(self) -> str:
         """One line of JSON."""

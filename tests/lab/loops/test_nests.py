@@ -4,11 +4,11 @@ from random import Random
 
 import numpy as np
 import pytest
-from loops.samples import LAYERS, PADDED, data, draw, problem, simple_orders, target_of
+from lab.loops.samples import LAYERS, PADDED, data, draw, problem, simple_orders, target_of
 
+from winogen.lab.loops.build import build
 from winogen.lab.loops.interpret import convolve, source_index, unscrambled
-from winogen.loops.build import build
-from winogen.loops.parameters import STRATEGIES, Parameters
+from winogen.lab.loops.parameters import STRATEGIES, Parameters
 from winogen.records import TARGETS
 
 LAYOUTS = ("NCHW", "NHWC")

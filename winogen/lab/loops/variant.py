@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,13 @@ import numpy as np
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family
 from winogen.kernels.count import Demand, Panel, Product, Stages
-from winogen.kernels.variant import Buffer, Cycles, Variant
+from winogen.kernels.variant import Buffer, Cycles, Variant, register
 from winogen.kernels.work import Work, blocks, round_up
-from winogen.loops.build import build
-from winogen.loops.nest import Nest
-from winogen.loops.parameters import LoopProblem, Parameters, flaws, register_blocks
-from winogen.loops.usual import usual
+from winogen.lab.loops.build import build
+from winogen.lab.loops.nest import Nest
+from winogen.lab.loops.parameters import LoopProblem, Parameters, flaws, register_blocks
+from winogen.lab.loops.text import nest_of
+from winogen.lab.loops.usual import usual
 from winogen.records import Machine, Precision, Target, Tuning
 
 
@@ -27,6 +29,7 @@ class Loops(Variant):
     name = "loops"
     algorithm = "loops"
     template = "loops.c.j2"
+    folder = Path(__file__).parent
     widens_arrays = False  # they are read where they lie
     title = "Direct convolution by a generated loop nest"
     auto = False
@@ -37,17 +40,21 @@ class Loops(Variant):
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return Tuning("the parameters of the nest stand below")
 
-    def nest(self, work: Work) -> tuple[LoopProblem, Parameters]:
+    def compiled(self, work: Work) -> tuple[LoopProblem, Parameters]:
         problem = problem_of(work)
-        return problem, work.nest or usual(problem, work.target)
+        return problem, work.parameters or usual(problem, work.target)
+
+    def context(self, compiled: tuple[LoopProblem, Parameters], target: Target) -> dict[str, Any]:
+        return {"nest": nest_of(*compiled, target)}
 
     def applies(self, work: Work) -> bool:
-        return work.nest is None or not flaws(problem_of(work), work.nest, work.target)
+        nest = work.parameters
+        return nest is None or not flaws(problem_of(work), nest, work.target)
 
-    def nests(self, work: Work) -> Iterator[Parameters]:
+    def parameters(self, work: Work) -> Iterator[Parameters]:
         """The usual nest, or those with other register blocks, the largest first."""
-        problem, nest = self.nest(work)
-        if work.nest is None:
+        problem, nest = self.compiled(work)
+        if work.parameters is None:
             yield nest
         blocks_ = register_blocks(nest.strategy, work.lanes, work.target.registers)
         for pixels, filters in sorted(blocks_, key=lambda block: -block[0] * block[1]):
@@ -55,7 +62,7 @@ class Loops(Variant):
             if other != nest and not flaws(problem, other, work.target):
                 yield other
 
-    def nest_from(self, fields: Mapping[str, Any]) -> Parameters:
+    def parameters_from(self, fields: Mapping[str, Any]) -> Parameters:
         return Parameters.from_dict(dict(fields))
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
@@ -80,7 +87,7 @@ class Loops(Variant):
 
         Its last register blocks count as whole ones.
         """
-        problem, nest = self.nest(work)
+        problem, nest = self.compiled(work)
         kind, lanes = nest.kind, work.lanes
         runs = prod(blocks(problem.extent(dim), nest.step(dim, lanes)) for dim in "MHW")
         depth = round_up(work.channels, nest.step("C", lanes)) * work.taps
@@ -114,11 +121,11 @@ class Loops(Variant):
 
     def _many(self, work: Work) -> int:
         """Vectors that a step multiplies for each pair of its operands."""
-        _, nest = self.nest(work)
+        _, nest = self.compiled(work)
         return nest.kind.sums(nest.pixels, nest.filters, work.lanes) // (nest.pixels * nest.filters)
 
     def _built(self, work: Work) -> Nest:
-        return build(*self.nest(work), work.target)
+        return build(*self.compiled(work), work.target)
 
 
 def problem_of(work: Work) -> LoopProblem:
@@ -142,3 +149,6 @@ def problem_of(work: Work) -> LoopProblem:
         output=work.output,
         dtype=work.precision.arrays,
     )
+
+
+register(Loops())

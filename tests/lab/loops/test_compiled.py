@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from cffi import FFI
 from codegen.test_sanitizers import check
-from loops.samples import LAYERS, PADDED, data, draw, problem, target_of
+from lab.loops.samples import LAYERS, PADDED, data, draw, problem, target_of
 
 from winogen.codegen.render import cdef, render
 from winogen.conv import Layer
@@ -18,7 +18,7 @@ from winogen.conv.choice import Choice
 from winogen.conv.cuts import work_of
 from winogen.kernels import assign
 from winogen.kernels.spec import KernelSpec
-from winogen.loops.parameters import STRATEGIES
+from winogen.lab.loops.parameters import STRATEGIES
 from winogen.toolchain import find_compiler
 
 LAYOUTS = ("NCHW", "NHWC")
@@ -36,7 +36,7 @@ def drawn(rng, strategy, layout, layer, blocked=0.3, **options):
                   **known, **options)  # fmt: skip
     x = data(layout, layer)[0]
     # Pixels in rows stay that: the nest is one for rows and columns.
-    work = work_of(of.problem(x.shape), Choice("loops", nest=nest), target)
+    work = work_of(of.problem(x.shape), Choice("loops", parameters=nest), target)
     if work.size != tuple(layer["size"]):
         (part,) = [(0, layer["size"][0], 0, layer["size"][1])]
         work = replace(work, size=layer["size"], output_size=layer["size"], part=part,
@@ -72,7 +72,7 @@ def run_all(folder, calls, flags):
     library = ffi.dlopen(str(folder / "nests.so"))
     for index, (layer, layout, work) in enumerate(calls):
         got = results(ffi, library, f"nest{index}", work, *data(layout, layer))
-        assert np.array_equal(got, data(layout, layer)[3]), (work.nest, layer, layout)
+        assert np.array_equal(got, data(layout, layer)[3]), (work.parameters, layer, layout)
 
 
 def results(ffi, library, prefix, work, x, w, bias, y):
@@ -138,4 +138,4 @@ def test_parameters_stand_in_the_c():
     text = render(KernelSpec.of(work))
     about = text[text.index("* Parameters of the nest:") : text.index("enum {\n    CHANNELS")]
     lines = re.findall(r"^ \* (.*)$", about, re.M)
-    assert "".join(lines).replace(" ", "") == work.nest.text
+    assert "".join(lines).replace(" ", "") == work.parameters.text

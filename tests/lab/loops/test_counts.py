@@ -6,17 +6,17 @@ from math import prod
 from random import Random
 
 import pytest
-from loops.samples import BY_LANE, LAYERS, data, draw, problem, target_of
+from lab.loops.samples import BY_LANE, LAYERS, data, draw, problem, target_of
 
 from winogen.conv import Layer
 from winogen.conv.choice import Choice
 from winogen.conv.cuts import work_of
-from winogen.kernels.loops import problem_of
+from winogen.lab.loops.build import build
 from winogen.lab.loops.count import count
 from winogen.lab.loops.interpret import Machine, packed
-from winogen.loops.build import build
-from winogen.loops.parameters import STRATEGIES, LoopProblem, flaws, strategies
-from winogen.loops.usual import usual, usual_order
+from winogen.lab.loops.parameters import STRATEGIES, LoopProblem, flaws, strategies
+from winogen.lab.loops.usual import usual, usual_order
+from winogen.lab.loops.variant import problem_of
 from winogen.records import TARGETS
 from winogen.tuning.layers import chosen_layers
 

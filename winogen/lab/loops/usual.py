@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
 
-from winogen.loops.parameters import (
+from winogen.lab.loops.parameters import (
     DIMS,
     STRATEGIES,
     LoopProblem,

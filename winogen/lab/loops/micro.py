@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from winogen.loops.nest import (
+from winogen.lab.loops.nest import (
     Add,
     Affine,
     Body,
@@ -28,7 +28,7 @@ from winogen.loops.nest import (
     Unscramble,
     substituted,
 )
-from winogen.loops.parameters import Strategy
+from winogen.lab.loops.parameters import Strategy
 
 PIXEL, FILTER, LANE = map(Affine.of, "jil")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from winogen.loops.nest import (
+from winogen.lab.loops.nest import (
     Affine,
     Body,
     Copy,
@@ -29,7 +29,7 @@ from winogen.loops.nest import (
     rebuilt,
     substituted,
 )
-from winogen.loops.parameters import Parameters
+from winogen.lab.loops.parameters import Parameters
 
 Spans = Mapping[str, tuple[int, int]]
 Predicate = Callable[[Node, Spans], bool]
