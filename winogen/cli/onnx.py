@@ -41,7 +41,6 @@ def optimize(
     """
     from winogen.files import output_path
     from winogen.onnx.rewrite import rewrite, save
-    from winogen.progress import working
 
     output_path(output)  # refuses before any work
     result = rewrite(model, tolerance=tolerance, threads=threads, input_shapes=_shapes(input))
@@ -143,7 +142,6 @@ def report(
     Both sides are measured in turns, where onnxruntime and a compiler are there; else predicted.
     """
     from winogen.onnx.report import report as make
-    from winogen.progress import working
 
     typer.echo(make(model, tolerance=tolerance, threads=threads, input_shapes=_shapes(input)))
 

@@ -17,7 +17,7 @@ import numpy as np
 from winogen.errors import BuildError
 from winogen.extras import MissingPackage
 from winogen.onnx.library import planner
-from winogen.onnx.loading import evaluator, first_line, new_session
+from winogen.onnx.loading import computed, evaluator, first_line, new_session
 from winogen.onnx.model import Model, copied
 from winogen.onnx.probes import Feed, Shapes, feed_of, first_sizes, other_sizes
 from winogen.onnx.soundness import Part, alone, fault_of, parts_of
@@ -298,15 +298,8 @@ class _Part:
         def widened(array: Any) -> Any:
             return array.astype(np.float64) if wide and array.dtype == np.float32 else array
 
-        to_tensor = self.model.onnx.numpy_helper.from_array
-        tensors = [to_tensor(widened(array), name) for name, array in constants.items()]
-        feed = {name: widened(x) for name, x in feed.items()}
-        graph = alone(nodes, tensors, feed, self.outputs, *self._meaning)
-        try:
-            with np.errstate(all="ignore"):
-                return list(evaluator(graph).run(None, feed))
-        except Exception:  # it does not know all operators
-            return None
+        values = {name: widened(x) for name, x in (constants | feed).items()}
+        return computed(nodes, values, self.outputs, self._meaning[0])
 
 
 def _finite(x: Any) -> bool:
