@@ -127,9 +127,7 @@ def test_showing_what_was_measured_before(document, tmp_path):
     ],
 )
 def test_mistakes_are_told_before_any_work(words, message, monkeypatch):
-    from winogen.lab import bench
-
-    monkeypatch.setattr(bench, "run", lambda *arguments: pytest.fail("measured"))
+    monkeypatch.setattr(runner, "run", lambda *arguments: pytest.fail("measured"))
     result = winogen_bench(*words)
     assert result.exit_code == 2 and "Traceback" not in result.output
     (line,) = result.stderr.splitlines()
@@ -190,9 +188,7 @@ def test_counts_begin_at_one(words):
 
 @pytest.mark.parametrize("seconds", ["inf", "nan", "-1", "61"])
 def test_a_turn_ends(monkeypatch, seconds):
-    from winogen.lab import bench
-
-    monkeypatch.setattr(bench, "run", lambda *arguments: pytest.fail("measured"))
+    monkeypatch.setattr(runner, "run", lambda *arguments: pytest.fail("measured"))
     result = winogen_bench("--peers", "none", "--min-time", seconds)
     assert result.exit_code == 2
     assert f"min-time: got {float(seconds):g}; allowed: a number of seconds" in result.stderr

@@ -9,9 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from winogen.cli.app import app
-from winogen.lab import bench, nets
+from winogen.lab import nets, peers
 from winogen.lab.bench import report
-from winogen.lab.nets import contestants, runner
+from winogen.lab.bench import runner as layers_runner
+from winogen.lab.nets import runner
 from winogen.tuning.layers import load_layers
 
 ROOT = Path(__file__).parents[2]
@@ -36,8 +37,9 @@ def test_there_are_examples():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_are_understood(command, document, nets_document, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(bench, "run", lambda layers, settings, say: document)
+    monkeypatch.setattr(layers_runner, "run", lambda layers, settings, say: document)
     monkeypatch.setattr(runner, "run_nets", lambda which, settings, say: nets_document)
+    monkeypatch.setattr(peers.Peer, "missing", lambda peer: None)
     monkeypatch.setattr(nets.Net, "missing", lambda net: None)  # whatever is installed here
     report.save(document, "resnet.json")
     nets.report.save(nets_document, "nets.json")
@@ -75,5 +77,5 @@ def test_every_net_and_contestant_is_explained():
     section = TEXT.split("## Whole nets")[1].split("\n## ")[0]
     for name in nets.NETS:
         assert f"`{name}`" in section
-    for name in (*contestants.RIVALS, *contestants.OURS):
+    for name in (*peers.RIVALS["net"], *peers.OUR_NETS):
         assert f"\n| {name} |" in section

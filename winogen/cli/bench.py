@@ -64,8 +64,8 @@ def bench(
         None,
         metavar="OPTION=VALUE,...",
         help="Another of ours that takes turns with the main one and differs from it in these: "
-        "options of Conv2d, dtype, isa (as WINOGEN_ISA), python (one with another winogen). "
-        "Again and again for more.",
+        "options of Conv2d, dtype, isa (as WINOGEN_ISA), python (one with another winogen); with "
+        "--nets: isa, python. Again and again for more.",
     ),
     algorithms: str = typer.Option(
         None,
@@ -93,8 +93,8 @@ def bench(
         from winogen.cli.bench_nets import bench_nets
 
         bench_nets(
-            names or [], only, peers, threads=threads, rounds=repeat, min_time=_seconds(min_time),
-            json=json, plot=plot, show=show,
+            names or [], only, peers, beside=beside or [], threads=threads, rounds=repeat,
+            min_time=_seconds(min_time), json=json, plot=plot, show=show,
         )  # fmt: skip
         return
     if names:
@@ -151,12 +151,16 @@ def _measure(
 ) -> dict[str, Any]:
     """Return the document of a run. ``ours``: of the main contestant."""
     from winogen.cli.contestants import contestants
-    from winogen.lab.bench import Settings, run
     from winogen.lab.bench.kinds import KINDS
+    from winogen.lab.bench.runner import Settings, run
     from winogen.lab.peers import chosen
-    from winogen.progress import telling
+    from winogen.progress import stderr, telling
 
-    rivals = chosen(peers, KINDS[ours["dtype"]].rivals)
+    console = stderr()
+    rivals = chosen(
+        peers, KINDS[ours["dtype"]].task,
+        lambda text: console.print(text, markup=False, soft_wrap=True),
+    )  # fmt: skip
     main, others = contestants(layers, beside, algorithms, **ours)
     if settings["profile"] and main.dtype != "float32":
         _refuse("profile", f"it with {main.dtype}", "float32")

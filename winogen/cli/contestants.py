@@ -63,8 +63,33 @@ def _allowed(dtype: str) -> tuple[str, ...]:
     return QUANTIZED_ALGORITHMS if dtype == "int8" else ALGORITHMS
 
 
+def places(beside: list[str]) -> tuple[Own, ...]:
+    """Return where else ours run whole nets; raises InvalidValue for what is no place."""
+    from winogen.lab.bench.own import PLACES, Own
+
+    for text in beside:
+        for name in _changes(text):
+            if name not in PLACES:
+                raise InvalidValue(
+                    f"beside {text}, option: got {name!r} with --nets; allowed: {', '.join(PLACES)}"
+                )
+    return tuple(_beside(Own(), text, []) for text in dict.fromkeys(beside))
+
+
 def _beside(main: Own, text: str, layers: list[BenchLayer]) -> Own:
     """Return what a text like "algorithm=mcmr,tile=4x6" says it is."""
+    try:
+        own = main.but(text, **_changes(text))
+        own.check(layers)
+    except InvalidValue as error:
+        raise InvalidValue(f"beside {text}, {error}") from None
+    except InvalidType as error:
+        raise InvalidType(f"beside {text}, {error}") from None
+    return own
+
+
+def _changes(text: str) -> dict[str, Any]:
+    """The options in a text like "algorithm=mcmr,tile=4x6", and their values."""
     changes = {}
     # A comma also stands within a value: "points=0,1,-1,inf".
     for part in re.split(r",(?=\s*\w+\s*=)", text):
@@ -78,14 +103,7 @@ def _beside(main: Own, text: str, layers: list[BenchLayer]) -> Own:
             changes[name] = (read(known) if name in NAMES else known).get(name)
         except InvalidValue as error:
             raise InvalidValue(f"beside {text}, {error}") from None
-    try:
-        own = main.but(text, **changes)
-        own.check(layers)
-    except InvalidValue as error:
-        raise InvalidValue(f"beside {text}, {error}") from None
-    except InvalidType as error:
-        raise InvalidType(f"beside {text}, {error}") from None
-    return own
+    return changes
 
 
 def _algorithms(text: str | None, allowed: tuple[str, ...]) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ _FIELDS: Fields = (
     ("of the filters of a product", "int64_t", ("shares",)),
     *SCHEDULE,
     ("tiles in a chain of additions", "int64_t", ("depth",)),
-    ("flag", "int64_t", ("flush_denormals",)),
+    ("whether they are zeros", "int", ("flush_denormals",)),
     *MEMORY,
     ("from one position to the next", "int64_t", ("v_step", "e_step", "s_step")),
     ("transformed tiles of x and dy", "winogen_buffer", ("v", "e")),

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from winogen.conv import arguments, planner, wisdom
-from winogen.conv.options import Options
-from winogen.conv.problem import Layer, Problem, Seams
-from winogen.conv.request import Request
+from winogen.conv import arguments
+from winogen.conv.problem import Problem
 from winogen.graph import Conv, cut, shapes, simplify
 from winogen.graph.lower import COPY, Step, lower
+from winogen.graph.planning import Settings, problem_of, ways_of
 from winogen.onnx.loading import naming_damage, original
 from winogen.onnx.model import Model
 from winogen.onnx.probes import sized
@@ -23,7 +22,7 @@ from winogen.onnx.rewrite import rewrite
 from winogen.tasks.duel import Times
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
-from winogen.typing import Algorithm, FilePath, Real
+from winogen.typing import FilePath, Real
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -160,23 +159,31 @@ def report(
     narrow = narrowed(model)
     wide = Model(narrow.model, model.fixed) if narrow.made else model
     reading = read(wide, narrow)
-    dtype = "float32" if reading.kind == model.onnx.TensorProto.FLOAT else "float64"
+    settings = _settings(wide, reading, count, largest)
+    direct = replace(settings, algorithm="direct", tolerance=None)
     rows, narrow_times = [], [t for name, t in result.layers.items() if name in narrow.made]
-    for step, output in _steps(wide, reading) if reading.kind else ():
-        algorithm, seconds = _predicted(step, dtype, count, largest)
+    for step, problem in _steps(wide, reading, settings) if reading.kind else ():
+        algorithm, seconds = _predicted(problem, settings)
         what = f"{step.shape[1]} channels" if step.label == COPY else str(step.op)
-        direct = _predicted(step, dtype, count, None, "direct")[1]
+        predicted = algorithm, seconds, _predicted(problem, direct)[1]
         measured = result.layers.get(step.key, (None, None))
-        rows.append(Row(step.label, what, output, algorithm, seconds, direct, *measured))
+        rows.append(Row(step.label, what, problem.output_shape, *predicted, *measured))
     theirs, ours = (result.whole.theirs, result.whole.ours) if result.whole else (None, None)
     refusals = (*result.refusals, *(f"{value}, given back" for value in result.given_back))
     made = tuple(rows), count, refusals, theirs, ours, result.unmeasured, result.quantized
     return Report(*made, Times(*map(sum, zip(*narrow_times))) if narrow_times else None)
 
 
-def _steps(model: Model, reading: Reading) -> list[tuple[Step, tuple[int, ...]]]:
-    """All convolutions of segments where all sizes are known, and the shapes of their outputs."""
-    dtype = np.dtype(model.onnx.helper.tensor_dtype_to_np_dtype(reading.kind))
+def _settings(
+    model: Model, reading: Reading, threads: int = 1, tolerance: float | None = None
+) -> Settings:
+    """What all layers of a model have in common."""
+    dtype = "float32" if reading.kind == model.onnx.TensorProto.FLOAT else "float64"
+    return Settings("NCHW", dtype, threads, tolerance, "auto", host_target(), current())
+
+
+def _steps(model: Model, reading: Reading, settings: Settings) -> list[tuple[Step, Problem]]:
+    """All convolutions of segments where all sizes are known, and what they compute."""
     steps = []
     for piece in cut(simplify(reading.graph)):
         if not piece.ours:
@@ -186,9 +193,11 @@ def _steps(model: Model, reading: Reading) -> list[tuple[Step, tuple[int, ...]]]
             continue
         whole = {name: tuple(s.number for s in size) for name, size in sizes.items()}
         values = shapes(piece.graph, whole)
+        lowered, buffers = lower(piece.graph, values, np.dtype(settings.dtype))
         steps += [
-            (step, values.get(step.key, step.shape))
-            for step in lower(piece.graph, values, dtype)[0]
+            (step, problem_of(step, buffers, settings))
+            for step in lowered
+            if isinstance(step.op, Conv)
         ]
     return steps
 
@@ -203,35 +212,13 @@ def convolutions(
     reading = read(model)
     if not reading.kind:
         return []
-    dtype = "float32" if reading.kind == model.onnx.TensorProto.FLOAT else "float64"
-    steps = _steps(model, reading)
-    return [_problem(step, dtype, Options())[0] for step, _ in steps if step.label != COPY]
+    steps = _steps(model, reading, _settings(model, reading))
+    return [problem for step, problem in steps if step.label != COPY]
 
 
-def _problem(step: Step, dtype: str, options: Options) -> tuple[Problem, Request]:
-    """What a step computes, and what is asked for of how."""
-    op = step.op
-    assert isinstance(op, Conv)
-    options = replace(options, **op.options)
-    layer = Layer.from_options(op.weight.shape, dtype, options)
-    problem = layer.problem(step.shape)
-    around = Seams(
-        step.input.channels,
-        step.output.channels,
-        step.add.channels if step.add else 0,
-        step.add_after.channels if step.add_after else 0,
-    )
-    return problem.sewn(around), Request.from_options(layer, options)
-
-
-def _predicted(
-    step: Step, dtype: str, threads: int, tolerance: float | None, algorithm: Algorithm = "auto"
-) -> tuple[str, float]:
+def _predicted(problem: Problem, settings: Settings) -> tuple[str, float]:
     """The algorithm that the planner would choose, and its seconds."""
-    options = Options(threads=threads, tolerance=tolerance, algorithm=algorithm)
-    problem, request = _problem(step, dtype, options)
-    target = host_target()
-    best = planner.ranked(problem, request, target, current(), 1, wisdom.current(target))[0]
+    best = ways_of(problem, settings)[0].candidate
     choice = best.choice
     if choice.tile is None:
         return choice.algorithm, best.seconds
