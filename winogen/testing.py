@@ -15,7 +15,7 @@ def every_layer() -> Iterator[None]:
 
     This holds for `winogen.torch` and `winogen.onnx`. What a test sees then follows from no clock,
     and an ONNX model that is made on one machine for another one gets all nodes of winogen's.
-    Excluded layers, and those that winogen's kernels don't take, stay with the framework as always.
+    Excluded layers, and layers without a kernel of winogen's, stay with the framework as always.
     The context holds in the thread that enters it, for `torch.compile(model, backend="winogen")` at
     the calls that compile.
 
