@@ -17,7 +17,7 @@ _SEED = 20
 # What is added to heights and widths; the second is for models that want multiples.
 _LARGER = ((1, 2), (32, 64))
 _LOUD = 4.0  # times as large as the example: what is cut off is cut off, then
-_PERTURBED = 1e-6  # relative to every number of an input
+PERTURBED = 1e-6  # relative to every number of an input
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _near(tensor: Tensor, generator: torch.Generator) -> Tensor:
     if not tensor.is_floating_point():
         return tensor.clone()
     noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
-    return (tensor.double() * (1 + _PERTURBED * noise)).to(tensor.dtype)
+    return (tensor.double() * (1 + PERTURBED * noise)).to(tensor.dtype)
 
 
 def _equal(one: Any, other: Any) -> bool:

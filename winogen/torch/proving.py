@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, fx, nn
 
 from winogen.errors import WinogenError
-from winogen.graph import Conv, Graph
+from winogen.graph import Conv, Graph, whole
 from winogen.graph.compiling import kernels
 from winogen.torch.building import GRAPH, VALUES
 from winogen.torch.calling import Calls
-from winogen.torch.cases import Case, Witness, run
+from winogen.torch.cases import PERTURBED, Case, Witness, run
 from winogen.torch.copies import restored
 from winogen.torch.deciding import Decision
 from winogen.torch.plain import PlainGraph
@@ -25,7 +25,7 @@ from winogen.torch.segment_op import SegmentModule
 _ROUNDING = {torch.float32: 1e-5, torch.float64: 1e-13}
 _WRONG = {torch.float32: 1e-3, torch.float64: 1e-10}
 # Errors of layers grow on their way through a net, but not beyond a tenth of its output.
-_GROWTH, _MOST = 10.0, 0.1
+_MOST = 0.1
 # Torch may be this many times as accurate where a result cancels out.
 _TIMES = 10.0
 
@@ -147,9 +147,9 @@ def _dtype(graph: Graph) -> torch.dtype:
     return torch.float32 if graph.dtype is None else getattr(torch, str(graph.dtype))
 
 
-def _part(whole: Graph, replaced: Graph) -> set[str]:
+def _part(graph: Graph, replaced: Graph) -> set[str]:
     """The names of all traced nodes between the inputs and the outputs of a replaced graph."""
-    makers, inputs = whole.makers, set(replaced.inputs)
+    makers, inputs = graph.makers, set(replaced.inputs)
     waiting, nodes = list(replaced.outputs), set()
     while waiting:
         name = waiting.pop()
@@ -161,27 +161,10 @@ def _part(whole: Graph, replaced: Graph) -> set[str]:
 
 
 def distance(one: Any, other: Tensor) -> float:
-    """Return max |one - other| / max |other| of tensors; infinite for other shapes or types.
-
-    Numbers that are infinite or no numbers must be the same in both.
-    """
-    if not isinstance(one, Tensor) or one.shape != other.shape or one.dtype != other.dtype:
+    """Return `winogen.graph.whole.distance` of tensors; infinite for other types, too."""
+    if not isinstance(one, Tensor) or one.dtype != other.dtype:
         return float("inf")
-    if not other.numel():
-        return 0.0
-    finite = torch.isfinite(other)
-    if not torch.equal(torch.isfinite(one), finite):
-        return float("inf")
-    rest, other_rest = one[~finite], other[~finite]
-    if not torch.equal(torch.isnan(rest), torch.isnan(other_rest)) or not torch.equal(
-        torch.nan_to_num(rest), torch.nan_to_num(other_rest)
-    ):
-        return float("inf")
-    difference = (one[finite] - other[finite]).abs().max() if finite.any() else torch.zeros(())
-    if not difference:
-        return 0.0
-    largest = other[finite].abs().max()
-    return float(difference / largest) if largest else float("inf")
+    return whole.distance(*(tensor.detach().double().numpy() for tensor in (one, other)))
 
 
 def disagreement(
@@ -233,9 +216,9 @@ def _limit(leaf: Any, near: Any, errors: float) -> float:
             or not torch.equal(near, leaf)
         )  # fmt: skip
         return float("inf") if moved else 0.0
-    growth = distance(near, leaf) / 1e-6
-    floor = _GROWTH * _ROUNDING.get(leaf.dtype, 1e-2)
-    return min(max(floor, _GROWTH * max(1.0, growth) * errors), _MOST)
+    growth = distance(near, leaf) / PERTURBED
+    rounding = _ROUNDING.get(leaf.dtype, 1e-2)
+    return min(whole.limit(max(1.0, growth) * errors, rounding), _MOST)
 
 
 def _real(leaf: Any) -> Any:
