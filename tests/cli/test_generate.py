@@ -261,7 +261,7 @@ def test_options_of_conv2d_reach_the_layer(winogen, tmp_path):
     text = (tmp_path / "far.h").read_text()
     assert "dilation 2 x 2" in text and "reflect" in text
     first = unwrapped(text)
-    assert "--padding-mode reflect --dilation 2" in first and "--workspace-limit 200000" in first
+    assert "--dilation 2 --padding-mode reflect" in first and "--workspace-limit 200000" in first
 
 
 def test_a_limit_of_memory_is_kept_or_refused(refused, tmp_path):

@@ -73,7 +73,7 @@ def test_prelu_takes_slopes(winogen, tmp_path):
 
 
 def test_the_head_says_what_it_is_and_how_it_was_made(winogen, tmp_path):
-    words = ("--m", "64", "--n", "9", "--k", "3", "--isa", "neon", "--transpose-b")
+    words = ("--m", "64", "--n", "9", "--k", "3", "--transpose-b", "--isa", "neon")
     name = generate(winogen, tmp_path, *words)
     for suffix in ("c", "h"):
         text = (tmp_path / f"{name}.{suffix}").read_text()

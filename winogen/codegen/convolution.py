@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from math import ceil, prod
+from pathlib import Path
 from typing import Any
 
 from winogen.codegen.context import distinct, title_of, tuned, view
-from winogen.codegen.loops import nest_of
 from winogen.kernels.spec import PADDING_MODES, KernelSpec
 from winogen.kernels.tiles_family import TILES_AT_ONCE
 
@@ -18,7 +18,7 @@ def context(spec: KernelSpec) -> dict[str, Any]:
     height, width = (view(transform, "input", "output") for transform in spec.transforms)
     planar_rows = spec.layout == "NCHW" and not height and not spec.precision.multiplies_halves
     return {
-        "template": f"kernels/{variant.template}",
+        "template": (variant.folder or Path("kernels")) / variant.template,
         "title": title_of(variant.title, spec, height, width),
         "layout": spec.layout,
         "border": spec.border,
@@ -35,7 +35,8 @@ def context(spec: KernelSpec) -> dict[str, Any]:
         "patches": False,
         "planar_halves": False,
         "one_d": False,
-        "nest": nest_of(*spec.nest, spec.target) if spec.nest else None,
+        "nest": None,
+        **variant.context(spec.compiled, spec.target),
         # Transforms.
         "H": height,
         "W": width,

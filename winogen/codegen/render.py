@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from winogen import resources
 from winogen.codegen import convolution, gemm, gradient, quantized
-from winogen.codegen.templates import environment
+from winogen.codegen.templates import template
 from winogen.kernels.gemm import GemmSpec
 from winogen.kernels.kind import WISHES, Fields, Spec, declaration, fields_for, wishes_of
 from winogen.kernels.quantized import QuantizedSpec
@@ -48,20 +49,16 @@ def render(spec: Spec, prefix: str = "winogen", call: Mapping[str, Any] | None =
     known = _CONTEXTS[type(spec)](spec)
     wishes = None if call is None else wishes_of(call)
     fields = spec.fields if wishes is None else fields_for(spec.fields, wishes)
-    text = (
-        environment()
-        .get_template(known["template"])
-        .render(
-            **{
-                "generated": GENERATED,
-                "struct": declaration(fields),
-                "prefix": prefix,
-                "linkage": "" if wishes is None else "static ",
-                "profile": spec.profile,
-                **known,
-                **_asked(spec.fields, wishes, known),
-            }
-        )
+    text = template(Path(known["template"])).render(
+        **{
+            "generated": GENERATED,
+            "struct": declaration(fields),
+            "prefix": prefix,
+            "linkage": "" if wishes is None else "static ",
+            "profile": spec.profile,
+            **known,
+            **_asked(spec.fields, wishes, known),
+        }
     )
     return str(text)
 
@@ -119,18 +116,22 @@ void {prefix}_run(const {prefix}_call *c, int threads);
 def recipe(spec: Spec) -> str:
     """Return a digest of all that the text of a kernel is made of, for those who keep texts."""
     transforms = [(t.header, t.texts) for t in spec.transforms if t]
-    return hashlib.sha256(repr((renderer_digest(), spec, transforms)).encode()).hexdigest()[:32]
+    folder = spec.entry.folder if isinstance(spec, KernelSpec) else None
+    code = renderer_digest(), folder and _digest(folder)
+    return hashlib.sha256(repr((code, spec, transforms)).encode()).hexdigest()[:32]
 
 
 @cache
 def renderer_digest() -> str:
     """A digest of the templates and of the code that fills them in."""
+    folders = map(resources.package().joinpath, ("codegen", "kernels", "records"))
+    return _digest(resources.folder("csrc"), *folders)
+
+
+@cache
+def _digest(*folders: Path) -> str:
     digest = hashlib.sha256()
-    package = resources.package()
-    for folder in (
-        resources.folder("csrc"),
-        *map(package.joinpath, ("codegen", "kernels", "loops", "records")),
-    ):
+    for folder in folders:
         for path in sorted(folder.rglob("*.j2")) + sorted(folder.glob("*.py")):
             digest.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
     return digest.hexdigest()

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable
 from functools import cache
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from winogen import resources
@@ -38,6 +39,13 @@ def environment() -> Any:
         zipped=zipped,
     )
     return made
+
+
+def template(path: Path) -> Any:
+    """Return the template at a path: below ``csrc/``, or absolute for a variant from elsewhere."""
+    if path.is_absolute():
+        return environment().from_string(path.read_text("utf-8"))
+    return environment().get_template(path.as_posix())
 
 
 def continued(text: str) -> str:
