@@ -272,7 +272,7 @@ _RESERVED = frozenset(
 def _target_text(target: Target) -> dict[str, Any]:
     """How the C says which instructions it needs: as flags, gcc features, and a test by macros."""
     features = [flag.removeprefix("-m") for flag in target.flags]
-    macros = [f"__{name.upper().replace('-', '_')}__" for name in features if "=" not in name]
+    macros = [f"__{re.sub('[-.]', '_', name.upper())}__" for name in features if "=" not in name]
     # Of 64-bit ARM, where extensions are part of the architecture: arch=armv8.2-a+dotprod.
     arm = [name for name in features if name.startswith("arch=")]
     macros += [f"__ARM_FEATURE_{one.upper()}" for name in arm for one in name.split("+")[1:]]
