@@ -188,6 +188,14 @@ TARGETS: dict[str, Target] = {
             reported=frozenset({"avx2", "fma"}),
         ),
         Target(
+            *("sse4.2", 16, 16, ("-msse4.2",)),
+            dots="madd",
+            shuffles=True,
+            family="x86",
+            reported=frozenset({"sse4_2", "popcnt"}),
+            includes="sse2",
+        ),
+        Target(
             "sse2", 16, 16, ("-msse2",), dots="madd", family="x86", reported=frozenset({"sse2"})
         ),
         Target(
