@@ -61,8 +61,8 @@ def is_kept(target: Target, block: RegisterBlock, chains: int = 1) -> bool:
 
     >>> from winogen.kernels.registers import solve
     >>> from winogen.records import TARGETS
-    >>> [is_kept(TARGETS[name], solve(TARGETS[name].registers)[0]) for name in TARGETS]
-    [True, True, True, False, True]
+    >>> [t.name for t in TARGETS.values() if not is_kept(t, solve(t.registers)[0])]
+    ['neon']
     """
     sums = block.rows * block.vectors * chains
     held = counting.registers_of_steps(block.rows, block.vectors, chains) + 1
