@@ -43,7 +43,7 @@ SLOW = (
 EXTRAS = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime")}
 # What differs between machines, where page and result need not agree.
 MACHINE = (
-    (re.compile(r"\b(avx512|avx2|sse2|neon|generic)\b"), "<isa>"),
+    (re.compile(r"\b(avx512|avx2|sse4\.2|sse2|neon|generic)\b"), "<isa>"),
     (re.compile(r"\b[\d,]+ bytes"), "<number> bytes"),
     (re.compile(r"\b\d+ threads?\b"), "<number> threads"),
     (re.compile(r"\b[\d.]+ ms\b"), "<number> ms"),
@@ -252,6 +252,13 @@ def sections(path: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", path.read_text("utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in headings}
+
+
+@pytest.mark.parametrize("page", sorted(page for page in PAGES if page.startswith("docs/")))
+def test_the_first_line_says_for_whom_it_is(page):
+    text = re.sub(r"<!--.*?-->", "", PAGES[page].read_text("utf-8"), flags=re.DOTALL)
+    if page != "docs/README.md":
+        assert re.match(r"\s*# .+\n\n\*For [^*\n]+\.\*\n\n", text)
 
 
 def test_every_page_is_in_the_index():

@@ -14,7 +14,7 @@ from winogen.codegen.ctext import commented, routine
 from winogen.codegen.templates import environment
 from winogen.program.analysis import naive_counts
 from winogen.program.ir import Program
-from winogen.program.kinds import KINDS, Kind
+from winogen.program.kinds import KINDS, TransformKind
 from winogen.program.summation import PROGRAM
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def render_header(
 
 
 def function(
-    kind: Kind, header: str, program: Program, vec: str, real: str, inline: str
+    kind: TransformKind, header: str, program: Program, vec: str, real: str, inline: str
 ) -> dict[str, Any]:
     """Return a 1D transform for the template of a function, `parts/transform_function.h.j2`.
 
@@ -85,7 +85,7 @@ def function(
     }
 
 
-def _transform(kind: Kind, header: str, program: Program) -> dict[str, Any]:
+def _transform(kind: TransformKind, header: str, program: Program) -> dict[str, Any]:
     """The fields of one transform for the template of a header."""
     name, _, letter, target = kind
     inputs, outputs = len(program.inputs), len(program.outputs)

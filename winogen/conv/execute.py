@@ -45,9 +45,9 @@ def remembered(most: int) -> Callable[[_Function], _Function]:
     """
 
     def remembering(function: _Function) -> _Function:
-        known = lru_cache(maxsize=most)(function)
-        _forgetting.append(known.cache_clear)
-        return cast(_Function, known)
+        cached = lru_cache(maxsize=most)(function)
+        _forgetting.append(cached.cache_clear)
+        return cast(_Function, cached)
 
     return remembering
 
@@ -100,7 +100,7 @@ class Kernel:
         if array is None:
             return self.ffi.NULL
         if array.flags.c_contiguous:  # several times as quick
-            if array.itemsize == 2:  # of which Python's buffers know no more than numpy
+            if array.itemsize == 2:  # bfloat16, unknown to Python's buffers
                 array = array.view(np.uint16)
             return self.ffi.from_buffer(self.bytes, array)
         return self.ffi.cast(self.address, array.ctypes.data)
@@ -306,6 +306,6 @@ def prepare(
     environment: Environment,
 ) -> Prepared:
     """Return the problem planned and bound to compiled kernels; the last 256 are remembered."""
-    known = wisdom.current(target)
-    ranked = planner.ranked(problem, request, target, machine, planner.ALTERNATIVES, known)
+    measured = wisdom.current(target)
+    ranked = planner.ranked(problem, request, target, machine, planner.ALTERNATIVES, measured)
     return Prepared(problem, ranked, target, environment)

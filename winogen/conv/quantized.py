@@ -268,7 +268,13 @@ class QConv2d:
         y_dtype = self._output_dtype(np.dtype(dtype))
         problem = self._whole(input_shape)
         numbers = self._numbers(dtype, y_dtype, self._reals)
-        return ranked(problem, self._request, numbers, target, machine)
+        measured = wisdom.current(target)
+        return ranked(problem, self._request, numbers, target, machine, measured)
+
+    @property
+    def packs(self) -> tuple[np.ndarray | None, ...]:
+        """The arrays that a kernel packs: weights, their zero points, bias and multipliers."""
+        return packs_of(self._filters, self._scales, self._slopes, self._in_reals)
 
     def _whole(self, input_shape: Any) -> Problem:
         """The problem for inputs of this shape, of whole arrays."""
@@ -364,8 +370,8 @@ class QConv2d:
             alike = bound.kernel, work.zero
             packed = self._packed.get(alike)
             if packed is None:
-                packed = self._packed[alike] = bound.pack_filters(
-                    self._filters, self._scales, self._slopes
+                packed = self._packed[alike] = bound.pack(
+                    *packs_of(self._filters, self._scales, self._slopes, work.spec.in_reals)
                 )
             bound.packed = packed
             if len(self._bound) >= _SHAPES_KEPT:
@@ -403,17 +409,6 @@ class QuantizedCall(Call):
         self.ranked = ways
         self.packed = np.empty(0, np.uint8)  # `QConv2d` packs them at once
 
-    def pack_filters(
-        self, filters: Filters, scales: Scales | None, slopes: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Return the packed filters. ``slopes``: of "prelu", float32."""
-        zero = None if filters.zero is None else filters.zero.astype(np.int32)
-        if scales is None:
-            return self.pack(filters.weight, zero, filters.bias, None)
-        if not self.work.spec.in_reals:
-            return self.pack(filters.weight, zero, filters.bias, scales.multiplier)
-        return self.pack(filters.weight, zero, filters.bias, scales.steps, slopes)
-
     def __call__(self, x: np.ndarray, y: np.ndarray, add: np.ndarray | None = None) -> None:
         """Compute ``y``; nothing is checked. ``add`` is of its shape."""
         pointer = self.kernel.pointer
@@ -423,6 +418,17 @@ class QuantizedCall(Call):
                 add = _laid_out_as(y, add)
             arrays.append(pointer(add))
         self.run(*arrays, pointer(y))
+
+
+def packs_of(
+    filters: Filters, scales: Scales | None, slopes: np.ndarray | None, in_reals: bool
+) -> tuple[np.ndarray | None, ...]:
+    """Return the arrays that a kernel packs. ``slopes``: of "prelu", float32."""
+    zero = None if filters.zero is None else filters.zero.astype(np.int32)
+    arrays = filters.weight, zero, filters.bias
+    if scales is None:
+        return (*arrays, None)
+    return (*arrays, scales.steps, slopes) if in_reals else (*arrays, scales.multiplier)
 
 
 def _laid_out_as(array: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -51,5 +51,6 @@ def dots_of(target: Target, dots: tuple[Dot, ...] = DOTS) -> tuple[Dot, ...]:
     return tuple(
         dot
         for dot in dots
-        if dot.target == target.name and target.extensions.issuperset(dot.extensions)
+        if dot.target in (target.name, target.includes)
+        and target.extensions.issuperset(dot.extensions)
     )

@@ -75,7 +75,7 @@ class Buffer:
 class Spec:
     """All that is fixed when the C of a kernel is written: the base of every kind."""
 
-    # The arrays that a call reads, in the order of its struct, and the one that it writes.
+    # The arrays a call reads, in the order of its struct, and the array it writes.
     inputs: ClassVar[tuple[str, ...]]
     output: ClassVar[str] = "output"
     # The arrays that are packed before; none where kernels read all of them as they are.
@@ -203,7 +203,7 @@ def declaration(fields: Iterable[tuple[str, str, tuple[str, ...]]]) -> str:
 
 
 def room(buffers: Mapping[str, Buffer]) -> tuple[Any, Any]:
-    """Return the bytes of the buffers of a thread, and of those that all threads share."""
+    """Return the bytes of the buffers of a thread, and of the shared buffers."""
     per_thread: Any = 0
     shared: Any = 0
     for buffer in buffers.values():

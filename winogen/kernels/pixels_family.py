@@ -86,13 +86,13 @@ def read_again(work: Work, packed: int) -> Move:
     depth = work.channels * work.taps * work.precision.filter_itemsize
     rows, cols = work.block
     times = rows * blocks(cols, work.tuning.rows) - 1
-    near = depth * work.lanes * work.tuning.vectors  # those of a register block
+    near = depth * work.lanes * work.tuning.vectors  # filters of a register block
     return Move("U again", times * (packed // work.groups), near, private=True)
 
 
 def again(machine: Machine, counted: Demand) -> Any:
-    """Cycles in which the filters of a block come from L2: once per panel of pixels, unless those
-    of a register block stay in L1.
+    """Cycles in which the filters of a block come from L2: once per panel of pixels, unless the
+    filters of a register block stay in L1.
     """
     move = next(move for move in counted.moves if move.what == "U again")
     if move.size <= NEAR_BYTES:

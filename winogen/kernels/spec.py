@@ -36,7 +36,7 @@ _COMMON: Fields = (
     ("past the caches; denormals are zeros", "int", ("non_temporal", "flush_denormals")),
     *MEMORY,
 )  # fmt: skip
-# Fields of those whose arrays hold narrower numbers than are computed with.
+# Fields of kernels with narrower numbers in arrays than in the arithmetic.
 _NARROW: Fields = (
     ("of the array, where output is the buffer", "winogen_strides", ("results",)),
     ("outputs that wait for it", "winogen_buffer", ("unit",)),
@@ -71,7 +71,7 @@ class KernelSpec(Spec):
 
     @classmethod
     def of(cls, work: Work) -> KernelSpec:
-        """Return the kernel that computes ``work``, to which a variant is assigned."""
+        """Return the kernel that computes ``work``, a work with a variant."""
         along_h, along_w = work.transforms
         return cls(
             work.variant,
@@ -107,7 +107,8 @@ class KernelSpec(Spec):
 
     @property
     def fields(self) -> Fields:
-        """The fields of its struct: those of all, then of the variant, then for narrow arrays."""
+        """The fields of its struct: for all kernels, then for the variant, then for narrow
+        arrays."""
         variant = self.entry
         special = [(means, "int64_t", (name,)) for name, means in variant.fields_used.items()]
         buffers = variant.buffer_names(self.border)

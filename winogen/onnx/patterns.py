@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.graph import Activation, Add, Affine, Concat, Conv, Pad
+from winogen.graph import Activation, Add, Affine, Concat, Conv, MaxPool, Pad, Repeat, Spread
 from winogen.graph.ir import Operator
 from winogen.onnx.model import Model
 from winogen.onnx.sizes import ACTIVE, STANDARD
@@ -210,6 +211,53 @@ class Patterns:
             return None
         return Match(Concat(), tuple(node.input))
 
+    # ---- what moves numbers ----------------------------------------------------------------------
+
+    def _MaxPool(self, node: Any) -> Match | None:
+        values = self.model.attributes(node)
+        window = tuple(values.get("kernel_shape", ()))
+        stride, dilation = (tuple(values.get(k, (1, 1))) for k in ("strides", "dilations"))
+        if any(node.output[1:]) or len(window) != 2 or dilation != (1, 1):
+            return None
+        padding = self._padding(node, values, window, stride, dilation)
+        if padding is None or values.get("ceil_mode", 0):
+            return None
+        top, bottom, left, right = padding
+        if max(top, bottom) >= window[0] or max(left, right) >= window[1]:
+            return None
+        return Match(MaxPool(window, stride, padding), (node.input[0],))
+
+    def _Resize(self, node: Any) -> Match | None:
+        """Rows and columns repeated, where each comes from the row above and the column before."""
+        values = self.model.attributes(node)
+        given = [*node.input, "", "", ""]
+        scales = self.model.constant(given[1 if self.model.opset < 11 else 2])
+        place = values.get("coordinate_transformation_mode", "half_pixel")
+        nearest = values.get("nearest_mode", "round_prefer_floor")
+        if self.model.opset < 11:
+            place, nearest = "asymmetric", "floor"
+        usual = (place, nearest) == ("asymmetric", "floor") or (
+            place in ("half_pixel", "pytorch_half_pixel") and nearest == "round_prefer_floor"
+        )
+        if values.get("mode", "nearest") != "nearest" or not usual or "axes" in values:
+            return None
+        if scales is None or scales.shape != (4,) or (scales[:2] != 1).any():
+            return None
+        factor = (int(scales[2]), int(scales[3]))
+        if factor != tuple(scales[2:]) or min(factor) < 1:
+            return None
+        return Match(Repeat(factor), (node.input[0],))
+
+    _Upsample = _Resize
+
+    def _DepthToSpace(self, node: Any) -> Match | None:
+        values = self.model.attributes(node)
+        size = values.get("blocksize", 0)
+        if size < 1 or self.channels(node.input[0]) % size**2:
+            return None
+        order = "channels" if values.get("mode", "DCR") == "CRD" else "pixels"
+        return Match(Spread((size, size), order), (node.input[0],))
+
     def _Pad(self, node: Any) -> Match | None:
         values = self.model.attributes(node)
         mode = _MODES.get(values.get("mode", "constant"))
@@ -231,17 +279,23 @@ class Patterns:
     # ---- activations -----------------------------------------------------------------------------
 
     def _activation(self, node: Any) -> Match | None:
-        for name, function in _MEANINGS[node.op_type]:
+        return self._active(node.op_type, partial(self._argument, node), node.input[0])
+
+    def _active(
+        self, operator: str, argument: Callable[..., Any], x: str, within: tuple[Any, ...] = ()
+    ) -> Match | None:
+        """The activation that an operator is; ``argument`` gives what it gets, or None."""
+        for name, function in _MEANINGS[operator]:
             known = ACTIVATIONS[name]
             values = {
-                one.name: self._argument(node, place, one, known.per_filter)
+                one.name: argument(place, one, known.per_filter)
                 for place, one in enumerate(function.arguments, 1)
             }
             parameters = known.taken(function, values)
             if parameters is None or any(one is None for one in parameters):
                 continue
             if known.per_filter or known.allows(*parameters):
-                return Match(Activation(spelled(name, parameters)), (node.input[0],))
+                return Match(Activation(spelled(name, parameters)), (x,), within)
         return None
 
     def _argument(self, node: Any, place: int, argument: Argument, per_filter: bool) -> Any:
@@ -254,6 +308,34 @@ class Patterns:
             return number if number is not None and number == np.float32(number) else None
         value = self.model.attributes(node).get(argument.name, argument.default)
         return float(np.float32(value)) if isinstance(value, (int, float)) else value
+
+    def _Max(self, node: Any) -> Match | None:
+        """The larger of a map and a number, or the smaller; one behind the other, they are Clip."""
+        limit = self._limit(node)
+        if limit is None:
+            return None
+        x, values = limit
+        inner = self._alone(x, "Min" if node.op_type == "Max" else "Max")
+        more = self._limit(inner) if inner is not None else None
+        if more is not None:
+            x, values = more[0], values | more[1]
+        return self._active(
+            "Clip",
+            lambda _, one, __: values.get(one.name, one.default),
+            x,
+            (inner,) if more is not None else (),
+        )
+
+    _Min = _Max
+
+    def _limit(self, node: Any) -> tuple[str, dict[str, float]] | None:
+        """What a node limits, and by what: as the argument of Clip."""
+        if len(node.input) == 2:
+            for x, other in (node.input, reversed(node.input)):
+                number = self._scalar(other)
+                if number is not None and number == np.float32(number):
+                    return x, {"min" if node.op_type == "Max" else "max": number}
+        return None
 
     def _Mul(self, node: Any) -> Match | None:
         for x, gate in (node.input, reversed(node.input)):

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from winogen.conv import arguments
-from winogen.graph import Concat, Conv, Graph, Opaque, cut
-from winogen.graph.lower import Step, lower
+from winogen.graph import Concat, Conv, Graph, MaxPool, Opaque, Spread, cut, maps
+from winogen.graph.ir import QConv
+from winogen.graph.lower import MOVING, Step, lower
 from winogen.graph.places import Buffer, Place
 from winogen.kernels.spec import PADDING_MODES
 from winogen.onnx.model import Model, fresh, named_apart
 from winogen.onnx.operators import NOWHERE, OWN_DOMAIN
 from winogen.onnx.reading import Reading
+from winogen.onnx.soundness import Part
 
 VERSION = 1  # of the operators: raised when a node would mean something else
 
@@ -60,6 +63,18 @@ class Writer:
                 self._theirs(piece.graph)
         return self._assembled()
 
+    def apart(self, graph: Graph) -> Iterator[Part]:
+        """Yield each convolution as a node of its own; ``tensors`` are the constants of them all.
+
+        A writer that was asked for this writes no model any more.
+        """
+        channels = self._channels(graph)
+        for node in graph.nodes:
+            if isinstance(node.op, Conv) and node.output not in self.excluded:
+                inputs = list(dict.fromkeys(node.reads))
+                self._segment(Graph(inputs, [node], node.outputs), channels)
+                yield Part([self.nodes[-1]], inputs, list(node.outputs))
+
     # ---- nodes -----------------------------------------------------------------------------------
 
     def _theirs(self, graph: Graph) -> None:
@@ -77,14 +92,18 @@ class Writer:
         values = [node.output for node in graph.nodes]
         self.within.update(dict.fromkeys(graph.outputs, values))
         counts = {buffer: shape[1] for buffer, shape in buffers.items()}
-        if len(steps) == 1 and _whole(steps[0], counts) and not self._taken_for_onnx(graph):
+        alone = len(steps) == 1 and isinstance(steps[0].op, Conv)
+        if alone and _whole(steps[0], counts) and not self._taken_for_onnx(graph):
             self._conv(graph, steps[0])
             return
         inputs = list(graph.inputs)
         layers: list[dict[str, Any]] = []
         for step in steps:
             op = step.op
-            assert isinstance(op, Conv)  # the reading makes nothing else
+            if isinstance(op, MOVING):
+                layers.append({"step": step, "activation": "none", "parameters": (0.0, 0.0)})
+                continue
+            assert isinstance(op, Conv)
             arrays = {"weight": self._tensor(op.weight, step.key, "weight")}
             if op.bias is not None:
                 arrays["bias"] = self._tensor(op.bias, step.key, "bias")
@@ -193,6 +212,8 @@ class Writer:
                 counts[node.output] = sum(counts[name] for name in node.inputs)
             elif not isinstance(node.op, Opaque):
                 counts[node.output] = counts[node.inputs[0]]
+                if isinstance(node.op, Spread):
+                    counts[node.output] //= math.prod(node.op.factor)
             else:
                 for name in node.outputs:
                     if name in sizes and len(sizes[name]) == 4:
@@ -278,8 +299,6 @@ def _numbers(
 ) -> tuple[int, ...]:
     """Return a layer as it stands in the attribute `layers`: see csrc/runtime/operators.h."""
     step: Step = layer["step"]
-    op = step.op
-    assert isinstance(op, Conv)
 
     def array(name: str) -> int:
         return inputs.index(layer[name]) if name in layer else NOWHERE
@@ -287,16 +306,23 @@ def _numbers(
     def place(where: Place | None) -> tuple[int, int]:
         return (NOWHERE, 0) if where is None else (number[where.buffer], where.channel)
 
-    top, bottom, left, right = op.padding
-    return (
+    places = (
         *place(step.input),
         *map(array, ("weight", "bias", "slopes")),
         *place(step.add),
         *place(step.add_after),
         *place(step.output),
-        *op.stride,
-        *op.dilation,
-        *(top, left, bottom, right),
-        op.groups,
-        PADDING_MODES.index(op.padding_mode),
     )
+    op = step.op
+    assert not isinstance(op, QConv)  # a node of its own
+    if isinstance(op, Conv):
+        top, bottom, left, right = op.padding
+        mode = PADDING_MODES.index(op.padding_mode)
+        sizes = (*op.stride, *op.dilation, top, left, bottom, right, op.groups, mode)
+        return (0, 0, 0, 0, *places, *sizes)
+    stride, padding = (1, 1), (0, 0, 0, 0)
+    if isinstance(op, MaxPool):
+        (top, bottom, left, right), stride = op.padding, op.stride
+        padding = (top, left, bottom, right)
+    head = (maps.kind_of(op), step.input.channels, *maps.window_of(op))
+    return (*head, *places, *stride, 1, 1, *padding, 1, 0)

@@ -12,23 +12,12 @@ import platform
 import sys
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from winogen.errors import BuildError, CompilerNotFound, InvalidValue
+from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.kernels.tuning import CORES
 from winogen.records import EXTENSIONS, TARGETS, Target, spelled
 from winogen.toolchain.compiler import find_compiler
-
-# What a CPU must report (archspec's feature names) before code for a target may run on it.
-_NEEDS = {
-    "avx512": {"avx512f", "avx512vl", "avx512bw", "avx512dq", "fma"},
-    "avx2": {"avx2", "fma"},
-    "sse2": {"sse2"},
-    "neon": {"asimd"},
-    "generic": set(),
-}
-
 
 # What every CPU of a family has, archspec's plain "x86_64" and "aarch64" do not list.
 _IMPLIED = {"x86_64": {"sse2"}, "aarch64": {"asimd"}}
@@ -43,16 +32,16 @@ def _named(name: str | None) -> Any:
     """Return the micro-architecture of this name; of the CPU itself where none is given."""
     import archspec.cpu
 
-    own = archspec.cpu.host()
+    host = archspec.cpu.host()
     if not name:
-        return own
-    known = archspec.cpu.TARGETS.get(name)
-    if known is None or known.family != own.family:
+        return host
+    cpu = archspec.cpu.TARGETS.get(name)
+    if cpu is None or cpu.family != host.family:
         raise InvalidValue(
             f"WINOGEN_CPU: got {name!r}; allowed: what archspec calls a micro-architecture of "
-            f"{own.family}, such as {own}"
+            f"{host.family}, such as {host}"
         )
-    return known
+    return cpu
 
 
 @lru_cache(maxsize=1)
@@ -65,7 +54,7 @@ def _reported() -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def _permitted() -> bool:
-    """Whether this process may use AMX's tiles: Linux saves them only for those that ask."""
+    """Whether this process may use AMX's tiles: Linux saves them only for processes that ask."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return False
     arch_prctl, request, tile_data = 158, 0x1023, 18  # ARCH_REQ_XCOMP_PERM, of Linux 5.16
@@ -83,16 +72,16 @@ def _emitted(cc: str | None) -> frozenset[str]:
         return frozenset()
     return frozenset(
         name
-        for name, known in EXTENSIONS.items()
-        if compiler.major >= getattr(known, compiler.family)
+        for name, extension in EXTENSIONS.items()
+        if compiler.major >= getattr(extension, compiler.family)
     )
 
 
 def host_targets() -> tuple[Target, ...]:
     """Return every target whose code this CPU can run, widest first.
 
-    They take the sizes of blocks that were measured on its micro-architecture, or on the nearest of
-    its ancestors, as archspec names them, and the extensions that CPU and compiler have.
+    They take the sizes of blocks as measured on its micro-architecture, or on the nearest of its
+    ancestors, as archspec names them, and the extensions of CPU and compiler.
 
     >>> from winogen.toolchain import host_targets
     >>> host_targets()[-1].name
@@ -101,11 +90,6 @@ def host_targets() -> tuple[Target, ...]:
     cpu = _cpu()
     implied = _IMPLIED.get(str(cpu.family), set())
     features = set(cpu.features) | implied
-    for name in TARGETS.keys() - _NEEDS.keys():
-        raise BuildError(
-            f"target: got {name!r}, of which _NEEDS in {Path(__file__).name} does not say what the "
-            "CPU must report; allowed: targets with an entry there, set() for none"
-        )
     lineage = (str(cpu.name), *(str(ancestor.name) for ancestor in cpu.ancestors))
     core = next((name for name in lineage if name in CORES), "")
     also = features | _reported()
@@ -114,17 +98,19 @@ def host_targets() -> tuple[Target, ...]:
         also = set(features)
     if "amx_int8" in also and not _permitted():
         also -= {"amx_int8"}
-    known = [EXTENSIONS[name] for name in _emitted(os.environ.get("CC"))]
+    extensions = [EXTENSIONS[name] for name in _emitted(os.environ.get("CC"))]
     return tuple(
         replace(
             target,
             core=core,
             extensions=frozenset(
-                one.name for one in known if target.name in one.targets and one.reported in also
+                one.name
+                for one in extensions
+                if target.name in one.targets and one.reported in also
             ),
         )
         for target in TARGETS.values()
-        if _NEEDS[target.name] <= features
+        if target.reported <= features
     )
 
 
@@ -139,7 +125,8 @@ def buildable(isa: str) -> Target:
     """
     name, changes = spelled(isa)
     arm = platform.machine() in ("aarch64", "arm64")
-    allowed = [one for one in TARGETS if one == "generic" or (one == "neon") == arm]
+    families = ("", "arm" if arm else "x86")
+    allowed = [one.name for one in TARGETS.values() if one.family in families]
     if name not in allowed:
         raise InvalidValue(
             f"isa: got {isa!r}; allowed: {', '.join(allowed)} on {platform.machine()}"
@@ -167,7 +154,7 @@ def host_target() -> Target:
             chosen = target.adjusted(changes)
             if lacking := chosen.extensions - target.extensions:
                 raise InvalidValue(
-                    f"WINOGEN_ISA: got {name + changes!r}, of which this CPU or the compiler lacks "
+                    f"WINOGEN_ISA: got {name + changes!r}, but this CPU or the compiler lacks "
                     f"{', '.join(sorted(lacking))}; allowed here: {name} with "
                     f"{', '.join(sorted(target.extensions)) or 'no extension'}"
                 )

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from winogen.errors import InvalidType, InvalidValue, Unsupported
-from winogen.graph import Graph, Segment, load, save
+from winogen.graph import Graph, Segment
 from winogen.torch.functional import transformed
 from winogen.torch.plain import PlainGraph
 
@@ -32,7 +32,8 @@ _NARROW = (torch.bfloat16, torch.float16)
 class SegmentModule(nn.Module):
     """A segment of a network, with weights of its own: no parameters, nothing in the state.
 
-    The options are those of `Segment`; ``threads`` None is what torch uses at the time of a call.
+    The options are the same as for `Segment`; ``threads`` None is what torch uses at the time of a
+    call.
     """
 
     def __init__(self, graph: Graph, **options: Any):
@@ -81,12 +82,12 @@ class SegmentModule(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles carry the graph; kernels are planned and loaded where they arrive."""
-        text, arrays = save(self.segment.graph)
-        return {"graph": text, "arrays": arrays, "options": self.options, "training": self.training}
+        graph = self.segment.graph
+        return {"graph": graph, "options": self.options, "training": self.training}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         nn.Module.__init__(self)
-        self._begin(load(state["graph"], state["arrays"]), state["options"])
+        self._begin(state["graph"], state["options"])
         self.training = state["training"]
 
     def __deepcopy__(self, memo: dict) -> SegmentModule:
@@ -114,7 +115,7 @@ def _run(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
     if any(x.dtype != dtype for x in inputs):
         if not all(x.dtype in (dtype, *_NARROW) for x in inputs):
             kinds = ", ".join(sorted({str(x.dtype) for x in inputs}))
-            raise InvalidType(f"input: got {kinds}; allowed: {dtype}, of which the weights are")
+            raise InvalidType(f"input: got {kinds}; allowed: {dtype}, as the weights")
         inputs = [x.to(dtype) for x in inputs]
     shapes = tuple([tuple(x.shape) for x in inputs])
     threads = module.options.get("threads") or torch.get_num_threads()

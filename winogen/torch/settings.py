@@ -9,7 +9,6 @@ from typing import Any
 from winogen.conv import Layer, arguments
 from winogen.conv.options import Options
 from winogen.conv.request import Request
-from winogen.errors import InvalidValue
 from winogen.kernels.spec import PADDING_MODES
 from winogen.records.activations import spelled
 
@@ -18,7 +17,7 @@ Sides = tuple[int, int, int, int]  # top, bottom, left, right
 
 
 @dataclass(frozen=True)
-class Settings:
+class LayerSettings:
     """The options of `winogen::conv2d`: what its schema has, checked as far as it needs no shapes.
 
     ``threads`` is None for as many as torch uses at the time of the call.
@@ -51,7 +50,7 @@ class Settings:
 
     def __reduce__(self) -> tuple:
         """Texts hash differently in every process, so the hash is made anew."""
-        return Settings, tuple(getattr(self, name) for name in NAMES)
+        return LayerSettings, tuple(getattr(self, name) for name in NAMES)
 
     @property
     def spelled_activation(self) -> Any:
@@ -75,19 +74,21 @@ class Settings:
         options = self.options()
         if self.activation == "prelu":
             options["activation"] = None
-        wanted = Options(**options, threads=self.threads)
-        Request.from_options(Layer.from_options(weight_shape, "float32", wanted), wanted)
+        layer_options = Options(**options, threads=self.threads)
+        Request.from_options(
+            Layer.from_options(weight_shape, "float32", layer_options), layer_options
+        )
 
-    def changed(self, **fields: Any) -> Settings:
+    def changed(self, **fields: Any) -> LayerSettings:
         """The same but for some fields."""
         return replace(self, **fields)
 
-    def linear(self) -> Settings:
+    def linear(self) -> LayerSettings:
         """The same convolution without its activation."""
         return replace(self, activation=None, parameters=())
 
 
-NAMES = tuple(field.name for field in fields(Settings))
+NAMES = tuple(field.name for field in fields(LayerSettings))
 _SAME_NAME = (
     "stride dilation groups padding_mode algorithm order edge border workspace_limit tolerance"
 ).split()
@@ -103,17 +104,17 @@ def settings(
     activation: str | None,
     parameters: tuple[float, ...],
     *rest: Any,
-) -> Settings:
+) -> LayerSettings:
     """Return the checked settings of an operator's arguments; raises InvalidValue, InvalidType.
 
     ``padding`` has one number, two (height, width) or four (top, bottom, left, right). The order is
-    that of the fields of `Settings`.
+    the same as for the fields of `LayerSettings`.
     """
     height_width = arguments.pair("stride", stride, 1), arguments.pair("dilation", dilation, 1)
     arguments.choice("padding_mode", padding_mode, PADDING_MODES)
     if activation != "prelu":  # whose slopes are a tensor of their own
         parameters = arguments.activation(spelled(activation, parameters)).parameters
-    made = Settings(
+    made = LayerSettings(
         height_width[0],
         sides(padding),
         height_width[1],
@@ -130,18 +131,8 @@ def settings(
 
 def sides(padding: tuple[int, ...]) -> Sides:
     """Return (top, bottom, left, right) of one, two or four numbers; raises InvalidValue."""
-    if len(padding) == 4:
-        top, bottom, left, right = (
-            arguments.whole("padding", side, 0, "non-negative ints") for side in padding
-        )
-        return top, bottom, left, right
-    if len(padding) not in (1, 2):
-        raise InvalidValue(
-            f"padding: got {padding}; allowed: one non-negative int, (height, width) or "
-            "(top, bottom, left, right)"
-        )
-    height, width = arguments.pair("padding", padding, 0)
-    return height, height, width, width
+    given = (padding[:2], padding[2:]) if len(padding) == 4 else padding
+    return arguments.padding(given, (1, 1), (1, 1), (1, 1))
 
 
 def _per_axis(value: Any) -> Any:

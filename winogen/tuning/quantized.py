@@ -13,7 +13,7 @@ from winogen.conv.choice import Choice, Cut
 from winogen.conv.execute import Environment
 from winogen.conv.problem import Problem
 from winogen.conv.quantization import RANGES, Filters, Scales
-from winogen.conv.quantized import QuantizedCall
+from winogen.conv.quantized import QuantizedCall, packs_of
 from winogen.conv.quantized_planner import Numbers, QuantizedCandidate
 from winogen.conv.request import Request
 from winogen.records import Machine, Target
@@ -126,7 +126,7 @@ class _Arrays:
     def bound(self, way: QuantizedCandidate, environment: Environment) -> Callable[[], None]:
         """Return what computes the output in that way."""
         call = QuantizedCall([way], environment)
-        call.packed = call.pack_filters(self._filters, self._scales)
+        call.packed = call.pack(*packs_of(self._filters, self._scales, None, False))
         return lambda: call(self._x, self.output)
 
 
