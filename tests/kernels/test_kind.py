@@ -14,6 +14,7 @@ from winogen.records import Strides
 class Toy(Spec):
     """A kind with a field of every type."""
 
+    name = "toy"
     fields = (
         ("sizes", "int64_t", ("height", "width", "count", "is_large")),
         ("of the input", "winogen_strides", ("input",)),

@@ -6,6 +6,7 @@ call; the C, cffi's declarations, the layout of the workspace and the values fol
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any, ClassVar
@@ -72,7 +73,7 @@ class Buffer:
     shared: Any = False
 
 
-class Spec:
+class Spec(ABC):
     """All that is fixed when the C of a kernel is written: the base of every kind."""
 
     # The arrays a call reads, in the order of its struct, and the array it writes.
@@ -84,14 +85,14 @@ class Spec:
     profile: bool = False  # whether it exports `<prefix>_profile`, seconds per stage
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """What files of its kernel are called."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def fields(self) -> Fields:
         """The fields of its struct."""
-        raise NotImplementedError
 
     @property
     def transforms(self) -> tuple[Any, ...]:
