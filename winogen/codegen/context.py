@@ -81,7 +81,7 @@ _LOCALITY = {1: 3, 2: 2}
 def prefetches(tuning: Tuning, itemsize: int, filter_itemsize: int = 0) -> dict[str, Any]:
     """Return what templates know of prefetching; distances in numbers of ``itemsize`` bytes.
 
-    Those of packed filters may have ``filter_itemsize`` bytes.
+    Numbers of packed filters may have ``filter_itemsize`` bytes.
     """
     streams = {name: tuning.fetches(name) for name in ("A", "B", "output", "next")}
     operands = " and ".join(f"`{name.lower()}`" for name in "AB" if streams[name])
