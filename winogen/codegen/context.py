@@ -51,12 +51,7 @@ def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
         "multiplies_halves": precision.multiplies_halves,
         # Filters whose type has a small range: what their scales are made for.
         "scaled_type": precision.filters,
-        # A number of three bytes is read with the first one of the next.
-        "reads_beyond": any(number.itemsize == 3 for number in precision.stored)
-        and target.intrinsics not in ("_mm256", "_mm512"),
-        "intrinsics": target.intrinsics,
-        "halves_widen": target.widens_halves,
-        "permutes_bytes": "-mavx512vbmi" in target.flags,
+        "flags": target.flags,
         "isa": target.name,
         "vector_bytes": target.vector_bytes,
         "lanes": lanes,
