@@ -34,6 +34,7 @@ class Match(NamedTuple):
     op: Operator
     inputs: tuple[str, ...]
     within: tuple[Any, ...] = ()
+    label: str = ""  # what people call it, if not as its own node
 
 
 class Patterns:

@@ -19,7 +19,6 @@ from winogen.graph.planning import Settings, problem_of, ways_of
 from winogen.onnx.library import get_library_path
 from winogen.onnx.loading import first_line, naming_damage, original
 from winogen.onnx.model import Model
-from winogen.onnx.quantized import narrowed
 from winogen.onnx.reading import Reading, read
 from winogen.onnx.rewrite import rewrite
 from winogen.onnx.running import sizes_of_inputs, zeros
@@ -178,14 +177,12 @@ def report(
     model = Model(proto, sizes_of_inputs(Model(proto), input_shapes or {}))
     count = arguments.threads(threads)
     result = rewrite(proto, tolerance=tolerance, threads=threads, input_shapes=model.fixed)
-    narrow = narrowed(model)
-    wide = Model(narrow.model, model.fixed) if narrow.made else model
-    reading = read(wide, narrow)
+    reading = read(model)
     graph = simplify(reading.graph)
     largest = None if tolerance is None else float(tolerance)
-    settings = _settings(wide, reading, count, largest)
+    settings = _settings(model, reading, count, largest)
     direct = replace(settings, algorithm="direct", tolerance=None)
-    steps = _steps(wide, reading, graph, settings) if reading.kind else []
+    steps = _steps(model, reading, graph, settings) if reading.kind else []
     names = {name: node.name for node in result.model.graph.node for name in node.output}
     refusals = (*result.refusals, *(f"{value}, given back" for value in result.given_back))
     made = Report((), count, refusals, quantized=result.quantized)
@@ -202,7 +199,7 @@ def report(
         made = replace(made, onnxruntime_s=seconds[0], winogen_s=seconds[1])
     except (MissingPackage, BuildError) as reason:
         fast, made = {}, replace(made, unmeasured=first_line(reason))
-    groups = _groups(wide, graph)
+    groups = _groups(model, graph)
     rows = []
     for step, problem, home in steps:
         algorithm, seconds_of_step = _predicted(problem, settings)

@@ -17,7 +17,6 @@ from winogen.graph import Conv, simplify
 from winogen.onnx.loading import naming_damage, original, require
 from winogen.onnx.model import Model, copied
 from winogen.onnx.proof import Verdict, compare
-from winogen.onnx.quantized import narrowed
 from winogen.onnx.reading import read
 from winogen.onnx.soundness import MOST_BYTES
 from winogen.onnx.writing import Writer
@@ -161,20 +160,12 @@ def _rewritten(
     ``excluded``: values that onnxruntime goes on to compute.
     """
     before = len(model.graph.node)
-    narrow = narrowed(model, settings["threads"], excluded)
-    wide = Model(narrow.model, model.fixed) if narrow.made else model
-    reading = read(wide, narrow)
-    unchanged = Rewritten(
-        wide.proto, before, len(wide.graph.node), 0, 0, tuple(reading.refusals),
-        quantized=len(narrow.made),
-    )  # fmt: skip
-    if not reading.kind:
-        return unchanged, {}
-    convolutions = [node.op for node in reading.graph.nodes if isinstance(node.op, Conv)]
-    writer = Writer(wide, reading, settings, excluded)
+    reading = read(model, excluded)
+    writer = Writer(model, reading, settings, excluded)
     proto = writer.write(simplify(reading.graph))
-    if not writer.segments:
-        return unchanged, {}
+    if not writer.segments and not writer.quantized:
+        return Rewritten(model.proto, before, before, 0, 0, tuple(reading.refusals)), {}
+    convolutions = [node.op for node in reading.graph.nodes if isinstance(node.op, Conv)]
     made = Rewritten(
         proto,
         before,
@@ -184,7 +175,7 @@ def _rewritten(
         tuple(reading.refusals),
         tiled=sum(map(_is_tiled, convolutions)),
         read=len(convolutions),
-        quantized=len(narrow.made),
+        quantized=writer.quantized,
     )
     return made, writer.within
 
