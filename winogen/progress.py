@@ -119,8 +119,8 @@ def compiling() -> Iterator[Callable[[str], None]]:
 def lines(what: str, stream: TextIO | None = None) -> Iterator[Step]:
     """Do the same in plain lines, for logs and pipes: nothing at all if the work is done soon.
 
-    Lines come from a thread, so that a single long step is not silent. Work that has been told of
-    is told to be done, so that nobody takes what follows for a part of it.
+    Lines come from a thread, so that a single long step is not silent. Announced work is also
+    reported as done, so that nobody takes later work for a part of it.
     """
     stream = stream or sys.stderr
     start, ended = time.monotonic(), threading.Event()

@@ -57,7 +57,7 @@ def test_the_layer_file(tmp_path):
 
 
 def test_the_json_fields_are_those_written(document):
-    block = TEXT.split("## The JSON file")[1].partition("That of `--nets`")[0]
+    block = TEXT.split("## The JSON file")[1].partition("The file of `--nets`")[0]
     for layer in document["layers"]:
         for field in set(layer) | set(document["summary"]) - {"layers", "failed"}:
             if field not in ("roofline_share", "max_workspace_bytes"):
@@ -65,7 +65,7 @@ def test_the_json_fields_are_those_written(document):
 
 
 def test_the_fields_of_nets_are_those_written(nets_document):
-    block = TEXT.split("That of `--nets`")[1]
+    block = TEXT.split("The file of `--nets`")[1]
     (first, *_) = nets_document["nets"]
     fields = {*nets_document, *first, *first["contestants"]["torch"], *nets_document["summary"]}
     fields |= {*nets_document["summary"]["contestants"]["torch"], "way", "best_s", "error"}

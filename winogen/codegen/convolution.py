@@ -14,7 +14,8 @@ from winogen.kernels.tiles_family import TILES_AT_ONCE
 def context(spec: KernelSpec) -> dict[str, Any]:
     """Return what the template of a kernel knows."""
     variant, tuning = spec.entry, spec.tuning
-    height, width = view(spec.transform_h), view(spec.transform_w)
+    # Filters are transformed by the matrices, in double.
+    height, width = (view(transform, "input", "output") for transform in spec.transforms)
     planar_rows = spec.layout == "NCHW" and not height and not spec.precision.multiplies_halves
     return {
         "template": (variant.folder or Path("kernels")) / variant.template,
@@ -63,9 +64,3 @@ def _growth(*along: dict[str, Any] | None) -> float:
     matrices = [transform["g"] for transform in along if transform]
     most = prod(max(sum(abs(float(x)) for x in row) for row in rows) for rows in matrices)
     return ceil(1e3 * most) / 1e3
-
-
-def _distinct(height: Any, width: Any) -> list[Any]:
-    if height is None:
-        return []
-    return [height] if height["function"] == width["function"] else [height, width]

@@ -24,7 +24,7 @@ from winogen.kernels import (
 from winogen.kernels.register_blocks import register_blocks, sizes_of
 from winogen.records import PRODUCT_TYPES, Points, Precision, Sizes, Target
 
-# Without a `tile`, those of at most this many points are tried that the catalog has.
+# Without a `tile`, the catalog's tiles of at most this many points are tried.
 _POINTS = 9
 GAUSSIAN = Points("catalog", ("gaussian",))  # with the modulus x^2 + 1
 
@@ -36,7 +36,7 @@ def candidates(problem: Problem, request: Request, target: Target) -> Iterator[C
 
 
 # What a tolerance may choose: packed filters and products, and the least error that either can
-# have. Of formats of one size the most accurate is enough.
+# have. If several formats have the same size, the most accurate one is enough.
 _NARROW = (
     ("flyte24", None, 2.0**-17),
     ("float16", None, 2.0**-12),
@@ -48,8 +48,8 @@ _NARROW = (
 def precisions(layer: Layer, request: Request, target: Target) -> list[Precision | None]:
     """Return the types of numbers to try; None: all are of the type of the arrays.
 
-    Narrow ones only where they are asked for, or a tolerance is that they can keep to. Raises
-    Unsupported for those that are asked for and no kernel for the target computes in.
+    Narrow types are tried if the request names them, or if they can keep to its tolerance. Raises
+    Unsupported for a named type without a kernel for the target.
     """
     asked = request.filter_dtype, request.product_dtype
     if any(asked):

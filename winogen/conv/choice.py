@@ -62,7 +62,7 @@ class Choice:
 class Rectangle:
     """Outputs to compute: rows row_begin..row_end-1, and columns alike.
 
-    ``in_row`` says that all pixels count as one row, which is cut more evenly than many.
+    ``in_row``: all pixels count as one row, which is cut more evenly than many.
     """
 
     row_begin: int
@@ -96,7 +96,7 @@ def multiplications(problem: Problem, choice: Choice) -> int:
 
 
 def rectangles(problem: Problem, choice: Choice) -> tuple[Rectangle, ...]:
-    """Return the outputs that the chosen algorithm computes, then those left to `direct`.
+    """Return the outputs of the chosen algorithm, then the outputs left to `direct`.
 
     With edge="direct" the Winograd part ends at the last full tile; below and to the right of it
     remain at most two strips.

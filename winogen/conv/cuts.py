@@ -107,7 +107,7 @@ def work_of(
 def evaluate(
     problem: Problem, choices: Sequence[Choice], target: Target, machine: Machine, limit: int | None
 ) -> list[Candidate]:
-    """Return every choice with its fastest cut; those of one algorithm are evaluated at once."""
+    """Return every choice with its fastest cut; choices of one algorithm are evaluated at once."""
     seconds, workspace = np.zeros(len(choices)), np.zeros(len(choices), np.int64)
     cut: list[list[tuple[Work, int, int]]] = [[] for _ in choices]
     alike: dict[tuple, list[tuple[int, Choice]]] = {}  # what differs in tiles only

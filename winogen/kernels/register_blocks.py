@@ -1,4 +1,4 @@
-"""The register blocks that suit a layer: those that a target has room for, fewest loads first.
+"""The register blocks for a layer: all that the target has room for, fewest loads first.
 
 `winogen.kernels.registers` counts loads for any block. Here are the bounds of the micro-kernels:
 they hold the vectors of one step and fetch the numbers of the rows one by one, and gcc keeps no
@@ -70,7 +70,7 @@ def is_kept(target: Target, block: RegisterBlock, chains: int = 1) -> bool:
 
 
 def sizes_of(work: Work, block: RegisterBlock) -> Sizes:
-    """Return a block as sizes that replace those of the variant; () if it has them anyway."""
+    """Return a block as sizes that replace the variant's; () if it has them anyway."""
     own = work.tuning
     if (block.rows, block.vectors) == (own.rows, own.vectors):
         return ()

@@ -1,9 +1,9 @@
 """What a variant of a kernel says of itself, and the register of all of them.
 
-A variant is one way to compute a convolution: one Python file that says when it applies, which
-buffers it needs, what it costs and what is compiled in, and one template in ``csrc/kernels/``. An
-algorithm, as users name it, is a family of variants; the first that applies is taken. Nothing about
-the shape of a layer is decided in C.
+A variant is one way to compute a convolution. One Python file says when it applies, its buffers,
+its cost and what is compiled in; one template in ``csrc/kernels/`` has the C. An algorithm, as
+users name it, is a family of variants; the first that applies is taken. Nothing about the shape of
+a layer is decided in C.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Variant(ABC):
     # pixels, or "pixels", while they are filters.
     in_lanes: str | None = None
     uses: tuple[str, ...] = ()  # the fields of Tuning that are compiled in
-    tunable: tuple[str, ...] = ()  # those that a single layer may have others of
+    tunable: tuple[str, ...] = ()  # fields that a single layer may set
     # What the struct of its kernels holds besides what all have: name -> meaning.
     buffers_used: Mapping[str, str] = {}
     fields_used: Mapping[str, str] = {}
@@ -97,7 +97,7 @@ class Variant(ABC):
         return {}
 
     def extensions(self, target: Target) -> tuple[str, ...]:
-        """Return those of the target's extensions that its kernels use."""
+        """Return the target's extensions that its kernels use."""
         return ()
 
     def runs_on(self, target: Target) -> bool:
@@ -133,8 +133,8 @@ class Variant(ABC):
     def parameters(self, work: Work) -> Iterator[Any]:
         """Yield parameters of its own that are worth trying, the most promising first.
 
-        Where ``work`` has some, those that differ from them by one step. They are hashable, and
-        their method `to_dict` returns what JSON can hold.
+        Where ``work`` has some, the parameters one step from them. They are hashable, and their
+        method `to_dict` returns what JSON can hold.
         """
         return iter(())
 
@@ -177,7 +177,7 @@ class Variant(ABC):
         return Strides(0, row, 1, rows * row)
 
     def all_buffers(self, work: Work) -> dict[str, Buffer]:
-        """Return the buffers of its template, and those that all have for such numbers."""
+        """Return the buffers of its template, and the buffers of all templates for such numbers."""
         buffers = self.buffers(work)
         if not work.precision.narrow:
             return buffers
@@ -246,8 +246,8 @@ class Variant(ABC):
     def packed_room(self, work: Work) -> int:
         """Return the bytes that packed filters take up with what goes with them.
 
-        That is a vector that may be read behind numbers of three bytes, and the scale of every
-        filter, of types that need one.
+        These are a vector that may be read behind numbers of three bytes, and the scale of every
+        filter for types with scales.
         """
         precision, room = work.precision, int(self.packed_bytes(work))
         if precision.filter_itemsize == 3:
@@ -264,7 +264,7 @@ _MODULES = {"loops": "winogen.lab.loops.variant"}
 
 
 def register(variant: Variant, first: bool = False) -> Variant:
-    """Add a variant to its family, behind those that are there or before them."""
+    """Add a variant to its family, behind its present members or before them."""
     global _VARIANTS
     if variant.name in _VARIANTS:
         raise ValueError(f"variant {variant.name!r} is registered already")
@@ -291,9 +291,9 @@ def named(name: str) -> Variant:
 
 
 def algorithms(precision: Precision | None = None, target: Target | None = None) -> tuple[str, ...]:
-    """Return the names of all families, or of those that compute in a precision, on a target.
+    """Return the names of all families, or of the families for a precision, on a target.
 
-    Of the latter, without those that a module of their own brings.
+    For a precision or a target, families with a module of their own are left out.
     """
     able = [
         variant.algorithm
@@ -316,7 +316,7 @@ def family(algorithm: str) -> list[Variant]:
 def general(algorithm: str, precision: Precision | None = None) -> Variant:
     """Return the variant of a family that applies to whatever no other is meant for.
 
-    Of those that compute in a ``precision``, if there are any.
+    Of the variants for a ``precision``, if there are any.
     """
     members = family(algorithm)
     able = [variant for variant in members if precision and variant.computes(precision)]
@@ -337,7 +337,7 @@ def summation(
 ) -> dict[str, int]:
     """Return how an algorithm sums the channels of a group, as `measure` and `estimate` take it.
 
-    ``precision``: None for float32 throughout. ``sizes`` replace those of its tuning.
+    ``precision``: None for float32 throughout. ``sizes`` replace sizes of its tuning.
 
     >>> from winogen.kernels import summation
     >>> from winogen.records import TARGETS
@@ -353,7 +353,7 @@ def summation(
 def assign(work: Work) -> Work:
     """Return the work with the variant that computes it assigned: its view, name and tuning.
 
-    That is the one that the work names, or the first that applies.
+    The variant is the work's own, or the first that applies.
     """
     variant = named(work.variant) if work.variant else first_that_applies(work)
     tuning = variant.tuning(work.target, work.precision).with_sizes(work.sizes)
@@ -371,6 +371,5 @@ def first_that_applies(work: Work) -> Variant:
             f"{', '.join(algorithms(work.precision)) or 'none'}"
         )
     raise InvalidValue(
-        f"parameters: got {work.parameters}; allowed: those of algorithm {work.algorithm} that are "
-        "legal for this layer"
+        f"parameters: got {work.parameters}; allowed: legal ones of {work.algorithm} for this layer"
     )

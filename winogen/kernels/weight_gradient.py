@@ -18,7 +18,7 @@ from winogen.records import Machine, Precision, Strides, Target, Tuning
 USES = ("rows", "vectors", "chains")
 # Bytes of transformed tiles of a chunk: they stay in L2, beside the sums of a position.
 _CHUNK_BYTES = 1 << 20
-_LEAST_TILES = 96  # of a chunk, so that sums that are not in L2 are seldom fetched and stored
+_LEAST_TILES = 96  # of a chunk: then sums outside L2 are seldom fetched and stored
 _UNIT_PIXELS = 128  # columns of a unit, about
 _SUM_BYTES = 256 << 20  # sums of all positions; more filters take turns
 FINISHED = 8  # filters whose weights are finished together
@@ -43,7 +43,7 @@ _FIELDS: Fields = (
     ("of the filters of a product", "int64_t", ("shares",)),
     *SCHEDULE,
     ("tiles in a chain of additions", "int64_t", ("depth",)),
-    ("flag", "int64_t", ("flush_denormals",)),
+    ("whether they are zeros", "int", ("flush_denormals",)),
     *MEMORY,
     ("from one position to the next", "int64_t", ("v_step", "e_step", "s_step")),
     ("transformed tiles of x and dy", "winogen_buffer", ("v", "e")),
@@ -122,7 +122,7 @@ class GradientWork:
     size: tuple[int, int]
     output_size: tuple[int, int]
     padding: tuple[int, int]  # top, left
-    around: tuple[int, int]  # channels of the arrays of which x and dy are slices
+    around: tuple[int, int]  # channels of the arrays whose slices x and dy are
     threads: int = 1
 
     @property

@@ -122,7 +122,7 @@ class Winograd2dTiles(Variant):
         )
 
     def summed(self, work: Work, vectors: Any, block: tuple[Any, Any], times: Any) -> Demand:
-        """Count products that are never stored, and the output transform, which is part of them.
+        """Count products, which are never stored, and the output transform as a part of them.
 
         ``vectors``: of tiles times filters; ``block``: tiles (or vectors of them) and filters (or
         vectors of them) in the registers; ``times``: how often V is read.

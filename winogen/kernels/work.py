@@ -31,7 +31,7 @@ class Stack:
 
     @classmethod
     def of(cls, transforms: Sequence[Any]) -> Stack | None:
-        """Return them stacked; None for those of algorithms without tiles."""
+        """Return them stacked; None for algorithms without tiles."""
         if None in transforms:
             return None
         sizes = [(t.m, t.n, t.products, t.output_multiplies, *t.instructions) for t in transforms]
@@ -41,7 +41,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Work:
-    """A kernel call, complete but for the machine; channels and filters are those of one group."""
+    """A kernel call, complete but for the machine; channels and filters belong to one group."""
 
     algorithm: str
     layout: str

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class NumberType:
-    """A type of number. Those that are only stored are widened before anything is computed.
+    """A type of number. Types for storage alone are widened before anything is computed.
 
     They are rounded to nearest, ties to even. Flytes are the first bytes of a float32.
     """
@@ -47,7 +47,7 @@ NARROW_TYPES = ("float16", "bfloat16")
 ARRAY_TYPES = (*COMPUTED_TYPES, *NARROW_TYPES)
 # What filters may be packed in, and what may be multiplied, besides the type of the arrays.
 FILTER_TYPES = ("float16", "bfloat16", "flyte24", "flyte16", "flyte8")
-# Those whose range is so small that every filter has a scale.
+# Types with so small a range: every filter has a scale.
 SCALED_TYPES = ("float16",)
 PRODUCT_TYPES = ("int16", "float16")
 
@@ -136,7 +136,7 @@ class Precision:
 
     @property
     def name(self) -> str:
-        """The types that differ from that of the arrays, in words."""
+        """The types other than the arrays', in words."""
         if self.products != self.transforms:
             return f"{self.arrays}, products {self.products}"
         if self.filters != self.transforms:

@@ -73,7 +73,7 @@ class Target:
         ""  # the micro-architecture whose measured sizes of blocks it takes, if one is known
     )
     # What the CPU has besides, names of EXTENSIONS. Not in the text by which caches know kernels:
-    # what those use shows in the flags.
+    # the flags show what kernels use.
     extensions: frozenset[str] = field(default=frozenset(), repr=False)
 
     def lanes(self, dtype: str) -> int:
@@ -82,7 +82,7 @@ class Target:
 
     @property
     def dot_extensions(self) -> tuple[str, ...]:
-        """Those that add dot products of 16-bit integers to sums by one instruction.
+        """Extensions that add dot products of 16-bit integers to sums by one instruction.
 
         >>> TARGETS["avx2"].adjusted("+avxvnni+f16c").dot_extensions
         ('avxvnni',)
@@ -136,10 +136,14 @@ class Target:
         words = re.split("([+-])", changes)
         for sign, name in zip(words[1::2], words[2::2]):
             if name not in EXTENSIONS or self.name not in EXTENSIONS[name].targets:
-                own = (known.name for known in EXTENSIONS.values() if self.name in known.targets)
+                names = (
+                    extension.name
+                    for extension in EXTENSIONS.values()
+                    if self.name in extension.targets
+                )
                 raise InvalidValue(
                     f"isa: got {self.name + changes!r}; allowed: {self.name} with + or - before "
-                    f"each of {', '.join(own) or 'no extension'}"
+                    f"each of {', '.join(names) or 'no extension'}"
                 )
             (extensions.add if sign == "+" else extensions.discard)(name)
         return replace(self, extensions=frozenset(extensions))

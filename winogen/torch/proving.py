@@ -20,7 +20,8 @@ from winogen.torch.plain import PlainGraph
 from winogen.torch.reading import Reading
 from winogen.torch.segment_op import SegmentModule
 
-# Relative errors that rounding alone explains in a sum that torch computes, and that nothing does.
+# Relative errors in a sum of torch's: up to the first rounding alone explains them, beyond the
+# second nothing does.
 _ROUNDING = {torch.float32: 1e-5, torch.float64: 1e-13}
 _WRONG = {torch.float32: 1e-3, torch.float64: 1e-10}
 # Errors of layers grow on their way through a net, but not beyond a tenth of its output.
@@ -40,10 +41,10 @@ def unproven(
 
     Each segment is given what the model itself computes before it, case by case, and must return
     what the model has behind it. A layer may be off by its tolerance, else by ten times its
-    predicted error, and by ten times what torch is off. Kernels run for the shapes that they were
-    compiled for; at other shapes torch stands in for kernels that are still to be compiled.
+    predicted error, and by ten times what torch is off. Kernels run for the shapes of their
+    compilation; at other shapes torch stands in for kernels that are still to be compiled.
     """
-    found: dict[str, str] = {}
+    failures: dict[str, str] = {}
     for case in {id(case.tensors): case for case in cases}.values():
         names = {name for node in body.graph.nodes for name in node.meta.get(VALUES, ())}
         names |= {node.name for node in body.graph.nodes if node.op == "placeholder"}
@@ -55,8 +56,8 @@ def unproven(
             checker.run(*[tensor.clone() for tensor in case.tensors])
         for graph, reason in checker.wrong:
             part = _part(reading.graph, graph)
-            found |= dict.fromkeys(part, f"on {case.name} {reason}")
-    return found
+            failures |= dict.fromkeys(part, f"on {case.name} {reason}")
+    return failures
 
 
 class _Recorder(fx.Interpreter):
@@ -105,20 +106,20 @@ class _Checker(fx.Interpreter):
         names = n.meta.get(VALUES, ())
         several = isinstance(result, (list, tuple))
         results = list(result) if several else [result]
-        wanted = [self.values.get(name) for name in names]
+        truth = [self.values.get(name) for name in names]
         graph = n.meta.get(GRAPH)
         if graph is not None:
             inputs, _ = self.fetch_args_kwargs_from_env(n)
-            pairs = [(i, y, w) for i, (y, w) in enumerate(zip(results, wanted)) if w is not None]
+            pairs = [(i, y, w) for i, (y, w) in enumerate(zip(results, truth)) if w is not None]
             errors = [(distance(y, w), i, y, w) for i, y, w in pairs]
             allowed = self._allowed(graph)
             bad = [one for one in errors if not one[0] <= allowed]
             if bad and not self._excused(graph, inputs, bad, allowed):
                 worst = max(bad, key=lambda one: one[0])[0]
                 self.wrong.append((graph, f"off by {worst:.1e}, allowed {allowed:.1e}"))
-        if len(wanted) != len(results):
+        if len(truth) != len(results):
             return result
-        kept = [y if w is None else w for y, w in zip(results, wanted)]
+        kept = [y if w is None else w for y, w in zip(results, truth)]
         return type(result)(kept) if several else kept[0]
 
     def _allowed(self, graph: Graph) -> float:
@@ -149,14 +150,14 @@ def _dtype(graph: Graph) -> torch.dtype:
 def _part(graph: Graph, replaced: Graph) -> set[str]:
     """The names of all traced nodes between the inputs and the outputs of a replaced graph."""
     makers, inputs = graph.makers, set(replaced.inputs)
-    waiting, found = list(replaced.outputs), set()
+    waiting, nodes = list(replaced.outputs), set()
     while waiting:
         name = waiting.pop()
-        if name in inputs or name in found or name not in makers:
+        if name in inputs or name in nodes or name not in makers:
             continue
-        found.add(name)
+        nodes.add(name)
         waiting += makers[name].reads
-    return {name.partition(".")[0] for name in found}  # "conv.0" is a part of the node conv
+    return {name.partition(".")[0] for name in nodes}  # "conv.0" is a part of the node conv
 
 
 def distance(one: Any, other: Tensor) -> float:
@@ -195,12 +196,12 @@ def _compared(optimized: Any, calls: Calls, witness: Witness, case: Case, errors
     if structure != case.structure:
         return f"on {case.name}: another structure of outputs"
     example, perturbed = witness.cases[0].leaves, witness.perturbed
-    known = witness.repeats and len(example) == len(perturbed) == len(leaves)
+    comparable = witness.repeats and len(example) == len(perturbed) == len(leaves)
     for place, (ours, theirs) in enumerate(zip(leaves, case.leaves)):
-        limit = _limit(example[place], perturbed[place], errors) if known else float("inf")
-        found = _differs(ours, theirs, limit)
-        if found:
-            return f"on {case.name}: output {place} {found}"
+        limit = _limit(example[place], perturbed[place], errors) if comparable else float("inf")
+        difference = _differs(ours, theirs, limit)
+        if difference:
+            return f"on {case.name}: output {place} {difference}"
     return ""
 
 

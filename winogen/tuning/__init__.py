@@ -3,7 +3,7 @@
 `layers` has sets of layers to measure. To find choices, `space` lists what may be tried, `arena`
 measures candidates in turns, `search` goes from the planner's choice to what is fastest here, and
 `budget` shares the time among layers and writes wisdom. `fit` fits the constants of the planner's
-model to measured calls, of which `sample` draws a few.
+model to measured calls; `sample` draws the calls.
 """
 
 from typing import TYPE_CHECKING

@@ -66,7 +66,7 @@ class Scope(NamedTuple):
         return 1.0 if error <= least else planner.PATIENCE
 
     def promising(self, choices: Iterable[Choice], most: float) -> Iterator[Candidate]:
-        """Yield the choices that are accurate enough, those of the least predicted time first.
+        """Yield the choices that are accurate enough, from the least predicted time on.
 
         Up to ``most`` seconds, and up to `_WITHIN` times the least. Errors are predicted only as
         far as they are needed, because that takes longer than predicting times.
@@ -97,7 +97,7 @@ def starting(scope: Scope) -> list[Candidate]:
 
 
 def _of_all_algorithms(scope: Scope) -> Iterator[Choice]:
-    """Every algorithm, also those that `auto` leaves out, by each of its variants that applies."""
+    """Every algorithm, also the ones `auto` leaves out, by each of its variants that applies."""
     problem, request, target, _ = scope
     for algorithm in algorithms():
         if is_tiled(algorithm) and not is_winograd_worth_it(problem.layer):
@@ -105,15 +105,15 @@ def _of_all_algorithms(scope: Scope) -> Iterator[Choice]:
         asked = replace(request, algorithm=algorithm)
         for choice in candidates(problem, asked, target):
             work = work_of(problem, choice, target, None, axes(problem.layer, choice))
-            own = first_that_applies(work)
-            sets = list(islice(own.parameters(work), _PARAMETERS))
+            usual = first_that_applies(work)
+            sets = list(islice(usual.parameters(work), _PARAMETERS))
             if sets:
                 yield from (replace(choice, parameters=one) for one in sets)
                 continue
             yield choice
             for variant in family(algorithm):
                 able = variant.computes(work.precision) and variant.applies(work)
-                if variant is not own and not choice.sizes and able:
+                if variant is not usual and not choice.sizes and able:
                     yield replace(choice, variant=variant.name)
 
 
@@ -145,8 +145,8 @@ def _beside(scope: Scope, way: Candidate, coordinate: str) -> Iterator[Choice]:
             sets = named(work.variant).parameters(work)
             yield from (replace(free, parameters=one) for one in islice(sets, 4 * _PARAMETERS))
     elif coordinate in ("tile", "points") and choice.tile:
-        wanted = replace(scope.request, algorithm=choice.algorithm)
-        for other in candidates(scope.problem, wanted, scope.target):
+        request = replace(scope.request, algorithm=choice.algorithm)
+        for other in candidates(scope.problem, request, scope.target):
             assert other.tile is not None
             moved = sum(abs(a - b) for a, b in zip(other.tile, choice.tile))
             if moved == (coordinate == "tile"):
@@ -162,7 +162,7 @@ def _beside(scope: Scope, way: Candidate, coordinate: str) -> Iterator[Choice]:
 
 
 def _coordinate_of(sizes: Sizes, work: Work) -> str:
-    """The coordinate along which sizes differ from those of a work."""
+    """The coordinate along which sizes differ from the sizes of a work."""
     # A choice may name sizes that are as usual: what counts is what they amount to.
     tuning = named(work.variant).tuning(work.target, work.precision).with_sizes(sizes)
     names = {name for name in SIZES if getattr(tuning, name) != getattr(work.tuning, name)}
@@ -176,7 +176,7 @@ def _coordinate_of(sizes: Sizes, work: Work) -> str:
 
 
 def _cuts(scope: Scope, way: Candidate) -> Iterator[Cut]:
-    """Other blocks: those that the model likes, and those next to the present ones."""
+    """Other blocks: the model's favourites, and the neighbours of the present ones."""
     problem, target, machine = scope.problem, scope.target, scope.machine
     choice = replace(way.choice, cut=None)
     part = rectangles(problem, choice)[0]
