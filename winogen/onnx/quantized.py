@@ -56,7 +56,7 @@ class Narrow:
     """What of a model computes with bytes."""
 
     matches: dict[str, Match] = field(default_factory=dict)  # by what they make
-    taken: set[int] = field(default_factory=set)  # ids of all nodes that they stand for
+    taken: dict[int, Any] = field(default_factory=dict)  # id -> node that they stand for
     refusals: dict[str, str] = field(default_factory=dict)  # output of a node -> why it stays
 
 
@@ -70,7 +70,7 @@ def quantized(model: Model, excluded: Collection[str] = ()) -> Narrow:
     def take(output: str, op: Operator, source: str, within: tuple[Any, ...]) -> None:
         label = within[0].name or within[0].output[0]
         found.matches[output] = Match(op, (source,), within[:-1], label)
-        found.taken |= set(map(id, within))
+        found.taken |= {id(node): node for node in within}
 
     for node in model.graph.node:
         read = _READERS.get(node.op_type) if node.domain in STANDARD else None
@@ -87,7 +87,7 @@ def quantized(model: Model, excluded: Collection[str] = ()) -> Narrow:
         except (Refused, WinogenError) as reason:
             found.refusals[node.output[0]] = str(reason)
     if found.matches:
-        for name, other in between(model, found.taken).items():
+        for name, other in between(model, set(found.taken)).items():
             if name not in excluded and model.constant(other.input) is None:
                 take(name, Opaque(type(other).__name__, other), other.input, other.within)
     return found
