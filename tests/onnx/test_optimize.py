@@ -117,6 +117,12 @@ BY_PARTS = {
     ),
     "clip from below": clip(0, None),
     "clip from above": clip(None, 0.5),
+    "a maximum": lambda net, x: net.node("Max", net.constant(np.array([0.25], net.dtype)), x),
+    "a minimum of a maximum": lambda net, x: net.node(
+        "Min",
+        net.node("Max", x, net.constant(np.zeros((1, 1), net.dtype))),
+        net.constant(np.array(0.5, net.dtype)),
+    ),
     "silu": lambda net, x: net.node("Mul", x, net.node("Sigmoid", x)),
     "hardswish by parts": lambda net, x: net.node(
         "Mul", net.node("HardSigmoid", x, alpha=1 / 6, beta=0.5), x

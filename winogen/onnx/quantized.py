@@ -11,7 +11,7 @@ y_zero after the last rounding, so that the two may differ by one step, near hal
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -60,12 +60,12 @@ class Narrow:
     refusals: dict[str, str] = field(default_factory=dict)  # output of a node -> why it stays
 
 
-def quantized(model: Model, excluded: Collection[str] = ()) -> Narrow:
+def quantized(model: Model, excluded: Mapping[str, str] | None = None) -> Narrow:
     """Return the quantized convolutions of a model, and what lies between them if it has any.
 
-    ``excluded``: values that the framework goes on to compute.
+    ``excluded``: values that the framework goes on to compute, and why.
     """
-    found = Narrow()
+    excluded, found = excluded or {}, Narrow()
 
     def take(output: str, op: Operator, source: str, within: tuple[Any, ...]) -> None:
         label = within[0].name or within[0].output[0]
@@ -78,12 +78,13 @@ def quantized(model: Model, excluded: Collection[str] = ()) -> Narrow:
             continue
         try:
             layer = read(model, node)
-            if layer is None or layer.within[-1].output[0] in excluded:
+            if layer is None:
                 continue
-            attributes = model.attributes(node)
+            output, attributes = layer.within[-1].output[0], model.attributes(node)
+            if output in excluded:
+                raise Refused(excluded[output])
             _check(model, layer, attributes)
-            op = _operator(layer, attributes)
-            take(layer.within[-1].output[0], op, layer.input, layer.within)
+            take(output, _operator(layer, attributes), layer.input, layer.within)
         except (Refused, WinogenError) as reason:
             found.refusals[node.output[0]] = str(reason)
     if found.matches:

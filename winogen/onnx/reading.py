@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,10 +25,10 @@ class Reading:
     refusals: list[str] = field(default_factory=list)  # convolutions that stay, and why
 
 
-def read(model: Model, excluded: Collection[str] = ()) -> Reading:
+def read(model: Model, excluded: Mapping[str, str] | None = None) -> Reading:
     """Return the graph of a model. Values that never change are no values of it.
 
-    ``excluded``: values that are no outputs of quantized convolutions then.
+    ``excluded``: values that are no outputs of quantized convolutions then, and why.
     """
     narrow = quantized(model, excluded)
     kind = _kind(model, narrow.taken)
