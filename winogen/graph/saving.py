@@ -23,6 +23,7 @@ from winogen.graph.ir import (
     Node,
     Operator,
     Pad,
+    QConv,
     Repeat,
     Slice,
     Spread,
@@ -32,7 +33,7 @@ from winogen.graph.ir import (
 FORMAT = 1
 _KINDS: dict[str, type] = {
     kind.__name__: kind
-    for kind in (Conv, Affine, Activation, Add, Concat, Slice, Pad, MaxPool, Repeat, Spread)
+    for kind in (Conv, QConv, Affine, Activation, Add, Concat, Slice, Pad, MaxPool, Repeat, Spread)
 }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from winogen.conv import arguments, memory, seams
 from winogen.errors import InvalidType, InvalidValue
-from winogen.graph.ir import Graph, Opaque
+from winogen.graph.ir import Graph, Opaque, QConv
 from winogen.graph.planning import Planned, Settings, plan
 from winogen.graph.saving import load, save
 from winogen.graph.shapes import Shape, shapes
@@ -55,8 +55,10 @@ class Segment:
         most_error: float | None = None,
     ):
         for node in graph.nodes:
-            if isinstance(node.op, Opaque):
-                raise InvalidValue(f"graph: got the operator {node.op}; allowed: no Opaque ones")
+            if isinstance(node.op, (Opaque, QConv)):
+                raise InvalidValue(
+                    f"graph: got the operator {node.op}; allowed: no Opaque ones, and real numbers"
+                )
         self.graph = graph
         self.dtype = graph.dtype or np.dtype(np.float32)
         if self.dtype not in arguments.DTYPE_NAMES:
