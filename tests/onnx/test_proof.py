@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 
 import winogen.onnx
 from winogen.errors import CompileFailed, InvalidType, InvalidValue
+from winogen.graph.whole import limit
 from winogen.onnx import proof, whole
 from winogen.onnx.model import Model
 from winogen.onnx.patterns import Patterns
@@ -331,7 +332,8 @@ def test_limits_of_the_whole_follow_from_the_net(name, monkeypatch, library):
         unseen_by_parts(patch)
         spoiled(patch, other_padding, "Conv")
         assert "an output of the whole model" in rewrite(model).given_back[0]
-    monkeypatch.setattr(whole, "_TIMES", 0)  # no more than rounding itself
+    # No more than rounding itself.
+    monkeypatch.setattr(whole, "limit", lambda _, rounding: limit(0, rounding))
     assert "an output of the whole model" in rewrite(model).given_back[0]
 
 
