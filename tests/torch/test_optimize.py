@@ -129,11 +129,11 @@ def test_copies_and_pickles(x):
 
 
 def test_a_file_of_another_version_is_refused(x, monkeypatch):
-    from winogen.graph import saving
+    from winogen.graph import ir
 
     ours = optimize(made(nets.Shared), x)
     with monkeypatch.context() as patch:
-        patch.setattr(saving, "FORMAT", 99)
+        patch.setattr(ir, "FORMAT", 99)
         text = pickle.dumps(ours)
     with pytest.raises(InvalidValue, match="optimize the model again"):
         pickle.loads(text)

@@ -22,7 +22,6 @@ from winogen.graph.ir import (
     Spread,
 )
 from winogen.graph.planning import faster_layout
-from winogen.graph.saving import load, save
 from winogen.graph.segment import Segment
 from winogen.graph.shapes import shapes
 from winogen.graph.simplify import simplify
@@ -46,8 +45,6 @@ __all__ = [
     "Spread",
     "cut",
     "faster_layout",
-    "load",
-    "save",
     "shapes",
     "simplify",
 ]
