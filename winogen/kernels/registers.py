@@ -59,7 +59,7 @@ def registers_needed(rows: int, vectors: int, chains: int = 1, spare: int = 0) -
 
 
 def registers_of_steps(rows: int, vectors: int, chains: int = 1) -> int:
-    """Return those of a kernel that holds its sums and all vectors of a step.
+    """Return the registers of a kernel that holds its sums and all vectors of a step.
 
     >>> registers_of_steps(14, 2), registers_of_steps(14, 1, chains=2)
     (30, 30)
@@ -77,7 +77,7 @@ def blocks(
 ) -> Iterator[RegisterBlock]:
     """Yield every block that fills at least a part ``least`` of the registers, and no more.
 
-    By vectors; of those with as many, the one of most rows first.
+    By vectors; among blocks with equally many, the one of most rows comes first.
 
     Loads per FMA are 1/vectors + 1/rows. With an ``extent``, its last blocks count as well: a row
     of 13 pixels takes three blocks of 5, so that 3/13 replaces 1/5.
