@@ -170,7 +170,7 @@ def test_a_variant_is_described(name):
     assert variant.name == name
     module = importlib.import_module(type(variant).__module__)
     assert Path(module.__file__).name == f"{name}.py" and module.__doc__ and type(variant).__doc__
-    assert variant.template == f"{name}.c.j2" and (CSRC / "kernels" / variant.template).is_file()
+    assert (CSRC / "kernels" / variant.template).is_file()
     assert variant.title and not variant.title.endswith(".")
     assert set(variant.uses) <= set(MEANS)
     for target in TARGETS.values():

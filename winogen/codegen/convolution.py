@@ -15,7 +15,7 @@ def context(spec: KernelSpec) -> dict[str, Any]:
     """Return what the template of a kernel knows."""
     variant, tuning = spec.entry, spec.tuning
     height, width = view(spec.transform_h), view(spec.transform_w)
-    planar_rows = spec.layout == "NCHW" and not height and not spec.precision.multiplies_halves
+    planar_rows = spec.layout == "NCHW" and not height and spec.precision.format.together == 1
     return {
         "template": f"kernels/{variant.template}",
         "title": title_of(variant.title, spec, height, width),

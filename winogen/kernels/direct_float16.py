@@ -20,7 +20,6 @@ class DirectFloat16(halves.OfHalves, Direct):
     """As direct convolution, in words of two channels."""
 
     name = "direct_float16"
-    template = "direct_float16.c.j2"
     title = "Direct convolution, register-blocked, products of float16"
     uses = ("rows", "vectors", "band")
     tunable = (*uses, *PREFETCHING, "depth")

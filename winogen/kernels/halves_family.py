@@ -13,9 +13,8 @@ from winogen.kernels import costs as cost
 from winogen.kernels.count import Demand, Move, Product, Stages
 from winogen.kernels.variant import Buffer, Variant
 from winogen.kernels.work import Work, blocks
-from winogen.records import Machine, Precision, Target
+from winogen.records import Machine
 
-EXTENSION = "fp16"
 SCALE_TOP = 4  # largest numbers lie between 2^4 and 2^5
 BANDS = 16  # of an image, whose largest numbers are found one by one
 ROW_SEGMENT = 64  # columns of a row of planes that are rounded at a time: they stay in L1
@@ -30,18 +29,7 @@ TERMS, CHAINS = 8, 3
 class OfHalves(Variant):
     """What differs from kernels whose products are of wider numbers."""
 
-    def computes(self, precision: Precision) -> bool:
-        """Whether its kernels compute with these types of numbers."""
-        asked = Precision.of(precision.arrays, products="float16")
-        return precision == asked and precision.transforms == "float32"
-
-    def extensions(self, target: Target) -> tuple[str, ...]:
-        """Return those of the target's extensions that its kernels use."""
-        return tuple({EXTENSION} & target.extensions)
-
-    def runs_on(self, target: Target) -> bool:
-        """Whether a target has what its kernels cannot do without."""
-        return EXTENSION in target.extensions
+    formats = ("float16",)
 
     def summation(self, tuning: Any, channels: int) -> dict[str, int]:
         """Return how it sums: chains of float16, and float32 between blocks of them."""

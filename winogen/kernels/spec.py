@@ -78,7 +78,7 @@ class KernelSpec(Spec):
             work.layout,
             work.precision,
             work.target.storing(*(number.name for number in work.precision.stored)).using(
-                *named(work.variant).extensions(work.target)
+                *work.target.multiplying(work.precision.format)
             ),
             work.tuning.compiled,
             along_h,

@@ -20,7 +20,7 @@ from winogen.kernels.kind import Buffer, workspace_bytes
 from winogen.kernels.work import Work, round_up
 from winogen.loops.parameters import LoopProblem, Parameters
 from winogen.loops.registers import registers_of_steps
-from winogen.records import Machine, Precision, Sizes, Strides, Target, Tuning
+from winogen.records import PRODUCT_FORMATS, Machine, Precision, Sizes, Strides, Target, Tuning
 
 
 class Cycles(NamedTuple):
@@ -54,6 +54,7 @@ class Variant(ABC):
     rows_at_once: int = 1  # rows of outputs that a block has at least, if there are as many
     one_layer: bool = False  # whether all sizes of a layer are compiled in
     adds_early: bool = False  # whether what the epilogue adds is added before the store
+    formats: tuple[str, ...] = ("real",)  # of products: names of PRODUCT_FORMATS
     widens_filters: bool = False  # whether filters may be packed in narrower numbers than float32
     # Whether arrays may hold narrower numbers than are computed with: read through a buffer.
     widens_arrays: bool = True
@@ -70,8 +71,13 @@ class Variant(ABC):
 
     def computes(self, precision: Precision) -> bool:
         """Whether its kernels compute with these types of numbers."""
+        if precision.format.name not in self.formats:
+            return False
+        if precision.format.name != "real":
+            asked = Precision.of(precision.arrays, products=precision.products)
+            return precision == asked and precision.transforms == "float32"
         widens = self.widens_filters and precision.transforms == "float32"
-        if widens and precision.has_narrow_filters:
+        if widens and precision.narrow_filter:
             precision = replace(precision, filters=precision.transforms)
         if self.widens_arrays:
             precision = replace(precision, arrays=precision.transforms)
@@ -93,13 +99,9 @@ class Variant(ABC):
         """Return what is compiled in besides layout, numbers, target, transforms and tuning."""
         return {}
 
-    def extensions(self, target: Target) -> tuple[str, ...]:
-        """Return those of the target's extensions that its kernels use."""
-        return ()
-
     def runs_on(self, target: Target) -> bool:
         """Whether a target has what its kernels cannot do without."""
-        return True
+        return any(target.multiplies(PRODUCT_FORMATS[name]) for name in self.formats)
 
     def nest(self, work: Work) -> tuple[LoopProblem, Parameters] | None:
         """Return the loop nest that is compiled in, where there is one."""
@@ -281,7 +283,7 @@ def algorithms(precision: Precision | None = None, target: Target | None = None)
             variant.algorithm
             for variant in _VARIANTS.values()
             if (precision is None or variant.computes(precision))
-            and (target is None or variant.runs_on(target))
+            and (target is None or precision is None or target.multiplies(precision.format))
         )
     )
 
