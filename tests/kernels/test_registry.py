@@ -217,7 +217,7 @@ def calls(name):
 def test_a_variant_fills_just_the_fields_that_it_declares(name):
     for variant, work in calls(name):
         assert set(variant.fields(work)) - {"shares"} == set(variant.fields_used)
-        assert set(variant.buffers(work)) == set(variant.buffer_names(work.border))
+        assert set(variant.buffers(work)) == set(variant.buffer_names(work.border, work.precision))
 
 
 @pytest.mark.parametrize("name", VARIANTS)

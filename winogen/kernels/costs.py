@@ -59,7 +59,9 @@ def product(work: Work, machine: Machine, counted: Product) -> Any:
     for panel in counted.panels:
         size, width = panel.rows, panel.vectors
         step = np.maximum(
-            np.maximum((size + widening) * width / rate, panel.loads / costs.loads),
+            np.maximum(
+                (size * (1 + counted.more) + widening) * width / rate, panel.loads / costs.loads
+            ),
             costs.latency / chains,
         )
         sums = counted.rounds * panel.sums

@@ -110,7 +110,7 @@ class KernelSpec(Spec):
         """The fields of its struct: those of all, then of the variant, then for narrow arrays."""
         variant = self.entry
         special = [(means, "int64_t", (name,)) for name, means in variant.fields_used.items()]
-        buffers = variant.buffer_names(self.border)
+        buffers = variant.buffer_names(self.border, self.precision)
         special += [(means, "winogen_buffer", (name,)) for name, means in buffers.items()]
         return (*_COMMON, *special, *(_NARROW if self.precision.narrow else ()))
 

@@ -147,7 +147,7 @@ class Variant(ABC):
     def packed_numbers(self, work: Work) -> Any:
         """Return how many numbers the packed filters are."""
 
-    def buffer_names(self, border: str) -> dict[str, str]:
+    def buffer_names(self, border: str, precision: Precision) -> dict[str, str]:
         """Return name -> meaning of its buffers."""
         return dict(self.buffers_used)
 

@@ -63,6 +63,7 @@ class ProductFormat:
     together: int = 1  # numbers of a word; 1: numbers are multiplied as they are computed with
     summing: str = "kept"
     extensions: frozenset[str] = frozenset()  # each multiplies and adds words by one instruction
+    instructions: int = 1  # that do so where none of these is
     portable: bool = True  # whether targets without any of them multiply such words, too
     option: bool = True  # whether `product_dtype` may ask for it
 
