@@ -131,7 +131,8 @@ class Direct(Variant):
         """Count the product of a block."""
         rows, cols = work.block
         rounds, form = blocks(work.terms, self.depth(work)), work.precision.format
-        more = 0 if work.target.multiplying(form) else form.instructions - 1
+        fused, slow = work.target.multiplying(form), dict(form.slow)
+        more = (slow.get(work.target.core, 1) if fused else form.instructions) - 1
         panels = cost.register_blocks(work, cols)
         return Product(panels, work.terms * work.taps, rounds, times=rows, more=more)
 

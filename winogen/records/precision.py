@@ -64,6 +64,8 @@ class ProductFormat:
     summing: str = "kept"
     extensions: frozenset[str] = frozenset()  # each multiplies and adds words by one instruction
     instructions: int = 1  # that do so where none of these is
+    # ... and on cores where one instruction takes as long as so many that multiply and add floats.
+    slow: tuple[tuple[str, int], ...] = ()
     portable: bool = True  # whether targets without any of them multiply such words, too
     option: bool = True  # whether `product_dtype` may ask for it
 
