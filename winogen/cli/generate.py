@@ -61,8 +61,8 @@ def generate(
     product_dtype: str = typer.Option(
         None,
         metavar="TYPE",
-        help="What is multiplied: int16, with --isa avx512+vnni at best, or float16, with "
-        "--isa avx512+fp16.",
+        help="What is multiplied: int16, with --isa avx512+vnni at best, float16, with --isa "
+        "avx512+fp16, or bfloat16, with --isa avx512+bf16 at best.",
     ),
     workspace_limit: int = typer.Option(None, help="Bytes of scratch memory, at most."),
     isa: str = typer.Option(

@@ -77,6 +77,7 @@ PRODUCT_FORMATS: dict[str, ProductFormat] = {
         ProductFormat("real", option=False),
         ProductFormat("int16", 2, "stepped", frozenset({"vnni", "avxvnni"})),
         ProductFormat("float16", 2, "short", frozenset({"fp16"}), portable=False),
+        ProductFormat("bfloat16", 2, "kept", frozenset({"bf16"}), 3, (("skylake_avx512", 4),)),
         ProductFormat("int8", 4, "stepped", option=False),
     )
 }

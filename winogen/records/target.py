@@ -39,6 +39,8 @@ EXTENSIONS: dict[str, Extension] = {
         Extension("f16c", ("avx512", "avx2"), "f16c", ("-mf16c",), 5, 4),
         # Shuffles of bytes across a whole vector.
         Extension("vbmi", ("avx512",), "avx512vbmi", ("-mavx512vbmi",), 5, 4),
+        # Dot products of two bfloat16, added to sums of float32.
+        Extension("bf16", ("avx512",), "avx512_bf16", ("-mavx512bf16",), 10, 9),
         # Arithmetic in float16.
         Extension("fp16", ("avx512",), "avx512_fp16", ("-mavx512fp16",), 12, 14),
     )
