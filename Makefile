@@ -1,4 +1,4 @@
-# make demo    set up .venv and run `winogen demo`: a photograph, five algorithms, one table
+# make demo    set up .venv and run `winogen demo`: a layer and a photograph by five algorithms
 # make test    set up .venv and run the tests
 # make lint    set up .venv and check style, format and types
 #

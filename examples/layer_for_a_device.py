@@ -26,7 +26,7 @@ int main(void)
     if (edges_workspace_bytes(1) > sizeof workspace) return 1;
     for (int i = 0; i < 16 * 28 * 28; i++) input[i] = 1;
     for (int i = 0; i < 32 * 16 * 3 * 3; i++) weight[i] = 0.5f;
-    edges_pack(weight, (float *)packed);
+    edges_pack(weight, (float *)packed, 1);
     edges_run(input, (float *)packed, NULL, output, workspace, 1);
     printf("workspace %zu of %d bytes\\n", edges_workspace_bytes(1), ROOM);
     printf("corner %g, edge %g, inside %g\\n", output[0], output[1], output[29]);

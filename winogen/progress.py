@@ -77,11 +77,50 @@ def telling(what: str) -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
+def compiling() -> Iterator[Callable[[str], None]]:
+    """Show each kernel that is compiled inside the ``with`` block, and how long it took.
+
+    Yields ``say(text)``, which shows what else is going on.
+    """
+    from winogen.toolchain import CompileEvent, on_compile
+
+    console = stderr()
+    status = console.status("")
+    said = ""
+
+    def say(text: str) -> None:
+        nonlocal said
+        said = text
+        status.update(text)
+        status.start()
+
+    def show(event: CompileEvent) -> None:
+        kernel = f"{event.name} for {event.target}"
+        doing = {"start": "compiling", "wait": "waiting for another process that compiles"}
+        if event.stage in doing:
+            status.update(": ".join(filter(None, (said, f"{doing[event.stage]} {kernel}"))))
+            status.start()
+            return
+        done = "compiled" if event.stage == "finish" else "failed to compile"
+        console.print(f"[dim]{done} {kernel} in {event.seconds:.1f} s[/]")
+        if said:
+            say(said)
+        else:
+            status.stop()
+
+    try:
+        with on_compile(show):
+            yield say
+    finally:
+        status.stop()
+
+
+@contextmanager
 def lines(what: str, stream: TextIO | None = None) -> Iterator[Step]:
     """Do the same in plain lines, for logs and pipes: nothing at all if the work is done soon.
 
-    Lines come from a thread, so that a single long step is not silent. Work that has been told of
-    is told to be done, so that nobody takes what follows for a part of it.
+    Lines come from a thread, so that a single long step is not silent. Announced work is also
+    reported as done, so that nobody takes later work for a part of it.
     """
     stream = stream or sys.stderr
     start, ended = time.monotonic(), threading.Event()

@@ -57,5 +57,5 @@ static OrtStatus *compute_lookup(void *data, OrtKernelContext *context)
     team_work work = {
         .part = lookup_part, .call = &call, .parts = (call.total + call.run - 1) / call.run,
     };
-    return run_phase(api, context, &work, n->threads ? n->threads : 64);
+    return run_phase(api, context, &work, n->threads ? n->threads : PLAIN_THREADS);
 }

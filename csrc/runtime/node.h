@@ -1,13 +1,30 @@
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
+/* What the steps of a plain plan point to. */
+typedef struct plain_plan {
+    int64_t *offsets;              /* of every array that lies between layers */
+    union plain_struct {
+        winogen_map map;
+        plain_layer real;
+        quantized_layer bytes;
+    } *structs;                    /* of every layer */
+    winogen_step *steps;
+} plain_plan;
+
+static void drop_plain(plain_plan *p)
+{
+    free(p->offsets);
+    free(p->structs);
+    free(p->steps);
+}
+
 /* What is known for inputs of some sizes. */
 typedef struct entry {
     struct entry *next;
     int64_t users;            /* calls that are running by it */
-    int planned;              /* by the planner; else the plain way */
     int slow;                 /* the plain way, and there is something to compute */
     winogen_plan plan;
-    int64_t *offsets;         /* the plain way: of every array in the arena */
+    plain_plan plain;         /* what that is made of, if it is plain */
     winogen_layer *layers;    /* with their padding resolved */
     winogen_array *arrays;
 } entry;
@@ -52,7 +69,7 @@ static void drop(entry *e)
 {
     const winogen_release release = atomic_load(&the_release);
     if (release && e->plan.handle) release(e->plan.handle);
-    free(e->offsets);
+    drop_plain(&e->plain);
     free(e->layers);
     free(e->arrays);
     free(e);
@@ -75,18 +92,7 @@ static void forget_node(void *data)
     free(n);
 }
 
-/* How the layers run one after the other without a planner: what lies between them has a place of
- * its own in the arena. */
-static int plan_plainly(const node *n, entry *e)
-{
-    e->offsets = calloc((size_t)n->array_count, sizeof *e->offsets);
-    if (!e->offsets) return 0;
-    for (int64_t i = n->inputs + n->outputs; i < n->array_count; i++) {
-        e->offsets[i] = e->plan.arena_bytes;
-        e->plan.arena_bytes += (numbers_of(&e->arrays[i]) * n->itemsize + LINE - 1) / LINE * LINE;
-    }
-    return 1;
-}
+static int plan_plainly(const node *n, entry *e);
 
 /* Everything that follows from the sizes of the inputs; NULL with a message. */
 static entry *make_entry(const node *n, const winogen_array *inputs, int64_t threads, char *message)
@@ -120,9 +126,8 @@ static entry *make_entry(const node *n, const winogen_array *inputs, int64_t thr
         answer = planner(&question, &e->plan, message, MESSAGE_BYTES);
         if (answer == FAILED) goto failed;
     }
-    e->planned = answer == PLANNED;
-    e->slow = !e->planned && numbers;
-    if (!e->planned && !plan_plainly(n, e)) {
+    e->slow = answer != PLANNED && numbers;
+    if (answer != PLANNED && !plan_plainly(n, e)) {
         refuse(message, "out of memory");
         goto failed;
     }

@@ -237,7 +237,7 @@ static OrtStatus *read_text(const node *n, const OrtKernelInfo *info, const char
 
 /* How a layer stands in the attribute `layers` of a Segment; names are those of winogen_layer. */
 enum {
-    AT_INPUT, AT_INPUT_CHANNEL, AT_WEIGHT, AT_BIAS, AT_SLOPES, AT_ADD, AT_ADD_CHANNEL, AT_ADD_AFTER,
+    AT_KIND, AT_CHANNELS, AT_KERNEL, AT_INPUT = AT_KERNEL + 2, AT_INPUT_CHANNEL, AT_WEIGHT, AT_BIAS, AT_SLOPES, AT_ADD, AT_ADD_CHANNEL, AT_ADD_AFTER,
     AT_ADD_AFTER_CHANNEL, AT_OUTPUT, AT_OUTPUT_CHANNEL, AT_STRIDE, AT_DILATION = AT_STRIDE + 2,
     AT_PADDING = AT_DILATION + 2, AT_GROUPS = AT_PADDING + 4, AT_PADDING_MODE, LAYER_NUMBERS
 };
@@ -246,7 +246,8 @@ enum {
 static int layer_of(const node *n, const int64_t *v, const char *activation, winogen_layer *l)
 {
     *l = (winogen_layer){
-        .input = v[AT_INPUT], .weight = v[AT_WEIGHT], .bias = v[AT_BIAS], .slopes = v[AT_SLOPES],
+        .kind = v[AT_KIND], .channels = v[AT_CHANNELS],
+        .kernel = { v[AT_KERNEL], v[AT_KERNEL + 1] }, .input = v[AT_INPUT], .weight = v[AT_WEIGHT], .bias = v[AT_BIAS], .slopes = v[AT_SLOPES],
         .add = v[AT_ADD], .add_after = v[AT_ADD_AFTER], .output = v[AT_OUTPUT],
         .input_channel = v[AT_INPUT_CHANNEL], .add_channel = v[AT_ADD_CHANNEL],
         .add_after_channel = v[AT_ADD_AFTER_CHANNEL], .output_channel = v[AT_OUTPUT_CHANNEL],
@@ -258,19 +259,26 @@ static int layer_of(const node *n, const int64_t *v, const char *activation, win
     };
     const int64_t all = n->array_count, inputs = n->inputs;
 #define WITHIN(low, x, high) ((low) <= (x) && (x) < (high))
-    const int arrays = WITHIN(0, l->input, all) && WITHIN(0, l->weight, inputs) &&
+    const int arrays = WITHIN(0, l->input, all) && WITHIN(l->kind ? -1 : 0, l->weight, inputs) &&
                        WITHIN(-1, l->bias, inputs) && WITHIN(-1, l->slopes, inputs) &&
                        WITHIN(-1, l->add, all) && WITHIN(-1, l->add_after, all) &&
                        WITHIN(inputs, l->output, all);
-    const int kinds = WITHIN(0, l->padding_mode, PADDING_MODES) &&
+    const int kinds = WITHIN(0, l->kind, MAP_KINDS) && WITHIN(0, l->padding_mode, PADDING_MODES) &&
                       l->activation >= 0 &&
                       (l->activation == PRELU) == (l->slopes >= 0);
-#undef WITHIN
     int sizes = l->groups >= 1;
     for (int i = 0; i < 2; i++) sizes &= l->stride[i] >= 1 && l->dilation[i] >= 1;
     for (int i = 0; i < 4; i++) sizes &= l->padding[i] >= 0;
+    if (l->kind) {
+        sizes &= l->channels >= 1;
+        for (int i = 0; i < 2; i++) sizes &= WITHIN(1, l->kernel[i], MOST_TAPS);
+        for (int i = 0; i < 4; i++) sizes &= l->padding[i] < l->kernel[i % 2];
+        if (sizes && l->kind >= SPREAD_CHANNELS)
+            sizes = l->channels % (l->kernel[0] * l->kernel[1]) == 0;
+    }
     sizes &= l->input_channel >= 0 && l->output_channel >= 0 && l->add_channel >= 0 &&
              l->add_after_channel >= 0;
+#undef WITHIN
     return arrays && kinds && sizes;
 }
 

@@ -2,24 +2,24 @@
  * y = saturate(round((sum + bias) * multiplier + y_zero)), as ONNX's QLinearConv: the sum is exact,
  * halves go to the even integer. */
 
-/* A quantized layer with its arrays, NCHW. */
-typedef struct quantized_call {
+/* A quantized layer with its constants; the arrays of a call are input and output, NCHW. */
+typedef struct quantized_layer {
     const winogen_layer *layer;
-    const uint8_t *input;        /* or int8_t: */
-    uint8_t flip;                /* 128 if so, which makes it unsigned */
+    uint8_t flip;                /* 128 if the input is int8_t, which makes it unsigned */
     const int8_t *weight, *w_zero;
     const int32_t *bias;
     const float *x_scale, *w_scale, *y_scale;    /* NULL: the sums are the output */
-    void *output;
     int64_t w_zeros, w_scales;                   /* one, or as many as filters */
     int64_t x_zero;              /* of the unsigned numbers */
     int64_t y_zero, lowest, highest;
     int64_t batch, filters, channels;            /* channels: of a group */
     int64_t size[2], kernel[2], out[2];
-} quantized_call;
+} quantized_layer;
+
+enum { QUANTIZED_LAYER, QUANTIZED_INPUT, QUANTIZED_OUTPUT };    /* the pointers of a call */
 
 /* The sum of one output; `plane`: the image's first channel of the group. */
-static int32_t quantized_sum(const quantized_call *c, const uint8_t *plane, const int8_t *weight,
+static int32_t quantized_sum(const quantized_layer *c, const uint8_t *plane, const int8_t *weight,
                              int64_t zero, int64_t row, int64_t col)
 {
     const winogen_layer *l = c->layer;
@@ -44,15 +44,18 @@ static int32_t quantized_sum(const quantized_call *c, const uint8_t *plane, cons
 /* Plane `part` of the output. */
 static void plain_part_quantized(const void *call, int64_t phase, int64_t part, int64_t member)
 {
-    const quantized_call *c = call;
+    const void *const *const given = call;
+    const quantized_layer *const c = given[QUANTIZED_LAYER];
     (void)phase, (void)member;
     const int64_t image = part / c->filters, filter = part % c->filters;
     const int64_t groups = c->layer->groups, group = filter / (c->filters / groups);
     const int64_t taps = c->channels * c->kernel[0] * c->kernel[1];
     const int64_t channel = (image * groups + group) * c->channels;
-    const uint8_t *plane = c->input + channel * c->size[0] * c->size[1];
+    const uint8_t *plane =
+        (const uint8_t *)given[QUANTIZED_INPUT] + channel * c->size[0] * c->size[1];
     const int64_t zero = c->w_zero ? c->w_zero[c->w_zeros > 1 ? filter : 0] : 0;
     const int64_t place = part * c->out[0] * c->out[1];
+    void *const output = (void *)given[QUANTIZED_OUTPUT];
     float multiplier = 1;
     if (c->y_scale) multiplier = *c->x_scale * c->w_scale[c->w_scales > 1 ? filter : 0];
     if (c->y_scale) multiplier /= *c->y_scale;
@@ -63,12 +66,12 @@ static void plain_part_quantized(const void *call, int64_t phase, int64_t part, 
             if (c->bias) sum += c->bias[filter];
             const int64_t at = place + row * c->out[1] + col;
             if (!c->y_scale) {
-                ((int32_t *)c->output)[at] = sum;
+                ((int32_t *)output)[at] = sum;
                 continue;
             }
             /* The limits come first: no compiler then makes one rounding of product and sum. */
             double y = (double)sum * (double)multiplier;
             y = fmax(fmin(y, (double)(c->highest - c->y_zero)), (double)(c->lowest - c->y_zero));
-            ((uint8_t *)c->output)[at] = (uint8_t)(int)nearbyint(y + (double)c->y_zero);
+            ((uint8_t *)output)[at] = (uint8_t)(int)nearbyint(y + (double)c->y_zero);
         }
 }

@@ -1,5 +1,7 @@
-/* What the operators ask the planner in Python, and what it answers. No arrays are copied: all that
- * the two exchange are sizes and addresses. */
+/* What the operators ask the planner in Python, and what it answers: steps, see steps.h. No arrays are
+ * copied: all that the two exchange are sizes and addresses. */
+
+enum { NOWHERE = -1 };    /* the number of an array that is not there */
 
 /* An array of a node: its inputs, then its outputs, then what lies between its layers. */
 typedef struct winogen_array {
@@ -7,9 +9,12 @@ typedef struct winogen_array {
     const void *constant;       /* the numbers, if they are the same for all calls; else NULL */
 } winogen_array;
 
-/* One convolution of a node, y = activation(conv + bias + add) + add_after. Arrays are meant by
- * their number, -1 where there is none; those with a `_channel` begin at that channel. */
+/* One convolution of a node, y = activation(conv + bias + add) + add_after, or a map of `channels`
+ * channels, see maps.h. Arrays are meant by their number, -1 where there is none; those with a
+ * `_channel` begin at that channel. */
 typedef struct winogen_layer {
+    int64_t kind;               /* of winogen_map_kinds; 0: a convolution */
+    int64_t channels, kernel[2];    /* of a map */
     int64_t input, weight, bias, slopes, add, add_after, output;
     int64_t input_channel, add_channel, add_after_channel, output_channel;
     int64_t stride[2], dilation[2];
@@ -36,34 +41,11 @@ typedef struct winogen_question {
     const winogen_scales *scales;    /* of the only layer, if it is quantized; else NULL */
 } winogen_question;
 
-/* Where something begins: `offset` bytes behind an array of the node or a base below. */
-enum { NOWHERE = -1, ARENA = -2, ADDRESS = -3 };
-typedef struct winogen_place {
-    int64_t base, offset;
-} winogen_place;
-
-/* One kernel call: `phases` one after the other, each of `parts` parts in any order. */
-typedef struct winogen_step {
-    void (*part)(const void *call, int64_t phase, int64_t part, int64_t member);
-    const void *conv;           /* the kernel's own struct */
-    int64_t phases, parts;
-    int64_t threads;            /* that there is workspace for */
-    winogen_place input, packed, bias, slopes, add, add_after, output;
-} winogen_step;
-
-/* Weights that may differ from call to call are packed in the call. */
-typedef struct winogen_packing {
-    void (*pack)(const void *conv, const void *weight, void *packed, int threads);
-    const void *conv;
-    winogen_place weight, packed;
-} winogen_packing;
-
+/* The slots of its steps are 0, the node's inputs, its outputs, and memory to work in. */
 typedef struct winogen_plan {
-    int64_t steps, packings;
-    const winogen_step *step;
-    const winogen_packing *packing;
-    int64_t arena_bytes;        /* for arrays between the layers, and weights packed in the call */
-    int64_t workspace_bytes;    /* for the kernels, all threads together */
+    int64_t count;
+    const winogen_step *steps;
+    int64_t scratch_bytes;      /* of that memory */
     int64_t handle;             /* what to give back when the plan is done with; 0: nothing */
 } winogen_plan;
 

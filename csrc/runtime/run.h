@@ -1,17 +1,5 @@
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* What a kernel takes; as winogen_call, whatever its numbers are. */
-typedef struct kernel_call {
-    const void *conv, *input, *packed, *bias, *slopes, *add, *add_after;
-    void *output, *workspace;
-} kernel_call;
-
-/* What a quantized kernel takes: all constants are in its packed weights. */
-typedef struct quantized_kernel_call {
-    const void *conv, *input, *packed;
-    void *output, *workspace;
-} quantized_kernel_call;
-
 /* Memory to work in, LINE-aligned: the thread's own, as large as any of its calls needed. A thread
  * that waits for others might begin another call meanwhile, which then gets memory for itself. */
 typedef struct scratch {
@@ -131,148 +119,20 @@ static int64_t threads_lent(const OrtApi *api, const OrtKernelContext *context)
     return atomic_load(&r.present);
 }
 
-/* The memory of a call: the node's arrays, and what lies between its layers. */
-typedef struct memory {
-    void **arrays;
-    char *arena;
-} memory;
+/* The threads that onnxruntime lends for one call of a node. */
+typedef struct lender {
+    const OrtApi *api;
+    const OrtKernelContext *context;
+    OrtStatus *status;
+} lender;
 
-static void *at(const memory *m, winogen_place place)
+static int run_on_lent(void *pool, const winogen_step *step, const void *call)
 {
-    switch (place.base) {
-    case NOWHERE:
-        return NULL;
-    case ARENA:
-        return m->arena + place.offset;
-    case ADDRESS:
-        return (void *)(intptr_t)place.offset;
-    default:
-        return (char *)m->arrays[place.base] + place.offset;
-    }
-}
-
-static OrtStatus *run_plan(const node *n, const entry *e, const OrtKernelContext *context,
-                           const memory *m, void *workspace)
-{
-    const winogen_plan *plan = &e->plan;
-    for (int64_t i = 0; i < plan->packings; i++) {
-        const winogen_packing *p = &plan->packing[i];
-        p->pack(p->conv, at(m, p->weight), at(m, p->packed), 1);
-    }
-    for (int64_t i = 0; i < plan->steps; i++) {
-        const winogen_step *s = &plan->step[i];
-        const kernel_call call = {
-            .conv = s->conv, .input = at(m, s->input), .packed = at(m, s->packed),
-            .bias = at(m, s->bias), .slopes = at(m, s->slopes), .add = at(m, s->add),
-            .add_after = at(m, s->add_after), .output = at(m, s->output), .workspace = workspace,
-        };
-        const quantized_kernel_call narrow = {
-            .conv = call.conv, .input = call.input, .packed = call.packed, .output = call.output,
-            .workspace = workspace,
-        };
-        const void *given = n->scales ? (const void *)&narrow : &call;
-        team_work work = { .part = s->part, .call = given, .parts = s->parts };
-        for (; work.phase < s->phases; work.phase++) {
-            OrtStatus *status = run_phase(n->api, context, &work, s->threads);
-            if (status) return status;
-        }
-    }
-    return NULL;
-}
-
-static void plain_part_float(const void *call, int64_t phase, int64_t part, int64_t member)
-{
-    (void)phase, (void)member;
-    plain_plane_float(call, part);
-}
-
-static void plain_part_double(const void *call, int64_t phase, int64_t part, int64_t member)
-{
-    (void)phase, (void)member;
-    plain_plane_double(call, part);
-}
-
-/* A zero point of uint8 or int8; 0 where there is none. */
-static int64_t zero_of(const memory *m, int64_t array, int64_t is_signed)
-{
-    if (array < 0) return 0;
-    const uint8_t byte = *(const uint8_t *)m->arrays[array];
-    return is_signed ? (int8_t)byte : byte;
-}
-
-static OrtStatus *run_quantized_plainly(const node *n, const entry *e,
-                                        const OrtKernelContext *context, const memory *m)
-{
-    const winogen_layer *l = e->layers;
-    const winogen_scales *s = n->scales;
-    const winogen_array *x = &e->arrays[l->input], *w = &e->arrays[l->weight];
-    const winogen_array *y = &e->arrays[l->output];
-#define ARRAY(i) ((i) < 0 ? NULL : m->arrays[i])
-#define COUNT(i) ((i) < 0 ? 1 : numbers_of(&e->arrays[i]))
-    const int64_t flip = s->input_signed ? 128 : 0, y_zero = zero_of(m, s->y_zero, s->output_signed);
-    const int64_t lowest = s->output_signed ? -128 : 0;
-    const quantized_call call = {
-        .layer = l, .input = m->arrays[l->input], .flip = (uint8_t)flip,
-        .weight = m->arrays[l->weight], .w_zero = ARRAY(s->w_zero), .bias = ARRAY(l->bias),
-        .x_scale = ARRAY(s->x_scale), .w_scale = ARRAY(s->w_scale), .y_scale = ARRAY(s->y_scale),
-        .output = m->arrays[l->output], .w_zeros = COUNT(s->w_zero), .w_scales = COUNT(s->w_scale),
-        .x_zero = zero_of(m, s->x_zero, s->input_signed) + flip, .y_zero = y_zero,
-        .lowest = l->activation == RELU ? y_zero : lowest, .highest = lowest + 255,
-        .batch = x->shape[0], .filters = w->shape[0], .channels = w->shape[1],
-        .size = { x->shape[2], x->shape[3] }, .kernel = { w->shape[2], w->shape[3] },
-        .out = { y->shape[2], y->shape[3] },
-    };
-#undef ARRAY
-#undef COUNT
-    team_work work = {
-        .part = plain_part_quantized, .call = &call, .parts = call.batch * call.filters,
-    };
-    return run_phase(n->api, context, &work, n->threads ? n->threads : 64);
-}
-
-static OrtStatus *run_plainly(const node *n, const entry *e, const OrtKernelContext *context,
-                              const memory *m)
-{
-    if (n->scales) return run_quantized_plainly(n, e, context, m);
-    for (int64_t i = n->inputs + n->outputs; i < n->array_count; i++)
-        m->arrays[i] = m->arena + e->offsets[i];
-    for (int64_t i = 0; i < n->layer_count; i++) {
-        const winogen_layer *l = &e->layers[i];
-        const winogen_array *x = &e->arrays[l->input], *w = &e->arrays[l->weight];
-        const winogen_array *y = &e->arrays[l->output];
-        /* From channel `channel` of an array on, and the numbers of one of its images. */
-#define FROM(array, channel)                                                                       \
-    ((array) < 0 ? NULL                                                                            \
-                 : (char *)m->arrays[array] + (channel) * e->arrays[array].shape[2] *              \
-                                                  e->arrays[array].shape[3] * n->itemsize)
-#define IMAGE(array)                                                                               \
-    ((array) < 0 ? 0                                                                               \
-                 : e->arrays[array].shape[1] * e->arrays[array].shape[2] *                         \
-                       e->arrays[array].shape[3])
-        const plain_call call = {
-            .layer = l,
-            .input = FROM(l->input, l->input_channel), .input_image = IMAGE(l->input),
-            .weight = m->arrays[l->weight],
-            .bias = l->bias < 0 ? NULL : m->arrays[l->bias],
-            .slopes = l->slopes < 0 ? NULL : m->arrays[l->slopes],
-            .add = FROM(l->add, l->add_channel), .add_image = IMAGE(l->add),
-            .add_after = FROM(l->add_after, l->add_after_channel),
-            .add_after_image = IMAGE(l->add_after),
-            .output = FROM(l->output, l->output_channel), .output_image = IMAGE(l->output),
-            .batch = x->shape[0], .filters = w->shape[0], .channels = w->shape[1],
-            .size = { x->shape[2], x->shape[3] }, .kernel = { w->shape[2], w->shape[3] },
-            .out = { y->shape[2], y->shape[3] },
-        };
-#undef FROM
-#undef IMAGE
-        team_work work = {
-            .part = n->itemsize == 4 ? plain_part_float : plain_part_double,
-            .call = &call, .parts = call.batch * call.filters,
-        };
-        OrtStatus *status = run_phase(n->api, context, &work, n->threads ? n->threads : 64);
-        if (status) return status;
-    }
-    return NULL;
+    lender *l = pool;
+    team_work work = { .part = step->part, .call = call, .parts = step->parts };
+    for (; work.phase * step->parts < step->last && !l->status; work.phase++)
+        l->status = run_phase(l->api, l->context, &work, step->threads);
+    return l->status != NULL;
 }
 
 /* ---- one call of a node ---------------------------------------------------------------------- */
@@ -300,22 +160,24 @@ static OrtStatus *run_entry(const node *n, const entry *e, OrtKernelContext *con
                             void **arrays)
 {
     const OrtApi *api = n->api;
-    int64_t numbers = 0;
-    for (int64_t i = n->inputs; i < n->inputs + n->outputs; i++) {
+    const int64_t outside = n->inputs + n->outputs;
+    int64_t numbers = 0, slots[outside + 2];
+    for (int64_t i = n->inputs; i < outside; i++) {
         OrtValue *value;
         TRY(api->GetOutput(context, (size_t)(i - n->inputs), e->arrays[i].shape, 4, &value));
         TRY(api->GetTensorMutableData(value, &arrays[i]));
         numbers += numbers_of(&e->arrays[i]);
     }
     if (!numbers) return NULL;    /* an empty batch */
-    const size_t arena = ((size_t)e->plan.arena_bytes + LINE - 1) / LINE * LINE;
-    scratch *s = borrow_scratch(arena + (size_t)e->plan.workspace_bytes + LINE);
+    scratch *s = borrow_scratch((size_t)e->plan.scratch_bytes + LINE);
     if (!s) return failure(n, ORT_FAIL, "out of memory");
-    const memory m = { arrays, s->memory };
-    OrtStatus *status = e->planned ? run_plan(n, e, context, &m, m.arena + arena)
-                                   : run_plainly(n, e, context, &m);
+    slots[0] = 0;
+    for (int64_t i = 0; i < outside; i++) slots[1 + i] = (int64_t)(intptr_t)arrays[i];
+    slots[1 + outside] = (int64_t)(intptr_t)s->memory;
+    lender pool = { api, context, NULL };
+    winogen_run_steps(e->plan.steps, e->plan.count, slots, run_on_lent, &pool);
     return_scratch(s);
-    return status;
+    return pool.status;
 }
 
 /* Says, once for each node, that these sizes take long, and what helps. */
@@ -343,7 +205,7 @@ static OrtStatus *compute(void *data, OrtKernelContext *context)
 {
     node *n = data;
     const OrtApi *api = n->api;
-    void *arrays[n->array_count];
+    void *arrays[n->inputs + n->outputs];
     winogen_array inputs[n->inputs];
     memset(arrays, 0, sizeof arrays);
     for (int64_t i = 0; i < n->inputs; i++) {

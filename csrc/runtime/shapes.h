@@ -65,11 +65,47 @@ static int adds(const char *name, const winogen_array *a, int64_t channel, int64
                   (long long)filters, (long long)shape[2], (long long)shape[3]);
 }
 
+/* Gives the array that a layer writes its sizes, or checks those that it has. */
+static int writes(winogen_array *y, const int64_t *shape, int64_t channel, int64_t filters,
+                  char *message)
+{
+    if (y->rank == 0) {
+        y->rank = 4;
+        memcpy(y->shape, shape, sizeof y->shape);
+    }
+    if (!memcmp(y->shape, shape, sizeof y->shape) && shape[1] >= channel + filters) return 1;
+    return refuse(message, "layers: got one of %lld filters that does not fit the array it writes; "
+                  "allowed: layers that fit", (long long)filters);
+}
+
+/* The same as `layer_shapes` of what only moves numbers. */
+static int map_shapes(winogen_layer *l, winogen_array *arrays, int64_t channels, char *message)
+{
+    const winogen_array *x = &arrays[l->input];
+    if (x->rank != 4 || x->shape[1] < l->input_channel + l->channels)
+        return refuse(message, "X: got %lld axes and %lld channels; allowed: 4, N, C, H, W, and at "
+                      "least %lld", (long long)x->rank, (long long)x->shape[1],
+                      (long long)(l->input_channel + l->channels));
+    int64_t shape[4] = { x->shape[0], channels, 0, 0 };
+    for (int axis = 0; axis < 2; axis++) {
+        const int64_t size = x->shape[2 + axis];
+        shape[2 + axis] = l->kind == MAX_POOL
+                              ? outputs_along(l, axis, size, l->kernel[axis], NO_AUTO_PAD)
+                              : size * l->kernel[axis];
+        if (shape[2 + axis] < 1)
+            return refuse(message, "X: got %s %lld; allowed: with its padding at least as long as "
+                          "the window", axis ? "width" : "height", (long long)size);
+    }
+    const int64_t factor = l->kind >= SPREAD_CHANNELS ? l->kernel[0] * l->kernel[1] : 1;
+    return writes(&arrays[l->output], shape, l->output_channel, l->channels / factor, message);
+}
+
 /* The sizes of the output of one layer, and checks of all that it reads. `channels`: of the array
  * that it writes, 0 for as many as there are filters. */
 static int layer_shapes(winogen_layer *l, winogen_array *arrays, int64_t channels, int auto_pad,
                         char *message)
 {
+    if (l->kind) return map_shapes(l, arrays, channels, message);
     const winogen_array *x = &arrays[l->input], *w = &arrays[l->weight];
     if (x->rank != 4)
         return refuse(message, "X: got %lld axes; allowed: 4, N, C, H, W", (long long)x->rank);
@@ -102,13 +138,5 @@ static int layer_shapes(winogen_layer *l, winogen_array *arrays, int64_t channel
     if (l->add_after >= 0 &&
         !adds("add_after", &arrays[l->add_after], l->add_after_channel, filters, shape, message))
         return 0;
-    winogen_array *y = &arrays[l->output];
-    if (y->rank == 0) {
-        y->rank = 4;
-        memcpy(y->shape, shape, sizeof shape);
-    }
-    if (memcmp(y->shape, shape, sizeof shape) || shape[1] < l->output_channel + filters)
-        return refuse(message, "layers: got one of %lld filters that does not fit the array it "
-                      "writes; allowed: layers that fit", (long long)filters);
-    return 1;
+    return writes(&arrays[l->output], shape, l->output_channel, filters, message);
 }

@@ -3,9 +3,11 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import winogen as package
+from winogen.conv.options import NAMES
 
 COMMANDS = (
     ("derive",),
@@ -68,3 +70,27 @@ def test_a_closed_pipe_is_no_traceback():
         check=False,
     )
     assert "Traceback" not in run.stderr
+
+
+def test_a_plan_is_what_conv2d_follows(winogen):
+    words = ("plan", "1,4,9,8", "8,4,3,3", "--padding", "1,0", "--activation", "clip:0:6")
+    output = winogen(*words, "--layout", "NHWC", "--algorithm", "direct", "--threads", 1).output
+    conv = package.Conv2d(
+        np.zeros((8, 4, 3, 3), np.float32), padding=(1, 0), activation=("clip", 0, 6),
+        layout="NHWC", algorithm="direct", threads=1,
+    )  # fmt: skip
+    assert output == f"{conv.plan((1, 9, 8, 4))}\n"
+    assert "conv2d float32 NHWC: 1x9x8x4 * 8x4x3x3 -> 1x9x6x8" in output
+    assert "run_part" in winogen(*words[:3], "--algorithm", "im2col", "--source").output
+
+
+def test_commands_have_all_options_of_a_convolution(winogen):
+    """One of the list that no command had would be lost in silence."""
+    for name in NAMES:
+        assert f"--{name.replace('_', '-')} " in winogen("plan", "--help").output
+
+
+def test_an_option_with_names_is_refused_by_them(refused):
+    for words in (("plan",), ("lab", "loops"), ("lab", "search-loops")):
+        line = refused(*words, "1,4,9,8", "8,4,3,3", "--layout", "CHWN")
+        assert 'layout: got \'CHWN\'; allowed: "NCHW", "NHWC"' in line

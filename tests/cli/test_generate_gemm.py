@@ -58,7 +58,7 @@ def test_prelu_takes_slopes(winogen, tmp_path):
     name = generate(winogen, tmp_path, *words, "--name", "soft")
     header = (tmp_path / "soft.h").read_text()
     assert "soft_run(a, packed, bias, slopes, output, workspace, threads);" in header
-    assert "slopes: 3 numbers." in header and "soft_pack(b, packed);" in header
+    assert "slopes: 3 numbers." in header and "soft_pack(b, packed, threads);" in header
     library = compiled(tmp_path, name, *C11)
     a, b = integers(1, 5, 4), integers(2, 4, 3)
     slopes, y = np.float32([0.5, 2, -1]), np.zeros((5, 3), np.float32)
@@ -66,14 +66,14 @@ def test_prelu_takes_slopes(winogen, tmp_path):
     room = np.zeros(1 << 16, np.uint8)
     start = -room.ctypes.data % 64
     packed, workspace = room[start:], room[start + (1 << 12) :]
-    library.soft_pack(pointer(b), pointer(packed))
+    library.soft_pack(pointer(b), pointer(packed), 2)
     library.soft_run(*map(pointer, (a, packed, np.zeros(3, "f4"), slopes, y, workspace)), 1)
     product = a @ b
     assert np.array_equal(y, np.where(product < 0, product * slopes, product))
 
 
 def test_the_head_says_what_it_is_and_how_it_was_made(winogen, tmp_path):
-    words = ("--m", "64", "--n", "9", "--k", "3", "--isa", "neon", "--transpose-b")
+    words = ("--m", "64", "--n", "9", "--k", "3", "--transpose-b", "--isa", "neon")
     name = generate(winogen, tmp_path, *words)
     for suffix in ("c", "h"):
         text = (tmp_path / f"{name}.{suffix}").read_text()

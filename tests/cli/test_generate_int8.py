@@ -36,7 +36,7 @@ def run(library, name, x, weight, bias, multiplier, shape, dtype, threads=1):
     assert packed.size % 64 == 0 and workspace.size % 64 == 0 and workspace.size
     y = np.full(shape, 77, dtype)
     given = [weight, bias, *([] if multiplier is None else [multiplier]), packed]
-    function("pack")(*map(pointer, given))
+    function("pack")(*map(pointer, given), threads)
     function("run")(*map(pointer, (x, packed, y, workspace)), threads)
     return y
 

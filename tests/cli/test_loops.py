@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from winogen.loops.parameters import Parameters
+from winogen.lab.loops.parameters import Parameters
 
 LAYER = ("lab", "loops", "1,8,12,12", "16,8,3,3", "--padding", "1", "--isa", "avx2")
 

@@ -1,6 +1,6 @@
 """What a person sees while C compiles."""
 
-from winogen.cli.progress import compiling
+from winogen.progress import compiling
 from winogen.toolchain import host_target, load
 
 

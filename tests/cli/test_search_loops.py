@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from winogen.loops.parameters import Parameters
+from winogen.lab.loops.parameters import Parameters
 
 LAYER = ("lab", "search-loops", "1,4,6,7", "3,4,3,3", "--layout", "NHWC")
 FEW = (

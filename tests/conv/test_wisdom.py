@@ -295,13 +295,13 @@ def test_a_choice_comes_back_as_it_was(file, made):
 def test_a_generated_nest_is_kept_as_its_parameters(file):
     """What is no nest of this layer is not believed."""
     work = work_of(PROBLEM, Choice("loops"), TARGET)
-    usual, *others = general("loops").nests(work)
+    usual, *others = general("loops").parameters(work)
     assert others and usual not in others
-    made = Choice("loops", nest=others[-1])
+    made = Choice("loops", parameters=others[-1])
     wisdom.add([line(choice=made)], file)
     assert choice() == made
     wrong = line(choice=made, measured=replace(MEASURED, date="2027-01-01"))
-    wrong["choice"]["nest"]["pixels"] = 1000
+    wrong["choice"]["parameters"]["pixels"] = 1000
     wisdom.add([wrong], file)
     assert ranked()[0].measured is None
 

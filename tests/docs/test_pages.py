@@ -254,6 +254,13 @@ def sections(path: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in headings}
 
 
+@pytest.mark.parametrize("page", sorted(page for page in PAGES if page.startswith("docs/")))
+def test_the_first_line_says_for_whom_it_is(page):
+    text = re.sub(r"<!--.*?-->", "", PAGES[page].read_text("utf-8"), flags=re.DOTALL)
+    if page != "docs/README.md":
+        assert re.match(r"\s*# .+\n\n\*For [^*\n]+\.\*\n\n", text)
+
+
 def test_every_page_is_in_the_index():
     index = PAGES["docs/README.md"].read_text("utf-8")
     missing = [page for page in PAGES if page.startswith("docs/") and f"({page[5:]})" not in index]

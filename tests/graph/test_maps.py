@@ -12,6 +12,7 @@ OPERATORS = (
     (MaxPool((3, 3), (2, 2), (1, 1, 1, 1)), 5),
     (MaxPool((2, 2), (2, 2)), 70),  # more channels than are kept at once
     (MaxPool((3, 2), (1, 3), (0, 1, 1, 0)), 130),
+    (MaxPool((2, 256), (1, 1), (0, 0, 60, 199)), 3),
     (Repeat((2, 3)), 7),
     (Spread((2, 2)), 12),
     (Spread((2, 3), "pixels"), 12),

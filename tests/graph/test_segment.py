@@ -61,17 +61,17 @@ def test_dense_block(layout):
 
 def test_long_calls_return_to_python(monkeypatch):
     """In pieces of whatever size, the result has the same bits."""
-    from winogen.graph import sequence
+    from winogen.graph import steps
 
     x = RNG.standard_normal((9, 4, 30, 31)).astype(np.float32)
     whole = Segment(dense_block(), layout="NCHW", threads=2)
     (wanted,) = whole(x)
     assert len(whole.bound([x.shape])._groups) == 1
-    monkeypatch.setattr(sequence, "_PATIENCE", 1e-9)
+    monkeypatch.setattr(steps, "_PATIENCE", 1e-9)
     pieces = Segment(whole.graph, layout="NCHW", threads=2)
     (y,) = pieces(x)
     bound = pieces.bound([x.shape])
-    assert len(bound._groups) > 3 and bound.count > len(bound.planned.steps)
+    assert len(bound._groups) > 3 and len(bound.rows) > len(bound.planned.steps)
     assert np.array_equal(y, wanted)
 
 

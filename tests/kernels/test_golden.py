@@ -6,7 +6,6 @@ committed.
 """
 
 import difflib
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,10 +27,6 @@ from winogen.records.target import spelled
 FOLDER = Path(__file__).parents[1] / "golden" / "parts"
 # One with masks, broadcasts and stores past the caches, and one without.
 SHOWN = ("avx512", "neon")
-HEADERS = re.compile(
-    r"(#define WINOGEN_REAL real\n).*?(/\* Outputs, inputs and products)", re.DOTALL
-)
-LEFT_OUT = r"\1\n/* Here are headers of transforms/, left out. */\n\n\2"
 # One with scales, and one whose loads read beyond their numbers.
 NARROW = (("mcmr", "NHWC", "avx512", "float16"), ("direct", "NCHW", "neon", "flyte24"))
 # Words, with an instruction that multiplies them and without.
@@ -47,7 +42,7 @@ def able(variant, name):
 
 
 def kernel_of(variant, layout, target, filters=None):
-    """The C of one kernel with F(4, 3), but for the transforms: they are shipped as files.
+    """The C of one kernel with F(4, 3).
 
     Nothing if a variant has no kernels of this kind. ``filters``: what its filters are packed in,
     if not float32.
@@ -98,15 +93,19 @@ def bytes_of(target, algorithm, layout):
     return render(QuantizedSpec.of(algorithm, layout, False, extended))
 
 
-def standalone_files():
-    """Pairs of files of their own, by name, for one target each."""
+def standalone_files(isa=None):
+    """Pairs of files of their own, by name: for one target each, or all for this one."""
     shape, weight, options = (1, 32, 20, 20), (32, 32, 3, 3), {"padding": 1}
+    tiled = {"algorithm": "mcmr", "tile": 4, **options}
     pairs = (
+        standalone(shape, weight, isa=isa or "avx512", activation="silu", **tiled),
         standalone(
-            shape, weight, isa="avx512", activation="silu", algorithm="mcmr", tile=4, **options
+            *(shape, weight),
+            **{"isa": isa or "avx2", "name": "wrapped", "algorithm": "direct", "padding": 1},
+            **{"dtype": "float16", "padding_mode": "circular", "add": True, "activation": "relu"},
         ),
-        standalone_gemm(100, 64, 32, isa="neon"),
-        standalone_quantized(shape, weight, isa="avx2", **options),
+        standalone_gemm(100, 64, 32, isa=isa or "neon"),
+        standalone_quantized(shape, weight, isa=isa or "avx2", **options),
     )
     return {name: text for pair in pairs for name, text in pair.items()}
 
@@ -130,8 +129,7 @@ def everything():
         files[f"{name}_{layout.lower()}_{isa}_words"] = words_of(kernels.named(name), layout, isa)
     files |= standalone_files()
     # What stands at the top differs from file to file, and says what the name does.
-    bodies = {name: text.partition(" */\n")[2] for name, text in files.items() if text}
-    return {name: HEADERS.sub(LEFT_OUT, text) for name, text in bodies.items()}
+    return {name: text.partition(" */\n")[2] for name, text in files.items() if text}
 
 
 def difference(old, new):

@@ -1,16 +1,19 @@
 """Whoever opens generated C finds it laid out as if by hand."""
 
+import re
 from dataclasses import replace
 from itertools import product
 
+import numpy as np
 import pytest
 from kernels.samples import LAYOUTS, borders, reaching
-from kernels.test_golden import able, product_of, words_of
+from kernels.test_golden import able, product_of, standalone_files, words_of
 from kernels.turns import turns
 
 from winogen import kernels
 from winogen.codegen import transforms
 from winogen.codegen.render import render
+from winogen.conv.standalone import standalone
 from winogen.kernels import weight_gradient
 from winogen.kernels.dots import DOTS
 from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec
@@ -35,6 +38,16 @@ def test_the_c_of_words_is_neat(isa):
         assert flaws(words_of(kernels.named("direct"), layout, isa)) == []
 
 
+@pytest.mark.parametrize("algorithm", ["winograd1d", "winograd2d", "mcmr"])
+def test_every_transform_of_a_kernel_is_called(algorithm):
+    variant = kernels.general(algorithm)
+    for spec in reaching(variant, "NHWC", "float32", TARGETS["avx2"]):
+        text = render(spec)
+        defined = re.findall(r"^INLINE void (winogen_f\w+)\(", text, re.MULTILINE)
+        assert defined and all(len(re.findall(rf"\b{name}\(", text)) > 1 for name in defined)
+        assert len(set(defined)) == len(defined)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_c_of_a_product_is_neat(target):
     for dtype, columns in (("float32", 64), ("float64", 512)):
@@ -53,6 +66,31 @@ def test_the_c_of_gradients_and_of_bytes_is_neat(target):
             for dot in (dot for dot in DOTS if dot.target == target):
                 capable = replace(wanted, extensions=frozenset(dot.extensions))
                 assert flaws(render(QuantizedSpec.of(algorithm, layout, sums, capable))) == []
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_c_of_files_of_their_own_is_neat(target):
+    for name, text in standalone_files(target).items():
+        assert flaws(text) == [], name
+
+
+@pytest.mark.parametrize("algorithm", ["direct", "mcmr", "winograd2d"])
+def test_a_layer_of_its_own_asks_for_nothing_at_run_time(algorithm):
+    shape, weight = (1, 32, 20, 20), (32, 32, 3, 3)
+    for options in (
+        {},
+        {"activation": "relu6", "padding_mode": "reflect"},
+        {"activation": ("prelu", np.ones(32, "f4")), "add": True},
+        {"activation": "silu", "add_after": True},
+    ):
+        layer = {"padding": 1, "algorithm": algorithm, "isa": "avx2", "name": "layer_of", **options}
+        text = standalone(shape, weight, **layer)["layer_of.c"]
+        used = set(re.findall(r"\w+", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)))
+        assert not used & {"padding_mode", "add_early", "after_store", "flush_denormals", "relu"}
+        asked = {"add", "add_after"} & set(options)
+        activation = options.get("activation")
+        asked |= {"cap"} if activation == "relu6" else {"slopes"} if "add" in options else set()
+        assert used & {"add", "add_after", "cap", "slopes"} == asked, options
 
 
 def flaws(text):

@@ -1,167 +1,120 @@
-"""Register blocks of layers, and what the compiler makes of them: loads and stack accesses."""
-
-import re
-import shutil
-import subprocess
-from dataclasses import replace
-from itertools import pairwise
+"""Register blocks: the published coefficients to the printed digit, and counts by walking."""
 
 import pytest
 
-from winogen.codegen.render import render
-from winogen.conv.choice import Choice
-from winogen.conv.cuts import work_of
-from winogen.kernels import assign, named
-from winogen.kernels.registers import is_kept, outputs_of, register_blocks, sizes_of
-from winogen.kernels.spec import KernelSpec
-from winogen.loops.registers import RegisterBlock, registers_needed
-from winogen.records import TARGETS, Precision
-from winogen.toolchain import find_compiler
-from winogen.tuning.layers import load_layers
-
-LAYERS = {layer.name: layer for name in ("thesis27", "resnet50") for layer in load_layers(name)}
-
-
-def work_for(layer, target="avx512", layout="NHWC", algorithm="direct"):
-    problem = LAYERS[layer].problem(layout)
-    return assign(work_of(problem, Choice(algorithm), TARGETS[target]))
-
-
-def sizes(layer, **where):
-    return [(block.rows, block.vectors) for block in register_blocks(work_for(layer, **where))]
+from winogen.errors import InvalidValue
+from winogen.kernels import registers
+from winogen.kernels.registers import Extent, RegisterBlock, Sums, blocks, solve, solve_resident
 
 
 @pytest.mark.parametrize(
-    "layer, where, expected",
+    "vectors, rows, loads",
     [
-        # 16 vectors of filters: blocks of 5 leave one over
-        ("vgg16-56x56x256-256-k3", {}, [(6, 4), (9, 3), (14, 2)]),
-        # 14 pixels: with 5 rows three panels, as with 6; 32 vectors: seven blocks of 5
-        ("vgg16-14x14x512-512-k3", {}, [(5, 5), (6, 4), (9, 3), (14, 2)]),
-        # two vectors of filters: no block is wider
-        ("mobilenetv2-112x112x32-32-k3", {}, [(14, 2)]),
-        ("vgg16-56x56x256-256-k3", {"target": "avx2"}, [(4, 3), (6, 2)]),
-        # pixels in the lanes: 3 channels, 64 filters are the rows
-        ("vgg16-224x224x3-64-k3", {"layout": "NCHW"}, [(5, 5), (6, 4), (9, 3), (14, 2)]),
+        (1, 30, 1.033),
+        (2, 14, 0.571),
+        (3, 9, 0.444),
+        (4, 6, 0.417),
+        (5, 5, 0.400),
+        (6, 4, 0.417),
+        (8, 3, 0.458),
     ],
 )
-def test_the_blocks_of_a_layer(layer, where, expected):
-    assert sizes(layer, **where) == expected
+def test_the_coefficients_of_32_registers(vectors, rows, loads):
+    by_size = {(block.vectors, block.rows): block for block in blocks(32)}
+    assert round(by_size[vectors, rows].loads, 3) == loads
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_every_block_fits_the_registers_and_fewer_filters_mean_more_loads(target, layout):
-    for name in LAYERS:
-        work = work_for(name, target, layout)
-        found = register_blocks(work)
-        assert found, name
-        for block in found:
-            assert registers_needed(block.rows, block.vectors) <= TARGETS[target].registers
-            assert is_kept(TARGETS[target], block)
-            tuning = work.tuning.with_sizes(sizes_of(work, block))
-            assert (tuning.rows, tuning.vectors) == (block.rows, block.vectors)
-            assert named(work.variant).sizes_fit(work, tuning)
-        for better, worse in pairwise(found):
-            assert better.loads < worse.loads and better.vectors > worse.vectors
+def shown(found):
+    return [(block.vectors, block.rows, round(block.loads, 3)) for block in found]
 
 
-def test_variants_without_a_free_block_have_none():
-    assert register_blocks(work_for("vgg16-56x56x256-256-k3", algorithm="mcmr")) == []
-
-
-def test_the_outputs_of_a_block_are_even_panels():
-    work = work_for("vgg16-28x28x512-512-k3")
-    assert outputs_of(work, RegisterBlock(9, 3, 0.444, 31)) == (7, 48)
-    planar = work_for("vgg16-224x224x3-64-k3", layout="NCHW")
-    assert outputs_of(planar, RegisterBlock(9, 3, 0.444, 31)) == (48, 9)
-
-
-needs_objdump = pytest.mark.skipif(shutil.which("objdump") is None, reason="needs objdump")
-needs_gcc = pytest.mark.skipif(
-    find_compiler().family != "gcc" or not re.search(r" 12\.[\d.]+$", find_compiler().version),
-    reason="reads what gcc 12 emits",
-)
-
-
-def x86_compiler():
-    """Compiles for x86, whatever this CPU has."""
-    compiler = find_compiler()
-    machine = subprocess.run([*compiler.command, "-dumpmachine"], capture_output=True, text=True)
-    if "x86_64" not in machine.stdout:
-        pytest.skip("the compiler is not for x86")
-    return compiler
-
-
-def innermost_loop(target, layout, block, folder):
-    """The instructions of the micro-kernel's loop over channels, as `objdump` shows them."""
-    compiler, variant, precision = x86_compiler(), named("direct"), Precision.of("float32")
-    own = variant.tuning(TARGETS[target], precision)
-    tuning = replace(own, rows=block.rows, vectors=block.vectors)
-    source = render(KernelSpec("direct", layout, precision, TARGETS[target], tuning))
-    function = f"gemm_{block.vectors}_{block.rows}"
-    # The micro-kernel alone, and of all sizes of panels the largest.
-    source = source[: source.index("/* By vectors and rows, less one. */")]
-    source = re.sub(r"^GEMM\(\d.*\)$", "", source, flags=re.MULTILINE)
-    source += f"GEMM({block.vectors}, {block.rows}, )\ngemm_function *const used = {function};\n"
-    (folder / "kernel.c").write_text(source)
-    flags = [flag for flag in compiler.flags(TARGETS[target]) if flag != "-shared"]
-    subprocess.run(
-        [*compiler.command, *flags, "-c", "kernel.c", "-o", "kernel.o"], cwd=folder, check=True
-    )
-    text = subprocess.run(
-        ["objdump", "-d", "--no-show-raw-insn", "kernel.o"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    body = re.search(rf"<{function}>:\n(.*?)(?:\n\n|\Z)", text, re.DOTALL)[1]
-    lines = re.findall(r"^\s*([0-9a-f]+):\s+(.*?)\s*$", body, re.MULTILINE)
-    code = [(int(address, 16), instruction) for address, instruction in lines]
-    loops = []
-    for address, instruction in code:
-        jump = re.match(r"j\w+\s+([0-9a-f]+)", instruction)
-        if jump and int(jump[1], 16) < address:
-            inside = [text for at, text in code if int(jump[1], 16) <= at <= address]
-            if any("fmadd" in text for text in inside):
-                loops.append(inside)
-    return min(loops, key=len)
-
-
-@needs_objdump
-@needs_gcc
 @pytest.mark.parametrize(
-    "target, layout, rows, vectors",
+    "found, expected",
     [
-        ("avx512", "NHWC", 14, 2),
-        ("avx512", "NHWC", 9, 3),
-        ("avx512", "NCHW", 6, 4),
-        ("avx512", "NHWC", 5, 5),
-        ("avx512", "NHWC", 4, 6),
-        ("avx2", "NHWC", 4, 3),
-        ("avx2", "NCHW", 6, 2),
+        # the minimum, and the best within 8 % of it that has fewer vectors
+        (solve(32), [(5, 5, 0.400), (4, 6, 0.417)]),
+        # the published (2, 6) is not the minimum of its own formula
+        (solve(16), [(3, 4, 0.583)]),
+        (solve(16, spare=2), [(3, 3, 0.667), (2, 5, 0.700)]),
+        (solve_resident(32, kernel=3), [(2, 12, 0.278)]),
+        (solve_resident(32, kernel=7), [(1, 24, 0.220)]),
+        (solve(32, chains=2), [(3, 4, 0.583)]),
     ],
 )
-def test_the_emitted_loop_has_the_loads_of_the_formula(target, layout, rows, vectors, tmp_path):
-    block = RegisterBlock(rows, vectors, 1 / rows + 1 / vectors, registers_needed(rows, vectors))
-    assert is_kept(TARGETS[target], block)
-    loop = innermost_loop(target, layout, block, tmp_path)
-    fmas = [text for text in loop if text.startswith("vfmadd")]
-    memory = [text for text in loop if re.match(r"v\w+\s.*\(%r", text)]
-    assert len(fmas) == rows * vectors
-    assert len(memory) == rows + vectors
-    assert len(memory) / len(fmas) == pytest.approx(block.loads)
-    assert not any(re.search(r"\(%r[sb]p", text) for text in loop)  # no spill
-    sums = {re.search(r"%([xyz]mm\d+)$", text)[1] for text in fmas}
-    assert len(sums) == rows * vectors
+def test_the_solutions(found, expected):
+    assert shown(found) == expected
 
 
-@needs_objdump
-@needs_gcc
-def test_a_block_that_is_not_kept_loads_more(tmp_path):
-    """3x4 fits 16 registers by the formula, but not with all four vectors held."""
-    block = RegisterBlock(3, 4, 7 / 12, registers_needed(3, 4))
-    assert block.registers <= 16 and not is_kept(TARGETS["avx2"], block)
-    loop = innermost_loop("avx2", "NHWC", block, tmp_path)
-    assert sum(bool(re.match(r"v\w+\s.*\(%r", text)) for text in loop) > 7
+def test_no_legal_block_is_better_than_the_solution():
+    """Against all sizes, counted without the solver."""
+    for count in range(8, 65):
+        legal = {
+            (v, r): 1 / v + 1 / r
+            for v in range(1, count)
+            for r in range(1, count)
+            if 0.85 * count <= v * r + min(v, r) + 1 <= count
+        }
+        first, *rest = solve(count)
+        least = min(legal.values())
+        assert legal[first.vectors, first.rows] == least == first.loads
+        near = {size: x for size, x in legal.items() if x <= 1.08 * least}
+        fewer = [(x, v, r) for (v, r), x in near.items() if v < first.vectors]
+        assert [(b.loads, b.vectors, b.rows) for b in rest] == sorted(fewer)[:1]
+
+
+def walked(pixels, vectors, block, steps):
+    """Loads and FMAs of all blocks of a row of pixels and the filters above it."""
+    loads = fmas = 0
+    for x in range(0, pixels, block.rows):
+        for m in range(0, vectors, block.vectors):
+            high, wide = min(block.rows, pixels - x), min(block.vectors, vectors - m)
+            loads += steps * (high + wide)
+            fmas += steps * high * wide
+    return loads / fmas
+
+
+@pytest.mark.parametrize("pixels, vectors", [(13, 24), (28, 16), (7, 32), (56, 2), (5, 1)])
+def test_loads_count_the_last_blocks(pixels, vectors):
+    for block in blocks(32, extent=Extent(pixels, vectors)):
+        assert block.loads == pytest.approx(walked(pixels, vectors, block, steps=9))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("kernel", [3, 5])
+def test_resident_filters_load_every_pixel_once(kernel, stride):
+    for block in solve_resident(32, kernel, stride):
+        pixels = {x * stride + k for x in range(block.rows) for k in range(kernel)}
+        if stride <= kernel:
+            assert len(pixels) == registers.columns_below(block.rows, kernel, stride)
+        fmas = kernel * block.rows * block.vectors
+        filters = kernel * block.vectors
+        assert block.loads == pytest.approx((len(pixels) + filters) / fmas)
+        assert block.registers == block.rows * block.vectors + 1 + kernel * block.vectors <= 32
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4])
+@pytest.mark.parametrize("vectors", range(1, 9))
+def test_stores_leave_once_per_sum(parts, vectors):
+    """Of a block of `vectors` vectors, all its channels and taps."""
+    lanes, channels, taps = 16, 64, 9
+    numbers = vectors * lanes // parts
+    whole, left = divmod(numbers, lanes)
+    made = whole + (left > 0) + (left not in (0, 1, 2, 4, 8))
+    fmas = vectors * taps * channels // parts
+    sums = Sums(channels, taps, lanes, parts)
+    assert sums.stores(vectors) == pytest.approx(made / fmas)
+    few = [block for block in blocks(32, sums=sums) if block.vectors == vectors]
+    assert all(block.accesses == block.loads + sums.stores(vectors) for block in few)
+
+
+def test_stores_decide_between_blocks_where_sums_are_short():
+    """Four parts: three vectors end in two stores, four in one."""
+    sums = Sums(channels=4, taps=1, lanes=16, parts=4)
+    assert sums.stores(3) == 2 / 3 and sums.stores(4) == 1 / 4
+    assert solve(32, sums=sums)[0].vectors == 4 != solve(32)[0].vectors
+
+
+def test_without_room_there_is_no_block():
+    with pytest.raises(InvalidValue, match="registers: got 2; allowed"):
+        solve(2)
+    assert solve(3) == (RegisterBlock(1, 1, 2.0, 3),)

@@ -2,6 +2,8 @@
 
 import importlib
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
@@ -169,8 +171,10 @@ def test_a_variant_is_described(name):
     variant = VARIANTS[name]
     assert variant.name == name
     module = importlib.import_module(type(variant).__module__)
-    assert Path(module.__file__).name == f"{name}.py" and module.__doc__ and type(variant).__doc__
-    assert (CSRC / "kernels" / variant.template).is_file()
+    own = variant.folder is not None
+    assert Path(module.__file__).name == f"{'variant' if own else name}.py"
+    assert module.__doc__ and type(variant).__doc__
+    assert ((variant.folder or CSRC / "kernels") / variant.template).is_file()
     assert variant.title and not variant.title.endswith(".")
     assert set(variant.uses) <= set(MEANS)
     for target in TARGETS.values():
@@ -182,7 +186,7 @@ def test_a_variant_is_described(name):
 def test_every_template_has_its_variant():
     templates = {path.name for path in (CSRC / "kernels").iterdir()}
     others = {"gemm.c.j2"}  # no convolution
-    assert templates - others == {variant.template for variant in VARIANTS.values()}
+    assert templates - others == {one.template for one in VARIANTS.values() if not one.folder}
 
 
 @pytest.mark.parametrize("algorithm", kernels.algorithms())
@@ -245,3 +249,16 @@ def test_no_kernel_judges_a_layer():
         assert name not in text
     questions = set(re.findall(r"\b(?:is|has|can|may|uses|needs)_\w+(?=\()", text))
     assert questions == {"is_non_temporal", "is_read"}
+
+
+def test_loop_nests_are_imported_when_somebody_names_them():
+    code = """if True:
+        import sys, numpy, winogen
+        from winogen.kernels import algorithms, named
+        loaded = lambda: any(name.startswith("winogen.lab.loops") for name in sys.modules)
+        w = numpy.ones((8, 4, 3, 3), numpy.float32)
+        winogen.Conv2d(w).plan((1, 4, 9, 9))
+        assert "loops" in algorithms() and not loaded()
+        assert named("loops").algorithm == "loops" and loaded()
+        """
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -28,7 +28,7 @@ def fakes(monkeypatch):
     """Makes the modules in fakes/ importable by worker processes; name -> Peer."""
     monkeypatch.setenv("PYTHONPATH", str(FAKES))
     names = ("rivals", "failing", "dying", "not_finite", "dying_later")
-    found = {name: Peer(name, f"fake_{name}", ("numpy",), "numpy") for name in names}
+    found = {name: Peer(name, f"fake_{name}:ways", ("numpy",), "numpy") for name in names}
     found["absent"] = Peer("absent", "fake_absent", ("numpy", "no_such_module"), "numpy")
     return found
 
@@ -102,11 +102,15 @@ def nets_document():
                           other: {"error": "no"}}),
     ]  # fmt: skip
     names = {name: {"version": "1"} for name in (torch, mnn, ours, other)}
+    for measured, seconds, difference in zip(nets, (0.2, 0.02), (0.0, 0.25)):
+        row = {**net_row(seconds), "difference": difference}
+        measured["beside"] = {"python=p": {ours: row, other: {"error": "no"}}}
     machine = {"cpu": "Z80", "cores": 2, "isa": "generic", "compiler": "cc", "threads": 1}
     return {
         "machine": machine,
         "settings": {"rounds": 1, "min_time_s": 0.0},
         "contestants": {**names, "gone": {"absent": "not installed: gone"}},
+        "beside": {"python=p": {"winogen": "w", "isa": "avx2", "absent": {}}},
         "nets": nets,
         "summary": report.summarize(nets),
     }

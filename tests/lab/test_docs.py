@@ -9,9 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from winogen.cli.app import app
-from winogen.lab import bench, nets
+from winogen.lab import nets, peers
 from winogen.lab.bench import report
-from winogen.lab.nets import contestants, runner
+from winogen.lab.bench import runner as layers_runner
+from winogen.lab.nets import runner
 from winogen.tuning.layers import load_layers
 
 ROOT = Path(__file__).parents[2]
@@ -36,8 +37,9 @@ def test_there_are_examples():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_are_understood(command, document, nets_document, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(bench, "run", lambda layers, settings, say: document)
+    monkeypatch.setattr(layers_runner, "run", lambda layers, settings, say: document)
     monkeypatch.setattr(runner, "run_nets", lambda which, settings, say: nets_document)
+    monkeypatch.setattr(peers.Peer, "missing", lambda peer: None)
     monkeypatch.setattr(nets.Net, "missing", lambda net: None)  # whatever is installed here
     report.save(document, "resnet.json")
     nets.report.save(nets_document, "nets.json")
@@ -55,7 +57,7 @@ def test_the_layer_file(tmp_path):
 
 
 def test_the_json_fields_are_those_written(document):
-    block = TEXT.split("## The JSON file")[1].partition("That of `--nets`")[0]
+    block = TEXT.split("## The JSON file")[1].partition("The file of `--nets`")[0]
     for layer in document["layers"]:
         for field in set(layer) | set(document["summary"]) - {"layers", "failed"}:
             if field not in ("roofline_share", "max_workspace_bytes"):
@@ -63,7 +65,7 @@ def test_the_json_fields_are_those_written(document):
 
 
 def test_the_fields_of_nets_are_those_written(nets_document):
-    block = TEXT.split("That of `--nets`")[1]
+    block = TEXT.split("The file of `--nets`")[1]
     (first, *_) = nets_document["nets"]
     fields = {*nets_document, *first, *first["contestants"]["torch"], *nets_document["summary"]}
     fields |= {*nets_document["summary"]["contestants"]["torch"], "way", "best_s", "error"}
@@ -75,5 +77,5 @@ def test_every_net_and_contestant_is_explained():
     section = TEXT.split("## Whole nets")[1].split("\n## ")[0]
     for name in nets.NETS:
         assert f"`{name}`" in section
-    for name in (*contestants.RIVALS, *contestants.OURS):
+    for name in (*peers.RIVALS["net"], *peers.OUR_NETS):
         assert f"\n| {name} |" in section

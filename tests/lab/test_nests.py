@@ -12,9 +12,9 @@ from numerics.conftest import kernel_cache  # noqa: F401 - compiled nests outliv
 
 from winogen.errors import InvalidValue
 from winogen.lab.loops import tasks
+from winogen.lab.loops.parameters import Parameters
 from winogen.lab.loops.search import NestSearch, compare, search, workers
-from winogen.loops.parameters import Parameters
-from winogen.loops.usual import usual
+from winogen.lab.loops.usual import usual
 from winogen.tasks import Executor, Results
 from winogen.toolchain import host_target
 from winogen.tuning.layers import BenchLayer

@@ -12,10 +12,13 @@ from typer.testing import CliRunner
 from winogen.cli.app import app
 from winogen.errors import InvalidValue
 from winogen.lab.bench import team
-from winogen.lab.nets import NETS, NotInstalled, chosen_nets, contestants, files, report, runner
+from winogen.lab.bench.contest import Entry
+from winogen.lab.bench.own import Own
+from winogen.lab.nets import NETS, NotInstalled, chosen_nets, files, report, runner
 from winogen.lab.nets.plot import save_plot
 from winogen.lab.nets.runner import NetSettings, run_nets
 from winogen.lab.peers import Peer
+from winogen.toolchain import host_target
 
 from .conftest import FAKES
 
@@ -85,12 +88,13 @@ class Reference:
 def measured(monkeypatch):
     """One net by rivals that err, fail and die, and by one of ours."""
     monkeypatch.setenv("PYTHONPATH", str(FAKES))
-    monkeypatch.setattr(contestants, "OURS", {})
     monkeypatch.setattr(runner, "NEEDED", ())
     monkeypatch.setattr(
         runner,
         "Contestant",
-        lambda name, *more: Reference() if name == "reference" else team.Contestant(name, *more),
+        lambda name, *more, **where: (
+            Reference() if name == "reference" else team.Contestant(name, *more, **where)
+        ),
     )
 
     def peer(name, function, needs="numpy"):
@@ -98,8 +102,9 @@ def measured(monkeypatch):
 
     kinds = ("exact", "rough", "infinite", "misshapen", "dying")
     rivals = (*(peer(kind, kind) for kind in kinds), peer("absent", "exact", "no_such_module"))
-    ours = (peer("winogen.torch", "exact"),)
-    settings = NetSettings(2, rivals, ours, rounds=2, min_time=0.001)
+    ours = (peer("winogen.torch", "exact"), peer("winogen.onnx", "dying"))
+    beside = (Own("again", isa=host_target().name),)
+    settings = NetSettings(2, rivals, ours, rounds=2, min_time=0.001, beside=beside)
     return run_nets([NETS["tiny"]], settings)
 
 
@@ -121,7 +126,39 @@ def test_a_run(measured):
     fastest = min(rows["exact"]["median_s"], rows["rough"]["median_s"])
     assert net["ratio"] == pytest.approx(fastest / rows["winogen.torch"]["median_s"])
     assert measured["summary"]["dense"]["nets"] == 1
+    about, again = measured["beside"]["again"], net["beside"]["again"]
+    assert about["isa"] == host_target().name and about["absent"] == {}
+    assert again["winogen.torch"]["difference"] == 0 and again["winogen.torch"]["rel_error"] == 0
+    assert again["winogen.onnx"] == {"error": "died with status 3"}
+    ratio = again["winogen.torch"]["median_s"] / rows["winogen.torch"]["median_s"]
+    figures = measured["summary"]["beside"]["again"]["winogen.torch"]
+    assert figures["ratio"] == pytest.approx(ratio) and figures["max_difference"] == 0
     assert json.loads(json.dumps(measured, allow_nan=False)) == measured
+
+
+def test_outputs_of_another_winogen_are_compared(tmp_path):
+    outputs = {"": [1.0, 2.0], "other": [1.0, 2.5]}
+    entries = {}
+    for place, output in outputs.items():
+        path = tmp_path / f"{place}.npy"
+        np.save(path, np.float32(output))
+        entries[runner.Place(Peer("winogen.torch", "", (), ""), place)] = Entry(
+            None, "", output=str(path)
+        )
+    runner.compare_outputs(entries, np.array([-5.0, 0.0]))
+    assert [entry.row for entry in entries.values()] == [{}, {"difference": 0.1}]
+
+
+def test_a_place_where_none_of_ours_can_run(monkeypatch):
+    monkeypatch.setattr(runner, "NEEDED", ())
+    monkeypatch.setattr(runner.files, "clean", lambda folder: pytest.fail("measured"))
+    answers = {"about": {"winogen": "w", "isa": "avx2"}, "lack": "torch"}
+    monkeypatch.setattr(team.Contestant, "ask", lambda one, command, *more: answers[command])
+    ours = (Peer("winogen.torch", "", ("numpy",), "numpy"),)
+    settings = NetSettings(ours=ours, beside=(Own("python=p", python="p"),))
+    message = r"beside: got 'python=p', where winogen.torch cannot run \(not installed: torch\); al"
+    with pytest.raises(InvalidValue, match=message):
+        run_nets([NETS["tiny"]], settings)
 
 
 def test_without_torch_it_says_what_to_install(monkeypatch):
@@ -140,6 +177,10 @@ def test_figures_follow_from_times(nets_document):
     assert summary["max_error_over_torch"] == pytest.approx(3.0)
     assert summary["contestants"]["torch"]["ratio"] == pytest.approx(2.0)
     assert summary["contestants"]["mnn"]["max_rel_error"] == 1e-3
+    assert summary["beside"]["python=p"]["winogen.torch"] == {
+        "nets": 2, "ratio": pytest.approx(1.0), "least_ratio": 0.5, "least_net": "thin",
+        "most_ratio": 2.0, "most_net": "dense", "max_difference": 0.25,
+    }  # fmt: skip
 
 
 def test_what_is_saved_is_shown(nets_document, tmp_path):
@@ -174,6 +215,10 @@ def test_a_plot_of_one_contestant(nets_document, tmp_path):
         (("--nets", "vgg17"), "nets: got 'vgg17'; allowed: vgg16, "),
         (("--nets", "tiny", "--peers", "caffe"), "peers: got 'caffe'; allowed: none, or torch, t"),
         (("--nets", "tiny", "--only", "vgg"), "only: got 'vgg'"),
+        (
+            ("--nets", "tiny", "--beside", "python=p,tile=4"),
+            "beside python=p,tile=4, option: got 'tile' with --nets; allowed: isa, python",
+        ),
         (("vgg16",), "names: got 'vgg16'; allowed: names of nets, with --nets"),
         (("--nets", "--show", "no-such-file"), "No such file"),
         (("--nets", "tiny", "--plot", "nets.docx"), "plot: got 'nets.docx'"),

@@ -44,7 +44,7 @@ def test_who_differs_inherits_what_goes_with_that(changes, options):
     other = MAIN.but("other", **changes)
     assert other.name == "other" and other.options == options
     assert other.dtype == changes.get("dtype", "float32")
-    assert other.environment == ({"WINOGEN_ISA": "avx2"} if "isa" in changes else {})
+    assert other.process["environment"] == ({"WINOGEN_ISA": "avx2"} if "isa" in changes else {})
     assert MAIN.options["filter_dtype"] == "float16"  # the main one stays as it is
 
 

@@ -11,12 +11,28 @@ from winogen.lab.bench.team import Contestant, ContestantFailed
 from winogen.tuning.layers import BenchLayer
 
 
-def test_rivals_are_chosen_by_name():
-    assert [peer.name for peer in peers.chosen(None)] == list(peers.PEERS)
+def test_rivals_are_chosen_by_name(monkeypatch):
+    monkeypatch.setattr(peers.Peer, "missing", lambda peer: None)
+    assert [peer.name for peer in peers.chosen(None)] == list(peers.RIVALS["layer"])
     assert peers.chosen("none") == peers.chosen("") == ()
     assert [peer.name for peer in peers.chosen(" mnn,torch,mnn ")] == ["mnn", "torch"]
     with pytest.raises(InvalidValue, match="peers: got 'tensorflow'; allowed: none, or torch, "):
         peers.chosen("torch,tensorflow")
+    assert [peer.name for peer in peers.chosen("opencv", "net")] == ["opencv"]
+    with pytest.raises(InvalidValue, match="peers: got 'opencv'; allowed: none, or torch, "):
+        peers.chosen("opencv")
+
+
+def test_named_rivals_that_are_absent_are_told_before_measuring(monkeypatch):
+    absent = {"ncnn": "ncnn", "mnn": "MNN"}
+    monkeypatch.setattr(peers.Peer, "missing", lambda peer: absent.get(peer.name))
+    said = []
+    assert len(peers.chosen("torch,mnn", say=said.append)) == 2
+    assert said == ["mnn is left out: MNN is not installed"]
+    message = "peers: got 'ncnn,mnn', but ncnn, MNN is not installed; allowed: none, or torch, onnx"
+    with pytest.raises(InvalidValue, match=message):
+        peers.chosen("ncnn,mnn")
+    assert peers.chosen(None, say=said.append) and len(said) == 1
 
 
 def test_absence_is_known_without_importing(fakes):
@@ -43,9 +59,9 @@ LAYERS = [
 ]
 
 
-@pytest.mark.parametrize("name", peers.PEERS)
+@pytest.mark.parametrize("name", peers.RIVALS["layer"])
 def test_installed_rivals_compute_the_layer(name, tmp_path):
-    peer = peers.PEERS[name]
+    peer = peers.RIVALS["layer"][name]
     if peer.missing():
         pytest.skip(f"not installed: {peer.missing()}")
     with Contestant(name, threads=1) as it:
@@ -80,7 +96,7 @@ def test_ours_is_called_as_a_user_calls_it(layout, tiny, tmp_path):
             "direct": {"layout": layout, "algorithm": "direct"},
             "mcmr": {"layout": layout, "algorithm": "mcmr", "tile": 2},
         }
-        arguments = (peers.OURS, tiny.to_dict(), str(tmp_path), 1)
+        arguments = (peers.OURS["layer"], tiny.to_dict(), str(tmp_path), 1)
         answers = it.ask("prepare", *arguments, {"variants": ways})
         y64 = reference.exact(tiny, x, weight)
         for answer in answers.values():
@@ -99,24 +115,24 @@ def test_adapters_do_not_import_their_library_in_vain():
     import sys
 
     before = {"torch", "onnxruntime", "openvino", "ncnn", "MNN"} & set(sys.modules)
-    for peer in peers.PEERS.values():
-        __import__(peer.adapter)
+    for peer in peers.RIVALS["layer"].values():
+        __import__(peer.adapter.partition(":")[0])
     assert {"torch", "onnxruntime", "openvino", "ncnn", "MNN"} & set(sys.modules) == before
 
 
 def test_mistakes_in_an_adapter_are_its_own(fakes, tiny, tmp_path):
     with Contestant("x", threads=1) as it, pytest.raises(ContestantFailed, match="No such file"):
-        it.ask("prepare", "fake_rivals", tiny.to_dict(), str(tmp_path / "nowhere"), 1, {})
+        it.ask("prepare", "fake_rivals:ways", tiny.to_dict(), str(tmp_path / "nowhere"), 1, {})
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", [*peers.QUANTIZED, "winogen"])
+@pytest.mark.parametrize("name", [*peers.RIVALS["int8"], "winogen"])
 def test_installed_rivals_compute_layers_of_8_bits(name, tmp_path):
-    adapter = peers.OURS_QUANTIZED
+    adapter = peers.OURS["int8"]
     if name != "winogen":
-        adapter = peers.QUANTIZED[name].adapter
-        if peers.QUANTIZED[name].missing():
-            pytest.skip(f"not installed: {peers.QUANTIZED[name].missing()}")
+        adapter = peers.RIVALS["int8"][name].adapter
+        if peers.RIVALS["int8"][name].missing():
+            pytest.skip(f"not installed: {peers.RIVALS['int8'][name].missing()}")
     with Contestant(name, threads=1) as it:
         for fields in LAYERS:
             layer = BenchLayer.from_dict(fields)

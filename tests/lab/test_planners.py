@@ -10,7 +10,7 @@ from winogen.cli.app import app
 from winogen.conv.choice import Choice, Cut
 from winogen.conv.cuts import evaluate, work_of
 from winogen.kernels import assign, named
-from winogen.kernels.registers import register_blocks, sizes_of
+from winogen.kernels.register_blocks import register_blocks, sizes_of
 from winogen.lab.loops import planners
 from winogen.lab.loops.planners import PLANNERS, Blocks, Comparison, convolution, planned
 from winogen.lab.loops.traffic import levels, slowest_levels, tiles

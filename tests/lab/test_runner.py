@@ -8,8 +8,9 @@ from importlib.util import find_spec
 import pytest
 from rich.console import Console
 
-from winogen.lab.bench import Settings, report, run, runner, tables
+from winogen.lab.bench import report, runner, tables
 from winogen.lab.bench.own import Own
+from winogen.lab.bench.runner import Settings, run
 from winogen.lab.peers import Peer
 from winogen.toolchain import host_target
 from winogen.tuning.layers import BenchLayer
@@ -34,7 +35,7 @@ def found():
     layers, said = [BenchLayer.from_dict(fields) for fields in LAYERS], []
     patch.setattr(runner, "YARDSTICK", layers[0])
     needs = dict.fromkeys(NAMES, ("numpy",)) | {"absent": ("numpy", "no_such_module")}
-    rivals = tuple(Peer(name, f"fake_{name}", needs[name], "numpy") for name in NAMES)
+    rivals = tuple(Peer(name, f"fake_{name}:ways", needs[name], "numpy") for name in NAMES)
     beside = tuple(Own().but(name, algorithm=name) for name in ("direct", "mcmr"))
     settings = Settings(peers=rivals, beside=beside, rounds=2, min_time=0.01, profile=True)
     yield run(layers, settings, said.append), said

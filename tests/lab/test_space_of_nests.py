@@ -10,9 +10,9 @@ import pytest
 from kernels.turns import first
 
 from winogen.errors import InvalidValue
+from winogen.lab.loops import parameters as rules
 from winogen.lab.loops.nests import block_sizes, free, nest, nests
-from winogen.loops import parameters as rules
-from winogen.loops.parameters import DIMS, LoopProblem, Parameters, Prefetch
+from winogen.lab.loops.parameters import DIMS, LoopProblem, Parameters, Prefetch
 from winogen.records import TARGETS
 from winogen.tasks.tree import Tree
 

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+import venv
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ def prepare(contestant, tiny, tmp_path):
 
     def ask(*which, it=contestant):
         options = {"which": which}
-        return it.ask("prepare", "fake_rivals", tiny.to_dict(), str(tmp_path), 1, options)
+        return it.ask("prepare", "fake_rivals:ways", tiny.to_dict(), str(tmp_path), 1, options)
 
     return ask
 
@@ -82,7 +83,7 @@ def test_an_adapter_that_is_not_there(contestant, tiny, tmp_path):
     for name in "xw":
         np.save(tmp_path / f"{name}.npy", np.zeros(1))
     with pytest.raises(ContestantFailed, match="ModuleNotFoundError: .*no_such_adapter"):
-        contestant.ask("prepare", "no_such_adapter", tiny.to_dict(), str(tmp_path), 1, {})
+        contestant.ask("prepare", "no_such_adapter:ways", tiny.to_dict(), str(tmp_path), 1, {})
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -163,6 +164,30 @@ def test_another_interpreter_has_its_own_winogen_only(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with Contestant("other", threads=1, python=sys.executable) as other:
         assert other.ask("about")["winogen"] == str(Path(winogen.__file__).parent)
+
+
+def test_another_winogen_is_measured_by_this_laboratory(tiny, tmp_path):
+    """An earlier one, which has another laboratory and lacks what ours imports."""
+    here, other = Path(winogen.__file__).parent, tmp_path / "winogen"
+    other.mkdir()
+    for part in here.iterdir():
+        if part.name not in ("lab", "tuning", "typing.py", "__pycache__"):
+            (other / part.name).symlink_to(part)
+    (other / "lab").mkdir()
+    (other / "lab" / "__init__.py").write_text("raise ImportError('of the other')")
+    venv.create(tmp_path / "venv", with_pip=False)
+    python = tmp_path / "venv" / "bin" / "python"
+    (packages,) = (tmp_path / "venv" / "lib").glob("*/site-packages")
+    (packages / "other.pth").write_text(f"{tmp_path}\n{Path(np.__file__).parents[1]}\n")
+    for name, array in zip("xw", reference.data(tiny)):
+        np.save(tmp_path / f"{name}.npy", array)
+    with Contestant("other", threads=1, python=str(python)) as contestant:
+        assert contestant.ask("about")["winogen"] == str(other)
+        assert contestant.ask("lack", ("numpy", "no_such_module")) == "no_such_module"
+        options = {"variants": {"it": {"algorithm": "direct"}}}
+        adapter, where = "winogen.lab.peers.ours:layer", (tiny.to_dict(), str(tmp_path), 1)
+        answers = contestant.ask("prepare", adapter, *where, options)
+    assert answers["it"]["facts"]["algorithm"] == "direct"
 
 
 def test_a_contestant_has_its_own_instruction_set():

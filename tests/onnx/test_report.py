@@ -147,3 +147,26 @@ def test_help_has_examples(winogen):
     for command in ("optimize", "report", "library"):
         result = winogen("onnx", command, "--help")
         assert result.exit_code == 0 and f"Example: winogen onnx {command}" in result.output
+
+
+def test_problems_are_those_of_the_segment():
+    """Two convolutions that are concatenated write channels of one array of sixteen."""
+    from winogen.onnx.report import convolutions
+
+    weights = [np.ones((8, 4, 3, 3), np.float32), np.full((8, 4, 1, 1), 2, np.float32)]
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"], pads=[1] * 4),
+        helper.make_node("Conv", ["x", "w1"], ["b"]),
+        helper.make_node("Concat", ["a", "b"], ["y"], axis=1),
+    ]
+    kind = onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        nodes,
+        "both",
+        [helper.make_tensor_value_info("x", kind, [1, 4, 12, 12])],
+        [helper.make_tensor_value_info("y", kind, None)],
+        [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    around = [problem.seams for problem in convolutions(model)]
+    assert [(one.input, one.output) for one in around] == [(4, 16), (4, 16)]

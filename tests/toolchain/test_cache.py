@@ -11,7 +11,7 @@ from kernels.turns import first
 from winogen.errors import CacheUnavailable
 from winogen.toolchain import cache as cache_module
 from winogen.toolchain import cache_dir, host_target, load, loader
-from winogen.toolchain.cache import STALE_SECONDS, Store
+from winogen.toolchain.cache import STALE_SECONDS, KernelStore
 
 
 def wait_for(condition, what: str) -> None:
@@ -170,7 +170,7 @@ def test_without_file_locks_it_builds_all_the_same(monkeypatch, twice):
     assert load(twice.source, twice.cdef, host_target()).lib.twice(3) == 6
 
 
-def draft(store: Store, content: bytes):
+def draft(store: KernelStore, content: bytes):
     folder = store.root / f"building-unlocked-{content.decode()}"
     folder.mkdir(parents=True)
     (folder / "kernel.so").write_bytes(content)
@@ -178,7 +178,7 @@ def draft(store: Store, content: bytes):
 
 
 def test_of_two_unlocked_builders_the_first_wins(tmp_path):
-    store = Store(tmp_path)
+    store = KernelStore(tmp_path)
     entry = store.entry("k", "0")
     assert store.publish(draft(store, b"first"), entry, {}) == entry / "kernel.so"
     assert store.publish(draft(store, b"second"), entry, {}) == entry / "kernel.so"
@@ -186,7 +186,7 @@ def test_of_two_unlocked_builders_the_first_wins(tmp_path):
 
 
 def test_publishing_replaces_a_broken_entry(tmp_path):
-    store = Store(tmp_path)
+    store = KernelStore(tmp_path)
     entry = store.entry("k", "0")
     store.publish(draft(store, b"first"), entry, {})
     (entry / "kernel.so").write_bytes(b"fir")
@@ -284,8 +284,8 @@ def test_a_disk_that_fills_up_while_publishing_leaves_no_entry(cache, twice, mon
             raise OSError(28, "No space left on device", str(folder))
         return publish(store, folder, entry, facts)
 
-    publish = Store.publish
-    monkeypatch.setattr(Store, "publish", refuse)
+    publish = KernelStore.publish
+    monkeypatch.setattr(KernelStore, "publish", refuse)
     with pytest.warns(RuntimeWarning, match="No space left on device"):
         library = load(twice.source, twice.cdef, host_target())
     assert library.lib.twice(21) == 42

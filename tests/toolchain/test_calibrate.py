@@ -6,7 +6,7 @@ import pytest
 
 from winogen.records import TARGETS, Machine
 from winogen.toolchain import calibrate
-from winogen.toolchain.calibrate import Measurement, fastest, machine_of, plausible, ratios
+from winogen.toolchain.calibrate import MeasuredMachine, fastest, machine_of, plausible, ratios
 from winogen.toolchain.limits import Limits
 
 QUIET = Machine(l2_rate=64.0, l3_rate=26.9, memory_rate=11.3)  # of a Zen 5
@@ -70,7 +70,7 @@ def test_what_looks_wrong_is_believed_where_somebody_asks_and_nothing_disturbs(m
     truth = machine_of(found[0], target)
     assert truth.memory_rate == 0.5
     monkeypatch.setattr(calibrate, "measure_limits", lambda *_, **__: found.pop(0))
-    assert calibrate.calibrated(target) == Measurement(truth, ())
+    assert calibrate.calibrated(target) == MeasuredMachine(truth, ())
     machine, signs = calibrate.calibrated(target, doubts=True)
     assert signs == ("memory_rate 0.5 cannot be true",) and machine.memory_rate > 4
     machine, signs = calibrate.calibrated(target)

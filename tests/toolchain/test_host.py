@@ -168,5 +168,5 @@ def test_a_cpu_that_cannot_be_meant_is_refused(zen4, monkeypatch, name):
 
 def test_a_target_without_an_entry_says_what_to_add(monkeypatch):
     monkeypatch.setitem(TARGETS, "neon32", TARGETS["generic"])
-    with pytest.raises(BuildError, match=r"target: got 'neon32', of which _NEEDS in host.py"):
+    with pytest.raises(BuildError, match=r"target: got 'neon32', but _NEEDS in host.py"):
         host_targets()

@@ -11,7 +11,7 @@ import pytest
 from winogen.errors import OutOfMemory
 from winogen.records import Costs, Machine
 from winogen.toolchain import cache_dir, machine, machine_file, meters
-from winogen.toolchain.calibrate import Measurement
+from winogen.toolchain.calibrate import MeasuredMachine
 
 MINE = Machine(l3_rate=7.5)
 
@@ -44,7 +44,7 @@ def measures(monkeypatch, *found, signs=()):
 
     def calibrated(seconds, **options):
         asked.append(seconds)
-        return Measurement(left.pop(0), signs)
+        return MeasuredMachine(left.pop(0), signs)
 
     monkeypatch.delenv("WINOGEN_CALIBRATE", raising=False)
     monkeypatch.setattr("winogen.toolchain.calibrate.calibrated", calibrated)
@@ -129,7 +129,7 @@ def test_processes_that_measure_at_once_plan_for_the_same_machine(folder, monkey
 
     def calibrated(**options):
         machine.save(MINE, folder)  # by a faster process, meanwhile: a file system without locks
-        return Measurement(Machine())
+        return MeasuredMachine(Machine())
 
     monkeypatch.setattr("winogen.toolchain.calibrate.calibrated", calibrated)
     assert machine.current() == MINE == machine.stored(folder)
@@ -155,7 +155,7 @@ def measuring(monkeypatch, available):
         tried.append(most_bytes)
         if most_bytes > available:
             raise OutOfMemory("sample of memory")
-        return Measurement(replace(Machine(), memory_rate=most_bytes / (64 << 20)))
+        return MeasuredMachine(replace(Machine(), memory_rate=most_bytes / (64 << 20)))
 
     monkeypatch.delenv("WINOGEN_CALIBRATE")
     monkeypatch.setattr("winogen.toolchain.calibrate.calibrated", calibrated)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from winogen.torch.calling import Calls, Structure
+from winogen.torch.calling import Calls, CallStructure
 
 X, OTHER = torch.ones(1, 3, 4, 4), torch.zeros(2, 3, 9, 9)
 
@@ -89,7 +89,7 @@ Pair = namedtuple("Pair", "left right")
 
 def test_structures_travel():
     value = {"b": [1, (2, None)], "a": Pair(3, {"c": 4})}
-    leaves, structure = Structure.of(value)
+    leaves, structure = CallStructure.of(value)
     for again in (pickle.loads(pickle.dumps(structure)), copy.deepcopy(structure)):
         assert again == structure and again.filled(leaves) == value
-    assert structure != Structure.of({"b": [1, (2, None)], "a": (3, {"c": 4})})[1]
+    assert structure != CallStructure.of({"b": [1, (2, None)], "a": (3, {"c": 4})})[1]

@@ -143,7 +143,7 @@ def test_trained_nets_give_what_ncnn_gives(name):
     net = NETS[name]
     if net.missing():
         pytest.skip(net.missing())
-    from winogen.lab.peers.ncnn_net import empty_net, load
+    from winogen.lab.peers.ncnn import empty_net, load
 
     x = np.ascontiguousarray(files.example(net)[:, :, :48, :56])
     native = empty_net(1)

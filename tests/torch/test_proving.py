@@ -8,7 +8,7 @@ import torch
 from graph import torch_nets as nets
 from torch import nn
 
-from winogen.graph.sequence import Bound
+from winogen.graph.steps import Bound
 from winogen.torch import optimize, report, translate
 from winogen.torch.proving import distance
 from winogen.torch.segment_op import SegmentModule

@@ -12,7 +12,7 @@ from winogen.conv import Layer, gradient_planner, planner
 from winogen.conv.request import Request
 from winogen.records import TARGETS, Costs, Machine
 from winogen.toolchain import machine
-from winogen.toolchain.calibrate import Measurement
+from winogen.toolchain.calibrate import MeasuredMachine
 from winogen.tuning.fit import LAYOUTS, Sample, fit, measure, residual
 from winogen.tuning.layers import layer_sets, load_layers
 from winogen.tuning.sample import calls, gradients
@@ -142,7 +142,7 @@ def test_layers_are_measured(tiny):
 def test_the_command_prints_what_is_left_unexplained(tmp_path, tiny, monkeypatch):
     monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("winogen.toolchain.calibrate.calibrated", lambda seconds: found[0])
-    found = [Measurement(Machine(), ("speeds varied by 60 %",))]
+    found = [MeasuredMachine(Machine(), ("speeds varied by 60 %",))]
     measured = list(samples(replace(Machine(), costs=replace(Costs(), store=1.6))))
     monkeypatch.setattr("winogen.tuning.fit.measure", lambda *_, **__: measured)
     result = CliRunner().invoke(app, ["calibrate"])
@@ -154,7 +154,7 @@ def test_the_command_prints_what_is_left_unexplained(tmp_path, tiny, monkeypatch
     assert record["rates"]["l2_rate"] == Machine().l2_rate  # what later looks compare with
     assert "disturbed: speeds varied by 60 %" in result.output
     assert machine.described(tmp_path / "cache").startswith("calibrated ")
-    found[0] = Measurement(Machine())
+    found[0] = MeasuredMachine(Machine())
     result = CliRunner().invoke(app, ["calibrate", "--rates-only"])
     assert "median" not in result.output and "disturbed" not in result.output
     assert not {"costs", "rates"} & set(json.loads(kept.read_text()))

@@ -126,7 +126,7 @@ def test_neighbours_differ_in_one_coordinate(tiny, monkeypatch):
                 if value != getattr(first.choice, name)
             }
             assert changed and changed <= names.get(coordinate, {"sizes"}), coordinate
-        if coordinate not in ("nest", "others", "points"):
+        if coordinate not in ("parameters", "others", "points"):
             assert others, coordinate
 
 

@@ -57,8 +57,8 @@ class NumberField:
 class Algebraic:
     """An irrational real algebraic number, exact under + - * / and comparison.
 
-    Results that turn out rational come back as ``Fraction``, so the type tells which it is.
-    Made by ``as_scalar``, not by hand.
+    Results that turn out rational come back as ``Fraction``, so the type tells them apart. Made by
+    ``as_scalar``, not by hand.
 
     >>> from winogen.algebra import as_scalar
     >>> root = as_scalar("sqrt(2)")

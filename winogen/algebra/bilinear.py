@@ -166,10 +166,10 @@ class BilinearAlgorithm:
     def condition(self) -> dict[str, Condition]:
         """The condition numbers of every transform: {"input": B^T, "filter": G, "output": A^T}.
 
-        B^T is made of the inverse of a Vandermonde matrix, the others of its columns. Points that
-        lie close to each other, or far from 1, make them ill-conditioned (Pan, How bad are
-        Vandermonde matrices?, 2016), as do factors of ``scale`` that differ. A large number allows
-        a large error and does not prove one: `winogen.numerics` estimates and measures errors.
+        B^T is made of the inverse of a Vandermonde matrix, the others of its columns. Points close
+        to each other, or far from 1, make them ill-conditioned (Pan, How bad are Vandermonde
+        matrices?, 2016), as do unequal factors of ``scale``. A large number allows a large error
+        and does not prove one: `winogen.numerics` estimates and measures errors.
 
         >>> from winogen.algebra import cook_toom
         >>> cook_toom(4, 3).condition["input"].infinity

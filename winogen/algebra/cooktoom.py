@@ -30,10 +30,10 @@ def cook_toom(m: int, r: int, points: str | Iterable[Exact] | None = None) -> Bi
     r
         Filter taps, >= 1.
     points
-        n distinct exact numbers, of which one may be infinity: integers, Fractions, text
-        such as "-5/2", "sqrt(2)/2" or "inf", sympy numbers; or one text "0,1,-1,1/2,inf".
-        None takes ``default_points(m, r)``, except that F(m,1) and F(1,r), which are nothing
-        but n products, then need no transform and have ``points == ()``.
+        n distinct exact numbers, one possibly infinity: integers, Fractions, text such as "-5/2",
+        "sqrt(2)/2" or "inf", sympy numbers; or one text "0,1,-1,1/2,inf". None takes
+        ``default_points(m, r)``. F(m,1) and F(1,r) are nothing but n products: with None they need
+        no transform and have ``points == ()``.
 
     Raises
     ------

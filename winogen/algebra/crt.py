@@ -5,11 +5,11 @@ m_i of total degree n and M_i = prod of the others,
 
     s = sum_i M_i [ (T_i g mod m_i) (h mod m_i) mod m_i ],      T_i = M_i^-1 mod m_i,
 
-so that the only general products are those of the small residue products. A linear modulus x - p
-takes one (s is evaluated at p); one of degree d takes 2d - 1, by Toom-Cook again. The point at
-infinity stands for one more degree: its product g[r-1] h[m-1] is the leading coefficient of s,
-and contributes that times prod m_i (the "modified" form). The matrices of this linear convolution,
-with the columns for h and s exchanged, are those of the correlation F(m, r).
+so only the small residue products multiply data with data. A linear modulus x - p takes one (s is
+evaluated at p); one of degree d takes 2d - 1, by Toom-Cook again. The point at infinity stands for
+one more degree: its product g[r-1] h[m-1] is the leading coefficient of s, and contributes that
+times prod m_i (the "modified" form). With the columns for h and s exchanged, the matrices of this
+linear convolution become the matrices of the correlation F(m, r).
 
 Source: Winograd, Arithmetic Complexity of Computations, 1980; Blahut, Fast Algorithms for Signal
 Processing, ch. 5; Barabasz & Gregg, arXiv 1905.05233 (moduli of degree 2 for accuracy).
@@ -60,7 +60,7 @@ def winograd(m: int, r: int, moduli: str | Iterable[ExactPolynomial]) -> Bilinea
 
     A modulus of degree d costs 2d - 1 products: 1 when linear, 3 when quadratic (Karatsuba, that is
     Toom-Cook at 0, 1, infinity), in general Toom-Cook at the default points of F(d, d), from d = 10
-    on at small integers. That is minimal where the modulus is irreducible over Q; one that factors
+    on at small integers. This is minimal where the modulus is irreducible over Q; any other modulus
     is better given by its factors.
 
     Raises
@@ -123,7 +123,7 @@ def from_moduli(
 
 
 def _check_printable(rows: Iterable[Sequence[Scalar]], argument: str) -> None:
-    """Refuse matrices with integers that Python does not print, those beyond 4300 digits."""
+    """Refuse matrices with integers of more than 4300 digits, which Python does not print."""
     bits = max(bits_of(value) for row in rows for value in row)
     if bits > _PRINTABLE_BITS:
         raise InvalidValue(

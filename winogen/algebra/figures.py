@@ -23,7 +23,7 @@ class _Program(Protocol):
 
 
 class Operations(NamedTuple):
-    """Operations of a transform in one dimension, of which a fused multiply-add is two.
+    """Operations of a transform in one dimension; a fused multiply-add counts as two.
 
     Multiplications by 1 and -1 are free.
     """
@@ -35,7 +35,7 @@ class Operations(NamedTuple):
 
     @classmethod
     def of(cls, matrix: Matrix, program: _Program) -> Operations:
-        """Return those of a matrix and of a program that computes the same."""
+        """Return the figures of a matrix and of its program."""
         counts = program.counts()
         entries = [c for row in matrix for c in row if c]
         additions = len(entries) - sum(map(any, matrix))
@@ -45,7 +45,7 @@ class Operations(NamedTuple):
 class Condition(NamedTuple):
     """Condition numbers of a matrix M, |M| |M^+| with its pseudo-inverse M^+, by two norms.
 
-    So many times larger than that of x the relative error of M x may be, at the worst.
+    How many times larger than the relative error of x the relative error of M x may be.
     """
 
     spectral: float  # by the 2-norm: the largest singular value over the smallest, in float64

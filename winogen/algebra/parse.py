@@ -55,14 +55,14 @@ def parse_number(text: str) -> Scalar:
     """
     if len(text) <= _LONGEST_TEXT and _DECIMAL.fullmatch(text.strip()):
         return Fraction(text.strip())
-    reader = _Reader(text, "'-5/2', '0.25', 'sqrt(2)/2'")
+    reader = _Parser(text, "'-5/2', '0.25', 'sqrt(2)/2'")
     try:
         return reader.read(Fraction, {}, _power)
     except _NeedsSympy:
         return _irrational(reader)
 
 
-def _irrational(reader: _Reader) -> Scalar:
+def _irrational(reader: _Parser) -> Scalar:
     """Return the number, its roots and angles by sympy, all else in the fields that these span.
 
     sympy would also find the minimal polynomial of the whole, but takes minutes for some powers
@@ -128,7 +128,7 @@ def parse_polynomial(
         return lambda *arguments: scalar(f"{name}({','.join(map(str, arguments))})")
 
     names = {name: function(name) for name in _IRRATIONAL if name != "pi"}
-    reader = _Reader(text, "polynomials with rational coefficients such as 'x^2+1', 'x-1/2'")
+    reader = _Parser(text, "polynomials with rational coefficients such as 'x^2+1', 'x-1/2'")
 
     return reader.read(Fraction, {**names, "x": x}, _polynomial_power)
 
@@ -164,7 +164,7 @@ def _polynomial_power(base: Value, exponent: Value) -> Value:
     return base ** int(exponent)
 
 
-class _Reader:
+class _Parser:
     """One text; its expression is read with one kind of number, or again with another."""
 
     def __init__(self, text: str, allowed: str) -> None:

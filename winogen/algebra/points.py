@@ -139,7 +139,7 @@ _BARABASZ = "Barabasz, Anderson, Soodhalter, Gregg, TOMS 2020, arXiv 1803.10986"
 # transforms even and odd and thus short; a = p/q with small p, q moved one at a time while the mean
 # error in 2D fell (one tile, F(n-2, 3), data uniform in (-1, 1), float32). Near-by sets differ by a
 # few per cent. For n = 9 the mean hides that the last outputs of a tile are four times worse than
-# the others; the set there makes up for it. From n = 11 on the sets are those of `winogen search`.
+# the others; the set there makes up for it. From n = 11 on `winogen search` found the sets.
 _SWEEP = "symmetric set with the least 2D float32 error in a sweep of this project"
 _WORST = "symmetric dyadic set: least error of a tile's worst output with many channels, in a sweep"
 _SEARCH = "winogen search, all points finite: least mean 2D float32 error with r = 3"

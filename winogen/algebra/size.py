@@ -69,8 +69,8 @@ class Size:
 class Measure:
     """Bounds of all parts of one expression; refuses with ``TooLarge``.
 
-    ``rational`` takes an exponent's tree to the ``Fraction`` that it is, ``turns`` an angle's tree
-    to the ``Fraction`` that it is of pi.
+    ``rational`` takes an exponent's tree to its value, a ``Fraction``; ``turns`` an angle's tree to
+    its share of pi.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Measure:
         if name in _TRIGONOMETRIC:
             denominator = self._turns(node.args[0]).denominator
             # cos of pi p/q lies in the real part of the field of 2q-th roots of unity; sin and tan
-            # in that of 4q-th roots.
+            # in the same part for 4q-th roots.
             degree = max(_totient((2 if name == "cos" else 4) * denominator) // 2, 1)
             generator = (f"{name}(pi/{denominator})", degree)
             return Size(roots=frozenset({generator} if degree > 1 else ()))

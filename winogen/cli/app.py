@@ -10,14 +10,15 @@ from typer.core import TyperGroup
 from winogen.cli import (
     bench,
     cache,
+    calibrate,
     demo,
     derive,
     explain,
     generate,
-    generate_gemm,
     loops,
     onnx,
-    planning,
+    plan,
+    regret,
     report,
     search,
     search_loops,
@@ -81,9 +82,10 @@ app.command(epilog=derive.EXAMPLE, rich_help_panel=_EXACT)(derive.derive)
 app.command(epilog=search.EXAMPLE, rich_help_panel=_EXACT)(search.search)
 app.add_typer(transforms.app, name="transforms", rich_help_panel=_EXACT)
 app.command(epilog=generate.EXAMPLE, rich_help_panel=_EXACT)(generate.generate)
-app.command(epilog=generate_gemm.EXAMPLE, rich_help_panel=_EXACT)(generate_gemm.generate_gemm)
+app.command(epilog=generate.GEMM_EXAMPLE, rich_help_panel=_EXACT)(generate.generate_gemm)
+app.command(epilog=plan.EXAMPLE, rich_help_panel=_MACHINE)(plan.plan)
 app.command(epilog=tune.EXAMPLE, rich_help_panel=_MACHINE)(tune.tune)
-app.command(epilog=planning.CALIBRATE_EXAMPLE, rich_help_panel=_MACHINE)(planning.calibrate)
+app.command(epilog=calibrate.EXAMPLE, rich_help_panel=_MACHINE)(calibrate.calibrate)
 app.command(epilog=cache.EXAMPLE, rich_help_panel=_MACHINE)(cache.cache)
 app.add_typer(onnx.app, name="onnx", rich_help_panel=_MODELS)
 app.command(epilog=demo.EXAMPLE, rich_help_panel=_LABORATORY)(demo.demo)
@@ -94,7 +96,7 @@ laboratory = App(
     help="What binds a layer, how well the planner chooses, and loop nests.", no_args_is_help=True
 )
 laboratory.command(epilog=explain.EXAMPLE)(explain.explain)
-laboratory.command(epilog=planning.REGRET_EXAMPLE)(planning.regret)
+laboratory.command(epilog=regret.EXAMPLE)(regret.regret)
 laboratory.command(epilog=loops.EXAMPLE)(loops.loops)
 laboratory.command(epilog=search_loops.EXAMPLE)(search_loops.search_loops)
 app.add_typer(laboratory, name="lab", rich_help_panel=_LABORATORY)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from winogen.cli.convolution import takes
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -30,13 +32,7 @@ class Dtype(str, Enum):
     INT8 = "int8"
 
 
-class Layout(str, Enum):
-    """Order of our input's and output's axes."""
-
-    NCHW = "NCHW"
-    NHWC = "NHWC"
-
-
+@takes("layout algorithm tile tolerance filter_dtype product_dtype border")
 def bench(
     names: list[str] = typer.Argument(
         None, metavar="[NET]...", help="With --nets: which, of those that its documentation lists."
@@ -64,31 +60,12 @@ def bench(
     ),
     threads: int = typer.Option(1, min=1, max=1024, help="Threads of every contestant."),
     batch: int = typer.Option(None, min=1, help="Images per call, instead of the set's."),
-    layout: Layout = typer.Option(Layout.NCHW, help="Of our arrays; rivals use what suits them."),
-    algorithm: str = typer.Option(
-        "auto", metavar="NAME", help="Ours: auto, direct, im2col, winograd2d, ..."
-    ),
-    tile: str = typer.Option(None, metavar="M|MH,MW", help="Outputs of one Winograd tile."),
-    tolerance: float = typer.Option(
-        None,
-        help="Our fastest within this error, as measured over the largest output: 1e-5, say. "
-        "Default: as accurate as direct convolution where that costs little.",
-    ),
-    filter_dtype: str = typer.Option(
-        None, metavar="TYPE", help="What our filters are packed in: float16, ..."
-    ),
-    product_dtype: str = typer.Option(
-        None, metavar="TYPE", help="What our products are of: int16."
-    ),
-    border: str = typer.Option(
-        None, metavar="NAME", help="How our tiles at the padding are made, as for Conv2d."
-    ),
     beside: list[str] = typer.Option(
         None,
         metavar="OPTION=VALUE,...",
         help="Another of ours that takes turns with the main one and differs from it in these: "
-        "options of Conv2d, dtype, isa (as WINOGEN_ISA), python (one with another winogen). "
-        "Again and again for more.",
+        "options of Conv2d, dtype, isa (as WINOGEN_ISA), python (one with another winogen); with "
+        "--nets: isa, python. Again and again for more.",
     ),
     algorithms: str = typer.Option(
         None,
@@ -103,6 +80,7 @@ def bench(
     show: Path = typer.Option(
         None, metavar="FILE", help="Measure nothing: show (and draw) what --json wrote."
     ),
+    **options: Any,
 ) -> None:
     """Measure winogen, its rivals and the limits of this machine, in turns: layers, or nets."""
     from winogen.lab.bench import report, tables
@@ -115,8 +93,8 @@ def bench(
         from winogen.cli.bench_nets import bench_nets
 
         bench_nets(
-            names or [], only, peers, threads=threads, rounds=repeat, min_time=_seconds(min_time),
-            json=json, plot=plot, show=show,
+            names or [], only, peers, beside=beside or [], threads=threads, rounds=repeat,
+            min_time=_seconds(min_time), json=json, plot=plot, show=show,
         )  # fmt: skip
         return
     if names:
@@ -132,16 +110,7 @@ def bench(
             beside or [],
             algorithms,
             peers,
-            {
-                "dtype": dtype.value,
-                "layout": layout.value,
-                "algorithm": algorithm,
-                "tile": tile,
-                "tolerance": tolerance,
-                "filter_dtype": filter_dtype,
-                "product_dtype": product_dtype,
-                "border": border,
-            },
+            {"dtype": dtype.value, **options},
             threads=threads,
             profile=profile,
             rounds=repeat,
@@ -182,12 +151,16 @@ def _measure(
 ) -> dict[str, Any]:
     """Return the document of a run. ``ours``: of the main contestant."""
     from winogen.cli.contestants import contestants
-    from winogen.cli.progress import telling
-    from winogen.lab.bench import Settings, run
     from winogen.lab.bench.kinds import KINDS
+    from winogen.lab.bench.runner import Settings, run
     from winogen.lab.peers import chosen
+    from winogen.progress import stderr, telling
 
-    rivals = chosen(peers, KINDS[ours["dtype"]].rivals)
+    console = stderr()
+    rivals = chosen(
+        peers, KINDS[ours["dtype"]].task,
+        lambda text: console.print(text, markup=False, soft_wrap=True),
+    )  # fmt: skip
     main, others = contestants(layers, beside, algorithms, **ours)
     if settings["profile"] and main.dtype != "float32":
         _refuse("profile", f"it with {main.dtype}", "float32")

@@ -10,6 +10,7 @@ def bench_nets(
     only: str | None,
     peers: str | None,
     *,
+    beside: list[str],
     threads: int,
     rounds: int,
     min_time: float,
@@ -27,7 +28,7 @@ def bench_nets(
     if show is not None:
         document = report.load(show)
     else:
-        document = _measure(names, only, peers, threads, rounds, min_time)
+        document = _measure(names, only, peers, beside, threads, rounds, min_time)
         if json is not None:
             report.save(document, json)
     print_wide(tables.render(document))
@@ -41,19 +42,28 @@ def _measure(
     names: list[str],
     only: str | None,
     peers: str | None,
+    beside: list[str],
     threads: int,
     rounds: int,
     min_time: float,
 ) -> dict:
-    from winogen.cli.progress import stderr, telling
+    from winogen.cli.contestants import places
     from winogen.errors import InvalidValue
     from winogen.lab.nets import chosen_nets
-    from winogen.lab.nets.contestants import rivals
     from winogen.lab.nets.runner import NetSettings, run_nets
+    from winogen.lab.peers import chosen
+    from winogen.progress import stderr, telling
 
     console = stderr()
-    settings = NetSettings(threads, rivals(peers), rounds=rounds, min_time=min_time)
-    nets = chosen_nets(names, lambda text: console.print(text, markup=False))
+
+    def tell(text: str) -> None:
+        console.print(text, markup=False, soft_wrap=True)
+
+    settings = NetSettings(
+        threads, chosen(peers, "net", tell), rounds=rounds, min_time=min_time,
+        beside=places(beside),
+    )  # fmt: skip
+    nets = chosen_nets(names, tell)
     if only is not None:
         nets = tuple(net for net in nets if only in net.name)
         if not nets:

@@ -1,4 +1,4 @@
-"""`winogen demo`: a photograph and a VGG-sized layer by every algorithm, as pictures and tables."""
+"""`winogen demo`: a VGG-sized layer and a photograph by every algorithm, as tables and pictures."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def demo(
     output: Path = typer.Option(Path("demo"), "--output", "-o", help="Folder for the pictures."),
     threads: int = typer.Option(None, help="Threads (default: all CPUs of this process)."),
 ) -> None:
-    """Filter a photograph and run a VGG-sized layer by every algorithm, against float64."""
+    """Run a VGG-sized layer and filter a photograph by every algorithm, against float64."""
     from rich.console import Console
 
-    from winogen.cli.progress import compiling
     from winogen.lab import demo
+    from winogen.progress import compiling
     from winogen.toolchain import find_compiler, host_target
 
     console = Console(highlight=False)
@@ -32,6 +32,7 @@ def demo(
     narrow = console.width < _NARROW
     console.print(f"kernels for {host_target().name}, by {find_compiler().version}")
     photo = demo.photograph()
+    console.print(f"\n{_INTRODUCTION}\n")
     banks, by_size, compared = demo.banks(), {}, {}
     with compiling() as say:
         for layer in demo.layers(photo):
@@ -48,13 +49,17 @@ def demo(
         say("drawing")
         demo.filter_sheet(output / "filters.png", photo, by_size)
         demo.algorithm_sheet(output / "algorithms.png", banks[5][3], compared)
-    console.print(
-        "With one channel, as in the photograph, a transform is used for few products and may "
-        "cost\nmore than it saves. With many channels, as in the layer of a net, it pays.\n"
-    )
     console.print(f"pictures: {output / 'filters.png'}, {output / 'algorithms.png'}")
 
 
+_INTRODUCTION = """\
+direct and im2col multiply every weight with every pixel. Winograd's algorithms transform tiles of
+the image and of the filters, and then need fewer multiplications: winograd2d takes a few tiles at
+a time, winograd1d treats rows of the image one by one, and mcmr transforms many tiles of all
+channels first and leaves the multiplications to one matrix product for each position in a tile.
+
+With many channels, as in the first table, each transform serves many multiplications and pays.
+The photograph has one channel: there a transform may cost more time than it saves."""
 _NARROW = 140  # columns; the whole table needs that many
 
 

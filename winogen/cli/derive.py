@@ -107,8 +107,8 @@ def derive(
 def _programs(algorithm: BilinearAlgorithm, order: str) -> tuple[Programs, Stages | None]:
     """({kind: Program}, what `textbook.search` says of their lengths): shipped, kept or found."""
     from winogen.cli.kept import kept
-    from winogen.cli.progress import working
     from winogen.codegen import textbook, transforms
+    from winogen.progress import working
 
     if order != "program":
         return transforms.shorten(algorithm, order), None
@@ -135,8 +135,8 @@ def _header(
     order: str,
 ) -> str:
     from winogen.cli.kept import kept
-    from winogen.cli.progress import working
     from winogen.codegen import textbook, transforms
+    from winogen.progress import working
 
     def render() -> str:
         with working(f"searching for short programs of F({m}, {r})"):

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from winogen.cli.options import integers, single
+from winogen.cli.convolution import read, takes
+from winogen.cli.options import integers
 
 if TYPE_CHECKING:
-    from winogen.loops.parameters import LoopProblem, Parameters
+    from winogen.lab.loops.parameters import LoopProblem, Parameters
     from winogen.records import Target
 
 EXAMPLE = "Example: winogen lab loops 1,64,56,56 64,64,3,3 --padding 1 --strategy filters-c --count"
 
 
+@takes("stride padding dilation groups layout")
 def loops(
     input: str = typer.Argument(..., metavar="N,C,H,W", help="Shape of the input."),
     weight: str = typer.Argument(..., metavar="M,C,KH,KW", help="Shape of the weights."),
-    padding: str = typer.Option("0", metavar="P|PH,PW", help="P, or PH,PW."),
-    stride: str = typer.Option("1", metavar="S|SH,SW", help="S, or SH,SW."),
-    dilation: str = typer.Option("1", metavar="D|DH,DW", help="D, or DH,DW."),
-    groups: int = typer.Option(1, min=1, help="Groups of channels."),
-    layout: str = typer.Option("NCHW", metavar="NCHW|NHWC", help="NCHW or NHWC."),
     dtype: str = typer.Option("float32", metavar="float32|float64", help="float32 or float64."),
     isa: str = typer.Option(
         None, metavar="ISA", help="The instruction set (default: what this CPU has)."
@@ -49,6 +46,7 @@ def loops(
     strategies: bool = typer.Option(False, "--strategies", help="Compare the micro-kernels."),
     count: bool = typer.Option(False, "--count", help="Count loads, stores and FMAs, too."),
     c: bool = typer.Option(False, "--c", help="Print the C of the kernel instead."),
+    **options: Any,
 ) -> None:
     """Print a loop nest of direct convolution; what is not given is as usual for the layer."""
     from winogen.conv import arguments
@@ -56,25 +54,20 @@ def loops(
     from winogen.conv.cuts import work_of
     from winogen.conv.problem import Layer
     from winogen.kernels import assign
-    from winogen.kernels.loops import problem_of
+    from winogen.lab.loops.build import build
+    from winogen.lab.loops.parameters import Parameters, check
     from winogen.lab.loops.pseudo import pseudo_code
-    from winogen.loops.build import build
-    from winogen.loops.parameters import Parameters, check
-    from winogen.loops.usual import usual, usual_order
+    from winogen.lab.loops.usual import usual, usual_order
+    from winogen.lab.loops.variant import problem_of
     from winogen.records import TARGETS
     from winogen.toolchain import host_target
 
     target = host_target() if isa is None else TARGETS[arguments.choice("isa", isa, tuple(TARGETS))]
     batch, channels, height, width = integers("input", input, 4)
-    options = {"padding": padding, "stride": stride, "dilation": dilation}
-    layer = Layer.of(
-        integers("weight", weight, 4),
-        arguments.choice("dtype", dtype, arguments.DTYPES),
-        layout=layout,
-        groups=groups,
-        **{name: single(integers(name, text, 1, 2)) for name, text in options.items()},
-    )
-    shape = (channels, height, width) if layout == "NCHW" else (height, width, channels)
+    dtype = arguments.choice("dtype", dtype, arguments.DTYPES)
+    layer = Layer.of(integers("weight", weight, 4), dtype, **read(options))
+    planes = layer.layout == "NCHW"
+    shape = (channels, height, width) if planes else (height, width, channels)
     work = assign(work_of(layer.problem((batch, *shape)), Choice("loops"), target))
     problem = problem_of(work)
     if strategies:
@@ -103,7 +96,7 @@ def loops(
         from winogen.codegen.render import render
         from winogen.kernels.spec import KernelSpec
 
-        typer.echo(render(KernelSpec.of(replace(work, nest=chosen))), nl=False)
+        typer.echo(render(KernelSpec.of(replace(work, parameters=chosen))), nl=False)
         return
     typer.echo(chosen.text)
     typer.echo(pseudo_code(made))
@@ -113,7 +106,7 @@ def loops(
 
 def _strategy(name: str | None) -> str | None:
     from winogen.conv import arguments
-    from winogen.loops.parameters import STRATEGIES
+    from winogen.lab.loops.parameters import STRATEGIES
 
     return name and arguments.choice("strategy", name, tuple(STRATEGIES))
 
@@ -134,8 +127,8 @@ def _pairs(name: str, text: str | None) -> tuple[tuple[str, int], ...]:
 
 
 def _count(problem: LoopProblem, nest: Parameters, target: Target) -> None:
+    from winogen.lab.loops.build import build
     from winogen.lab.loops.count import count
-    from winogen.loops.build import build
     from winogen.records import NUMBERS
 
     made, size = build(problem, nest, target), NUMBERS[problem.dtype].itemsize
@@ -151,10 +144,10 @@ def _count(problem: LoopProblem, nest: Parameters, target: Target) -> None:
 
 def _compare(problem: LoopProblem, target: Target) -> None:
     """A line for each micro-kernel of a target, with its usual register block."""
+    from winogen.lab.loops.build import build
     from winogen.lab.loops.count import count
-    from winogen.loops.build import build
-    from winogen.loops.parameters import strategies
-    from winogen.loops.usual import usual
+    from winogen.lab.loops.parameters import strategies
+    from winogen.lab.loops.usual import usual
 
     typer.echo(_ROW.format("micro-kernel", "block", "loads/FMA", "sums in, out/FMA", "tile"))
     for name in strategies(target):

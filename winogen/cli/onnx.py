@@ -39,9 +39,9 @@ def optimize(
 
     Run it in onnxruntime with the library that winogen.onnx.get_library_path() names.
     """
-    from winogen.cli.progress import working
     from winogen.files import output_path
     from winogen.onnx.rewrite import rewrite, save
+    from winogen.progress import working
 
     output_path(output)  # refuses before any work
     with working("rewriting the model"):
@@ -69,8 +69,8 @@ def library(
 
     Inputs of other sizes are computed, too, but slowly, and with a message.
     """
-    from winogen.cli.progress import working
     from winogen.onnx.carrying import build_library
+    from winogen.progress import working
 
     with working("compiling the library"):
         path = build_library(model, output, input_shapes=_shapes(input), threads=threads, isa=isa)
@@ -108,12 +108,12 @@ def quantize(
 
     Ranges and errors are those that onnxruntime computes for the samples.
     """
-    from winogen.cli.progress import working
     from winogen.onnx.comparison import differences
     from winogen.onnx.loading import load
     from winogen.onnx.quantization import quantized
     from winogen.onnx.rewrite import save
     from winogen.onnx.samples import read_samples
+    from winogen.progress import working
 
     original = load(model)
     with working("computing the ranges"):
@@ -143,8 +143,8 @@ def report(
 
     Both sides are measured in turns, where onnxruntime and a compiler are there; else predicted.
     """
-    from winogen.cli.progress import working
     from winogen.onnx.report import report as make
+    from winogen.progress import working
 
     with working("looking at the model"):
         made = make(model, tolerance=tolerance, threads=threads, input_shapes=_shapes(input))

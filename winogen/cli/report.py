@@ -118,9 +118,9 @@ def _refuse(options: dict[str, Any], allowed: str) -> None:
 def _catalog(output: Path, layers: str = "thesis27", **options: Any) -> Path:
     from functools import partial
 
-    from winogen.cli.progress import counting
     from winogen.lab.bench.reference import data
     from winogen.lab.reports import Case, write_catalog_report
+    from winogen.progress import counting
     from winogen.tuning.layers import load_layers
 
     chosen = () if layers == "none" else load_layers(layers)
@@ -131,10 +131,10 @@ def _catalog(output: Path, layers: str = "thesis27", **options: Any) -> Path:
 
 def _net(output: Path, name: str) -> Path:
     from winogen.cli.bench import print_wide
-    from winogen.cli.progress import counting
     from winogen.lab.nets.quality import measure_quality
     from winogen.lab.nets.tables import quality
     from winogen.lab.reports import write_net_report
+    from winogen.progress import counting
 
     with counting("measuring") as step:
         page, document = write_net_report(output, lambda: measure_quality(name, progress=step))
@@ -150,9 +150,9 @@ def _layer(
     tolerance: float | None = None,
     **options: Any,
 ) -> Path:
-    from winogen.cli.progress import counting
     from winogen.lab.bench.reference import data
     from winogen.lab.reports import Case, write_layer_report
+    from winogen.progress import counting
 
     flags = {name: options.pop(name, False) for name in ("thorough", "numbers", "timed")}
     described = _described(layer, options)

@@ -6,11 +6,12 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from winogen.cli.options import integers, single
+from winogen.cli.convolution import read, takes
+from winogen.cli.options import integers
 
 if TYPE_CHECKING:
     from winogen.lab.loops.search import Measured
@@ -23,14 +24,10 @@ EXAMPLE = (
 )
 
 
+@takes("stride padding dilation groups layout")
 def search_loops(
     input: str = typer.Argument(..., metavar="N,C,H,W", help="Shape of the input."),
     weight: str = typer.Argument(..., metavar="M,C,KH,KW", help="Shape of the weights."),
-    padding: str = typer.Option("0", metavar="P|PH,PW", help="P, or PH,PW."),
-    stride: str = typer.Option("1", metavar="S|SH,SW", help="S, or SH,SW."),
-    dilation: str = typer.Option("1", metavar="D|DH,DW", help="D, or DH,DW."),
-    groups: int = typer.Option(1, min=1, help="Groups of channels."),
-    layout: str = typer.Option("NCHW", metavar="NCHW|NHWC", help="NCHW or NHWC."),
     isa: str = typer.Option(
         None, metavar="ISA", help="The instruction set (default: the best of this CPU)."
     ),
@@ -60,6 +57,7 @@ def search_loops(
     top: int = typer.Option(5, min=1, help="How many are compared with direct and printed."),
     count: bool = typer.Option(False, "--count", help="Only say how many nests there are."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
+    **options: Any,
 ) -> None:
     """Search for a fast loop nest of direct convolution by compiling and measuring, one thread.
 
@@ -74,17 +72,17 @@ def search_loops(
     from winogen.toolchain import host_target
     from winogen.tuning.layers import BenchLayer
 
-    pairs = {"stride": stride, "padding": padding, "dilation": dilation}
+    asked = read(options)
+    layout = asked.pop("layout", "NCHW")
     layer = {
         "name": "layer",
         "input": list(integers("input", input, 4)),
         "weight": list(integers("weight", weight, 4)),
-        "groups": groups,
-        **{name: _pair(single(integers(name, text, 1, 2))) for name, text in pairs.items()},
+        **{name: list(one) if isinstance(one, tuple) else one for name, one in asked.items()},
     }
     wanted = NestSearch(
         BenchLayer.from_dict(layer),
-        arguments.choice("layout", layout, arguments.LAYOUTS),
+        layout,
         host_target() if isa is None else TARGETS[arguments.choice("isa", isa, tuple(TARGETS))],
         traversal,
         draws,
@@ -112,10 +110,6 @@ def search_loops(
         typer.echo(json.dumps({"direct_s": direct, "nests": rows, "failed": failed}, indent=2))
     else:
         _print(found, able, times)
-
-
-def _pair(numbers: int | tuple[int, ...]) -> int | list[int]:
-    return numbers if isinstance(numbers, int) else list(numbers)
 
 
 def _ranges(texts: Sequence[str]) -> dict[str, set]:

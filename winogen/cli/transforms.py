@@ -22,8 +22,8 @@ _FOLDER = typer.Option(
 @app.command(epilog="Example: winogen transforms write --dir transforms")
 def write(dir: Path = _FOLDER) -> None:
     """Regenerate every header of the catalog and the index; print what changed."""
-    from winogen.cli.progress import counting
     from winogen.codegen import catalog
+    from winogen.progress import counting
 
     with counting("deriving") as step:
         changed = catalog.write(dir, step)
@@ -35,8 +35,8 @@ def write(dir: Path = _FOLDER) -> None:
 @app.command(epilog="Example: winogen transforms check --dir transforms")
 def check(dir: Path = _FOLDER) -> None:
     """Compare the headers and the index with the catalog; exit with 1 if a byte differs."""
-    from winogen.cli.progress import counting
     from winogen.codegen import catalog
+    from winogen.progress import counting
 
     with counting("deriving") as step:
         problems = catalog.check(dir, step)

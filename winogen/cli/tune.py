@@ -80,10 +80,10 @@ def _tune(
     json: Path | None,
 ) -> None:
     from winogen.cli.options import finite
-    from winogen.cli.progress import counting
     from winogen.conv import arguments
     from winogen.lab.bench.report import save
     from winogen.lab.layers import tuned_layers
+    from winogen.progress import counting
     from winogen.toolchain.machine import current
     from winogen.tuning import tune
     from winogen.tuning.budget import SECONDS
@@ -141,8 +141,8 @@ def describe(choice: Choice) -> str:
         f"border {choice.border}" if choice.border != "unswitch" else "",
     ]
     parts = [" ".join(filter(None, words)), *(f"{name} {size}" for name, size in choice.sizes)]
-    if choice.nest is not None:
-        parts.append(str(choice.nest.text))
+    if choice.parameters is not None:
+        parts.append(str(choice.parameters))
     if choice.cut:
         cut = choice.cut
         images = f" of {cut.images} images" if cut.images > 1 else ""

@@ -6,10 +6,12 @@ import textwrap
 from typing import Any
 
 from winogen.codegen.functions import FUNCTIONS
+from winogen.codegen.headers import function
 from winogen.codegen.transforms import Transform
 from winogen.kernels.gemm import GemmSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.weight_gradient import GradientSpec
+from winogen.program.kinds import KINDS
 from winogen.records import NUMBERS, Precision, Target, Tuning
 from winogen.records.precision import NumberType
 from winogen.records.tuning import MEANS
@@ -118,8 +120,8 @@ def tuning_lines(tuning: Tuning, uses: tuple[str, ...]) -> list[str]:
     return lines or ["NOTHING_TO_TUNE"]
 
 
-def view(transform: Transform | None) -> dict[str, Any] | None:
-    """A transform as templates see it."""
+def view(transform: Transform | None, *kinds: str) -> dict[str, Any] | None:
+    """A transform as templates see it, with the C of these of its three programs."""
     if transform is None:
         return None
     what = f"on {{{', '.join(transform.points)}}}"
@@ -129,7 +131,11 @@ def view(transform: Transform | None) -> dict[str, Any] | None:
         "title": f"F({transform.m}, {transform.r}) {what}",
         "function": f"winogen_{transform.name}",
         "g": [[repr(float(x)) for x in row] for row in transform.g],
-        **{key: getattr(transform, key) for key in ("m", "r", "n", "products", "header")},
+        "functions": [
+            function(KINDS[kind], transform.name, transform.programs[kind], "vec", "real", "INLINE")
+            for kind in kinds
+        ],
+        **{key: getattr(transform, key) for key in ("m", "r", "n", "products")},
     }
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from math import ceil, prod
+from pathlib import Path
 from typing import Any
 
 from winogen.codegen.context import distinct, title_of, tuned, view
-from winogen.codegen.loops import nest_of
 from winogen.kernels.spec import PADDING_MODES, KernelSpec
 from winogen.kernels.tiles_family import TILES_AT_ONCE
 
@@ -14,10 +14,11 @@ from winogen.kernels.tiles_family import TILES_AT_ONCE
 def context(spec: KernelSpec) -> dict[str, Any]:
     """Return what the template of a kernel knows."""
     variant, tuning = spec.entry, spec.tuning
-    height, width = view(spec.transform_h), view(spec.transform_w)
+    # Filters are transformed by the matrices, in double.
+    height, width = (view(transform, "input", "output") for transform in spec.transforms)
     planar_rows = spec.layout == "NCHW" and not height and spec.precision.format.together == 1
     return {
-        "template": f"kernels/{variant.template}",
+        "template": (variant.folder or Path("kernels")) / variant.template,
         "title": title_of(variant.title, spec, height, width),
         "layout": spec.layout,
         "border": spec.border,
@@ -34,7 +35,8 @@ def context(spec: KernelSpec) -> dict[str, Any]:
         "patches": False,
         "planar_halves": False,
         "one_d": False,
-        "nest": nest_of(*spec.nest, spec.target) if spec.nest else None,
+        "nest": None,
+        **variant.context(spec.compiled, spec.target),
         # Transforms.
         "H": height,
         "W": width,
@@ -62,9 +64,3 @@ def _growth(*along: dict[str, Any] | None) -> float:
     matrices = [transform["g"] for transform in along if transform]
     most = prod(max(sum(abs(float(x)) for x in row) for row in rows) for rows in matrices)
     return ceil(1e3 * most) / 1e3
-
-
-def _distinct(height: Any, width: Any) -> list[Any]:
-    if height is None:
-        return []
-    return [height] if height["function"] == width["function"] else [height, width]

@@ -39,8 +39,17 @@ class Routine:
     equations: tuple[str, ...]
 
 
-def routine(program: Program, source: str, target: str, vec: str = "WINOGEN_VEC") -> Routine:
+def routine(
+    program: Program,
+    source: str,
+    target: str,
+    vec: str = "WINOGEN_VEC",
+    real: str = "WINOGEN_REAL",
+) -> Routine:
     """Spell ``program`` in C, reading ``source[i]`` and writing ``target[i]``, arrays of ``vec``.
+
+    ``real``: what C calls the type of one number in it.
+
 
     >>> from winogen.program import Program, Statement, Term
     >>> half = Statement("t3", (Term("1/2", "g1"), Term(1, "g0")))
@@ -51,7 +60,7 @@ def routine(program: Program, source: str, target: str, vec: str = "WINOGEN_VEC"
     """
     names = _names(program, target)
     place = {name: f"{source}[{i}]" for i, name in enumerate(program.inputs)}
-    constants = _constants(program)
+    constants = _constants(program, real)
     reads = Counter(name for s in program.statements for name in s.operands)
     lines = []
     for statement in program.statements:
@@ -171,7 +180,7 @@ def _factor(scalar: Scalar) -> str:
     return f"({text})" if re.search(r"[+-]", text) else text
 
 
-def _constants(program: Program) -> dict[Scalar, Constant]:
+def _constants(program: Program, real: str) -> dict[Scalar, Constant]:
     """Absolute values of the constants, smallest first, each with its C name."""
     values = {t.magnitude for s in program.statements for t in s.terms if not t.is_unit}
     table: dict[Scalar, Constant] = {}
@@ -181,7 +190,7 @@ def _constants(program: Program) -> dict[Scalar, Constant]:
         while name in taken:
             name += "_"
         taken.add(name)
-        table[value] = _constant(name, value)
+        table[value] = _constant(name, value, real)
     return table
 
 
@@ -198,12 +207,12 @@ def _constant_name(value: Scalar) -> str:
     return text if len(text) <= 32 else f"k{len(text)}_{text[-24:]}"
 
 
-def _constant(name: str, value: Scalar) -> Constant:
+def _constant(name: str, value: Scalar, real: str) -> Constant:
     """The initialiser of ``value``: an exact quotient such as ``5.0 / 4`` where C rounds it once.
 
-    The quotient is computed in double and, where WINOGEN_REAL is float, rounded again. Both steps
+    The quotient is computed in double and, where ``real`` is float, rounded again. Both steps
     together equal one rounding as long as numerator and denominator are small; where they are not,
-    the initialiser spells both roundings and picks by the size of WINOGEN_REAL.
+    the initialiser spells both roundings and picks by the size of ``real``.
     """
     double, single = float(value), _round_to_single(value)
     if isinstance(value, Fraction):
@@ -218,7 +227,7 @@ def _constant(name: str, value: Scalar) -> Constant:
         text, exact = f"{double:.17g}", str(value)
         if _to_single(double) == single:
             return Constant(name, text, exact)
-    text = f"sizeof(WINOGEN_REAL) == sizeof(float) ? {single.hex()} : {double.hex()}"
+    text = f"sizeof({real}) == sizeof(float) ? {single.hex()} : {double.hex()}"
     return Constant(name, text, exact)
 
 

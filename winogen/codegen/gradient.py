@@ -12,6 +12,7 @@ from typing import Any
 from winogen.codegen.context import distinct, title_of, tuned, view
 from winogen.codegen.transforms import Transform, from_algorithm
 from winogen.kernels.weight_gradient import FINISHED, USES, GradientSpec
+from winogen.program.kinds import KINDS
 
 TITLE = "Gradient of the weights of a convolution by Winograd's algorithms"
 
@@ -47,7 +48,7 @@ def gradient_of(transform: Transform) -> Transform:
 
 def context(spec: GradientSpec) -> dict[str, Any]:
     """Return what the template of a kernel knows."""
-    height, width = (view(gradient_of(t)) for t in spec.transforms)
+    height, width = (view(gradient_of(t), *KINDS) for t in spec.transforms)
     return {
         **tuned(spec, USES),
         "template": "weight_gradient.c.j2",

@@ -14,7 +14,7 @@ from winogen.codegen.ctext import commented, routine
 from winogen.codegen.templates import environment
 from winogen.program.analysis import naive_counts
 from winogen.program.ir import Program
-from winogen.program.kinds import KINDS, Kind
+from winogen.program.kinds import KINDS, TransformKind
 from winogen.program.summation import PROGRAM
 
 if TYPE_CHECKING:
@@ -60,31 +60,46 @@ def render_header(
     )
 
 
-def _transform(kind: Kind, header: str, program: Program) -> dict[str, Any]:
-    """The fields of one transform for the template."""
+def function(
+    kind: TransformKind, header: str, program: Program, vec: str, real: str, inline: str
+) -> dict[str, Any]:
+    """Return a 1D transform for the template of a function, `parts/transform_function.h.j2`.
+
+    ``header``: its algorithm's name, as "f4_3". ``vec``, ``real`` and ``inline``: what the C around
+    it calls what it computes on, one number of that, and functions that are always inlined.
+    """
     name, matrix, letter, target = kind
     inputs, outputs = len(program.inputs), len(program.outputs)
-    counts = program.counts()
-    filters = "FILTER_" if name == "filter" else ""
-    vec = f"WINOGEN_{filters}VEC"
-    text = routine(program, letter, target, vec)
+    text = routine(program, letter, target, vec, real)
+    count = program.counts().instructions
     return {
-        "kind": name,
-        "title": f"{target} = {matrix} {letter}: {_plural(counts.instructions, 'instruction')}.",
-        "title_2d": f"{_TITLE_2D[name]}: {_twice(program)} instructions.",
-        "vec": vec,
-        "real": f"WINOGEN_{filters}REAL",
+        "title": f"{target} = {matrix} {letter}: {_plural(count, 'instruction')}.",
+        "real": real,
         "signature": _signature(
-            f"WINOGEN_INLINE void winogen_{header}_{name}",
+            f"{inline} void winogen_{header}_{name}",
             f"const {vec} {letter}[{inputs}], {vec} {target}[{outputs}]",
         ),
+        "constants": text.constants,
+        "equations": text.equations,
+        "lines": text.lines,
+    }
+
+
+def _transform(kind: TransformKind, header: str, program: Program) -> dict[str, Any]:
+    """The fields of one transform for the template of a header."""
+    name, _, letter, target = kind
+    inputs, outputs = len(program.inputs), len(program.outputs)
+    filters = "FILTER_" if name == "filter" else ""
+    vec, real = f"WINOGEN_{filters}VEC", f"WINOGEN_{filters}REAL"
+    return {
+        **function(kind, header, program, vec, real, "WINOGEN_INLINE"),
+        "kind": name,
+        "title_2d": f"{_TITLE_2D[name]}: {_twice(program)} instructions.",
+        "vec": vec,
         "source": letter,
         "target": target,
         "inputs": inputs,
         "outputs": outputs,
-        "constants": text.constants,
-        "equations": text.equations,
-        "lines": text.lines,
         "column": _wrap([_at("in", i, "in_row", inputs) + "," for i in range(inputs)]),
         "row": _wrap([f"half[{j}][i]," for j in range(inputs)]),
         "stores": [f"{_at('out', j, 'out_col', outputs)} = {target}[{j}];" for j in range(outputs)],

@@ -6,15 +6,16 @@ A kernel takes all sizes at run time, so one compiled kernel serves every layer 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from winogen import resources
 from winogen.codegen import convolution, gemm, gradient, quantized
-from winogen.codegen.templates import environment
+from winogen.codegen.templates import template
 from winogen.kernels.gemm import GemmSpec
-from winogen.kernels.kind import Spec, declaration
+from winogen.kernels.kind import WISHES, Fields, Spec, declaration, fields_for, wishes_of
 from winogen.kernels.quantized import QuantizedSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.weight_gradient import GradientSpec
@@ -31,12 +32,11 @@ _CONTEXTS: dict[type[Spec], Callable[[Any], dict[str, Any]]] = {
 }
 
 
-def render(
-    spec: Spec, prefix: str = "winogen", activations: Sequence[str] = tuple(ACTIVATIONS)
-) -> str:
+def render(spec: Spec, prefix: str = "winogen", call: Mapping[str, Any] | None = None) -> str:
     """Return the C of a kernel: self-contained, its functions named ``prefix``_…
 
-    It knows the ``activations`` that are named, by default all of them.
+    ``call``: the fields of the only call that it is for. By default it serves any, as its struct
+    says.
 
     >>> from winogen.kernels import named
     >>> from winogen.records import TARGETS, Precision
@@ -47,19 +47,46 @@ def render(
     True
     """
     known = _CONTEXTS[type(spec)](spec)
-    text = (
-        environment()
-        .get_template(known["template"])
-        .render(
-            generated=GENERATED,
-            struct=declaration(spec.fields),
-            prefix=prefix,
-            activations=[ACTIVATIONS[name] for name in activations],
-            profile=spec.profile,
+    wishes = None if call is None else wishes_of(call)
+    fields = spec.fields if wishes is None else fields_for(spec.fields, wishes)
+    text = template(Path(known["template"])).render(
+        **{
+            "generated": GENERATED,
+            "struct": declaration(fields),
+            "prefix": prefix,
+            "linkage": "" if wishes is None else "static ",
+            "profile": spec.profile,
             **known,
-        )
+            **_asked(spec.fields, wishes, known),
+        }
     )
     return str(text)
+
+
+def _asked(
+    fields: Fields, wishes: Mapping[str, int] | None, known: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What templates know of what calls want: ``wishes`` of the only one, or None for any call.
+
+    `may` says what of all that can occur, `activations` those that may follow the store.
+    """
+    activations = list(ACTIVATIONS.values())
+    if wishes is not None:
+        activations = [known for known in activations if known.code == wishes["activation"]]
+    names = {name for *_, some in fields for name in some}
+    may = {wish: wish in names and (wishes is None or wishes[wish] > 0) for wish in WISHES}
+    early = may["add_early"] and not known["narrow"]
+    return {
+        "flushes": known["flushes"] and may["flush_denormals"],
+        "wishes": wishes,
+        "activations": activations,
+        "may": {
+            **may,
+            "add_early": may["add"] and early,
+            "add_late": may["add"] and (wishes is None or not early),
+            "slopes": any(known.per_filter for known in activations),
+        },
+    }
 
 
 def cdef(spec: Spec, prefix: str = "winogen") -> str:
@@ -89,18 +116,22 @@ void {prefix}_run(const {prefix}_call *c, int threads);
 def recipe(spec: Spec) -> str:
     """Return a digest of all that the text of a kernel is made of, for those who keep texts."""
     transforms = [(t.header, t.texts) for t in spec.transforms if t]
-    return hashlib.sha256(repr((renderer_digest(), spec, transforms)).encode()).hexdigest()[:32]
+    folder = spec.entry.folder if isinstance(spec, KernelSpec) else None
+    code = renderer_digest(), folder and _digest(folder)
+    return hashlib.sha256(repr((code, spec, transforms)).encode()).hexdigest()[:32]
 
 
 @cache
 def renderer_digest() -> str:
     """A digest of the templates and of the code that fills them in."""
+    folders = map(resources.package().joinpath, ("codegen", "kernels", "records"))
+    return _digest(resources.folder("csrc"), *folders)
+
+
+@cache
+def _digest(*folders: Path) -> str:
     digest = hashlib.sha256()
-    package = resources.package()
-    for folder in (
-        resources.folder("csrc"),
-        *map(package.joinpath, ("codegen", "kernels", "loops", "records")),
-    ):
+    for folder in folders:
         for path in sorted(folder.rglob("*.j2")) + sorted(folder.glob("*.py")):
             digest.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
     return digest.hexdigest()

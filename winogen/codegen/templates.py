@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable
 from functools import cache
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from winogen import resources
@@ -25,6 +26,7 @@ def environment() -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    made.filters["continued"] = continued
     made.globals.update(
         blended=blended,
         crossed=crossed,
@@ -37,6 +39,25 @@ def environment() -> Any:
         zipped=zipped,
     )
     return made
+
+
+def template(path: Path) -> Any:
+    """Return the template at a path: below ``csrc/``, or absolute for a variant from elsewhere."""
+    if path.is_absolute():
+        return environment().from_string(path.read_text("utf-8"))
+    return environment().get_template(path.as_posix())
+
+
+def continued(text: str) -> str:
+    """Return the lines of a macro with a backslash at the end of each but the last.
+
+    >>> print(continued("#define ONE\\n    1\\n").replace(" " * 60, " ... "))
+    #define ONE ...                             \\
+        1
+    <BLANKLINE>
+    """
+    *lines, last = text.rstrip("\n").split("\n")
+    return "\n".join([*(f"{line:<{_COLUMNS - 1}}\\" for line in lines), last]) + "\n"
 
 
 def wrapped(items: Iterable[str], indent: int, separator: str = " ", last: str = "") -> str:

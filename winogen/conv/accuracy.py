@@ -20,10 +20,10 @@ def predicted_error(
 ) -> float:
     """Return the expected max |y - y_exact| / max |y_exact| on normal data.
 
-    ``channels`` are those of one group. The estimate sums the variances that rounding adds at every
-    stage, for the output of a tile that fares worst. It holds for layers of any size: with more
+    ``channels`` are the channels of one group. The estimate sums the variances that rounding adds
+    at every stage, for the worst output of a tile. It holds for layers of any size: with more
     outputs the largest error grows, and so does the largest output. The ``precision`` says where
-    numbers are narrow. ``sizes`` replace those of the variant's tuning.
+    numbers are narrow. ``sizes`` replace sizes of the variant's tuning.
 
     >>> from winogen.records import TARGETS, Precision
     >>> precision = Precision.of("float32")

@@ -78,8 +78,8 @@ def conv2d(
 ) -> NDArray:
     """Return activation(convolution + bias + ``add``) + ``add_after``, of images and filters.
 
-    The convolution is a cross-correlation, as that of `torch.nn.functional.conv2d`, whose arguments
-    these are up to ``groups``. `Conv2d` is the same for many calls with the same weights, which it
+    The convolution is a cross-correlation, as in `torch.nn.functional.conv2d`. The arguments up to
+    ``groups`` are the same. `Conv2d` is the same for many calls with the same weights, which it
     packs only once.
 
     Arrays
@@ -146,9 +146,9 @@ def conv2d(
     How it is computed
     ------------------
     algorithm
-        "auto" takes the way that should be fastest; "direct", "im2col" and "loops" multiply
-        everything; "winograd2d", "winograd1d" and "mcmr" are Winograd's, which need stride 1 and
-        dilation 1. Winograd's mix the values of a tile: an infinity or NaN in the input may make
+        "auto" takes the way with the least predicted time. "direct", "im2col" and "loops" multiply
+        everything. "winograd2d", "winograd1d" and "mcmr" are Winograd's: they need stride 1 and
+        dilation 1. They mix the values of a tile, so an infinity or NaN in the input may make
         neighbours NaN. See docs/conv2d.md.
     tile
         Outputs of a Winograd tile: None for the planner's choice, m, or (m_h, m_w). An int is meant
@@ -173,10 +173,10 @@ def conv2d(
         computed.
     filter_dtype
         What packed filters are stored in, to read fewer bytes: "float16", "bfloat16", "flyte24",
-        "flyte16" or "flyte8" (the first bytes of a float32). None is the type of the arrays, or one
-        that the planner chooses within a given ``tolerance``. Numbers are widened before they are
-        multiplied. A type without a ``tolerance`` allows ten times the least error that it can
-        have: see docs/numbers.md.
+        "flyte16" or "flyte8" (the first bytes of a float32). None is the type of the arrays, or the
+        planner's choice within a given ``tolerance``. Numbers are widened before they are
+        multiplied. A type without a ``tolerance`` allows ten times its own least error: see
+        docs/numbers.md.
     product_dtype
         What is multiplied: None, "int16", "float16" or "bfloat16", as for ``filter_dtype``.
         "int16": transforms in float32, scaled and rounded to integers, whose products are summed
@@ -198,9 +198,9 @@ def conv2d(
         distributed data. The fastest way within it runs. The rounding of 16-bit results counts.
         Data with outliers may see larger errors: see docs/accuracy.md.
 
-        None is 1e-5, for float16 arrays 1.13 * 2^-11, for bfloat16 arrays 1.13 * 2^-8. Then a way
-        that is as accurate as direct convolution runs, if it takes at most 18 % longer than the
-        fastest. Filters and products become narrow only within a tolerance that is given.
+        None is 1e-5, for float16 arrays 1.13 * 2^-11, for bfloat16 arrays 1.13 * 2^-8. Then the
+        fastest way with the accuracy of direct convolution runs, if it takes at most 18 % longer
+        than the fastest of all. Filters and products become narrow only within a given tolerance.
 
     Returns
     -------
@@ -252,9 +252,9 @@ def conv2d(
 class Conv2d:
     """A convolution with fixed weights and options, which packs the weights only once.
 
-    Arguments and errors are those of `conv2d`, which explains them. Weight and bias are copied:
-    later changes of the caller's arrays have no effect. One object may be called from several
-    threads at once.
+    Arguments and errors are the same as for `conv2d`, which explains them. Weight and bias are
+    copied: later changes of the caller's arrays have no effect. One object may be called from
+    several threads at once.
 
     >>> import numpy as np, winogen
     >>> conv = winogen.Conv2d(np.ones((2, 3, 3, 3), np.float32), padding="same")
@@ -328,8 +328,8 @@ class Conv2d:
                 x = memory.contiguous(x, "input")
             prepared.run(x, packed, self._bias, y, self._slopes)
             return y
-        known = self._bound.get(shape)
-        problem = known[0].problem if known else self._layer.problem(shape)
+        bound = self._bound.get(shape)
+        problem = bound[0].problem if bound else self._layer.problem(shape)
         arrays = _Arrays.of(problem, x, out, add, add_after, {})
         plain = arrays.seams == problem.seams
         prepared, packed = self.bound(shape, None if plain else arrays.seams)
@@ -354,9 +354,9 @@ class Conv2d:
     ) -> Plan:
         """Return what a call with an input of this shape does, and what it costs.
 
-        ``dtype``: of the input, by default that of the weights. Compiles the kernels if that has
-        not been done yet. Raises InvalidValue for a shape that does not fit the weights,
-        InvalidType for a dtype that does not, and BuildError.
+        ``dtype``: of the input, by default the weights'. Compiles the kernels if that has not been
+        done yet. Raises InvalidValue for a shape that does not fit the weights, InvalidType for
+        such a dtype, and BuildError.
         """
         if dtype is not None:
             asked = arguments.dtype_named(arguments.choice("dtype", dtype, ARRAY_TYPES))

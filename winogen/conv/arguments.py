@@ -76,17 +76,17 @@ def activation(value: Any) -> Epilogue:
     for other in ACTIVATIONS.values():
         if all(isinstance(p, str) for p in parameters) and (name, *parameters) == other.spelling:
             return Epilogue(other.name)
-    known = ACTIVATIONS.get(name or "")
-    if known is not None and known.defaults and not parameters:
-        return Epilogue(name, known.defaults)
-    if known is None or known.spelling or len(parameters) != len(known.parameters):
+    entry = ACTIVATIONS.get(name or "")
+    if entry is not None and entry.defaults and not parameters:
+        return Epilogue(name, entry.defaults)
+    if entry is None or entry.spelling or len(parameters) != len(entry.parameters):
         raise InvalidValue(f"activation: got {_short(value)}; allowed: {_ACTIVATIONS}")
-    if known.per_filter:
+    if entry.per_filter:
         return Epilogue(name)
     numbers = tuple(_number("activation", number, _ACTIVATIONS) for number in parameters)
-    if not known.allows(*numbers):
+    if not entry.allows(*numbers):
         raise InvalidValue(
-            f"activation: got {_short(value)}; allowed: {_ACTIVATIONS}, with {known.check}"
+            f"activation: got {_short(value)}; allowed: {_ACTIVATIONS}, with {entry.check}"
         )
     return Epilogue(name, numbers)
 
@@ -302,14 +302,14 @@ def layer_dtype(x: np.dtype, weight: np.dtype) -> str:
 
     They are of the weights' type. Arrays of 16-bit numbers also go with weights of float32.
     """
-    name, own = dtype_name(x), dtype_name(weight)
-    if name != own and not (name in NARROW_TYPES and own == "float32"):
+    name, weight_name = dtype_name(x), dtype_name(weight)
+    if name != weight_name and not (name in NARROW_TYPES and weight_name == "float32"):
         raise InvalidType(f"input: got dtype {x}; allowed: {weight}, as weight has")
     return name
 
 
 def computed_with(array: np.ndarray) -> np.ndarray:
-    """Return weights as the numbers that are computed with: those of 16 bits widened."""
+    """Return weights in the type of the arithmetic: numbers of 16 bits widened."""
     return array.astype(np.float32) if dtype_name(array.dtype) in NARROW_TYPES else array
 
 

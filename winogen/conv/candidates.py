@@ -21,10 +21,10 @@ from winogen.kernels import (
     is_tiled,
     named,
 )
-from winogen.kernels.registers import register_blocks, sizes_of
+from winogen.kernels.register_blocks import register_blocks, sizes_of
 from winogen.records import NUMBERS, PRODUCT_TYPES, Points, Precision, Sizes, Target
 
-# Without a `tile`, those of at most this many points are tried that the catalog has.
+# Without a `tile`, the catalog's tiles of at most this many points are tried.
 _POINTS = 9
 GAUSSIAN = Points("catalog", ("gaussian",))  # with the modulus x^2 + 1
 
@@ -35,8 +35,8 @@ def candidates(problem: Problem, request: Request, target: Target) -> Iterator[C
         yield from _with_numbers(problem, request, target, precision)
 
 
-# What a tolerance may choose: packed filters and products. Of filters of one size the most accurate
-# are enough.
+# What a tolerance may choose: packed filters and products. If several formats of filters have the
+# same size, the most accurate one is enough.
 _NARROW: tuple[tuple[str | None, str | None], ...] = (
     ("flyte24", None),
     ("float16", None),
@@ -47,8 +47,8 @@ _NARROW: tuple[tuple[str | None, str | None], ...] = (
 def precisions(layer: Layer, request: Request, target: Target) -> list[Precision | None]:
     """Return the types of numbers to try; None: all are of the type of the arrays.
 
-    Narrow ones only where they are asked for, or a tolerance is that they can keep to. Raises
-    Unsupported for those that are asked for and no kernel for the target computes in.
+    Narrow types are tried if the request names them, or if they can keep to its tolerance. Raises
+    Unsupported for a named type without a kernel for the target.
     """
     asked = request.filter_dtype, request.product_dtype
     if any(asked):

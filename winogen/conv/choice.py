@@ -11,7 +11,6 @@ from winogen.codegen import transforms
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import Axes
 from winogen.kernels import general
-from winogen.loops.parameters import Parameters
 from winogen.program.summation import PROGRAM
 from winogen.records import Points, Precision, Sizes
 
@@ -42,7 +41,7 @@ class Choice:
     order: str = PROGRAM  # how transforms add
     sizes: Sizes = ()  # fields of `Tuning` that replace the variant's own, sorted by name
     cut: Cut | None = None  # of the first kernel call; None: the fastest by prediction
-    nest: Parameters | None = None  # of algorithm "loops"; None: the usual ones
+    parameters: Any = None  # of the variant itself; None: its usual ones
     variant: str = ""  # of the algorithm's family; "": the first that applies
     precision: Precision | None = None  # None: all numbers are of the type of the arrays
 
@@ -63,7 +62,7 @@ class Choice:
 class Rectangle:
     """Outputs to compute: rows row_begin..row_end-1, and columns alike.
 
-    ``in_row`` says that all pixels count as one row, which is cut more evenly than many.
+    ``in_row``: all pixels count as one row, which is cut more evenly than many.
     """
 
     row_begin: int
@@ -97,7 +96,7 @@ def multiplications(problem: Problem, choice: Choice) -> int:
 
 
 def rectangles(problem: Problem, choice: Choice) -> tuple[Rectangle, ...]:
-    """Return the outputs that the chosen algorithm computes, then those left to `direct`.
+    """Return the outputs of the chosen algorithm, then the outputs left to `direct`.
 
     With edge="direct" the Winograd part ends at the last full tile; below and to the right of it
     remain at most two strips.

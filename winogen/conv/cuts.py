@@ -99,7 +99,7 @@ def work_of(
         border=choice.border if choice.tile else "unswitch",
         threads=choice.threads,
         sizes=choice.sizes,
-        nest=choice.nest,
+        parameters=choice.parameters,
         variant=choice.variant,
     )
 
@@ -107,15 +107,16 @@ def work_of(
 def evaluate(
     problem: Problem, choices: Sequence[Choice], target: Target, machine: Machine, limit: int | None
 ) -> list[Candidate]:
-    """Return every choice with its fastest cut; those of one algorithm are evaluated at once."""
+    """Return every choice with its fastest cut; choices of one algorithm are evaluated at once."""
     seconds, workspace = np.zeros(len(choices)), np.zeros(len(choices), np.int64)
     cut: list[list[tuple[Work, int, int]]] = [[] for _ in choices]
     alike: dict[tuple, list[tuple[int, Choice]]] = {}  # what differs in tiles only
     for index, choice in enumerate(choices):
         for place, (part, way) in enumerate(calls(problem, choice)):
             kind = (
-                way.algorithm, way.variant, way.border, way.precision, way.sizes, way.cut, way.nest,
-            )  # fmt: skip
+                *(way.algorithm, way.variant, way.border, way.precision),
+                *(way.sizes, way.cut, way.parameters),
+            )
             alike.setdefault((place, part, kind), []).append((index, way))
     for (_, part, _), members in sorted(alike.items(), key=lambda item: item[0][0]):
         indices = [index for index, _ in members]

@@ -45,9 +45,9 @@ def remembered(most: int) -> Callable[[_Function], _Function]:
     """
 
     def remembering(function: _Function) -> _Function:
-        known = lru_cache(maxsize=most)(function)
-        _forgetting.append(known.cache_clear)
-        return cast(_Function, known)
+        cached = lru_cache(maxsize=most)(function)
+        _forgetting.append(cached.cache_clear)
+        return cast(_Function, cached)
 
     return remembering
 
@@ -306,6 +306,6 @@ def prepare(
     environment: Environment,
 ) -> Prepared:
     """Return the problem planned and bound to compiled kernels; the last 256 are remembered."""
-    known = wisdom.current(target)
-    ranked = planner.ranked(problem, request, target, machine, planner.ALTERNATIVES, known)
+    measured = wisdom.current(target)
+    ranked = planner.ranked(problem, request, target, machine, planner.ALTERNATIVES, measured)
     return Prepared(problem, ranked, target, environment)

@@ -10,8 +10,8 @@ import numpy as np
 from winogen.errors import OutOfMemory
 from winogen.records.machine import LINE
 
-# Arrays of at least this many bytes reuse the memory of earlier ones that are gone: fresh pages can
-# cost more than the convolution that fills them.
+# Arrays of at least this many bytes reuse the memory of earlier, deleted ones: fresh pages can cost
+# more than the convolution that fills them.
 _LARGE = 1 << 20
 _KEPT = 32 << 20  # the most memory that waits for reuse
 

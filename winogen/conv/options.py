@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import SupportsIndex
 
 from winogen.typing import (
@@ -67,9 +70,9 @@ class Options:
     # How it is computed
 
     algorithm: Algorithm = "auto"
-    """"auto" takes the way that should be fastest; "direct", "im2col" and "loops" multiply
-    everything; "winograd2d", "winograd1d" and "mcmr" are Winograd's, which need stride 1 and
-    dilation 1. Winograd's mix the values of a tile: an infinity or NaN in the input may make
+    """"auto" takes the way with the least predicted time. "direct", "im2col" and "loops" multiply
+    everything. "winograd2d", "winograd1d" and "mcmr" are Winograd's: they need stride 1 and
+    dilation 1. They mix the values of a tile, so an infinity or NaN in the input may make
     neighbours NaN. See docs/conv2d.md."""
 
     tile: Tile | None = None
@@ -101,10 +104,9 @@ class Options:
 
     filter_dtype: FilterType | None = None
     """What packed filters are stored in, to read fewer bytes: "float16", "bfloat16", "flyte24",
-    "flyte16" or "flyte8" (the first bytes of a float32). None is the type of the arrays, or one
-    that the planner chooses within a given ``tolerance``. Numbers are widened before they are
-    multiplied. A type without a ``tolerance`` allows ten times the least error that it can have:
-    see docs/numbers.md."""
+    "flyte16" or "flyte8" (the first bytes of a float32). None is the type of the arrays, or the
+    planner's choice within a given ``tolerance``. Numbers are widened before they are multiplied. A
+    type without a ``tolerance`` allows ten times its own least error: see docs/numbers.md."""
 
     product_dtype: ProductType | None = None
     """What is multiplied: None, "int16", "float16" or "bfloat16", as for ``filter_dtype``. "int16":
@@ -129,9 +131,18 @@ class Options:
     distributed data. The fastest way within it runs. The rounding of 16-bit results counts. Data
     with outliers may see larger errors: see docs/accuracy.md.
 
-    None is 1e-5, for float16 arrays 1.13 * 2^-11, for bfloat16 arrays 1.13 * 2^-8. Then a way that
-    is as accurate as direct convolution runs, if it takes at most 18 % longer than the fastest.
-    Filters and products become narrow only within a tolerance that is given."""
+    None is 1e-5, for float16 arrays 1.13 * 2^-11, for bfloat16 arrays 1.13 * 2^-8. Then the fastest
+    way with the accuracy of direct convolution runs, if it takes at most 18 % longer than the
+    fastest of all. Filters and products become narrow only within a given tolerance."""
 
 
 NAMES = tuple(field.name for field in fields(Options))
+
+
+@cache
+def meanings() -> dict[str, str]:
+    """Return what each option means: the text below its line."""
+    (listed,) = ast.parse(inspect.getsource(Options)).body
+    assert isinstance(listed, ast.ClassDef)
+    texts = [ast.unparse(node) for node in listed.body[1:] if isinstance(node, ast.Expr)]
+    return dict(zip(NAMES, map(ast.literal_eval, texts)))

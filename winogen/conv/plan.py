@@ -51,7 +51,7 @@ class Plan:
     workspace_bytes: int  # scratch memory of one call
     packed_weight_bytes: int  # weights as the kernels read them, kept between calls
     multiplications: int  # element-wise, of the whole call, tile waste included
-    direct_multiplications: int  # those of the definition, to compare with
+    direct_multiplications: int  # multiplications of the definition, to compare with
     predicted_error: float  # expected max |y - y_exact| / max |y_exact| on normal data
     sizes: Sizes  # of the kernel's tuning that are not the usual ones
     measured: Measured | None  # by `winogen tune`, which found this; None: predicted
@@ -137,9 +137,9 @@ class Plan:
 
 def _said(measured: Measured) -> str:
     """What was measured, in one line."""
-    own, planned = (f"{1e3 * s:.3g} ms" for s in (measured.seconds, measured.planner_seconds))
+    time, planned = (f"{1e3 * s:.3g} ms" for s in (measured.seconds, measured.planner_seconds))
     return (
-        f"{own}, {measured.gain:.2f} times as fast as what was predicted to be fastest "
+        f"{time}, {measured.gain:.2f} times as fast as what was predicted to be fastest "
         f"({planned}); {_count(measured.threads, 'thread')}, {measured.date}"
     )
 

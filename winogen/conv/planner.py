@@ -33,8 +33,8 @@ MARGIN = 1.54
 # chain of additions: 1.6 to 3.3 for 27 to 4608 terms, with a median of 2.2. A little lower here,
 # because it is compared with predictions.
 _USUAL = 2.05
-# With numbers that are asked for and no tolerance, errors may be so many times the least possible:
-# that allows F(4, 3), which is nine times as coarse as F(1, 1), and little more.
+# With named types of numbers and no tolerance, errors may be so many times the least possible. It
+# allows F(4, 3), nine times as coarse as F(1, 1), and little more.
 _TIMES_THE_LEAST = 10
 # How many times as long as the fastest a call may take, if it is then as accurate as that.
 PATIENCE = 1.18
@@ -64,7 +64,7 @@ def ranked(
 ) -> list[Candidate]:
     """Return the ``most`` fastest candidates that keep to the request, for a machine.
 
-    What is known from measurements, the ``wisdom``, comes first; the rest is prediction.
+    Measured choices, the ``wisdom``, come first; the rest is prediction.
 
     The chosen one is first, the others follow by time. It is the fastest within the ``tolerance``
     of the request. Without a tolerance, a candidate that is as accurate as direct convolution
@@ -73,9 +73,9 @@ def ranked(
     their least error takes the place of `TOLERANCE`.
 
     Fastest means on one thread, whatever the threads of the request. So every bit of the result is
-    the same for any number of threads, which only change the blocks. That holds for what was
-    measured, too: an entry is a choice for any number of threads. A ``workspace_limit`` may
-    still change the candidates, because more threads need more memory.
+    the same for any number of threads, which only change the blocks. A measured choice, too, holds
+    for any number of threads. A ``workspace_limit`` may still change the candidates, because more
+    threads need more memory.
 
     ``machine``: None for the default one. Raises InvalidValue if nothing keeps to the
     ``workspace_limit`` or the ``tolerance``.
@@ -126,8 +126,8 @@ def _measured(
 ) -> Candidate | None:
     """What was measured to be faster than the predicted candidate, if it is accurate enough.
 
-    Its seconds are those of the predicted one over the gain, so that they compare with those of
-    other layers and layouts that were never measured.
+    Its seconds are the predicted one's over the gain. So they compare with other layers and
+    layouts, which were never measured.
     """
     entry = wisdom.entry(problem, request, target) if wisdom else None
     if entry is None:
@@ -202,7 +202,7 @@ def predicted_error(layer: Layer, choice: Choice, target: Target) -> float:
 
 
 def _unable(layer: Layer, request: Request) -> Unsupported:
-    """What "auto" says of numbers that no kernel has that it would take for the layer."""
+    """What "auto" says of types of numbers if none of its kernels for the layer has them."""
     name = "product_dtype" if request.product_dtype else "filter_dtype"
     allowed = "None"
     if layer.stride == layer.dilation == (1, 1):  # where tiles gain nothing they still apply

@@ -205,7 +205,7 @@ class Layer:
 
 
 class Seams(NamedTuple):
-    """How many channels the arrays have of which a call's are slices; 0: no such array."""
+    """How many channels the arrays have around a call's slices of them; 0: no such array."""
 
     input: int
     output: int

@@ -210,6 +210,17 @@ class QConv2d:
         y_dtype = self._output_dtype(np.dtype(dtype))
         return self._work(self._whole(input_shape), dtype, y_dtype, target, machine)
 
+    @property
+    def packs(self) -> tuple[np.ndarray | None, ...]:
+        """The arrays that a kernel packs: weights, their zero points, bias and multipliers."""
+        filters, scales = self._filters, self._scales
+        return (
+            filters.weight,
+            None if filters.zero is None else filters.zero.astype(np.int32),
+            filters.bias,
+            None if scales is None else scales.multiplier,
+        )
+
     def _whole(self, input_shape: Any) -> Problem:
         """The problem for inputs of this shape, of whole arrays."""
         seams = Seams(self._layer.channels, self._layer.filters)
@@ -296,7 +307,7 @@ class QConv2d:
             alike = bound.kernel, work.zero
             packed = self._packed.get(alike)
             if packed is None:
-                packed = self._packed[alike] = bound.pack_filters(self._filters, self._scales)
+                packed = self._packed[alike] = bound.pack(*self.packs)
             bound.packed = packed
             if len(self._bound) >= _SHAPES_KEPT:
                 self._bound.clear()
@@ -324,15 +335,6 @@ class _Bound(Call):
     def __init__(self, work: QuantizedWork, environment: Environment):
         super().__init__(work.spec, work, environment)
         self.packed = np.empty(0, np.uint8)  # `QConv2d` packs them at once
-
-    def pack_filters(self, filters: Filters, scales: Scales | None) -> np.ndarray:
-        """Return the packed filters."""
-        return self.pack(
-            filters.weight,
-            None if filters.zero is None else filters.zero.astype(np.int32),
-            filters.bias,
-            None if scales is None else scales.multiplier,
-        )
 
     def __call__(self, x: np.ndarray, y: np.ndarray) -> None:
         """Compute ``y``; nothing is checked."""

@@ -13,7 +13,7 @@ SLICES = "a C-contiguous array, or a slice of the channels of one"
 
 
 def channels_around(array: np.ndarray, layout: str) -> int:
-    """Return how many channels the array has of which ``array`` is a slice; 0 if it is no slice.
+    """Return the number of channels of the array whose slice ``array`` is; 0 if it is no slice.
 
     ``array`` has 4 axes, or 3 without a batch. A C-contiguous array is a slice of itself.
 
@@ -70,9 +70,7 @@ def added(argument: str, value: Any, shape: tuple[int, ...], dtype: np.dtype) ->
     array = arguments.layer_array(argument, value)
     arguments.same_dtype(argument, array, dtype, "input")
     if array.shape != shape:
-        raise InvalidValue(
-            f"{argument}: got shape {array.shape}; allowed: {shape}, that of the output"
-        )
+        raise InvalidValue(f"{argument}: got shape {array.shape}; allowed: {shape}, the output's")
     return array
 
 
@@ -114,8 +112,8 @@ def plain_output(out: Any, dtype: np.dtype, shape: tuple[int, ...], of: str) -> 
         raise InvalidType(f"out: got {type(out).__name__}; allowed: None or a numpy array")
     out = np.asarray(out)  # a subclass may say of itself what it is not
     if out.dtype != dtype:
-        found, allowed = map(_spelled, (out.dtype, dtype))
-        raise InvalidType(f"out: got dtype {found}; allowed: {allowed}, as {of} has")
+        spelling, allowed = map(_spelled, (out.dtype, dtype))
+        raise InvalidType(f"out: got dtype {spelling}; allowed: {allowed}, as {of} has")
     if out.shape != shape:
         raise InvalidValue(f"out: got shape {out.shape}; allowed: {shape}")
     return out

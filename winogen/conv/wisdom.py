@@ -8,10 +8,10 @@ does without. A line is a JSON object::
      "measured": {"seconds", "planner_seconds", "threads", "date"}}
 
 An entry holds where all of ``place`` and of ``layer`` are equal. ``layer`` has the sizes, layout
-and type of a problem, and the tolerance of the request. Left out is what hardly changes which way
-is fastest: activation, additions, and that arrays are slices. Threads are left out because every
-bit of a result is the same for any number of them: one choice serves all, and only its blocks are
-those of the number that it was measured with.
+and type of a problem, and the tolerance of the request. Left out is what hardly changes the fastest
+way: activation, additions, and slices of arrays. Threads are left out because every bit of a result
+is the same for any number of them: one choice serves all, and only its blocks suit the number while
+measuring.
 
 A file cannot make a result wrong. What does not apply to the layer, or is not accurate enough, is
 not believed; lines that are damaged, or of other versions, are skipped with a warning.
@@ -155,12 +155,12 @@ def _records(where: Path) -> tuple[Record, ...]:
 
 @lru_cache(maxsize=8)
 def _of_place(where: Path, here: str) -> Wisdom:
-    entries, wanted, stale = {}, json.loads(here), 0
+    entries, this_place, stale = {}, json.loads(here), 0
     for record in _records(where):
-        if record["place"] == wanted:
+        if record["place"] == this_place:
             entries[_text(record["layer"])] = _entry(record)
         else:  # of other CPUs and instruction sets a shared file has entries, too
-            stale += all(record["place"].get(key) == wanted[key] for key in ("cpu", "isa"))
+            stale += all(record["place"].get(key) == this_place[key] for key in ("cpu", "isa"))
     if stale:
         count = f"{stale} entry" if stale == 1 else f"{stale} entries"
         _warn(
@@ -305,8 +305,8 @@ def _encoded(choice: Choice) -> Record:
     if choice.cut:
         cut = choice.cut
         fields["cut"] = {"block": list(cut.block), "images": cut.images, "split": cut.split}
-    if choice.nest is not None:
-        fields["nest"] = choice.nest.to_dict()
+    if choice.parameters is not None:
+        fields["parameters"] = choice.parameters.to_dict()
     if choice.precision is not None:
         fields["precision"] = asdict(choice.precision)
     return fields
@@ -326,7 +326,7 @@ def _decoded(fields: Record, threads: int) -> Choice:
     if any(p and p.kind not in ("points", "moduli", "catalog") for p in points):
         raise ValueError("points")
     cut = fields.get("cut")
-    nest = fields.get("nest")
+    own = fields.get("parameters")
     return Choice(
         algorithm,
         None if tile is None else _pair(tile),
@@ -337,7 +337,7 @@ def _decoded(fields: Record, threads: int) -> Choice:
         PROGRAM,
         tuple(sorted((name, int(size)) for name, size in fields.get("sizes", {}).items())),
         cut and Cut(_pair(cut["block"]), _whole(cut["images"]), bool(cut["split"])),
-        nest=None if nest is None else general(algorithm).nest_from(nest),
+        parameters=None if own is None else general(algorithm).parameters_from(own),
         variant=str(fields.get("variant", "")),
         precision=_precision(fields.get("precision")),
     )

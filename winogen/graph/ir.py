@@ -76,6 +76,45 @@ class Conv:
 
 
 @dataclass(frozen=True, eq=False)
+class QConv:
+    """A convolution of 8-bit integers as `winogen.QConv2d` computes it, exact and rounded once.
+
+    The fields mean what they mean there; padding is top, bottom, left, right. ``y_scale`` None: the
+    output are the sums, in int32.
+    """
+
+    weight: np.ndarray  # (M, C/groups, KH, KW), int8 or uint8
+    bias: np.ndarray | None  # (M,), int32
+    x_dtype: str  # "uint8" or "int8"
+    x_zero: int
+    w_zero: np.ndarray | int  # (M,), or one for all
+    x_scale: np.ndarray | None = None
+    w_scale: np.ndarray | None = None  # (M,), or one for all
+    y_scale: np.ndarray | None = None
+    y_zero: int = 0
+    y_dtype: str | None = None
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+    activation: str | None = None
+
+    def __str__(self) -> str:
+        filters, per_group, high, wide = self.weight.shape
+        return f"quantized conv {high}x{wide} {per_group * self.groups}->{filters}"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of `winogen.QConv2d`, but for the layout."""
+        names = ["x_zero", "w_zero", "stride", "dilation", "groups", "activation"]
+        if self.y_scale is not None:
+            names += ["x_scale", "w_scale", "y_scale", "y_zero", "y_dtype"]
+        top, bottom, left, right = self.padding
+        options = {name: getattr(self, name) for name in names}
+        return options | {"padding": ((top, bottom), (left, right))}
+
+
+@dataclass(frozen=True, eq=False)
 class Affine:
     """y[c] = scale[c] * x[c] + shift[c], per channel: a normalization at inference, or a factor."""
 
@@ -196,11 +235,23 @@ class Opaque:
 
 Moving = MaxPool | Repeat | Spread  # what computes no sums
 Operator = (
-    Conv | Affine | Activation | Add | Concat | Slice | Pad | MaxPool | Repeat | Spread | Opaque
+    Conv
+    | QConv
+    | Affine
+    | Activation
+    | Add
+    | Concat
+    | Slice
+    | Pad
+    | MaxPool
+    | Repeat
+    | Spread
+    | Opaque
 )
 # The numbers of inputs that an operator may have.
 _INPUTS: dict[type, range] = {
     Conv: range(1, 4),
+    QConv: range(1, 2),
     Affine: range(1, 2),
     Activation: range(1, 2),
     Add: range(2, 3),

@@ -8,7 +8,7 @@ padding pads, and a copy copies.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from winogen.graph.ir import (
     Moving,
     Node,
     Pad,
+    QConv,
     Repeat,
     Slice,
     Spread,
@@ -38,17 +39,19 @@ MOVING = (MaxPool, Repeat, Spread)
 class Step:
     """A convolution between places, or what moves numbers.
 
-    ``key`` names its parameters, which steps for other shapes share.
+    ``key`` names its parameters, which steps for other shapes share. Parameters of a convolution
+    that come with each call, "weight", "bias" or "slopes", are in ``arrays``.
     """
 
     key: str
     label: str
-    op: Conv | Moving
+    op: Conv | QConv | Moving
     shape: Shape  # of its input
     input: Place
     output: Place
     add: Place | None = None
     add_after: Place | None = None
+    arrays: Mapping[str, Place] = field(default_factory=dict)
 
     @property
     def reads(self) -> tuple[Place, ...]:
@@ -101,9 +104,9 @@ def lower(
                 steps.append(Step(node.output, COPY, one, shape, source, target))
             continue
         step = op if isinstance(op, MOVING) else as_conv(node, shape[1], dtype)
-        seams = [where[name] if name else None for name in (*node.inputs[1:], "", "")[:2]]
+        add, after = (where[name] if name else None for name in (*node.inputs[1:], "", "")[:2])
         label = node.label or str(op)
-        steps.append(Step(node.output, label, step, shape, source, target, *seams))
+        steps.append(Step(node.output, label, step, shape, source, target, add, after))
     for number, name in enumerate(graph.outputs):
         wanted = Place(("output", number), 0, shapes[name][1])
         if where[name] != wanted:

@@ -1,62 +1,58 @@
 """What moves numbers between convolutions: pooling, repeated pixels, channels spread over pixels.
 
-Computed by ``csrc/runtime/maps.c``.
+Computed by ``csrc/runtime/maps.c.j2``.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
-from winogen.graph import runtime
 from winogen.graph.ir import MaxPool, Moving, Repeat, Spread
 from winogen.graph.shapes import Shape
-from winogen.records import Strides, Target
-from winogen.toolchain import Library
 
-_REALS = {"float32": "float", "float64": "double"}
-
-
-def library(dtype: str, target: Target) -> Library:
-    """Return the compiled functions for numbers of a type."""
-    return runtime.library("maps", target, real=_REALS[dtype])
+# As in csrc/runtime/maps.h.
+MAX_POOL, REPEAT, SPREAD_CHANNELS, SPREAD_PIXELS = 1, 2, 3, 4
 
 
-def struct(
-    library: Library, op: Moving, shape: Shape, layout: str, around: Shape, out: Shape
-) -> tuple[Any, str, int]:
-    """Return the struct of a call, the function's name, and how many parts there are.
+def kind_of(op: Moving) -> int:
+    """Return the number of what an operator does."""
+    if isinstance(op, MaxPool):
+        return MAX_POOL
+    if isinstance(op, Repeat):
+        return REPEAT
+    return SPREAD_CHANNELS if op.order == "channels" else SPREAD_PIXELS
 
-    ``shape`` is that of the input; ``around`` and ``out`` those of the buffers that input and
-    output are channels of.
+
+def window_of(op: Moving) -> tuple[int, int]:
+    """Return the sizes of a window, or the factors, along height and width."""
+    return op.kernel if isinstance(op, MaxPool) else op.factor
+
+
+def operator_of(kind: int, window: tuple[int, int], stride: Any, padding: Any) -> Moving:
+    """Return the operator with these numbers."""
+    if kind == MAX_POOL:
+        return MaxPool(window, tuple(stride), tuple(padding))
+    if kind == REPEAT:
+        return Repeat(window)
+    return Spread(window, "channels" if kind == SPREAD_CHANNELS else "pixels")
+
+
+def struct(library: Any, op: Moving, channels: int, layout: str, around: Shape, out: Shape) -> Any:
+    """Return the struct of a call, a `winogen_map`, and how many parts there are.
+
+    ``channels`` are those that it reads; ``around`` and ``out`` the shapes of the buffers that
+    input and output are channels of.
     """
-    batch, channels, height, width = shape
-    _, _, out_height, out_width = out
+    high, wide = window_of(op)
     fields = {
+        "kind": kind_of(op),
         "planar": int(layout == "NCHW"),
-        "batch": batch,
         "channels": channels,
-        "height": height,
-        "width": width,
-        "out_height": out_height,
-        "out_width": out_width,
+        "kernel_h": high,
+        "kernel_w": wide,
     }
     if isinstance(op, MaxPool):
-        name = "winogen_pool"
-        fields |= {"kernel_h": op.kernel[0], "kernel_w": op.kernel[1]}
         fields |= {"stride_h": op.stride[0], "stride_w": op.stride[1]}
         fields |= {"pad_top": op.padding[0], "pad_left": op.padding[2]}
-    else:
-        high, wide = op.factor
-        fields |= {"kernel_h": high, "kernel_w": wide}
-        name = "winogen_repeat" if isinstance(op, Repeat) else "winogen_spread"
-        if isinstance(op, Spread):
-            channels = fields["channels"] = channels // (high * wide)
-            apart = op.order == "channels"
-            steps = (high * wide, wide, 1) if apart else (1, wide * channels, channels)
-            fields |= dict(zip(("step_channel", "step_row", "step_col"), steps))
-    for prefix, buffer in (("in", around), ("out", out)):
-        strides = Strides.of(layout, buffer[1], *buffer[2:])
-        fields |= {f"{prefix}_{key}": value for key, value in asdict(strides).items()}
-    parts = batch * (out_height if layout == "NHWC" else channels)
-    return library.ffi.new("winogen_map *", fields), name, parts
+    made = library.ffi.new("winogen_map *", fields)
+    return made, library.lib.winogen_lay_map(made, around, out)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -16,6 +16,7 @@ from winogen.graph.lower import Step, lower
 from winogen.graph.memory import Life, offsets
 from winogen.graph.places import Buffer, Place
 from winogen.graph.shapes import Shape, shapes
+from winogen.kernels.spec import KernelSpec
 from winogen.records import Machine, Target
 
 # How often a number passes by that is only moved: it is read, and written to a line that is read
@@ -35,6 +36,8 @@ class Settings:
     target: Target
     machine: Machine
     most_error: float | None = None  # predicted, of any step, where there is a way
+    # Kernels that are preferred to faster ones, which might have to be compiled; None for no such.
+    familiar: frozenset[KernelSpec] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +91,7 @@ def plan_all(
     A segment that is planned alone, with the bytes that it has here for its limit, has the same
     plan: a filter becomes smaller in the same order, whatever others do.
     """
-    outlines = [_Outline(graph, shapes, settings) for graph, shapes in parts]
+    outlines = [_Outline.of(graph, shapes, settings) for graph, shapes in parts]
     limited = [
         (outline, number)
         for outline in outlines
@@ -101,11 +104,21 @@ def plan_all(
     return [outline.planned() for outline in outlines]
 
 
+def plan_steps(
+    steps: Sequence[Step],
+    buffers: Mapping[Buffer, Shape],
+    outputs: Sequence[Shape],
+    settings: Settings,
+) -> Planned:
+    """Return the plan of steps that were lowered before, each by the way that is fastest."""
+    return _Outline(steps, buffers, outputs, settings).planned()
+
+
 def least_packed_bytes(parts: Sequence[tuple[Graph, Sequence[Shape]]], settings: Settings) -> int:
     """Return the bytes of all packed filters, each by the way that needs least of them."""
     return sum(
         min(way.packed_bytes for way in options)
-        for outline in (_Outline(graph, shapes, settings) for graph, shapes in parts)
+        for outline in (_Outline.of(graph, shapes, settings) for graph, shapes in parts)
         for step, options in zip(outline.steps, outline.options)
         if step.key in outline.own and options
     )
@@ -114,25 +127,37 @@ def least_packed_bytes(parts: Sequence[tuple[Graph, Sequence[Shape]]], settings:
 class _Outline:
     """A segment for shapes before its ways are chosen."""
 
-    def __init__(self, graph: Graph, input_shapes: Sequence[Shape], settings: Settings):
-        self.settings, dtype = settings, np.dtype(settings.dtype)
-        values = shapes(graph, dict(zip(graph.inputs, input_shapes)))
-        self.steps, self.buffers = lower(graph, values, dtype)
-        if any(0 in shape for shape in self.buffers.values()):
-            self.steps = []  # nothing to compute
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        buffers: Mapping[Buffer, Shape],
+        outputs: Sequence[Shape],
+        settings: Settings,
+    ):
+        self.settings, self.buffers, self.outputs = settings, dict(buffers), tuple(outputs)
+        nothing = any(0 in shape for shape in buffers.values())
+        self.steps = () if nothing else tuple(steps)
         self.problems = [
-            problem_of(step, self.buffers, settings) if isinstance(step.op, Conv) else None
+            problem_of(step, buffers, settings) if isinstance(step.op, Conv) else None
             for step in self.steps
         ]
         self.options = [
             () if problem is None else ways_of(problem, settings) for problem in self.problems
         ]
-        self.own = {node.output for node in graph.nodes if isinstance(node.op, Conv)}
         self.choices = [
             Choice(ways, 0.0 if ways else self._moving(step))
             for ways, step in zip(self.options, self.steps)
         ]
-        self.outputs = tuple(values[name] for name in graph.outputs)
+        self.own: Collection[str] = ()  # keys of the steps that have filters of their own
+
+    @classmethod
+    def of(cls, graph: Graph, input_shapes: Sequence[Shape], settings: Settings) -> _Outline:
+        """Return that of a graph."""
+        values = shapes(graph, dict(zip(graph.inputs, input_shapes)))
+        steps, buffers = lower(graph, values, np.dtype(settings.dtype))
+        outline = cls(steps, buffers, [values[name] for name in graph.outputs], settings)
+        outline.own = {node.output for node in graph.nodes if isinstance(node.op, Conv)}
+        return outline
 
     def _moving(self, step: Step) -> float:
         """Seconds of a step that only moves numbers, about."""
@@ -145,7 +170,7 @@ class _Outline:
         arena, arena_bytes = _arena(self.steps, self.buffers, itemsize)
         return Planned(
             self.settings,
-            tuple(self.steps),
+            self.steps,
             tuple(self.problems),
             tuple(self.choices),
             self.buffers,
@@ -180,7 +205,15 @@ def ways_of(problem: Problem, settings: Settings) -> tuple[Way, ...]:
         threads=settings.threads,
         tolerance=settings.tolerance,
     )
-    return ways(problem, request, settings.target, settings.machine, settings.most_error)
+    options = ways(problem, request, settings.target, settings.machine, settings.most_error)
+    familiar = settings.familiar
+    if familiar is None:
+        return options
+
+    def is_new(way: Way) -> bool:
+        return not familiar.issuperset(map(KernelSpec.of, way.candidate.works(problem)))
+
+    return tuple(sorted(options, key=is_new))
 
 
 def faster_layout(

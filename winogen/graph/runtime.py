@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from winogen import resources
+from winogen.codegen.templates import environment
 from winogen.records import Target
 from winogen.toolchain import Library, load
 
 
-def library(name: str, target: Target, *, real: str = "") -> Library:
-    """Return the compiled ``<name>.c``, with its header in it; raises BuildError.
-
-    ``real``: the C type of numbers, for those that need one.
-    """
+def declarations(*names: str) -> str:
+    """Return these headers, for cffi."""
     folder = resources.folder("csrc") / "runtime"
-    source, header = ((folder / f"{name}.{end}").read_text("utf-8") for end in ("c", "h"))
-    text = source.replace(f'#include "{name}.h"\n', header)
-    if real:
-        text = f"#define real {real}\n{text}"
-    return load(text, header, target, name=f"{name}_{real}" if real else name)
+    return "\n".join((folder / name).read_text("utf-8") for name in names)
+
+
+def library(target: Target) -> Library:
+    """Return the library that runs segments, compiled on first use; raises BuildError."""
+    source = str(environment().get_template("runtime/segments.c.j2").render())
+    header = declarations("steps.h", "maps.h", "segments.h")
+    return load(source, header, target, name="segments")

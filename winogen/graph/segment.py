@@ -9,13 +9,12 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from winogen.conv import arguments, memory, seams
-from winogen.conv.execute import Environment
 from winogen.errors import InvalidType, InvalidValue
 from winogen.graph.ir import Graph, Opaque
 from winogen.graph.planning import Planned, Settings, plan
 from winogen.graph.saving import load, save
-from winogen.graph.sequence import Bound
 from winogen.graph.shapes import Shape, shapes
+from winogen.graph.steps import Bound
 from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current
@@ -131,7 +130,7 @@ class Segment:
         if bound is None:
             planned = self.plan(input_shapes, threads)
             with self._lock:  # filters are packed once even if several threads call at once
-                bound = Bound(planned, self._packed, Environment.now())
+                bound = Bound(planned, self._packed)
                 if len(self._bound) >= _SHAPES_KEPT:
                     del self._bound[next(iter(self._bound))]
                 self._bound[key] = bound

@@ -13,7 +13,6 @@ from winogen.kernels.direct import Direct
 from winogen.kernels.direct_float16 import DirectFloat16
 from winogen.kernels.few_filters import FewFilters
 from winogen.kernels.im2col import Im2col
-from winogen.kernels.loops import Loops
 from winogen.kernels.mcmr import Mcmr
 from winogen.kernels.mcmr_int16 import McmrInt16
 from winogen.kernels.pixels import Pixels
@@ -64,7 +63,6 @@ for _variant in (
     Winograd1d(),
     McmrInt16(),
     Mcmr(),
-    Loops(),
 ):
     register(_variant)
 

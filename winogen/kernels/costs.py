@@ -4,7 +4,7 @@ Each stage does arithmetic and moves data. The slower of the two sets its time, 
 other is added. Arithmetic is the vector instructions of the transforms, from their programs, and
 the steps of the micro-kernel, with its latency and its loads. Data are filters, transformed tiles,
 inputs and outputs, by the cache level that they come from. The waste of partial tiles, lanes and
-panels is counted. The constants are those of `winogen.records.Costs`.
+panels is counted. `winogen.records.Costs` has the constants.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def transform(costs: Costs, instructions: Any, stored: Any) -> Any:
 def leaves_half(work: Work) -> bool:
     """Whether the last filters of a group get a kernel of half vectors, which they fit into.
 
-    That is worth it where half a vector takes half the time: on CPUs that compute AVX-512 256 bits
-    at a time.
+    It is worth it where half a vector takes half the time: on CPUs that compute AVX-512 256 bits at
+    a time.
     """
     last = work.filters % work.lanes
     halved = work.target.broadcasts and work.target.core not in WHOLE_VECTORS
@@ -97,7 +97,7 @@ def shared_filters(work: Work, unit: int) -> Any:
 
 
 def busiest(work: Work, unit: int = 0) -> tuple[Any, Any]:
-    """The work of the busiest thread: (blocks that it fills or transforms, that it multiplies).
+    """The work of the busiest thread: (blocks to fill or transform, blocks to multiply).
 
     Where threads share the filters of a block, in units of ``unit``, each of them fills the whole
     strip.

@@ -49,7 +49,7 @@ class Panel:
 
     @property
     def loads(self) -> Any:
-        """Loads of a step of one of them; those of half a vector count half."""
+        """Loads of a step of one of them; loads of half a vector count half."""
         return (self.rows + self.vectors) * np.minimum(self.vectors, 1)
 
 
@@ -122,8 +122,8 @@ class Demand:
 
     def bytes(self, what: str, writes: bool = False) -> Any:
         """Return the bytes that are read of an array or a buffer, or written to it."""
-        found = (move for move in self.moves if move.what == what and move.writes == writes)
-        return sum(move.bytes for move in found)
+        moves = (move for move in self.moves if move.what == what and move.writes == writes)
+        return sum(move.bytes for move in moves)
 
 
 Stages = tuple[Demand, Demand, Demand]  # input, multiply, output
@@ -135,12 +135,12 @@ def panels(rows: Any, high: Any, vectors: Any, width: Any) -> tuple[Panel, ...]:
     >>> [(one.rows, one.vectors, int(one.times)) for one in panels(5, 2, 4, 3)]
     [(2, 3, 2), (1, 3, 1), (2, 1, 2), (1, 1, 1)]
     """
-    found = (
+    corners = (
         Panel(size, wide, times * count)
         for wide, count in ((width, vectors // width), (vectors % width, np.sign(vectors % width)))
         for size, times in ((high, rows // high), (rows % high, np.sign(rows % high)))
     )
-    return tuple(panel for panel in found if np.any(panel.times))
+    return tuple(panel for panel in corners if np.any(panel.times))
 
 
 def of_buffer(what: str, size: Any, buffer: Buffer, writes: bool = False) -> Move:
@@ -167,7 +167,7 @@ def input_read(work: Work, packed: Any, extent: tuple[Any, Any]) -> Move:
 
 
 def output_written(work: Work, packed: Any) -> Move:
-    """Return the writing of the outputs of a block, those of whole tiles."""
+    """Return the writing of the outputs of a block, with whole tiles."""
     numbers = work.images * work.block[0] * work.block[1] * work.filters
     for transform in work.transforms:
         numbers = numbers * (transform.m if transform else 1)
@@ -252,13 +252,13 @@ def _seen(work: Work, extent: Callable[[Work], Pair]) -> int:
 
 def _merged(moves: Iterable[Move], exact: dict[str, int]) -> Iterator[Move]:
     """Each passage once; ``exact``: bytes of arrays whose edges cut blocks off."""
-    found: dict[tuple[str, bool, bool], Move] = {}
+    merged: dict[tuple[str, bool, bool], Move] = {}
     for move in moves:
         private = bool(move.private)
         key = move.what, move.writes, private
-        known = found.get(key, replace(move, bytes=0, size=0, private=private))
-        size = max(int(known.size), int(move.size))
-        found[key] = replace(known, bytes=int(known.bytes + move.bytes), size=size)
-    for move in found.values():
+        total = merged.get(key, replace(move, bytes=0, size=0, private=private))
+        size = max(int(total.size), int(move.size))
+        merged[key] = replace(total, bytes=int(total.bytes + move.bytes), size=size)
+    for move in merged.values():
         if move.bytes:
             yield replace(move, bytes=exact.get(move.what, move.bytes))

@@ -100,6 +100,7 @@ class DepthwiseRows(Variant):
         return pixels_family.stored_meanwhile(machine, input_, product, stores)
 
     def _tap_numbers(self, work: Work) -> int:
-        """Numbers packed for a tap: vectors of a period, and those that a block reads behind it."""
+        """Numbers packed for a tap: vectors of a period, and the vectors a block reads behind
+        it."""
         period = work.filters // gcd(work.filters, work.lanes)
         return (period + work.tuning.vectors - 1) * work.lanes

@@ -39,7 +39,7 @@ SINGLE_DOTS = (
 )
 
 
-# Of layers that tiles are worth: words of a tap, and of a sum, below which vpdpbusd is faster.
+# Of layers with worthwhile tiles: words of a tap, and of a sum, below which vpdpbusd is faster.
 LEAST_WORDS, LEAST_TERMS = 4, 6
 
 

@@ -128,7 +128,7 @@ class FewFilters(Variant):
         )
 
     def _copied(self, work: Work) -> float:
-        """The part of the pixels that are copied: those at the rim, or all."""
+        """The copied part of the pixels: the rim, or all."""
         if work.channels % together(work) or work.precision.narrow:
             return 1.0
         kept = 1.0

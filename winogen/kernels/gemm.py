@@ -1,7 +1,7 @@
 """The product of two matrices: what is compiled in, how a call is cut into blocks, its memory.
 
-Blocks are those of Goto and van de Geijn (Anatomy of high-performance matrix multiplication, 2008):
-a block of b stays in the last cache, a block of rows of a in L2, a panel of a or of b in L1.
+Blocks follow Goto and van de Geijn (Anatomy of high-performance matrix multiplication, 2008): a
+block of b stays in the last cache, a block of rows of a in L2, a panel of a or of b in L1.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _FIELDS: Fields = (
     ("rows of a part of the work", "int64_t", ("m_part",)),
     ("how many there are", "int64_t", ("n_blocks", "k_blocks")),
     ("of the panels of a block of b", "int64_t", ("shares",)),
-    ("done where the sums are", "int64_t", ("relu", "capped")),
+    ("done where the sums are", "int", ("relu", "capped")),
     *EPILOGUE,
     *SCHEDULE,
-    ("flags", "int64_t", ("non_temporal", "flush_denormals")),
+    ("past the caches; denormals are zeros", "int", ("non_temporal", "flush_denormals")),
     *MEMORY,
     ("a block of b", "winogen_buffer", ("b_packed",)),
     ("a block of rows of a", "winogen_buffer", ("a_packed",)),
@@ -45,8 +45,8 @@ _FIELDS: Fields = (
 def tuning(target: Target, columns: int, dtype: str = "float32") -> Tuning:
     """Return the sizes of the register block, rows of a by vectors of ``columns`` columns of b.
 
-    ``depth`` is k of a block. Loads of a step over its multiply-adds are 1/rows + 1/vectors, so
-    that of blocks that fill the registers a squarer one has fewer, where columns suffice for it.
+    ``depth`` is k of a block. Loads of a step over its multiply-adds are 1/rows + 1/vectors. So a
+    squarer block has fewer among the blocks that fill the registers, where columns suffice for it.
 
     >>> from winogen.records import TARGETS
     >>> [(t.rows, t.vectors) for t in (tuning(TARGETS["avx512"], n) for n in (64, 96, 1024))]

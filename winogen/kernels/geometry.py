@@ -65,8 +65,8 @@ def lines_of_channels(work: Work) -> bool:
 
 
 def is_streamed(work: Work, adds_early: bool) -> bool:
-    """Whether outputs go past the caches: all is done to them before the store, and they are so
-    many that no cache holds those of an earlier call any more.
+    """Whether outputs go past the caches: they are final before the store, and too many for a cache
+    to hold the outputs of an earlier call.
     """
     whole = work.groups * work.filters * work.output_size[0] * work.output_size[1]
     many = work.batch * whole * work.array_itemsize >= work.tuning.non_temporal

@@ -21,9 +21,22 @@ Fields = tuple[tuple[str, str, tuple[str, ...]], ...]  # (meaning, type in C, na
 # What a call has done where its sums are, and after they were stored.
 EPILOGUE: Fields = (
     ("max(y, 0) is at most that, if capped", "double", ("cap",)),
-    ("activation: 0 for none", "int64_t", ("after_store", "activation")),
+    ("activation: 0 for none", "int", ("after_store", "activation")),
     ("its parameters", "double", ("activation_a", "activation_b")),
 )
+# Fields that say what a call wants. A kernel that is made for one call does that and nothing else:
+# it needs none of these, and further ones only if that call wants what their key says.
+WISHES: Mapping[str, tuple[str, ...]] = {
+    "padding_mode": (),
+    "add": ("add",),
+    "add_early": (),
+    "add_after": ("add_after",),
+    "relu": (),
+    "capped": ("cap",),
+    "after_store": (),
+    "activation": ("activation_a", "activation_b"),
+    "flush_denormals": (),
+}
 # How the work is divided: every kernel has these.
 SCHEDULE: Fields = (("of the work, see the end", "int64_t", ("phases", "parts")),)
 MEMORY: Fields = (("", "int64_t", ("packed_bytes", "thread_bytes", "shared_bytes")),)
@@ -62,7 +75,7 @@ class Buffer:
 class Spec:
     """All that is fixed when the C of a kernel is written: the base of every kind."""
 
-    # The arrays that a call reads, in the order of its struct, and the one that it writes.
+    # The arrays a call reads, in the order of its struct, and the array it writes.
     inputs: ClassVar[tuple[str, ...]]
     output: ClassVar[str] = "output"
     # The arrays that are packed before; none where kernels read all of them as they are.
@@ -142,6 +155,31 @@ def finish(epilogue: Epilogue, early: bool, narrow: bool = False) -> dict[str, A
     }
 
 
+def wishes_of(values: Mapping[str, Any]) -> dict[str, int]:
+    """Return what a call wants, by the names of `WISHES`; 0 for nothing.
+
+    ``values``: of the fields of its struct. An array that is not added has strides of zero.
+    """
+    wanted = {name: values.get(name, 0) for name in WISHES}
+    wishes = {
+        name: int(value[0] > 0 if isinstance(value, tuple) else value)
+        for name, value in wanted.items()
+    }
+    # ReLU where the sums are is not done again.
+    return {**wishes, "activation": wishes["activation"] * wishes["after_store"]}
+
+
+def fields_for(fields: Fields, wishes: Mapping[str, int]) -> Fields:
+    """Return those fields of a struct that a kernel needs whose only call wants ``wishes``."""
+    unread = set(WISHES) | {name for names in WISHES.values() for name in names}
+    unread -= {name for wish, names in WISHES.items() if wishes[wish] for name in names}
+    kept = (
+        (means, c_type, tuple(name for name in names if name not in unread))
+        for means, c_type, names in fields
+    )
+    return tuple(field for field in kept if field[-1])
+
+
 def declaration(fields: Iterable[tuple[str, str, tuple[str, ...]]]) -> str:
     """Return the C of a struct with these fields, and of the structs that it is made of."""
     lines = [
@@ -165,7 +203,7 @@ def declaration(fields: Iterable[tuple[str, str, tuple[str, ...]]]) -> str:
 
 
 def room(buffers: Mapping[str, Buffer]) -> tuple[Any, Any]:
-    """Return the bytes of the buffers of a thread, and of those that all threads share."""
+    """Return the bytes of the buffers of a thread, and of the shared buffers."""
     per_thread: Any = 0
     shared: Any = 0
     for buffer in buffers.values():

@@ -83,9 +83,11 @@ class Pixels(Variant):
         """Count the product of a block."""
         (rows, cols), tuning = work.block, work.tuning
         vectors = blocks(cols, work.lanes)
-        found = panels(work.filters, even(work.filters, tuning.rows), vectors, tuning.vectors)
+        register_blocks = panels(
+            work.filters, even(work.filters, tuning.rows), vectors, tuning.vectors
+        )
         rounds = blocks(work.channels, self.depth(work))
-        return Product(found, work.channels * work.taps, rounds, times=rows)
+        return Product(register_blocks, work.channels * work.taps, rounds, times=rows)
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         share, _ = cost.busiest(work)

@@ -91,8 +91,8 @@ def read_again(work: Work, packed: int) -> Move:
 
 
 def again(machine: Machine, counted: Demand) -> Any:
-    """Cycles in which the filters of a block come from L2: once per panel of pixels, unless those
-    of a register block stay in L1.
+    """Cycles in which the filters of a block come from L2: once per panel of pixels, unless the
+    filters of a register block stay in L1.
     """
     move = next(move for move in counted.moves if move.what == "U again")
     if move.size <= NEAR_BYTES:

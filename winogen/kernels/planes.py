@@ -59,8 +59,8 @@ class Planes(Variant):
     def product(self, work: Work) -> Product:
         """Count the product of a block."""
         tuning, vectors = work.tuning, blocks(work.block[1], work.lanes)
-        found = panels(work.filters, tuning.rows, vectors, tuning.vectors)
-        return Product(found, work.channels, blocks(work.channels, self.depth(work)))
+        register_blocks = panels(work.filters, tuning.rows, vectors, tuning.vectors)
+        return Product(register_blocks, work.channels, blocks(work.channels, self.depth(work)))
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         filled, multiplied = cost.busiest(work, work.tuning.rows)

@@ -163,7 +163,7 @@ class Regions(Tiled):
         return np.where(filters + v_bytes + y_bytes > machine.l2_bytes * 3 // 4, 1, 0)
 
     def filled(self, work: Work) -> Any:
-        """The tiles of an image over those that count for it: whole blocks."""
+        """The share of an image's tiles in the tiles of its blocks, where blocks are whole."""
         return 1
 
     def _busiest(self, work: Work) -> tuple[Any, Any]:

@@ -36,7 +36,7 @@ _BANDS = (2, 4, 8, 16, 32, 64)
 
 
 def steps(work: Work) -> Iterator[Sizes]:
-    """Yield the sizes that differ from those of ``work`` by one step, and fit it.
+    """Yield the sizes one step from the sizes of ``work`` that fit it.
 
     ``work`` has a variant assigned.
 
@@ -47,16 +47,16 @@ def steps(work: Work) -> Iterator[Sizes]:
     >>> [dict(sizes) for sizes in steps(work) if dict(sizes).keys() == {"rows"}]
     [{'rows': 4}, {'rows': 5}]
     """
-    own = named(work.variant).tuning(work.target, work.precision)
+    usual = named(work.variant).tuning(work.target, work.precision)
     for sizes in _neighbours(work):
         tuning = replace(work.tuning, **sizes)
         if tuning != work.tuning and fits(work, tuning):
             now = {name: getattr(tuning, name) for name in sorted(SIZES)}
-            yield tuple((name, size) for name, size in now.items() if size != getattr(own, name))
+            yield tuple((name, size) for name, size in now.items() if size != getattr(usual, name))
 
 
 def _neighbours(work: Work) -> Iterator[dict[str, Any]]:
-    """Sizes that replace those of a work, whether they fit or not."""
+    """Sizes to replace a work's, whether they fit or not."""
     variant, tuning = named(work.variant), work.tuning
     if "rows" in variant.tunable:
         free = tuple(name for name in _BLOCK if name not in variant.tunable)

@@ -8,7 +8,6 @@ from typing import Any, get_args
 from winogen.kernels.kind import EPILOGUE, MEMORY, SCHEDULE, Buffer, Fields, Spec, finish
 from winogen.kernels.variant import Variant, named
 from winogen.kernels.work import Work
-from winogen.loops.parameters import LoopProblem, Parameters
 from winogen.records import Precision, Target, Tuning
 from winogen.typing import Border, PaddingMode
 
@@ -22,21 +21,22 @@ _COMMON: Fields = (
     ("", "int64_t", ("height", "width", "out_height", "out_width")),
     ("", "int64_t", ("kernel_height", "kernel_width")),
     ("", "int64_t", ("stride_h", "stride_w", "dilation_h", "dilation_w")),
-    ("mode: see source_index()", "int64_t", ("pad_top", "pad_left", "padding_mode")),
+    ("", "int64_t", ("pad_top", "pad_left")),
+    ("see source_index()", "int", ("padding_mode",)),
     ("the outputs to compute", "int64_t", ("row_begin", "row_end", "col_begin", "col_end")),
     ("of the arrays", "winogen_strides", ("input", "output", "add", "add_after")),
     ("of the input, in all", "int64_t", ("input_numbers",)),
-    ("done where the sums are", "int64_t", ("add_early", "relu", "capped")),
+    ("done where the sums are", "int", ("add_early", "relu", "capped")),
     *EPILOGUE,
     ("in tiles or outputs", "int64_t", ("block_rows", "block_cols", "block_images")),
     ("blocks of a group and image", "int64_t", ("grid_rows", "grid_cols")),
     ("of a block, if threads share it", "int64_t", ("shares",)),
     *SCHEDULE,
     ("terms of a chain of additions", "int64_t", ("depth",)),
-    ("flags", "int64_t", ("non_temporal", "flush_denormals")),
+    ("past the caches; denormals are zeros", "int", ("non_temporal", "flush_denormals")),
     *MEMORY,
 )  # fmt: skip
-# Fields of those whose arrays hold narrower numbers than are computed with.
+# Fields of kernels with narrower numbers in arrays than in the arithmetic.
 _NARROW: Fields = (
     ("of the array, where output is the buffer", "winogen_strides", ("results",)),
     ("outputs that wait for it", "winogen_buffer", ("unit",)),
@@ -51,7 +51,7 @@ class KernelSpec(Spec):
     without tiles. ``border`` says how tiles that touch the padding are made: "unswitch" (code by
     border class), "buffer" (padding is copied into a tile buffer), "indirect" (a table of pointers
     with a shared zero vector). ``fixed`` are sizes that the variant wants compiled in,
-    ``nest`` is a whole loop nest.
+    ``compiled`` is what else.
     """
 
     inputs = ("input", "packed", "bias", "slopes", "add", "add_after")
@@ -66,12 +66,12 @@ class KernelSpec(Spec):
     transform_w: Any = None
     border: str = "unswitch"
     fixed: tuple[tuple[str, int], ...] = ()
-    nest: tuple[LoopProblem, Parameters] | None = None
+    compiled: Any = None
     profile: bool = False  # export `<prefix>_profile`, seconds per stage (one thread)
 
     @classmethod
     def of(cls, work: Work) -> KernelSpec:
-        """Return the kernel that computes ``work``, to which a variant is assigned."""
+        """Return the kernel that computes ``work``, a work with a variant."""
         along_h, along_w = work.transforms
         return cls(
             work.variant,
@@ -85,7 +85,7 @@ class KernelSpec(Spec):
             along_w,
             border=work.border if work.tiled else "unswitch",
             fixed=tuple(sorted(named(work.variant).fixed(work).items())),
-            nest=named(work.variant).nest(work),
+            compiled=named(work.variant).compiled(work),
         )
 
     @property
@@ -107,7 +107,8 @@ class KernelSpec(Spec):
 
     @property
     def fields(self) -> Fields:
-        """The fields of its struct: those of all, then of the variant, then for narrow arrays."""
+        """The fields of its struct: for all kernels, then for the variant, then for narrow
+        arrays."""
         variant = self.entry
         special = [(means, "int64_t", (name,)) for name, means in variant.fields_used.items()]
         buffers = variant.buffer_names(self.border, self.precision)

@@ -185,8 +185,8 @@ def multiplied(
     """Count the product of a block whose transformed tiles V and sums Y are in memory.
 
     ``into``: the count of the transform that wrote V. ``rows``: tiles that meet the filters in one
-    product, ``depth`` numbers deep. ``taps`` that a sum goes over; ``bands`` of filters, for each
-    of which all of V is read; ``rounds``: how often sums are added to those in memory.
+    product, ``depth`` numbers deep. ``taps`` that a sum goes over; ``bands`` of filters, each
+    reading all of V; ``rounds``: how often sums are added to the sums in memory.
     """
     buffers, tuning, number = variant.buffers(work), work.tuning, work.itemsize // together(work)
     tiles = work.images * work.block[0] * work.block[1]

@@ -13,8 +13,8 @@ from winogen.records.tuning import STREAMS
 _ZEN4 = "measured on AMD EPYC (Zen 4), 2026-11"
 _XEON = "measured on Intel Xeon (Emerald Rapids), 2026-11"
 
-# Regions use non-temporal stores from a smaller size of outputs on: transformed tiles displace
-# those of the last call sooner.
+# Regions use non-temporal stores from a smaller size of outputs on: transformed tiles displace the
+# outputs of the last call sooner.
 REGIONS_NON_TEMPORAL = 3 << 18
 
 
@@ -44,7 +44,7 @@ def gemm(target: Target, **sizes: int) -> Tuning:
 
 # The register block of regions where an FMA can take one of its operands from memory (AVX-512), by
 # micro-architecture; "" stands for all that are not listed. A second chain of additions saves
-# stores, of which regions have many, and rounding. A second vector saves loads: a core that starts
+# rounding, and stores, which are many in regions. A second vector saves loads: a core that starts
 # two multiply-adds and two loads in a cycle, as Intel's do, is bound by loads without it.
 _REGIONS = {
     "": Tuning(_ZEN4, rows=14, vectors=1, chains=2),
@@ -56,7 +56,7 @@ CORES = frozenset(_REGIONS) - {""}  # the micro-architectures that some kernel h
 
 
 def regions_of_integers(target: Target) -> Tuning:
-    """Return that of regions whose products are of integers."""
+    """Return the tuning of regions whose products are of integers."""
     return gemm(target, non_temporal=REGIONS_NON_TEMPORAL, prefetch_streams=NEXT_BLOCK)
 
 
@@ -69,7 +69,7 @@ _NARROW_DEPTH = 128
 
 
 def regions(target: Target, precision: Precision) -> Tuning:
-    """Return that of kernels whose product goes over many channels at once."""
+    """Return the tuning of kernels whose product goes over many channels at once."""
     block, narrow = Tuning(_ZEN4, rows=rows(target), vectors=2), bool(precision.narrow_filter)
     if target.broadcasts:
         block = _REGIONS.get(target.core, _REGIONS[""])

@@ -1,9 +1,9 @@
 """What a variant of a kernel says of itself, and the register of all of them.
 
-A variant is one way to compute a convolution: one Python file that says when it applies, which
-buffers it needs, what it costs and what is compiled in, and one template in ``csrc/kernels/``. An
-algorithm, as users name it, is a family of variants; the first that applies is taken. Nothing about
-the shape of a layer is decided in C.
+A variant is one way to compute a convolution. One Python file says when it applies, its buffers,
+its cost and what is compiled in; one template in ``csrc/kernels/`` has the C. An algorithm, as
+users name it, is a family of variants; the first that applies is taken. Nothing about the shape of
+a layer is decided in C.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from winogen.errors import InvalidValue
 from winogen.kernels.count import Stages, of_call
 from winogen.kernels.geometry import is_streamed, strip_size
 from winogen.kernels.kind import Buffer, workspace_bytes
+from winogen.kernels.registers import registers_of_steps
 from winogen.kernels.work import Work, round_up
-from winogen.loops.parameters import LoopProblem, Parameters
-from winogen.loops.registers import registers_of_steps
 from winogen.records import PRODUCT_FORMATS, Machine, Precision, Sizes, Strides, Target, Tuning
 
 
@@ -44,7 +45,9 @@ class Variant(ABC):
 
     name: str  # of the variant, unique
     algorithm: str  # the family, as `conv2d(algorithm=)` names it
-    template: str  # in csrc/kernels/
+    template: str  # in csrc/kernels/, or in its own folder
+    # Of a variant from elsewhere: where its template lies, and the code that fills it in.
+    folder: Path | None = None
     title: str  # what the first lines of its C say
     along: tuple[bool, bool] = (False, False)  # the axes that are transformed, height and width
     # What algorithm="auto" considers: whether at all, and tiles up to which size.
@@ -62,7 +65,7 @@ class Variant(ABC):
     # pixels, or "pixels", while they are filters.
     in_lanes: str | None = None
     uses: tuple[str, ...] = ()  # the fields of Tuning that are compiled in
-    tunable: tuple[str, ...] = ()  # those that a single layer may have others of
+    tunable: tuple[str, ...] = ()  # fields that a single layer may set
     # What the struct of its kernels holds besides what all have: name -> meaning.
     buffers_used: Mapping[str, str] = {}
     fields_used: Mapping[str, str] = {}
@@ -103,9 +106,17 @@ class Variant(ABC):
         """Whether a target has what its kernels cannot do without."""
         return any(target.multiplies(PRODUCT_FORMATS[name]) for name in self.formats)
 
-    def nest(self, work: Work) -> tuple[LoopProblem, Parameters] | None:
-        """Return the loop nest that is compiled in, where there is one."""
+    def compiled(self, work: Work) -> Any:
+        """Return what else is compiled in: hashable, its repr says all of it; None for nothing.
+
+        For variants whose kernels depend on more than sizes and tunings: what `Work.parameters`
+        amounts to for this layer.
+        """
         return None
+
+    def context(self, compiled: Any, target: Target) -> dict[str, Any]:
+        """Return what its template knows besides what all templates know, from `compiled`."""
+        return {}
 
     @abstractmethod
     def tuning(self, target: Target, precision: Precision) -> Tuning:
@@ -121,17 +132,17 @@ class Variant(ABC):
         """Whether it can compute ``work`` with these sizes."""
         return "band" not in self.uses or tuning.band % tuning.vectors == 0
 
-    def nests(self, work: Work) -> Iterator[Any]:
-        """Yield parameters of loop nests that are worth trying, the most promising first.
+    def parameters(self, work: Work) -> Iterator[Any]:
+        """Yield parameters of its own that are worth trying, the most promising first.
 
-        Of variants whose kernels are generated from a nest. Where ``work`` has one, those that
-        differ from it by one step.
+        Where ``work`` has some, the parameters one step from them. They are hashable, and their
+        method `to_dict` returns what JSON can hold.
         """
         return iter(())
 
-    def nest_from(self, fields: Mapping[str, Any]) -> Any:
-        """Return the parameters of a nest from what their `to_dict` gave; raises InvalidValue."""
-        raise InvalidValue(f"nest: got {fields!r}; allowed: none with {self.algorithm}")
+    def parameters_from(self, fields: Mapping[str, Any]) -> Any:
+        """Return its own parameters from what their `to_dict` gave; raises InvalidValue."""
+        raise InvalidValue(f"parameters: got {fields!r}; allowed: none with {self.algorithm}")
 
     # --- memory
 
@@ -168,7 +179,7 @@ class Variant(ABC):
         return Strides(0, row, 1, rows * row)
 
     def all_buffers(self, work: Work) -> dict[str, Buffer]:
-        """Return the buffers of its template, and those that all have for such numbers."""
+        """Return the buffers of its template, and the buffers of all templates for such numbers."""
         buffers = self.buffers(work)
         if not work.precision.narrow:
             return buffers
@@ -237,8 +248,8 @@ class Variant(ABC):
     def packed_room(self, work: Work) -> int:
         """Return the bytes that packed filters take up with what goes with them.
 
-        That is a vector that may be read behind numbers of three bytes, and the scale of every
-        filter, of types that need one.
+        These are a vector that may be read behind numbers of three bytes, and the scale of every
+        filter for types with scales.
         """
         precision, room = work.precision, int(self.packed_bytes(work))
         if precision.filter_itemsize == 3:
@@ -249,10 +260,13 @@ class Variant(ABC):
 
 
 _VARIANTS: dict[str, Variant] = {}
+# Algorithms by the module that registers their variants, which is imported when somebody names one:
+# algorithm="auto" never takes them, and `import winogen` need not load them.
+_MODULES = {"loops": "winogen.lab.loops.variant"}
 
 
 def register(variant: Variant, first: bool = False) -> Variant:
-    """Add a variant to its family, behind those that are there or before them."""
+    """Add a variant to its family, behind its present members or before them."""
     global _VARIANTS
     if variant.name in _VARIANTS:
         raise ValueError(f"variant {variant.name!r} is registered already")
@@ -268,35 +282,44 @@ def unregister(name: str) -> None:
 
 def variants() -> dict[str, Variant]:
     """Return all variants by name."""
+    for module in _MODULES.values():
+        import_module(module)
     return dict(_VARIANTS)
 
 
 def named(name: str) -> Variant:
     """Return the variant of this name."""
-    return _VARIANTS[name]
+    return _VARIANTS[name] if name in _VARIANTS else variants()[name]
 
 
 def algorithms(precision: Precision | None = None, target: Target | None = None) -> tuple[str, ...]:
-    """Return the names of all families, or of those that compute in a precision, on a target."""
-    return tuple(
-        dict.fromkeys(
-            variant.algorithm
-            for variant in _VARIANTS.values()
-            if (precision is None or variant.computes(precision))
-            and (target is None or precision is None or target.multiplies(precision.format))
-        )
-    )
+    """Return the names of all families, or of the families for a precision, on a target.
+
+    For a precision or a target, families with a module of their own are left out.
+    """
+    able = [
+        variant.algorithm
+        for variant in _VARIANTS.values()
+        if variant.algorithm not in _MODULES
+        and (precision is None or variant.computes(precision))
+        and (target is None or variant.runs_on(target))
+        and (target is None or precision is None or target.multiplies(precision.format))
+    ]
+    others = _MODULES if precision is None and target is None else ()
+    return tuple(dict.fromkeys([*able, *others]))
 
 
 def family(algorithm: str) -> list[Variant]:
     """Return the variants of an algorithm."""
+    if algorithm in _MODULES:
+        import_module(_MODULES[algorithm])
     return [variant for variant in _VARIANTS.values() if variant.algorithm == algorithm]
 
 
 def general(algorithm: str, precision: Precision | None = None) -> Variant:
     """Return the variant of a family that applies to whatever no other is meant for.
 
-    Of those that compute in a ``precision``, if there are any.
+    Of the variants for a ``precision``, if there are any.
     """
     members = family(algorithm)
     able = [variant for variant in members if precision and variant.computes(precision)]
@@ -317,7 +340,7 @@ def summation(
 ) -> dict[str, int]:
     """Return how an algorithm sums the channels of a group, as `measure` and `estimate` take it.
 
-    ``precision``: None for float32 throughout. ``sizes`` replace those of its tuning.
+    ``precision``: None for float32 throughout. ``sizes`` replace sizes of its tuning.
 
     >>> from winogen.kernels import summation
     >>> from winogen.records import TARGETS
@@ -333,7 +356,7 @@ def summation(
 def assign(work: Work) -> Work:
     """Return the work with the variant that computes it assigned: its view, name and tuning.
 
-    That is the one that the work names, or the first that applies.
+    The variant is the work's own, or the first that applies.
     """
     variant = named(work.variant) if work.variant else first_that_applies(work)
     tuning = variant.tuning(work.target, work.precision).with_sizes(work.sizes)
@@ -351,6 +374,5 @@ def first_that_applies(work: Work) -> Variant:
             f"{', '.join(algorithms(work.precision)) or 'none'}"
         )
     raise InvalidValue(
-        f"nest: got {work.nest}; allowed: a loop nest that is legal for this layer, as those that "
-        "`winogen lab loops` prints"
+        f"parameters: got {work.parameters}; allowed: legal ones of {work.algorithm} for this layer"
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from winogen.kernels.count import Demand, Move, Stages
 from winogen.kernels.kind import MEMORY, SCHEDULE, Buffer, Fields, Spec
 from winogen.kernels.work import blocks, even, round_up
 from winogen.records import Machine, Precision, Strides, Target, Tuning
@@ -17,7 +18,7 @@ from winogen.records import Machine, Precision, Strides, Target, Tuning
 USES = ("rows", "vectors", "chains")
 # Bytes of transformed tiles of a chunk: they stay in L2, beside the sums of a position.
 _CHUNK_BYTES = 1 << 20
-_LEAST_TILES = 96  # of a chunk, so that sums that are not in L2 are seldom fetched and stored
+_LEAST_TILES = 96  # of a chunk: then sums outside L2 are seldom fetched and stored
 _UNIT_PIXELS = 128  # columns of a unit, about
 _SUM_BYTES = 256 << 20  # sums of all positions; more filters take turns
 FINISHED = 8  # filters whose weights are finished together
@@ -42,7 +43,7 @@ _FIELDS: Fields = (
     ("of the filters of a product", "int64_t", ("shares",)),
     *SCHEDULE,
     ("tiles in a chain of additions", "int64_t", ("depth",)),
-    ("flag", "int64_t", ("flush_denormals",)),
+    ("whether they are zeros", "int", ("flush_denormals",)),
     *MEMORY,
     ("from one position to the next", "int64_t", ("v_step", "e_step", "s_step")),
     ("transformed tiles of x and dy", "winogen_buffer", ("v", "e")),
@@ -121,7 +122,7 @@ class GradientWork:
     size: tuple[int, int]
     output_size: tuple[int, int]
     padding: tuple[int, int]  # top, left
-    around: tuple[int, int]  # channels of the arrays of which x and dy are slices
+    around: tuple[int, int]  # channels of the arrays whose slices x and dy are
     threads: int = 1
 
     @property
@@ -289,22 +290,69 @@ class GradientWork:
         taps = self.spec.transform_h.r * self.spec.transform_w.r
         return int(self.batch * self.groups * outputs * self.channels * taps)
 
-    def cycles(self, machine: Machine) -> float:
-        """Predict the cycles of one call on one thread, by counting arithmetic and traffic."""
-        height, width = self.spec.transform_h, self.spec.transform_w
-        rate, places, costs = machine.vectors_per_cycle, self.positions, machine.costs
-        tiles = self.batch * self.tiles[0] * self.tiles[1]
-        rows = int(blocks(self.filters, self.lanes))
-        # One tile of one vector; the program of A is about as long as that of A^T.
-        input_, grad = (
-            (width.m * height.ops[kind]["instructions"] + height.products * along) / rate
-            + costs.gradient_store * places
+    def count(self) -> Stages:
+        """Return what one call does: the transforms of x and dy, the products, the finished sums.
+
+        The program of A is taken to be as long as that of A^T.
+        """
+        height, width = self.spec.transforms
+        size, places = self.itemsize, self.positions
+        tiles = self.groups * self.batch * self.tiles[0] * self.tiles[1]
+        wide = self.vectors * self.lanes
+        # Vectors of one position; of x once for every pass over the filters.
+        of_x = tiles * self.bands * self.vectors
+        of_dy = tiles * int(blocks(self.filters, self.lanes))
+        per_x, per_dy = (
+            width.m * height.ops[kind]["instructions"]
+            + height.products * width.ops[kind]["instructions"]
             for kind in ("input", "output")
-            for along in [width.ops[kind]["instructions"]]
         )
-        transforms = tiles * (self.bands * self.vectors * input_ + rows * grad)
-        sums = places * self.filters * self.vectors * self.lanes * self.itemsize
-        product = costs.gradient_product * tiles * places * self.vectors * self.filters / rate
-        if sums > machine.l2_bytes // 2:
-            product += 2 * self.chunks * sums / float(machine.read_rate(sums))
-        return float(self.groups * (transforms + product + costs.gradient_sum * sums))
+        x, dy = (
+            self.groups * self.batch * count * sizes[0] * sizes[1] * size
+            for count, sizes in ((self.channels, self.size), (self.filters, self.output_size))
+        )
+        v, e = (places * count * self.lanes * size for count in (of_x, of_dy))
+        near = {name: self.buffers[name].bytes for name in ("v", "e")}
+        sums = places * self.filters * wide * size
+        steps = tiles * places * self.vectors * self.filters
+        weights = self.groups * self.filters * self.channels * height.r * width.r * size
+        transforms = Demand(
+            instructions=of_x * per_x + of_dy * per_dy,
+            stored=(of_x + of_dy) * places,
+            moves=(
+                Move("input", x * self.bands, x + dy),
+                Move("grad", dy, x + dy),
+                Move("V", v, near["v"], writes=True),
+                Move("E", e, near["e"], writes=True),
+            ),
+        )
+        # Every chunk adds to the sums of its group.
+        passes = self.groups * self.chunks * sums
+        products = Demand(
+            products=tiles * places * self.channels * self.filters,
+            steps=steps,
+            moves=(
+                Move("V", v, near["v"]),
+                Move("E", e, near["e"]),
+                Move("sums", passes, sums),
+                Move("sums", passes, sums, writes=True),
+            ),
+        )
+        finish = Demand(
+            moves=(
+                Move("finished", self.groups * sums, sums),
+                Move("output", weights, weights, writes=True),
+            )
+        )
+        return transforms, products, finish
+
+    def cycles(self, machine: Machine) -> float:
+        """Predict the cycles of one call on one thread: the price of what `count` returns."""
+        rate, costs = machine.vectors_per_cycle, machine.costs
+        transforms, products, finish = self.count()
+        total = transforms.instructions / rate + costs.gradient_store * transforms.stored
+        total += costs.gradient_product * products.steps / rate
+        sums = [move for move in products.moves if move.what == "sums"]
+        if sums[0].size > machine.l2_bytes // 2:
+            total += sum(move.bytes for move in sums) / float(machine.read_rate(sums[0].size))
+        return float(total + costs.gradient_sum * finish.bytes("finished"))

@@ -23,10 +23,10 @@ from winogen.kernels.geometry import (
     tile_strip_size,
     whole_lines,
 )
+from winogen.kernels.registers import loads_per_fma
 from winogen.kernels.tiles_family import positions
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
-from winogen.loops.registers import loads_per_fma
 from winogen.records import Machine, Precision, Target, Tuning
 
 _UNROLLED_CHANNELS = (1, 3, 4)  # as images have them: compiled in
@@ -122,7 +122,7 @@ class Winograd2dTiles(Variant):
         )
 
     def summed(self, work: Work, vectors: Any, block: tuple[Any, Any], times: Any) -> Demand:
-        """Count products that are never stored, and the output transform, which is part of them.
+        """Count products, which are never stored, and the output transform as a part of them.
 
         ``vectors``: of tiles times filters; ``block``: tiles (or vectors of them) and filters (or
         vectors of them) in the registers; ``times``: how often V is read.

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from winogen.loops.parameters import Parameters
 from winogen.records import Epilogue, Precision, Sizes, Strides, Target, Tuning
 
 Pair = tuple[int, int]  # height, width
@@ -32,7 +31,7 @@ class Stack:
 
     @classmethod
     def of(cls, transforms: Sequence[Any]) -> Stack | None:
-        """Return them stacked; None for those of algorithms without tiles."""
+        """Return them stacked; None for algorithms without tiles."""
         if None in transforms:
             return None
         sizes = [(t.m, t.n, t.products, t.output_multiplies, *t.instructions) for t in transforms]
@@ -42,7 +41,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Work:
-    """A kernel call, complete but for the machine; channels and filters are those of one group."""
+    """A kernel call, complete but for the machine; channels and filters belong to one group."""
 
     algorithm: str
     layout: str
@@ -74,7 +73,7 @@ class Work:
     block: tuple[Any, Any] = (1, 1)  # tiles, or output pixels without tiles
     split: Any = 0  # whether the threads share every block
     images: Any = 1  # that share a block, if it is as large as the whole map
-    nest: Parameters | None = None  # of a generated loop nest; None: the usual ones
+    parameters: Any = None  # of the variant itself; None: its usual ones
 
     @property
     def lanes(self) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from winogen.algebra import cook_toom
 from winogen.errors import InvalidValue
 from winogen.records import FILTER_TYPES, PRODUCT_TYPES, Precision
-from winogen.rounding.tiles import Axis, Direct, axes_of
+from winogen.rounding.tiles import Direct, TileAxis, axes_of
 
 Watch = Callable[[str, np.ndarray], None]  # told what each stage yields
 # (filter shape, input shape, run(filters, inputs, watch) -> outputs), see `winogen.rounding.tiles`.
@@ -152,7 +152,7 @@ def _header_runner(algorithm: Any, dims: int, settings: dict) -> Runner:
 
 
 def _source(
-    algorithms: tuple[Any, Any], axes: tuple[Axis, Axis], real: str, filter_real: str
+    algorithms: tuple[Any, Any], axes: tuple[TileAxis, TileAxis], real: str, filter_real: str
 ) -> str:
     """The C text: the headers of both axes, in the order asked for, and the loop around them."""
     from winogen.codegen.headers import render_header

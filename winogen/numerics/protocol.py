@@ -1,6 +1,6 @@
 """The rounding error of an algorithm, measured on random tiles.
 
-Two protocols. That of the literature (Barabasz, Anderson, Soodhalter, Gregg, TOMS 2020, arXiv
+Two protocols. The literature's protocol (Barabasz, Anderson, Soodhalter, Gregg, TOMS 2020, arXiv
 1803.10986) has one tile, one channel, filter and input uniform in (-1, 1), and gives the mean over
 trials of sum |error| / outputs against float64. The practical one is what a layer does: many
 channels, filters transformed in float64, the shipped programs, fused multiply-adds.
@@ -128,18 +128,17 @@ def measure(
         Random tiles, each with its own filter; default 5000, or what the data have.
     order
         How transforms add: "naive", "huffman" or "pairwise", row by row (see
-        ``winogen.program.summation``), or "program", the shortest programs: those that a
-        ``Transform`` ships, or what is found for the matrices.
+        ``winogen.program.summation``), or "program", the shortest programs: a ``Transform`` ships
+        its own, others are searched for the matrices.
     distribution
         "uniform" in (-1, 1) as in the literature, "uniform-dense" (all bits random),
-        "normal", or "relu" (normal filters, inputs max(0, normal)); or a function (rng, shape)
-        that returns an array of that shape, (channels, height, width, trials), or a
-        ``Distribution``.
+        "normal", or "relu" (normal filters, inputs max(0, normal)); or a function (rng, shape) that
+        returns an array of this shape, (channels, height, width, trials), or a ``Distribution``.
     inputs, weights
         Tiles (trials, channels, n_h, n_w) and filters (trials, channels, r_h, r_w)
         of your own instead of random ones; (trials, channels, n) and (trials, channels, r) in
         one dimension. One tile or filter alone is taken for every trial. They are rounded to
-        ``storage`` first, and the reference is that of the rounded data.
+        ``storage`` first, and the reference is computed from the rounded data.
     dtype
         Arithmetic of products and sums: "float64", "float32", "float16", "bfloat16".
     storage

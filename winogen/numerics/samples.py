@@ -37,12 +37,14 @@ class Samples:
         self._weights = _own("weights", weights, taps, dims, weight_format)
         self._inputs = _own("inputs", inputs, tile, dims, input_format)
         arrays = {"weights": self._weights, "inputs": self._inputs}
-        own = {name: array for name, array in arrays.items() if array is not None}
-        counts = {name: array.shape[0] for name, array in own.items()}
+        given_arrays = {name: array for name, array in arrays.items() if array is not None}
+        counts = {name: array.shape[0] for name, array in given_arrays.items()}
         self.channels = _agreed("channels", channels, counts, 1)
         # One filter for many tiles is fine, and one tile for many filters.
-        counts = {name: array.shape[3] for name, array in own.items() if array.shape[3] != 1}
-        self.trials = _agreed("trials", trials, counts, 1 if len(own) == 2 else _TRIALS)
+        counts = {
+            name: array.shape[3] for name, array in given_arrays.items() if array.shape[3] != 1
+        }
+        self.trials = _agreed("trials", trials, counts, 1 if len(given_arrays) == 2 else _TRIALS)
 
     def draw(
         self, rng: np.random.Generator, first: int, count: int

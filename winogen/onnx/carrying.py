@@ -14,13 +14,14 @@ from winogen.codegen.render import render
 from winogen.codegen.templates import environment, wrapped
 from winogen.errors import CompileFailed, InvalidValue
 from winogen.files import output_path, replace_file
+from winogen.graph.steps import Row
 from winogen.kernels.kind import Spec
 from winogen.kernels.quantized import QuantizedSpec
-from winogen.onnx.answers import Answer
+from winogen.onnx.answers import Answer, Question
 from winogen.onnx.library import FLAGS, planner, source
 from winogen.onnx.loading import load, naming_damage
 from winogen.onnx.model import Model
-from winogen.onnx.operators import NOWHERE, OWN_DOMAIN
+from winogen.onnx.operators import OWN_DOMAIN
 from winogen.onnx.running import sizes_of_inputs, zeros
 from winogen.onnx.timing import started
 from winogen.records import Target
@@ -31,8 +32,6 @@ from winogen.typing import FilePath
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-
-_PLACES = ("input", "packed", "bias", "slopes", "add", "add_after", "output")
 
 
 class File(NamedTuple):
@@ -102,35 +101,19 @@ def _sources(answers: Sequence[Answer], target: Target) -> dict[str, File]:
     convs: dict[bytes, int] = {}
     plans = {}
     for answer in answers:
-        steps = []
-        for step, (spec, code, struct, weight) in zip(answer.steps, answer.calls):
-            kernel = kernels.setdefault(spec, f"kernel_{len(kernels)}")
-            content = bytes(code.ffi.buffer(struct))
-            constant = bool(answer.question_arrays[weight][2])
-            places = {**step, **({"packed": {"base": NOWHERE, "offset": 0}} if constant else {})}
-            spots = (f"{{ {places[n]['base']}, {places[n]['offset']} }}" for n in _PLACES)
-            counts = (str(step[name]) for name in ("phases", "parts", "threads"))
-            steps.append(
-                {
-                    "kernel": kernel,
-                    "conv": convs.setdefault(content, len(convs)),
-                    "numbers": ", ".join((*counts, *spots)),
-                    "weight": weight,
-                    "packed_bytes": struct.packed_bytes if constant else 0,
-                }
-            )
+        question = answer.question
+        steps = [_step(row, question, kernels, convs) for row in answer.steps.rows]
         arrays = [
-            f"{rank}, {{ {', '.join(map(str, shape))} }}, {'YES' if constant else 'NULL'}"
-            for rank, shape, constant in answer.question_arrays
+            f"{len(shape)}, {{ {', '.join(map(str, shape))} }}, {'YES' if constant else 'NULL'}"
+            for shape, constant in zip(question.shapes, question.constant)
         ]
-        layers = answer.question_layers
-        sizes = (answer.itemsize, len(layers), answer.inputs, len(arrays), len(steps))
+        sizes = (question.itemsize, len(question.layers), question.inputs, len(arrays), len(steps))
         plan = {
-            "layers": layers,
+            "layers": question.layers,
             "arrays": arrays,
             "steps": steps,
-            "numbers": ", ".join(map(str, (*sizes, answer.arena, answer.workspace))),
-            "scales": answer.question_scales,
+            "numbers": ", ".join(map(str, (*sizes, answer.steps.scratch_bytes))),
+            "scales": question.scales,
         }
         plans[repr(plan)] = plan  # equal nodes have equal plans
     template = environment().get_template("runtime/carried.c.j2")
@@ -145,6 +128,38 @@ def _sources(answers: Sequence[Answer], target: Target) -> dict[str, File]:
     )
     files["carried.c"] = File(carried, target)
     return files
+
+
+def _step(
+    row: Row, question: Question, kernels: dict[Spec, str], convs: dict[bytes, int]
+) -> dict[str, Any]:
+    """A step as the template writes it; addresses of this process are left out."""
+    spots = [(slot, offset if slot else 0) for slot, offset in row.pointers]
+    pointers = ", ".join(f"{{ {slot}, {offset} }}" for slot, offset in spots)
+    counts = ", ".join(map(str, (row.first, row.last, row.parts, row.threads)))
+    call = row.call
+    step = {
+        "numbers": f"{{ {pointers} }}, {counts}",
+        "conv": convs.setdefault(row.content, len(convs)),
+    }
+    nothing = {"pack": "NULL", "pack_quantized": "NULL", "weight": -1, "packed_bytes": 0}
+    if call is None:
+        real = "float" if question.itemsize == 4 else "double"
+        return step | nothing | {"part": f"winogen_map_part_{real}"}
+    spec = call.kernel.spec
+    kernel = kernels.setdefault(spec, f"kernel_{len(kernels)}")
+    weight = question.weights[row.number]
+    carries = question.constant[weight]  # packed when a session first needs it
+    if row.packs or carries:
+        name = "pack_quantized" if isinstance(spec, QuantizedSpec) else "pack"
+        nothing[name] = f"{kernel}_pack"
+    return {
+        **step,
+        **nothing,
+        "part": "winogen_pack_part" if row.packs else f"{kernel}_part",
+        "weight": weight,
+        "packed_bytes": call.struct.packed_bytes if carries else 0,
+    }
 
 
 def _compile(files: Mapping[str, File], output: Path) -> None:

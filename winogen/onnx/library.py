@@ -11,9 +11,9 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
-from winogen import resources
 from winogen.codegen.formulas import scalar
 from winogen.codegen.templates import environment
+from winogen.graph import runtime
 from winogen.records import ACTIVATIONS, TARGETS
 from winogen.toolchain import Library, load
 
@@ -34,9 +34,8 @@ def source() -> str:
 
 def declarations() -> str:
     """Return what the library exports, for cffi."""
-    plan = (resources.folder("csrc") / "runtime" / "plan.h").read_text("utf-8")
     setter = "void winogen_onnx_set_planner(winogen_planner planner, winogen_release release);"
-    return f"{plan}\n{setter}\n"
+    return f"{runtime.declarations('steps.h', 'maps.h', 'plan.h')}\n{setter}\n"
 
 
 def library() -> Library:

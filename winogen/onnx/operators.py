@@ -4,8 +4,7 @@ from __future__ import annotations
 
 OWN_DOMAIN = "com.winogen"
 
-# Where an array is, in place of its number.
-NOWHERE, ARENA, ADDRESS = -1, -2, -3
+NOWHERE = -1  # the number of an array that is not there
 
 # What a planner says.
 PLANNED, FAILED, UNKNOWN = 0, 1, 2

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.graph import Activation, Add, Affine, Concat, Conv, Pad
+from winogen.graph import Activation, Add, Affine, Concat, Conv, MaxPool, Pad, Repeat, Spread
 from winogen.graph.ir import Operator
 from winogen.onnx.model import Model
 from winogen.onnx.sizes import ACTIVE, STANDARD
@@ -209,6 +209,53 @@ class Patterns:
         if any(self.model.constant(name) is not None for name in node.input):
             return None
         return Match(Concat(), tuple(node.input))
+
+    # ---- what moves numbers ----------------------------------------------------------------------
+
+    def _MaxPool(self, node: Any) -> Match | None:
+        values = self.model.attributes(node)
+        window = tuple(values.get("kernel_shape", ()))
+        stride, dilation = (tuple(values.get(k, (1, 1))) for k in ("strides", "dilations"))
+        if any(node.output[1:]) or len(window) != 2 or dilation != (1, 1):
+            return None
+        padding = self._padding(node, values, window, stride, dilation)
+        if padding is None or values.get("ceil_mode", 0):
+            return None
+        top, bottom, left, right = padding
+        if max(top, bottom) >= window[0] or max(left, right) >= window[1]:
+            return None
+        return Match(MaxPool(window, stride, padding), (node.input[0],))
+
+    def _Resize(self, node: Any) -> Match | None:
+        """Rows and columns repeated, where each comes from the row above and the column before."""
+        values = self.model.attributes(node)
+        given = [*node.input, "", "", ""]
+        scales = self.model.constant(given[1 if self.model.opset < 11 else 2])
+        place = values.get("coordinate_transformation_mode", "half_pixel")
+        nearest = values.get("nearest_mode", "round_prefer_floor")
+        if self.model.opset < 11:
+            place, nearest = "asymmetric", "floor"
+        usual = (place, nearest) == ("asymmetric", "floor") or (
+            place in ("half_pixel", "pytorch_half_pixel") and nearest == "round_prefer_floor"
+        )
+        if values.get("mode", "nearest") != "nearest" or not usual or "axes" in values:
+            return None
+        if scales is None or scales.shape != (4,) or (scales[:2] != 1).any():
+            return None
+        factor = (int(scales[2]), int(scales[3]))
+        if factor != tuple(scales[2:]) or min(factor) < 1:
+            return None
+        return Match(Repeat(factor), (node.input[0],))
+
+    _Upsample = _Resize
+
+    def _DepthToSpace(self, node: Any) -> Match | None:
+        values = self.model.attributes(node)
+        size = values.get("blocksize", 0)
+        if size < 1 or self.channels(node.input[0]) % size**2:
+            return None
+        order = "channels" if values.get("mode", "DCR") == "CRD" else "pixels"
+        return Match(Spread((size, size), order), (node.input[0],))
 
     def _Pad(self, node: Any) -> Match | None:
         values = self.model.attributes(node)

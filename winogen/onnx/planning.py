@@ -14,8 +14,8 @@ from weakref import WeakValueDictionary
 
 from winogen.errors import WinogenError
 from winogen.kernels.spec import KernelSpec
-from winogen.onnx.answers import Answer, Answered, QuantizedAnswer
-from winogen.onnx.drafts import Draft, QuantizedDraft
+from winogen.onnx.answers import Answer
+from winogen.onnx.drafts import DraftCall
 from winogen.onnx.operators import FAILED, PLANNED, UNKNOWN
 from winogen.records import Target
 from winogen.toolchain import Library
@@ -28,7 +28,7 @@ class Planner:
     def __init__(self, library: Library):
         self._ffi = library.ffi
         self._library = library
-        self._answers: dict[int, Answered] = {}
+        self._answers: dict[int, Answer] = {}
         self._handles = itertools.count(1)
         # (node, its weights, kernel) -> packed weights, shared by the plans of all sizes.
         self._packed: WeakValueDictionary[tuple, Any] = WeakValueDictionary()
@@ -76,18 +76,16 @@ class Planner:
         return len(self._answers)
 
     def _plan(self, question: Any, plan: Any, message: Any, size: int) -> int:
-        quantized = question.scales != self._ffi.NULL
         try:
             if self._target is not None:
-                draft = QuantizedDraft if quantized else Draft
-                self._record(draft(self._ffi, question, {}, self._target))
+                draft = Answer(self._library, question, {}, None, self._target, DraftCall)
+                self._record(draft)
                 return UNKNOWN
-            kind = QuantizedAnswer if quantized else Answer
-            answer = kind(self._ffi, question, self._packed, self._familiar)
+            answer = Answer(self._library, question, self._packed, self._familiar)
             answer.fill(plan)
             with self._lock:
                 plan.handle = next(self._handles)
-                self._answers[plan.handle] = answer.kept
+                self._answers[plan.handle] = answer
             self._record(answer)
         except BaseException as error:  # nothing may escape into C, Ctrl-C neither
             self.failure = error
@@ -100,7 +98,7 @@ class Planner:
 
     def _record(self, answer: Answer) -> None:
         if self._recorded is not None:
-            self._recorded.append(answer.remembered())
+            self._recorded.append(answer)
 
     def _release(self, handle: int) -> None:
         with self._lock:

@@ -16,12 +16,13 @@ import numpy as np
 
 from winogen.errors import BuildError
 from winogen.extras import MissingPackage
+from winogen.graph.whole import distance
 from winogen.onnx.library import planner
 from winogen.onnx.loading import evaluator, first_line, new_session
 from winogen.onnx.model import Model, copied
 from winogen.onnx.probes import Feed, Shapes, feed_of, first_sizes, other_sizes
 from winogen.onnx.soundness import Part, fault_of, parts_of
-from winogen.onnx.whole import MOST_OFF, Unproven, Whole, relative
+from winogen.onnx.whole import MOST_OFF, Unproven, Whole
 from winogen.toolchain.room import memory_left
 
 # The largest error of a layer may be so many times what is expected of random numbers.
@@ -249,7 +250,7 @@ class _Part:
                 for error in expected
             )
         if self._familiar is None:
-            self._familiar = {call.spec for answer in answers for call in answer.calls}
+            self._familiar = {spec for answer in answers for spec in answer.specs}
         exact: list[Any] | None = None
         for place, (name, y) in enumerate(zip(self.outputs, found)):
             wanted = values[name]
@@ -263,7 +264,7 @@ class _Part:
                     if exact is None or self._steps_off(y, exact[place]):
                         return f"{name} differs in {np.mean(y != wanted):.1%} of its numbers"
                 continue
-            error = relative(y, wanted)
+            error = distance(y, wanted)
             if error > self.allowed:
                 exact = exact or self._evaluated(feed)
                 error = _beyond(y, wanted, exact and exact[place], self._expected)
@@ -335,5 +336,5 @@ def _beyond(y: Any, wanted: Any, exact: Any, expected: float) -> float:
     """
     if exact is None:
         return math.inf
-    amplified = relative(wanted, exact) / max(expected, 1e-300)
-    return relative(y, exact) / max(1.0, amplified)
+    amplified = distance(wanted, exact) / max(expected, 1e-300)
+    return distance(y, exact) / max(1.0, amplified)

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from winogen.conv import arguments, planner, wisdom
-from winogen.conv.options import Options
-from winogen.conv.problem import Layer, Problem, Seams
-from winogen.conv.request import Request
+from winogen.conv import arguments
+from winogen.conv.problem import Problem
 from winogen.errors import BuildError
 from winogen.extras import MissingPackage
 from winogen.graph import Conv, Graph, cut, shapes, simplify
 from winogen.graph.lower import COPY, Step, lower
+from winogen.graph.planning import Settings, problem_of, ways_of
 from winogen.onnx.library import get_library_path
 from winogen.onnx.loading import first_line, naming_damage, original
 from winogen.onnx.model import Model
@@ -27,7 +26,7 @@ from winogen.onnx.running import sizes_of_inputs, zeros
 from winogen.onnx.timing import in_turns, of_nodes, started
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
-from winogen.typing import Algorithm, FilePath, Real
+from winogen.typing import FilePath, Real
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -183,9 +182,11 @@ def report(
     wide = Model(narrow.model, model.fixed) if narrow.made else model
     reading = read(wide, narrow)
     graph = simplify(reading.graph)
-    steps = _steps(wide, reading, graph) if reading.kind else []
-    names = {name: node.name for node in result.model.graph.node for name in node.output}
     largest = None if tolerance is None else float(tolerance)
+    settings = _settings(wide, reading, count, largest)
+    direct = replace(settings, algorithm="direct", tolerance=None)
+    steps = _steps(wide, reading, graph, settings) if reading.kind else []
+    names = {name: node.name for node in result.model.graph.node for name in node.output}
     refusals = (*result.refusals, *(f"{value}, given back" for value in result.given_back))
     made = Report((), count, refusals, quantized=result.quantized)
     times: dict[str, float] | None = None
@@ -199,19 +200,18 @@ def report(
         ]  # fmt: skip
         seconds = in_turns(sessions, feed)
         made = replace(made, onnxruntime_s=seconds[0], winogen_s=seconds[1])
-    except (MissingPackage, BuildError) as problem:
-        fast, made = {}, replace(made, unmeasured=first_line(problem))
-    dtype = "float32" if reading.kind == model.onnx.TensorProto.FLOAT else "float64"
+    except (MissingPackage, BuildError) as reason:
+        fast, made = {}, replace(made, unmeasured=first_line(reason))
     groups = _groups(wide, graph)
     rows = []
-    for step, output, home in steps:
-        algorithm, seconds_of_step = _predicted(step, dtype, count, largest)
+    for step, problem, home in steps:
+        algorithm, seconds_of_step = _predicted(problem, settings)
         what = f"{step.shape[1]} channels" if step.label == COPY else str(step.op)
         mine = groups.get(step.key, set())
         rows.append(
             Row(
-                step.label, what, output, algorithm, seconds_of_step,
-                _predicted(step, dtype, count, None, "direct")[1],
+                step.label, what, problem.output_shape, algorithm, seconds_of_step,
+                _predicted(problem, direct)[1],
                 None if times is None else sum(times.get(name, 0.0) for name in mine),
                 names.get(home, ""),
             )
@@ -230,12 +230,21 @@ def _zeros(model: Model) -> dict[str, np.ndarray]:
     return {value.name: zeros(value, model) for value in session.get_inputs()}
 
 
-def _steps(model: Model, reading: Reading, graph: Graph) -> list[tuple[Step, tuple[int, ...], str]]:
+def _settings(
+    model: Model, reading: Reading, threads: int = 1, tolerance: float | None = None
+) -> Settings:
+    """What all layers of a model have in common."""
+    dtype = "float32" if reading.kind == model.onnx.TensorProto.FLOAT else "float64"
+    return Settings("NCHW", dtype, threads, tolerance, "auto", host_target(), current())
+
+
+def _steps(
+    model: Model, reading: Reading, graph: Graph, settings: Settings
+) -> list[tuple[Step, Problem, str]]:
     """All convolutions of segments where all sizes are known.
 
-    With the shapes of their outputs, and the first output of the segment.
+    With what they compute, and the first output of the segment.
     """
-    dtype = np.dtype(model.onnx.helper.tensor_dtype_to_np_dtype(reading.kind))
     steps = []
     for piece in cut(graph):
         if not piece.ours:
@@ -245,9 +254,11 @@ def _steps(model: Model, reading: Reading, graph: Graph) -> list[tuple[Step, tup
             continue
         whole = {name: tuple(s.number for s in size) for name, size in sizes.items()}
         values = shapes(piece.graph, whole)
+        lowered, buffers = lower(piece.graph, values, np.dtype(settings.dtype))
         steps += [
-            (step, values.get(step.key, step.shape), piece.graph.outputs[0])
-            for step in lower(piece.graph, values, dtype)[0]
+            (step, problem_of(step, buffers, settings), piece.graph.outputs[0])
+            for step in lowered
+            if isinstance(step.op, Conv)
         ]
     return steps
 
@@ -262,35 +273,13 @@ def convolutions(
     reading = read(model)
     if not reading.kind:
         return []
-    dtype = "float32" if reading.kind == model.onnx.TensorProto.FLOAT else "float64"
-    steps = _steps(model, reading, simplify(reading.graph))
-    return [_problem(step, dtype, Options())[0] for step, *_ in steps if step.label != COPY]
+    steps = _steps(model, reading, simplify(reading.graph), _settings(model, reading))
+    return [problem for step, problem, _ in steps if step.label != COPY]
 
 
-def _problem(step: Step, dtype: str, options: Options) -> tuple[Problem, Request]:
-    """What a step computes, and what is asked for of how."""
-    op = step.op
-    assert isinstance(op, Conv)
-    options = replace(options, **op.options)
-    layer = Layer.from_options(op.weight.shape, dtype, options)
-    problem = layer.problem(step.shape)
-    around = Seams(
-        step.input.channels,
-        step.output.channels,
-        step.add.channels if step.add else 0,
-        step.add_after.channels if step.add_after else 0,
-    )
-    return problem.sewn(around), Request.from_options(layer, options)
-
-
-def _predicted(
-    step: Step, dtype: str, threads: int, tolerance: float | None, algorithm: Algorithm = "auto"
-) -> tuple[str, float]:
+def _predicted(problem: Problem, settings: Settings) -> tuple[str, float]:
     """The algorithm that the planner would choose, and its seconds."""
-    options = Options(threads=threads, tolerance=tolerance, algorithm=algorithm)
-    problem, request = _problem(step, dtype, options)
-    target = host_target()
-    best = planner.ranked(problem, request, target, current(), 1, wisdom.current(target))[0]
+    best = ways_of(problem, settings)[0].candidate
     choice = best.choice
     if choice.tile is None:
         return choice.algorithm, best.seconds

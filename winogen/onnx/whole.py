@@ -1,9 +1,8 @@
 """The whole rewritten model beside the original: what the errors of its parts may become.
 
-A net may amplify errors, so no fixed limit fits all outputs. The original itself shows what does:
-it runs once more with random errors in the places of new nodes, each as large as it is allowed to
-be there. Its outputs move by so much, and those of the rewritten model may differ by ten times as
-much.
+The original runs once more with random errors in the places of new nodes, each as large as it is
+allowed to be there. How far its outputs move bounds how far those of the rewritten model may be
+off, by the rule of `winogen.graph.whole`.
 """
 
 from __future__ import annotations
@@ -14,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from winogen.graph.whole import GROWTH, distance, limit
 from winogen.onnx.loading import evaluator, first_line, new_session
 from winogen.onnx.model import Model, copied, fresh
 from winogen.onnx.probes import Feed
 
 # Of numbers of 8 bits, how many may be a step off: those near halves.
 MOST_OFF = 0.02
-# Outputs may be off by so many times what errors in the original move them, or its optimizations.
-_TIMES = 10
 
 
 class Unproven(Exception):
@@ -73,13 +71,15 @@ class Whole:
                 return f"{name} has numbers of {y.dtype}, {y.ndim} axes"
             if y.shape != wanted.shape and near.shape == wanted.shape:
                 return f"{name} has sizes {y.shape}, not {wanted.shape}"
-            limit = max(_least(wanted), _TIMES * _off(near, wanted))
-            if _off(y, wanted) > limit:
+            off, shifted = _off(y, wanted), _off(near, wanted)
+            if off > limit(shifted, _rounding(wanted)):  # its optimizations may move it, too
                 usual = usual or self._usual(feed)
-                limit = max(limit, _TIMES * _off(usual[place], wanted))
-                if _off(y, wanted) > limit:
-                    off = f"{_off(y, wanted):.1e}, {limit:.1e} expected at most"
-                    return f"{name}, an output of the whole model, differs by {off}"
+                most = limit(max(shifted, _off(usual[place], wanted)), _rounding(wanted))
+                if off > most:
+                    return (
+                        f"{name}, an output of the whole model, differs by {off:.1e}, {most:.1e} "
+                        "expected at most"
+                    )
         return None
 
     def _moved(
@@ -164,9 +164,9 @@ def _disturbed(model: Model, values: Mapping[str, Any]) -> tuple[Any, dict[str, 
     return proto, errors
 
 
-def _least(wanted: Any) -> float:
-    """What two ways of rounding may differ by in any case."""
-    return 10 * float(np.finfo(wanted.dtype).eps) if wanted.dtype.kind == "f" else MOST_OFF
+def _rounding(wanted: Any) -> float:
+    """What two ways of rounding may differ by in any case, as `_off` counts it."""
+    return float(np.finfo(wanted.dtype).eps) if wanted.dtype.kind == "f" else MOST_OFF / GROWTH
 
 
 def _off(y: Any, wanted: Any) -> float:
@@ -174,16 +174,5 @@ def _off(y: Any, wanted: Any) -> float:
     if y.shape != wanted.shape:
         return math.inf
     if wanted.dtype.kind == "f":
-        return relative(y, wanted)
+        return distance(y, wanted)
     return float(np.mean(y != wanted)) if wanted.size else 0.0
-
-
-def relative(y: Any, wanted: Any) -> float:
-    """Return max |y - wanted| / max |wanted|, where that is finite."""
-    there = np.isfinite(wanted)
-    largest = np.abs(wanted[there]).max(initial=0)
-    with np.errstate(all="ignore"):
-        error = np.abs(y[there].astype(np.float64) - wanted[there]).max(initial=0)
-    if not error:
-        return 0.0
-    return float(error / largest) if largest and not np.isnan(error) else math.inf

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from winogen.conv import arguments
-from winogen.graph import Concat, Conv, Graph, Opaque, cut
-from winogen.graph.lower import Step, lower
+from winogen.graph import Concat, Conv, Graph, MaxPool, Opaque, Spread, cut, maps
+from winogen.graph.ir import QConv
+from winogen.graph.lower import MOVING, Step, lower
 from winogen.graph.places import Buffer, Place
 from winogen.kernels.spec import PADDING_MODES
 from winogen.onnx.model import Model, fresh, named_apart
@@ -77,14 +79,18 @@ class Writer:
         values = [node.output for node in graph.nodes]
         self.within.update(dict.fromkeys(graph.outputs, values))
         counts = {buffer: shape[1] for buffer, shape in buffers.items()}
-        if len(steps) == 1 and _whole(steps[0], counts) and not self._taken_for_onnx(graph):
+        alone = len(steps) == 1 and isinstance(steps[0].op, Conv)
+        if alone and _whole(steps[0], counts) and not self._taken_for_onnx(graph):
             self._conv(graph, steps[0])
             return
         inputs = list(graph.inputs)
         layers: list[dict[str, Any]] = []
         for step in steps:
             op = step.op
-            assert isinstance(op, Conv)  # the reading makes nothing else
+            if isinstance(op, MOVING):
+                layers.append({"step": step, "activation": "none", "parameters": (0.0, 0.0)})
+                continue
+            assert isinstance(op, Conv)
             arrays = {"weight": self._tensor(op.weight, step.key, "weight")}
             if op.bias is not None:
                 arrays["bias"] = self._tensor(op.bias, step.key, "bias")
@@ -193,6 +199,8 @@ class Writer:
                 counts[node.output] = sum(counts[name] for name in node.inputs)
             elif not isinstance(node.op, Opaque):
                 counts[node.output] = counts[node.inputs[0]]
+                if isinstance(node.op, Spread):
+                    counts[node.output] //= math.prod(node.op.factor)
             else:
                 for name in node.outputs:
                     if name in sizes and len(sizes[name]) == 4:
@@ -278,8 +286,6 @@ def _numbers(
 ) -> tuple[int, ...]:
     """Return a layer as it stands in the attribute `layers`: see csrc/runtime/operators.h."""
     step: Step = layer["step"]
-    op = step.op
-    assert isinstance(op, Conv)
 
     def array(name: str) -> int:
         return inputs.index(layer[name]) if name in layer else NOWHERE
@@ -287,16 +293,23 @@ def _numbers(
     def place(where: Place | None) -> tuple[int, int]:
         return (NOWHERE, 0) if where is None else (number[where.buffer], where.channel)
 
-    top, bottom, left, right = op.padding
-    return (
+    places = (
         *place(step.input),
         *map(array, ("weight", "bias", "slopes")),
         *place(step.add),
         *place(step.add_after),
         *place(step.output),
-        *op.stride,
-        *op.dilation,
-        *(top, left, bottom, right),
-        op.groups,
-        PADDING_MODES.index(op.padding_mode),
     )
+    op = step.op
+    assert not isinstance(op, QConv)  # a node of its own
+    if isinstance(op, Conv):
+        top, bottom, left, right = op.padding
+        mode = PADDING_MODES.index(op.padding_mode)
+        sizes = (*op.stride, *op.dilation, top, left, bottom, right, op.groups, mode)
+        return (0, 0, 0, 0, *places, *sizes)
+    stride, padding = (1, 1), (0, 0, 0, 0)
+    if isinstance(op, MaxPool):
+        (top, bottom, left, right), stride = op.padding, op.stride
+        padding = (top, left, bottom, right)
+    head = (maps.kind_of(op), step.input.channels, *maps.window_of(op))
+    return (*head, *places, *stride, 1, 1, *padding, 1, 0)

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 def error_growth(program: Program) -> float:
     """How much rounding the program adds: 1 is what one rounding of the exact result adds.
 
-    For inputs that are independent with equal variance, every statement (fused: one rounding) adds
-    an error with variance proportional to that of its exact value, which travels on to the outputs
-    linearly; so does every constant that float32 cannot hold. Per output, the variance that
-    arrives is compared with that of one rounding of the output itself; the root of the mean over
-    the outputs is returned. First order in the unit roundoff, errors taken as independent.
+    Inputs are independent with equal variance. Every statement (fused: one rounding) adds an error,
+    whose variance is proportional to the variance of its exact value and which travels on to the
+    outputs linearly; so does every constant beyond float32. Per output, the arriving variance is
+    divided by the variance of one rounding of the output itself; the result is the root of the mean
+    over the outputs. First order in the unit roundoff, errors taken as independent.
 
     >>> from winogen.program.search.simplify import simplify
     >>> error_growth(simplify([[1, 1]])), round(error_growth(simplify([[1, 1, 1]])), 2)

@@ -66,7 +66,7 @@ def evaluate(program: Program, values: Value) -> Value:
 def execute(
     program: Program, inputs: Sequence[Value], zero: Value, arithmetic: Arithmetic
 ) -> list[Value]:
-    """The outputs of ``program`` for ``inputs``, of which ``zero`` is the neutral element."""
+    """The outputs of ``program`` for ``inputs``; ``zero`` is their neutral element."""
     values = dict(zip(program.inputs, inputs))
     values[ZERO] = zero
     for statement in program.statements:

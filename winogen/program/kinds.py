@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Kind(NamedTuple):
+class TransformKind(NamedTuple):
     """One of the three transforms: ``target = symbol source``, as in v = B^T d."""
 
     name: str  # key of ``matrices``, ``programs`` and ``ops``
@@ -17,8 +17,8 @@ class Kind(NamedTuple):
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("input", "B^T", "d", "v"),
-        Kind("filter", "G", "g", "u"),
-        Kind("output", "A^T", "p", "y"),
+        TransformKind("input", "B^T", "d", "v"),
+        TransformKind("filter", "G", "g", "u"),
+        TransformKind("output", "A^T", "p", "y"),
     )
 }

@@ -144,9 +144,9 @@ def _huffman(terms: Sequence[Term]) -> Tree:
 def huffman_sums(sizes: Sequence[Fraction | float]) -> Iterator[tuple[int, int]]:
     """Which two values to add next, the two smallest first, until one is left.
 
-    ``sizes`` are those of the values 0, 1, ...; every sum becomes the next value, as large as its
-    two parts together. Ties go to the value with the lower number: among equals the sums stay
-    shallow, and the result is fixed.
+    ``sizes`` belong to the values 0, 1, ...; every sum becomes the next value, as large as its two
+    parts together. Ties go to the value with the lower number: among equals the sums stay shallow,
+    and the result is fixed.
 
     >>> list(huffman_sums([4, 1, 1, 1]))
     [(1, 2), (3, 4), (5, 0)]

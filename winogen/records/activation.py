@@ -26,7 +26,7 @@ class Argument(NamedTuple):
 class Function:
     """A framework's function that is an activation, if its arguments are as these say."""
 
-    names: str  # in torch.nn.functional, torch, torch.Tensor and aten; or that of ONNX's operator
+    names: str  # in torch.nn.functional, torch, torch.Tensor and aten; or of ONNX's operator
     module: str = ""  # in torch.nn, with the arguments for attributes
     arguments: tuple[Argument, ...] = ()  # behind the input, in their order
 
@@ -94,8 +94,8 @@ class Activation:
         >>> ACTIVATIONS["relu"].error, ACTIVATIONS["silu"].error
         ('exact', '4 units')
         """
-        known = {0: "exact", 0.5: "rounded once"}
-        return known.get(self.units, f"{self.units:g} units") + self.more
+        names = {0: "exact", 0.5: "rounded once"}
+        return names.get(self.units, f"{self.units:g} units") + self.more
 
     def taken(self, function: Function, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
         """Return its parameters where a framework's function gets these arguments.

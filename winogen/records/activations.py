@@ -15,7 +15,7 @@ from winogen.records.activation import Activation, Argument, Function
 
 
 def _limits(low: str, high: str, default: tuple[Any, Any], *only: float) -> tuple[Argument, ...]:
-    """The limits of a function that clips; those of "clip", or `only` some."""
+    """The limits of a function that clips: the names of "clip", or `only` some."""
     if only:
         return Argument(low, default[0], only=only[0]), Argument(high, default[1], only=only[1])
     return Argument(low, default[0], "lo"), Argument(high, default[1], "hi")

@@ -45,7 +45,7 @@ class Strides:
 
     @classmethod
     def of(cls, layout: str, channels: int, height: int, width: int) -> Strides:
-        """Return those of a contiguous array, or of a slice of the ``channels`` of one.
+        """Return the strides of a contiguous array, or of a slice of the ``channels`` of one.
 
         >>> Strides.of("NCHW", 3, 4, 5)
         Strides(image=60, row=5, pixel=1, channel=20)

@@ -25,7 +25,7 @@ class Costs:
     call_of_two: float = 4
     sum_of_one: float = 1.0
     sum_of_two: float = 0.3
-    # To begin writing the filters of one pixel, whose place is far from that of the pixel before.
+    # To begin writing the filters of one pixel, far in memory from the pixel before.
     run: float = 10
     # Per instruction of a transform (additions and multiply-adds may run side by side), per vector
     # that it stores, and per pixel and halving step of a transposition.

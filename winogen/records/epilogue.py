@@ -53,7 +53,9 @@ class Epilogue:
         after = " + add_after" if self.add_after else ""
         if self.activation is None:
             return f"y{sums}{after}" if sums or after else ""
-        known = ACTIVATIONS[self.activation]
-        values = (f", {name} {value:g}" for name, value in zip(known.parameters, self.parameters))
+        function = ACTIVATIONS[self.activation]
+        values = (
+            f", {name} {value:g}" for name, value in zip(function.parameters, self.parameters)
+        )
         where = f" of y{sums}{after}" if sums or after else ""
-        return f"{known.means}{''.join(values)}{where}"
+        return f"{function.means}{''.join(values)}{where}"

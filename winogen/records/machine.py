@@ -20,7 +20,7 @@ _LARGEST = 1 << 50  # bytes of a cache, and any rate: numbers above it are mista
 
 @dataclass(frozen=True)
 class Machine:
-    """Rates of one core. A cycle is that of the FMA units at full load.
+    """Rates of one core. A cycle is a cycle of the FMA units at full load.
 
     The default is a middling server core.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class NumberType:
-    """A type of number. Those that are only stored are widened before anything is computed.
+    """A type of number. Types for storage alone are widened before anything is computed.
 
     They are rounded to nearest, ties to even. Flytes are the first bytes of a float32.
     """
@@ -163,7 +163,7 @@ class Precision:
 
     @property
     def name(self) -> str:
-        """The types that differ from that of the arrays, in words."""
+        """The types other than the arrays', in words."""
         if self.products != self.transforms:
             return f"{self.arrays}, products {self.products}"
         if self.filters != self.transforms:

@@ -75,7 +75,7 @@ class Target:
         ""  # the micro-architecture whose measured sizes of blocks it takes, if one is known
     )
     # What the CPU has besides, names of EXTENSIONS. Not in the text by which caches know kernels:
-    # what those use shows in the flags.
+    # the flags show what kernels use.
     extensions: frozenset[str] = field(default=frozenset(), repr=False)
 
     def lanes(self, dtype: str) -> int:
@@ -83,7 +83,7 @@ class Target:
         return self.vector_bytes // NUMBERS[dtype].itemsize
 
     def multiplying(self, form: ProductFormat) -> tuple[str, ...]:
-        """Return those of its extensions that multiply words of a format by one instruction.
+        """Return its extensions that multiply words of a format by one instruction.
 
         >>> from winogen.records import PRODUCT_FORMATS
         >>> TARGETS["avx2"].adjusted("+avxvnni+f16c").multiplying(PRODUCT_FORMATS["int16"])
@@ -142,10 +142,14 @@ class Target:
         words = re.split("([+-])", changes)
         for sign, name in zip(words[1::2], words[2::2]):
             if name not in EXTENSIONS or self.name not in EXTENSIONS[name].targets:
-                own = (known.name for known in EXTENSIONS.values() if self.name in known.targets)
+                names = (
+                    extension.name
+                    for extension in EXTENSIONS.values()
+                    if self.name in extension.targets
+                )
                 raise InvalidValue(
                     f"isa: got {self.name + changes!r}; allowed: {self.name} with + or - before "
-                    f"each of {', '.join(own) or 'no extension'}"
+                    f"each of {', '.join(names) or 'no extension'}"
                 )
             (extensions.add if sign == "+" else extensions.discard)(name)
         return replace(self, extensions=frozenset(extensions))

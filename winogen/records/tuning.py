@@ -17,9 +17,9 @@ MEANS = {
     "few": "channels, at most",
 }
 
-# What the product may fetch ahead of its use, as bits of `Tuning.prefetch_streams`: A, of which
-# single numbers are multiplied; B, of which vectors are; the outputs; or instead of B, by its
-# distance, the block of B that comes next, evenly while the present one is multiplied.
+# What the product may fetch ahead of its use, as bits of `Tuning.prefetch_streams`: A, read as
+# single numbers; B, read as vectors; the outputs; or the next block of B, evenly while the present
+# one is multiplied. The last takes the place of B, and its distance.
 STREAMS = {"none": 0, "A": 1, "B": 2, "both": 3, "output": 4, "next": 8}
 
 
@@ -30,9 +30,8 @@ Sizes = tuple[tuple[str, int], ...]  # fields of a `Tuning` by name
 class Tuning:
     """Sizes of one variant's blocks for one target and precision.
 
-    The first fields are compiled in; the C of a kernel lists those that it uses, in the words of
-    `MEANS`.
-    The others are read when a call is planned.
+    The first fields are compiled in; the C of a kernel lists the fields it uses, in the words of
+    `MEANS`. The others are read when a call is planned.
     """
 
     provenance: str  # who chose them, on which machine
@@ -60,7 +59,7 @@ class Tuning:
     def with_sizes(self, sizes: Sizes) -> Tuning:
         """Return the same but for ``sizes``, which replace its own for one layer.
 
-        The provenance names those that are compiled in.
+        The provenance names the compiled-in fields.
 
         >>> tuned = Tuning("by hand", rows=6, vectors=2).with_sizes((("rows", 4), ("depth", 64)))
         >>> tuned.rows, tuned.vectors, tuned.depth, tuned.provenance
@@ -83,13 +82,13 @@ class Tuning:
 
     @property
     def compiled(self) -> Tuning:
-        """The same without what is read at run time: kernels that differ in that only are one."""
+        """The same without the fields that are read at run time, in which kernels do not differ."""
         defaults: dict[str, Any] = {name: _DEFAULTS[name] for name in AT_RUN_TIME}
         return replace(self, **defaults)
 
 
 _DEFAULTS = {field.name: field.default for field in fields(Tuning)}
-# The names of all sizes, and of those among them that no kernel has compiled in.
+# The names of all sizes, and of the sizes among them that no kernel has compiled in.
 SIZES = tuple(name for name in _DEFAULTS if name != "provenance")
 PREFETCHING = (
     "prefetch",

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
 
 _DOUBLE = 2.0**-53
-# Covers that the bound itself is computed in float64, and that constants may be rounded twice, from
+# Covers the rounding of the bound itself, computed in float64, and of constants, rounded twice from
 # exact to double to float.
 _SLACK = 1 + 1e-8
 _ALGORITHMS = (
@@ -92,7 +92,7 @@ class Growths:
     def of(cls, algorithm: Algorithm | Growths | None) -> Growths:
         """From anything with ``matrices``; None is no transform at all.
 
-        Something that also has ``programs`` is measured by those of inputs and outputs: a short
+        A transform with ``programs`` is measured by its programs for inputs and outputs: a short
         program may carry a term further than its matrix shows. Kernels transform filters by G
         itself.
         """

@@ -49,7 +49,7 @@ class Distribution:
                 returns an array of that shape.
             variance, mean: of its numbers, for ``estimate``; ``measure`` needs neither.
             filters: the distribution that filters are drawn from; default: ``draw``, too.
-            name: for messages and tables; default: that of the function.
+            name: for messages and tables; default: the function's name.
 
         Raises:
             InvalidType: ``draw`` cannot be called. InvalidValue: moments that cannot be.
@@ -156,7 +156,7 @@ def stated_variances(distribution: Distribution) -> tuple[float, float]:
     filters, inputs = distribution.filter_variance, distribution.input_variance
     if filters is None or inputs is None:
         raise InvalidValue(
-            f"distribution: got {distribution.name}, of which an estimate needs to know more; "
+            f"distribution: got {distribution.name}; an estimate needs its mean and variance; "
             "allowed: Distribution.of(draw, variance=..., mean=..., filters=...), with filters of "
             f"mean 0, or {', '.join(DISTRIBUTIONS)}"
         )

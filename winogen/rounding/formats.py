@@ -1,9 +1,9 @@
-"""Number formats, and arithmetic in those that numpy has none of.
+"""Number formats, and arithmetic in the formats without any in numpy.
 
-A ``Format`` rounds numbers, and packs them into the bytes that memory holds of them. There are
-those that numpy knows (float16, float32, float64, int16, int8), bfloat16, and flytes (Anderson's
-thesis, chapter 8), the top bytes of a wider number: of binary32 three (flyte24), two (flyte16,
-which by rounding is bfloat16) or one (flyte8, whose exponent has lost its last bit).
+A ``Format`` rounds numbers, and packs them into the bytes that memory holds of them. Formats of
+numpy are float16, float32, float64, int16 and int8; others are bfloat16 and flytes (Anderson's
+thesis, chapter 8), the top bytes of a wider number: of binary32 three (flyte24), two (flyte16, by
+rounding the same as bfloat16) or one (flyte8, whose exponent has lost its last bit).
 
 An ``Arithmetic`` runs straight-line programs the way a machine of that format would: every
 operation is rounded once. Narrow formats are carried in a wider one and rounded after each
@@ -41,7 +41,7 @@ class Format:
     """
 
     name: str
-    bits: int  # significand bits, the hidden one included; of integers those of the magnitude
+    bits: int  # significand bits, the hidden one included; of integers the bits of the magnitude
     exponent: int  # bits of the exponent; 0: integers
     size: int  # bytes in memory
     carrier: type[np.floating]
@@ -216,7 +216,7 @@ def flyte(size: int, of: str = "float32") -> Format:
 def _known(name: str) -> Format:
     """The format of an entry of `NUMBERS`: numpy's own type, or the first bytes of a float32."""
     number = NUMBERS[name]
-    own: dict[str, type[np.number]] = {
+    types: dict[str, type[np.number]] = {
         "float16": np.float16,
         "float64": np.float64,
         "int16": np.int16,
@@ -229,7 +229,7 @@ def _known(name: str) -> Format:
         number.exponent,
         number.itemsize,
         np.float64 if wide else np.float32,
-        own.get(name, np.float32),
+        types.get(name, np.float32),
     )
 
 
@@ -256,7 +256,7 @@ def format_named(name: str | DTypeLike | Format, argument: str = "dtype") -> For
     if isinstance(name, Format):
         return name
     key = name if isinstance(name, str) else np.dtype(name).name
-    floating = [known.name for known in FORMATS.values() if known.floating]
+    floating = [entry.name for entry in FORMATS.values() if entry.floating]
     if key not in floating:
         raise InvalidValue(f"{argument}: got {name!r}; allowed: {', '.join(floating)}")
     return FORMATS[key]

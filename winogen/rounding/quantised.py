@@ -4,8 +4,8 @@ A transformed tile V is scaled per position and chunk of channels, a transformed
 position, so that no chunk's sum of products can overflow 32 bits: it is at most ||u|| ||v|| (Cauchy
 and Schwarz). Within a chunk sums are exact; they are added up in float32.
 
-One scale per position is what LoWino has (Li, Jia, Feng and Wang, ACM TACO 2024). Those of a chunk
-depend on nothing but the chunk, so that blocks and threads do not change a bit of the result.
+One scale per position is what LoWino has (Li, Jia, Feng and Wang, ACM TACO 2024). The scales of a
+chunk depend on nothing but the chunk: blocks and threads do not change a bit of the result.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Quantised:
             yield slice(first, min(first + self.chunk, channels))
 
     def tile_error(self, channels: int) -> float:
-        """The variance of the error of V over that of V, for normal numbers.
+        """The variance of the error of V over the variance of V, for normal numbers.
 
         A number is off by at most half a step, evenly: by step^2 / 12 in the square.
         """
@@ -110,7 +110,7 @@ def largest(count: int) -> float:
     if count == 1:
         return 0.0
     below = _normal_below() ** count
-    # E[x] = integral of (1 - F) above 0 minus that of F below 0.
+    # E[x] = integral of (1 - F) above 0 minus integral of F below 0.
     return float(np.where(_GRID > 0, 1 - below, -below).sum() * _STEP)
 
 

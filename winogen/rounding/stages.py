@@ -77,16 +77,16 @@ class Stages:
 
     @property
     def narrowings(self) -> list[Format]:
-        """The formats to which a product's factors are rounded on their way, where that loses bits.
+        """The formats to which a product's factors are rounded on their way with a loss of bits.
 
-        Those of filters first: from the arithmetic of their transform into memory, from there into
-        the multiplication.
+        Filters come first: from the arithmetic of their transform into memory, from there into the
+        multiplication.
         """
-        found = []
+        formats = []
         for ways in ((self.filter, self.packed), (self.transform, self.tiles)):
             before, kept = ways
             for after in (kept, self.product):
                 if after.bits < before.bits:
-                    found.append(after)
+                    formats.append(after)
                 before = after
-        return found
+        return formats

@@ -56,7 +56,7 @@ class Direct:
 
 
 @dataclass(frozen=True)
-class Axis:
+class TileAxis:
     """The three programs of one axis, and the sizes that they fit."""
 
     m: int
@@ -105,7 +105,7 @@ class Rounding:
         return Arithmetic(number_format, self.fused and number_format.name != "float64")
 
 
-def axes_of(algorithm: Algorithms, dims: int, order: str) -> tuple[Axis, Axis]:
+def axes_of(algorithm: Algorithms, dims: int, order: str) -> tuple[TileAxis, TileAxis]:
     """Return the axes along height and width of anything that has the matrices of an algorithm.
 
     ``algorithm``: a ``BilinearAlgorithm`` or a ``Transform`` (both axes alike; in one dimension the
@@ -136,11 +136,11 @@ def axes_of(algorithm: Algorithms, dims: int, order: str) -> tuple[Axis, Axis]:
     return _axis(cook_toom(1, 1), order), width
 
 
-def _axis(algorithm: Algorithm, order: str) -> Axis:
+def _axis(algorithm: Algorithm, order: str) -> TileAxis:
     shipped = getattr(algorithm, "programs", None)
     if order == PROGRAM and shipped:
         programs = [shipped[kind] for kind in KINDS]
-        return Axis(algorithm.m, algorithm.r, algorithm.m + algorithm.r - 1, *programs)
+        return TileAxis(algorithm.m, algorithm.r, algorithm.m + algorithm.r - 1, *programs)
     for name in ("m", "r", "matrices"):
         if not hasattr(algorithm, name):
             raise InvalidType(
@@ -152,7 +152,7 @@ def _axis(algorithm: Algorithm, order: str) -> Axis:
         raise InvalidValue(f"algorithm: got the form {form}; allowed: fir")
     m, r = algorithm.m, algorithm.r
     programs = [_program(algorithm.matrices[kind], kind, order) for kind in KINDS]
-    return Axis(m, r, m + r - 1, *programs)
+    return TileAxis(m, r, m + r - 1, *programs)
 
 
 @lru_cache(maxsize=512)
@@ -161,7 +161,7 @@ def _program(matrix: Matrix, kind: str, order: str) -> Program:
 
 
 def transform(
-    axes: tuple[Axis, Axis], kind: str, values: np.ndarray, arithmetic: Arithmetic
+    axes: tuple[TileAxis, TileAxis], kind: str, values: np.ndarray, arithmetic: Arithmetic
 ) -> np.ndarray:
     """Apply the ``kind`` ("input", "filter", "output") programs along both axes of (C, H, W, T)."""
     values = arithmetic.format.round(values)
@@ -172,7 +172,7 @@ def transform(
 
 
 def winograd(
-    axes: tuple[Axis, Axis],
+    axes: tuple[TileAxis, TileAxis],
     rounding: Rounding,
     filters: np.ndarray,
     inputs: np.ndarray,

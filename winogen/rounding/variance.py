@@ -24,7 +24,7 @@ from winogen.rounding.data import Distribution, Draw, distribution_of, stated_va
 from winogen.rounding.formats import Format
 from winogen.rounding.linear import RoundedProgram, rounding_variance
 from winogen.rounding.stages import Stages
-from winogen.rounding.tiles import Algorithms, Axis, Direct, axes_of, refuse_quantised
+from winogen.rounding.tiles import Algorithms, Direct, TileAxis, axes_of, refuse_quantised
 
 _MEAN_OF_NORMAL = math.sqrt(2 / math.pi)  # mean |x| of a normal x, in standard deviations
 # The largest error of a rounding over the number, in units roundoff: 1 / significand, whose
@@ -114,9 +114,9 @@ def estimate(
 class Moments:
     """Second moments along one axis, (…, products, products); leading dimensions are candidates.
 
-    ``sv`` and ``su`` are those of the transformed inputs and filters, ``dv`` and ``du`` of their
-    rounding errors, ``cv`` and ``cu`` of what rounding the constants does to them.
-    ``output_errors`` and ``output_shift`` are the variances that the output transform adds, (…, m).
+    ``sv`` and ``su`` belong to the transformed inputs and filters, ``dv`` and ``du`` to their
+    rounding errors, ``cv`` and ``cu`` to the effect of rounded constants on them. ``output_errors``
+    and ``output_shift`` are the variances that the output transform adds, (…, m).
     """
 
     at: np.ndarray  # (…, m, products)
@@ -163,7 +163,7 @@ def propagate(h: Moments, w: Moments, channels: int, local: float) -> tuple[np.n
 def product_variance(
     stages: Stages, count: int, block: int | None, fused: bool, chains: int
 ) -> float:
-    """The roundings of ``count`` products and their sum, those of their factors included.
+    """The roundings of ``count`` products, their factors and their sum.
 
     In units of the variance of one product.
     """
@@ -191,7 +191,7 @@ def sum_growth(stages: Stages, count: int, block: int | None, chains: int) -> fl
     partial sum of k is expected to be k (1 + (t - 1) k / n), with t = y^2 / n. The squares of the
     products themselves add up to n (1 + (t - 1) 4 / (n + 3)), by regression: products of two normal
     numbers have the fourth moment 9. So errors have the variance 1 + a (t - 1), and with normal
-    outputs the largest error is found where (T - t) (1 + a (t - 1)) is largest, with T that of the
+    outputs the largest error is found where (T - t) (1 + a (t - 1)) is largest, with T the t of the
     largest output.
 
     >>> stages = Stages.of(precision=Precision.of("float32", products="float16"))
@@ -247,7 +247,7 @@ def between_blocks(count: int, block: int | None) -> int:
 
 @lru_cache(maxsize=256)
 def _rounded(
-    axis: Axis, transforms: Format, filters: Format, fused: bool
+    axis: TileAxis, transforms: Format, filters: Format, fused: bool
 ) -> tuple[RoundedProgram, ...]:
     """The programs of inputs, filters and outputs."""
     return tuple(

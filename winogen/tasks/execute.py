@@ -73,8 +73,8 @@ def executor(
 ) -> Iterator[Executor]:
     """Yield an `Executor`: ``jobs`` processes here (-1: all CPUs), or the cluster at ``dask``.
 
-    With Dask, a worker that dies loses only what it was doing: that is done again by another.
-    Raises InvalidValue for 0 jobs, WinogenError when a package is missing or nobody answers at the
+    With Dask, a worker that dies loses only its present task: another does it again. Raises
+    InvalidValue for 0 jobs, WinogenError when a package is missing or nobody answers at the
     address.
     """
     if jobs == 0 or jobs < -1:

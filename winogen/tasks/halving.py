@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 Question = TypeVar("Question")
 Candidate = TypeVar("Candidate")
 
-# Candidates, the best first, and how many go on -> the same, beginning with those that go on.
+# Candidates, the best first, and how many go on -> the same, beginning with the survivors.
 Choose = Callable[[list, int], list]
 
 
@@ -33,7 +33,7 @@ def halving(
     """Ask for the costs of (candidates, effort); return the ``last`` ones in the end, best first.
 
     Each round keeps one of ``shrink`` candidates, and asks for ``shrink`` times the effort. Equal
-    costs are ordered by the candidates' texts. ``choose`` may order those that go on otherwise.
+    costs are ordered by the candidates' texts. ``choose`` may order the survivors otherwise.
 
     >>> def cost(question):
     ...     print(*question)

@@ -22,13 +22,13 @@ def key_of(task: dict) -> str:
 class Results:
     """Results of tasks, kept in memory and, if a path is given, as JSON lines in a file.
 
-    One line is written per result, as soon as it is there. A last line that was cut off is
-    dropped when the file is opened again, but only where it is certain that a search wrote it. One
-    file may serve many searches: a result is found by its task.
+    One line is written per result, as soon as it is there. A last line that was cut off is dropped
+    when the file is opened again, but only where a search certainly wrote it. One file may serve
+    many searches: a result is found by its task.
 
     ``check`` raises InvalidValue for an entry ``{"task", "result"}`` that no such search writes.
 
-    Raises InvalidValue for a file that holds anything else, and leaves that file as it is.
+    Raises InvalidValue for a file with anything else in it, and leaves the file as it is.
     """
 
     def __init__(self, path: str | Path | None, check: Callable[[Any], None]):

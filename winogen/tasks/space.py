@@ -1,11 +1,11 @@
 """A space of settings as a decision tree that nobody writes down: levels, facts, constraints.
 
-A *path* decides one parameter after the other. Which values a level has may depend on what was
-decided before it, and each level says on what (`needs`), for three reasons: a level sees nothing
-else, so it cannot depend on more than it says; a subtree is the same below all paths that agree in
-what its levels need, so the leaves are counted without walking; and a choice below which no leaf is
-left is not a choice, so there are no dead ends. (The parameters, their ranges and the tree are the
-thesis', sections 4.5 and 4.6; counting and pruning by shared subtrees are ours.)
+A *path* decides one parameter after the other. The values of a level may depend on earlier
+decisions, and each level names these (`needs`), for three reasons. A level sees nothing else, so it
+cannot depend on more than it says. A subtree is the same below all paths that agree in the needs of
+its levels, so the leaves are counted without walking. And a choice with no leaf below it is not a
+choice, so there are no dead ends. (The parameters, their ranges and the tree are the thesis',
+sections 4.5 and 4.6; counting and pruning by shared subtrees are ours.)
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Fact:
     """Something that follows from the path and is no decision: what later levels need to know.
 
     A level that needs the fact instead of all decisions behind it has fewer different subtrees:
-    "which loops are left", not "in which order the others were taken".
+    "the loops left", not "the order of the loops taken".
     """
 
     name: str
@@ -133,8 +133,8 @@ class Space:
         """Return the paths on which each of these parameters has one of these values.
 
         The values of a parameter in parts are tuples, or strings of one letter a part. Raises
-        InvalidValue for unknown parameters, values that no path has, and combinations of which
-        nothing is left.
+        InvalidValue for unknown parameters, values that no path has, and combinations without any
+        path.
         """
         allowed, constraints = dict(self.allowed), list(self.constraints)
         for name, values in ranges.items():
@@ -163,7 +163,7 @@ class Space:
         return Space(self.steps, [*self.constraints, Constraint(needs, holds)], self.allowed)
 
     def values(self, parameter: str) -> frozenset:
-        """Return the values that a parameter has on any path; those of parts as tuples."""
+        """Return the values that a parameter has on any path; values of parts as tuples."""
         parts = self._parts(parameter)
         # Level by level the paths that differ in what later steps need, or in the parameter.
         index, paths = len(self._start), [self._start]
@@ -213,7 +213,7 @@ class Space:
         return {level.name: path[level.name] for level in self.levels if level.name in path}
 
     def settings(self, path: Path) -> dict[str, Any]:
-        """Return parameter -> value; the parts of one as a tuple, without those that are None."""
+        """Return parameter -> value; the parts of one as a tuple, without None."""
         settings: dict[str, Any] = {}
         for name in self.parameters:
             parts = self._parts(name)

@@ -40,7 +40,7 @@ class Best:
         self._scored: list[tuple[float, int, Decisions]] = []
 
     def take(self, paths: Sequence[Decisions], costs: Sequence[float]) -> None:
-        """Take in the costs of a batch; those that failed cannot be among the best."""
+        """Take in the costs of a batch; failed paths cannot be among the best."""
         scored = ((c, self._tried + k, path) for k, (path, c) in enumerate(zip(paths, costs)))
         new = [one for one in scored if isfinite(one[0])]
         self._scored = sorted([*self._scored, *new], key=lambda one: one[:2])
@@ -80,7 +80,7 @@ def narrowing(space: Space, n: int, s: int, r: int, q: int, p: int, *, seed: int
     """Draw ``n`` paths, then ``r`` times ``q`` near each of the ``s`` best.
 
     Near is what shares ``p`` parameters or more, and which ones is drawn anew for each. Where all
-    of those were tried, a path is drawn from the whole space.
+    of them were tried, a path is drawn from the whole space.
     """
     _check(n=n, s=s, r=r, q=q, p=p)
     if p >= len(space.parameters):
@@ -175,7 +175,7 @@ def _neighbours(
     space: Space, current: Decisions, parameter: str, width: int, source: Random
 ) -> list[Decisions]:
     """Up to ``width`` paths with other values of one parameter, and what it entails."""
-    found: dict[tuple, Decisions] = {}
+    neighbours: dict[tuple, Decisions] = {}
     for _ in range(3 * width):
         path, changed = space.begin(), False
         while (level := space.level(path)) is not None:
@@ -187,7 +187,7 @@ def _neighbours(
             space.extend(path, value)
         if changed:
             decisions = space.decisions(path)
-            found.setdefault(tuple(decisions.items()), decisions)
-        if len(found) == width:
+            neighbours.setdefault(tuple(decisions.items()), decisions)
+        if len(neighbours) == width:
             break
-    return list(found.values())
+    return list(neighbours.values())

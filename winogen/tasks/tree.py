@@ -55,8 +55,8 @@ class Tree:
     def draw(self, random: Random, within: Space | None = None) -> dict[str, Any] | None:
         """Return the decisions of a leaf that was not drawn before; None if there is none left.
 
-        ``within``: draw from this restriction of the space only. At every level a value is drawn
-        by the weights of those that lead to such a leaf. The same seed gives the same draws.
+        ``within``: draw from this restriction of the space only. At every level a value is drawn by
+        weight among the values that lead to such a leaf. The same seed gives the same draws.
         """
         path = self.space.begin()
         if self._root.closed or not self._walk(self._root, path, within or self.space, random):
@@ -64,7 +64,7 @@ class Tree:
         return self.space.decisions(path)
 
     def _walk(self, node: Node, path: dict[str, Any], within: Space, random: Random) -> bool:
-        """Extend a path to a leaf that is not drawn yet, and draw that; False if there is none."""
+        """Extend a path to a leaf that is not drawn yet, and draw it; False if there is none."""
         level = self.space.level(path)
         if level is None:
             node.left = 0

@@ -27,9 +27,9 @@ def in_turns(
     """Return the seconds of every call in every round, as ``clock`` counts them.
 
     ``rounds``: the least and the most; beyond the least, there are as many as ``seconds`` allow.
-    In a round every call has its turn: as many repetitions, of which the fastest counts, as
-    ``each`` and the seconds of a ``turn`` allow in the same way. Who begins a round ends the next,
-    so that nobody has the same neighbour before it every time.
+    In a round every call has its turn: as many repetitions as ``each`` and the seconds of a
+    ``turn`` allow in the same way; the fastest counts. Who begins a round ends the next, so that
+    nobody has the same neighbour before it every time.
 
     >>> ticks = iter(range(100))
     >>> in_turns([lambda: next(ticks), lambda: None], lambda: next(ticks), (2, 2))

@@ -1,6 +1,6 @@
 """Where compiled kernels are kept, and how they get there without ever being half there.
 
-A `Store` is one folder with one sub-folder per kernel::
+A `KernelStore` is one folder with one sub-folder per kernel::
 
     <root>/<name>-<key>/kernel.c        the source, for people
                         kernel.so       the library
@@ -100,7 +100,7 @@ def _private_root() -> Path:
     return root
 
 
-def stores() -> Iterator[Store]:
+def stores() -> Iterator[KernelStore]:
     """Yield the places to try in order: the cache, then a folder that dies with this process.
 
     A cache that others can write to is left out, with a warning.
@@ -111,12 +111,12 @@ def stores() -> Iterator[Store]:
     except trust.Untrusted as reason:
         warn_once(root, f"the kernel cache is not used: {reason}")
     else:
-        yield Store(root)
+        yield KernelStore(root)
     try:
         private = _private_root()
     except OSError:
         return  # there is nowhere to write; the caller reports the trouble with the cache
-    yield Store(private)
+    yield KernelStore(private)
 
 
 def cache_root() -> Path:
@@ -146,7 +146,7 @@ def file_digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-class Store:
+class KernelStore:
     """One folder of kernels. Methods that write raise OSError when the folder does not let them."""
 
     def __init__(self, root: Path) -> None:
@@ -254,7 +254,7 @@ class Store:
 
     def discard(self, entry: Path) -> None:
         """Remove an entry; a process that has its library open keeps the file."""
-        # Renamed first, so that nobody sees an entry that is partly deleted.
+        # Renamed first, so that nobody sees a partly deleted entry.
         rubbish = self.root / f"building-rubbish-{uuid.uuid4().hex[:12]}"
         os.rename(entry, rubbish)
         shutil.rmtree(rubbish, ignore_errors=True)

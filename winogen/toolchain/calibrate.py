@@ -20,7 +20,7 @@ _NEARER = 1.25  # how much slower than the next level one may seem to be
 _LEAST_FMAS = 0.45
 
 
-class Measurement(NamedTuple):
+class MeasuredMachine(NamedTuple):
     """A machine as it was measured; ``signs``: what speaks against it, in words, () if nothing."""
 
     machine: Machine
@@ -33,7 +33,7 @@ def calibrated(
     most_bytes: int = MEMORY_SAMPLE,
     rounds: int = 5,
     doubts: bool = False,
-) -> Measurement:
+) -> MeasuredMachine:
     """Return the machine as measured on one thread, about ``seconds`` for each rate.
 
     ``most_bytes``: of memory that the measurement may take. ``rounds``: in which the rates take
@@ -44,19 +44,18 @@ def calibrated(
     limits = measure_limits(1, target, seconds, most_bytes, rounds=rounds)
     machine = machine_of(limits, target)
     if not (limits.signs or doubts):
-        return Measurement(machine)
+        return MeasuredMachine(machine)
     machine, wrong = plausible(machine, limits.clock_ghz)
-    return Measurement(machine, (*limits.signs, *wrong))
+    return MeasuredMachine(machine, (*limits.signs, *wrong))
 
 
 def machine_of(limits: Limits, target: Target) -> Machine:
     """Return the rates per cycle that measured limits amount to.
 
-    The clock is what the FMA peak implies at two vector FMAs a cycle, so that a core with one such
-    unit counts as one of half the clock, and one with four as one of twice the clock: only ratios
-    matter to the planner, and all that a core does to vectors goes with the number of its units.
-    Rates are rounded to steps of a fifth, so that the noise of the measurement hardly ever changes
-    a plan.
+    The clock is what the FMA peak implies at two vector FMAs a cycle, so a core with one such unit
+    counts as one of half the clock, and one with four as one of twice the clock: only ratios matter
+    to the planner, and all work on vectors goes with the number of units. Rates are rounded to
+    steps of a fifth, so that the noise of the measurement hardly ever changes a plan.
 
     >>> from winogen.records import TARGETS
     >>> limits = Limits(1, {1: 192.0}, (("L2", 1 << 20, 120.0), ("L3", 32 << 20, 30.0),
@@ -87,12 +86,12 @@ def machine_of(limits: Limits, target: Target) -> Machine:
 
 
 def plausible(machine: Machine, clock_ghz: float = 0.0) -> tuple[Machine, tuple[str, ...]]:
-    """Return the machine with rates that can be true, and which ones could not, in words.
+    """Return the machine with possible rates, and in words the rates that were impossible.
 
-    A rate cannot be true that is below a quarter of the default machine's, or below that of the
-    next level of memory. In its place comes the default's, times what the other rates are on
-    average beside theirs. ``clock_ghz``: that of dependent additions, if known; a clock from
-    multiply-adds of which hardly any fit into a cycle gives way to it.
+    A rate is impossible below a quarter of the default machine's, or below the rate of the next
+    level of memory. In its place comes the default's, times what the other rates are on average
+    beside theirs. ``clock_ghz``: from dependent additions, if measured. It replaces a clock from
+    multiply-adds if hardly any would fit into one of its cycles.
 
     >>> slow = Machine(l2_rate=64.0, l3_rate=16.0, memory_rate=0.5)
     >>> machine, signs = plausible(slow)
@@ -147,12 +146,12 @@ def ratios(now: Machine, then: Machine) -> dict[str, float]:
     >>> ratios(Machine(clock_ghz=6.0), Machine())["l2_rate"]
     2.0
     """
-    found = {
+    rates = {
         name: getattr(now, name) * now.clock_ghz / (getattr(then, name) * then.clock_ghz)
         for name in ("vectors_per_cycle", *_RATES)
     }
     sizes = {name: getattr(now, name) / getattr(then, name) for name in ("l2_bytes", "l3_bytes")}
-    return {**found, **sizes}
+    return {**rates, **sizes}
 
 
 def _rounded(rate: float) -> float:

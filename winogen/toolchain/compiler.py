@@ -17,7 +17,7 @@ from pathlib import Path
 from winogen.errors import CompilerNotFound
 from winogen.records import Target
 from winogen.toolchain import trust
-from winogen.toolchain.cache import Store, cache_root, stores, write_whole
+from winogen.toolchain.cache import KernelStore, cache_root, stores, write_whole
 from winogen.toolchain.fork import finished
 
 # Contraction (fused multiply-add) is wanted; -ffast-math is not: it would let the compiler
@@ -163,7 +163,7 @@ def _has_openmp(command: tuple[str, ...]) -> bool:
     return False
 
 
-def _try_openmp(command: tuple[str, ...], store: Store) -> bool:
+def _try_openmp(command: tuple[str, ...], store: KernelStore) -> bool:
     import cffi
 
     with store.workbench(None) as folder:

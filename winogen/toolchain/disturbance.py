@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _STAT = Path("/proc/stat")
-# Columns of user, nice, system, irq, softirq and stolen time: all but that of idle CPUs.
+# Columns of user, nice, system, irq, softirq and stolen time: all but the time of idle CPUs.
 _BUSY = (0, 1, 2, 5, 6, 7)
 # How much longer than its CPU time a measurement may take, and the share of all CPUs that others
 # may use meanwhile: ten times what happens on a machine where nobody computes.

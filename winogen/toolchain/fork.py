@@ -2,8 +2,8 @@
 
 Only the thread that forks lives on in the child. A lock that another thread held stays locked for
 ever, so the locks here are new in every child. The threads that OpenMP keeps for the next parallel
-region are gone too, but gcc's OpenMP library does not notice and waits for them; so a child of a
-process that has used several threads computes with one. Results are the same for any number.
+region are gone too, but gcc's OpenMP library does not notice and waits for them. So the child of a
+process with several threads computes with one. Results are the same for any number.
 
 Processes that start afresh (``spawn`` and ``forkserver`` of multiprocessing) are not concerned.
 
@@ -39,7 +39,7 @@ def team_threads(threads: int) -> int:
 
 
 def ran_team() -> None:
-    """Note that this process has a team of threads, which a forked child will not have."""
+    """Note down a team of threads in this process: a forked child will not have it."""
     global _had_team
     _had_team = True
 

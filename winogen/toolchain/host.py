@@ -43,16 +43,16 @@ def _named(name: str | None) -> Any:
     """Return the micro-architecture of this name; of the CPU itself where none is given."""
     import archspec.cpu
 
-    own = archspec.cpu.host()
+    host = archspec.cpu.host()
     if not name:
-        return own
-    known = archspec.cpu.TARGETS.get(name)
-    if known is None or known.family != own.family:
+        return host
+    cpu = archspec.cpu.TARGETS.get(name)
+    if cpu is None or cpu.family != host.family:
         raise InvalidValue(
             f"WINOGEN_CPU: got {name!r}; allowed: what archspec calls a micro-architecture of "
-            f"{own.family}, such as {own}"
+            f"{host.family}, such as {host}"
         )
-    return known
+    return cpu
 
 
 @lru_cache(maxsize=1)
@@ -65,7 +65,7 @@ def _reported() -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def _permitted() -> bool:
-    """Whether this process may use AMX's tiles: Linux saves them only for those that ask."""
+    """Whether this process may use AMX's tiles: Linux saves them only for processes that ask."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return False
     arch_prctl, request, tile_data = 158, 0x1023, 18  # ARCH_REQ_XCOMP_PERM, of Linux 5.16
@@ -83,16 +83,16 @@ def _emitted(cc: str | None) -> frozenset[str]:
         return frozenset()
     return frozenset(
         name
-        for name, known in EXTENSIONS.items()
-        if compiler.major >= getattr(known, compiler.family)
+        for name, extension in EXTENSIONS.items()
+        if compiler.major >= getattr(extension, compiler.family)
     )
 
 
 def host_targets() -> tuple[Target, ...]:
     """Return every target whose code this CPU can run, widest first.
 
-    They take the sizes of blocks that were measured on its micro-architecture, or on the nearest of
-    its ancestors, as archspec names them, and the extensions that CPU and compiler have.
+    They take the sizes of blocks as measured on its micro-architecture, or on the nearest of its
+    ancestors, as archspec names them, and the extensions of CPU and compiler.
 
     >>> from winogen.toolchain import host_targets
     >>> host_targets()[-1].name
@@ -103,8 +103,8 @@ def host_targets() -> tuple[Target, ...]:
     features = set(cpu.features) | implied
     for name in TARGETS.keys() - _NEEDS.keys():
         raise BuildError(
-            f"target: got {name!r}, of which _NEEDS in {Path(__file__).name} does not say what the "
-            "CPU must report; allowed: targets with an entry there, set() for none"
+            f"target: got {name!r}, but _NEEDS in {Path(__file__).name} does not say what its CPU "
+            "must report; allowed: targets with an entry there, set() for none"
         )
     lineage = (str(cpu.name), *(str(ancestor.name) for ancestor in cpu.ancestors))
     core = next((name for name in lineage if name in CORES), "")
@@ -114,13 +114,15 @@ def host_targets() -> tuple[Target, ...]:
         also = set(features)
     if "amx_int8" in also and not _permitted():
         also -= {"amx_int8"}
-    known = [EXTENSIONS[name] for name in _emitted(os.environ.get("CC"))]
+    extensions = [EXTENSIONS[name] for name in _emitted(os.environ.get("CC"))]
     return tuple(
         replace(
             target,
             core=core,
             extensions=frozenset(
-                one.name for one in known if target.name in one.targets and one.reported in also
+                one.name
+                for one in extensions
+                if target.name in one.targets and one.reported in also
             ),
         )
         for target in TARGETS.values()
@@ -167,7 +169,7 @@ def host_target() -> Target:
             chosen = target.adjusted(changes)
             if lacking := chosen.extensions - target.extensions:
                 raise InvalidValue(
-                    f"WINOGEN_ISA: got {name + changes!r}, of which this CPU or the compiler lacks "
+                    f"WINOGEN_ISA: got {name + changes!r}, but this CPU or the compiler lacks "
                     f"{', '.join(sorted(lacking))}; allowed here: {name} with "
                     f"{', '.join(sorted(target.extensions)) or 'no extension'}"
                 )

@@ -22,7 +22,7 @@ from winogen.toolchain.cache import (
     LIBRARY,
     MESSAGE,
     SOURCE,
-    Store,
+    KernelStore,
     cache_dir,
     stores,
     warn_once,
@@ -138,7 +138,7 @@ class CannotLoad(BuildError):
     """A library was compiled, but the system does not load it."""
 
 
-def _open(job: _Job, store: Store, ffi: Any, most: int) -> Library:
+def _open(job: _Job, store: KernelStore, ffi: Any, most: int) -> Library:
     """Return the library from ``store``, built if need be; raise OSError if it cannot be there."""
     entry = store.entry(job.name, job.key)
     for attempt in (1, 2):
@@ -151,7 +151,7 @@ def _open(job: _Job, store: Store, ffi: Any, most: int) -> Library:
     raise AssertionError("the second attempt returns or raises")
 
 
-def _build(job: _Job, store: Store, entry: Path, most: int) -> Path:
+def _build(job: _Job, store: KernelStore, entry: Path, most: int) -> Path:
     """Compile and publish, unless another process does so first; raise OSError if not writable."""
     with store.lock(job.key, lambda: _emit(job, "wait")) as locked:
         path = store.find(entry)
@@ -176,7 +176,7 @@ class _Swept(FileNotFoundError):
     """The folder of a build went away meanwhile: to others, whose clock is ahead, it looked old."""
 
 
-def _make(job: _Job, store: Store, entry: Path, key: str | None) -> Path:
+def _make(job: _Job, store: KernelStore, entry: Path, key: str | None) -> Path:
     with store.workbench(key) as folder:
         try:
             (folder / SOURCE).write_text(job.source)
@@ -194,7 +194,7 @@ def _make(job: _Job, store: Store, entry: Path, key: str | None) -> Path:
             raise _Swept(errno.ENOENT, "was removed during a build", str(folder)) from problem
 
 
-def _compile(job: _Job, command: list[str], folder: Path, store: Store, entry: Path) -> None:
+def _compile(job: _Job, command: list[str], folder: Path, store: KernelStore, entry: Path) -> None:
     _emit(job, "start")
     begin = time.perf_counter()
     # The compiler's own temporary files go into the folder too: what a killed build leaves is then

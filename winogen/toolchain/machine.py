@@ -12,8 +12,8 @@ record is looked at again, by the first plan of a process and at most once a day
 - One that others disturbed is provisional. The machine is measured again, and each rate is the
   fastest of all measurements, until nothing disturbs one: then this one takes their place.
 - Any other is compared with a measurement of a few milliseconds. What differs by a factor is
-  measured properly. Faster than recorded is proof that the record is wrong, and so are a slower
-  core and second level, which others hardly touch. A slower third level or memory counts if
+  measured properly. Faster than recorded proves the record wrong, and so do a slower core and
+  second level, since other programs hardly touch them. A slower third level or memory counts if
   nothing disturbed the new measurement, or if it is found three times in a row.
 
 Within a process the machine never changes.
@@ -32,7 +32,7 @@ from typing import NamedTuple
 from winogen.errors import OutOfMemory, WinogenError
 from winogen.records import Machine
 from winogen.toolchain import calibrate, machine_file
-from winogen.toolchain.cache import Store, cache_root
+from winogen.toolchain.cache import KernelStore, cache_root
 from winogen.toolchain.limits import MEMORY_SAMPLE, levels
 from winogen.toolchain.machine_file import FORMAT, Record, now, unfitted
 from winogen.toolchain.room import memory_left
@@ -49,7 +49,7 @@ _LOOKS = 3  # in a row that find these slower, and are believed
 
 
 class _Known(NamedTuple):
-    """The machine of this process: that of the record, or the default for a reason."""
+    """The machine of this process: the recorded one, or the default for a reason."""
 
     machine: Machine
     record: Record | None
@@ -93,7 +93,7 @@ def current() -> Machine:
 def described(folder: Path | None = None) -> str:
     """Return in one line which machine this process plans for, how old its record is, and a cure.
 
-    ``folder``: that of the record to describe instead, without measuring anything.
+    ``folder``: the folder of another record to describe, without measuring anything.
 
     >>> described(Path("nowhere"))
     'none yet: the first plan measures this machine'
@@ -101,10 +101,10 @@ def described(folder: Path | None = None) -> str:
     if folder is not None:
         record = machine_file.read(folder)
         return _text(record) if record else "none yet: the first plan measures this machine"
-    known = _known()
-    if known.record:
-        return _text(known.record)
-    return f"default, a middling server ({known.reason}); `winogen calibrate` measures this one"
+    state = _known()
+    if state.record:
+        return _text(state.record)
+    return f"default, a middling server ({state.reason}); `winogen calibrate` measures this one"
 
 
 def _text(record: Record) -> str:
@@ -148,8 +148,8 @@ def _known() -> _Known:
 def _is_due(record: Record, samples: list[int]) -> bool:
     """Whether a record must be looked at again.
 
-    That is so after a day, which one of an earlier version has never seen begin, and if there is
-    more memory now than it was measured in.
+    It is so after a day, at once for a record of an earlier version, and if there is more memory
+    now than at the measurement.
     """
     if any(sample > record.sample for sample in samples):
         return True
@@ -161,12 +161,12 @@ def _renewed(folder: Path, kept: Record | None, samples: list[int]) -> Record:
 
     Processes that look at once would disturb each other, and so they wait.
     """
-    with Store(folder).lock("machine", on_wait=lambda: None):
+    with KernelStore(folder).lock("machine", on_wait=lambda: None):
         latest = machine_file.read(folder)
         if latest and latest != kept and not _is_due(latest, samples):
             return latest
         if latest:
-            # Before anything is measured, so that a folder that takes no files costs no time.
+            # Before anything is measured: a folder that takes no files costs no time.
             latest = latest._replace(checked=now())
             machine_file.write(latest, folder)
             if samples and samples[0] < min(latest.sample, _SAMPLES[0]):
@@ -177,8 +177,8 @@ def _renewed(folder: Path, kept: Record | None, samples: list[int]) -> Record:
                     latest = latest._replace(slower=0)
                     machine_file.write(latest, folder)
                 return latest
-        found = _measured(samples)
-        record = _better(latest, found) if latest else found
+        measurement = _measured(samples)
+        record = _better(latest, measurement) if latest else measurement
         # Without the lock another process may have measured meanwhile. All take what it kept.
         others = machine_file.read(folder)
         if others and others != latest and others.sample >= record.sample and not others.signs:
@@ -206,8 +206,8 @@ def _better(kept: Record, found: Record) -> Record:
 
 def _fits(record: Record, sample: int) -> bool:
     """Whether the machine is about what the record says, by a quick measurement."""
-    found = calibrate.calibrated(seconds=_COMPARING, most_bytes=sample, rounds=1)
-    return not _changes(found.machine, sample, record)
+    measurement = calibrate.calibrated(seconds=_COMPARING, most_bytes=sample, rounds=1)
+    return not _changes(measurement.machine, sample, record)
 
 
 def _changes(machine: Machine, sample: int, record: Record) -> dict[str, float]:
@@ -228,8 +228,8 @@ def _samples() -> list[int]:
 def _measured(samples: list[int]) -> Record:
     for sample in samples:
         with suppress(OutOfMemory):
-            found = calibrate.calibrated(seconds=_MEASURING, most_bytes=sample, doubts=True)
-            return Record(found.machine, sample, now(), now(), found.signs)
+            measurement = calibrate.calibrated(seconds=_MEASURING, most_bytes=sample, doubts=True)
+            return Record(measurement.machine, sample, now(), now(), measurement.signs)
     raise OutOfMemory(f"sample of memory: could not take {_SAMPLES[-1]} bytes")
 
 

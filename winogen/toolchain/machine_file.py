@@ -125,7 +125,7 @@ def _machine(values: dict[str, Any], costs: Costs) -> Machine:
 
 
 def _costs(values: dict[str, Any]) -> Costs:
-    """The constants of a file; those that its version of winogen did not have are not fitted."""
+    """The constants of a file; constants younger than its version of winogen are not fitted."""
     usual = asdict(unfitted())
     numbers = {name: float(values.get(name, usual[name])) for name in usual.keys() - {"provenance"}}
     return Costs(provenance=str(values["provenance"]), **numbers)

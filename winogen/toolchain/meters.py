@@ -5,7 +5,7 @@ the result that none of it was left out.
 
 A rate is the fastest of many bursts of about a millisecond. Whatever else the machine does makes
 some bursts slower and none faster, so that one burst in a quiet moment is enough. On one thread the
-clock is the CPU time of that thread, which stands still while others have the CPU.
+clock is the thread's CPU time: it stands still while others have the CPU.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Meter:
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self.rounds: list[float] = []
-        # Threads that others run on are waited for, which counts.
+        # Waiting for threads that others keep busy counts, too.
         self._clock = time.thread_time if threads == 1 else time.perf_counter
 
     def go_on(self, seconds: float) -> float:

@@ -1,4 +1,4 @@
-"""Telling whoever listens that C is being compiled, so that a person need not stare at nothing."""
+"""Telling listeners when C is compiled, so that a person need not stare at nothing."""
 
 from __future__ import annotations
 

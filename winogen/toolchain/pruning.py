@@ -1,9 +1,9 @@
 """How large the cache may grow: what was not used for longest goes first.
 
-Whatever is removed is made again when it is next wanted. A process that has a kernel loaded keeps
-it, for the system keeps the file as long as that; one that is about to load a kernel finds it gone
-and builds it anew (`winogen.toolchain.loader`). Nothing is taken for ours that does not have the
-name and the form of what is written here, for WINOGEN_CACHE may be a folder with other things.
+Whatever is removed is made again when it is next wanted. A process with a kernel loaded keeps it,
+for the system keeps the file as long as it is loaded. A process about to load a kernel finds it
+gone and builds it anew (`winogen.toolchain.loader`). Nothing is taken for ours that does not have
+the name and the form of what is written here, for WINOGEN_CACHE may be a folder with other things.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from winogen.errors import InvalidValue
 from winogen.toolchain import trust
-from winogen.toolchain.cache import LIBRARY, MANIFEST, MESSAGE, SOURCE, STALE_SECONDS, Store
+from winogen.toolchain.cache import LIBRARY, MANIFEST, MESSAGE, SOURCE, STALE_SECONDS, KernelStore
 
 DEFAULT_LIMIT = 1 << 30
 # What was used so recently is in use: another process may be between finding and loading it.
@@ -149,7 +149,7 @@ def _remove(item: Item, root: Path) -> bool:
         if item.kind == "locks":
             return _remove_lock(item.path)
         if item.kind == "kernels":
-            Store(root).discard(item.path)
+            KernelStore(root).discard(item.path)
         elif item.path.is_dir() and not item.path.is_symlink():
             shutil.rmtree(item.path)
         else:

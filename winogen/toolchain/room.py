@@ -21,11 +21,11 @@ _NAMES = (
 def memory_left() -> int | None:
     """Return the bytes that this process may still take; None where nobody knows.
 
-    Limits are those of the address space (``ulimit -v``), of cgroups, as containers have them, and
-    what the machine has left for all.
+    Limits come from the address space (``ulimit -v``), from cgroups, as containers have them, and
+    from what the machine has left for all.
     """
-    known = (*_address_space(), *_cgroups(), *_machine())
-    return min((max(0, left) for left in known), default=None)
+    limits = (*_address_space(), *_cgroups(), *_machine())
+    return min((max(0, left) for left in limits), default=None)
 
 
 def _address_space() -> Iterator[int]:
@@ -52,8 +52,8 @@ def _cgroups() -> Iterator[int]:
         _, controllers, path = line.split(":", 2)
         if controllers == "" or "memory" in controllers.split(","):
             mount = _MOUNT / "memory" if controllers else _MOUNT
-            # A group is held to the limits of those above it. In a container only the topmost may
-            # be in sight.
+            # A group is held to the limits of the groups above it. In a container only the topmost
+            # may be in sight.
             group = mount / path.lstrip("/")
             for folder in (group, *group.parents):
                 yield from _left(folder)

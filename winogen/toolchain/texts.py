@@ -13,7 +13,7 @@ from winogen.toolchain.cache import cache_root, write_whole
 
 
 def kept(key: str, make: Callable[[], str]) -> str:
-    """Return the text that was kept under ``key``, else what ``make`` returns, which is then kept.
+    """Return the text kept under ``key``; if there is none, keep and return what ``make`` returns.
 
     ``key`` is a digest of all that the text depends on, fit for a file name. The first line of the
     file is a digest of the text, so that a damaged file is as good as none; what follows is

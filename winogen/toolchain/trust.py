@@ -29,7 +29,7 @@ class Untrusted(PermissionError):
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it that are missing, for this user alone."""
+    """Make a folder, and missing ones above it, for this user alone."""
     if not path.is_dir():
         if path.parent != path:
             make_folder(path.parent)

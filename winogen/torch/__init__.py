@@ -3,10 +3,10 @@
 `Conv2d` is an `nn.Conv2d` that computes with winogen's kernels, `conv2d` its function. Both work
 under autograd, `torch.compile`, `torch.export` and `torch.jit.trace`, on contiguous and
 channels-last tensors; what the kernels don't take is left to torch. `replace` puts such layers in
-the place of those of a model, for training.
+the place of a model's own, for training.
 
 `optimize` makes a faster copy of a whole model, for inference, and `report` tells what became of
-it. `torch.compile(model, backend="winogen")` does the same as often as a model is traced.
+it. `torch.compile(model, backend="winogen")` does the same as forten as a model is traced.
 """
 
 try:

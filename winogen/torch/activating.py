@@ -26,14 +26,14 @@ Meanings = list[tuple[str, Function]]
 def _activated(call: Call, x: Any, meanings: Meanings, values: Mapping[str, Any]) -> Translation:
     """Return the first activation that a function is with these arguments."""
     for name, function in meanings:
-        known = ACTIVATIONS[name]
-        parameters = known.taken(function, values)
+        entry = ACTIVATIONS[name]
+        parameters = entry.taken(function, values)
         if parameters is None:
             continue
         x = call.map(x)
-        if known.per_filter:
+        if entry.per_filter:
             parameters = (_per_channel(call, x, parameters[0]),)
-        elif not _are_numbers(parameters) or not known.allows(*parameters):
+        elif not _are_numbers(parameters) or not entry.allows(*parameters):
             continue
         return Translation([Activation(spelled(name, parameters))], [x])
     raise Untranslated
@@ -80,8 +80,10 @@ def _of_operator(operator: Any, meanings: Meanings) -> Callable[[Call], Translat
     """Return the maker of an operator of aten. What no activation knows must be as by default."""
     arguments = operator._schema.arguments
     names = [one.name for one in arguments]
-    known = {one.name for _, function in meanings for one in function.arguments}
-    fixed = {one.name: one.default_value for one in arguments[1:] if one.name not in known}
+    arguments_taken = {one.name for _, function in meanings for one in function.arguments}
+    fixed = {
+        one.name: one.default_value for one in arguments[1:] if one.name not in arguments_taken
+    }
 
     def maker(call: Call) -> Translation:
         values = call.bind(" ".join(names))
@@ -94,11 +96,11 @@ def _of_operator(operator: Any, meanings: Meanings) -> Callable[[Call], Translat
 
 def _known() -> Iterator[tuple[str, str, Function]]:
     """Names in torch, the activation's name, its function; those with fewer parameters first."""
-    for known in sorted(ACTIVATIONS.values(), key=lambda one: len(one.parameters)):
-        for function in known.torch:
+    for entry in sorted(ACTIVATIONS.values(), key=lambda one: len(one.parameters)):
+        for function in entry.torch:
             for name in function.names.split():
-                yield name, known.name, function
-                yield f"{name}_", known.name, function
+                yield name, entry.name, function
+                yield f"{name}_", entry.name, function
 
 
 def _tables() -> tuple[dict[Any, Any], dict[Any, Any], dict[str, Any]]:

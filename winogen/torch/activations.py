@@ -18,12 +18,12 @@ def apply(name: str | None, parameters: tuple[Any, ...], z: torch.Tensor) -> tor
     """Return the activation of ``z``, (N, C, H, W); the parameter of "prelu" is a tensor (C,)."""
     if name is None:
         return z
-    known = ACTIVATIONS[name]
-    arguments = known.given(known.torch[0], parameters)
+    entry = ACTIVATIONS[name]
+    arguments = entry.given(entry.torch[0], parameters)
     if arguments is None:
-        result: torch.Tensor = known.formula(torch, z, *parameters)
+        result: torch.Tensor = entry.formula(torch, z, *parameters)
     else:
-        result = getattr(F, known.torch[0].names.split()[0])(z, **arguments)
+        result = getattr(F, entry.torch[0].names.split()[0])(z, **arguments)
     return result
 
 

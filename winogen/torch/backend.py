@@ -23,13 +23,12 @@ Compiled = Callable[..., Any]
 def winogen(module: fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
     """Return a function that computes a captured graph; the backend of `torch.compile`.
 
-    Parameters arrive as inputs. Those that are weights of convolutions and normalizations are taken
-    as they are now, and compared at every call: once one of them has changed, the graph is compiled
-    anew.
+    Parameters arrive as inputs. Weights of convolutions and normalizations are taken as they are
+    now, and compared at every call: once one of them has changed, the graph is compiled anew.
 
     The graph runs as captured where gradients are wanted, where sizes are symbols, and for tensors
-    elsewhere than on the CPU. So does one that changes an input or a buffer in place, or that has
-    regions (`torch.autocast`, `torch.no_grad`, `torch.cond`, transforms). What winogen cannot
+    elsewhere than on the CPU. So does a graph with a change of an input or a buffer in place, or
+    with regions (`torch.autocast`, `torch.no_grad`, `torch.cond`, transforms). What winogen cannot
     compile runs as captured, too, with a warning.
     """
     return _Backend(module, inputs)

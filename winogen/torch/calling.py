@@ -17,7 +17,7 @@ _PLAIN = (Tensor, nn.Parameter)
 
 
 @dataclass(frozen=True)
-class Kind:
+class TensorKind:
     """What a tensor among the arguments of a call must be like."""
 
     dtype: torch.dtype
@@ -25,20 +25,20 @@ class Kind:
     plain: bool  # on the CPU, strided, of no subclass
 
     @classmethod
-    def of(cls, tensor: Tensor) -> Kind:
+    def of(cls, tensor: Tensor) -> TensorKind:
         """Return the kind of a tensor."""
         plain = type(tensor) in _PLAIN and tensor.is_cpu and tensor.layout is torch.strided
         return cls(tensor.dtype, tensor.dim(), plain)
 
 
-class Structure:
+class CallStructure:
     """How containers are nested; files and copies hold a container of numbers of that structure."""
 
     def __init__(self, spec: Any):
         self.spec = spec
 
     @classmethod
-    def of(cls, value: Any) -> tuple[list[Any], Structure]:
+    def of(cls, value: Any) -> tuple[list[Any], CallStructure]:
         """Return the leaves of nested containers, and how these are nested."""
         leaves, spec = pytree.tree_flatten(value)
         return leaves, cls(spec)
@@ -48,7 +48,7 @@ class Structure:
         return pytree.tree_unflatten(list(leaves), self.spec)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Structure) and bool(self.spec == other.spec)
+        return isinstance(other, CallStructure) and bool(self.spec == other.spec)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -58,7 +58,7 @@ class Structure:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.spec = pytree.tree_flatten(state["nested"])[1]
 
-    def __deepcopy__(self, memo: dict) -> Structure:
+    def __deepcopy__(self, memo: dict) -> CallStructure:
         return self
 
 
@@ -76,8 +76,8 @@ class Calls:
             self.example = self._normal(tuple(args), dict(kwargs))
         except TypeError:  # arguments that the model does not have, as it will say itself
             self.signature, self.example = None, (tuple(args), dict(kwargs))
-        leaves, self.structure = Structure.of(self.example)
-        self.leaves = [Kind.of(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        leaves, self.structure = CallStructure.of(self.example)
+        self.leaves = [TensorKind.of(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
         # A tensor that is given twice is one tensor; `order` has its number for every place.
         self.tensors, self.order = _distinct([leaves[i] for i in self.places])
@@ -108,16 +108,20 @@ class Calls:
             leaves = [args[0]]
         else:
             try:
-                leaves, structure = Structure.of(self._normal(args, kwargs))
+                leaves, structure = CallStructure.of(self._normal(args, kwargs))
             except TypeError:  # arguments that the model does not have
                 return None
             if structure != self.structure:
                 return None
-        for leaf, wanted in zip(leaves, self.leaves):
-            if isinstance(wanted, Kind):
-                if not isinstance(leaf, Tensor) or Kind.of(leaf) != wanted or not wanted.plain:
+        for leaf, example in zip(leaves, self.leaves):
+            if isinstance(example, TensorKind):
+                if (
+                    not isinstance(leaf, Tensor)
+                    or TensorKind.of(leaf) != example
+                    or not example.plain
+                ):
                     return None
-            elif not _equal(leaf, wanted):
+            elif not _equal(leaf, example):
                 return None
         tensors, order = _distinct([leaves[place] for place in self.places])
         return tensors if order == self.order else None

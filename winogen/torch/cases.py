@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from winogen.torch.calling import Calls, Structure, clones
+from winogen.torch.calling import Calls, CallStructure, clones
 from winogen.torch.copies import identical, restored
 
 _SEED = 20
 # What is added to heights and widths; the second is for models that want multiples.
 _LARGER = ((1, 2), (32, 64))
 _LOUD = 4.0  # times as large as the example: what is cut off is cut off, then
-_PERTURBED = 1e-6  # relative to every number of an input
+PERTURBED = 1e-6  # relative to every number of an input
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Witness:
-    """What a model did, of which it must do the same again: cases, and the state that it keeps."""
+    """What a model did and must do again: cases, and the state it keeps."""
 
     cases: list[Case]  # the example first, and a second time
     repeats: bool  # whether the same call gave the same numbers
@@ -92,7 +92,7 @@ def run(model: Any, calls: Calls, tensors: Sequence[Tensor] | None = None) -> tu
     """
     torch.manual_seed(_SEED)
     args, kwargs = calls.arguments(clones(calls.tensors) if tensors is None else tensors)
-    leaves, structure = Structure.of(model(*args, **kwargs))
+    leaves, structure = CallStructure.of(model(*args, **kwargs))
     # A model may go on to change what it returned.
     kept = [leaf.detach().clone() if type(leaf) is Tensor else leaf for leaf in leaves]
     return kept, structure
@@ -101,7 +101,7 @@ def run(model: Any, calls: Calls, tensors: Sequence[Tensor] | None = None) -> tu
 def _others(
     tensors: Sequence[Tensor], accepted: Sequence[Case]
 ) -> Iterator[tuple[str, list[Tensor]]]:
-    """Yield names and tensors; ``accepted`` grows by those that the model takes."""
+    """Yield names and tensors; ``accepted`` grows by the cases that the model takes."""
     generator = torch.Generator().manual_seed(_SEED)
     maps = [tensor for tensor in tensors if tensor.dim() == 4 and tensor.is_floating_point()]
     yield "other content", [_redrawn(tensor, generator) for tensor in tensors]
@@ -155,7 +155,7 @@ def _near(tensor: Tensor, generator: torch.Generator) -> Tensor:
     if not tensor.is_floating_point():
         return tensor.clone()
     noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
-    return (tensor.double() * (1 + _PERTURBED * noise)).to(tensor.dtype)
+    return (tensor.double() * (1 + PERTURBED * noise)).to(tensor.dtype)
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -32,22 +32,22 @@ def evaluated(model: nn.Module) -> nn.Module:
         for value in vars(module).values():
             if isinstance(value, torch.Tensor) and not value.is_leaf:
                 memo[id(value)] = value.detach().clone()
-    with torch.no_grad():  # else those of scripted modules have a history
+    with torch.no_grad():  # else weights of scripted modules have a history
         return _frozen(copy.deepcopy(model, memo))
 
 
 def bare(model: nn.Module) -> nn.Module:
     """Return a copy that shares tensors with ``model`` and computes no weights from others.
 
-    Weights behind parametrizations and pruning masks, and those of the older `weight_norm` and
-    `spectral_norm`, become what they are in evaluation mode.
+    Weights behind parametrizations, pruning masks and the older `weight_norm` and `spectral_norm`
+    become what they are in evaluation mode.
     """
     # Baring a module writes into its tensors, so the copy has its own of these.
     computing = [module for module in model.modules() if _computes_weights(module)]
-    own = {id(t) for module in computing for inner in module.modules() for t in _held(inner)}
+    tensors = {id(t) for module in computing for inner in module.modules() for t in _held(inner)}
     every = {id(t): t for module in model.modules() for t in _held(module)}
     with torch.no_grad():
-        copied = copy.deepcopy(model, {key: t for key, t in every.items() if key not in own})
+        copied = copy.deepcopy(model, {key: t for key, t in every.items() if key not in tensors})
         for module in list(copied.modules()):
             _bare(module)
     return _frozen(copied)
@@ -103,19 +103,19 @@ class State:
 
     def changes(self) -> list[str]:
         """Return the names of what is no longer as it was."""
-        found: dict[str, None] = {}
+        names_of_changes: dict[str, None] = {}
         names = {id(t): name for name, t in self.model.named_buffers()}
         names |= {id(t): name for name, t in self.model.named_parameters()}
         changed = [t for t, numbers in self.buffers if not identical(t, numbers)]
         for tensor in (*changed, *self.rewritten()):
-            found[names.get(id(tensor), "a tensor")] = None
+            names_of_changes[names.get(id(tensor), "a tensor")] = None
         for path, module, fields, contents in self.modules:
             now = _fields(module)
             for name in {**fields, **now}:
                 same = name in fields and name in now and _same(fields[name], now[name])
                 if not same or not _same(contents.get(name), _contents(module).get(name)):
-                    found[f"{path}.{name}" if path else name] = None
-        return list(found)
+                    names_of_changes[f"{path}.{name}" if path else name] = None
+        return list(names_of_changes)
 
     def rewritten(self) -> list[torch.Tensor]:
         """Return the parameters whose numbers were written; nothing can put these back."""
@@ -163,8 +163,10 @@ def identical(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _tensors(model: nn.Module, table: str) -> list[torch.Tensor]:
-    found = {id(t): t for m in model.modules() for t in getattr(m, table).values() if t is not None}
-    return [t for t in found.values() if not t.is_inference()]
+    tensors = {
+        id(t): t for m in model.modules() for t in getattr(m, table).values() if t is not None
+    }
+    return [t for t in tensors.values() if not t.is_inference()]
 
 
 def _fields(module: nn.Module) -> dict[str, Any]:

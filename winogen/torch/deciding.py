@@ -72,7 +72,7 @@ def decide(
     ``layout`` None is the one that is predicted to be faster. Packed filters take at most
     ``memory_limit`` bytes; without a limit ``usual_memory``, or as little as they can. ``times``
     keeps what was measured, for a graph that is decided on again. Compiles the kernels that may be
-    needed, with a bar that shows how far that has come.
+    needed, with a progress bar.
     """
     times = {} if times is None else times
     parts = [piece.graph for piece in cut(graph) if piece.ours]

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from winogen.conv import arguments
 from winogen.errors import InvalidType, InvalidValue
 from winogen.torch import activations, gradients, ops
-from winogen.torch.settings import Settings, settings
+from winogen.torch.settings import LayerSettings, settings
 from winogen.torch.shortcut import like_before
 from winogen.typing import (
     Activation,
@@ -61,7 +61,7 @@ def conv2d(
 ) -> Tensor:
     """Return activation(convolution + bias + ``add``) + ``add_after`` of torch tensors.
 
-    Options are those of `winogen.conv2d`, which explains them. Autograd works to any order.
+    Options are the same as for `winogen.conv2d`, which explains them. Autograd works to any order.
 
     Tensors
     -------
@@ -104,12 +104,12 @@ def conv2d(
     """
     name, parameters, slopes = activation_parts(activation)
     tile, points, moduli = frozen(tile), frozen(points), frozen(moduli)
-    options = Options(
+    options = LayerOptions(
         # arguments: algorithm ... border workspace_limit tolerance threads
         algorithm, tile, points, moduli, order, edge, border, workspace_limit, tolerance, threads,
         # end
     )  # fmt: skip
-    wanted = Wanted(
+    request = LayerRequest(
         frozen(stride),
         frozen(padding),
         frozen(dilation),
@@ -120,10 +120,10 @@ def conv2d(
         options,
         tuple(weight.shape[2:]),
     )
-    return call(input, weight, bias, slopes, add, add_after, wanted)
+    return call(input, weight, bias, slopes, add, add_after, request)
 
 
-class Options(NamedTuple):
+class LayerOptions(NamedTuple):
     """How to compute, as `winogen.conv2d` takes it."""
 
     # fields: algorithm ... border workspace_limit tolerance threads
@@ -140,7 +140,7 @@ class Options(NamedTuple):
     # end
 
 
-class Wanted(NamedTuple):
+class LayerRequest(NamedTuple):
     """What a call asks for besides tensors, as a user spells it but for the activation."""
 
     stride: Any
@@ -150,7 +150,7 @@ class Wanted(NamedTuple):
     padding_mode: PaddingMode
     activation: str | None
     parameters: tuple[float, ...]
-    options: Options
+    options: LayerOptions
     kernel: tuple[int, ...]
 
     def plain(self) -> tuple:
@@ -173,7 +173,7 @@ class Wanted(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _settings(wanted: Wanted) -> Settings:
+def _settings(wanted: LayerRequest) -> LayerSettings:
     return settings(*wanted.plain())
 
 
@@ -188,7 +188,7 @@ def call(
     slopes: Tensor | None,
     add: Tensor | None,
     add_after: Tensor | None,
-    wanted: Wanted,
+    wanted: LayerRequest,
 ) -> Tensor:
     """Compute by a kernel at once, by the operator where somebody watches, or by torch.
 
@@ -237,7 +237,7 @@ def _operator(
     slopes: Tensor | None,
     add: Tensor | None,
     add_after: Tensor | None,
-    wanted: Wanted,
+    wanted: LayerRequest,
 ) -> Tensor:
     plain = wanted.plain()
     return gradients.conv2d(input, weight, bias, *plain[:7], slopes, add, add_after, *plain[7:])
@@ -265,7 +265,7 @@ def by_torch(
     slopes: Tensor | None,
     add: Tensor | None,
     add_after: Tensor | None,
-    wanted: Wanted,
+    wanted: LayerRequest,
 ) -> Tensor:
     """Compute the same by torch's own functions, whatever the device and the dtype."""
     top, bottom, left, right = _sides(wanted)
@@ -375,7 +375,7 @@ def _joined(value: Any) -> Any:
     return ";".join(text or "" for text in value) if isinstance(value, tuple) else value
 
 
-def _sides(wanted: Wanted) -> tuple:
+def _sides(wanted: LayerRequest) -> tuple:
     """Top, bottom, left, right of padding in any spelling; raises InvalidValue."""
     padding = wanted.padding
     if isinstance(padding, str):

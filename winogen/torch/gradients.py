@@ -1,8 +1,9 @@
 """Derivatives: the gradients of input and weight as operators, and what autograd does with them.
 
-The convolution is linear in its input x and in its weight w. So the gradient of the input, a
-function of the output's gradient g and of w, and that of the weight, of x and g, are linear in
-both, too, and the derivatives of the three are each other: that serves gradients of any order.
+The convolution is linear in its input x and in its weight w. So the gradient of the input (a
+function of w and of the output's gradient g) and the gradient of the weight (a function of x and g)
+are linear in both, too. The derivatives of the three are each other, which serves gradients of any
+order.
 
 Both operators know only padding with zeros. Other paddings are made here by indexing.
 """
@@ -19,14 +20,14 @@ from winogen.conv import gradients
 from winogen.torch import activations, packing
 from winogen.torch.arrays import array, layout, memory_format, tensor
 from winogen.torch.ops import _empty, collected, library, trained
-from winogen.torch.settings import Settings
+from winogen.torch.settings import LayerSettings
 
 conv2d = torch.ops.winogen.conv2d.default
 input_gradient = torch.ops.winogen.conv2d_input_gradient.default
 weight_gradient = torch.ops.winogen.conv2d_weight_gradient.default
 
 
-def geometry(asked: Settings) -> tuple[Any, ...]:
+def geometry(asked: LayerSettings) -> tuple[Any, ...]:
     """Return the last arguments of both operators, of settings with zeros around."""
     return (
         asked.stride,
@@ -47,7 +48,7 @@ def _settings(
     algorithm: str = "auto",
     tolerance: float | None = None,
     threads: int | None = None,
-) -> Settings:
+) -> LayerSettings:
     """The settings of `geometry`."""
     return collected(stride, padding, dilation, groups)[0].changed(
         algorithm=algorithm, tolerance=tolerance, threads=threads
@@ -67,7 +68,7 @@ def _input_gradient(gradient: Tensor, weight: Tensor, size: Sequence[int], *rest
     return tensor(conv(array(gradient, way)), way)
 
 
-def _turned(asked: Settings, weight: Tensor) -> Settings | None:
+def _turned(asked: LayerSettings, weight: Tensor) -> LayerSettings | None:
     """The settings of the convolution with the turned weight that is the gradient; None: none is.
 
     A row of the input reaches the outputs whose kernels see it, and these are as many as the kernel
@@ -107,7 +108,7 @@ def _weight_gradient(input: Tensor, gradient: Tensor, kernel: Sequence[int], *re
 
 
 def _by_kernel(
-    input: Tensor, gradient: Tensor, shape: tuple[int, ...], asked: Settings
+    input: Tensor, gradient: Tensor, shape: tuple[int, ...], asked: LayerSettings
 ) -> Tensor | None:
     """The gradient of a weight of this shape by F(r, m), or None where torch's is as fast."""
     groups = asked.groups
@@ -144,10 +145,10 @@ def _by_torch(
     input: Tensor | None,
     weight: Tensor,
     size: Sequence[int],
-    asked: Settings,
+    asked: LayerSettings,
     way: str,
 ) -> Tensor:
-    """The gradient of the weight, or without ``input`` that of the input, by torch's kernels."""
+    """The gradient of the weight, or without ``input`` of the input, by torch's kernels."""
     top, bottom, left, right = asked.padding
     even = top == bottom and left == right
     pads = (top, left) if even else (0, 0)
@@ -198,14 +199,14 @@ def _sources(size: int, before: int, after: int, mode: str, like: Tensor) -> Ten
     return (size - 1) - (at.abs() - (size - 1)).abs()
 
 
-def _padded(x: Tensor, asked: Settings) -> Tensor:
+def _padded(x: Tensor, asked: LayerSettings) -> Tensor:
     top, bottom, left, right = asked.padding
     rows = _sources(x.shape[2], top, bottom, asked.padding_mode, x)
     columns = _sources(x.shape[3], left, right, asked.padding_mode, x)
     return x.index_select(2, rows).index_select(3, columns)
 
 
-def _unpadded(gradient: Tensor, size: Sequence[int], asked: Settings) -> Tensor:
+def _unpadded(gradient: Tensor, size: Sequence[int], asked: LayerSettings) -> Tensor:
     """The transposition of `_padded`: what was taken from a row comes back to it."""
     top, bottom, left, right = asked.padding
     rows = _sources(size[0], top, bottom, asked.padding_mode, gradient)
@@ -237,7 +238,7 @@ def _remember(ctx: Any, inputs: tuple, output: Tensor) -> None:
 
 
 def _back(ctx: Any, gradient: Tensor) -> tuple:
-    asked: Settings = ctx.asked
+    asked: LayerSettings = ctx.asked
     input, weight, *others = ctx.saved_tensors
     # As the input lies, so that no kernel mixes layouts, and sums over expanded ones are fast.
     gradient = gradient.contiguous(memory_format=memory_format(layout(input, weight)))
@@ -275,7 +276,11 @@ def _back(ctx: Any, gradient: Tensor) -> tuple:
 
 
 def _call(
-    input: Tensor, weight: Tensor, bias: Tensor | None, asked: Settings, add: Tensor | None = None
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    asked: LayerSettings,
+    add: Tensor | None = None,
 ) -> Tensor:
     return conv2d(
         input,

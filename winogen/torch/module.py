@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from winogen.errors import Unsupported
 from winogen.records.activations import spelled
 from winogen.torch import packing
-from winogen.torch.functional import Options, Wanted, activation_parts, call, frozen
+from winogen.torch.functional import LayerOptions, LayerRequest, activation_parts, call, frozen
 from winogen.torch.settings import settings
 from winogen.typing import (
     Activation,
@@ -115,7 +115,7 @@ class Conv2d(nn.Conv2d):
             device,
             dtype,
         )
-        options = Options(
+        options = LayerOptions(
             # arguments: algorithm ... border workspace_limit tolerance threads
             algorithm, tile, points, moduli, order, edge, border, workspace_limit, tolerance,
             threads,
@@ -149,7 +149,7 @@ class Conv2d(nn.Conv2d):
         made = cls.__new__(cls)
         nn.Module.__init__(made)
         _share(made, module)
-        options = Options(
+        options = LayerOptions(
             # arguments: algorithm ... border workspace_limit tolerance threads
             algorithm, tile, points, moduli, order, edge, border, workspace_limit, tolerance,
             threads,
@@ -158,8 +158,8 @@ class Conv2d(nn.Conv2d):
         made._ask(activation, options)
         return made
 
-    def _ask(self, activation: Activation | None, options: Options) -> None:
-        self.options = Options(*map(frozen, options))
+    def _ask(self, activation: Activation | None, options: LayerOptions) -> None:
+        self.options = LayerOptions(*map(frozen, options))
         self.activation = activation
         settings(*self._wanted.plain()).check(tuple(self.weight.shape))
 
@@ -186,9 +186,9 @@ class Conv2d(nn.Conv2d):
             self.__dict__["_wanted"] = self._collected()
         return None
 
-    def _collected(self) -> Wanted:
+    def _collected(self) -> LayerRequest:
         """What a call asks for; made whenever a part of it is set, and not at every call."""
-        return Wanted(
+        return LayerRequest(
             frozen(self.stride),
             frozen(self.padding),
             frozen(self.dilation),
@@ -203,14 +203,14 @@ class Conv2d(nn.Conv2d):
         self, input: Tensor, add: Tensor | None = None, add_after: Tensor | None = None
     ) -> Tensor:
         """Return the output, (N, M, OH, OW), of ``input``, (N, C, H, W), or both without N."""
-        wanted = self._wanted
-        slopes = self.slopes if wanted.activation == "prelu" else None
-        own = self._parameters  # looked up twice as fast
-        if "weight" in own and "bias" in own:
-            weight, bias = own["weight"], own["bias"]
+        request = self._wanted
+        slopes = self.slopes if request.activation == "prelu" else None
+        parameters = self._parameters  # looked up twice as fast
+        if "weight" in parameters and "bias" in parameters:
+            weight, bias = parameters["weight"], parameters["bias"]
         else:  # computed by a parametrization
             weight, bias = self.weight, self.bias
-        return call(input, weight, bias, slopes, add, add_after, wanted)
+        return call(input, weight, bias, slopes, add, add_after, request)
 
     def __prepare_scriptable__(self) -> nn.Module:
         """What `torch.jit.script` compiles instead, for it knows no operators made in Python."""
@@ -228,9 +228,9 @@ class Conv2d(nn.Conv2d):
         """Pack the weights anew before the next call.
 
         For changes that torch does not count: writes through ``weight.data``, through a numpy view
-        of it, by another library that shares its memory by DLPack, and by an optimizer made with
-        ``fused=True`` that steps again without a forward pass in between. All others are noticed,
-        and these too by a call that needs gradients.
+        of it, by another library by DLPack, and by the second step of an optimizer made with
+        ``fused=True`` without a forward pass in between. All others are noticed, and these too by a
+        call that needs gradients.
         """
         packing.repack(self.weight)
 
@@ -247,7 +247,7 @@ class Conv2d(nn.Conv2d):
 
     def _named_options(self) -> dict[str, Any]:
         """The options that are not the defaults."""
-        both = zip(Options._fields, self.options, Options())
+        both = zip(LayerOptions._fields, self.options, LayerOptions())
         return {name: value for name, value, default in both if value != default}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -259,7 +259,7 @@ class Conv2d(nn.Conv2d):
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
         options = state.pop("options", {})
-        unknown = sorted(options.keys() - Options._fields)
+        unknown = sorted(options.keys() - LayerOptions._fields)
         if unknown:
             warnings.warn(
                 f"{', '.join(unknown)}: saved by another version of winogen; this one has no such "
@@ -267,7 +267,9 @@ class Conv2d(nn.Conv2d):
                 stacklevel=2,
             )
         super().__setstate__(state)
-        self.options = Options(**{n: frozen(v) for n, v in options.items() if n not in unknown})
+        self.options = LayerOptions(
+            **{n: frozen(v) for n, v in options.items() if n not in unknown}
+        )
 
 
 def _share(made: nn.Conv2d, module: nn.Conv2d) -> None:

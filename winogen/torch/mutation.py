@@ -1,7 +1,7 @@
-"""Which operations of a traced model change a tensor in place, and which return fresh memory.
+"""Operations of a traced model that change a tensor in place, and ones that return fresh memory.
 
-A graph of values knows no changes. One in place is read as an operation with a new result, which
-all that follows reads instead; this is right unless something else looks at the same memory.
+A graph of values knows no changes. An operation in place is read as one with a new result, and
+everything behind it reads this result. It is right unless something else looks at the same memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOOKING_AT_MEMORY = set(
     "as_strided stride is_contiguous storage_offset storage untyped_storage data_ptr numpy "
     "view_as_real view_as_complex set_ __array__ __dlpack__".split()
 )
-# Modules of torch whose result may be a view of what they read; those of users may do anything.
+# Modules of torch whose result may be a view of what they read; modules of users may do anything.
 _VIEWING_MODULES = (
     nn.Flatten,
     nn.Unflatten,
@@ -118,7 +118,7 @@ def changed_by(node: fx.Node, modules: Mapping[str, nn.Module]) -> fx.Node | Non
 
 
 def made_functional(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
-    """Make an operation that changes a tensor return a new one; False where that is not known.
+    """Make an operation in place return a new tensor; False where its function is unknown.
 
     Of a module the operation gets a copy; the node belongs to the caller.
     """

@@ -5,7 +5,7 @@
 | `winogen::conv2d` | y = activation(conv + bias + add) + add_after |
 | `winogen::conv2d_out` | nothing; writes the same to `out` |
 | `winogen::conv2d_input_gradient` | the gradient of the input of a convolution with zeros around |
-| `winogen::conv2d_weight_gradient` | that of its weight |
+| `winogen::conv2d_weight_gradient` | the gradient of its weight |
 
 They are defined by `Library.define`, since a call through `torch.library.custom_op` takes twice as
 long. The last three serve the derivatives in `winogen/torch/gradients.py`.
@@ -24,7 +24,7 @@ from winogen.conv.seams import channels_around
 from winogen.errors import InvalidType, InvalidValue, Unsupported
 from winogen.torch import packing
 from winogen.torch.arrays import array, layout, memory_format, tensor
-from winogen.torch.settings import Settings, settings
+from winogen.torch.settings import LayerSettings, settings
 from winogen.torch.shortcut import whole
 
 library = torch.library.Library("winogen", "FRAGMENT")
@@ -68,7 +68,7 @@ def collected(
     add: Tensor | None = None,
     add_after: Tensor | None = None,
     *rest: Any,
-) -> tuple[Settings, Tensor | None, Tensor | None, Tensor | None]:
+) -> tuple[LayerSettings, Tensor | None, Tensor | None, Tensor | None]:
     """Return settings, slopes, add and add_after, of an operator's arguments behind the bias."""
     plain = tuple(tuple(one) if isinstance(one, (list, tuple)) else one for one in rest)
     asked = settings(
@@ -93,7 +93,7 @@ def run(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    asked: Settings,
+    asked: LayerSettings,
     slopes: Tensor | None = None,
     add: Tensor | None = None,
     add_after: Tensor | None = None,
@@ -195,7 +195,7 @@ def check(input: Tensor, weight: Tensor, *others: Tensor | None) -> None:
             raise InvalidType(f"{name}: got {one.dtype}; allowed: {weight.dtype}, as weight has")
 
 
-def _output_shape(input: Tensor, weight: Tensor, asked: Settings) -> tuple:
+def _output_shape(input: Tensor, weight: Tensor, asked: LayerSettings) -> tuple:
     """The shape of y, of sizes that may be symbolic; raises InvalidValue where there is none."""
     top, bottom, left, right = asked.padding
     if input.shape[1] != weight.shape[1] * asked.groups or weight.shape[0] % asked.groups:

@@ -16,7 +16,7 @@ from winogen.graph import Conv, Graph, simplify
 from winogen.progress import counting, working
 from winogen.toolchain.machine import described
 from winogen.torch.building import build
-from winogen.torch.calling import Calls, Structure
+from winogen.torch.calling import Calls, CallStructure
 from winogen.torch.cases import Witness, witnessed
 from winogen.torch.copies import bare, evaluated, restored
 from winogen.torch.deciding import Decision, decide
@@ -71,8 +71,8 @@ def optimize(
     example_inputs
         A tensor, or a tuple of all positional arguments of the model.
     tolerance
-        The largest error of each layer, as in `winogen.conv2d`. None for what keeps the L2 error
-        at the output, on the example inputs, within 1.5 times that of torch, if anything does.
+        The largest error of each layer, as in `winogen.conv2d`. None keeps the L2 error at the
+        output, on the example inputs, within 1.5 times torch's, if possible.
     threads
         None for as many as torch uses at the time of a call, or a positive int.
     exclude
@@ -107,22 +107,22 @@ def optimize(
         "threads": threads,
         "memory_limit": memory_limit,
     }
-    own = evaluated(model)
-    calls = Calls(own, inputs, {})
+    copy = evaluated(model)
+    calls = Calls(copy, inputs, {})
     with working("running the model"):
-        witness = _witnessed(own, calls, inputs)
+        witness = _witnessed(copy, calls, inputs)
     if witness.rewrites:
         return _alone(evaluated(model), f"a call changes {', '.join(witness.changes[:3])}")
     reasons: list[str] = []
-    for trace in _traces(own, calls, witness):
+    for trace in _traces(copy, calls, witness):
         if isinstance(trace, str):
             reasons.append(trace)
             continue
         try:
-            with restored(own):
-                made, errors = _by_trace(own, trace, calls, witness, exclude, options)
+            with restored(copy):
+                made, errors = _by_trace(copy, trace, calls, witness, exclude, options)
             with made.winogen_tested():
-                reason = disagreement(made, own, calls, witness, errors)
+                reason = disagreement(made, copy, calls, witness, errors)
         except (BuildError, OutOfMemory):
             raise
         except Exception as problem:
@@ -132,7 +132,7 @@ def optimize(
         if not reason:
             return made
         reasons.append(f"{trace.tracer}: {reason}"[:200])
-    return _swapped(own, calls, witness, "; ".join(reasons), exclude, options)
+    return _swapped(copy, calls, witness, "; ".join(reasons), exclude, options)
 
 
 def _witnessed(model: nn.Module, calls: Calls, inputs: tuple[Any, ...]) -> Witness:
@@ -196,12 +196,12 @@ def _by_trace(
             if measured.ours_l2 <= USUAL * measured.torch_l2:
                 break
         with counting("checking layers"):
-            found = unproven(trace.module, reading, body, decision, cases)
-        if not found:
+            failures = unproven(trace.module, reading, body, decision, cases)
+        if not failures:
             break
-        if found.keys() <= refused.keys():
-            raise Untraceable(next(iter(found.values())))
-        refused.update(found)
+        if failures.keys() <= refused.keys():
+            raise Untraceable(next(iter(failures.values())))
+        refused.update(failures)
     segments = sum(isinstance(m, SegmentModule) for m in body.modules())
     made = Report(
         (*decision.rows, *(Row(s.name, s.what, "torch", s.why) for s in reading.stays)),
@@ -280,7 +280,7 @@ def _swapped(
     report = Report(
         (*decision.rows, *_kept(own, "it is left as it is", named)),
         f"nothing, modules were replaced ({reason})",
-        f"that of the input, here {decision.layout}",
+        f"the input's, here {decision.layout}",
         measured,
         decision.weight_bytes,
         sum(row.runs != "torch" for row in decision.rows),
@@ -333,7 +333,7 @@ def _check(model: Any, inputs: tuple[Any, ...]) -> None:
         )
     if isinstance(model, Optimized):
         raise InvalidValue("model: got one that is optimized; allowed: the original")
-    leaves, _ = Structure.of(inputs)
+    leaves, _ = CallStructure.of(inputs)
     tensors = [("example_inputs", x) for x in leaves if isinstance(x, torch.Tensor)]
     tensors += [(name, p) for name, p in model.named_parameters()]
     for name, tensor in tensors:

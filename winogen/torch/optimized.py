@@ -1,4 +1,4 @@
-"""`Optimized`: what `optimize` returns, a model that answers for the one that it was made of."""
+"""`Optimized`: what `optimize` returns, a model that answers for the original."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, fx, nn
 
 from winogen.errors import InvalidValue, Unsupported
-from winogen.torch.calling import Calls, Structure
+from winogen.torch.calling import Calls, CallStructure
 from winogen.torch.functional import exported, transformed
 from winogen.torch.report import Report
-from winogen.torch.tracing import Guard
+from winogen.torch.tracing import SizeGuard
 
 # Before torch 2.7 nothing tells what is compiled from what is exported.
 _TELLS_EXPORTS = hasattr(torch.compiler, "is_exporting")
@@ -27,19 +27,19 @@ class Fast:
 
     body: fx.GraphModule  # tensors of a call in, a tuple of leaves out
     calls: Calls
-    structure: Structure  # of what the model returns
+    structure: CallStructure  # of what the model returns
     planar: tuple[bool, ...]  # leaves that the model returns contiguous for contiguous inputs
-    guard: Guard | None = None
+    guard: SizeGuard | None = None
 
 
 class Optimized(nn.Module):
     """An optimized copy of a model, for inference on the CPU; made by `optimize`.
 
     It holds a copy of the model in evaluation mode. Parameters, buffers, submodules, attributes and
-    methods are those of the copy; `forward` computes the same by segments. Calls that are not like
-    the example (other keyword arguments, containers, types, numbers of axes), calls under autocast,
-    and whatever the segments refuse, are computed by the copy, with one warning. So are exports
-    and traces, which then hold torch's own operators.
+    methods belong to the copy; `forward` computes the same by segments. Calls that are not like the
+    example (other keyword arguments, containers, types, numbers of axes), calls under autocast, and
+    whatever the segments refuse, are computed by the copy, with one warning. So are exports and
+    traces, which then hold torch's own operators.
 
     Changes of the copy would have no effect on the segments, and are refused where they are seen:
     `train`, `load_state_dict`, `requires_grad_`, `to` another type or device, new attributes.
@@ -47,16 +47,16 @@ class Optimized(nn.Module):
 
     def __init__(self, model: nn.Module, report: Report, fast: Fast | None):
         super().__init__()
-        own = self.__dict__
-        # One truth: the tables of the copy are those of this module.
+        fields = self.__dict__
+        # One truth: the copy and this module share their tables.
         for table in ("_parameters", "_buffers", "_modules"):
-            own[table] = getattr(model, table)
-        own["_non_persistent_buffers_set"] = model._non_persistent_buffers_set
-        own["winogen_model"] = model
-        own["winogen_fast"] = fast
-        own["winogen_report"] = report
-        own["training"] = False
-        own["_warned"] = own["_tested"] = False
+            fields[table] = getattr(model, table)
+        fields["_non_persistent_buffers_set"] = model._non_persistent_buffers_set
+        fields["winogen_model"] = model
+        fields["winogen_fast"] = fast
+        fields["winogen_report"] = report
+        fields["training"] = False
+        fields["_warned"] = fields["_tested"] = False
         self._watch()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -72,7 +72,7 @@ class Optimized(nn.Module):
         tensors = None if reason else fast.calls.tensors_of(args, kwargs)
         if tensors is None:
             reason = reason or (
-                "a call whose arguments are not like those of the example: other keywords, "
+                "a call with arguments unlike the example's: other keywords, "
                 "containers, types, numbers of axes, or values of what is no tensor"
             )
         elif fast.guard is not None and not fast.guard.holds(tensors):
@@ -186,7 +186,7 @@ class Optimized(nn.Module):
         return self
 
     def requires_grad_(self, requires_grad: bool = True) -> Optimized:
-        """Refuse gradients of parameters, of which the segments know nothing."""
+        """Refuse gradients of parameters, since segments know nothing of parameters."""
         if requires_grad:
             raise InvalidValue(
                 "requires_grad: got True; allowed: False for an optimized model, which gives "

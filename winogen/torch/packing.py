@@ -1,8 +1,7 @@
 """Weights as kernels read them, kept beside the tensors that they come from.
 
 The cache belongs to no module: it is never copied, saved or traced. It is keyed on the weight
-tensor itself and dropped with it. That the numbers are still those that were packed is told by
-`Stamp`.
+tensor itself and dropped with it. `Stamp` tells whether the packed numbers are still the same.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 
 from winogen.conv import Conv2d
-from winogen.torch.settings import Settings
+from winogen.torch.settings import LayerSettings
 from winogen.typing import Layout
 
 
@@ -50,7 +49,7 @@ class Stamp:
         )
 
     def agrees(self, tensor: torch.Tensor) -> bool:
-        """Whether the numbers are equal to those of the copy; not so without one."""
+        """Whether the numbers are equal to the copy's; not so without one."""
         if self._copy is None:
             return False
         bits = np.dtype(f"u{self._copy.itemsize}")  # so that NaN is equal to itself
@@ -90,8 +89,8 @@ class _Weight:
         self.layers: dict[Any, Packed] = {}
         self.shortcut: Any = None  # how the last call was computed
         key = id(tensor)
-        own = weakref.ref(self)
-        self.dropped = weakref.ref(tensor, lambda _: _drop(key, own()))
+        reference = weakref.ref(self)
+        self.dropped = weakref.ref(tensor, lambda _: _drop(key, reference()))
 
     def holds(self, tensor: torch.Tensor, trained: bool) -> bool:
         """Whether its layers may be used for ``tensor`` as it is now."""
@@ -133,16 +132,16 @@ def layer(
     weight: torch.Tensor,
     bias: torch.Tensor | None,
     slopes: torch.Tensor | None,
-    settings: Settings,
+    settings: LayerSettings,
     layout: str,
     trained: bool,
 ) -> Packed:
     """Return the layer with these parameters and options, its weights packed once.
 
-    ``trained`` parameters are compared with copies of those that were packed, because fused
-    optimizers and `gradcheck` change numbers without counting. It reads all numbers once more than
-    the kernel does. What was packed for the one use is not taken for the other: an optimizer's
-    last step comes after the last call that compares.
+    ``trained`` parameters are compared with copies of the packed ones, because fused optimizers and
+    `gradcheck` change numbers without counting. It reads all numbers once more than the kernel
+    does. What was packed for the one use is not taken for the other: an optimizer's last step comes
+    after the last call that compares.
 
     Raises InvalidValue, InvalidType and Unsupported, as `winogen.Conv2d` does.
     """
@@ -150,10 +149,12 @@ def layer(
     return _layer(weight, (bias, slopes), (settings, layout, threads), _forward, trained)
 
 
-def turned_layer(weight: torch.Tensor, settings: Settings, layout: str, trained: bool) -> Conv2d:
+def turned_layer(
+    weight: torch.Tensor, settings: LayerSettings, layout: str, trained: bool
+) -> Conv2d:
     """Return the layer that computes the gradient of the input of a layer with ``weight``.
 
-    ``settings`` are those of the layer that is returned.
+    ``settings`` are for the returned layer.
     """
     threads = settings.threads or torch.get_num_threads()
     return _layer(weight, (), (settings, layout, threads, "turned"), _turned, trained).conv
@@ -180,7 +181,7 @@ def _forward(
     weight: np.ndarray,
     bias: torch.Tensor | None,
     slopes: torch.Tensor | None,
-    settings: Settings,
+    settings: LayerSettings,
     layout: Layout,
     threads: int,
 ) -> Conv2d:
@@ -192,7 +193,7 @@ def _forward(
     return Conv2d(weight, numbers, layout=layout, threads=threads, **options)
 
 
-def _turned(weight: np.ndarray, settings: Settings, layout: Layout, threads: int) -> Conv2d:
+def _turned(weight: np.ndarray, settings: LayerSettings, layout: Layout, threads: int) -> Conv2d:
     filters, channels, *kernel = weight.shape
     groups = settings.groups
     apart = weight.reshape(groups, filters // groups, channels, *kernel)

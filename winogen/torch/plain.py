@@ -139,7 +139,7 @@ class Plain(nn.Module):
         return y + seams[-1] if len(seams) > self.has_add else y
 
     def extra_repr(self) -> str:
-        """What it computes, and of which layer."""
+        """What it computes, and the layer it comes from."""
         return f"{self.label}: {self.text}" if self.label else self.text
 
 

@@ -9,22 +9,23 @@ import torch
 from torch import Tensor, fx, nn
 
 from winogen.errors import WinogenError
-from winogen.graph import Conv, Graph
+from winogen.graph import Conv, Graph, whole
 from winogen.graph.compiling import kernels
 from winogen.torch.building import GRAPH, VALUES
 from winogen.torch.calling import Calls
-from winogen.torch.cases import Case, Witness, run
+from winogen.torch.cases import PERTURBED, Case, Witness, run
 from winogen.torch.copies import restored
 from winogen.torch.deciding import Decision
 from winogen.torch.plain import PlainGraph
 from winogen.torch.reading import Reading
 from winogen.torch.segment_op import SegmentModule
 
-# Relative errors that rounding alone explains in a sum that torch computes, and that nothing does.
+# Relative errors in a sum of torch's: up to the first rounding alone explains them, beyond the
+# second nothing does.
 _ROUNDING = {torch.float32: 1e-5, torch.float64: 1e-13}
 _WRONG = {torch.float32: 1e-3, torch.float64: 1e-10}
 # Errors of layers grow on their way through a net, but not beyond a tenth of its output.
-_GROWTH, _MOST = 10.0, 0.1
+_MOST = 0.1
 # Torch may be this many times as accurate where a result cancels out.
 _TIMES = 10.0
 
@@ -40,10 +41,10 @@ def unproven(
 
     Each segment is given what the model itself computes before it, case by case, and must return
     what the model has behind it. A layer may be off by its tolerance, else by ten times its
-    predicted error, and by ten times what torch is off. Kernels run for the shapes that they were
-    compiled for; at other shapes torch stands in for kernels that are still to be compiled.
+    predicted error, and by ten times what torch is off. Kernels run for the shapes of their
+    compilation; at other shapes torch stands in for kernels that are still to be compiled.
     """
-    found: dict[str, str] = {}
+    failures: dict[str, str] = {}
     for case in {id(case.tensors): case for case in cases}.values():
         names = {name for node in body.graph.nodes for name in node.meta.get(VALUES, ())}
         names |= {node.name for node in body.graph.nodes if node.op == "placeholder"}
@@ -55,8 +56,8 @@ def unproven(
             checker.run(*[tensor.clone() for tensor in case.tensors])
         for graph, reason in checker.wrong:
             part = _part(reading.graph, graph)
-            found |= dict.fromkeys(part, f"on {case.name} {reason}")
-    return found
+            failures |= dict.fromkeys(part, f"on {case.name} {reason}")
+    return failures
 
 
 class _Recorder(fx.Interpreter):
@@ -105,20 +106,20 @@ class _Checker(fx.Interpreter):
         names = n.meta.get(VALUES, ())
         several = isinstance(result, (list, tuple))
         results = list(result) if several else [result]
-        wanted = [self.values.get(name) for name in names]
+        truth = [self.values.get(name) for name in names]
         graph = n.meta.get(GRAPH)
         if graph is not None:
             inputs, _ = self.fetch_args_kwargs_from_env(n)
-            pairs = [(i, y, w) for i, (y, w) in enumerate(zip(results, wanted)) if w is not None]
+            pairs = [(i, y, w) for i, (y, w) in enumerate(zip(results, truth)) if w is not None]
             errors = [(distance(y, w), i, y, w) for i, y, w in pairs]
             allowed = self._allowed(graph)
             bad = [one for one in errors if not one[0] <= allowed]
             if bad and not self._excused(graph, inputs, bad, allowed):
                 worst = max(bad, key=lambda one: one[0])[0]
                 self.wrong.append((graph, f"off by {worst:.1e}, allowed {allowed:.1e}"))
-        if len(wanted) != len(results):
+        if len(truth) != len(results):
             return result
-        kept = [y if w is None else w for y, w in zip(results, wanted)]
+        kept = [y if w is None else w for y, w in zip(results, truth)]
         return type(result)(kept) if several else kept[0]
 
     def _allowed(self, graph: Graph) -> float:
@@ -146,41 +147,24 @@ def _dtype(graph: Graph) -> torch.dtype:
     return torch.float32 if graph.dtype is None else getattr(torch, str(graph.dtype))
 
 
-def _part(whole: Graph, replaced: Graph) -> set[str]:
+def _part(graph: Graph, replaced: Graph) -> set[str]:
     """The names of all traced nodes between the inputs and the outputs of a replaced graph."""
-    makers, inputs = whole.makers, set(replaced.inputs)
-    waiting, found = list(replaced.outputs), set()
+    makers, inputs = graph.makers, set(replaced.inputs)
+    waiting, nodes = list(replaced.outputs), set()
     while waiting:
         name = waiting.pop()
-        if name in inputs or name in found or name not in makers:
+        if name in inputs or name in nodes or name not in makers:
             continue
-        found.add(name)
+        nodes.add(name)
         waiting += makers[name].reads
-    return {name.partition(".")[0] for name in found}  # "conv.0" is a part of the node conv
+    return {name.partition(".")[0] for name in nodes}  # "conv.0" is a part of the node conv
 
 
 def distance(one: Any, other: Tensor) -> float:
-    """Return max |one - other| / max |other| of tensors; infinite for other shapes or types.
-
-    Numbers that are infinite or no numbers must be the same in both.
-    """
-    if not isinstance(one, Tensor) or one.shape != other.shape or one.dtype != other.dtype:
+    """Return `winogen.graph.whole.distance` of tensors; infinite for other types, too."""
+    if not isinstance(one, Tensor) or one.dtype != other.dtype:
         return float("inf")
-    if not other.numel():
-        return 0.0
-    finite = torch.isfinite(other)
-    if not torch.equal(torch.isfinite(one), finite):
-        return float("inf")
-    rest, wanted = one[~finite], other[~finite]
-    if not torch.equal(torch.isnan(rest), torch.isnan(wanted)) or not torch.equal(
-        torch.nan_to_num(rest), torch.nan_to_num(wanted)
-    ):
-        return float("inf")
-    difference = (one[finite] - other[finite]).abs().max() if finite.any() else torch.zeros(())
-    if not difference:
-        return 0.0
-    largest = other[finite].abs().max()
-    return float(difference / largest) if largest else float("inf")
+    return whole.distance(*(tensor.detach().double().numpy() for tensor in (one, other)))
 
 
 def disagreement(
@@ -212,12 +196,12 @@ def _compared(optimized: Any, calls: Calls, witness: Witness, case: Case, errors
     if structure != case.structure:
         return f"on {case.name}: another structure of outputs"
     example, perturbed = witness.cases[0].leaves, witness.perturbed
-    known = witness.repeats and len(example) == len(perturbed) == len(leaves)
+    comparable = witness.repeats and len(example) == len(perturbed) == len(leaves)
     for place, (ours, theirs) in enumerate(zip(leaves, case.leaves)):
-        limit = _limit(example[place], perturbed[place], errors) if known else float("inf")
-        found = _differs(ours, theirs, limit)
-        if found:
-            return f"on {case.name}: output {place} {found}"
+        limit = _limit(example[place], perturbed[place], errors) if comparable else float("inf")
+        difference = _differs(ours, theirs, limit)
+        if difference:
+            return f"on {case.name}: output {place} {difference}"
     return ""
 
 
@@ -232,9 +216,9 @@ def _limit(leaf: Any, near: Any, errors: float) -> float:
             or not torch.equal(near, leaf)
         )  # fmt: skip
         return float("inf") if moved else 0.0
-    growth = distance(near, leaf) / 1e-6
-    floor = _GROWTH * _ROUNDING.get(leaf.dtype, 1e-2)
-    return min(max(floor, _GROWTH * max(1.0, growth) * errors), _MOST)
+    growth = distance(near, leaf) / PERTURBED
+    rounding = _ROUNDING.get(leaf.dtype, 1e-2)
+    return min(whole.limit(max(1.0, growth) * errors, rounding), _MOST)
 
 
 def _real(leaf: Any) -> Any:

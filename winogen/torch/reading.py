@@ -60,7 +60,7 @@ def read(
     """Return the graph of a traced module whose nodes know their shapes.
 
     All maps of the graph have one type, which most convolutions have; what computes in another
-    stays torch's. ``constants``: tensors of placeholders that may be taken for weights; those of
+    stays torch's. ``constants``: tensors of placeholders that may be taken for weights; tensors of
     attributes are added. ``exclude`` tells for a node why it stays torch's, with "" for all others.
 
     Raises Untraceable for changes in place that cannot be taken apart, and for what depends on the
@@ -173,17 +173,17 @@ class _Reader:
     def _translation(self, node: fx.Node) -> Translation:
         """What becomes of a node, if its types and its shape are what the trace has seen."""
         translation = translate(node, self.modules, self.constants, self.shapes)
-        wanted = np.dtype(str(self.kind).removeprefix("torch."))
+        model_dtype = np.dtype(str(self.kind).removeprefix("torch."))
         for op in translation.ops:
-            if any(array.dtype != wanted for array in parameters(op)):
-                raise Untranslated(f"its weights are not of {wanted}, as most others are")
-        known = [self.shapes.get(one.name) for one in translation.inputs]
-        if None in known or self.shapes.get(node.name) is None:
+            if any(array.dtype != model_dtype for array in parameters(op)):
+                raise Untranslated(f"its weights are not of {model_dtype}, as most others are")
+        shapes = [self.shapes.get(one.name) for one in translation.inputs]
+        if None in shapes or self.shapes.get(node.name) is None:
             raise Untranslated("its input is no map of 4 axes")
         steady = [self.value[one] in self.steady for one in translation.inputs]
         if any(isinstance(op, Add) for op in translation.ops) and any(steady):
             raise Untranslated("a constant may be repeated for every image of a batch")
-        if self._shape(translation, known) != tuple(self.shapes[node.name]):
+        if self._shape(translation, shapes) != tuple(self.shapes[node.name]):
             raise Untranslated("its output has another shape")
         return translation
 

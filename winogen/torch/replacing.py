@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from winogen.errors import InvalidType, InvalidValue, WinogenError
-from winogen.torch.functional import Options
+from winogen.torch.functional import LayerOptions
 from winogen.torch.module import Conv2d
 from winogen.typing import Algorithm, Border, Edge, Order, Real, Texts, Tile
 
@@ -39,18 +39,18 @@ def replace(
 
     - layers of a class derived from `nn.Conv2d`, parametrized ones among them, and those with a
       ``forward`` of their own;
-    - layers whose weight or bias is computed anew for every call: pruned ones and those of the
-      older ``weight_norm`` and ``spectral_norm``.
+    - layers whose weight or bias is computed anew for every call, by pruning or the older
+    ``weight_norm`` and ``spectral_norm``.
 
     Parameters
     ----------
     model
         Any module; a layer alone, too.
     exclude
-        Names of modules that stay torch's with all that is in them, or types of modules.
+        Names of modules that stay torch's with all their parts, or types of modules.
 
-    The options are those of `winogen.torch.conv2d`, for all layers. Layers that are winogen's
-    already keep theirs.
+    The options are as for `winogen.torch.conv2d`, for all layers. Layers of winogen already keep
+    theirs.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def replace(
             f"model: got {type(model).__name__}; allowed: an nn.Module that is not scripted"
         )
     check_excluded(exclude, model)
-    options = Options(
+    options = LayerOptions(
         # arguments: algorithm ... border workspace_limit tolerance threads
         algorithm, tile, points, moduli, order, edge, border, workspace_limit, tolerance, threads,
         # end
@@ -97,7 +97,7 @@ def replaceable(model: nn.Module, exclude: Collection[Any] = ()) -> dict[str, nn
     }
 
 
-def exchange(layers: Mapping[str, nn.Conv2d], options: Options) -> None:
+def exchange(layers: Mapping[str, nn.Conv2d], options: LayerOptions) -> None:
     """Make layers winogen's, in place; ``layers`` by names for errors.
 
     Raises what `Conv2d` raises, before any of them is changed.

@@ -166,11 +166,11 @@ class Reference:
 
 def _numbers(leaves: list[Any]) -> torch.Tensor | None:
     """All tensors of floats in an output, one behind the other."""
-    found = [
+    parts = [
         leaf.double().reshape(-1)
         for leaf in leaves
         if isinstance(leaf, torch.Tensor)
         and leaf.is_floating_point()
         and leaf.layout is torch.strided
     ]
-    return torch.cat(found) if found else None
+    return torch.cat(parts) if parts else None

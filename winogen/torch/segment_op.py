@@ -32,7 +32,8 @@ _NARROW = (torch.bfloat16, torch.float16)
 class SegmentModule(nn.Module):
     """A segment of a network, with weights of its own: no parameters, nothing in the state.
 
-    The options are those of `Segment`; ``threads`` None is what torch uses at the time of a call.
+    The options are the same as for `Segment`; ``threads`` None is what torch uses at the time of a
+    call.
     """
 
     def __init__(self, graph: Graph, **options: Any):
@@ -114,7 +115,7 @@ def _run(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
     if any(x.dtype != dtype for x in inputs):
         if not all(x.dtype in (dtype, *_NARROW) for x in inputs):
             kinds = ", ".join(sorted({str(x.dtype) for x in inputs}))
-            raise InvalidType(f"input: got {kinds}; allowed: {dtype}, of which the weights are")
+            raise InvalidType(f"input: got {kinds}; allowed: {dtype}, as the weights")
         inputs = [x.to(dtype) for x in inputs]
     shapes = tuple([tuple(x.shape) for x in inputs])
     threads = module.options.get("threads") or torch.get_num_threads()

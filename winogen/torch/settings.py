@@ -18,7 +18,7 @@ Sides = tuple[int, int, int, int]  # top, bottom, left, right
 
 
 @dataclass(frozen=True)
-class Settings:
+class LayerSettings:
     """The options of `winogen::conv2d`: what its schema has, checked as far as it needs no shapes.
 
     ``threads`` is None for as many as torch uses at the time of the call.
@@ -51,7 +51,7 @@ class Settings:
 
     def __reduce__(self) -> tuple:
         """Texts hash differently in every process, so the hash is made anew."""
-        return Settings, tuple(getattr(self, name) for name in NAMES)
+        return LayerSettings, tuple(getattr(self, name) for name in NAMES)
 
     @property
     def spelled_activation(self) -> Any:
@@ -75,19 +75,21 @@ class Settings:
         options = self.options()
         if self.activation == "prelu":
             options["activation"] = None
-        wanted = Options(**options, threads=self.threads)
-        Request.from_options(Layer.from_options(weight_shape, "float32", wanted), wanted)
+        layer_options = Options(**options, threads=self.threads)
+        Request.from_options(
+            Layer.from_options(weight_shape, "float32", layer_options), layer_options
+        )
 
-    def changed(self, **fields: Any) -> Settings:
+    def changed(self, **fields: Any) -> LayerSettings:
         """The same but for some fields."""
         return replace(self, **fields)
 
-    def linear(self) -> Settings:
+    def linear(self) -> LayerSettings:
         """The same convolution without its activation."""
         return replace(self, activation=None, parameters=())
 
 
-NAMES = tuple(field.name for field in fields(Settings))
+NAMES = tuple(field.name for field in fields(LayerSettings))
 _SAME_NAME = (
     "stride dilation groups padding_mode algorithm order edge border workspace_limit tolerance"
 ).split()
@@ -103,17 +105,17 @@ def settings(
     activation: str | None,
     parameters: tuple[float, ...],
     *rest: Any,
-) -> Settings:
+) -> LayerSettings:
     """Return the checked settings of an operator's arguments; raises InvalidValue, InvalidType.
 
     ``padding`` has one number, two (height, width) or four (top, bottom, left, right). The order is
-    that of the fields of `Settings`.
+    the same as for the fields of `LayerSettings`.
     """
     height_width = arguments.pair("stride", stride, 1), arguments.pair("dilation", dilation, 1)
     arguments.choice("padding_mode", padding_mode, PADDING_MODES)
     if activation != "prelu":  # whose slopes are a tensor of their own
         parameters = arguments.activation(spelled(activation, parameters)).parameters
-    made = Settings(
+    made = LayerSettings(
         height_width[0],
         sides(padding),
         height_width[1],

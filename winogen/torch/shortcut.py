@@ -1,8 +1,8 @@
 """The short way of a call that is like the one before: a few comparisons, and the kernel runs.
 
-A layer of a small net takes some ten microseconds, and finding out what to do may take as many
-again: which layout, which kernel, which packed weights. So the last answer is kept beside the
-packed weights, with all that it depends on.
+A layer of a small net takes some ten microseconds, and finding out layout, kernel and packed
+weights may take as many again. So the last answer is kept beside the packed weights, with all that
+it depends on.
 """
 
 from __future__ import annotations

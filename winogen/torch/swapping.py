@@ -16,7 +16,7 @@ from winogen.torch.calls import Untranslated
 from winogen.torch.cases import run
 from winogen.torch.copies import restored
 from winogen.torch.deciding import Decision, decide
-from winogen.torch.functional import Options
+from winogen.torch.functional import LayerOptions
 from winogen.torch.layers import conv_of_module
 from winogen.torch.replacing import exchange, replaceable
 from winogen.torch.report import Row
@@ -32,7 +32,7 @@ def swap(
     threads: int | None,
     memory_limit: int | None,
 ) -> tuple[nn.Module, Decision]:
-    """Replace convolutions of ``model``, which is changed, by those of winogen where faster.
+    """Replace convolutions of ``model``, which is changed, by winogen's where faster.
 
     The model runs once, to see the shapes. What it does not call then stays torch's.
     """
@@ -44,7 +44,7 @@ def swap(
         layers = {name: one for name, one in seen.items() if one.module.weight.dtype == kind}
         decision = _decided(layers, tolerance, threads, memory_limit)
         names = [row.name for row in decision.rows if row.runs != "torch"]
-        options = Options(tolerance=tolerance, threads=threads)
+        options = LayerOptions(tolerance=tolerance, threads=threads)
         exchange({name: layers[name].module for name in names}, options)
         rows += decision.rows
         total = replace(
@@ -85,7 +85,7 @@ def _decided(
 
 
 def _seen(model: nn.Module, calls: Calls, exclude: Collection[Any]) -> dict[str, _Layer]:
-    """The convolutions that are called and that nothing but their type says what they compute."""
+    """The called convolutions whose type alone says what they compute."""
     seen: dict[str, _Layer] = {}
     handles = []
 

@@ -14,9 +14,9 @@ def every_layer() -> Iterator[None]:
     """Within it, `optimize` gives winogen every convolution that it can, however fast torch is.
 
     What a test sees then follows from no clock: layers are timed for the report alone, and briefly.
-    Excluded layers, and those that winogen's kernels don't take, stay torch's as always. The
-    context holds in the thread that enters it, for `torch.compile(model, backend="winogen")` at
-    the calls that compile.
+    Excluded layers, and layers without a kernel of winogen's, stay torch's as always. The context
+    holds in the thread that enters it. For `torch.compile(model, backend="winogen")` it counts at
+    the compiling calls.
 
     >>> import torch, winogen.torch
     >>> from winogen.torch.testing import every_layer

@@ -19,7 +19,7 @@ from torch import fx, nn
 from torch.fx.passes.shape_prop import ShapeProp
 from torch.utils import _pytree as pytree
 
-from winogen.torch.calling import Calls, Structure, clones
+from winogen.torch.calling import Calls, CallStructure, clones
 
 # Seconds of a CPU for a trace of any sizes. What sizes a model computes from sizes may grow with
 # every layer, and torch then thinks about it for hours.
@@ -35,12 +35,12 @@ class Traced:
 
     module: fx.GraphModule
     tracer: str
-    structure: Structure  # of what the model returns
-    guard: Guard | None = None
+    structure: CallStructure  # of what the model returns
+    guard: SizeGuard | None = None
 
 
-class Guard:
-    """For which sizes a trace by `torch.export` holds: those that its conditions allow.
+class SizeGuard:
+    """The sizes for which a trace by `torch.export` holds, by its conditions.
 
     A trace with two images says nothing of one image, since torch takes 0 and 1 for constants only
     where the example has them. Files cannot hold the conditions: what is loaded from one takes the
@@ -71,7 +71,7 @@ class Guard:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "check": None}
 
-    def __deepcopy__(self, memo: dict) -> Guard:
+    def __deepcopy__(self, memo: dict) -> SizeGuard:
         return self
 
 
@@ -120,7 +120,7 @@ class _Tracer(fx.Tracer):
 
         def call(*tensors: Any) -> tuple[Any, ...]:
             args, kwargs = self.calls.arguments(tensors)
-            leaves, self.structure = Structure.of(self.root(*args, **kwargs))
+            leaves, self.structure = CallStructure.of(self.root(*args, **kwargs))
             return tuple(leaves)
 
         call.__annotations__ = {}  # fx would write them into the graph
@@ -176,7 +176,7 @@ def _by_export(model: nn.Module, calls: Calls) -> Traced:
             node.meta.pop("val", None)
     forward = None if check is None else check.forward
     return Traced(
-        module, "torch.export", Structure(program.call_spec.out_spec), Guard(forward, calls)
+        module, "torch.export", CallStructure(program.call_spec.out_spec), SizeGuard(forward, calls)
     )
 
 

@@ -2,7 +2,7 @@
 
 A table per kind: modules by their exact type (a subclass may compute something else), functions and
 aten operators by what they are, methods by name. All end in the same few makers of operators, which
-read the arguments by the names that torch gives them.
+read the arguments by torch's names for them.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Arena:
         self.wrong: list[Candidate] = []
 
     def admitted(self, candidates: Iterable[Candidate]) -> list[Contestant]:
-        """Return those that compile and whose results are right, the first being the measure.
+        """Return the contestants that compile and have right results; the first is the measure.
 
         Kernels compile side by side, and nothing is measured meanwhile.
         """
@@ -82,7 +82,7 @@ class Arena:
     def ratios(
         self, contestants: Sequence[Contestant], rounds: int
     ) -> tuple[list[float], list[float]]:
-        """Return every contestant's seconds, and its time over that of the first in the same round.
+        """Return every contestant's seconds, and its time over the first one's in the same round.
 
         Of each the median over the rounds.
         """
@@ -101,7 +101,7 @@ class Arena:
         return Contestant(candidate, run, kept)
 
     def _is_right(self, one: Contestant) -> bool:
-        """Whether the output agrees with that of the first, up to rounding."""
+        """Whether the output agrees with the first one's, up to rounding."""
         self._output.fill(np.nan)
         one.run()
         layer, target = self.scope.problem.layer, self.scope.target
@@ -109,10 +109,10 @@ class Arena:
         if self._expected is None:
             self._expected = self._output.copy(), error
             return bool(np.isfinite(self._output).all())
-        expected, own = self._expected
+        expected, margin = self._expected
         largest = float(np.abs(expected).max(initial=0.0))
         difference = float(np.abs(self._output - expected).max(initial=0.0))
-        return difference <= _SLACK * planner.MARGIN * (error + own) * largest
+        return difference <= _SLACK * planner.MARGIN * (error + margin) * largest
 
 
 def _builds(spec: KernelSpec, environment: Environment) -> bool:

@@ -42,7 +42,7 @@ class Outcome:
 
     @property
     def ratio(self) -> float:
-        """The time of what won over that of the planner's choice; 1 if nothing did."""
+        """The winner's time over the time of the planner's choice; 1 if nothing won."""
         return 1.0 if self.victory is None else self.victory.seconds / self.victory.planner_seconds
 
 
@@ -78,8 +78,8 @@ class _Job:
                 wisdom.remove(self.scope.problem, tolerance, self.scope.target, self._where)
 
     def _known(self) -> tuple[Choice, ...]:
-        known = wisdom.of_file(self._where, self.scope.target)
-        entry = known.entry(self.scope.problem, self.scope.request, self.scope.target)
+        entries = wisdom.of_file(self._where, self.scope.target)
+        entry = entries.entry(self.scope.problem, self.scope.request, self.scope.target)
         return () if entry is None else (entry.choice,)
 
     def _won(self, victory: Victory) -> None:

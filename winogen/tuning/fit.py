@@ -43,8 +43,8 @@ _ALWAYS = ("direct", "im2col")
 # Every call is measured several times over, some time each: a slow moment hits others then.
 _ROUNDS, _SECONDS, _CALLS = 3, 0.04, 40
 
-# What the rates of the machine are called that are fitted along: what kernels reach is less than
-# what a loop does that only reads.
+# Names of the machine's rates that are fitted along: kernels reach less than a loop that only
+# reads.
 _RATES = ("clock_ghz", "l2_rate", "l3_rate", "memory_rate")
 # The weight of a constant's change beside the errors of all calls, and of a rate's, which has been
 # measured by itself. No constant leaves its place by more than the factor.
@@ -105,22 +105,22 @@ def measure(
     layouts: Sequence[str] = LAYOUTS,
     progress: Callable[[str], None] = lambda text: None,
 ) -> list[Sample]:
-    """Return measured samples on one thread, by default those of `winogen.tuning.sample`.
+    """Return measured samples on one thread, by default of the calls in `winogen.tuning.sample`.
 
     Of ``layers`` the fastest candidates are taken, and no gradients. Kernels are compiled first, as
     far as they are not yet; nothing else is done while calls are measured.
     """
     target = host_target()
-    wanted = _of_sample if layers is None else lambda layout: _of_layers(layers, layout)
-    found: list[tuple[Problem, Candidate]] = []
+    requests = _of_sample if layers is None else lambda layout: _of_layers(layers, layout)
+    pairs: list[tuple[Problem, Candidate]] = []
     for layout in layouts:
-        for problem, request, most in wanted(layout):
+        for problem, request, most in requests(layout):
             for candidate in planner.ranked(problem, request, target, machine, most):
-                if (problem, candidate.choice) not in [(p, c.choice) for p, c in found]:
-                    found.append((problem, candidate))
-    specs = dict.fromkeys(KernelSpec.of(work) for p, c in found for work in c.works(p))
+                if (problem, candidate.choice) not in [(p, c.choice) for p, c in pairs]:
+                    pairs.append((problem, candidate))
+    specs = dict.fromkeys(KernelSpec.of(work) for p, c in pairs for work in c.works(p))
     compile_all(specs, lambda done, total, name: progress(f"kernel {done} of {total} compiled"))
-    jobs = [_Job(tuple(c.works(p)), partial(_ready, p, c)) for p, c in found]
+    jobs = [_Job(tuple(c.works(p)), partial(_ready, p, c)) for p, c in pairs]
     if layers is None:
         for layer, tile in gradients():
             problem = layer.problem()
@@ -176,7 +176,7 @@ def _normal(problem: Problem, *shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def _least(run: Callable[[], object]) -> float:
-    """The least seconds of a call, the first of which warms up."""
+    """The least seconds of a call; the first call warms up."""
     least, end = math.inf, time.thread_time() + _SECONDS
     for _ in range(_CALLS):
         begin = time.thread_time()
@@ -227,11 +227,11 @@ def fit(samples: Sequence[Sample], machine: Machine) -> Fit:
         while damping < 1e4:
             change = np.linalg.solve(curvature + damping * np.eye(len(names)), downhill)
             trial = np.clip(logs - change, -most, most)
-            found = residuals(trial)
-            value = loss(found, trial)
+            deviations = residuals(trial)
+            value = loss(deviations, trial)
             if value < least * (1 - 1e-5):
                 improved = value < least * (1 - 1e-3)
-                logs, errors, least, damping = trial, found, value, damping / 4
+                logs, errors, least, damping = trial, deviations, value, damping / 4
                 break
             damping *= 4
         if not improved:

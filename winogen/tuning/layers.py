@@ -170,12 +170,12 @@ def load_layers(name_or_file: str = DEFAULT_SET) -> tuple[BenchLayer, ...]:
 
 def chosen_layers(name_or_file: str, only: str | None = None) -> list[BenchLayer]:
     """Return the layers of a set whose names contain ``only``; raises InvalidValue if none does."""
-    found = [layer for layer in load_layers(name_or_file) if only is None or only in layer.name]
-    if not found:
+    layers = [layer for layer in load_layers(name_or_file) if only is None or only in layer.name]
+    if not layers:
         raise InvalidValue(
             f"only: got {only!r}; allowed: text in the name of a layer of {name_or_file}"
         )
-    return found
+    return layers
 
 
 def _pair(where: str, value: Any, least: int) -> Axes:

@@ -22,7 +22,7 @@ _DUELS, _DUEL_ROUNDS = 2, 9
 # A neighbour replaces the best if it is faster by this part; heats are as in `regret`.
 _BETTER = 0.015
 _HEATS = ((2, 1.12), (6, 1.0))
-_BATCH = 4  # candidates that are compiled at a time, so that the search can be left in between
+_BATCH = 4  # candidates compiled at a time, so that the search can be left in between
 _PASSES = 3
 
 
@@ -60,14 +60,14 @@ class Search:
         """Search on with every step; yields what was done."""
         self._say("predicting")
         first, *others = space.starting(self.scope)
-        known = list(self.scope.promising(self._known, math.inf))
+        choices = list(self.scope.promising(self._known, math.inf))
         contestants = self.arena.admitted([first])
         if not contestants:  # the planner's choice does not compile: nothing to compare with
             self.finished = True
             return
         self._tried.add(first.choice)
         self._planned = self._best = contestants[0]
-        yield from self._try([*known, *others], "algorithm")
+        yield from self._try([*choices, *others], "algorithm")
         for _ in range(_PASSES):
             before = self._best
             for coordinate in space.COORDINATES:
@@ -101,15 +101,15 @@ class Search:
             yield "duel"
 
     def _heats(self, left: list[Contestant]) -> None:
-        """All take turns with the best, then those that come close; the winner is the best."""
+        """All take turns with the best, then all that come close; the winner is the best."""
         best, patience = self._best, self.scope.patience
-        own = patience(best.candidate.choice)
+        best_patience = patience(best.candidate.choice)
         for rounds, close in _HEATS:
             if not left:
                 return
             _, ratios = self.arena.ratios([best, *left], rounds)
             rated = sorted(
-                (ratio * patience(one.candidate.choice) / own, index)
+                (ratio * patience(one.candidate.choice) / best_patience, index)
                 for index, (one, ratio) in enumerate(zip(left, ratios[1:]))
             )
             left = [left[index] for rating, index in rated if rating <= close]
@@ -130,11 +130,11 @@ class Search:
             if ratios[1] >= 1 - GAIN:
                 return
             times.append(seconds)
-        planned, own = (min(both) for both in zip(*times))
-        if own >= planned * (1 - GAIN):
+        planned, challenger = (min(both) for both in zip(*times))
+        if challenger >= planned * (1 - GAIN):
             return
-        if self.victory is None or own / planned < self._ratio(self.victory):
-            self.victory = Victory(self._best.candidate.choice, own, planned)
+        if self.victory is None or challenger / planned < self._ratio(self.victory):
+            self.victory = Victory(self._best.candidate.choice, challenger, planned)
             self._won(self.victory)
 
     @staticmethod

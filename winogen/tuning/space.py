@@ -29,12 +29,12 @@ from winogen.records.tuning import AT_RUN_TIME, PREFETCHING, SIZES
 # many in all and of one variant; of the neighbours of a choice likewise.
 _WITHIN, _MOST, _MOST_OF_A_VARIANT = 1.5, 12, 5
 _BESIDE = 1.3
-_NESTS = 4
+_PARAMETERS = 4  # that only its variant has: sets of them to begin with
 # The steps of coordinate descent: what needs no compiler first, then what is worth most. Of each,
 # so many neighbours at most.
 COORDINATES = {
-    "blocks": 8, "at run time": 6, "register block": 6, "edge": 1, "nest": 4, "tile": 4,
-    "points": 3, "band": 3, "prefetch": 5, "border": 2, "others": 4,
+    "blocks": 8, "at run time": 6, "register block": 6, "edge": 1, "parameters": 4,
+    "tile": 4, "points": 3, "band": 3, "prefetch": 5, "border": 2, "others": 4,
 }  # fmt: skip
 _BLOCK = ("rows", "vectors", "chains")
 
@@ -66,7 +66,7 @@ class Scope(NamedTuple):
         return 1.0 if error <= least else planner.PATIENCE
 
     def promising(self, choices: Iterable[Choice], most: float) -> Iterator[Candidate]:
-        """Yield the choices that are accurate enough, those of the least predicted time first.
+        """Yield the choices that are accurate enough, from the least predicted time on.
 
         Up to ``most`` seconds, and up to `_WITHIN` times the least. Errors are predicted only as
         far as they are needed, because that takes longer than predicting times.
@@ -97,7 +97,7 @@ def starting(scope: Scope) -> list[Candidate]:
 
 
 def _of_all_algorithms(scope: Scope) -> Iterator[Choice]:
-    """Every algorithm, also those that `auto` leaves out, by each of its variants that applies."""
+    """Every algorithm, also the ones `auto` leaves out, by each of its variants that applies."""
     problem, request, target, _ = scope
     for algorithm in algorithms():
         if is_tiled(algorithm) and not is_winograd_worth_it(problem.layer):
@@ -105,15 +105,15 @@ def _of_all_algorithms(scope: Scope) -> Iterator[Choice]:
         asked = replace(request, algorithm=algorithm)
         for choice in candidates(problem, asked, target):
             work = work_of(problem, choice, target, None, axes(problem.layer, choice))
-            nests = list(islice(first_that_applies(work).nests(work), _NESTS))
-            if nests:
-                yield from (replace(choice, nest=nest) for nest in nests)
+            usual = first_that_applies(work)
+            sets = list(islice(usual.parameters(work), _PARAMETERS))
+            if sets:
+                yield from (replace(choice, parameters=one) for one in sets)
                 continue
             yield choice
-            own = first_that_applies(work)
             for variant in family(algorithm):
                 able = variant.computes(work.precision) and variant.applies(work)
-                if variant is not own and not choice.sizes and able:
+                if variant is not usual and not choice.sizes and able:
                     yield replace(choice, variant=variant.name)
 
 
@@ -139,13 +139,14 @@ def _beside(scope: Scope, way: Candidate, coordinate: str) -> Iterator[Choice]:
         yield from (replace(free, edge=edge) for edge in EDGES)
     elif coordinate == "border" and choice.tile:
         yield from (replace(choice, border=border) for border in BORDERS)
-    elif coordinate == "nest":
+    elif coordinate == "parameters":
         work = way.works(scope.problem)[0]
-        nests = named(work.variant).nests(work) if work.nest is not None else iter(())
-        yield from (replace(free, nest=nest) for nest in islice(nests, 4 * _NESTS))
+        if work.parameters is not None:
+            sets = named(work.variant).parameters(work)
+            yield from (replace(free, parameters=one) for one in islice(sets, 4 * _PARAMETERS))
     elif coordinate in ("tile", "points") and choice.tile:
-        wanted = replace(scope.request, algorithm=choice.algorithm)
-        for other in candidates(scope.problem, wanted, scope.target):
+        request = replace(scope.request, algorithm=choice.algorithm)
+        for other in candidates(scope.problem, request, scope.target):
             assert other.tile is not None
             moved = sum(abs(a - b) for a, b in zip(other.tile, choice.tile))
             if moved == (coordinate == "tile"):
@@ -161,7 +162,7 @@ def _beside(scope: Scope, way: Candidate, coordinate: str) -> Iterator[Choice]:
 
 
 def _coordinate_of(sizes: Sizes, work: Work) -> str:
-    """The coordinate along which sizes differ from those of a work."""
+    """The coordinate along which sizes differ from the sizes of a work."""
     # A choice may name sizes that are as usual: what counts is what they amount to.
     tuning = named(work.variant).tuning(work.target, work.precision).with_sizes(sizes)
     names = {name for name in SIZES if getattr(tuning, name) != getattr(work.tuning, name)}
@@ -175,7 +176,7 @@ def _coordinate_of(sizes: Sizes, work: Work) -> str:
 
 
 def _cuts(scope: Scope, way: Candidate) -> Iterator[Cut]:
-    """Other blocks: those that the model likes, and those next to the present ones."""
+    """Other blocks: the model's favourites, and the neighbours of the present ones."""
     problem, target, machine = scope.problem, scope.target, scope.machine
     choice = replace(way.choice, cut=None)
     part = rectangles(problem, choice)[0]

@@ -3,22 +3,17 @@
 import csv
 import io
 import json
-import re
+from base64 import b64decode
 from itertools import pairwise
 
-import matplotlib
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.text import Text
 
 from winogen.errors import InvalidValue
-from winogen.lab.reports import charts, files
-from winogen.lab.reports.labels import label
-from winogen.lab.reports.page import error_text, number_text, points_text, python_text
+from winogen.lab import charts
+from winogen.lab.reports import files
+from winogen.lab.reports.page import Section
 from winogen.lab.reports.pareto import front, staircase
 
 PAIRS = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6).map(float)), max_size=12)
@@ -110,93 +105,24 @@ def test_csv_is_flat_and_aligned():
 # ---- pictures ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_labels_keep_clear_of_each_other_and_of_points(seed):
-    rng = np.random.default_rng(seed)
-    spots = rng.uniform(0, 1, (14, 2)) ** 2  # crowded in a corner
-    figure = Figure(figsize=(5, 4), dpi=72, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    axes.plot(*spots.T, "o", markersize=4)
-    left_out = label(axes, [(x, y, f"F({k},3) name") for k, (x, y) in enumerate(spots)])
-    figure.draw_without_rendering()
-    boxes = [Text.get_window_extent(text) for text in axes.texts]  # without lines to points
-    assert len(boxes) + len(left_out) == len(spots) and len(boxes) >= 8
-    for k, box in enumerate(boxes):
-        assert not any(box.overlaps(other) for other in boxes[:k])
-        assert axes.bbox.x0 <= box.x0 and box.x1 <= axes.bbox.x1 + 1
-        assert not any(box.contains(*spot) for spot in axes.transData.transform(spots))
-
-
-def test_text_on_a_phone_is_at_least_twelve_pixels_high():
-    points, pixels = 72 * charts._SIZES["narrow"][0], 390 - 2 * 16  # the page's margins
-    assert charts._FONT["narrow"] * pixels / points >= 12
-
-
-def test_rows_are_named_where_there_is_room():
-    names = ["direct", "a name that takes half of a phone"]
-    for kind in ("wide", "narrow"):
-        figure = Figure(figsize=charts._SIZES[kind], dpi=72, layout="constrained")
-        FigureCanvasAgg(figure)
-        sheet = charts.Sheet(kind, figure)
-        (axes,) = sheet.axes()
-        sheet.name_rows(axes, names)
-        figure.draw_without_rendering()
-        beside = [label.get_text() for label in axes.get_yticklabels()]
-        above = [text.get_text() for text in axes.texts]
-        assert (above if kind == "narrow" else beside) == names
-        assert axes.bbox.width > 0.6 * figure.bbox.width
-
-
-def test_a_picture_takes_the_colours_of_the_page():
-    def paint(sheet):
-        (axes,) = sheet.axes()
-        axes.plot([1, 2], [1e-7, 3e-7], "o-", markerfacecolor=charts.PAPER, label="a")
+def test_a_picture_is_the_same_to_the_byte():
+    def paint(axes):
+        axes.plot([1, 2], [1e-7, 3e-7], "o-", label="named")
         axes.set_yscale("log")
         charts.few_ticks(axes.yaxis)
-        sheet.legend()
 
-    drawn = charts.draw(paint, "name")
-    assert drawn == charts.draw(paint, "name")  # to the byte
-    assert set(drawn) == {"wide", "narrow"}
-    for kind, svg in drawn.items():
-        assert svg.startswith("<svg ") and svg.endswith("</svg>")
-        assert "currentColor" in svg and "var(--grid)" in svg and "var(--paper)" in svg
-        assert not re.search("#0[123]0[123]0[123]", svg)
-        ids = re.findall(r'\bid="([^"]+)"', svg)
-        assert ids and all(name.startswith(f"name-{kind}-") for name in ids)
-        for reference in re.findall(r'href="#([^"]+)"', svg) + re.findall(r"url\(#([^)]+)\)", svg):
-            assert reference in ids
-        assert not re.search(r"<svg [^>]*\b(width|height)=", svg)
+    first, second = (Section("", (), paint).picture for _ in range(2))
+    text = b64decode(first).decode()
+    assert first == second and "</svg>" in text and "<!-- named -->" in text
 
 
-@pytest.mark.parametrize("kind", charts._SIZES)
-@pytest.mark.parametrize("labels", [["F(4,3) gaussian"] * 13, ["a", "moduli of degree 2, beaten"]])
-def test_a_legend_is_no_wider_than_its_sheet(kind, labels):
-    with matplotlib.rc_context(charts._style(kind)):
-        figure = Figure(figsize=charts._SIZES[kind], dpi=72, layout="constrained")
-        FigureCanvasAgg(figure)
-        sheet = charts.Sheet(kind, figure)
-        (axes,) = sheet.axes()
-        for text in labels:
-            axes.plot([1, 2], label=text)
-        sheet.legend(columns=9)
-        figure.draw_without_rendering()
-        box = figure.legends[0].get_window_extent()
-        assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1
-
-
-def test_points_or_moduli_of_each_axis():
-    assert points_text([None, ["0", "inf"]], [["x", "x^2 + 1"], None]) == "x, x^2 + 1; 0, ∞"
-    assert points_text([["0", "-1"]] * 2, [None, None]) == "0, −1"
-
-
-@pytest.mark.parametrize("value, text", [(2e-7, "2e-7"), (0.5, "0.5"), (1e-2, "0.01"), (20, "20")])
-def test_ticks(value, text):
-    assert charts._tick(value) == text
-
-
-def test_numbers_on_the_page():
-    assert [error_text(x) for x in (9.999e-8, 1e-5, 0.25)] == ["1.00e-7", "1.00e-5", "0.25"]
-    assert [number_text(x) for x in (1234567, 0.123456)] == ["1,234,567", "0.1235"]
-    assert python_text([[1, 2], [0, 0]]) == "((1, 2), 0)"
+def test_bars_for_every_name_and_place(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(charts, "save", lambda figure, path: drawn.append(figure))
+    series = {"theirs": [1.0, 2.0], "winogen": [3.0, 0.0]}
+    charts.save_bars(tmp_path / "x.png", "title", "unit", ["a", "b"], series, (2.5, "line"))
+    (axes,) = drawn[0].axes
+    assert [bar.get_height() for bar in axes.patches] == [1.0, 2.0, 3.0, 0.0]
+    assert [text.get_text() for text in drawn[0].legends[0].get_texts()] == [
+        *("line", "theirs", "winogen"),
+    ]

@@ -7,7 +7,7 @@ import pytest
 from winogen.algebra import cook_toom
 from winogen.program import shortest_transforms
 from winogen.program.ir import Program, Statement, Term
-from winogen.program.search.candidate import Candidate
+from winogen.program.search.candidate import PricedProgram
 from winogen.program.search.lower import NAMES, assignments, emit
 from winogen.program.search.network import ONE, Gate, Network
 from winogen.program.search.passes import tidy
@@ -20,14 +20,14 @@ DYADIC = [(4, "0, 1, -1, 2, -2, inf"), (6, "0, 1, -1, 2, -2, 1/2, -1/2, inf")]
 def test_dyadic_points_need_no_rounded_constant(m, points):
     short = shortest_transforms(cook_toom(m, 3, points))
     for kind in ("input", "output"):
-        assert Candidate.of(short.programs[kind]).constants[0] == 0, kind
+        assert PricedProgram.of(short.programs[kind]).constants[0] == 0, kind
 
 
 def test_a_sum_is_regrouped_where_that_saves_a_rounded_constant():
     # d0 + 5/4 (3/5 d2 - d1) becomes (d0 + 3/4 d2) - 5/4 d1
     gates = (Gate(F(3, 4), 2, F(-5, 4), 1), Gate(ONE, 0, ONE, 3))
     network = Network(3, gates, ((ONE, 4),))
-    candidates = [Candidate(network, emit(assignments(network)[0], NAMES))]
+    candidates = [PricedProgram(network, emit(assignments(network)[0], NAMES))]
     best = polished(candidates, NAMES, "instructions")[0]
     assert best.counts.instructions <= candidates[0].counts.instructions
     assert candidates[0].constants[0] == 1 and best.constants[0] == 0

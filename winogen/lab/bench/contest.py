@@ -42,10 +42,11 @@ class Entry:
     way: str
     row: dict = field(default_factory=dict)  # for the report; has "error" if it cannot
     seconds: float = 0.0  # first estimate
+    output: str = ""  # file of its result
 
 
 def hold(
-    entries: Mapping[str, Entry],
+    entries: Mapping[Any, Entry],
     rounds: int,
     min_time: float,
     between: Callable[[], None] = lambda: None,
@@ -79,10 +80,10 @@ def hold(
 
 
 def take_turns(
-    turns: dict[str, Callable[[], tuple[list[float], float, float]]],
+    turns: Mapping[Any, Callable[[], tuple[list[float], float, float]]],
     rounds: int,
     between: Callable[[], None] = lambda: None,
-) -> dict[str, Times | str]:
+) -> dict[Any, Times | str]:
     """Let everybody run once per round; return the times, or the message of who failed.
 
     A turn returns (seconds of each call, busy cores, share of preempted calls). Whoever begins a
@@ -93,7 +94,7 @@ def take_turns(
     >>> times["a"].median, times["a"].best
     (2.0, 1.0)
     """
-    results: dict[str, Times | str] = {name: Times() for name in turns}
+    results: dict[Any, Times | str] = {name: Times() for name in turns}
     names = list(turns)
     for _ in range(rounds):
         between()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from winogen.lab.bench.plot import label_of, new_figure
+from winogen.lab.bench.plot import label_of
 from winogen.lab.bench.profile import STAGES
+from winogen.lab.charts import OURS, add_legend, name_places, new_figure, save
 
 # Of input transform, multiply, output transform and the rest; told apart in grey, too.
 _COLORS = ("#4292c6", "#08306b", "#9ecae1", "#969696")
@@ -18,7 +19,7 @@ def save_plot(document: dict, path: str | Path) -> None:
     A red line is the roofline of the layer. The suffix of ``path`` is the format.
     """
     layers = [layer for layer in document["layers"] if "seconds" in layer]
-    figure, axes = new_figure(max(8.0, 2.0 + 0.42 * len(layers)))
+    figure, axes = new_figure(max(8.0, 2.0 + 0.42 * len(layers)), 5.8)
     for place, layer in enumerate(layers):
         bottom = 0.0
         for stage in layer["stages"]:
@@ -31,20 +32,15 @@ def save_plot(document: dict, path: str | Path) -> None:
             axes.bar(place, share - limit, 0.8, bottom + limit, color=color, alpha=_FADED)
             bottom += share
         reached = 100 * layer["roofline"]["reached"]
-        axes.plot((place - 0.4, place + 0.4), (reached, reached), color="#c1272d", linewidth=2)
+        axes.plot((place - 0.4, place + 0.4), (reached, reached), color=OURS[0], linewidth=2)
     for name, color in zip(STAGES, _COLORS):
         axes.bar(0, 0, color=color, label=name)
-    axes.plot((), (), color="#c1272d", linewidth=2, label="roofline of the layer")
-    axes.set_xticks(range(len(layers)), [label_of(layer) for layer in layers], rotation=50)
-    for label in axes.get_xticklabels():
-        label.set(ha="right", rotation_mode="anchor", fontsize=8)
-    axes.set_xlim(-0.6, len(layers) - 0.4)
+    axes.plot((), (), color=OURS[0], linewidth=2, label="roofline of the layer")
+    name_places(axes, [label_of(layer) for layer in layers])
     axes.set_ylabel("% of the layer's time")
     machine, settings = document["machine"], document["settings"]
     threads = "1 thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
     title = f"{machine['cpu']}, {threads}, {settings['layout']}; pale: beyond the stage's limit"
     axes.set_title(title, loc="left", fontsize=10)
-    figure.legend(loc="outside lower center", ncols=5, frameon=False, fontsize=8.5)
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=100)
+    add_legend(figure)
+    save(figure, path)

@@ -6,13 +6,12 @@ that of the convolution alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from winogen.lab import peers
 from winogen.lab.bench import quantized, reference
 from winogen.records import ARRAY_TYPES, NARROW_TYPES
 from winogen.tuning.layers import BenchLayer
@@ -26,8 +25,7 @@ class Kind(NamedTuple):
 
     data: Data  # input and weights
     exact: Exact  # their convolution, float64
-    ours: str  # adapter
-    rivals: Mapping[str, peers.Peer]
+    task: str  # of those in `winogen.lab.peers`
 
 
 def _rounded(dtype: str, layer: BenchLayer) -> tuple[np.ndarray, np.ndarray]:
@@ -43,11 +41,10 @@ KINDS: dict[str, Kind] = {
         dtype: Kind(
             partial(_rounded, dtype) if dtype in NARROW_TYPES else reference.data,
             reference.exact,
-            peers.OURS,
-            peers.PEERS,
+            "layer",
         )
         for dtype in ARRAY_TYPES
     },
-    "int8": Kind(quantized.data, quantized.exact, peers.OURS_QUANTIZED, peers.QUANTIZED),
+    "int8": Kind(quantized.data, quantized.exact, "int8"),
 }
 DTYPES = tuple(KINDS)

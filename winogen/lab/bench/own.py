@@ -18,6 +18,7 @@ from winogen.conv.request import Request
 from winogen.errors import InvalidValue, WinogenError
 from winogen.kernels import is_tiled
 from winogen.lab.bench.kinds import DTYPES
+from winogen.lab.bench.team import Contestant, ContestantFailed
 from winogen.tuning.layers import BenchLayer
 
 MAIN = "winogen"
@@ -128,11 +129,22 @@ class Own:
         return {"dtype": self.dtype, **self.options, **places}
 
     @property
-    def environment(self) -> dict[str, str]:
-        """What its process has in the environment besides."""
-        return {} if self.isa is None else {"WINOGEN_ISA": self.isa}
+    def process(self) -> dict[str, Any]:
+        """The arguments of `Contestant` that say where it runs: interpreter and environment."""
+        return {
+            "python": None if self.python is None else os.path.expanduser(self.python),
+            "environment": {} if self.isa is None else {"WINOGEN_ISA": self.isa},
+        }
 
-    @property
-    def interpreter(self) -> str | None:
-        """The interpreter of its process; None for that of the benchmark."""
-        return None if self.python is None else os.path.expanduser(self.python)
+    def about(self, contestant: Contestant) -> dict[str, Any]:
+        """Return what a report says of it; ``contestant`` is its process.
+
+        Raises InvalidValue where that has no winogen, or not for this instruction set.
+        """
+        try:
+            return {**self.to_dict(), **contestant.ask("about")}
+        except ContestantFailed as failure:
+            raise InvalidValue(
+                f"beside: got {self.name!r} ({failure}); allowed: an instruction set of this CPU, "
+                "an interpreter that has winogen"
+            ) from None

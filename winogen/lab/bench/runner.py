@@ -9,14 +9,13 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 
-from winogen.errors import InvalidValue, WinogenError
+from winogen.errors import WinogenError
 from winogen.lab import peers
 from winogen.lab.bench import contest, reference, report, roofline
 from winogen.lab.bench.contest import Entry
@@ -106,8 +105,8 @@ class _Bench:
         self.main = self._contestant(MAIN)
         # In a process of its own, so that its memory is not counted as ours.
         self._aside = self._contestant("winogen's yardstick")
-        self.beside = {own: self._beside(own) for own in settings.beside}
-        self.about = {own.name: self._about(own) for own in settings.beside}
+        self.beside = {own: self._contestant(own.name, **own.process) for own in settings.beside}
+        self.about = {own.name: own.about(one) for own, one in self.beside.items()}
         self.present: dict[str, dict] = {}
         self.rivals: dict[peers.Peer, Contestant] = {}
         self._say = say
@@ -122,19 +121,6 @@ class _Bench:
     def _contestant(self, name: str, **where: Any) -> Contestant:
         contestant = Contestant(name, self.settings.threads, **where)
         return self._stack.enter_context(contestant)
-
-    def _beside(self, own: Own) -> Contestant:
-        return self._contestant(own.name, python=own.interpreter, environment=own.environment)
-
-    def _about(self, own: Own) -> dict[str, Any]:
-        """What the report says of one beside the main one; raises InvalidValue."""
-        try:
-            return {**own.to_dict(), **self.beside[own].ask("about")}
-        except ContestantFailed as failure:
-            raise InvalidValue(
-                f"beside: got {own.name!r} ({failure}); allowed: an instruction set of this CPU, "
-                "an interpreter that has winogen"
-            ) from None
 
     def yardstick(self) -> dict:
         """`direct` against the peak, and `mcmr` against `direct`, where both should be good."""
@@ -207,9 +193,7 @@ class _Bench:
         variants: tuple[Own, ...],
     ) -> dict[str, Entry]:
         """Ways of ours that one process has, all with the same type of arrays."""
-        adapter, dtype = KINDS[variants[0].dtype].ours, variants[0].dtype
-        if variants[0].python is not None:
-            adapter = str(import_module(adapter).__file__)
+        adapter, dtype = peers.OURS[KINDS[variants[0].dtype].task], variants[0].dtype
         asked = {own.name: {"dtype": own.dtype, **own.options} for own in variants}
         entries = self._prepare(
             contestant, adapter, layer, dtype, exact[dtype], {"variants": asked}, tuple(asked)

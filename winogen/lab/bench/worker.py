@@ -2,7 +2,7 @@
 
 `winogen.lab.bench.team` starts it as ``python -m winogen.lab.bench.worker <socket>`` and sends
 (command, arguments); every command is answered by ("ok", value) or ("error", message). Interpreters
-with another winogen run this file, too: of that it takes `BenchLayer` and `Way`.
+with another winogen run this file, too, with the laboratory that it belongs to.
 """
 
 from __future__ import annotations
@@ -27,11 +27,16 @@ from pathlib import Path
 
 import numpy as np
 
-# Where versions without a laboratory have what this file and the adapters of winogen import.
-if find_spec("winogen.lab") is None:
-    for _name, _former in (("lab.peers", "bench.peers"), ("tuning.layers", "bench.layers"),
-                           ("lab.bench.quantized", "bench.quantized")):  # fmt: skip
-        sys.modules[f"winogen.{_name}"] = import_module(f"winogen.{_former}")
+import winogen
+
+if Path(winogen.__file__).parent.resolve() != Path(__file__).resolve().parents[2]:
+    # Another winogen is measured, by this laboratory. Where an earlier one lacks a module that the
+    # laboratory imports, it is found beside the laboratory.
+    winogen.__path__.append(str(Path(__file__).resolve().parents[2]))
+    _spec = spec_from_file_location("winogen.lab", Path(__file__).parents[1] / "__init__.py")
+    assert _spec and _spec.loader
+    sys.modules["winogen.lab"] = winogen.lab = module_from_spec(_spec)
+    _spec.loader.exec_module(winogen.lab)
 
 from winogen.lab.peers import Way
 from winogen.tuning.layers import BenchLayer
@@ -52,20 +57,23 @@ class Worker:
     def prepare(self, adapter: str, layer: dict, folder: str, threads: int, options: dict) -> dict:
         """Build every way to compute the layer whose x.npy and w.npy are in ``folder``.
 
-        ``adapter``: a module, or the path of one in another version of winogen. Returns way ->
-        {"seconds", "facts"} or {"error"}; the output of a way goes to the file named by "output".
+        ``adapter``: module:function. Returns way -> {"seconds", "facts"} or {"error"}; the output
+        of a way goes to the file named by "output".
         """
         one = BenchLayer.from_dict(layer)
         x, weight = (np.load(Path(folder, f"{name}.npy")) for name in "xw")
-        ways = _module(adapter).ways(one, x, weight, threads, **options)
+        ways = _function(adapter)(one, x, weight, threads, **options)
         return self._build(ways, one.output, folder)
 
     def about(self) -> dict[str, Any]:
         """Return which winogen this is, and for what it compiles kernels."""
-        import winogen
         from winogen.toolchain import host_target
 
         return {"winogen": str(Path(winogen.__file__).parent), "isa": host_target().name}
+
+    def lack(self, modules: Sequence[str]) -> str | None:
+        """Return the first of these modules that is not installed here, or None."""
+        return next((name for name in modules if find_spec(name) is None), None)
 
     def lay_out_net(self, name: str, folder: str) -> dict:
         """Write the files of a net; see `winogen.lab.nets.files`."""
@@ -76,12 +84,11 @@ class Worker:
     def prepare_net(
         self, adapter: str, name: str, output: Sequence[int], folder: str, threads: int
     ) -> dict:
-        """Do the same as `prepare` for a net of `winogen.lab.nets`; adapter: module:function."""
+        """Do the same as `prepare` for a net of `winogen.lab.nets`."""
         from winogen.lab.nets import NETS
 
-        module, _, function = adapter.partition(":")
-        ways = getattr(import_module(module), function or "ways")
-        return self._build(ways(NETS[name], Path(folder), threads), tuple(output), folder)
+        ways = _function(adapter)(NETS[name], Path(folder), threads)
+        return self._build(ways, tuple(output), folder)
 
     def _build(
         self, ways: dict[str, Callable[[], Way]], shape: tuple[int, ...], folder: str
@@ -175,14 +182,10 @@ class Worker:
         return rates(found, self.fma(limits.threads, _PROFILE_PEAK), limits)
 
 
-def _module(adapter: str) -> Any:
-    if not adapter.endswith(".py"):
-        return import_module(adapter)
-    spec = spec_from_file_location("adapter", adapter)
-    assert spec and spec.loader
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def _function(adapter: str) -> Callable[..., dict[str, Callable[[], Way]]]:
+    module, _, function = adapter.partition(":")
+    ways: Callable[..., dict[str, Callable[[], Way]]] = getattr(import_module(module), function)
+    return ways
 
 
 def describe(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""The demonstration: a photograph and a VGG-sized layer, by every algorithm, against float64."""
+"""The demonstration: a VGG-sized layer and a photograph, by every algorithm, against float64."""
 
 from winogen.lab.demo.filters import Filter, banks
 from winogen.lab.demo.pictures import algorithm_sheet, filter_sheet, photograph

@@ -63,10 +63,13 @@ class Measurement:
 
 
 def layers(photo: np.ndarray) -> list[Layer]:
-    """Return the photograph (3, H, W) with each filter bank, and a layer as VGG has them."""
+    """Return a layer as VGG has them, then the photograph (3, H, W) with each filter bank.
+
+    The layer comes first, because nets consist of such layers and Winograd's algorithms gain there.
+    """
     # The colours are three images of one channel: every filter is applied to each of them.
     picture = f"photograph {photo.shape[1]}x{photo.shape[2]}, colour by colour"
-    found = [
+    banks_of_filters = [
         Layer(
             f"{picture}, {len(bank)} filters of {size}x{size}",
             photo[:, None],
@@ -78,7 +81,8 @@ def layers(photo: np.ndarray) -> list[Layer]:
     generator = np.random.default_rng(0)
     x = generator.standard_normal((1, 256, 56, 56), np.float32)
     weight = generator.standard_normal((256, 256, 3, 3), np.float32) * np.float32(0.03)
-    return [*found, Layer("VGG-sized layer, 56x56, 256 -> 256 channels", x, weight)]
+    vgg = Layer("VGG-sized layer, 56x56, 256 -> 256 channels", x, weight)
+    return [vgg, *banks_of_filters]
 
 
 def measure(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from winogen.loops.nest import (
+from winogen.lab.loops.nest import (
     Body,
     For,
     Guard,
@@ -44,8 +44,8 @@ class Counts:
 def count(nest: Nest) -> Counts:
     """Return the counts of a nest.
 
-    >>> from winogen.loops.build import build
-    >>> from winogen.loops.parameters import LoopProblem, Parameters
+    >>> from winogen.lab.loops.build import build
+    >>> from winogen.lab.loops.parameters import LoopProblem, Parameters
     >>> from winogen.records import TARGETS
     >>> layer = LoopProblem.of("NHWC", 8, 32, (4, 28), (3, 3))
     >>> nest = Parameters("filters-yxc", "HWC", "MYXCm", "HWM", ("H", "M", "W"), pixels=13,

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from winogen.loops.nest import (
+from winogen.lab.loops.nest import (
     Add,
     Affine,
     Begin,
@@ -32,7 +32,7 @@ from winogen.loops.nest import (
     Store,
     Unscramble,
 )
-from winogen.loops.parameters import LoopProblem
+from winogen.lab.loops.parameters import LoopProblem
 
 
 def source_index(position: int, size: int, mode: str) -> int:

@@ -13,8 +13,15 @@ from functools import cache, lru_cache, partial
 from itertools import combinations
 from typing import Any
 
-from winogen.loops import parameters as rules
-from winogen.loops.parameters import DIMS, STRATEGIES, STREAMS, LoopProblem, Parameters, Prefetch
+from winogen.lab.loops import parameters as rules
+from winogen.lab.loops.parameters import (
+    DIMS,
+    STRATEGIES,
+    STREAMS,
+    LoopProblem,
+    Parameters,
+    Prefetch,
+)
 from winogen.records import Target
 from winogen.tasks.space import Fact, Level, Path, Space
 

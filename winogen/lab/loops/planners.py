@@ -25,7 +25,8 @@ from winogen.conv.execute import Prepared
 from winogen.conv.problem import Problem
 from winogen.conv.request import Request
 from winogen.kernels import Work, assign
-from winogen.kernels.registers import outputs_of, register_blocks, sizes_of
+from winogen.kernels.register_blocks import outputs_of, register_blocks, sizes_of
+from winogen.kernels.registers import RegisterBlock
 from winogen.lab.bench.regret import heats
 from winogen.lab.loops.traffic import (
     Convolution,
@@ -35,7 +36,6 @@ from winogen.lab.loops.traffic import (
     smallest_reads,
     tiles,
 )
-from winogen.loops.registers import RegisterBlock
 from winogen.records import Machine, Sizes, Target
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current

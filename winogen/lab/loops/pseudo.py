@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from winogen.loops.nest import (
+from winogen.lab.loops.nest import (
     Add,
     Affine,
     Begin,
@@ -29,8 +29,8 @@ from winogen.loops.nest import (
 def pseudo_code(nest: Nest) -> str:
     """Return the nest, a statement a line; loops over registers are kept together.
 
-    >>> from winogen.loops.build import build
-    >>> from winogen.loops.parameters import LoopProblem, Parameters
+    >>> from winogen.lab.loops.build import build
+    >>> from winogen.lab.loops.parameters import LoopProblem, Parameters
     >>> from winogen.records import TARGETS
     >>> layer = LoopProblem.of("NHWC", 8, 8, (4, 4), (1, 1))
     >>> nest = Parameters("filters-c", "HWC", "MYXCm", "HWM", ("H", "Y", "X", "W", "M"), pixels=2)

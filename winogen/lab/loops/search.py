@@ -18,8 +18,8 @@ from pathlib import Path
 from winogen.errors import InvalidValue
 from winogen.lab.loops import tasks
 from winogen.lab.loops.nests import nest, nests
-from winogen.loops.parameters import LoopProblem, Parameters
-from winogen.loops.usual import usual
+from winogen.lab.loops.parameters import LoopProblem, Parameters
+from winogen.lab.loops.usual import usual
 from winogen.records import Target
 from winogen.tasks import Executor, Results, executor, traversals
 from winogen.tasks.execute import Progress

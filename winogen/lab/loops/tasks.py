@@ -20,9 +20,9 @@ from winogen.conv.execute import Prepared
 from winogen.conv.problem import Problem
 from winogen.errors import InvalidValue, WinogenError
 from winogen.kernels import assign
-from winogen.kernels.loops import problem_of
 from winogen.lab.bench.team import Contestant, ContestantFailed
-from winogen.loops.parameters import LoopProblem, Parameters
+from winogen.lab.loops.parameters import LoopProblem, Parameters
+from winogen.lab.loops.variant import problem_of
 from winogen.records import TARGETS, Target
 from winogen.toolchain.machine import current
 from winogen.tuning.layers import BenchLayer
@@ -134,7 +134,7 @@ def problem_of_layer(layer: BenchLayer, layout: str, target: Target) -> LoopProb
 
 def prepare(problem: Problem, target: Target, nest: Parameters | None) -> Prepared:
     """Return a compiled nest, or the planner's direct convolution."""
-    choice = Choice("direct") if nest is None else Choice("loops", nest=nest)
+    choice = Choice("direct") if nest is None else Choice("loops", parameters=nest)
     return Prepared(problem, evaluate(problem, [choice], target, current(), None), target)
 
 

@@ -1,11 +1,14 @@
 """What the benchmark found about whole nets, as one JSON document, and the figures that follow.
 
-``{"machine", "settings", "contestants", "nets", "summary"}``. A net has ``name, title, input,
-output, gmac, share_3x3`` (of the multiplications, in 3x3 layers of stride 1), ``contestants``:
-name -> ``{"way", "median_s", "best_s", "rel_error", "max_error", "peak_rss_bytes", ...}`` or
+``{"machine", "settings", "contestants", "beside", "nets", "summary"}``. A net has ``name, title,
+input, output, gmac, share_3x3`` (of the multiplications, in 3x3 layers of stride 1),
+``contestants``: name ->
+``{"way", "median_s", "best_s", "rel_error", "max_error", "peak_rss_bytes", ...}`` or
 ``{"error": message}``, and ``ratio``: the fastest rival's time over the faster of ours; null where
 one of them has no time. ``rel_error`` is the L2 norm of y - y64 over that of y64; ``max_error`` is
-max |y - y64| / max |y64|.
+max |y - y64| / max |y64|. With ours run once more in other places, by another winogen, say, a net
+has ``beside``: place -> name -> such a row of ours, whose ``difference`` is that of the outputs,
+max |y - y of the main one| / max |y64|.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from winogen.errors import InvalidValue
 from winogen.files import read_json
 from winogen.lab.bench.report import geometric_mean
 from winogen.lab.bench.report import save as save_rows
-from winogen.lab.nets.contestants import OURS
+from winogen.lab.peers import OUR_NETS
 
 # From this share of 3x3 multiplications on, a net is one for Winograd's algorithms.
 DENSE = 0.9
@@ -27,7 +30,7 @@ def times(net: dict, ours: bool) -> dict[str, float]:
     return {
         name: row["median_s"]
         for name, row in net["contestants"].items()
-        if "median_s" in row and (name in OURS) == ours
+        if "median_s" in row and (name in OUR_NETS) == ours
     }
 
 
@@ -50,6 +53,12 @@ def error_over_torch(net: dict) -> float | None:
     return net["contestants"][mine]["rel_error"] / torch if mine and torch else None
 
 
+def over_main(net: dict, place: str, name: str) -> float | None:
+    """Return the time of one of ours in a place beside over that of the main one."""
+    row, main = net.get("beside", {}).get(place, {}).get(name, {}), net["contestants"].get(name, {})
+    return row["median_s"] / main["median_s"] if "median_s" in row and "median_s" in main else None
+
+
 def summarize(nets: list[dict]) -> dict:
     """Return the figures over all nets, and over those that are nearly all 3x3."""
     names = dict.fromkeys(name for net in nets for name in net["contestants"])
@@ -59,6 +68,34 @@ def summarize(nets: list[dict]) -> dict:
         "dense": _ratios([net for net in nets if net["share_3x3"] >= DENSE]),
         "max_error_over_torch": max(over, default=None),
         "contestants": {name: _contestant(nets, name) for name in names},
+        "beside": {
+            place: {
+                name: _beside(nets, place, name)
+                for name in dict.fromkeys(
+                    name for net in nets for name in net.get("beside", {}).get(place, {})
+                )
+            }
+            for place in dict.fromkeys(place for net in nets for place in net.get("beside", {}))
+        },
+    }
+
+
+def _beside(nets: list[dict], place: str, name: str) -> dict:
+    """The figures of one of ours in another place: its time / that of the main one."""
+    ratios = {
+        net["name"]: ratio for net in nets if (ratio := over_main(net, place, name)) is not None
+    }
+    rows = [net.get("beside", {}).get(place, {}).get(name, {}) for net in nets]
+    return {
+        "nets": len(ratios),
+        "ratio": geometric_mean(ratios.values()),
+        "least_ratio": min(ratios.values(), default=None),
+        "least_net": min(ratios, key=lambda key: ratios[key], default=None),
+        "most_ratio": max(ratios.values(), default=None),
+        "most_net": max(ratios, key=lambda key: ratios[key], default=None),
+        "max_difference": max(
+            (row["difference"] for row in rows if "difference" in row), default=None
+        ),
     }
 
 

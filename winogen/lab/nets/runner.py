@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from winogen.errors import InvalidValue
 from winogen.lab.bench import contest
 from winogen.lab.bench.contest import Entry
+from winogen.lab.bench.own import Own
 from winogen.lab.bench.runner import machine_facts
 from winogen.lab.bench.team import Contestant, ContestantFailed
 from winogen.lab.nets import Net, NotInstalled, files, report
-from winogen.lab.nets.contestants import NEEDED, OURS
-from winogen.lab.peers import Peer
+from winogen.lab.peers import OUR_NETS, Peer
 
+# Beside what contestants need: nets are built by torch and given away as ONNX.
+NEEDED = ("torch", "onnx")
 # A net is compiled, or converted, before it answers for the first time.
 _PATIENCE = 900.0
 
@@ -28,9 +32,17 @@ class NetSettings:
 
     threads: int = 1
     rivals: tuple[Peer, ...] = ()
-    ours: tuple[Peer, ...] = tuple(OURS.values())
+    ours: tuple[Peer, ...] = tuple(OUR_NETS.values())
     rounds: int = 9
     min_time: float = 0.02  # seconds of a turn
+    beside: tuple[Own, ...] = ()  # where ours run once more, by another winogen perhaps
+
+
+class Place(NamedTuple):
+    """Who runs a net, and where: with the main winogen, ``beside`` "", or with another one."""
+
+    peer: Peer
+    beside: str = ""
 
 
 def run_nets(
@@ -41,8 +53,8 @@ def run_nets(
     """Measure and return the document described in `winogen.lab.nets.report`.
 
     ``say`` is told what is going on. Raises NotInstalled where torch or onnx are not there, of
-    which all nets are made, and what building a net raises. Whatever goes wrong with a contestant
-    is in the document.
+    which all nets are made, InvalidValue for a place beside in which none of ours can run, and what
+    building a net raises. Whatever goes wrong with a contestant is in the document.
     """
     missing = Peer("", "", NEEDED, "").missing()
     if missing:
@@ -60,6 +72,7 @@ def run_nets(
         "machine": {**machine_facts(), "threads": settings.threads},
         "settings": {"rounds": settings.rounds, "min_time_s": settings.min_time},
         "contestants": bench.present,
+        "beside": bench.about,
         "nets": measured,
         "summary": report.summarize(measured),
     }
@@ -71,20 +84,40 @@ class _Bench:
     def __init__(
         self, settings: NetSettings, folder: Path, say: Callable[[str], None], stack: ExitStack
     ):
-        def contestant(name: str) -> Contestant:
-            return stack.enter_context(Contestant(name, settings.threads, _PATIENCE))
+        def contestant(name: str, own: Own | None = None) -> Contestant:
+            where = own.process if own else {}
+            return stack.enter_context(Contestant(name, settings.threads, _PATIENCE, **where))
 
         self._settings, self._folder, self._say = settings, folder, say
         self._reference = contestant("reference")
         self.present: dict[str, dict] = {}
-        self._contestants: dict[Peer, Contestant] = {}
+        self._contestants: dict[Place, Contestant] = {}
         for peer in (*settings.rivals, *settings.ours):
             missing = peer.missing()
             if missing:
                 self.present[peer.name] = {"absent": f"not installed: {missing}"}
             else:
                 self.present[peer.name] = {"version": peer.version()}
-                self._contestants[peer] = contestant(peer.name)
+                self._contestants[Place(peer)] = contestant(peer.name)
+        ours = [peer for peer in settings.ours if Place(peer) in self._contestants]
+        self.about: dict[str, dict] = {}
+        for own in settings.beside:
+            absent = {}
+            for peer in ours:
+                another = contestant(f"{peer.name}, {own.name}", own)
+                self.about[own.name] = own.about(another)
+                lack = another.ask("lack", peer.needs)
+                if lack is None:
+                    self._contestants[Place(peer, own.name)] = another
+                else:
+                    absent[peer.name] = f"not installed: {lack}"
+            if len(absent) == len(ours):
+                raise InvalidValue(
+                    f"beside: got {own.name!r}, where {' and '.join(absent) or 'nothing'} cannot "
+                    f"run ({'; '.join(absent.values())}); allowed: an interpreter with torch, or "
+                    "with onnx and onnxruntime"
+                )
+            self.about[own.name]["absent"] = absent
 
     def measure(self, net: Net, prefix: str) -> dict:
         """Everybody on one net; returns its part of the document."""
@@ -94,17 +127,22 @@ class _Bench:
         self._reference.close()  # so that its memory does not stay while others run
         y64 = np.load(self._folder / "y64.npy")
         entries = {}
-        for peer, contestant in self._contestants.items():
-            self._say(f"{prefix}: preparing {peer.name}")
-            entries[peer.name] = self._prepare(peer, contestant, net, y64)
+        for place, contestant in self._contestants.items():
+            self._say(f"{prefix}: preparing {contestant.name}")
+            entries[place] = self._prepare(place.peer, contestant, net, y64)
+        compare_outputs(entries, y64)
         self._say(f"{prefix}: running")
         contest.hold(entries, self._settings.rounds, self._settings.min_time)
+        rows: dict[str, dict[str, dict]] = {name: {} for name in ("", *self.about)}
+        for place, entry in entries.items():
+            rows[place.beside][place.peer.name] = entry.row
         measured = {
             "name": net.name,
             "title": net.title,
             "input": list(net.input),
             **facts,
-            "contestants": {name: entry.row for name, entry in entries.items()},
+            "contestants": rows.pop(""),
+            **({"beside": rows} if rows else {}),
         }
         return {**measured, "ratio": report.ratio(measured)}
 
@@ -123,7 +161,7 @@ class _Bench:
             if "error" in answer:
                 entry.row = {"error": answer["error"]}
             else:
-                entry.seconds = answer["seconds"]
+                entry.seconds, entry.output = answer["seconds"], answer["output"]
                 entry.row = {"way": way, **errors(np.load(answer["output"]), y64)}
                 if not np.isfinite(entry.row["rel_error"]):  # JSON has no NaN
                     entry.row = {"error": "the result is not finite"}
@@ -136,6 +174,15 @@ class _Bench:
             except ContestantFailed as failure:
                 best.row = {"error": str(failure)}
         return best
+
+
+def compare_outputs(entries: Mapping[Place, Entry], y64: np.ndarray) -> None:
+    """Note how far the outputs of another winogen are from those of this one."""
+    for place, entry in entries.items():
+        main = entries[Place(place.peer)]
+        if place.beside and "error" not in {**entry.row, **main.row}:
+            difference = np.abs(np.load(entry.output) - np.load(main.output)).max()
+            entry.row["difference"] = float(difference / np.abs(y64).max())
 
 
 def _better(entry: Entry, than: Entry) -> bool:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from winogen.lab.bench.texts import machine_title, number, plain_table, size_text, threads_text
 from winogen.lab.nets import report
-from winogen.lab.nets.contestants import OURS
+from winogen.lab.peers import OUR_NETS
 
 
 def render(document: dict) -> Group:
@@ -21,6 +21,8 @@ def render(document: dict) -> Group:
         times(document),
         accuracy(document),
     ]
+    if document["summary"]["beside"]:
+        parts.append(beside(document))
     return Group(*parts, *_closing_lines(document))
 
 
@@ -97,6 +99,35 @@ def accuracy(document: dict) -> Table:
     return table
 
 
+def beside(document: dict) -> Table:
+    """Ours in other places, by another winogen, say: a row for each net, place and contestant."""
+    table = plain_table(
+        "winogen beside itself",
+        "ratio: time / that of the main one; difference: max |y - y of the main one| / max |y64|, "
+        "0 for the same bits",
+    )
+    for column in ("net", "place", "contestant"):
+        table.add_column(column, no_wrap=column != "place")
+    for column in ("ms", "of the main one", "ratio", "error", "difference"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for net in document["nets"]:
+        for place, rows in net.get("beside", {}).items():
+            for name, row in rows.items():
+                main = net["contestants"][name]
+                cells = [
+                    _cell(row, False, _milliseconds), _cell(main, False, _milliseconds),
+                    number(report.over_main(net, place, name), ".3f"),
+                    number(row.get("rel_error"), ".1e"), number(row.get("difference"), ".1e"),
+                ]  # fmt: skip
+                table.add_row(escape(net["name"]), escape(place), name, *cells)
+    table.add_section()
+    for place, figures in document["summary"]["beside"].items():
+        for name, one in figures.items():
+            cells = ["", "", number(one["ratio"], ".3f"), "", number(one["max_difference"], ".1e")]
+            table.add_row("geometric mean", escape(place), name, *cells, style="bold")
+    return table
+
+
 def _error_and_memory(row: dict) -> str:
     memory = f" {size_text(row['peak_rss_bytes'])}" if "peak_rss_bytes" in row else ""
     return f"{row['rel_error']:.1e}{memory}"
@@ -121,7 +152,7 @@ def _contestants_line(document: dict) -> str:
     texts = [
         f"{name} {row['version']}".strip() if "version" in row else f"{name} ({row['absent']})"
         for name, row in document["contestants"].items()
-        if name not in OURS
+        if name not in OUR_NETS
     ]
     return escape(f"rivals: {', '.join(texts) or 'none'}")
 
@@ -136,7 +167,15 @@ def _closing_lines(document: dict) -> Iterator[str]:
             )
     if summary["max_error_over_torch"] is not None:
         yield f"largest error of ours over torch's: {summary['max_error_over_torch']:.2f}"
+    for place, facts in document.get("beside", {}).items():
+        for name, why in facts["absent"].items():
+            yield f"[yellow]{escape(place)}: {name} is left out: {escape(why)}[/]"
     for net in document["nets"]:
-        for name, row in net["contestants"].items():
+        others = {
+            f"{name}, {escape(place)}": row
+            for place, rows in net.get("beside", {}).items()
+            for name, row in rows.items()
+        }
+        for name, row in {**net["contestants"], **others}.items():
             if "error" in row:
                 yield f"[red]{escape(net['name'])}: {name}: {escape(row['error'])}[/]"

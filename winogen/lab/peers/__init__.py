@@ -1,22 +1,29 @@
-"""The rivals, one adapter each, and winogen itself behind the same small interface.
+"""The rivals, one module each, and winogen itself behind the same small interface.
 
-An adapter is a module with one function::
+A module has a function for each task that its rival can do::
 
-    def ways(layer, x, weight, threads) -> dict[str, Callable[[], Way]]
+    def layer(layer, x, weight, threads) -> dict[str, Callable[[], Way]]
+    def int8(layer, x, weight, threads) -> dict[str, Callable[[], Way]]
+    def net(net, folder, threads) -> dict[str, Callable[[], Way]]
 
 ``layer`` is a `BenchLayer`, ``x`` (N, C, H, W) and ``weight`` (M, C/groups, KH, KW) are float32
-arrays. It returns the ways in which the rival may be used, under names for the report, each as a
+arrays. For ``int8`` they are int8, `winogen.lab.bench.quantized` has their scales, and `Way.output`
+returns integers less their zero point, as float32. ``net`` is a `winogen.lab.nets.Net`, and
+``folder`` has what `winogen.lab.nets.files` wrote.
+
+A function returns the ways in which the rival may be used, under names for the report, each as a
 function that does everything that happens once: building the model, packing weights, bringing the
-input into the native layout. The benchmark measures the fastest of them. Adapters import their
-library inside `ways`, in a process of their own.
+input into the native layout. The benchmark measures the fastest of them. Modules import their
+library inside, in a process of their own.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,7 +46,7 @@ class Peer:
     """A rival that may or may not be installed."""
 
     name: str
-    adapter: str  # module
+    adapter: str  # module:function
     needs: tuple[str, ...]  # modules that must be there
     distribution: str  # whose version is reported
 
@@ -55,45 +62,73 @@ class Peer:
             return ""
 
 
-PEERS: dict[str, Peer] = {
+def _rivals(task: str) -> dict[str, Peer]:
+    """Those who can do a task, by name."""
+    peers = (
+        Peer(name, f"{__name__}.{module}:{functions[task]}", needs, distribution)
+        for name, module, needs, distribution, functions in _RIVALS
+        if task in functions
+    )
+    return {peer.name: peer for peer in peers}
+
+
+_LAYER, _INT8, _NET = {"layer": "layer"}, {"int8": "int8"}, {"net": "net"}
+_RIVALS: tuple[tuple[str, str, tuple[str, ...], str, dict[str, str]], ...] = (
+    ("torch", "pytorch", ("torch",), "torch", {**_LAYER, **_NET}),
+    ("torch.compile", "pytorch", ("torch",), "torch", {"net": "compiled"}),
+    ("onnxruntime", "ort", ("onnxruntime", "onnx"), "onnxruntime", {**_LAYER, **_INT8, **_NET}),
+    ("openvino", "openvino", ("openvino", "onnx"), "openvino", {**_LAYER, **_INT8, **_NET}),
+    ("ncnn", "ncnn", ("ncnn",), "ncnn", {**_LAYER, **_INT8, **_NET}),
+    ("mnn", "mnn", ("MNN", "onnx"), "MNN", {**_LAYER, **_NET}),
+    ("opencv", "opencv", ("cv2",), "opencv-python-headless", _NET),
+)
+# Task -> name -> who can do it.
+RIVALS: dict[str, dict[str, Peer]] = {task: _rivals(task) for task in ("layer", "int8", "net")}
+# Adapters of ours for layers, which take contestants' options besides.
+OURS = {"layer": f"{__name__}.ours:layer", "int8": f"{__name__}.ours_int8:ways"}
+OUR_NETS = {
     peer.name: peer
     for peer in (
-        Peer("torch", f"{__name__}.pytorch", ("torch",), "torch"),
-        Peer("onnxruntime", f"{__name__}.ort", ("onnxruntime", "onnx"), "onnxruntime"),
-        Peer("openvino", f"{__name__}.ov", ("openvino", "onnx"), "openvino"),
-        Peer("ncnn", f"{__name__}.ncnn_net", ("ncnn",), "ncnn"),
-        Peer("mnn", f"{__name__}.mnn_net", ("MNN", "onnx"), "MNN"),
+        Peer("winogen.torch", f"{__name__}.ours:torch_net", ("torch",), "winogen"),
+        Peer("winogen.onnx", f"{__name__}.ours:onnx_net", ("onnx", "onnxruntime"), "winogen"),
     )
 }
-OURS = f"{__name__}.ours"
-
-# On layers of 8 bits: ``x`` and ``weight`` are int8, `winogen.lab.bench.quantized` has their
-# scales, and `Way.output` returns integers less their zero point, as float32.
-QUANTIZED: dict[str, Peer] = {
-    peer.name: peer
-    for peer in (
-        Peer("onnxruntime", f"{__name__}.ort_int8", ("onnxruntime", "onnx"), "onnxruntime"),
-        Peer("openvino", f"{__name__}.ov_int8", ("openvino", "onnx"), "openvino"),
-        Peer("ncnn", f"{__name__}.ncnn_int8", ("ncnn",), "ncnn"),
-    )
-}
-OURS_QUANTIZED = f"{__name__}.ours_int8"
 
 
-def chosen(names: str | None, table: Mapping[str, Peer] = PEERS) -> tuple[Peer, ...]:
-    """Return the rivals in a comma-separated list; None is all of ``table``, "none" or "" nobody.
+def output_shape(folder: Path) -> tuple[int, ...]:
+    """Return the shape of the output of the net in a folder."""
+    return np.load(folder / "y64.npy", mmap_mode="r").shape
 
-    Raises InvalidValue for an unknown name.
 
-    >>> [peer.name for peer in chosen("ncnn,torch")]
-    ['ncnn', 'torch']
+def chosen(
+    names: str | None, task: str = "layer", say: Callable[[str], None] = lambda text: None
+) -> tuple[Peer, ...]:
+    """Return the rivals in a comma-separated list; None is all for the task, "none" or "" nobody.
+
+    ``say`` is told of every named one that is not installed. Raises InvalidValue for an unknown
+    name, and where none of those named is installed.
+
+    >>> [peer.name for peer in chosen("")]
+    []
     """
+    table = RIVALS[task]
     if names is None:
         return tuple(table.values())
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    if wanted == ["none"]:
+    words = [name.strip() for name in names.split(",") if name.strip()]
+    if words == ["none"]:
         return ()
-    for name in wanted:
+    for name in words:
         if name not in table:
             raise InvalidValue(f"peers: got {name!r}; allowed: none, or {', '.join(table)}")
-    return tuple(table[name] for name in dict.fromkeys(wanted))
+    peers = tuple(table[name] for name in dict.fromkeys(words))
+    absent = {peer.name: peer.missing() for peer in peers if peer.missing()}
+    if absent and len(absent) == len(peers):
+        there = [name for name, peer in table.items() if not peer.missing()]
+        lacking = ", ".join(dict.fromkeys(filter(None, absent.values())))
+        raise InvalidValue(
+            f"peers: got {names!r}, but {lacking} is not installed; allowed: none, or "
+            f"{', '.join(there)}; pip install 'winogen[peers]' installs more"
+        )
+    for name, lack in absent.items():
+        say(f"{name} is left out: {lack} is not installed")
+    return peers

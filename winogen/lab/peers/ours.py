@@ -1,16 +1,19 @@
-"""winogen as a user calls it: `Conv2d` on a numpy array, everything included.
+"""winogen as a user calls it: `Conv2d` on a numpy array, everything included; and whole nets.
 
 Other versions of winogen are measured by this file, too: see `winogen.lab.bench.own`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from winogen.lab.nets import Net
 from winogen.lab.peers import Way
 from winogen.tuning.layers import BenchLayer
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:  # versions before it have no such module
     from winogen.typing import Layout
 
 
-def ways(
+def layer(
     layer: BenchLayer,
     x: np.ndarray,
     weight: np.ndarray,
@@ -30,6 +33,34 @@ def ways(
         name: partial(_conv, layer, x, weight, threads, **options)
         for name, options in variants.items()
     }
+
+
+def torch_net(net: Net, folder: Path, threads: int) -> dict[str, Callable[[], Way]]:
+    """`winogen.torch.optimize` on the module as it was built."""
+
+    def build() -> Way:
+        import winogen.torch
+        from winogen.lab.peers import pytorch
+
+        module, image = pytorch.prepared(net, folder, threads, fold=False)
+        faster = winogen.torch.optimize(module, (image,), threads=threads)
+        return pytorch.of_module(faster, image)
+
+    return {"optimize": build}
+
+
+def onnx_net(net: Net, folder: Path, threads: int) -> dict[str, Callable[[], Way]]:
+    """ONNX Runtime with winogen's operators, on the file that `winogen.onnx.optimize` wrote."""
+
+    def build() -> Way:
+        import winogen.onnx
+        from winogen.lab.peers import ort
+
+        faster = folder / f"faster-{os.getpid()}.onnx"  # another winogen may write its own
+        winogen.onnx.optimize(str(folder / "net.onnx"), str(faster), threads=threads)
+        return ort.of_net(faster, folder, threads, winogen.onnx.get_library_path())
+
+    return {"optimize": build}
 
 
 def _conv(

@@ -1,18 +1,20 @@
-"""PyTorch on the CPU (oneDNN): plain modules, and weights packed as torch.compile packs them."""
+"""PyTorch on the CPU (oneDNN): plain modules, packed weights, torch.compile; and whole nets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from winogen.lab.nets import Net
 from winogen.lab.peers import Way
 from winogen.tuning.layers import BenchLayer
 
 
-def ways(
+def layer(
     layer: BenchLayer, x: np.ndarray, weight: np.ndarray, threads: int
 ) -> dict[str, Callable[[], Way]]:
     """NCHW and channels-last modules in inference mode, and oneDNN with prepacked weights."""
@@ -25,6 +27,61 @@ def ways(
         "packed, NCHW": partial(_packed, layer, x, weight, torch.contiguous_format),
         "packed, channels-last": partial(_packed, layer, x, weight, torch.channels_last),
     }
+
+
+def net(net: Net, folder: Path, threads: int) -> dict[str, Callable[[], Way]]:
+    """Module by module, batch normalisation folded, activations channels-last."""
+
+    def build() -> Way:
+        module, image = prepared(net, folder, threads)
+        return of_module(module, image)
+
+    return {"channels-last": build}
+
+
+def compiled(net: Net, folder: Path, threads: int) -> dict[str, Callable[[], Way]]:
+    """What torch.compile makes of the module with frozen weights: folded, packed, fused."""
+
+    def build() -> Way:
+        import torch
+        import torch._inductor.config as inductor
+
+        inductor.freezing = True
+        module, image = prepared(net, folder, threads, fold=False)
+        return of_module(torch.compile(module), image)
+
+    return {"frozen, channels-last": build}
+
+
+def prepared(net: Net, folder: Path, threads: int, fold: bool = True) -> tuple[Any, Any]:
+    """Return a net's module in eval mode and its input, both channels-last.
+
+    ``fold``: batch normalization goes into the weights.
+    """
+    import torch
+
+    from winogen.lab.nets.files import load_module
+
+    torch.set_num_threads(threads)
+    module = load_module(net, folder)
+    if fold and any(isinstance(m, torch.nn.BatchNorm2d) for m in module.modules()):
+        from torch.fx.experimental.optimization import fuse
+
+        module = fuse(module)  # right here, where no convolution is used twice
+    image = torch.from_numpy(np.load(folder / "x.npy"))
+    module = module.requires_grad_(False).to(memory_format=torch.channels_last)
+    return module, image.contiguous(memory_format=torch.channels_last)
+
+
+def of_module(module: Any, image: Any) -> Way:
+    """A call of a module without gradients."""
+    import torch
+
+    def run() -> Any:
+        with torch.no_grad():
+            return module(image)
+
+    return Way(run, _numpy)
 
 
 def _module(layer: BenchLayer, x: np.ndarray, weight: np.ndarray, memory_format: Any) -> Way:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from winogen.errors import InvalidValue
 from winogen.program.ir import Program, Rows, Statement, Term, exact
 from winogen.program.search import pairs
-from winogen.program.search.candidate import OBJECTIVES, Candidate, check_objective
+from winogen.program.search.candidate import OBJECTIVES, PricedProgram, check_objective
 from winogen.program.search.lower import Names
 from winogen.program.search.network import ONE, Builder
 from winogen.program.search.passes import rename
@@ -121,7 +121,7 @@ def simplify_2d(
     programs = [simplify(matrix, objective, *names) for matrix in (down, across)]
     best = nest_programs(programs[0], programs[1], *names)
     cost = OBJECTIVES[objective]
-    limit = cost(Candidate.of(best))[:2]
+    limit = cost(PricedProgram.of(best))[:2]
     for network in networks_2d(down, across):
         for candidate in lowered_candidates(network, names, tries=8):
             if cost(candidate)[:2] < limit:

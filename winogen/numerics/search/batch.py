@@ -1,7 +1,7 @@
 """The matrices of many algorithms at once, in float64: fast enough to look at 10^5 of them.
 
-Exact rationals are for what is found; candidates are only compared. The construction is that of
-``winogen.algebra.crt``, so the matrices are the same up to rounding.
+Exact rationals are for what is found; candidates are only compared. The construction is the same as
+in ``winogen.algebra.crt``, and so are the matrices up to rounding.
 """
 
 from __future__ import annotations

@@ -35,12 +35,12 @@ class Candidate:
         from winogen.algebra import cook_toom, winograd
 
         if self.moduli is None:
-            found = cook_toom(self.m, self.r, self.points)
+            algorithm = cook_toom(self.m, self.r, self.points)
         else:
-            found = winograd(self.m, self.r, self.moduli)
+            algorithm = winograd(self.m, self.r, self.moduli)
         if self.output is None:
-            return found
-        return found.scale(input=self.input, output=self.output)
+            return algorithm
+        return algorithm.scale(input=self.input, output=self.output)
 
     @property
     def multiplications(self) -> int:

@@ -55,21 +55,21 @@ def propose(
     def errors(values: list[tuple]) -> np.ndarray:
         return screen(matrices(m, r, structure.batch(values)), dims, settings)
 
-    found: dict[tuple, float] = {}
+    error_of: dict[tuple, float] = {}
 
     def look(candidates: list[tuple]) -> None:
         canonical = (structure.canonical(values) for values in candidates)
-        unseen = {values for values in canonical if values is not None} - found.keys()
+        unseen = {values for values in canonical if values is not None} - error_of.keys()
         new = sorted(unseen, key=str)  # one order on every machine
         for first in range(0, len(new), _CHUNK):
             part = new[first : first + _CHUNK]
-            found.update(zip(part, errors(part).tolist()))
+            error_of.update(zip(part, errors(part).tolist()))
 
     if is_small(structure, height):
         look(_all(structure, height))
     else:
-        _exchange(structure, height, found, look, np.random.default_rng(start))
-    best = heapq.nsmallest(keep, found.items(), key=lambda item: (item[1], str(item[0])))
+        _exchange(structure, height, error_of, look, np.random.default_rng(start))
+    best = heapq.nsmallest(keep, error_of.items(), key=lambda item: (item[1], str(item[0])))
     return [(error, values) for values, error in best if math.isfinite(error)]
 
 
@@ -130,8 +130,8 @@ def _best(structure: Structure, current: tuple, moves: list, found: dict, look: 
         tried.append(tuple(values))
     look(tried)
     canonical = (structure.canonical(values) for values in tried)
-    known = {values for values in canonical if values is not None}
-    return min([current, *known], key=lambda values: (found[values], str(values)))
+    neighbours = {values for values in canonical if values is not None}
+    return min([current, *neighbours], key=lambda values: (found[values], str(values)))
 
 
 def _neighbours(grid: tuple, value: Any, reach: int = 2) -> tuple:

@@ -1,13 +1,13 @@
 """The search for good algorithms: propose by estimate, then measure, the fewer the longer.
 
-1. For every structure (which kinds of points, with or without 0 and infinity) promising candidates
-   are found by the estimated error, which is cheap and has no noise.
-2. The best of all are measured, by successive halving: each round keeps a quarter and measures it
+1. For every structure (which kinds of points, with or without 0 and infinity) the estimated error,
+cheap and free of noise, leads to promising candidates. 2. The best of all are measured, by
+successive halving: each round keeps a quarter and measures it
    with four times the trials. All candidates of a round see the same random tiles, so noise that
    they share cannot decide.
-3. Those left get row scalings that lower the error, if wanted; or, where instructions count, the
-   scalings that make their programs shortest.
-4. The last few are measured with fresh random numbers, so that nobody profits from past luck.
+3. The remaining ones get row scalings to lower the error, if wanted; or, where instructions count,
+the scalings with the shortest programs. 4. The last few are measured with fresh random numbers, so
+that nobody profits from past luck.
 """
 
 from __future__ import annotations
@@ -139,12 +139,12 @@ def search(wanted: Search, execute: Executor) -> list[Found]:
         ],
         clock.until(1),
     )
-    found = [
+    results = [
         Found(candidate, result["mean"], result["half_width"], count)
         for candidate, result, count in zip(survivors, final, counts)
         if result
     ]
-    return _ranked(found, wanted.objective)
+    return _ranked(results, wanted.objective)
 
 
 class _Clock:
@@ -172,11 +172,11 @@ def _proposals(wanted: Search, settings: dict, execute: Executor, clock: _Clock)
         if start == 0 or not is_small(structure, wanted.height)
     ]
     by_structure: dict[str, dict] = {}
-    for task, found in zip(work, execute("propose", work, clock.until(_PROPOSED))):
-        if found is None:
+    for task, proposals in zip(work, execute("propose", work, clock.until(_PROPOSED))):
+        if proposals is None:
             continue
         group = by_structure.setdefault(str(task["structure"]), {})
-        for error, data in found:
+        for error, data in proposals:
             group[Candidate.from_dict(data)] = error
     share = max(1, wanted.keep // (2 * len(by_structure)))
     chosen: dict[Candidate, float] = {}

@@ -1,7 +1,7 @@
 """Row scalings that lower the error: free factors between B^T, G and A^T of the same algorithm.
 
-Factors that are powers of 2 change nothing in floating point. Others matter by which constants they
-turn into powers of 2, since multiplying by one of those does not round.
+Factors that are powers of 2 change nothing in floating point. Others matter by the constants they
+turn into powers of 2, since multiplying by a power of 2 does not round.
 """
 
 from __future__ import annotations

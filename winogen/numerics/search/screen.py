@@ -1,7 +1,7 @@
 """The estimated error of many candidates at once: cheap and without noise, so it can lead a search.
 
-The model is that of ``winogen.rounding.variance`` for one channel and terms added from the smallest
-to the largest, which is close to the Huffman order.
+The model comes from ``winogen.rounding.variance``, for one channel and terms added from the
+smallest to the largest, close to the Huffman order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _AT_ONCE = 128  # candidates whose arrays stay in cache
 def screen(found: Matrices, dims: int, settings: dict) -> np.ndarray:
     """Return the expected mean |error| of every candidate, as ``estimate`` would.
 
-    ``settings``: those of ``measure``; channels, fused, filters, distribution and dtype count.
+    ``settings``: as for ``measure``; channels, fused, filters, distribution and dtype count.
     """
     count = len(found.at)
     parts = [

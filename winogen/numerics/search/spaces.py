@@ -42,13 +42,13 @@ def _size(value: Any) -> float:
 @lru_cache(maxsize=32)
 def _positive(height: int) -> tuple:
     """Fractions p/q with p, q <= height, at most 16 times larger or smaller than 1."""
-    found = {
+    values = {
         Fraction(p, q)
         for p in range(1, height + 1)
         for q in range(1, height + 1)
         if gcd(p, q) == 1 and 1 / 16 <= p / q <= 16
     }
-    return tuple(sorted(found))
+    return tuple(sorted(values))
 
 
 def _free(height: int) -> tuple:
@@ -188,12 +188,12 @@ def _reciprocals(rest: int) -> list[tuple]:
 
 
 def _some_free(rest: int) -> list[tuple]:
-    found = []
+    patterns = []
     for free in (1, 2, rest) if rest <= _ALL_FREE else (1, 2):
         slots = ("pair",) * ((rest - free) // 2) + ("free",) * free
-        if 0 < free <= rest and (rest - free) % 2 == 0 and slots not in found:
-            found.append(slots)
-    return found
+        if 0 < free <= rest and (rest - free) % 2 == 0 and slots not in patterns:
+            patterns.append(slots)
+    return patterns
 
 
 def _roots(rest: int) -> list[tuple]:
@@ -201,13 +201,13 @@ def _roots(rest: int) -> list[tuple]:
 
 
 def _quadratics(rest: int, counts: tuple[int, ...]) -> list[tuple]:
-    found = []
+    patterns = []
     for moduli in counts:
         left = rest - 2 * moduli
         if left >= 0:
             free = left % 2
-            found.append(("pair",) * (left // 2) + ("free",) * free + ("quadratic",) * moduli)
-    return found
+            patterns.append(("pair",) * (left // 2) + ("free",) * free + ("quadratic",) * moduli)
+    return patterns
 
 
 FAMILIES = {
@@ -235,7 +235,7 @@ def structures(
     >>> [str(s) for s in structures(3, 3)]
     ['2 pair + inf', '2 pair + 0']
     """
-    found = []
+    results = []
     for family in families:
         if family not in FAMILIES:
             raise InvalidValue(f"families: got {family!r}; allowed: {', '.join(FAMILIES)}")
@@ -246,11 +246,11 @@ def structures(
                     continue
                 for slots in FAMILIES[family](rest):
                     structure = Structure(has_zero, has_infinity, slots)
-                    if structure not in found:
-                        found.append(structure)
-    if not found:
+                    if structure not in results:
+                        results.append(structure)
+    if not results:
         raise InvalidValue(
             f"families: got {', '.join(families)} with zero {zero} and infinity {infinity}; "
             f"allowed: what can make n = m + r - 1 = {m + r - 1}"
         )
-    return found
+    return results

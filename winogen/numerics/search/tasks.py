@@ -64,7 +64,7 @@ def scale_task(candidate: Candidate, dims: int, settings: dict) -> dict:
 def count_task(candidate: Candidate) -> dict:
     """The task of shortening the transforms of a candidate and counting their instructions.
 
-    Its result is that of the candidate with the row scalings that make them shortest.
+    Its result is the candidate's with the row scalings of the shortest programs.
     """
     return {"task": "count", "candidate": candidate.to_dict()}
 
@@ -78,15 +78,15 @@ def _propose(task: dict) -> list:
     zero, infinity, slots = task["structure"]
     structure = Structure(zero, infinity, tuple(slots))
     m, r = task["m"], task["r"]
-    found = propose(
+    proposals = propose(
         *(structure, m, r, task["height"], task["dims"], task["settings"]),
         *(task["start"], task["keep"]),
     )
-    return [[error, structure.candidate(m, r, values).to_dict()] for error, values in found]
+    return [[error, structure.candidate(m, r, values).to_dict()] for error, values in proposals]
 
 
 def _measure(task: dict) -> dict:
-    found = measure(
+    errors = measure(
         Candidate.from_dict(task["candidate"]).algorithm,
         dims=task["dims"],
         trials=task["trials"],
@@ -95,7 +95,7 @@ def _measure(task: dict) -> dict:
     )
     # Narrow formats overflow, and infinity - infinity is no number: such errors are infinite.
     mean, half_width = (
-        math.inf if math.isnan(value) else value for value in (found.mean, found.half_width)
+        math.inf if math.isnan(value) else value for value in (errors.mean, errors.half_width)
     )
     return {"mean": mean, "half_width": half_width}
 
@@ -106,7 +106,7 @@ def _scale(task: dict) -> dict:
 
 
 def _count(task: dict) -> dict:
-    """Shorten the programs; rows that are not scaled yet get the scalings that help most."""
+    """Shorten the programs; rows without scalings get the most helpful ones."""
     from winogen.program import simplify
     from winogen.program.search.scaling import shortest_transforms
 
@@ -127,7 +127,7 @@ def _count(task: dict) -> dict:
 
 
 def _ratios(scaled: Iterable, plain: Iterable) -> tuple[str, ...]:
-    """By what the rows of one matrix were multiplied to get those of the other."""
+    """The factors between the rows of one matrix and the rows of the other."""
     return tuple(
         str(next(c / d for c, d in zip(new, old) if d != 0)) for new, old in zip(scaled, plain)
     )

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from winogen.program.search.network import Network
 
 
-class Candidate:
-    """A program that computes what is wanted (up to scales, where those are free) and its costs."""
+class PricedProgram:
+    """A program that computes the matrix (up to scales, where scales are free) and its costs."""
 
     def __init__(self, network: Network | None, lowered: Lowered) -> None:
         self._network, self.lowered = network, lowered
@@ -25,7 +25,7 @@ class Candidate:
         self.counts = self.program.counts()
 
     @classmethod
-    def of(cls, program: Program) -> Candidate:
+    def of(cls, program: Program) -> PricedProgram:
         """A candidate from a program that is there already, without a network."""
         return cls(None, Lowered(program, (), ()))
 
@@ -53,7 +53,7 @@ class Candidate:
 
 
 # Objective -> what to compare, most important first. Registers are known after scheduling only.
-OBJECTIVES: dict[str, Callable[[Candidate], tuple[float, ...]]] = {
+OBJECTIVES: dict[str, Callable[[PricedProgram], tuple[float, ...]]] = {
     "instructions": lambda c: (c.counts.instructions, c.growth, c.depth, c.counts.mul),
     "additions": lambda c: (c.counts.add, c.counts.instructions, c.growth, c.depth),
     "depth": lambda c: (c.depth, c.counts.instructions, c.growth),

@@ -118,7 +118,7 @@ def constants_of(target: Point, points: Sequence[Point]) -> list[int] | None:
     else:
         return None
     result = [0] * count
-    common = 1  # result * points = common * target, for those that are solved
+    common = 1  # result * points = common * target, for the solved rows
     for j, row in reversed(solved):
         excess = row[count] * common
         for c, x in zip(row, result):

@@ -3,7 +3,7 @@
 Level 0 holds the sets of signed variables of all equations. Level k + 1 holds all intersections of
 two sets of level k that have at least two elements; a set may be negated first, for a sum and its
 negative are one sub-expression. When a level comes out empty, the sets of each level are written
-with references to those of the next, largest first. See ``equations`` for the source.
+with references to the sets of the next, largest first. See ``equations`` for the source.
 
     level 0   {a, b, c, d}   {a, b, c, -e}   {-a, -b, f}
     level 1   {a, b, c}   {a, b}

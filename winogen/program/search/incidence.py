@@ -1,10 +1,10 @@
 """A cancellation-aware search for few gates, in the geometry of points and lines.
 
 Up to scale, rows are points of a projective space, and a gate may draw any point on the line
-through two points that are there. The search keeps, for every target that is missing, its
-shortest combinations of present points ("target = 2 p - 5 q + r"), and draws the point (2 p - 5 q,
-or 2 p + r, ...) that shortens most targets at once. A combination may use any point, so finished
-targets and cancelling differences take part; this finds what eliminating common terms cannot:
+through two points that are there. The search keeps, for every missing target, its shortest
+combinations of present points ("target = 2 p - 5 q + r"), and draws the point (2 p - 5 q, or 2 p +
+r, ...) that shortens most targets at once. A combination may use any point, so finished targets and
+cancelling differences take part; this finds what eliminating common terms cannot:
 
     u1 = g0 + g1 + g2     t  = g1 + g2            5 gates for the filter transform of F(4,3),
     u2 = g0 - g1 + g2     u1 = g0 + t             points {0, ±1, ±2}, where pairing ±1 and ±2
@@ -12,7 +12,7 @@ targets and cancelling differences take part; this finds what eliminating common
     u4 = g0 - 2 g1 + 4 g2 u3 = u2 + 3 t
                           u4 = u3 - 4 g1
 
-Rational entries only; all arithmetic is on integers and exact. The method is that of Boyar and
+Rational entries only; all arithmetic is on integers and exact. The method is due to Boyar and
 Peralta for XOR circuits (J. Cryptology 2013), carried over from GF(2) to points with any constants.
 """
 

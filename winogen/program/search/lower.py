@@ -55,7 +55,7 @@ def lower(
     tries: int = 24,
     seed: int = 0,
 ) -> list[Lowered]:
-    """The programs (``Lowered``) of fewest statements found, those of few constants first.
+    """The programs (``Lowered``) of fewest statements found; programs of few constants stand first.
 
     ``free_outputs``: any multiple of each row will do. ``free_inputs``: of each column.
 

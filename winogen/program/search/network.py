@@ -50,8 +50,8 @@ class Network(NamedTuple):
     def _points(self) -> list[_Scaled]:
         """(scale, point) of every node, its form being scale * point; None for zero.
 
-        Points are integers without a common factor where that is possible, which is much faster
-        than a row of fractions; otherwise their first entry that is not zero is 1.
+        Points are integers without a common factor where possible: this is much faster than a row
+        of fractions; otherwise their first entry that is not zero is 1.
         """
         if all(type(c) is Fraction for gate in self.gates for c in (gate.a, gate.b)):
             return self._integer_points()

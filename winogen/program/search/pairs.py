@@ -5,8 +5,8 @@
 
 The rows of the points p and -p differ so in all three transforms (the parity of the column decides
 the sign), the palindromic rows of p and 1/p differ so after one more change of variables. What
-remains are smaller matrices, one per set of columns, which ``incidence`` can
-search well and which turn up again and again: even and odd part are often the same matrix.
+remains are smaller matrices, one per set of columns. ``incidence`` searches them well, and they
+turn up again and again: even and odd part are often the same matrix.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def split(matrix: Matrix) -> tuple[list[Part], list[list[Join]]] | None:
     if odd is None:
         return None
     width = len(matrix[0])
-    # A column that one row alone reads goes to the side of the others that this row reads.
+    # A column of one row alone goes to the side of the row's other columns.
     for j in range(width):
         readers = [row for row in matrix if row[j] != 0]
         if j not in odd and len(readers) == 1:

@@ -65,7 +65,7 @@ class _Search:
     ) -> None:
         """All ways to reach the missing targets with ``drawn`` more points, depth first.
 
-        ``lines``: those through any two of ``nodes``; ``new``: the points that join them.
+        ``lines``: all lines through two of ``nodes``; ``new``: the points to join them.
         """
         nodes, lines, missing = _close(nodes, lines, new, missing)
         if not missing:
@@ -100,7 +100,7 @@ def _close(
 
 
 def _crossings(nodes: Sequence[Point], missing: Iterable[Point]) -> list[Point]:
-    """Points where a present line crosses one through a target, those of most targets first."""
+    """Points where a present line crosses one through a target; points of most targets first."""
     lines = sorted({_cross(p, q) for p, q in combinations(nodes, 2)})
     votes: Counter[Point] = Counter()
     for target in missing:

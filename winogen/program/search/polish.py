@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from winogen.program.analysis import is_exact
-from winogen.program.search.candidate import OBJECTIVES, Candidate
+from winogen.program.search.candidate import OBJECTIVES, PricedProgram
 from winogen.program.search.lower import Lowered, assignments, emit
 from winogen.program.search.network import ONE, Gate
 from winogen.program.search.repair import Repair
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from winogen.program.search.scales import ScaleProblem
 
 _VARIANTS = 100  # orders of sums looked at
-_TRIES, _STARTS = 16, 4  # scales looked for, of which so many are settled
+_TRIES, _STARTS = 16, 4  # scales looked for, so many already settled
 _LONG = 40  # gates; the sums of longer programs keep their order
 _GROWN = 1.03  # rounding errors may grow by so much
 _EQUAL = 6  # programs returned
 
 
-def polished(ranking: Sequence[Candidate], names: Names, objective: str) -> list[Candidate]:
+def polished(ranking: Sequence[PricedProgram], names: Names, objective: str) -> list[PricedProgram]:
     """Candidates that compute the same, no longer and hardly less accurate, best first.
 
     ``ranking``: candidates of one matrix, best first; scales that were free are kept. All that are
@@ -44,13 +44,13 @@ def polished(ranking: Sequence[Candidate], names: Names, objective: str) -> list
     cost = OBJECTIVES[objective]
     limit, deepest = ranking[0].growth * _GROWN, ranking[0].depth + 1
 
-    def key(c: Candidate) -> tuple[float, ...]:
+    def key(c: PricedProgram) -> tuple[float, ...]:
         worse = c.growth > limit or c.depth > deepest
         return worse, cost(c)[0], c.constants[0], c.depth, c.constants[1]
 
-    def of(network: Network, tries: int, starts: int) -> list[Candidate]:
+    def of(network: Network, tries: int, starts: int) -> list[PricedProgram]:
         cheapest = assignments(network, tries=tries)[:starts]
-        return [Candidate(network, emit(settled(item), names)) for item in cheapest]
+        return [PricedProgram(network, emit(settled(item), names)) for item in cheapest]
 
     equal = [c for c in ranking if cost(c)[0] == cost(ranking[0])[0] and c.growth <= limit]
     start = [_fixed(candidate) for candidate in equal[:_STARTS]]
@@ -71,12 +71,12 @@ def polished(ranking: Sequence[Candidate], names: Names, objective: str) -> list
     return sorted((c for c in variants if key(c)[:3] == key(best)[:3]), key=key)[:_EQUAL]
 
 
-def _fixed(candidate: Candidate) -> Candidate:
+def _fixed(candidate: PricedProgram) -> PricedProgram:
     """The same program, as one of a network that leaves no scales free."""
     rows, columns = candidate.lowered.output_scales, candidate.lowered.input_scales
     network = candidate.network.scaled(rows, [1 / scale for scale in columns])
     ones = (ONE,) * len(rows), (ONE,) * len(columns)
-    return Candidate(network, Lowered(candidate.program, *ones))
+    return PricedProgram(network, Lowered(candidate.program, *ones))
 
 
 def settled(assignment: Assignment) -> Assignment:

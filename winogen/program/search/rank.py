@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from winogen.errors import InvalidValue
 from winogen.program.analysis import network_growth
 from winogen.program.ir import Program, magnitude
-from winogen.program.search.candidate import OBJECTIVES, Candidate, check_objective
+from winogen.program.search.candidate import OBJECTIVES, PricedProgram, check_objective
 from winogen.program.search.lower import NAMES, Names, lower
 from winogen.program.search.passes import rename, tidy
 from winogen.program.search.polish import polished
@@ -40,8 +40,8 @@ def candidates(
     names: Names = NAMES,
     error_limit: float | None = None,
     factors: tuple[Scalar, ...] | None = None,
-) -> list[Candidate]:
-    """Candidates (``Candidate``, not scheduled) in the order of the objective, best first.
+) -> list[PricedProgram]:
+    """Candidates (``PricedProgram``, not scheduled) in the order of the objective, best first.
 
     Kept, because algorithms with the same points have the same input transform.
     ``strategies``: names, by default the fast ones. For ``free_outputs``, ``free_inputs`` see
@@ -60,7 +60,7 @@ def candidates(
         growth.update(careful)
         limit = _careful_growth(matrix) * (error_limit or math.inf)
 
-    def cost(candidate: Candidate) -> tuple[float, ...]:
+    def cost(candidate: PricedProgram) -> tuple[float, ...]:
         return candidate.growth > limit, *OBJECTIVES[objective](candidate)
 
     if objective == "error":
@@ -71,11 +71,11 @@ def candidates(
         chosen = [n for n in chosen if len(n.gates) <= len(chosen[0].gates) + _SLACK]
     chosen = chosen[:_NETWORKS]
 
-    def lowered(network: Network, tries: int) -> list[Candidate]:
+    def lowered(network: Network, tries: int) -> list[PricedProgram]:
         return lowered_candidates(network, names, free_outputs, free_inputs, tries)
 
     first = {network: min(map(cost, lowered(network, _FIRST))) for network in chosen}
-    result: list[Candidate] = []
+    result: list[PricedProgram] = []
     for network in sorted(chosen, key=lambda network: first[network])[:_FINALISTS]:
         result += lowered(network, _SECOND)
     fewest = min((c.counts.instructions for c in result if c.growth <= limit), default=math.inf)
@@ -126,14 +126,14 @@ def lowered_candidates(
     free_outputs: bool = False,
     free_inputs: bool = False,
     tries: int = 1,
-) -> list[Candidate]:
-    """Candidates from one network, those of fewest statements; see ``lower``."""
+) -> list[PricedProgram]:
+    """Candidates of fewest statements from one network; see ``lower``."""
     programs = lower(network, names, free_outputs, free_inputs, tries)
-    return [Candidate(network, program) for program in programs]
+    return [PricedProgram(network, program) for program in programs]
 
 
 def scheduled(
-    ranking: Sequence[Candidate], names: Names, objective: str, registers: int | None = None
+    ranking: Sequence[PricedProgram], names: Names, objective: str, registers: int | None = None
 ) -> Program:
     """The program of the best candidate, its constants polished, that needs fewest registers.
 
@@ -149,4 +149,4 @@ def scheduled(
         program.verify(candidate.program.to_matrix())
         result.append(program)
     cost = OBJECTIVES[objective]
-    return min(result, key=lambda p: (cost(Candidate.of(p))[0], p.counts().registers))
+    return min(result, key=lambda p: (cost(PricedProgram.of(p))[0], p.counts().registers))

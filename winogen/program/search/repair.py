@@ -1,7 +1,7 @@
 """Local search on scales: move one scale at a time until more gates fit.
 
-The search of WalkSAT (Selman, Kautz, Cohen 1994): take a wish that does not hold, move the scale of
-one of its nodes so that it does, preferring the move that breaks fewest others.
+The search of WalkSAT (Selman, Kautz, Cohen 1994): take an unfulfilled wish and fulfil it by moving
+the scale of one of its nodes, preferring the move that breaks fewest others.
 """
 
 from __future__ import annotations

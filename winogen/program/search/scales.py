@@ -1,10 +1,10 @@
 """Which multiple of its form every node of a network computes.
 
 A gate ``a x + b y`` is one instruction if one of its constants is ±1 once values are scaled. Each
-gate therefore wishes its own scale to fit that of one operand, each output wishes the scale that
-its matrix demands, and inputs are given. Wishes are granted one after another, as in Kruskal's
-algorithm: groups of nodes whose scales are tied to one another merge as long as nothing
-contradicts. A gate left out costs one multiplication, which others may share.
+gate therefore wishes its own scale to fit one operand's, each output wishes the scale demanded by
+its matrix, and inputs are given. Wishes are granted one after another, as in Kruskal's algorithm:
+groups of nodes whose scales are tied to one another merge as long as nothing contradicts. A gate
+left out costs one multiplication, which others may share.
 
 Scales are positive here, signs are chosen later. Whether they fit is judged by their logarithms in
 floating point, where different scales differ by far more than rounding; the scales are exact.
@@ -58,12 +58,12 @@ class ScaleProblem:
     """What there is to choose for one network, prepared once for many attempts.
 
     ``choices``: per gate all pairs of earlier nodes that give it, [(a, x, b, y), ...]: three nodes
-    on a line define each other, and other neighbours may have scales that suit better. ``wishes``:
-    lists of edges one of which should hold; gates first, then outputs. ``gaps``: their
-    (node, log, other), for the inner loops. ``concerned``: per node the
-    wishes that mention it. ``moves``: per wish what would grant it, [(node, log, factor, source)]:
-    scale of node = factor * scale of source, where ``log`` is that of the factor. The number one is
-    the node after the last; what is tied to it is fixed.
+    on a line define each other, and the scales of other neighbours may suit better. ``wishes``:
+    lists of edges; one edge of each should hold; gates first, then outputs. ``gaps``: their (node,
+    log, other), for the inner loops. ``concerned``: per node the wishes that mention it. ``moves``:
+    per wish what would grant it, [(node, log, factor, source)]: scale of node = factor * scale of
+    source, where ``log`` is the factor's. The number one is the node after the last; what is tied
+    to it is fixed.
     """
 
     def __init__(self, network: Network, free_outputs: bool, free_inputs: bool) -> None:
@@ -186,7 +186,7 @@ class _Groups:
         p, q, gap = edge.node, edge.other, edge.log
         if len(self.members[self.root[p]]) > len(self.members[self.root[q]]):
             p, q, gap = q, p, -gap
-        # log of q = gap + log of p; the group of p moves into that of q.
+        # log of q = gap + log of p; the group of p moves into the group of q.
         old, new = self.root[p], self.root[q]
         change = self.shift[q] - gap - self.shift[p]
         for node in self.members[old]:
@@ -214,7 +214,7 @@ class _Groups:
 
 
 class Assignment:
-    """What a network costs with given scales, and which of the choices that takes.
+    """What a network costs with given scales, and the choices behind this cost.
 
     ``chosen``: gate -> (p, x, q, y), ``value = p * value x + q * value y``, None for a gate that
     nobody needs any more. ``multiples``: output -> its product. ``products``: ``(constant, node)``
@@ -249,8 +249,8 @@ class Assignment:
                     best = key
                     a, x, b, y = choice
             depth.append(best[1])
-            own = scales[width + k]
-            self.chosen.append((_ratio(own, a, scales[x]), x, _ratio(own, b, scales[y]), y))
+            of_gate = scales[width + k]
+            self.chosen.append((_ratio(of_gate, a, scales[x]), x, _ratio(of_gate, b, scales[y]), y))
         self._drop_unneeded()
         self.multiples: dict[int, Signal] = {}
         self.products: dict[Signal, None] = {}
@@ -279,7 +279,7 @@ class Assignment:
                 self.chosen[k] = None
 
     def _share_products(self) -> None:
-        """Products for the gates that have two constants, the one that most of them want first."""
+        """Products for the gates with two constants; what most gates want comes first."""
         waiting = []
         for option in self.chosen:
             if option is not None and abs(option[0]) != 1 != abs(option[2]):
@@ -287,7 +287,7 @@ class Assignment:
                 pair = ((magnitude(p), x), (magnitude(q), y))
                 if not any(product in self.products for product in pair):
                     waiting.append(pair)
-        # Products as numbers in the order in which they occur, so that little is hashed.
+        # Products as numbers in the order of their occurrence, so that little is hashed.
         number: dict[Signal, int] = {}
         merits: list[tuple[float, int]] = []
         for product in (product for pair in waiting for product in pair):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from winogen.errors import VerificationError
 from winogen.program.ir import Program, magnitude
-from winogen.program.search.candidate import OBJECTIVES, Candidate, check_objective
+from winogen.program.search.candidate import OBJECTIVES, PricedProgram, check_objective
 from winogen.program.search.lower import Names, lower, statements
 from winogen.program.search.rank import candidates, scheduled
 
@@ -51,9 +51,9 @@ def shortest_transforms(
 ) -> ShortTransforms:
     """Programs for B^T, G and A^T of a bilinear algorithm, rows and columns rescaled to suit.
 
-    ``objective`` is that of the transforms of inputs and outputs, which run for every tile, and by
-    default of the filters, too; ``registers`` and ``error_limit`` as in ``simplify``. The result is
-    exact: every program computes its matrix of the rescaled algorithm, which is verified.
+    ``objective`` is for the transforms of inputs and outputs, which run for every tile, and by
+    default for the filters, too; ``registers`` and ``error_limit`` as in ``simplify``. The result
+    is exact: every program computes its matrix of the rescaled algorithm, which is verified.
 
     >>> from winogen.algebra import cook_toom
     >>> short = shortest_transforms(cook_toom(4, 3, "0, 5/8, -5/8, 3/2, -3/2, inf"))
@@ -75,7 +75,7 @@ def shortest_transforms(
     )
     inputs, outputs = _equal(inputs, objective), _equal(outputs, objective)
     filters = _filter_networks(algorithm.g, filter_objective)
-    best: tuple[tuple[float, ...], Candidate, Candidate] | None = None
+    best: tuple[tuple[float, ...], PricedProgram, PricedProgram] | None = None
     for first in inputs:
         for last in outputs:
             factors = _factors(first, last)
@@ -106,12 +106,12 @@ def shortest_transforms(
     return ShortTransforms(scaled, input_program, filter_program, output_program)
 
 
-def _equal(ranking: Sequence[Candidate], objective: str) -> list[Candidate]:
+def _equal(ranking: Sequence[PricedProgram], objective: str) -> list[PricedProgram]:
     """The candidates that are as good as the first but for rounding, and differ in their scales."""
     cost = OBJECTIVES[objective]
     best = min(cost(candidate)[0] for candidate in ranking)
     growth = min(candidate.growth for candidate in ranking if cost(candidate)[0] == best)
-    choices: dict[object, Candidate] = {}  # by their scales
+    choices: dict[object, PricedProgram] = {}  # by their scales
     for candidate in ranking:
         same = cost(candidate)[0] == best and candidate.growth <= 1.1 * growth
         scales = (candidate.lowered.output_scales, candidate.lowered.input_scales)
@@ -120,31 +120,31 @@ def _equal(ranking: Sequence[Candidate], objective: str) -> list[Candidate]:
     return list(choices.values())
 
 
-def _input_factors(candidate: Candidate) -> tuple[Scalar, ...]:
+def _input_factors(candidate: PricedProgram) -> tuple[Scalar, ...]:
     return candidate.lowered.output_scales
 
 
-def _output_factors(candidate: Candidate) -> list[Scalar]:
+def _output_factors(candidate: PricedProgram) -> list[Scalar]:
     return [1 / scale for scale in candidate.lowered.input_scales]
 
 
-def _factors(first: Candidate, last: Candidate) -> list[Scalar]:
+def _factors(first: PricedProgram, last: PricedProgram) -> list[Scalar]:
     """What the rows of G are multiplied by."""
     return [1 / (b * a) for b, a in zip(_input_factors(first), _output_factors(last))]
 
 
 def _refined(
     algorithm: BilinearAlgorithm,
-    first: Candidate,
-    last: Candidate,
+    first: PricedProgram,
+    last: PricedProgram,
     pool: list[tuple[Scalar, ...]],
     filters: tuple[Network, ...],
     objective: str,
-) -> Candidate:
+) -> PricedProgram:
     """An input program that is as good as ``first`` and makes the filter transform cheaper.
 
-    Scales of rows that mirror each other change together; tried are those of other candidates and
-    those that make the first constant of a row of G vanish.
+    Scales of rows that mirror each other change together; tried are the scales of other candidates,
+    and scales that make the first constant of a row of G vanish.
     """
     cost = OBJECTIVES[objective]
     after = _output_factors(last)
@@ -166,7 +166,7 @@ def _refined(
                 continue
             scaled = first.network.scaled(factors)
             for item in lower(scaled, Names("d", "v"), tries=6):
-                other = Candidate(first.network, item._replace(output_scales=tuple(factors)))
+                other = PricedProgram(first.network, item._replace(output_scales=tuple(factors)))
                 if cost(other)[0] <= cost(first)[0] and other.growth <= 1.1 * first.growth:
                     first, current = other, cheaper
                     break

@@ -18,9 +18,9 @@ def schedule(program: Program, registers: int | None = None) -> Program:
 
     before: all of ``t0 .. t5``, then all of ``v0 .. v7``    after: each ``t`` just before its use
 
-    ``registers``: an order that needs no more than this many is good enough, and the given one is
-    kept if it does; by default the fewest that a beam search finds. Deterministic: ties go to the
-    earlier statement.
+    ``registers``: an order within so many registers is good enough, and the given order is kept if
+    it is one; by default the fewest that a beam search finds. Deterministic: ties go to the earlier
+    statement.
 
     >>> from winogen.program.ir import Statement, Term
     >>> add = lambda t, x, y: Statement(t, (Term(1, x), Term(1, y)))

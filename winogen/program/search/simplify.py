@@ -32,10 +32,10 @@ def simplify(
     ``objective``: "instructions" (additions, multiplications and FMAs once fused), "additions"
     (constants free), "depth" (critical path), "registers" or "error" (rounding, see
     ``winogen.program.analysis.error_growth``). ``inputs``, ``outputs``, ``temporaries``: prefixes
-    of names. ``strategies``: names of those in the registry, by default the fast ones.
-    ``registers``: keep the order of statements if it needs no more than this; by default it is
-    chosen to need few. ``error_limit``: how many times the rounding error of the most careful
-    row-by-row program is tolerable, if that can be met. The same arguments give the same program.
+    of names. ``strategies``: names in the registry, by default of the fast ones. ``registers``:
+    keep the order of statements if it needs no more than this; by default it is chosen to need few.
+    ``error_limit``: how many times the rounding error of the most careful row-by-row program is
+    tolerable, if that can be met. The same arguments give the same program.
 
     Raises ``InvalidValue`` for an unknown objective or strategy, a ragged or empty matrix.
 

@@ -49,7 +49,7 @@ def register_strategy(name: str) -> Callable[[Function], Function]:
 
 
 def strategy(name: str) -> Strategy:
-    """The strategy called ``name``; raises ``InvalidValue`` naming those that exist."""
+    """The strategy called ``name``; raises ``InvalidValue`` with the existing names."""
     if name not in STRATEGIES:
         raise InvalidValue(f"strategy: got {name!r}; allowed: {', '.join(sorted(STRATEGIES))}")
     return STRATEGIES[name]
@@ -59,8 +59,8 @@ def strategy(name: str) -> Strategy:
 def direct(matrix: Matrix) -> list[Network]:
     """Every row on its own, from left to right: what a reader of the matrix would write.
 
-    Also as balanced sums, and as sums that add the smallest constants first, which keeps rounding
-    errors small (a Huffman tree: Barabasz, Anderson, Soodhalter, Gregg, TOMS 2020).
+    Also as balanced sums, and as sums from the smallest constants on, which keep rounding errors
+    small (a Huffman tree: Barabasz, Anderson, Soodhalter, Gregg, TOMS 2020).
     """
     networks = []
     for shape in (Builder.chain, Builder.sum, _huffman):
@@ -151,8 +151,8 @@ def transposed(matrix: Matrix) -> list[Network]:
 def best_networks(matrix: Matrix, names: tuple[str, ...]) -> tuple[Network, ...]:
     """The networks of fewest gates by any of the named strategies, a handful.
 
-    Of equally many gates those that add least rounding error; some with more gates are kept, for
-    the fewest may be had by cancellation that costs accuracy.
+    Of equally many gates the networks that add least rounding error. Some with more gates are kept,
+    because cancellation may save gates and cost accuracy.
     """
     networks: dict[Network, None] = {}
     for name in names:
@@ -178,8 +178,8 @@ def select(networks: Iterable[Network]) -> list[Network]:
 class _Reduced:
     """A matrix without what is settled: zero, single-entry and repeated rows, lonely columns.
 
-    A column that only one row reads can be added to that row at the very end: leaving it out of
-    any network saves at least one gate, so nothing is lost.
+    A column of only one row can be added to the row at the very end: leaving it out of any network
+    saves at least one gate, so nothing is lost.
     """
 
     def __init__(self, matrix: Matrix) -> None:

@@ -1,0 +1,23 @@
+/* A plan as C runs it: calls of kernels one after the other; for C and for cffi. */
+
+/* `offset` bytes behind the address in `slot`. Slot 0 holds 0: offsets there are addresses that
+ * stay the same, and 0 is NULL. */
+typedef struct winogen_place {
+    int64_t slot, offset;
+} winogen_place;
+
+/* Parts [first, last) of the work of one call, counted through all phases. `run` is the
+ * winogen_run_some of its kernel, `part` its winogen_part. NULL for `run`: there is one phase, whose
+ * parts need no member. */
+typedef struct winogen_step {
+    void (*run)(const void *call, int64_t first, int64_t last, int threads);
+    void (*part)(const void *call, int64_t phase, int64_t part, int64_t member);
+    winogen_place pointers[9];    /* those of its winogen_call, in their order */
+    int64_t first, last;
+    int64_t parts;                /* of a phase */
+    int64_t threads;              /* that there is workspace for */
+} winogen_step;
+
+/* The `part` of a step that packs weights: its pointers are the kernel's struct, the weights, where
+ * they are packed to, and the kernel's winogen_pack. */
+void winogen_pack_part(const void *call, int64_t phase, int64_t part, int64_t member);

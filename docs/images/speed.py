@@ -1,0 +1,20 @@
+"""Draws speed.png beside this file: whole nets by winogen and by others, on one CPU.
+
+python docs/images/speed.py [FILE]
+
+The figures are in speed.json, which `winogen bench --nets --json docs/images/speed.json` writes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from winogen.lab.nets.plot import save_plot
+
+HERE = Path(__file__).parent
+
+if __name__ == "__main__":
+    document = json.loads((HERE / "speed.json").read_text("utf-8"))
+    save_plot(document, sys.argv[1] if len(sys.argv) > 1 else HERE / "speed.png")

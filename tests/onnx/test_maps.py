@@ -1,0 +1,146 @@
+"""Pooling, enlarging and pixels of channels inside of segments: planned, plain and carried."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import helper, numpy_helper
+
+import winogen.onnx
+
+from .test_carrying import PROGRAM, quick_compiles
+
+__all__ = ["quick_compiles"]
+
+RNG = np.random.default_rng(2)
+
+
+def net(dtype=np.float32, order="CRD"):
+    """Down, up again beside what it was before, then pixels of channels."""
+    arrays = {
+        "w1": RNG.integers(-2, 3, (8, 4, 3, 3)).astype(dtype),
+        "w2": RNG.integers(-2, 3, (8, 8, 1, 1)).astype(dtype),
+        "w3": RNG.integers(-2, 3, (12, 16, 1, 1)).astype(dtype),
+        "scales": np.array([1, 1, 2, 2], np.float32),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["a"], "first", pads=[1] * 4),
+        helper.make_node("MaxPool", ["a"], ["b"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["b", "w2"], ["c"], "second"),
+        helper.make_node(
+            "MaxPool", ["c"], ["d"], "same", kernel_shape=[3, 3], auto_pad="SAME_UPPER"
+        ),
+        helper.make_node(
+            "Resize", ["d", "", "scales"], ["e"], "enlarge", mode="nearest",
+            coordinate_transformation_mode="asymmetric", nearest_mode="floor",
+        ),
+        helper.make_node("Concat", ["e", "a"], ["f"], "both", axis=1),
+        helper.make_node("Conv", ["f", "w3"], ["g"], "third"),
+        helper.make_node("DepthToSpace", ["g"], ["y"], "pixels", blocksize=2, mode=order),
+    ]  # fmt: skip
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [value("x", kind, ["n", 4, "h", "w"])],
+        [value("y", kind, ["n", 3, None, None])],
+        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def images(*shape):
+    return RNG.integers(-2, 3, shape).astype(np.float32)
+
+
+def theirs(model, x):
+    return ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
+
+
+@pytest.mark.parametrize("order", ["CRD", "DCR"])
+@pytest.mark.parametrize("planned", [True, False], ids=["planned", "plain"])
+def test_the_whole_is_one_node(order, planned, session, planner):
+    model = net(order=order)
+    fast = winogen.onnx.optimize(model)
+    (node,) = fast.graph.node
+    assert (node.domain, node.op_type) == ("com.winogen", "Segment")
+    if not planned:
+        planner.remove()
+    ours = session(fast, threads=2)
+    for shape in ((1, 4, 12, 16), (2, 4, 6, 4), (0, 4, 12, 16)):
+        x = images(*shape)
+        wanted, (y,) = theirs(model, x), ours.run(None, {"x": x})
+        assert y.shape == wanted.shape and np.array_equal(np.rint(y), wanted)
+        assert np.abs(y - wanted).max(initial=0) < 0.01
+
+
+def test_doubles(session, planner):
+    model = net(np.float64)
+    fast = winogen.onnx.optimize(model)
+    x = images(1, 4, 8, 6).astype(np.float64)
+    (planned,) = session(fast).run(None, {"x": x})
+    planner.remove()
+    (plain,) = session(fast).run(None, {"x": x})
+    assert planned.dtype == np.float64 and np.array_equal(np.rint(planned), plain)
+
+
+def test_a_library_carries_them(session, tmp_path):
+    fast = winogen.onnx.optimize(net(), tmp_path / "fast.onnx")
+    shapes = {"x": (1, 4, 12, 16)}
+    path = winogen.onnx.build_library(fast, tmp_path / "x.so", input_shapes=shapes, threads=2)
+    x = images(*shapes["x"])
+    np.savez(tmp_path / "inputs.npz", known=x)
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM), tmp_path, path],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert run.returncode == 0 and "no plan" not in run.stderr, run.stderr
+    (wanted,) = session(fast, threads=2).run(None, {"x": x})
+    assert np.array_equal(np.load(tmp_path / "outputs.npz")["known"], wanted)
+
+
+OTHERS = {
+    "ceil_mode": helper.make_node("MaxPool", ["a"], ["y"], kernel_shape=[2, 2], ceil_mode=1),
+    "dilations": helper.make_node(
+        "MaxPool", ["a"], ["y"], kernel_shape=[2, 2], dilations=[2, 1]
+    ),
+    "indices": helper.make_node("MaxPool", ["a"], ["y", "i"], kernel_shape=[2, 2]),
+    "linear": helper.make_node("Resize", ["a", "", "s"], ["y"], mode="linear"),
+    "rounded up": helper.make_node(
+        "Resize", ["a", "", "s"], ["y"], coordinate_transformation_mode="asymmetric",
+        nearest_mode="ceil",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_kinds_stay_with_onnxruntime(name):
+    kind, value = onnx.TensorProto.FLOAT, helper.make_tensor_value_info
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"], pads=[1] * 4), OTHERS[name]]
+    arrays = {"w": images(8, 4, 3, 3), "s": np.array([1, 1, 2, 2], np.float32)}
+    graph = helper.make_graph(
+        nodes,
+        name,
+        [value("x", kind, [1, 4, 9, 9])],
+        [value("y", kind, None)],
+        [numpy_helper.from_array(array, key) for key, array in arrays.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    fast = winogen.onnx.optimize(model)
+    assert [node.op_type for node in fast.graph.node] == ["Conv", OTHERS[name].op_type]
+
+
+def test_a_node_that_means_no_map_is_refused(session):
+    fast = winogen.onnx.optimize(net())
+    (layers,) = (one for one in fast.graph.node[0].attribute if one.name == "layers")
+    pool = len(layers.ints) // 7  # the second of seven layers begins with its kind
+    for place, number in ((pool, 9), (pool + 1, 0), (pool + 2, 0), (pool + 2, 1 << 40)):
+        before, layers.ints[place] = layers.ints[place], number
+        with pytest.raises(Exception, match="layers, activations: got what makes no layer"):
+            session(fast)
+        layers.ints[place] = before

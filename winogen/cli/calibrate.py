@@ -1,0 +1,79 @@
+"""`winogen calibrate`: this machine measured for the planner."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from winogen.records import Machine
+
+EXAMPLE = "Example: winogen calibrate --rates-only"
+
+
+def calibrate(
+    seconds: float = typer.Option(0.2, min=0.01, help="How long to measure each rate."),
+    rates_only: bool = typer.Option(
+        False, "--rates-only", help="Measure rates, some seconds; leave the model's constants."
+    ),
+    layers: str = typer.Option(
+        None,
+        metavar="SET|FILE",
+        help="Fit the constants to a layer set or a JSON file instead of to a sample.",
+    ),
+    only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
+    forget: bool = typer.Option(
+        False, "--forget", help="Forget this machine: the next plan measures it."
+    ),
+) -> None:
+    """Measure this machine for the planner; plans of later processes follow it.
+
+    First the rates of its arithmetic and caches. Then, in about a minute, calls of all algorithms,
+    to which the constants of the kernels' model are fitted; what is left unexplained is printed.
+    """
+    from dataclasses import asdict
+
+    from winogen.cli.options import finite
+    from winogen.errors import InvalidValue
+    from winogen.progress import working
+    from winogen.toolchain import cache_dir, machine
+    from winogen.toolchain.calibrate import calibrated
+
+    finite("seconds", seconds)
+    for name, value in (("layers", layers), ("only", only)):
+        if value is not None and (rates_only or forget or (name == "only" and layers is None)):
+            raise InvalidValue(f"{name}: got {value!r}; allowed: where constants are fitted to it")
+    folder = cache_dir()
+    if forget:
+        machine.forget(folder)
+        typer.echo(f"{'machine':<18} {machine.described(folder)}")
+        return
+    with working("measuring this machine"):
+        rates, signs = calibrated(seconds=seconds)
+    measured = rates if rates_only else _fitted(rates, layers, only)
+    kept = machine.save(measured, folder, signs=signs, rates=None if rates_only else rates)
+    typer.echo(f"kept in {kept}")
+    if signs:
+        typer.echo(f"disturbed: {', '.join(signs)}; better measured in a quiet moment")
+    for name, value in {**asdict(measured), **asdict(measured.costs)}.items():
+        if name == "costs":
+            continue
+        typer.echo(f"{name:<18} {value:.4g}" if isinstance(value, float) else f"{name:<18} {value}")
+
+
+def _fitted(machine: Machine, layers: str | None, only: str | None) -> Machine:
+    """The machine with constants that fit it, and how well they do."""
+    from winogen.progress import telling
+    from winogen.tuning.fit import fit, measure
+    from winogen.tuning.layers import chosen_layers
+
+    with telling("measuring") as say:
+        chosen = None if layers is None else chosen_layers(layers, only)
+        found = fit(measure(machine, chosen, progress=say), machine)
+    typer.echo(f"{'|log(predicted / measured)|':<28} {'calls':>5} {'before':>7} {'after':>7}")
+    count = sum(calls for calls, _, _ in found.families.values())
+    rows = [*found.families.items(), ("all", (count, found.before, found.after))]
+    for name, (calls, before, after) in rows:
+        typer.echo(f"  {f'median, {name}':<26} {calls:>5} {before:>7.3f} {after:>7.3f}")
+    return found.machine

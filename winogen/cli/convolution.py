@@ -1,0 +1,111 @@
+"""The options of a convolution on the command line, made of the one list in `conv/options.py`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Literal, SupportsIndex, get_args, get_origin, get_type_hints
+
+import typer
+
+from winogen.cli.options import ACTIVATION_WORDS, integers, parsed_activation, single
+from winogen.conv.options import Options, meanings
+from winogen.errors import InvalidValue
+
+# What stands for values that are neither a name nor a number.
+_METAVARS = {
+    "stride": "S|SH,SW",
+    "padding": "P|PH,PW|same|valid",
+    "dilation": "D|DH,DW",
+    "tile": "M|MH,MW",
+    "points": "P,P,...",
+    "moduli": "POLYNOMIALS",
+    "activation": "NAME[:A[:B]]",
+}
+
+
+def takes(names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command options of a convolution, in the place of its ``**options``.
+
+    Those that a user names come as texts and numbers; `read` makes of them what `conv2d` takes.
+    """
+
+    def decorated(function: Callable[..., None]) -> Callable[..., None]:
+        def command(**given: Any) -> None:
+            left_out = [name for name in names.split() if given[name] is None]
+            function(**{name: value for name, value in given.items() if name not in left_out})
+
+        signature = inspect.signature(function, eval_str=True)
+        *own, rest = signature.parameters.values()
+        assert rest.kind is rest.VAR_KEYWORD
+        required = [one for one in own if one.default is one.empty or one.default.default is ...]
+        others = [one for one in own if one not in required]
+        parameters = [*required, *map(_parameter, names.split()), *others]
+        described: Any = command
+        described.__name__, described.__doc__ = function.__name__, function.__doc__
+        described.__signature__ = signature.replace(parameters=parameters)
+        described.__annotations__ = {one.name: one.annotation for one in parameters}
+        return command
+
+    return decorated
+
+
+def read(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options as `conv2d` takes them; raises InvalidValue.
+
+    >>> read({"stride": "2", "padding": "1,0", "activation": "clip:0:6"})
+    {'stride': 2, 'padding': (1, 0), 'activation': ('clip', 0.0, 6.0)}
+    """
+    return {name: _read(name, value) for name, value in options.items()}
+
+
+def _read(name: str, value: Any) -> Any:
+    from winogen.conv import arguments
+
+    if name in ("stride", "dilation", "tile"):
+        return single(integers(name, value, 1, 2, signs="x" if name == "tile" else ""))
+    if name == "padding":
+        ways = ("same", "valid")
+        return value if value in ways else single(integers(name, value, 1, 2, also=", ".join(ways)))
+    if name == "activation":
+        return parsed_activation(value)
+    if _names(name):
+        return arguments.choice(name, value, _names(name))
+    try:
+        return _kind(name)(value)
+    except ValueError:
+        raise InvalidValue(f"{name}: got {value!r}; allowed: a number") from None
+
+
+@cache
+def _hints() -> dict[str, Any]:
+    return get_type_hints(Options)
+
+
+def _names(name: str) -> tuple[str, ...]:
+    """The values of an option that has names; () for all others."""
+    kinds = (_hints()[name], *get_args(_hints()[name]))
+    literals = [get_args(kind) for kind in kinds if get_origin(kind) is Literal]
+    return literals[0] if literals and name not in _METAVARS else ()
+
+
+def _kind(name: str) -> type:
+    kinds = (_hints()[name], *get_args(_hints()[name]))
+    if name in _METAVARS:
+        return str
+    return int if SupportsIndex in kinds else float if float in kinds else str
+
+
+def _parameter(name: str) -> inspect.Parameter:
+    """What typer reads of an option: its type, and the first sentence of its meaning."""
+    kind = _kind(name)
+    # How Python spells a value, behind a colon, is not how the command line does.
+    end = ": " if name in _METAVARS else ". "
+    text = " ".join(meanings()[name].split()).partition(end)[0].rstrip(".")
+    text = ACTIVATION_WORDS if name == "activation" else re.sub('["`]', "", text)
+    metavar = _METAVARS.get(name, "NAME" if kind is str else None)
+    option = typer.Option(None, metavar=metavar, help=f"{text}.")
+    place = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(name, place, default=option, annotation=kind)

@@ -1,0 +1,43 @@
+"""`winogen plan`: what a convolution would run on this machine, and what it is expected to cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from winogen.cli.convolution import read, takes
+from winogen.cli.options import integers
+
+EXAMPLE = "Example: winogen plan 1,64,56,56 64,64,3,3 --padding 1 --tolerance 1e-4"
+
+
+@takes(
+    "stride padding dilation groups padding_mode layout activation algorithm tile points moduli "
+    "order edge border filter_dtype product_dtype threads workspace_limit tolerance"
+)
+def plan(
+    input: str = typer.Argument(..., metavar="N,C,H,W", help="Shape of the input."),
+    weight: str = typer.Argument(..., metavar="M,C,KH,KW", help="Shape of the weights."),
+    dtype: str = typer.Option(
+        "float32", metavar="TYPE", help="Of the arrays: float32, float64, float16 or bfloat16."
+    ),
+    source: bool = typer.Option(False, "--source", help="Print the C of the kernel instead."),
+    **options: Any,
+) -> None:
+    """Print the plan of a layer: its algorithm, points, memory, and times as predicted.
+
+    The kernel is compiled, but not run. Without options the plan is the one that conv2d follows.
+    """
+    import numpy as np
+
+    from winogen.conv import Conv2d, arguments
+    from winogen.records import ARRAY_TYPES
+
+    batch, channels, height, width = integers("input", input, 4)
+    shape = integers("weight", weight, 4)
+    nhwc = options.get("layout") == "NHWC"
+    image = (height, width, channels) if nhwc else (channels, height, width)
+    numbers = arguments.dtype_named(arguments.choice("dtype", dtype, ARRAY_TYPES))
+    made = Conv2d(np.zeros(shape, numbers), **read(options)).plan((batch, *image))
+    typer.echo(made.source if source else made)

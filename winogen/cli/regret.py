@@ -1,0 +1,130 @@
+"""`winogen lab regret`: how well the planner chooses, and other rules beside its model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from winogen.cli.convolution import read, takes
+
+if TYPE_CHECKING:
+    from winogen.lab.bench.regret import Candidate
+    from winogen.lab.loops.planners import Comparison
+    from winogen.tuning.layers import BenchLayer
+
+EXAMPLE = "Example: winogen lab regret --layers vgg16 --json regret.json"
+
+# What is compared for each value of --planner; "model" alone is the regret of all candidates.
+_RULES = {
+    "model": (),
+    "kelefouras": ("model", "default", "kelefouras", "bandwidth"),
+    "bandwidth": ("model", "default", "bandwidth"),
+}
+
+
+@takes("layout tolerance")
+def regret(
+    layers: str = typer.Option(
+        "thesis27", metavar="SET|FILE", help="A layer set or a JSON file, as for bench."
+    ),
+    only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
+    threads: int = typer.Option(1, min=1, max=1024, help="Threads of every candidate."),
+    within: float = typer.Option(
+        1.6, min=1.0, help="Measure candidates predicted within this factor of the fastest."
+    ),
+    planner: str = typer.Option(
+        "model",
+        metavar="NAME",
+        help="model, or a rule beside it for blocks of direct: kelefouras, bandwidth.",
+    ),
+    json: Path = typer.Option(None, help="Write all that was predicted and measured here."),
+    **options: Any,
+) -> None:
+    """Measure every candidate of the planner, layer by layer: what does its choice cost?
+
+    Its choice is compared with the best, which is what its rule would choose if it knew the
+    measured times. The rule: the fastest within the tolerance; without one, the fastest that is as
+    accurate as direct convolution, if that takes at most 18 % longer.
+
+    With --planner kelefouras or bandwidth: which blocks of direct convolution does that rule choose
+    by counting loads and bytes, which ones the cycle model, and how long do they take?
+    """
+    from rich.console import Console
+
+    from winogen.errors import InvalidValue
+    from winogen.lab.bench.regret import summary, sweep
+    from winogen.lab.bench.report import save
+    from winogen.tuning.layers import chosen_layers
+
+    asked = read(options)
+    if planner not in _RULES:
+        raise InvalidValue(f"planner: got {planner!r}; allowed: {', '.join(_RULES)}")
+    chosen = chosen_layers(layers, only)
+    if planner != "model":
+        if threads != 1:
+            raise InvalidValue(f"threads: got {threads}; allowed: 1 with --planner {planner}")
+        if "tolerance" in asked:
+            raise InvalidValue(
+                f"tolerance: got {asked['tolerance']}; allowed: none with --planner {planner}"
+            )
+        _compare_rules(chosen, planner, asked.get("layout", "NCHW"), json)
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    regrets = []
+    console.print(_ROW.format("layer", "chosen", "predicted ms", "ms", "best", "ms", "regret"))
+    with console.status("") as status:
+        sweeping = sweep(chosen, threads=threads, within=within, progress=status.update, **asked)
+        for one in sweeping:
+            regrets.append(one)
+            first, best = one.candidates[0], one.best
+            times = [
+                f"{1e3 * s:.3f}" for s in (first.predicted_s, first.measured_s, best.measured_s)
+            ]
+            ways = _named(first), *times[:2], "same" if best is first else _named(best), times[2]
+            console.print(_ROW.format(one.layer, *ways, f"{one.regret:.2f}"))
+    totals = summary(regrets)
+    console.print(f"regret: median {totals['median']:.3f}, worst {totals['worst']:.3f}")
+    if json is not None:
+        save({**totals, "layers": [one.to_dict() for one in regrets]}, json)
+
+
+_ROW = "{:<30} {:<29} {:>12} {:>8}  {:<29} {:>8} {:>6}"
+
+
+def _named(candidate: Candidate) -> str:
+    tile = "" if candidate.tile is None else "x".join(map(str, candidate.tile))
+    return f"{candidate.algorithm} {tile} {candidate.tag}".strip()
+
+
+def _compare_rules(
+    layers: Sequence[BenchLayer], planner: str, layout: str, json: Path | None
+) -> None:
+    """Print what every planner chose for direct convolution, and its measured regret."""
+    from rich.console import Console
+
+    from winogen.lab.bench.report import save
+    from winogen.lab.loops.planners import compare, summary
+
+    names = _RULES[planner]
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(_row_of("layer", "fastest", "ms", [(name, "regret") for name in names]))
+    comparisons: list[Comparison] = []
+    with console.status("") as status:
+        for one in compare(layers, names, layout=layout, progress=status.update):
+            comparisons.append(one)
+            ways = [(str(one.chosen[name]), f"{one.regret(name):.2f}") for name in names]
+            seconds = f"{1e3 * one.fastest.measured_s:.3f}"
+            console.print(_row_of(one.layer, str(one.fastest), seconds, ways))
+    totals = summary(comparisons)
+    for name, regret in totals.items():
+        console.print(f"{name}: median {regret['median']:.3f}, worst {regret['worst']:.3f}")
+    if json is not None:
+        save({"planners": totals, "layers": [one.to_dict() for one in comparisons]}, json)
+
+
+def _row_of(layer: str, fastest: str, seconds: str, ways: list[tuple[str, str]]) -> str:
+    columns = "".join(f"  {blocks:<16} {regret:>6}" for blocks, regret in ways)
+    return f"{layer:<30} {fastest:<16} {seconds:>8}{columns}"

@@ -1,0 +1,310 @@
+"""A plan bound to kernels: an array of steps that one C function runs.
+
+``csrc/runtime/steps.h`` says how that array is laid out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from math import inf, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from winogen.conv import arguments, memory
+from winogen.conv.execute import Call, Environment
+from winogen.conv.quantized import QConv2d
+from winogen.graph import maps, runtime
+from winogen.graph.choose import Choice
+from winogen.graph.ir import Conv, QConv
+from winogen.graph.lower import Step
+from winogen.graph.places import Place
+from winogen.graph.planning import Planned
+from winogen.kernels.kind import Spec
+from winogen.kernels.spec import KernelSpec
+from winogen.kernels.work import round_up
+from winogen.records.machine import LINE
+from winogen.toolchain import Library
+from winogen.toolchain.fork import team_threads
+
+# Seconds after which a call returns to Python, where Ctrl-C is heard.
+_PATIENCE = 0.2
+
+Packed = MutableMapping[Any, np.ndarray]
+Spot = tuple[int, int]  # slot and offset, a `winogen_place`
+NOWHERE: Spot = (0, 0)
+# Makes a kernel call of its spec, its work and its predicted seconds.
+Calling = Callable[[Spec, Any, float | None], Call]
+
+
+class Row(NamedTuple):
+    """One `winogen_step`."""
+
+    number: int  # of the plan's step that it belongs to
+    content: bytes  # of what its first pointer points to
+    call: Call | None  # of a kernel; None for what only moves numbers
+    run: int  # addresses of functions
+    part: int
+    pointers: tuple[Spot, ...]
+    first: int
+    last: int
+    parts: int
+    threads: int
+    seconds: float = 0.0  # predicted
+    packs: bool = False  # whether it only packs weights that come with the call
+
+
+class Steps:
+    """The steps of a plan and all that they point to.
+
+    Slots are 0, the addresses of the inputs, those of the outputs, and that of ``scratch_bytes``
+    bytes, aligned to 64. ``library`` has the steps' declarations. ``packed`` remembers filters.
+    ``threads`` pack them. Steps that take longer than ``patience`` are several.
+    """
+
+    def __init__(
+        self,
+        planned: Planned,
+        library: Library,
+        packed: Packed,
+        *,
+        threads: int = 1,
+        patience: float = inf,
+        calling: Calling | None = None,
+    ):
+        self.planned, self.ffi, self.lib = planned, library.ffi, library.lib
+        self._packed, self._threads, self._patience = packed, threads, patience
+        environment = Environment.now()
+        self._runs = calling is None
+        self._calling = calling or (
+            lambda spec, work, seconds: Call(spec, work, environment, seconds)
+        )
+        self._kept: list[Any] = []  # what C points to
+        self._quantized: dict[int, QConv2d] = {}  # by the number of their step
+        inputs = sum(name == "input" for name, _ in planned.buffers)
+        self._first_slot = {"input": 1, "output": 1 + inputs}
+        self._scratch = 1 + inputs + len(planned.outputs)
+        calls = [
+            self._calls(number, step, choice)
+            for number, (step, choice) in enumerate(zip(planned.steps, planned.choices))
+        ]
+        workspace = max((call.workspace_bytes for some in calls for call in some), default=0)
+        # Buffers lie behind the memory that kernels work in, packed weights of a call behind them.
+        self._arena = int(round_up(workspace, LINE))
+        self.scratch_bytes = self._arena + planned.arena_bytes
+        self.rows = [
+            row
+            for number, (step, some) in enumerate(zip(planned.steps, calls))
+            for row in self._rows(number, step, some, planned.choices[number].seconds)
+        ]
+        self.table = self.ffi.new("winogen_step[]", [self._filled(row) for row in self.rows])
+
+    @property
+    def packed_bytes(self) -> int:
+        """Of the filters as the kernels read them."""
+        arrays = {id(array): array.nbytes for array in self._kept if isinstance(array, np.ndarray)}
+        return sum(arrays.values())
+
+    # ---- calls of kernels ------------------------------------------------------------------------
+
+    def _calls(self, number: int, step: Step, choice: Choice) -> list[Call]:
+        """The kernel calls of a step; none of what only moves numbers."""
+        planned, settings = self.planned, self.planned.settings
+        if isinstance(step.op, QConv):
+            options = {**step.op.options, "layout": settings.layout, "threads": settings.threads}
+            conv = self._quantized[number] = QConv2d(step.op.weight, step.op.bias, **options)
+            work = conv.work(step.shape, step.op.x_dtype, settings.target, settings.machine)
+            return [self._calling(work.spec, work, None)]
+        problem = planned.problems[number]
+        if problem is None:
+            return []
+        candidate = choice.ways[0].candidate
+        return [
+            self._calling(KernelSpec.of(work), work, candidate.seconds)
+            for work in candidate.works(problem)
+        ]
+
+    def _rows(self, number: int, step: Step, calls: list[Call], seconds: float) -> Iterator[Row]:
+        if not calls:
+            yield self._moving(number, step, seconds)
+            return
+        places = {name: self._at(getattr(step, name)) for name in ("input", "add", "add_after")}
+        places["output"] = self._at(step.output)
+        if isinstance(step.op, Conv):
+            places |= self._parameters(step, step.op)
+        pieces = max(1, int(seconds / self._patience / len(calls)))
+        for call in calls:
+            self._kept.append(call)
+            struct = self._fixed(_address(call.kernel.ffi, call.struct))
+            content = _content(call.kernel.ffi, call.struct)
+            if "weight" not in step.arrays:
+                filters = self._filters(number, step, call)
+                places["packed"] = self._fixed(filters.ctypes.data)
+            else:
+                packing = self._packing(number, step, call, struct)
+                places["packed"] = packing.pointers[2]
+                yield packing
+            spec = call.kernel.spec
+            order = (*spec.inputs, spec.output)
+            pointers = (struct, *(places[name] for name in order), (self._scratch, 0))
+            functions = (_function(call, "winogen_run_some"), _function(call, "winogen_part"))
+            ranges = call.ranges(pieces, self._threads)
+            share = seconds / len(calls) / max(1, len(ranges))
+            for first, last in ranges:
+                yield Row(
+                    number, content, call, *functions, pointers, first, last, call.struct.parts,
+                    call.threads, share,
+                )  # fmt: skip
+
+    def _filters(self, number: int, step: Step, call: Call) -> np.ndarray:
+        """The weights as a kernel reads them, packed once for all shapes."""
+        conv = self._quantized.get(number)
+        # Packing depends on an input's zero point, too.
+        key = step.key, call.kernel, None if conv is None else call.work.zero
+        filters = self._packed.get(key)
+        if filters is None:
+            if conv is not None:
+                weights = conv.packs
+            else:
+                assert isinstance(step.op, Conv)
+                dtype = np.dtype(self.planned.settings.dtype)
+                weights = (np.ascontiguousarray(step.op.weight, dtype),)
+            filters = call.kernel.pack(call.struct, self._threads, *weights)
+            self._packed[key] = filters
+        self._kept.append(filters)
+        return filters
+
+    def _packing(self, number: int, step: Step, call: Call, struct: Spot) -> Row:
+        """The step that packs weights which come with the call, into memory of their own."""
+        packed = self._scratch, self.scratch_bytes
+        self.scratch_bytes += int(round_up(call.struct.packed_bytes, LINE))
+        pack = self._fixed(_function(call, "winogen_pack"))
+        pointers = (struct, self._at(step.arrays["weight"]), packed, pack)
+        part = _address(self.ffi, self.ffi.addressof(self.lib, "winogen_pack_part"))
+        content = _content(call.kernel.ffi, call.struct)
+        return Row(number, content, call, 0, part, pointers, 0, 1, 1, 1, packs=True)
+
+    def _parameters(self, step: Step, op: Conv) -> dict[str, Spot]:
+        """Where the bias and the slopes are: in the plan, or in arrays of the call."""
+        dtype = np.dtype(self.planned.settings.dtype)
+        arrays = {"bias": op.bias, "slopes": arguments.slopes(op.activation, len(op.weight), dtype)}
+        spots = {}
+        for name, array in arrays.items():
+            spots[name] = NOWHERE
+            if name in step.arrays:
+                spots[name] = self._at(step.arrays[name])
+            elif array is not None:
+                kept = np.ascontiguousarray(array, dtype)
+                self._kept.append((kept,))
+                spots[name] = self._fixed(kept.ctypes.data)
+        return spots
+
+    def _moving(self, number: int, step: Step, seconds: float) -> Row:
+        """The step of what only moves numbers, of the same form as a kernel call."""
+        planned = self.planned
+        assert not isinstance(step.op, (Conv, QConv))
+        # Compiled for this machine, as kernels are; a plan for another has that of its library.
+        library: Any = runtime.library(planned.settings.target) if self._runs else self
+        struct, parts = maps.struct(
+            library,
+            step.op,
+            step.input.channels,
+            planned.settings.layout,
+            planned.buffers[step.input.buffer],
+            planned.buffers[step.output.buffer],
+        )
+        self._kept += [struct, library]
+        real = {"float32": "float", "float64": "double"}[planned.settings.dtype]
+        part = library.ffi.addressof(library.lib, f"winogen_map_part_{real}")
+        arrays = (self._at(step.input), self._at(step.output))
+        pointers = (self._fixed(_address(library.ffi, struct)), *arrays)
+        threads = planned.settings.threads
+        return Row(
+            number,
+            _content(self.ffi, struct),
+            None,
+            0,
+            part,
+            pointers,
+            0,
+            parts,
+            parts,
+            threads,
+            seconds,
+        )
+
+    # ---- where things are ------------------------------------------------------------------------
+
+    def _fixed(self, address: int) -> Spot:
+        return 0, address
+
+    def _at(self, place: Place | None) -> Spot:
+        if place is None:
+            return NOWHERE
+        planned, (kind, number) = self.planned, place.buffer
+        size = planned.buffers[place.buffer][2:]
+        step = 1 if planned.settings.layout == "NHWC" else prod(size)
+        offset = place.channel * step * np.dtype(planned.settings.dtype).itemsize
+        if kind == "arena":
+            return self._scratch, self._arena + planned.arena[place.buffer] + offset
+        return self._first_slot[kind] + number, offset
+
+    def _filled(self, row: Row) -> tuple:
+        """A row as cffi takes it."""
+        kinds = dict(self.ffi.typeof("winogen_step").fields)
+        run, part = (
+            self.ffi.cast(kinds[name].type, address)
+            for name, address in (("run", row.run), ("part", row.part))
+        )
+        return run, part, row.pointers, row.first, row.last, row.parts, row.threads
+
+
+class Bound(Steps):
+    """A segment for inputs of certain shapes, ready to run; immutable, so threads may share it.
+
+    ``output_shapes`` are those of the arrays, in the segment's layout.
+    """
+
+    def __init__(self, planned: Planned, packed: Packed):
+        self.threads = planned.settings.threads
+        library = runtime.library(planned.settings.target)
+        super().__init__(planned, library, packed, threads=self.threads, patience=_PATIENCE)
+        self._groups: list[tuple[int, int]] = []  # steps between returns to Python
+        since, spent = 0, 0.0
+        for place, row in enumerate(self.rows):
+            if place > since and spent + row.seconds > _PATIENCE:
+                self._groups.append((since, place - since))
+                since, spent = place, 0.0
+            spent += row.seconds
+        self._groups.append((since, len(self.rows) - since))
+        last = planned.settings.layout == "NHWC"
+        self.output_shapes = tuple(
+            (shape[0], *shape[2:], shape[1]) if last else shape for shape in planned.outputs
+        )
+
+    def run(self, addresses: Sequence[int]) -> None:
+        """Run on the arrays at these addresses: all inputs, then all outputs.
+
+        They are contiguous, of the right shapes, and nobody checks.
+        """
+        if not self.rows:
+            return
+        scratch = memory.workspace(self.scratch_bytes)
+        slots = self.ffi.new("int64_t[]", (0, *addresses, scratch.ctypes.data))
+        threads, run = team_threads(self.threads), self.lib.winogen_run_segment
+        for first, count in self._groups:
+            run(self.table + first, count, slots, threads)
+
+
+def _content(ffi: Any, struct: Any) -> bytes:
+    return bytes(ffi.buffer(struct))
+
+
+def _address(ffi: Any, pointer: Any) -> int:
+    return int(ffi.cast("intptr_t", pointer))
+
+
+def _function(call: Call, name: str) -> int:
+    """The address of a function of a kernel; 0 where that is not loaded."""
+    code = call.kernel
+    return _address(code.ffi, code.ffi.addressof(code.lib, name)) if code.lib else 0
