@@ -2,7 +2,7 @@
 
 python docs/images/speed.py [FILE]
 
-The figures are in speed.json, which `winogen bench --nets --json docs/images/speed.json` writes.
+The figures are in speed.json; `scripts/speed_page.py` takes them from `winogen bench --nets`.
 """
 
 from __future__ import annotations

@@ -21,8 +21,7 @@ FOLDER = Path(__file__).parent
 EMITTABLE = [
     target
     for target in TARGETS.values()
-    if (target.name == "neon") <= any(host.name == "neon" for host in host_targets())
-    and (target.name in ("neon", "generic") or any(host.name == "sse2" for host in host_targets()))
+    if target.family in {host.family for host in host_targets()}
 ]
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 # clang may come without the runtime; then pragmas mean nothing.

@@ -213,7 +213,7 @@ CHANGES = [
     ("seconds", "NaN"), ("seconds", "0"), ("planner_seconds", "-1"), ("threads", "0"),
     ("threads", "1.5"), ("algorithm", '"magic"'), ("edge", '"round"'), ("border", "null"),
     ("tile", "[0, 2]"), ("tile", "[2]"), ("tile", '"22"'), ("rows", '"many"'), ("block", "[1, -1]"),
-    ("input", "3"), ("cpu", "3"), ("points", "[3, 3]"),
+    ("input", "3"), ("cpu", "3"), ("tile", '[3, 2], "points": [3, 3]'),
 ]  # fmt: skip
 
 

@@ -43,7 +43,7 @@ SLOW = (
 EXTRAS = {"torch": ("torch",), "onnx": ("onnx", "onnxruntime")}
 # What differs between machines, where page and result need not agree.
 MACHINE = (
-    (re.compile(r"\b(avx512|avx2|sse2|neon|generic)\b"), "<isa>"),
+    (re.compile(r"\b(avx512|avx2|sse4\.2|sse2|neon|generic)\b"), "<isa>"),
     (re.compile(r"\b[\d,]+ bytes"), "<number> bytes"),
     (re.compile(r"\b\d+ threads?\b"), "<number> threads"),
     (re.compile(r"\b[\d.]+ ms\b"), "<number> ms"),

@@ -12,7 +12,19 @@ from hypothesis import given, settings
 
 from winogen.conv.planner import predicted_error
 from winogen.errors import InvalidType, InvalidValue
-from winogen.graph import Add, Concat, Graph, MaxPool, Node, Segment, simplify
+from winogen.graph import (
+    Add,
+    Concat,
+    Graph,
+    MaxPool,
+    Node,
+    QConv,
+    Segment,
+    load,
+    save,
+    shapes,
+    simplify,
+)
 from winogen.graph.planning import plan
 
 RNG = np.random.default_rng(3)
@@ -154,3 +166,14 @@ def test_numbers_that_are_only_moved_take_as_long_as_memory_does():
         return plan(graph, [(1, 8, 64, 64)], settings).seconds
 
     assert seconds(2.0) == 2 * seconds(4.0) > 0
+
+
+def test_bytes_have_shapes_and_no_segment():
+    weight = np.ones((6, 2, 3, 3), np.int8)
+    op = QConv(weight, None, "uint8", 3, 0, padding=(1, 1, 1, 1), stride=(2, 1), groups=2)
+    graph = Graph(("x",), [Node(op, ("x",), ("y",))], ("y",))
+    assert shapes(graph, {"x": (1, 4, 9, 8)})["y"] == (1, 6, 5, 8)
+    (same,) = (node.op for node in load(*save(graph)).nodes)
+    assert same.options == op.options and np.array_equal(same.weight, weight)
+    with pytest.raises(InvalidValue, match="graph: got the operator quantized conv 3x3 4->6"):
+        Segment(graph)

@@ -2,18 +2,21 @@
 
 A part begins at a comment of the form ``/* ---- title`` and is named after it; its texts are what
 blank lines separate. Files of C share most of their texts, so that a change of a template shows as
-one difference in one golden file. A text that is nearly an earlier one is written as what a setting
-changes in it.
+one difference in one golden file. A text that is nearly an earlier one is written as the numbers or
+lines that a setting changes in it.
 """
 
+import fnmatch
 import re
 from collections.abc import Iterable, Mapping
-from difflib import unified_diff
-from itertools import count, groupby, islice
+from difflib import SequenceMatcher
+from itertools import count, groupby
 
 HEAD = "head"  # of a file, before its first part
 _BEGIN = re.compile(r"^(?=/\* ---- )", re.MULTILINE)
 _TITLE = re.compile(r"/\* ---- ([^\n]*?)(?: -+)?(?: \*/)?\n")
+_SETTING = re.compile(r"(.*)_(|nchw|nhwc)_(|[a-z]+\d*)")
+_DIGITS = re.compile(r"\d+")
 _COLUMNS = 100
 
 
@@ -49,21 +52,73 @@ def _document(name: str, uses: Mapping[str, list[str]]) -> str:
         alike.setdefault(seen, []).append(file)
     lines = [f"Part of generated C: {name}. Files, and which of the texts below they have.", ""]
     for seen, who in alike.items():
-        lines += _wrapped([*who[:-1], f"{who[-1]}:", *_ranges(seen)])
+        *names, last = _folded(who, uses)
+        lines += _wrapped([*names, f"{last}:", *_ranges(seen)])
     for text, number in numbers.items():
         lines += _entry(number, text, dict(zip(numbers, range(1, number))))
     return "\n".join(lines) + "\n"
 
 
 def _entry(number: int, text: str, earlier: Mapping[str, int]) -> list[str]:
-    """A text, or what it has otherwise than an earlier one, if that is much shorter."""
-    shortest = [f"==== {number}", *text.split("\n")]
-    if len(shortest) > 3:
-        for other, place in earlier.items():
-            changes = unified_diff(other.split("\n"), text.split("\n"), n=0, lineterm="")
-            lines = [f"==== {number} is {place} but for", *islice(changes, 2, None)]
-            shortest = min(shortest, lines, key=lambda lines: sum(map(len, lines)))
-    return shortest
+    """A text, or what it has otherwise than an earlier one, if that saves a quarter."""
+    entry = [f"==== {number}", *text.split("\n")]
+    most = len(entry) * 3 / 4
+    for other, place in earlier.items():
+        if changed := _numbers(other, text):
+            lines = _wrapped([f"==== {number} is {place} with", *changed])
+        else:
+            lines = [f"==== {number} is {place} but for", *_changes(other, text)]
+        if len(lines) < most:
+            entry, most = lines, len(lines)
+    return entry
+
+
+def _changes(old: str, new: str) -> list[str]:
+    """The new lines of a text, behind the numbers of those that they replace or, +, follow.
+
+    >>> _changes("a\\nb\\nc", "A\\nc\\nd")
+    ['  1-2| A', '   3+| d']
+    """
+    were, are = old.split("\n"), new.split("\n")
+    lines = []
+    for tag, begin, end, first, last in SequenceMatcher(None, were, are, False).get_opcodes():
+        if tag != "equal":
+            (place,) = _ranges(range(begin + 1, end + 1)) or (f"{begin}+",)
+            more = [f"     | {line}" for line in are[first + 1 : last]]
+            lines += [f"{place:>5}| {(are[first:last] or [''])[0]}".rstrip(), *more]
+    return lines
+
+
+def _numbers(old: str, new: str) -> list[str]:
+    """The numbers that differ, old and new, where two texts differ in nothing else.
+
+    >>> _numbers("a[8] = 1;", "a[16] = 1;"), _numbers("a[8];", "b[16];")
+    (['8>16'], [])
+    """
+    if _DIGITS.sub("0", old) != _DIGITS.sub("0", new):
+        return []
+    pairs = zip(_DIGITS.findall(old), _DIGITS.findall(new))
+    return [f"{was}>{now}" for was, now in pairs if was != now]
+
+
+def _folded(who: Iterable[str], files: Iterable[str]) -> list[str]:
+    """The names of some of these files, with * for all layouts or targets that there are.
+
+    >>> _folded(["a_nchw_neon", "a_nhwc_neon"], ["a_nchw_neon", "a_nhwc_neon", "b"])
+    ['a_*_*']
+    """
+    left, names = set(who), []
+    for name in who:
+        stem, layout, target = (_SETTING.fullmatch(name) or _SETTING.fullmatch("__")).groups()
+        patterns = (
+            f"{stem}_{{}}_{{}}".format(*both) for both in (("*",) * 2, (layout, "*"), ("*", target))
+        )
+        for pattern in ("*", *patterns, name):
+            alike = fnmatch.filter(files, pattern)
+            if name in left and alike and left.issuperset(alike):
+                names.append(pattern)
+                left -= set(alike)
+    return names
 
 
 def _ranges(numbers: Iterable[int]) -> list[str]:

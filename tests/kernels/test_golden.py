@@ -42,7 +42,7 @@ def able(variant, name):
 
 
 def kernel_of(variant, layout, target, filters=None):
-    """The C of one kernel with F(4, 3).
+    """The C of one kernel with F(2, 3).
 
     Nothing if a variant has no kernels of this kind. ``filters``: what its filters are packed in,
     if not float32.
@@ -55,7 +55,7 @@ def kernel_of(variant, layout, target, filters=None):
     )
     if spec.transform_w:
         height, width = (
-            transforms.load(4, 3) if along else transforms.load(1, 1) for along in variant.along
+            transforms.load(2, 3) if along else transforms.load(1, 1) for along in variant.along
         )
         spec = replace(spec, transform_h=height, transform_w=width)
     return render(spec)
@@ -77,9 +77,9 @@ def product_of(target, dtype="float32", columns=64):
 
 
 def gradient_of(target, layout):
-    """The C of a gradient with respect to weights, by F(4, 3)."""
+    """The C of a gradient with respect to weights, by F(2, 3)."""
     tuning = weight_gradient.tuning(TARGETS[target])
-    both = transforms.load(4, 3), transforms.load(4, 3)
+    both = transforms.load(2, 3), transforms.load(2, 3)
     return render(
         weight_gradient.GradientSpec(
             layout, Precision.of("float32"), TARGETS[target], tuning, *both
@@ -96,18 +96,25 @@ def bytes_of(target, algorithm, layout):
 def standalone_files(isa=None):
     """Pairs of files of their own, by name: for one target each, or all for this one."""
     shape, weight, options = (1, 32, 20, 20), (32, 32, 3, 3), {"padding": 1}
-    tiled = {"algorithm": "mcmr", "tile": 4, **options}
-    pairs = (
-        standalone(shape, weight, isa=isa or "avx512", activation="silu", **tiled),
-        standalone(
+    pairs = {
+        "layer": standalone(
             *(shape, weight),
-            **{"isa": isa or "avx2", "name": "wrapped", "algorithm": "direct", "padding": 1},
-            **{"dtype": "float16", "padding_mode": "circular", "add": True, "activation": "relu"},
+            **{"isa": isa or "avx512", "name": "one", "algorithm": "mcmr", "tile": 2},
+            **{"activation": "silu", **options},
         ),
-        standalone_gemm(100, 64, 32, isa=isa or "neon"),
-        standalone_quantized(shape, weight, isa=isa or "avx2", **options),
-    )
-    return {name: text for pair in pairs for name, text in pair.items()}
+        "layer_of_float16": standalone(
+            *(shape, weight),
+            **{"isa": isa or "avx512", "name": "one", "algorithm": "direct", "dtype": "float16"},
+            **{"padding_mode": "circular", "add": True, "activation": "relu", **options},
+        ),
+        "product": standalone_gemm(100, 64, 32, isa=isa or "neon", name="one"),
+        "layer_of_bytes": standalone_quantized(
+            shape, weight, isa=isa or "avx2", name="one", **options
+        ),
+    }
+    return {
+        f"{what}{name[3:]}": text for what, pair in pairs.items() for name, text in pair.items()
+    }
 
 
 def everything():

@@ -15,6 +15,7 @@ from kernels.samples import LAYOUTS, borders, cuts, reaching, spread
 
 import winogen
 from winogen import kernels, resources
+from winogen.codegen import render
 from winogen.codegen.templates import environment
 from winogen.conv import execute
 from winogen.kernels import pixels_family
@@ -262,3 +263,15 @@ def test_loop_nests_are_imported_when_somebody_names_them():
         assert named("loops").algorithm == "loops" and loaded()
         """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_variant_from_elsewhere_is_rendered_anew_when_its_folder_changes(tmp_path, monkeypatch):
+    loops, precision = kernels.named("loops"), Precision.of("float32")
+    monkeypatch.setattr(type(loops), "folder", tmp_path)
+    tuning = loops.tuning(TARGETS["avx2"], precision)
+    spec, recipes = KernelSpec("loops", "NCHW", precision, TARGETS["avx2"], tuning), set()
+    for text in ("int one;", "int two;"):
+        (tmp_path / loops.template).write_text(text)
+        render._digest.cache_clear()
+        recipes.add(render.recipe(spec))
+    assert len(recipes) == 2

@@ -61,6 +61,7 @@ def document():
             "threads": 1, "fma_peak_gflops": 100.0, "fma_peak_gflops_range": [90.0, 110.0],
             "fma_peak_gflops_by_threads": {"1": 105.0},
             "read_gbytes_per_s": {"L2": {"bytes": 1 << 20, "gbytes_per_s": 50.0}},
+            "extensions": [],
         },
         "settings": {
             "layout": "NCHW", "algorithm": "auto", "tile": None, "rounds": 1, "min_time_s": 0.0,
@@ -105,7 +106,8 @@ def nets_document():
     for measured, seconds, difference in zip(nets, (0.2, 0.02), (0.0, 0.25)):
         row = {**net_row(seconds), "difference": difference}
         measured["beside"] = {"python=p": {ours: row, other: {"error": "no"}}}
-    machine = {"cpu": "Z80", "cores": 2, "isa": "generic", "compiler": "cc", "threads": 1}
+    machine = {"cpu": "Z80", "cores": 2, "isa": "generic", "compiler": "cc", "threads": 1,
+               "extensions": []}  # fmt: skip
     return {
         "machine": machine,
         "settings": {"rounds": 1, "min_time_s": 0.0},

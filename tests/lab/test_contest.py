@@ -1,46 +1,69 @@
-"""Turns: who runs when, and what becomes of the times."""
+"""Contests: what becomes of the times, of who fails, of other programs."""
 
 import pytest
 
 from winogen.lab.bench import contest
+from winogen.lab.bench.contest import Entry, hold
 from winogen.lab.bench.team import ContestantFailed
 
 
-def test_everybody_runs_once_per_round_and_the_first_changes():
-    log = []
+class Fake:
+    """A contestant that answers turns from a list; an error is raised."""
 
-    def turn(name):
-        return lambda: (log.append(name), ([1.0], 1.0, 0.0))[1]
+    def __init__(self, *turns):
+        self.turns, self.asked = list(turns), 0
 
-    contest.take_turns({n: turn(n) for n in "abc"}, 3, lambda: log.append("|"))
-    assert "".join(log) == "|abc|bca|cab"
+    def ask(self, command, *arguments):
+        if command == "finish":
+            return 1 << 20
+        self.asked += 1
+        turn = self.turns.pop(0)
+        if isinstance(turn, Exception):
+            raise turn
+        return turn
+
+    def cpu_seconds(self):
+        return 0.0
 
 
 def test_medians_of_medians():
-    answers = iter(
-        [([3.0, 1.0, 2.0], 1.0, 0.5), ([9.0, 7.0], 0.8, 0.0), ([4.0, 4.0, 0.5], 1.0, 0.0)]
-    )
-    times = contest.take_turns({"a": lambda: next(answers)}, 3)["a"]
-    assert times.medians == [2.0, 8.0, 4.0]
-    assert (times.median, times.best) == (4.0, 0.5)
-    assert (times.cores, times.preempted) == ([1.0, 0.8, 1.0], [0.5, 0.0, 0.0])
+    turns = [([3.0, 1.0, 2.0], 1.0, 0.5), ([9.0, 7.0], 0.8, 0.0), ([4.0, 4.0, 0.5], 1.0, 0.0)]
+    entry = Entry(Fake(*turns), "a", {"way": "a"})
+    hold({"a": entry}, 3, 0.0)
+    assert entry.row == {
+        "way": "a", "median_s": 4.0, "best_s": 0.5, "cores": 1.0, "preempted": 0.167,
+        "peak_rss_bytes": 1 << 20,
+    }  # fmt: skip
 
 
 def test_who_fails_is_left_out_of_the_following_rounds():
-    calls = []
-
-    def failing():
-        calls.append("failing")
-        raise ContestantFailed("fell over")
-
-    results = contest.take_turns({"bad": failing, "good": lambda: ([1.0], 1.0, 0.0)}, 4)
-    assert results["bad"] == "fell over" and calls == ["failing"]
-    assert len(results["good"].medians) == 4
+    bad = Entry(Fake(ContestantFailed("fell over")), "bad")
+    good = Entry(Fake(*[([1.0], 1.0, 0.0)] * 4), "good")
+    absent = Entry(Fake(), "absent", {"error": "cannot"})
+    hold({"bad": bad, "good": good, "absent": absent}, 4, 0.0)
+    assert bad.row == {"error": "fell over"} and bad.contestant.asked == 1
+    assert good.contestant.asked == 4 and good.row["median_s"] == 1.0
+    assert absent.row == {"error": "cannot"}
 
 
 def test_other_errors_are_not_swallowed():
     with pytest.raises(ZeroDivisionError):
-        contest.take_turns({"a": lambda: 1 / 0}, 1)
+        hold({"a": Entry(Fake(ZeroDivisionError()), "a")}, 1, 0.0)
+
+
+def test_other_programs_are_told(monkeypatch):
+    class Busy:
+        def __init__(self, alone, helpers):
+            assert not alone and helpers() == 0.0
+
+        def signs(self):
+            return ("others took 45 % of the CPUs",)
+
+    monkeypatch.setattr(contest, "Watch", Busy)
+    turn = ([1.0], 1.0, 0.0)
+    assert hold({"a": Entry(Fake(turn), "a")}, 1, 0.0) == ("others took 45 % of the CPUs",)
+    # The CPU time of one that died cannot be told from that of others.
+    assert hold({"a": Entry(Fake(ContestantFailed("x")), "a")}, 1, 0.0) == ()
 
 
 @pytest.mark.parametrize(

@@ -109,9 +109,11 @@ def test_the_table_of_a_layer_that_failed(document):
 def test_doubts_are_shown(document):
     document["layers"][0]["preempted"] = 0.9
     document["layers"][1]["peers"]["exact"]["cores"] = 1.9
+    document["layers"][1]["disturbed"] = ["others took 45 % of the CPUs"]
     document["summary"] = report.summarize(document["layers"])
     text = text_of(document)
     assert "these times are doubtful" in text
+    assert "second: others took 45 % of the CPUs: its times are doubtful" in text
     assert "exact kept 1.9 cores busy, 1 allowed" in text
 
 
@@ -212,25 +214,6 @@ def test_speeds_of_integers_are_over_the_peak_of_their_instructions(document):
     assert rows["first"][-5:-3] == ["200", "2.00"]
     assert rows["isa=z80"][3:5] == ["200", "4.00"] and rows["same"][3:5] == ["200", "2.00"]
     assert "sdot" in rows["first"]
-
-
-def test_files_of_earlier_versions_are_shown(document, tmp_path):
-    """They had algorithms to compare, without errors predicted or packed bytes."""
-    rows = {
-        "direct": {"algorithm": "direct", "tile": None, "median_s": 4e-5, "rel_error": 1e-7},
-        "winograd1d": {"algorithm": "winograd1d", "tile": [1, 6], "median_s": 1e-5,
-                       "rel_error": 1e-6, "predicted_s": 1e-5},
-        "mcmr": {"error": "Unsupported"},
-    }  # fmt: skip
-    document["layers"][0]["algorithms"] = rows
-    report.save(document, tmp_path / "old.json")
-    text = text_of(report.load(tmp_path / "old.json")).split("winogen beside itself")[1]
-    lines = [line.split() for line in text.splitlines()]
-    assert [*("algorithm=direct", "direct", "0.04", "50", "4.00", "1e-07")] in lines
-    assert ["algorithm=mcmr", "-"] in lines
-    assert next(x for x in lines if "winograd1d" in x)[:3] == [
-        *("algorithm=winograd1d", "winograd1d", "F(6,3)")
-    ]
 
 
 def test_the_table_of_stages(document):

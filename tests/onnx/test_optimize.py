@@ -117,6 +117,12 @@ BY_PARTS = {
     ),
     "clip from below": clip(0, None),
     "clip from above": clip(None, 0.5),
+    "a maximum": lambda net, x: net.node("Max", net.constant(np.array([0.25], net.dtype)), x),
+    "a minimum of a maximum": lambda net, x: net.node(
+        "Min",
+        net.node("Max", x, net.constant(np.zeros((1, 1), net.dtype))),
+        net.constant(np.array(0.5, net.dtype)),
+    ),
     "silu": lambda net, x: net.node("Mul", x, net.node("Sigmoid", x)),
     "hardswish by parts": lambda net, x: net.node(
         "Mul", net.node("HardSigmoid", x, alpha=1 / 6, beta=0.5), x
@@ -296,12 +302,12 @@ def test_dynamic_sizes_and_an_empty_batch(session):
 
 def test_what_lies_between_segments_stays(session):
     net = Net()
-    y = net.node("MaxPool", net.conv("x", 4, 6), kernel_shape=[2, 2], strides=[2, 2])
+    y = net.node("AveragePool", net.conv("x", 4, 6), kernel_shape=[2, 2], strides=[2, 2])
     y = net.node("Relu", net.conv(y, 6, 6, taps=1))
     scales = net.constant(np.array([1, 1, 2, 2], np.float32))
-    y = net.node("Resize", y, "", scales, mode="nearest")
+    y = net.node("Resize", y, "", scales, mode="linear")
     result = check_same(net.model(net.conv(y, 6, 2)), session, data(net, 1, 4, 8, 10))
-    assert kinds(result) == ["Conv", "MaxPool", "Conv", "Resize", "Conv"]
+    assert kinds(result) == ["Conv", "AveragePool", "Conv", "Resize", "Conv"]
 
 
 def test_every_value_that_is_an_output_is_there(session):

@@ -353,9 +353,13 @@ def test_wrong_nodes_are_refused(session):
         session(made).run(None, {"x": np.zeros((1, 4, 9, 9), np.uint8)})
 
 
-def test_the_report_counts_them():
-    made = winogen.onnx.report(linear(np.random.default_rng(0)), input_shapes={"x": (1, 3, 9, 9)})
+def test_the_report_counts_them(clock):
+    model, shapes = linear(np.random.default_rng(0)), {"x": (1, 3, 9, 9)}
+    made = winogen.onnx.report(model, input_shapes=shapes)
     assert (made.quantized, made.rows, made.refusals) == (1, (), ())
     text = str(made)
     assert "no float layer that winogen would compute" in text
-    assert "1 quantized convolutions that winogen would compute, too" in text
+    assert "1 quantized convolutions that winogen would compute; not measured" in text
+    clock({"y": (0.25, 0.5)})
+    text = str(winogen.onnx.report(model, input_shapes=shapes))
+    assert "alone, all together: onnxruntime 500 ms, winogen 250 ms" in text

@@ -12,7 +12,6 @@ from onnx import helper, numpy_helper
 
 from winogen.errors import InvalidValue
 from winogen.onnx import report
-from winogen.onnx.timing import in_turns
 from winogen.toolchain import find_compiler
 
 __all__ = ["refused", "winogen"]
@@ -46,55 +45,34 @@ def block(height="h", width="w"):
     return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
 
-def test_layers_with_their_times(quick_kernels):
+def test_layers_with_their_times(quick_kernels, clock):
+    clock({"b": (2e-3, 3e-3)}, (0.125, 0.5))
     made = report(block(32, 40), threads=1)
     assert [row.layer for row in made.rows] == ["first", "second"]
     assert made.rows[0].what == "conv 3x3 4->4 pad 1,1,1,1 + relu"
     assert made.rows[0].output == (1, 4, 32, 40)
-    assert all(row.predicted_s > 0 and row.onnxruntime_s > 0 for row in made.rows)
-    assert all(row.direct_s > 0 for row in made.rows)
-    (node,) = made.nodes
-    assert node.name == made.rows[0].node == made.rows[1].node and node.winogen_s > 0
-    assert node.onnxruntime_s == sum(row.onnxruntime_s for row in made.rows)
+    assert all(row.predicted_s > 0 and row.direct_s > 0 for row in made.rows)
+    assert [(row.winogen_s, row.onnxruntime_s) for row in made.rows] == [(2e-3, 3e-3), (1, 2)]
     assert made.refusals == ("up: transposed",) and not made.unmeasured
+    assert made.gain == 4 and made.rows[0].gain == 1.5
     text = str(made)
-    assert "these 2 layers, one node" in text and "2 layers, 1 thread: onnxruntime takes " in text
-    assert "measured in turns" in text and "stays: up: transposed" in text
+    assert re.search(r"^first .* 2\.000 +3\.000 +1\.50$", text, re.MULTILINE)
+    assert "2 layers, 1 thread: onnxruntime takes 500 ms for the whole model, with" in text
+    assert "125 ms: 4.00 times as fast, measured in turns" in text and "stays: up: trans" in text
 
 
-def test_the_gain_is_a_ratio_of_measurements(quick_kernels, monkeypatch):
-    """No prediction has a say in it."""
-    module = importlib.import_module("winogen.onnx.report")
-    monkeypatch.setattr(module, "in_turns", lambda sessions, feed: [0.25 * len(sessions), 0.125])
-    monkeypatch.setattr(module, "of_nodes", lambda model, *args: {
-        node.name: 3.0 if node.domain else 1.5 for node in model.graph.node
-    })  # fmt: skip
+def test_layers_that_would_stay(quick_kernels, clock):
+    clock({"b": (3e-3, 2e-3)})
     made = report(block(8, 8))
-    assert made.gain == 4 and "500 ms for the whole model" in str(made)
-    # Convolution, activation; convolution, sum.
-    assert [(n.onnxruntime_s, n.winogen_s, n.gain) for n in made.nodes] == [(6.0, 3.0, 2.0)]
-    assert re.search(r"one node +[0-9.]+ +3000.000 +6000.000 +2.00$", str(made), re.MULTILINE)
+    assert [row.gain and round(row.gain, 2) for row in made.rows] == [0.67, 2]
+    assert made.refusals[-1] == "first: onnxruntime is faster, 2 ms, winogen 3 ms"
 
 
-def test_turns_alternate():
-    order = []
-
-    class Session:
-        def __init__(self, name):
-            self.name = name
-
-        def run(self, outputs, feed):
-            order.append(self.name)
-
-    seconds = in_turns([Session("a"), Session("b")], {})
-    assert len(seconds) == 2 and len(order) >= 12
-    assert all({*pair} == {"a", "b"} for pair in zip(order[::2], order[1::2]))
-
-
-def test_without_onnxruntime_there_are_predictions(monkeypatch):
+def test_without_onnxruntime_there_are_predictions(monkeypatch, clock):
+    clock()
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     made = report(block(), input_shapes={"x": (2, 4, 16, 18)})
-    assert made.onnxruntime_s is None and made.gain is None and not made.nodes
+    assert made.onnxruntime_s is None and made.gain is None
     assert made.rows[1].output == (2, 4, 16, 18) and made.rows[1].onnxruntime_s is None
     text = str(made)
     assert "not measured: onnxruntime: cannot be imported" in text
@@ -106,13 +84,14 @@ def test_open_sizes_must_be_said():
         report(block())
 
 
-def test_without_a_compiler_there_are_predictions_of_both(monkeypatch):
+def test_without_a_compiler_there_are_predictions_of_both(monkeypatch, clock):
+    clock()
     monkeypatch.setenv("CC", "no-such-compiler")
-    module = importlib.import_module("winogen.onnx.report")
+    module = importlib.import_module("winogen.onnx.measuring")
     monkeypatch.setattr(module, "get_library_path", find_compiler)
     made = report(block(8, 8))
     assert len(made.rows) == 2 and made.gain is None
-    assert all(row.onnxruntime_s > 0 for row in made.rows)  # measured, and set beside nothing
+    assert all(row.onnxruntime_s is None for row in made.rows)
     assert "not measured: " in str(made) and "times as long" in str(made)
 
 
@@ -124,7 +103,7 @@ def test_the_commands(winogen, tmp_path):
     assert re.search(r"^first +conv 3x3 .* 1x4x16x16 ", result.stdout, re.MULTILINE)
     result = winogen("onnx", "optimize", path, "-o", fast, "--tolerance", "1e-4", "--threads", 2)
     assert result.exit_code == 0, result.output
-    assert "6 nodes became 3; winogen computes 2 convolutions in 1 of them" in result.stdout
+    assert "6 nodes became 2; winogen computes 2 convolutions in 1 of them" in result.stdout
     assert "stays: up: transposed" in result.stdout
     (segment, *_) = onnx.load(fast).graph.node
     assert (segment.op_type, segment.domain) == ("Segment", "com.winogen")

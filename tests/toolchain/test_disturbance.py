@@ -36,6 +36,8 @@ def test_a_thread_that_waits_for_a_cpu_was_not_alone(ends):
 def test_others_count_wherever_they_run(ends):
     assert ends(_Counts(11.0, 2.0, 3.0, 101.9)) == ("others took 45 % of the CPUs",)
     assert ends(_Counts(11.0, 2.0, 3.9, 101.9)) == ()  # threads of this process are no others
+    spent = iter((5.0, 5.9))
+    assert ends(_Counts(11.0, 2.0, 3.0, 101.9), helpers=lambda: next(spent)) == ()
 
 
 @pytest.mark.parametrize("text", (None, "", "cpu", "cpu 1 2 x 4 5 6 7 8", "intr 5\ncpu 1"))

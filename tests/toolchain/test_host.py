@@ -5,7 +5,7 @@ from dataclasses import replace
 import archspec.cpu
 import pytest
 
-from winogen.errors import BuildError, InvalidValue
+from winogen.errors import InvalidValue
 from winogen.records import EXTENSIONS, TARGETS
 from winogen.toolchain import host, host_target, host_targets
 
@@ -31,7 +31,7 @@ def cpu(monkeypatch):
         ("mic_knl", "avx2"),  # AVX-512 without its byte, word and 256-bit forms
         ("zen3", "avx2"),
         ("haswell", "avx2"),
-        ("sandybridge", "sse2"),
+        ("sandybridge", "sse4.2"),
         ("x86_64", "sse2"),
         ("neoverse_n1", "neon"),
         ("aarch64", "neon"),
@@ -50,7 +50,7 @@ def test_this_cpu_has_at_least_the_generic_target():
 
 def test_the_environment_chooses_among_what_the_cpu_has(cpu, monkeypatch):
     cpu("zen4")
-    for name in ("avx512", "avx2", "sse2", "generic"):
+    for name in ("avx512", "avx2", "sse4.2", "sse2", "generic"):
         monkeypatch.setenv("WINOGEN_ISA", name)
         chosen = host_target()
         assert replace(chosen, extensions=frozenset()) == TARGETS[name]
@@ -114,7 +114,7 @@ def test_the_environment_leaves_extensions_out(cpu, monkeypatch):
 def test_an_unknown_name_is_refused_with_what_is_allowed(cpu, monkeypatch):
     cpu("haswell")
     monkeypatch.setenv("WINOGEN_ISA", "avx3")
-    with pytest.raises(InvalidValue, match="got 'avx3'; allowed here: avx2, sse2, generic"):
+    with pytest.raises(InvalidValue, match="got 'avx3'; allowed here: avx2, sse4.2, sse2, generic"):
         host_target()
 
 
@@ -142,7 +142,7 @@ def zen4(monkeypatch):
     [
         ("zen4", "avx512", {"vnni", "f16c", "vbmi"}),
         ("zen3", "avx2", {"f16c"}),
-        ("nehalem", "sse2", set()),
+        ("nehalem", "sse4.2", set()),
         ("sapphirerapids", "avx512", {"vnni", "f16c", "vbmi"}),  # no AMX on this CPU
     ],
 )
@@ -164,9 +164,3 @@ def test_a_cpu_that_cannot_be_meant_is_refused(zen4, monkeypatch, name):
     monkeypatch.setenv("WINOGEN_CPU", name)
     with pytest.raises(InvalidValue, match=f"WINOGEN_CPU: got '{name}'; allowed: .* of x86_64"):
         host_target()
-
-
-def test_a_target_without_an_entry_says_what_to_add(monkeypatch):
-    monkeypatch.setitem(TARGETS, "neon32", TARGETS["generic"])
-    with pytest.raises(BuildError, match=r"target: got 'neon32', but _NEEDS in host.py"):
-        host_targets()

@@ -33,7 +33,7 @@ from random_nets import Net, net_of
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import winogen.torch
-from winogen.torch.testing import every_layer
+from winogen.testing import every_layer
 
 SECONDS = 300  # of one net, after which it hangs
 # L2 errors of gradients: where an activation has a kink, rounding may choose the other side.

@@ -10,10 +10,10 @@ from winogen.conv import arguments
 from winogen.graph import Conv
 from winogen.records import ACTIVATIONS
 from winogen.records.activations import spelled
+from winogen.testing import every_layer
 from winogen.torch import optimize
 from winogen.torch.activating import FUNCTIONS, METHODS, MODULES
 from winogen.torch.segment_op import SegmentModule
-from winogen.torch.testing import every_layer
 
 GIVEN = {"leaky_relu": (0.25,), "clip": (-0.5, 0.75), "prelu": (torch.tensor([0.1, -0.2, 0.3]),)}
 

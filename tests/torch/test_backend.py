@@ -16,14 +16,14 @@ from torch.autograd import forward_ad  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from winogen.errors import CompilerNotFound, OutOfMemory  # noqa: E402
-from winogen.torch import deciding  # noqa: E402
+from winogen.testing import every_layer  # noqa: E402
 from winogen.torch.backend import _Backend, winogen  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
-def never_torch(monkeypatch):
-    monkeypatch.setattr(deciding, "_torch_is_faster", lambda ours, theirs: False)
-    monkeypatch.setattr(deciding, "_BUDGET", 0.0)
+def never_torch():
+    with every_layer():
+        yield
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from alike import compared, outcome, trace  # noqa: E402
 from odd_models import ALL, Odd, Two  # noqa: E402
 
 import winogen.torch  # noqa: E402
-from winogen.torch.testing import every_layer  # noqa: E402
+from winogen.testing import every_layer  # noqa: E402
 
 MODES = {
     "no_grad": torch.no_grad,

@@ -20,7 +20,7 @@ from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp,
 
 import winogen.torch  # noqa: E402
 from winogen.errors import WinogenError  # noqa: E402
-from winogen.torch.testing import every_layer  # noqa: E402
+from winogen.testing import every_layer  # noqa: E402
 
 
 class Denoiser(Two):

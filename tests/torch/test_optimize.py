@@ -16,17 +16,18 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from winogen.errors import InvalidType, InvalidValue, Unsupported, WinogenError  # noqa: E402
+from winogen.tasks import duel  # noqa: E402
+from winogen.tasks.duel import Times  # noqa: E402
+from winogen.testing import every_layer  # noqa: E402
 from winogen.torch import deciding, optimize, report  # noqa: E402
 from winogen.torch.segment_op import SegmentModule  # noqa: E402
 
-TORCH_IS_FASTER = deciding._torch_is_faster
-
 
 @pytest.fixture(autouse=True)
-def never_torch(monkeypatch):
+def never_torch():
     """Nothing here depends on a clock: all layers run by winogen unless a test says otherwise."""
-    monkeypatch.setattr(deciding, "_torch_is_faster", lambda ours, theirs: False)
-    monkeypatch.setattr(deciding, "_BUDGET", 0.0)
+    with every_layer():
+        yield
 
 
 @pytest.fixture
@@ -128,11 +129,11 @@ def test_copies_and_pickles(x):
 
 
 def test_a_file_of_another_version_is_refused(x, monkeypatch):
-    from winogen.graph import saving
+    from winogen.graph import ir
 
     ours = optimize(made(nets.Shared), x)
     with monkeypatch.context() as patch:
-        patch.setattr(saving, "FORMAT", 99)
+        patch.setattr(ir, "FORMAT", 99)
         text = pickle.dumps(ours)
     with pytest.raises(InvalidValue, match="optimize the model again"):
         pickle.loads(text)
@@ -218,9 +219,9 @@ def test_named_and_typed_layers_stay_with_torch(x):
 
 def test_layers_that_torch_computes_faster_stay_with_torch(x, monkeypatch):
     """Every third one, with all that was fused into it: the others are still segments."""
-    turns = itertools.cycle([(2.0, 1.0), (1.0, 2.0), (1.0, 2.0)])
+    turns = itertools.cycle([Times(2.0, 1.0), Times(1.0, 2.0), Times(1.0, 2.0)])
     monkeypatch.setattr(deciding, "_timed", lambda *layer: next(turns))
-    monkeypatch.setattr(deciding, "_torch_is_faster", TORCH_IS_FASTER)
+    monkeypatch.setattr(duel, "is_every_layer", lambda: False)
     for net in (nets.Residual, nets.Activations, nets.Padded, nets.RRDB):
         model = made(net)
         ours = optimize(model, x)

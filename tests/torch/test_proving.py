@@ -9,10 +9,10 @@ from graph import torch_nets as nets
 from torch import nn
 
 from winogen.graph.steps import Bound
+from winogen.testing import every_layer
 from winogen.torch import optimize, report, translate
 from winogen.torch.proving import distance
 from winogen.torch.segment_op import SegmentModule
-from winogen.torch.testing import every_layer
 
 
 @pytest.fixture(autouse=True)

@@ -74,7 +74,7 @@ def by_torch(entry: Entry, row: Row) -> None:
     import copy
 
     import winogen.torch
-    from winogen.torch.testing import every_layer
+    from winogen.testing import every_layer
 
     model = prepared(entry.make())
     with every_layer():
@@ -98,6 +98,7 @@ def by_onnx(entry: Entry, row: Row) -> None:
     import onnxruntime
 
     import winogen.onnx
+    from winogen.testing import every_layer
 
     with tempfile.TemporaryDirectory() as folder:
         made, exact = entry.make(), None
@@ -110,7 +111,8 @@ def by_onnx(entry: Entry, row: Row) -> None:
         options.log_severity_level = 4
         options.register_custom_ops_library(winogen.onnx.get_library_path())
         original = onnx.load(path)
-        fast = winogen.onnx.optimize(original)
+        with every_layer():
+            fast = winogen.onnx.optimize(original)
         row.layers = sum(node.op_type == "Conv" for node in original.graph.node)
         row.ours = row.layers - sum(node.op_type == "Conv" for node in fast.graph.node)
         sessions = [

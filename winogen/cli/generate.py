@@ -11,6 +11,7 @@ import typer
 
 from winogen.cli.convolution import read, takes
 from winogen.cli.options import integers
+from winogen.records import TARGETS
 
 EXAMPLE = (
     "Example: winogen generate --input 1,64,56,56 --weight 64,64,3,3 --padding 1 "
@@ -22,7 +23,7 @@ _OUTPUT = typer.Option(..., "--output", "-o", metavar="DIR", help="Folder to wri
 _ISA = typer.Option(
     None,
     metavar="ISA",
-    help="avx512, avx2, sse2, neon or generic (default: what this CPU has); with extensions as "
+    help=f"{', '.join(TARGETS)} (default: what this CPU has); with extensions as "
     "avx512+vnni, avx2+avxvnni and neon+dotprod.",
 )
 _THREADS = typer.Option(None, min=1, help="Threads to cut the work for (default: 1).")

@@ -35,18 +35,16 @@ def optimize(
     ),
     input: list[str] = _INPUT,
 ) -> None:
-    """Write a model that computes the same with winogen's convolutions.
+    """Write a model that computes the same with winogen's convolutions, where these are faster.
 
     Run it in onnxruntime with the library that winogen.onnx.get_library_path() names.
     """
     from winogen.files import output_path
     from winogen.onnx.rewrite import rewrite, save
-    from winogen.progress import working
 
     output_path(output)  # refuses before any work
-    with working("rewriting the model"):
-        result = rewrite(model, tolerance=tolerance, threads=threads, input_shapes=_shapes(input))
-        path = save(result.model, output)
+    result = rewrite(model, tolerance=tolerance, threads=threads, input_shapes=_shapes(input))
+    path = save(result.model, output)
     typer.echo(result)
     typer.echo(path)
 
@@ -144,11 +142,8 @@ def report(
     Both sides are measured in turns, where onnxruntime and a compiler are there; else predicted.
     """
     from winogen.onnx.report import report as make
-    from winogen.progress import working
 
-    with working("looking at the model"):
-        made = make(model, tolerance=tolerance, threads=threads, input_shapes=_shapes(input))
-    typer.echo(made)
+    typer.echo(make(model, tolerance=tolerance, threads=threads, input_shapes=_shapes(input)))
 
 
 def _shapes(texts: list[str] | None) -> dict[str, Any]:

@@ -180,27 +180,22 @@ def _layer(
 def _numbers_table(page: Path) -> Table:
     """What the page says of number formats: errors, predicted and measured, and times."""
     from winogen.files import read_json
-    from winogen.lab.bench.texts import number, plain_table
+    from winogen.lab.bench.texts import number, table_of
 
     document = read_json("report", page.with_name("report.json"), "the report")
-    table = plain_table(
+    return table_of(
         f"{document['layer']['name']}: error against time",
         "error: max |y - y64| / max |y64|; *: nothing is both faster and more accurate",
+        {
+            "": lambda row: row["label"] + (" *" if row["pareto"] else ""),
+            "filters, bytes": lambda row: f"{row['packed_weight_bytes']:,}",
+            "error": lambda row: number(row["relative_max"], ".1e"),
+            "predicted": lambda row: number(row["planned_relative_max"], ".1e"),
+            "predicted ms": lambda row: number(row["predicted_ms"], ".3g"),
+            "measured ms": lambda row: number(row.get("measured_ms"), ".3g"),
+        },
+        document["rows"],
     )
-    table.add_column("", no_wrap=True)
-    for name in ("filters, bytes", "error", "predicted", "predicted ms", "measured ms"):
-        if document["timed"] or name != "measured ms":
-            table.add_column(name, justify="right", no_wrap=True)
-    for row in document["rows"]:
-        times = [row["predicted_ms"], *([row["measured_ms"]] if document["timed"] else [])]
-        table.add_row(
-            row["label"] + (" *" if row["pareto"] else ""),
-            f"{row['packed_weight_bytes']:,}",
-            number(row["relative_max"], ".1e"),
-            number(row["planned_relative_max"], ".1e"),
-            *(number(time, ".3g") for time in times),
-        )
-    return table
 
 
 def _described(text: str, options: dict[str, Any]) -> BenchLayer:

@@ -53,12 +53,7 @@ def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
         "number_address": address,
         # Filters whose type has a small range: what their scales are made for.
         "scaled_type": precision.filters,
-        # A number of three bytes is read with the first one of the next.
-        "reads_beyond": any(number.itemsize == 3 for number in precision.stored)
-        and target.intrinsics not in ("_mm256", "_mm512"),
-        "intrinsics": target.intrinsics,
-        "halves_widen": target.widens_halves,
-        "permutes_bytes": "-mavx512vbmi" in target.flags,
+        "flags": target.flags,
         "isa": target.name,
         "vector_bytes": target.vector_bytes,
         "lanes": lanes,
@@ -85,7 +80,7 @@ _LOCALITY = {1: 3, 2: 2}
 def prefetches(tuning: Tuning, itemsize: int, filter_itemsize: int = 0) -> dict[str, Any]:
     """Return what templates know of prefetching; distances in numbers of ``itemsize`` bytes.
 
-    Those of packed filters may have ``filter_itemsize`` bytes.
+    Numbers of packed filters may have ``filter_itemsize`` bytes.
     """
     streams = {name: tuning.fetches(name) for name in ("A", "B", "output", "next")}
     operands = " and ".join(f"`{name.lower()}`" for name in "AB" if streams[name])

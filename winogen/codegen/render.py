@@ -114,7 +114,7 @@ void {prefix}_run(const {prefix}_call *c, int threads);
 
 
 def recipe(spec: Spec) -> str:
-    """Return a digest of all that the text of a kernel is made of, for those who keep texts."""
+    """Return a digest of everything in the text of a kernel, for callers that keep texts."""
     transforms = [(t.header, t.texts) for t in spec.transforms if t]
     folder = spec.entry.folder if isinstance(spec, KernelSpec) else None
     code = renderer_digest(), folder and _digest(folder)

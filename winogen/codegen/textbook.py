@@ -1,7 +1,7 @@
 """Short programs of an algorithm's matrices as they stand, before scales move between them.
 
 `winogen derive` shows these, and how much every stage of the search saved. They take seconds to
-find, so those of the catalog are shipped in ``transforms/programs.json``, under a digest of the
+find, so the catalog's programs are shipped in ``transforms/programs.json``, under a digest of the
 three matrices.
 """
 
@@ -34,7 +34,7 @@ def digest(algorithm: BilinearAlgorithm) -> str:
 def programs(algorithm: BilinearAlgorithm) -> dict[str, Program]:
     """Return short programs of the matrices: {"input": of B^T, "filter": of G, "output": of A^T}.
 
-    Each is proven equal to its matrix. Those of the catalog ship; others take seconds to find.
+    Each is proven equal to its matrix. The catalog's programs ship; others take seconds to find.
 
     >>> import winogen
     >>> print(winogen.programs(winogen.cook_toom(2, 3))["output"])

@@ -100,7 +100,7 @@ class Kernel:
         if array is None:
             return self.ffi.NULL
         if array.flags.c_contiguous:  # several times as quick
-            if array.itemsize == 2:  # of which Python's buffers know no more than numpy
+            if array.itemsize == 2:  # bfloat16, unknown to Python's buffers
                 array = array.view(np.uint16)
             return self.ffi.from_buffer(self.bytes, array)
         return self.ffi.cast(self.address, array.ctypes.data)

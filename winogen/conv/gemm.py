@@ -98,7 +98,7 @@ def gemm(
 class Gemm:
     """``activation(a @ b + bias)`` for many ``a``, with ``b`` packed once.
 
-    The arguments are those of `gemm`. The matrices may change later, what was packed stays.
+    The arguments are the same as for `gemm`. The matrices may change later, what was packed stays.
 
     >>> import numpy as np
     >>> product = Gemm(np.eye(3, dtype=np.float32))
@@ -286,7 +286,7 @@ class _Product(Call):
     """A product of matrices of certain shapes and strides, planned and bound to its kernel."""
 
     def constants(self, request: _Request, packed: np.ndarray | None) -> tuple[Any, ...]:
-        """Return what `__call__` takes of arrays that stay the same, which it keeps alive."""
+        """Return what `__call__` takes of arrays that stay the same, and keep them alive."""
         return tuple(map(self.kernel.pointer, (packed, request.bias, request.slopes)))
 
     def __call__(

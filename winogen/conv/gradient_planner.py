@@ -32,7 +32,7 @@ def choose(
     target: Target,
     machine: Machine,
 ) -> GradientWork:
-    """Return the work of the tile that runs: the fastest on one thread that is accurate enough.
+    """Return the work of the chosen tile: the fastest on one thread among the accurate ones.
 
     Raises InvalidValue if none keeps to the ``tolerance``.
     """
@@ -64,7 +64,7 @@ def choose(
 
 
 def _tiles(kernel: Pair) -> list[Pair]:
-    """The tiles that are considered: those whose transforms are at hand, square for square kernels.
+    """The tiles to consider: all with transforms at hand, square for square kernels.
 
     Every tile takes a kernel of its own, which takes seconds to compile.
     """

@@ -160,7 +160,7 @@ def _problem(
 
 
 def _tile(value: Any, kernel: Pair) -> Pair | None:
-    """The tile along both axes; an int is meant for those along which the kernel is longer."""
+    """The tile along both axes; an int is meant for the axes along which the kernel is longer."""
     if value is None:
         return None
     allowed = "None, a positive int or a pair (height, width) of them"

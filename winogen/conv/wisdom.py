@@ -23,7 +23,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -38,7 +38,6 @@ from winogen.errors import InvalidValue, WinogenError
 from winogen.kernels import algorithms, family, first_that_applies, general, is_tiled, named
 from winogen.kernels.sizes import allowed
 from winogen.kernels.spec import BORDERS
-from winogen.program.summation import PROGRAM
 from winogen.records import NUMBERS, Points, Precision, Target
 from winogen.toolchain import cache_dir, find_compiler, lines
 from winogen.toolchain.machine_file import cpu_name
@@ -294,53 +293,64 @@ def _entry(record: Record) -> Entry:
 
 
 def _encoded(choice: Choice) -> Record:
-    fields: Record = {"algorithm": choice.algorithm, "edge": choice.edge, "border": choice.border}
-    if choice.variant:
-        fields["variant"] = choice.variant
-    if choice.tile:
-        fields["tile"] = list(choice.tile)
-        fields["points"] = [p and {"kind": p.kind, "items": list(p.items)} for p in choice.points]
+    """The fields of a choice that are not as usual; threads are those of what was measured."""
+    usual = Choice(choice.algorithm, threads=choice.threads)
+    fields = {
+        name: value
+        for name, value in asdict(replace(choice, parameters=None)).items()
+        if value != getattr(usual, name)
+    }
     if choice.sizes:
         fields["sizes"] = dict(choice.sizes)
-    if choice.cut:
-        cut = choice.cut
-        fields["cut"] = {"block": list(cut.block), "images": cut.images, "split": cut.split}
     if choice.parameters is not None:
         fields["parameters"] = choice.parameters.to_dict()
-    if choice.precision is not None:
-        fields["precision"] = asdict(choice.precision)
-    return fields
+    return json.loads(json.dumps({"algorithm": choice.algorithm, **fields}))
 
 
-def _decoded(fields: Record, threads: int) -> Choice:
-    algorithm, tile = fields["algorithm"], fields.get("tile")
-    if (
-        algorithm not in algorithms()
-        or fields["edge"] not in EDGES
-        or fields["border"] not in BORDERS
-    ):
-        raise ValueError("choice")
-    points = [
-        p and Points(p["kind"], tuple(map(str, p["items"]))) for p in fields.get("points") or ()
-    ]
-    if any(p and p.kind not in ("points", "moduli", "catalog") for p in points):
+def _decoded(record: Record, threads: int) -> Choice:
+    """The choice of a line. Raises ValueError, KeyError, TypeError and so on for what is none."""
+    algorithm = record["algorithm"]
+    if algorithm not in algorithms():
+        raise ValueError("algorithm")
+    read: dict[str, Callable[[Any], Any]] = {
+        "tile": _pair,
+        "points": lambda pair: _both(*(p and _points(**p) for p in pair)),
+        "edge": lambda name: EDGES[EDGES.index(name)],
+        "border": lambda name: BORDERS[BORDERS.index(name)],
+        "sizes": lambda sizes: tuple(sorted((name, int(size)) for name, size in sizes.items())),
+        "cut": lambda cut: Cut(_pair(cut["block"]), _whole(cut["images"]), bool(cut["split"])),
+        "parameters": general(algorithm).parameters_from,
+        "variant": str,
+        "precision": _precision,
+    }
+    fields = {name: read[name](value) for name, value in record.items() if name != "algorithm"}
+    return Choice(algorithm, threads=threads, **fields)
+
+
+def _points(kind: str, items: list[Any]) -> Points:
+    if kind not in ("points", "moduli", "catalog"):
         raise ValueError("points")
-    cut = fields.get("cut")
-    own = fields.get("parameters")
-    return Choice(
-        algorithm,
-        None if tile is None else _pair(tile),
-        (points[0], points[1]) if points else (None, None),
-        fields["edge"],
-        fields["border"],
-        threads,
-        PROGRAM,
-        tuple(sorted((name, int(size)) for name, size in fields.get("sizes", {}).items())),
-        cut and Cut(_pair(cut["block"]), _whole(cut["images"]), bool(cut["split"])),
-        parameters=None if own is None else general(algorithm).parameters_from(own),
-        variant=str(fields.get("variant", "")),
-        precision=_precision(fields.get("precision")),
-    )
+    return Points(kind, tuple(map(str, items)))
+
+
+def _precision(fields: Record) -> Precision:
+    if not set(fields.values()) <= set(NUMBERS):
+        raise ValueError("precision")
+    return Precision(**fields)
+
+
+def _both(height: Any, width: Any) -> tuple[Any, Any]:
+    return height, width
+
+
+def _pair(values: Any) -> tuple[int, int]:
+    return _both(*map(_whole, values))
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or not 0 < value < 1 << 40:
+        raise ValueError("a positive integer")
+    return value
 
 
 def applies(choice: Choice, problem: Problem, target: Target) -> bool:
@@ -364,22 +374,3 @@ def applies(choice: Choice, problem: Problem, target: Target) -> bool:
         return able and allowed(work, choice.sizes)
     except (WinogenError, KeyError, ValueError, StopIteration):  # points that make no algorithm
         return False
-
-
-def _precision(fields: Any) -> Precision | None:
-    if fields is None:
-        return None
-    if not set(fields.values()) <= set(NUMBERS):
-        raise ValueError("precision")
-    return Precision(**fields)
-
-
-def _pair(values: Any) -> tuple[int, int]:
-    height, width = map(_whole, values)
-    return height, width
-
-
-def _whole(value: Any) -> int:
-    if type(value) is not int or not 0 < value < 1 << 40:
-        raise ValueError("a positive integer")
-    return value

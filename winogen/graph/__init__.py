@@ -16,12 +16,12 @@ from winogen.graph.ir import (
     Node,
     Opaque,
     Pad,
+    QConv,
     Repeat,
     Slice,
     Spread,
 )
 from winogen.graph.planning import faster_layout
-from winogen.graph.saving import load, save
 from winogen.graph.segment import Segment
 from winogen.graph.shapes import shapes
 from winogen.graph.simplify import simplify
@@ -38,14 +38,13 @@ __all__ = [
     "Opaque",
     "Pad",
     "Piece",
+    "QConv",
     "Repeat",
     "Segment",
     "Slice",
     "Spread",
     "cut",
     "faster_layout",
-    "load",
-    "save",
     "shapes",
     "simplify",
 ]

@@ -26,6 +26,8 @@ import numpy as np
 
 from winogen.errors import InvalidType, InvalidValue
 
+# Of pickled graphs: raised when an operator changes its fields or what they mean.
+FORMAT = 2
 # What `conv2d` takes as `activation=`: None, a name, or (name, parameters...).
 ActivationSpec = str | tuple | None
 
@@ -315,6 +317,18 @@ class Graph:
         self.nodes: tuple[Node, ...] = tuple(nodes)
         self.outputs = tuple(outputs)
         self._check()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "format": FORMAT}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        written = state.pop("format", None)
+        if written != FORMAT:
+            raise InvalidValue(
+                f"graph: got format {written}; allowed: {FORMAT}. Another version of winogen wrote "
+                "it: optimize the model again"
+            )
+        self.__dict__.update(state)
 
     def _check(self) -> None:
         made = set(self.inputs)

@@ -103,7 +103,7 @@ def lower(
                 one = _identity(shape[1], dtype)
                 steps.append(Step(node.output, COPY, one, shape, source, target))
             continue
-        step = op if isinstance(op, MOVING) else as_conv(node, shape[1], dtype)
+        step = op if isinstance(op, (QConv, *MOVING)) else as_conv(node, shape[1], dtype)
         add, after = (where[name] if name else None for name in (*node.inputs[1:], "", "")[:2])
         label = node.label or str(op)
         steps.append(Step(node.output, label, step, shape, source, target, add, after))

@@ -10,9 +10,8 @@ import numpy as np
 
 from winogen.conv import arguments, memory, seams
 from winogen.errors import InvalidType, InvalidValue
-from winogen.graph.ir import Graph, Opaque
+from winogen.graph.ir import Graph, Opaque, QConv
 from winogen.graph.planning import Planned, Settings, plan
-from winogen.graph.saving import load, save
 from winogen.graph.shapes import Shape, shapes
 from winogen.graph.steps import Bound
 from winogen.toolchain import host_target
@@ -55,8 +54,10 @@ class Segment:
         most_error: float | None = None,
     ):
         for node in graph.nodes:
-            if isinstance(node.op, Opaque):
-                raise InvalidValue(f"graph: got the operator {node.op}; allowed: no Opaque ones")
+            if isinstance(node.op, (Opaque, QConv)):
+                raise InvalidValue(
+                    f"graph: got the operator {node.op}; allowed: no Opaque ones, and real numbers"
+                )
         self.graph = graph
         self.dtype = graph.dtype or np.dtype(np.float32)
         if self.dtype not in arguments.DTYPE_NAMES:
@@ -143,12 +144,10 @@ class Segment:
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles carry the graph; kernels are planned and loaded where they arrive."""
-        text, arrays = save(self.graph)
-        return {"graph": text, "arrays": arrays, "options": self._options}
+        return {"graph": self.graph, "options": self._options}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        graph = load(state["graph"], state["arrays"])
-        Segment.__init__(self, graph, **state["options"])
+        Segment.__init__(self, state["graph"], **state["options"])
 
     def _inputs(self, inputs: Sequence[Any]) -> list[np.ndarray]:
         names = self.graph.inputs

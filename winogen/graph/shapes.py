@@ -15,6 +15,7 @@ from winogen.graph.ir import (
     Node,
     Opaque,
     Pad,
+    QConv,
     Repeat,
     Slice,
     Spread,
@@ -49,7 +50,7 @@ def output_shape(node: Node, inputs: list[Shape]) -> Shape:
     if isinstance(op, Concat):
         return _joined(node, inputs)
     shape = first
-    if isinstance(op, Conv):
+    if isinstance(op, (Conv, QConv)):
         shape = _convolved(node, op, first)
     elif isinstance(op, Pad):
         top, bottom, left, right = op.padding
@@ -76,7 +77,7 @@ def output_shape(node: Node, inputs: list[Shape]) -> Shape:
     return shape
 
 
-def _convolved(node: Node, op: Conv, shape: Shape) -> Shape:
+def _convolved(node: Node, op: Conv | QConv, shape: Shape) -> Shape:
     filters, per_group, *kernel = op.weight.shape
     batch, channels, *_ = shape
     if channels != per_group * op.groups:

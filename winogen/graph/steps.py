@@ -216,22 +216,10 @@ class Steps:
         self._kept += [struct, library]
         real = {"float32": "float", "float64": "double"}[planned.settings.dtype]
         part = library.ffi.addressof(library.lib, f"winogen_map_part_{real}")
-        arrays = (self._at(step.input), self._at(step.output))
-        pointers = (self._fixed(_address(library.ffi, struct)), *arrays)
-        threads = planned.settings.threads
-        return Row(
-            number,
-            _content(self.ffi, struct),
-            None,
-            0,
-            part,
-            pointers,
-            0,
-            parts,
-            parts,
-            threads,
-            seconds,
-        )
+        here, part = (_address(library.ffi, pointer) for pointer in (struct, part))
+        pointers = (self._fixed(here), self._at(step.input), self._at(step.output))
+        content, threads = _content(library.ffi, struct), planned.settings.threads
+        return Row(number, content, None, 0, part, pointers, 0, parts, parts, threads, seconds)
 
     # ---- where things are ------------------------------------------------------------------------
 

@@ -54,7 +54,8 @@ def dot_of(target: Target, dots: tuple[Dot, ...] = DOTS) -> Dot:
     return next(
         dot
         for dot in dots
-        if dot.target == target.name and target.extensions.issuperset(dot.extensions)
+        if dot.target in (target.name, target.includes)
+        and target.extensions.issuperset(dot.extensions)
     )
 
 

@@ -86,7 +86,7 @@ def read_again(work: Work, packed: int) -> Move:
     depth = work.channels * work.taps * work.precision.filter_itemsize
     rows, cols = work.block
     times = rows * blocks(cols, work.tuning.rows) - 1
-    near = depth * work.lanes * work.tuning.vectors  # those of a register block
+    near = depth * work.lanes * work.tuning.vectors  # filters of a register block
     return Move("U again", times * (packed // work.groups), near, private=True)
 
 

@@ -59,10 +59,10 @@ def _extent(work: Work) -> Extent:
 def is_kept(target: Target, block: RegisterBlock, chains: int = 1) -> bool:
     """Whether the micro-kernel keeps all sums of a block in the registers of a target.
 
-    >>> from winogen.kernels.registers import solve
     >>> from winogen.records import TARGETS
-    >>> [is_kept(TARGETS[name], solve(TARGETS[name].registers)[0]) for name in TARGETS]
-    [True, True, True, False, True]
+    >>> blocks = [RegisterBlock(rows, vectors, 0, 0) for rows, vectors in ((14, 2), (5, 5))]
+    >>> [is_kept(TARGETS["avx512"], block) for block in blocks], is_kept(TARGETS["avx2"], blocks[0])
+    ([True, True], False)
     """
     sums = block.rows * block.vectors * chains
     held = counting.registers_of_steps(block.rows, block.vectors, chains) + 1

@@ -25,8 +25,8 @@ def rows(target: Target) -> int:
     14 rows gcc 12 keeps five of the 28 sums on the stack, with ten it keeps none.
 
     >>> from winogen.records import TARGETS
-    >>> {name: rows(target) for name, target in TARGETS.items()}
-    {'avx512': 14, 'avx2': 6, 'sse2': 6, 'neon': 10, 'generic': 6}
+    >>> {name: rows(TARGETS[name]) for name in ("avx512", "avx2", "neon", "generic")}
+    {'avx512': 14, 'avx2': 6, 'neon': 10, 'generic': 6}
     """
     if target.registers < 32:
         return 6

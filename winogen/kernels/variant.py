@@ -260,8 +260,8 @@ class Variant(ABC):
 
 
 _VARIANTS: dict[str, Variant] = {}
-# Algorithms by the module that registers their variants, which is imported when somebody names one:
-# algorithm="auto" never takes them, and `import winogen` need not load them.
+# Algorithms and the modules that register their variants. Such a module is imported when somebody
+# names its algorithm: algorithm="auto" never takes it, and `import winogen` need not load it.
 _MODULES = {"loops": "winogen.lab.loops.variant"}
 
 

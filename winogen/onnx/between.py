@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.conv.quantization import BYTES, RANGES
-from winogen.onnx.loading import require
+from winogen.onnx.loading import computed
 from winogen.onnx.model import Model
 from winogen.onnx.operators import OWN_DOMAIN
 from winogen.onnx.sizes import ACTIVE, STANDARD, number
@@ -195,19 +195,12 @@ def _table(
     assert here is not None and there is not None
     codes = np.arange(_CODES, dtype=np.uint8).view(here[2]).astype(np.int32)
     reals = ((codes - here[1]).astype(np.float32) * np.float32(here[0])).reshape(1, 1, _CODES, 1)
-    onnx = model.onnx
-    values = [onnx.helper.make_empty_tensor_value_info(n) for n in (first.output[0], last.input[0])]
-    arrays = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
-    graph = onnx.helper.make_graph(nodes, "function", values[:1], values[1:], arrays)
-    opset = [onnx.helper.make_opsetid("", model.opset)]
-    evaluator = require("onnx.reference").ReferenceEvaluator
     feed = np.ascontiguousarray(np.broadcast_to(reals, (1, channels, _CODES, 1)))
-    try:
-        with np.errstate(all="ignore"):
-            proto = onnx.helper.make_model(graph, opset_imports=opset)
-            (y,) = evaluator(proto).run(None, {first.output[0]: feed})
-    except Exception:  # not worth more than leaving it as it is
+    opset = [model.onnx.helper.make_opsetid("", model.opset)]
+    made = computed(nodes, {**constants, first.output[0]: feed}, last.input[:1], opset)
+    if made is None:  # not worth more than leaving it as it is
         return None
+    (y,) = made
     if y.shape != feed.shape or y.dtype != np.float32 or not np.isfinite(y).all():
         return None
     least, most = RANGES[there[2]]

@@ -19,11 +19,10 @@ from winogen.kernels.kind import Spec
 from winogen.kernels.quantized import QuantizedSpec
 from winogen.onnx.answers import Answer, Question
 from winogen.onnx.library import FLAGS, planner, source
-from winogen.onnx.loading import load, naming_damage
+from winogen.onnx.loading import load, naming_damage, session_of
 from winogen.onnx.model import Model
 from winogen.onnx.operators import OWN_DOMAIN
-from winogen.onnx.running import sizes_of_inputs, zeros
-from winogen.onnx.timing import started
+from winogen.onnx.probes import feed_of, usual_sizes
 from winogen.records import Target
 from winogen.toolchain import find_compiler, host_target
 from winogen.toolchain.fork import finished
@@ -58,7 +57,7 @@ def build_library(
     instruction set of this kind of CPU with its extensions, "avx2" or "avx512+vnni"; this CPU need
     not have it, and its kernels are compiled, but not run. None for all that this CPU has.
 
-    Needs onnxruntime, which runs the model once for each set of sizes, on zeros. Raises
+    Needs onnxruntime, which runs the model once for each set of sizes. Raises
     InvalidType, InvalidValue, MissingPackage, BuildError, and OSError.
     """
     path = output_path(output)
@@ -84,12 +83,13 @@ def _answers(
     proto: Any, shapes: dict[str, Any], threads: int | None, target: Target | None
 ) -> list[Answer]:
     """All plans that the nodes of a model ask for, at these sizes."""
-    model = Model(proto, sizes_of_inputs(Model(proto), shapes))
+    model = Model(proto, shapes)
+    feed = feed_of(model, usual_sizes(model), 0)
     asked = planner()
     with asked.recording(target=target) as recorded:
-        session = started(proto, threads=threads or 0, library=asked.path)
+        session = session_of(proto, threads=threads or 0, library=asked.path)
         try:
-            session.run(None, {value.name: zeros(value, model) for value in session.get_inputs()})
+            session.run(None, feed)
         except Exception as problem:  # onnxruntime's own kinds of errors
             raise InvalidValue(f"model: onnxruntime does not run it ({problem})") from problem
     return recorded

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from winogen.errors import InvalidValue
-from winogen.onnx.samples import Sample, run, session_of
+from winogen.onnx.loading import session_of
+from winogen.onnx.samples import Sample, run
 
 if TYPE_CHECKING:
     from onnx import ModelProto

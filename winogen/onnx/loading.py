@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
@@ -134,6 +134,16 @@ def new_session(
     )
 
 
+def session_of(proto: Any, **options: Any) -> Any:
+    """Return a session as `new_session` does; raises InvalidValue if onnxruntime refuses it."""
+    try:
+        return new_session(proto, **options)
+    except MissingPackage:
+        raise
+    except Exception as problem:  # onnxruntime's own kinds of errors
+        raise InvalidValue(f"model: onnxruntime does not run it ({problem})") from problem
+
+
 def evaluator(proto: Any) -> Any:
     """Return onnx's own evaluator of a model, which runs as a session does.
 
@@ -159,6 +169,25 @@ def evaluator(proto: Any) -> Any:
     opset = max((e.version for e in proto.opset_import if e.domain in ("", "ai.onnx")), default=0)
     replaced = [Erf, BatchNormalization] if opset < 14 else [Erf]
     return require("onnx.reference").ReferenceEvaluator(proto, new_ops=replaced)
+
+
+def computed(
+    nodes: Iterable[Any], values: Mapping[str, Any], outputs: Iterable[str], opsets: Iterable[Any]
+) -> list[Any] | None:
+    """Return what nodes make of arrays, by onnx's evaluator; None where it cannot do that.
+
+    ``values``: all that the nodes read. ``opsets``: what they mean.
+    """
+    helper = require("onnx").helper
+    given, made = (
+        [helper.make_empty_tensor_value_info(name) for name in names] for names in (values, outputs)
+    )
+    proto = helper.make_model(helper.make_graph(nodes, "part", given, made), opset_imports=opsets)
+    try:
+        with np.errstate(all="ignore"):
+            return list(evaluator(proto).run(None, dict(values)))
+    except Exception:  # it does not know all operators, nor all types
+        return None
 
 
 def first_line(problem: BaseException) -> str:

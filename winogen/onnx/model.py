@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from winogen.errors import InvalidValue
-from winogen.onnx.loading import require
+from winogen.onnx.loading import computed, require
 from winogen.onnx.sizes import STANDARD, Sizes, declared, is_open, number, propagate
 
 OLDEST_OPSET = 7  # before it, broadcasting was asked for by attributes
@@ -121,16 +121,11 @@ class Model:
             return None
         if _large(node.op_type, list(arrays.values())):
             return None
-        evaluator = require("onnx.reference").ReferenceEvaluator
-        helper = self.onnx.helper
-        values = [helper.make_empty_tensor_value_info(name) for name in (*arrays, node.output[0])]
-        graph = helper.make_graph([node], "constant", values[:-1], values[-1:])
-        opset = [helper.make_opsetid("", self.opset)]
-        try:
-            (result,) = evaluator(helper.make_model(graph, opset_imports=opset)).run(None, arrays)
-        except Exception:  # not worth more than leaving it as it is
+        opset = [self.onnx.helper.make_opsetid("", self.opset)]
+        made = computed([node], arrays, node.output, opset)
+        if made is None or np.size(made[0]) > _SMALL:
             return None
-        return np.asarray(result) if np.size(result) <= _SMALL else None
+        return np.asarray(made[0])
 
     def _value_of(self, attribute: Any) -> Any:
         kinds: dict[str, Any] = {"value_float": np.float32, "value_floats": np.float32}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -278,17 +279,23 @@ class Patterns:
     # ---- activations -----------------------------------------------------------------------------
 
     def _activation(self, node: Any) -> Match | None:
-        for name, function in _MEANINGS[node.op_type]:
+        return self._active(node.op_type, partial(self._argument, node), node.input[0])
+
+    def _active(
+        self, operator: str, argument: Callable[..., Any], x: str, within: tuple[Any, ...] = ()
+    ) -> Match | None:
+        """The activation that an operator is; ``argument`` gives what it gets, or None."""
+        for name, function in _MEANINGS[operator]:
             known = ACTIVATIONS[name]
             values = {
-                one.name: self._argument(node, place, one, known.per_filter)
+                one.name: argument(place, one, known.per_filter)
                 for place, one in enumerate(function.arguments, 1)
             }
             parameters = known.taken(function, values)
             if parameters is None or any(one is None for one in parameters):
                 continue
             if known.per_filter or known.allows(*parameters):
-                return Match(Activation(spelled(name, parameters)), (node.input[0],))
+                return Match(Activation(spelled(name, parameters)), (x,), within)
         return None
 
     def _argument(self, node: Any, place: int, argument: Argument, per_filter: bool) -> Any:
@@ -301,6 +308,34 @@ class Patterns:
             return number if number is not None and number == np.float32(number) else None
         value = self.model.attributes(node).get(argument.name, argument.default)
         return float(np.float32(value)) if isinstance(value, (int, float)) else value
+
+    def _Max(self, node: Any) -> Match | None:
+        """The larger of a map and a number, or the smaller; one behind the other, they are Clip."""
+        limit = self._limit(node)
+        if limit is None:
+            return None
+        x, values = limit
+        inner = self._alone(x, "Min" if node.op_type == "Max" else "Max")
+        more = self._limit(inner) if inner is not None else None
+        if more is not None:
+            x, values = more[0], values | more[1]
+        return self._active(
+            "Clip",
+            lambda _, one, __: values.get(one.name, one.default),
+            x,
+            (inner,) if more is not None else (),
+        )
+
+    _Min = _Max
+
+    def _limit(self, node: Any) -> tuple[str, dict[str, float]] | None:
+        """What a node limits, and by what: as the argument of Clip."""
+        if len(node.input) == 2:
+            for x, other in (node.input, reversed(node.input)):
+                number = self._scalar(other)
+                if number is not None and number == np.float32(number):
+                    return x, {"min" if node.op_type == "Max" else "max": number}
+        return None
 
     def _Mul(self, node: Any) -> Match | None:
         for x, gate in (node.input, reversed(node.input)):

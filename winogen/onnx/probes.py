@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from winogen.errors import InvalidValue
 from winogen.onnx.model import Model
 from winogen.onnx.sizes import Size, declared
 
@@ -53,9 +54,44 @@ def feed_of(model: Model, shapes: Mapping[str, tuple[int, ...]], seed: int) -> F
     """Return numbers for all inputs; those of odd seeds are of both signs. Raises TypeError."""
     random = np.random.default_rng(seed)
     return {
-        value.name: _numbers(random, _dtype(model, value), shapes[value.name], seed % 2 == 1)
+        value.name: numbers_of(random, _dtype(model, value), shapes[value.name], seed % 2 == 1)
         for value in required(model)
     }
+
+
+def numbers_of(random: Any, dtype: np.dtype, shape: tuple[int, ...], signed: bool) -> np.ndarray:
+    """Return random numbers of a type; raises TypeError where nobody knows which make sense."""
+    if dtype.kind == "f" or dtype.name == "bfloat16":
+        made = random.standard_normal(shape) if signed else random.random(shape)
+    elif dtype.name in ("uint8", "int8"):
+        info = np.iinfo(dtype)
+        made = random.integers(info.min, info.max, shape, endpoint=True)
+    elif dtype.kind in "biu":  # indices and flags, mostly
+        made = random.integers(0, 2, shape)
+    else:
+        raise TypeError(f"numbers are {dtype}")
+    return np.asarray(made).astype(dtype)
+
+
+def usual_sizes(model: Model) -> Shapes:
+    """Return the sizes of all inputs that are written or fixed, with 1 for an open batch.
+
+    Raises InvalidValue where others are open.
+    """
+    for value in required(model):
+        sizes = _sizes(model, value)
+        if not all(size.known for size in sizes[1:]):
+            raise InvalidValue(
+                f"input_shapes: got none for {value.name}, {' x '.join(map(str, sizes))}; "
+                f"allowed: sizes for it, on the command line as --input {value.name}=1,3,224,224"
+            )
+    return _shapes(model, {0: 1})
+
+
+def sized(model: Model) -> Model:
+    """Return the same model at its `usual_sizes`."""
+    sizes = usual_sizes(model)
+    return Model(model.proto, {n: shape for n, shape in sizes.items() if shape and min(shape) > 0})
 
 
 def required(model: Model) -> list[Any]:
@@ -80,19 +116,6 @@ def _dtype(model: Model, value: Any) -> np.dtype:
     if not kind:
         raise TypeError(f"{value.name} is no array")
     return np.dtype(model.onnx.helper.tensor_dtype_to_np_dtype(kind))
-
-
-def _numbers(random: Any, dtype: np.dtype, shape: tuple[int, ...], signed: bool) -> np.ndarray:
-    if dtype.kind == "f" or dtype.name == "bfloat16":
-        made = random.standard_normal(shape) if signed else random.random(shape)
-    elif dtype.name in ("uint8", "int8"):
-        info = np.iinfo(dtype)
-        made = random.integers(info.min, info.max, shape, endpoint=True)
-    elif dtype.kind in "biu":  # indices and flags, mostly
-        made = random.integers(0, 2, shape)
-    else:
-        raise TypeError(f"numbers are {dtype}")
-    return np.asarray(made).astype(dtype)
 
 
 def _shapes(model: Model, chosen: Mapping[int, int]) -> Shapes:

@@ -18,10 +18,10 @@ from winogen.errors import BuildError
 from winogen.extras import MissingPackage
 from winogen.graph.whole import distance
 from winogen.onnx.library import planner
-from winogen.onnx.loading import evaluator, first_line, new_session
+from winogen.onnx.loading import computed, evaluator, first_line, new_session
 from winogen.onnx.model import Model, copied
 from winogen.onnx.probes import Feed, Shapes, feed_of, first_sizes, other_sizes
-from winogen.onnx.soundness import Part, fault_of, parts_of
+from winogen.onnx.soundness import Part, alone, fault_of, parts_of
 from winogen.onnx.whole import MOST_OFF, Unproven, Whole
 from winogen.toolchain.room import memory_left
 
@@ -217,8 +217,7 @@ class _Part:
         self.outputs = part.outputs
         self.planner = installed
         self.error = 0.0
-        self._opset = proto.opset_import
-        self._ir = proto.ir_version
+        self._meaning = proto.opset_import, proto.ir_version
         read = {name for node in part.nodes for name in node.input} - set(part.inputs)
         self._constants = [tensor for tensor in proto.graph.initializer if tensor.name in read]
         self._session: Any = None
@@ -232,7 +231,9 @@ class _Part:
         with self.planner.recording(self._familiar if other else None) as answers:
             try:
                 if self._session is None:
-                    graph = self._alone(self.part.nodes, self._constants, feed)
+                    graph = alone(
+                        self.part.nodes, self._constants, feed, self.outputs, *self._meaning
+                    )
                     self._session = new_session(graph, library=self.planner.path)
                 found = self._session.run(self.outputs, feed)
             except Exception as problem:  # onnxruntime's own kinds of errors
@@ -287,41 +288,19 @@ class _Part:
             return bool(difference.any())
         return bool(difference.max(initial=0) > 1 or (difference > 0).sum() > 2 + MOST_OFF * y.size)
 
-    def _alone(self, nodes: list[Any], constants: list[Any], feed: Feed) -> Any:
-        helper = self.model.onnx.helper
-        kind = helper.np_dtype_to_tensor_dtype
-        inputs = [
-            helper.make_tensor_value_info(name, kind(x.dtype), [None] * x.ndim)
-            for name, x in feed.items()
-        ]
-        outputs = [helper.make_empty_tensor_value_info(name) for name in self.outputs]
-        graph = helper.make_graph(nodes, "part", inputs, outputs, constants)
-        return helper.make_model(graph, opset_imports=self._opset, ir_version=self._ir)
-
     def _evaluated(self, feed: Feed) -> list[Any] | None:
         """The outputs as onnx's evaluator computes them of the original's nodes, in float64."""
-        nodes = [
-            self.model.renamed(n) for n in self.model.cone(self.outputs, set(self.part.inputs))
-        ]
-        made = {name for node in nodes for name in node.output}
-        read = {name for node in nodes for name in self.model.reads(node)} - made - feed.keys()
-        constants = {name: self.model.constant(name) for name in read}
-        if any(array is None for array in constants.values()):
+        found = self.part.originals(self.model)
+        if found is None:
             return None
+        nodes, constants = found
         wide = all(n.op_type not in ("QuantizeLinear", "DequantizeLinear") for n in nodes)
 
         def widened(array: Any) -> Any:
             return array.astype(np.float64) if wide and array.dtype == np.float32 else array
 
-        to_tensor = self.model.onnx.numpy_helper.from_array
-        tensors = [to_tensor(widened(array), name) for name, array in constants.items()]
-        feed = {name: widened(x) for name, x in feed.items()}
-        graph = self._alone(nodes, tensors, feed)
-        try:
-            with np.errstate(all="ignore"):
-                return list(evaluator(graph).run(None, feed))
-        except Exception:  # it does not know all operators
-            return None
+        values = {name: widened(x) for name, x in (constants | feed).items()}
+        return computed(nodes, values, self.outputs, self._meaning[0])
 
 
 def _finite(x: Any) -> bool:

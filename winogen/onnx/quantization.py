@@ -20,10 +20,10 @@ import numpy as np
 from winogen.conv import arguments
 from winogen.errors import InvalidType, InvalidValue
 from winogen.onnx.folding import folded
-from winogen.onnx.loading import load, naming_damage, require
+from winogen.onnx.loading import load, naming_damage, require, session_of
 from winogen.onnx.model import Model, copied, fresh
 from winogen.onnx.rewrite import save
-from winogen.onnx.samples import Sample, read_samples, run, session_of
+from winogen.onnx.samples import Sample, read_samples, run
 from winogen.onnx.sizes import STANDARD
 from winogen.typing import FilePath
 

@@ -11,7 +11,7 @@ y_zero after the last rounding, so that the two may differ by one step, near hal
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,12 +39,15 @@ class Narrowed:
     refusals: dict[str, str] = field(default_factory=dict)  # output of a node -> why it stays
 
 
-def narrowed(model: Model, threads: int | None = None, excluded: Collection[str] = ()) -> Narrowed:
+def narrowed(
+    model: Model, threads: int | None = None, excluded: Mapping[str, str] | None = None
+) -> Narrowed:
     """Return a model with winogen's quantized convolutions, the same one if it has none.
 
     ``threads``: of each; None for as many as onnxruntime lends. ``excluded``: values that the
-    framework goes on to compute.
+    framework goes on to compute, and why.
     """
+    excluded = excluded or {}
     layers: dict[str, Layer] = {}
     refusals = {}
     for node in model.graph.node:
@@ -53,9 +56,13 @@ def narrowed(model: Model, threads: int | None = None, excluded: Collection[str]
             continue
         try:
             layer = read(model, node)
-            if layer is not None and layer.within[-1].output[0] not in excluded:
-                _check(model, layer, model.attributes(node))
-                layers[layer.within[-1].output[0]] = layer
+            if layer is None:
+                continue
+            output = layer.within[-1].output[0]
+            if output in excluded:
+                raise Refused(excluded[output])
+            _check(model, layer, model.attributes(node))
+            layers[output] = layer
         except (Refused, WinogenError) as reason:
             refusals[node.output[0]] = str(reason)
     if not layers:

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
 from winogen.conv import arguments
 from winogen.conv.problem import Problem
-from winogen.errors import BuildError
-from winogen.extras import MissingPackage
-from winogen.graph import Conv, Graph, cut, shapes, simplify
+from winogen.graph import Conv, cut, shapes, simplify
 from winogen.graph.lower import COPY, Step, lower
 from winogen.graph.planning import Settings, problem_of, ways_of
-from winogen.onnx.library import get_library_path
-from winogen.onnx.loading import first_line, naming_damage, original
+from winogen.onnx.loading import naming_damage, original
 from winogen.onnx.model import Model
+from winogen.onnx.probes import sized
 from winogen.onnx.quantized import narrowed
 from winogen.onnx.reading import Reading, read
 from winogen.onnx.rewrite import rewrite
-from winogen.onnx.running import sizes_of_inputs, zeros
-from winogen.onnx.timing import in_turns, of_nodes, started
+from winogen.tasks.duel import Times
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
 from winogen.typing import FilePath, Real
@@ -34,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Row:
-    """One layer that winogen would compute."""
+    """One layer that winogen can compute."""
 
     layer: str
     what: str
@@ -42,21 +38,14 @@ class Row:
     algorithm: str
     predicted_s: float
     direct_s: float  # predicted of direct convolution, which is about what frameworks do
-    onnxruntime_s: float | None = None  # measured, of the nodes that the layer stands for
-    node: str = ""  # of winogen's that computes it, besides others perhaps
-
-
-@dataclass(frozen=True)
-class Timed:
-    """One node of winogen's, measured, and the nodes of onnxruntime that it stands for."""
-
-    name: str
-    winogen_s: float
-    onnxruntime_s: float
+    winogen_s: float | None = None  # measured; None: it was not
+    onnxruntime_s: float | None = None  # ... of the nodes that the layer stands for
 
     @property
-    def gain(self) -> float:
-        """How many times as fast it is."""
+    def gain(self) -> float | None:
+        """How many times as fast it is, as measured."""
+        if self.onnxruntime_s is None or self.winogen_s is None:
+            return None
         return self.onnxruntime_s / self.winogen_s
 
 
@@ -67,15 +56,15 @@ class Report:
     rows: tuple[Row, ...]
     threads: int
     refusals: tuple[str, ...]
-    nodes: tuple[Timed, ...] = ()  # of winogen's; none without a measurement
     onnxruntime_s: float | None = None  # of the whole model, measured; None: it was not
-    winogen_s: float | None = None  # ... as `optimize` makes it
+    winogen_s: float | None = None  # ... with all nodes of winogen's that are faster
     unmeasured: str = ""  # why there is no measurement
     quantized: int = 0  # convolutions of 8 bits that winogen would compute
+    quantized_times: Times | None = None  # of all that were measured, those that stay included
 
     @property
     def predicted_s(self) -> float:
-        """Of all layers that winogen would compute."""
+        """Of all layers that winogen can compute."""
         return sum(row.predicted_s for row in self.rows)
 
     @property
@@ -85,7 +74,10 @@ class Report:
 
     @property
     def gain(self) -> float | None:
-        """How many times as fast the whole is, as measured; None without a measurement."""
+        """How many times as fast the whole is, as measured; None without a measurement.
+
+        At 1 or below, `optimize` returns the model as it was.
+        """
         if self.onnxruntime_s is None or self.winogen_s is None:
             return None
         return self.onnxruntime_s / self.winogen_s
@@ -93,10 +85,9 @@ class Report:
     def __str__(self) -> str:
         head = ("layer", "what", "output", "by", "predicted ms", "winogen ms", "onnxruntime ms",
                 "gain")  # fmt: skip
-        table = [head, *self._cells()]
-        if self.gain is None:  # no column of what was not measured
-            table = [(*row[:5], row[6]) if any(r[6] for r in table[1:]) else row[:5]
-                     for row in table]  # fmt: skip
+        table = [head, *map(_cells, self.rows)]
+        if not any(row.gain for row in self.rows):  # no column of what was not measured
+            table = [cells[:5] for cells in table]
         widths = [max(map(len, column)) for column in zip(*table)]
         lines = [
             "  ".join(
@@ -111,21 +102,6 @@ class Report:
         lines += self._whole()
         return "\n".join([*lines, *(f"stays: {refusal}" for refusal in self.refusals)])
 
-    def _cells(self) -> Iterator[tuple[str, ...]]:
-        """Rows of the table: a layer each, and below those of a larger node the node."""
-        timed = {node.name: node for node in self.nodes}
-        for name, group in groupby(self.rows, lambda row: row.node):
-            rows, node = list(group), timed.get(name)
-            for row in rows:
-                sizes = "x".join(map(str, row.output))
-                alone = node if len(rows) == 1 else None
-                yield (row.layer, row.what, sizes, row.algorithm, _ms(row.predicted_s),
-                       *_measured_cells(alone, row.onnxruntime_s))  # fmt: skip
-            if node is not None and len(rows) > 1:
-                predicted = _ms(sum(row.predicted_s for row in rows))
-                yield ("", f"these {len(rows)} layers, one node", "", "", predicted,
-                       *_measured_cells(node, node.onnxruntime_s))  # fmt: skip
-
     def _whole(self) -> Iterator[str]:
         """What is said of all layers."""
         count = "1 thread" if self.threads == 1 else f"{self.threads} threads"
@@ -135,7 +111,7 @@ class Report:
                 f"{1e3 * self.onnxruntime_s:.3g} ms for the whole model, with winogen's nodes "
                 f"{1e3 * self.winogen_s:.3g} ms: {self.gain:.2f} times as fast, measured in turns"
             )
-        elif self.rows:
+        elif not any(row.gain for row in self.rows) and self.rows:
             yield (
                 f"{len(self.rows)} layers, {count}, predicted: {1e3 * self.predicted_s:.3g} ms, by "
                 f"direct convolution {1e3 * self.direct_s:.3g} ms, "
@@ -144,20 +120,21 @@ class Report:
         if self.unmeasured:
             yield f"not measured: {self.unmeasured}"
         if self.quantized:
-            yield (
-                f"{self.quantized} quantized convolutions that winogen would compute, too; their "
-                "times are not predicted"
-            )
+            measured = "not measured"
+            if self.quantized_times:
+                measured = f"each alone, all together: onnxruntime {self.quantized_times}"
+            yield f"{self.quantized} quantized convolutions that winogen would compute; {measured}"
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    sizes = "x".join(map(str, row.output))
+    times = map(_ms, (row.predicted_s, row.winogen_s, row.onnxruntime_s))
+    gain = "" if row.gain is None else f"{row.gain:.2f}"
+    return row.layer, row.what, sizes, row.algorithm, *times, gain
 
 
 def _ms(seconds: float | None) -> str:
     return "" if seconds is None else f"{1e3 * seconds:.3f}"
-
-
-def _measured_cells(node: Timed | None, onnxruntime_s: float | None) -> tuple[str, str, str]:
-    if node is None:
-        return "", _ms(onnxruntime_s), ""
-    return _ms(node.winogen_s), _ms(onnxruntime_s), f"{node.gain:.2f}" if onnxruntime_s else ""
 
 
 @naming_damage
@@ -170,64 +147,31 @@ def report(
 ) -> Report:
     """Return what `optimize` gains, with the same arguments.
 
-    Where onnxruntime and a compiler are there, the model runs on zeros, as it is and as `optimize`
-    makes it, in turns. Else there are only times that the planner predicts. Inputs whose sizes are
-    open need ``input_shapes``, but for the batch, which is 1 then. Raises as `optimize` does.
+    Where onnxruntime and a compiler are there, layers are measured as `optimize` does, and so is
+    the whole model with those that are faster. Else there are only times that the planner predicts.
+    Inputs whose sizes are open need ``input_shapes``, but for the batch, which is 1 then. Raises as
+    `optimize` does.
     """
     proto = original(model_or_path)
-    model = Model(proto, sizes_of_inputs(Model(proto), input_shapes or {}))
-    count = arguments.threads(threads)
-    result = rewrite(proto, tolerance=tolerance, threads=threads, input_shapes=model.fixed)
+    model = sized(Model(proto, input_shapes))
+    count, largest = arguments.threads(threads), None if tolerance is None else float(tolerance)
+    result = rewrite(proto, tolerance=tolerance, threads=count, input_shapes=input_shapes)
     narrow = narrowed(model)
     wide = Model(narrow.model, model.fixed) if narrow.made else model
     reading = read(wide, narrow)
-    graph = simplify(reading.graph)
-    largest = None if tolerance is None else float(tolerance)
     settings = _settings(wide, reading, count, largest)
     direct = replace(settings, algorithm="direct", tolerance=None)
-    steps = _steps(wide, reading, graph, settings) if reading.kind else []
-    names = {name: node.name for node in result.model.graph.node for name in node.output}
-    refusals = (*result.refusals, *(f"{value}, given back" for value in result.given_back))
-    made = Report((), count, refusals, quantized=result.quantized)
-    times: dict[str, float] | None = None
-    try:
-        feed = _zeros(model)
-        times = of_nodes(proto, feed, count)
-        library = get_library_path()
-        fast = of_nodes(result.model, feed, count, library)
-        sessions = [
-            started(proto, threads=count), started(result.model, threads=count, library=library)
-        ]  # fmt: skip
-        seconds = in_turns(sessions, feed)
-        made = replace(made, onnxruntime_s=seconds[0], winogen_s=seconds[1])
-    except (MissingPackage, BuildError) as reason:
-        fast, made = {}, replace(made, unmeasured=first_line(reason))
-    groups = _groups(wide, graph)
-    rows = []
-    for step, problem, home in steps:
-        algorithm, seconds_of_step = _predicted(problem, settings)
+    rows, narrow_times = [], [t for name, t in result.layers.items() if name in narrow.made]
+    for step, problem in _steps(wide, reading, settings) if reading.kind else ():
+        algorithm, seconds = _predicted(problem, settings)
         what = f"{step.shape[1]} channels" if step.label == COPY else str(step.op)
-        mine = groups.get(step.key, set())
-        rows.append(
-            Row(
-                step.label, what, problem.output_shape, algorithm, seconds_of_step,
-                _predicted(problem, direct)[1],
-                None if times is None else sum(times.get(name, 0.0) for name in mine),
-                names.get(home, ""),
-            )
-        )  # fmt: skip
-    nodes = (
-        Timed(name, fast[name], sum(row.onnxruntime_s or 0.0 for row in group))
-        for name, group in groupby(rows, lambda row: row.node)
-        if fast.get(name)
-    )
-    return replace(made, rows=tuple(rows), nodes=tuple(nodes))
-
-
-def _zeros(model: Model) -> dict[str, np.ndarray]:
-    """Zeros for all inputs of a model that onnxruntime runs."""
-    session = started(model.proto)
-    return {value.name: zeros(value, model) for value in session.get_inputs()}
+        predicted = algorithm, seconds, _predicted(problem, direct)[1]
+        measured = result.layers.get(step.key, (None, None))
+        rows.append(Row(step.label, what, problem.output_shape, *predicted, *measured))
+    theirs, ours = (result.whole.theirs, result.whole.ours) if result.whole else (None, None)
+    refusals = (*result.refusals, *(f"{value}, given back" for value in result.given_back))
+    made = tuple(rows), count, refusals, theirs, ours, result.unmeasured, result.quantized
+    return Report(*made, Times(*map(sum, zip(*narrow_times))) if narrow_times else None)
 
 
 def _settings(
@@ -238,15 +182,10 @@ def _settings(
     return Settings("NCHW", dtype, threads, tolerance, "auto", host_target(), current())
 
 
-def _steps(
-    model: Model, reading: Reading, graph: Graph, settings: Settings
-) -> list[tuple[Step, Problem, str]]:
-    """All convolutions of segments where all sizes are known.
-
-    With what they compute, and the first output of the segment.
-    """
+def _steps(model: Model, reading: Reading, settings: Settings) -> list[tuple[Step, Problem]]:
+    """All convolutions of segments where all sizes are known, and what they compute."""
     steps = []
-    for piece in cut(graph):
+    for piece in cut(simplify(reading.graph)):
         if not piece.ours:
             continue
         sizes = {name: model.sizes.get(name, ()) for name in piece.graph.inputs}
@@ -256,7 +195,7 @@ def _steps(
         values = shapes(piece.graph, whole)
         lowered, buffers = lower(piece.graph, values, np.dtype(settings.dtype))
         steps += [
-            (step, problem_of(step, buffers, settings), piece.graph.outputs[0])
+            (step, problem_of(step, buffers, settings))
             for step in lowered
             if isinstance(step.op, Conv)
         ]
@@ -269,12 +208,12 @@ def convolutions(
 ) -> list[Problem]:
     """Return the convolutions that `optimize` would replace. Raises as it does."""
     proto = original(model_or_path)
-    model = Model(proto, sizes_of_inputs(Model(proto), input_shapes or {}))
+    model = sized(Model(proto, input_shapes))
     reading = read(model)
     if not reading.kind:
         return []
-    steps = _steps(model, reading, simplify(reading.graph), _settings(model, reading))
-    return [problem for step, problem, _ in steps if step.label != COPY]
+    steps = _steps(model, reading, _settings(model, reading))
+    return [problem for step, problem in steps if step.label != COPY]
 
 
 def _predicted(problem: Problem, settings: Settings) -> tuple[str, float]:
@@ -286,15 +225,3 @@ def _predicted(problem: Problem, settings: Settings) -> tuple[str, float]:
     tile = "x".join(map(str, choice.tile))
     taps = "x".join(map(str, problem.layer.kernel))
     return f"{choice.algorithm} F({tile},{taps})", best.seconds
-
-
-def _groups(model: Model, graph: Graph) -> dict[str, set[str]]:
-    """Names of the nodes of the original that each step stands for, and of what they make."""
-    values = {*graph.inputs, *graph.makers}
-    groups = {}
-    for node in graph.nodes:
-        if isinstance(node.op, Conv):
-            originals = model.cone([node.output], values - {node.output})
-            names = {name for one in originals for name in (one.name, *one.output)}
-            groups[node.output] = names - {""}
-    return groups

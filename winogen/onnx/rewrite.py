@@ -1,26 +1,30 @@
-"""`optimize`: a model whose convolutions are winogen's operators, with all that they take on."""
+"""`optimize`: a model whose convolutions are winogen's operators where these are faster."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from winogen.conv import arguments
 from winogen.errors import InvalidValue
 from winogen.files import output_path, replace_file
 from winogen.graph import Conv, simplify
 from winogen.onnx.loading import naming_damage, original, require
+from winogen.onnx.measuring import Measuring, Unmeasured
 from winogen.onnx.model import Model, copied
 from winogen.onnx.proof import Verdict, compare
 from winogen.onnx.quantized import narrowed
 from winogen.onnx.reading import read
-from winogen.onnx.soundness import MOST_BYTES
+from winogen.onnx.soundness import MOST_BYTES, parts_of
 from winogen.onnx.writing import Writer
+from winogen.progress import working
+from winogen.tasks.duel import Times
 from winogen.typing import FilePath, Real
 
 if TYPE_CHECKING:
@@ -34,14 +38,20 @@ class Rewritten:
     model: Any  # ModelProto
     nodes_before: int
     nodes: int
-    convolutions: int  # that winogen computes, besides those of 8 bits
-    segments: int  # ... in so many nodes
-    refusals: tuple[str, ...]  # convolutions that stay, and why
-    tiled: int = 0  # of all convolutions that were read, those that tiles make cheaper
-    read: int = 0
+    convolutions: int = 0  # that winogen computes, besides those of 8 bits
+    segments: int = 0  # ... in so many nodes
     quantized: int = 0  # convolutions of 8 bits that winogen computes, each a node
+    refusals: tuple[str, ...] = ()  # convolutions that stay, and why
     given_back: tuple[str, ...] = ()  # values that winogen computed otherwise, and how far off
     verdict: Verdict | None = None  # of the comparison; None where there is nothing to compare
+    whole: Times | None = None  # of the rewritten model and of the original
+    layers: Mapping[str, Times] = field(default_factory=dict)  # of each, by what it makes
+    unmeasured: str = ""  # why there are no times
+
+    @property
+    def is_original(self) -> bool:
+        """Whether no node is winogen's."""
+        return not self.segments and not self.quantized
 
     def __str__(self) -> str:
         made = []
@@ -52,13 +62,14 @@ class Rewritten:
         lines = [
             f"{self.nodes_before} nodes became {self.nodes}; winogen computes {' and '.join(made)}"
         ]
-        if not made:
+        if self.is_original:
             lines = ["nothing for winogen to do: the model is as it was"]
-        elif 2 * self.tiled < self.read:
-            lines.append(
-                f"  only {self.tiled} of {self.read} convolutions take fewer multiplications that "
-                "way: measure both models before you replace one"
-            )
+            if self.whole:
+                lines = ["the model is as it was, because it would not become faster"]
+        if self.whole:
+            lines.append(f"  the whole model, measured: onnxruntime {self.whole}")
+        elif self.unmeasured and not self.is_original:
+            lines.append(f"  not measured: {self.unmeasured}")
         lines += [f"  {self.verdict}"] if self.verdict else []
         lines += [f"  given back to onnxruntime: {value}" for value in self.given_back]
         return "\n".join([*lines, *(f"  stays: {refusal}" for refusal in self.refusals)])
@@ -72,17 +83,23 @@ def optimize(
     threads: SupportsIndex | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> ModelProto:
-    """Return a model that computes the same with winogen's convolutions; write it if asked to.
+    """Return a model that computes the same with winogen's convolutions where these are faster.
 
     Quantized convolutions, as QLinearConv, ConvInteger or between DequantizeLinear and
     QuantizeLinear, become integer ones with the rounding of QLinearConv.
     Normalizations, activations, additions, paddings and concatenations become part of the
     convolutions beside them. onnxruntime runs the result with `get_library_path`.
 
+    Every convolution, and every node of several, is measured beside the nodes of onnxruntime that
+    it stands for, and stays onnxruntime's where these are faster. So does the whole model: if it
+    does not become faster, it is returned as it was, with a warning. This takes sizes: where those
+    of an input are open, but for the batch, and ``input_shapes`` has none, nothing is measured and
+    winogen computes all that it can, as it does within `winogen.testing.every_layer`.
+
     Before it is returned or written, it runs beside the original, on numbers made for that. A part
     whose values differ by more than ``tolerance`` and rounding explain stays with onnxruntime, with
-    a warning. Otherwise the result depends on the model and the arguments only, not on the machine.
-    Without onnxruntime or a compiler there is no comparison, with a warning, too.
+    a warning. Without onnxruntime or a compiler nothing is compared or measured, with a warning,
+    too.
 
     Parameters
     ----------
@@ -100,7 +117,7 @@ def optimize(
 
     Returns
     -------
-    A new model; the same, with a warning, if there is nothing to do.
+    A new model; the same, with a warning, if there is nothing to gain.
 
     Raises
     ------
@@ -114,8 +131,7 @@ def optimize(
     if output is not None:
         output_path(output)  # refuses before any work
     result = rewrite(model_or_path, tolerance=tolerance, threads=threads, input_shapes=input_shapes)
-    nothing = not result.segments and not result.quantized
-    if nothing or result.given_back or not (result.verdict and result.verdict.sizes):
+    if result.is_original or result.given_back or not (result.verdict and result.verdict.sizes):
         warnings.warn(f"winogen.onnx.optimize: {result}", stacklevel=2)
     if output is not None:
         save(result.model, output)
@@ -139,61 +155,119 @@ def rewrite(
         threads = arguments.threads(threads)
     model = Model(original(model_or_path), input_shapes)
     settings = {"tolerance": tolerance, "threads": threads}
-    excluded: set[str] = set()
+    measuring, unmeasured = None, ""
+    try:
+        measuring = Measuring(model, threads)
+    except Unmeasured as reason:
+        unmeasured = str(reason)
+    excluded: dict[str, str] = {}  # values that onnxruntime goes on to compute -> why
+    stays: list[str] = []
     given_back: list[str] = []
+    layers: dict[str, Times] = {}
     while True:
-        result, within = _rewritten(model, settings, excluded)
-        if not result.segments and not result.quantized:
-            return replace(result, given_back=tuple(given_back))
-        verdict = compare(model, result.model)
-        if not verdict.refuted:
-            return replace(result, given_back=tuple(given_back), verdict=verdict)
-        for name, why in verdict.refuted.items():
-            excluded.update(within.get(name, (name,)))
-            given_back.append(f"{name}: {why}")
+        draft = _Draft(model, settings, excluded)
+        result = replace(
+            draft.result,
+            refusals=(*draft.result.refusals, *stays),
+            given_back=tuple(given_back),
+            layers=layers,
+            unmeasured=unmeasured,
+        )
+        if result.is_original:
+            return result
+        slower = draft.slower(measuring, layers) if measuring else []
+        if slower:
+            for lost in slower:
+                excluded |= dict.fromkeys(lost.values, lost.why)
+                stays += [f"{lost.label}: {lost.why}"] if lost.label else []
+            continue
+        with working("comparing with the original"):
+            verdict = compare(model, result.model)
+        result = replace(result, verdict=verdict)
+        if verdict.refuted:
+            for name, why in verdict.refuted.items():
+                excluded |= dict.fromkeys(draft.within.get(name, (name,)), "its values differ")
+                given_back.append(f"{name}: {why}")
+            continue
+        with working("measuring the whole model"):
+            whole = measuring.whole(result.model) if measuring else None
+        if whole is None or not whole.is_slower:
+            failed = "onnxruntime does not run the original, or not with winogen's nodes"
+            return replace(result, whole=whole, unmeasured="" if whole else unmeasured or failed)
+        count = len(model.graph.node)
+        as_it_was = Rewritten(model.proto, count, count, refusals=result.refusals)
+        return replace(as_it_was, given_back=result.given_back, whole=whole, layers=layers)
 
 
-def _rewritten(
-    model: Model, settings: Mapping[str, Any], excluded: Set[str]
-) -> tuple[Rewritten, Mapping[str, list[str]]]:
-    """The model without a proof of it, and all that each segment computes, by its outputs.
+class _Slower(NamedTuple):
+    """Values that onnxruntime computes faster."""
 
-    ``excluded``: values that onnxruntime goes on to compute.
+    values: list[str]
+    why: str
+    label: str  # "" for quantized ones, which the reading names
+
+
+class _Draft:
+    """A rewritten model before anything is known of it.
+
+    ``excluded``: values that onnxruntime goes on to compute, and why.
     """
-    before = len(model.graph.node)
-    narrow = narrowed(model, settings["threads"], excluded)
-    wide = Model(narrow.model, model.fixed) if narrow.made else model
-    reading = read(wide, narrow)
-    unchanged = Rewritten(
-        wide.proto, before, len(wide.graph.node), 0, 0, tuple(reading.refusals),
-        quantized=len(narrow.made),
-    )  # fmt: skip
-    if not reading.kind:
-        return unchanged, {}
-    convolutions = [node.op for node in reading.graph.nodes if isinstance(node.op, Conv)]
-    writer = Writer(wide, reading, settings, excluded)
-    proto = writer.write(simplify(reading.graph))
-    if not writer.segments:
-        return unchanged, {}
-    made = Rewritten(
-        proto,
-        before,
-        len(proto.graph.node),
-        writer.convolutions,
-        writer.segments,
-        tuple(reading.refusals),
-        tiled=sum(map(_is_tiled, convolutions)),
-        read=len(convolutions),
-        quantized=len(narrow.made),
-    )
-    return made, writer.within
+
+    def __init__(self, model: Model, settings: Mapping[str, Any], excluded: Mapping[str, str]):
+        self.model = model
+        narrow = narrowed(model, settings["threads"], excluded)
+        wide = Model(narrow.model, model.fixed) if narrow.made else model
+        reading = read(wide, narrow)
+        self.graph = simplify(reading.graph)
+        self.within: Mapping[str, list[str]] = {}  # output of a segment -> all that it computes
+        self._writer = partial(Writer, wide, reading, settings, excluded)
+        proto, convolutions, segments = wide.proto, 0, 0
+        if reading.kind:
+            writer = self._writer()
+            written = writer.write(self.graph)
+            if writer.segments:
+                proto, self.within = written, writer.within
+                convolutions, segments = writer.convolutions, writer.segments
+        self.result = Rewritten(
+            proto,
+            len(model.graph.node),
+            len(proto.graph.node),
+            convolutions,
+            segments,
+            len(narrow.made),
+            tuple(reading.refusals),
+        )
+
+    def slower(self, measuring: Measuring, layers: dict[str, Times]) -> list[_Slower]:
+        """Return the layers that onnxruntime computes faster; if there are none, the segments.
+
+        ``layers`` takes the times of each layer, by what it makes.
+        """
+        proto = self.result.model
+        labels = {node.output: node.label for node in self.graph.nodes if isinstance(node.op, Conv)}
+        if self.result.segments:
+            writer = self._writer()
+            alone = list(writer.apart(self.graph))
+            times = measuring.parts(alone, writer.tensors, proto.opset_import)
+            layers |= times
+            lost = {name: one for name, one in times.items() if one.is_lost}
+            if lost:
+                return [_Slower([name], _why(one), labels[name]) for name, one in lost.items()]
+        constants = {tensor.name: tensor for tensor in proto.graph.initializer}
+        times = measuring.parts(parts_of(self.model, proto), constants, proto.opset_import)
+        layers |= {name: one for name, one in times.items() if name not in self.within}
+        slower = []
+        for name, one in times.items():
+            values = self.within.get(name, [name])
+            names = [labels[value] for value in values if value in labels]
+            several = f"{names[0]} to {names[-1]}, {len(names)} layers in one node" if names else ""
+            if one.is_lost:
+                slower.append(_Slower(values, _why(one), several))
+        return slower
 
 
-def _is_tiled(op: Conv) -> bool:
-    """Whether Winograd's algorithms compute a layer with fewer multiplications."""
-    _, channels, *kernel = op.weight.shape
-    dense = channels > 1 and max(kernel) > 1
-    return dense and tuple(op.stride) == tuple(op.dilation) == (1, 1)
+def _why(times: Times) -> str:
+    return f"onnxruntime is faster, {times}"
 
 
 def save(model: Any, output: Any) -> Path:

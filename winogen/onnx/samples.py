@@ -9,20 +9,8 @@ from typing import Any
 import numpy as np
 
 from winogen.errors import InvalidType, InvalidValue
-from winogen.extras import MissingPackage
-from winogen.onnx.loading import new_session
 
 Sample = Mapping[str, np.ndarray]
-
-
-def session_of(proto: Any, optimized: bool = True) -> Any:
-    """Return a session of onnxruntime on the CPU; raises InvalidValue if it refuses the model."""
-    try:
-        return new_session(proto, optimized=optimized)
-    except MissingPackage:
-        raise
-    except Exception as problem:  # onnxruntime's own kinds of errors
-        raise InvalidValue(f"model: onnxruntime does not run it ({problem})") from problem
 
 
 def run(session: Any, wanted: Sequence[str] | None, sample: Sample, number: int) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,42 @@ class Part:
     nodes: list[Any]
     inputs: list[str]  # but for constants
     outputs: list[str]
+
+    def originals(self, model: Model) -> tuple[list[Any], dict[str, Any]] | None:
+        """Return the nodes that it stands for and the constants that they read, as arrays.
+
+        None where one of those is no constant.
+        """
+        nodes = [model.renamed(node) for node in model.cone(self.outputs, set(self.inputs))]
+        made = {name for node in nodes for name in node.output}
+        read = {name for node in nodes for name in model.reads(node)} - made - {*self.inputs}
+        constants = {name: model.constant(name) for name in read}
+        return None if any(array is None for array in constants.values()) else (nodes, constants)
+
+
+def alone(
+    nodes: Iterable[Any],
+    constants: Iterable[Any],
+    feed: Mapping[str, Any],
+    outputs: Iterable[str],
+    opsets: Iterable[Any],
+    ir_version: int,
+    fixed: bool = False,
+) -> Any:
+    """Return a ModelProto of these nodes, for inputs of the types and ranks of ``feed``.
+
+    ``constants``: TensorProtos. ``opsets``: what the nodes mean. ``fixed``: whether inputs may have
+    no other sizes than those of ``feed``.
+    """
+    helper = require("onnx").helper
+    kind = helper.np_dtype_to_tensor_dtype
+    inputs = [
+        helper.make_tensor_value_info(name, kind(x.dtype), x.shape if fixed else [None] * x.ndim)
+        for name, x in feed.items()
+    ]
+    made = [helper.make_empty_tensor_value_info(name) for name in outputs]
+    graph = helper.make_graph(nodes, "part", inputs, made, constants)
+    return helper.make_model(graph, opset_imports=opsets, ir_version=ir_version)
 
 
 def fault_of(model: Model, proto: Any) -> str | None:

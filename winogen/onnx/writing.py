@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from winogen.kernels.spec import PADDING_MODES
 from winogen.onnx.model import Model, fresh, named_apart
 from winogen.onnx.operators import NOWHERE, OWN_DOMAIN
 from winogen.onnx.reading import Reading
+from winogen.onnx.soundness import Part
 
 VERSION = 1  # of the operators: raised when a node would mean something else
 
@@ -61,6 +62,18 @@ class Writer:
             else:
                 self._theirs(piece.graph)
         return self._assembled()
+
+    def apart(self, graph: Graph) -> Iterator[Part]:
+        """Yield each convolution as a node of its own; ``tensors`` are the constants of them all.
+
+        A writer that was asked for this writes no model any more.
+        """
+        channels = self._channels(graph)
+        for node in graph.nodes:
+            if isinstance(node.op, Conv) and node.output not in self.excluded:
+                inputs = list(dict.fromkeys(node.reads))
+                self._segment(Graph(inputs, [node], node.outputs), channels)
+                yield Part([self.nodes[-1]], inputs, list(node.outputs))
 
     # ---- nodes -----------------------------------------------------------------------------------
 

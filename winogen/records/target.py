@@ -47,8 +47,8 @@ EXTENSIONS: dict[str, Extension] = {
 }
 
 
-# What widens a type of numbers in fewer instructions, by intrinsics.
-_WIDENERS = {("_mm256", "float16"): "f16c", ("_mm512", "flyte24"): "vbmi"}
+# What widens a type of numbers in fewer instructions, by target.
+_WIDENERS = {("avx2", "float16"): "f16c", ("avx512", "flyte24"): "vbmi"}
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,13 @@ class Target:
     dots: str = ""  # sums of two products of 16 bits: "madd", "smlal", "" for none
     masks: bool = False  # loads and stores of some lanes, non-temporal stores of a whole line
     flushes: bool = True  # can be told to take denormals for zeros
-    # Whose intrinsics shuffle bytes: the prefix of x86's names, "neon", or none.
-    intrinsics: str = ""
+    halves: bool = False  # instructions make float32 of float16 and back
+    shuffles: bool = False  # an instruction shuffles bytes
+    family: str = field(default="", repr=False)  # "x86" or "arm"; "" for any CPU
+    # What a CPU must report before code for the target may run on it: archspec's feature names.
+    reported: frozenset[str] = field(default=frozenset(), repr=False)
+    # A target all of whose instructions it has: it takes those that it has no better ones for.
+    includes: str = ""
     core: str = (
         ""  # the micro-architecture whose measured sizes of blocks it takes, if one is known
     )
@@ -110,13 +115,13 @@ class Target:
         >>> TARGETS["avx2"].adjusted("+f16c").storing("float16").flags
         ('-mavx2', '-mfma', '-mf16c')
         """
-        names = (_WIDENERS.get((self.intrinsics, number)) for number in numbers)
+        names = (_WIDENERS.get((self.name, number)) for number in numbers)
         return self.using(*(name for name in names if name in self.extensions))
 
     @property
     def widens_halves(self) -> bool:
         """Whether its flags allow an instruction that makes float32 of float16."""
-        return self.intrinsics in ("_mm512", "neon") or "-mf16c" in self.flags
+        return self.halves or "-mf16c" in self.flags
 
     def widening(self, number: str) -> int:
         """Return how many instructions make a vector of float32 of narrower numbers, about.
@@ -127,7 +132,7 @@ class Target:
         if number == "float16":
             return 1 if self.storing(number).widens_halves else 14
         if number == "flyte24":  # else number by number
-            return 2 if self.intrinsics else 4 * self.lanes("float32")
+            return 2 if self.shuffles else 4 * self.lanes("float32")
         return 2
 
     def adjusted(self, changes: str) -> Target:
@@ -176,11 +181,38 @@ TARGETS: dict[str, Target] = {
             broadcasts=True,
             dots="madd",
             masks=True,
-            intrinsics="_mm512",
+            halves=True,
+            shuffles=True,
+            family="x86",
+            reported=frozenset({"avx512f", "avx512vl", "avx512bw", "avx512dq", "fma"}),
         ),
-        Target("avx2", 32, 16, ("-mavx2", "-mfma"), dots="madd", intrinsics="_mm256"),
-        Target("sse2", 16, 16, ("-msse2",), dots="madd"),
-        Target("neon", 16, 32, (), by_lane=True, dots="smlal", intrinsics="neon"),
+        Target(
+            *("avx2", 32, 16, ("-mavx2", "-mfma")),
+            dots="madd",
+            shuffles=True,
+            family="x86",
+            reported=frozenset({"avx2", "fma"}),
+        ),
+        Target(
+            *("sse4.2", 16, 16, ("-msse4.2",)),
+            dots="madd",
+            shuffles=True,
+            family="x86",
+            reported=frozenset({"sse4_2", "popcnt"}),
+            includes="sse2",
+        ),
+        Target(
+            "sse2", 16, 16, ("-msse2",), dots="madd", family="x86", reported=frozenset({"sse2"})
+        ),
+        Target(
+            *("neon", 16, 32, ()),
+            by_lane=True,
+            dots="smlal",
+            halves=True,
+            shuffles=True,
+            family="arm",
+            reported=frozenset({"asimd"}),
+        ),
         Target("generic", 16, 16, ()),
     )
 }

@@ -82,7 +82,7 @@ class Tuning:
 
     @property
     def compiled(self) -> Tuning:
-        """The same without the fields that are read at run time, in which kernels do not differ."""
+        """The same without the fields that are read at run time: they make no other kernel."""
         defaults: dict[str, Any] = {name: _DEFAULTS[name] for name in AT_RUN_TIME}
         return replace(self, **defaults)
 

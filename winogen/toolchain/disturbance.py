@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,10 +26,15 @@ class _Counts(NamedTuple):
 
 
 class Watch:
-    """Looks on from its making; ``alone``: all is measured on the thread that it is made on."""
+    """Looks on from its making.
 
-    def __init__(self, alone: bool = True) -> None:
+    ``alone``: all is measured on the thread that it is made on. ``helpers``: returns the CPU
+    seconds of other processes that take part and are no disturbance.
+    """
+
+    def __init__(self, alone: bool = True, helpers: Callable[[], float] = lambda: 0.0) -> None:
         self._alone = alone
+        self._helpers, self._helped = helpers, helpers()
         self._begin = _counts()
 
     def signs(self) -> tuple[str, ...]:
@@ -40,7 +46,8 @@ class Watch:
         if self._alone and waited > _WAITED:
             signs.append(f"it waited for a CPU {100 * waited:.0f} % of the time")
         if begin.all is not None and end.all is not None:
-            others = (end.all - begin.all) - (end.process - begin.process)
+            ours = (end.process - begin.process) + (self._helpers() - self._helped)
+            others = (end.all - begin.all) - ours
             others /= max(wall, 1e-9) * (os.cpu_count() or 1)
             if others > _SHARED:
                 signs.append(f"others took {100 * others:.0f} % of the CPUs")

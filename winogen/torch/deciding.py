@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -16,20 +15,11 @@ from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.planning import Planned, least_packed_bytes, plan_all, ways_of
 from winogen.kernels.spec import KernelSpec
 from winogen.progress import counting
-from winogen.tasks.turns import in_turns
+from winogen.tasks.duel import Times, duel
 from winogen.torch.plain import Plain
 from winogen.torch.report import Row
-from winogen.torch.testing import is_every_layer
 
 Shape = tuple[int, ...]
-
-# Torch must be faster by these seconds and this factor: its layer would cut a segment in two, and
-# measurements differ by some percent.
-_OVERHEAD, _MARGIN = 10e-6, 1.05
-# Seconds for measuring one layer, about, and how often at least and at most. A layer that would be
-# torch's is measured for longer: on a busy machine the least time comes late.
-_BUDGET, _LONG_BUDGET, _ROUNDS = 0.03, 0.3, (3, 10_000)
-
 
 # Without a tolerance, a layer may be off by so many times its predicted error.
 _LIKELY = 10.0
@@ -65,7 +55,7 @@ def decide(
     usual_memory: int | None = None,
     layout: str | None = None,
     most_error: float | None = None,
-    times: dict[tuple, tuple[float, float]] | None = None,
+    times: dict[tuple, Times] | None = None,
 ) -> Decision:
     """Return how the convolutions of a simplified graph run, for values of these shapes.
 
@@ -104,10 +94,9 @@ def decide(
             if key not in times:
                 times[key] = _timed(node, *plans[node.output])
     for node, key in zip(convolutions, keys):
-        ours, theirs = times[key]
-        row = _row(node, *plans[node.output], ours, theirs)
+        row = _row(node, *plans[node.output], times[key])
         allowed[node.output] = tolerance or _LIKELY * (row.error or 0.0)
-        if _torch_is_faster(ours, theirs):
+        if times[key].is_lost:
             excluded.add(node.output)
             row = replace(row, runs="torch", why="torch is faster", packed_bytes=0)
         else:
@@ -136,7 +125,7 @@ def _chosen(planned: Planned, number: int) -> tuple:
     return settings.layout, settings.threads, planned.choices[number].ways[0].candidate.choice
 
 
-def _timed(node: Node, planned: Planned, number: int) -> tuple[float, float]:
+def _timed(node: Node, planned: Planned, number: int) -> Times:
     """Seconds of a layer alone by winogen and by torch, measured in turns."""
     settings, choice = planned.settings, planned.choices[number]
     names = tuple(dict.fromkeys(node.reads))
@@ -169,25 +158,12 @@ def _timed(node: Node, planned: Planned, number: int) -> tuple[float, float]:
     torch.set_num_threads(settings.threads)
     try:
         with torch.inference_mode():
-            calls = (lambda: bound.run(addresses), lambda: plain(*reads))
-            for call in calls:
-                call()
-            ours = theirs = float("inf")
-            for budget in (0.0,) if is_every_layer() else (_BUDGET, _LONG_BUDGET):
-                taken = in_turns(calls, time.perf_counter, _ROUNDS, budget)
-                ours, theirs = min(ours, *taken[0]), min(theirs, *taken[1])
-                if not _torch_is_faster(ours, theirs):
-                    break
-            return ours, theirs
+            return duel(lambda: bound.run(addresses), lambda: plain(*reads))
     finally:
         torch.set_num_threads(before)
 
 
-def _torch_is_faster(ours: float, theirs: float) -> bool:
-    return not is_every_layer() and _MARGIN * theirs + _OVERHEAD < ours
-
-
-def _row(node: Node, planned: Planned, number: int, ours: float, theirs: float) -> Row:
+def _row(node: Node, planned: Planned, number: int, times: Times) -> Row:
     problem, choice = _problem(planned, number), planned.choices[number]
     way, target = choice.ways[0], planned.settings.target
     chosen = way.candidate.choice
@@ -206,8 +182,8 @@ def _row(node: Node, planned: Planned, number: int, ours: float, theirs: float) 
             else "smaller filters, to keep to the limit of memory"
         ),
         predicted=choice.seconds,
-        measured=ours,
-        torch=theirs,
+        measured=times.ours,
+        torch=times.theirs,
         error=planner.predicted_error(problem.layer, chosen, target),
         packed_bytes=way.packed_bytes,
     )

@@ -12,7 +12,7 @@ from torch.autograd import forward_ad
 from torch.nn import functional as F
 
 from winogen.conv import arguments
-from winogen.errors import InvalidType, InvalidValue
+from winogen.errors import InvalidType
 from winogen.torch import activations, gradients, ops
 from winogen.torch.settings import LayerSettings, settings
 from winogen.torch.shortcut import like_before
@@ -376,30 +376,7 @@ def _joined(value: Any) -> Any:
 
 
 def _sides(wanted: LayerRequest) -> tuple:
-    """Top, bottom, left, right of padding in any spelling; raises InvalidValue."""
-    padding = wanted.padding
-    if isinstance(padding, str):
-        if padding == "valid":
-            return (0, 0, 0, 0)
-        stride = _pair(wanted.stride)
-        if padding != "same" or any(step != 1 for step in stride):
-            raise InvalidValue(
-                f"padding: got {padding!r} with stride {stride}; allowed: numbers, "
-                '"valid", or "same" with stride 1'
-            )
-        height, width = (d * (k - 1) for k, d in zip(wanted.kernel, _pair(wanted.dilation) * 2))
-        return (height // 2, height - height // 2, width // 2, width - width // 2)
-    if not isinstance(padding, tuple):
-        return (padding,) * 4
-    if len(padding) == 2 and any(isinstance(item, tuple) for item in padding):
-        ends = [item if isinstance(item, tuple) else (item, item) for item in padding]
-        if all(len(item) == 2 for item in ends):
-            return (*ends[0], *ends[1])
-    if len(padding) == 1:
-        return padding * 4
-    if len(padding) != 2 or any(isinstance(item, tuple) for item in padding):
-        raise InvalidValue(
-            f"padding: got {padding}; allowed: a non-negative int, a pair (height, width), "
-            '((top, bottom), (left, right)), "same" or "valid"'
-        )
-    return (padding[0], padding[0], padding[1], padding[1])
+    """Top, bottom, left, right of padding in any spelling; raises InvalidType and InvalidValue."""
+    stride = arguments.pair("stride", wanted.stride, 1)
+    dilation = arguments.pair("dilation", wanted.dilation, 1)
+    return arguments.padding(wanted.padding, wanted.kernel, stride, dilation)

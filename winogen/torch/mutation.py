@@ -1,4 +1,4 @@
-"""Operations of a traced model that change a tensor in place, and ones that return fresh memory.
+"""Operations of a traced model: some change a tensor in place, others return fresh memory.
 
 A graph of values knows no changes. An operation in place is read as one with a new result, and
 everything behind it reads this result. It is right unless something else looks at the same memory.

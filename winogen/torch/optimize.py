@@ -14,6 +14,7 @@ from winogen.conv import arguments
 from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory
 from winogen.graph import Conv, Graph, simplify
 from winogen.progress import counting, working
+from winogen.tasks.duel import Times
 from winogen.toolchain.machine import described
 from winogen.torch.building import build
 from winogen.torch.calling import Calls, CallStructure
@@ -177,7 +178,7 @@ def _by_trace(
     excluded = excluding(exclude, dict(model.named_modules()))
     reference = Reference(model, calls)
     refused: dict[str, str] = {}
-    times: dict[tuple, tuple[float, float]] = {}
+    times: dict[tuple, Times] = {}
     guard = trace.guard
     cases = [case for case in witness.cases[1:] if guard is None or guard.holds(case.tensors)]
 
@@ -231,7 +232,7 @@ def compiled(
     threads: int | None = None,
     memory_limit: int | None = None,
     most_error: float | None = None,
-    times: dict[tuple, tuple[float, float]] | None = None,
+    times: dict[tuple, Times] | None = None,
 ) -> tuple[fx.GraphModule, Decision]:
     """Return the module of a reading, its kernels compiled, and what was decided.
 

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from winogen.errors import InvalidType, InvalidValue, Unsupported
-from winogen.graph import Graph, Segment, load, save
+from winogen.graph import Graph, Segment
 from winogen.torch.functional import transformed
 from winogen.torch.plain import PlainGraph
 
@@ -82,12 +82,12 @@ class SegmentModule(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles carry the graph; kernels are planned and loaded where they arrive."""
-        text, arrays = save(self.segment.graph)
-        return {"graph": text, "arrays": arrays, "options": self.options, "training": self.training}
+        graph = self.segment.graph
+        return {"graph": graph, "options": self.options, "training": self.training}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         nn.Module.__init__(self)
-        self._begin(load(state["graph"], state["arrays"]), state["options"])
+        self._begin(state["graph"], state["options"])
         self.training = state["training"]
 
     def __deepcopy__(self, memo: dict) -> SegmentModule:

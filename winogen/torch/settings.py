@@ -9,7 +9,6 @@ from typing import Any
 from winogen.conv import Layer, arguments
 from winogen.conv.options import Options
 from winogen.conv.request import Request
-from winogen.errors import InvalidValue
 from winogen.kernels.spec import PADDING_MODES
 from winogen.records.activations import spelled
 
@@ -132,18 +131,8 @@ def settings(
 
 def sides(padding: tuple[int, ...]) -> Sides:
     """Return (top, bottom, left, right) of one, two or four numbers; raises InvalidValue."""
-    if len(padding) == 4:
-        top, bottom, left, right = (
-            arguments.whole("padding", side, 0, "non-negative ints") for side in padding
-        )
-        return top, bottom, left, right
-    if len(padding) not in (1, 2):
-        raise InvalidValue(
-            f"padding: got {padding}; allowed: one non-negative int, (height, width) or "
-            "(top, bottom, left, right)"
-        )
-    height, width = arguments.pair("padding", padding, 0)
-    return height, height, width, width
+    given = (padding[:2], padding[2:]) if len(padding) == 4 else padding
+    return arguments.padding(given, (1, 1), (1, 1), (1, 1))
 
 
 def _per_axis(value: Any) -> Any:

@@ -61,7 +61,7 @@ def run_all(folder, calls, flags):
     for index, (_, _, work) in enumerate(calls):
         prefix = f"nest{index}"
         spec = KernelSpec.of(work)
-        (folder / f"{prefix}.c").write_text(render(spec, prefix, activations=()))
+        (folder / f"{prefix}.c").write_text(render(spec, prefix))
         text = cdef(spec, prefix)
         ffi.cdef(text if not names else text[text.index("typedef struct {\n    const") :])
         names.append(f"{prefix}.c")

@@ -6,6 +6,7 @@ from math import prod
 from random import Random
 
 import pytest
+from lab.loops.interpret import Machine, packed
 from lab.loops.samples import BY_LANE, LAYERS, data, draw, problem, target_of
 
 from winogen.conv import Layer
@@ -13,7 +14,6 @@ from winogen.conv.choice import Choice
 from winogen.conv.cuts import work_of
 from winogen.lab.loops.build import build
 from winogen.lab.loops.count import count
-from winogen.lab.loops.interpret import Machine, packed
 from winogen.lab.loops.parameters import STRATEGIES, LoopProblem, flaws, strategies
 from winogen.lab.loops.usual import usual, usual_order
 from winogen.lab.loops.variant import problem_of

@@ -4,10 +4,10 @@ from random import Random
 
 import numpy as np
 import pytest
+from lab.loops.interpret import convolve, source_index, unscrambled
 from lab.loops.samples import LAYERS, PADDED, data, draw, problem, simple_orders, target_of
 
 from winogen.lab.loops.build import build
-from winogen.lab.loops.interpret import convolve, source_index, unscrambled
 from winogen.lab.loops.parameters import STRATEGIES, Parameters
 from winogen.records import TARGETS
 

@@ -1,20 +1,17 @@
 """Proofs of minimality, and the cuts that they rest on."""
 
-import sys
 from fractions import Fraction
 from itertools import combinations
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lab.proofs import exact
+from lab.proofs.exact import proven_minimal
 
 from winogen.algebra import cook_toom
 from winogen.errors import Unsupported
-from winogen.lab.proofs import exact
-from winogen.lab.proofs.exact import proven_minimal
 from winogen.program.search.strategies import best_networks
-
-pysat = pytest.importorskip("pysat", reason="the extra 'exact' is not installed")
 
 
 @pytest.mark.parametrize(("name", "gates"), [("bt", 4), ("g", 3), ("at", 4)])
@@ -48,13 +45,6 @@ def test_no_proof_within_the_limit_is_no_proof():
 def test_irrational_matrices_are_refused():
     with pytest.raises(Unsupported, match="irrational"):
         proven_minimal(cook_toom(2, 3, "0, sqrt(2), -sqrt(2), inf").g, 3)
-
-
-def test_the_extra_is_named_when_it_is_missing(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pysat", None)
-    monkeypatch.setitem(sys.modules, "pysat.solvers", None)
-    with pytest.raises(ImportError, match=r"winogen\[exact\]"):
-        proven_minimal(cook_toom(4, 3, "0,1,-1,2,-2,inf").at, 10)
 
 
 @st.composite

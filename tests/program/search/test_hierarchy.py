@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lab.proofs.nested import kronecker
 
-from winogen.lab.proofs.nested import kronecker
 from winogen.program.search.equations import (
     Product,
     Sum,

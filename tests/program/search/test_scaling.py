@@ -3,10 +3,10 @@
 from fractions import Fraction
 
 import pytest
+from lab.proofs.nested import kronecker, nest_programs, nested_instructions, simplify_2d
 
 from winogen.algebra import cook_toom, winograd
 from winogen.errors import InvalidValue, VerificationError
-from winogen.lab.proofs.nested import kronecker, nest_programs, nested_instructions, simplify_2d
 from winogen.program import shortest_transforms, simplify
 from winogen.program.ir import exact
 from winogen.program.search.lower import Names, lower

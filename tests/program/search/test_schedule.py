@@ -4,10 +4,10 @@ import itertools
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lab.proofs.nested import nest_programs
 
 from winogen.algebra import cook_toom
 from winogen.errors import InvalidValue
-from winogen.lab.proofs.nested import nest_programs
 from winogen.program import Program, Statement, Term, simplify
 from winogen.program.ir import max_live
 from winogen.program.search.passes import prefer_sums, rename

@@ -1,37 +1,27 @@
-"""Timing that is fair on a machine that drifts: everybody takes turns, again and again."""
+"""Timing that is fair on a machine that drifts: processes take turns, again and again."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import mean, median
-from typing import Any
+from typing import Any, NamedTuple
 
 from winogen.lab.bench.team import Contestant, ContestantFailed
+from winogen.tasks.turns import take_turns
+from winogen.toolchain.disturbance import Watch
 
 # Of one turn, however short a call is.
 _MOST_CALLS = 1000
 
 
-@dataclass
-class Times:
-    """What one contestant needed: a number per turn, seconds per call."""
+class Turn(NamedTuple):
+    """What a contestant says of one turn."""
 
-    medians: list[float] = field(default_factory=list)  # over the calls of a turn
-    bests: list[float] = field(default_factory=list)
-    cores: list[float] = field(default_factory=list)  # busy on average during a turn
-    preempted: list[float] = field(default_factory=list)  # share of the calls of a turn
-
-    @property
-    def median(self) -> float:
-        """Seconds per call: the median over turns of the median over calls."""
-        return median(self.medians)
-
-    @property
-    def best(self) -> float:
-        """Seconds of the fastest call of all."""
-        return min(self.bests)
+    seconds: list[float]  # of each call that counts
+    cores: float  # busy on average
+    preempted: float  # share of the calls
 
 
 @dataclass
@@ -44,75 +34,61 @@ class Entry:
     seconds: float = 0.0  # first estimate
     output: str = ""  # file of its result
 
+    def turn(self, min_time: float) -> Turn | None:
+        """Let it have its turn; None once it has failed, which its row then says."""
+        if "error" not in self.row:
+            try:
+                calls = calls_for(self.seconds, min_time)
+                return Turn(*self.contestant.ask("turn", self.way, calls))
+            except ContestantFailed as failure:
+                self.row = {"error": str(failure)}
+        return None
+
 
 def hold(
     entries: Mapping[Any, Entry],
     rounds: int,
     min_time: float,
-    between: Callable[[], None] = lambda: None,
-) -> None:
-    """Let all that can take their turns; put times, busy cores and peak memory into their rows."""
+    between: Callable[[], object] = lambda: None,
+) -> tuple[str, ...]:
+    """Let all that can take their turns; put times, busy cores and peak memory into their rows.
 
-    def turn(entry: Entry) -> Callable[[], Any]:
-        calls = calls_for(entry.seconds, min_time)
-        return lambda: entry.contestant.ask("turn", entry.way, calls)
+    A time is the median over turns of the median over calls. ``between`` is called before each
+    round. Returns what speaks for other programs having computed meanwhile, in words.
+    """
+    able = [entry for entry in entries.values() if "error" not in entry.row]
+    processes = {id(entry.contestant): entry.contestant for entry in able}
+    watch = Watch(False, lambda: sum(one.cpu_seconds() for one in processes.values()))
 
-    able = {name: entry for name, entry in entries.items() if "error" not in entry.row}
-    turns = {name: turn(entry) for name, entry in able.items()}
-    for name, times in take_turns(turns, rounds, between).items():
-        if isinstance(times, str):
-            able[name].row = {"error": times}
-        else:
-            able[name].row |= {"median_s": times.median, "best_s": times.best}
-            able[name].row["cores"] = round(median(times.cores), 2)
-            able[name].row["preempted"] = round(mean(times.preempted), 3)
-    by_process: dict[int, list[Entry]] = {}
-    for entry in able.values():
-        by_process.setdefault(id(entry.contestant), []).append(entry)
-    for sharing in by_process.values():
+    def turn_of(entry: Entry) -> Callable[[], Turn | None]:
+        return lambda: entry.turn(min_time)
+
+    taken = take_turns([turn_of(entry) for entry in able], (rounds, rounds), between=between)
+    failed = any("error" in entry.row for entry in able)  # its CPU time went with it
+    signs = () if failed else watch.signs()
+    for entry, turns in zip(able, taken):
+        if "error" not in entry.row:
+            entry.row |= _figures(filter(None, turns))
+    for one in processes.values():
+        sharing = [entry for entry in able if entry.contestant is one]
         try:
-            peak = sharing[0].contestant.ask("finish")
+            peak = one.ask("finish")
         except ContestantFailed:
             continue
         # One that died in its turn was started anew just to answer this.
         if peak is not None and len(sharing) == 1 and "error" not in sharing[0].row:
             sharing[0].row["peak_rss_bytes"] = peak
+    return signs
 
 
-def take_turns(
-    turns: Mapping[Any, Callable[[], tuple[list[float], float, float]]],
-    rounds: int,
-    between: Callable[[], None] = lambda: None,
-) -> dict[Any, Times | str]:
-    """Let everybody run once per round; return the times, or the message of who failed.
-
-    A turn returns (seconds of each call, busy cores, share of preempted calls). Whoever begins a
-    round ends the next, so that nobody has the same rival before it every time. ``between`` is
-    called before each round.
-
-    >>> times = take_turns({"a": lambda: ([1.0, 2.0, 9.0], 1.0, 0.0)}, rounds=2)
-    >>> times["a"].median, times["a"].best
-    (2.0, 1.0)
-    """
-    results: dict[Any, Times | str] = {name: Times() for name in turns}
-    names = list(turns)
-    for _ in range(rounds):
-        between()
-        for name in names:
-            times = results[name]
-            if isinstance(times, str):
-                continue
-            try:
-                seconds, cores, preempted = turns[name]()
-            except ContestantFailed as failure:
-                results[name] = str(failure)
-                continue
-            times.medians.append(median(seconds))
-            times.bests.append(min(seconds))
-            times.cores.append(cores)
-            times.preempted.append(preempted)
-        names = names[1:] + names[:1]
-    return results
+def _figures(turns: Iterable[Turn]) -> dict[str, float]:
+    turns = list(turns)
+    return {
+        "median_s": median(median(turn.seconds) for turn in turns),
+        "best_s": min(min(turn.seconds) for turn in turns),
+        "cores": round(median(turn.cores for turn in turns), 2),
+        "preempted": round(mean(turn.preempted for turn in turns), 3),
+    }
 
 
 def calls_for(seconds: float, min_time: float) -> int:

@@ -203,14 +203,4 @@ def load(path: str | Path) -> dict:
     parts = {"machine", "settings", "peers", "yardstick", "layers"}
     if not isinstance(document, dict) or not parts <= set(document):
         raise InvalidValue(f"show: got {path}; allowed: what `winogen bench --json` wrote")
-    layers = [_of_earlier(layer) for layer in document["layers"]]
-    return {**document, "layers": layers, "summary": summarize(layers)}
-
-
-def _of_earlier(layer: dict) -> dict:
-    """A layer as it is written today: earlier versions had only algorithms to compare."""
-    rows = layer.get("algorithms")
-    if rows is None:
-        return layer
-    layer = {name: value for name, value in layer.items() if name != "algorithms"}
-    return {**layer, "beside": {f"algorithm={name}": row for name, row in rows.items()}}
+    return {**document, "summary": summarize(document["layers"])}

@@ -101,6 +101,7 @@ class _Bench:
         self.folder = folder
         self.prefix = ""
         self.peaks: list[float] = []
+        self.signs: tuple[str, ...] = ()  # of a disturbance during the last contest
         self._stack = stack
         self.main = self._contestant(MAIN)
         # In a process of its own, so that its memory is not counted as ours.
@@ -155,6 +156,8 @@ class _Bench:
         measured = {**layer.to_dict(), "gflop": layer.flops / 1e9}
         measured |= entries[main.name].row
         measured["fma_peak_gflops"] = peak
+        if self.signs:
+            measured["disturbed"] = list(self.signs)
         if "median_s" in measured:
             measured["gflops"] = layer.flops / measured["median_s"] / 1e9
             if not main.quantized:  # the limits are of float32
@@ -267,7 +270,7 @@ class _Bench:
             for name, contestant in {MAIN: self.main, **able}.items():
                 samples[name].append(contestant.ask("fma", settings.threads, _PEAK_SAMPLE))
 
-        contest.hold(entries, settings.rounds, settings.min_time, sample_peaks)
+        self.signs = contest.hold(entries, settings.rounds, settings.min_time, sample_peaks)
         for name in able:
             if "median_s" in entries[name].row:
                 entries[name].row["fma_peak_gflops"] = max(samples[name])

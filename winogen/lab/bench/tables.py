@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -11,13 +12,14 @@ from rich.table import Table
 from winogen.lab.bench import report, tables_own
 from winogen.lab.bench.texts import (
     against,
+    doubts,
     how,
     machine_title,
     milliseconds,
     number,
-    plain_table,
     size_text,
     speed_lines,
+    table_of,
     threads_text,
 )
 
@@ -32,7 +34,6 @@ _INTEGERS = (
     "GOP/s; peak: over the FMA peak of float32; error: max |y - exact| / max |exact| of integers, "
     "8e-03 for one step; ratio: fastest rival's time / ours"
 )
-_ALWAYS = ("ms", "winogen", "roof", "peak", "error")
 # What the title says in its own place, or the table itself.
 _TITLED = {"algorithm", "layout", "dtype", "tile", "rounds", "min_time_s"}
 
@@ -62,27 +63,27 @@ def comparison(document: dict) -> Table:
     head = " ".join(filter(None, ["winogen", forced, settings["layout"]]))
     title = ", ".join([head, dtype, threads_text(machine), *asked])
     integers = dtype == "int8"
-    table = plain_table(title, _INTEGERS if integers else _FLOATS)
-    table.add_column("layer", no_wrap=True)
-    table.add_column("algorithm", no_wrap=True)
-    facts = _facts(document)
-    for name in (*facts, *names):
-        table.add_column(name.strip(), justify="right", no_wrap=name == "instructions")
-    if names:
-        table.add_column("ratio", justify="right")
-    for layer in document["layers"]:
-        table.add_row(*_comparison_row(layer, facts, names))
-    table.add_section()
-    for row in _comparison_footer(document, list(facts), names):
-        table.add_row(*row, style="bold")
-    return table
+    left_out = "roof" if integers else "peak"
+    columns: dict[str, Callable[[dict], str]] = {
+        "layer": lambda layer: escape(layer["name"]),
+        "algorithm": lambda layer: how(layer) if "median_s" in layer else "[red]failed[/]",
+        **{title: partial(_if_timed, cell) for title, cell in _FACTS.items() if title != left_out},
+        **{name: partial(_speed, name) for name in names},
+        "ratio": _ratio,
+    }
+    return table_of(
+        title, _INTEGERS if integers else _FLOATS, columns, document["layers"], left=2,
+        footer=list(_footer(document["summary"], names)),
+    )  # fmt: skip
 
 
 _FACTS: dict[str, Callable[[dict], str]] = {
     "instructions": lambda layer: layer.get("instructions", ""),
     "ms": lambda layer: milliseconds(layer["median_s"]),
     "predicted": lambda layer: against(layer, "time"),
-    "winogen": lambda layer: f"{layer['gflops']:.0f}",
+    "winogen": lambda layer: (
+        f"[{'bold green' if _ahead(layer) else 'bold'}]{layer['gflops']:.0f}[/]"
+    ),
     "roof": lambda layer: number(_of_roof(layer), ".0%"),
     "peak": lambda layer: f"{layer['gflops'] / layer['fma_peak_gflops']:.2f}",
     "error": lambda layer: f"{layer['rel_error']:.0e}",
@@ -90,42 +91,27 @@ _FACTS: dict[str, Callable[[dict], str]] = {
 }
 
 
-def _facts(document: dict) -> dict[str, Callable[[dict], str]]:
-    """Columns of ours: those that have something to say."""
-    timed = [layer for layer in document["layers"] if "median_s" in layer]
-    integers = document["settings"].get("dtype") == "int8"
-    left_out = "roof" if integers else "peak"
-    return {
-        title: cell
-        for title, cell in _FACTS.items()
-        if title != left_out and (title in _ALWAYS or any(map(cell, timed)))
-    }
+def _if_timed(cell: Callable[[dict], str], layer: dict) -> str:
+    return cell(layer) if "median_s" in layer else ""
 
 
-def _comparison_row(
-    layer: dict, facts: dict[str, Callable[[dict], str]], names: list[str]
-) -> Iterator[str]:
-    fastest = report.fastest_peer(layer)
-    yield escape(layer["name"])
-    if "median_s" in layer:
-        ratio = report.best_ratio(layer)
-        ahead = ratio is None or ratio >= 1
-        yield how(layer)
-        for title, cell in facts.items():
-            style = "bold green" if ahead else "bold"
-            yield f"[{style}]{cell(layer)}[/]" if title == "winogen" else cell(layer)
-    else:
-        ratio, ahead = None, False
-        yield from ("[red]failed[/]", *([""] * len(facts)))
-    for name in names:
-        row = layer["peers"].get(name, {})
-        if "median_s" not in row:
-            yield "[red]failed[/]"
-            continue
-        gflops = f"{report.flops(layer) / row['median_s'] / 1e9:.0f}"
-        yield f"[bold]{gflops}[/]" if name == fastest else gflops
-    if names:
-        yield "" if ratio is None else f"[{'green' if ahead else 'red'}]{ratio:.2f}[/]"
+def _ahead(layer: dict) -> bool:
+    ratio = report.best_ratio(layer)
+    return ratio is None or ratio >= 1
+
+
+def _speed(name: str, layer: dict) -> str:
+    """GFLOP/s of a rival, bold if it is the fastest."""
+    row = layer["peers"].get(name, {})
+    if "median_s" not in row:
+        return "[red]failed[/]"
+    gflops = f"{report.flops(layer) / row['median_s'] / 1e9:.0f}"
+    return f"[bold]{gflops}[/]" if name == report.fastest_peer(layer) else gflops
+
+
+def _ratio(layer: dict) -> str:
+    ratio = report.best_ratio(layer)
+    return "" if ratio is None else f"[{'green' if ratio >= 1 else 'red'}]{ratio:.2f}[/]"
 
 
 def _of_roof(layer: dict) -> float | None:
@@ -133,56 +119,64 @@ def _of_roof(layer: dict) -> float | None:
     return layer["roofline_s"] / layer["median_s"] if "roofline_s" in layer else None
 
 
-def _comparison_footer(document: dict, facts: list[str], names: list[str]) -> Iterator[list[str]]:
-    summary = document["summary"]
-    peers = [summary["peers"][name] for name in names]
+def _footer(summary: dict, names: list[str]) -> Iterator[dict[str, str]]:
+    peers = {name: summary["peers"][name] for name in names}
 
-    def row(title: str, cells: dict[str, str], others: list[str], last: str = "") -> list[str]:
-        ours = [cells.get(fact, "") for fact in facts]
-        return [title, "", *ours, *others, *([last] if names else [])]
+    def of_peers(key: str, form: str) -> dict[str, str]:
+        return {name: number(peer[key], form) for name, peer in peers.items()}
 
-    means = {
+    yield {
+        "layer": "geometric mean",
         "winogen": number(summary["gflops"], ".0f"),
         "roof": number(summary["roofline_share"], ".0%"),
         "peak": number(summary.get("peak_ratio"), ".2f"),
+        "ratio": number(summary["ratio"], ".2f"),
+        **of_peers("gflops", ".0f"),
     }
-    speeds = [number(peer["gflops"], ".0f") for peer in peers]
-    yield row("geometric mean", means, speeds, number(summary["ratio"], ".2f"))
     if not names:
         return
-    for title, key in (("their time / ours, mean", "ratio"), ("... worst layer", "worst_ratio")):
-        cells = [number(peer[key], ".2f") for peer in peers]
-        yield row(title, {}, cells, "" if key == "ratio" else number(summary[key], ".2f"))
-    errors = [number(peer["max_rel_error"], ".0e") for peer in peers]
-    yield row("largest error", {"error": number(summary["max_rel_error"], ".0e")}, errors)
-    # Documents of earlier versions lack it.
-    counts = [f"{p['as_accurate']}/{p['layers']}" if "as_accurate" in p else "" for p in peers]
-    yield row("layers where ours is no larger", {}, counts)
+    yield {"layer": "their time / ours, mean", **of_peers("ratio", ".2f")}
+    worst = number(summary["worst_ratio"], ".2f")
+    yield {"layer": "... worst layer", "ratio": worst, **of_peers("worst_ratio", ".2f")}
+    error = number(summary["max_rel_error"], ".0e")
+    yield {"layer": "largest error", "error": error, **of_peers("max_rel_error", ".0e")}
+    counts = {name: f"{peer['as_accurate']}/{peer['layers']}" for name, peer in peers.items()}
+    yield {"layer": "layers where ours is no larger", **counts}
 
 
 def profiles(document: dict) -> Table:
     """Where the time goes."""
-    table = plain_table(
+    names = ("input transform", "multiply", "output transform", "other")
+    return table_of(
         f"stages, {threads_text(document['machine'])}",
         "share of the time; rate of the limit that binds: GFLOP/s (transforms: 2 per instruction "
         "and number) or GB/s",
+        {
+            "layer": lambda layer: escape(layer["name"]),
+            "algorithm": _profiled,
+            "ms": _profiled_ms,
+            **{name: partial(_stage_of, name) for name in names},
+        },
+        [layer for layer in document["layers"] if layer.get("profile")],
+        left=2,
     )
-    table.add_column("layer", no_wrap=True)
-    table.add_column("algorithm", no_wrap=True)
-    table.add_column("ms", justify="right")
-    for name in ("input transform", "multiply", "output transform", "other"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for layer in document["layers"]:
-        found = layer.get("profile")
-        if not found:
-            continue
-        if "error" in found:
-            table.add_row(escape(layer["name"]), f"[red]{escape(found['error'])}[/]")
-            continue
-        stages = [_stage(stage) for stage in found["stages"].values()]
-        kernel = {"algorithm": found["algorithm"], "tile": found["tile"], "weight": layer["weight"]}
-        table.add_row(escape(layer["name"]), how(kernel), milliseconds(found["seconds"]), *stages)
-    return table
+
+
+def _profiled(layer: dict) -> str:
+    found = layer["profile"]
+    if "error" in found:
+        return f"[red]{escape(found['error'])}[/]"
+    return how({**found, "weight": layer["weight"]})
+
+
+def _profiled_ms(layer: dict) -> str:
+    seconds = layer["profile"].get("seconds")
+    return "" if seconds is None else milliseconds(seconds)
+
+
+def _stage_of(name: str, layer: dict) -> str:
+    stage = layer["profile"].get("stages", {}).get(name)
+    return _stage(stage) if stage else ""
 
 
 def _stage(stage: dict) -> str:
@@ -242,6 +236,7 @@ def _closing_lines(document: dict) -> Iterator[str]:
             f"[yellow]other programs took the CPU away in {summary['preempted']:.0%} of the calls: "
             "these times are doubtful[/]"
         )
+    yield from doubts(document["layers"])
     yield from _too_many_cores(document)
     for layer in document["layers"]:
         if "error" in layer:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from rich.markup import escape
 from rich.table import Table
 
 from winogen.lab.bench import report
 from winogen.lab.bench.own import MAIN
-from winogen.lab.bench.texts import against, how, milliseconds, number, plain_table
+from winogen.lab.bench.texts import against, how, milliseconds, number, table_of
 
 _CAPTION = (
     "GFLOP/s of the direct convolution; peak: these over the FMA peak of float32, of the same "
@@ -45,50 +46,43 @@ def contestants(document: dict) -> Table:
         for layer in document["layers"]
         for name, row in {MAIN: layer, **layer.get("beside", {})}.items()
     ]
-    columns = {
-        title: [cell(layer, row) if "median_s" in row else "" for layer, _, row in rows]
-        for title, cell in _CELLS.items()
-        if integers or title != "peak"
-    }
-    shown = {title: cells for title, cells in columns.items() if any(cells)}
-    table = plain_table("winogen beside itself", _CAPTION)
-    for title in ("layer", "", "algorithm"):
-        table.add_column(title, no_wrap=bool(title))
-    for title in shown:
-        table.add_column(title.strip(), justify="right", no_wrap=True)
-    for number_, (layer, name, row) in enumerate(rows):
-        first = name == MAIN
-        table.add_row(
-            escape(layer["name"]) if first else "",
-            escape(name),
-            _algorithm({**row, "weight": layer["weight"]}),
-            *(cells[number_] for cells in shown.values()),
-            style="bold" if first else None,
-        )
-    return table
+    return table_of(
+        "winogen beside itself",
+        _CAPTION,
+        {
+            "layer": lambda one: escape(one[0]["name"]) if one[1] == MAIN else "",
+            "": lambda one: escape(one[1]),
+            "algorithm": lambda one: _algorithm({**one[2], "weight": one[0]["weight"]}),
+            **{
+                title: partial(_if_timed, cell)
+                for title, cell in _CELLS.items()
+                if integers or title != "peak"
+            },
+        },
+        rows,
+        left=3,
+        bold=lambda one: one[1] == MAIN,
+    )
+
+
+def _if_timed(cell: Callable[[dict, dict], str], one: tuple[dict, str, dict]) -> str:
+    layer, _, row = one
+    return cell(layer, row) if "median_s" in row else ""
 
 
 def over_all_layers(document: dict) -> Table | None:
     """A row for each of ours: means and extremes; None where there is nothing to compare."""
     summary = document["summary"]
+    if not summary["beside"] and summary["error_over_predicted"]["mean"] is None:
+        return None
     # The ratio of the main one is that to rivals, and has its place elsewhere.
     rows = {MAIN: {**summary, "ratio": None}, **summary["beside"]}
-    columns = {title: [cell(row) for row in rows.values()] for title, cell in _SUMMARIES.items()}
     integers = document["settings"].get("dtype") == "int8"
-    shown = {
-        title: cells
-        for title, cells in columns.items()
-        if any(cells) and (integers or title != "peak")
-    }
-    if len(rows) == 1 and "error / predicted" not in shown:
-        return None
-    table = plain_table("winogen over all layers", _SUMMARY_CAPTION)
-    table.add_column("", no_wrap=True)
-    for title in shown:
-        table.add_column(title)
-    for number_, name in enumerate(rows):
-        table.add_row(escape(name), *(cells[number_] for cells in shown.values()))
-    return table
+    columns: dict[str, Callable[[tuple[str, dict]], str]] = {"": lambda one: escape(one[0])}
+    for title, cell in _SUMMARIES.items():
+        if integers or title != "peak":
+            columns[title] = partial(lambda cell, one: cell(one[1]), cell)
+    return table_of("winogen over all layers", _SUMMARY_CAPTION, columns, rows.items())
 
 
 def _ratios(row: dict) -> str:

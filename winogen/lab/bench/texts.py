@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from rich import box
 from rich.markup import escape
@@ -14,25 +15,18 @@ from winogen.records import FILTER_TYPES, PRODUCT_TYPES
 
 def machine_title(machine: dict) -> str:
     """Return the line about CPU, cores and compiler."""
+    names = ", ".join(machine["extensions"])
+    extensions = f" with {names}" if names else ""
     return (
         f"{escape(machine['cpu'])}, {machine['cores']} cores, kernels for {machine['isa']}"
-        f"{_extensions(machine)} by {escape(str(machine['compiler']))}"
+        f"{extensions} by {escape(str(machine['compiler']))}"
     )
 
 
-def _extensions(machine: dict) -> str:
-    """What the CPU has besides; documents of earlier versions do not say."""
-    names = ", ".join(machine.get("extensions", ()))
-    return f" with {names}" if names else ""
-
-
 def speed_lines(machine: dict) -> Iterator[str]:
-    """The speeds of reading and writing, by level; documents of earlier versions lack the latter.
-
-    ``machine``: as in the JSON document.
-    """
+    """The speeds of reading and writing, by level; ``machine``: as in the JSON document."""
     for title, key in (("reading", "read_gbytes_per_s"), ("writing", "write_gbytes_per_s")):
-        if key in machine:
+        if key in machine:  # writing is not always measured
             levels = ", ".join(
                 f"{level} {row['gbytes_per_s']:.0f} ({size_text(row['bytes'])})"
                 for level, row in machine[key].items()
@@ -72,6 +66,40 @@ def plain_table(title: str, caption: str) -> Table:
     )  # fmt: skip
 
 
+def table_of(
+    title: str,
+    caption: str,
+    columns: Mapping[str, Callable[[Any], str]],
+    rows: Iterable[Any],
+    *,
+    left: int = 1,
+    footer: Sequence[Mapping[str, str]] = (),
+    bold: Callable[[Any], bool] = lambda row: False,
+) -> Table:
+    """Return a table of what each of ``columns`` says of each row, in rich's markup.
+
+    Columns that say nothing are left out, but for the first, ``left`` of which are flush left.
+    ``footer``: rows below a line, each with the words of some columns. ``bold``: of which rows.
+    """
+    rows = list(rows)
+    cells = {head: [cell(row) for row in rows] for head, cell in columns.items()}
+    shown = [
+        head
+        for number, head in enumerate(columns)
+        if number < left or any(cells[head]) or any(line.get(head) for line in footer)
+    ]
+    table = plain_table(title, caption)
+    for number, head in enumerate(shown):
+        flush = number < left
+        table.add_column(head.strip(), justify="left" if flush else "right", no_wrap=flush)
+    for number, row in enumerate(rows):
+        table.add_row(*(cells[head][number] for head in shown), style="bold" if bold(row) else None)
+    table.add_section()
+    for line in footer:
+        table.add_row(*(line.get(head, "") for head in shown), style="bold")
+    return table
+
+
 def milliseconds(seconds: float) -> str:
     """Return seconds as milliseconds in three digits."""
     return f"{seconds * 1e3:.3g}" if seconds < 1 else f"{seconds * 1e3:.0f}"
@@ -98,6 +126,14 @@ def size_text(size: float) -> str:
 def threads_text(machine: dict) -> str:
     """Return how many threads everybody had."""
     return "1 thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
+
+
+def doubts(rows: Iterable[dict]) -> Iterator[str]:
+    """Name the layers, or nets, beside which other programs computed."""
+    for row in rows:
+        if row.get("disturbed"):
+            why = " and ".join(row["disturbed"])
+            yield f"[yellow]{escape(row['name'])}: {why}: its times are doubtful[/]"
 
 
 def against(row: dict, what: str) -> str:

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
-from winogen.kernels.registers import columns_below
+from winogen.lab.loops.registers import columns_below
 from winogen.records import Machine
 from winogen.records.machine import L1_BYTES
 

@@ -132,7 +132,7 @@ class _Bench:
             entries[place] = self._prepare(place.peer, contestant, net, y64)
         compare_outputs(entries, y64)
         self._say(f"{prefix}: running")
-        contest.hold(entries, self._settings.rounds, self._settings.min_time)
+        signs = contest.hold(entries, self._settings.rounds, self._settings.min_time)
         rows: dict[str, dict[str, dict]] = {name: {} for name in ("", *self.about)}
         for place, entry in entries.items():
             rows[place.beside][place.peer.name] = entry.row
@@ -143,6 +143,7 @@ class _Bench:
             **facts,
             "contestants": rows.pop(""),
             **({"beside": rows} if rows else {}),
+            **({"disturbed": list(signs)} if signs else {}),
         }
         return {**measured, "ratio": report.ratio(measured)}
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from winogen.lab.bench.texts import machine_title, number, plain_table, size_text, threads_text
+from winogen.lab.bench.texts import (
+    doubts,
+    machine_title,
+    number,
+    size_text,
+    table_of,
+    threads_text,
+)
 from winogen.lab.nets import report
 from winogen.lab.peers import OUR_NETS
 
@@ -28,104 +36,118 @@ def render(document: dict) -> Group:
 
 def quality(document: dict) -> Table:
     """PSNR of a net's output: one row per number format, one column per algorithm."""
+
+    def cell(column: str, row: dict) -> str:
+        star = "*" if row["by"].get(column) == "numpy" else ""
+        return number(row["psnr"].get(column), ".1f") + star
+
     net = document["net"]
-    table = plain_table(
+    columns = {column: partial(cell, column) for column in document["columns"]}
+    return table_of(
         f"{net['title']}: PSNR in dB against float64, peak 1, of {net['layers']} layers in",
         "*: by numpy, for no kernel does that",
+        {"numbers": lambda row: escape(row["numbers"]), **columns},
+        document["rows"],
     )
-    table.add_column("numbers", no_wrap=True)
-    for column in document["columns"]:
-        table.add_column(column, justify="right", no_wrap=True)
-    for row in document["rows"]:
-        cells = [
-            number(row["psnr"].get(column), ".1f") + ("*" if by == "numpy" else "")
-            for column in document["columns"]
-            for by in [row["by"].get(column)]
-        ]
-        table.add_row(escape(row["numbers"]), *cells)
-    return table
 
 
 def times(document: dict) -> Table:
     """Milliseconds of everybody, images per second of ours."""
     names = _present(document)
-    table = plain_table(
+    found = document["summary"]["contestants"]
+    return table_of(
         f"ms per call, float32, {threads_text(document['machine'])}",
         "3x3: share of the multiplications in 3x3 layers of stride 1; images/s: of the fastest of "
         "ours; ratio: fastest rival's time / the faster of ours",
+        {
+            "net": lambda net: escape(net["name"]),
+            "input": lambda net: "x".join(map(str, net["input"])),
+            "GMAC": lambda net: f"{net['gmac']:.2f}",
+            "3x3": lambda net: f"{net['share_3x3']:.0%}",
+            **{name: partial(_time, name) for name in names},
+            "images/s": _speed,
+            "ratio": _ratio,
+        },
+        document["nets"],
+        footer=[
+            {
+                "net": "time / ours, mean",
+                **{name: number(found[name]["ratio"], ".2f") for name in names},
+                "ratio": number(document["summary"]["ratio"], ".2f"),
+            }
+        ],
     )
-    table.add_column("net", no_wrap=True)
-    for name in ("input", "GMAC", "3x3", *names, "images/s", "ratio"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for net in document["nets"]:
-        mine, theirs = report.fastest(net, ours=True), report.fastest(net, ours=False)
-        cells = [
-            _cell(net["contestants"].get(name, {}), name in (mine, theirs), _milliseconds)
-            for name in names
-        ]
-        speed = net["input"][0] / net["contestants"][mine]["median_s"] if mine else None
-        color = "green" if (net["ratio"] or 0) >= 1 else "red"
-        ratio = f"[{color}]{net['ratio']:.2f}[/]" if net["ratio"] is not None else ""
-        table.add_row(
-            escape(net["name"]),
-            "x".join(map(str, net["input"])),
-            f"{net['gmac']:.2f}",
-            f"{net['share_3x3']:.0%}",
-            *cells,
-            number(speed, ".3g"),
-            ratio,
-        )
-    table.add_section()
-    found = document["summary"]["contestants"]
-    cells = [number(found[name]["ratio"], ".2f") for name in names]
-    mean = number(document["summary"]["ratio"], ".2f")
-    table.add_row("time / ours, mean", "", "", "", *cells, "", mean, style="bold")
-    return table
+
+
+def _time(name: str, net: dict) -> str:
+    fastest = (report.fastest(net, ours=True), report.fastest(net, ours=False))
+    return _cell(net["contestants"].get(name, {}), name in fastest, _milliseconds)
+
+
+def _speed(net: dict) -> str:
+    mine = report.fastest(net, ours=True)
+    speed = net["input"][0] / net["contestants"][mine]["median_s"] if mine else None
+    return number(speed, ".3g")
+
+
+def _ratio(net: dict) -> str:
+    ratio = net["ratio"]
+    return "" if ratio is None else f"[{'green' if ratio >= 1 else 'red'}]{ratio:.2f}[/]"
 
 
 def accuracy(document: dict) -> Table:
     """Error at the output of everybody, and the largest resident memory."""
-    names = _present(document)
-    table = plain_table(
+
+    def cell(name: str, net: dict) -> str:
+        return _cell(net["contestants"].get(name, {}), False, _error_and_memory)
+
+    return table_of(
         "error at the output, L2 norm beside float64; peak resident memory",
         "memory includes the libraries themselves, and begins when the net has been prepared",
+        {
+            "net": lambda net: escape(net["name"]),
+            **{name: partial(cell, name) for name in _present(document)},
+        },
+        document["nets"],
     )
-    table.add_column("net", no_wrap=True)
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
-    for net in document["nets"]:
-        rows = [net["contestants"].get(name, {}) for name in names]
-        table.add_row(escape(net["name"]), *(_cell(row, False, _error_and_memory) for row in rows))
-    return table
 
 
 def beside(document: dict) -> Table:
     """Ours in other places, by another winogen, say: a row for each net, place and contestant."""
-    table = plain_table(
+    summary = document["summary"]["beside"]
+    return table_of(
         "winogen beside itself",
         "ratio: time / that of the main one; difference: max |y - y of the main one| / max |y64|, "
         "0 for the same bits",
-    )
-    for column in ("net", "place", "contestant"):
-        table.add_column(column, no_wrap=column != "place")
-    for column in ("ms", "of the main one", "ratio", "error", "difference"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for net in document["nets"]:
-        for place, rows in net.get("beside", {}).items():
-            for name, row in rows.items():
-                main = net["contestants"][name]
-                cells = [
-                    _cell(row, False, _milliseconds), _cell(main, False, _milliseconds),
-                    number(report.over_main(net, place, name), ".3f"),
-                    number(row.get("rel_error"), ".1e"), number(row.get("difference"), ".1e"),
-                ]  # fmt: skip
-                table.add_row(escape(net["name"]), escape(place), name, *cells)
-    table.add_section()
-    for place, figures in document["summary"]["beside"].items():
-        for name, one in figures.items():
-            cells = ["", "", number(one["ratio"], ".3f"), "", number(one["max_difference"], ".1e")]
-            table.add_row("geometric mean", escape(place), name, *cells, style="bold")
-    return table
+        {
+            "net": lambda one: escape(one["net"]["name"]),
+            "place": lambda one: escape(one["place"]),
+            "contestant": lambda one: one["name"],
+            "ms": lambda one: _cell(one["row"], False, _milliseconds),
+            "of the main one": lambda one: _cell(
+                one["net"]["contestants"][one["name"]], False, _milliseconds
+            ),
+            "ratio": lambda one: number(
+                report.over_main(one["net"], one["place"], one["name"]), ".3f"
+            ),
+            "error": lambda one: number(one["row"].get("rel_error"), ".1e"),
+            "difference": lambda one: number(one["row"].get("difference"), ".1e"),
+        },
+        [
+            {"net": net, "place": place, "name": name, "row": row}
+            for net in document["nets"]
+            for place, rows in net.get("beside", {}).items()
+            for name, row in rows.items()
+        ],
+        left=3,
+        footer=[
+            {"net": "geometric mean", "place": escape(place), "contestant": name,
+             "ratio": number(one["ratio"], ".3f"),
+             "difference": number(one["max_difference"], ".1e")}
+            for place, figures in summary.items()
+            for name, one in figures.items()
+        ],
+    )  # fmt: skip
 
 
 def _error_and_memory(row: dict) -> str:
@@ -167,6 +189,7 @@ def _closing_lines(document: dict) -> Iterator[str]:
             )
     if summary["max_error_over_torch"] is not None:
         yield f"largest error of ours over torch's: {summary['max_error_over_torch']:.2f}"
+    yield from doubts(document["nets"])
     for place, facts in document.get("beside", {}).items():
         for name, why in facts["absent"].items():
             yield f"[yellow]{escape(place)}: {name} is left out: {escape(why)}[/]"

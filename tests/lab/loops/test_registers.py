@@ -3,8 +3,9 @@
 import pytest
 
 from winogen.errors import InvalidValue
-from winogen.kernels import registers
-from winogen.kernels.registers import Extent, RegisterBlock, Sums, blocks, solve, solve_resident
+from winogen.kernels.registers import Extent, blocks
+from winogen.lab.loops import registers
+from winogen.lab.loops.registers import Solution, Sums, solve, solve_resident
 
 
 @pytest.mark.parametrize(
@@ -103,8 +104,8 @@ def test_stores_leave_once_per_sum(parts, vectors):
     fmas = vectors * taps * channels // parts
     sums = Sums(channels, taps, lanes, parts)
     assert sums.stores(vectors) == pytest.approx(made / fmas)
-    few = [block for block in blocks(32, sums=sums) if block.vectors == vectors]
-    assert all(block.accesses == block.loads + sums.stores(vectors) for block in few)
+    best = solve(32, sums=sums)
+    assert all(one.accesses == one.loads + sums.stores(one.vectors) for one in best)
 
 
 def test_stores_decide_between_blocks_where_sums_are_short():
@@ -117,4 +118,4 @@ def test_stores_decide_between_blocks_where_sums_are_short():
 def test_without_room_there_is_no_block():
     with pytest.raises(InvalidValue, match="registers: got 2; allowed"):
         solve(2)
-    assert solve(3) == (RegisterBlock(1, 1, 2.0, 3),)
+    assert solve(3) == (Solution(1, 1, 2.0, 3),)

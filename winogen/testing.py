@@ -11,15 +11,16 @@ _every_layer: ContextVar[bool] = ContextVar("every_layer", default=False)
 
 @contextmanager
 def every_layer() -> Iterator[None]:
-    """Within it, `optimize` gives winogen every convolution that it can, however fast torch is.
+    """Within it, `optimize` gives winogen every convolution that it can, however slow that is here.
 
-    What a test sees then follows from no clock: layers are timed for the report alone, and briefly.
-    Excluded layers, and layers without a kernel of winogen's, stay torch's as always. The context
-    holds in the thread that enters it. For `torch.compile(model, backend="winogen")` it counts at
-    the compiling calls.
+    This holds for `winogen.torch` and `winogen.onnx`. What a test sees then follows from no clock,
+    and an ONNX model that is made on one machine for another one gets all nodes of winogen's.
+    Excluded layers, and layers without a kernel of winogen's, stay with the framework as always.
+    The context holds in the thread that enters it, for `torch.compile(model, backend="winogen")` at
+    the calls that compile.
 
     >>> import torch, winogen.torch
-    >>> from winogen.torch.testing import every_layer
+    >>> from winogen.testing import every_layer
     >>> model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3))
     >>> with every_layer():
     ...     fast = winogen.torch.optimize(model, torch.randn(1, 3, 16, 16))

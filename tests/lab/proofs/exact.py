@@ -1,7 +1,7 @@
 """Proofs that no network has fewer gates: a SAT solver proposes shapes, exact algebra refutes them.
 
 A shape says which two nodes every gate reads and which gate is which row of the matrix. The solver
-(python-sat, the optional extra ``winogen[exact]``) looks for one with a given number of gates. Its
+(python-sat) looks for one with a given number of gates. Its
 proposal must stand two tests:
 
 - cuts: for any rows T and columns J of the matrix, at least rank(M[T, J]) disjoint paths lead from
@@ -22,8 +22,9 @@ from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from pysat.solvers import Solver
+
 from winogen.errors import Unsupported
-from winogen.extras import require
 from winogen.program.search.geometry import Point, is_rational, point_of
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class _Shapes:
 
     def __init__(self, targets: Sequence[Point], width: int, gates: int) -> None:
         self.targets, self.width, self.gates = targets, width, gates
-        self.solver = require("pysat.solvers", "exact").Solver(name="cadical153")
+        self.solver = Solver(name="cadical153")
         self._count = 0
         self.reads: dict[tuple[int, int], int] = {}  # (gate, node) -> variable
         self.is_row: dict[tuple[int, int], int] = {}  # (target, gate) -> variable

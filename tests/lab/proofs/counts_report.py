@@ -1,8 +1,8 @@
 """The page of operation counts: what winogen's transforms cost, beside the best known.
 
-``python -m winogen.lab.proofs.counts_report > docs/operation-counts.md`` writes it. Everything
+``python tests/lab/proofs/counts_report.py > docs/operation-counts.md`` writes it. Everything
 in it is computed on the spot except the figures of others, listed with their source below. It takes
-some minutes, most of them for the proofs, and needs the extra ``winogen[exact]``.
+some minutes, most of them for the proofs, and needs python-sat.
 """
 
 from __future__ import annotations
@@ -11,11 +11,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).parents[2]))
+
+from lab.proofs.exact import Question, proven_question, question
+from lab.proofs.nested import in_reach_2d, nested_instructions, simplify_2d
+
 from winogen.algebra import cook_toom
-from winogen.lab.proofs.exact import Question, proven_question, question
-from winogen.lab.proofs.nested import in_reach_2d, nested_instructions, simplify_2d
 from winogen.program.analysis import naive_counts
 from winogen.program.kinds import KINDS
 from winogen.program.search.scaling import shortest_transforms
@@ -23,7 +28,7 @@ from winogen.program.search.simplify import simplify
 
 Task: TypeAlias = tuple[int, int, str | None]  # m, r, points (default ones)
 
-COMMAND = "python -m winogen.lab.proofs.counts_report > docs/operation-counts.md"
+COMMAND = "python tests/lab/proofs/counts_report.py > docs/operation-counts.md"
 GRID = (
     *((m, 3) for m in range(2, 9)),
     *((m, 5) for m in range(2, 7)),
@@ -147,7 +152,7 @@ one dimension; two dimensions cost the 1D count times (rows + columns), see the 
 Every program is proven equal to its matrix, entry by entry in exact numbers. Constants may be any.
 *Minimal* says that no program with fewer additions exists, whatever its constants: a SAT solver
 went through all shapes of such programs and exact algebra refuted each
-(`winogen.lab.proofs.exact`). Where it is missing there is no proof, which does not mean that
+(`tests/lab/proofs/exact.py`). Where it is missing there is no proof, which does not mean that
 there is a shorter program.
 
 ## Beside the best known

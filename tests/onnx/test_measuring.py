@@ -1,0 +1,152 @@
+"""Which layers stay with onnxruntime because it is faster, as a clock says that tests set."""
+
+import itertools
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+
+import winogen.onnx
+from winogen.onnx import measuring
+from winogen.onnx.measuring import Measuring, Unmeasured
+from winogen.onnx.model import Model
+from winogen.onnx.rewrite import rewrite
+from winogen.testing import every_layer
+
+from .test_optimize import Net, data, kinds
+from .test_quantized import linear
+
+FASTER, SLOWER = (1.0, 2.0), (2.0, 1.0)
+
+
+def chain(shape=("n", 4, 12, 14), channels=(4, 6, 8, 4)):
+    """Convolutions with activations, each behind the other: one segment."""
+    net, y = Net(), "x"
+    for before, behind in itertools.pairwise(channels):
+        y = net.node("Relu", net.conv(y, before, behind))
+    return net, net.model(y, shape=list(shape))
+
+
+def outputs(model):
+    return [node.output[0] for node in model.graph.node if node.domain]
+
+
+def check(net, model, result, session):
+    x = data(net, 2, 4, 12, 14)
+    (y,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    (z,) = session(result.model).run(None, {"x": x})
+    assert np.abs(y - z).max() <= 1e-5 * np.abs(y).max()
+
+
+def test_a_slower_layer_stays_with_its_activation(clock, session):
+    net, model = chain()
+    clock({"v3": SLOWER})
+    result = rewrite(model)
+    assert kinds(result.model) == ["Conv", "Conv", "Relu", "Conv"]
+    assert outputs(result.model) == ["v1", "v5"] and result.segments == 2
+    assert result.refusals == ("conv_2: onnxruntime is faster, 1e+03 ms, winogen 2e+03 ms",)
+    assert result.layers["v3"] == SLOWER and result.layers["v5"] == FASTER
+    assert "  the whole model, measured: onnxruntime 2e+03 ms, winogen 1e+03 ms" in str(result)
+    check(net, model, result, session)
+
+
+def test_a_slower_segment_stays_as_a_whole(clock, session, monkeypatch):
+    """Its layers alone are faster: onnxruntime's arrays change their layout only once for them."""
+    net, model = chain()
+    clock()
+    duel = measuring.duel
+
+    def fake(ours, theirs, *rest):
+        read, made = (
+            [value.name for value in values]
+            for values in (ours.func.__self__.get_inputs(), ours.func.__self__.get_outputs())
+        )
+        times = duel(ours, theirs, *rest)
+        return times._replace(ours=3.0) if (read, made) == (["x"], ["v5"]) else times
+
+    monkeypatch.setattr(measuring, "duel", fake)
+    result = rewrite(model)
+    assert kinds(result.model) == ["Conv", "Relu"] * 3 and not result.segments
+    (why,) = result.refusals
+    assert why.startswith("conv_0 to conv_4, 3 layers in one node: onnxruntime is faster")
+    assert {*result.layers.values()} == {FASTER}  # of layers, not of the segment
+    check(net, model, result, session)
+
+
+@pytest.mark.parametrize("whole", (SLOWER, (1.0, 1.0)))
+def test_a_model_that_does_not_become_faster_is_returned_as_it_was(clock, whole, tmp_path):
+    _, model = chain()
+    clock(whole=whole)
+    with pytest.warns(UserWarning, match="as it was, because it would not become faster"):
+        result = winogen.onnx.optimize(model, tmp_path / "fast.onnx")
+    assert result == model == onnx.load(tmp_path / "fast.onnx")
+
+
+def test_quantized_layers_are_measured(clock, library):
+    model, shapes = linear(np.random.default_rng(0)), {"x": (1, 3, 9, 11)}
+    clock()
+    assert rewrite(model, input_shapes=shapes).layers == {"y": FASTER}
+    clock({"y": SLOWER})
+    result = rewrite(model, input_shapes=shapes)
+    assert result.model == model and not result.quantized
+    (why,) = result.refusals
+    assert why.endswith(": onnxruntime is faster, 1e+03 ms, winogen 2e+03 ms")
+
+
+def test_real_times(monkeypatch, library):
+    """Once by the true clock: what it says is left open."""
+    monkeypatch.setattr(measuring, "_WHOLE", (0.0,))
+    monkeypatch.setattr(measuring, "LAYER", (0.0,))
+    for name in ("winogen.onnx.measuring", "winogen.tasks.duel"):
+        monkeypatch.setattr(f"{name}.is_every_layer", lambda: False)
+    _, model = chain(channels=(4, 6, 4))
+    result = rewrite(model, threads=1)
+    assert {"v1", "v3"} == result.layers.keys()
+    assert all(times.ours > 0 and times.theirs > 0 for times in result.layers.values())
+
+
+def test_layers_alike_are_measured_once(clock, library, monkeypatch):
+    _, model = chain(channels=[4] * 6)
+    clock()
+    duel, names = measuring.duel, []
+    monkeypatch.setattr(measuring, "duel", lambda *given: names.append(given) or duel(*given))
+    assert len(rewrite(model).layers) == 5
+    assert len(names) == 3  # a layer, the segment, the model
+
+
+@pytest.mark.parametrize(
+    "shape, message",
+    (
+        (("n", 4, "h", "w"), "input_shapes: got none for x, n x 4 x h x w"),
+        (("n", 4, 12, 14), "winogen computes every layer that it can"),
+    ),
+)
+def test_what_is_not_measured(shape, message, clock, library):
+    _, model = chain(shape)
+    if "h" in shape:
+        clock()
+    result = rewrite(model)
+    assert result.segments == 1 and result.whole is None and not result.layers
+    assert f"not measured: {message}" in str(result)
+
+
+def test_a_model_without_sizes_can_be_given_some(clock, library):
+    _, model = chain(("n", 4, "h", "w"))
+    clock({"v3": SLOWER})
+    assert rewrite(model, input_shapes={"x": (1, 4, 16, 16)}).segments == 2
+
+
+def test_time_is_limited(clock, library, monkeypatch):
+    """Layers that nobody measured stay winogen's; the whole decides."""
+    _, model = chain()
+    clock({"v3": SLOWER}, SLOWER)
+    monkeypatch.setattr(measuring, "_MOST", -1.0)
+    result = rewrite(model)
+    assert not result.layers and result.is_original and result.whole == SLOWER
+
+
+def test_every_layer_needs_no_clock():
+    _, model = chain()
+    with every_layer(), pytest.raises(Unmeasured, match="every layer"):
+        Measuring(Model(model), None)

@@ -1,0 +1,56 @@
+"""Which of two calls is kept; the clock is moved by those who are timed."""
+
+import time
+
+import pytest
+
+from winogen.tasks.duel import Times, duel
+from winogen.testing import every_layer
+
+
+@pytest.fixture
+def fight(monkeypatch):
+    """A duel of calls that take so many seconds; ``fight.now`` is its clock."""
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+
+    def one(ours, theirs, **options):
+        def call(costs):
+            costs = iter(costs)
+
+            def spend():
+                now[0] += next(costs, 9.0)
+
+            return spend
+
+        now[0] = 0.0
+        return duel(call(ours), call(theirs), lambda: now[0], **options)
+
+    one.now = now
+    return one
+
+
+def test_the_least_counts_and_the_first_does_not(fight):
+    assert fight([0.1, 5, 3, 4], [0.1, 5, 6, 4]) == Times(3, 4)
+
+
+def test_who_loses_is_measured_for_longer(fight):
+    late = [9, 9, 9, 9, 1]
+    assert fight(late, [2] * 9, seconds=(0.0,)) == Times(9, 2)
+    assert fight(late, [2] * 9, seconds=(0.0, 0.0)) == Times(1, 2)
+    begun = fight.now[0]
+    assert fight([1] * 9, [2] * 9, seconds=(0.0, 0.0)) == Times(1, 2)
+    assert fight.now[0] < begun  # the winner is not
+
+
+def test_a_framework_must_be_faster_by_a_margin():
+    assert not Times(1.04, 1.0).is_lost and Times(1.06, 1.0).is_lost
+    assert not Times(19e-6, 10e-6).is_lost  # a cut costs as much
+    assert Times(1.0, 1.0).is_slower and not Times(0.99, 1.0).is_slower
+    with every_layer():
+        assert not Times(2.0, 1.0).is_lost and not Times(2.0, 1.0).is_slower
+
+
+def test_every_layer_is_looked_at_briefly(fight):
+    with every_layer():
+        assert fight([1] * 9, [0.5] * 9, seconds=(0.0, 1e9)) == Times(1, 0.5)

@@ -1,1 +1,0 @@
-"""What is proven about programs, and what they cost: no shorter one, two dimensions, the report."""

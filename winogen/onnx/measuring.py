@@ -1,0 +1,147 @@
+"""What winogen's nodes take here beside those of onnxruntime that they stand for.
+
+A part of a model runs in two sessions that take turns: winogen's nodes, and the original's with all
+of onnxruntime's optimizations, on the same threads and on random numbers of the real sizes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from winogen.errors import BuildError, InvalidValue
+from winogen.extras import MissingPackage
+from winogen.onnx.library import get_library_path
+from winogen.onnx.loading import first_line, new_session, require
+from winogen.onnx.model import Model
+from winogen.onnx.probes import Feed, feed_of, numbers_of, sized, usual_sizes
+from winogen.onnx.soundness import Part, alone
+from winogen.progress import counting
+from winogen.tasks.duel import LAYER, Times, duel
+from winogen.tasks.turns import clock_of
+from winogen.testing import is_every_layer
+
+# Seconds for a whole model, about; and for all of its parts, after which the rest are not measured.
+_WHOLE, _MOST = (1.0, 4.0), 120.0
+# Calls in a turn, as many as its seconds allow, of which the fastest counts: the first one meets
+# threads of the other session that still wait for work in a loop.
+_EACH, _TURN = (1, 3), 0.01
+
+
+class Unmeasured(Exception):
+    """Why nothing is measured."""
+
+
+class Measuring:
+    """Measures what becomes of one model, in several ways perhaps; what was measured is kept.
+
+    Sizes are those that the model and its `fixed` sizes have, with a batch of 1 where that is open.
+    Raises Unmeasured.
+    """
+
+    def __init__(self, model: Model, threads: int | None):
+        if is_every_layer():
+            raise Unmeasured("winogen computes every layer that it can")
+        try:
+            self.model = sized(model)
+            self.library = get_library_path()
+            require("onnxruntime")
+            self.feed = feed_of(model, usual_sizes(model), 1)
+        except (InvalidValue, BuildError, MissingPackage, TypeError) as problem:
+            raise Unmeasured(first_line(problem)) from problem
+        self.threads = threads
+        self._kept: dict[Any, Times | None] = {}
+        self._left = _MOST
+
+    def whole(self, proto: Any) -> Times | None:
+        """Return the times of a rewritten model and of the original; None if one does not run."""
+        return self._duel(proto, self.model.proto, self.feed, _WHOLE, lambda times: times.is_slower)
+
+    def parts(
+        self, parts: Sequence[Part], constants: Mapping[str, Any], opsets: Iterable[Any]
+    ) -> dict[str, Times]:
+        """Return the times of parts by their first outputs, but of those that cannot be measured.
+
+        ``constants``: the TensorProtos that they read, by name. ``opsets``: what their nodes mean.
+        """
+        measured = {}
+        with counting("measuring layers") as step:
+            for place, part in enumerate(parts):
+                step(place, len(parts), part.nodes[0].name)
+                times = self._part(part, constants, list(opsets))
+                if times is not None:
+                    measured[part.outputs[0]] = times
+        return measured
+
+    def _part(self, part: Part, constants: Mapping[str, Any], opsets: list[Any]) -> Times | None:
+        """The times of a part, or of another like it; None where they cannot be measured."""
+        feed, originals = self._feed(part), part.originals(self.model)
+        if feed is None or originals is None or self._left < 0:
+            return None
+        nodes, arrays = originals
+        read = {name for node in part.nodes for name in node.input}
+        tensors = [tensor for name, tensor in constants.items() if name in read]
+        shapes = {name: x.shape for name, x in (feed | arrays).items()}
+        shapes |= {tensor.name: tuple(tensor.dims) for tensor in tensors}
+        key = _kind(part.nodes, shapes), _kind(nodes, shapes)
+        if key not in self._kept:
+            to_tensor = self.model.onnx.numpy_helper.from_array
+            theirs = [to_tensor(array, name) for name, array in arrays.items()]
+            rest = part.outputs, opsets, self.model.proto.ir_version, True
+            ours = alone(part.nodes, tensors, feed, *rest)
+            self._kept[key] = self._duel(ours, alone(nodes, theirs, feed, *rest), feed, LAYER)
+        return self._kept[key]
+
+    def _feed(self, part: Part) -> Feed | None:
+        """Numbers for what a part reads; None where their types or sizes are not known."""
+        random, feed = np.random.default_rng(0), {}
+        for name in part.inputs:
+            sizes, kind = self.model.sizes.get(name), self.model.kind(name)
+            if sizes is None or not kind or not all(size.known for size in sizes):
+                return None
+            dtype = np.dtype(self.model.onnx.helper.tensor_dtype_to_np_dtype(kind))
+            shape = tuple(size.number for size in sizes)
+            try:
+                feed[name] = numbers_of(random, dtype, shape, True)
+            except TypeError:
+                return None
+        return feed
+
+    def _duel(
+        self, ours: Any, theirs: Any, feed: Feed, seconds: Sequence[float], *rule: Any
+    ) -> Times | None:
+        """The times of two models; None where onnxruntime runs only one of them, or none."""
+        threads, clock = self.threads or 0, clock_of(self.threads or 0)
+        try:
+            sessions = (
+                new_session(ours, library=self.library, threads=threads),
+                new_session(theirs, threads=threads),
+            )
+            mine, other = (partial(session.run, None, feed) for session in sessions)
+            mine()  # compiles what is missing
+            other()
+        except Exception:  # onnxruntime's own kinds of errors; what is wrong, the proof says
+            return None
+        begin = time.monotonic()
+        times = duel(mine, other, clock, seconds, _EACH, _TURN, *rule)
+        self._left -= time.monotonic() - begin
+        return times
+
+
+def _kind(nodes: Sequence[Any], shapes: Mapping[str, tuple[int, ...]]) -> Any:
+    """What parts have in common that take the same time: all but names and numbers."""
+    places: dict[str, int] = {}
+    return tuple(
+        (
+            node.domain,
+            node.op_type,
+            tuple(sorted(a.SerializeToString(deterministic=True) for a in node.attribute)),
+            tuple((places.setdefault(name, len(places)), shapes.get(name)) for name in node.input),
+            tuple(places.setdefault(name, len(places)) for name in node.output),
+        )
+        for node in nodes
+    )
