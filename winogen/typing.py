@@ -90,7 +90,7 @@ Order: TypeAlias = Literal["program", "huffman", "pairwise", "naive"]
 Edge: TypeAlias = Literal["discard", "direct"]
 Border: TypeAlias = Literal["unswitch", "buffer", "indirect"]
 FilterType: TypeAlias = Literal["float16", "bfloat16", "flyte24", "flyte16", "flyte8"]
-ProductType: TypeAlias = Literal["int16", "float16"]
+ProductType: TypeAlias = Literal["int16", "float16", "bfloat16"]
 
 # Exact numbers and polynomials. sympy's have no types, so that any type checker lets them pass.
 Exact: TypeAlias = int | str | Fraction | Algebraic

@@ -205,6 +205,17 @@ def test_narrow_filters_are_not_left(name, dtype, tmp_path):
     check(tmp_path, [work for work in works if KernelSpec.of(work) == spec])
 
 
+@pytest.mark.parametrize("layout, last", [("NCHW", False), ("NHWC", True)])
+def test_words_are_not_left(layout, last, tmp_path):
+    """Words of two bfloat16: the last of a pixel or filter may have a single number."""
+    target = host_targets()[-1 if last else 0]
+    works = works_of(VARIANTS["direct"], (layout,), ("float32", target), "unswitch", 1)
+    precision = Precision.of("float32", products="bfloat16")
+    works = [replace(work, precision=precision) for work in works[::2]]
+    spec = KernelSpec.of(works[0])
+    check(tmp_path, [work for work in works if KernelSpec.of(work) == spec])
+
+
 NARROW_ARRAYS = [
     name
     for name, v in VARIANTS.items()

@@ -12,10 +12,10 @@ import pytest
 from kernels.samples import LAYOUTS, TILES, call_for, cuts, named, reaching, seen, spread_of_calls
 
 from winogen import kernels
-from winogen.records import NUMBERS, TARGETS, Machine, Precision
+from winogen.records import NUMBERS, PRODUCT_TYPES, TARGETS, Machine, Precision
 
 # Types of arrays, of packed filters and of products; and the targets.
-AVX512 = TARGETS["avx512"].adjusted("+vnni+fp16")
+AVX512 = TARGETS["avx512"].adjusted("+vnni+fp16+bf16")
 FORMATS = (
     ("float32", None, None),
     ("float64", None, None),
@@ -26,11 +26,16 @@ FORMATS = (
     ("float32", None, "int16"),
     ("float32", None, "float16"),
     ("float16", None, "float16"),
+    ("float32", None, "bfloat16"),
 )
 OTHERS = [TARGETS[name] for name in ("avx2", "sse2", "neon", "generic")]
 KINDS = [
     *((AVX512, *numbers) for numbers in FORMATS),
-    *((target, "float32", None, products) for target in OTHERS for products in (None, "int16")),
+    *(
+        (target, "float32", None, products)
+        for target in OTHERS
+        for products in (None, "int16", "bfloat16")
+    ),
 ]
 # How numpy pads a row as the modes of a layer say; -1: nothing is read.
 MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
@@ -114,7 +119,7 @@ def test_counts_are_those_of_the_problem(kind, layout):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("products", [None, "int16", "float16"])
+@pytest.mark.parametrize("products", [None, *PRODUCT_TYPES])
 def test_no_lane_is_idle_where_all_sizes_are_whole(products, layout):
     options = {"layout": layout, "products": products, "padding": 1}
     for algorithm in kernels.algorithms(Precision.of("float32", products=products), AVX512):

@@ -22,12 +22,15 @@ from winogen.kernels import gemm, weight_gradient
 from winogen.kernels.quantized import ALGORITHMS, QuantizedSpec, RealsSpec
 from winogen.kernels.spec import KernelSpec
 from winogen.records import EXTENSIONS, TARGETS, Precision
+from winogen.records.target import spelled
 
 FOLDER = Path(__file__).parents[1] / "golden" / "parts"
 # One with masks, broadcasts and stores past the caches, and one without.
 SHOWN = ("avx512", "neon")
 # One with scales, and one whose loads read beyond their numbers.
 NARROW = (("mcmr", "NHWC", "avx512", "float16"), ("direct", "NCHW", "neon", "flyte24"))
+# Words, with an instruction that multiplies them and without.
+WORDS = (("direct", "NHWC", "avx512+bf16"), ("direct", "NCHW", "neon"))
 
 
 def able(variant, name):
@@ -56,6 +59,15 @@ def kernel_of(variant, layout, target, filters=None):
         )
         spec = replace(spec, transform_h=height, transform_w=width)
     return render(spec)
+
+
+def words_of(variant, layout, isa):
+    """The C of a kernel that multiplies words of bfloat16."""
+    name, changes = spelled(isa)
+    target = TARGETS[name].adjusted(changes)
+    works = next(iter(reaching(variant, layout, "float32", target).values()))
+    precision = Precision.of("float32", products="bfloat16")
+    return render(KernelSpec.of(replace(works[0], precision=precision)))
 
 
 def product_of(target, dtype="float32", columns=64):
@@ -121,6 +133,8 @@ def everything():
     for name, layout, target, filters in NARROW:
         text = kernel_of(kernels.named(name), layout, target, filters)
         files[f"{name}_{layout.lower()}_{target}_{filters}"] = text
+    for name, layout, isa in WORDS:
+        files[f"{name}_{layout.lower()}_{isa}_words"] = words_of(kernels.named(name), layout, isa)
     files |= standalone_files()
     # What stands at the top differs from file to file, and says what the name does.
     return {name: text.partition(" */\n")[2] for name, text in files.items() if text}

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from kernels.samples import LAYOUTS, borders, reaching
-from kernels.test_golden import able, product_of, standalone_files
+from kernels.test_golden import able, product_of, standalone_files, words_of
 from kernels.turns import turns
 
 from winogen import kernels
@@ -30,6 +30,12 @@ def test_the_c_is_neat(name, target):
             specs += [spec.profiled() for spec in specs[:1]]
             for spec in specs:
                 assert flaws(render(spec)) == []
+
+
+@pytest.mark.parametrize("isa", ["avx512+bf16", *TARGETS])
+def test_the_c_of_words_is_neat(isa):
+    for layout in LAYOUTS:
+        assert flaws(words_of(kernels.named("direct"), layout, isa)) == []
 
 
 @pytest.mark.parametrize("algorithm", ["winograd1d", "winograd2d", "mcmr"])

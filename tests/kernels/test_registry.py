@@ -175,8 +175,7 @@ def test_a_variant_is_described(name):
     own = variant.folder is not None
     assert Path(module.__file__).name == f"{'variant' if own else name}.py"
     assert module.__doc__ and type(variant).__doc__
-    folder = variant.folder or CSRC / "kernels"
-    assert variant.template == f"{name}.c.j2" and (folder / variant.template).is_file()
+    assert ((variant.folder or CSRC / "kernels") / variant.template).is_file()
     assert variant.title and not variant.title.endswith(".")
     assert set(variant.uses) <= set(MEANS)
     for target in TARGETS.values():
@@ -223,7 +222,7 @@ def calls(name):
 def test_a_variant_fills_just_the_fields_that_it_declares(name):
     for variant, work in calls(name):
         assert set(variant.fields(work)) - {"shares"} == set(variant.fields_used)
-        assert set(variant.buffers(work)) == set(variant.buffer_names(work.border))
+        assert set(variant.buffers(work)) == set(variant.buffer_names(work.border, work.precision))
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -79,7 +79,7 @@ def test_mistakes(own, error, message):
 
 
 def test_a_text_says_what_is_different():
-    usual = dict(dtype="float32", algorithm="auto", tile=None, tolerance=1e-3, layout="NCHW")
+    usual = dict(dtype="float32", algorithm="auto", tolerance=1e-3, layout="NCHW")
     texts = ["tolerance=none", "algorithm=mcmr,points=0,1,-1,2,-2,inf, edge=direct", "tile=2x4"]
     main, others = contestants([LAYER], texts, "direct,direct", **usual)
     assert main == Own(options={"tolerance": 1e-3})

@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 
 import winogen.onnx
 from winogen.errors import CompileFailed, InvalidType, InvalidValue
+from winogen.graph.whole import limit
 from winogen.onnx import proof, whole
 from winogen.onnx.model import Model
 from winogen.onnx.patterns import Patterns
@@ -153,17 +154,15 @@ def test_wrong_wiring_is_noticed(monkeypatch, library):
 
 
 def test_quantized_nodes_are_compared(monkeypatch, library):
-    from winogen.onnx import quantized_writing
-
     random = np.random.default_rng(0)
     model = linear(random, shape=(3, 3, 3, 3), pads=[1] * 4)
     assert rewrite(model).quantized == 1
-    array = quantized_writing.Writer._array
+    array = Writer._constant
 
     def wrong(self, values, label, what):
         return array(self, values[::-1].copy() if what == "weight" else values, label, what)
 
-    monkeypatch.setattr(quantized_writing.Writer, "_array", wrong)
+    monkeypatch.setattr(Writer, "_constant", wrong)
     result = rewrite(model)
     assert not result.quantized and "differs in" in result.given_back[0]
     assert result.model == model
@@ -331,7 +330,8 @@ def test_limits_of_the_whole_follow_from_the_net(name, monkeypatch, library):
         unseen_by_parts(patch)
         spoiled(patch, other_padding, "Conv")
         assert "an output of the whole model" in rewrite(model).given_back[0]
-    monkeypatch.setattr(whole, "_TIMES", 0)  # no more than rounding itself
+    # No more than rounding itself.
+    monkeypatch.setattr(whole, "limit", lambda _, rounding: limit(0, rounding))
     assert "an output of the whole model" in rewrite(model).given_back[0]
 
 
@@ -366,18 +366,18 @@ def test_results_that_jump_are_compared_as_far_as_they_stay(library):
 
 def test_outputs_of_8_bits_are_compared_as_a_whole(monkeypatch, library):
     """A share of them may be a step off, by more where a net spreads what is off."""
-    from winogen.onnx import quantize, quantized_writing
+    from winogen.onnx import quantize
 
     from .test_quantize import inputs, net
 
     model = quantize(net(), inputs())
     assert rewrite(model).quantized == 3
-    array = quantized_writing.Writer._array
+    array = Writer._constant
 
     def wrong(self, values, label, what):
         return array(self, values[::-1].copy() if what == "weight" else values, label, what)
 
-    monkeypatch.setattr(quantized_writing.Writer, "_array", wrong)
+    monkeypatch.setattr(Writer, "_constant", wrong)
     unseen_by_parts(monkeypatch)
     result = rewrite(model)
     assert result.model == model

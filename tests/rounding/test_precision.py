@@ -15,6 +15,7 @@ REAL = ("float32",) * 3
 PRECISIONS = [
     *(Precision.of("float32", filters) for filters in FILTER_TYPES),
     Precision.of("float32", products="int16"),
+    Precision.of("float32", products="bfloat16"),
     Precision.of("float32", products="int8"),
     Precision("float32", "float16", "float16", *REAL),
     Precision("float32", "bfloat16", "bfloat16", *REAL),

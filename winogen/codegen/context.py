@@ -35,20 +35,22 @@ def tuned(spec: KernelSpec | GemmSpec | GradientSpec, uses: tuple[str, ...]) -> 
 def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
     """Return what templates know of the numbers that they compute with, and of their vectors."""
     real, lanes = precision.real, precision.lanes(target.vector_bytes)
+    words = precision.format.together > 1
+    address = "word_address" if words else "address"
     return {
         "real": real.c,
         "integer": real.integer,
         "array_number": _stored_as(precision.arrays, real),
-        # Halves are packed as the words that are multiplied.
-        "filter_number": (
-            "int32_t" if precision.multiplies_halves else _stored_as(precision.filters, real)
-        ),
+        "filter_number": "word" if words else _stored_as(precision.filters, real),
         "storage": precision.stored,
         # Packed filters that are narrower: their format.
-        "narrow_filter": precision.filters if precision.has_narrow_filters else "",
-        "filter_address": "filter_address" if precision.has_narrow_filters else "address",
+        "narrow_filter": precision.narrow_filter,
+        "filter_address": "filter_address" if precision.narrow_filter else address,
         "scaled": precision.scaled,
-        "multiplies_halves": precision.multiplies_halves,
+        # How numbers are multiplied, and what the filters meet: a real, or a word of several.
+        "format": precision.format,
+        "number": "word" if words else "real",
+        "number_address": address,
         # Filters whose type has a small range: what their scales are made for.
         "scaled_type": precision.filters,
         "flags": target.flags,
@@ -59,7 +61,9 @@ def numbers_and_vectors(precision: Precision, target: Target) -> dict[str, Any]:
         "masked": real.avx512 if target.masks else "",
         "register": real.register,
         "flushes": target.flushes,
-        "dots": "vnni" if target.dot_extensions else target.dots,
+        "dots": target.dots,
+        # Whether one instruction multiplies and adds words.
+        "fused_words": bool(target.multiplying(precision.format)),
         "narrow": precision.narrow,  # whether the arrays are
     }
 

@@ -16,7 +16,7 @@ def context(spec: KernelSpec) -> dict[str, Any]:
     variant, tuning = spec.entry, spec.tuning
     # Filters are transformed by the matrices, in double.
     height, width = (view(transform, "input", "output") for transform in spec.transforms)
-    planar_rows = spec.layout == "NCHW" and not height and not spec.precision.multiplies_halves
+    planar_rows = spec.layout == "NCHW" and not height and spec.precision.format.together == 1
     return {
         "template": (variant.folder or Path("kernels")) / variant.template,
         "title": title_of(variant.title, spec, height, width),

@@ -22,7 +22,7 @@ from winogen.kernels import (
     named,
 )
 from winogen.kernels.register_blocks import register_blocks, sizes_of
-from winogen.records import PRODUCT_TYPES, Points, Precision, Sizes, Target
+from winogen.records import NUMBERS, PRODUCT_TYPES, Points, Precision, Sizes, Target
 
 # Without a `tile`, the catalog's tiles of at most this many points are tried.
 _POINTS = 9
@@ -35,13 +35,12 @@ def candidates(problem: Problem, request: Request, target: Target) -> Iterator[C
         yield from _with_numbers(problem, request, target, precision)
 
 
-# What a tolerance may choose: packed filters and products, and the least error that either can
-# have. If several formats have the same size, the most accurate one is enough.
-_NARROW = (
-    ("flyte24", None, 2.0**-17),
-    ("float16", None, 2.0**-12),
-    (None, "int16", 2.0**-15),
-    (None, "float16", 2.0**-12),
+# What a tolerance may choose: packed filters and products. If several formats of filters have the
+# same size, the most accurate one is enough.
+_NARROW: tuple[tuple[str | None, str | None], ...] = (
+    ("flyte24", None),
+    ("float16", None),
+    *((None, kind) for kind in PRODUCT_TYPES),
 )
 
 
@@ -61,8 +60,9 @@ def precisions(layer: Layer, request: Request, target: Target) -> list[Precision
         return [None]
     narrow = [
         Precision.of(layer.dtype, filters, products)
-        for filters, products, least in _NARROW
-        if least < request.tolerance
+        for filters, products in _NARROW
+        # No error is less than that of rounding one factor.
+        if 2.0 ** -(NUMBERS[filters or products or layer.dtype].bits + 1) < request.tolerance
     ]
     return [None, *(one for one in narrow if _computes(request.algorithm, one, target))]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from winogen.graph.ir import Conv, Graph, Node, Opaque
+from winogen.graph.ir import Conv, Graph, Node, Opaque, QConv
 
 
 class Piece(NamedTuple):
@@ -18,8 +18,9 @@ class Piece(NamedTuple):
 def cut(graph: Graph, excluded: Collection[str] = ()) -> list[Piece]:
     """Return pieces in an order in which they can be computed.
 
-    Opaque nodes stay with the framework, and so do nodes whose output is ``excluded``. A segment is
-    as large as it can be without a way out of it and back. One without a convolution would save
+    Opaque nodes stay with the framework, and so do nodes whose output is ``excluded``. A quantized
+    convolution is a piece of its own, too, and whoever writes the graph knows it. A segment is as
+    large as it can be without a way out of it and back. One without a convolution would save
     nothing and goes to the framework, too, node by node.
 
     >>> import numpy as np
@@ -32,7 +33,7 @@ def cut(graph: Graph, excluded: Collection[str] = ()) -> list[Piece]:
     theirs = {
         id(node)
         for node in graph.nodes
-        if isinstance(node.op, Opaque) or not set(excluded).isdisjoint(node.outputs)
+        if isinstance(node.op, (Opaque, QConv)) or not set(excluded).isdisjoint(node.outputs)
     }
     while True:
         levels = _levels(graph, theirs)

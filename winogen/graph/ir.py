@@ -81,7 +81,8 @@ class Conv:
 class QConv:
     """A convolution of 8-bit integers as `winogen.QConv2d` computes it, exact and rounded once.
 
-    The fields mean what they mean there; padding is top, bottom, left, right. ``y_scale`` None: the
+    The fields mean what they mean there; padding is top, bottom, left, right, or "SAME_UPPER" or
+    "SAME_LOWER": as much as makes an output of every ``stride``th number. ``y_scale`` None: the
     output are the sums, in int32.
     """
 
@@ -96,7 +97,7 @@ class QConv:
     y_zero: int = 0
     y_dtype: str | None = None
     stride: tuple[int, int] = (1, 1)
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    padding: tuple[int, int, int, int] | str = (0, 0, 0, 0)
     dilation: tuple[int, int] = (1, 1)
     groups: int = 1
     activation: str | None = None
@@ -107,10 +108,11 @@ class QConv:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of `winogen.QConv2d`, but for the layout."""
+        """The options of `winogen.QConv2d`, but for the layout; padding must be numbers."""
         names = ["x_zero", "w_zero", "stride", "dilation", "groups", "activation"]
         if self.y_scale is not None:
             names += ["x_scale", "w_scale", "y_scale", "y_zero", "y_dtype"]
+        assert not isinstance(self.padding, str)
         top, bottom, left, right = self.padding
         options = {name: getattr(self, name) for name in names}
         return options | {"padding": ((top, bottom), (left, right))}

@@ -82,6 +82,8 @@ def _convolved(node: Node, op: Conv | QConv, shape: Shape) -> Shape:
     batch, channels, *_ = shape
     if channels != per_group * op.groups:
         raise InvalidValue(_got(node, shape, f"{per_group * op.groups} channels"))
+    if isinstance(op.padding, str):
+        return (batch, filters, *(-(-size // step) for size, step in zip(shape[2:], op.stride)))
     reach = [d * (k - 1) + 1 for d, k in zip(op.dilation, kernel)]
     return (batch, filters, *_sizes(node, shape, reach, op.stride, op.padding))
 

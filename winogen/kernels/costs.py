@@ -37,7 +37,7 @@ def leaves_half(work: Work) -> bool:
     """
     last = work.filters % work.lanes
     halved = work.target.broadcasts and work.target.core not in WHOLE_VECTORS
-    return 0 < last <= work.lanes // 2 and halved and not work.precision.has_narrow_filters
+    return 0 < last <= work.lanes // 2 and halved and not work.precision.narrow_filter
 
 
 def register_blocks(work: Work, rows: Any, half: bool = False) -> tuple[Panel, ...]:
@@ -54,12 +54,14 @@ def product(work: Work, machine: Machine, counted: Product) -> Any:
     costs, rate = machine.costs, machine.vectors_per_cycle
     chains, total = work.tuning.chains, 0.0
     call, per_sum = costs.call(chains), costs.sum(chains)
-    narrow = work.precision.has_narrow_filters
+    narrow = work.precision.narrow_filter
     widening = work.target.widening(work.precision.filters) if narrow else 0
     for panel in counted.panels:
         size, width = panel.rows, panel.vectors
         step = np.maximum(
-            np.maximum((size + widening) * width / rate, panel.loads / costs.loads),
+            np.maximum(
+                (size * (1 + counted.more) + widening) * width / rate, panel.loads / costs.loads
+            ),
             costs.latency / chains,
         )
         sums = counted.rounds * panel.sums

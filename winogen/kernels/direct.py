@@ -10,17 +10,22 @@ from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family, tuning
 from winogen.kernels.count import Demand, Product, Stages, of_buffer, turned
 from winogen.kernels.geometry import (
+    ROW_SEGMENT,
     STRIP_FIELDS,
-    gemm_filters,
     is_streamed,
     lines_of_channels,
     strip_pitches,
     strip_size,
 )
 from winogen.kernels.variant import Buffer, Cycles, Variant
-from winogen.kernels.work import Work, blocks
-from winogen.records import Machine, Precision, Target, Tuning
+from winogen.kernels.work import Work, blocks, round_up
+from winogen.records import PRODUCT_FORMATS, Machine, Precision, Target, Tuning
 from winogen.records.tuning import PREFETCHING
+
+
+def in_words(precision: Precision) -> bool:
+    """Whether what is multiplied comes in words of neighbouring channels."""
+    return precision.format.together > 1
 
 
 class Direct(Variant):
@@ -42,19 +47,30 @@ class Direct(Variant):
         "tap": "where the taps begin",
     }
     fields_used = STRIP_FIELDS
+    formats: tuple[str, ...] = tuple(
+        one.name for one in PRODUCT_FORMATS.values() if one.summing == "kept"
+    )
+
+    def buffer_names(self, border: str, precision: Precision) -> dict[str, str]:
+        names = super().buffer_names(border, precision)
+        return {**names, "rows": "rows that become words"} if in_words(precision) else names
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return tuning.gemm(target, prefetch_streams=tuning.NEXT_BLOCK)
 
     def fields(self, work: Work) -> dict[str, Any]:
-        planar = work.layout == "NCHW"
+        planar = work.layout == "NCHW" and not in_words(work.precision)
         return strip_pitches(*strip_size(work), work.stride[1], work.lanes, planar)
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         lanes, size = work.lanes, work.itemsize
-        planes = work.channels if work.layout == "NCHW" else blocks(work.channels, lanes)
+        planar, words = work.layout == "NCHW", in_words(work.precision)
+        planes = work.channels if planar and not words else blocks(work.terms, lanes)
         pixels = work.block[0] * work.block[1]
+        # The channels of a vector of words, some columns at a time.
+        rows = 2 * lanes * work.stride[1] * (ROW_SEGMENT + lanes) if planar else 0
         return {
+            **({"rows": Buffer(rows * size)} if words else {}),
             # Whole vectors are read, up to two beyond what is needed.
             "strip": Buffer((planes * self.fields(work)["strip_plane"] + 2 * lanes) * size),
             "sum": Buffer(pixels * work.tuning.vectors * lanes * size),
@@ -67,10 +83,12 @@ class Direct(Variant):
         return 1, np.maximum(work.block[1], work.tuning.rows), vectors * work.lanes
 
     def packed_numbers(self, work: Work) -> int:
-        return gemm_filters(work, taps=work.taps)
+        together = work.precision.format.together
+        return work.groups * work.padded_filters * work.taps * together * work.terms
 
     def depth(self, work: Work) -> int:
-        return work.lanes * max(1, work.tuning.depth // (work.taps * work.lanes))
+        together = work.precision.format.together * work.taps * work.lanes
+        return work.lanes * max(1, work.tuning.depth // together)
 
     def shares(self, work: Work) -> Any:
         return cost.shared_filters(work, work.lanes * work.tuning.vectors)
@@ -99,21 +117,30 @@ class Direct(Variant):
     def filled(self, work: Work) -> Demand:
         """Count how the inputs of a block come to where they are multiplied."""
         channels = work.channels if work.layout == "NCHW" else work.padded_channels
+        words = in_words(work.precision)
+        channels = round_up(work.terms, work.lanes) if words else channels
         strip = self.buffers(work)["strip"]
-        return pixels_family.filled(work, self.packed_bytes(work), strip, channels)
+        filled = pixels_family.filled(work, self.packed_bytes(work), strip, channels)
+        if not words:
+            return filled
+        # Two vectors of numbers become one of words.
+        rows, cols = strip_size(work)
+        return filled + Demand(turned=2 * turned(work, rows * cols, work.terms))
 
     def product(self, work: Work) -> Product:
         """Count the product of a block."""
         rows, cols = work.block
-        rounds = blocks(work.channels, self.depth(work))
+        rounds, form = blocks(work.terms, self.depth(work)), work.precision.format
+        fused, slow = work.target.multiplying(form), dict(form.slow)
+        more = (slow.get(work.target.core, 1) if fused else form.instructions) - 1
         panels = cost.register_blocks(work, cols)
-        return Product(panels, work.channels * work.taps, rounds, times=rows)
+        return Product(panels, work.terms * work.taps, rounds, times=rows, more=more)
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         costs = machine.costs
         filled, multiplied = cost.busiest(work, work.lanes * work.tuning.vectors)
         into, multiply, output = self.count(work)
-        input_ = pixels_family.fill(work, machine, into)
+        input_ = self._fill(work, machine, into)
         arithmetic = cost.product(work, machine, multiply.product)
         steps = cost.roof(arithmetic, pixels_family.again(machine, multiply), costs.shows)
         if work.layout == "NHWC":
@@ -126,3 +153,15 @@ class Direct(Variant):
             return pixels_family.stored_meanwhile(machine, filled * input_, product, stores)
         exchanged = multiplied * cost.arrange(work, costs) * output.turned
         return Cycles(filled * input_, product, cost.roof(exchanged, stores, costs.shows))
+
+    def fixed(self, work: Work) -> dict[str, int]:
+        return {"row_segment": ROW_SEGMENT} if in_words(work.precision) else {}
+
+    def _fill(self, work: Work, machine: Machine, into: Demand) -> Any:
+        """Cycles to fill the strip of a block."""
+        if not in_words(work.precision):
+            return pixels_family.fill(work, machine, into)
+        vectors = into.bytes("strip", writes=True) // (work.lanes * work.itemsize)
+        made = vectors * (2 * cost.arrange(work, machine.costs) + 3 * machine.costs.store)
+        fetched = pixels_family.fetched(work, machine, into)
+        return cost.roof(made, fetched, machine.costs.shows)

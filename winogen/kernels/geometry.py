@@ -44,6 +44,10 @@ def strip_pitches(rows: Any, cols: Any, step: Any, lanes: int, planar: bool) -> 
     return {"strip_phase": phase, "strip_row": row, "strip_plane": plane | lanes}
 
 
+# Columns of a row of planes whose numbers become narrow ones at a time: they stay in L1.
+ROW_SEGMENT = 64
+
+
 def gemm_filters(work: Work, positions: int = 1, taps: int = 1) -> int:
     """Numbers of filters packed for the GEMM."""
     return work.groups * work.padded_filters * positions * taps * work.channels

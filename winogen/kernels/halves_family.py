@@ -11,14 +11,13 @@ from typing import Any
 
 from winogen.kernels import costs as cost
 from winogen.kernels.count import Demand, Move, Product, Stages
+from winogen.kernels.geometry import ROW_SEGMENT
 from winogen.kernels.variant import Buffer, Variant
 from winogen.kernels.work import Work, blocks
-from winogen.records import Machine, Precision, Target
+from winogen.records import Machine
 
-EXTENSION = "fp16"
 SCALE_TOP = 4  # largest numbers lie between 2^4 and 2^5
 BANDS = 16  # of an image, whose largest numbers are found one by one
-ROW_SEGMENT = 64  # columns of a row of planes that are rounded at a time: they stay in L1
 _WIDENING = 4  # instructions that make two vectors of float32 of one, and add them to others
 
 # Products of a chain of additions, and how many such sums are added up before they are widened. To
@@ -30,18 +29,7 @@ TERMS, CHAINS = 8, 3
 class OfHalves(Variant):
     """What differs from kernels whose products are of wider numbers."""
 
-    def computes(self, precision: Precision) -> bool:
-        """Whether its kernels compute with these types of numbers."""
-        asked = Precision.of(precision.arrays, products="float16")
-        return precision == asked and precision.transforms == "float32"
-
-    def extensions(self, target: Target) -> tuple[str, ...]:
-        """Return those of the target's extensions that its kernels use."""
-        return tuple({EXTENSION} & target.extensions)
-
-    def runs_on(self, target: Target) -> bool:
-        """Whether a target has what its kernels cannot do without."""
-        return EXTENSION in target.extensions
+    formats: tuple[str, ...] = ("float16",)
 
     def summation(self, tuning: Any, channels: int) -> dict[str, int]:
         """Return how it sums: chains of float16, and float32 between blocks of them."""
@@ -78,11 +66,6 @@ def product_cycles(machine: Machine, counted: Product, call: Any) -> Any:
 def ends(steps: Any) -> Any:
     """Return the instructions for every sum of so many terms, besides its multiply-adds."""
     return blocks(steps, TERMS) + _WIDENING * blocks(steps, TERMS * CHAINS)
-
-
-def words(work: Work) -> int:
-    """Return the words of two channels that a group has."""
-    return int(blocks(work.channels, 2))
 
 
 def largest_numbers(work: Work) -> Buffer:

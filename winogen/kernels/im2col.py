@@ -18,6 +18,7 @@ class Im2col(Direct):
     template = "im2col.c.j2"
     title = "Convolution as patch matrix times filters (im2col + GEMM)"
     auto = False
+    formats = ("real",)
     operand = "patch"
     buffers_used = {**Direct.buffers_used, "patch": "what every pixel sees"}
     fields_used = {**Direct.fields_used, "patch_numbers": "numbers of one patch"}

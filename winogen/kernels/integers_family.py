@@ -37,6 +37,7 @@ _ROUNDING, _LANES_SUMMED, _ROOT = 4, 3, 20
 class RegionsOfIntegers(Regions):
     """What differs from kernels whose products are of floating point numbers."""
 
+    formats = ("int16",)
     uses = ("rows", "vectors", "band")
     tunable = (*uses, *PREFETCHING, "non_temporal")
     buffers_used = {
@@ -46,13 +47,6 @@ class RegionsOfIntegers(Regions):
         "place": "where each of them goes",
     }
     fields_used = {**Regions.fields_used, "steps_step": "of steps: likewise"}
-
-    def computes(self, precision: Precision) -> bool:
-        asked = Precision.of(precision.arrays, products="int16")
-        return precision == asked and precision.transforms == "float32"
-
-    def extensions(self, target: Target) -> tuple[str, ...]:
-        return target.dot_extensions
 
     def fixed(self, work: Work) -> dict[str, int]:
         return {"word": 2, "chunk": CHUNK, "tiles_at_once": int(self.tiles_at_once(work))}
@@ -102,7 +96,8 @@ class RegionsOfIntegers(Regions):
 
     def product(self, work: Work) -> Product:
         rows, times = self.rows_of_products(work)
-        instructions = 1 if self.extensions(work.target) else _INSTRUCTIONS[work.target.dots]
+        fused = work.target.multiplying(work.precision.format)
+        instructions = 1 if fused else _INSTRUCTIONS[work.target.dots]
         whole, rest = divmod(work.channels, 2 * work.lanes)
         words = whole * work.lanes + min(rest, work.lanes)
         taps = self.taps_of(work)

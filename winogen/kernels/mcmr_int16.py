@@ -10,5 +10,4 @@ class McmrInt16(RegionsOfIntegers, Mcmr):
     """All tiles of a block are the rows of one product of integers per position."""
 
     name = "mcmr_int16"
-    template = "mcmr_int16.c.j2"
     title = "Multi-channel multi-region Winograd convolution, products of int16"

@@ -8,7 +8,7 @@ from winogen.kernels import costs as cost
 from winogen.kernels import halves_family as halves
 from winogen.kernels import pixels_family, tuning
 from winogen.kernels.count import Demand, Product, input_read, of_buffer, panels
-from winogen.kernels.geometry import strip_pitches, strip_size
+from winogen.kernels.geometry import ROW_SEGMENT, strip_pitches, strip_size
 from winogen.kernels.pixels import Pixels
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.work import Work, blocks, even
@@ -55,7 +55,7 @@ class PixelsFloat16(halves.OfHalves, Pixels):
             "sum": Buffer(sums * size),
             "tap": Buffer(work.taps * 8),
             "most": halves.largest_numbers(work),
-            "rows": Buffer(work.stride[1] * (halves.ROW_SEGMENT + lanes) * size),
+            "rows": Buffer(work.stride[1] * (ROW_SEGMENT + lanes) * size),
             "wide": Buffer(sums * size),
         }
 

@@ -78,7 +78,7 @@ class KernelSpec(Spec):
             work.layout,
             work.precision,
             work.target.storing(*(number.name for number in work.precision.stored)).using(
-                *named(work.variant).extensions(work.target)
+                *work.target.multiplying(work.precision.format)
             ),
             work.tuning.compiled,
             along_h,
@@ -111,7 +111,7 @@ class KernelSpec(Spec):
         arrays."""
         variant = self.entry
         special = [(means, "int64_t", (name,)) for name, means in variant.fields_used.items()]
-        buffers = variant.buffer_names(self.border)
+        buffers = variant.buffer_names(self.border, self.precision)
         special += [(means, "winogen_buffer", (name,)) for name, means in buffers.items()]
         return (*_COMMON, *special, *(_NARROW if self.precision.narrow else ()))
 

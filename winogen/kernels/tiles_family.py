@@ -20,7 +20,7 @@ from winogen.kernels.count import (
 from winogen.kernels.geometry import is_streamed, lines_of_channels, tile_strip_size
 from winogen.kernels.variant import Buffer, Variant
 from winogen.kernels.work import Work, blocks, round_up
-from winogen.records import NUMBERS, Machine
+from winogen.records import NUMBERS, Machine, Precision
 
 _POINTER = 8
 TILES_AT_ONCE = 4  # side by side, whose columns are transformed before their rows: they stay in L1
@@ -37,7 +37,7 @@ class Tiled(Variant):
         "offset": "where each tile goes",
     }
 
-    def buffer_names(self, border: str) -> dict[str, str]:
+    def buffer_names(self, border: str, precision: Precision) -> dict[str, str]:
         names = dict(self.buffers_used)
         return {**names, "pointer": "where each pixel is"} if border == "indirect" else names
 

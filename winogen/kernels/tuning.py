@@ -70,7 +70,7 @@ _NARROW_DEPTH = 128
 
 def regions(target: Target, precision: Precision) -> Tuning:
     """Return the tuning of kernels whose product goes over many channels at once."""
-    block, narrow = Tuning(_ZEN4, rows=rows(target), vectors=2), precision.has_narrow_filters
+    block, narrow = Tuning(_ZEN4, rows=rows(target), vectors=2), bool(precision.narrow_filter)
     if target.broadcasts:
         block = _REGIONS.get(target.core, _REGIONS[""])
         block = _NARROW_REGIONS.get(target.core, block) if narrow else block

@@ -21,7 +21,7 @@ from winogen.kernels.geometry import is_streamed, strip_size
 from winogen.kernels.kind import Buffer, workspace_bytes
 from winogen.kernels.registers import registers_of_steps
 from winogen.kernels.work import Work, round_up
-from winogen.records import Machine, Precision, Sizes, Strides, Target, Tuning
+from winogen.records import PRODUCT_FORMATS, Machine, Precision, Sizes, Strides, Target, Tuning
 
 
 class Cycles(NamedTuple):
@@ -57,6 +57,7 @@ class Variant(ABC):
     rows_at_once: int = 1  # rows of outputs that a block has at least, if there are as many
     one_layer: bool = False  # whether all sizes of a layer are compiled in
     adds_early: bool = False  # whether what the epilogue adds is added before the store
+    formats: tuple[str, ...] = ("real",)  # of products: names of PRODUCT_FORMATS
     widens_filters: bool = False  # whether filters may be packed in narrower numbers than float32
     # Whether arrays may hold narrower numbers than are computed with: read through a buffer.
     widens_arrays: bool = True
@@ -73,8 +74,13 @@ class Variant(ABC):
 
     def computes(self, precision: Precision) -> bool:
         """Whether its kernels compute with these types of numbers."""
+        if precision.format.name not in self.formats:
+            return False
+        if precision.format.name != "real":
+            asked = Precision.of(precision.arrays, products=precision.products)
+            return precision == asked and precision.transforms == "float32"
         widens = self.widens_filters and precision.transforms == "float32"
-        if widens and precision.has_narrow_filters:
+        if widens and precision.narrow_filter:
             precision = replace(precision, filters=precision.transforms)
         if self.widens_arrays:
             precision = replace(precision, arrays=precision.transforms)
@@ -96,13 +102,9 @@ class Variant(ABC):
         """Return what is compiled in besides layout, numbers, target, transforms and tuning."""
         return {}
 
-    def extensions(self, target: Target) -> tuple[str, ...]:
-        """Return the target's extensions that its kernels use."""
-        return ()
-
     def runs_on(self, target: Target) -> bool:
         """Whether a target has what its kernels cannot do without."""
-        return True
+        return any(target.multiplies(PRODUCT_FORMATS[name]) for name in self.formats)
 
     def compiled(self, work: Work) -> Any:
         """Return what else is compiled in: hashable, its repr says all of it; None for nothing.
@@ -156,7 +158,7 @@ class Variant(ABC):
     def packed_numbers(self, work: Work) -> Any:
         """Return how many numbers the packed filters are."""
 
-    def buffer_names(self, border: str) -> dict[str, str]:
+    def buffer_names(self, border: str, precision: Precision) -> dict[str, str]:
         """Return name -> meaning of its buffers."""
         return dict(self.buffers_used)
 
@@ -301,6 +303,7 @@ def algorithms(precision: Precision | None = None, target: Target | None = None)
         if variant.algorithm not in _MODULES
         and (precision is None or variant.computes(precision))
         and (target is None or variant.runs_on(target))
+        and (target is None or precision is None or target.multiplies(precision.format))
     ]
     others = _MODULES if precision is None and target is None else ()
     return tuple(dict.fromkeys([*able, *others]))

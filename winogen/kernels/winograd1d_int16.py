@@ -10,5 +10,4 @@ class Winograd1dInt16(RegionsOfIntegers, Winograd1d):
     """The kernel's rows are the taps of the product; each has steps of its own."""
 
     name = "winograd1d_int16"
-    template = "winograd1d_int16.c.j2"
     title = "2D convolution as a sum of 1D Winograd convolutions, products of int16"

@@ -86,6 +86,11 @@ class Work:
         return self.precision.real.itemsize
 
     @property
+    def terms(self) -> int:
+        """Terms of a group's sum for each tap: channels, or words of neighbouring ones."""
+        return int(blocks(self.channels, self.precision.format.together))
+
+    @property
     def array_itemsize(self) -> int:
         """Bytes of one number of the input and the output."""
         return self.precision.itemsize

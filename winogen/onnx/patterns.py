@@ -35,6 +35,7 @@ class Match(NamedTuple):
     op: Operator
     inputs: tuple[str, ...]
     within: tuple[Any, ...] = ()
+    label: str = ""  # what people call it, if not as its own node
 
 
 class Patterns:

@@ -1,7 +1,7 @@
-"""Quantized convolutions of a model as nodes of winogen's own: QLinearConv, ConvInteger, and pairs.
+"""Quantized convolutions of a model as operators of a graph: QLinearConv, ConvInteger, and pairs.
 
 Exporters write a quantized convolution as a float one between DequantizeLinear and QuantizeLinear.
-It becomes one node of integers, whose sums are exact and rounded once:
+It becomes one operator of integers, whose sums are exact and rounded once:
 
     y = saturate(round((sum + bias) * (x_scale * w_scale / y_scale) + y_zero))
 
@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from winogen.conv.quantization import BYTES, RANGES, Filters, Scales, check_zero
 from winogen.errors import WinogenError
+from winogen.graph import Opaque, QConv
+from winogen.graph.ir import Operator
 from winogen.onnx.between import between
 from winogen.onnx.model import Model
-from winogen.onnx.quantized_writing import Codes, Layer, Writer, whole
+from winogen.onnx.patterns import Match
 from winogen.onnx.sizes import STANDARD
 
 
@@ -29,27 +31,47 @@ class Refused(Exception):
     """Why a convolution stays with the framework."""
 
 
-@dataclass
-class Narrowed:
-    """A model whose quantized convolutions are winogen's, and what was done to it."""
+class Codes(NamedTuple):
+    """How a value is quantized: real = scale * (code - zero)."""
 
-    model: Any  # ModelProto
-    made: frozenset[str] = frozenset()  # outputs of the new convolutions
-    others: frozenset[str] = frozenset()  # outputs of what else is new
+    scale: np.ndarray  # float32: one number, or one for each filter
+    zero: np.ndarray  # as many, or one; of the type of the codes
+
+
+class Layer(NamedTuple):
+    """A quantized convolution as a model has it; ``y`` None: its output are the sums."""
+
+    input: str
+    x: Codes
+    weight: np.ndarray
+    w: Codes
+    bias: np.ndarray | None
+    y: Codes | None
+    relu: bool
+    within: tuple[Any, ...]  # nodes that it stands for, the last makes the output
+
+
+@dataclass
+class Narrow:
+    """What of a model computes with bytes."""
+
+    matches: dict[str, Match] = field(default_factory=dict)  # by what they make
+    taken: dict[int, Any] = field(default_factory=dict)  # id -> node that they stand for
     refusals: dict[str, str] = field(default_factory=dict)  # output of a node -> why it stays
 
 
-def narrowed(
-    model: Model, threads: int | None = None, excluded: Mapping[str, str] | None = None
-) -> Narrowed:
-    """Return a model with winogen's quantized convolutions, the same one if it has none.
+def quantized(model: Model, excluded: Mapping[str, str] | None = None) -> Narrow:
+    """Return the quantized convolutions of a model, and what lies between them if it has any.
 
-    ``threads``: of each; None for as many as onnxruntime lends. ``excluded``: values that the
-    framework goes on to compute, and why.
+    ``excluded``: values that the framework goes on to compute, and why.
     """
-    excluded = excluded or {}
-    layers: dict[str, Layer] = {}
-    refusals = {}
+    excluded, found = excluded or {}, Narrow()
+
+    def take(output: str, op: Operator, source: str, within: tuple[Any, ...]) -> None:
+        label = within[0].name or within[0].output[0]
+        found.matches[output] = Match(op, (source,), within[:-1], label)
+        found.taken |= {id(node): node for node in within}
+
     for node in model.graph.node:
         read = _READERS.get(node.op_type) if node.domain in STANDARD else None
         if read is None:
@@ -58,20 +80,45 @@ def narrowed(
             layer = read(model, node)
             if layer is None:
                 continue
-            output = layer.within[-1].output[0]
+            output, attributes = layer.within[-1].output[0], model.attributes(node)
             if output in excluded:
                 raise Refused(excluded[output])
-            _check(model, layer, model.attributes(node))
-            layers[output] = layer
+            _check(model, layer, attributes)
+            take(output, _operator(layer, attributes), layer.input, layer.within)
         except (Refused, WinogenError) as reason:
-            refusals[node.output[0]] = str(reason)
-    if not layers:
-        return Narrowed(model.proto, refusals=refusals)
-    settings = {} if threads is None else {"threads": threads}
-    others = between(model, {id(node) for layer in layers.values() for node in layer.within})
-    others = {name: other for name, other in others.items() if name not in excluded}
-    proto = Writer(model, layers, others, settings).write()
-    return Narrowed(proto, frozenset(layers), frozenset(others), refusals)
+            found.refusals[node.output[0]] = str(reason)
+    if found.matches:
+        for name, other in between(model, set(found.taken)).items():
+            if name not in excluded and model.constant(other.input) is None:
+                take(name, Opaque(type(other).__name__, other), other.input, other.within)
+    return found
+
+
+def _operator(layer: Layer, attributes: dict[str, Any]) -> QConv:
+    auto = attributes.get("auto_pad", "NOTSET")
+    top, left, bottom, right = attributes.get("pads", (0, 0, 0, 0)) if auto == "NOTSET" else [0] * 4
+    outputs: dict[str, Any] = {}
+    if layer.y is not None:
+        outputs = {
+            "x_scale": whole(layer.x.scale),
+            "w_scale": whole(layer.w.scale),
+            "y_scale": whole(layer.y.scale),
+            "y_zero": int(layer.y.zero.reshape(-1)[0]),
+            "y_dtype": layer.y.zero.dtype.name,
+        }
+    return QConv(
+        layer.weight,
+        layer.bias,
+        layer.x.zero.dtype.name,
+        int(layer.x.zero.reshape(-1)[0]),
+        whole(layer.w.zero),
+        stride=tuple(attributes.get("strides", (1, 1))),
+        padding=auto if auto.startswith("SAME") else (top, bottom, left, right),
+        dilation=tuple(attributes.get("dilations", (1, 1))),
+        groups=attributes.get("group", 1),
+        activation="relu" if layer.relu else None,
+        **outputs,
+    )
 
 
 # ---- what a node means ---------------------------------------------------------------------------
@@ -187,6 +234,8 @@ def _bias(model: Model, name: str, x: np.ndarray, w: np.ndarray) -> np.ndarray:
 def _check(model: Model, layer: Layer, attributes: dict[str, Any]) -> None:
     """Raise Refused, or what `QConv2d` would."""
     filters = len(layer.weight)
+    if model.constant(layer.input) is not None:
+        raise Refused("its input never changes")
     for name, array in (("input", layer.x.zero), ("weights", layer.w.zero)):
         if array.dtype.name not in BYTES:
             raise Refused(f"its {name} are {array.dtype}")
@@ -255,3 +304,8 @@ def _only_reader(model: Model, name: str) -> Any:
     """The node that alone reads a value; None if several do, or the model returns it."""
     readers = model.readers.get(name, ())
     return readers[0] if model.uses[name] == len(readers) == 1 else None
+
+
+def whole(array: np.ndarray) -> np.ndarray:
+    """One number as an array without axes."""
+    return array.reshape(()) if array.size == 1 else array

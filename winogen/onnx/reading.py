@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from winogen.graph import Graph, Node, Opaque
 from winogen.onnx.model import Model
 from winogen.onnx.patterns import Match, Patterns
-from winogen.onnx.quantized import Narrowed
+from winogen.onnx.quantized import quantized
 from winogen.onnx.sizes import STANDARD
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose", "QLinearConv", "ConvInteger")
@@ -24,30 +25,32 @@ class Reading:
     refusals: list[str] = field(default_factory=list)  # convolutions that stay, and why
 
 
-def read(model: Model, narrow: Narrowed | None = None) -> Reading:
+def read(model: Model, excluded: Mapping[str, str] | None = None) -> Reading:
     """Return the graph of a model. Values that never change are no values of it.
 
-    ``narrow``: what was done to its quantized convolutions before.
+    ``excluded``: values that are no outputs of quantized convolutions then, and why.
     """
-    narrow = narrow or Narrowed(model.proto)
-    kind = _kind(model)
+    narrow = quantized(model, excluded)
+    kind = _kind(model, narrow.taken)
     patterns = Patterns(model, kind) if kind else None
     matches: dict[int, Match] = {}
     swallowed: set[tuple[str, ...]] = set()
     refusals = []
     nodes = list(model.graph.node)
     for place, node in enumerate(nodes):
-        match = patterns.match(node) if patterns else None
+        match = narrow.matches.get(node.output[0]) if node.output else None
+        if match is None and id(node) in narrow.taken:
+            continue
+        if match is None and patterns:
+            match = patterns.match(node)
         if match is not None:
             matches[place] = match
             swallowed |= {tuple(inner.output) for inner in match.within}
-        elif node.output[0] in narrow.made | narrow.others:
-            continue
         elif node.op_type in _CONVOLUTIONS:
             why = narrow.refusals.get(node.output[0]) or _why(model, node, kind)
             refusals.append(f"{node.name or node.output[0]}: {why}")
     aliases = model.aliases
-    needed = _needed(model, nodes)
+    needed = _needed(model, nodes, matches)
     outside = dict.fromkeys(value.name for value in model.graph.input)
     outside = {name: None for name in outside if model.constant(name) is None}
     made: list[Node] = []
@@ -64,6 +67,7 @@ def read(model: Model, narrow: Narrowed | None = None) -> Reading:
             op: Any = Opaque(node.op_type, node)
         else:
             reads, op, outputs = match.inputs, match.op, outputs[:1]
+            label = match.label or label
         inputs = tuple(aliases.get(name, name) for name in reads)
         inputs = tuple(name for name in inputs if model.constant(name) is None)
         for name in inputs:  # what has neither a maker nor is an input: an initializer
@@ -77,13 +81,13 @@ def read(model: Model, narrow: Narrowed | None = None) -> Reading:
     return Reading(Graph(outside, made, outputs), kind, refusals)
 
 
-def _kind(model: Model) -> int:
+def _kind(model: Model, taken: Container[int]) -> int:
     """The type of the numbers of most convolutions that winogen could compute."""
     tensor = model.onnx.TensorProto
     kinds = Counter(
         model.kind(node.output[0]) or model.kind(node.input[0])
         for node in model.graph.node
-        if node.op_type == "Conv" and node.domain in STANDARD
+        if node.op_type == "Conv" and node.domain in STANDARD and id(node) not in taken
     )
     ours = {kind: count for kind, count in kinds.items() if kind in (tensor.FLOAT, tensor.DOUBLE)}
     return max(sorted(ours), key=lambda kind: ours[kind]) if ours else 0
@@ -104,12 +108,13 @@ def _why(model: Model, node: Any, kind: int) -> str:
     return "its shapes are not known, or it pads in a way that depends on them"
 
 
-def _needed(model: Model, nodes: list[Any]) -> set[int]:
+def _needed(model: Model, nodes: list[Any], matches: Mapping[int, Match]) -> set[int]:
     """The places of nodes that the outputs depend on."""
     wanted = {value.name for value in model.graph.output}
     places = set()
     for place in reversed(range(len(nodes))):
         if wanted.intersection(nodes[place].output):
             places.add(place)
-            wanted.update(model.reads(nodes[place]))
+            match = matches.get(place)
+            wanted.update(match.inputs if match else model.reads(nodes[place]))
     return places

@@ -10,13 +10,12 @@ import numpy as np
 
 from winogen.conv import arguments
 from winogen.conv.problem import Problem
-from winogen.graph import Conv, cut, shapes, simplify
+from winogen.graph import Conv, QConv, cut, shapes, simplify
 from winogen.graph.lower import COPY, Step, lower
 from winogen.graph.planning import Settings, problem_of, ways_of
 from winogen.onnx.loading import naming_damage, original
 from winogen.onnx.model import Model
 from winogen.onnx.probes import sized
-from winogen.onnx.quantized import narrowed
 from winogen.onnx.reading import Reading, read
 from winogen.onnx.rewrite import rewrite
 from winogen.tasks.duel import Times
@@ -156,13 +155,12 @@ def report(
     model = sized(Model(proto, input_shapes))
     count, largest = arguments.threads(threads), None if tolerance is None else float(tolerance)
     result = rewrite(proto, tolerance=tolerance, threads=count, input_shapes=input_shapes)
-    narrow = narrowed(model)
-    wide = Model(narrow.model, model.fixed) if narrow.made else model
-    reading = read(wide, narrow)
-    settings = _settings(wide, reading, count, largest)
+    reading = read(model)
+    settings = _settings(model, reading, count, largest)
     direct = replace(settings, algorithm="direct", tolerance=None)
-    rows, narrow_times = [], [t for name, t in result.layers.items() if name in narrow.made]
-    for step, problem in _steps(wide, reading, settings) if reading.kind else ():
+    narrow = {node.output for node in reading.graph.nodes if isinstance(node.op, QConv)}
+    rows, narrow_times = [], [times for name, times in result.layers.items() if name in narrow]
+    for step, problem in _steps(model, reading, settings) if reading.kind else ():
         algorithm, seconds = _predicted(problem, settings)
         what = f"{step.shape[1]} channels" if step.label == COPY else str(step.op)
         predicted = algorithm, seconds, _predicted(problem, direct)[1]

@@ -19,7 +19,6 @@ from winogen.onnx.loading import naming_damage, original, require
 from winogen.onnx.measuring import Measuring, Unmeasured
 from winogen.onnx.model import Model, copied
 from winogen.onnx.proof import Verdict, compare
-from winogen.onnx.quantized import narrowed
 from winogen.onnx.reading import read
 from winogen.onnx.soundness import MOST_BYTES, parts_of
 from winogen.onnx.writing import Writer
@@ -215,26 +214,21 @@ class _Draft:
 
     def __init__(self, model: Model, settings: Mapping[str, Any], excluded: Mapping[str, str]):
         self.model = model
-        narrow = narrowed(model, settings["threads"], excluded)
-        wide = Model(narrow.model, model.fixed) if narrow.made else model
-        reading = read(wide, narrow)
+        reading = read(model, excluded)
         self.graph = simplify(reading.graph)
-        self.within: Mapping[str, list[str]] = {}  # output of a segment -> all that it computes
-        self._writer = partial(Writer, wide, reading, settings, excluded)
-        proto, convolutions, segments = wide.proto, 0, 0
-        if reading.kind:
-            writer = self._writer()
-            written = writer.write(self.graph)
-            if writer.segments:
-                proto, self.within = written, writer.within
-                convolutions, segments = writer.convolutions, writer.segments
+        self._writer = partial(Writer, model, reading, settings, excluded)
+        writer = self._writer()
+        proto = writer.write(self.graph)
+        if not writer.segments and not writer.quantized:
+            proto = model.proto
+        self.within = writer.within  # output of a segment -> all that it computes
         self.result = Rewritten(
             proto,
             len(model.graph.node),
             len(proto.graph.node),
-            convolutions,
-            segments,
-            len(narrow.made),
+            writer.convolutions,
+            writer.segments,
+            writer.quantized,
             tuple(reading.refusals),
         )
 

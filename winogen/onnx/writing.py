@@ -11,14 +11,17 @@ from typing import Any
 import numpy as np
 
 from winogen.conv import arguments
+from winogen.conv.quantization import Filters
 from winogen.graph import Concat, Conv, Graph, MaxPool, Opaque, Spread, cut, maps
-from winogen.graph.ir import QConv
+from winogen.graph.ir import Node, QConv
 from winogen.graph.lower import MOVING, Step, lower
 from winogen.graph.places import Buffer, Place
 from winogen.kernels.spec import PADDING_MODES
+from winogen.onnx.between import Lookup, Pool
 from winogen.onnx.model import Model, fresh, named_apart
 from winogen.onnx.operators import NOWHERE, OWN_DOMAIN
 from winogen.onnx.reading import Reading
+from winogen.onnx.sizes import STANDARD
 from winogen.onnx.soundness import Part
 
 VERSION = 1  # of the operators: raised when a node would mean something else
@@ -44,7 +47,8 @@ class Writer:
         self.within: dict[str, list[str]] = {}  # output of a segment -> all that it computes
         self.settings = {name: value for name, value in settings.items() if value is not None}
         self.helper = model.onnx.helper
-        self.dtype = model.onnx.helper.tensor_dtype_to_np_dtype(reading.kind)
+        kind = reading.kind or model.onnx.TensorProto.FLOAT
+        self.dtype = model.onnx.helper.tensor_dtype_to_np_dtype(kind)
         self.nodes: list[Any] = []
         self.made = {value.name for value in model.graph.input}  # values that are there
         self.tensors: dict[str, Any] = {}  # that the nodes of winogen's need
@@ -52,6 +56,7 @@ class Writer:
         self.taken = model.names()
         self.convolutions = 0
         self.segments = 0
+        self.quantized = 0
 
     def write(self, graph: Graph) -> Any:
         """Return the ModelProto of ``graph``, a simplified form of the one that was read."""
@@ -78,7 +83,19 @@ class Writer:
     # ---- nodes -----------------------------------------------------------------------------------
 
     def _theirs(self, graph: Graph) -> None:
-        """What the framework goes on to run: all nodes that were folded or fused into it, too."""
+        """What the framework goes on to run: all nodes that were folded or fused into it, too.
+
+        Nodes of bytes are ours, one by one.
+        """
+        (node,) = graph.nodes
+        if isinstance(node.op, QConv):
+            self._bytes(node, node.op)
+            return
+        if isinstance(node.op, Opaque) and isinstance(node.op.payload, (Lookup, Pool)):
+            for made in node.op.payload.nodes(self.model, self._constant, self._threads):
+                self.nodes.append(made)
+                self.made.update(made.output)
+            return
         for original in self.model.cone(graph.outputs, self.made):
             self.nodes.append(self.model.renamed(original))
             self.made.update(original.output)
@@ -163,6 +180,54 @@ class Writer:
             attributes["activation_parameters"] = parameters
         self._add("Conv", inputs, graph.outputs, step.label, **attributes)
 
+    @property
+    def _threads(self) -> dict[str, Any]:
+        """The setting that nodes of bytes have, too."""
+        return {name: value for name, value in self.settings.items() if name == "threads"}
+
+    def _bytes(self, node: Node, op: QConv) -> None:
+        """A quantized convolution, with signed weights."""
+        self.quantized += 1
+        filters = Filters.of(op.weight, op.w_zero, None)
+        zero = np.zeros((), np.int8) if filters.zero is None else filters.zero.astype(np.int8)
+        x_zero = np.array(op.x_zero, op.x_dtype)
+        attributes: dict[str, Any] = {
+            "kernel_shape": op.weight.shape[2:],
+            "strides": op.stride,
+            "dilations": op.dilation,
+            "group": op.groups,
+        }
+        if isinstance(op.padding, str):
+            attributes["auto_pad"] = op.padding
+        else:
+            top, bottom, left, right = op.padding
+            attributes["pads"] = (top, left, bottom, right)
+        if op.activation:
+            attributes["activation"] = op.activation
+        kind = "ConvInteger"
+        arrays: dict[str, Any] = {"weight": filters.weight, "x_zero": x_zero, "w_zero": zero}
+        if op.y_scale is not None:
+            kind = "QLinearConv"
+            arrays = {
+                "x_scale": op.x_scale,
+                "x_zero": x_zero,
+                "weight": filters.weight,
+                "w_scale": op.w_scale,
+                "w_zero": zero,
+                "y_scale": op.y_scale,
+                "y_zero": np.array(op.y_zero, op.y_dtype),
+            }
+            if op.bias is not None:
+                arrays["bias"] = op.bias
+        names = [self._constant(array, node.label, what) for what, array in arrays.items()]
+        self.nodes.append(
+            self.helper.make_node(
+                kind, [node.inputs[0], *names], node.outputs, name=node.label, domain=OWN_DOMAIN,
+                **attributes, **self._threads,
+            )
+        )  # fmt: skip
+        self.made.update(node.outputs)
+
     def _add(
         self, kind: str, inputs: Sequence[str], outputs: Sequence[str], label: str, **values: Any
     ) -> None:
@@ -176,11 +241,15 @@ class Writer:
 
     def _tensor(self, array: np.ndarray, key: str, what: str) -> str:
         """Return the name of a constant; equal ones are written once."""
-        array = np.ascontiguousarray(array, self.dtype)
+        return self._constant(np.ascontiguousarray(array, self.dtype), key, what)
+
+    def _constant(self, array: np.ndarray, key: str, what: str) -> str:
+        """Return the name of a constant of any type."""
         content = _content(array)
         if content not in self.names:
             name = self._originals.get(content) or fresh(f"{key}.{what}", self.taken)
             self.names[content] = name
+            array = np.asarray(array, order="C")
             self.tensors[name] = self.model.onnx.numpy_helper.from_array(array, name)
         return self.names[content]
 
@@ -210,7 +279,7 @@ class Writer:
                 counts[node.output] = node.op.weight.shape[0]
             elif isinstance(node.op, Concat):
                 counts[node.output] = sum(counts[name] for name in node.inputs)
-            elif not isinstance(node.op, Opaque):
+            elif not isinstance(node.op, (Opaque, QConv)):
                 counts[node.output] = counts[node.inputs[0]]
                 if isinstance(node.op, Spread):
                     counts[node.output] //= math.prod(node.op.factor)
@@ -246,10 +315,12 @@ class Writer:
         self.model.write_fixed(graph)
         self._write_sizes(graph)
         proto.ir_version = max(proto.ir_version, 4)  # initializers need not be inputs
-        if self.segments:
-            imported = [entry for entry in proto.opset_import if entry.domain == OWN_DOMAIN]
-            entry = imported[0] if imported else proto.opset_import.add()
-            entry.domain, entry.version = OWN_DOMAIN, VERSION
+        there = {entry.domain for entry in proto.opset_import if entry.domain != OWN_DOMAIN}
+        for entry in [one for one in proto.opset_import if one.domain == OWN_DOMAIN]:
+            proto.opset_import.remove(entry)
+        for domain in sorted({node.domain for node in self.nodes} - {*STANDARD, *there}):
+            entry = proto.opset_import.add()
+            entry.domain, entry.version = domain, VERSION
         return proto
 
     def _write_sizes(self, graph: Any) -> None:

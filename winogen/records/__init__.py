@@ -12,6 +12,7 @@ from winogen.records.precision import (
     FILTER_TYPES,
     NARROW_TYPES,
     NUMBERS,
+    PRODUCT_FORMATS,
     PRODUCT_TYPES,
     Precision,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "FILTER_TYPES",
     "NARROW_TYPES",
     "NUMBERS",
+    "PRODUCT_FORMATS",
     "PRODUCT_TYPES",
     "TARGETS",
     "Axis",

@@ -45,11 +45,43 @@ NUMBERS: dict[str, NumberType] = {
 COMPUTED_TYPES = ("float32", "float64")
 NARROW_TYPES = ("float16", "bfloat16")
 ARRAY_TYPES = (*COMPUTED_TYPES, *NARROW_TYPES)
-# What filters may be packed in, and what may be multiplied, besides the type of the arrays.
+# What filters may be packed in besides the type of the arrays.
 FILTER_TYPES = ("float16", "bfloat16", "flyte24", "flyte16", "flyte8")
-# Types with so small a range: every filter has a scale.
-SCALED_TYPES = ("float16",)
-PRODUCT_TYPES = ("int16", "float16")
+
+
+@dataclass(frozen=True)
+class ProductFormat:
+    """How numbers are multiplied: what the templates and the kernels of a format are made by.
+
+    Numbers narrower than a lane come in words of 32 bits: those of neighbouring channels. A
+    multiply-add takes a word of one operand, a vector of words of the other, and sums that are
+    "kept" as numbers that are computed with; or "short", which are widened after a few terms; or
+    integers, which become floats by the steps of both operands, "stepped".
+    """
+
+    name: str  # that of its header in csrc/parts/formats/
+    together: int = 1  # numbers of a word; 1: numbers are multiplied as they are computed with
+    summing: str = "kept"
+    extensions: frozenset[str] = frozenset()  # each multiplies and adds words by one instruction
+    instructions: int = 1  # that do so where none of these is
+    # ... and on cores where one instruction takes as long as so many that multiply and add floats.
+    slow: tuple[tuple[str, int], ...] = ()
+    portable: bool = True  # whether targets without any of them multiply such words, too
+    option: bool = True  # whether `product_dtype` may ask for it
+
+
+# By the type of products; those of any other are "real", of the numbers that are computed with.
+PRODUCT_FORMATS: dict[str, ProductFormat] = {
+    form.name: form
+    for form in (
+        ProductFormat("real", option=False),
+        ProductFormat("int16", 2, "stepped", frozenset({"vnni", "avxvnni"})),
+        ProductFormat("float16", 2, "short", frozenset({"fp16"}), portable=False),
+        ProductFormat("bfloat16", 2, "kept", frozenset({"bf16"}), 3, (("skylake_avx512", 4),)),
+        ProductFormat("int8", 4, "stepped", option=False),
+    )
+}
+PRODUCT_TYPES = tuple(name for name, form in PRODUCT_FORMATS.items() if form.option)
 
 
 @dataclass(frozen=True)
@@ -103,24 +135,19 @@ class Precision:
         return tuple(number for number in narrow if number.exponent)
 
     @property
-    def quantised(self) -> bool:
-        """Whether integers are multiplied, which every tile and filter has a step for."""
-        return not NUMBERS[self.products].exponent
+    def format(self) -> ProductFormat:
+        """How numbers are multiplied."""
+        return PRODUCT_FORMATS.get(self.products, PRODUCT_FORMATS["real"])
 
     @property
-    def has_narrow_filters(self) -> bool:
-        """Whether packed filters are widened before they are multiplied."""
-        return self.filters in FILTER_TYPES and self.products == self.transforms
-
-    @property
-    def multiplies_halves(self) -> bool:
-        """Whether numbers of 16 bits are multiplied as they are, and sums of few kept so."""
-        return self.products == "float16"
+    def narrow_filter(self) -> str:
+        """The type that packed filters are widened from before they are multiplied, or ""."""
+        return "" if self.products == self.filters else self.filters
 
     @property
     def scaled(self) -> bool:
-        """Whether every packed filter has a scale."""
-        return self.filters in SCALED_TYPES
+        """Whether every packed filter has a scale, as its type has so small a range."""
+        return 0 < NUMBERS[self.filters].exponent < self.real.exponent
 
     @property
     def plain(self) -> bool:

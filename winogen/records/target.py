@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from winogen.errors import InvalidValue
-from winogen.records.precision import NUMBERS
+from winogen.records.precision import NUMBERS, ProductFormat
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ EXTENSIONS: dict[str, Extension] = {
         Extension("f16c", ("avx512", "avx2"), "f16c", ("-mf16c",), 5, 4),
         # Shuffles of bytes across a whole vector.
         Extension("vbmi", ("avx512",), "avx512vbmi", ("-mavx512vbmi",), 5, 4),
+        # Dot products of two bfloat16, added to sums of float32.
+        Extension("bf16", ("avx512",), "avx512_bf16", ("-mavx512bf16",), 10, 9),
         # Arithmetic in float16.
         Extension("fp16", ("avx512",), "avx512_fp16", ("-mavx512fp16",), 12, 14),
     )
@@ -85,14 +87,18 @@ class Target:
         """Return how many "float32" or "float64" numbers one vector holds."""
         return self.vector_bytes // NUMBERS[dtype].itemsize
 
-    @property
-    def dot_extensions(self) -> tuple[str, ...]:
-        """Extensions that add dot products of 16-bit integers to sums by one instruction.
+    def multiplying(self, form: ProductFormat) -> tuple[str, ...]:
+        """Return its extensions that multiply words of a format by one instruction.
 
-        >>> TARGETS["avx2"].adjusted("+avxvnni+f16c").dot_extensions
+        >>> from winogen.records import PRODUCT_FORMATS
+        >>> TARGETS["avx2"].adjusted("+avxvnni+f16c").multiplying(PRODUCT_FORMATS["int16"])
         ('avxvnni',)
         """
-        return tuple(sorted(self.extensions & {"vnni", "avxvnni"}))
+        return tuple(sorted(self.extensions & form.extensions))
+
+    def multiplies(self, form: ProductFormat) -> bool:
+        """Whether there are kernels for it that multiply numbers of a format."""
+        return form.portable or bool(self.multiplying(form))
 
     def using(self, *names: str) -> Target:
         """Return the target whose flags allow these extensions, for kernels that need them.

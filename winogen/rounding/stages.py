@@ -57,7 +57,8 @@ class Stages:
                 raise InvalidValue(f"{name}: got {value!r} with a precision; allowed: not both")
         real = format_named(precision.transforms)
         quantised = QUANTISED.get(precision.products)
-        products = precision.sums if quantised else precision.products
+        short = precision.format.summing == "short"
+        products = precision.products if short else precision.sums
 
         def stored(name: str) -> Format:
             return real if quantised else format_named(name)
