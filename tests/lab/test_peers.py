@@ -1,5 +1,7 @@
 """Rivals: which are there, and that those installed compute the right thing."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from kernels.turns import first
@@ -8,6 +10,7 @@ from winogen.errors import InvalidValue
 from winogen.lab import peers
 from winogen.lab.bench import quantized, reference
 from winogen.lab.bench.team import Contestant, ContestantFailed
+from winogen.lab.peers import ours_int8
 from winogen.tuning.layers import BenchLayer
 
 
@@ -153,6 +156,19 @@ def test_installed_rivals_compute_layers_of_8_bits(name, tmp_path):
                 # One step where others round otherwise; in a hundredth of the places at most.
                 assert np.abs(y - exact).max() <= (0 if name == "winogen" else 1), (layer.name, way)
                 assert (y != exact).mean() <= 0.01
+
+
+def test_facts_are_those_that_an_earlier_version_knows():
+    """Its plans of bytes said their instruction, and predicted nothing; at first there was none."""
+    plan = SimpleNamespace(algorithm="direct", instruction="sdot", workspace_bytes=64)
+    conv = SimpleNamespace(plan=lambda shape, dtype: plan)
+    data = np.zeros((1, 4, 4, 4), np.int8)
+    assert ours_int8._facts(conv, data, "auto", None) == {
+        "algorithm": "direct", "tile": None, "workspace_bytes": 64, "instructions": "sdot"
+    }  # fmt: skip
+    assert ours_int8._facts(object(), data, "auto", None) == {"algorithm": "auto", "tile": None}
+    tiled = ours_int8._facts(object(), data, "mcmr", 2)
+    assert tiled["tile"] == [2, 2] and tiled["product_dtype"] == "int16"
 
 
 def test_data_of_8_bits_uses_them():

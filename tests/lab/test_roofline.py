@@ -41,6 +41,22 @@ def test_a_vector_holds_more_of_narrower_numbers(dtype, products, seconds, outpu
     assert roof.passages[2].bytes == outputs * 32 * 8 * 8
 
 
+@pytest.mark.parametrize(
+    "variant, seconds",
+    [
+        ("direct_vpdpbusd", 0.02 / 4),
+        ("im2col_tdpbusd", 0.02 / 32),
+        ("direct_smlal", 0.02 * 3),  # two products by six instructions
+        ("depthwise_pmaddwd", 0.02),
+    ],
+)
+def test_bytes_are_multiplied_at_the_rate_of_their_instruction(variant, seconds):
+    problem = problem_of(8).problem("NHWC", "int8")
+    roof = roofline.of_layer(problem, 10**9, 1000, 100.0, LIMITS, "int8", variant)
+    assert roof.arithmetic == pytest.approx(seconds)
+    assert roof.passages[2].bytes == 32 * 8 * 8
+
+
 def test_traffic_is_weights_inputs_and_outputs_at_their_levels():
     size = 128  # 4 MiB of inputs, 2 MiB of outputs: memory; weights in the second level
     roof = roofline.of_layer(problem_of(size).problem(), 1, 500_000, 100.0, LIMITS)

@@ -5,9 +5,11 @@ import json
 import re
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 from rich.console import Console
 
+from winogen.kernels.dots import dots_of
 from winogen.lab.bench import report, runner, tables
 from winogen.lab.bench.own import Own
 from winogen.lab.bench.runner import Settings, run
@@ -145,20 +147,27 @@ def test_layers_of_8_bits(monkeypatch):
     document = run(layers, Settings(main, (main.but("again", isa=isa),), rounds=1, min_time=0.001))
     assert document["settings"]["dtype"] == "int8"
     assert document["beside"]["again"]["isa"] == isa
-    for layer in document["layers"]:
+    for one, layer in zip(layers, document["layers"]):
         assert layer["rel_error"] == 0 and layer["median_s"] > 0
-        assert "roofline_s" not in layer and layer["fma_peak_gflops"] > 0
-        assert layer["algorithm"] == "direct" and layer["instructions"]
+        assert layer["predicted_s"] > 0 and layer["fma_peak_gflops"] > 0
+        roof = layer["roofline"]
+        rate = dots_of(host_target())[0].rate
+        peak = rate * layer["fma_peak_gflops"] * 1e9
+        assert roof["arithmetic_s"] == pytest.approx(2 * layer["multiplications"] / peak)
+        size = np.prod(one.output)
+        assert [move["bytes"] for move in roof["moves"] if move["writes"]] == [size]
+        assert layer["algorithm"] in ("direct", "im2col") and layer["instructions"]
         assert layer["inexact"] == 0 and layer["packed_weight_bytes"] > 0
         assert layer["beside"]["again"]["fma_peak_gflops"] > 0
     summary = document["summary"]
-    assert summary["roofline_share"] is None and summary["peak_ratio"] > 0
+    assert summary["roofline_share"] > 0 and summary["peak_ratio"] > 0
+    assert summary["time_over_predicted"]["mean"] > 0
     assert document["yardstick"]["mcmr"]["tile"]  # is of float32
     console = Console(width=190, highlight=False, file=io.StringIO())
     console.print(tables.render(document))
     text = console.file.getvalue()
     assert "winogen NCHW, int8, 1 thread" in text
-    columns = r"^ *layer +algorithm +instructions +ms +winogen +peak +error"
+    columns = r"^ *layer +algorithm +instructions +ms +predicted +winogen +roof +peak +error"
     assert re.search(columns, text, re.MULTILINE)
     assert layer["instructions"] in text
 

@@ -19,10 +19,19 @@ class Dot:
     what: str
     instructions: int = 1  # that multiply a vector of words, and what brings it into that form
     adds: int = 0  # additions besides: many CPUs do these elsewhere
+    # Vectors of words that it multiplies in the time of a multiply-add of as many floats. By the
+    # Intel 64 and IA-32 Architectures Optimization Reference Manual, a product of two tiles of AMX,
+    # 16 by 16 such vectors, takes 16 cycles, and there are two multiply-adds of floats in a cycle.
+    at_once: int = 1
+
+    @property
+    def rate(self) -> float:
+        """Products in the time of a multiply-add of floats, of each of its lanes."""
+        return self.together * self.at_once / self.instructions
 
 
 DOTS = (
-    Dot("tdpbusd", "avx512", ("amx", "vnni"), 4, False, "tdpbusd (AMX-INT8)"),
+    Dot("tdpbusd", "avx512", ("amx", "vnni"), 4, False, "tdpbusd (AMX-INT8)", at_once=8),
     Dot("vpdpbusd", "avx512", ("vnni",), 4, False, "vpdpbusd (AVX512-VNNI)"),
     Dot("vpdpbusd", "avx2", ("avxvnni",), 4, False, "vpdpbusd (AVX-VNNI)"),
     Dot("sdot", "neon", ("dotprod",), 4, True, "sdot"),
@@ -39,6 +48,17 @@ SINGLE_DOTS = (
     Dot("vpdpwssd", "avx2", ("avxvnni",), 1, True, "vpdpwssd (AVX-VNNI)"),
     *(replace(dot, together=1) for dot in DOTS if dot.together == 2),
 )
+
+
+def of_variant(variant: str) -> Dot | None:
+    """Return the instruction that a variant is named after; None of variants of other numbers.
+
+    >>> of_variant("im2col_vpdpbusd").rate, of_variant("depthwise_pmaddwd").rate
+    (4.0, 1.0)
+    """
+    algorithm, _, name = variant.partition("_")
+    dots = SINGLE_DOTS if algorithm == "depthwise" else DOTS
+    return next((dot for dot in dots if dot.name == name), None)
 
 
 def dots_of(target: Target, dots: tuple[Dot, ...] = DOTS) -> tuple[Dot, ...]:

@@ -5,8 +5,7 @@ fields of its set plus ``algorithm, tile, median_s, gflops, rel_error, workspace
 winogen, and ``peers``: name -> ``{"median_s", "rel_error", ...}`` or ``{"error": message}``. So has
 ``beside``, for more contestants of our own. GFLOP/s are those of the direct convolution over the
 time, whatever the algorithm; rel_error is max |y - y64| / max |y64|. With ``settings["dtype"]``
-"int8", y are integers less their zero point, and there is no roofline, as the limits of the machine
-are those of float32.
+"int8", y are integers less their zero point.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from winogen.conv.problem import Problem
 from winogen.kernels.count import Demand, Move
+from winogen.kernels.dots import of_variant
 from winogen.records import NUMBERS, Precision
 from winogen.toolchain.limits import Limits
 
@@ -98,17 +99,20 @@ def of_layer(
     peak_gflops: float,
     limits: Limits,
     products: str = "float32",
+    variant: str = "",
 ) -> Roof:
     """Return the roofline of a layer, given what its algorithm multiplies and packs.
 
     ``peak_gflops``: the FMA peak of float32 at the time of the measurement, of ``limits.threads``
     threads. ``products``: the type that is multiplied; an instruction takes as many of them as fill
     a vector, whether they are added one by one (FMA) or in groups (dot products of integers).
+    ``variant``: of the kernel, whose name has the instruction where it multiplies bytes.
     """
     moves = compulsory(problem, packed_bytes)
-    peak = peak_gflops * NUMBERS["float32"].itemsize / NUMBERS[products].itemsize
+    dot = of_variant(variant)
+    rate = dot.rate if dot else NUMBERS["float32"].itemsize / NUMBERS[products].itemsize
     return Roof(
-        2 * multiplications / peak / 1e9,
+        2 * multiplications / (rate * peak_gflops) / 1e9,
         0.0,
         tuple(_passage(move, limits) for move in moves),
     )

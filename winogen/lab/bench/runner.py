@@ -160,12 +160,12 @@ class _Bench:
             measured["disturbed"] = list(self.signs)
         if "median_s" in measured:
             measured["gflops"] = layer.flops / measured["median_s"] / 1e9
-            if not main.quantized:  # the limits are of float32
-                roof = roofline.of_layer(
-                    layer.problem(main.layout, main.dtype), measured["multiplications"],
-                    measured["packed_weight_bytes"], peak, limits, measured["product_dtype"],
-                )  # fmt: skip
-                measured |= {"roofline_s": roof.seconds, "roofline": roof.to_dict()}
+            roof = roofline.of_layer(
+                layer.problem(main.layout, main.dtype), measured["multiplications"],
+                measured["packed_weight_bytes"], peak, limits, measured["product_dtype"],
+                measured["variant"],
+            )  # fmt: skip
+            measured |= {"roofline_s": roof.seconds, "roofline": roof.to_dict()}
         measured["peers"] = {name: entry.row for name, entry in rivals.items()}
         if self.beside:
             measured["beside"] = {own.name: entries[own.name].row for own in self.beside}

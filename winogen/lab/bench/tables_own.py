@@ -73,7 +73,8 @@ def _if_timed(cell: Callable[[dict, dict], str], one: tuple[dict, str, dict]) ->
 def over_all_layers(document: dict) -> Table | None:
     """A row for each of ours: means and extremes; None where there is nothing to compare."""
     summary = document["summary"]
-    if not summary["beside"] and summary["error_over_predicted"]["mean"] is None:
+    predicted = ("error_over_predicted", "time_over_predicted")
+    if not summary["beside"] and all(summary[what]["mean"] is None for what in predicted):
         return None
     # The ratio of the main one is that to rivals, and has its place elsewhere.
     rows = {MAIN: {**summary, "ratio": None}, **summary["beside"]}

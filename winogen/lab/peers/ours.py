@@ -88,25 +88,27 @@ def _conv(
         threads=threads,
         **options,
     )
-    plan = conv.plan(data.shape)
-    facts = {
-        "algorithm": plan.algorithm,
-        "tile": None if plan.tile is None else list(plan.tile),
-        "workspace_bytes": plan.workspace_bytes,
-        "packed_weight_bytes": plan.packed_weight_bytes,
-        "multiplications": plan.multiplications,
-        "predicted_s": plan.predictions[0][0],
-        "predicted_error": plan.predictions[0][1],
-    }
-    precision = getattr(plan, "precision", None)
-    if precision is not None:  # earlier versions have one type of numbers
-        facts |= {"filter_dtype": precision.filters, "product_dtype": precision.products}
+    facts = facts_of(conv.plan(data.shape))
 
     def output(y: np.ndarray) -> np.ndarray:
         wide = y if y.dtype.itemsize > 2 else y.astype(np.float32)
         return wide.transpose(0, 3, 1, 2) if nhwc else wide
 
     return Way(lambda: conv(data), output, facts)
+
+
+def facts_of(plan: Any) -> dict[str, Any]:
+    """Return what the report says of a plan, as far as its version of winogen knows it."""
+    tile = getattr(plan, "tile", None)
+    facts = {"algorithm": plan.algorithm, "tile": None if tile is None else list(tile)}
+    names = ("variant", "workspace_bytes", "packed_weight_bytes", "multiplications")
+    facts |= {name: getattr(plan, name) for name in names if hasattr(plan, name)}
+    for best in getattr(plan, "predictions", ())[:1]:
+        facts |= {"predicted_s": best[0], "predicted_error": best[1]}
+    precision = getattr(plan, "precision", None)
+    if precision is not None:
+        facts |= {"filter_dtype": precision.filters, "product_dtype": precision.products}
+    return facts
 
 
 def _as(dtype: str, array: np.ndarray) -> np.ndarray:

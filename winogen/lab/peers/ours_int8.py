@@ -10,6 +10,7 @@ import numpy as np
 
 from winogen.lab.bench.quantized import steps
 from winogen.lab.peers import Way
+from winogen.lab.peers.ours import facts_of
 from winogen.tuning.layers import BenchLayer
 
 if TYPE_CHECKING:  # versions before it have no such module
@@ -69,14 +70,18 @@ def _conv(
 
 def _facts(conv: Any, data: np.ndarray, algorithm: str, tile: int | None) -> dict[str, Any]:
     """What the report says of it, the instructions that multiply included."""
+    facts: dict[str, Any] = {"algorithm": algorithm, "tile": None}
+    if hasattr(conv, "plan"):
+        plan = conv.plan(data.shape, data.dtype.name)
+        facts = facts_of(plan)
+        instruction = getattr(plan, "instruction", "")
+        for best in getattr(plan, "predictions", ())[:1]:
+            instruction = best.tag
+        if algorithm != "mcmr":
+            facts["instructions"] = instruction
+    # It is that of outputs before they are rounded to bytes, and says nothing of these.
+    facts.pop("predicted_error", None)
     if algorithm == "mcmr":
         side = tile or 4
-        return {"algorithm": algorithm, "tile": [side, side], "product_dtype": "int16"}
-    bound = conv.bound(data.shape, data.dtype.name)
-    return {
-        "algorithm": bound.work.spec.algorithm,
-        "tile": None,
-        "instructions": bound.work.spec.dot.what,
-        "workspace_bytes": bound.workspace_bytes,
-        "packed_weight_bytes": bound.packed.nbytes,
-    }
+        facts |= {"tile": [side, side], "product_dtype": "int16"}
+    return facts
