@@ -66,7 +66,7 @@ def test_the_c_of_gradients_and_of_bytes_is_neat(target):
             for dot in (dot for dot in DOTS if dot.target == target):
                 capable = replace(wanted, extensions=frozenset(dot.extensions))
                 kind = QuantizedSpec.of(algorithm, layout, sums, capable)
-                assert flaws(render(kind)) == []
+                assert flaws(render(kind)) == flaws(render(kind.profiled())) == []
                 if not sums:
                     assert flaws(render(RealsSpec.of(algorithm, layout, sums, capable))) == []
 

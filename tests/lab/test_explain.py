@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from winogen.cli.app import app
 from winogen.kernels.count import Demand
+from winogen.kernels.dots import of_variant
 from winogen.lab.bench import explain
 from winogen.lab.bench.explain_plot import save_plot
 from winogen.lab.bench.explain_tables import markdown, render
@@ -70,6 +71,12 @@ def test_the_verdict_says_what_binds(roof, demand, times, text):
     assert explain.verdict("multiply", 1.0, demand, roof, 16, times) == text
 
 
+def test_the_peak_is_that_of_the_instruction():
+    roof = Roof(0.9, 0.0, ())
+    text = explain.verdict("multiply", 1.0, Demand(640, 10.0), roof, 64, 1, "the peak of sdot")
+    assert text == "arithmetic binds, 90% of the peak of sdot"
+
+
 def test_transforms_have_instructions_and_not_multiplications():
     text = explain.verdict("input transform", 1.0, Demand(instructions=1.0), Roof(0.7, 0, ()), 16)
     assert text == "arithmetic binds, 70% of the rate of vector instructions"
@@ -92,6 +99,28 @@ def test_a_layer_says_what_was_chosen_and_how_near_it_is(document):
     assert multiply["gflops"] == 2 * tiny["multiplications"] / multiply["seconds"] / 1e9
     assert multiply["filled"] == 1.0
     assert strided["error"].startswith("algorithm") and "seconds" not in strided
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_layers_of_bytes_are_explained_too(layout, capsys):
+    from rich.console import Console
+
+    layers = [BenchLayer.from_dict(fields) for fields in LAYERS]
+    found = explain.explain(layers, explain.Settings(dtype="int8", layout=layout), limits=LIMITS)
+    for layer in found["layers"]:
+        dot = of_variant(layer["variant"])
+        assert layer["variant"] == layer["blocks"][0]["variant"] and layer["predicted_s"] > 0
+        multiply = layer["stages"][1]
+        # Of the layer all lanes are full; of the stage there may be more to do besides.
+        least = 2 * layer["multiplications"] / layer["fma_peak_gflops"] / 1e9 / dot.rate
+        assert layer["roofline"]["arithmetic_s"] == pytest.approx(least)
+        assert multiply["limit"]["arithmetic_s"] >= least * (1 - 1e-9)
+        assert 0 < multiply["filled"] <= 1
+        assert sum(stage["share"] for stage in layer["stages"]) == pytest.approx(1, rel=1e-3)
+        assert all(stage["verdict"] for stage in layer["stages"][:3])
+    Console(width=250).print(render(found))
+    printed = capsys.readouterr().out
+    assert f"winogen {layout}, int8, 1 thread" in printed and "predicted" in printed
 
 
 def test_the_summary_says_where_most_is_lost():
@@ -149,6 +178,11 @@ def test_the_command(tmp_path, layout, threads):
     [
         (["--algorithm", "fft"], "algorithm: got 'fft'; allowed: auto, direct"),
         (["--tolerance", "0"], "tolerance: got 0"),
+        (["--dtype", "int4"], "dtype: got 'int4'; allowed: "),
+        (
+            ["--dtype", "int8", "--algorithm", "mcmr"],
+            "algorithm: got 'mcmr'; allowed: ",
+        ),
         (["--plot", "why.txt"], "plot: got 'why.txt'"),
         (["--only", "nothing"], "only: got 'nothing'"),
     ],

@@ -6,7 +6,7 @@ from kernels.turns import first
 
 import winogen
 from winogen.kernels.count import Demand, Move
-from winogen.lab.bench import profile, reference
+from winogen.lab.bench import profile, quantized, reference, roofline
 from winogen.toolchain.limits import Limits
 from winogen.tuning.layers import BenchLayer
 
@@ -104,3 +104,28 @@ def test_nhwc(tiny):
     x, weight = reference.data(tiny)
     found = profile.profile(tiny, x, weight, layout="NHWC", algorithm="mcmr", tile=(2, 2))
     assert found.plan.tile == (2, 2) and found.problem.layer.layout == "NHWC"
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("groups", [1, 16])
+def test_bytes_have_stages_and_the_same_bits(layout, groups):
+    fields = {"name": "x", "input": [1, 16, 9, 11], "weight": [16, 16 // groups, 3, 3]}
+    layer = BenchLayer.from_dict({**fields, "padding": 1, "groups": groups})
+    x, weight = quantized.data(layer)
+    found = profile.profile(layer, x, weight, layout)
+    assert all(found.stages[name] > 0 for name in profile.STAGES[:3])
+    assert found.demands["multiply"].products == found.plan.multiplications
+    data = np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if layout == "NHWC" else x
+    conv = winogen.QConv2d(
+        weight, padding=1, groups=groups, layout=layout, x_scale=1.0, w_scale=0.01, y_scale=1.0
+    )
+    y = np.empty_like(conv(data))
+    profile._Profiled(conv.bound(data.shape, "int8"), *conv.packs)(data, y)
+    assert np.array_equal(y, conv(data))
+
+
+def test_tiles_are_several_multiply_adds_at_once():
+    """A stage that only multiplies by AMX takes an eighth of the time of its vectors."""
+    demand = Demand(products=1024, steps=16.0)
+    one, eight = (roofline.of_stage(demand, 16, 100.0, LIMITS, times) for times in (1, 8))
+    assert eight.arithmetic == one.arithmetic / 8 == pytest.approx(2 * 16 * 2 / 100e9)

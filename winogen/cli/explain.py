@@ -21,6 +21,7 @@ def explain(
     ),
     only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
     batch: int = typer.Option(None, min=1, help="Images per call, instead of the set's."),
+    dtype: str = typer.Option("float32", metavar="float32|int8", help="Of the arrays."),
     threads: int = typer.Option(1, min=1, max=1024, help="Threads of a call."),
     markdown: bool = typer.Option(False, "--markdown", help="Print the table as Markdown."),
     json: Path = typer.Option(None, help="Write the results here."),
@@ -31,6 +32,7 @@ def explain(
 
     Every layer runs with a clock in its kernel, alone: nothing is compared with other libraries.
     """
+    from winogen.conv import arguments
     from winogen.lab.bench import explain as why
     from winogen.lab.bench import explain_tables, report
     from winogen.progress import telling
@@ -38,7 +40,12 @@ def explain(
 
     check_outputs(json, plot)
     chosen = chosen_layers(layers, only)
-    settings = why.Settings(threads=threads, **ours(chosen, **options).options)
+    arguments.choice("dtype", dtype, ("float32", "int8"))
+    if dtype == "int8":
+        arguments.choice(
+            "algorithm", options.get("algorithm", "auto"), ("auto", "direct", "im2col")
+        )
+    settings = why.Settings(threads=threads, dtype=dtype, **ours(chosen, dtype, **options).options)
     if batch is not None:
         chosen = [layer.with_batch(batch) for layer in chosen]
     with telling("measuring") as say:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass
-from typing import Any, ClassVar
+from dataclasses import astuple, dataclass, replace
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from winogen.kernels.work import round_up
 from winogen.records import Epilogue, Strides, Target
 from winogen.records.machine import LINE
 
+_Spec = TypeVar("_Spec", bound="Spec")
 Fields = tuple[tuple[str, str, tuple[str, ...]], ...]  # (meaning, type in C, names)
 
 # What a call has done where its sums are, and after they were stored.
@@ -98,6 +99,10 @@ class Spec(ABC):
     def transforms(self) -> tuple[Any, ...]:
         """The transforms that are compiled in, along height and width."""
         return ()
+
+    def profiled(self: _Spec) -> _Spec:
+        """Return its twin that counts the time of each stage."""
+        return cast(_Spec, replace(cast(Any, self), profile=True))
 
     def buffers(self, work: Any) -> Mapping[str, Buffer]:
         """Return the buffers of a call by name."""

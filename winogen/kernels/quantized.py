@@ -105,6 +105,7 @@ class QuantizedSpec(Spec):
     target: Target
     dot: Dot
     rows: int  # pixels of a register block; of depthwise layers: vectors
+    profile: bool = False
 
     @classmethod
     def of(
@@ -123,7 +124,8 @@ class QuantizedSpec(Spec):
     def name(self) -> str:
         """What files of its kernel are called."""
         outputs = "reals" if self.in_reals else "sums" if self.sums else "bytes"
-        return "_".join(["quantized", self.algorithm, outputs, self.layout.lower()])
+        twin = ["profile"] * self.profile
+        return "_".join(["quantized", self.algorithm, outputs, self.layout.lower(), *twin])
 
     def given(self, work: QuantizedWork) -> dict[str, Any]:
         """Return the fields for a call that are not attributes of ``work`` by the same name."""
@@ -204,6 +206,16 @@ class QuantizedWork:
     def __post_init__(self) -> None:
         if not all(self.block):
             object.__setattr__(self, "block", self.usual_block())
+
+    @property
+    def variant(self) -> str:
+        """The algorithm, and the instruction that multiplies."""
+        return f"{self.spec.algorithm}_{self.spec.dot.name}"
+
+    @property
+    def split(self) -> bool:
+        """Whether the threads share every block."""
+        return self.shares > 1
 
     @property
     def inputs(self) -> int:

@@ -62,6 +62,10 @@ def count(work: QuantizedWork) -> Stages:
             of_buffer("strip", passes * strip * lanes * 4, buffers["strip"]),
         ),
     )
+    if spec.tiles:  # which load pixels by the vector, too, and do not broadcast their words
+        product = multiply.product
+        loads = sum((one.rows / lanes + one.vectors) * one.times for one in product.panels)
+        multiply = replace(multiply, loads=product.times * product.depth * loads)
     sums = rows * cols * blocks(work.filters, lanes)
     windows = 0
     if work.sums_windows:  # of inputs, for the zero points of the filters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from winogen.kernels.kind import EPILOGUE, MEMORY, SCHEDULE, Buffer, Fields, Spec, finish
@@ -139,7 +139,3 @@ class KernelSpec(Spec):
         if narrow:
             fields |= {"results": work.output, "output": variant.unit_strides(work)}
         return fields | variant.fields(work)
-
-    def profiled(self) -> KernelSpec:
-        """Return its twin that counts the time of each stage."""
-        return replace(self, profile=True)

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from winogen.errors import WinogenError
 from winogen.kernels.count import Demand
-from winogen.lab.bench import reference, roofline
+from winogen.kernels.quantized import QuantizedWork
+from winogen.lab.bench import roofline
+from winogen.lab.bench.kinds import KINDS
 from winogen.lab.bench.profile import STAGES, Profile, profile
 from winogen.lab.bench.report import geometric_mean
 from winogen.lab.bench.roofline import Passage, Roof
@@ -35,6 +37,7 @@ class Settings:
 
     threads: int = 1
     layout: Layout = "NCHW"
+    dtype: str = "float32"  # or "int8"
     algorithm: str = "auto"
     tile: tuple[int, int] | int | None = None
     tolerance: float | None = None
@@ -68,8 +71,7 @@ def explain(
         "date": time.strftime("%Y-%m-%d"),
         "machine": {**machine_facts(), "threads": settings.threads, **limits.to_dict(),
                     "fma_peak_gflops_range": [min(peaks), max(peaks)]},
-        "settings": {"layout": settings.layout, "algorithm": settings.algorithm,
-                     "tile": settings.tile, "tolerance": settings.tolerance},
+        "settings": asdict(settings),
         "layers": rows,
         "summary": summarize(rows),
     }  # fmt: skip
@@ -77,13 +79,13 @@ def explain(
 
 def _layer(layer: BenchLayer, settings: Settings, limits: Limits) -> tuple[dict, float]:
     """The row of one layer, and the FMA peak while it ran."""
-    x, weight = reference.data(layer)
+    x, weight = KINDS[settings.dtype].data(layer)
     threads = settings.threads
+    options: dict[str, Any] = {"algorithm": settings.algorithm, "tile": settings.tile}
+    if settings.dtype != "int8":
+        options["tolerance"] = settings.tolerance
     before = fma_peak(threads, seconds=_PEAK_SAMPLE)
-    measured = profile(
-        layer, x, weight, settings.layout, threads, algorithm=settings.algorithm,
-        tile=settings.tile, tolerance=settings.tolerance,
-    )  # fmt: skip
+    measured = profile(layer, x, weight, settings.layout, threads, **options)
     peak = max(before, fma_peak(threads, seconds=_PEAK_SAMPLE))
     return described(measured, peak, limits), peak
 
@@ -93,7 +95,7 @@ def described(measured: Profile, peak_gflops: float, limits: Limits) -> dict:
     plan, seconds = measured.plan, measured.seconds
     roof = roofline.of_layer(
         measured.problem, plan.multiplications, plan.packed_weight_bytes, peak_gflops, limits,
-        plan.precision.products,
+        plan.precision.products, plan.variant,
     )  # fmt: skip
     stages = []
     for name, spent in measured.stages.items():
@@ -117,6 +119,7 @@ def described(measured: Profile, peak_gflops: float, limits: Limits) -> dict:
         "workspace_bytes": plan.workspace_bytes,
         "fma_peak_gflops": peak_gflops,
         "seconds": seconds,
+        "predicted_s": plan.predictions[0].seconds,
         "roofline": {**roof.to_dict(), "reached": roof.seconds / seconds},
         "stages": stages,
     }
@@ -128,23 +131,27 @@ def _stage(
 ) -> dict:  # fmt: skip
     lanes, work = measured.lanes, measured.works[0]
     times = int(work.items) // work.groups
-    roof = roofline.of_stage(demand, lanes, peak_gflops, limits)
+    peak = "the FMA peak"
+    if isinstance(work, QuantizedWork):
+        peak = f"the peak of {work.spec.dot.name}"
+    roof = roofline.of_stage(demand, lanes, peak_gflops, limits, measured.at_once)
     row: dict[str, Any] = {"limit": roof.to_dict(), "reached": roof.seconds / seconds}
     row["lost_s"] = seconds - roof.seconds
     if demand.products:
         row["gflops"] = 2 * demand.products / seconds / 1e9
         row["peak_share"] = row["gflops"] / peak_gflops
         row["filled"] = demand.products / (demand.steps * measured.together)
-    return {**row, "verdict": verdict(name, seconds, demand, roof, measured.together, times)}
+    return {**row, "verdict": verdict(name, seconds, demand, roof, measured.together, times, peak)}
 
 
 def verdict(
-    name: str, seconds: float, demand: Demand, roof: Roof, lanes: int, times: int = 1
-) -> str:
+    name: str, seconds: float, demand: Demand, roof: Roof, lanes: int, times: int = 1,
+    peak: str = "the FMA peak",
+) -> str:  # fmt: skip
     """Return in one line what binds a stage, and how near it is to that.
 
     ``lanes``: numbers that are multiplied at once. ``times``: how often all filters are read, once
-    for each block.
+    for each block. ``peak``: of the instruction that multiplies.
 
     >>> roof = Roof(arithmetic=0.93, loads=0.5, passages=())
     >>> verdict("multiply", 1.0, Demand(products=16, steps=1.0), roof, 16)
@@ -154,7 +161,7 @@ def verdict(
         return "nothing that takes time is counted"
     reached = f"{roof.seconds / seconds:.0%}"
     if roof.binds == "arithmetic":
-        rate = "the FMA peak" if name == "multiply" else "the rate of vector instructions"
+        rate = peak if name == "multiply" else "the rate of vector instructions"
         text = f"arithmetic binds, {reached} of {rate}"
     elif roof.binds == "loads":
         each = demand.loads / demand.steps

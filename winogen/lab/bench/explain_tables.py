@@ -25,7 +25,7 @@ def render(document: dict) -> Group:
     machine, settings = document["machine"], document["settings"]
     low, high = machine["fma_peak_gflops_range"]
     table = plain_table(
-        f"winogen {settings['layout']}, float32, {threads_text(machine)}",
+        f"winogen {settings['layout']}, {settings['dtype']}, {threads_text(machine)}",
         "limit: ms of what binds: arithmetic, loads of the micro-kernel, traffic between levels; "
         "of a layer: its roofline. reached: limit / time.",
     )
@@ -55,7 +55,8 @@ def _add_layer(table: Table, layer: dict) -> None:
 def _rows(layer: dict) -> Iterator[tuple[str, ...]]:
     """The row of a layer, then one for each stage that takes time."""
     roof = layer["roofline"]
-    choice = f"{choice_text(layer)}; {roof['binds']} binds the roofline"
+    predicted = f"predicted {_ms(layer['predicted_s'])} ms"
+    choice = f"{choice_text(layer)}, {predicted}; {roof['binds']} binds the roofline"
     yield (
         layer["name"], _ms(layer["seconds"]), "", _ms(roof["seconds"]), f"{roof['reached']:.0%}",
         choice,
@@ -113,9 +114,9 @@ def markdown(document: dict) -> str:
     machine, settings = document["machine"], document["settings"]
     low, high = machine["fma_peak_gflops_range"]
     lines = [
-        f"{machine['cpu']}, {threads_text(machine)}, {settings['layout']}, kernels for "
-        f"{machine['isa']} by {machine['compiler']}, {document['date']}; FMA peak {low:.0f} to "
-        f"{high:.0f} GFLOP/s; {'; '.join(speed_lines(machine))}.",
+        f"{machine['cpu']}, {threads_text(machine)}, {settings['layout']}, {settings['dtype']}, "
+        f"kernels for {machine['isa']} by {machine['compiler']}, {document['date']}; "
+        f"FMA peak {low:.0f} to {high:.0f} GFLOP/s; {'; '.join(speed_lines(machine))}.",
         "",
         "| layer | stage | ms | limit | reached | why |",
         "|---|---|---:|---:|---:|---|",

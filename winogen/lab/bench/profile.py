@@ -8,8 +8,9 @@ threads spend in each stage. `rates` puts each stage's rate beside the limit tha
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,10 +18,11 @@ from winogen.conv import Conv2d, memory
 from winogen.conv.execute import Call, Environment
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Problem
+from winogen.conv.quantized import QConv2d
 from winogen.kernels import Work, named
 from winogen.kernels.count import Demand
-from winogen.kernels.spec import KernelSpec
-from winogen.lab.bench import roofline
+from winogen.kernels.quantized import QuantizedWork
+from winogen.lab.bench import quantized, roofline
 from winogen.records import NUMBERS
 from winogen.toolchain.limits import Limits
 from winogen.tuning.layers import BenchLayer
@@ -36,21 +38,39 @@ class Profile:
 
     problem: Problem
     plan: Plan
-    works: tuple[Work, ...]  # its kernel calls
+    works: tuple[Work | QuantizedWork, ...]  # its kernel calls
     seconds: float
     stages: dict[str, float]  # seconds of each of `STAGES`; several threads: their mean
     demands: dict[str, Demand]  # of the stages that do something
 
     @property
     def lanes(self) -> int:
-        """Numbers in one vector."""
+        """Numbers in one vector; words, where several are in each."""
         return self.works[0].lanes
 
     @property
     def together(self) -> int:
         """Numbers that a multiply-add of vectors takes at once: more than lanes of narrow ones."""
         work = self.works[0]
+        if isinstance(work, QuantizedWork):
+            return work.lanes * work.spec.dot.together
         return work.target.vector_bytes // NUMBERS[work.precision.products].itemsize
+
+    @property
+    def at_once(self) -> int:
+        """Multiply-adds of vectors in the time of one of floats."""
+        work = self.works[0]
+        return work.spec.dot.at_once if isinstance(work, QuantizedWork) else 1
+
+
+class _Layer(NamedTuple):
+    """A layer that was prepared by `Conv2d` or `QConv2d`."""
+
+    problem: Problem
+    plan: Plan
+    calls: Sequence[Call]
+    packs: tuple[np.ndarray | None, ...]  # the arrays that its kernels pack
+    output: np.ndarray
 
 
 def profile(
@@ -63,13 +83,13 @@ def profile(
 ) -> Profile:
     """Measure the stages of a layer; ``x`` is NCHW, ``weight`` (M, C/groups, KH, KW).
 
-    Both are float32. ``options`` are those of `Conv2d` besides. Raises what it raises.
+    Both are float32, or int8 as `winogen.lab.bench.quantized` makes them. ``options`` are those of
+    `Conv2d`, or of `QConv2d`, besides. Raises what these raise; "mcmr" of bytes is refused.
     """
-    conv = Conv2d(weight, **layer.options, layout=layout, threads=threads, **options)
     data = np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if layout == "NHWC" else x
-    prepared = conv._prepare(data.shape)
-    calls = [_Profiled(call, weight) for call in prepared.calls]
-    output = memory.empty(prepared.output_shape, np.dtype(np.float32), "output")
+    options |= {**layer.options, "layout": layout, "threads": threads}
+    prepared = (_bytes if x.dtype == np.int8 else _floats)(layer, data, weight, options)
+    calls = [_Profiled(call, *prepared.packs) for call in prepared.calls]
     measured: list[tuple[float, ...]] = []
     end = time.perf_counter() + _SECONDS
     while len(measured) < 2 or (len(measured) < _MOST_CALLS and time.perf_counter() < end):
@@ -77,7 +97,7 @@ def profile(
             call.reset()
         begin = time.perf_counter()
         for call in calls:
-            call(data, output)
+            call(data, prepared.output)
         whole = time.perf_counter() - begin
         stages = [sum(call.seconds[i] for call in calls) / threads for i in range(3)]
         measured.append((whole, *stages))
@@ -87,7 +107,7 @@ def profile(
     works = tuple(call.work for call in prepared.calls)
     return Profile(
         prepared.problem,
-        prepared.plan(),
+        prepared.plan,
         works,
         whole,
         dict(zip(STAGES, stages)),
@@ -95,11 +115,36 @@ def profile(
     )
 
 
-def demands(works: tuple[Work, ...]) -> dict[str, Demand]:
+def _floats(
+    layer: BenchLayer, data: np.ndarray, weight: np.ndarray, options: dict[str, Any]
+) -> _Layer:
+    prepared = Conv2d(weight, **options)._prepare(data.shape)
+    output = memory.empty(prepared.output_shape, np.dtype(np.float32), "output")
+    return _Layer(prepared.problem, prepared.plan(), prepared.calls, (weight,), output)
+
+
+def _bytes(
+    layer: BenchLayer, data: np.ndarray, weight: np.ndarray, options: dict[str, Any]
+) -> _Layer:
+    scale = quantized.steps(layer)
+    conv = QConv2d(
+        weight, w_scale=scale.w, x_scale=float(scale.x), y_scale=float(scale.y), **options
+    )
+    call, plan = conv.bound(data.shape, data.dtype.name), conv.plan(data.shape, data.dtype.name)
+    problem = layer.problem(options["layout"], "int8")
+    output = memory.empty(problem.output_shape, data.dtype, "output")
+    return _Layer(problem, plan, [call], conv.packs, output)
+
+
+def demands(works: tuple[Work | QuantizedWork, ...]) -> dict[str, Demand]:
     """Return what each stage of some kernel calls does; stages that do nothing are left out."""
     stages = [Demand()] * 3
     for work in works:
-        stages = [sum_ + one for sum_, one in zip(stages, named(work.variant).demands(work))]
+        if isinstance(work, QuantizedWork):
+            own = work.demands()
+        else:
+            own = named(work.variant).demands(work)
+        stages = [sum_ + one for sum_, one in zip(stages, own)]
     return {name: stage for name, stage in zip(STAGES, stages) if stage != Demand()}
 
 
@@ -115,7 +160,7 @@ def rates(profile: Profile, peak_gflops: float, limits: Limits) -> dict:
         demand = profile.demands.get(name)
         if demand is None or not seconds:
             continue
-        roof = roofline.of_stage(demand, profile.lanes, peak_gflops, limits)
+        roof = roofline.of_stage(demand, profile.lanes, peak_gflops, limits, profile.at_once)
         amount, unit = 2 * profile.lanes * (demand.steps + demand.instructions), "GFLOP/s"
         if roof.binds == "traffic":
             amount, unit = sum(move.bytes for move in demand.moves), "GB/s"
@@ -134,10 +179,9 @@ def rates(profile: Profile, peak_gflops: float, limits: Limits) -> dict:
 class _Profiled(Call):
     """One kernel call of a prepared problem, by the profiled twin of its kernel."""
 
-    def __init__(self, call: Call, weight: np.ndarray):
-        spec = KernelSpec.of(call.work).profiled()
-        super().__init__(spec, call.work, Environment.now(), seconds=0.0)
-        self._packed = self.pack(weight)
+    def __init__(self, call: Call, *packs: np.ndarray | None):
+        super().__init__(call.kernel.spec.profiled(), call.work, Environment.now(), seconds=0.0)
+        self._packed = self.pack(*packs)
 
     @property
     def seconds(self) -> list[float]:
@@ -150,5 +194,5 @@ class _Profiled(Call):
 
     def __call__(self, x: np.ndarray, output: np.ndarray) -> None:
         pointer = self.kernel.pointer
-        none = [pointer(None)] * 4  # bias, slopes, add, add_after
+        none = [pointer(None)] * (len(self.kernel.spec.inputs) - 2)  # the bias, what is added, …
         self.run(pointer(x), pointer(self._packed), *none, pointer(output))

@@ -118,11 +118,16 @@ def of_layer(
     )
 
 
-def of_stage(demand: Demand, lanes: int, peak_gflops: float, limits: Limits) -> Roof:
-    """Return the limits of one stage: its instructions, its loads, and what it moves."""
+def of_stage(
+    demand: Demand, lanes: int, peak_gflops: float, limits: Limits, at_once: int = 1
+) -> Roof:
+    """Return the limits of one stage: its instructions, its loads, and what it moves.
+
+    ``at_once``: steps in the time of a multiply-add of floats, more than one with tiles.
+    """
     per_instruction = 2 * lanes / peak_gflops / 1e9
     return Roof(
-        (demand.steps + demand.instructions) * per_instruction,
+        (demand.steps / at_once + demand.instructions) * per_instruction,
         demand.loads * per_instruction,
         tuple(_passage(move, limits) for move in demand.moves),
     )
