@@ -1,5 +1,7 @@
 """QLinearConv, ConvInteger and pairs: equal to ONNX's evaluator, to the bit."""
 
+import re
+
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -8,7 +10,16 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import winogen.onnx
+from winogen import QConv2d
+from winogen.graph import simplify
+from winogen.graph.lower import Step
+from winogen.graph.places import Place
+from winogen.graph.planning import Settings, plan_steps
+from winogen.onnx.model import Model
+from winogen.onnx.reading import read
 from winogen.onnx.rewrite import rewrite
+from winogen.records import Machine
+from winogen.toolchain import host_target
 
 
 def kind_of(dtype):
@@ -356,10 +367,36 @@ def test_wrong_nodes_are_refused(session):
 def test_the_report_counts_them(clock):
     model, shapes = linear(np.random.default_rng(0)), {"x": (1, 3, 9, 9)}
     made = winogen.onnx.report(model, input_shapes=shapes)
-    assert (made.quantized, made.rows, made.refusals) == (1, (), ())
+    assert (made.quantized, made.refusals) == (1, ())
+    (row,) = made.rows
+    assert row.layer == "layer" and row.what.startswith("quantized conv ")
+    assert row.algorithm in ("direct", "im2col") and row.output == (1, 6, 7, 7)
+    assert 0 < row.predicted_s <= row.direct_s and row.gain is None
     text = str(made)
-    assert "no float layer that winogen would compute" in text
+    assert "1 layers, " in text and "predicted: " in text
     assert "1 quantized convolutions that winogen would compute; not measured" in text
     clock({"y": (0.25, 0.5)})
     text = str(winogen.onnx.report(model, input_shapes=shapes))
     assert "alone, all together: onnxruntime 500 ms, winogen 250 ms" in text
+    assert re.search(r"^layer .* 250\.000 +500\.000 +2\.00$", text, re.MULTILINE)
+
+
+def test_the_report_predicts_layers_whose_padding_follows_from_their_size(clock):
+    clock()
+    model = linear(np.random.default_rng(0), auto_pad="SAME_LOWER", strides=[2, 1])
+    (row,) = winogen.onnx.report(model, input_shapes={"x": (1, 3, 9, 9)}).rows
+    assert row.output == (1, 6, 5, 9) and row.predicted_s > 0
+
+
+def test_a_plan_of_bytes_knows_how_long_it_takes():
+    (node,) = simplify(read(Model(linear(np.random.default_rng(0)), None)).graph).nodes
+    op, machine = node.op, Machine()
+    settings = Settings("NCHW", "uint8", 1, None, "auto", host_target(), machine)
+    shapes = {("input", 0): (1, 3, 9, 9), ("output", 0): (1, 6, 7, 7)}
+    places = (Place(name, 0, shape[1]) for name, shape in shapes.items())
+    step = Step("layer", "layer", op, (1, 3, 9, 9), *places)
+    planned = plan_steps([step], shapes, [(1, 6, 7, 7)], settings)
+    best = QConv2d(op.weight, op.bias, **op.options, threads=1).ranked(
+        (1, 3, 9, 9), "uint8", host_target(), machine
+    )[0]
+    assert planned.seconds == best.seconds > 0

@@ -30,7 +30,7 @@ class Choice:
     """The ways of one problem: the one that runs first, the others by time."""
 
     ways: tuple[Way, ...]
-    moving: float = 0.0  # seconds of a step that has no ways
+    moving: float = 0.0  # seconds of a step whose ways are not chosen from here
 
     @property
     def seconds(self) -> float:

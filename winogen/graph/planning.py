@@ -9,9 +9,11 @@ from math import prod
 import numpy as np
 
 from winogen.conv.problem import Layer, Problem, Seams
+from winogen.conv.quantized import QConv2d
+from winogen.conv.quantized_planner import QuantizedCandidate
 from winogen.conv.request import Request
 from winogen.graph.choose import Choice, Way, ways, within
-from winogen.graph.ir import Conv, Graph
+from winogen.graph.ir import Conv, Graph, QConv
 from winogen.graph.lower import Step, lower
 from winogen.graph.memory import Life, offsets
 from winogen.graph.places import Buffer, Place
@@ -145,7 +147,7 @@ class _Outline:
             () if problem is None else ways_of(problem, settings) for problem in self.problems
         ]
         self.choices = [
-            Choice(ways, 0.0 if ways else self._moving(step))
+            Choice(ways, 0.0 if ways else self._seconds(step))
             for ways, step in zip(self.options, self.steps)
         ]
         self.own: Collection[str] = ()  # keys of the steps that have filters of their own
@@ -159,8 +161,10 @@ class _Outline:
         outline.own = {node.output for node in graph.nodes if isinstance(node.op, Conv)}
         return outline
 
-    def _moving(self, step: Step) -> float:
-        """Seconds of a step that only moves numbers, about."""
+    def _seconds(self, step: Step) -> float:
+        """Seconds of a step that is no convolution of floats; about, where it moves numbers."""
+        if isinstance(step.op, QConv):
+            return ways_of_bytes(step.op, step.shape, self.settings)[0].seconds
         size = prod(step.shape) * np.dtype(self.settings.dtype).itemsize
         machine = self.settings.machine
         return _PASSAGES * size / machine.memory_rate / (machine.clock_ghz * 1e9)
@@ -214,6 +218,19 @@ def ways_of(problem: Problem, settings: Settings) -> tuple[Way, ...]:
         return not familiar.issuperset(map(KernelSpec.of, way.candidate.works(problem)))
 
     return tuple(sorted(options, key=is_new))
+
+
+def bytes_of(op: QConv, settings: Settings) -> QConv2d:
+    """Return what computes a quantized convolution."""
+    names = ("layout", "threads", "algorithm")
+    options = {**op.options, **{name: getattr(settings, name) for name in names}}
+    return QConv2d(op.weight, op.bias, **options)
+
+
+def ways_of_bytes(op: QConv, shape: Shape, settings: Settings) -> list[QuantizedCandidate]:
+    """Return the ways to compute it for inputs of this shape (N, C, H, W), the fastest first."""
+    conv = bytes_of(op, settings)
+    return conv.ranked(shape, op.x_dtype, settings.target, settings.machine)
 
 
 def faster_layout(

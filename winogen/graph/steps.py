@@ -19,7 +19,7 @@ from winogen.graph.choose import Choice
 from winogen.graph.ir import Conv, QConv
 from winogen.graph.lower import Step
 from winogen.graph.places import Place
-from winogen.graph.planning import Planned
+from winogen.graph.planning import Planned, bytes_of
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.work import round_up
@@ -111,8 +111,7 @@ class Steps:
         """The kernel calls of a step; none of what only moves numbers."""
         planned, settings = self.planned, self.planned.settings
         if isinstance(step.op, QConv):
-            options = {**step.op.options, "layout": settings.layout, "threads": settings.threads}
-            conv = self._quantized[number] = QConv2d(step.op.weight, step.op.bias, **options)
+            conv = self._quantized[number] = bytes_of(step.op, settings)
             ways = conv.ranked(step.shape, step.op.x_dtype, settings.target, settings.machine)
             return [self._calling(ways[0].work.spec, ways[0].work, ways[0].seconds)]
         problem = planned.problems[number]

@@ -38,6 +38,20 @@ class Match(NamedTuple):
     label: str = ""  # what people call it, if not as its own node
 
 
+def same(auto: str, size: int, stride: int, reach: int) -> tuple[int, int]:
+    """Return the padding before and after an axis that ``auto``, "SAME_UPPER" or "SAME_LOWER", is.
+
+    ``reach``: from the first tap to the last. With a stride of 1 it is the same for all sizes.
+
+    >>> same("SAME_UPPER", 8, 2, 2), same("SAME_LOWER", 8, 2, 2), same("SAME_UPPER", 9, 2, 2)
+    ((0, 1), (1, 0), (1, 1))
+    """
+    last = (-(-size // stride) - 1) * stride - size + 1
+    total = max(0, last + reach)
+    less, more = total // 2, total - total // 2
+    return (less, more) if auto == "SAME_UPPER" else (more, less)
+
+
 class Patterns:
     """Recognizes the nodes of a model whose numbers are of type ``kind``.
 
@@ -136,10 +150,7 @@ class Patterns:
             reach = dilation[axis] * (taps[axis] - 1)
             if not size.known and step > 1:
                 return None
-            last = (-(-size.number // step) - 1) * step - size.number + 1 if size.known else 0
-            total = max(0, last + reach)
-            less, more = total // 2, total - total // 2
-            sides += (less, more) if auto == "SAME_UPPER" else (more, less)
+            sides += same(auto, size.number if size.known else 0, step, reach)
         return sides[0], sides[1], sides[2], sides[3]
 
     def _BatchNormalization(self, node: Any) -> Match | None:

@@ -11,10 +11,12 @@ import numpy as np
 from winogen.conv import arguments
 from winogen.conv.problem import Problem
 from winogen.graph import Conv, QConv, cut, shapes, simplify
+from winogen.graph.ir import Node
 from winogen.graph.lower import COPY, Step, lower
-from winogen.graph.planning import Settings, problem_of, ways_of
+from winogen.graph.planning import Settings, problem_of, ways_of, ways_of_bytes
 from winogen.onnx.loading import naming_damage, original
 from winogen.onnx.model import Model
+from winogen.onnx.patterns import same
 from winogen.onnx.probes import sized
 from winogen.onnx.reading import Reading, read
 from winogen.onnx.rewrite import rewrite
@@ -96,8 +98,7 @@ class Report:
             for row in table
         ]
         if not self.rows:
-            lines = ["no float layer that winogen would compute" if self.quantized else
-                     "no layer that winogen would compute"]  # fmt: skip
+            lines = ["no layer that winogen would compute"]
         lines += self._whole()
         return "\n".join([*lines, *(f"stays: {refusal}" for refusal in self.refusals)])
 
@@ -160,6 +161,9 @@ def report(
     direct = replace(settings, algorithm="direct", tolerance=None)
     narrow = {node.output for node in reading.graph.nodes if isinstance(node.op, QConv)}
     rows, narrow_times = [], [times for name, times in result.layers.items() if name in narrow]
+    for node in simplify(reading.graph).nodes:
+        if isinstance(node.op, QConv):
+            rows += _row_of_bytes(model, node, node.op, settings, result.layers)
     for step, problem in _steps(model, reading, settings) if reading.kind else ():
         algorithm, seconds = _predicted(problem, settings)
         what = f"{step.shape[1]} channels" if step.label == COPY else str(step.op)
@@ -178,6 +182,26 @@ def _settings(
     """What all layers of a model have in common."""
     dtype = "float32" if reading.kind == model.onnx.TensorProto.FLOAT else "float64"
     return Settings("NCHW", dtype, threads, tolerance, "auto", host_target(), current())
+
+
+def _row_of_bytes(
+    model: Model, node: Node, op: QConv, settings: Settings, measured: Mapping[str, Times]
+) -> list[Row]:
+    """The row of a quantized layer; none where its sizes are open."""
+    sizes, whole = (model.sizes.get(name, ()) for name in (node.inputs[0], node.output))
+    if not sizes or not whole or not all(size.known for size in (*sizes, *whole)):
+        return []
+    shape, output = (tuple(size.number for size in some) for some in (sizes, whole))
+    if isinstance(op.padding, str):
+        axes = zip(shape[2:], op.weight.shape[2:], op.stride, op.dilation)
+        sides = (same(op.padding, n, step, d * (taps - 1)) for n, taps, step, d in axes)
+        (top, bottom), (left, right) = sides
+        op = replace(op, padding=(top, bottom, left, right))
+    best = ways_of_bytes(op, shape, settings)[0]
+    direct = ways_of_bytes(op, shape, replace(settings, algorithm="direct"))[0]
+    predicted = best.choice.algorithm, best.seconds, direct.seconds
+    label = node.label or node.output
+    return [Row(label, str(op), output, *predicted, *measured.get(node.output, (None, None)))]
 
 
 def _steps(model: Model, reading: Reading, settings: Settings) -> list[tuple[Step, Problem]]:
