@@ -60,9 +60,9 @@ def _document(name: str, uses: Mapping[str, list[str]]) -> str:
 
 
 def _entry(number: int, text: str, earlier: Mapping[str, int]) -> list[str]:
-    """A text, or what it has otherwise than an earlier one, if that saves a quarter."""
+    """A text, or what it has otherwise than an earlier one, if that saves a sixth."""
     entry = [f"==== {number}", *text.split("\n")]
-    most = len(entry) * 3 / 4
+    most = len(entry) * 5 / 6
     for other, place in earlier.items():
         if changed := _numbers(other, text):
             lines = _wrapped([f"==== {number} is {place} with", *changed])
