@@ -72,6 +72,17 @@ def test_a_closed_pipe_is_no_traceback():
     assert "Traceback" not in run.stderr
 
 
+@pytest.mark.parametrize("words, match", [
+    (("1,16,8,8", "16,-16,3,3"), "weight: got shape (16, -16, 3, 3)"),
+    (("1,16,8,8", "16,8,3,3"), "input: got 16 channels"),
+    (("1,99999999,8,8", "99999999,99999999,3,3"), "weight"),
+])  # fmt: skip
+def test_a_plan_of_what_is_no_layer_is_refused(winogen, words, match):
+    result = winogen("plan", *words)
+    assert result.exit_code == 2
+    assert match in " ".join(result.stderr.split())
+
+
 def test_a_plan_is_what_conv2d_follows(winogen):
     words = ("plan", "1,4,9,8", "8,4,3,3", "--padding", "1,0", "--activation", "clip:0:6")
     output = winogen(*words, "--layout", "NHWC", "--algorithm", "direct", "--threads", 1).output

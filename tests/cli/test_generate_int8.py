@@ -170,6 +170,8 @@ def call(function, *values):
     ({"add": True, "y_dtype": "int32", "y_scale": 1}, "add: got True with outputs that are sums"),
     ({"y_scale": 0.5}, "y_scale: got 0.5; allowed: None"),
     ({"y_scale": 0.5, "add": True}, "add_scale: got None"),
+    ({"add_scale": 0.5}, "add_scale: got 0.5 without add; allowed: none"),
+    ({"add_zero": 3}, "add_zero: got 3 without add; allowed: none"),
 ])  # fmt: skip
 def test_scales_that_files_need(options, match):
     with pytest.raises((InvalidValue, InvalidType), match=match):
@@ -186,6 +188,9 @@ def test_scales_that_files_need(options, match):
     (("--dtype", "int8", "--isa", "avx3"), "isa: got 'avx3'"),
     (("--dtype", "int8", "--algorithm", "mcmr"), "algorithm: got 'mcmr'"),
     (("--dtype", "int8", "--activation", "silu"), "activation: got 'silu'"),
+    (("--y-scale", "0.5"), "--y-scale: got 0.5; allowed: only with --dtype int8"),
+    (("--dtype", "int8", "--y-scale", "0.5"), "y_scale: got 0.5; allowed: None"),
+    (("--dtype", "int8", "--activation", "silu", "--y-scale", "-1"), "y_scale: got -1"),
 ])  # fmt: skip
 def test_wrong_options_are_named(winogen, tmp_path, words, match):
     import re
@@ -196,6 +201,26 @@ def test_wrong_options_are_named(winogen, tmp_path, words, match):
     assert result.exit_code != 0
     assert re.search(match, " ".join(result.stderr.split())), result.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_an_activation_comes_with_the_scale_of_the_outputs(winogen, tmp_path):
+    words = "--input", "1,3,8,8", "--weight", "4,3,3,3", "--dtype", "int8", "--isa", "generic"
+    result = winogen(
+        "generate",
+        *words,
+        "--activation",
+        "silu",
+        "--y-scale",
+        "0.5",
+        "--name",
+        "q",
+        "-o",
+        tmp_path,
+    )
+    assert result.exit_code == 0, result.output
+    assert "silu" in (tmp_path / "q.c").read_text()
+    first = " ".join((tmp_path / "q.h").read_text().replace("*", " ").split())
+    assert "--y-scale 0.5" in first
 
 
 def test_too_long_sums_are_refused(winogen, tmp_path):

@@ -176,3 +176,29 @@ def test_wrong_arguments_are_named(error, match, options, given):
     weight, known, x, _ = layer()
     with pytest.raises(error, match=re.escape(match)):
         winogen.QConv2d(weight, **{**known, **SCALES, **options})(x, **given)
+
+
+def test_what_belongs_to_an_addition_is_refused_in_every_call():
+    weight, known, x, _ = layer()
+    conv = winogen.QConv2d(weight, **known, **SCALES)
+    conv(x)
+    with pytest.raises(InvalidValue, match="add_scale: got 1.0 without add"):
+        conv(x, add_scale=1.0)
+    with pytest.raises(InvalidValue, match="add_zero: got 999 without add"):
+        conv(x, add_zero=999)
+
+
+@pytest.mark.parametrize("activation", [None, "silu", ("leaky_relu", 0.5)])
+def test_real_numbers_may_be_as_large_as_float32_has_them(activation):
+    conv = winogen.QConv2d(np.ones((1, 1, 1, 1), np.int8), w_scale=1e35, x_scale=1, x_zero=100,
+                           y_scale=1e36, y_zero=100, activation=activation)  # fmt: skip
+    x = np.array([100, 200], np.uint8).reshape(1, 1, 1, 2)
+    assert conv(x).ravel().tolist() == [100, 110]
+    if activation is None:
+        added = conv(x, add=np.zeros_like(x), add_scale=1e-30)
+        assert added.ravel().tolist() == [100, 110]
+
+
+def test_an_empty_batch_has_a_plan():
+    conv = winogen.QConv2d(np.ones((3, 3, 3, 3), np.int8), w_scale=1, x_scale=1, y_scale=1)
+    assert conv.plan((0, 3, 4, 4)).output_shape == (0, 3, 2, 2)

@@ -283,6 +283,7 @@ def test_winograd_is_not_believed_of_a_stride(file):
             sizes=(("band", 18), ("depth", 64), ("rows", 3), ("vectors", 3)),
         ),
         Choice("mcmr", (4, 4), (GAUSSIAN, None), cut=Cut((1, 1), 3, True)),
+        Choice("mcmr", (2, 2), order="huffman"),
         Choice("winograd1d", (1, 4), (None, Points("moduli", ("x", "x-1", "x+1", "x^2+1", "inf")))),
     ],
     ids=str,

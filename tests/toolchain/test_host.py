@@ -63,8 +63,8 @@ AMX = {"amx"} if "amx_int8" in archspec.cpu.TARGETS["sapphirerapids"] else set()
 @pytest.mark.parametrize(
     "name, target, extensions",
     [
-        ("zen4", "avx512", {"vnni", "f16c", "vbmi"}),
-        ("sapphirerapids", "avx512", {"vnni", "f16c", "vbmi"} | AMX),
+        ("zen4", "avx512", {"vnni", "f16c", "vbmi", "bf16"}),
+        ("sapphirerapids", "avx512", {"vnni", "f16c", "vbmi", "bf16"} | AMX),
         ("skylake_avx512", "avx512", {"f16c"}),
         ("haswell", "avx2", {"f16c"}),
         ("neoverse_n1", "neon", {"dotprod"}),
@@ -86,7 +86,7 @@ def test_a_compiler_that_is_too_old_leaves_an_extension_out(cpu, monkeypatch):
 def test_tiles_that_the_kernel_does_not_permit_are_left_out(cpu, monkeypatch):
     cpu("sapphirerapids")
     monkeypatch.setattr(host, "_permitted", lambda: False)
-    assert host_target().extensions == {"vnni", "f16c", "vbmi"}
+    assert host_target().extensions == {"vnni", "f16c", "vbmi", "bf16"}
 
 
 def test_what_the_cpu_reports_counts_where_its_kind_need_not_have_it(cpu, monkeypatch):
@@ -98,10 +98,10 @@ def test_what_the_cpu_reports_counts_where_its_kind_need_not_have_it(cpu, monkey
 def test_the_environment_leaves_extensions_out(cpu, monkeypatch):
     cpu("zen4")
     monkeypatch.setenv("WINOGEN_ISA", "avx512-vnni")
-    assert host_target().extensions == {"f16c", "vbmi"}
+    assert host_target().extensions == {"f16c", "vbmi", "bf16"}
     monkeypatch.setenv("WINOGEN_ISA", "avx512+fp16")
     with pytest.raises(
-        InvalidValue, match="lacks fp16; allowed here: avx512 with f16c, vbmi, vnni"
+        InvalidValue, match="lacks fp16; allowed here: avx512 with bf16, f16c, vbmi, vnni"
     ):
         host_target()
     monkeypatch.setenv("WINOGEN_ISA", "avx2+vnni")
@@ -140,10 +140,10 @@ def zen4(monkeypatch):
 @pytest.mark.parametrize(
     "name, expected, extensions",
     [
-        ("zen4", "avx512", {"vnni", "f16c", "vbmi"}),
+        ("zen4", "avx512", {"vnni", "f16c", "vbmi", "bf16"}),
         ("zen3", "avx2", {"f16c"}),
         ("nehalem", "sse4.2", set()),
-        ("sapphirerapids", "avx512", {"vnni", "f16c", "vbmi"}),  # no AMX on this CPU
+        ("sapphirerapids", "avx512", {"vnni", "f16c", "vbmi", "bf16"}),  # no AMX on this CPU
     ],
 )
 def test_a_cpu_is_taken_for_another(zen4, monkeypatch, name, expected, extensions):

@@ -36,7 +36,7 @@ _FLOATS = (
     "padding_mode tile points moduli order border filter_dtype product_dtype workspace_limit "
     "tolerance"
 )
-_INTEGERS = "x_dtype x_zero y_dtype y_zero"
+_INTEGERS = "x_dtype x_zero y_dtype y_zero y_scale"
 
 
 @takes(f"stride padding dilation groups layout activation algorithm {_FLOATS}")
@@ -61,7 +61,7 @@ def generate(
     ),
     y_zero: int = typer.Option(None, help="Its zero point (default: 0)."),
     y_scale: float = typer.Option(
-        None, help="Its scale, for activations besides relu; else the multipliers have it."
+        None, help="Its scale, with activations besides relu; else the multipliers have it."
     ),
     isa: str = _ISA,
     threads: int = _THREADS,
@@ -74,7 +74,10 @@ def generate(
     from winogen.conv.standalone_quantized import standalone_quantized
     from winogen.records import ARRAY_TYPES
 
-    bytes_ = {"x_dtype": x_dtype, "x_zero": x_zero, "y_dtype": y_dtype, "y_zero": y_zero}
+    bytes_ = {
+        "x_dtype": x_dtype, "x_zero": x_zero, "y_dtype": y_dtype, "y_zero": y_zero,
+        "y_scale": y_scale,
+    }  # fmt: skip
     others = _given({"dtype": dtype, **bytes_, "isa": isa, "threads": threads, "name": name})
     words = {"input": input, "weight": weight, **options, **others}
     shapes = [integers("input", input, 4), integers("weight", weight, 4)]

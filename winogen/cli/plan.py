@@ -32,6 +32,8 @@ def plan(
     import numpy as np
 
     from winogen.conv import Conv2d, arguments
+    from winogen.conv.options import Options
+    from winogen.conv.problem import Layer
     from winogen.records import ARRAY_TYPES
 
     batch, channels, height, width = integers("input", input, 4)
@@ -39,5 +41,8 @@ def plan(
     nhwc = options.get("layout") == "NHWC"
     image = (height, width, channels) if nhwc else (channels, height, width)
     numbers = arguments.dtype_named(arguments.choice("dtype", dtype, ARRAY_TYPES))
-    made = Conv2d(np.zeros(shape, numbers), **read(options)).plan((batch, *image))
+    asked = read(options)
+    Layer.from_options(shape, dtype, Options(**asked)).problem((batch, *image))
+    zeros = np.broadcast_to(np.zeros((), numbers), shape)
+    made = Conv2d(zeros, **asked).plan((batch, *image))
     typer.echo(made.source if source else made)

@@ -302,7 +302,9 @@ class Conv2d:
         self._layer = Layer.from_options(w.shape, arguments.dtype_name(w.dtype), asked)
         self._request = Request.from_options(self._layer, asked)
         self._dtype = w.dtype
-        self._weight = np.array(arguments.computed_with(w), order="C")
+        w = arguments.computed_with(w)
+        self._weight = memory.empty(w.shape, w.dtype, "copy of weight")
+        self._weight[...] = w
         self._bias = None if b is None else np.array(arguments.computed_with(b), order="C")
         self._slopes = arguments.slopes(asked.activation, self._layer.filters, self._weight.dtype)
         self._forget()

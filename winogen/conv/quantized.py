@@ -169,7 +169,8 @@ class QConv2d:
         ``add_scale`` and ``add_zero``, which joins the sums before the activation. It needs
         ``y_scale``, and no "mcmr". Raises InvalidType and InvalidValue.
         """
-        if add is None and out is None and type(input) is np.ndarray and input.flags.c_contiguous:
+        plain = add is None and out is None and add_scale is None and not add_zero
+        if plain and type(input) is np.ndarray and input.flags.c_contiguous:
             known = self._ready.get((input.shape, input.dtype))
             if known is not None:  # small layers take less time than all the checks do
                 call, shape, dtype = known

@@ -83,6 +83,10 @@ def standalone_quantized(
             f"y_scale: got {y_scale!r}; allowed: None, as the multipliers have it, but with add or "
             "an activation besides relu"
         )
+    if not add:
+        for what, value in (("add_scale", add_scale), ("add_zero", add_zero or None)):
+            if value is not None:
+                raise InvalidValue(f"{what}: got {value!r} without add; allowed: none")
     if reals is not None and add:
         add_dtype = arguments.choice("add_dtype", add_dtype, BYTES)
         limits_ = RANGES[add_dtype]

@@ -35,7 +35,7 @@ from winogen.conv.choice import Choice, Cut, axes
 from winogen.conv.cuts import Measured, work_of
 from winogen.conv.problem import Problem
 from winogen.conv.quantization import BYTES
-from winogen.conv.request import EDGES, MOST_POINTS, Request
+from winogen.conv.request import EDGES, MOST_POINTS, ORDERS, Request
 from winogen.errors import InvalidValue, WinogenError
 from winogen.kernels import algorithms, family, first_that_applies, general, is_tiled, named
 from winogen.kernels.sizes import allowed
@@ -319,6 +319,7 @@ def _decoded(record: Record, threads: int) -> Choice:
         "points": lambda pair: _both(*(p and _points(**p) for p in pair)),
         "edge": lambda name: EDGES[EDGES.index(name)],
         "border": lambda name: BORDERS[BORDERS.index(name)],
+        "order": lambda name: ORDERS[ORDERS.index(name)],
         "sizes": lambda sizes: tuple(sorted((name, int(size)) for name, size in sizes.items())),
         "cut": lambda cut: Cut(_pair(cut["block"]), _whole(cut["images"]), bool(cut["split"])),
         "parameters": general(algorithm).parameters_from,

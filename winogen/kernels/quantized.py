@@ -374,7 +374,7 @@ class QuantizedWork:
     @property
     def shares(self) -> int:
         """Pieces of the filters of a block, where blocks are too few for the threads."""
-        if self.threads == 1 or self.items >= self.threads:
+        if not self.items or self.items >= self.threads:
             return 1
         filter_blocks = blocks(self.filters, VECTORS * self.spec.lanes)
         return int(min(filter_blocks, blocks(self.threads, self.items)))

@@ -24,6 +24,7 @@ from winogen.onnx.soundness import MOST_BYTES, parts_of
 from winogen.onnx.writing import Writer
 from winogen.progress import working
 from winogen.tasks.duel import Times
+from winogen.testing import is_every_layer
 from winogen.typing import FilePath, Real
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class Rewritten:
             lines = ["nothing for winogen to do: the model is as it was"]
             if self.whole:
                 lines = ["the model is as it was, because it would not become faster"]
+            elif self.layers:
+                lines = ["the model is as it was, because onnxruntime computes its layers faster"]
         if self.whole:
             lines.append(f"  the whole model, measured: onnxruntime {self.whole}")
         elif self.unmeasured and not self.is_original:
@@ -93,7 +96,8 @@ def optimize(
     it stands for, and stays onnxruntime's where these are faster. So does the whole model: if it
     does not become faster, it is returned as it was, with a warning. This takes sizes: where those
     of an input are open, but for the batch, and ``input_shapes`` has none, nothing is measured and
-    winogen computes all that it can, as it does within `winogen.testing.every_layer`.
+    winogen computes all that it can, with a warning. Within `winogen.testing.every_layer` it does
+    so without one.
 
     Before it is returned or written, it runs beside the original, on numbers made for that. A part
     whose values differ by more than ``tolerance`` and rounding explain stays with onnxruntime, with
@@ -111,8 +115,8 @@ def optimize(
     threads
         How many threads a convolution may use; None for as many as onnxruntime lends.
     input_shapes
-        Sizes by input, {"x": (1, 3, 224, 224)}: inputs that had others, or open ones, then have
-        these.
+        Sizes by input, {"x": (1, 3, 224, 224)}: inputs of a rewritten model that had others, or
+        open ones, then have these.
 
     Returns
     -------
@@ -130,7 +134,9 @@ def optimize(
     if output is not None:
         output_path(output)  # refuses before any work
     result = rewrite(model_or_path, tolerance=tolerance, threads=threads, input_shapes=input_shapes)
-    if result.is_original or result.given_back or not (result.verdict and result.verdict.sizes):
+    unmeasured = result.unmeasured and not is_every_layer()
+    uncompared = not (result.verdict and result.verdict.sizes)
+    if result.is_original or result.given_back or uncompared or unmeasured:
         warnings.warn(f"winogen.onnx.optimize: {result}", stacklevel=2)
     if output is not None:
         save(result.model, output)

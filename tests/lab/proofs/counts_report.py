@@ -66,7 +66,7 @@ class Row(NamedTuple):
     best: int  # of the matrix as it is
     rescaled: int  # with the scalings between the three transforms free
     additions: int
-    question: Question  # whether that is the least, see winogen.lab.proofs.exact.question
+    question: Question  # whether that is the least, see lab.proofs.exact.question
     depth: int  # of the rescaled program
     registers: int  # of the rescaled program
 
