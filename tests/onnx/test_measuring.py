@@ -12,6 +12,7 @@ from winogen.onnx import measuring
 from winogen.onnx.measuring import Measuring, Unmeasured
 from winogen.onnx.model import Model
 from winogen.onnx.rewrite import rewrite
+from winogen.tasks.duel import Times
 from winogen.testing import every_layer
 
 from .test_optimize import Net, data, kinds
@@ -48,6 +49,21 @@ def test_a_slower_layer_stays_with_its_activation(clock, session):
     assert result.refusals == ("conv_2: onnxruntime is faster, 1e+03 ms, winogen 2e+03 ms",)
     assert result.layers["v3"] == SLOWER and result.layers["v5"] == FASTER
     assert "  the whole model, measured: onnxruntime 2e+03 ms, winogen 1e+03 ms" in str(result)
+    check(net, model, result, session)
+
+
+def test_a_slower_layer_is_kept_where_the_whole_is_faster_with_it(clock, session, monkeypatch):
+    """Where it stays, it cuts a segment in two, and arrays change their layout more often."""
+    net, model = chain()
+    clock({"v3": SLOWER})
+
+    def whole(self, proto):
+        return Times(float(len(outputs(proto))), 3.0)
+
+    monkeypatch.setattr(Measuring, "whole", whole)
+    result = rewrite(model)
+    assert outputs(result.model) == ["v5"] and result.whole == (1.0, 3.0)
+    assert not result.refusals and result.layers["v3"] == SLOWER
     check(net, model, result, session)
 
 

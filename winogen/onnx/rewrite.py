@@ -49,6 +49,11 @@ class Rewritten:
     unmeasured: str = ""  # why there are no times
 
     @property
+    def gain(self) -> float:
+        """How many times as fast the model becomes: 1 if it is as it was, or nobody knows."""
+        return self.whole.gain if self.whole and not self.is_original else 1.0
+
+    @property
     def is_original(self) -> bool:
         """Whether no node is winogen's."""
         return not self.segments and not self.quantized
@@ -93,8 +98,9 @@ def optimize(
     convolutions beside them. onnxruntime runs the result with `get_library_path`.
 
     Every convolution, and every node of several, is measured beside the nodes of onnxruntime that
-    it stands for, and stays onnxruntime's where these are faster. So does the whole model: if it
-    does not become faster, it is returned as it was, with a warning. This takes sizes: where those
+    it stands for, and stays onnxruntime's where these are faster, unless the whole model is faster
+    without the cuts that this makes. A model that does not become faster is returned as it was,
+    with a warning. This takes sizes: where those
     of an input are open, but for the batch, and ``input_shapes`` has none, nothing is measured and
     winogen computes all that it can, with a warning. Within `winogen.testing.every_layer` it does
     so without one.
@@ -165,6 +171,29 @@ def rewrite(
         measuring = Measuring(model, threads)
     except Unmeasured as reason:
         unmeasured = str(reason)
+    result = _settled(model, settings, measuring, unmeasured)
+    lost = any(times.is_lost for times in result.layers.values())
+    if measuring and lost and (result.segments or result.whole):
+        # What stays cuts segments in two: perhaps the whole is faster with slower layers in it.
+        uncut = replace(
+            _settled(model, settings, measuring, unmeasured, True), layers=result.layers
+        )
+        if uncut.gain > result.gain:
+            return uncut
+    return result
+
+
+def _settled(
+    model: Model,
+    settings: Mapping[str, Any],
+    measuring: Measuring | None,
+    unmeasured: str,
+    uncut: bool = False,
+) -> Rewritten:
+    """Return a model whose nodes are proven.
+
+    ``unmeasured``: why there are no times. ``uncut``: winogen computes slower layers as well.
+    """
     excluded: dict[str, str] = {}  # values that onnxruntime goes on to compute -> why
     stays: list[str] = []
     given_back: list[str] = []
@@ -180,7 +209,7 @@ def rewrite(
         )
         if result.is_original:
             return result
-        slower = draft.slower(measuring, layers) if measuring else []
+        slower = draft.slower(measuring, layers) if measuring and not uncut else []
         if slower:
             for lost in slower:
                 excluded |= dict.fromkeys(lost.values, lost.why)
