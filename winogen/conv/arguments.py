@@ -143,8 +143,8 @@ def whole(argument: str, value: Any, least: int, allowed: str, most: int = LARGE
     except TypeError:
         raise InvalidType(f"{argument}: got {_short(value)}; allowed: {allowed}") from None
     if not least <= number <= most:
-        # Smaller limits stand in what is allowed.
-        limit = f" of at most {most}" if number > most >= LARGEST else ""
+        said = number <= most or str(most) in allowed
+        limit = "" if said else f" of at most {most}"
         raise InvalidValue(f"{argument}: got {number}; allowed: {allowed}{limit}")
     return number
 
