@@ -98,7 +98,9 @@ def save_bars(
         at = [place + (number - (len(series) - 1) / 2) * width for place in range(len(places))]
         color = next(ours if name.startswith("winogen") else others)
         axes.bar(at, heights, width, label=name, color=color)
-    axes.axhline(line[0], color=INK, linewidth=1, linestyle="--", label=line[1])
+    height, label = line  # bars that have the name of the line are in the legend already
+    axes.axhline(height, color=INK, linewidth=1, linestyle="--",
+                 label=None if label in series else label)  # fmt: skip
     name_places(axes, places)
     axes.set_ylabel(unit)
     axes.set_title(title, loc="left", fontsize=10)
