@@ -53,7 +53,7 @@ class Direct(Variant):
     fields_used: Mapping[str, str] = {
         **STRIP_FIELDS,
         **TAP_FIELDS,
-        "skips_columns": "whether panels end where their taps change",
+        "skips_columns": "panels end where taps change",
     }
     skips_padding = True
     formats: tuple[str, ...] = tuple(
