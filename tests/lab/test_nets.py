@@ -234,6 +234,8 @@ def test_what_is_saved_is_shown(nets_document, tmp_path):
     assert report.load(path) == nets_document
     result = winogen_bench("--nets", "--show", path, "--plot", picture)
     assert result.exit_code == 0, result.output
+    assert "beside torch: 1 of 2 nets are as fast as asked, not thin" in result.output
+    assert "beside torch: 1 of 2 nets are as exact as asked, not dense" in result.output
     assert "worst thin: 0.500" in result.output and "mnn: out [of] luck" in result.output
     assert "1.0e-03 3 MiB" in result.output and "gone (not installed: gone)" in result.output
     assert "images per second" in picture.read_text()

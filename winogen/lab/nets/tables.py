@@ -229,11 +229,10 @@ def _closing_lines(document: dict) -> Iterator[str]:
     if summary["max_error_over_torch"] is not None:
         yield f"largest error of ours over torch's: {summary['max_error_over_torch']:.2f}"
     for name, one in summary["doors"].items():
-        for what, nets in (("slower than asked", one["slower"]), ("less exact", one["inexact"])):
-            count = f"{one['nets'] - len(nets)} of {one['nets']} nets"
-            yield f"{name} beside {one['framework']}: {count} are not {what}" + (
-                f"; {escape(', '.join(nets))}" if nets else ""
-            )
+        for what, nets in (("fast", one["slower"]), ("exact", one["inexact"])):
+            count = f"{one['nets'] - len(nets)} of {one['nets']} nets are as {what} as asked"
+            but = f", not {escape(', '.join(nets))}" if nets else ""
+            yield f"{name} beside {one['framework']}: {count}{but}"
     yield from doubts(document["nets"])
     for place, facts in document.get("beside", {}).items():
         for name, why in facts["absent"].items():
