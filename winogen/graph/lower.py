@@ -29,6 +29,7 @@ from winogen.graph.ir import (
     Spread,
 )
 from winogen.graph.places import Buffer, Place, places
+from winogen.graph.relayout import Relayout
 from winogen.graph.shapes import Shape
 
 COPY = "copy"
@@ -45,7 +46,7 @@ class Step:
 
     key: str
     label: str
-    op: Conv | QConv | Moving
+    op: Conv | QConv | Moving | Relayout
     shape: Shape  # of its input
     input: Place
     output: Place

@@ -16,6 +16,7 @@ from winogen.graph import Concat, Conv, Graph, MaxPool, Opaque, Spread, cut, map
 from winogen.graph.ir import Node, QConv
 from winogen.graph.lower import MOVING, Step, lower
 from winogen.graph.places import Buffer, Place
+from winogen.graph.relayout import Relayout
 from winogen.kernels.spec import PADDING_MODES
 from winogen.onnx.between import Lookup, Pool
 from winogen.onnx.model import Model, fresh, named_apart
@@ -385,7 +386,7 @@ def _numbers(
         *place(step.output),
     )
     op = step.op
-    assert not isinstance(op, QConv)  # a node of its own
+    assert not isinstance(op, (QConv, Relayout))  # a node of its own; only in plans
     if isinstance(op, Conv):
         top, bottom, left, right = op.padding
         mode = PADDING_MODES.index(op.padding_mode)
