@@ -212,7 +212,7 @@ class Squeezed(nn.Module):
         x = x * self.gate(self.mean(x))
         x = self.pools[0](x)
         x = self.gate(x.mean((2, 3), keepdim=True)) * x
-        x = self.pools[1](F.max_pool2d(x, 3, 1, 2, dilation=2))
+        x = self.pools[1](F.max_pool2d(x, 3, 1, 1, dilation=2))
         x = x.mul(self.gate(F.adaptive_avg_pool2d(x, (1, 1))))
         x = F.avg_pool2d(x, 2, ceil_mode=True)
         return self.last(x * torch.tanh(x))

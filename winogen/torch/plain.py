@@ -66,8 +66,8 @@ def moved(x: torch.Tensor, op: Any) -> torch.Tensor:
     """Return what an operator makes of ``x`` alone that is a step as it is."""
     if isinstance(op, MaxPool):
         top, bottom, left, right = op.padding
-        reach = [d * (k - 1) + 1 for d, k in zip(op.dilation, op.kernel)]
-        if (top, left) != (bottom, right) or 2 * top > reach[0] or 2 * left > reach[1]:
+        high, wide = op.kernel
+        if (top, left) != (bottom, right) or 2 * top > high or 2 * left > wide:
             x, top, left = F.pad(x, (left, right, top, bottom), value=-torch.inf), 0, 0
         return F.max_pool2d(x, op.kernel, op.stride, (top, left), op.dilation)
     if isinstance(op, AveragePool):
