@@ -16,6 +16,7 @@ from winogen.graph.planning import Planned, least_packed_bytes, plan_all, ways_o
 from winogen.kernels.spec import KernelSpec
 from winogen.progress import counting
 from winogen.tasks.duel import Times, duel
+from winogen.tasks.turns import clock_of
 from winogen.torch.plain import Plain
 from winogen.torch.report import Row
 
@@ -34,6 +35,7 @@ class Decision:
     rows: tuple[Row, ...]
     packed: dict[str, int] = field(default_factory=dict)  # bytes, by the output of a node
     limited: bool = False
+    lost: bool = False  # whether torch is faster in some layers
     weight_bytes: int = 0
     specs: frozenset[KernelSpec] = frozenset()  # the kernels that were compiled
     allowed: dict[str, float] = field(default_factory=dict)  # errors, by the output of a node
@@ -56,13 +58,14 @@ def decide(
     layout: str | None = None,
     most_error: float | None = None,
     times: dict[tuple, Times] | None = None,
+    uncut: bool = False,
 ) -> Decision:
     """Return how the convolutions of a simplified graph run, for values of these shapes.
 
     ``layout`` None is the one that is predicted to be faster. Packed filters take at most
     ``memory_limit`` bytes; without a limit ``usual_memory``, or as little as they can. ``times``
-    keeps what was measured, for a graph that is decided on again. Compiles the kernels that may be
-    needed, with a progress bar.
+    keeps what was measured, for a graph that is decided on again. ``uncut``: winogen computes
+    slower layers as well. Compiles the kernels that may be needed, with a progress bar.
     """
     times = {} if times is None else times
     parts = [piece.graph for piece in cut(graph) if piece.ours]
@@ -96,7 +99,7 @@ def decide(
     for node, key in zip(convolutions, keys):
         row = _row(node, *plans[node.output], times[key])
         allowed[node.output] = tolerance or _LIKELY * (row.error or 0.0)
-        if times[key].is_lost:
+        if times[key].is_lost and not uncut:
             excluded.add(node.output)
             row = replace(row, runs="torch", why="torch is faster", packed_bytes=0)
         else:
@@ -105,7 +108,15 @@ def decide(
     weights = sum(node.op.weight.nbytes for node in convolutions if isinstance(node.op, Conv))
     limited = memory_limit is not None
     return Decision(
-        layout, excluded, tuple(rows), packed, limited, weights, frozenset(specs), allowed
+        layout,
+        excluded,
+        tuple(rows),
+        packed,
+        limited,
+        any(times[key].is_lost for key in keys),
+        weights,
+        frozenset(specs),
+        allowed,
     )
 
 
@@ -158,7 +169,8 @@ def _timed(node: Node, planned: Planned, number: int) -> Times:
     torch.set_num_threads(settings.threads)
     try:
         with torch.inference_mode():
-            return duel(lambda: bound.run(addresses), lambda: plain(*reads))
+            clock = clock_of(settings.threads)
+            return duel(lambda: bound.run(addresses), lambda: plain(*reads), clock)
     finally:
         torch.set_num_threads(before)
 

@@ -3,41 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, SupportsIndex
 
 import torch
-from torch import fx, nn
+from torch import nn
 from torch.nn.modules import module as _modules
 from torch.nn.modules.conv import _ConvNd
 
 from winogen.conv import arguments
 from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory
-from winogen.graph import Conv, Graph, simplify
-from winogen.progress import counting, working
-from winogen.tasks.duel import Times
+from winogen.progress import working
+from winogen.tasks.duel import settled
+from winogen.testing import is_every_layer
 from winogen.toolchain.machine import described
-from winogen.torch.building import build
 from winogen.torch.calling import Calls, CallStructure
 from winogen.torch.cases import Witness, witnessed
 from winogen.torch.copies import bare, evaluated, restored
-from winogen.torch.deciding import Decision, decide
-from winogen.torch.optimized import Fast, Optimized
-from winogen.torch.proving import disagreement, unproven
-from winogen.torch.reading import Reading, Untraceable, excluding, read
+from winogen.torch.drafting import Drafts
+from winogen.torch.optimized import Optimized
+from winogen.torch.proving import disagreement
 from winogen.torch.replacing import check_excluded
 from winogen.torch.report import Reference, Report, Row
-from winogen.torch.segment_op import SegmentModule
 from winogen.torch.swapping import swap
 from winogen.torch.tracing import Traced, traced
+from winogen.torch.wholes import Rivals
 from winogen.typing import Real
 
-# Packed filters take at most this many times the bytes of the weights, unless `memory_limit` says
-# otherwise.
-MEMORY = 3
-# Without a tolerance, the L2 error at the output should be at most so many times torch's. Until it
-# is, layers with a larger predicted error than this are computed more carefully.
-USUAL = 1.5
-CEILINGS = (None, 2e-6, 6e-7, 3e-7)
 _GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks")
 
 
@@ -58,7 +50,9 @@ def optimize(
     activations, residual additions, paddings and concatenations are fused into the convolutions.
     What lies between two operations that stay torch's is one call. Every convolution is measured
     against torch's on inputs of the shapes of ``example_inputs``, and stays torch's where that is
-    faster. Other shapes work, too; their kernels are planned at the first call.
+    faster, unless the whole is faster without the cuts that this makes. The whole is measured, too,
+    beside the model as it is and beside torch with the channels last and folded normalizations; the
+    fastest is returned. Other shapes work, too; their kernels are planned at the first call.
 
     Before it returns, every part is compared with the part of the model that it replaces, on the
     example, other numbers, another batch and another size. A part that is off by more than the
@@ -120,10 +114,9 @@ def optimize(
             reasons.append(trace)
             continue
         try:
-            with restored(copy):
-                made, errors = _by_trace(copy, trace, calls, witness, exclude, options)
-            with made.winogen_tested():
-                reason = disagreement(made, copy, calls, witness, errors)
+            drafts = Drafts(copy, trace, calls, witness, exclude, options)
+            draft = settled(drafts.made, lambda draft: draft.lost, lambda draft: draft.gain)
+            reason = draft.reason
         except (BuildError, OutOfMemory):
             raise
         except Exception as problem:
@@ -131,7 +124,7 @@ def optimize(
                 raise
             reason = f"{type(problem).__name__}: {problem}"
         if not reason:
-            return made
+            return draft.made
         reasons.append(f"{trace.tracer}: {reason}"[:200])
     return _swapped(copy, calls, witness, "; ".join(reasons), exclude, options)
 
@@ -163,107 +156,6 @@ def _traces(model: nn.Module, calls: Calls, witness: Witness) -> Iterator[Traced
             yield from traced(plain, calls)
 
 
-def _by_trace(
-    model: nn.Module,
-    trace: Traced,
-    calls: Calls,
-    witness: Witness,
-    exclude: Collection[Any],
-    options: dict[str, Any],
-) -> tuple[Optimized, float]:
-    """Return what becomes of a trace, and what all its layers together may be off.
-
-    Layers that do not compute what the model does stay torch's. Raises Untraceable.
-    """
-    excluded = excluding(exclude, dict(model.named_modules()))
-    reference = Reference(model, calls)
-    refused: dict[str, str] = {}
-    times: dict[tuple, Times] = {}
-    guard = trace.guard
-    cases = [case for case in witness.cases[1:] if guard is None or guard.holds(case.tensors)]
-
-    def why_torch(node: fx.Node) -> str:
-        return excluded(node) or refused.get(node.name, "")
-
-    while True:
-        reading = read(trace.module, exclude=why_torch)
-        for most_error in CEILINGS if options["tolerance"] is None else CEILINGS[:1]:
-            body, decision = compiled(reading, most_error=most_error, times=times, **options)
-            fast = Fast(body, calls, trace.structure, _planar(witness), trace.guard)
-            with Optimized(model, Report(), fast).winogen_tested() as tested:
-                measured = reference.errors(tested)
-            if measured is None or not measured.torch_l2:  # a model in float64
-                break
-            if measured.ours_l2 <= USUAL * measured.torch_l2:
-                break
-        with counting("checking layers"):
-            failures = unproven(trace.module, reading, body, decision, cases)
-        if not failures:
-            break
-        if failures.keys() <= refused.keys():
-            raise Untraceable(next(iter(failures.values())))
-        refused.update(failures)
-    segments = sum(isinstance(m, SegmentModule) for m in body.modules())
-    made = Report(
-        (*decision.rows, *(Row(s.name, s.what, "torch", s.why) for s in reading.stays)),
-        trace.tracer,
-        decision.layout,
-        measured,
-        decision.weight_bytes,
-        segments,
-        str(witness),
-        described(),
-    )
-    return Optimized(model, made, fast), sum(decision.allowed.values())
-
-
-def _planar(witness: Witness) -> tuple[bool, ...]:
-    """Which leaves of the output a contiguous example gives contiguous."""
-    case = witness.cases[0]
-    if not all(tensor.is_contiguous() for tensor in case.tensors):
-        return (False,) * len(case.leaves)
-    return tuple(isinstance(y, torch.Tensor) and y.is_contiguous() for y in case.leaves)
-
-
-def compiled(
-    reading: Reading,
-    *,
-    tolerance: float | None = None,
-    threads: int | None = None,
-    memory_limit: int | None = None,
-    most_error: float | None = None,
-    times: dict[tuple, Times] | None = None,
-) -> tuple[fx.GraphModule, Decision]:
-    """Return the module of a reading, its kernels compiled, and what was decided.
-
-    ``times`` keeps what was measured, for a reading of the same model.
-    """
-    graph = simplify(reading.graph)
-    usual = MEMORY * sum(node.op.weight.nbytes for node in graph.nodes if isinstance(node.op, Conv))
-    decision = decide(
-        graph,
-        reading.shapes,
-        tolerance=tolerance,
-        threads=threads,
-        memory_limit=memory_limit,
-        usual_memory=usual,
-        most_error=most_error,
-        times=times,
-    )
-
-    def segment(part: Graph) -> SegmentModule:
-        return SegmentModule(
-            part,
-            tolerance=tolerance,
-            threads=threads,
-            layout=decision.layout,
-            memory_limit=decision.share(part),
-            most_error=most_error,
-        )
-
-    return build(reading, graph, decision.excluded, segment), decision
-
-
 def _swapped(
     own: nn.Module,
     calls: Calls,
@@ -290,9 +182,15 @@ def _swapped(
     )
     errors = sum(decision.allowed.values())
     different = disagreement(other, other, calls, witness, errors)
-    if not different:
-        return Optimized(other, report, None)
-    return _alone(own, f"{reason}; {different}")
+    if different:
+        return _alone(own, f"{reason}; {different}")
+    if report.segments and not is_every_layer():
+        rivals = Rivals(own, calls, options["threads"])
+        with working("measuring the whole model"), restored(own), restored(other):
+            report = replace(report, whole=rivals.measured(other), rival=rivals.name)
+        if report.whole is not None and report.whole.is_slower:
+            return _alone(own, f"{reason}; torch is faster in the whole model: {report.whole}")
+    return Optimized(other, report, None)
 
 
 def _alone(model: nn.Module, reason: str) -> Optimized:

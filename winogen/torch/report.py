@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from winogen.errors import InvalidType
+from winogen.tasks.duel import Times
 from winogen.torch.calling import Calls, clones
 from winogen.torch.cases import run
 from winogen.torch.copies import evaluated
@@ -52,6 +53,8 @@ class Report:
     segments: int = 0
     compared: str = ""  # on which inputs the copy was compared with the model
     machine: str = ""  # that layers were planned for, and how it is known
+    whole: Times | None = None  # of the whole model, on the example; None: it was not measured
+    rival: str = ""  # how torch computed it
     _columns: tuple[str, ...] = field(
         default=("layer", "computes", "runs", "predicted", "measured", "torch", "error", "why"),
         repr=False,
@@ -77,6 +80,9 @@ class Report:
             f"{ours} of {len(self.rows)} convolutions run by winogen in {self.segments} calls, "
             f"layout {self.layout}; traced by {self.tracer}",
         ]
+        if self.whole is not None:
+            kept = "; torch's is kept" if self.whole.is_slower else ""
+            head.append(f"the whole model, measured: torch, {self.rival}, {self.whole}{kept}")
         if self.packed_bytes:
             times = self.packed_bytes / max(1, self.weight_bytes)
             head.append(f"packed filters: {self.packed_bytes:,} bytes, {times:.2f} x the weights")
