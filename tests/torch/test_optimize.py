@@ -310,6 +310,14 @@ def test_memory_limit(x):
         same(tight(x), model(x))
     with pytest.raises(InvalidValue, match="memory_limit: got 10"):
         optimize(model, x, memory_limit=10)
+    least = optimize(model, x, memory_limit=0)
+    weights = report(least).weight_bytes
+    assert weights <= report(least).packed_bytes <= min(2 * weights, report(tight).packed_bytes)
+    with torch.no_grad():
+        same(least(x), model(x))
+        other = torch.randn(2, 3, 14, 18)
+        same(least(other), model(other))
+    assert all(len(module.segment._bound) == 2 for module in segments(least))
 
 
 def test_tolerance(x):

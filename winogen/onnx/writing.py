@@ -13,7 +13,7 @@ import numpy as np
 from winogen.conv import arguments
 from winogen.conv.quantization import Filters
 from winogen.graph import Concat, Conv, Graph, MaxPool, Opaque, Spread, cut, maps
-from winogen.graph.ir import Node, QConv
+from winogen.graph.ir import Node, QConv, Scaled
 from winogen.graph.lower import MOVING, Step, lower
 from winogen.graph.places import Buffer, Place
 from winogen.kernels.spec import PADDING_MODES
@@ -239,7 +239,7 @@ class Writer:
 
     # ---- constants -------------------------------------------------------------------------------
 
-    def _tensor(self, array: np.ndarray, key: str, what: str) -> str:
+    def _tensor(self, array: np.ndarray | Scaled, key: str, what: str) -> str:
         """Return the name of a constant; equal ones are written once."""
         return self._constant(np.ascontiguousarray(array, self.dtype), key, what)
 

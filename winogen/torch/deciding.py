@@ -34,7 +34,7 @@ class Decision:
     excluded: set[str]  # outputs of nodes
     rows: tuple[Row, ...]
     packed: dict[str, int] = field(default_factory=dict)  # bytes, by the output of a node
-    limited: bool = False
+    limit: int | None = None  # of bytes of packed filters, 0 for as little as they can
     lost: bool = False  # whether torch is faster in some layers
     weight_bytes: int = 0
     specs: frozenset[KernelSpec] = frozenset()  # the kernels that were compiled
@@ -42,8 +42,8 @@ class Decision:
 
     def share(self, part: Graph) -> int | None:
         """The bytes of packed filters that a segment may have."""
-        if not self.limited:
-            return None
+        if not self.limit:
+            return self.limit
         return sum(self.packed.get(node.output, 0) for node in part.nodes)
 
 
@@ -63,9 +63,10 @@ def decide(
     """Return how the convolutions of a simplified graph run, for values of these shapes.
 
     ``layout`` None is the one that is predicted to be faster. Packed filters take at most
-    ``memory_limit`` bytes; without a limit ``usual_memory``, or as little as they can. ``times``
-    keeps what was measured, for a graph that is decided on again. ``uncut``: winogen computes
-    slower layers as well. Compiles the kernels that may be needed, with a progress bar.
+    ``memory_limit`` bytes, with 0 as little as they can; without a limit ``usual_memory``, or as
+    little as they can. ``times`` keeps what was measured, for a graph that is decided on again.
+    ``uncut``: winogen computes slower layers as well. Compiles the kernels that may be needed, with
+    a progress bar.
     """
     times = {} if times is None else times
     parts = [piece.graph for piece in cut(graph) if piece.ours]
@@ -106,13 +107,12 @@ def decide(
             packed[node.output] = row.packed_bytes
         rows.append(row)
     weights = sum(node.op.weight.nbytes for node in convolutions if isinstance(node.op, Conv))
-    limited = memory_limit is not None
     return Decision(
         layout,
         excluded,
         tuple(rows),
         packed,
-        limited,
+        memory_limit,
         any(times[key].is_lost for key in keys),
         weights,
         frozenset(specs),

@@ -22,6 +22,7 @@ from winogen.torch.cases import Witness, witnessed
 from winogen.torch.copies import bare, evaluated, restored
 from winogen.torch.drafting import Drafts
 from winogen.torch.optimized import Optimized
+from winogen.torch.preparing import prepare
 from winogen.torch.proving import disagreement
 from winogen.torch.replacing import check_excluded
 from winogen.torch.report import Reference, Report, Row
@@ -43,6 +44,8 @@ def optimize(
     # end
     exclude: Collection[str | type[nn.Module]] = (),
     memory_limit: SupportsIndex | None = None,
+    more_inputs: Sequence[torch.Tensor | Sequence[Any]] = (),
+    release_weights: bool = False,
 ) -> Optimized:
     """Return a copy of ``model`` for inference whose convolutions run by winogen where faster.
 
@@ -73,7 +76,15 @@ def optimize(
     exclude
         Layers that stay torch's: names of modules (all in them are meant), or types.
     memory_limit
-        The most bytes of packed filters; None for three times the bytes of the weights.
+        The most bytes of packed filters; None for three times the bytes of the weights, 0 for as
+        few as possible.
+    more_inputs
+        More inputs, each as ``example_inputs``, of other sizes: kernels and packed filters for them
+        are made now. Only the example's size decides what runs.
+    release_weights
+        True: the weights of the copy lie in a file without a name, in the folder that ``TMPDIR``
+        names, and take memory only while something reads them. Only packed filters stay. All that
+        the copy can do it still does.
 
     Raises
     ------
@@ -81,6 +92,8 @@ def optimize(
         For an argument that is not allowed, before any work.
     BuildError
         When no kernel can be compiled.
+    OutOfMemory
+        When there is no room for filters, or for a file with the weights.
 
     And whatever the model raises on the example.
 
@@ -88,8 +101,9 @@ def optimize(
     `nn.Conv2d` in it is replaced by a `winogen.torch.Conv2d`; where even that differs, the copy is
     left alone. `winogen.torch.report` tells what became of a model.
     """
-    inputs = _inputs(example_inputs)
+    inputs = _inputs("example_inputs", example_inputs)
     _check(model, inputs)
+    others = [_inputs("more_inputs", one) for one in _sequence("more_inputs", more_inputs)]
     if tolerance is not None:
         tolerance = arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
     if threads is not None:
@@ -104,6 +118,22 @@ def optimize(
     }
     copy = evaluated(model)
     calls = Calls(copy, inputs, {})
+    more = [_alike(calls, one) for one in others]
+    made = _made(model, copy, calls, inputs, exclude, options)
+    made.__dict__["winogen_released"] = bool(release_weights)
+    prepare(made, calls, more, options["threads"])
+    return made
+
+
+def _made(
+    model: nn.Module,
+    copy: nn.Module,
+    calls: Calls,
+    inputs: tuple[Any, ...],
+    exclude: Collection[Any],
+    options: dict[str, Any],
+) -> Optimized:
+    """Return what becomes of ``copy``, a copy of the model."""
     with working("running the model"):
         witness = _witnessed(copy, calls, inputs)
     if witness.rewrites:
@@ -210,14 +240,40 @@ def _kept(model: nn.Module, why: str, but: Collection[str] = ()) -> list[Row]:
     ]
 
 
-def _inputs(example_inputs: Any) -> tuple[Any, ...]:
-    if isinstance(example_inputs, torch.Tensor):
-        return (example_inputs,)
-    if isinstance(example_inputs, (tuple, list)):
-        return tuple(example_inputs)
+def _inputs(name: str, given: Any) -> tuple[Any, ...]:
+    if isinstance(given, torch.Tensor):
+        return (given,)
+    if isinstance(given, (tuple, list)):
+        return tuple(given)
     raise InvalidType(
-        f"example_inputs: got {type(example_inputs).__name__}; allowed: a tensor or a tuple of "
-        "the model's arguments"
+        f"{name}: got {type(given).__name__}; allowed: a tensor or a tuple of the model's arguments"
+    )
+
+
+def _sequence(name: str, given: Any) -> Sequence[Any]:
+    if isinstance(given, (tuple, list)):
+        return given
+    raise InvalidType(
+        f"{name}: got {type(given).__name__}; allowed: a list of tensors, or of tuples of the "
+        "model's arguments"
+    )
+
+
+def _alike(calls: Calls, inputs: tuple[Any, ...]) -> list[torch.Tensor]:
+    """Return the tensors of inputs that are like the example's but for their sizes."""
+    tensors = calls.tensors_of(inputs, {})
+    if tensors is None:
+        raise InvalidValue(
+            f"more_inputs: got {_described(inputs)}; allowed: arguments as in example_inputs, "
+            f"{_described(calls.tensors)}, of other sizes"
+        )
+    return tensors
+
+
+def _described(inputs: Sequence[Any]) -> str:
+    return ", ".join(
+        f"{one.dtype} {tuple(one.shape)}" if isinstance(one, torch.Tensor) else str(one)[:40]
+        for one in inputs
     )
 
 

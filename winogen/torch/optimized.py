@@ -56,6 +56,7 @@ class Optimized(nn.Module):
         fields["winogen_fast"] = fast
         fields["winogen_report"] = report
         fields["training"] = False
+        fields["winogen_released"] = False  # whether weights lie in a file
         fields["_warned"] = fields["_tested"] = False
         self._watch()
 
