@@ -76,6 +76,11 @@ def test_every_kind_of_net(net, x):
         assert torch.equal(tensor, before[name])
     table = report(ours)
     assert table.errors.ours < 1e-5 and table.packed_bytes <= 3 * table.weight_bytes
+    small, usual, large = table.budgets
+    assert small.packed_bytes <= usual.packed_bytes <= 3 * table.weight_bytes
+    assert table.packed_bytes <= usual.packed_bytes <= large.packed_bytes
+    assert min(one.predicted for one in table.budgets) > 0
+    assert f"bytes at {large.times_weights} x" in str(table)
     for row in table.rows:
         assert row.name in str(table) and row.predicted and row.measured and row.torch
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,18 +12,20 @@ from winogen.conv import Problem, planner
 from winogen.graph import Conv, Graph, Node, Segment, cut, faster_layout
 from winogen.graph.choose import Way
 from winogen.graph.compiling import compile_all, kernels
-from winogen.graph.planning import Planned, least_packed_bytes, plan_all, ways_of
+from winogen.graph.planning import Planned, Settings, least_packed_bytes, plan_all, ways_of
 from winogen.kernels.spec import KernelSpec
 from winogen.progress import counting
 from winogen.tasks.duel import Times, duel
 from winogen.tasks.turns import clock_of
 from winogen.torch.plain import Plain
-from winogen.torch.report import Row
+from winogen.torch.report import Budget, Row
 
 Shape = tuple[int, ...]
 
 # Without a tolerance, a layer may be off by so many times its predicted error.
 _LIKELY = 10.0
+# Limits of memory that a report compares, in terms of the weights.
+_BUDGETS = (1, 3, 9)
 
 
 @dataclass
@@ -39,6 +41,7 @@ class Decision:
     weight_bytes: int = 0
     specs: frozenset[KernelSpec] = frozenset()  # the kernels that were compiled
     allowed: dict[str, float] = field(default_factory=dict)  # errors, by the output of a node
+    budgets: tuple[Budget, ...] = ()
 
     def share(self, part: Graph) -> int | None:
         """The bytes of packed filters that a segment may have."""
@@ -83,6 +86,8 @@ def decide(
     settings = replace(settings, layout=layout)
     if memory_limit is None and usual_memory is not None:
         memory_limit = max(usual_memory, least_packed_bytes(sized, settings))
+    weights = sum(node.op.weight.nbytes for node in convolutions if isinstance(node.op, Conv))
+    budgets = tuple(_budget(times, weights, sized, settings) for times in _BUDGETS)
     planned = plan_all(sized, settings, memory_limit)
     specs = kernels(planned)
     plans = {step.key: (whole, i) for whole in planned for i, step in enumerate(whole.steps)}
@@ -106,7 +111,6 @@ def decide(
         else:
             packed[node.output] = row.packed_bytes
         rows.append(row)
-    weights = sum(node.op.weight.nbytes for node in convolutions if isinstance(node.op, Conv))
     return Decision(
         layout,
         excluded,
@@ -117,7 +121,17 @@ def decide(
         weights,
         frozenset(specs),
         allowed,
+        budgets,
     )
+
+
+def _budget(
+    times: int, weights: int, sized: Sequence[tuple[Graph, Sequence[Shape]]], settings: Settings
+) -> Budget:
+    least = least_packed_bytes(sized, settings)
+    planned = plan_all(sized, settings, max(times * weights, least))
+    packed = sum(whole.packed_bytes for whole in planned)
+    return Budget(times, packed, sum(whole.seconds for whole in planned))
 
 
 def _kind(node: Node, shapes: Mapping[str, Shape]) -> tuple:

@@ -165,6 +165,7 @@ class Drafts:
             sum(isinstance(module, SegmentModule) for module in proven.body.modules()),
             str(self.witness),
             described(),
+            decision.budgets,
         )
 
 

@@ -110,6 +110,8 @@ def optimize(
         arguments.threads(threads)
     if memory_limit is not None:
         arguments.whole("memory_limit", memory_limit, 0, "None or a number of bytes", 2**62)
+    if not isinstance(release_weights, bool):
+        raise InvalidType(f"release_weights: got {release_weights!r}; allowed: True or False")
     check_excluded(exclude, model)
     options: dict[str, Any] = {
         "tolerance": tolerance,
@@ -120,7 +122,7 @@ def optimize(
     calls = Calls(copy, inputs, {})
     more = [_alike(calls, one) for one in others]
     made = _made(model, copy, calls, inputs, exclude, options)
-    made.__dict__["winogen_released"] = bool(release_weights)
+    made.__dict__["winogen_released"] = release_weights
     prepare(made, calls, more, options["threads"])
     return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,9 +14,7 @@ from winogen.progress import counting
 from winogen.torch.building import GRAPH
 from winogen.torch.calling import Calls
 from winogen.torch.copies import restored
-from winogen.torch.module import Conv2d
 from winogen.torch.optimized import Optimized
-from winogen.torch.releasing import released, released_graph
 from winogen.torch.segment_op import SegmentModule
 
 
@@ -24,12 +23,11 @@ def prepare(
 ) -> None:
     """Plan and pack for the sizes of the example and of ``more`` inputs, and for no others.
 
-    What the proof ran on other sizes is forgotten. Where ``made`` is to release its weights, they
-    move into a file before.
+    What the proof ran on other sizes is forgotten. Weights that are to be released are so before.
     """
-    if made.winogen_released:
-        release(made)
     kept = [segment.forget() for segment in _segments(made)]  # filters that stay are packed once
+    if made.winogen_released:
+        made.winogen_release()
     before = torch.get_num_threads()
     torch.set_num_threads(threads or before)
     try:
@@ -42,21 +40,8 @@ def prepare(
     finally:
         torch.set_num_threads(before)
     del kept
+    gc.collect()  # traces are full of cycles
     memory.release()
-
-
-def release(made: Optimized) -> None:
-    """Move into a file the weights that kernels have in packed form, and that torch never reads."""
-    if made.winogen_fast is None:
-        ours = [m.weight for m in made.winogen_model.modules() if type(m) is Conv2d]
-    else:
-        used = {id(tensor) for tensor in made.winogen_fast.body.parameters()}
-        ours = [t for t in made.winogen_model.parameters() if id(t) not in used]
-        for segment in _segments(made):
-            segment.forget()
-            segment.segment.graph = released_graph(segment.segment.graph)
-    released(ours)
-    made._watch()
 
 
 def _segments(made: Optimized) -> Iterator[SegmentModule]:

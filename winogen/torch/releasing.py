@@ -21,6 +21,25 @@ from winogen.graph import Conv, Graph
 from winogen.graph.ir import Scaled
 from winogen.kernels.work import round_up
 from winogen.records.machine import LINE
+from winogen.torch.module import Conv2d
+from winogen.torch.segment_op import SegmentModule
+
+
+def release(model: nn.Module, body: nn.Module | None) -> None:
+    """Move into a file the weights that kernels have in packed form, and that torch never reads.
+
+    ``body`` computes what ``model`` does by segments; None where modules of ``model`` do it. Raises
+    OutOfMemory.
+    """
+    if body is None:
+        ours = [module.weight for module in model.modules() if type(module) is Conv2d]
+    else:
+        used = {id(tensor) for tensor in body.parameters()}
+        ours = [tensor for tensor in model.parameters() if id(tensor) not in used]
+        for module in body.modules():
+            if isinstance(module, SegmentModule):
+                module.segment.graph = released_graph(module.segment.graph)
+    released(ours)
 
 
 def mapped(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -51,10 +70,7 @@ def mapped(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def released(parameters: Iterable[torch.Tensor]) -> None:
-    """Move parameters into a file; they stay the same objects, and share memory that they shared.
-
-    All that have memory in common must be given.
-    """
+    """Move parameters into a file; they stay the same objects, and what they share they share."""
     storages: dict[int, list[torch.Tensor]] = {}
     for tensor in parameters:
         plain = type(tensor) in (torch.Tensor, nn.Parameter) and tensor.is_cpu
