@@ -73,11 +73,11 @@ class Question:
         return fastest(ways, settings.familiar)
 
     def _map(self, layer: Any) -> Step:
-        window = tuple(layer.kernel)
-        op = maps.operator_of(layer.kind, window, layer.stride, _padding(layer))
+        op = maps.operator_of(layer, _padding(layer), _activation(layer))
         batch, _, *size = self.shapes[layer.input]
         channels = layer.channels
-        after = channels // math.prod(window) if isinstance(op, Spread) else channels
+        after = channels // math.prod(op.factor) if isinstance(op, Spread) else channels
+        named = {"weight": layer.weight, "bias": layer.bias}
         return Step(
             f"node {self._question.node}",
             str(op),
@@ -85,6 +85,8 @@ class Question:
             (batch, channels, *size),
             Place(self._buffer(layer.input), layer.input_channel, channels),
             Place(self._buffer(layer.output), layer.output_channel, after),
+            self._added(layer.add, layer.add_channel, channels),
+            arrays={name: Place(self._buffer(i), 0, 0) for name, i in named.items() if i >= 0},
         )
 
     def _step(self, layer: Any) -> Step:
