@@ -5,7 +5,7 @@ Computed by ``csrc/runtime/maps.c.j2``.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from winogen.graph.ir import MaxPool, Moving, Repeat, Spread
 from winogen.graph.shapes import Shape
@@ -37,11 +37,27 @@ def operator_of(kind: int, window: tuple[int, int], stride: Any, padding: Any) -
     return Spread(window, "channels" if kind == SPREAD_CHANNELS else "pixels")
 
 
-def struct(library: Any, op: Moving, channels: int, layout: str, around: Shape, out: Shape) -> Any:
+class Part(NamedTuple):
+    """Some rows of one image: rows of padding above them, rows of input, rows of output."""
+
+    above: int
+    inputs: int
+    outputs: int
+
+
+def struct(
+    library: Any,
+    op: Moving,
+    channels: int,
+    layout: str,
+    around: Shape,
+    out: Shape,
+    part: Part | None = None,
+) -> Any:
     """Return the struct of a call, a `winogen_map`, and how many parts there are.
 
     ``channels`` are those that it reads; ``around`` and ``out`` the shapes of the buffers that
-    input and output are channels of.
+    input and output are channels of. ``part``: of a MaxPool or a Repeat, None for all of it.
     """
     high, wide = window_of(op)
     fields = {
@@ -55,4 +71,8 @@ def struct(library: Any, op: Moving, channels: int, layout: str, around: Shape, 
         fields |= {"stride_h": op.stride[0], "stride_w": op.stride[1]}
         fields |= {"pad_top": op.padding[0], "pad_left": op.padding[2]}
     made = library.ffi.new("winogen_map *", fields)
-    return made, library.lib.winogen_lay_map(made, around, out)
+    parts = library.lib.winogen_lay_map(made, around, out)
+    if part is not None:
+        made.batch, made.pad_top, made.height, made.out_height = 1, *part
+        parts = channels if layout == "NCHW" else part.outputs
+    return made, parts

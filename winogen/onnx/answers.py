@@ -203,6 +203,7 @@ class Answer:
             target=target or host_target(),
             machine=Machine() if target else current(),
             familiar=None if familiar is None else frozenset(familiar),
+            strips=calling is None,  # a library packs the filters of each of its steps
         )
         planned = self.question.plan(settings)
         if calling is None:
