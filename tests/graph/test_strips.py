@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from winogen.conv import memory
-from winogen.graph import Add, Concat, Conv, Graph, MaxPool, Node, Segment, simplify
+from winogen.graph import Add, Concat, Conv, Graph, MaxPool, Node, Segment, simplify, trial
 from winogen.graph.planning import plan
 from winogen.graph.steps import Bound
 from winogen.graph.strips import Compute, Rows, strips_of
+from winogen.tasks.duel import Times
 
 RNG = np.random.default_rng(5)
 
@@ -126,13 +127,16 @@ GRAPHS = {
 }
 
 
-def bound(graph, shape, *, strips, layout="NHWC", algorithm="auto", threads=1, dtype="float32"):
-    """The segment on a machine of tiny caches, where strips are worth it."""
+def planned(graph, shape, *, layout="NHWC", algorithm="auto", threads=1, **changes):
+    """The plan for a machine of tiny caches, where strips are worth it."""
     usual = Segment(graph, layout=layout, algorithm=algorithm, threads=threads).settings()
     costs = replace(usual.machine.costs, barrier=0.0, residual=0.0)
-    machine = replace(usual.machine, l2_bytes=1 << 10, l3_bytes=2 << 10, costs=costs)
-    chosen = replace(usual, machine=machine, strips=strips, dtype=dtype)
-    return Bound(plan(graph, [shape], chosen), {})
+    machine = replace(usual.machine, l2_bytes=4 << 10, l3_bytes=8 << 10, costs=costs)
+    return plan(graph, [shape], replace(usual, machine=machine, **changes))
+
+
+def bound(graph, shape, **options):
+    return Bound(planned(graph, shape, **options), {})
 
 
 def run(made, x):
@@ -206,3 +210,42 @@ def test_what_is_read_twice_is_kept_whole():
     made = bound(simplify(Graph(("x",), nodes, ("y",))), (1, 6, 60, 20), strips=True)
     for chain in made.planned.chains:
         assert made.planned.steps[0].output.buffer not in chain.windows
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_a_trial_decides(monkeypatch, layout):
+    """Which chains run is measured; memory that the trial ran in is as good as before."""
+    graph, shape = simplify(GRAPHS["five"]), (1, 6, 40, 33)
+    x = RNG.standard_normal((1, 6, 40, 33) if layout == "NCHW" else (1, 40, 33, 6))
+    x = x.astype(np.float32)
+    made = planned(graph, shape, layout=layout)
+    wanted = run(Bound(made.with_chains(()), {}), x)
+    assert made.possible
+    monkeypatch.setattr(trial, "may_measure", lambda: True)
+    for times, kept in ((Times(1.0, 2.0), len(made.possible)), (Times(2.0, 1.0), 0)):
+        monkeypatch.setattr(trial, "_known", {})
+
+        def duel(ours, theirs, *rest, times=times, **options):
+            ours(), theirs()
+            return times
+
+        monkeypatch.setattr(trial, "duel", duel)
+        packed = {}
+        chosen = trial.tried(made, packed)
+        assert len(chosen.chains) == kept
+        monkeypatch.setattr(trial, "duel", None)
+        assert trial.tried(made, packed).chains == chosen.chains  # what is known is not measured
+        assert all(np.array_equal(*pair) for pair in zip(run(Bound(chosen, packed), x), wanted))
+
+
+def test_what_is_not_measured_must_be_certain(monkeypatch):
+    made = planned(simplify(GRAPHS["five"]), (1, 6, 40, 33))
+    doubtful = tuple(replace(chain, is_certain=False) for chain in made.possible)
+    monkeypatch.setattr(trial, "duel", None)
+    monkeypatch.setattr(trial, "may_measure", lambda: False)
+    assert trial.tried(made, {}).chains == made.possible
+    made.__dict__["possible"] = doubtful
+    assert trial.tried(made, {}).chains == ()
+    monkeypatch.setattr(trial, "may_measure", lambda: True)
+    monkeypatch.setattr(trial, "_SEGMENT", 0.0)
+    assert trial.tried(made, {}).chains == ()

@@ -37,11 +37,13 @@ _LONGEST = 6  # steps of a chain
 class Chain:
     """Steps from ``first`` on that run strip by strip, one image after the other.
 
-    ``works`` are the kernel calls of the jobs, None of what moves numbers.
+    ``works`` are the kernel calls of the jobs, None of what moves numbers. ``is_certain``: whether
+    the predicted gain is more than the usual error of predictions.
     """
 
     first: int
     steps: int
+    is_certain: bool
     images: int
     strips: Strips
     works: tuple[Work | None, ...]
@@ -65,7 +67,7 @@ def chains_of(
     buffers: Mapping[Buffer, Shape],
     settings: Settings,
 ) -> tuple[Chain, ...]:
-    """Return the chains that are predicted to save most time."""
+    """Return the chains that are predicted to save most time, in order."""
     return tuple(_Search(steps, problems, choices, buffers, settings).chains())
 
 
@@ -93,8 +95,8 @@ class _Search:
         for number in range(len(self.steps)):
             if number + 1 < len(self.steps) and self._linked(number):
                 continue
-            for begin, end, height in self._best(start, number + 1):
-                chain = self._chain(begin, end, height)
+            for begin, end, height, is_certain in self._best(start, number + 1):
+                chain = self._chain(begin, end, height, is_certain)
                 if chain is not None:
                     yield chain
             start = number + 1
@@ -135,8 +137,8 @@ class _Search:
 
     # ---- which steps, and how high a strip is ----------------------------------------------------
 
-    def _best(self, start: int, stop: int) -> list[tuple[int, int, int]]:
-        """The chains among linked steps that save most: begin, end, rows of a strip."""
+    def _best(self, start: int, stop: int) -> list[tuple[int, int, int, bool]]:
+        """The chains among linked steps that save most: begin, end, rows of a strip, certainty."""
         saved, taken = {start: 0.0}, {start: (start, 0)}
         for end in range(start + 1, stop + 1):
             saved[end], taken[end] = saved[end - 1], (end - 1, 0)
@@ -148,15 +150,14 @@ class _Search:
         while end > start:
             begin, height = taken[end]
             if height:
-                found.append((begin, end, height))
+                seconds = sum(choice.seconds for choice in self.choices[begin:end])
+                usual = self.machine.costs.residual * seconds * self.machine.clock_ghz * 1e9
+                found.append((begin, end, height, saved[end] - saved[begin] > usual))
             end = begin
         return found[::-1]
 
     def _gain(self, begin: int, end: int) -> tuple[float, int]:
-        """The cycles that strips save, and the rows of a strip that saves most.
-
-        A gain that is less than the model's usual error is none.
-        """
+        """The cycles that strips save, and the rows of a strip that saves most."""
         between = [self.buffers[step.output.buffer] for step in self.steps[begin : end - 1]]
         first, *readers = [rows for rows in self.rows[begin:end] if rows is not None]
         threads, itemsize = self.settings.threads, np.dtype(self.settings.dtype).itemsize
@@ -183,9 +184,7 @@ class _Search:
             cycles = moved * self._per_byte(window)
             cycles += count * (end - begin) * self.machine.costs.barrier
             best = max(best, (before - cycles, height))
-        seconds = sum(self.choices[number].seconds for number in range(begin, end))
-        doubt = self.machine.costs.residual * seconds * self.machine.clock_ghz * 1e9
-        return best if best[0] > doubt else (0.0, 0)
+        return best
 
     def _per_byte(self, size: float) -> float:
         """Cycles per byte of what is written and read again, after ``size`` bytes passed by.
@@ -206,12 +205,13 @@ class _Search:
 
     # ---- what is computed ------------------------------------------------------------------------
 
-    def _chain(self, begin: int, end: int, height: int) -> Chain | None:
+    def _chain(self, begin: int, end: int, height: int, is_certain: bool) -> Chain | None:
         """The chain of these steps; None where strips would need other kernels."""
         members = self.steps[begin:end]
         strips = strips_of([rows for rows in self.rows[begin:end] if rows is not None], height)
         windows = {step.output.buffer: count for step, count in zip(members, strips.windows)}
-        chain = Chain(begin, len(members), members[0].shape[0], strips, (), windows)
+        images = members[0].shape[0]
+        chain = Chain(begin, len(members), is_certain, images, strips, (), windows)
         known: dict[tuple, Work | None] = {}
         works: list[Work | None] = []
         for job in strips.jobs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -35,12 +35,21 @@ class Planned:
     buffers: dict[Buffer, Shape]
     outputs: tuple[Shape, ...]  # of the graph
 
+    decided: tuple[Chain, ...] | None = None  # the chains, where somebody measured them
+
     @cached_property
-    def chains(self) -> tuple[Chain, ...]:
-        """The steps that run strip by strip."""
+    def possible(self) -> tuple[Chain, ...]:
+        """The chains that are predicted to be worth it, however little."""
         if not self.settings.strips:
             return ()
         return chains_of(self.steps, self.problems, self.choices, self.buffers, self.settings)
+
+    @property
+    def chains(self) -> tuple[Chain, ...]:
+        """The steps that run strip by strip."""
+        if self.decided is not None:
+            return self.decided
+        return tuple(chain for chain in self.possible if chain.is_certain)
 
     @cached_property
     def rooms(self) -> dict[Buffer, Shape]:
@@ -63,6 +72,10 @@ class Planned:
     def arena_bytes(self) -> int:
         """Bytes of all of these buffers."""
         return self._layout[1]
+
+    def with_chains(self, chains: Iterable[Chain]) -> Planned:
+        """Return the same plan with these chains and no other."""
+        return replace(self, decided=tuple(chains))
 
     @property
     def seconds(self) -> float:

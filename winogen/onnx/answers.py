@@ -16,6 +16,7 @@ from winogen.graph.lower import Step
 from winogen.graph.places import Buffer, Place
 from winogen.graph.planning import Planned, Settings, plan_steps
 from winogen.graph.steps import Calling, Steps
+from winogen.graph.trial import tried
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import PADDING_MODES, KernelSpec
 from winogen.records import ACTIVATIONS, Machine, Target
@@ -208,6 +209,7 @@ class Answer:
         planned = self.question.plan(settings)
         if calling is None:
             compile_all(kernels([planned]))  # side by side, before any is needed
+            planned = tried(planned, packed)
         self.steps = Steps(planned, library, packed, calling=calling)
 
     @property
