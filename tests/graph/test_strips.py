@@ -9,7 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from winogen.conv import memory
-from winogen.graph import Add, Concat, Conv, Graph, MaxPool, Node, Segment, simplify, trial
+from winogen.graph import (
+    Add,
+    Concat,
+    Conv,
+    Graph,
+    MaxPool,
+    Node,
+    Repeat,
+    Segment,
+    Spread,
+    simplify,
+    trial,
+)
 from winogen.graph.planning import plan
 from winogen.graph.steps import Bound
 from winogen.graph.strips import Compute, Rows, strips_of
@@ -28,7 +40,12 @@ def linked(draw):
         outputs = (rows + above + below - reach) // stride + 1
         if outputs < 1 or rows + above + below < reach:
             reach, stride, above, outputs = 1, 1, 0, rows
-        steps.append(Rows(reach, stride, above, rows, outputs, draw(st.integers(1, 4))))
+        grows = draw(st.sampled_from((1, 1, 1, 2, 3)))
+        if grows > 1:
+            steps.append(Rows(1, 1, 0, rows, grows * rows, grows, grows))
+            outputs = grows * rows
+        else:
+            steps.append(Rows(reach, stride, above, rows, outputs, draw(st.integers(1, 4))))
         rows = outputs
     return steps, draw(st.integers(1, 70))
 
@@ -58,7 +75,7 @@ def test_every_row_is_computed_once_from_rows_that_are_there(drawn):
             range(job.first, job.last)
         )
         for row in range(job.begin, job.end):
-            first = row * rows.stride - rows.padding
+            first = row // rows.grows * rows.stride - rows.padding
             seen = [r for r in range(first, first + rows.reach) if 0 <= r < rows.inputs]
             assert all(job.first <= r < job.last for r in seen)
         after[job.target : job.target + job.end - job.begin] = range(job.begin, job.end)
@@ -85,8 +102,16 @@ def inverted(kernel=3, stride=1, residual=True):
     return Graph(("x",), nodes, (nodes[-1].output,))
 
 
+MAPS = {
+    "pool": MaxPool((3, 3), (2, 2), (1, 1, 1, 1)),
+    "repeat": Repeat((2, 3)),
+    "spread": Spread((4, 1)),
+    "pixels": Spread((2, 2), "pixels"),
+}
+
+
 def layers(*kinds):
-    """Layers one after the other: "3x3", "1x1", "/2", "slopes" or "pool"."""
+    """Layers one after the other: "3x3", "1x1", "/2", "slopes", "pool", "repeat" or "spread"."""
     nodes, name = [], "x"
     for number, kind in enumerate(kinds):
         bias, around = RNG.standard_normal(6).astype(np.float32), (1,) * 4
@@ -96,8 +121,10 @@ def layers(*kinds):
             "/2": {"padding": around, "stride": (2, 2)},
             "slopes": {"padding": around, "activation": ("prelu", bias)},
         }
-        if kind == "pool":
-            op = MaxPool((3, 3), (2, 2), around)
+        if kind in MAPS:
+            op = MAPS[kind]
+        elif kind == "to 24":
+            op = conv(RNG, 6, 24, 1)
         else:
             size = (1, 1) if kind == "1x1" else (3, 3)
             op = Conv(RNG.standard_normal((6, 6, *size)).astype(np.float32), bias, **options[kind])
@@ -124,6 +151,9 @@ GRAPHS = {
     "stem and pool": layers("/2", "pool", "1x1"),
     "five": layers("1x1", "slopes", "3x3", "pool", "3x3"),
     "slices": slices(),
+    "enlarged": layers("3x3", "repeat", "3x3"),
+    "spread": layers("to 24", "spread", "3x3"),
+    "spread pixels": layers("3x3", "to 24", "pixels", "1x1"),
 }
 
 

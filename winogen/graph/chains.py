@@ -15,7 +15,7 @@ import numpy as np
 from winogen.conv.cuts import Candidate, evaluate
 from winogen.conv.problem import Problem
 from winogen.graph.choose import Choice
-from winogen.graph.ir import MaxPool
+from winogen.graph.ir import MaxPool, Repeat, Spread
 from winogen.graph.lower import Step
 from winogen.graph.places import Buffer, Place
 from winogen.graph.settings import Settings
@@ -113,6 +113,9 @@ class _Search:
             op = step.op
             rows = Rows(op.kernel[0], op.stride[0], op.padding[0], step.shape[2], outputs)
             return rows if rows.padding < rows.reach else None
+        if isinstance(step.op, (Repeat, Spread)):
+            factor = step.op.factor[0]
+            return Rows(1, 1, 0, step.shape[2], outputs, factor, factor)
         if problem is None or candidate is None or "weight" in step.arrays:
             return None
         axis, tile = problem.layer.axes[0], candidate.choice.tile
@@ -173,9 +176,9 @@ class _Search:
             if height >= last and (batch == 1 or height >= 2 * last):
                 break
             window, kept = 0.0, 0.0
-            step = height  # rows that a strip computes
+            step: float = height  # rows that a strip computes
             for size, reader in zip(reversed(of_row), reversed(readers)):
-                step *= reader.stride
+                step *= reader.stride / reader.grows
                 again = max(0, reader.reach - reader.stride)
                 kept += size * again
                 window += size * min(step + again, reader.inputs)

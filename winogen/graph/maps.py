@@ -57,7 +57,7 @@ def struct(
     """Return the struct of a call, a `winogen_map`, and how many parts there are.
 
     ``channels`` are those that it reads; ``around`` and ``out`` the shapes of the buffers that
-    input and output are channels of. ``part``: of a MaxPool or a Repeat, None for all of it.
+    input and output are channels of. ``part`` None: all of it.
     """
     high, wide = window_of(op)
     fields = {
@@ -74,5 +74,5 @@ def struct(
     parts = library.lib.winogen_lay_map(made, around, out)
     if part is not None:
         made.batch, made.pad_top, made.height, made.out_height = 1, *part
-        parts = channels if layout == "NCHW" else part.outputs
+        parts = made.out_channels if layout == "NCHW" else part.outputs
     return made, parts

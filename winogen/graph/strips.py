@@ -30,16 +30,17 @@ class Rows(NamedTuple):
     inputs: int
     outputs: int
     unit: int = 1  # outputs are computed in multiples of so many rows: of a tile's
+    grows: int = 1  # rows of outputs for each of inputs, where a map is enlarged
 
     def first(self, begin: int) -> int:
         """Return the first row that outputs from ``begin`` on read."""
-        return min(max(0, begin * self.stride - self.padding), self.inputs)
+        return min(max(0, begin * self.stride // self.grows - self.padding), self.inputs)
 
     def last(self, end: int) -> int:
         """Return the row behind the last that outputs before ``end`` read, or pass by."""
         if end == self.outputs:
             return self.inputs
-        behind = (end - 1) * self.stride - self.padding + max(self.reach, self.stride)
+        behind = (end - 1) * self.stride // self.grows - self.padding + max(self.reach, self.stride)
         return min(max(behind, 0), self.inputs)
 
     def rounded(self, end: int) -> int:
