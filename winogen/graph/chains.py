@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
@@ -31,6 +32,8 @@ PASSAGES = 3
 # Rows of the last output that a strip may have.
 _HEIGHTS = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128)
 _LONGEST = 6  # steps of a chain
+# Strips that are tried, so many times as high: a single row of outputs might want another kernel.
+_TIMES = (1, 2, 4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +99,8 @@ class _Search:
             if number + 1 < len(self.steps) and self._linked(number):
                 continue
             for begin, end, height, is_certain in self._best(start, number + 1):
-                chain = self._chain(begin, end, height, is_certain)
-                if chain is not None:
-                    yield chain
+                chains = (self._chain(begin, end, n * height, is_certain) for n in _TIMES)
+                yield from islice((chain for chain in chains if chain is not None), 1)
             start = number + 1
 
     def _rows(self, number: int) -> Rows | None:
@@ -111,7 +113,8 @@ class _Search:
         outputs = self.buffers[step.output.buffer][2]
         if isinstance(step.op, MaxPool):
             op = step.op
-            rows = Rows(op.kernel[0], op.stride[0], op.padding[0], step.shape[2], outputs)
+            reach = (op.kernel[0] - 1) * op.dilation[0] + 1
+            rows = Rows(reach, op.stride[0], op.padding[0], step.shape[2], outputs)
             return rows if rows.padding < rows.reach else None
         if isinstance(step.op, (Repeat, Spread)):
             factor = step.op.factor[0]
@@ -170,7 +173,7 @@ class _Search:
         before = sum(PASSAGES * size * self._per_byte(size) for size in whole)
         best = 0.0, 0
         for height in _HEIGHTS:
-            # A single row of outputs takes no steps, and might want another kernel.
+            # A single row of outputs takes no steps.
             if height == 1 < max(rows.stride for rows in (first, *readers)):
                 continue
             if height >= last and (batch == 1 or height >= 2 * last):
@@ -242,7 +245,9 @@ class _Search:
         variant = named(meant.variant)
         if len(works) > 1 or KernelSpec.of(works[0]) != KernelSpec.of(meant):
             return None
-        return works[0] if variant.depth(works[0]) == variant.depth(meant) else None
+        # A low strip may leave out taps, whose sums are then added in another order.
+        same = works[0].kernel == meant.kernel and variant.depth(works[0]) == variant.depth(meant)
+        return works[0] if same else None
 
     def _placed(self, work: Work, step: Step, chain: Chain) -> Work:
         """The call with the strides of the arrays that it works on."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from math import inf
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -15,10 +16,10 @@ import numpy as np
 from winogen.conv import arguments, memory
 from winogen.conv.execute import Call, Environment
 from winogen.conv.quantized import QConv2d
-from winogen.graph import maps, runtime
+from winogen.graph import maps, relayout, runtime
 from winogen.graph.chains import Chain
 from winogen.graph.choose import Choice
-from winogen.graph.ir import Conv, Moving, QConv, Repeat
+from winogen.graph.ir import Conv, QConv, Repeat
 from winogen.graph.lower import Step
 from winogen.graph.places import Place
 from winogen.graph.planning import Planned, bytes_of
@@ -138,12 +139,11 @@ class Steps:
     def _rows(self, number: int, step: Step, calls: list[Call]) -> Iterator[Row]:
         seconds = self.planned.choices[number].seconds
         if not calls:
-            assert not isinstance(step.op, (Conv, QConv))
-            yield self._moving(number, step.op, step.input, step.output, seconds)
+            yield self._moving(number, step, seconds)
             return
         places = {name: self._at(getattr(step, name)) for name in _PLACES}
         if isinstance(step.op, Conv):
-            places |= self._parameters(step, step.op)
+            places |= self._biases(step, step.op)
         pieces = max(1, int(seconds / self._patience / len(calls)))
         for call in calls:
             if "weight" not in step.arrays:
@@ -191,7 +191,7 @@ class Steps:
         """The steps of a chain, strip by strip of image by image."""
         by_work = {id(call.work): call for call in calls}
         parameters = {
-            number: self._parameters(step, step.op)
+            number: self._biases(step, step.op)
             for number in chain.numbers
             for step in self.planned.steps[number : number + 1]
             if isinstance(step.op, Conv)
@@ -201,20 +201,18 @@ class Steps:
                 number = chain.first + job.step
                 step = self.planned.steps[number]
                 if isinstance(job, Move):
+                    copy = replace(step, op=Repeat((1, 1)), input=step.output, add=None)
                     part = maps.Part(0, job.rows, job.rows)
-                    places = step.output, step.output
-                    yield self._moving(number, Repeat((1, 1)), *places, 0.0, part, (job.up, 0))
+                    yield self._moving(number, copy, 0.0, part, (job.up, 0))
                     continue
                 whole = self.planned.choices[number].seconds / step.shape[0]
                 seconds = (
                     whole * (job.end - job.begin) / self.planned.buffers[step.output.buffer][2]
                 )
                 if work is None:
-                    assert not isinstance(step.op, (Conv, QConv))
                     part = maps.Part(job.above, job.last - job.first, job.end - job.begin)
                     between = job.source, job.target
-                    places = step.input, step.output
-                    yield self._moving(number, step.op, *places, seconds, part, between, image)
+                    yield self._moving(number, step, seconds, part, between, image)
                     continue
                 rows = {"input": job.source, "output": job.target}
                 spots = {
@@ -254,17 +252,24 @@ class Steps:
         content = _content(call.kernel.ffi, call.struct)
         return Row(number, content, call, 0, part, pointers, 0, 1, 1, 1, packs=True)
 
-    def _parameters(self, step: Step, op: Conv) -> dict[str, Spot]:
-        """Where the bias and the slopes are: in the plan, or in arrays of the call."""
-        dtype = np.dtype(self.planned.settings.dtype)
-        arrays = {"bias": op.bias, "slopes": arguments.slopes(op.activation, len(op.weight), dtype)}
+    @property
+    def _dtype(self) -> np.dtype:
+        return np.dtype(self.planned.settings.dtype)
+
+    def _biases(self, step: Step, op: Conv) -> dict[str, Spot]:
+        """Where the bias and the slopes of a convolution are."""
+        slopes = arguments.slopes(op.activation, len(op.weight), self._dtype)
+        return self._parameters(step, bias=op.bias, slopes=slopes)
+
+    def _parameters(self, step: Step, **arrays: np.ndarray | None) -> dict[str, Spot]:
+        """Where numbers per channel are: in the plan, or in arrays of the call."""
         spots = {}
         for name, array in arrays.items():
             spots[name] = NOWHERE
             if name in step.arrays:
                 spots[name] = self._at(step.arrays[name])
             elif array is not None:
-                kept = np.ascontiguousarray(array, dtype)
+                kept = np.ascontiguousarray(array, self._dtype)
                 self._kept.append((kept,))
                 spots[name] = self._fixed(kept.ctypes.data)
         return spots
@@ -272,9 +277,7 @@ class Steps:
     def _moving(
         self,
         number: int,
-        op: Moving,
-        source: Place,
-        target: Place,
+        step: Step,
         seconds: float,
         part: maps.Part | None = None,
         rows: tuple[int, int] = (0, 0),
@@ -282,22 +285,40 @@ class Steps:
     ) -> Row:
         """The step of what only moves numbers, of the same form as a kernel call.
 
-        ``part`` of it from ``rows`` of both places on, if it is not all.
+        ``part`` of it from ``rows`` of its input and output on, if it is not all.
         """
         planned = self.planned
+        op = step.op
+        assert not isinstance(op, (Conv, QConv))
+        what = "relayout" if isinstance(op, relayout.Relayout) else "map"
         # Compiled for this machine, as kernels are; a plan for another has that of its library.
         library: Any = runtime.library(planned.settings.target) if self._runs else self
-        shapes = planned.rooms[source.buffer], planned.rooms[target.buffer]
-        layout = planned.settings.layout
-        struct, parts = maps.struct(library, op, source.channels, layout, *shapes, part)
+        if isinstance(op, relayout.Relayout):
+            struct, parts = relayout.struct(library, op, step.shape)
+        else:
+            struct, parts = maps.struct(
+                library,
+                op,
+                step.input.channels,
+                planned.settings.layout,
+                planned.rooms[step.input.buffer],
+                None if step.add is None else planned.rooms[step.add.buffer],
+                planned.rooms[step.output.buffer],
+                part,
+            )
         self._kept += [struct, library]
         real = {"float32": "float", "float64": "double"}[planned.settings.dtype]
-        function = library.ffi.addressof(library.lib, f"winogen_map_part_{real}")
+        function = library.ffi.addressof(library.lib, f"winogen_{what}_part_{real}")
         here, function = (_address(library.ffi, pointer) for pointer in (struct, function))
-        spots = (self._at(place, row, image) for place, row in zip((source, target), rows))
+        ends = zip((step.input, step.output), rows)
+        pointers = [self._fixed(here), *(self._at(place, row, image) for place, row in ends)]
+        if step.add is not None:
+            pointers.append(self._at(step.add))
+        elif isinstance(op, maps.Point):
+            pointers += self._parameters(step, weight=op.scale, bias=op.shift).values()
         content, threads = _content(library.ffi, struct), planned.settings.threads
-        pointers = (self._fixed(here), *spots)
-        return Row(number, content, None, 0, function, pointers, 0, parts, parts, threads, seconds)
+        places = tuple(pointers)
+        return Row(number, content, None, 0, function, places, 0, parts, parts, threads, seconds)
 
     # ---- where things are ------------------------------------------------------------------------
 
