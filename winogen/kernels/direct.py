@@ -161,9 +161,10 @@ class Direct(Variant):
         into, multiply, output = self.count(work)
         input_ = self._fill(work, machine, into)
         arithmetic = cost.product(work, machine, multiply.product)
-        if self.skips_padding and skips_columns(work):  # thin panels take longer than their steps
-            thin = steps_of_columns(work) * work.kernel[1] / taps_inside(work, 1)
-            arithmetic = arithmetic * np.maximum(1, thin)
+        cols = taps_inside(work, 1)
+        if cols and self.skips_padding and skips_columns(work):
+            # Thin panels take longer than their steps.
+            arithmetic = arithmetic * max(1.0, steps_of_columns(work) * work.kernel[1] / cols)
         steps = cost.roof(arithmetic, pixels_family.again(machine, multiply), costs.shows)
         if work.layout == "NHWC":
             steps = steps + costs.run * multiply.product.rows
