@@ -88,12 +88,16 @@ def plan_all(
     settings: Settings,
     memory_limit: int | None = None,
 ) -> list[Planned]:
-    """Return the plans of several segments whose packed filters share one limit.
+    """Return the plans of several segments whose packed filters share one limit, if there is one.
+
+    With 0 they take as little as they can.
 
     A segment that is planned alone, with the bytes that it has here for its limit, has the same
     plan: a filter becomes smaller in the same order, whatever others do.
     """
     outlines = [_Outline.of(graph, shapes, settings) for graph, shapes in parts]
+    if memory_limit == 0:
+        memory_limit = least_packed_bytes(parts, settings)
     limited = [
         (outline, number)
         for outline in outlines
@@ -158,7 +162,10 @@ class _Outline:
         values = shapes(graph, dict(zip(graph.inputs, input_shapes)))
         steps, buffers = lower(graph, values, np.dtype(settings.dtype))
         outline = cls(steps, buffers, [values[name] for name in graph.outputs], settings)
-        outline.own = {node.output for node in graph.nodes if isinstance(node.op, Conv)}
+        convolutions = {node.output for node in graph.nodes if isinstance(node.op, Conv)}
+        outline.own = convolutions.intersection(
+            step.key for step in outline.steps if isinstance(step.op, Conv)
+        )
         return outline
 
     def _seconds(self, step: Step) -> float:
