@@ -34,8 +34,8 @@ class Segment:
 
     ``tolerance``, ``threads`` and ``algorithm`` are those of `winogen.conv2d`, for every layer.
     ``memory_limit`` bounds the bytes of packed filters for one shape; None for no limit, 0 for as
-    little as they can. A layer
-    whose predicted error is above ``most_error`` is computed more carefully, if there is a way.
+    little as they can. A layer whose predicted error is above ``most_error`` is computed more
+    carefully, if there is a way.
     Raises InvalidType and InvalidValue.
 
     >>> from winogen.graph import Activation, Conv, Graph, Node, Segment, simplify
