@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from winogen.errors import InvalidValue
 from winogen.kernels.count import Stages, of_call
-from winogen.kernels.geometry import is_streamed, strip_size
+from winogen.kernels.geometry import is_streamed, strip_size, taps_inside, trimmed
 from winogen.kernels.kind import Buffer, workspace_bytes
 from winogen.kernels.registers import registers_of_steps
 from winogen.kernels.work import Work, round_up
@@ -54,6 +54,8 @@ class Variant(ABC):
     auto: bool = True
     largest_tile: int | None = None
     spans_images: bool = False  # whether a block may have several images
+    # Whether taps that read zeros around the image only are left out: of all outputs, or of a row.
+    skips_padding: bool = False
     rows_at_once: int = 1  # rows of outputs that a block has at least, if there are as many
     one_layer: bool = False  # whether all sizes of a layer are compiled in
     adds_early: bool = False  # whether what the epilogue adds is added before the store
@@ -96,7 +98,12 @@ class Variant(ABC):
 
     def view(self, work: Work) -> Work:
         """Return the work as the kernel sees it: channels as groups or not, say."""
-        return work
+        return trimmed(work) if self.skips_padding else work
+
+    def taps_read(self, work: Work) -> float:
+        """Return the taps that are computed for an output, on average over all outputs."""
+        rows, cols = work.kernel
+        return (taps_inside(work, 0) if self.skips_padding else rows) * cols
 
     def fixed(self, work: Work) -> dict[str, int]:
         """Return what is compiled in besides layout, numbers, target, transforms and tuning."""
