@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -279,12 +280,21 @@ def register(variant: Variant, first: bool = False) -> Variant:
         raise ValueError(f"variant {variant.name!r} is registered already")
     entry = {variant.name: variant}
     _VARIANTS = {**entry, **_VARIANTS} if first else {**_VARIANTS, **entry}
+    _families_changed()
     return variant
 
 
 def unregister(name: str) -> None:
     """Forget a variant, as a test does that made one."""
     del _VARIANTS[name]
+    _families_changed()
+
+
+def _families_changed() -> None:
+    """Forget what was concluded from the families: a plan asks the same thousands of times."""
+    _able.cache_clear()
+    general.cache_clear()
+    _summation.cache_clear()
 
 
 def variants() -> dict[str, Variant]:
@@ -323,14 +333,20 @@ def family(algorithm: str) -> list[Variant]:
     return [variant for variant in _VARIANTS.values() if variant.algorithm == algorithm]
 
 
+@lru_cache(maxsize=256)
 def general(algorithm: str, precision: Precision | None = None) -> Variant:
     """Return the variant of a family that applies to whatever no other is meant for.
 
     Of the variants for a ``precision``, if there are any.
     """
-    members = family(algorithm)
-    able = [variant for variant in members if precision and variant.computes(precision)]
-    return (able or members)[-1]
+    able = _able(algorithm, precision) if precision else ()
+    return (able or family(algorithm))[-1]
+
+
+@lru_cache(maxsize=256)
+def _able(algorithm: str, precision: Precision) -> tuple[Variant, ...]:
+    """The variants of an algorithm that compute with these types of numbers."""
+    return tuple(variant for variant in family(algorithm) if variant.computes(precision))
 
 
 def is_tiled(algorithm: str) -> bool:
@@ -355,9 +371,16 @@ def summation(
     ({'block': 32, 'chains': 2}, {'block': 16, 'chains': 2})
     """
     precision = precision or Precision.of("float32")
+    return dict(_summation(algorithm, target, channels, precision, sizes))
+
+
+@lru_cache(maxsize=1024)
+def _summation(
+    algorithm: str, target: Target, channels: int, precision: Precision, sizes: Sizes
+) -> tuple[tuple[str, int], ...]:
     variant = general(algorithm, precision)
     tuning = variant.tuning(target, precision).with_sizes(sizes)
-    return variant.summation(tuning, channels)
+    return tuple(variant.summation(tuning, channels).items())
 
 
 def assign(work: Work) -> Work:
@@ -372,10 +395,11 @@ def assign(work: Work) -> Work:
 
 def first_that_applies(work: Work) -> Variant:
     """Return the variant of the work's algorithm that computes it."""
-    for variant in family(work.algorithm):
-        if variant.computes(work.precision) and variant.applies(work):
+    able = _able(work.algorithm, work.precision)
+    for variant in able:
+        if variant.applies(work):
             return variant
-    if not any(variant.computes(work.precision) for variant in family(work.algorithm)):
+    if not able:
         raise InvalidValue(
             f'algorithm: got "{work.algorithm}" for {work.precision.name}; allowed: '
             f"{', '.join(algorithms(work.precision)) or 'none'}"

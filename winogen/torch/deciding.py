@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import torch
 
 from winogen.conv import Problem, planner
-from winogen.graph import Conv, Graph, Node, Segment, cut, faster_layout
+from winogen.graph import Conv, Graph, Node, Segment, cut, faster_layout, runtime
 from winogen.graph.choose import Way
 from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.planning import Planned, Settings, least_packed_bytes, plan_all, ways_of
@@ -92,7 +93,7 @@ def decide(
     specs = kernels(planned)
     plans = {step.key: (whole, i) for whole in planned for i, step in enumerate(whole.steps)}
     with counting("compiling kernels") as step:
-        compile_all(specs, step)
+        compile_all(specs, step, {"segments": partial(runtime.library, settings.target)})
     packed: dict[str, int] = {}
     allowed: dict[str, float] = {}
     excluded, rows = set(), []

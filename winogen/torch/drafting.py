@@ -11,7 +11,7 @@ from torch import fx, nn
 
 from winogen.graph import Conv, Graph, simplify
 from winogen.graph.fold import fold_affine
-from winogen.progress import counting, working
+from winogen.progress import working
 from winogen.tasks.duel import Times
 from winogen.testing import is_every_layer
 from winogen.toolchain.machine import described
@@ -21,7 +21,7 @@ from winogen.torch.cases import Witness
 from winogen.torch.copies import restored
 from winogen.torch.deciding import Decision, decide
 from winogen.torch.optimized import Fast, Optimized
-from winogen.torch.proving import disagreement, unproven
+from winogen.torch.proving import confined, disagreement, unproven
 from winogen.torch.reading import Reading, Untraceable, excluding, read
 from winogen.torch.report import Errors, Reference, Report, Row
 from winogen.torch.segment_op import SegmentModule
@@ -126,7 +126,7 @@ class Drafts:
                     break
                 if errors.ours_l2 <= USUAL * errors.torch_l2:
                     break
-            with counting("checking layers"):
+            with working("checking layers"), confined(body):
                 failures = unproven(self.trace.module, reading, body, decision, cases)
             if not failures:
                 return _Proven(reading, body, decision, errors)
@@ -138,7 +138,8 @@ class Drafts:
         return self._excluded(node) or self._refused.get(node.name, "")
 
     def _different(self, made: Optimized, errors: float) -> str:
-        with made.winogen_tested():
+        assert made.winogen_fast is not None
+        with made.winogen_tested(), confined(made.winogen_fast.body):
             return disagreement(made, self.model, self.calls, self.witness, errors)
 
     def _challenged(self, reading: Reading) -> Rivals:
