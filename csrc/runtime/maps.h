@@ -1,4 +1,4 @@
-/* What moves numbers between convolutions; for C and for cffi. */
+/* What lies between convolutions: pools, sums and products, numbers moved; for C and for cffi. */
 
 typedef struct winogen_map {
     int64_t kind;                                       /* see `winogen_map_kinds` */
@@ -6,20 +6,32 @@ typedef struct winogen_map {
     int64_t channels;                                   /* that it reads */
     int64_t kernel_h, kernel_w;                         /* of windows; else factors */
     int64_t stride_h, stride_w, pad_top, pad_left;      /* of windows */
+    int64_t dilation_h, dilation_w;
+    int64_t groups;                                     /* of channels that are shuffled */
+    int64_t relu;                                       /* whether ReLU follows, of POINT */
     /* What winogen_lay_map fills in. */
     int64_t batch, height, width, out_channels, out_height, out_width;
     int64_t step_channel, step_row, step_col;           /* of the input's channels, when spread */
     int64_t in_image, in_row, in_pixel, in_channel;     /* from one to the next, in numbers */
+    int64_t other_image, other_row, other_pixel, other_channel;    /* 0 where it is repeated */
     int64_t out_image, out_row, out_pixel, out_channel;
 } winogen_map;
 
-/* The largest number of every window; pixels repeated; channels spread over pixels, from channels
+/* The largest number of every window; its mean, of the numbers that are there or of padding, too;
+ * the mean of each channel; relu(scale * x + shift) of every number; the sum and the product of two
+ * maps; channels (g, c) as (c, g); pixels repeated; channels spread over pixels, from channels
  * (c, i, j) or (i, j, c). */
-enum winogen_map_kinds { MAX_POOL = 1, REPEAT, SPREAD_CHANNELS, SPREAD_PIXELS, MAP_KINDS };
+enum winogen_map_kinds {
+    MAX_POOL = 1, AVERAGE_POOL, AVERAGE_POOL_COUNTED, GLOBAL_AVERAGE, POINT, SUM, PRODUCT, SHUFFLE,
+    REPEAT, SPREAD_CHANNELS, SPREAD_PIXELS, MAP_KINDS
+};
 
-/* Fills in a map between channels of arrays of these shapes, (N, C, H, W); returns its parts. */
-int64_t winogen_lay_map(winogen_map *map, const int64_t *in, const int64_t *out);
+/* Fills in a map between channels of arrays of these shapes, (N, C, H, W); returns its parts.
+ * `other` is that of the second operand, of one pixel if it is repeated; NULL without one. */
+int64_t winogen_lay_map(winogen_map *map, const int64_t *in, const int64_t *other,
+                        const int64_t *out);
 
-/* One part: the pointers are a map, the input and the output. */
+/* One part: the pointers are a map, the input, the output, then the other operand, or the scale and
+ * the shift of each channel, NULL for 1 and 0. */
 void winogen_map_part_float(const void *call, int64_t phase, int64_t part, int64_t member);
 void winogen_map_part_double(const void *call, int64_t phase, int64_t part, int64_t member);

@@ -71,7 +71,8 @@ static winogen_map map_of(const winogen_layer *l)
     return (winogen_map){
         .kind = l->kind, .planar = 1, .channels = l->channels, .kernel_h = l->kernel[0],
         .kernel_w = l->kernel[1], .stride_h = l->stride[0], .stride_w = l->stride[1],
-        .pad_top = l->padding[0], .pad_left = l->padding[1],
+        .pad_top = l->padding[0], .pad_left = l->padding[1], .dilation_h = l->dilation[0],
+        .dilation_w = l->dilation[1], .groups = l->groups, .relu = l->activation == RELU,
     };
 }
 
@@ -99,9 +100,13 @@ static int plan_plainly(const node *n, entry *e)
             winogen_map *m = &p->structs[i].map;
             *m = map_of(l);
             s->parts = s->last =
-                winogen_lay_map(m, e->arrays[l->input].shape, e->arrays[l->output].shape);
+                winogen_lay_map(m, e->arrays[l->input].shape,
+                                l->add < 0 ? NULL : e->arrays[l->add].shape,
+                                e->arrays[l->output].shape);
             s->part = n->itemsize == 4 ? winogen_map_part_float : winogen_map_part_double;
             s->pointers[2] = PLACE(output);
+            s->pointers[3] = l->add < 0 ? WHOLE(weight) : PLACE(add);
+            s->pointers[4] = WHOLE(bias);
             continue;
         }
         s->parts = s->last = e->arrays[l->input].shape[0] * e->arrays[l->weight].shape[0];

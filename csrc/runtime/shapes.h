@@ -78,7 +78,22 @@ static int writes(winogen_array *y, const int64_t *shape, int64_t channel, int64
                   "allowed: layers that fit", (long long)filters);
 }
 
-/* The same as `layer_shapes` of what only moves numbers. */
+/* Rows or columns of a map's output. */
+static int64_t map_outputs_along(winogen_layer *l, int axis, int64_t size)
+{
+    switch (l->kind) {
+    case MAX_POOL:
+    case AVERAGE_POOL:
+    case AVERAGE_POOL_COUNTED:
+        return outputs_along(l, axis, size, l->kernel[axis], NO_AUTO_PAD);
+    case GLOBAL_AVERAGE:
+        return 1;
+    default:
+        return size * l->kernel[axis];
+    }
+}
+
+/* The same as `layer_shapes` of a map. */
 static int map_shapes(winogen_layer *l, winogen_array *arrays, int64_t channels, char *message)
 {
     const winogen_array *x = &arrays[l->input];
@@ -89,13 +104,24 @@ static int map_shapes(winogen_layer *l, winogen_array *arrays, int64_t channels,
     int64_t shape[4] = { x->shape[0], channels, 0, 0 };
     for (int axis = 0; axis < 2; axis++) {
         const int64_t size = x->shape[2 + axis];
-        shape[2 + axis] = l->kind == MAX_POOL
-                              ? outputs_along(l, axis, size, l->kernel[axis], NO_AUTO_PAD)
-                              : size * l->kernel[axis];
+        shape[2 + axis] = map_outputs_along(l, axis, size);
         if (shape[2 + axis] < 1)
             return refuse(message, "X: got %s %lld; allowed: with its padding at least as long as "
                           "the window", axis ? "width" : "height", (long long)size);
     }
+    if (l->kind == SUM || l->kind == PRODUCT) {
+        const winogen_array *other = &arrays[l->add];
+        const int64_t pixel[4] = { shape[0], channels, 1, 1 };
+        const int repeated = l->kind == PRODUCT && other->shape[2] == 1 && other->shape[3] == 1;
+        if (!adds("the other operand", other, l->add_channel, l->channels,
+                  repeated ? pixel : shape, message))
+            return 0;
+    }
+    const int numbers[2] = { (int)l->weight, (int)l->bias };
+    for (int i = 0; i < 2; i++)
+        if (numbers[i] >= 0 && numbers_of(&arrays[numbers[i]]) != l->channels)
+            return refuse(message, "layers: got %lld factors; allowed: %lld, one per channel",
+                          (long long)numbers_of(&arrays[numbers[i]]), (long long)l->channels);
     const int64_t factor = l->kind >= SPREAD_CHANNELS ? l->kernel[0] * l->kernel[1] : 1;
     return writes(&arrays[l->output], shape, l->output_channel, l->channels / factor, message);
 }

@@ -4,7 +4,22 @@ import numpy as np
 from conv.activations import activate
 from conv.reference import convolve
 
-from winogen.graph import Activation, Add, Affine, Concat, Conv, MaxPool, Pad, Repeat, Slice, Spread
+from winogen.graph import (
+    Activation,
+    Add,
+    Affine,
+    AveragePool,
+    Concat,
+    Conv,
+    GlobalAverage,
+    MaxPool,
+    Multiply,
+    Pad,
+    Repeat,
+    Shuffle,
+    Slice,
+    Spread,
+)
 
 _MODES = {"zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
@@ -49,6 +64,14 @@ def compute(graph, inputs):
             y = x[0][:, op.start : op.stop]
         elif isinstance(op, MaxPool):
             y = largest(x[0], op)
+        elif isinstance(op, AveragePool):
+            y = mean(x[0], op)
+        elif isinstance(op, GlobalAverage):
+            y = x[0].mean(axis=(2, 3), keepdims=True)
+        elif isinstance(op, Multiply):
+            y = x[0] * x[1]
+        elif isinstance(op, Shuffle):
+            y = shuffled(x[0], op.groups)
         elif isinstance(op, Repeat):
             y = x[0].repeat(op.factor[0], axis=2).repeat(op.factor[1], axis=3)
         elif isinstance(op, Spread):
@@ -63,8 +86,29 @@ def largest(x, op):
     smallest = x.min() if np.issubdtype(x.dtype, np.integer) else -np.inf
     ends = ((0, 0), (0, 0), (top, bottom), (left, right))
     x = np.pad(x, ends, constant_values=smallest)
-    windows = np.lib.stride_tricks.sliding_window_view(x, op.kernel, axis=(2, 3))
+    reach = [d * (k - 1) + 1 for d, k in zip(op.dilation, op.kernel)]
+    windows = np.lib.stride_tricks.sliding_window_view(x, reach, axis=(2, 3))
+    windows = windows[..., :: op.dilation[0], :: op.dilation[1]]
     return windows[:, :, :: op.stride[0], :: op.stride[1]].max(axis=(4, 5))
+
+
+def mean(x, op):
+    """Means of windows, of what is there or of all."""
+    top, bottom, left, right = op.padding
+    ends = ((0, 0), (0, 0), (top, bottom), (left, right))
+
+    def sums(x):
+        x = np.pad(x.astype(np.float64), ends)
+        windows = np.lib.stride_tricks.sliding_window_view(x, op.kernel, axis=(2, 3))
+        return windows[:, :, :: op.stride[0], :: op.stride[1]].sum(axis=(4, 5))
+
+    return sums(x) / (np.prod(op.kernel) if op.counted else sums(np.ones_like(x)))
+
+
+def shuffled(x, groups):
+    """Channels (g, c) as (c, g)."""
+    n, c, *size = x.shape
+    return x.reshape(n, groups, c // groups, *size).swapaxes(1, 2).reshape(x.shape)
 
 
 def spread(x, op):

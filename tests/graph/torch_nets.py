@@ -193,6 +193,50 @@ class Padded(nn.Module):
         return self.c(self.b(self.a(x)))
 
 
+class Squeezed(nn.Module):
+    """Channels weighed by what all pixels say, in three spellings; pools of every kind."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.down, self.up, self.last = conv(3), conv(C, 4, 1), conv(4, C, 1), conv()
+        self.mean = nn.AdaptiveAvgPool2d(1)
+        self.pools = nn.ModuleList(
+            [nn.MaxPool2d(3, 2, ceil_mode=True), nn.AvgPool2d(3, 1, 1, count_include_pad=False)]
+        )
+
+    def gate(self, x):
+        return torch.sigmoid(self.up(F.relu(self.down(x))))
+
+    def forward(self, x):
+        x = self.stem(x)
+        x = x * self.gate(self.mean(x))
+        x = self.pools[0](x)
+        x = self.gate(x.mean((2, 3), keepdim=True)) * x
+        x = self.pools[1](F.max_pool2d(x, 3, 1, 1, dilation=2))
+        x = x.mul(self.gate(F.adaptive_avg_pool2d(x, (1, 1))))
+        x = F.avg_pool2d(x, 2, ceil_mode=True)
+        return self.last(x * torch.tanh(x))
+
+
+class Shuffled(nn.Module):
+    """Halves by chunk and split, and channels shuffled by views and by a module."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.a, self.b = conv(3, 2 * C), conv(), conv()
+        self.last, self.shuffle = conv(2 * C), nn.ChannelShuffle(4)
+
+    def forward(self, x):
+        x = self.stem(x)
+        one, other = x.chunk(2, dim=1)
+        x = torch.cat((one, F.relu(self.a(other))), 1)
+        n, c, h, w = x.size()
+        x = x.view(n, 2, c // 2, h, w)
+        x = torch.transpose(x, 1, 2).contiguous().view(n, c, h, w)
+        one, other = torch.split(x, C, 1)
+        return self.last(self.shuffle(torch.cat((self.b(one), other), 1)))
+
+
 def normalized(model):
     """Normalizations with statistics of their own, in evaluation mode."""
     for module in model.modules():
@@ -216,4 +260,6 @@ ALL = (
     Halves,
     Shared,
     Padded,
+    Squeezed,
+    Shuffled,
 )

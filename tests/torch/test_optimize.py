@@ -72,6 +72,9 @@ def test_every_kind_of_net(net, x):
         same(ours(other), model(other))
         same(ours(other.contiguous(memory_format=torch.channels_last)), model(other))
     assert segments(ours) and not any(type(m) is nn.Conv2d for m in inside(ours).modules())
+    if net in (nets.Dense, nets.Inception, nets.Squeezed, nets.Shuffled):
+        (segment,) = segments(ours)
+        assert [type(node.target) for node in inside(ours).graph.nodes].count(str) == 3 and segment
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, before[name])
     table = report(ours)

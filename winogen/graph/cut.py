@@ -64,13 +64,8 @@ def _levels(graph: Graph, theirs: set[int]) -> list[int]:
 def _without_work(graph: Graph, theirs: set[int], levels: list[int]) -> set[int]:
     """The nodes of ours in segments that hold no convolution, or only factors."""
     ours = [(level, node) for level, node in zip(levels, graph.nodes) if id(node) not in theirs]
-    worthy = {level for level, node in ours if isinstance(node.op, Conv) and not _factor(node.op)}
+    worthy = {level for level, node in ours if isinstance(node.op, Conv) and not node.op.is_factor}
     return {id(node) for level, node in ours if level not in worthy}
-
-
-def _factor(op: Conv) -> bool:
-    """Whether it multiplies channels by numbers and does no more."""
-    return op.weight.shape[1:] == (1, 1, 1) and op.groups == len(op.weight)
 
 
 def _pieces(graph: Graph, theirs: set[int], levels: list[int]) -> list[Piece]:

@@ -95,6 +95,12 @@ class Conv:
         return text + (f" + {name_of(self.activation)}" if self.activation else "")
 
     @property
+    def is_factor(self) -> bool:
+        """Whether it multiplies channels by numbers, and does no more but for its epilogue."""
+        alone = self.weight.shape[1:] == (1, 1, 1) and self.groups == len(self.weight)
+        return alone and self.stride == (1, 1) and not any(self.padding)
+
+    @property
     def options(self) -> dict[str, Any]:
         """The options of `winogen.Conv2d`, but for the layout."""
         top, bottom, left, right = self.padding
@@ -191,6 +197,14 @@ class Add:
 
 
 @dataclass(frozen=True)
+class Multiply:
+    """The product of two maps of one shape, or of a map and one of a single pixel (N, C, 1, 1)."""
+
+    def __str__(self) -> str:
+        return "multiply"
+
+
+@dataclass(frozen=True)
 class Concat:
     """Maps one behind the other along the channels."""
 
@@ -227,9 +241,44 @@ class MaxPool:
     kernel: tuple[int, int]
     stride: tuple[int, int]
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
 
     def __str__(self) -> str:
-        return f"max {self.kernel[0]}x{self.kernel[1]} stride {self.stride[0]},{self.stride[1]}"
+        text = f"max {self.kernel[0]}x{self.kernel[1]} stride {self.stride[0]},{self.stride[1]}"
+        if self.dilation != (1, 1):
+            text += f" dilation {self.dilation[0]},{self.dilation[1]}"
+        return text
+
+
+@dataclass(frozen=True)
+class AveragePool:
+    """The mean of every window, of the numbers that are there; ``counted``: of padding, too."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    counted: bool = False
+
+    def __str__(self) -> str:
+        return f"mean {self.kernel[0]}x{self.kernel[1]} stride {self.stride[0]},{self.stride[1]}"
+
+
+@dataclass(frozen=True)
+class GlobalAverage:
+    """The mean of every channel, a map of one pixel."""
+
+    def __str__(self) -> str:
+        return "global average"
+
+
+@dataclass(frozen=True)
+class Shuffle:
+    """Channels in another order: (g, c), by ``groups``, as (c, g)."""
+
+    groups: int
+
+    def __str__(self) -> str:
+        return f"shuffle {self.groups}"
 
 
 @dataclass(frozen=True)
@@ -268,21 +317,9 @@ class Opaque:
         return self.name
 
 
-Moving = MaxPool | Repeat | Spread  # what computes no sums
-Operator = (
-    Conv
-    | QConv
-    | Affine
-    | Activation
-    | Add
-    | Concat
-    | Slice
-    | Pad
-    | MaxPool
-    | Repeat
-    | Spread
-    | Opaque
-)
+# What is a step of its own as it is: see `winogen.graph.maps`.
+Moving = MaxPool | AveragePool | GlobalAverage | Multiply | Shuffle | Repeat | Spread
+Operator = Conv | QConv | Affine | Activation | Add | Concat | Slice | Pad | Moving | Opaque
 # The numbers of inputs that an operator may have.
 _INPUTS: dict[type, range] = {
     Conv: range(1, 4),
@@ -290,10 +327,14 @@ _INPUTS: dict[type, range] = {
     Affine: range(1, 2),
     Activation: range(1, 2),
     Add: range(2, 3),
+    Multiply: range(2, 3),
     Concat: range(1, 1 << 20),
     Slice: range(1, 2),
     Pad: range(1, 2),
     MaxPool: range(1, 2),
+    AveragePool: range(1, 2),
+    GlobalAverage: range(1, 2),
+    Shuffle: range(1, 2),
     Repeat: range(1, 2),
     Spread: range(1, 2),
     Opaque: range(1 << 20),
@@ -317,7 +358,7 @@ class Node:
 
     @property
     def add(self) -> str:
-        """The value that a convolution adds before its activation; "" for none."""
+        """The value that is added before the activation, or the other factor; "" for none."""
         return self.inputs[1] if len(self.inputs) > 1 else ""
 
     @property

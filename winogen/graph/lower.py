@@ -1,8 +1,7 @@
-"""A segment as steps, each of them one convolution that reads and writes channels of buffers.
+"""A segment as steps: convolutions and maps that read and write channels of buffers.
 
-Steps that compute no sums, such as pooling, are their own. Whatever else could not be fused becomes
-a depthwise convolution 1x1 with weights of one: a sum adds by its seam, an activation follows,
-padding pads, and a copy copies.
+What could not be fused becomes a map: factors with a ReLU or without, sums, copies. Paddings and
+other activations become depthwise convolutions 1x1 with weights of one.
 """
 
 from __future__ import annotations
@@ -14,38 +13,35 @@ import numpy as np
 
 from winogen.graph.ir import (
     Activation,
-    Add,
     Affine,
     Concat,
     Conv,
     Graph,
-    MaxPool,
-    Moving,
     Node,
+    Opaque,
     Pad,
     QConv,
-    Repeat,
     Slice,
-    Spread,
 )
+from winogen.graph.maps import Map, Point
 from winogen.graph.places import Buffer, Place, places
+from winogen.graph.relayout import Relayout
 from winogen.graph.shapes import Shape
 
 COPY = "copy"
-MOVING = (MaxPool, Repeat, Spread)
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A convolution between places, or what moves numbers.
+    """A convolution between places, or a map.
 
-    ``key`` names its parameters, which steps for other shapes share. Parameters of a convolution
-    that come with each call, "weight", "bias" or "slopes", are in ``arrays``.
+    ``key`` names its parameters, which steps for other shapes share. Parameters that come with each
+    call, "weight", "bias" or "slopes", are in ``arrays``. ``add`` is the second operand of a map.
     """
 
     key: str
     label: str
-    op: Conv | QConv | Moving
+    op: Conv | QConv | Map | Relayout
     shape: Shape  # of its input
     input: Place
     output: Place
@@ -80,7 +76,7 @@ def lower(
     def copy(key: str, name: str, target: Place) -> None:
         source, shape = where[name], shapes[name]
         buffers.setdefault(target.buffer, shape)  # an output that is an input, or given twice
-        steps.append(Step(key, COPY, _identity(shape[1], dtype), shape, source, target))
+        steps.append(Step(key, COPY, Point(), shape, source, target))
 
     for node in graph.nodes:
         target, op = where[node.output], node.op
@@ -100,10 +96,9 @@ def lower(
         if isinstance(op, Slice):
             source, shape = source.cut(op.start, op.stop), shapes[node.output]
             if source != target:
-                one = _identity(shape[1], dtype)
-                steps.append(Step(node.output, COPY, one, shape, source, target))
+                steps.append(Step(node.output, COPY, Point(), shape, source, target))
             continue
-        step = op if isinstance(op, (QConv, *MOVING)) else as_conv(node, shape[1], dtype)
+        step = _computed(node, shape[1], dtype)
         add, after = (where[name] if name else None for name in (*node.inputs[1:], "", "")[:2])
         label = node.label or str(op)
         steps.append(Step(node.output, label, step, shape, source, target, add, after))
@@ -114,22 +109,24 @@ def lower(
     return steps, buffers
 
 
-def as_conv(node: Node, channels: int, dtype: np.dtype) -> Conv:
-    """Return the convolution that computes a node, of an input with so many channels."""
+def _computed(node: Node, channels: int, dtype: np.dtype) -> Conv | QConv | Map:
+    """Return what computes a node, of an input with so many channels."""
     op = node.op
-    if isinstance(op, Conv):
-        return op
+    if isinstance(op, Conv) and op.is_factor and op.activation in (None, "relu") and not node.add:
+        assert op.activation is None or isinstance(op.activation, str)
+        return (
+            op
+            if node.add_after
+            else Point(np.asarray(op.weight).reshape(-1), op.bias, op.activation)
+        )
     if isinstance(op, Affine):
-        weight = np.ascontiguousarray(op.scale)[:, None, None, None]
-        return Conv(weight, op.shift, groups=channels)
-    one = _identity(channels, dtype)
-    if isinstance(op, Add):
-        return one
+        return Point(op.scale, op.shift)
     if isinstance(op, Activation):
-        return Conv(one.weight, groups=channels, activation=op.activation)
-    assert isinstance(op, Pad)
-    return Conv(one.weight, groups=channels, padding=op.padding, padding_mode=op.mode)
-
-
-def _identity(channels: int, dtype: np.dtype) -> Conv:
-    return Conv(np.ones((channels, 1, 1, 1), dtype), groups=channels)
+        if op.activation == "relu":
+            return Point(activation="relu")
+        return Conv(np.ones((channels, 1, 1, 1), dtype), groups=channels, activation=op.activation)
+    if isinstance(op, Pad):
+        weight = np.ones((channels, 1, 1, 1), dtype)
+        return Conv(weight, groups=channels, padding=op.padding, padding_mode=op.mode)
+    assert not isinstance(op, (Concat, Slice, Opaque))  # no steps
+    return op

@@ -1,47 +1,109 @@
-"""What moves numbers between convolutions: pooling, repeated pixels, channels spread over pixels.
+"""What lies between convolutions as C computes it: pools, sums, products, numbers moved.
 
 Computed by ``csrc/runtime/maps.c.j2``.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from winogen.graph.ir import MaxPool, Moving, Repeat, Spread
+import numpy as np
+
+from winogen.graph.ir import (
+    Add,
+    AveragePool,
+    GlobalAverage,
+    MaxPool,
+    Moving,
+    Multiply,
+    Repeat,
+    Shuffle,
+    Spread,
+)
 from winogen.graph.shapes import Shape
 
-# As in csrc/runtime/maps.h.
-MAX_POOL, REPEAT, SPREAD_CHANNELS, SPREAD_PIXELS = 1, 2, 3, 4
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """y[c] = activation(scale[c] * x[c] + shift[c]); None for 1 and 0: a copy has neither."""
+
+    scale: np.ndarray | None = None  # (C,)
+    shift: np.ndarray | None = None  # (C,)
+    activation: str | None = None  # or "relu"
+
+    def __str__(self) -> str:
+        return self.activation or ("factor" if self.scale is not None else "copy")
 
 
-def kind_of(op: Moving) -> int:
+Map = Moving | Point | Add
+# In the order of `winogen_map_kinds` in csrc/runtime/maps.h, from 1 on.
+_KINDS = (
+    "max average average_counted global_average point sum product shuffle repeat "
+    "spread_channels spread_pixels".split()
+)
+_OF_TYPE: dict[type, str] = {
+    MaxPool: "max",
+    GlobalAverage: "global_average",
+    Point: "point",
+    Add: "sum",
+    Multiply: "product",
+    Shuffle: "shuffle",
+    Repeat: "repeat",
+}
+
+
+def kind_of(op: Map) -> int:
     """Return the number of what an operator does."""
-    if isinstance(op, MaxPool):
-        return MAX_POOL
-    if isinstance(op, Repeat):
-        return REPEAT
-    return SPREAD_CHANNELS if op.order == "channels" else SPREAD_PIXELS
+    if isinstance(op, AveragePool):
+        name = "average_counted" if op.counted else "average"
+    elif isinstance(op, Spread):
+        name = f"spread_{op.order}"
+    else:
+        name = _OF_TYPE[type(op)]
+    return 1 + _KINDS.index(name)
 
 
-def window_of(op: Moving) -> tuple[int, int]:
+def window_of(op: Map) -> tuple[int, int]:
     """Return the sizes of a window, or the factors, along height and width."""
-    return op.kernel if isinstance(op, MaxPool) else op.factor
+    if isinstance(op, (MaxPool, AveragePool)):
+        return op.kernel
+    return op.factor if isinstance(op, (Repeat, Spread)) else (1, 1)
 
 
-def operator_of(kind: int, window: tuple[int, int], stride: Any, padding: Any) -> Moving:
-    """Return the operator with these numbers."""
-    if kind == MAX_POOL:
-        return MaxPool(window, tuple(stride), tuple(padding))
-    if kind == REPEAT:
+def operator_of(layer: Any, padding: tuple[int, int, int, int], activation: Any) -> Map:
+    """Return the operator of a `winogen_layer`, without arrays of its own."""
+    name, window, stride = _KINDS[layer.kind - 1], tuple(layer.kernel), tuple(layer.stride)
+    if name == "max":
+        return MaxPool(window, stride, padding, tuple(layer.dilation))
+    if name.startswith("average"):
+        return AveragePool(window, stride, padding, name == "average_counted")
+    if name.startswith("spread"):
+        return Spread(window, name.removeprefix("spread_"))
+    if name == "repeat":
         return Repeat(window)
-    return Spread(window, "channels" if kind == SPREAD_CHANNELS else "pixels")
+    if name == "shuffle":
+        return Shuffle(int(layer.groups))
+    if name == "point":
+        return Point(activation=activation)  # what it multiplies by comes with the call
+    if name == "global_average":
+        return GlobalAverage()
+    return Add() if name == "sum" else Multiply()
 
 
-def struct(library: Any, op: Moving, channels: int, layout: str, around: Shape, out: Shape) -> Any:
+def struct(
+    library: Any,
+    op: Map,
+    channels: int,
+    layout: str,
+    around: Shape,
+    other: Shape | None,
+    out: Shape,
+) -> Any:
     """Return the struct of a call, a `winogen_map`, and how many parts there are.
 
-    ``channels`` are those that it reads; ``around`` and ``out`` the shapes of the buffers that
-    input and output are channels of.
+    ``channels`` are those that it reads; ``around``, ``other`` and ``out`` the shapes of the
+    buffers that the input, the second operand and the output are channels of.
     """
     high, wide = window_of(op)
     fields = {
@@ -50,9 +112,16 @@ def struct(library: Any, op: Moving, channels: int, layout: str, around: Shape, 
         "channels": channels,
         "kernel_h": high,
         "kernel_w": wide,
+        "dilation_h": 1,
+        "dilation_w": 1,
+        "groups": op.groups if isinstance(op, Shuffle) else 1,
+        "relu": int(isinstance(op, Point) and op.activation == "relu"),
     }
-    if isinstance(op, MaxPool):
+    if isinstance(op, (MaxPool, AveragePool)):
         fields |= {"stride_h": op.stride[0], "stride_w": op.stride[1]}
         fields |= {"pad_top": op.padding[0], "pad_left": op.padding[2]}
+    if isinstance(op, MaxPool):
+        fields |= {"dilation_h": op.dilation[0], "dilation_w": op.dilation[1]}
     made = library.ffi.new("winogen_map *", fields)
-    return made, library.lib.winogen_lay_map(made, around, out)
+    null = library.ffi.NULL
+    return made, library.lib.winogen_lay_map(made, around, null if other is None else other, out)

@@ -162,7 +162,10 @@ class _Outline:
         values = shapes(graph, dict(zip(graph.inputs, input_shapes)))
         steps, buffers = lower(graph, values, np.dtype(settings.dtype))
         outline = cls(steps, buffers, [values[name] for name in graph.outputs], settings)
-        outline.own = {node.output for node in graph.nodes if isinstance(node.op, Conv)}
+        convolutions = {node.output for node in graph.nodes if isinstance(node.op, Conv)}
+        outline.own = convolutions.intersection(
+            step.key for step in outline.steps if isinstance(step.op, Conv)
+        )
         return outline
 
     def _seconds(self, step: Step) -> float:

@@ -8,15 +8,19 @@ from typing import Any
 from winogen.errors import InvalidValue
 from winogen.graph.ir import (
     Affine,
+    AveragePool,
     Concat,
     Conv,
+    GlobalAverage,
     Graph,
     MaxPool,
+    Multiply,
     Node,
     Opaque,
     Pad,
     QConv,
     Repeat,
+    Shuffle,
     Slice,
     Spread,
 )
@@ -61,7 +65,14 @@ def output_shape(node: Node, inputs: list[Shape]) -> Shape:
             raise InvalidValue(_got(node, first, f"at least {op.stop} channels"))
         shape = (first[0], op.stop - op.start, *first[2:])
     elif isinstance(op, MaxPool):
+        reach = [d * (k - 1) + 1 for d, k in zip(op.dilation, op.kernel)]
+        shape = (*first[:2], *_sizes(node, first, reach, op.stride, op.padding))
+    elif isinstance(op, AveragePool):
         shape = (*first[:2], *_sizes(node, first, op.kernel, op.stride, op.padding))
+    elif isinstance(op, GlobalAverage):
+        shape = (*first[:2], 1, 1)
+    elif isinstance(op, Shuffle) and first[1] % op.groups:
+        raise InvalidValue(_got(node, first, f"a multiple of {op.groups} channels"))
     elif isinstance(op, (Repeat, Spread)):
         (batch, channels, height, width), (high, wide) = first, op.factor
         if isinstance(op, Spread):
@@ -71,6 +82,8 @@ def output_shape(node: Node, inputs: list[Shape]) -> Shape:
         shape = (batch, channels, height * high, width * wide)
     elif isinstance(op, Affine) and op.scale.shape != (first[1],):
         raise InvalidValue(_got(node, first, f"{len(op.scale)} channels"))
+    if isinstance(op, Multiply) and tuple(others[0]) == (*shape[:2], 1, 1):
+        return shape
     for other in others:  # what is added
         if tuple(other) != tuple(shape):
             raise InvalidValue(_got(node, other, f"{shape}, since it is added to that"))

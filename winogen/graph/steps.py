@@ -14,7 +14,7 @@ import numpy as np
 from winogen.conv import arguments, memory
 from winogen.conv.execute import Call, Environment
 from winogen.conv.quantized import QConv2d
-from winogen.graph import maps, runtime
+from winogen.graph import maps, relayout, runtime
 from winogen.graph.choose import Choice
 from winogen.graph.ir import Conv, QConv
 from winogen.graph.lower import Step
@@ -130,7 +130,8 @@ class Steps:
         places = {name: self._at(getattr(step, name)) for name in ("input", "add", "add_after")}
         places["output"] = self._at(step.output)
         if isinstance(step.op, Conv):
-            places |= self._parameters(step, step.op)
+            slopes = arguments.slopes(step.op.activation, len(step.op.weight), self._dtype)
+            places |= self._parameters(step, bias=step.op.bias, slopes=slopes)
         pieces = max(1, int(seconds / self._patience / len(calls)))
         for call in calls:
             self._kept.append(call)
@@ -183,17 +184,19 @@ class Steps:
         content = _content(call.kernel.ffi, call.struct)
         return Row(number, content, call, 0, part, pointers, 0, 1, 1, 1, packs=True)
 
-    def _parameters(self, step: Step, op: Conv) -> dict[str, Spot]:
-        """Where the bias and the slopes are: in the plan, or in arrays of the call."""
-        dtype = np.dtype(self.planned.settings.dtype)
-        arrays = {"bias": op.bias, "slopes": arguments.slopes(op.activation, len(op.weight), dtype)}
+    @property
+    def _dtype(self) -> np.dtype:
+        return np.dtype(self.planned.settings.dtype)
+
+    def _parameters(self, step: Step, **arrays: np.ndarray | None) -> dict[str, Spot]:
+        """Where numbers per channel are: in the plan, or in arrays of the call."""
         spots = {}
         for name, array in arrays.items():
             spots[name] = NOWHERE
             if name in step.arrays:
                 spots[name] = self._at(step.arrays[name])
             elif array is not None:
-                kept = np.ascontiguousarray(array, dtype)
+                kept = np.ascontiguousarray(array, self._dtype)
                 self._kept.append((kept,))
                 spots[name] = self._fixed(kept.ctypes.data)
         return spots
@@ -201,24 +204,35 @@ class Steps:
     def _moving(self, number: int, step: Step, seconds: float) -> Row:
         """The step of what only moves numbers, of the same form as a kernel call."""
         planned = self.planned
-        assert not isinstance(step.op, (Conv, QConv))
+        op = step.op
+        assert not isinstance(op, (Conv, QConv))
+        what = "relayout" if isinstance(op, relayout.Relayout) else "map"
         # Compiled for this machine, as kernels are; a plan for another has that of its library.
         library: Any = runtime.library(planned.settings.target) if self._runs else self
-        struct, parts = maps.struct(
-            library,
-            step.op,
-            step.input.channels,
-            planned.settings.layout,
-            planned.buffers[step.input.buffer],
-            planned.buffers[step.output.buffer],
-        )
+        if isinstance(op, relayout.Relayout):
+            struct, parts = relayout.struct(library, op, step.shape)
+        else:
+            struct, parts = maps.struct(
+                library,
+                op,
+                step.input.channels,
+                planned.settings.layout,
+                planned.buffers[step.input.buffer],
+                None if step.add is None else planned.buffers[step.add.buffer],
+                planned.buffers[step.output.buffer],
+            )
         self._kept += [struct, library]
         real = {"float32": "float", "float64": "double"}[planned.settings.dtype]
-        part = library.ffi.addressof(library.lib, f"winogen_map_part_{real}")
+        part = library.ffi.addressof(library.lib, f"winogen_{what}_part_{real}")
         here, part = (_address(library.ffi, pointer) for pointer in (struct, part))
-        pointers = (self._fixed(here), self._at(step.input), self._at(step.output))
+        pointers = [self._fixed(here), self._at(step.input), self._at(step.output)]
+        if step.add is not None:
+            pointers.append(self._at(step.add))
+        elif isinstance(op, maps.Point):
+            pointers += self._parameters(step, weight=op.scale, bias=op.shift).values()
         content, threads = _content(library.ffi, struct), planned.settings.threads
-        return Row(number, content, None, 0, part, pointers, 0, parts, parts, threads, seconds)
+        places = tuple(pointers)
+        return Row(number, content, None, 0, part, places, 0, parts, parts, threads, seconds)
 
     # ---- where things are ------------------------------------------------------------------------
 

@@ -6,14 +6,30 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from winogen.graph import Activation, Add, Affine, Concat, Conv, MaxPool, Pad, Repeat, Spread
+from winogen.graph import (
+    Activation,
+    Add,
+    Affine,
+    AveragePool,
+    Concat,
+    Conv,
+    GlobalAverage,
+    MaxPool,
+    Multiply,
+    Pad,
+    Repeat,
+    Shuffle,
+    Slice,
+    Spread,
+)
 from winogen.graph.ir import Operator
 from winogen.onnx.model import Model
-from winogen.onnx.sizes import ACTIVE, STANDARD
+from winogen.onnx.sizes import ACTIVE, STANDARD, number
 from winogen.records import ACTIVATIONS
 from winogen.records.activation import Argument, Function
 from winogen.records.activations import spelled
@@ -36,6 +52,7 @@ class Match(NamedTuple):
     inputs: tuple[str, ...]
     within: tuple[Any, ...] = ()
     label: str = ""  # what people call it, if not as its own node
+    others: tuple[Operator, ...] = ()  # what makes the outputs but the first
 
 
 def same(auto: str, size: int, stride: int, reach: int) -> tuple[int, int]:
@@ -226,18 +243,99 @@ class Patterns:
     # ---- what moves numbers ----------------------------------------------------------------------
 
     def _MaxPool(self, node: Any) -> Match | None:
+        dilation = tuple(self.model.attributes(node).get("dilations", (1, 1)))
+        window = self._window(node, dilation)
+        if any(node.output[1:]) or window is None:
+            return None
+        kernel, stride, padding = window
+        return Match(MaxPool(kernel, stride, padding, dilation), (node.input[0],))
+
+    def _window(self, node: Any, dilation: Any) -> tuple[Any, Any, Any] | None:
+        """Kernel, stride and padding of a pooling, with ceil_mode as padding: see `torch.between`.
+
+        None where a window may lie in padding alone.
+        """
         values = self.model.attributes(node)
-        window = tuple(values.get("kernel_shape", ()))
-        stride, dilation = (tuple(values.get(k, (1, 1))) for k in ("strides", "dilations"))
-        if any(node.output[1:]) or len(window) != 2 or dilation != (1, 1):
+        kernel, stride = tuple(values.get("kernel_shape", ())), values.get("strides", (1, 1))
+        if len(kernel) != 2 or len(stride) != 2 or len(dilation) != 2:
             return None
-        padding = self._padding(node, values, window, stride, dilation)
-        if padding is None or values.get("ceil_mode", 0):
+        padding = self._padding(node, values, kernel, stride, dilation)
+        if padding is None:
             return None
-        top, bottom, left, right = padding
-        if max(top, bottom) >= window[0] or max(left, right) >= window[1]:
+        sides = list(padding)
+        for axis in (0, 1):
+            if values.get("ceil_mode", 0):
+                sides[2 * axis + 1] += stride[axis] - 1
+            if max(sides[2 * axis : 2 * axis + 2]) > dilation[axis] * (kernel[axis] - 1):
+                return None
+        return kernel, tuple(stride), tuple(sides)
+
+    def _AveragePool(self, node: Any) -> Match | None:
+        values = self.model.attributes(node)
+        window = self._window(node, (1, 1))
+        if window is None or tuple(values.get("dilations", (1, 1))) != (1, 1):
             return None
-        return Match(MaxPool(window, stride, padding), (node.input[0],))
+        padded = values.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID") or any(
+            values.get("pads", ())
+        )
+        counted = bool(values.get("count_include_pad", 0)) and padded
+        if counted and values.get("ceil_mode", 0):  # nothing is counted beyond the padding
+            return None
+        kernel, stride, padding = window
+        return Match(AveragePool(kernel, stride, padding, counted), (node.input[0],))
+
+    def _GlobalAveragePool(self, node: Any) -> Match | None:
+        return Match(GlobalAverage(), (node.input[0],))
+
+    def _ReduceMean(self, node: Any) -> Match | None:
+        values = self.model.attributes(node)
+        axes = values.get("axes")
+        if axes is None and len(node.input) > 1 and node.input[1]:
+            array = self.model.constant(node.input[1])
+            axes = None if array is None else array.tolist()
+        if axes is None or not values.get("keepdims", 1) or {a % 4 for a in axes} != {2, 3}:
+            return None
+        return self._GlobalAveragePool(node)
+
+    def _Split(self, node: Any) -> Match | None:
+        values = self.model.attributes(node)
+        ends = [0]
+        if values.get("axis", 0) not in (1, -3) or not all(map(self._is_map, node.output)):
+            return None
+        for name in node.output:
+            ends.append(ends[-1] + self.channels(name))
+        if not self._is_map(node.input[0]) or ends[-1] != self.channels(node.input[0]):
+            return None
+        first, *others = (Slice(start, stop) for start, stop in pairwise(ends))
+        return Match(first, (node.input[0],), others=tuple(others))
+
+    def _Slice(self, node: Any) -> Match | None:
+        if len(node.input) < 4 or not self._is_map(node.input[0]):
+            return None
+        first, last, axis = (self._scalar(name) for name in node.input[1:4])
+        step = self._scalar(node.input[4]) if len(node.input) > 4 else 1
+        if first is None or last is None or axis not in (1, -3) or step != 1:
+            return None
+        start, stop, _ = slice(int(first), int(last)).indices(self.channels(node.input[0]))
+        return Match(Slice(start, stop), (node.input[0],)) if start < stop else None
+
+    def _Reshape(self, node: Any) -> Match | None:
+        """Channels (g, c) as (c, g): a reshape, the axes exchanged, and reshaped as before."""
+        exchange = self._alone(node.input[0], "Transpose")
+        split = self._alone(exchange.input[0], "Reshape") if exchange is not None else None
+        if split is None or not self._is_map(split.input[0]):
+            return None
+        sizes, dims = self.model.sizes[split.input[0]], self.model.constant(split.input[1])
+        if tuple(self.model.attributes(exchange).get("perm", ())) != (0, 2, 1, 3, 4):
+            return None
+        if dims is None or dims.size != 5 or not all(size.known for size in sizes[1:]):
+            return None
+        groups, rest, *size = (int(number) for number in dims[1:])
+        if groups < 1 or [groups * rest, *size] != [one.number for one in sizes[1:]]:
+            return None
+        if self.model.sizes[node.output[0]] != sizes:
+            return None
+        return Match(Shuffle(groups), (split.input[0],), (exchange, split))
 
     def _Resize(self, node: Any) -> Match | None:
         """Rows and columns repeated, where each comes from the row above and the column before."""
@@ -360,7 +458,21 @@ class Patterns:
                 alpha, beta = values.get("alpha", 0.2), values.get("beta", 0.5)
                 if abs(alpha - 1 / 6) < 1e-6 and beta == 0.5:
                     return Match(Activation("hardswish"), (x,), (hard,))
-        return self._gelu(node) or self._affine(node, factor=True)
+        return self._gelu(node) or self._affine(node, factor=True) or self._product(node)
+
+    def _product(self, node: Any) -> Match | None:
+        """A product of maps, or of a map and one of a single pixel."""
+        if not all(map(self._is_map, node.input)):
+            return None
+        one, other = node.input
+        sizes, pixel = self.model.sizes, (number(1), number(1))
+        if sizes[one][2:] == pixel:
+            one, other = other, one
+        if sizes[other] not in (sizes[one], (*sizes[one][:2], *pixel)):
+            return None
+        if any(self.model.constant(name) is not None for name in node.input):
+            return None
+        return Match(Multiply(), (one, other))
 
     def _gelu(self, node: Any) -> Match | None:
         """x * 0.5 * (1 + erf(x / sqrt 2)), its factors in any order."""

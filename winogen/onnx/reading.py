@@ -62,18 +62,19 @@ def read(model: Model, excluded: Mapping[str, str] | None = None) -> Reading:
             continue
         match = matches.get(place)
         label = node.name or outputs[0]
-        if match is None:
-            reads = model.reads(node)
-            op: Any = Opaque(node.op_type, node)
-        else:
-            reads, op, outputs = match.inputs, match.op, outputs[:1]
-            label = match.label or label
+        ops: tuple[Any, ...] = (Opaque(node.op_type, node),)
+        reads = model.reads(node)
+        if match is not None:
+            reads, ops, label = match.inputs, (match.op, *match.others), match.label or label
         inputs = tuple(aliases.get(name, name) for name in reads)
         inputs = tuple(name for name in inputs if model.constant(name) is None)
         for name in inputs:  # what has neither a maker nor is an input: an initializer
             if name not in model.makers:
                 outside.setdefault(name)
-        made.append(Node(op, inputs, outputs, label))
+        if match is None:
+            made.append(Node(ops[0], inputs, outputs, label))
+        else:
+            made += [Node(op, inputs, (name,), label) for op, name in zip(ops, outputs)]
     produced = {name for node in made for name in node.outputs}
     produced |= outside.keys()
     wanted = [aliases.get(value.name, value.name) for value in model.graph.output]

@@ -12,7 +12,7 @@ from winogen.conv import arguments
 from winogen.conv.problem import Problem
 from winogen.graph import Conv, QConv, cut, shapes, simplify
 from winogen.graph.ir import Node
-from winogen.graph.lower import COPY, Step, lower
+from winogen.graph.lower import Step, lower
 from winogen.graph.planning import Settings, problem_of, ways_of, ways_of_bytes
 from winogen.onnx.loading import naming_damage, original
 from winogen.onnx.model import Model
@@ -166,7 +166,7 @@ def report(
             rows += _row_of_bytes(model, node, node.op, settings, result.layers)
     for step, problem in _steps(model, reading, settings) if reading.kind else ():
         algorithm, seconds = _predicted(problem, settings)
-        what = f"{step.shape[1]} channels" if step.label == COPY else str(step.op)
+        what = str(step.op)
         predicted = algorithm, seconds, _predicted(problem, direct)[1]
         measured = result.layers.get(step.key, (None, None))
         rows.append(Row(step.label, what, problem.output_shape, *predicted, *measured))
@@ -234,8 +234,7 @@ def convolutions(
     reading = read(model)
     if not reading.kind:
         return []
-    steps = _steps(model, reading, _settings(model, reading))
-    return [problem for step, problem in steps if step.label != COPY]
+    return [problem for _, problem in _steps(model, reading, _settings(model, reading))]
 
 
 def _predicted(problem: Problem, settings: Settings) -> tuple[str, float]:

@@ -132,6 +132,8 @@ def _outputs(node: Any, inputs: list, attributes: dict[str, Any], constant: Any)
         return _windows(inputs[0], attributes, inputs[1])
     if kind in ("MaxPool", "AveragePool") and not attributes.get("ceil_mode", 0):
         return _windows(inputs[0], attributes, None)
+    if kind == "GlobalAveragePool":
+        return (*inputs[0][:2], number(1), number(1))
     if kind == "Resize":
         return _resized(inputs[0], attributes, node, constant)
     if kind == "Pad":

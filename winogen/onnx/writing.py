@@ -12,10 +12,23 @@ import numpy as np
 
 from winogen.conv import arguments
 from winogen.conv.quantization import Filters
-from winogen.graph import Concat, Conv, Graph, MaxPool, Opaque, Spread, cut, maps
+from winogen.graph import (
+    AveragePool,
+    Concat,
+    Conv,
+    Graph,
+    MaxPool,
+    Opaque,
+    Shuffle,
+    Slice,
+    Spread,
+    cut,
+    maps,
+)
 from winogen.graph.ir import Node, QConv, Scaled
-from winogen.graph.lower import MOVING, Step, lower
+from winogen.graph.lower import Step, lower
 from winogen.graph.places import Buffer, Place
+from winogen.graph.relayout import Relayout
 from winogen.kernels.spec import PADDING_MODES
 from winogen.onnx.between import Lookup, Pool
 from winogen.onnx.model import Model, fresh, named_apart
@@ -117,16 +130,18 @@ class Writer:
         layers: list[dict[str, Any]] = []
         for step in steps:
             op = step.op
-            if isinstance(op, MOVING):
-                layers.append({"step": step, "activation": "none", "parameters": (0.0, 0.0)})
-                continue
-            assert isinstance(op, Conv)
-            arrays = {"weight": self._tensor(op.weight, step.key, "weight")}
-            if op.bias is not None:
-                arrays["bias"] = self._tensor(op.bias, step.key, "bias")
-            name, parameters, slopes = _activation(op.activation)
-            if slopes is not None:
-                arrays["slopes"] = self._tensor(slopes, step.key, "slopes")
+            assert not isinstance(op, QConv)  # a node of its own
+            spec, numbers = None, {}
+            if isinstance(op, Conv):
+                spec, numbers = op.activation, {"weight": op.weight, "bias": op.bias}
+            elif isinstance(op, maps.Point):
+                spec, numbers = op.activation, {"weight": op.scale, "bias": op.shift}
+            name, parameters, numbers["slopes"] = _activation(spec)
+            arrays = {
+                what: self._tensor(array, step.key, what)
+                for what, array in numbers.items()
+                if array is not None
+            }
             for tensor in arrays.values():
                 if tensor not in inputs:
                     inputs.append(tensor)
@@ -279,6 +294,8 @@ class Writer:
                 counts[node.output] = node.op.weight.shape[0]
             elif isinstance(node.op, Concat):
                 counts[node.output] = sum(counts[name] for name in node.inputs)
+            elif isinstance(node.op, Slice):
+                counts[node.output] = node.op.stop - node.op.start
             elif not isinstance(node.op, (Opaque, QConv)):
                 counts[node.output] = counts[node.inputs[0]]
                 if isinstance(node.op, Spread):
@@ -385,15 +402,18 @@ def _numbers(
         *place(step.output),
     )
     op = step.op
-    assert not isinstance(op, QConv)  # a node of its own
+    assert not isinstance(op, (QConv, Relayout))  # a node of its own; only in plans
     if isinstance(op, Conv):
         top, bottom, left, right = op.padding
         mode = PADDING_MODES.index(op.padding_mode)
         sizes = (*op.stride, *op.dilation, top, left, bottom, right, op.groups, mode)
         return (0, 0, 0, 0, *places, *sizes)
-    stride, padding = (1, 1), (0, 0, 0, 0)
-    if isinstance(op, MaxPool):
+    stride, dilation, padding = (1, 1), (1, 1), (0, 0, 0, 0)
+    if isinstance(op, (MaxPool, AveragePool)):
         (top, bottom, left, right), stride = op.padding, op.stride
         padding = (top, left, bottom, right)
+    if isinstance(op, MaxPool):
+        dilation = op.dilation
+    groups = op.groups if isinstance(op, Shuffle) else 1
     head = (maps.kind_of(op), step.input.channels, *maps.window_of(op))
-    return (*head, *places, *stride, 1, 1, *padding, 1, 0)
+    return (*head, *places, *stride, *dilation, *padding, groups, 0)

@@ -1,4 +1,4 @@
-"""Makers of operators that lie between convolutions: padding, pooling, enlarging."""
+"""Makers of operators that lie between convolutions: padding, pooling, enlarging, shuffling."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from torch import fx
 
-from winogen.graph import Conv, MaxPool, Pad, Repeat, Spread
-from winogen.torch.calls import Call, Translation, Untranslated, array, dtype, pair
+from winogen.graph import AveragePool, Conv, GlobalAverage, MaxPool, Pad, Repeat, Shuffle, Spread
+from winogen.torch.calls import Call, Translation, Untranslated, array, pair
 
 # --- padding
 
@@ -60,21 +61,28 @@ def max_pool_module(call: Call, module: Any) -> Translation:
 
 def pooled(call: Call, x: Any, values: Mapping[str, Any]) -> Translation:
     """Return the maxima of windows with these arguments."""
-    if pair(values["dilation"]) != (1, 1) or values["return_indices"]:
+    dilation = pair(values["dilation"])
+    if values["return_indices"]:
         raise Untranslated
-    kernel, stride, (high, wide) = window(call, x, values)
-    return Translation([MaxPool(kernel, stride, (high, high, wide, wide))], [call.map(x)])
+    kernel, stride, padding = window(values, dilation)
+    return Translation([MaxPool(kernel, stride, padding, dilation)], [call.map(x)])
 
 
-def window(call: Call, x: Any, values: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """Kernel, stride and padding of a pooling."""
+def window(values: Mapping[str, Any], dilation: tuple[int, int] = (1, 1)) -> tuple[Any, Any, Any]:
+    """Kernel, stride and padding (top, bottom, left, right) of a pooling.
+
+    With `ceil_mode` a window may reach beyond the padding behind an axis: as if there were more of
+    it, by the stride less one, as long as every window then begins before the end.
+    """
     kernel = pair(values["kernel_size"])
     stride = pair(values["stride"]) if values["stride"] else kernel
-    padding = pair(values["padding"])
-    if values["ceil_mode"]:
-        # Without effect, as long as windows and sizes come out even; they may not for others.
-        raise Untranslated
-    return kernel, stride, padding
+    sides: list[int] = []
+    for taps, step, pad, apart in zip(kernel, stride, pair(values["padding"]), dilation):
+        more = step - 1 if values["ceil_mode"] else 0
+        if more and pad + more >= (taps - 1) * apart + 1:
+            raise Untranslated
+        sides += [pad, pad + more]
+    return kernel, stride, tuple(sides)
 
 
 def avg_pool(call: Call) -> Translation:
@@ -91,17 +99,37 @@ def avg_pool(call: Call) -> Translation:
 
 
 def averaged(call: Call, x: Any, values: Mapping[str, Any]) -> Translation:
-    """A mean is a depthwise convolution; large windows, as over the whole map, stay torch's."""
-    kernel, stride, (high, wide) = window(call, x, values)
-    if values["divisor_override"] or max(kernel) > 5:
+    """Return the means of windows with these arguments."""
+    kernel, stride, padding = window(values)
+    counted = bool(values["count_include_pad"]) and any(pair(values["padding"]))
+    # Of what lies beyond the padding nothing is counted.
+    if values["divisor_override"] or (counted and values["ceil_mode"]):
         raise Untranslated
-    if (high or wide) and not values["count_include_pad"]:
+    return Translation([AveragePool(kernel, stride, padding, counted)], [call.map(x)])
+
+
+def adaptive(call: Call) -> Translation:
+    """Return the mean of every channel, if that is what is asked for."""
+    values = call.bind("input output_size")
+    return adapted(call, values["input"], values["output_size"])
+
+
+def adapted(call: Call, x: Any, size: Any) -> Translation:
+    """Return the mean of every channel where the output has one pixel."""
+    if (tuple(size) if isinstance(size, (tuple, list)) else (size,) * 2) != (1, 1):
         raise Untranslated
-    channels = call.channels(call.map(x))
-    kind = str(dtype(x)).removeprefix("torch.")
-    weight = np.full((channels, 1, *kernel), 1 / (kernel[0] * kernel[1]), kind)
-    op = Conv(weight, None, stride, (high, high, wide, wide), groups=channels)
-    return Translation([op], [x])
+    return Translation([GlobalAverage()], [call.map(x)])
+
+
+def mean(call: Call) -> Translation:
+    """Return the mean of every channel, by `mean` over height and width."""
+    values = call.bind("input dim keepdim dtype", dim=None, keepdim=False, dtype=None)
+    axes = values["dim"] if isinstance(values["dim"], (tuple, list)) else ()
+    if not values["keepdim"] or values["dtype"] is not None:
+        raise Untranslated
+    if not all(isinstance(axis, int) for axis in axes) or {a % 4 for a in axes} != {2, 3}:
+        raise Untranslated
+    return Translation([GlobalAverage()], [call.map(values["input"])])
 
 
 def repeated(call: Call, x: Any, scale: Any, mode: str, size: Any) -> Translation:
@@ -140,6 +168,48 @@ def pixel_shuffle(call: Call) -> Translation:
     """Return channels spread over pixels, by a function."""
     values = call.bind("input upscale_factor")
     return shuffled(call, values["input"], values["upscale_factor"])
+
+
+def channels_shuffled(call: Call) -> Translation:
+    """Return channels (g, c) as (c, g), by a function."""
+    values = call.bind("input groups")
+    return regrouped(call, values["input"], values["groups"])
+
+
+def regrouped(call: Call, x: Any, groups: Any) -> Translation:
+    """Return channels (g, c) as (c, g)."""
+    if not isinstance(groups, int) or call.channels(call.map(x)) % groups:
+        raise Untranslated
+    return Translation([Shuffle(groups)], [call.map(x)])
+
+
+def viewed(call: Call) -> Translation:
+    """Return channels (g, c) as (c, g): a view with groups as an axis, exchanged with the next."""
+    exchanged = _source(call.node.args[0], "contiguous clone")
+    split = _source(exchanged, "transpose")
+    x = None if split is None else _source(split, "view reshape")
+    if exchanged is None or split is None or x is None or x is split or split is exchanged:
+        raise Untranslated
+    sizes = split.args[1] if isinstance(split.args[1], (tuple, list)) else split.args[1:]
+    groups, shape = sizes[1] if len(sizes) == 5 else None, tuple(call.shapes[call.map(x).name])
+    if not isinstance(groups, int) or groups < 1 or call.channels(x) % groups:
+        raise Untranslated
+    between = (shape[0], groups, shape[1] // groups, *shape[2:])
+    seen = [tuple(call.shapes.get(node.name, ())) for node in (split, call.node)]
+    if set(exchanged.args[1:]) not in ({1, 2}, {-4, -3}) or seen != [between, shape]:
+        raise Untranslated
+    return Translation([Shuffle(groups)], [x])
+
+
+def _source(node: Any, names: str) -> fx.Node | None:
+    """What a node reads that is a function or method of these names; any other node itself."""
+    if not isinstance(node, fx.Node) or node.op not in ("call_function", "call_method"):
+        return None
+    target = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    if str(target).partition(".")[0] not in names.split():
+        return node
+    first = node.args[0] if node.args else None
+    return first if isinstance(first, fx.Node) else None
 
 
 def transposed_module(call: Call, module: Any) -> Translation:

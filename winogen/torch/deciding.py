@@ -92,6 +92,7 @@ def decide(
     planned = plan_all(sized, settings, memory_limit)
     specs = kernels(planned)
     plans = {step.key: (whole, i) for whole in planned for i, step in enumerate(whole.steps)}
+    convolutions = [node for node in convolutions if _computes(*plans[node.output])]
     with counting("compiling kernels") as step:
         compile_all(specs, step, {"segments": partial(runtime.library, settings.target)})
     packed: dict[str, int] = {}
@@ -219,6 +220,11 @@ def _row(node: Node, planned: Planned, number: int, times: Times) -> Row:
 def _first(planned: Planned, number: int) -> Way:
     """What would run without a limit of memory."""
     return ways_of(_problem(planned, number), planned.settings)[0]
+
+
+def _computes(planned: Planned, number: int) -> bool:
+    """Whether a kernel computes a step: factors alone are no layer that is decided on."""
+    return planned.problems[number] is not None
 
 
 def _problem(planned: Planned, number: int) -> Problem:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import fx, nn
 
-from winogen.graph import Add, Affine, Concat, Conv, Slice
+from winogen.graph import Add, Affine, Concat, Conv, Multiply, Slice
 from winogen.torch.calls import Call, Translation, Untranslated, array, dtype, pair
 
 
@@ -98,11 +98,23 @@ def factor(turn: Callable[[float], tuple[float, float]]) -> Callable[[Call], Tra
     def maker(call: Call) -> Translation:
         values = call.bind("input other")
         x, number = values["input"], values["other"]
+        if turn is times and isinstance(x, fx.Node) and isinstance(number, fx.Node):
+            return product(call, x, number)
         if isinstance(x, (int, float)) and turn is not divided:
             x, number = number, x
         return scaled(call, x, number, turn)
 
     return maker
+
+
+def product(call: Call, x: fx.Node, y: fx.Node) -> Translation:
+    """Return a product of maps, or of a map and one of a single pixel."""
+    one, other = (tuple(call.shapes[call.map(value).name]) for value in (x, y))
+    if one[2:] == (1, 1) and one != other:
+        x, y, one, other = y, x, other, one
+    if other not in (one, (*one[:2], 1, 1)) or dtype(x) != dtype(y):
+        raise Untranslated
+    return Translation([Multiply()], [x, y])
 
 
 def scaled(call: Call, x: Any, number: Any, turn: Any) -> Translation:
@@ -153,14 +165,46 @@ def add(call: Call) -> Translation:
 
 
 def getitem(call: Call) -> Translation:
-    """Return a slice of the channels, as x[:, start:stop] spells it."""
-    x, index = call.map(call.node.args[0]), call.node.args[1]
+    """Return a slice of the channels, as x[:, start:stop] spells it, or one of some equal ones."""
+    whole, index = call.node.args[:2]
+    if isinstance(whole, fx.Node) and isinstance(index, int):
+        return part(call, whole, index)
+    x = call.map(whole)
     whole = slice(None)
     if not isinstance(index, tuple) or len(index) < 2 or not isinstance(index[1], slice):
         raise Untranslated
     if any(one not in (whole, Ellipsis) for one in (index[0], *index[2:])) or index[0] != whole:
         raise Untranslated
     return sliced(call, x, index[1].start, index[1].stop, index[1].step)
+
+
+def part(call: Call, whole: fx.Node, index: int) -> Translation:
+    """Return one of the slices of the channels that `chunk` or `split` makes."""
+    name = whole.target if isinstance(whole.target, str) else getattr(whole.target, "__name__", "")
+    name = str(name).partition(".")[0]
+    if whole.op not in ("call_function", "call_method") or name not in _PARTS:
+        raise Untranslated
+    values = Call(whole, call.constants, call.shapes).bind(_PARTS[name], dim=0)
+    x, count = call.map(values["input"]), values["count"]
+    channels = call.channels(x)
+    if values["dim"] not in (1, -3):
+        raise Untranslated
+    if isinstance(count, int) and count > 0:
+        each = -(-channels // count) if name == "chunk" else count
+        count = [min(each, channels - start) for start in range(0, channels, each)]
+    if not isinstance(count, (list, tuple)) or not all(isinstance(one, int) for one in count):
+        raise Untranslated
+    if not -len(count) <= index < len(count) or not count[index]:
+        raise Untranslated
+    start = sum(count[: index % len(count)])
+    return Translation([Slice(start, start + count[index])], [x])
+
+
+_PARTS = {
+    "chunk": "input count dim",
+    "split": "input count dim",
+    "split_with_sizes": "input count dim",
+}
 
 
 def slice_function(call: Call) -> Translation:

@@ -15,16 +15,20 @@ from winogen.graph import (
     Activation,
     Add,
     Affine,
+    AveragePool,
     Concat,
     Conv,
+    GlobalAverage,
     Graph,
     MaxPool,
+    Multiply,
     Node,
     Pad,
     Repeat,
+    Shuffle,
     Slice,
-    Spread,
 )
+from winogen.graph.ir import Moving
 from winogen.torch.activations import apply
 
 _MODES = {
@@ -50,13 +54,28 @@ def pad(x: torch.Tensor, padding: Sequence[int], mode: str) -> torch.Tensor:
     return F.pad(x, (left, right, top, bottom), mode=_MODES[mode])
 
 
+def averaged(x: torch.Tensor, op: AveragePool) -> torch.Tensor:
+    """Return the means of windows."""
+    top, bottom, left, right = op.padding
+    x, there = (F.pad(y, (left, right, top, bottom)) for y in (x, torch.ones_like(x[:1, :1])))
+    means = F.avg_pool2d(x, op.kernel, op.stride)
+    return means if op.counted else means / F.avg_pool2d(there, op.kernel, op.stride)
+
+
 def moved(x: torch.Tensor, op: Any) -> torch.Tensor:
-    """Return what an operator makes of ``x`` that only moves numbers."""
+    """Return what an operator makes of ``x`` alone that is a step as it is."""
     if isinstance(op, MaxPool):
         top, bottom, left, right = op.padding
-        if (top, left) != (bottom, right):
+        high, wide = op.kernel
+        if (top, left) != (bottom, right) or 2 * top > high or 2 * left > wide:
             x, top, left = F.pad(x, (left, right, top, bottom), value=-torch.inf), 0, 0
-        return F.max_pool2d(x, op.kernel, op.stride, (top, left))
+        return F.max_pool2d(x, op.kernel, op.stride, (top, left), op.dilation)
+    if isinstance(op, AveragePool):
+        return averaged(x, op)
+    if isinstance(op, GlobalAverage):
+        return x.mean((2, 3), keepdim=True)
+    if isinstance(op, Shuffle):
+        return x.unflatten(1, (op.groups, -1)).transpose(1, 2).flatten(1, 2)
     high, wide = op.factor
     if isinstance(op, Repeat):
         return x.repeat_interleave(high, 2).repeat_interleave(wide, 3)
@@ -92,10 +111,10 @@ class Plain(nn.Module):
             self.kind, self.op = "pad", (op.padding, op.mode)
         elif isinstance(op, Slice):
             self.kind, self.op = "slice", op
-        elif isinstance(op, (MaxPool, Repeat, Spread)):
+        elif isinstance(op, Moving) and not isinstance(op, Multiply):
             self.kind, self.op = "moving", op
         else:
-            self.kind = {Add: "add", Concat: "concat"}[type(op)]
+            self.kind = {Add: "add", Multiply: "multiply", Concat: "concat"}[type(op)]
 
     def _set(self, weight: np.ndarray, bias: np.ndarray | None) -> None:
         self.weight = torch.from_numpy(np.ascontiguousarray(weight))
@@ -116,6 +135,8 @@ class Plain(nn.Module):
             return x[:, self.op.start : self.op.stop]
         if self.kind == "moving":
             return moved(x, self.op)
+        if self.kind == "multiply":
+            return x * inputs[1]
         return x + inputs[1] if self.kind == "add" else torch.cat(inputs, 1)
 
     def _conv(self, x: torch.Tensor, seams: tuple[torch.Tensor, ...]) -> torch.Tensor:

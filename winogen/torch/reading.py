@@ -140,8 +140,21 @@ class _Reader:
                 self._read(node)
         outputs: list[str] = []
         _names(results, outputs)
-        graph = Graph(self.inputs, self.nodes, dict.fromkeys(outputs))
+        graph = Graph(self.inputs, self._read_by_any(outputs), dict.fromkeys(outputs))
         return Reading(graph, self.module, self.shapes, results, tuple(self.stays))
+
+    def _read_by_any(self, outputs: Collection[str]) -> list[Node]:
+        """The nodes without those of torch's that nobody reads and that do nothing else.
+
+        What a graph reads in one operator was several of torch's, the first of which are left.
+        """
+        needed, kept = set(outputs), []
+        for node in reversed(self.nodes):
+            payload = node.op.payload if isinstance(node.op, Opaque) else None
+            if payload is None or payload.is_impure() or needed.intersection(node.outputs):
+                kept.append(node)
+                needed.update(node.reads)
+        return kept[::-1]
 
     def _read(self, node: fx.Node) -> None:
         if node.op == "get_attr":

@@ -72,6 +72,8 @@ _MODULES: dict[type, Callable[[Call, Any], Translation]] = {
     nn.AlphaDropout: between.dropout_module,
     nn.MaxPool2d: between.max_pool_module,
     nn.AvgPool2d: lambda call, m: between.averaged(call, call.node.args[0], vars(m)),
+    nn.AdaptiveAvgPool2d: lambda call, m: between.adapted(call, call.node.args[0], m.output_size),
+    nn.ChannelShuffle: lambda call, m: between.regrouped(call, call.node.args[0], m.groups),
     nn.Upsample: lambda call, m: between.repeated(
         call, call.node.args[0], m.scale_factor, m.mode, m.size
     ),
@@ -102,7 +104,11 @@ _FUNCTIONS: dict[Any, Callable[[Call], Translation]] = {
     F.pad: between.pad,
     **dict.fromkeys((F.max_pool2d, torch.max_pool2d), between.max_pool),
     F.avg_pool2d: between.avg_pool,
+    F.adaptive_avg_pool2d: between.adaptive,
+    torch.mean: between.mean,
+    **dict.fromkeys((torch.reshape,), between.viewed),
     F.interpolate: between.interpolate,
+    F.channel_shuffle: between.channels_shuffled,
     **dict.fromkeys((F.pixel_shuffle, torch.pixel_shuffle), between.pixel_shuffle),
     **dict.fromkeys((F.dropout, F.dropout2d, torch.dropout), between.dropout),
     # aten, as `torch.export` writes it.
@@ -116,6 +122,10 @@ _FUNCTIONS: dict[Any, Callable[[Call], Translation]] = {
     aten.pad.default: between.pad,
     aten.max_pool2d.default: between.max_pool,
     aten.avg_pool2d.default: between.avg_pool,
+    aten.adaptive_avg_pool2d.default: between.adaptive,
+    aten.mean.dim: between.mean,
+    aten.channel_shuffle.default: between.channels_shuffled,
+    **dict.fromkeys((aten.view.default, aten.reshape.default), between.viewed),
     aten.pixel_shuffle.default: between.pixel_shuffle,
     aten.dropout.default: between.dropout,
     aten.upsample_nearest2d.vec: between.upsample,
@@ -125,4 +135,6 @@ _METHODS: dict[str, Callable[[Call], Translation]] = {
     **dict.fromkeys(("add", "add_", "__add__", "__iadd__"), layers.add),
     **dict.fromkeys(("mul", "mul_", "__mul__", "__imul__"), layers.factor(layers.times)),
     **dict.fromkeys(("div", "div_"), layers.factor(layers.divided)),
+    "mean": between.mean,
+    **dict.fromkeys(("view", "reshape"), between.viewed),
 }
