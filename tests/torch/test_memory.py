@@ -194,7 +194,9 @@ def test_no_room_for_the_weights(x, monkeypatch):
 def test_only_what_is_asked_for_is_kept(x):
     """The proof ran other sizes, by kernels and by torch, on graphs that are gone."""
     model = made(nets.Residual)
+    generator = torch.get_rng_state()
     ours = optimize(model, x)
+    assert torch.equal(torch.get_rng_state(), generator)
     assert [len(segment.segment._bound) for segment in segments(ours)] == [1]
     assert not any(hasattr(segment._plain, "graph") for segment in segments(ours))
     weights = [tensor.untyped_storage().data_ptr() for tensor in ours.parameters()]

@@ -147,7 +147,8 @@ def _made(
             reasons.append(trace)
             continue
         try:
-            drafts = Drafts(copy, trace, calls, witness, exclude, options)
+            with restored(copy):
+                drafts = Drafts(copy, trace, calls, witness, exclude, options)
             draft = settled(drafts.made, lambda draft: draft.lost, lambda draft: draft.gain)
             reason = draft.reason
         except (BuildError, OutOfMemory):
