@@ -21,7 +21,6 @@ from torch.nn.utils import parametrizations  # noqa: E402
 
 from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory  # noqa: E402
 from winogen.graph import Conv, compiling  # noqa: E402
-from winogen.errors import InvalidType, InvalidValue, OutOfMemory  # noqa: E402
 from winogen.testing import every_layer  # noqa: E402
 from winogen.torch import (  # noqa: E402
     optimize,
