@@ -5,6 +5,7 @@ import gc
 import mmap
 import pickle
 import tempfile
+import threading
 import weakref
 from pathlib import Path
 
@@ -18,10 +19,14 @@ from graph import torch_nets as nets  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.utils import parametrizations  # noqa: E402
 
-from winogen.errors import InvalidType, InvalidValue, OutOfMemory  # noqa: E402
-from winogen.graph import Conv  # noqa: E402
+from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory  # noqa: E402
+from winogen.graph import Conv, compiling  # noqa: E402
 from winogen.testing import every_layer  # noqa: E402
-from winogen.torch import optimize, report  # noqa: E402
+from winogen.torch import (  # noqa: E402
+    optimize,
+    report,
+    segment_op,
+)
 from winogen.torch.releasing import released  # noqa: E402
 from winogen.torch.segment_op import SegmentModule  # noqa: E402
 
@@ -189,7 +194,9 @@ def test_no_room_for_the_weights(x, monkeypatch):
 def test_only_what_is_asked_for_is_kept(x):
     """The proof ran other sizes, by kernels and by torch, on graphs that are gone."""
     model = made(nets.Residual)
+    generator = torch.get_rng_state()
     ours = optimize(model, x)
+    assert torch.equal(torch.get_rng_state(), generator)
     assert [len(segment.segment._bound) for segment in segments(ours)] == [1]
     assert not any(hasattr(segment._plain, "graph") for segment in segments(ours))
     weights = [tensor.untyped_storage().data_ptr() for tensor in ours.parameters()]
@@ -229,3 +236,67 @@ def test_more_inputs_are_prepared(x):
 def test_inputs_unlike_the_example_are_refused(x, more, words):
     with pytest.raises((InvalidType, InvalidValue), match=words):
         optimize(made(nets.Shared), x, more_inputs=more)
+
+
+@pytest.fixture
+def compiler(monkeypatch):
+    """No kernel is at hand, and the compiler waits for ``go``."""
+    go, compiled = threading.Event(), []
+
+    def compile_all(specs):
+        assert go.wait(60)
+        compiled.append(set(specs))
+
+    monkeypatch.setattr(segment_op, "is_every_layer", lambda: False)
+    monkeypatch.setattr(compiling, "at_hand", lambda spec: False)
+    monkeypatch.setattr(compiling, "compile_all", compile_all)
+    monkeypatch.setattr(compiling, "_compiling", {})
+    go.compiled = compiled
+    yield go
+    go.set()
+
+
+def finish(go):
+    go.set()
+    for thread in list(compiling._compiling.values()):
+        thread.join()
+
+
+def test_torch_computes_a_new_size_until_its_kernels_are_compiled(x, compiler):
+    model = made(nets.Residual)
+    ours, other = optimize(model, x), torch.randn(2, 3, 14, 18)
+    (only,) = segments(ours)
+    with torch.inference_mode():
+        known = ours(x)
+        for _ in range(2):
+            same(ours(other), model(other))
+        assert len(only.segment._bound) == 1 and len(compiling._compiling) == 1
+        finish(compiler)
+        assert len(compiler.compiled) == 1
+        theirs = only.plain()(other)[0]
+        assert not torch.equal(ours(other), theirs)
+        same(ours(other), model(other))
+        assert len(only.segment._bound) == 2 and torch.equal(ours(x), known)
+
+
+def test_a_call_may_wait_for_the_compiler(x, compiler, monkeypatch):
+    model = made(nets.Shared)
+    monkeypatch.setenv("WINOGEN_COMPILE", "missing")
+    ours = optimize(model, x)
+    with torch.inference_mode():
+        ours(torch.randn(1, 3, 16, 24))
+    assert all(len(segment.segment._bound) == 2 for segment in segments(ours))
+    assert not compiling._compiling
+    monkeypatch.setenv("WINOGEN_COMPILE", "never")
+    with pytest.raises(InvalidValue, match="WINOGEN_COMPILE: got 'never'; allowed: missing or"):
+        compiling.compile_soon([])
+
+
+def test_kernels_that_cannot_be_compiled_are_told_by_who_loads_them(compiler, monkeypatch):
+    def failing(specs):
+        raise BuildError("no compiler")
+
+    monkeypatch.setattr(compiling, "compile_all", failing)
+    assert not compiling.compile_soon(["a kernel"])
+    finish(compiler)
+    assert compiling.compile_soon(["a kernel"])

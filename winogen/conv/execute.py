@@ -26,7 +26,7 @@ from winogen.kernels import named
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
 from winogen.records import Machine, Target
-from winogen.toolchain import Library, kept, load
+from winogen.toolchain import Library, kept, load, loader
 from winogen.toolchain.fork import team_threads
 
 # Seconds after which a call returns to Python, where Ctrl-C is heard.
@@ -116,6 +116,12 @@ class Kernel:
 def pieces_of(seconds: float) -> int:
     """Return in how many pieces a call of about so many seconds is made."""
     return max(1, int(seconds / _PATIENCE))
+
+
+def at_hand(spec: Spec) -> bool:
+    """Return whether a kernel was compiled before, by this process or another one."""
+    source = kept(recipe(spec), lambda: render(spec))
+    return loader.at_hand(source, cdef(spec), spec.target, name=spec.name)
 
 
 @remembered(1024)

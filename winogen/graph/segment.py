@@ -11,7 +11,7 @@ import numpy as np
 
 from winogen.conv import arguments, memory, seams
 from winogen.errors import InvalidType, InvalidValue
-from winogen.graph.compiling import compile_all, kernels
+from winogen.graph.compiling import compile_all, compile_soon, kernels
 from winogen.graph.ir import Graph, Opaque, QConv
 from winogen.graph.planning import Planned, Settings, plan
 from winogen.graph.shapes import Shape, shapes
@@ -150,6 +150,12 @@ class Segment:
         with self._lock:
             bound, self._bound = self._bound, {}
         return bound
+
+    def ready(self, input_shapes: Sequence[Shape], threads: int | None = None) -> bool:
+        """Return whether `bound` needs no compiler for these; else one begins to run meanwhile."""
+        if (tuple(input_shapes), threads) in self._bound:
+            return True
+        return compile_soon(kernels([self.plan(input_shapes, threads)]))
 
     @property
     def specs(self) -> set[KernelSpec]:

@@ -99,7 +99,7 @@ def load(
     >>> twice.lib.twice(21)
     42
     """
-    request = (source, cdef, target, tuple(flags), name, os.environ.get("CC"), cache_dir())
+    request = _request(source, cdef, target, flags, name)
     with _guard:
         lock = _locks.setdefault(request, Lock())
     with lock:  # threads that want different kernels build side by side
@@ -108,6 +108,27 @@ def load(
             options = (*compiler.flags(target), *flags)
             _loaded[request] = _obtain(_Job(source, name, target, compiler, options), _ffi(cdef))
         return _loaded[request]
+
+
+def at_hand(
+    source: str, cdef: str, target: Target, flags: tuple[str, ...] = (), *, name: str = "kernel"
+) -> bool:
+    """Return whether `load` with these arguments needs no compiler; raises as it does."""
+    if _request(source, cdef, target, flags, name) in _loaded:
+        return True
+    compiler = find_compiler()
+    job = _Job(source, name, target, compiler, (*compiler.flags(target), *flags))
+    store = next(stores(), None)
+    try:
+        return store is not None and store.find(store.entry(name, job.key)) is not None
+    except OSError:  # as for a folder of somebody else
+        return False
+
+
+def _request(
+    source: str, cdef: str, target: Target, flags: tuple[str, ...], name: str
+) -> tuple[Hashable, ...]:
+    return source, cdef, target, tuple(flags), name, os.environ.get("CC"), cache_dir()
 
 
 @cache

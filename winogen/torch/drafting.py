@@ -138,8 +138,8 @@ class Drafts:
         return self._excluded(node) or self._refused.get(node.name, "")
 
     def _different(self, made: Optimized, errors: float) -> str:
-        fast = made.winogen_fast
-        with made.winogen_tested(), confined(fast.body):
+        assert made.winogen_fast is not None
+        with made.winogen_tested(), confined(made.winogen_fast.body):
             return disagreement(made, self.model, self.calls, self.witness, errors)
 
     def _challenged(self, reading: Reading) -> Rivals:

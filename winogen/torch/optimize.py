@@ -55,7 +55,8 @@ def optimize(
     against torch's on inputs of the shapes of ``example_inputs``, and stays torch's where that is
     faster, unless the whole is faster without the cuts that this makes. The whole is measured, too,
     beside the model as it is and beside torch with the channels last and folded normalizations; the
-    fastest is returned. Other shapes work, too; their kernels are planned at the first call.
+    fastest is returned. Other shapes work, too: their kernels are planned at the first call, and
+    torch computes such calls until those that are missing have been compiled.
 
     Before it returns, every part is compared with the part of the model that it replaces, on the
     example, other numbers, another batch and another size. A part that is off by more than the
@@ -146,7 +147,8 @@ def _made(
             reasons.append(trace)
             continue
         try:
-            drafts = Drafts(copy, trace, calls, witness, exclude, options)
+            with restored(copy):
+                drafts = Drafts(copy, trace, calls, witness, exclude, options)
             draft = settled(drafts.made, lambda draft: draft.lost, lambda draft: draft.gain)
             reason = draft.reason
         except (BuildError, OutOfMemory):

@@ -16,6 +16,7 @@ from winogen.torch.calling import Calls, CallStructure
 from winogen.torch.functional import exported, transformed
 from winogen.torch.releasing import release
 from winogen.torch.report import Report
+from winogen.torch.segment_op import waiting
 from winogen.torch.tracing import SizeGuard
 
 # Before torch 2.7 nothing tells what is compiled from what is exported.
@@ -103,10 +104,11 @@ class Optimized(nn.Module):
 
     @contextmanager
     def winogen_tested(self) -> Iterator[Optimized]:
-        """Let errors of segments be seen, and warn of nothing."""
+        """Let errors of segments be seen, warn of nothing, and wait for kernels."""
         self.__dict__["_tested"] = True
         try:
-            yield self
+            with waiting():
+                yield self
         finally:
             self.__dict__["_tested"] = False
 

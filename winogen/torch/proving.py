@@ -20,7 +20,7 @@ from winogen.torch.copies import restored
 from winogen.torch.deciding import Decision
 from winogen.torch.plain import PlainGraph
 from winogen.torch.reading import Reading
-from winogen.torch.segment_op import SegmentModule
+from winogen.torch.segment_op import SegmentModule, waiting
 
 # Relative errors in a sum of torch's: up to the first rounding alone explains them, beyond the
 # second nothing does.
@@ -74,6 +74,7 @@ def confined(body: nn.Module) -> Iterator[None]:
     with ExitStack() as stack:
         for segment in segments:
             stack.enter_context(segment.confined(at_hand))
+        stack.enter_context(waiting())  # torch would prove itself
         yield
 
 

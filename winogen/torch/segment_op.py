@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import secrets
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -17,16 +20,32 @@ from torch import nn
 
 from winogen.errors import InvalidType, InvalidValue, Unsupported
 from winogen.graph import Graph, Segment
+from winogen.testing import is_every_layer
 from winogen.torch.functional import transformed
 from winogen.torch.plain import PlainGraph
 
 library = torch.library.Library("winogen", "FRAGMENT")
 library.define("segment(Tensor[] inputs, int number) -> Tensor[]")
 
+_waits: ContextVar[bool] = ContextVar("waits", default=False)
 _segments: WeakValueDictionary[int, SegmentModule] = WeakValueDictionary()
 _DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
 # Computed in the segment's own type and rounded, as torch does it under autocast.
 _NARROW = (torch.bfloat16, torch.float16)
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """Within it a call compiles the kernels that it lacks.
+
+    Else torch computes a segment at a size that is new and lacks some, until another thread has
+    compiled them.
+    """
+    before = _waits.set(True)
+    try:
+        yield
+    finally:
+        _waits.reset(before)
 
 
 class SegmentModule(nn.Module):
@@ -125,8 +144,11 @@ def _run(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
     shapes = tuple([tuple(x.shape) for x in inputs])
     threads = module.options.get("threads") or torch.get_num_threads()
     try:
-        bound = module.segment.bound(shapes, threads)
+        ready = _waits.get() or is_every_layer() or module.segment.ready(shapes, threads)
+        bound = module.segment.bound(shapes, threads) if ready else None
     except InvalidValue:  # torch may repeat what is added, or say what is wrong in its own words
+        bound = None
+    if bound is None:
         return [y.to(given).clone() for y in module.plain()(*inputs)]
     inputs = [x.contiguous(memory_format=memory_format) for x in inputs]
     outputs = [
