@@ -14,7 +14,7 @@ import winogen
 from winogen.conv import Conv2d
 from winogen.kernels import named
 from winogen.records import TARGETS
-from winogen.toolchain import host_targets
+from winogen.toolchain import host_target, host_targets
 
 FEW, ROWS = named("few_filters"), named("depthwise_rows")
 ISAS = [target.name for target in host_targets()]
@@ -185,7 +185,27 @@ def test_auto_takes_them():
 
 
 def test_half_empty_vectors_are_for_cores_that_halve_them():
-    mcmr, work = named("mcmr"), few(8, 64)
-    whole = replace(work, target=replace(work.target, core="skylake_avx512"))
-    assert mcmr.suits(work) and not mcmr.suits(whole)
+    mcmr, whole = named("mcmr"), few(8, 64)
+    halved = replace(whole, target=replace(whole.target, core="zen4"))
+    assert mcmr.suits(halved) and not mcmr.suits(whole)
     assert mcmr.suits(replace(whole, filters=12)) and mcmr.suits(replace(whole, layout="NCHW"))
+
+
+@pytest.mark.skipif(
+    "avx512" not in [target.name for target in host_targets()], reason="needs AVX-512"
+)
+@pytest.mark.parametrize("algorithm", exact.WINOGRAD)
+@pytest.mark.parametrize("filters", (8, 37, 44))
+def test_halved_vectors_and_two_chains_sum_exactly(monkeypatch, algorithm, filters):
+    monkeypatch.setenv("WINOGEN_CPU", "zen4")
+    monkeypatch.delenv("WINOGEN_ISA", raising=False)
+    assert host_target().core == "zen4"
+    rng = np.random.default_rng(filters)
+    w = exact.integers(rng, (filters, 37, *exact.KERNEL), 1) * exact.scale(algorithm)
+    exact.check(
+        exact.integers(rng, (2, 37, 13, 22), 1),
+        w,
+        algorithm={**exact.chosen(algorithm), "threads": 1},
+        padding=((1, 1), (1, 0)),
+        layout="NHWC",
+    )

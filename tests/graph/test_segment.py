@@ -15,6 +15,7 @@ from winogen.errors import InvalidType, InvalidValue
 from winogen.graph import (
     Add,
     Concat,
+    Conv,
     Graph,
     MaxPool,
     Node,
@@ -23,6 +24,7 @@ from winogen.graph import (
     shapes,
     simplify,
 )
+from winogen.graph.compiling import kernels
 from winogen.graph.planning import plan
 
 RNG = np.random.default_rng(3)
@@ -175,3 +177,18 @@ def test_bytes_have_shapes_and_no_segment():
     assert same.options == op.options and np.array_equal(same.weight, weight)
     with pytest.raises(InvalidValue, match="graph: got the operator quantized conv 3x3 4->6"):
         Segment(graph)
+
+
+def test_confined_to_the_kernels_at_hand():
+    """Further shapes are computed by the kernels of the first as long as somebody only tries."""
+    weight = np.random.default_rng(0).standard_normal((64, 64, 3, 3)).astype(np.float32)
+    graph = Graph(("x",), [Node(Conv(weight, padding=(1, 1, 1, 1)), ("x",), ("y",))], ("y",))
+    small, large = ((1, 64, 6, 6),), ((1, 64, 56, 56),)
+    segment = Segment(graph)
+    segment.bound(small)
+    first = segment.specs
+    assert not first >= set(kernels([segment.plan(large)]))  # else this test says nothing
+    with segment.confined(first):
+        assert first >= set(kernels([segment.bound(large).planned]))
+        assert segment.specs == first
+    assert not first >= segment.specs | set(kernels([segment.bound(large).planned]))

@@ -34,8 +34,11 @@ WORDS = (("direct", "NHWC", "avx512+bf16"), ("direct", "NCHW", "neon"))
 
 
 def able(variant, name):
-    """A target, with arithmetic in float16 for variants that need it, if some CPUs have both."""
-    target = TARGETS[name]
+    """A target, with arithmetic in float16 for variants that need it, if some CPUs have both.
+
+    Its core is one with kernels of half vectors and two chains of additions.
+    """
+    target = replace(TARGETS[name], core="zen4")
     if variant.runs_on(target) or name not in EXTENSIONS["fp16"].targets:
         return target
     return target.adjusted("+fp16")

@@ -38,7 +38,7 @@ def test_there_are_examples():
 def test_commands_are_understood(command, document, nets_document, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(layers_runner, "run", lambda layers, settings, say: document)
-    monkeypatch.setattr(runner, "run_nets", lambda which, settings, say: nets_document)
+    monkeypatch.setattr(runner, "run_nets", lambda *arguments: nets_document)
     monkeypatch.setattr(peers.Peer, "missing", lambda peer: None)
     monkeypatch.setattr(nets.Net, "missing", lambda net: None)  # whatever is installed here
     report.save(document, "resnet.json")

@@ -95,7 +95,9 @@ def test_a_layer_says_what_was_chosen_and_how_near_it_is(document):
         assert stage["lost_s"] == pytest.approx(stage["seconds"] - limit["seconds"])
         assert stage["reached"] == limit["seconds"] / stage["seconds"] and stage["verdict"]
         assert all(move["bytes"] > 0 for move in limit["moves"])
+    assert tiny["peak_share"] == tiny["gflops"] / tiny["fma_peak_gflops"]
     multiply = tiny["stages"][1]
+    assert multiply["peak_share"] > tiny["peak_share"]  # the same products in less time
     assert multiply["gflops"] == 2 * tiny["multiplications"] / multiply["seconds"] / 1e9
     assert multiply["filled"] == 1.0
     assert strided["error"].startswith("algorithm") and "seconds" not in strided
@@ -150,7 +152,8 @@ def test_tables_have_every_stage(document, capsys):
         assert "strided" in text and "allowed" in text
         assert all(name in text for name in STAGES[:3])
     rows = [line for line in page.splitlines() if line.startswith("|")]
-    assert {line.count("|") for line in rows} == {7} and document["date"] in page
+    assert {line.count("|") for line in rows} == {8} and document["date"] in page
+    assert "of peak" in printed and "of peak" in page
 
 
 @pytest.mark.thorough

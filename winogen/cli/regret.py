@@ -35,6 +35,9 @@ def regret(
     within: float = typer.Option(
         1.6, min=1.0, help="Measure candidates predicted within this factor of the fastest."
     ),
+    drawn: int = typer.Option(
+        10, min=0, help="Measure so many of the others, too, drawn by a fixed seed."
+    ),
     planner: str = typer.Option(
         "model",
         metavar="NAME",
@@ -43,7 +46,10 @@ def regret(
     json: Path = typer.Option(None, help="Write all that was predicted and measured here."),
     **options: Any,
 ) -> None:
-    """Measure every candidate of the planner, layer by layer: what does its choice cost?
+    """Measure candidates of the planner, layer by layer: what does its choice cost?
+
+    Measured are those predicted to be near the fastest, and whatever is predicted the two best of
+    every algorithm and some of all others.
 
     Its choice is compared with the best, which is what its rule would choose if it knew the
     measured times. The rule: the fastest within the tolerance; without one, the fastest that is as
@@ -76,7 +82,9 @@ def regret(
     regrets = []
     console.print(_ROW.format("layer", "chosen", "predicted ms", "ms", "best", "ms", "regret"))
     with console.status("") as status:
-        sweeping = sweep(chosen, threads=threads, within=within, progress=status.update, **asked)
+        sweeping = sweep(
+            chosen, threads=threads, within=within, drawn=drawn, progress=status.update, **asked
+        )
         for one in sweeping:
             regrets.append(one)
             first, best = one.candidates[0], one.best

@@ -28,6 +28,7 @@ def tuned(spec: KernelSpec | GemmSpec | GradientSpec, uses: tuple[str, ...]) -> 
         "rows": tuning.rows,
         "vectors": tuning.vectors,
         "chains": tuning.chains,
+        "skips_padding": False,
         "prefetch": prefetches(tuning, precision.real.itemsize, precision.filter_itemsize),
     }
 

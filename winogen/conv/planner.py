@@ -237,5 +237,6 @@ def _fitting(
     # Of choices that differ in their register block only, the fastest.
     best: dict[Choice, Candidate] = {}
     for candidate in sorted(fitting, key=lambda candidate: candidate.seconds):
-        best.setdefault(replace(candidate.choice, sizes=()), candidate)
+        choice = candidate.choice
+        best.setdefault(replace(choice, sizes=()) if choice.sizes else choice, candidate)
     return list(best.values())

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
+from types import MappingProxyType
 
 from winogen.conv.execute import Environment, kernel
 from winogen.graph.planning import Planned
@@ -25,21 +27,30 @@ def kernels(plans: Iterable[Planned]) -> list[KernelSpec]:
     return list(specs)
 
 
-def compile_all(specs: Iterable[KernelSpec], step: Step | None = None) -> None:
+def compile_all(
+    specs: Iterable[KernelSpec],
+    step: Step | None = None,
+    others: Mapping[str, Callable[[], object]] = MappingProxyType({}),
+) -> None:
     """Compile and load kernels, as many at once as there are CPUs.
 
-    ``step(done, total, name)`` is called after each. Raises BuildError for the first that fails.
+    ``others`` are further libraries by name, each with what loads it. ``step(done, total, name)``
+    is called after each. Raises BuildError for the first that fails.
     """
-    wanted, environment = list(specs), Environment.now()
+    environment = Environment.now()
+    wanted: list[tuple[str, Callable[[], object]]] = [
+        (spec.variant, partial(kernel, spec, environment)) for spec in specs
+    ]
+    wanted += others.items()
     if step:
         step(0, len(wanted), "")
     with ThreadPoolExecutor(min(len(wanted), os.cpu_count() or 1) or 1) as pool:
-        jobs = {pool.submit(kernel, spec, environment): spec for spec in wanted}
+        jobs = {pool.submit(load): name for name, load in wanted}
         try:
             for done, job in enumerate(as_completed(jobs), 1):
                 job.result()
                 if step:
-                    step(done, len(wanted), jobs[job].variant)
+                    step(done, len(wanted), jobs[job])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -25,6 +25,7 @@ from winogen.graph.ir import (
 )
 from winogen.graph.maps import Map, Point
 from winogen.graph.places import Buffer, Place, places
+from winogen.graph.relayout import Relayout
 from winogen.graph.shapes import Shape
 
 COPY = "copy"
@@ -40,7 +41,7 @@ class Step:
 
     key: str
     label: str
-    op: Conv | QConv | Map
+    op: Conv | QConv | Map | Relayout
     shape: Shape  # of its input
     input: Place
     output: Place

@@ -17,5 +17,5 @@ def declarations(*names: str) -> str:
 def library(target: Target) -> Library:
     """Return the library that runs segments, compiled on first use; raises BuildError."""
     source = str(environment().get_template("runtime/segments.c.j2").render())
-    header = declarations("steps.h", "maps.h", "segments.h")
+    header = declarations("steps.h", "maps.h", "relayout.h", "segments.h")
     return load(source, header, target, name="segments")

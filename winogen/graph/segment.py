@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -10,10 +11,12 @@ import numpy as np
 
 from winogen.conv import arguments, memory, seams
 from winogen.errors import InvalidType, InvalidValue
+from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.ir import Graph, Opaque, QConv
 from winogen.graph.planning import Planned, Settings, plan
 from winogen.graph.shapes import Shape, shapes
 from winogen.graph.steps import Bound
+from winogen.kernels.spec import KernelSpec
 from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current
@@ -78,6 +81,7 @@ class Segment:
 
     def _forget(self) -> None:
         self._bound: dict[tuple, Bound] = {}  # shapes and threads
+        self._familiar: frozenset[KernelSpec] | None = None
         # (Step, kernel) -> packed filters, as long as a bound shape needs them.
         self._packed: Any = WeakValueDictionary()
         self._lock = Lock()
@@ -117,6 +121,7 @@ class Segment:
             target=host_target(),
             machine=current(),
             most_error=options["most_error"],
+            familiar=self._familiar,
         )
 
     def plan(self, input_shapes: Sequence[Shape], threads: int | None = None) -> Planned:
@@ -130,12 +135,30 @@ class Segment:
         bound = self._bound.get(key)
         if bound is None:
             planned = self.plan(input_shapes, threads)
+            compile_all(kernels([planned]))  # side by side, before any is needed
             with self._lock:  # filters are packed once even if several threads call at once
                 bound = Bound(planned, self._packed)
                 if len(self._bound) >= _SHAPES_KEPT:
                     del self._bound[next(iter(self._bound))]
                 self._bound[key] = bound
         return bound
+
+    @property
+    def specs(self) -> set[KernelSpec]:
+        """The kernels of all shapes that are remembered."""
+        return set(kernels(bound.planned for bound in self._bound.values()))
+
+    @contextmanager
+    def confined(self, familiar: Collection[KernelSpec]) -> Iterator[None]:
+        """Compute further shapes by these kernels meanwhile, as far as they can, and forget how.
+
+        So it can be tried on several shapes before all their kernels are compiled.
+        """
+        before, self._familiar = dict(self._bound), frozenset(familiar)
+        try:
+            yield
+        finally:
+            self._bound, self._familiar = before, None
 
     @property
     def packed_bytes(self) -> int:

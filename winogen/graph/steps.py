@@ -14,7 +14,7 @@ import numpy as np
 from winogen.conv import arguments, memory
 from winogen.conv.execute import Call, Environment
 from winogen.conv.quantized import QConv2d
-from winogen.graph import maps, runtime
+from winogen.graph import maps, relayout, runtime
 from winogen.graph.choose import Choice
 from winogen.graph.ir import Conv, QConv
 from winogen.graph.lower import Step
@@ -206,20 +206,24 @@ class Steps:
         planned = self.planned
         op = step.op
         assert not isinstance(op, (Conv, QConv))
+        what = "relayout" if isinstance(op, relayout.Relayout) else "map"
         # Compiled for this machine, as kernels are; a plan for another has that of its library.
         library: Any = runtime.library(planned.settings.target) if self._runs else self
-        struct, parts = maps.struct(
-            library,
-            op,
-            step.input.channels,
-            planned.settings.layout,
-            planned.buffers[step.input.buffer],
-            None if step.add is None else planned.buffers[step.add.buffer],
-            planned.buffers[step.output.buffer],
-        )
+        if isinstance(op, relayout.Relayout):
+            struct, parts = relayout.struct(library, op, step.shape)
+        else:
+            struct, parts = maps.struct(
+                library,
+                op,
+                step.input.channels,
+                planned.settings.layout,
+                planned.buffers[step.input.buffer],
+                None if step.add is None else planned.buffers[step.add.buffer],
+                planned.buffers[step.output.buffer],
+            )
         self._kept += [struct, library]
         real = {"float32": "float", "float64": "double"}[planned.settings.dtype]
-        part = library.ffi.addressof(library.lib, f"winogen_map_part_{real}")
+        part = library.ffi.addressof(library.lib, f"winogen_{what}_part_{real}")
         here, part = (_address(library.ffi, pointer) for pointer in (struct, part))
         pointers = [self._fixed(here), self._at(step.input), self._at(step.output)]
         if step.add is not None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from winogen.kernels.count import Panel, Product, panels
-from winogen.kernels.tuning import WHOLE_VECTORS
+from winogen.kernels.tuning import HALVED_VECTORS
 from winogen.kernels.work import Work, blocks, even
 from winogen.records import Costs, Machine
 
@@ -36,7 +36,7 @@ def leaves_half(work: Work) -> bool:
     a time.
     """
     last = work.filters % work.lanes
-    halved = work.target.broadcasts and work.target.core not in WHOLE_VECTORS
+    halved = work.target.broadcasts and work.target.core in HALVED_VECTORS
     return 0 < last <= work.lanes // 2 and halved and not work.precision.narrow_filter
 
 

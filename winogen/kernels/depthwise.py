@@ -11,7 +11,10 @@ from winogen.kernels.count import Demand, Stages, of_buffer
 from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work
 
-USUAL = (3, 5)  # sizes of square kernels that have micro-kernels of their own
+# Sizes of square kernels that have micro-kernels of their own: of pixels; of planes, where all taps
+# are unrolled.
+USUAL = (3, 5, 7)
+USUAL_PLANES = (3, 5)
 
 
 def is_usual(work: Work, axis: int) -> bool:
@@ -26,18 +29,25 @@ def as_one_group(work: Work) -> Work:
 
 
 def count(
-    work: Work, packed: int, buffers: Mapping[str, Buffer], *, channels: int, vectors: Any
+    work: Work,
+    packed: int,
+    buffers: Mapping[str, Buffer],
+    *,
+    channels: int,
+    vectors: Any,
+    taps: float | None = None,
 ) -> Stages:
     """Count the stages of a block: nothing is summed but the taps.
 
     ``channels`` of the strip, if there is one among the ``buffers``; ``vectors`` of outputs.
-    ``packed``: bytes of all filters.
+    ``packed``: bytes of all filters. ``taps`` of one output, by default those of the kernel.
     """
+    taps = work.taps if taps is None else taps
     moves = pixels_family.moved(work, packed, buffers)
     into = Demand()
     if "strip" in buffers:
         into = pixels_family.filled(work, packed, buffers["strip"], channels)
         size = into.bytes("strip", writes=True)
         moves = (*moves, of_buffer("strip", size, buffers["strip"]))
-    products = pixels_family.multiplications(work, channels=1)
-    return into, Demand(products, steps=work.taps * vectors, moves=moves), Demand()
+    products = pixels_family.multiplications(work, channels=1, taps=taps)
+    return into, Demand(products, steps=taps * vectors, moves=moves), Demand()

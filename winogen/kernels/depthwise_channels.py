@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from winogen.kernels import costs as cost
@@ -10,6 +11,7 @@ from winogen.kernels.count import Demand, Stages
 from winogen.kernels.depthwise import as_one_group
 from winogen.kernels.geometry import (
     STRIP_FIELDS,
+    TAP_FIELDS,
     is_streamed,
     lines_of_channels,
     strip_pitches,
@@ -35,13 +37,14 @@ class DepthwiseChannels(Variant):
         "sum": "one row of outputs",
         "tap": "where the taps begin",
     }
-    fields_used = STRIP_FIELDS
+    fields_used: Mapping[str, str] = {**STRIP_FIELDS, **TAP_FIELDS}
+    skips_padding = True
 
     def applies(self, work: Work) -> bool:
         return work.layout == "NHWC" and work.depthwise
 
     def view(self, work: Work) -> Work:
-        return as_one_group(work)
+        return super().view(as_one_group(work))
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
         return Tuning("measured on AMD EPYC (Zen 4), 2026-11", pixels=8)
@@ -55,14 +58,14 @@ class DepthwiseChannels(Variant):
         return {
             "strip": Buffer(strip * size),
             "sum": Buffer(work.block[1] * lanes * size),
-            "tap": Buffer(work.taps * 8),
+            "tap": Buffer(2 * work.taps * 8),
         }
 
     def unit(self, work: Work) -> tuple[Any, Any, Any]:
         return 1, work.block[1], work.lanes
 
     def packed_numbers(self, work: Work) -> int:
-        return work.padded_channels * work.taps
+        return work.padded_channels * work.filter_taps
 
     def non_temporal(self, work: Work) -> bool:
         return lines_of_channels(work) and is_streamed(work, self.adds_early)
@@ -75,6 +78,7 @@ class DepthwiseChannels(Variant):
             buffers,
             channels=work.padded_channels,
             vectors=rows * cols * blocks(work.channels, work.lanes),
+            taps=self.taps_read(work),
         )
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:

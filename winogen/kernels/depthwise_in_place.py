@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from winogen.kernels import pixels_family
 from winogen.kernels.count import Demand
 from winogen.kernels.depthwise_strip import DepthwiseStrip
+from winogen.kernels.geometry import taps_inside
 from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work
 from winogen.records import Machine
@@ -23,14 +25,19 @@ class DepthwiseInPlace(DepthwiseStrip):
     fields_used = {}
 
     def applies(self, work: Work) -> bool:
+        # A dilated kernel is one of neighbours among the columns that lie as far apart.
+        near = work if work.stride[1] > 1 else replace(work, dilation=(1, 1))
         whole = work.groups % work.lanes == 0
-        return super().applies(work) and whole and work.padding_mode == "zeros"
+        return super().applies(near) and whole and work.padding_mode == "zeros"
 
     def fields(self, work: Work) -> dict[str, Any]:
         return {}
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         return {}
+
+    def taps_read(self, work: Work) -> float:
+        return taps_inside(work, 0) * taps_inside(work, 1)
 
     def input_cycles(self, work: Work, machine: Machine, into: Demand, multiply: Demand) -> Any:
         return pixels_family.fetched(work, machine, multiply)

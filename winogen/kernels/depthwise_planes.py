@@ -7,7 +7,7 @@ from typing import Any
 from winogen.kernels import costs as cost
 from winogen.kernels import depthwise, pixels_family
 from winogen.kernels.count import Stages
-from winogen.kernels.depthwise import is_usual
+from winogen.kernels.depthwise import USUAL_PLANES, is_usual
 from winogen.kernels.geometry import STRIP_FIELDS, strip_pitches, strip_size
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks
@@ -27,7 +27,8 @@ class DepthwisePlanes(Variant):
     fields_used = STRIP_FIELDS
 
     def applies(self, work: Work) -> bool:
-        return work.layout == "NCHW" and work.depthwise and is_usual(work, axis=0)
+        usual = is_usual(work, axis=0) and work.kernel[0] in USUAL_PLANES
+        return work.layout == "NCHW" and work.depthwise and usual
 
     def fixed(self, work: Work) -> dict[str, int]:
         return {"kernel": work.kernel[0], "stride": work.stride[0]}

@@ -9,7 +9,7 @@ from typing import Any
 from winogen.kernels import costs as cost
 from winogen.kernels import depthwise, pixels_family
 from winogen.kernels.count import Stages
-from winogen.kernels.geometry import strip_size
+from winogen.kernels.geometry import extent
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
 from winogen.records import Machine, Precision, Target, Tuning
@@ -58,14 +58,14 @@ class DepthwiseRows(Variant):
         return Tuning("measured on Intel Xeon (Emerald Rapids), 2026-11", rows=4, vectors=3)
 
     def fields(self, work: Work) -> dict[str, Any]:
-        _, cols = strip_size(work)
+        _, cols = extent(work)
         # Vectors are read beyond the end of a row: one more, of zeros.
         phase = round_up(blocks(cols, work.stride[1]) * work.filters, work.lanes) + work.lanes
         return {"strip_phase": phase, "strip_row": phase * work.stride[1]}
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         lanes, size = work.lanes, work.itemsize
-        rows, _ = strip_size(work)
+        rows, _ = extent(work)
         row = round_up(work.block[1] * work.filters, lanes)
         return {
             "strip": Buffer(rows * self.fields(work)["strip_row"] * size),

@@ -6,6 +6,7 @@ from typing import Any
 
 from winogen.kernels.depthwise import is_usual
 from winogen.kernels.depthwise_channels import DepthwiseChannels
+from winogen.kernels.geometry import STRIP_FIELDS
 from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work
 from winogen.records import Machine
@@ -19,6 +20,8 @@ class DepthwiseStrip(DepthwiseChannels):
     adds_early = False
     title = "Depthwise convolution through a strip, channels in the lanes"
     buffers_used = {"strip": "padded input below a block"}
+    fields_used = STRIP_FIELDS
+    skips_padding = False
 
     def applies(self, work: Work) -> bool:
         return super().applies(work) and is_usual(work, axis=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,13 @@ from winogen.kernels.count import Demand, Product, Stages, of_buffer, turned
 from winogen.kernels.geometry import (
     ROW_SEGMENT,
     STRIP_FIELDS,
+    TAP_FIELDS,
     is_streamed,
     lines_of_channels,
+    skips_columns,
     strip_pitches,
     strip_size,
+    taps_inside,
 )
 from winogen.kernels.variant import Buffer, Cycles, Variant
 from winogen.kernels.work import Work, blocks, round_up
@@ -46,7 +50,12 @@ class Direct(Variant):
         "sum": "sums that wait",
         "tap": "where the taps begin",
     }
-    fields_used = STRIP_FIELDS
+    fields_used: Mapping[str, str] = {
+        **STRIP_FIELDS,
+        **TAP_FIELDS,
+        "skips_columns": "panels end where taps change",
+    }
+    skips_padding = True
     formats: tuple[str, ...] = tuple(
         one.name for one in PRODUCT_FORMATS.values() if one.summing == "kept"
     )
@@ -60,7 +69,8 @@ class Direct(Variant):
 
     def fields(self, work: Work) -> dict[str, Any]:
         planar = work.layout == "NCHW" and not in_words(work.precision)
-        return strip_pitches(*strip_size(work), work.stride[1], work.lanes, planar)
+        pitches = strip_pitches(*strip_size(work), work.stride[1], work.lanes, planar)
+        return {**pitches, "skips_columns": self.skips_padding and skips_columns(work)}
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         lanes, size = work.lanes, work.itemsize
@@ -74,7 +84,7 @@ class Direct(Variant):
             # Whole vectors are read, up to two beyond what is needed.
             "strip": Buffer((planes * self.fields(work)["strip_plane"] + 2 * lanes) * size),
             "sum": Buffer(pixels * work.tuning.vectors * lanes * size),
-            "tap": Buffer(work.taps * 8),
+            "tap": Buffer(4 * work.taps * 8),
         }
 
     def unit(self, work: Work) -> tuple[Any, Any, Any]:
@@ -84,7 +94,7 @@ class Direct(Variant):
 
     def packed_numbers(self, work: Work) -> int:
         together = work.precision.format.together
-        return work.groups * work.padded_filters * work.taps * together * work.terms
+        return work.groups * work.padded_filters * work.filter_taps * together * work.terms
 
     def depth(self, work: Work) -> int:
         together = work.precision.format.together * work.taps * work.lanes
@@ -108,11 +118,18 @@ class Direct(Variant):
             pixels_family.read_again(work, packed),
             of_buffer(self.operand, times * operand, buffers[self.operand]),
         )
-        multiply = self.product(work).demand(pixels_family.multiplications(work), moves)
+        products = pixels_family.multiplications(work, taps=self.taps_read(work))
+        multiply = self.product(work).demand(products, moves)
         if work.layout == "NHWC":
             return into, multiply + Demand(moves=(output,)), Demand()
         vectors = turned(work, work.block[0] * work.block[1], work.filters)
         return into, multiply, Demand(turned=vectors, moves=(output,))
+
+    def taps_read(self, work: Work) -> float:
+        taps = super().taps_read(work)
+        if self.skips_padding and skips_columns(work):
+            taps = taps / work.kernel[1] * taps_inside(work, 1)
+        return taps
 
     def filled(self, work: Work) -> Demand:
         """Count how the inputs of a block come to where they are multiplied."""
@@ -134,7 +151,7 @@ class Direct(Variant):
         fused, slow = work.target.multiplying(form), dict(form.slow)
         more = (slow.get(work.target.core, 1) if fused else form.instructions) - 1
         panels = cost.register_blocks(work, cols)
-        return Product(panels, work.terms * work.taps, rounds, times=rows, more=more)
+        return Product(panels, work.terms * self.taps_read(work), rounds, times=rows, more=more)
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         costs = machine.costs

@@ -7,6 +7,7 @@ from winogen.kernels import halves_family as halves
 from winogen.kernels import pixels_family, tuning
 from winogen.kernels.count import Product
 from winogen.kernels.direct import Direct
+from winogen.kernels.geometry import STRIP_FIELDS
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.work import Work, blocks
 from winogen.records import Machine, Precision, Target, Tuning
@@ -17,6 +18,8 @@ class DirectFloat16(halves.OfHalves, Direct):
     """As direct convolution, in words of two channels."""
 
     name = "direct_float16"
+    fields_used = STRIP_FIELDS
+    skips_padding = False
     title = "Direct convolution, register-blocked, products of float16"
     uses = ("rows", "vectors", "band")
     tunable = (*uses, *PREFETCHING, "depth")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
-from winogen.kernels.work import Work, blocks, round_up
+import numpy as np
+
+from winogen.kernels.work import Pair, Work, blocks, even, round_up
+from winogen.records.axis import Axis
 from winogen.records.machine import LINE
 
 STRIP_FIELDS = {
@@ -14,13 +18,101 @@ STRIP_FIELDS = {
 }
 
 
-def strip_size(work: Work) -> tuple[Any, Any]:
-    """Rows and columns of padded input that a block reads."""
+TAP_FIELDS = {
+    "filter_taps": "of a whole filter",
+    "filter_row": "of a row of it",
+    "first_tap": "that is computed with",
+}
+
+
+def trimmed(work: Work) -> Work:
+    """Return the work without the taps that read nothing but zeros around the image.
+
+    The filters are packed with all taps, so that maps of any size share them.
+    """
+    if work.padding_mode != "zeros":
+        return work
+    axes = [
+        Axis(*numbers) for numbers in zip(work.kernel, work.stride, work.dilation, work.padding)
+    ]
+    height, width = (
+        axis.inside(size, outputs) for axis, size, outputs in zip(axes, work.size, work.output_size)
+    )
+    if (len(height), len(width)) == work.kernel:
+        return work
+    padding = tuple(
+        axis.before - taps[0] * axis.dilation for axis, taps in zip(axes, (height, width))
+    )
+    dilation = tuple(
+        axis.dilation if len(taps) > 1 else 1 for axis, taps in zip(axes, (height, width))
+    )
+    return replace(
+        work,
+        kernel=(len(height), len(width)),
+        dilation=cast(Pair, dilation),
+        padding=cast(Pair, padding),
+        whole_kernel=work.kernel,
+        first=(height[0], width[0]),
+    )
+
+
+# With fewer pixels, and two vectors of filters, a register block has too few sums to keep two
+# multiply-adds a cycle busy, each of which takes four cycles.
+_FEW_PIXELS = 4
+# Panels are cut where the taps change if that leaves at most this part of the work.
+_WORTH_A_CUT = 0.95
+
+
+def taps_inside(work: Work, axis: int) -> float:
+    """Rows or columns of taps with which an output reads the image, on average."""
+    if work.padding_mode != "zeros":
+        return work.kernel[axis]
+    return float(_inside(work, axis).sum(axis=1).mean())
+
+
+def skips_columns(work: Work) -> bool:
+    """Whether the pixels of a row are cut where the columns of taps change that read the image.
+
+    It does not depend on how the work is cut.
+    """
+    if work.padding_mode != "zeros" or work.kernel[1] == 1:
+        return False
+    inside = _inside(work, 1)
+    changes = np.flatnonzero((inside[1:] != inside[:-1]).any(axis=1)) + 1
+    runs = np.split(inside, changes)
+    cut = sum(_steps(len(run), work.tuning.rows) * run[0].sum() for run in runs)
+    return bool(cut <= _WORTH_A_CUT * _steps(len(inside), work.tuning.rows) * work.kernel[1])
+
+
+def _steps(pixels: int, rows: int) -> int:
+    """Steps of the panels of so many neighbouring pixels, for a tap, in steps of one pixel."""
+    high = even(pixels, rows)
+    whole, rest = divmod(pixels, high)
+    return whole * max(high, _FEW_PIXELS) + (max(rest, _FEW_PIXELS) if rest else 0)
+
+
+def _inside(work: Work, axis: int) -> np.ndarray:
+    """Whether each output along an axis reads the image with each tap, as (outputs, taps)."""
+    begin, end = work.part[2 * axis : 2 * axis + 2]
+    outputs = np.arange(begin, max(end, begin + 1))[:, None] * work.stride[axis]
+    at = outputs + np.arange(work.kernel[axis]) * work.dilation[axis] - work.padding[axis]
+    return (at >= 0) & (at < work.size[axis])
+
+
+def extent(work: Work) -> tuple[Any, Any]:
+    """Rows and columns of padded input between the first and the last that a block reads."""
     rows, cols = (
         (count - 1) * s + (k - 1) * d + 1
         for count, s, k, d in zip(work.block, work.stride, work.kernel, work.dilation)
     )
     return rows, cols
+
+
+def strip_size(work: Work) -> tuple[Any, Any]:
+    """Rows and columns of the strip below a block: no rows between distant taps."""
+    rows = (work.block[0] - 1) * work.stride[0] + 1  # that one row of taps reads
+    spread = np.minimum(work.dilation[0], rows)
+    return rows + (work.kernel[0] - 1) * spread, extent(work)[1]
 
 
 def tile_strip_size(work: Work) -> tuple[Any, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from winogen.kernels.count import Demand, of_buffer
 from winogen.kernels.direct import Direct
+from winogen.kernels.geometry import STRIP_FIELDS
 from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work
 
@@ -18,10 +19,11 @@ class Im2col(Direct):
     template = "im2col.c.j2"
     title = "Convolution as patch matrix times filters (im2col + GEMM)"
     auto = False
+    skips_padding = False
     formats = ("real",)
     operand = "patch"
     buffers_used = {**Direct.buffers_used, "patch": "what every pixel sees"}
-    fields_used = {**Direct.fields_used, "patch_numbers": "numbers of one patch"}
+    fields_used = {**STRIP_FIELDS, "patch_numbers": "numbers of one patch"}
 
     def fields(self, work: Work) -> dict[str, Any]:
         return {**super().fields(work), "patch_numbers": work.padded_channels * work.taps}

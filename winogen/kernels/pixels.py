@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from winogen.kernels import costs as cost
 from winogen.kernels import pixels_family, tuning
 from winogen.kernels.count import Demand, Product, Stages, of_buffer, panels
-from winogen.kernels.geometry import STRIP_FIELDS, strip_pitches, strip_size
+from winogen.kernels.geometry import STRIP_FIELDS, TAP_FIELDS, strip_pitches, strip_size
 from winogen.kernels.variant import Buffer, Cycles, Variant, named
 from winogen.kernels.work import Work, blocks, even, round_up
 from winogen.records import Machine, Precision, Target, Tuning
@@ -31,7 +32,8 @@ class Pixels(Variant):
         "sum": "sums that wait",
         "tap": "where the taps begin",
     }
-    fields_used = STRIP_FIELDS
+    fields_used: Mapping[str, str] = {**STRIP_FIELDS, **TAP_FIELDS}
+    skips_padding = True
 
     def applies(self, work: Work) -> bool:
         few_filters = work.filters <= work.lanes // 2
@@ -53,14 +55,14 @@ class Pixels(Variant):
         return {
             "strip": Buffer(strip * size),
             "sum": Buffer(rows * work.tuning.rows * round_up(cols, lanes) * size),
-            "tap": Buffer(work.taps * 8),
+            "tap": Buffer(2 * work.taps * 8),
         }
 
     def unit(self, work: Work) -> tuple[Any, Any, Any]:
         return 1, work.block[1], work.tuning.rows
 
     def packed_numbers(self, work: Work) -> int:
-        return work.groups * work.filters * work.taps * work.channels
+        return work.groups * work.filters * work.filter_taps * work.channels
 
     def depth(self, work: Work) -> int:
         return max(1, work.tuning.depth // work.taps)
@@ -72,7 +74,11 @@ class Pixels(Variant):
         read = of_buffer("strip", times * into.bytes("strip", writes=True), buffers["strip"])
         moves = (*pixels_family.moved(work, packed, buffers), read)
         product = self.product(work)
-        return into, product.demand(pixels_family.multiplications(work), moves), Demand()
+        return (
+            into,
+            product.demand(pixels_family.multiplications(work, taps=self.taps_read(work)), moves),
+            Demand(),
+        )
 
     def filled(self, work: Work) -> Demand:
         """Count how the inputs of a block come to where they are multiplied."""
@@ -87,7 +93,7 @@ class Pixels(Variant):
             work.filters, even(work.filters, tuning.rows), vectors, tuning.vectors
         )
         rounds = blocks(work.channels, self.depth(work))
-        return Product(register_blocks, work.channels * work.taps, rounds, times=rows)
+        return Product(register_blocks, work.channels * self.taps_read(work), rounds, times=rows)
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         share, _ = cost.busiest(work)

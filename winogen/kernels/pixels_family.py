@@ -46,11 +46,14 @@ def moved(work: Work, packed: int, buffers: Mapping[str, Buffer]) -> tuple[Move,
     return filters_read(work, packed, kept), *read, output_written(work, packed)
 
 
-def multiplications(work: Work, channels: int | None = None) -> Any:
-    """Multiply-adds of numbers of a block; ``channels`` of one output, by default of the group."""
+def multiplications(work: Work, channels: int | None = None, taps: float | None = None) -> Any:
+    """Multiply-adds of numbers of a block.
+
+    ``channels`` and ``taps`` of one output, by default those of the group and of the kernel.
+    """
     rows, cols = work.block
     channels = work.channels if channels is None else channels
-    return rows * cols * work.filters * channels * work.taps
+    return rows * cols * work.filters * channels * (work.taps if taps is None else taps)
 
 
 def fill(work: Work, machine: Machine, counted: Demand) -> Any:

@@ -8,7 +8,7 @@ from winogen.kernels import costs as cost
 from winogen.kernels import halves_family as halves
 from winogen.kernels import pixels_family, tuning
 from winogen.kernels.count import Demand, Product, input_read, of_buffer, panels
-from winogen.kernels.geometry import ROW_SEGMENT, strip_pitches, strip_size
+from winogen.kernels.geometry import ROW_SEGMENT, STRIP_FIELDS, strip_pitches, strip_size
 from winogen.kernels.pixels import Pixels
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.work import Work, blocks, even
@@ -24,6 +24,8 @@ class PixelsFloat16(halves.OfHalves, Pixels):
     """As with pixels in the lanes, twice as many of them; all channels at once."""
 
     name = "pixels_float16"
+    fields_used = STRIP_FIELDS
+    skips_padding = False
     template = "pixels_float16.c.j2"
     title = "Direct convolution, pixels in the lanes, products of float16"
     tunable = ("rows", "vectors")

@@ -86,7 +86,7 @@ def blocks(
     [(6, 2), (4, 3), (3, 4), (2, 6)]
     """
     for vectors in range(1, registers):
-        for rows in range(registers // chains, 0, -1):
+        for rows in range(registers // (chains * vectors), 0, -1):
             needed = registers_needed(rows, vectors, chains, spare)
             if least * registers <= needed <= registers:
                 loads = loads_per_fma(rows, vectors)

@@ -11,6 +11,7 @@ from winogen.records import Precision, Target, Tuning
 from winogen.records.tuning import STREAMS
 
 _ZEN4 = "measured on AMD EPYC (Zen 4), 2026-11"
+_ZEN5 = "measured on AMD EPYC (Zen 5), 2026-11"
 _XEON = "measured on Intel Xeon (Emerald Rapids), 2026-11"
 
 # Regions use non-temporal stores from a smaller size of outputs on: transformed tiles displace the
@@ -43,15 +44,21 @@ def gemm(target: Target, **sizes: int) -> Tuning:
 
 
 # The register block of regions where an FMA can take one of its operands from memory (AVX-512), by
-# micro-architecture; "" stands for all that are not listed. A second chain of additions saves
-# rounding, and stores, which are many in regions. A second vector saves loads: a core that starts
-# two multiply-adds and two loads in a cycle, as Intel's do, is bound by loads without it.
+# micro-architecture; "" stands for all that are not listed. A block of one vector loads more than
+# once for each multiply-add. That is free where vectors of 512 bits pass units of 256 bits in two
+# cycles, as on Zen 4 (AMD, Software Optimization Guide for the AMD Zen4 Microarchitecture, 57647):
+# loads keep up with multiply-adds, so that a second chain of additions can take the registers. It
+# saves rounding, and stores, which are many in regions. Two multiply-adds and two loads of 512 bits
+# start in a cycle of Zen 5 (its guide, 58455) and of Intel's servers (Intel 64 and IA-32
+# Architectures Optimization Reference Manual): there loads would bind.
 _REGIONS = {
-    "": Tuning(_ZEN4, rows=14, vectors=1, chains=2),
+    "": Tuning("fewest loads for each multiply-add", rows=14, vectors=2),
+    "zen4": Tuning(_ZEN4, rows=14, vectors=1, chains=2),
+    "zen5": Tuning(_ZEN5, rows=14, vectors=2),
     "skylake_avx512": Tuning(_XEON, rows=14, vectors=2),
 }
-# Cores that compute a vector of 512 bits as fast as one of 256: half a vector is worth nothing.
-WHOLE_VECTORS = frozenset({"skylake_avx512"})
+# Cores that compute vectors of 512 bits in two halves: half a vector is worth a kernel of its own.
+HALVED_VECTORS = frozenset({"zen4"})
 CORES = frozenset(_REGIONS) - {""}  # the micro-architectures that some kernel has sizes for
 
 

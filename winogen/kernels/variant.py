@@ -11,13 +11,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from winogen.errors import InvalidValue
 from winogen.kernels.count import Stages, of_call
-from winogen.kernels.geometry import is_streamed, strip_size
+from winogen.kernels.geometry import is_streamed, strip_size, taps_inside, trimmed
 from winogen.kernels.kind import Buffer, workspace_bytes
 from winogen.kernels.registers import registers_of_steps
 from winogen.kernels.work import Work, round_up
@@ -54,6 +55,8 @@ class Variant(ABC):
     auto: bool = True
     largest_tile: int | None = None
     spans_images: bool = False  # whether a block may have several images
+    # Whether taps that read zeros around the image only are left out: of all outputs, or of a row.
+    skips_padding: bool = False
     rows_at_once: int = 1  # rows of outputs that a block has at least, if there are as many
     one_layer: bool = False  # whether all sizes of a layer are compiled in
     adds_early: bool = False  # whether what the epilogue adds is added before the store
@@ -96,7 +99,12 @@ class Variant(ABC):
 
     def view(self, work: Work) -> Work:
         """Return the work as the kernel sees it: channels as groups or not, say."""
-        return work
+        return trimmed(work) if self.skips_padding else work
+
+    def taps_read(self, work: Work) -> float:
+        """Return the taps that are computed for an output, on average over all outputs."""
+        rows, cols = work.kernel
+        return (taps_inside(work, 0) if self.skips_padding else rows) * cols
 
     def fixed(self, work: Work) -> dict[str, int]:
         """Return what is compiled in besides layout, numbers, target, transforms and tuning."""
@@ -272,12 +280,21 @@ def register(variant: Variant, first: bool = False) -> Variant:
         raise ValueError(f"variant {variant.name!r} is registered already")
     entry = {variant.name: variant}
     _VARIANTS = {**entry, **_VARIANTS} if first else {**_VARIANTS, **entry}
+    _families_changed()
     return variant
 
 
 def unregister(name: str) -> None:
     """Forget a variant, as a test does that made one."""
     del _VARIANTS[name]
+    _families_changed()
+
+
+def _families_changed() -> None:
+    """Forget what was concluded from the families: a plan asks the same thousands of times."""
+    _able.cache_clear()
+    general.cache_clear()
+    _summation.cache_clear()
 
 
 def variants() -> dict[str, Variant]:
@@ -316,14 +333,20 @@ def family(algorithm: str) -> list[Variant]:
     return [variant for variant in _VARIANTS.values() if variant.algorithm == algorithm]
 
 
+@lru_cache(maxsize=256)
 def general(algorithm: str, precision: Precision | None = None) -> Variant:
     """Return the variant of a family that applies to whatever no other is meant for.
 
     Of the variants for a ``precision``, if there are any.
     """
-    members = family(algorithm)
-    able = [variant for variant in members if precision and variant.computes(precision)]
-    return (able or members)[-1]
+    able = _able(algorithm, precision) if precision else ()
+    return (able or family(algorithm))[-1]
+
+
+@lru_cache(maxsize=256)
+def _able(algorithm: str, precision: Precision) -> tuple[Variant, ...]:
+    """The variants of an algorithm that compute with these types of numbers."""
+    return tuple(variant for variant in family(algorithm) if variant.computes(precision))
 
 
 def is_tiled(algorithm: str) -> bool:
@@ -348,9 +371,16 @@ def summation(
     ({'block': 32, 'chains': 2}, {'block': 16, 'chains': 2})
     """
     precision = precision or Precision.of("float32")
+    return dict(_summation(algorithm, target, channels, precision, sizes))
+
+
+@lru_cache(maxsize=1024)
+def _summation(
+    algorithm: str, target: Target, channels: int, precision: Precision, sizes: Sizes
+) -> tuple[tuple[str, int], ...]:
     variant = general(algorithm, precision)
     tuning = variant.tuning(target, precision).with_sizes(sizes)
-    return variant.summation(tuning, channels)
+    return tuple(variant.summation(tuning, channels).items())
 
 
 def assign(work: Work) -> Work:
@@ -365,10 +395,11 @@ def assign(work: Work) -> Work:
 
 def first_that_applies(work: Work) -> Variant:
     """Return the variant of the work's algorithm that computes it."""
-    for variant in family(work.algorithm):
-        if variant.computes(work.precision) and variant.applies(work):
+    able = _able(work.algorithm, work.precision)
+    for variant in able:
+        if variant.applies(work):
             return variant
-    if not any(variant.computes(work.precision) for variant in family(work.algorithm)):
+    if not able:
         raise InvalidValue(
             f'algorithm: got "{work.algorithm}" for {work.precision.name}; allowed: '
             f"{', '.join(algorithms(work.precision)) or 'none'}"

@@ -85,15 +85,18 @@ class Winograd2d(Tiled):
     def cycles(self, work: Work, machine: Machine) -> Cycles:
         share, _ = cost.busiest(work)
         into, multiply, output = self.count(work)
-        v_bytes, sums = into.bytes("V", writes=True), multiply.bytes("Y", writes=True)
-        y_bytes = sums // blocks(work.channels, work.lanes)  # added to as often
-        spills = v_bytes + y_bytes > machine.l2_bytes * 3 // 4
+        rounds = blocks(work.channels, work.lanes)
+        sums, filters = multiply.bytes("Y", writes=True), multiply.bytes("U")
+        # Tiles and filters of a chunk of channels pass by before the next chunk is added to Y. So Y
+        # leaves L2 in every round, unless all have room; it is read and written from afar then.
+        passing = (into.bytes("V", writes=True) + filters) / rounds
+        spills = sums / rounds + passing > machine.l2_bytes * 3 // 4
         product = product_cycles(
             work,
             machine,
             cost.product(work, machine, multiply.product),
-            multiply.bytes("U"),
-            spills * (v_bytes + 2 * y_bytes) / machine.l3_rate,
+            filters,
+            spills * 2 * sums / machine.l3_rate,
         )
         input_ = self.input_cycles(work, machine, into)
         output_ = self.output_cycles(work, machine, output)

@@ -74,6 +74,10 @@ class Work:
     split: Any = 0  # whether the threads share every block
     images: Any = 1  # that share a block, if it is as large as the whole map
     parameters: Any = None  # of the variant itself; None: its usual ones
+    # Where `kernel` leaves out taps that read nothing but padding: the whole filters, as they are
+    # packed, and the first row and column of taps that is left.
+    whole_kernel: Pair | None = None
+    first: Pair = (0, 0)
 
     @property
     def lanes(self) -> int:
@@ -110,6 +114,22 @@ class Work:
     def taps(self) -> int:
         """Taps of the kernel."""
         return self.kernel[0] * self.kernel[1]
+
+    @property
+    def filter_taps(self) -> int:
+        """Taps of a whole filter, as it is packed."""
+        height, width = self.whole_kernel or self.kernel
+        return height * width
+
+    @property
+    def filter_row(self) -> int:
+        """Taps of a row of a whole filter."""
+        return (self.whole_kernel or self.kernel)[1]
+
+    @property
+    def first_tap(self) -> int:
+        """The first tap of a filter that is computed with."""
+        return self.first[0] * self.filter_row + self.first[1]
 
     @property
     def tiled(self) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import MutableMapping, Set
+from collections.abc import MutableMapping, Sequence, Set
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +13,11 @@ from winogen.conv import accuracy, planner
 from winogen.graph import maps
 from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.ir import Conv, QConv, Spread
+from winogen.graph.layouts import channels_last
 from winogen.graph.lower import Step
 from winogen.graph.places import Buffer, Place
 from winogen.graph.planning import Planned, Settings, plan_steps
-from winogen.graph.steps import Calling, Steps
+from winogen.graph.steps import Calling, Row, Steps
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import PADDING_MODES, KernelSpec
 from winogen.records import ACTIVATIONS, Machine, Target
@@ -55,11 +57,20 @@ class Question:
             self.scales = self._initializer_of_scales(question.scales[0])
         self.steps = [self._step(layer) for layer in layers]
 
-    def plan(self, settings: Settings) -> Planned:
-        """Return the plan of its layers."""
+    def plan(self, settings: Settings) -> tuple[Planned, int]:
+        """Return the plan of its layers, and how many steps come before those of layers.
+
+        Several layers run in NHWC where that is predicted to be faster, although arrays of the
+        caller are brought into it and out of it again, and needs no kernels that are not familiar.
+        """
         buffers = {self._buffer(i): shape for i, shape in enumerate(self.shapes)}
         outputs = self.shapes[self.inputs : self.inputs + self.outputs]
-        return plan_steps(self.steps, buffers, outputs, settings)
+        ways = [(plan_steps(self.steps, buffers, outputs, settings), 0)]
+        if len(self.layers) > 1 and not self.scales:
+            steps, turned, before = channels_last(self.steps, buffers)
+            last = replace(settings, layout="NHWC")
+            ways.append((plan_steps(steps, turned, outputs, last), before))
+        return fastest(ways, settings.familiar)
 
     def _map(self, layer: Any) -> Step:
         op = maps.operator_of(layer, _padding(layer), _activation(layer))
@@ -178,6 +189,18 @@ class Question:
         return f"{{ {_initializer(self._ffi, scales)} }}, {', '.join(map(str, zeros))}"
 
 
+def fastest(
+    ways: Sequence[tuple[Planned, int]], familiar: frozenset[KernelSpec] | None
+) -> tuple[Planned, int]:
+    """Return the plan that is predicted to be fastest; one without new kernels goes before."""
+
+    def rank(way: tuple[Planned, int]) -> tuple[bool, float]:
+        is_new = familiar is not None and not familiar.issuperset(kernels([way[0]]))
+        return is_new, way[0].seconds
+
+    return min(ways, key=rank)
+
+
 class Answer:
     """The plan of one question, bound to kernels.
 
@@ -206,7 +229,7 @@ class Answer:
             machine=Machine() if target else current(),
             familiar=None if familiar is None else frozenset(familiar),
         )
-        planned = self.question.plan(settings)
+        planned, self._before = self.question.plan(settings)
         if calling is None:
             compile_all(kernels([planned]))  # side by side, before any is needed
         self.steps = Steps(planned, library, packed, calling=calling)
@@ -215,6 +238,11 @@ class Answer:
     def specs(self) -> list[Spec]:
         """The kernels that it calls."""
         return [row.call.kernel.spec for row in self.steps.rows if row.call is not None]
+
+    def layer_of(self, row: Row) -> int:
+        """Return the number of the layer that a row computes; -1 if it turns a map."""
+        number = row.number - self._before
+        return number if number < len(self.question.layers) else -1
 
     @property
     def errors(self) -> list[Error]:

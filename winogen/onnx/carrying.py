@@ -17,7 +17,7 @@ from winogen.files import output_path, replace_file
 from winogen.graph.steps import Row
 from winogen.kernels.kind import Spec
 from winogen.kernels.quantized import QuantizedSpec
-from winogen.onnx.answers import Answer, Question
+from winogen.onnx.answers import Answer
 from winogen.onnx.library import FLAGS, planner, source
 from winogen.onnx.loading import load, naming_damage, session_of
 from winogen.onnx.model import Model
@@ -102,7 +102,7 @@ def _sources(answers: Sequence[Answer], target: Target) -> dict[str, File]:
     plans = {}
     for answer in answers:
         question = answer.question
-        steps = [_step(row, question, kernels, convs) for row in answer.steps.rows]
+        steps = [_step(row, answer, kernels, convs) for row in answer.steps.rows]
         arrays = [
             f"{len(shape)}, {{ {', '.join(map(str, shape))} }}, {'YES' if constant else 'NULL'}"
             for shape, constant in zip(question.shapes, question.constant)
@@ -131,9 +131,10 @@ def _sources(answers: Sequence[Answer], target: Target) -> dict[str, File]:
 
 
 def _step(
-    row: Row, question: Question, kernels: dict[Spec, str], convs: dict[bytes, int]
+    row: Row, answer: Answer, kernels: dict[Spec, str], convs: dict[bytes, int]
 ) -> dict[str, Any]:
     """A step as the template writes it; addresses of this process are left out."""
+    question = answer.question
     spots = [(slot, offset if slot else 0) for slot, offset in row.pointers]
     pointers = ", ".join(f"{{ {slot}, {offset} }}" for slot, offset in spots)
     counts = ", ".join(map(str, (row.first, row.last, row.parts, row.threads)))
@@ -145,10 +146,11 @@ def _step(
     nothing = {"pack": "NULL", "pack_quantized": "NULL", "weight": -1, "packed_bytes": 0}
     if call is None:
         real = "float" if question.itemsize == 4 else "double"
-        return step | nothing | {"part": f"winogen_map_part_{real}"}
+        what = "relayout" if answer.layer_of(row) < 0 else "map"
+        return step | nothing | {"part": f"winogen_{what}_part_{real}"}
     spec = call.kernel.spec
     kernel = kernels.setdefault(spec, f"kernel_{len(kernels)}")
-    weight = question.weights[row.number]
+    weight = question.weights[answer.layer_of(row)]
     carries = question.constant[weight]  # packed when a session first needs it
     if row.packs or carries:
         name = "pack_quantized" if isinstance(spec, QuantizedSpec) else "pack"

@@ -35,7 +35,7 @@ def source() -> str:
 def declarations() -> str:
     """Return what the library exports, for cffi."""
     setter = "void winogen_onnx_set_planner(winogen_planner planner, winogen_release release);"
-    return f"{runtime.declarations('steps.h', 'maps.h', 'plan.h')}\n{setter}\n"
+    return f"{runtime.declarations('steps.h', 'maps.h', 'relayout.h', 'plan.h')}\n{setter}\n"
 
 
 def library() -> Library:

@@ -28,6 +28,7 @@ from winogen.graph import (
 from winogen.graph.ir import Node, QConv
 from winogen.graph.lower import Step, lower
 from winogen.graph.places import Buffer, Place
+from winogen.graph.relayout import Relayout
 from winogen.kernels.spec import PADDING_MODES
 from winogen.onnx.between import Lookup, Pool
 from winogen.onnx.model import Model, fresh, named_apart
@@ -401,7 +402,7 @@ def _numbers(
         *place(step.output),
     )
     op = step.op
-    assert not isinstance(op, QConv)
+    assert not isinstance(op, (QConv, Relayout))  # a node of its own; only in plans
     if isinstance(op, Conv):
         top, bottom, left, right = op.padding
         mode = PADDING_MODES.index(op.padding_mode)

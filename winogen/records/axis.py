@@ -29,6 +29,23 @@ class Axis:
         """The size of the padded input."""
         return self.before + size + self.after
 
+    def inside(self, size: int, outputs: int) -> range:
+        """Return the taps between the first and the last that read the input for some output.
+
+        All others read zeros only, if it is padded with zeros. Of taps that all do, one is
+        returned.
+
+        >>> Axis(kernel=3, dilation=24, before=24, after=24).inside(14, 14)
+        range(1, 2)
+        """
+        last = (outputs - 1) * self.stride - self.before
+        taps = [
+            tap
+            for tap in range(self.kernel)
+            if tap * self.dilation - self.before < size and tap * self.dilation + last >= 0
+        ]
+        return range(taps[0], taps[-1] + 1) if taps else range(1)
+
     def outputs(self, size: int) -> int:
         """How many outputs an input of this size has; not positive if the kernel does not fit."""
         return (self.padded(size) - self.reach) // self.stride + 1

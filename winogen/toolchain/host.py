@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 import sys
 from dataclasses import replace
 from functools import lru_cache
@@ -21,6 +22,9 @@ from winogen.toolchain.compiler import find_compiler
 
 # What every CPU of a family has, archspec's plain "x86_64" and "aarch64" do not list.
 _IMPLIED = {"x86_64": {"sse2"}, "aarch64": {"asimd"}}
+
+# The vector instructions among the features of x86.
+_OF_VECTORS = re.compile("avx|sse|fma|f16c|amx|aes|clmul|gfni")
 
 
 def _cpu() -> Any:  # archspec.cpu.Microarchitecture
@@ -45,11 +49,37 @@ def _named(name: str | None) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _reported() -> frozenset[str]:
-    """What the CPU itself reports: more than every CPU of its micro-architecture has."""
+def _detected() -> Any:  # archspec.cpu.Microarchitecture
     import archspec.cpu.detect
 
-    return frozenset(archspec.cpu.detect.detected_info().features)
+    return archspec.cpu.detect.detected_info()
+
+
+def _reported() -> frozenset[str]:
+    """What the CPU itself reports: more than every CPU of its micro-architecture has."""
+    return frozenset(_detected().features)
+
+
+def _core() -> str:
+    """Return the micro-architecture that blocks were measured on, "" for none.
+
+    It is the CPU's own, or the nearest of its ancestors, by archspec's names. Hypervisors hide
+    features that no arithmetic needs, such as rdseed, and archspec then falls back on an older or
+    a generic name. So the newest of the same maker counts whose vector instructions are all there.
+    """
+    import archspec.cpu
+
+    cpu = _cpu()
+    if not os.environ.get("WINOGEN_CPU"):
+        reported, maker = _reported(), _detected().vendor
+        alike = [cpu]
+        for one in archspec.cpu.TARGETS.values():
+            needed = {name for name in one.features if _OF_VECTORS.search(name)}
+            if one.vendor == maker and needed and needed <= reported:
+                alike.append(one)
+        cpu = max(alike, key=lambda one: (len(one.ancestors), len(one.features)))
+    lineage = (cpu, *cpu.ancestors)
+    return next((str(one.name) for one in lineage if one.name in CORES), "")
 
 
 @lru_cache(maxsize=1)
@@ -90,8 +120,7 @@ def host_targets() -> tuple[Target, ...]:
     cpu = _cpu()
     implied = _IMPLIED.get(str(cpu.family), set())
     features = set(cpu.features) | implied
-    lineage = (str(cpu.name), *(str(ancestor.name) for ancestor in cpu.ancestors))
-    core = next((name for name in lineage if name in CORES), "")
+    core = _core()
     also = features | _reported()
     if os.environ.get("WINOGEN_CPU"):
         features &= _reported() | implied

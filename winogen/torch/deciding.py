@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import torch
 
 from winogen.conv import Problem, planner
-from winogen.graph import Conv, Graph, Node, Segment, cut, faster_layout
+from winogen.graph import Conv, Graph, Node, Segment, cut, faster_layout, runtime
 from winogen.graph.choose import Way
 from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.planning import Planned, least_packed_bytes, plan_all, ways_of
@@ -84,7 +85,7 @@ def decide(
     plans = {step.key: (whole, i) for whole in planned for i, step in enumerate(whole.steps)}
     convolutions = [node for node in convolutions if _computes(*plans[node.output])]
     with counting("compiling kernels") as step:
-        compile_all(specs, step)
+        compile_all(specs, step, {"segments": partial(runtime.library, settings.target)})
     packed: dict[str, int] = {}
     allowed: dict[str, float] = {}
     excluded, rows = set(), []

@@ -13,7 +13,7 @@ from torch.nn.modules.conv import _ConvNd
 from winogen.conv import arguments
 from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory
 from winogen.graph import Conv, Graph, simplify
-from winogen.progress import counting, working
+from winogen.progress import working
 from winogen.tasks.duel import Times
 from winogen.toolchain.machine import described
 from winogen.torch.building import build
@@ -22,7 +22,7 @@ from winogen.torch.cases import Witness, witnessed
 from winogen.torch.copies import bare, evaluated, restored
 from winogen.torch.deciding import Decision, decide
 from winogen.torch.optimized import Fast, Optimized
-from winogen.torch.proving import disagreement, unproven
+from winogen.torch.proving import confined, disagreement, unproven
 from winogen.torch.reading import Reading, Untraceable, excluding, read
 from winogen.torch.replacing import check_excluded
 from winogen.torch.report import Reference, Report, Row
@@ -122,7 +122,7 @@ def optimize(
         try:
             with restored(copy):
                 made, errors = _by_trace(copy, trace, calls, witness, exclude, options)
-            with made.winogen_tested():
+            with made.winogen_tested(), confined(made.winogen_fast.body):
                 reason = disagreement(made, copy, calls, witness, errors)
         except (BuildError, OutOfMemory):
             raise
@@ -196,7 +196,7 @@ def _by_trace(
                 break
             if measured.ours_l2 <= USUAL * measured.torch_l2:
                 break
-        with counting("checking layers"):
+        with working("checking layers"), confined(body):
             failures = unproven(trace.module, reading, body, decision, cases)
         if not failures:
             break

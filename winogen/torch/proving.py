@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, fx, nn
 from winogen.errors import WinogenError
 from winogen.graph import Conv, Graph, whole
 from winogen.graph.compiling import kernels
+from winogen.kernels.spec import KernelSpec
 from winogen.torch.building import GRAPH, VALUES
 from winogen.torch.calling import Calls
 from winogen.torch.cases import PERTURBED, Case, Witness, run
@@ -41,8 +43,8 @@ def unproven(
 
     Each segment is given what the model itself computes before it, case by case, and must return
     what the model has behind it. A layer may be off by its tolerance, else by ten times its
-    predicted error, and by ten times what torch is off. Kernels run for the shapes of their
-    compilation; at other shapes torch stands in for kernels that are still to be compiled.
+    predicted error, and by ten times what torch is off. Torch stands in for kernels that are still
+    to be compiled.
     """
     failures: dict[str, str] = {}
     for case in {id(case.tensors): case for case in cases}.values():
@@ -58,6 +60,21 @@ def unproven(
             part = _part(reading.graph, graph)
             failures |= dict.fromkeys(part, f"on {case.name} {reason}")
     return failures
+
+
+@contextmanager
+def confined(body: nn.Module) -> Iterator[None]:
+    """Let the segments of a built module compute further shapes by the kernels that they have.
+
+    A proof on other sizes shows what these kernels do there. Nobody waits for kernels that a later
+    call of such sizes may want.
+    """
+    segments = [one.segment for one in body.modules() if isinstance(one, SegmentModule)]
+    at_hand = set[KernelSpec]().union(*(segment.specs for segment in segments))
+    with ExitStack() as stack:
+        for segment in segments:
+            stack.enter_context(segment.confined(at_hand))
+        yield
 
 
 class _Recorder(fx.Interpreter):

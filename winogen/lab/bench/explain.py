@@ -119,6 +119,8 @@ def described(measured: Profile, peak_gflops: float, limits: Limits) -> dict:
         "workspace_bytes": plan.workspace_bytes,
         "fma_peak_gflops": peak_gflops,
         "seconds": seconds,
+        "gflops": (gflops := 2 * plan.multiplications / seconds / 1e9),
+        "peak_share": gflops / peak_gflops,
         "predicted_s": plan.predictions[0].seconds,
         "roofline": {**roof.to_dict(), "reached": roof.seconds / seconds},
         "stages": stages,

@@ -17,7 +17,7 @@ from winogen.lab.bench.texts import (
     threads_text,
 )
 
-_HEAD = ("layer and stages", "ms", "of it", "limit", "reached", "why")
+_HEAD = ("layer and stages", "ms", "of it", "limit", "reached", "of peak", "why")
 
 
 def render(document: dict) -> Group:
@@ -27,10 +27,14 @@ def render(document: dict) -> Group:
     table = plain_table(
         f"winogen {settings['layout']}, {settings['dtype']}, {threads_text(machine)}",
         "limit: ms of what binds: arithmetic, loads of the micro-kernel, traffic between levels; "
-        "of a layer: its roofline. reached: limit / time.",
+        "of a layer: its roofline. reached: limit / time. of peak: the multiply-adds of numbers "
+        "that were executed, over the FMA peak of the same run.",
     )
+    last = len(_HEAD) - 1
     for number, title in enumerate(_HEAD):
-        table.add_column(title, justify="right" if 0 < number < 5 else "left", no_wrap=number < 5)
+        table.add_column(
+            title, justify="right" if 0 < number < last else "left", no_wrap=number < last
+        )
     for layer in document["layers"]:
         _add_layer(table, layer)
     return Group(
@@ -46,7 +50,9 @@ def render(document: dict) -> Group:
 def _add_layer(table: Table, layer: dict) -> None:
     table.add_section()
     if "error" in layer:
-        table.add_row(escape(layer["name"]), "", "", "", "", f"[red]{escape(layer['error'])}[/]")
+        table.add_row(
+            escape(layer["name"]), *[""] * (len(_HEAD) - 2), f"[red]{escape(layer['error'])}[/]"
+        )
         return
     for number, row in enumerate(_rows(layer)):
         table.add_row(*map(escape, row), style="" if number else "bold")
@@ -59,7 +65,7 @@ def _rows(layer: dict) -> Iterator[tuple[str, ...]]:
     choice = f"{choice_text(layer)}, {predicted}; {roof['binds']} binds the roofline"
     yield (
         layer["name"], _ms(layer["seconds"]), "", _ms(roof["seconds"]), f"{roof['reached']:.0%}",
-        choice,
+        f"{layer['peak_share']:.0%}", choice,
     )  # fmt: skip
     for stage in layer["stages"]:
         if not stage["seconds"]:
@@ -71,6 +77,7 @@ def _rows(layer: dict) -> Iterator[tuple[str, ...]]:
             f"{stage['share']:.0%}",
             _ms(limit["seconds"]) if limit else "",
             f"{stage['reached']:.0%}" if limit else "",
+            f"{stage['peak_share']:.0%}" if "peak_share" in stage else "",
             stage.get("verdict", ""),
         )
 
@@ -118,19 +125,19 @@ def markdown(document: dict) -> str:
         f"kernels for {machine['isa']} by {machine['compiler']}, {document['date']}; "
         f"FMA peak {low:.0f} to {high:.0f} GFLOP/s; {'; '.join(speed_lines(machine))}.",
         "",
-        "| layer | stage | ms | limit | reached | why |",
-        "|---|---|---:|---:|---:|---|",
+        "| layer | stage | ms | limit | reached | of peak | why |",
+        "|---|---|---:|---:|---:|---:|---|",
     ]
     for layer in document["layers"]:
         if "error" in layer:
-            lines.append(f"| {layer['name']} | | | | | {layer['error']} |")
+            lines.append(f"| {layer['name']} | | | | | | {layer['error']} |")
             continue
-        for number, (name, ms, share, limit, reached, why) in enumerate(_rows(layer)):
+        for number, (name, ms, share, limit, reached, peak, why) in enumerate(_rows(layer)):
             if not number:
                 name, stage, reached = f"**{name}**", "", f"**{reached}**"
             else:
                 name, stage = "", f"{name.strip()}, {share}"
-            lines.append(f"| {name} | {stage} | {ms} | {limit} | {reached} | {why} |")
+            lines.append(f"| {name} | {stage} | {ms} | {limit} | {reached} | {peak} | {why} |")
     lines += ["", *(f"- {line}" for line in closing_lines(document["summary"]))]
     return "\n".join(lines).replace("%", " %") + "\n"
 

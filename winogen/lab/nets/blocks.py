@@ -8,6 +8,8 @@ from torch import Tensor, nn
 # Around zero, a net of random weights would enlarge rounding errors a hundredfold on their way to
 # its output: every ReLU takes half of the signal away, and trained nets do nothing of the kind.
 _SHIFT = 0.7
+# Of the squared mean of a channel.
+_LEAST_VARIANCE = 0.05
 
 
 class ConvBN(nn.Sequential):
@@ -51,8 +53,8 @@ def fill(model: nn.Module, example: Tensor, seed: int) -> None:
     """Give a net random weights that a trained one could have, in place; the same for a seed.
 
     Filters keep the variance of what passes through. Batch normalisations get the statistics of
-    ``example``, as they would by training, and scales and shifts that differ by channel: else all
-    of them would be the identity, and folding them wrong would go unnoticed.
+    ``example`` and of noise, as they would by training, and scales and shifts that differ by
+    channel: else all of them would be the identity, and folding them wrong would go unnoticed.
     """
     generator = torch.Generator().manual_seed(seed)
     norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm2d)]
@@ -64,11 +66,19 @@ def fill(model: nn.Module, example: Tensor, seed: int) -> None:
                 module.weight.uniform_(0.6, 1.4, generator=generator)
                 module.bias.normal_(_SHIFT, 0.2, generator=generator)
                 module.momentum = 1.0  # the statistics of the one batch that follows
+        model.eval()
+        for module in norms:
+            module.train()
         if norms:
-            model.train()
-            model(example)
+            noise = torch.randn(example.shape, generator=generator)
+            model(torch.cat([example, noise]))
         for module in norms:
             module.momentum = 0.1
+            assert module.running_mean is not None and module.running_var is not None
+            # Means over whole pictures hardly differ between two of them; a net that enlarged the
+            # difference would enlarge rounding errors, too.
+            least = _LEAST_VARIANCE * module.running_mean.square()
+            module.running_var.copy_(torch.maximum(module.running_var, least))
     model.eval()
 
 

@@ -8,7 +8,8 @@ input, output, gmac, share_3x3`` (of the multiplications, in 3x3 layers of strid
 one of them has no time. ``rel_error`` is the L2 norm of y - y64 over that of y64; ``max_error`` is
 max |y - y64| / max |y64|. With ours run once more in other places, by another winogen, say, a net
 has ``beside``: place -> name -> such a row of ours, whose ``difference`` is that of the outputs,
-max |y - y of the main one| / max |y64|.
+max |y - y of the main one| / max |y64|. ``summary["doors"]`` has each of ours beside the framework
+that it starts from, see `door`.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ from winogen.errors import InvalidValue
 from winogen.files import read_json
 from winogen.lab.bench.report import geometric_mean
 from winogen.lab.bench.report import save as save_rows
-from winogen.lab.peers import OUR_NETS
+from winogen.lab.peers import FRAMEWORKS, OUR_NETS
 
 # From this share of 3x3 multiplications on, a net is one for Winograd's algorithms.
 DENSE = 0.9
+# What is asked of each of ours beside its framework: the framework's time over ours at least, and
+# at most an error in the largest element, as a multiple of the framework's or by itself.
+LEAST_RATIO, MOST_ERROR_RATIO, SMALL_ERROR = 0.97, 2.0, 2e-6
 
 
 def times(net: dict, ours: bool) -> dict[str, float]:
@@ -53,6 +57,25 @@ def error_over_torch(net: dict) -> float | None:
     return net["contestants"][mine]["rel_error"] / torch if mine and torch else None
 
 
+def door(net: dict, name: str) -> dict | None:
+    """Return one of ours beside the framework that it starts from; None where one has no time.
+
+    ``ratio`` is the framework's time over ours, ``error_ratio`` our ``max_error`` over the
+    framework's; ``fast`` and ``exact`` say whether they are what is asked.
+    """
+    ours, theirs = (net["contestants"].get(one, {}) for one in (name, FRAMEWORKS[name]))
+    if "median_s" not in ours or "median_s" not in theirs:
+        return None
+    ratio = theirs["median_s"] / ours["median_s"]
+    most = max(MOST_ERROR_RATIO * theirs["max_error"], SMALL_ERROR)
+    return {
+        "ratio": ratio,
+        "error_ratio": ours["max_error"] / theirs["max_error"] if theirs["max_error"] else None,
+        "fast": ratio >= LEAST_RATIO,
+        "exact": ours["max_error"] <= most,
+    }
+
+
 def over_main(net: dict, place: str, name: str) -> float | None:
     """Return the time of one of ours in a place beside over that of the main one."""
     row, main = net.get("beside", {}).get(place, {}).get(name, {}), net["contestants"].get(name, {})
@@ -68,6 +91,7 @@ def summarize(nets: list[dict]) -> dict:
         "dense": _ratios([net for net in nets if net["share_3x3"] >= DENSE]),
         "max_error_over_torch": max(over, default=None),
         "contestants": {name: _contestant(nets, name) for name in names},
+        "doors": {name: _door(nets, name) for name in names if name in FRAMEWORKS},
         "beside": {
             place: {
                 name: _beside(nets, place, name)
@@ -77,6 +101,19 @@ def summarize(nets: list[dict]) -> dict:
             }
             for place in dict.fromkeys(place for net in nets for place in net.get("beside", {}))
         },
+    }
+
+
+def _door(nets: list[dict], name: str) -> dict:
+    """The figures of one of ours beside its framework, and the nets where less is reached."""
+    found = {net["name"]: one for net in nets if (one := door(net, name)) is not None}
+    return {
+        "framework": FRAMEWORKS[name],
+        "nets": len(found),
+        "ratio": geometric_mean(one["ratio"] for one in found.values()),
+        "slower": [net for net, one in found.items() if not one["fast"]],
+        "inexact": [net for net, one in found.items() if not one["exact"]],
+        "failed": [net["name"] for net in nets if net["name"] not in found],
     }
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +38,7 @@ class NetSettings:
     rounds: int = 9
     min_time: float = 0.02  # seconds of a turn
     beside: tuple[Own, ...] = ()  # where ours run once more, by another winogen perhaps
+    seconds: float = math.inf  # after which no further net begins
 
 
 class Place(NamedTuple):
@@ -49,10 +52,14 @@ def run_nets(
     nets: Sequence[Net],
     settings: NetSettings,
     say: Callable[[str], None] = lambda text: None,
+    earlier: dict | None = None,
+    keep: Callable[[dict], None] = lambda document: None,
 ) -> dict:
     """Measure and return the document described in `winogen.lab.nets.report`.
 
-    ``say`` is told what is going on. Raises NotInstalled where torch or onnx are not there, of
+    ``say`` is told what is going on. What ``earlier`` holds, a document of another run, is not
+    measured again; ``keep`` gets the document after each net. Raises InvalidValue for an earlier
+    run that was not like this one, NotInstalled where torch or onnx are not there, of
     which all nets are made, InvalidValue for a place beside in which none of ours can run, and what
     building a net raises. Whatever goes wrong with a contestant is in the document.
     """
@@ -64,18 +71,38 @@ def run_nets(
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="winogen-nets-"))
         bench = _Bench(settings, Path(folder), say, stack)
-        measured = [
-            bench.measure(net, f"{number}/{len(nets)} {net.name}")
-            for number, net in enumerate(nets, 1)
-        ]
-    return {
-        "machine": {**machine_facts(), "threads": settings.threads},
-        "settings": {"rounds": settings.rounds, "min_time_s": settings.min_time},
-        "contestants": bench.present,
-        "beside": bench.about,
-        "nets": measured,
-        "summary": report.summarize(measured),
-    }
+        begin = time.monotonic()
+        document: dict[str, Any] = {
+            "machine": {**machine_facts(), "threads": settings.threads},
+            "settings": {"rounds": settings.rounds, "min_time_s": settings.min_time},
+            "contestants": bench.present,
+            "beside": bench.about,
+            "nets": [],
+            "summary": report.summarize([]),
+        }
+        if earlier is not None:
+            document = _continued(document, earlier)
+        there = {net["name"] for net in document["nets"]}
+        for number, net in enumerate(nets, 1):
+            if net.name in there:
+                continue
+            if time.monotonic() - begin > settings.seconds:
+                break
+            document["nets"].append(bench.measure(net, f"{number}/{len(nets)} {net.name}"))
+            document["summary"] = report.summarize(document["nets"])
+            keep(document)
+    return document
+
+
+def _continued(document: dict, earlier: dict) -> dict:
+    """Return the document of an earlier run, to go on with. Raises InvalidValue."""
+    for part in ("machine", "settings", "contestants", "beside"):
+        got, wanted = earlier.get(part), document[part]
+        if got != wanted:
+            raise InvalidValue(
+                f"resume: got a file whose {part} is {got}; allowed: one of {wanted}"
+            )
+    return {**document, "nets": list(earlier["nets"]), "summary": earlier["summary"]}
 
 
 class _Bench:

@@ -18,7 +18,7 @@ from winogen.lab.bench.texts import (
     threads_text,
 )
 from winogen.lab.nets import report
-from winogen.lab.peers import OUR_NETS
+from winogen.lab.peers import FRAMEWORKS, OUR_NETS
 
 
 def render(document: dict) -> Group:
@@ -28,6 +28,7 @@ def render(document: dict) -> Group:
         _contestants_line(document),
         times(document),
         accuracy(document),
+        doors(document),
     ]
     if document["summary"]["beside"]:
         parts.append(beside(document))
@@ -112,6 +113,44 @@ def accuracy(document: dict) -> Table:
     )
 
 
+def doors(document: dict) -> Table:
+    """Each of ours beside the framework that it starts from."""
+    names = [name for name in FRAMEWORKS if name in document["summary"]["doors"]]
+
+    def cell(name: str, figure: str, verdict: str, digits: str) -> Callable[[dict], str]:
+        def text(net: dict) -> str:
+            found = report.door(net, name)
+            if found is None:
+                return ""
+            return f"[{'green' if found[verdict] else 'red'}]{number(found[figure], digits)}[/]"
+
+        return text
+
+    columns: dict[str, Callable[[dict], str]] = {}
+    for name in names:
+        columns[f"{FRAMEWORKS[name]} / {name}"] = cell(name, "ratio", "fast", ".2f")
+        columns[f"error, {name}"] = cell(name, "error_ratio", "exact", ".2f")
+    return table_of(
+        "each of ours beside its framework",
+        "time of the framework / ours; error: our largest one / the framework's. Asked: "
+        f"{report.LEAST_RATIO} or more; {report.MOST_ERROR_RATIO:g} or less, or an error of at "
+        f"most {report.SMALL_ERROR:g} of the largest output",
+        {"net": lambda net: escape(net["name"]), **columns},
+        document["nets"],
+        footer=[
+            {
+                "net": "geometric mean",
+                **{
+                    f"{FRAMEWORKS[name]} / {name}": number(
+                        document["summary"]["doors"][name]["ratio"], ".2f"
+                    )
+                    for name in names
+                },
+            }
+        ],
+    )
+
+
 def beside(document: dict) -> Table:
     """Ours in other places, by another winogen, say: a row for each net, place and contestant."""
     summary = document["summary"]["beside"]
@@ -189,6 +228,11 @@ def _closing_lines(document: dict) -> Iterator[str]:
             )
     if summary["max_error_over_torch"] is not None:
         yield f"largest error of ours over torch's: {summary['max_error_over_torch']:.2f}"
+    for name, one in summary["doors"].items():
+        for what, nets in (("fast", one["slower"]), ("exact", one["inexact"])):
+            count = f"{one['nets'] - len(nets)} of {one['nets']} nets are as {what} as asked"
+            but = f", not {escape(', '.join(nets))}" if nets else ""
+            yield f"{name} beside {one['framework']}: {count}{but}"
     yield from doubts(document["nets"])
     for place, facts in document.get("beside", {}).items():
         for name, why in facts["absent"].items():

@@ -93,6 +93,8 @@ OUR_NETS = {
         Peer("winogen.onnx", f"{__name__}.ours:onnx_net", ("onnx", "onnxruntime"), "winogen"),
     )
 }
+# What each of them starts from, and is to be faster than.
+FRAMEWORKS = {"winogen.torch": "torch", "winogen.onnx": "onnxruntime"}
 
 
 def output_shape(folder: Path) -> tuple[int, ...]:

@@ -1,0 +1,55 @@
+"""`winogen lab stack`: which inner loops of kernels keep vectors on the stack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from winogen.cli.bench import check_outputs
+from winogen.cli.contestants import ours
+from winogen.cli.convolution import takes
+
+_HEAD = ("loop in", "instructions", "arithmetic", "loads", "stores")
+EXAMPLE = "Example: winogen lab stack thesis27 --only 56x56 --algorithm mcmr --tile 4,4"
+
+
+@takes("layout algorithm tile tolerance")
+def stack(
+    layers: str = typer.Argument(
+        "thesis27", metavar="SET|FILE", help="A layer set as for bench, or a JSON file of layers."
+    ),
+    only: str = typer.Option(None, metavar="TEXT", help="Only layers with this in their names."),
+    all_loops: bool = typer.Option(False, "--all", help="Loops without such accesses, too."),
+    json: Path = typer.Option(None, help="Write the results here."),
+    **options: Any,
+) -> None:
+    """List the inner loops of the layers' kernels that load vectors from the stack or store them.
+
+    It reads what objdump or llvm-objdump says of the compiled kernels. WINOGEN_ISA chooses the
+    instruction set.
+    """
+    from rich.console import Console
+
+    from winogen.lab.bench import report
+    from winogen.lab.bench.stack import of_layers
+    from winogen.lab.bench.texts import plain_table
+    from winogen.tuning.layers import chosen_layers
+
+    check_outputs(json, None)
+    chosen = chosen_layers(layers, only)
+    asked = dict(ours(chosen, **options).options)
+    kernels = of_layers(chosen, asked.pop("layout", "NCHW"), **asked)
+    if json is not None:
+        report.save({"kernels": kernels}, json)
+    for kernel in kernels:
+        rows = [row for row in kernel["loops"] if all_loops or row["loads"] + row["stores"]]
+        table = plain_table(f"{kernel['kernel']}: {', '.join(kernel['layers'])}", "")
+        for number, title in enumerate(
+            ("loop in", "instructions", "arithmetic", "loads", "stores")
+        ):
+            table.add_column(title, justify="right" if number else "left", no_wrap=True)
+        for row in rows:
+            table.add_row(*map(str, row.values()))
+        Console().print(table if rows else f"{kernel['kernel']}: no vectors on the stack")

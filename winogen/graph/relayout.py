@@ -1,0 +1,32 @@
+"""What brings a map from one layout into another, computed by ``csrc/runtime/relayout.c.j2``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from winogen.graph.shapes import Shape
+
+
+@dataclass(frozen=True)
+class Relayout:
+    """A map of the layout ``origin`` in the other layout."""
+
+    origin: str  # "NCHW" or "NHWC"
+
+    def __str__(self) -> str:
+        return f"from {self.origin}"
+
+
+def is_needed(shape: Shape) -> bool:
+    """Return whether maps of this shape lie in memory otherwise in each layout."""
+    return shape[1] > 1 and prod(shape[2:]) > 1
+
+
+def struct(library: Any, op: Relayout, shape: Shape) -> Any:
+    """Return the struct of a call, a `winogen_relayout`, and how many parts there are."""
+    batch, channels, pixels = shape[0], shape[1], prod(shape[2:])
+    rows, cols = (channels, pixels) if op.origin == "NCHW" else (pixels, channels)
+    made = library.ffi.new("winogen_relayout *", (batch, rows, cols))
+    return made, library.lib.winogen_relayout_parts(made)

@@ -1,0 +1,143 @@
+"""Stack accesses in the inner loops of compiled kernels: where vectors found no register.
+
+A disassembler lists a kernel's library. Of every function this finds the innermost loops, and what
+has no loop of its own inside a larger one counts as that loop. It counts their arithmetic on
+vectors, and the vectors that they load from the stack and store to it. Some belong there, such as
+the rows of a tile between its two transforms; those of a loop without such an array are spills.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from winogen.codegen.render import cdef, render
+from winogen.conv import Conv2d
+from winogen.errors import WinogenError
+from winogen.kernels.kind import Spec
+from winogen.toolchain import load
+from winogen.tuning.layers import BenchLayer
+
+_TOOLS = ("objdump", "llvm-objdump")
+
+
+@dataclass(frozen=True)
+class _Syntax:
+    """How a disassembler writes what is counted, as regular expressions for `re.match`."""
+
+    arithmetic: str  # on vectors
+    loads: str  # of vectors from the stack, a stack operand of an instruction included
+    stores: str
+    jump: str  # whose first group is the address
+
+
+_X86 = _Syntax(
+    r"v?(add|sub|mul|div|max|min|fn?m(add|sub)\d*)p[sd]\b|vp?dp\w+",
+    r"v\w+p[sd]\s.*\(%rsp.*,%[xyz]mm|(mov[au]|add|sub|mul)p[sd]\s.*\(%rsp.*,%xmm"
+    r"|v?movdq[au]\w*\s.*\(%rsp.*,%[xyz]mm",
+    r"v?mov([au]p[sd]|dq[au]\w*)\s+%[xyz]mm\d+,.*\(%rsp",
+    r"j\w+\s+(?:0x)?([0-9a-f]+)",
+)
+_ARM = _Syntax(
+    r"(fadd|fsub|fmul|fmla|fmls|fdiv|[su]dot)\s+v",
+    r"ld[rp]\s+q\d+,.*\[(sp|x29)",
+    r"st[rp]\s+q\d+,.*\[(sp|x29)",
+    r"(?:b\.?\w*|cbn?z|tbn?z)\s+(?:.*,\s*)?(?:0x)?([0-9a-f]+)\b",
+)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """An innermost loop of a function."""
+
+    function: str
+    instructions: int
+    arithmetic: int  # instructions on vectors that compute
+    loads: int  # of vectors from the stack
+    stores: int  # of vectors to the stack
+
+
+def loops(listing: str) -> Iterator[Loop]:
+    """Yield the innermost loops that compute with vectors, as a disassembler's text has them.
+
+    >>> text = '''
+    ... 0000000000000040 <sum>:
+    ...   40:\\tvmovaps (%rsi),%ymm0
+    ...   44:\\tvaddps -0x20(%rsp),%ymm0,%ymm0
+    ...   4a:\\tvmovaps %ymm0,-0x20(%rsp)
+    ...   50:\\tjne    40 <sum>
+    ... '''
+    >>> next(loops(text))
+    Loop(function='sum', instructions=4, arithmetic=1, loads=1, stores=1)
+    """
+    for name, body in re.findall(r"^[0-9a-f]+ <(.+?)>:\n((?:.+\n?)*)", listing, re.MULTILINE):
+        lines = re.findall(r"^\s*([0-9a-f]+):\s+(\S.*?)\s*$", body, re.MULTILINE)
+        code = [(int(address, 16), text) for address, text in lines]
+        syntax = _X86 if any(re.search("%[a-z]", text) for _, text in code) else _ARM
+        for first, last in _innermost(code, syntax):
+            inside = [text for address, text in code if first <= address <= last]
+            arithmetic, loads, stores = (
+                sum(bool(re.match(pattern, text)) for text in inside)
+                for pattern in (syntax.arithmetic, syntax.loads, syntax.stores)
+            )
+            if arithmetic:
+                yield Loop(name, len(inside), arithmetic, loads, stores)
+
+
+def _innermost(code: Sequence[tuple[int, str]], syntax: _Syntax) -> list[tuple[int, int]]:
+    """First and last address of the loops that have no other inside."""
+    found = set()
+    for address, text in code:
+        jump = re.match(syntax.jump, text)
+        if jump and code[0][0] <= int(jump[1], 16) <= address:
+            found.add((int(jump[1], 16), address))
+    return sorted(
+        one
+        for one in found
+        if not any(other != one and one[0] <= other[0] and other[1] <= one[1] for other in found)
+    )
+
+
+def disassembled(library: Path) -> str:
+    """Return the text of a disassembler; raises WinogenError without one."""
+    tool = next(filter(None, map(shutil.which, _TOOLS)), None)
+    if tool is None:
+        raise WinogenError(
+            f"no disassembler: {' and '.join(_TOOLS)} are not on the path; install binutils or llvm"
+        )
+    done = subprocess.run(
+        [tool, "-d", "--no-show-raw-insn", library], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise WinogenError(f"{tool} could not read {library}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def of_layers(layers: Sequence[BenchLayer], layout: str, **options: Any) -> list[dict]:
+    """Return the loops of every kernel that the plans of layers use: {"kernel", "layers", "loops"}.
+
+    ``options`` are those of `Conv2d`. Raises what it raises, BuildError, and WinogenError without
+    a disassembler.
+    """
+    users: dict[Spec, list[str]] = {}
+    for layer in layers:
+        weight = np.zeros(layer.weight, np.float32)
+        conv = Conv2d(weight, **{**layer.options, **options, "layout": layout})
+        batch, channels, height, width = layer.input
+        shape = (batch, height, width, channels) if layout == "NHWC" else layer.input
+        for call in conv._prepare(shape).calls:
+            names = users.setdefault(call.kernel.spec, [])
+            names.extend([layer.name] * (layer.name not in names))
+    found = []
+    for spec, names in users.items():
+        library = load(render(spec), cdef(spec), spec.target, name=spec.name)
+        rows = [asdict(loop) for loop in loops(disassembled(library.path))]
+        found.append({"kernel": spec.name, "layers": names, "loops": rows})
+    return found
