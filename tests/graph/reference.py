@@ -34,7 +34,7 @@ def compute(graph, inputs):
             kind = x[0].dtype
             y = convolve(
                 x[0],
-                op.weight.astype(kind),
+                np.asarray(op.weight, kind),
                 None if bias is None else bias.astype(kind),
                 op.stride,
                 ((top, bottom), (left, right)),

@@ -41,14 +41,17 @@ def clock(monkeypatch):
     from winogen.tasks import duel
 
     def set_times(parts=None, whole=None):
-        def fake(ours, theirs, clock, seconds, *rest):
+        def of_part(ours, theirs, clock):
             name = ours.func.__self__.get_outputs()[0].name
-            given = whole if seconds == measuring._WHOLE else (parts or {}).get(name)
-            return duel.Times(*(given or (1.0, 2.0)))
+            return duel.Times(*((parts or {}).get(name) or (1.0, 2.0)))
+
+        def of_whole(ours, theirs, clock):
+            return duel.Times(*(whole or (1.0, 2.0)))
 
         for module in (measuring, duel):
             monkeypatch.setattr(module, "is_every_layer", lambda: False)
-        monkeypatch.setattr(measuring, "duel", fake)
+        monkeypatch.setattr(measuring, "duel", of_part)
+        monkeypatch.setattr(measuring, "duel_of_wholes", of_whole)
 
     return set_times
 

@@ -1,6 +1,7 @@
 """Which layers stay with onnxruntime because it is faster, as a clock says that tests set."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import onnx
@@ -12,6 +13,7 @@ from winogen.onnx import measuring
 from winogen.onnx.measuring import Measuring, Unmeasured
 from winogen.onnx.model import Model
 from winogen.onnx.rewrite import rewrite
+from winogen.tasks import duel
 from winogen.tasks.duel import Times
 from winogen.testing import every_layer
 
@@ -71,14 +73,14 @@ def test_a_slower_segment_stays_as_a_whole(clock, session, monkeypatch):
     """Its layers alone are faster: onnxruntime's arrays change their layout only once for them."""
     net, model = chain()
     clock()
-    duel = measuring.duel
+    measured = measuring.duel
 
     def fake(ours, theirs, *rest):
         read, made = (
             [value.name for value in values]
             for values in (ours.func.__self__.get_inputs(), ours.func.__self__.get_outputs())
         )
-        times = duel(ours, theirs, *rest)
+        times = measured(ours, theirs, *rest)
         return times._replace(ours=3.0) if (read, made) == (["x"], ["v5"]) else times
 
     monkeypatch.setattr(measuring, "duel", fake)
@@ -112,8 +114,8 @@ def test_quantized_layers_are_measured(clock, library):
 
 def test_real_times(monkeypatch, library):
     """Once by the true clock: what it says is left open."""
-    monkeypatch.setattr(measuring, "_WHOLE", (0.0,))
-    monkeypatch.setattr(measuring, "LAYER", (0.0,))
+    monkeypatch.setattr(measuring, "duel", partial(duel.duel, seconds=(0.0,)))
+    monkeypatch.setattr(measuring, "duel_of_wholes", partial(duel.duel, seconds=(0.0,)))
     for name in ("winogen.onnx.measuring", "winogen.tasks.duel"):
         monkeypatch.setattr(f"{name}.is_every_layer", lambda: False)
     _, model = chain(channels=(4, 6, 4))
@@ -125,10 +127,10 @@ def test_real_times(monkeypatch, library):
 def test_layers_alike_are_measured_once(clock, library, monkeypatch):
     _, model = chain(channels=[4] * 6)
     clock()
-    duel, names = measuring.duel, []
-    monkeypatch.setattr(measuring, "duel", lambda *given: names.append(given) or duel(*given))
+    measured, names = measuring.duel, []
+    monkeypatch.setattr(measuring, "duel", lambda *given: names.append(given) or measured(*given))
     assert len(rewrite(model).layers) == 5
-    assert len(names) == 3  # a layer, the segment, the model
+    assert len(names) == 2  # a layer and the segment
 
 
 @pytest.mark.parametrize(

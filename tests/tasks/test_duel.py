@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from winogen.tasks.duel import Times, duel
+from winogen.tasks.duel import Times, duel, settled
 from winogen.testing import every_layer
 
 
@@ -54,3 +54,15 @@ def test_a_framework_must_be_faster_by_a_margin():
 def test_every_layer_is_looked_at_briefly(fight):
     with every_layer():
         assert fight([1] * 9, [0.5] * 9, seconds=(0.0, 1e9)) == Times(1, 0.5)
+
+
+@pytest.mark.parametrize(
+    "gains, lost, kept",
+    (((1, 2), True, 1), ((2, 1), True, 0), ((1, 1), True, 0), ((1, 2), False, 0)),
+)
+def test_slower_layers_are_kept_where_the_whole_is_faster(gains, lost, kept):
+    drafts = []
+    best = settled(
+        lambda uncut: drafts.append(uncut) or uncut, lambda draft: lost, lambda draft: gains[draft]
+    )
+    assert best == kept and len(drafts) == 1 + lost

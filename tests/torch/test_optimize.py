@@ -19,7 +19,7 @@ from winogen.errors import InvalidType, InvalidValue, Unsupported, WinogenError 
 from winogen.tasks import duel  # noqa: E402
 from winogen.tasks.duel import Times  # noqa: E402
 from winogen.testing import every_layer  # noqa: E402
-from winogen.torch import deciding, optimize, report  # noqa: E402
+from winogen.torch import deciding, drafting, optimize, report, wholes  # noqa: E402
 from winogen.torch.segment_op import SegmentModule  # noqa: E402
 
 
@@ -79,6 +79,11 @@ def test_every_kind_of_net(net, x):
         assert torch.equal(tensor, before[name])
     table = report(ours)
     assert table.errors.ours < 1e-5 and table.packed_bytes <= 3 * table.weight_bytes
+    small, usual, large = table.budgets
+    assert small.packed_bytes <= usual.packed_bytes <= 3 * table.weight_bytes
+    assert table.packed_bytes <= usual.packed_bytes <= large.packed_bytes
+    assert min(one.predicted for one in table.budgets) > 0
+    assert f"bytes at {large.times_weights} x" in str(table)
     for row in table.rows:
         assert row.name in str(table) and row.predicted and row.measured and row.torch
 
@@ -238,6 +243,68 @@ def test_layers_that_torch_computes_faster_stay_with_torch(x, monkeypatch):
             assert torch.equal(again(x), ours(x))
 
 
+@pytest.fixture
+def clock(monkeypatch):
+    """``clock(lost, original, folded, cut, uncut)``: a layer torch's, and seconds of wholes."""
+
+    def set_times(lost, original, folded, cut, uncut=None):
+        turns = itertools.chain([Times(2.0, 1.0)] * lost, itertools.repeat(Times(1.0, 2.0)))
+        monkeypatch.setattr(deciding, "_timed", lambda *layer: next(turns))
+        for module in (duel, drafting):
+            monkeypatch.setattr(module, "is_every_layer", lambda: False)
+        wholes_of_ours = iter((cut, uncut))
+
+        def rivals(ours, theirs, clock, **rest):
+            ours(), theirs()
+            return Times(folded, original)
+
+        def whole(ours, theirs, clock):
+            ours(), theirs()
+            return Times(next(wholes_of_ours), min(original, folded))
+
+        monkeypatch.setattr(wholes, "duel", rivals)
+        monkeypatch.setattr(wholes, "duel_of_wholes", whole)
+
+    return set_times
+
+
+def test_a_whole_that_is_no_faster_is_torch_s(x, clock):
+    model = made(nets.Residual)
+    clock(0, original=2.0, folded=3.0, cut=2.0)
+    ours = optimize(model, x)
+    assert ours.winogen_fast is None and report(ours).whole == (2.0, 2.0)
+    assert "torch, as it is, 2e+03 ms, winogen 2e+03 ms; torch's is kept" in str(report(ours))
+    assert {row.runs for row in report(ours).rows} == {"torch"}
+    with torch.no_grad():
+        assert torch.equal(ours(x), model(x))
+
+
+def test_torch_s_best_way_is_returned(x, clock):
+    model = made(nets.Residual)
+    clock(0, original=4.0, folded=2.0, cut=3.0)
+    ours = optimize(model, x)
+    kinds = {type(module) for module in inside(ours).modules()}
+    assert not segments(ours) and nn.BatchNorm2d not in kinds
+    weights = [m.weight for m in inside(ours).modules() if getattr(m, "kind", "") == "conv"]
+    assert weights and all(w.is_contiguous(memory_format=torch.channels_last) for w in weights)
+    assert "normalizations folded" in str(report(ours))
+    for again in (ours, copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
+        with torch.no_grad():
+            same(again(x), model(x))
+
+
+@pytest.mark.parametrize("uncut, count", ((1.0, 5), (3.0, 4)))
+def test_a_slower_layer_is_kept_where_the_whole_is_faster(x, clock, uncut, count):
+    model = made(nets.Residual)
+    clock(1, original=4.0, folded=5.0, cut=2.0, uncut=uncut)
+    ours = optimize(model, x)
+    rows = report(ours).rows
+    assert sum(row.runs != "torch" for row in rows) == len(rows) - 5 + count
+    assert report(ours).whole == (min(uncut, 2.0), 4.0)
+    with torch.no_grad():
+        same(ours(x), model(x))
+
+
 def test_memory_limit(x):
     model = made(nets.Residual)
     free = optimize(model, x, memory_limit=1 << 30)
@@ -251,6 +318,14 @@ def test_memory_limit(x):
         same(tight(x), model(x))
     with pytest.raises(InvalidValue, match="memory_limit: got 10"):
         optimize(model, x, memory_limit=10)
+    least = optimize(model, x, memory_limit=0)
+    weights = report(least).weight_bytes
+    assert weights <= report(least).packed_bytes <= min(2 * weights, report(tight).packed_bytes)
+    with torch.no_grad():
+        same(least(x), model(x))
+        other = torch.randn(2, 3, 14, 18)
+        same(least(other), model(other))
+    assert all(len(module.segment._bound) == 2 for module in segments(least))
 
 
 def test_tolerance(x):
@@ -264,7 +339,7 @@ def test_tolerance(x):
 
 def test_layers_are_computed_more_carefully_until_the_output_is_accurate(x, monkeypatch):
     """As long as the error is too large, by a factor that nothing reaches."""
-    module = sys.modules["winogen.torch.optimize"]
+    module = sys.modules["winogen.torch.drafting"]
     model = made(nets.Residual)
     usual = max(row.error for row in report(optimize(model, x)).rows)
     monkeypatch.setattr(module, "USUAL", 0.0)

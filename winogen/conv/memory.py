@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import weakref
+from contextlib import suppress
 
 import numpy as np
 
@@ -86,8 +88,11 @@ _spare = _Spare()
 
 
 def release() -> None:
-    """Give memory that is kept for later arrays back to the system."""
+    """Give memory that waits for later calls of this thread back to the system."""
     _spare.release()
+    _workspace.buffer = np.empty(0, np.uint8)
+    with suppress(OSError, AttributeError):  # glibc keeps what was freed between what was not
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def aligned(size: int, what: str) -> np.ndarray:

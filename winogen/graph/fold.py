@@ -1,7 +1,7 @@
 """Folding: what is linear goes into the weights, what is padded into the padding.
 
-A convolution whose module is used twice is two nodes with the same arrays. Folding makes new
-arrays, so that the other node is not touched.
+A convolution whose module is used twice is two nodes with the same arrays. Folding leaves them as
+they are, so that the other node is not touched.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from winogen.graph.ir import Affine, Conv, Graph, Node, Pad
+from winogen.graph.ir import Affine, Conv, Graph, Node, Pad, Scaled
 
 
 def fold_affine(graph: Graph) -> Graph:
@@ -26,8 +26,8 @@ def fold_affine(graph: Graph) -> Graph:
     >>> weight, scale = np.ones((1, 1, 3, 3), np.float32), np.float32([2])
     >>> nodes = [Node(Conv(weight), ("x",), ("y",)), Node(Affine(scale, scale), ("y",), ("z",))]
     >>> folded = fold_affine(Graph(("x",), nodes, ("z",))).nodes
-    >>> len(folded), float(folded[0].op.weight.max()), folded[0].op.bias.tolist()
-    (1, 2.0, [2.0])
+    >>> len(folded), np.asarray(folded[0].op.weight).max(), folded[0].op.bias.tolist()
+    (1, np.float32(2.0), [2.0])
     """
     uses = graph.uses
     nodes: dict[str, Node] = {}  # by their first output, in order
@@ -94,8 +94,9 @@ def _scaled(op: object, affine: Affine) -> Conv | Affine:
     assert isinstance(op, Conv)
     kind = op.weight.dtype
     bias = shift if op.bias is None else op.bias * scale + shift
-    weight = op.weight * scale[:, None, None, None]
-    return replace(op, weight=weight.astype(kind), bias=bias.astype(kind))
+    old = op.weight
+    weight = old.times(scale) if isinstance(old, Scaled) else Scaled(old, scale)
+    return replace(op, weight=weight, bias=bias.astype(kind))
 
 
 def _depthwise(op: Affine) -> Conv:

@@ -33,6 +33,37 @@ ActivationSpec = str | tuple | None
 
 
 @dataclass(frozen=True, eq=False)
+class Scaled:
+    """Filters times a factor each, multiplied in float64 and rounded once, whenever they are read.
+
+    Nobody reads them often, as kernels have packed filters, so they take no memory beside the
+    filters that they are made of, which may be a framework's own.
+
+    >>> twice = Scaled(np.ones((2, 1, 3, 3), np.float32), np.float64([2, 3]))
+    >>> twice.shape, twice.dtype, np.asarray(twice)[:, 0, 0, 0].tolist()
+    ((2, 1, 3, 3), dtype('float32'), [2.0, 3.0])
+    """
+
+    filters: np.ndarray  # (M, C/groups, KH, KW)
+    factors: np.ndarray  # (M,), float64
+
+    shape = property(lambda self: self.filters.shape)
+    dtype = property(lambda self: self.filters.dtype)
+    nbytes = property(lambda self: self.filters.nbytes)
+
+    def __len__(self) -> int:
+        return len(self.filters)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        numbers = (self.filters * self.factors[:, None, None, None]).astype(self.dtype)
+        return numbers if dtype is None else numbers.astype(dtype, copy=False)
+
+    def times(self, factors: np.ndarray) -> Scaled:
+        """Return the filters times more factors."""
+        return Scaled(self.filters, self.factors * factors)
+
+
+@dataclass(frozen=True, eq=False)
 class Conv:
     """A convolution with its seams: activation(conv(x) + bias + add) + add_after.
 
@@ -40,7 +71,7 @@ class Conv:
     in `winogen.conv2d`; padding is top, bottom, left, right.
     """
 
-    weight: np.ndarray  # (M, C/groups, KH, KW)
+    weight: np.ndarray | Scaled  # (M, C/groups, KH, KW)
     bias: np.ndarray | None = None  # (M,)
     stride: tuple[int, int] = (1, 1)
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)
@@ -454,10 +485,10 @@ def name_of(activation: ActivationSpec) -> str:
     return activation[0] + "".join(values)
 
 
-def parameters(op: Operator) -> list[np.ndarray]:
+def parameters(op: Operator) -> list[np.ndarray | Scaled]:
     """Return all arrays of an operator."""
     if isinstance(op, Conv):
-        arrays = [op.weight, *([] if op.bias is None else [op.bias])]
+        arrays: list[np.ndarray | Scaled] = [op.weight, *([] if op.bias is None else [op.bias])]
     elif isinstance(op, Affine):
         return [op.scale, op.shift]
     elif isinstance(op, Activation):

@@ -114,7 +114,11 @@ def _computed(node: Node, channels: int, dtype: np.dtype) -> Conv | QConv | Map:
     op = node.op
     if isinstance(op, Conv) and op.is_factor and op.activation in (None, "relu") and not node.add:
         assert op.activation is None or isinstance(op.activation, str)
-        return op if node.add_after else Point(op.weight.reshape(-1), op.bias, op.activation)
+        return (
+            op
+            if node.add_after
+            else Point(np.asarray(op.weight).reshape(-1), op.bias, op.activation)
+        )
     if isinstance(op, Affine):
         return Point(op.scale, op.shift)
     if isinstance(op, Activation):

@@ -88,12 +88,16 @@ def plan_all(
     settings: Settings,
     memory_limit: int | None = None,
 ) -> list[Planned]:
-    """Return the plans of several segments whose packed filters share one limit.
+    """Return the plans of several segments whose packed filters share one limit, if there is one.
+
+    With 0 they take as little as they can.
 
     A segment that is planned alone, with the bytes that it has here for its limit, has the same
     plan: a filter becomes smaller in the same order, whatever others do.
     """
     outlines = [_Outline.of(graph, shapes, settings) for graph, shapes in parts]
+    if memory_limit == 0:
+        memory_limit = least_packed_bytes(parts, settings)
     limited = [
         (outline, number)
         for outline in outlines

@@ -32,7 +32,8 @@ class Segment:
     ``layout``, "NCHW" or "NHWC".
 
     ``tolerance``, ``threads`` and ``algorithm`` are those of `winogen.conv2d`, for every layer.
-    ``memory_limit`` bounds the bytes of packed filters for one shape; None for no limit. A layer
+    ``memory_limit`` bounds the bytes of packed filters for one shape; None for no limit, 0 for as
+    little as they can. A layer
     whose predicted error is above ``most_error`` is computed more carefully, if there is a way.
     Raises InvalidType and InvalidValue.
 
@@ -141,6 +142,12 @@ class Segment:
                 if len(self._bound) >= _SHAPES_KEPT:
                     del self._bound[next(iter(self._bound))]
                 self._bound[key] = bound
+        return bound
+
+    def forget(self) -> object:
+        """Forget all shapes; filters that are packed stay so while the caller holds the result."""
+        with self._lock:
+            bound, self._bound = self._bound, {}
         return bound
 
     @property

@@ -7,7 +7,7 @@ of onnxruntime's optimizations, on the same threads and on random numbers of the
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,15 +21,12 @@ from winogen.onnx.model import Model
 from winogen.onnx.probes import Feed, feed_of, numbers_of, sized, usual_sizes
 from winogen.onnx.soundness import Part, alone
 from winogen.progress import counting
-from winogen.tasks.duel import LAYER, Times, duel
+from winogen.tasks.duel import Times, duel, duel_of_wholes
 from winogen.tasks.turns import clock_of
 from winogen.testing import is_every_layer
 
-# Seconds for a whole model, about; and for all of its parts, after which the rest are not measured.
-_WHOLE, _MOST = (1.0, 4.0), 120.0
-# Calls in a turn, as many as its seconds allow, of which the fastest counts: the first one meets
-# threads of the other session that still wait for work in a loop.
-_EACH, _TURN = (1, 3), 0.01
+# Seconds for all parts of a model, about, after which the rest are not measured.
+_MOST = 120.0
 
 
 class Unmeasured(Exception):
@@ -59,7 +56,7 @@ class Measuring:
 
     def whole(self, proto: Any) -> Times | None:
         """Return the times of a rewritten model and of the original; None if one does not run."""
-        return self._duel(proto, self.model.proto, self.feed, _WHOLE, lambda times: times.is_slower)
+        return self._duel(proto, self.model.proto, self.feed, duel_of_wholes)
 
     def parts(
         self, parts: Sequence[Part], constants: Mapping[str, Any], opsets: Iterable[Any]
@@ -93,7 +90,7 @@ class Measuring:
             theirs = [to_tensor(array, name) for name, array in arrays.items()]
             rest = part.outputs, opsets, self.model.proto.ir_version, True
             ours = alone(part.nodes, tensors, feed, *rest)
-            self._kept[key] = self._duel(ours, alone(nodes, theirs, feed, *rest), feed, LAYER)
+            self._kept[key] = self._duel(ours, alone(nodes, theirs, feed, *rest), feed, duel)
         return self._kept[key]
 
     def _feed(self, part: Part) -> Feed | None:
@@ -112,7 +109,7 @@ class Measuring:
         return feed
 
     def _duel(
-        self, ours: Any, theirs: Any, feed: Feed, seconds: Sequence[float], *rule: Any
+        self, ours: Any, theirs: Any, feed: Feed, measure: Callable[..., Times]
     ) -> Times | None:
         """The times of two models; None where onnxruntime runs only one of them, or none."""
         threads, clock = self.threads or 0, clock_of(self.threads or 0)
@@ -127,7 +124,7 @@ class Measuring:
         except Exception:  # onnxruntime's own kinds of errors; what is wrong, the proof says
             return None
         begin = time.monotonic()
-        times = duel(mine, other, clock, seconds, _EACH, _TURN, *rule)
+        times = measure(mine, other, clock)
         self._left -= time.monotonic() - begin
         return times
 

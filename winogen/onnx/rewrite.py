@@ -23,7 +23,7 @@ from winogen.onnx.reading import read
 from winogen.onnx.soundness import MOST_BYTES, parts_of
 from winogen.onnx.writing import Writer
 from winogen.progress import working
-from winogen.tasks.duel import Times
+from winogen.tasks.duel import Times, settled
 from winogen.testing import is_every_layer
 from winogen.typing import FilePath, Real
 
@@ -171,33 +171,32 @@ def rewrite(
         measuring = Measuring(model, threads)
     except Unmeasured as reason:
         unmeasured = str(reason)
-    result = _settled(model, settings, measuring, unmeasured)
-    lost = any(times.is_lost for times in result.layers.values())
-    if measuring and lost and (result.segments or result.whole):
-        # What stays cuts segments in two: perhaps the whole is faster with slower layers in it.
-        uncut = replace(
-            _settled(model, settings, measuring, unmeasured, True), layers=result.layers
-        )
-        if uncut.gain > result.gain:
-            return uncut
-    return result
+    layers: dict[str, Times] = {}
+
+    def has_lost(result: Rewritten) -> bool:
+        lost = any(times.is_lost for times in result.layers.values())
+        return bool(measuring and lost and (result.segments or result.whole))
+
+    draft = partial(_proven, model, settings, measuring, unmeasured, layers)
+    return settled(draft, has_lost, lambda result: result.gain)
 
 
-def _settled(
+def _proven(
     model: Model,
     settings: Mapping[str, Any],
     measuring: Measuring | None,
     unmeasured: str,
-    uncut: bool = False,
+    layers: dict[str, Times],
+    uncut: bool,
 ) -> Rewritten:
-    """Return a model whose nodes are proven.
+    """Return a model whose nodes are proven, the original where that is as fast.
 
-    ``unmeasured``: why there are no times. ``uncut``: winogen computes slower layers as well.
+    ``unmeasured``: why there are no times. ``layers`` takes the times of each layer, by what it
+    makes; ``uncut``: winogen computes slower layers as well, and none is measured.
     """
     excluded: dict[str, str] = {}  # values that onnxruntime goes on to compute -> why
     stays: list[str] = []
     given_back: list[str] = []
-    layers: dict[str, Times] = {}
     while True:
         draft = _Draft(model, settings, excluded)
         result = replace(

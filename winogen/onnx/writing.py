@@ -25,7 +25,7 @@ from winogen.graph import (
     cut,
     maps,
 )
-from winogen.graph.ir import Node, QConv
+from winogen.graph.ir import Node, QConv, Scaled
 from winogen.graph.lower import Step, lower
 from winogen.graph.places import Buffer, Place
 from winogen.graph.relayout import Relayout
@@ -254,7 +254,7 @@ class Writer:
 
     # ---- constants -------------------------------------------------------------------------------
 
-    def _tensor(self, array: np.ndarray, key: str, what: str) -> str:
+    def _tensor(self, array: np.ndarray | Scaled, key: str, what: str) -> str:
         """Return the name of a constant; equal ones are written once."""
         return self._constant(np.ascontiguousarray(array, self.dtype), key, what)
 

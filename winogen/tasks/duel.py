@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from winogen.tasks.turns import Call, in_turns
 from winogen.testing import is_every_layer
@@ -12,10 +12,15 @@ from winogen.testing import is_every_layer
 # A framework must be faster by these seconds and this factor: its layer would cut a segment in two,
 # and measurements differ by some percent.
 _OVERHEAD, _MARGIN = 10e-6, 1.05
-# Seconds for measuring, about, and how often at least and at most. A layer that would go to the
-# framework is measured for longer: on a busy machine the least time comes late.
-LAYER = (0.03, 0.3)
+# Seconds for measuring a layer and a whole net, about, and how often at least and at most. What
+# would go to the framework is measured for longer: on a busy machine the least time comes late.
+LAYER, WHOLE = (0.03, 0.3), (1.0, 4.0)
 _ROUNDS = (3, 10_000)
+# Calls in a turn, as many as its seconds allow, of which the fastest counts: the first one meets
+# the rival's data in the caches, and the rival's threads, which still wait for work in a loop.
+_EACH, _TURN = (1, 3), 0.01
+
+T = TypeVar("T")
 
 
 class Times(NamedTuple):
@@ -48,21 +53,45 @@ def duel(
     theirs: Call,
     clock: Callable[[], float] = time.perf_counter,
     seconds: Sequence[float] = LAYER,
-    each: tuple[int, int] = (1, 1),
-    turn: float = 0.0,
     lost: Callable[[Times], bool] = lambda times: times.is_lost,
 ) -> Times:
     """Return the times of two calls that take turns, the first round of them not counted.
 
-    ``seconds``: for how long; each further number only where winogen has ``lost`` so far. ``each``
-    and ``turn``: how often a call is repeated in its turn, as `in_turns` has it.
+    ``seconds``: for how long; each further number only where winogen has ``lost`` so far.
     """
     for call in (ours, theirs):
         call()
     times = Times(float("inf"), float("inf"))
     for budget in (0.0,) if is_every_layer() else seconds:
-        taken = in_turns((ours, theirs), clock, _ROUNDS, budget, each, turn)
+        taken = in_turns((ours, theirs), clock, _ROUNDS, budget, _EACH, _TURN)
         times = Times(min(times.ours, *taken[0]), min(times.theirs, *taken[1]))
         if not lost(times):
             break
     return times
+
+
+def duel_of_wholes(
+    ours: Call, theirs: Call, clock: Callable[[], float] = time.perf_counter
+) -> Times:
+    """Return the times of two calls of a whole net, as `duel` does."""
+    return duel(ours, theirs, clock, WHOLE, lambda times: times.is_slower)
+
+
+def settled(
+    draft: Callable[[bool], T], has_lost: Callable[[T], bool], gain: Callable[[T], float]
+) -> T:
+    """Return the draft of a net that is faster as a whole: with slower layers in it, or without.
+
+    ``draft(False)`` leaves to the framework the layers that it computes faster, and each of them
+    may cut a segment in two. Where a draft ``has_lost`` any, ``draft(True)`` has them all. ``gain``
+    says how many times as fast as the framework's a draft is; one of no gain should be the
+    framework's own net.
+
+    >>> settled(lambda uncut: "uncut" if uncut else "cut", lambda draft: True, len)
+    'uncut'
+    """
+    cut = draft(False)
+    if not has_lost(cut):
+        return cut
+    uncut = draft(True)
+    return uncut if gain(uncut) > gain(cut) else cut

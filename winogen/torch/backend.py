@@ -13,7 +13,7 @@ from torch._ops import HigherOrderOperator
 from winogen.graph import Conv
 from winogen.torch import mutation
 from winogen.torch.cases import Case
-from winogen.torch.optimize import compiled
+from winogen.torch.drafting import compiled
 from winogen.torch.proving import unproven
 from winogen.torch.reading import Untraceable, read
 

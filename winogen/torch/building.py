@@ -21,12 +21,14 @@ def build(
     reading: Reading,
     graph: Graph,
     excluded: Collection[str],
-    segment: Callable[[Graph], SegmentModule],
+    segment: Callable[[Graph], SegmentModule] | None = None,
+    layout: str = "NCHW",
 ) -> fx.GraphModule:
     """Return a module that computes what the reading's did, from its simplified ``graph``.
 
-    ``excluded`` are outputs of nodes that torch computes; ``segment`` makes the module of one. The
-    nodes of the result know which values they make, as ``meta["winogen_values"]``.
+    ``excluded`` are outputs of nodes that torch computes, in ``layout``; ``segment`` makes the
+    module of one, None where torch computes all. The nodes of the result know which values they
+    make, as ``meta["winogen_values"]``.
     """
     module = _Root(reading.module)
     new = fx.Graph()
@@ -35,8 +37,9 @@ def build(
         if node.op == "placeholder":
             nodes[node.name] = new.node_copy(node)
     segments = layers = 0
+    order = torch.channels_last if layout == "NHWC" else torch.contiguous_format
     for piece in cut(graph, excluded):
-        if piece.ours:
+        if piece.ours and segment is not None:
             name = f"winogen_segment_{segments}"
             segments += 1
             made = segment(piece.graph)
@@ -55,7 +58,7 @@ def build(
             else:
                 name = f"torch_layer_{layers}"
                 layers += 1
-                module.add(name, Plain(node))
+                module.add(name, Plain(node).to(memory_format=order))
                 call = new.call_module(name, tuple(nodes[n] for n in node.reads))
                 call.meta = {VALUES: node.outputs, GRAPH: piece.graph}
                 nodes[node.output] = call

@@ -63,12 +63,16 @@ class Call:
 
 
 def array(tensor: Any) -> np.ndarray:
-    """Return a CPU tensor of float32 or float64 as an array of its own; raises Untranslated."""
+    """Return a CPU tensor of float32 or float64 as an array, in its memory if that is contiguous.
+
+    Raises Untranslated.
+    """
     if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cpu":
         raise Untranslated
     if tensor.dtype not in (torch.float32, torch.float64):
         raise Untranslated
-    return np.array(tensor.detach().numpy(), order="C")
+    numbers: np.ndarray = tensor.detach().contiguous().numpy()
+    return numbers
 
 
 def pair(value: Any) -> tuple[int, int]:

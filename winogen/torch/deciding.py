@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -13,17 +13,20 @@ from winogen.conv import Problem, planner
 from winogen.graph import Conv, Graph, Node, Segment, cut, faster_layout, runtime
 from winogen.graph.choose import Way
 from winogen.graph.compiling import compile_all, kernels
-from winogen.graph.planning import Planned, least_packed_bytes, plan_all, ways_of
+from winogen.graph.planning import Planned, Settings, least_packed_bytes, plan_all, ways_of
 from winogen.kernels.spec import KernelSpec
 from winogen.progress import counting
 from winogen.tasks.duel import Times, duel
+from winogen.tasks.turns import clock_of
 from winogen.torch.plain import Plain
-from winogen.torch.report import Row
+from winogen.torch.report import Budget, Row
 
 Shape = tuple[int, ...]
 
 # Without a tolerance, a layer may be off by so many times its predicted error.
 _LIKELY = 10.0
+# Limits of memory that a report compares, in terms of the weights.
+_BUDGETS = (1, 3, 9)
 
 
 @dataclass
@@ -34,15 +37,17 @@ class Decision:
     excluded: set[str]  # outputs of nodes
     rows: tuple[Row, ...]
     packed: dict[str, int] = field(default_factory=dict)  # bytes, by the output of a node
-    limited: bool = False
+    limit: int | None = None  # of bytes of packed filters, 0 for as little as they can
+    lost: bool = False  # whether torch is faster in some layers
     weight_bytes: int = 0
     specs: frozenset[KernelSpec] = frozenset()  # the kernels that were compiled
     allowed: dict[str, float] = field(default_factory=dict)  # errors, by the output of a node
+    budgets: tuple[Budget, ...] = ()
 
     def share(self, part: Graph) -> int | None:
         """The bytes of packed filters that a segment may have."""
-        if not self.limited:
-            return None
+        if not self.limit:
+            return self.limit
         return sum(self.packed.get(node.output, 0) for node in part.nodes)
 
 
@@ -57,13 +62,15 @@ def decide(
     layout: str | None = None,
     most_error: float | None = None,
     times: dict[tuple, Times] | None = None,
+    uncut: bool = False,
 ) -> Decision:
     """Return how the convolutions of a simplified graph run, for values of these shapes.
 
     ``layout`` None is the one that is predicted to be faster. Packed filters take at most
-    ``memory_limit`` bytes; without a limit ``usual_memory``, or as little as they can. ``times``
-    keeps what was measured, for a graph that is decided on again. Compiles the kernels that may be
-    needed, with a progress bar.
+    ``memory_limit`` bytes, with 0 as little as they can; without a limit ``usual_memory``, or as
+    little as they can. ``times`` keeps what was measured, for a graph that is decided on again.
+    ``uncut``: winogen computes slower layers as well. Compiles the kernels that may be needed, with
+    a progress bar.
     """
     times = {} if times is None else times
     parts = [piece.graph for piece in cut(graph) if piece.ours]
@@ -80,6 +87,8 @@ def decide(
     settings = replace(settings, layout=layout)
     if memory_limit is None and usual_memory is not None:
         memory_limit = max(usual_memory, least_packed_bytes(sized, settings))
+    weights = sum(node.op.weight.nbytes for node in convolutions if isinstance(node.op, Conv))
+    budgets = tuple(_budget(times, weights, sized, settings) for times in _BUDGETS)
     planned = plan_all(sized, settings, memory_limit)
     specs = kernels(planned)
     plans = {step.key: (whole, i) for whole in planned for i, step in enumerate(whole.steps)}
@@ -98,17 +107,33 @@ def decide(
     for node, key in zip(convolutions, keys):
         row = _row(node, *plans[node.output], times[key])
         allowed[node.output] = tolerance or _LIKELY * (row.error or 0.0)
-        if times[key].is_lost:
+        if times[key].is_lost and not uncut:
             excluded.add(node.output)
             row = replace(row, runs="torch", why="torch is faster", packed_bytes=0)
         else:
             packed[node.output] = row.packed_bytes
         rows.append(row)
-    weights = sum(node.op.weight.nbytes for node in convolutions if isinstance(node.op, Conv))
-    limited = memory_limit is not None
     return Decision(
-        layout, excluded, tuple(rows), packed, limited, weights, frozenset(specs), allowed
+        layout,
+        excluded,
+        tuple(rows),
+        packed,
+        memory_limit,
+        any(times[key].is_lost for key in keys),
+        weights,
+        frozenset(specs),
+        allowed,
+        budgets,
     )
+
+
+def _budget(
+    times: int, weights: int, sized: Sequence[tuple[Graph, Sequence[Shape]]], settings: Settings
+) -> Budget:
+    least = least_packed_bytes(sized, settings)
+    planned = plan_all(sized, settings, max(times * weights, least))
+    packed = sum(whole.packed_bytes for whole in planned)
+    return Budget(times, packed, sum(whole.seconds for whole in planned))
 
 
 def _kind(node: Node, shapes: Mapping[str, Shape]) -> tuple:
@@ -160,7 +185,8 @@ def _timed(node: Node, planned: Planned, number: int) -> Times:
     torch.set_num_threads(settings.threads)
     try:
         with torch.inference_mode():
-            return duel(lambda: bound.run(addresses), lambda: plain(*reads))
+            clock = clock_of(settings.threads)
+            return duel(lambda: bound.run(addresses), lambda: plain(*reads), clock)
     finally:
         torch.set_num_threads(before)
 

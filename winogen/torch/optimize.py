@@ -3,41 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, SupportsIndex
 
 import torch
-from torch import fx, nn
+from torch import nn
 from torch.nn.modules import module as _modules
 from torch.nn.modules.conv import _ConvNd
 
 from winogen.conv import arguments
 from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory
-from winogen.graph import Conv, Graph, simplify
 from winogen.progress import working
-from winogen.tasks.duel import Times
+from winogen.tasks.duel import settled
+from winogen.testing import is_every_layer
 from winogen.toolchain.machine import described
-from winogen.torch.building import build
 from winogen.torch.calling import Calls, CallStructure
 from winogen.torch.cases import Witness, witnessed
 from winogen.torch.copies import bare, evaluated, restored
-from winogen.torch.deciding import Decision, decide
-from winogen.torch.optimized import Fast, Optimized
-from winogen.torch.proving import confined, disagreement, unproven
-from winogen.torch.reading import Reading, Untraceable, excluding, read
+from winogen.torch.drafting import Drafts
+from winogen.torch.optimized import Optimized
+from winogen.torch.preparing import prepare
+from winogen.torch.proving import disagreement
 from winogen.torch.replacing import check_excluded
 from winogen.torch.report import Reference, Report, Row
-from winogen.torch.segment_op import SegmentModule
 from winogen.torch.swapping import swap
 from winogen.torch.tracing import Traced, traced
+from winogen.torch.wholes import Rivals
 from winogen.typing import Real
 
-# Packed filters take at most this many times the bytes of the weights, unless `memory_limit` says
-# otherwise.
-MEMORY = 3
-# Without a tolerance, the L2 error at the output should be at most so many times torch's. Until it
-# is, layers with a larger predicted error than this are computed more carefully.
-USUAL = 1.5
-CEILINGS = (None, 2e-6, 6e-7, 3e-7)
 _GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks")
 
 
@@ -51,6 +44,8 @@ def optimize(
     # end
     exclude: Collection[str | type[nn.Module]] = (),
     memory_limit: SupportsIndex | None = None,
+    more_inputs: Sequence[torch.Tensor | Sequence[Any]] = (),
+    release_weights: bool = False,
 ) -> Optimized:
     """Return a copy of ``model`` for inference whose convolutions run by winogen where faster.
 
@@ -58,7 +53,9 @@ def optimize(
     activations, residual additions, paddings and concatenations are fused into the convolutions.
     What lies between two operations that stay torch's is one call. Every convolution is measured
     against torch's on inputs of the shapes of ``example_inputs``, and stays torch's where that is
-    faster. Other shapes work, too; their kernels are planned at the first call.
+    faster, unless the whole is faster without the cuts that this makes. The whole is measured, too,
+    beside the model as it is and beside torch with the channels last and folded normalizations; the
+    fastest is returned. Other shapes work, too; their kernels are planned at the first call.
 
     Before it returns, every part is compared with the part of the model that it replaces, on the
     example, other numbers, another batch and another size. A part that is off by more than the
@@ -79,7 +76,15 @@ def optimize(
     exclude
         Layers that stay torch's: names of modules (all in them are meant), or types.
     memory_limit
-        The most bytes of packed filters; None for three times the bytes of the weights.
+        The most bytes of packed filters; None for three times the bytes of the weights, 0 for as
+        few as possible.
+    more_inputs
+        More inputs, each as ``example_inputs``, of other sizes: kernels and packed filters for them
+        are made now. Only the example's size decides what runs.
+    release_weights
+        True: the weights of the copy lie in a file without a name, in the folder that ``TMPDIR``
+        names, and take memory only while something reads them. Only packed filters stay. All that
+        the copy can do it still does.
 
     Raises
     ------
@@ -87,6 +92,8 @@ def optimize(
         For an argument that is not allowed, before any work.
     BuildError
         When no kernel can be compiled.
+    OutOfMemory
+        When there is no room for filters, or for a file with the weights.
 
     And whatever the model raises on the example.
 
@@ -94,14 +101,17 @@ def optimize(
     `nn.Conv2d` in it is replaced by a `winogen.torch.Conv2d`; where even that differs, the copy is
     left alone. `winogen.torch.report` tells what became of a model.
     """
-    inputs = _inputs(example_inputs)
+    inputs = _inputs("example_inputs", example_inputs)
     _check(model, inputs)
+    others = [_inputs("more_inputs", one) for one in _sequence("more_inputs", more_inputs)]
     if tolerance is not None:
         tolerance = arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
     if threads is not None:
         arguments.threads(threads)
     if memory_limit is not None:
         arguments.whole("memory_limit", memory_limit, 0, "None or a number of bytes", 2**62)
+    if not isinstance(release_weights, bool):
+        raise InvalidType(f"release_weights: got {release_weights!r}; allowed: True or False")
     check_excluded(exclude, model)
     options: dict[str, Any] = {
         "tolerance": tolerance,
@@ -110,6 +120,22 @@ def optimize(
     }
     copy = evaluated(model)
     calls = Calls(copy, inputs, {})
+    more = [_alike(calls, one) for one in others]
+    made = _made(model, copy, calls, inputs, exclude, options)
+    made.__dict__["winogen_released"] = release_weights
+    prepare(made, calls, more, options["threads"])
+    return made
+
+
+def _made(
+    model: nn.Module,
+    copy: nn.Module,
+    calls: Calls,
+    inputs: tuple[Any, ...],
+    exclude: Collection[Any],
+    options: dict[str, Any],
+) -> Optimized:
+    """Return what becomes of ``copy``, a copy of the model."""
     with working("running the model"):
         witness = _witnessed(copy, calls, inputs)
     if witness.rewrites:
@@ -120,10 +146,9 @@ def optimize(
             reasons.append(trace)
             continue
         try:
-            with restored(copy):
-                made, errors = _by_trace(copy, trace, calls, witness, exclude, options)
-            with made.winogen_tested(), confined(made.winogen_fast.body):
-                reason = disagreement(made, copy, calls, witness, errors)
+            drafts = Drafts(copy, trace, calls, witness, exclude, options)
+            draft = settled(drafts.made, lambda draft: draft.lost, lambda draft: draft.gain)
+            reason = draft.reason
         except (BuildError, OutOfMemory):
             raise
         except Exception as problem:
@@ -131,7 +156,7 @@ def optimize(
                 raise
             reason = f"{type(problem).__name__}: {problem}"
         if not reason:
-            return made
+            return draft.made
         reasons.append(f"{trace.tracer}: {reason}"[:200])
     return _swapped(copy, calls, witness, "; ".join(reasons), exclude, options)
 
@@ -163,107 +188,6 @@ def _traces(model: nn.Module, calls: Calls, witness: Witness) -> Iterator[Traced
             yield from traced(plain, calls)
 
 
-def _by_trace(
-    model: nn.Module,
-    trace: Traced,
-    calls: Calls,
-    witness: Witness,
-    exclude: Collection[Any],
-    options: dict[str, Any],
-) -> tuple[Optimized, float]:
-    """Return what becomes of a trace, and what all its layers together may be off.
-
-    Layers that do not compute what the model does stay torch's. Raises Untraceable.
-    """
-    excluded = excluding(exclude, dict(model.named_modules()))
-    reference = Reference(model, calls)
-    refused: dict[str, str] = {}
-    times: dict[tuple, Times] = {}
-    guard = trace.guard
-    cases = [case for case in witness.cases[1:] if guard is None or guard.holds(case.tensors)]
-
-    def why_torch(node: fx.Node) -> str:
-        return excluded(node) or refused.get(node.name, "")
-
-    while True:
-        reading = read(trace.module, exclude=why_torch)
-        for most_error in CEILINGS if options["tolerance"] is None else CEILINGS[:1]:
-            body, decision = compiled(reading, most_error=most_error, times=times, **options)
-            fast = Fast(body, calls, trace.structure, _planar(witness), trace.guard)
-            with Optimized(model, Report(), fast).winogen_tested() as tested:
-                measured = reference.errors(tested)
-            if measured is None or not measured.torch_l2:  # a model in float64
-                break
-            if measured.ours_l2 <= USUAL * measured.torch_l2:
-                break
-        with working("checking layers"), confined(body):
-            failures = unproven(trace.module, reading, body, decision, cases)
-        if not failures:
-            break
-        if failures.keys() <= refused.keys():
-            raise Untraceable(next(iter(failures.values())))
-        refused.update(failures)
-    segments = sum(isinstance(m, SegmentModule) for m in body.modules())
-    made = Report(
-        (*decision.rows, *(Row(s.name, s.what, "torch", s.why) for s in reading.stays)),
-        trace.tracer,
-        decision.layout,
-        measured,
-        decision.weight_bytes,
-        segments,
-        str(witness),
-        described(),
-    )
-    return Optimized(model, made, fast), sum(decision.allowed.values())
-
-
-def _planar(witness: Witness) -> tuple[bool, ...]:
-    """Which leaves of the output a contiguous example gives contiguous."""
-    case = witness.cases[0]
-    if not all(tensor.is_contiguous() for tensor in case.tensors):
-        return (False,) * len(case.leaves)
-    return tuple(isinstance(y, torch.Tensor) and y.is_contiguous() for y in case.leaves)
-
-
-def compiled(
-    reading: Reading,
-    *,
-    tolerance: float | None = None,
-    threads: int | None = None,
-    memory_limit: int | None = None,
-    most_error: float | None = None,
-    times: dict[tuple, Times] | None = None,
-) -> tuple[fx.GraphModule, Decision]:
-    """Return the module of a reading, its kernels compiled, and what was decided.
-
-    ``times`` keeps what was measured, for a reading of the same model.
-    """
-    graph = simplify(reading.graph)
-    usual = MEMORY * sum(node.op.weight.nbytes for node in graph.nodes if isinstance(node.op, Conv))
-    decision = decide(
-        graph,
-        reading.shapes,
-        tolerance=tolerance,
-        threads=threads,
-        memory_limit=memory_limit,
-        usual_memory=usual,
-        most_error=most_error,
-        times=times,
-    )
-
-    def segment(part: Graph) -> SegmentModule:
-        return SegmentModule(
-            part,
-            tolerance=tolerance,
-            threads=threads,
-            layout=decision.layout,
-            memory_limit=decision.share(part),
-            most_error=most_error,
-        )
-
-    return build(reading, graph, decision.excluded, segment), decision
-
-
 def _swapped(
     own: nn.Module,
     calls: Calls,
@@ -290,9 +214,15 @@ def _swapped(
     )
     errors = sum(decision.allowed.values())
     different = disagreement(other, other, calls, witness, errors)
-    if not different:
-        return Optimized(other, report, None)
-    return _alone(own, f"{reason}; {different}")
+    if different:
+        return _alone(own, f"{reason}; {different}")
+    if report.segments and not is_every_layer():
+        rivals = Rivals(own, calls, options["threads"])
+        with working("measuring the whole model"), restored(own), restored(other):
+            report = replace(report, whole=rivals.measured(other), rival=rivals.name)
+        if report.whole is not None and report.whole.is_slower:
+            return _alone(own, f"{reason}; torch is faster in the whole model: {report.whole}")
+    return Optimized(other, report, None)
 
 
 def _alone(model: nn.Module, reason: str) -> Optimized:
@@ -312,14 +242,40 @@ def _kept(model: nn.Module, why: str, but: Collection[str] = ()) -> list[Row]:
     ]
 
 
-def _inputs(example_inputs: Any) -> tuple[Any, ...]:
-    if isinstance(example_inputs, torch.Tensor):
-        return (example_inputs,)
-    if isinstance(example_inputs, (tuple, list)):
-        return tuple(example_inputs)
+def _inputs(name: str, given: Any) -> tuple[Any, ...]:
+    if isinstance(given, torch.Tensor):
+        return (given,)
+    if isinstance(given, (tuple, list)):
+        return tuple(given)
     raise InvalidType(
-        f"example_inputs: got {type(example_inputs).__name__}; allowed: a tensor or a tuple of "
-        "the model's arguments"
+        f"{name}: got {type(given).__name__}; allowed: a tensor or a tuple of the model's arguments"
+    )
+
+
+def _sequence(name: str, given: Any) -> Sequence[Any]:
+    if isinstance(given, (tuple, list)):
+        return given
+    raise InvalidType(
+        f"{name}: got {type(given).__name__}; allowed: a list of tensors, or of tuples of the "
+        "model's arguments"
+    )
+
+
+def _alike(calls: Calls, inputs: tuple[Any, ...]) -> list[torch.Tensor]:
+    """Return the tensors of inputs that are like the example's but for their sizes."""
+    tensors = calls.tensors_of(inputs, {})
+    if tensors is None:
+        raise InvalidValue(
+            f"more_inputs: got {_described(inputs)}; allowed: arguments as in example_inputs, "
+            f"{_described(calls.tensors)}, of other sizes"
+        )
+    return tensors
+
+
+def _described(inputs: Sequence[Any]) -> str:
+    return ", ".join(
+        f"{one.dtype} {tuple(one.shape)}" if isinstance(one, torch.Tensor) else str(one)[:40]
+        for one in inputs
     )
 
 

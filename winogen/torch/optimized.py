@@ -14,6 +14,7 @@ from torch import Tensor, fx, nn
 from winogen.errors import InvalidValue, Unsupported
 from winogen.torch.calling import Calls, CallStructure
 from winogen.torch.functional import exported, transformed
+from winogen.torch.releasing import release
 from winogen.torch.report import Report
 from winogen.torch.tracing import SizeGuard
 
@@ -56,6 +57,7 @@ class Optimized(nn.Module):
         fields["winogen_fast"] = fast
         fields["winogen_report"] = report
         fields["training"] = False
+        fields["winogen_released"] = False  # whether weights lie in a file
         fields["_warned"] = fields["_tested"] = False
         self._watch()
 
@@ -165,6 +167,12 @@ class Optimized(nn.Module):
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *dir(self.winogen_model)})
 
+    def winogen_release(self) -> None:
+        """Move into a file what is read only in rare cases; copies do the same."""
+        self.__dict__["winogen_released"] = True
+        release(self.winogen_model, self.winogen_fast and self.winogen_fast.body)
+        self._watch()
+
     def _watch(self) -> None:
         """Note what the copy is made of now."""
         self.__dict__["_seen"] = _Seen(self.winogen_model)
@@ -242,6 +250,8 @@ class Optimized(nn.Module):
         super().__setstate__(state)
         for table in ("_parameters", "_buffers", "_modules"):
             self.__dict__[table] = getattr(self.winogen_model, table)
+        if self.winogen_released:
+            self.winogen_release()
         self._watch()
 
 

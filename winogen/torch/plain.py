@@ -100,7 +100,7 @@ class Plain(nn.Module):
         self.register_buffer("weight", None)
         self.register_buffer("bias", None)
         if isinstance(op, Conv):
-            self._set(op.weight, op.bias)
+            self._set(np.asarray(op.weight), op.bias)
             self.kind, self.op = "conv", op.options
         elif isinstance(op, Affine):
             self._set(op.scale[:, None, None], op.shift[:, None, None])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 from winogen.errors import InvalidType
+from winogen.tasks.duel import Times
 from winogen.torch.calling import Calls, clones
 from winogen.torch.cases import run
 from winogen.torch.copies import evaluated
@@ -40,6 +41,14 @@ class Errors:
     torch_l2: float
 
 
+class Budget(NamedTuple):
+    """All layers by winogen, within so many times the bytes of the weights, or as few as it can."""
+
+    times_weights: int
+    packed_bytes: int
+    predicted: float  # seconds of all layers together
+
+
 @dataclass(frozen=True)
 class Report:
     """The table of an optimized model; ``print`` shows it."""
@@ -52,6 +61,9 @@ class Report:
     segments: int = 0
     compared: str = ""  # on which inputs the copy was compared with the model
     machine: str = ""  # that layers were planned for, and how it is known
+    budgets: tuple[Budget, ...] = ()  # what other limits of memory would give
+    whole: Times | None = None  # of the whole model, on the example; None: it was not measured
+    rival: str = ""  # how torch computed it
     _columns: tuple[str, ...] = field(
         default=("layer", "computes", "runs", "predicted", "measured", "torch", "error", "why"),
         repr=False,
@@ -77,9 +89,19 @@ class Report:
             f"{ours} of {len(self.rows)} convolutions run by winogen in {self.segments} calls, "
             f"layout {self.layout}; traced by {self.tracer}",
         ]
+        if self.whole is not None:
+            kept = "; torch's is kept" if self.whole.is_slower else ""
+            head.append(f"the whole model, measured: torch, {self.rival}, {self.whole}{kept}")
         if self.packed_bytes:
             times = self.packed_bytes / max(1, self.weight_bytes)
             head.append(f"packed filters: {self.packed_bytes:,} bytes, {times:.2f} x the weights")
+        if self.budgets:
+            ways = (
+                f"{_milliseconds(one.predicted)} with {one.packed_bytes:,} bytes at "
+                f"{one.times_weights} x"
+                for one in self.budgets
+            )
+            head.append(f"all layers by winogen, predicted by memory_limit: {', '.join(ways)}")
         if self.errors is not None:
             e = self.errors
             head.append(

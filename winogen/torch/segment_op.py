@@ -66,6 +66,11 @@ class SegmentModule(nn.Module):
             plain = self._plain.graph = PlainGraph(self.segment.graph)
         return plain
 
+    def forget(self) -> object:
+        """Forget what was made for any shape, as `Segment.forget` does, and torch's twin."""
+        self._plain = threading.local()
+        return self.segment.forget()
+
     def extra_repr(self) -> str:
         """What it computes."""
         return str(self.segment.graph)

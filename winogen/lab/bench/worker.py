@@ -215,6 +215,7 @@ def _give_back_memory() -> None:
     ours = sys.modules.get("winogen.conv.memory")  # a rival's process has none
     if ours:
         ours.release()
+        return
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 

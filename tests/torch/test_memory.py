@@ -1,0 +1,231 @@
+"""What an optimized model keeps: weights in a file, sizes that were prepared, and nothing else."""
+
+import copy
+import gc
+import mmap
+import pickle
+import tempfile
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from conv.conftest import quick_kernels  # noqa: E402, F401
+from graph import torch_nets as nets  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn.utils import parametrizations  # noqa: E402
+
+from winogen.errors import InvalidType, InvalidValue, OutOfMemory  # noqa: E402
+from winogen.graph import Conv  # noqa: E402
+from winogen.testing import every_layer  # noqa: E402
+from winogen.torch import optimize, report  # noqa: E402
+from winogen.torch.releasing import released  # noqa: E402
+from winogen.torch.segment_op import SegmentModule  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def never_torch():
+    """All layers run by winogen."""
+    with every_layer():
+        yield
+
+
+@pytest.fixture
+def x():
+    return torch.randn(1, 3, 12, 10)
+
+
+def same(ours, theirs, tolerance=1e-5):
+    assert ours.shape == theirs.shape
+    assert (ours - theirs).abs().max() <= tolerance * theirs.abs().max()
+
+
+def segments(model):
+    return [m for m in model.winogen_fast.body.modules() if isinstance(m, SegmentModule)]
+
+
+def owner(array):
+    """What an array's memory belongs to."""
+    while isinstance(array, np.ndarray) and array.base is not None:
+        array = array.base
+    return array.obj if isinstance(array, memoryview) else array
+
+
+def in_file(tensor):
+    """Whether the numbers of a tensor are in a file, by the map of the memory of this process."""
+    address, maps = tensor.data_ptr(), Path("/proc/self/maps")
+    if not maps.exists():
+        pytest.skip("needs Linux")
+    for line in maps.read_text().splitlines():
+        begin, end = (int(part, 16) for part in line.split()[0].split("-"))
+        if begin <= address < end:
+            return "winogen-weights" in line or "(deleted)" in line
+    raise AssertionError("no such memory")
+
+
+class Tied(nn.Module):
+    """One weight in two layers, one of them behind a view of it, and a head that torch computes."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nets.conv(), nets.conv()
+        self.b.weight = self.a.weight
+        self.first = nets.conv(3)
+        self.head = nn.Linear(nets.C, 2)
+
+    def forward(self, x):
+        y = self.b(torch.relu(self.a(self.first(x))))
+        return self.head(y.mean((2, 3)))
+
+
+def made(net):
+    return nets.normalized(net())
+
+
+@pytest.mark.parametrize("net", (nets.Residual, nets.UNet, nets.Mobile, Tied))
+def test_released_weights_are_in_a_file_and_nothing_else_differs(net, x):
+    model = net().eval() if net is Tied else made(net)
+    kept, ours = optimize(model, x), optimize(model, x, release_weights=True)
+    with torch.inference_mode():
+        assert torch.equal(ours(x), kept(x))
+        other = torch.randn(2, 3, 14, 18)  # packed anew
+        assert torch.equal(ours(other), kept(other))
+    used = {id(parameter) for parameter in ours.winogen_fast.body.parameters()}
+    for name, parameter in ours.named_parameters():
+        assert in_file(parameter) == (id(parameter) not in used), name
+    for segment in segments(ours):
+        for node in segment.segment.graph.nodes:
+            weight = getattr(node.op, "weight", None)
+            if weight is not None:
+                assert isinstance(owner(getattr(weight, "filters", weight)), mmap.mmap)
+    again = net()
+    again.load_state_dict(ours.state_dict())
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(ours.state_dict()[name], tensor)
+    mine, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+    ours(mine).sum().backward()
+    model(theirs).sum().backward()
+    same(mine.grad, theirs.grad, 1e-4)
+
+
+def test_copies_of_released_models_are_released(x):
+    ours = optimize(made(nets.Residual), x, release_weights=True)
+    for again in (copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
+        assert again.winogen_released and in_file(again.conv1.weight)
+        assert again.conv1.weight.data_ptr() != ours.conv1.weight.data_ptr()
+        with torch.inference_mode():
+            assert torch.equal(again(x), ours(x))
+        with pytest.raises(InvalidValue, match="Train the original"):
+            again.train()
+
+
+def test_what_a_user_changes_in_a_released_model_is_seen(x):
+    model = made(nets.Residual)
+    ours, twin = optimize(model, x, release_weights=True), copy.deepcopy(model)
+    with torch.no_grad():
+        ours.conv1.weight.mul_(2)
+        twin.conv1.weight.mul_(2)
+        with pytest.warns(UserWarning, match="weights or fields of the copy"):
+            assert torch.equal(ours(x), twin(x))
+        assert not torch.equal(model(x), twin(x))
+        seen = []
+        model.conv1.register_forward_hook(lambda *given: seen.append(1))
+        hooked = optimize(model, x, release_weights=True)
+        same(hooked(x), model(x))
+
+
+def test_tied_and_parametrized_weights(x):
+    model = Tied().eval()
+    parametrizations.weight_norm(model.first)
+    ours = optimize(model, x, release_weights=True)
+    assert ours.a.weight is ours.b.weight
+    with torch.no_grad():
+        same(ours(x), model(x))
+
+
+def test_parameters_that_share_memory_still_do(x):
+    whole = torch.randn(4, 6)
+    rows = [nn.Parameter(whole[i : i + 2]) for i in (0, 2)] + [nn.Parameter(whole.t())]
+    numbers, strides = [row.detach().clone() for row in rows], [row.stride() for row in rows]
+    released([*rows, nn.Parameter(torch.empty(0))])
+    for row, before, stride in zip(rows, numbers, strides):
+        assert in_file(row) and torch.equal(row, before) and row.stride() == stride
+    with torch.no_grad():
+        rows[0][0, 0] = 7.0
+    assert rows[2][0, 0] == 7.0 and whole[0, 0] != 7.0
+
+
+def test_modules_that_were_replaced_release_theirs(x):
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.calls = nets.conv(3), 0
+
+        def forward(self, x):
+            self.calls += 1
+            return self.conv(x)
+
+    model = Counting().eval()
+    ours = optimize(model, x, release_weights=True)
+    assert in_file(ours.conv.weight) and not in_file(ours.conv.bias) and ours.calls == 0
+    with torch.no_grad():
+        same(ours(x), model(x))
+
+
+def test_no_room_for_the_weights(x, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with pytest.raises(OutOfMemory, match="release_weights: .*No space left.*TMPDIR"):
+        optimize(made(nets.Shared), x, release_weights=True)
+    with pytest.raises(InvalidType, match="release_weights: got 1; allowed: True or False"):
+        optimize(made(nets.Shared), x, release_weights=1)
+
+
+def test_only_what_is_asked_for_is_kept(x):
+    """The proof ran other sizes, by kernels and by torch, on graphs that are gone."""
+    model = made(nets.Residual)
+    ours = optimize(model, x)
+    assert [len(segment.segment._bound) for segment in segments(ours)] == [1]
+    assert not any(hasattr(segment._plain, "graph") for segment in segments(ours))
+    weights = [tensor.untyped_storage().data_ptr() for tensor in ours.parameters()]
+    ops = [node.op for node in segments(ours)[0].segment.graph.nodes]
+    for weight in (op.weight for op in ops if isinstance(op, Conv)):  # folding took no memory
+        filters = getattr(weight, "filters", weight)
+        assert filters.ctypes.data in weights
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+
+
+def test_more_inputs_are_prepared(x):
+    model = made(nets.UNet)
+    larger, batch = torch.randn(1, 3, 16, 24), torch.randn(3, 3, 12, 10)
+    ours = optimize(model, x, more_inputs=[larger, (batch,)])
+    assert {len(segment.segment._bound) for segment in segments(ours)} == {3}
+    with torch.inference_mode():
+        for inputs in (x, larger, batch):
+            same(ours(inputs), model(inputs))
+    assert {len(segment.segment._bound) for segment in segments(ours)} == {3}
+    runs = [[row.runs for row in report(one).rows] for one in (ours, optimize(model, x))]
+    assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize(
+    "more, words",
+    (
+        (torch.randn(1, 3, 8, 8), "more_inputs: got Tensor; allowed: a list"),
+        ([(1, 3, 8, 8)], "more_inputs: got 1, 3, 8, 8; allowed: arguments as in example_inputs"),
+        ([3], "more_inputs: got int"),
+        ([torch.randn(3, 8, 8)], "torch.float32 .1, 3, 12, 10., of other sizes"),
+        ([torch.randn(1, 3, 8, 8).double()], "got torch.float64 .1, 3, 8, 8."),
+    ),
+)
+def test_inputs_unlike_the_example_are_refused(x, more, words):
+    with pytest.raises((InvalidType, InvalidValue), match=words):
+        optimize(made(nets.Shared), x, more_inputs=more)

@@ -1,0 +1,226 @@
+"""What may become of a model that was traced: drafts, each proven and measured as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import fx, nn
+
+from winogen.graph import Conv, Graph, simplify
+from winogen.graph.fold import fold_affine
+from winogen.progress import counting, working
+from winogen.tasks.duel import Times
+from winogen.testing import is_every_layer
+from winogen.toolchain.machine import described
+from winogen.torch.building import build
+from winogen.torch.calling import Calls
+from winogen.torch.cases import Witness
+from winogen.torch.copies import restored
+from winogen.torch.deciding import Decision, decide
+from winogen.torch.optimized import Fast, Optimized
+from winogen.torch.proving import disagreement, unproven
+from winogen.torch.reading import Reading, Untraceable, excluding, read
+from winogen.torch.report import Errors, Reference, Report, Row
+from winogen.torch.segment_op import SegmentModule
+from winogen.torch.tracing import Traced
+from winogen.torch.wholes import Rivals
+
+# Packed filters take at most this many times the bytes of the weights, unless `memory_limit` says
+# otherwise.
+MEMORY = 3
+# Without a tolerance, the L2 error at the output should be at most so many times torch's. Until it
+# is, layers with a larger predicted error than this are computed more carefully.
+USUAL = 1.5
+CEILINGS = (None, 2e-6, 6e-7, 3e-7)
+_WHOLE = "torch is faster in the whole model"
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What may become of a model."""
+
+    made: Optimized
+    lost: bool = False  # whether torch is faster in some layers
+    reason: str = ""  # why it must not be used
+    whole: Times | None = None  # of winogen and of torch; None: not measured
+
+    @property
+    def gain(self) -> float:
+        """How many times as fast as torch winogen is: 1 where nobody knows."""
+        if self.reason:
+            return 0.0
+        return self.whole.gain if self.whole else 1.0
+
+
+class _Proven(NamedTuple):
+    """Segments that compute what the model does."""
+
+    reading: Reading
+    body: fx.GraphModule
+    decision: Decision
+    errors: Errors | None  # at the output
+
+
+class Drafts:
+    """Drafts of a model by one trace; what was measured or refused for one holds for the next."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        trace: Traced,
+        calls: Calls,
+        witness: Witness,
+        exclude: Collection[Any],
+        options: dict[str, Any],
+    ):
+        self.model, self.trace, self.calls, self.witness = model, trace, calls, witness
+        self.options = options
+        self._reference = Reference(model, calls)
+        self._excluded = excluding(exclude, dict(model.named_modules()))
+        self._refused: dict[str, str] = {}
+        self._times: dict[tuple, Times] = {}
+        self._rivals: Rivals | None = None
+
+    def made(self, uncut: bool) -> Draft:
+        """Return a draft with torch's layers where these are faster; ``uncut``: with none of them.
+
+        Where winogen's whole is no faster than torch's, the draft is torch's. Raises Untraceable.
+        """
+        with restored(self.model):
+            proven = self._proven(uncut)
+        decision = proven.decision
+        made = self._optimized(proven.body, self._report(proven))
+        reason = self._different(made, sum(decision.allowed.values()))
+        if reason or is_every_layer() or not decision.rows:
+            return Draft(made, reason=reason)
+        with working("measuring the whole model"), restored(self.model):
+            rivals = self._rivals = self._rivals or self._challenged(proven.reading)
+            whole = rivals.measured(made)
+        report = replace(made.winogen_report, whole=whole, rival=rivals.name)
+        if whole.is_slower:
+            rows = [replace(row, runs="torch", why=_WHOLE, packed_bytes=0) for row in report.rows]
+            report = replace(report, rows=tuple(rows), segments=0)
+            fast = rivals.best.winogen_fast if isinstance(rivals.best, Optimized) else None
+            made = Optimized(self.model, report, fast)
+        else:
+            made = Optimized(self.model, report, made.winogen_fast)
+        return Draft(made, decision.lost, "", whole)
+
+    def _proven(self, uncut: bool) -> _Proven:
+        """Return segments. Layers that do not compute what the model does stay torch's."""
+        guard, options = self.trace.guard, self.options
+        cases = self.witness.cases[1:]
+        cases = [case for case in cases if guard is None or guard.holds(case.tensors)]
+        while True:
+            reading = read(self.trace.module, exclude=self._why_torch)
+            for most_error in CEILINGS if options["tolerance"] is None else CEILINGS[:1]:
+                body, decision = compiled(
+                    reading, most_error=most_error, times=self._times, uncut=uncut, **options
+                )
+                with self._optimized(body, Report()).winogen_tested() as tested:
+                    errors = self._reference.errors(tested)
+                if errors is None or not errors.torch_l2:  # a model in float64
+                    break
+                if errors.ours_l2 <= USUAL * errors.torch_l2:
+                    break
+            with counting("checking layers"):
+                failures = unproven(self.trace.module, reading, body, decision, cases)
+            if not failures:
+                return _Proven(reading, body, decision, errors)
+            if failures.keys() <= self._refused.keys():
+                raise Untraceable(next(iter(failures.values())))
+            self._refused |= failures
+
+    def _why_torch(self, node: fx.Node) -> str:
+        return self._excluded(node) or self._refused.get(node.name, "")
+
+    def _different(self, made: Optimized, errors: float) -> str:
+        with made.winogen_tested():
+            return disagreement(made, self.model, self.calls, self.witness, errors)
+
+    def _challenged(self, reading: Reading) -> Rivals:
+        """Return torch's ways, the fastest of them known."""
+        rivals = Rivals(self.model, self.calls, self.options["threads"])
+        other = self._optimized(folded(reading), Report())
+        if not self._different(other, 0.0):
+            rivals.challenge("channels last, normalizations folded", other)
+        return rivals
+
+    def _optimized(self, body: fx.GraphModule, report: Report) -> Optimized:
+        trace = self.trace
+        fast = Fast(body, self.calls, trace.structure, _planar(self.witness), trace.guard)
+        return Optimized(self.model, report, fast)
+
+    def _report(self, proven: _Proven) -> Report:
+        decision = proven.decision
+        return Report(
+            (*decision.rows, *(Row(s.name, s.what, "torch", s.why) for s in proven.reading.stays)),
+            self.trace.tracer,
+            decision.layout,
+            proven.errors,
+            decision.weight_bytes,
+            sum(isinstance(module, SegmentModule) for module in proven.body.modules()),
+            str(self.witness),
+            described(),
+            decision.budgets,
+        )
+
+
+def _planar(witness: Witness) -> tuple[bool, ...]:
+    """Which leaves of the output a contiguous example gives contiguous."""
+    case = witness.cases[0]
+    if not all(tensor.is_contiguous() for tensor in case.tensors):
+        return (False,) * len(case.leaves)
+    return tuple(isinstance(y, torch.Tensor) and y.is_contiguous() for y in case.leaves)
+
+
+def folded(reading: Reading) -> fx.GraphModule:
+    """Return a module by torch alone, channels last, normalizations in the weights before them."""
+    graph = fold_affine(reading.graph.without_dead())
+    every = {name for node in graph.nodes for name in node.outputs}
+    return build(reading, graph, every, layout="NHWC")
+
+
+def compiled(
+    reading: Reading,
+    *,
+    tolerance: float | None = None,
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    most_error: float | None = None,
+    times: dict[tuple, Times] | None = None,
+    uncut: bool = False,
+) -> tuple[fx.GraphModule, Decision]:
+    """Return the module of a reading, its kernels compiled, and what was decided.
+
+    ``times`` keeps what was measured, for a reading of the same model; ``uncut``: winogen computes
+    slower layers as well.
+    """
+    graph = simplify(reading.graph)
+    usual = MEMORY * sum(node.op.weight.nbytes for node in graph.nodes if isinstance(node.op, Conv))
+    decision = decide(
+        graph,
+        reading.shapes,
+        tolerance=tolerance,
+        threads=threads,
+        memory_limit=memory_limit,
+        usual_memory=usual,
+        most_error=most_error,
+        times=times,
+        uncut=uncut,
+    )
+
+    def segment(part: Graph) -> SegmentModule:
+        return SegmentModule(
+            part,
+            tolerance=tolerance,
+            threads=threads,
+            layout=decision.layout,
+            memory_limit=decision.share(part),
+            most_error=most_error,
+        )
+
+    return build(reading, graph, decision.excluded, segment, decision.layout), decision

@@ -1,0 +1,52 @@
+"""A model before it is handed out: ready for its sizes, and without what only making it needed."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from winogen.conv import memory
+from winogen.progress import counting
+from winogen.torch.building import GRAPH
+from winogen.torch.calling import Calls
+from winogen.torch.copies import restored
+from winogen.torch.optimized import Optimized
+from winogen.torch.segment_op import SegmentModule
+
+
+def prepare(
+    made: Optimized, calls: Calls, more: Sequence[Sequence[Any]], threads: int | None
+) -> None:
+    """Plan and pack for the sizes of the example and of ``more`` inputs, and for no others.
+
+    What the proof ran on other sizes is forgotten. Weights that are to be released are so before.
+    """
+    kept = [segment.forget() for segment in _segments(made)]  # filters that stay are packed once
+    if made.winogen_released:
+        made.winogen_release()
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads or before)
+    try:
+        with made.winogen_tested(), torch.inference_mode(), counting("preparing sizes") as step:
+            for place, tensors in enumerate((calls.tensors, *more)):
+                step(place, 1 + len(more), " ".join(str(tuple(t.shape)) for t in tensors))
+                with restored(made.winogen_model):
+                    args, kwargs = calls.arguments([tensor.clone() for tensor in tensors])
+                    made(*args, **kwargs)
+    finally:
+        torch.set_num_threads(before)
+    del kept
+    gc.collect()  # traces are full of cycles
+    memory.release()
+
+
+def _segments(made: Optimized) -> Iterator[SegmentModule]:
+    body: nn.Module | None = made.winogen_fast and made.winogen_fast.body
+    if isinstance(body, torch.fx.GraphModule):
+        for node in body.graph.nodes:
+            node.meta.pop(GRAPH, None)  # for the proof, with weights
+        yield from (module for module in body.modules() if isinstance(module, SegmentModule))

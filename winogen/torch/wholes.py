@@ -1,0 +1,52 @@
+"""A whole model by winogen beside the best that torch makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from winogen.tasks.duel import Times, duel, duel_of_wholes
+from winogen.tasks.turns import clock_of
+from winogen.torch.calling import Calls, clones
+
+Model = Callable[..., Any]
+# Seconds, about, in which two ways of torch's are compared.
+_RIVALS = (0.3,)
+
+
+class Rivals:
+    """The ways in which torch computes one model on the inputs of the example.
+
+    ``best`` is the fastest of them, ``name`` says which it is: first the ``original``.
+    """
+
+    def __init__(self, original: Model, calls: Calls, threads: int | None):
+        self.best, self.name = original, "as it is"
+        self._calls, self._threads = calls, threads or torch.get_num_threads()
+
+    def challenge(self, name: str, other: Model) -> None:
+        """Make ``other`` the best if it is faster."""
+        times = self._duel(other, partial(duel, seconds=_RIVALS))
+        if times.ours < times.theirs:
+            self.best, self.name = other, name
+
+    def measured(self, made: Model) -> Times:
+        """Return the times of winogen's and of the best of torch's."""
+        return self._duel(made, duel_of_wholes)
+
+    def _duel(self, ours: Model, measure: Callable[..., Times]) -> Times:
+        args, kwargs = self._calls.arguments(clones(self._calls.tensors))
+        before = torch.get_num_threads()
+        torch.set_num_threads(self._threads)
+        try:
+            with torch.inference_mode():
+                return measure(
+                    lambda: ours(*args, **kwargs),
+                    lambda: self.best(*args, **kwargs),
+                    clock_of(self._threads),
+                )
+        finally:
+            torch.set_num_threads(before)
