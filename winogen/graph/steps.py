@@ -14,12 +14,13 @@ import numpy as np
 from winogen.conv import arguments, memory
 from winogen.conv.execute import Call, Environment
 from winogen.conv.quantized import QConv2d
-from winogen.graph import maps, relayout, runtime
+from winogen.graph import maps, runtime
 from winogen.graph.choose import Choice
 from winogen.graph.ir import Conv, QConv
 from winogen.graph.lower import Step
 from winogen.graph.places import Place
 from winogen.graph.planning import Planned, bytes_of
+from winogen.graph.relayout import Relayout, turning
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.work import round_up
@@ -124,6 +125,9 @@ class Steps:
         ]
 
     def _rows(self, number: int, step: Step, calls: list[Call], seconds: float) -> Iterator[Row]:
+        if isinstance(step.op, Relayout):
+            yield self._turning(number, step, step.op)
+            return
         if not calls:
             yield self._moving(number, step, seconds)
             return
@@ -205,25 +209,21 @@ class Steps:
         """The step of what only moves numbers, of the same form as a kernel call."""
         planned = self.planned
         op = step.op
-        assert not isinstance(op, (Conv, QConv))
-        what = "relayout" if isinstance(op, relayout.Relayout) else "map"
+        assert not isinstance(op, (Conv, QConv, Relayout))
         # Compiled for this machine, as kernels are; a plan for another has that of its library.
         library: Any = runtime.library(planned.settings.target) if self._runs else self
-        if isinstance(op, relayout.Relayout):
-            struct, parts = relayout.struct(library, op, step.shape)
-        else:
-            struct, parts = maps.struct(
-                library,
-                op,
-                step.input.channels,
-                planned.settings.layout,
-                planned.buffers[step.input.buffer],
-                None if step.add is None else planned.buffers[step.add.buffer],
-                planned.buffers[step.output.buffer],
-            )
+        struct, parts = maps.struct(
+            library,
+            op,
+            step.input.channels,
+            planned.settings.layout,
+            planned.buffers[step.input.buffer],
+            None if step.add is None else planned.buffers[step.add.buffer],
+            planned.buffers[step.output.buffer],
+        )
         self._kept += [struct, library]
         real = {"float32": "float", "float64": "double"}[planned.settings.dtype]
-        part = library.ffi.addressof(library.lib, f"winogen_{what}_part_{real}")
+        part = library.ffi.addressof(library.lib, f"winogen_map_part_{real}")
         here, part = (_address(library.ffi, pointer) for pointer in (struct, part))
         pointers = [self._fixed(here), self._at(step.input), self._at(step.output)]
         if step.add is not None:
@@ -258,6 +258,17 @@ class Steps:
             for name, address in (("run", row.run), ("part", row.part))
         )
         return run, part, row.pointers, row.first, row.last, row.parts, row.threads
+
+    def _turning(self, number: int, step: Step, op: Relayout) -> Row:
+        """The step that brings a map into the other layout."""
+        settings = self.planned.settings
+        library: Any = runtime.library(settings.target) if self._runs else self
+        struct, function, parts = turning(library, op, step.shape, settings.dtype)
+        self._kept += [struct, library]
+        here, part = (_address(library.ffi, pointer) for pointer in (struct, function))
+        pointers = (self._fixed(here), self._at(step.input), self._at(step.output))
+        numbers = 0, parts, parts, settings.threads, self.planned.choices[number].seconds
+        return Row(number, _content(library.ffi, struct), None, 0, part, pointers, *numbers)
 
 
 class Bound(Steps):
