@@ -14,6 +14,7 @@ from winogen.graph import (
     Node,
     Pad,
     Repeat,
+    Shuffle,
     Slice,
     Spread,
 )
@@ -56,7 +57,7 @@ def graphs(draw, most=7):
 
     padded = set()
     kinds = "conv conv affine activation add add concat pad depthwise slice halves".split()
-    kinds += "pool repeat spread".split()
+    kinds += "pool dilated shuffle repeat spread".split()
     for _ in range(draw(st.integers(1, most))):
         kind = draw(st.sampled_from(kinds))
         x = pick(name for name in channels if name not in padded)
@@ -88,6 +89,10 @@ def graphs(draw, most=7):
             emit(Concat(), parts, sum(channels[part] for part in parts))
         elif kind == "pool":
             emit(MaxPool((3, 2), (1, 1), (1, 1, 1, 0)), [x], count)
+        elif kind == "dilated":
+            emit(MaxPool((3, 2), (1, 1), (2, 2, 1, 1), (2, 2)), [x], count)
+        elif kind == "shuffle":
+            emit(Shuffle(2 - count % 2), [x], count)
         elif kind == "repeat":
             y = emit(Repeat((2, 3)), [x], count)
             padded.add(y)

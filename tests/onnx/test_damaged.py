@@ -20,7 +20,7 @@ from .test_quantized import linear
 def models():
     net = Net()
     y = net.node("Relu", net.norm(net.conv("x", 4, 4), 4))
-    y = net.node("AveragePool", y, kernel_shape=[2, 2], strides=[2, 2])
+    y = net.node("LpPool", y, kernel_shape=[2, 2], strides=[2, 2])
     y = net.node("Pad", y, net.constant(np.array([0, 0, 1, 1, 0, 0, 1, 1])))
     y = net.node("Clip", net.conv(y, 4, 4), net.constant(np.float32(0)))
     return [net.model(y), linear(np.random.default_rng(0), shape=(3, 3, 3, 3))]

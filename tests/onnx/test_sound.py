@@ -19,7 +19,7 @@ from .test_optimize import MADE, Net, check_same, data, kinds
 
 
 def pool(net, x):
-    return net.node("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
+    return net.node("LpPool", x, kernel_shape=[2, 2], strides=[2, 2])
 
 
 def scaled(net, x, activation):
@@ -158,10 +158,10 @@ def test_nodes_have_names_of_their_own(session):
     net = Net()
     first = net.conv("x", 4, 4)
     second = net.node("Relu", net.conv(first, 4, 4))
-    y = net.node("AveragePool", second, kernel_shape=[2, 2], name=second)
+    y = net.node("LpPool", second, kernel_shape=[2, 2], name=second)
     result = check_same(net.model(y), session, data(net, 1, 4, 8, 8))
     names = [node.name for node in result.graph.node]
-    assert kinds(result) == ["Segment", "AveragePool"] and len(set(names)) == 2 and second in names
+    assert kinds(result) == ["Segment", "LpPool"] and len(set(names)) == 2 and second in names
 
 
 # ---- what is seen without running ----------------------------------------------------------------
@@ -195,7 +195,7 @@ def test_faults_are_seen_without_running(library):
 
     for change, message in (
         (late, "nowhere is read by Neg before it is made"),
-        (swapped, "is read by averagepool_.* before it is made"),
+        (swapped, "is read by lppool_.* before it is made"),
         (lambda graph: graph.node.append(graph.node[0]), "is made twice"),
         (lambda graph: graph.node.pop(), "its outputs .* are not made"),
         (asking, "its inputs more are required"),
@@ -211,7 +211,7 @@ def test_what_is_not_the_originals_is_a_part_of_its_own():
     assert [[n.op_type for n in part.nodes] for part in parts_of(model, proto)] == [["Conv"]]
     proto.graph.node[-1].attribute.pop()
     parts = parts_of(model, proto)
-    assert [[n.op_type for n in part.nodes] for part in parts] == [["Conv"], ["AveragePool"]]
+    assert [[n.op_type for n in part.nodes] for part in parts] == [["Conv"], ["LpPool"]]
     assert parts[1].inputs == parts[0].outputs and parts[0].inputs == ["x"]
 
 
