@@ -50,6 +50,7 @@ def layers(draw):
 @example((dict(padding=((12, 12), (12, 12)), dilation=(12, 12)), (40, 20, 3, 3), (28, 28)))
 @example((dict(padding=((5, 5), (5, 5))), (8, 8, 3, 3), (2, 2)))  # outputs that see zeros only
 @example((dict(padding=((9, 9), (1, 1)), dilation=(10, 1)), (9, 3, 3, 3), (7, 9)))
+@example((dict(padding=((0, 0), (1, 1)), dilation=(1, 2)), (2, 1, 1, 2), (1, 1)))  # only zeros
 def test_dilated_layers_equal_the_reference(threads, layer):
     options, weight, size = layer
     rng = np.random.default_rng(sum(weight + size))

@@ -115,7 +115,8 @@ def check(call, work):
     variant = named(work)
     inputs = call.batch * call.groups * call.channels * needed(call, 0) * needed(call, 1)
     outputs = call.batch * call.groups * call.filters * prod(call.out)
-    taps = [t.products * k // t.r if t else k for k, t in zip(call.kernel, call.transforms)]
+    kernel = trimmed(call).kernel if variant.skips_padding else call.kernel
+    taps = [t.products * k // t.r if t else k for k, t in zip(kernel, call.transforms)]
     filters = call.groups * call.filters * call.channels * prod(taps)
     for cut in cuts(work):
         stages = variant.demands(cut)

@@ -9,7 +9,7 @@ import onnxruntime as ort
 import pytest
 
 import winogen.onnx
-from winogen.onnx import measuring
+from winogen.onnx import answers, measuring
 from winogen.onnx.measuring import Measuring, Unmeasured
 from winogen.onnx.model import Model
 from winogen.onnx.rewrite import rewrite
@@ -168,3 +168,20 @@ def test_every_layer_needs_no_clock():
     _, model = chain()
     with every_layer(), pytest.raises(Unmeasured, match="every layer"):
         Measuring(Model(model), None)
+
+
+def test_kernels_are_compiled_before_layers_are_measured(clock, library, monkeypatch):
+    """All of a node at once, side by side; a layer alone would wait for its own."""
+    asked = []
+
+    def compiling(specs, *others):
+        asked.append(set(specs))
+        compile_all(specs, *others)
+
+    compile_all = answers.compile_all
+    monkeypatch.setattr(answers, "compile_all", compiling)
+    clock({})
+    # Sums of few terms and of many have kernels of their own.
+    _, model = chain((1, 4, 12, 14), (4, 64, 64, 4))
+    rewrite(model)
+    assert len(asked[0]) > 1

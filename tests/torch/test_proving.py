@@ -8,6 +8,8 @@ import torch
 from graph import torch_nets as nets
 from torch import nn
 
+from winogen.graph import segment
+from winogen.graph.compiling import kernels
 from winogen.graph.steps import Bound
 from winogen.testing import every_layer
 from winogen.torch import optimize, report, translate
@@ -120,3 +122,22 @@ def test_distances():
     assert distance(torch.tensor([1.0, 0.0, inf, -4.0]), one) == inf
     assert distance(one.double(), one) == distance(one[:3], one) == inf
     assert distance(torch.tensor([1e-9]), torch.tensor([0.0])) == inf
+
+
+def test_the_proof_needs_no_kernels_of_its_own(monkeypatch):
+    """On other sizes it computes by those of the example: nobody waits for others before a call."""
+    wanted = []
+
+    def compiling(specs):
+        wanted.append(set(specs))
+        compile_all(specs)
+
+    compile_all = segment.compile_all
+    monkeypatch.setattr(segment, "compile_all", compiling)
+    made = optimize(nn.Conv2d(64, 64, 3, padding=1).eval(), torch.randn(1, 64, 7, 7))
+    (module,) = (m for m in made.winogen_fast.body.modules() if isinstance(m, SegmentModule))
+    own = module.segment.specs
+    assert wanted and all(own >= specs for specs in wanted)
+    shapes = [(2, 64, 7, 7), (1, 64, 8, 9)]
+    if own >= {spec for shape in shapes for spec in kernels([module.segment.plan([shape])])}:
+        pytest.skip("by plans for this machine, one kernel is the fastest for all these sizes")

@@ -129,12 +129,21 @@ def axes(layer: Layer, choice: Choice) -> tuple[Any, Any]:
     """Return the 1D algorithms along height and width; (None, None) without tiles."""
     if choice.tile is None:
         return None, None
+    return _axes(layer.kernel, choice.algorithm, choice.tile, choice.points, choice.order)
+
+
+@lru_cache(maxsize=4096)
+def _axes(
+    kernel: Axes,
+    algorithm: str,
+    tile: Axes,
+    points: tuple[Points | None, Points | None],
+    order: str,
+) -> tuple[Any, Any]:
     # An axis that stays as it is is left alone by F(1, 1).
     height, width = (
-        transform_of(m, taps if transformed else 1, points, choice.order)
-        for m, taps, points, transformed in zip(
-            choice.tile, layer.kernel, choice.points, general(choice.algorithm).along
-        )
+        transform_of(m, taps if transformed else 1, axis, order)
+        for m, taps, axis, transformed in zip(tile, kernel, points, general(algorithm).along)
     )
     return height, width
 

@@ -23,6 +23,8 @@ _MOST_BYTES = 2**56
 
 Pair = tuple[int, int]  # height, width
 
+_ONE_PIXEL = (Axis(1), Axis(1))
+
 
 @dataclass(frozen=True)
 class Layer:
@@ -129,7 +131,7 @@ class Layer:
     @property
     def pointwise(self) -> bool:
         """Whether every output sees just the pixel at its own place."""
-        return self.axes == (Axis(1), Axis(1))
+        return self.axes == _ONE_PIXEL
 
     def problem(self, input_shape: Any) -> Problem:
         """Return the problem of applying the layer to an input of this shape.

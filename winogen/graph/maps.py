@@ -6,7 +6,7 @@ Computed by ``csrc/runtime/maps.c.j2``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -91,6 +91,14 @@ def operator_of(layer: Any, padding: tuple[int, int, int, int], activation: Any)
     return Add() if name == "sum" else Multiply()
 
 
+class Part(NamedTuple):
+    """Some rows of one image: rows of padding above them, rows of input, rows of output."""
+
+    above: int
+    inputs: int
+    outputs: int
+
+
 def struct(
     library: Any,
     op: Map,
@@ -99,11 +107,13 @@ def struct(
     around: Shape,
     other: Shape | None,
     out: Shape,
+    part: Part | None = None,
 ) -> Any:
     """Return the struct of a call, a `winogen_map`, and how many parts there are.
 
     ``channels`` are those that it reads; ``around``, ``other`` and ``out`` the shapes of the
-    buffers that the input, the second operand and the output are channels of.
+    buffers that the input, the second operand and the output are channels of. ``part``: None for
+    all of it.
     """
     high, wide = window_of(op)
     fields = {
@@ -124,4 +134,8 @@ def struct(
         fields |= {"dilation_h": op.dilation[0], "dilation_w": op.dilation[1]}
     made = library.ffi.new("winogen_map *", fields)
     null = library.ffi.NULL
-    return made, library.lib.winogen_lay_map(made, around, null if other is None else other, out)
+    parts = library.lib.winogen_lay_map(made, around, null if other is None else other, out)
+    if part is not None:
+        made.batch, made.pad_top, made.height, made.out_height = 1, *part
+        parts = made.out_channels if layout == "NCHW" else part.outputs
+    return made, parts

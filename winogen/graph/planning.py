@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -12,39 +13,20 @@ from winogen.conv.problem import Layer, Problem, Seams
 from winogen.conv.quantized import QConv2d
 from winogen.conv.quantized_planner import QuantizedCandidate
 from winogen.conv.request import Request
+from winogen.graph.chains import PASSAGES, Chain, chains_of
 from winogen.graph.choose import Choice, Way, ways, within
 from winogen.graph.ir import Conv, Graph, QConv
 from winogen.graph.lower import Step, lower
 from winogen.graph.memory import Life, offsets
 from winogen.graph.places import Buffer, Place
+from winogen.graph.settings import Settings
 from winogen.graph.shapes import Shape, shapes
 from winogen.kernels.spec import KernelSpec
-from winogen.records import Machine, Target
-
-# How often a number passes by that is only moved: it is read, and written to a line that is read
-# first.
-_PASSAGES = 3
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What all steps of a segment have in common."""
-
-    layout: str
-    dtype: str
-    threads: int
-    tolerance: float | None
-    algorithm: str
-    target: Target
-    machine: Machine
-    most_error: float | None = None  # predicted, of any step, where there is a way
-    # Kernels that are preferred to faster ones, which might have to be compiled; None for no such.
-    familiar: frozenset[KernelSpec] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Planned:
-    """Steps with their problems and choices, and where their buffers lie."""
+    """Steps with their problems and choices, in which order they run, and where buffers lie."""
 
     settings: Settings
     steps: tuple[Step, ...]
@@ -52,8 +34,48 @@ class Planned:
     choices: tuple[Choice, ...]
     buffers: dict[Buffer, Shape]
     outputs: tuple[Shape, ...]  # of the graph
-    arena: dict[Buffer, int]  # where each buffer of the segment begins, in bytes
-    arena_bytes: int
+
+    decided: tuple[Chain, ...] | None = None  # the chains, where somebody measured them
+
+    @cached_property
+    def possible(self) -> tuple[Chain, ...]:
+        """The chains that are predicted to be worth it, however little."""
+        if not self.settings.strips:
+            return ()
+        return chains_of(self.steps, self.problems, self.choices, self.buffers, self.settings)
+
+    @property
+    def chains(self) -> tuple[Chain, ...]:
+        """The steps that run strip by strip."""
+        if self.decided is not None:
+            return self.decided
+        return tuple(chain for chain in self.possible if chain.is_certain)
+
+    @cached_property
+    def rooms(self) -> dict[Buffer, Shape]:
+        """The shapes of the memory of all buffers, (N, C, H, W)."""
+        rooms = dict(self.buffers)
+        for chain in self.chains:
+            rooms |= {buffer: chain.room(buffer, rooms[buffer]) for buffer in chain.windows}
+        return rooms
+
+    @cached_property
+    def _layout(self) -> tuple[dict[Buffer, int], int]:
+        return _arena(self.steps, self.rooms, self.chains, np.dtype(self.settings.dtype).itemsize)
+
+    @property
+    def arena(self) -> dict[Buffer, int]:
+        """Where each buffer of the segment begins, in bytes."""
+        return self._layout[0]
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of all of these buffers."""
+        return self._layout[1]
+
+    def with_chains(self, chains: Iterable[Chain]) -> Planned:
+        """Return the same plan with these chains and no other."""
+        return replace(self, decided=tuple(chains))
 
     @property
     def seconds(self) -> float:
@@ -174,11 +196,9 @@ class _Outline:
             return ways_of_bytes(step.op, step.shape, self.settings)[0].seconds
         size = prod(step.shape) * np.dtype(self.settings.dtype).itemsize
         machine = self.settings.machine
-        return _PASSAGES * size / machine.memory_rate / (machine.clock_ghz * 1e9)
+        return PASSAGES * size / machine.memory_rate / (machine.clock_ghz * 1e9)
 
     def planned(self) -> Planned:
-        itemsize = np.dtype(self.settings.dtype).itemsize
-        arena, arena_bytes = _arena(self.steps, self.buffers, itemsize)
         return Planned(
             self.settings,
             self.steps,
@@ -186,8 +206,6 @@ class _Outline:
             tuple(self.choices),
             self.buffers,
             self.outputs,
-            arena,
-            arena_bytes,
         )
 
 
@@ -255,19 +273,25 @@ def faster_layout(
 
 
 def _arena(
-    steps: Sequence[Step], buffers: Mapping[Buffer, Shape], itemsize: int
+    steps: Sequence[Step],
+    rooms: Mapping[Buffer, Shape],
+    chains: Sequence[Chain],
+    itemsize: int,
 ) -> tuple[dict[Buffer, int], int]:
-    """Where each buffer of the segment begins, and the bytes of all."""
     touched: dict[Buffer, list[int]] = {}
+    # What a chain reads and writes is in use from its first strip to its last.
+    spans = {
+        number: (chain.numbers[0], chain.numbers[-1])
+        for chain in chains
+        for number in chain.numbers
+    }
     for number, step in enumerate(steps):
         for place in (step.output, *step.reads):
             if place.buffer[0] == "arena":
-                touched.setdefault(place.buffer, []).append(number)
-    names = list(touched)
-    lives = []
-    for name in names:
-        batch, channels, height, width = buffers[name]
-        size = batch * channels * height * width * itemsize
-        lives.append(Life(size, touched[name][0], touched[name][-1]))
+                touched.setdefault(place.buffer, []).extend(spans.get(number, (number,)))
+    lives = [
+        Life(prod(rooms[name]) * itemsize, min(numbers), max(numbers))
+        for name, numbers in touched.items()
+    ]
     begins, total = offsets(lives)
-    return dict(zip(names, begins)), total
+    return dict(zip(touched, begins)), total

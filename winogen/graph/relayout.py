@@ -24,9 +24,11 @@ def is_needed(shape: Shape) -> bool:
     return shape[1] > 1 and prod(shape[2:]) > 1
 
 
-def struct(library: Any, op: Relayout, shape: Shape) -> Any:
-    """Return the struct of a call, a `winogen_relayout`, and how many parts there are."""
+def turning(library: Any, op: Relayout, shape: Shape, dtype: str) -> Any:
+    """Return the struct of a call, a `winogen_relayout`, its function and the number of parts."""
     batch, channels, pixels = shape[0], shape[1], prod(shape[2:])
     rows, cols = (channels, pixels) if op.origin == "NCHW" else (pixels, channels)
     made = library.ffi.new("winogen_relayout *", (batch, rows, cols))
-    return made, library.lib.winogen_relayout_parts(made)
+    real = {"float32": "float", "float64": "double"}[dtype]
+    function = library.ffi.addressof(library.lib, f"winogen_relayout_part_{real}")
+    return made, function, library.lib.winogen_relayout_parts(made)

@@ -16,6 +16,7 @@ from winogen.graph.ir import Graph, Opaque, QConv
 from winogen.graph.planning import Planned, Settings, plan
 from winogen.graph.shapes import Shape, shapes
 from winogen.graph.steps import Bound
+from winogen.graph.trial import tried
 from winogen.kernels.spec import KernelSpec
 from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
@@ -33,8 +34,8 @@ class Segment:
 
     ``tolerance``, ``threads`` and ``algorithm`` are those of `winogen.conv2d`, for every layer.
     ``memory_limit`` bounds the bytes of packed filters for one shape; None for no limit, 0 for as
-    little as they can. A layer
-    whose predicted error is above ``most_error`` is computed more carefully, if there is a way.
+    little as they can. A layer whose predicted error is above ``most_error`` is computed more
+    carefully, if there is a way.
     Raises InvalidType and InvalidValue.
 
     >>> from winogen.graph import Activation, Conv, Graph, Node, Segment, simplify
@@ -138,7 +139,7 @@ class Segment:
             planned = self.plan(input_shapes, threads)
             compile_all(kernels([planned]))  # side by side, before any is needed
             with self._lock:  # filters are packed once even if several threads call at once
-                bound = Bound(planned, self._packed)
+                bound = Bound(tried(planned, self._packed), self._packed)
                 if len(self._bound) >= _SHAPES_KEPT:
                     del self._bound[next(iter(self._bound))]
                 self._bound[key] = bound

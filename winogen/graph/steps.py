@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from math import inf, prod
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import replace
+from math import inf
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,15 +16,19 @@ import numpy as np
 from winogen.conv import arguments, memory
 from winogen.conv.execute import Call, Environment
 from winogen.conv.quantized import QConv2d
-from winogen.graph import maps, relayout, runtime
+from winogen.graph import maps, runtime
+from winogen.graph.chains import Chain
 from winogen.graph.choose import Choice
-from winogen.graph.ir import Conv, QConv
+from winogen.graph.ir import Conv, QConv, Repeat
 from winogen.graph.lower import Step
 from winogen.graph.places import Place
 from winogen.graph.planning import Planned, bytes_of
+from winogen.graph.relayout import Relayout, turning
+from winogen.graph.strips import Move
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
 from winogen.kernels.work import round_up
+from winogen.records import Strides
 from winogen.records.machine import LINE
 from winogen.toolchain import Library
 from winogen.toolchain.fork import team_threads
@@ -33,6 +39,7 @@ _PATIENCE = 0.2
 Packed = MutableMapping[Any, np.ndarray]
 Spot = tuple[int, int]  # slot and offset, a `winogen_place`
 NOWHERE: Spot = (0, 0)
+_PLACES = ("input", "add", "add_after", "output")  # of a step, as kernels name them
 # Makes a kernel call of its spec, its work and its predicted seconds.
 Calling = Callable[[Spec, Any, float | None], Call]
 
@@ -84,18 +91,25 @@ class Steps:
         inputs = sum(name == "input" for name, _ in planned.buffers)
         self._first_slot = {"input": 1, "output": 1 + inputs}
         self._scratch = 1 + inputs + len(planned.outputs)
-        calls = [
-            self._calls(number, step, choice)
-            for number, (step, choice) in enumerate(zip(planned.steps, planned.choices))
-        ]
-        workspace = max((call.workspace_bytes for some in calls for call in some), default=0)
+        chains = {chain.first: chain for chain in planned.chains}
+        chained = {number for chain in planned.chains for number in chain.numbers}
+        calls = {
+            number: self._calls(number, step, planned.choices[number])
+            for number, step in enumerate(planned.steps)
+            if number not in chained
+        } | {first: self._strip_calls(chain) for first, chain in chains.items()}
+        workspace = max((one.workspace_bytes for some in calls.values() for one in some), default=0)
         # Buffers lie behind the memory that kernels work in, packed weights of a call behind them.
         self._arena = int(round_up(workspace, LINE))
         self.scratch_bytes = self._arena + planned.arena_bytes
         self.rows = [
             row
-            for number, (step, some) in enumerate(zip(planned.steps, calls))
-            for row in self._rows(number, step, some, planned.choices[number].seconds)
+            for number, some in sorted(calls.items(), key=itemgetter(0))
+            for row in (
+                self._strips(chains[number], some)
+                if number in chains
+                else self._rows(number, planned.steps[number], some)
+            )
         ]
         self.table = self.ffi.new("winogen_step[]", [self._filled(row) for row in self.rows])
 
@@ -123,41 +137,99 @@ class Steps:
             for work in candidate.works(problem)
         ]
 
-    def _rows(self, number: int, step: Step, calls: list[Call], seconds: float) -> Iterator[Row]:
+    def _rows(self, number: int, step: Step, calls: list[Call]) -> Iterator[Row]:
+        seconds = self.planned.choices[number].seconds
+        if isinstance(step.op, Relayout):
+            yield self._turning(number, step, step.op)
+            return
         if not calls:
             yield self._moving(number, step, seconds)
             return
-        places = {name: self._at(getattr(step, name)) for name in ("input", "add", "add_after")}
-        places["output"] = self._at(step.output)
+        places = {name: self._at(getattr(step, name)) for name in _PLACES}
         if isinstance(step.op, Conv):
-            slopes = arguments.slopes(step.op.activation, len(step.op.weight), self._dtype)
-            places |= self._parameters(step, bias=step.op.bias, slopes=slopes)
+            places |= self._biases(step, step.op)
         pieces = max(1, int(seconds / self._patience / len(calls)))
         for call in calls:
-            self._kept.append(call)
-            struct = self._fixed(_address(call.kernel.ffi, call.struct))
-            content = _content(call.kernel.ffi, call.struct)
             if "weight" not in step.arrays:
-                filters = self._filters(number, step, call)
-                places["packed"] = self._fixed(filters.ctypes.data)
+                places["packed"] = self._filters(number, step, call)
             else:
-                packing = self._packing(number, step, call, struct)
+                packing = self._packing(number, step, call)
                 places["packed"] = packing.pointers[2]
                 yield packing
-            spec = call.kernel.spec
-            order = (*spec.inputs, spec.output)
-            pointers = (struct, *(places[name] for name in order), (self._scratch, 0))
-            functions = (_function(call, "winogen_run_some"), _function(call, "winogen_part"))
             ranges = call.ranges(pieces, self._threads)
             share = seconds / len(calls) / max(1, len(ranges))
-            for first, last in ranges:
-                yield Row(
-                    number, content, call, *functions, pointers, first, last, call.struct.parts,
-                    call.threads, share,
-                )  # fmt: skip
+            for parts in ranges:
+                yield self._calling_row(number, call, places, parts, share)
 
-    def _filters(self, number: int, step: Step, call: Call) -> np.ndarray:
-        """The weights as a kernel reads them, packed once for all shapes."""
+    def _calling_row(
+        self,
+        number: int,
+        call: Call,
+        places: Mapping[str, Spot],
+        parts: tuple[int, int],
+        seconds: float,
+    ) -> Row:
+        """The step that computes some parts of a kernel call."""
+        self._kept.append(call)
+        spec, struct = call.kernel.spec, call.struct
+        order = (*spec.inputs, spec.output)
+        pointers = (self._struct(call), *(places[name] for name in order), (self._scratch, 0))
+        functions = (_function(call, "winogen_run_some"), _function(call, "winogen_part"))
+        content = _content(call.kernel.ffi, struct)
+        return Row(
+            number, content, call, *functions, pointers, *parts, struct.parts, call.threads,
+            seconds,
+        )  # fmt: skip
+
+    def _struct(self, call: Call) -> Spot:
+        return self._fixed(_address(call.kernel.ffi, call.struct))
+
+    # ---- chains ----------------------------------------------------------------------------------
+
+    def _strip_calls(self, chain: Chain) -> list[Call]:
+        """The kernel calls of a chain, equal ones once."""
+        works = {id(work): work for work in chain.works if work is not None}
+        return [self._calling(KernelSpec.of(work), work, 0.0) for work in works.values()]
+
+    def _strips(self, chain: Chain, calls: list[Call]) -> Iterator[Row]:
+        """The steps of a chain, strip by strip of image by image."""
+        by_work = {id(call.work): call for call in calls}
+        parameters = {
+            number: self._biases(step, step.op)
+            for number in chain.numbers
+            for step in self.planned.steps[number : number + 1]
+            if isinstance(step.op, Conv)
+        }
+        for image in range(chain.images):
+            for job, work in zip(chain.strips.jobs, chain.works):
+                number = chain.first + job.step
+                step = self.planned.steps[number]
+                if isinstance(job, Move):
+                    copy = replace(step, op=Repeat((1, 1)), input=step.output, add=None)
+                    part = maps.Part(0, job.rows, job.rows)
+                    yield self._moving(number, copy, 0.0, part, (job.up, 0))
+                    continue
+                whole = self.planned.choices[number].seconds / step.shape[0]
+                seconds = (
+                    whole * (job.end - job.begin) / self.planned.buffers[step.output.buffer][2]
+                )
+                if work is None:
+                    part = maps.Part(job.above, job.last - job.first, job.end - job.begin)
+                    between = job.source, job.target
+                    yield self._moving(number, step, seconds, part, between, image)
+                    continue
+                rows = {"input": job.source, "output": job.target}
+                spots = {
+                    name: self._at(getattr(step, name), rows.get(name, job.begin), image)
+                    for name in _PLACES
+                }
+                call = by_work[id(work)]
+                spots |= parameters[number] | {"packed": self._filters(number, step, call)}
+                parts = 0, call.struct.phases * call.struct.parts
+                yield self._calling_row(number, call, spots, parts, seconds)
+
+    def _filters(self, number: int, step: Step, call: Call) -> Spot:
+        """Where the weights are as a kernel reads them, packed once for all shapes."""
         conv = self._quantized.get(number)
         # Packing depends on an input's zero point, too.
         key = step.key, call.kernel, None if conv is None else call.work.zero
@@ -172,14 +244,14 @@ class Steps:
             filters = call.kernel.pack(call.struct, self._threads, *weights)
             self._packed[key] = filters
         self._kept.append(filters)
-        return filters
+        return self._fixed(filters.ctypes.data)
 
-    def _packing(self, number: int, step: Step, call: Call, struct: Spot) -> Row:
+    def _packing(self, number: int, step: Step, call: Call) -> Row:
         """The step that packs weights which come with the call, into memory of their own."""
         packed = self._scratch, self.scratch_bytes
         self.scratch_bytes += int(round_up(call.struct.packed_bytes, LINE))
         pack = self._fixed(_function(call, "winogen_pack"))
-        pointers = (struct, self._at(step.arrays["weight"]), packed, pack)
+        pointers = (self._struct(call), self._at(step.arrays["weight"]), packed, pack)
         part = _address(self.ffi, self.ffi.addressof(self.lib, "winogen_pack_part"))
         content = _content(call.kernel.ffi, call.struct)
         return Row(number, content, call, 0, part, pointers, 0, 1, 1, 1, packs=True)
@@ -187,6 +259,11 @@ class Steps:
     @property
     def _dtype(self) -> np.dtype:
         return np.dtype(self.planned.settings.dtype)
+
+    def _biases(self, step: Step, op: Conv) -> dict[str, Spot]:
+        """Where the bias and the slopes of a convolution are."""
+        slopes = arguments.slopes(op.activation, len(op.weight), self._dtype)
+        return self._parameters(step, bias=op.bias, slopes=slopes)
 
     def _parameters(self, step: Step, **arrays: np.ndarray | None) -> dict[str, Spot]:
         """Where numbers per channel are: in the plan, or in arrays of the call."""
@@ -201,51 +278,65 @@ class Steps:
                 spots[name] = self._fixed(kept.ctypes.data)
         return spots
 
-    def _moving(self, number: int, step: Step, seconds: float) -> Row:
-        """The step of what only moves numbers, of the same form as a kernel call."""
+    def _moving(
+        self,
+        number: int,
+        step: Step,
+        seconds: float,
+        part: maps.Part | None = None,
+        rows: tuple[int, int] = (0, 0),
+        image: int = 0,
+    ) -> Row:
+        """The step of what only moves numbers, of the same form as a kernel call.
+
+        ``part`` of it from ``rows`` of its input and output on, if it is not all.
+        """
         planned = self.planned
         op = step.op
-        assert not isinstance(op, (Conv, QConv))
-        what = "relayout" if isinstance(op, relayout.Relayout) else "map"
+        assert not isinstance(op, (Conv, QConv, Relayout))
         # Compiled for this machine, as kernels are; a plan for another has that of its library.
         library: Any = runtime.library(planned.settings.target) if self._runs else self
-        if isinstance(op, relayout.Relayout):
-            struct, parts = relayout.struct(library, op, step.shape)
-        else:
-            struct, parts = maps.struct(
-                library,
-                op,
-                step.input.channels,
-                planned.settings.layout,
-                planned.buffers[step.input.buffer],
-                None if step.add is None else planned.buffers[step.add.buffer],
-                planned.buffers[step.output.buffer],
-            )
+        struct, parts = maps.struct(
+            library,
+            op,
+            step.input.channels,
+            planned.settings.layout,
+            planned.rooms[step.input.buffer],
+            None if step.add is None else planned.rooms[step.add.buffer],
+            planned.rooms[step.output.buffer],
+            part,
+        )
         self._kept += [struct, library]
         real = {"float32": "float", "float64": "double"}[planned.settings.dtype]
-        part = library.ffi.addressof(library.lib, f"winogen_{what}_part_{real}")
-        here, part = (_address(library.ffi, pointer) for pointer in (struct, part))
-        pointers = [self._fixed(here), self._at(step.input), self._at(step.output)]
+        function = library.ffi.addressof(library.lib, f"winogen_map_part_{real}")
+        here, function = (_address(library.ffi, pointer) for pointer in (struct, function))
+        ends = zip((step.input, step.output), rows)
+        pointers = [self._fixed(here), *(self._at(place, row, image) for place, row in ends)]
         if step.add is not None:
             pointers.append(self._at(step.add))
         elif isinstance(op, maps.Point):
             pointers += self._parameters(step, weight=op.scale, bias=op.shift).values()
         content, threads = _content(library.ffi, struct), planned.settings.threads
         places = tuple(pointers)
-        return Row(number, content, None, 0, part, places, 0, parts, parts, threads, seconds)
+        return Row(number, content, None, 0, function, places, 0, parts, parts, threads, seconds)
 
     # ---- where things are ------------------------------------------------------------------------
 
     def _fixed(self, address: int) -> Spot:
         return 0, address
 
-    def _at(self, place: Place | None) -> Spot:
+    def _at(self, place: Place | None, row: int = 0, image: int = 0) -> Spot:
+        """Where a place is, from a row of an image on; a window has rows of one image."""
         if place is None:
             return NOWHERE
         planned, (kind, number) = self.planned, place.buffer
-        size = planned.buffers[place.buffer][2:]
-        step = 1 if planned.settings.layout == "NHWC" else prod(size)
-        offset = place.channel * step * np.dtype(planned.settings.dtype).itemsize
+        offset = 0
+        if place.channel or row or image:  # arrays that are no maps are there from their beginning
+            batch, *sizes = planned.rooms[place.buffer]
+            steps = Strides.of(planned.settings.layout, *sizes)
+            numbers = place.channel * steps.channel + row * steps.row
+            numbers += image % batch * steps.image
+            offset = numbers * np.dtype(planned.settings.dtype).itemsize
         if kind == "arena":
             return self._scratch, self._arena + planned.arena[place.buffer] + offset
         return self._first_slot[kind] + number, offset
@@ -258,6 +349,17 @@ class Steps:
             for name, address in (("run", row.run), ("part", row.part))
         )
         return run, part, row.pointers, row.first, row.last, row.parts, row.threads
+
+    def _turning(self, number: int, step: Step, op: Relayout) -> Row:
+        """The step that brings a map into the other layout."""
+        settings = self.planned.settings
+        library: Any = runtime.library(settings.target) if self._runs else self
+        struct, function, parts = turning(library, op, step.shape, settings.dtype)
+        self._kept += [struct, library]
+        here, part = (_address(library.ffi, pointer) for pointer in (struct, function))
+        pointers = (self._fixed(here), self._at(step.input), self._at(step.output))
+        numbers = 0, parts, parts, settings.threads, self.planned.choices[number].seconds
+        return Row(number, _content(library.ffi, struct), None, 0, part, pointers, *numbers)
 
 
 class Bound(Steps):

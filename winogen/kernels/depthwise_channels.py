@@ -85,13 +85,13 @@ class DepthwiseChannels(Variant):
         share, _ = cost.busiest(work)
         into, multiply, _ = self.count(work)
         written = pixels_family.block_written(work, machine, multiply, self.non_temporal(work))
-        product = share * self.per_vector(machine) * multiply.steps
+        product = share * self.product_cycles(work, machine, multiply)
         input_ = share * self.input_cycles(work, machine, into, multiply)
         return pixels_family.stored_meanwhile(machine, input_, product, share * written)
 
-    def per_vector(self, machine: Machine) -> float:
-        """Cycles per tap and vector of outputs."""
-        return 2 * machine.costs.depthwise
+    def product_cycles(self, work: Work, machine: Machine, multiply: Demand) -> Any:
+        """Cycles to multiply a block, twice those of a micro-kernel for its size."""
+        return 2 * machine.costs.depthwise * multiply.steps
 
     def input_cycles(self, work: Work, machine: Machine, into: Demand, multiply: Demand) -> Any:
         """Cycles to bring the pixels of a block where the product reads them."""

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from winogen.kernels import costs as cost
+from winogen.kernels import pixels_family
+from winogen.kernels.count import Demand, Move, Panel, Product, Stages
 from winogen.kernels.depthwise import is_usual
 from winogen.kernels.depthwise_channels import DepthwiseChannels
 from winogen.kernels.geometry import STRIP_FIELDS
 from winogen.kernels.variant import Buffer
-from winogen.kernels.work import Work
+from winogen.kernels.work import Work, blocks
 from winogen.records import Machine
 
 
@@ -35,5 +40,37 @@ class DepthwiseStrip(DepthwiseChannels):
     def unit(self, work: Work) -> tuple[Any, Any, Any]:
         return 1, work.tuning.pixels, work.lanes
 
-    def per_vector(self, machine: Machine) -> float:
-        return machine.costs.depthwise
+    def count(self, work: Work) -> Stages:
+        """Count filters and pixels, too, that the micro-kernel loads once for a row of taps."""
+        into, multiply, output = super().count(work)
+        (rows, cols), (high, wide) = work.block, work.kernel
+        inside = self.taps_read(work) / work.taps
+        apart = np.minimum(work.dilation[1], cols)
+        runs = apart * blocks(blocks(cols, apart), work.tuning.pixels)  # of pixels, in a row
+        calls = rows * runs * blocks(work.channels, work.lanes)
+        pixels = cols / runs
+        seen = high * ((pixels - 1) * work.stride[1] + wide) * inside * calls
+        filters = work.taps * inside * calls
+        number, channels = work.lanes * work.itemsize, work.padded_channels * work.itemsize
+        row = (cols - 1) * work.stride[1] + (wide - 1) * work.dilation[1] + 1
+        again = (
+            Move("input again", seen * number, high * row * channels, private=True),
+            Move("U again", filters * number, work.taps * channels, private=True),
+        )
+        loaded = Demand(
+            loads=seen + filters, moves=again, product=Product((Panel(pixels, 1, calls),))
+        )
+        return into, multiply + loaded, output
+
+    def product_cycles(self, work: Work, machine: Machine, multiply: Demand) -> Any:
+        """Cycles of the micro-kernel; what does not stay in L1 comes from L2."""
+        costs, product = machine.costs, multiply.product
+        far = sum(
+            np.where(move.size > pixels_family.NEAR_BYTES, move.bytes, 0)
+            for move in multiply.moves
+            if move.what.endswith(" again")
+        )
+        step = np.maximum(multiply.steps / machine.vectors_per_cycle, multiply.loads / costs.loads)
+        calls = product.times * sum(panel.times for panel in product.panels)
+        left = calls * costs.call_of_one + product.rows * costs.sum_of_one
+        return cost.roof(step, far / machine.l2_rate, costs.shows) + left

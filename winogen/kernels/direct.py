@@ -17,6 +17,7 @@ from winogen.kernels.geometry import (
     is_streamed,
     lines_of_channels,
     skips_columns,
+    steps_of_columns,
     strip_pitches,
     strip_size,
     taps_inside,
@@ -108,8 +109,9 @@ class Direct(Variant):
         return dense and is_streamed(work, self.adds_early)
 
     def count(self, work: Work) -> Stages:
-        packed, buffers = self.packed_bytes(work), self.buffers(work)
-        into = self.filled(work)
+        # Of the packed filters, those of taps that some output reads the image with.
+        packed = self.packed_bytes(work) * work.taps // work.filter_taps
+        buffers, into = self.buffers(work), self.filled(work)
         operand = into.bytes(self.operand, writes=True)
         times = blocks(work.filters, work.tuning.vectors * work.lanes)
         filters, output = pixels_family.moved(work, packed, buffers)
@@ -159,6 +161,10 @@ class Direct(Variant):
         into, multiply, output = self.count(work)
         input_ = self._fill(work, machine, into)
         arithmetic = cost.product(work, machine, multiply.product)
+        cols = taps_inside(work, 1)
+        if cols and self.skips_padding and skips_columns(work):
+            # Thin panels take longer than their steps.
+            arithmetic = arithmetic * max(1.0, steps_of_columns(work) * work.kernel[1] / cols)
         steps = cost.roof(arithmetic, pixels_family.again(machine, multiply), costs.shows)
         if work.layout == "NHWC":
             steps = steps + costs.run * multiply.product.rows

@@ -75,13 +75,16 @@ def skips_columns(work: Work) -> bool:
 
     It does not depend on how the work is cut.
     """
-    if work.padding_mode != "zeros" or work.kernel[1] == 1:
-        return False
+    return work.padding_mode == "zeros" and steps_of_columns(work) <= _WORTH_A_CUT
+
+
+def steps_of_columns(work: Work) -> float:
+    """Return the steps of the panels of a row that are cut where taps change, as a part of all."""
     inside = _inside(work, 1)
     changes = np.flatnonzero((inside[1:] != inside[:-1]).any(axis=1)) + 1
     runs = np.split(inside, changes)
-    cut = sum(_steps(len(run), work.tuning.rows) * run[0].sum() for run in runs)
-    return bool(cut <= _WORTH_A_CUT * _steps(len(inside), work.tuning.rows) * work.kernel[1])
+    cut = sum(_steps(len(run), work.tuning.rows) * int(run[0].sum()) for run in runs)
+    return cut / (_steps(len(inside), work.tuning.rows) * work.kernel[1])
 
 
 def _steps(pixels: int, rows: int) -> int:

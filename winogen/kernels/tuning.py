@@ -22,6 +22,12 @@ REGIONS_NON_TEMPORAL = 3 << 18
 def rows(target: Target) -> int:
     """Rows of a register block of two vectors: as many as fit beside the operands of one step.
 
+    With 16 registers, six rows suit Haswell to Alder Lake and Zen 2 to 5 alike: such a core starts
+    two multiply-adds and two loads of 256 bits in a cycle, and a multiply-add takes at most five
+    cycles (Intel 64 and IA-32 Architectures Optimization Reference Manual; AMD's optimization
+    guides 56305, 56665, 57647 and 58455). Ten sums hide that, and the block has twelve; a step has
+    eight loads for twelve multiply-adds.
+
     GNU C has no multiply-add by one lane for NEON, so that broadcast numbers take registers: with
     14 rows gcc 12 keeps five of the 28 sums on the stack, with ten it keeps none.
 

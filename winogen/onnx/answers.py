@@ -18,6 +18,7 @@ from winogen.graph.lower import Step
 from winogen.graph.places import Buffer, Place
 from winogen.graph.planning import Planned, Settings, plan_steps
 from winogen.graph.steps import Calling, Row, Steps
+from winogen.graph.trial import tried
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import PADDING_MODES, KernelSpec
 from winogen.records import ACTIVATIONS, Machine, Target
@@ -228,10 +229,12 @@ class Answer:
             target=target or host_target(),
             machine=Machine() if target else current(),
             familiar=None if familiar is None else frozenset(familiar),
+            strips=calling is None,  # a library packs the filters of each of its steps
         )
         planned, self._before = self.question.plan(settings)
         if calling is None:
             compile_all(kernels([planned]))  # side by side, before any is needed
+            planned = tried(planned, packed)
         self.steps = Steps(planned, library, packed, calling=calling)
 
     @property

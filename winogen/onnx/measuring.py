@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -53,6 +54,15 @@ class Measuring:
         self.threads = threads
         self._kept: dict[Any, Times | None] = {}
         self._left = _MOST
+
+    def prepare(self, proto: Any) -> None:
+        """Run a rewritten model once, so that its kernels are there when its layers are measured.
+
+        A node of many layers compiles them side by side, layers alone one after the other.
+        """
+        with suppress(Exception):  # what is wrong, the proof says
+            session = new_session(proto, library=self.library, threads=self.threads or 0)
+            session.run(None, self.feed)
 
     def whole(self, proto: Any) -> Times | None:
         """Return the times of a rewritten model and of the original; None if one does not run."""

@@ -208,6 +208,9 @@ def _proven(
         )
         if result.is_original:
             return result
+        if measuring and not layers:
+            with working("compiling kernels"):
+                measuring.prepare(result.model)
         slower = draft.slower(measuring, layers) if measuring and not uncut else []
         if slower:
             for lost in slower:

@@ -119,12 +119,17 @@ def _text(record: Record) -> str:
     return f"{'calibrated' if record.is_fitted else 'measured'} {when}{signs}"
 
 
+def may_measure() -> bool:
+    """Whether plans may depend on what is measured here: unless ``WINOGEN_CALIBRATE=0``."""
+    return os.environ.get("WINOGEN_CALIBRATE") != "0"
+
+
 @cache
 def _known() -> _Known:
     """This machine, measured if it has not been yet, or the default; the same all process long."""
     folder = cache_root()
     kept = machine_file.read(folder)
-    if os.environ.get("WINOGEN_CALIBRATE") == "0":
+    if not may_measure():
         default = Machine(costs=unfitted())
         return _Known(kept.machine, kept) if kept else _Known(default, None, "WINOGEN_CALIBRATE=0")
     samples = _samples()

@@ -168,7 +168,7 @@ def _timed(node: Node, planned: Planned, number: int) -> Times:
     input, output = problem.input_shape, problem.output_shape
     rng = np.random.default_rng(0)
     sizes = [input if name == node.inputs[0] else output for name in names]
-    arrays = [rng.standard_normal(size).astype(settings.dtype) for size in sizes]
+    arrays = [rng.standard_normal(size, np.dtype(settings.dtype)) for size in sizes]
     out = np.empty(output, settings.dtype)
     last = settings.layout == "NHWC"
     tensors = {

@@ -1,0 +1,25 @@
+"""What all steps of a segment have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from winogen.kernels.spec import KernelSpec
+from winogen.records import Machine, Target
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all steps of a segment have in common."""
+
+    layout: str
+    dtype: str
+    threads: int
+    tolerance: float | None
+    algorithm: str
+    target: Target
+    machine: Machine
+    most_error: float | None = None  # predicted, of any step, where there is a way
+    # Kernels that are preferred to faster ones, which might have to be compiled; None for no such.
+    familiar: frozenset[KernelSpec] | None = None
+    strips: bool = True  # whether steps may run strip by strip, see `winogen.graph.chains`
