@@ -221,7 +221,8 @@ def calls(name):
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_variant_fills_just_the_fields_that_it_declares(name):
     for variant, work in calls(name):
-        assert set(variant.fields(work)) - {"shares"} == set(variant.fields_used)
+        of_work = {name for name in variant.fields_used if hasattr(work, name)}  # by their names
+        assert set(variant.fields(work)) - {"shares"} == set(variant.fields_used) - of_work
         assert set(variant.buffers(work)) == set(variant.buffer_names(work.border, work.precision))
 
 

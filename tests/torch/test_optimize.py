@@ -16,6 +16,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from winogen.errors import InvalidType, InvalidValue, Unsupported, WinogenError  # noqa: E402
+from winogen.graph import Conv, GlobalAverage  # noqa: E402
 from winogen.tasks import duel  # noqa: E402
 from winogen.tasks.duel import Times  # noqa: E402
 from winogen.testing import every_layer  # noqa: E402
@@ -89,10 +90,11 @@ def test_every_kind_of_net(net, x):
 
 
 def test_what_is_fused(x):
-    """One segment up to the pooling: five convolutions, and nothing else."""
+    """One segment: five convolutions and the pooling, nothing else."""
     ours = optimize(made(nets.Residual), x)
     (only,) = segments(ours)
-    assert len(only.segment.graph.nodes) == 5
+    *convolutions, pooling = (type(node.op) for node in only.segment.graph.nodes)
+    assert convolutions == [Conv] * 5 and pooling is GlobalAverage
     assert [m for m in inside(ours).modules() if isinstance(m, (nn.BatchNorm2d, nn.ReLU))] == []
     first, *_ = segments(optimize(made(nets.Shared), x))
     assert len(first.segment.graph.nodes) == 3

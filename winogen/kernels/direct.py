@@ -71,7 +71,7 @@ class Direct(Variant):
     def fields(self, work: Work) -> dict[str, Any]:
         planar = work.layout == "NCHW" and not in_words(work.precision)
         pitches = strip_pitches(*strip_size(work), work.stride[1], work.lanes, planar)
-        return {**pitches, "skips_columns": self.skips_padding and skips_columns(work)}
+        return pitches | ({"skips_columns": skips_columns(work)} if self.skips_padding else {})
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         lanes, size = work.lanes, work.itemsize

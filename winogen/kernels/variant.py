@@ -368,7 +368,7 @@ def summation(
     >>> from winogen.kernels import summation
     >>> from winogen.records import TARGETS
     >>> summation("mcmr", TARGETS["avx512"], 256), summation("mcmr", TARGETS["avx512"], 64)
-    ({'block': 32, 'chains': 2}, {'block': 16, 'chains': 2})
+    ({'block': 32, 'chains': 1}, {'block': 16, 'chains': 1})
     """
     precision = precision or Precision.of("float32")
     return dict(_summation(algorithm, target, channels, precision, sizes))
