@@ -162,6 +162,8 @@ def test_options_that_do_not_go_with_a_net(winogen, folder):
     for options in (("--layer", LAYER[1]), ("--trials", 5), ("--numbers",)):
         result = winogen("report", "--net", "tiny", "-o", "out", *options)
         assert result.exit_code == 2 and "allowed: only without --net" in result.stderr
-    result = winogen("report", "--net", "vgg99", "-o", "out")
-    assert result.exit_code == 2 and "nets: got 'vgg99'; allowed: vgg16" in result.stderr
+    for name in ("vgg99", "zoo", "vgg16"):
+        result = winogen("report", "--net", name, "-o", "out")
+        assert result.exit_code == 2
+        assert f"net: got '{name}'; allowed: a trained one, " in result.stderr
     assert not (folder / "out").exists()

@@ -173,7 +173,9 @@ def test_a_cpu_taken_for_a_better_one_keeps_to_what_it_has(zen4, monkeypatch):
     ],
 )
 def test_the_core_is_known_by_its_vector_instructions(monkeypatch, name, hidden, expected):
-    known = archspec.cpu.TARGETS[name]
+    known = archspec.cpu.TARGETS.get(name)
+    if known is None:
+        pytest.skip(f"archspec does not know {name} yet")
     seen = archspec.cpu.Microarchitecture("", [], known.vendor, set(known.features) - hidden, {}, 0)
     fallback = archspec.cpu.TARGETS["x86_64"] if hidden else known
     monkeypatch.setattr(host, "_cpu", lambda: fallback)

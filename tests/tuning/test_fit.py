@@ -18,7 +18,8 @@ from winogen.tuning.layers import layer_sets, load_layers
 from winogen.tuning.quantized import fastest
 from winogen.tuning.sample import calls, gradients, quantized
 
-HALVES = TARGETS["avx512"].adjusted("+fp16")  # a target that multiplies all types of numbers
+# It multiplies all types of numbers, and its register blocks of regions have two chains.
+HALVES = replace(TARGETS["avx512"], core="zen4").adjusted("+fp16")
 
 
 def samples(machine, target=TARGETS["avx512"]):

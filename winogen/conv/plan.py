@@ -50,7 +50,7 @@ class Plan:
     threads: int
     workspace_bytes: int  # scratch memory of one call
     packed_weight_bytes: int  # weights as the kernels read them, kept between calls
-    multiplications: int  # element-wise, of the whole call, tile waste included
+    multiplications: int  # element-wise, of the whole call, tile waste and padding included
     direct_multiplications: int  # multiplications of the definition, to compare with
     predicted_error: float  # expected max |y - y_exact| / max |y_exact| on normal data
     sizes: Sizes  # of the kernel's tuning that are not the usual ones

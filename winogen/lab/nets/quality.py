@@ -124,13 +124,13 @@ def measure_quality(
 ) -> dict:
     """Return the report on a net of `winogen.lab.nets.NETS` as plain data, ready for JSON.
 
-    Raises InvalidValue for a net that has no such layer or is no torch module, NotInstalled for
-    what it needs.
+    Raises InvalidValue for what is not the name of a trained torch module, NotInstalled for what
+    the net needs.
     """
-    (net,) = chosen_nets([name])
-    if net.is_onnx or not net.is_trained:
-        able = [n.name for n in NETS.values() if n.is_trained and not n.is_onnx]
+    able = [net.name for net in NETS.values() if net.is_trained and not net.is_onnx]
+    if name not in able:
         raise InvalidValue(f"net: got {name!r}; allowed: a trained one, {', '.join(able)}")
+    (net,) = chosen_nets([name])
     quality = _Quality(net, progress, len(numbers) * (1 + len(tiles)) + 1)
     rows = [quality.row(one, tiles) for one in numbers]
     rows.append(quality.int8_model())
