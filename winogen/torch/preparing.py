@@ -28,20 +28,27 @@ def prepare(
     kept = [segment.forget() for segment in _segments(made)]  # filters that stay are packed once
     if made.winogen_released:
         made.winogen_release()
+    if made.winogen_report.segments:  # else all is torch's, and a call may change the weights
+        _run(made, (calls.tensors, *more), calls, threads)
+    del kept
+    gc.collect()  # traces are full of cycles
+    memory.release()
+
+
+def _run(
+    made: Optimized, inputs: Sequence[Sequence[Any]], calls: Calls, threads: int | None
+) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(threads or before)
     try:
         with made.winogen_tested(), torch.inference_mode(), counting("preparing sizes") as step:
-            for place, tensors in enumerate((calls.tensors, *more)):
-                step(place, 1 + len(more), " ".join(str(tuple(t.shape)) for t in tensors))
+            for place, tensors in enumerate(inputs):
+                step(place, len(inputs), " ".join(str(tuple(t.shape)) for t in tensors))
                 with restored(made.winogen_model):
                     args, kwargs = calls.arguments([tensor.clone() for tensor in tensors])
                     made(*args, **kwargs)
     finally:
         torch.set_num_threads(before)
-    del kept
-    gc.collect()  # traces are full of cycles
-    memory.release()
 
 
 def _segments(made: Optimized) -> Iterator[SegmentModule]:
