@@ -97,6 +97,14 @@ def test_means_of_every_size(op, channels, layout):
         assert np.abs(y - wanted).max() <= 1e-6 * np.abs(x).max()
 
 
+@pytest.mark.parametrize("layout, threads", [("NCHW", 1), ("NCHW", 2), ("NHWC", 1), ("NHWC", 2)])
+def test_a_mean_of_many_numbers_that_are_alike(layout, threads):
+    """Sums of such numbers err the same way with each addition."""
+    value = np.float32(1.1)
+    y = run(GlobalAverage(), np.full((1, 3, 509, 512), value), layout, threads=threads)
+    assert np.abs(y.astype(np.float64) / np.float64(value) - 1).max() <= 1e-6
+
+
 def test_a_mean_of_ones_beside_zeros():
     x = np.ones((1, 1, 4, 5), np.float32)
     inside = run(AveragePool((3, 3), (1, 1), (1, 1, 1, 1)), x, "NCHW")
