@@ -17,13 +17,13 @@ typedef struct winogen_map {
     int64_t out_image, out_row, out_pixel, out_channel;
 } winogen_map;
 
-/* The largest number of every window; its mean, of the numbers that are there or of padding, too;
- * the mean of each channel; relu(scale * x + shift) of every number; the sum and the product of two
- * maps; channels (g, c) as (c, g); pixels repeated; channels spread over pixels, from channels
- * (c, i, j) or (i, j, c). */
+/* The largest number of every window; pixels repeated; channels spread over pixels, from channels
+ * (c, i, j) or (i, j, c); the mean of every window, of the numbers that are there or of padding,
+ * too; the mean of each channel; relu(scale * x + shift) of every number; the sum and the product
+ * of two maps; channels (g, c) as (c, g). Models in files have these numbers: new ones come last. */
 enum winogen_map_kinds {
-    MAX_POOL = 1, AVERAGE_POOL, AVERAGE_POOL_COUNTED, GLOBAL_AVERAGE, POINT, SUM, PRODUCT, SHUFFLE,
-    REPEAT, SPREAD_CHANNELS, SPREAD_PIXELS, MAP_KINDS
+    MAX_POOL = 1, REPEAT, SPREAD_CHANNELS, SPREAD_PIXELS, AVERAGE_POOL, AVERAGE_POOL_COUNTED,
+    GLOBAL_AVERAGE, POINT, SUM, PRODUCT, SHUFFLE, MAP_KINDS
 };
 
 /* Fills in a map between channels of arrays of these shapes, (N, C, H, W); returns its parts.

@@ -278,7 +278,7 @@ static int layer_of(const node *n, const int64_t *v, const char *activation, win
         for (int i = 0; sizes && i < 4; i++)
             sizes &= l->padding[i] <= (l->kernel[i % 2] - 1) * l->dilation[i % 2];
         if (sizes && l->kind == SHUFFLE) sizes = l->channels % l->groups == 0;
-        if (sizes && l->kind >= SPREAD_CHANNELS)
+        if (sizes && (l->kind == SPREAD_CHANNELS || l->kind == SPREAD_PIXELS))
             sizes = l->channels % (l->kernel[0] * l->kernel[1]) == 0;
     }
     sizes &= l->input_channel >= 0 && l->output_channel >= 0 && l->add_channel >= 0 &&

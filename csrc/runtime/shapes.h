@@ -122,7 +122,8 @@ static int map_shapes(winogen_layer *l, winogen_array *arrays, int64_t channels,
         if (numbers[i] >= 0 && numbers_of(&arrays[numbers[i]]) != l->channels)
             return refuse(message, "layers: got %lld factors; allowed: %lld, one per channel",
                           (long long)numbers_of(&arrays[numbers[i]]), (long long)l->channels);
-    const int64_t factor = l->kind >= SPREAD_CHANNELS ? l->kernel[0] * l->kernel[1] : 1;
+    const int spread = l->kind == SPREAD_CHANNELS || l->kind == SPREAD_PIXELS;
+    const int64_t factor = spread ? l->kernel[0] * l->kernel[1] : 1;
     return writes(&arrays[l->output], shape, l->output_channel, l->channels / factor, message);
 }
 

@@ -36,9 +36,9 @@ def linked(draw):
     rows, steps = draw(st.integers(1, 60)), []
     for _ in range(draw(st.integers(2, 5))):
         reach, stride = draw(st.integers(1, 7)), draw(st.integers(1, 3))
-        above, below = draw(st.integers(0, reach - 1)), draw(st.integers(0, reach - 1))
+        above, below = draw(st.integers(0, reach + 2)), draw(st.integers(0, reach + 2))
         outputs = (rows + above + below - reach) // stride + 1
-        if outputs < 1 or rows + above + below < reach:
+        if outputs < 1 or not Rows(reach, stride, above, rows, outputs).all_read:
             reach, stride, above, outputs = 1, 1, 0, rows
         grows = draw(st.sampled_from((1, 1, 1, 2, 3)))
         if grows > 1:
@@ -68,6 +68,7 @@ def test_every_row_is_computed_once_from_rows_that_are_there(drawn):
                 after[row] = after[job.up + row]
             continue
         rows, before = steps[job.step], memories[job.step]
+        assert job.first < job.last
         assert job.begin == done[job.step] < job.end
         assert job.end % rows.unit == 0 or job.end == rows.outputs
         assert job.above == max(0, rows.padding - job.begin * rows.stride)
@@ -82,6 +83,17 @@ def test_every_row_is_computed_once_from_rows_that_are_there(drawn):
         assert len(after) in (*strips.windows, steps[-1].outputs)  # nothing lies behind the end
         done[job.step] = job.end
     assert done == [rows.outputs for rows in steps]
+
+
+@pytest.mark.parametrize("below", (2, 3, 32))
+def test_outputs_that_see_padding_alone_are_in_no_chain(below):
+    """No strip of theirs would have an input."""
+    nodes = [
+        Node(conv(RNG, 64, 64), ("x",), ("a",)),
+        Node(replace(conv(RNG, 64, 64), padding=(0, below, 0, 0)), ("a",), ("b",)),
+    ]
+    planned = Segment(Graph(("x",), nodes, ("b",)), threads=2).plan([(1, 64, 224, 224)])
+    assert bool(planned.possible) == (below < 3)
 
 
 def inverted(kernel=3, stride=1, residual=True):

@@ -115,7 +115,7 @@ class _Search:
             op = step.op
             reach = (op.kernel[0] - 1) * op.dilation[0] + 1
             rows = Rows(reach, op.stride[0], op.padding[0], step.shape[2], outputs)
-            return rows if rows.padding < rows.reach else None
+            return rows if rows.all_read else None
         if isinstance(step.op, (Repeat, Spread)):
             factor = step.op.factor[0]
             return Rows(1, 1, 0, step.shape[2], outputs, factor, factor)
@@ -128,7 +128,7 @@ class _Search:
         rows = Rows(
             axis.reach, axis.stride, axis.before, step.shape[2], outputs, tile[0] if tile else 1
         )
-        return rows if rows.padding < rows.reach else None
+        return rows if rows.all_read else None
 
     def _linked(self, number: int) -> bool:
         """Whether all that a step writes is read by the next step, as its input, and only there."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 
 from winogen.conv.execute import Environment, at_hand, kernel
-from winogen.errors import InvalidValue, WinogenError
+from winogen.errors import InvalidValue
 from winogen.graph.planning import Planned
 from winogen.kernels.spec import KernelSpec
 
@@ -59,32 +59,84 @@ def compile_all(
             raise
 
 
-# Threads that compile, by their process and what they compile. Every access is one atomic step.
-_compiling: dict[tuple, threading.Thread] = {}
+_Key = tuple[Environment, KernelSpec]
+
+
+def _compile(spec: KernelSpec) -> None:
+    kernel(spec, Environment.now())
+
+
+class _Background:
+    """Kernels that daemon threads compile, each once and no more at a time than there are CPUs.
+
+    No pool of Python's: its threads are waited for when a process ends, whatever is left to do.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[_Key] = deque()
+        self._unfinished: set[_Key] = set()
+        self._failed: dict[_Key, Exception] = {}
+        self._threads = 0
+
+    def is_done(self, wanted: Collection[_Key]) -> bool:
+        """Return whether none of these kernels is still to be compiled; raise what went wrong."""
+        with self._lock:
+            if not self._unfinished.isdisjoint(wanted):
+                return False
+            problems = [self._failed[key] for key in wanted if key in self._failed]
+        if problems:  # without the frames of those who were told before
+            raise problems[0].with_traceback(None)
+        return True
+
+    def add(self, wanted: Iterable[_Key]) -> None:
+        """Begin to compile these."""
+        with self._lock:
+            for key in wanted:
+                if key not in self._unfinished:
+                    self._unfinished.add(key)
+                    self._waiting.append(key)
+            while self._threads < min(os.cpu_count() or 1, len(self._unfinished)):
+                threading.Thread(target=self._work, name="winogen compiles", daemon=True).start()
+                self._threads += 1
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._threads -= 1
+                    return
+                key = self._waiting.popleft()
+            problem = None
+            try:
+                _compile(key[1])
+            except Exception as found:  # told to whoever asks for the kernel
+                problem = found
+            with self._lock:
+                if problem is not None:
+                    self._failed[key] = problem
+                self._unfinished.discard(key)
+
+
+_background: dict[int, _Background] = {}  # by process, since a forked one has none of the threads
 
 
 def compile_soon(specs: Iterable[KernelSpec]) -> bool:
-    """Return whether kernels can be loaded; if not, a thread begins to compile what is missing.
+    """Return whether kernels can be loaded; if not, threads begin to compile what is missing.
 
-    True, too, once that has failed: who loads them reads why. With WINOGEN_COMPILE=missing always
-    true, so that who loads them compiles. Raises InvalidValue for another value, and BuildError.
+    With WINOGEN_COMPILE=missing always true, so that who loads them compiles. Raises InvalidValue
+    for another value, and BuildError, also for a kernel that could not be compiled before.
     """
-    wanted = frozenset(specs)
     mode = os.environ.get("WINOGEN_COMPILE", "").strip() or "background"
     if mode not in ("missing", "background"):
         raise InvalidValue(f"WINOGEN_COMPILE: got {mode!r}; allowed: missing or background")
-    key = os.getpid(), Environment.now(), wanted
-    thread = _compiling.get(key)
-    if thread is not None:
-        return not thread.is_alive()
-    if mode == "missing" or all(map(at_hand, wanted)):
+    if mode == "missing":
         return True
-
-    def work() -> None:
-        with suppress(WinogenError):
-            compile_all(wanted)
-
-    thread = threading.Thread(target=work, name="winogen compiles", daemon=True)
-    if _compiling.setdefault(key, thread) is thread:
-        thread.start()
-    return False
+    environment = Environment.now()
+    wanted = {(environment, spec): None for spec in specs}
+    background = _background.setdefault(os.getpid(), _Background())
+    if not background.is_done(wanted):
+        return False
+    missing = [key for key in wanted if not at_hand(key[1])]
+    background.add(missing)
+    return not missing

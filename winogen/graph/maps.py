@@ -39,8 +39,8 @@ class Point:
 Map = Moving | Point | Add
 # In the order of `winogen_map_kinds` in csrc/runtime/maps.h, from 1 on.
 _KINDS = (
-    "max average average_counted global_average point sum product shuffle repeat "
-    "spread_channels spread_pixels".split()
+    "max repeat spread_channels spread_pixels average average_counted global_average point sum "
+    "product shuffle".split()
 )
 _OF_TYPE: dict[type, str] = {
     MaxPool: "max",

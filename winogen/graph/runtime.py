@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from winogen import resources
 from winogen.codegen.templates import environment
 from winogen.records import Target
@@ -16,6 +18,11 @@ def declarations(*names: str) -> str:
 
 def library(target: Target) -> Library:
     """Return the library that runs segments, compiled on first use; raises BuildError."""
+    return load(*_texts(), target, name="segments")
+
+
+@cache
+def _texts() -> tuple[str, str]:
+    """The C and its declarations, written once: segments are bound often."""
     source = str(environment().get_template("runtime/segments.c.j2").render())
-    header = declarations("steps.h", "maps.h", "relayout.h", "segments.h")
-    return load(source, header, target, name="segments")
+    return source, declarations("steps.h", "maps.h", "relayout.h", "segments.h")

@@ -82,11 +82,12 @@ class Steps:
         self.planned, self.ffi, self.lib = planned, library.ffi, library.lib
         self._packed, self._threads, self._patience = packed, threads, patience
         environment = Environment.now()
-        self._runs = calling is None
         self._calling = calling or (
             lambda spec, work, seconds: Call(spec, work, environment, seconds)
         )
-        self._kept: list[Any] = []  # what C points to
+        self._kept: list[Any] = [library]  # what C points to
+        fields = dict(self.ffi.typeof("winogen_step").fields)
+        self._functions = [fields[name].type for name in ("run", "part")]
         self._quantized: dict[int, QConv2d] = {}  # by the number of their step
         inputs = sum(name == "input" for name, _ in planned.buffers)
         self._first_slot = {"input": 1, "output": 1 + inputs}
@@ -294,10 +295,8 @@ class Steps:
         planned = self.planned
         op = step.op
         assert not isinstance(op, (Conv, QConv, Relayout))
-        # Compiled for this machine, as kernels are; a plan for another has that of its library.
-        library: Any = runtime.library(planned.settings.target) if self._runs else self
         struct, parts = maps.struct(
-            library,
+            self,
             op,
             step.input.channels,
             planned.settings.layout,
@@ -306,17 +305,17 @@ class Steps:
             planned.rooms[step.output.buffer],
             part,
         )
-        self._kept += [struct, library]
+        self._kept.append(struct)
         real = {"float32": "float", "float64": "double"}[planned.settings.dtype]
-        function = library.ffi.addressof(library.lib, f"winogen_map_part_{real}")
-        here, function = (_address(library.ffi, pointer) for pointer in (struct, function))
+        function = self.ffi.addressof(self.lib, f"winogen_map_part_{real}")
+        here, function = (_address(self.ffi, pointer) for pointer in (struct, function))
         ends = zip((step.input, step.output), rows)
         pointers = [self._fixed(here), *(self._at(place, row, image) for place, row in ends)]
         if step.add is not None:
             pointers.append(self._at(step.add))
         elif isinstance(op, maps.Point):
             pointers += self._parameters(step, weight=op.scale, bias=op.shift).values()
-        content, threads = _content(library.ffi, struct), planned.settings.threads
+        content, threads = _content(self.ffi, struct), planned.settings.threads
         places = tuple(pointers)
         return Row(number, content, None, 0, function, places, 0, parts, parts, threads, seconds)
 
@@ -343,23 +342,21 @@ class Steps:
 
     def _filled(self, row: Row) -> tuple:
         """A row as cffi takes it."""
-        kinds = dict(self.ffi.typeof("winogen_step").fields)
         run, part = (
-            self.ffi.cast(kinds[name].type, address)
-            for name, address in (("run", row.run), ("part", row.part))
+            self.ffi.cast(kind, address)
+            for kind, address in zip(self._functions, (row.run, row.part))
         )
         return run, part, row.pointers, row.first, row.last, row.parts, row.threads
 
     def _turning(self, number: int, step: Step, op: Relayout) -> Row:
         """The step that brings a map into the other layout."""
         settings = self.planned.settings
-        library: Any = runtime.library(settings.target) if self._runs else self
-        struct, function, parts = turning(library, op, step.shape, settings.dtype)
-        self._kept += [struct, library]
-        here, part = (_address(library.ffi, pointer) for pointer in (struct, function))
+        struct, function, parts = turning(self, op, step.shape, settings.dtype)
+        self._kept.append(struct)
+        here, part = (_address(self.ffi, pointer) for pointer in (struct, function))
         pointers = (self._fixed(here), self._at(step.input), self._at(step.output))
         numbers = 0, parts, parts, settings.threads, self.planned.choices[number].seconds
-        return Row(number, _content(library.ffi, struct), None, 0, part, pointers, *numbers)
+        return Row(number, _content(self.ffi, struct), None, 0, part, pointers, *numbers)
 
 
 class Bound(Steps):

@@ -32,6 +32,16 @@ class Rows(NamedTuple):
     unit: int = 1  # outputs are computed in multiples of so many rows: of a tile's
     grows: int = 1  # rows of outputs for each of inputs, where a map is enlarged
 
+    @property
+    def all_read(self) -> bool:
+        """Whether no output sees padding alone: a strip of such rows would have no input.
+
+        >>> [Rows(3, 1, 1, 8, outputs).all_read for outputs in (8, 9, 10)]
+        [True, True, False]
+        """
+        last = (self.outputs - 1) * self.stride // self.grows - self.padding
+        return self.padding < self.reach and last < self.inputs
+
     def first(self, begin: int) -> int:
         """Return the first row that outputs from ``begin`` on read."""
         return min(max(0, begin * self.stride // self.grows - self.padding), self.inputs)

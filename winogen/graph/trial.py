@@ -85,7 +85,7 @@ class _Trial:
             if kind != "arena"
         ]
         size = max(steps.scratch_bytes for steps in self.both)
-        scratch = memory.workspace(size)
+        scratch = memory.aligned(size, "scratch memory")
         scratch[: size // dtype.itemsize * dtype.itemsize].view(dtype).fill(1)
         self._kept = scratch
         addresses = (array.ctypes.data for array in (*self._arrays, scratch))
