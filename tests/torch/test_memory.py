@@ -24,6 +24,7 @@ from winogen.graph import Conv, compiling  # noqa: E402
 from winogen.testing import every_layer  # noqa: E402
 from winogen.torch import (  # noqa: E402
     optimize,
+    packing,
     report,
     segment_op,
 )
@@ -294,3 +295,30 @@ def test_a_call_may_wait_for_the_compiler(x, compiler, monkeypatch):
     monkeypatch.setenv("WINOGEN_COMPILE", "never")
     with pytest.raises(InvalidValue, match="WINOGEN_COMPILE: got 'never'; allowed: missing or"):
         compiling.compile_soon([])
+
+
+class Counting(nn.Module):
+    """It counts its calls, so that nothing can trace it and its layers are exchanged."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.calls = nn.Conv2d(32, 48, 3, padding=1), 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.layer(x)
+
+
+@pytest.mark.parametrize("limit, times", [(None, 3), (0, 2)])
+def test_layers_that_are_exchanged_keep_to_the_limit(limit, times):
+    x = torch.randn(1, 32, 24, 24)
+    ours = optimize(Counting().eval(), x, memory_limit=limit)
+    with torch.no_grad():
+        ours(x)
+    found = report(ours)
+    (row,) = found.rows
+    layers = packing.entry(ours.layer.weight).layers.items()
+    (conv,) = (layer.conv for key, layer in layers if "NCHW" in key)  # as the example lies
+    plan = conv.plan(tuple(x.shape))
+    assert plan.packed_weight_bytes == row.packed_bytes <= times * found.weight_bytes
+    assert row.runs.startswith(plan.algorithm) and len(found.budgets) == 3

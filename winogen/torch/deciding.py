@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from winogen.conv import Problem, planner
+from winogen.conv.choice import Choice
 from winogen.graph import Conv, Graph, Node, Segment, cut, faster_layout, runtime
 from winogen.graph.choose import Way
 from winogen.graph.compiling import compile_all, kernels
@@ -43,6 +44,7 @@ class Decision:
     specs: frozenset[KernelSpec] = frozenset()  # the kernels that were compiled
     allowed: dict[str, float] = field(default_factory=dict)  # errors, by the output of a node
     budgets: tuple[Budget, ...] = ()
+    choices: dict[str, Choice] = field(default_factory=dict)  # by the output of a node
 
     def share(self, part: Graph) -> int | None:
         """The bytes of packed filters that a segment may have."""
@@ -124,6 +126,7 @@ def decide(
         frozenset(specs),
         allowed,
         budgets,
+        {node.output: _choice(*plans[node.output]) for node in convolutions},
     )
 
 
@@ -149,7 +152,11 @@ def _kind(node: Node, shapes: Mapping[str, Shape]) -> tuple:
 def _chosen(planned: Planned, number: int) -> tuple:
     """How a step runs: what was measured of one choice says nothing of another."""
     settings = planned.settings
-    return settings.layout, settings.threads, planned.choices[number].ways[0].candidate.choice
+    return settings.layout, settings.threads, _choice(planned, number)
+
+
+def _choice(planned: Planned, number: int) -> Choice:
+    return planned.choices[number].ways[0].candidate.choice
 
 
 def _timed(node: Node, planned: Planned, number: int) -> Times:

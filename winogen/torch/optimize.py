@@ -213,6 +213,7 @@ def _swapped(
         sum(row.runs != "torch" for row in decision.rows),
         str(witness),
         described(),
+        decision.budgets,
     )
     errors = sum(decision.allowed.values())
     different = disagreement(other, other, calls, witness, errors)

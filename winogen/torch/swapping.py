@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import nn
 
-from winogen.graph import Graph, Node
+from winogen.graph import Conv, Graph, Node
 from winogen.torch.calling import Calls
 from winogen.torch.calls import Untranslated
 from winogen.torch.cases import run
 from winogen.torch.copies import restored
 from winogen.torch.deciding import Decision, decide
+from winogen.torch.drafting import MEMORY
 from winogen.torch.functional import LayerOptions
 from winogen.torch.layers import conv_of_module
 from winogen.torch.replacing import exchange, replaceable
-from winogen.torch.report import Row
+from winogen.torch.report import Budget, Row
 from winogen.torch.translate import is_changed
+from winogen.typing import Algorithm
 
 
 def swap(
@@ -43,17 +45,35 @@ def swap(
     for kind in kinds:
         layers = {name: one for name, one in seen.items() if one.module.weight.dtype == kind}
         decision = _decided(layers, tolerance, threads, memory_limit)
-        names = [row.name for row in decision.rows if row.runs != "torch"]
-        options = LayerOptions(tolerance=tolerance, threads=threads)
-        exchange({name: layers[name].module for name in names}, options)
+        for name in (row.name for row in decision.rows if row.runs != "torch"):
+            choice = decision.choices[name]  # left to itself, the layer would heed no limit
+            options = LayerOptions(
+                cast(Algorithm, choice.algorithm), choice.tile, tolerance=tolerance, threads=threads
+            )
+            exchange({name: layers[name].module}, options)
         rows += decision.rows
         total = replace(
             decision,
             rows=tuple(rows),
             weight_bytes=total.weight_bytes + decision.weight_bytes,
             allowed=total.allowed | decision.allowed,
+            budgets=_joined(total.budgets, decision.budgets),
         )
     return model, total
+
+
+def _joined(budgets: tuple[Budget, ...], others: tuple[Budget, ...]) -> tuple[Budget, ...]:
+    """Return what layers of two types take together."""
+    if not (budgets and others):
+        return budgets or others
+    return tuple(
+        Budget(
+            one.times_weights,
+            one.packed_bytes + other.packed_bytes,
+            one.predicted + other.predicted,
+        )
+        for one, other in zip(budgets, others)
+    )
 
 
 class _Layer(NamedTuple):
@@ -73,6 +93,7 @@ def _decided(
             op = conv_of_module(layer.module)
             nodes.append(Node(op, (f"{name}.input",), (name,), name))
             shapes[f"{name}.input"] = layer.shape
+    usual = MEMORY * sum(node.op.weight.nbytes for node in nodes if isinstance(node.op, Conv))
     planar = sum(layer.planar for layer in layers.values())
     return decide(
         Graph([node.inputs[0] for node in nodes], nodes, [node.output for node in nodes]),
@@ -80,6 +101,7 @@ def _decided(
         tolerance=tolerance,
         threads=threads,
         memory_limit=limit,
+        usual_memory=usual,
         layout="NCHW" if 2 * planar > len(layers) else "NHWC",
     )
 
