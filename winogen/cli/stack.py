@@ -11,7 +11,6 @@ from winogen.cli.bench import check_outputs
 from winogen.cli.contestants import ours
 from winogen.cli.convolution import takes
 
-_HEAD = ("loop in", "instructions", "arithmetic", "loads", "stores")
 EXAMPLE = "Example: winogen lab stack thesis27 --only 56x56 --algorithm mcmr --tile 4,4"
 
 
