@@ -15,7 +15,7 @@ from winogen.records import Machine
 
 
 class DepthwiseInPlace(DepthwiseStrip):
-    """Outputs whose pixels are not all inside the image are computed one by one."""
+    """Pixels are read where they lie; taps that are outside of the image are masked."""
 
     name = "depthwise_in_place"
     template = "depthwise_in_place.c.j2"

@@ -161,8 +161,7 @@ class Direct(Variant):
         into, multiply, output = self.count(work)
         input_ = self._fill(work, machine, into)
         arithmetic = cost.product(work, machine, multiply.product)
-        cols = taps_inside(work, 1)
-        if cols and self.skips_padding and skips_columns(work):
+        if self.skips_padding and skips_columns(work) and (cols := taps_inside(work, 1)):
             # Thin panels take longer than their steps.
             arithmetic = arithmetic * max(1.0, steps_of_columns(work) * work.kernel[1] / cols)
         steps = cost.roof(arithmetic, pixels_family.again(machine, multiply), costs.shows)
