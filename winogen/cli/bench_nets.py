@@ -28,7 +28,7 @@ def bench_nets(
 ) -> None:
     """Measure the nets of these names, all if there are none; print, write and draw the result.
 
-    The file ``json`` is written after each net; with ``resume``, nets that it has already are not
+    The file ``json`` is written at once and after each net; with ``resume``, nets that it has already are not
     measured again. After ``seconds`` no further net begins. Raises InvalidValue for unknown names,
     NotInstalled for what a net needs.
     """
@@ -42,7 +42,7 @@ def bench_nets(
         if resume:
             if json is None:
                 raise InvalidValue("resume: got it without --json; allowed: with the file to go on")
-            earlier = report.load(json) if json.exists() else None
+            earlier = report.load(json, "resume") if json.exists() else None
         settings = {
             "threads": threads, "rounds": rounds, "min_time": min_time,
             "seconds": inf if seconds is None else seconds,
