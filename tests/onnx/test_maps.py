@@ -11,6 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import winogen.onnx
+from winogen.graph import maps
 
 from .test_carrying import PROGRAM, quick_compiles
 
@@ -206,12 +207,54 @@ def test_other_kinds_stay_with_onnxruntime(name):
     assert [node.op_type for node in fast.graph.node] == ["Conv", OTHERS[name].op_type]
 
 
-def test_a_node_that_means_no_map_is_refused(session):
-    fast = winogen.onnx.optimize(net())
+FIELDS = (
+    "kind channels kernel_h kernel_w input input_channel weight bias slopes add add_channel "
+    "add_after add_after_channel output output_channel stride_h stride_w dilation_h dilation_w "
+    "top left bottom right groups padding_mode"
+).split()
+
+
+@pytest.mark.parametrize(
+    "kind, field, number",
+    [
+        ("max", "kind", 99),
+        ("max", "channels", 0),
+        ("max", "kernel_h", 0),
+        ("max", "kernel_h", 1 << 40),
+        ("max", "bottom", 9),
+        ("average", "dilation_h", 2),
+        ("average", "groups", 2),
+        ("global_average", "dilation_w", 2),
+        ("global_average", "kernel_h", 2),
+        ("product", "stride_w", 2),
+        ("product", "add", -1),
+        ("shuffle", "dilation_h", 2),
+        ("shuffle", "bias", 1),
+        ("shuffle", "groups", 3),
+        ("point", "add", 0),
+        ("point", "left", 1),
+        ("sum", "add_after", 0),
+        ("sum", "padding_mode", 1),
+    ],
+)
+def test_a_node_that_means_no_map_is_refused(kind, field, number, session):
+    fast = winogen.onnx.optimize(squeezed())
     (layers,) = (one for one in fast.graph.node[0].attribute if one.name == "layers")
-    pool = len(layers.ints) // 7  # the second of seven layers begins with its kind
-    for place, number in ((pool, 99), (pool + 1, 0), (pool + 2, 0), (pool + 2, 1 << 40)):
-        before, layers.ints[place] = layers.ints[place], number
-        with pytest.raises(Exception, match="layers, activations: got what makes no layer"):
-            session(fast)
-        layers.ints[place] = before
+    kinds = layers.ints[:: len(FIELDS)]
+    place = kinds.index(1 + maps._KINDS.index(kind)) * len(FIELDS) + FIELDS.index(field)
+    layers.ints[place] = number
+    with pytest.raises(Exception, match="layers, activations: got what makes no layer"):
+        session(fast)
+
+
+@pytest.mark.parametrize("kind", ["max", "average", "global_average", "product", "shuffle"])
+def test_a_relu_behind_a_map_without_one_is_refused(kind, session):
+    fast = winogen.onnx.optimize(squeezed())
+    of = {one.name: one for one in fast.graph.node[0].attribute}
+    names = of["activations"].s.decode().split()
+    place = list(of["layers"].ints[:: len(FIELDS)]).index(1 + maps._KINDS.index(kind))
+    assert names[place] == "none"
+    names[place] = "relu"
+    of["activations"].s = " ".join(names).encode()
+    with pytest.raises(Exception, match="layers, activations: got what makes no layer"):
+        session(fast)
