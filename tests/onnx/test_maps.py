@@ -207,6 +207,36 @@ def test_other_kinds_stay_with_onnxruntime(name):
     assert [node.op_type for node in fast.graph.node] == ["Conv", OTHERS[name].op_type]
 
 
+@pytest.mark.parametrize("read_by", ["nobody", "Concat", "Relu", "the caller"])
+def test_an_empty_part_of_a_split(read_by, session):
+    kind, value = onnx.TensorProto.FLOAT, helper.make_tensor_value_info
+    other = {"nobody": [], "Concat": ["b"], "Relu": ["r"], "the caller": []}[read_by]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["h"], pads=[1] * 4),
+        helper.make_node("Split", ["h", "parts"], ["b", "a", "c"], axis=1),
+        *([helper.make_node("Relu", ["b"], ["r"])] if read_by == "Relu" else []),
+        helper.make_node("Concat", ["a", *other, "c"], ["j"], axis=1),
+        helper.make_node("Conv", ["j", "v"], ["y"]),
+    ]
+    arrays = {"w": images(8, 4, 3, 3), "v": images(4, 8, 1, 1), "parts": np.array((0, 3, 5))}
+    outputs = ["y", "b"] if read_by == "the caller" else ["y"]
+    graph = helper.make_graph(
+        nodes,
+        "empty",
+        [value("x", kind, [1, 4, 9, 9])],
+        [value(name, kind, None) for name in outputs],
+        [numpy_helper.from_array(array, key) for key, array in arrays.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x = images(1, 4, 9, 9)
+    fast, wanted = winogen.onnx.optimize(model), theirs(model, x)
+    kinds = [node.op_type for node in fast.graph.node]
+    assert (kinds == ["Segment"]) == (read_by in ("nobody", "Concat"))
+    (y, *_) = session(fast).run(None, {"x": x})
+    assert np.abs(y - wanted).max() < 1e-5 * np.abs(wanted).max()
+    assert len(winogen.onnx.report(model).rows) == 2
+
+
 FIELDS = (
     "kind channels kernel_h kernel_w input input_channel weight bias slopes add add_channel "
     "add_after add_after_channel output output_channel stride_h stride_w dilation_h dilation_w "

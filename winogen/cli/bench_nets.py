@@ -28,9 +28,9 @@ def bench_nets(
 ) -> None:
     """Measure the nets of these names, all if there are none; print, write and draw the result.
 
-    The file ``json`` is written at once and after each net; with ``resume``, nets that it has already are not
-    measured again. After ``seconds`` no further net begins. Raises InvalidValue for unknown names,
-    NotInstalled for what a net needs.
+    The file ``json`` is written at once and after each net; with ``resume``, nets that it has
+    already are not measured again. After ``seconds`` no further net begins. Raises InvalidValue for
+    unknown names, NotInstalled for what a net needs.
     """
     from winogen.cli.bench import print_wide
     from winogen.lab.nets import report, tables
