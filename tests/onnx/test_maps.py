@@ -1,9 +1,5 @@
 """Pooling, enlarging and pixels of channels inside of segments: planned, plain and carried."""
 
-import subprocess
-import sys
-import textwrap
-
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -13,7 +9,7 @@ from onnx import helper, numpy_helper
 import winogen.onnx
 from winogen.graph import maps
 
-from .test_carrying import PROGRAM, quick_compiles
+from .test_carrying import quick_compiles, run_on
 
 __all__ = ["quick_compiles"]
 
@@ -163,14 +159,10 @@ def test_a_library_carries_them(make, shape, session, tmp_path):
     shapes = {"x": shape}
     path = winogen.onnx.build_library(fast, tmp_path / "x.so", input_shapes=shapes, threads=2)
     x = images(*shapes["x"])
-    np.savez(tmp_path / "inputs.npz", known=x)
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM), tmp_path, path],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert run.returncode == 0 and "no plan" not in run.stderr, run.stderr
+    outputs, said = run_on({"known": x}, path, tmp_path)
+    assert "no plan" not in said, said
     (wanted,) = session(fast, threads=2).run(None, {"x": x})
-    assert np.array_equal(np.load(tmp_path / "outputs.npz")["known"], wanted)
+    assert np.array_equal(outputs["known"], wanted)
 
 
 OTHERS = {
