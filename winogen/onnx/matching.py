@@ -59,7 +59,7 @@ class Values:
         return np.ascontiguousarray(np.broadcast_to(array.reshape(-1), (channels,)))
 
     def _alone(self, name: str, kind: str) -> Any:
-        """The node of this kind that makes a value, if nobody else reads that."""
+        """The node of this kind that makes a value with a single reader."""
         node = self.model.makers.get(name)
         if node is None or node.op_type != kind or node.domain not in STANDARD:
             return None
