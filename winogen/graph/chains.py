@@ -26,7 +26,7 @@ from winogen.kernels import Work, named
 from winogen.kernels.spec import KernelSpec
 from winogen.records import Strides
 
-# How often a number between two steps passes by: it comes to the line that is written, too.
+# How often a number between two steps moves: its line is read to be written, and read again.
 PASSAGES = 3
 # Rows of the last output that a strip may have.
 _HEIGHTS = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128)
