@@ -6,6 +6,7 @@ import mmap
 import pickle
 import tempfile
 import threading
+import warnings
 import weakref
 from pathlib import Path
 
@@ -19,8 +20,8 @@ from graph import torch_nets as nets  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.utils import parametrizations  # noqa: E402
 
-from winogen.errors import InvalidType, InvalidValue, OutOfMemory  # noqa: E402
-from winogen.graph import Conv, compiling  # noqa: E402
+from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory  # noqa: E402
+from winogen.graph import Conv, compiling, segment  # noqa: E402
 from winogen.testing import every_layer  # noqa: E402
 from winogen.torch import (  # noqa: E402
     optimize,
@@ -252,6 +253,7 @@ def compiler(monkeypatch):
     monkeypatch.setattr(compiling, "at_hand", compiled.__contains__)
     monkeypatch.setattr(compiling, "_compile", compile_one)
     monkeypatch.setattr(compiling, "_background", {})
+    monkeypatch.setattr(segment_op, "_told", set())
     go.compiled = compiled
     yield go
     go.set()
@@ -282,6 +284,59 @@ def test_torch_computes_a_new_size_until_its_kernels_are_compiled(x, compiler):
         assert not torch.equal(ours(other), theirs)
         same(ours(other), model(other))
         assert len(only.segment._bound) == 2 and torch.equal(ours(x), known)
+
+
+def test_a_size_is_planned_once(x, compiler, monkeypatch):
+    """However many calls come before its kernels are there."""
+    model, planned, plan = made(nets.Shared), [], segment.plan
+    ours, other = optimize(model, x), torch.randn(2, 3, 14, 18)
+    monkeypatch.setattr(segment, "plan", lambda *args: planned.append(args) or plan(*args))
+    with torch.inference_mode():
+        for _ in range(3):
+            ours(other)
+        finish(compiler)
+        same(ours(other), model(other))
+    assert len(planned) == len(segments(ours))
+    assert all(len(one.segment._bound) == 2 for one in segments(ours))
+
+
+def test_prepared_sizes_stay(x):
+    model = made(nets.Shared)
+    sizes = [torch.randn(1, 3, 12, 10 + place) for place in range(1 + segment._SHAPES_KEPT)]
+    ours = optimize(model, x, more_inputs=sizes[1:])
+    with torch.inference_mode():
+        before = [list(one.segment._bound.values()) for one in segments(ours)]
+        for width in range(40, 41 + segment._SHAPES_KEPT):
+            ours(torch.randn(1, 3, 12, width))
+    for one, prepared in zip(segments(ours), before):
+        assert list(one.segment._bound.values())[: len(sizes)] == prepared
+        assert len(one.segment._bound) == len(sizes) + segment._SHAPES_KEPT
+
+
+def test_a_compiler_that_fails_is_told_once_and_torch_computes(x, compiler, monkeypatch):
+    def fail(spec):
+        raise BuildError("no space left")
+
+    model, other = made(nets.Shared), torch.randn(2, 3, 14, 18)
+    ours = optimize(model, x)
+    again = torch.compile(ours, backend="aot_eager")
+    monkeypatch.setattr(compiling, "_compile", fail)
+    with torch.inference_mode(), warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for call in (ours, ours, again, again, ours):
+            assert torch.equal(call(other), segments(ours)[0].plain()(other)[0])
+            finish(compiler)
+    about = [str(one.message) for one in said if "no space left" in str(one.message)]
+    assert len(about) == 1 and "docs/torch.md" in about[0]
+
+
+def test_what_is_wrong_with_a_plan_is_told(x, compiler, monkeypatch):
+    """And no size is to blame."""
+    model = made(nets.Shared)
+    ours = optimize(model, x)
+    monkeypatch.setenv("WINOGEN_COMPILE", "never")
+    with torch.no_grad(), pytest.warns(UserWarning, match="WINOGEN_COMPILE: got 'never'"):
+        same(ours(torch.cat([x, x])), model(torch.cat([x, x])))
 
 
 def test_a_call_may_wait_for_the_compiler(x, compiler, monkeypatch):

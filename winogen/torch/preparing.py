@@ -47,6 +47,8 @@ def _run(
                 with restored(made.winogen_model):
                     args, kwargs = calls.arguments([tensor.clone() for tensor in tensors])
                     made(*args, **kwargs)
+                for segment in _segments(made):
+                    segment.segment.keep()
     finally:
         torch.set_num_threads(before)
 
