@@ -4,6 +4,7 @@ import copy
 import gc
 import mmap
 import pickle
+import sys
 import tempfile
 import threading
 import warnings
@@ -229,8 +230,8 @@ def test_more_inputs_are_prepared(x):
     "more, words",
     (
         (torch.randn(1, 3, 8, 8), "more_inputs: got Tensor; allowed: a list"),
-        ([(1, 3, 8, 8)], "more_inputs: got 1, 3, 8, 8; allowed: arguments as in example_inputs"),
-        ([3], "more_inputs: got int"),
+        ([(1, 3, 8, 8)], "more_inputs.0.: got 1, 3, 8, 8; allowed: arguments as in example_"),
+        ([3], "more_inputs.0.: got int"),
         ([torch.randn(3, 8, 8)], "torch.float32 .1, 3, 12, 10., of other sizes"),
         ([torch.randn(1, 3, 8, 8).double()], "got torch.float64 .1, 3, 8, 8."),
     ),
@@ -238,6 +239,33 @@ def test_more_inputs_are_prepared(x):
 def test_inputs_unlike_the_example_are_refused(x, more, words):
     with pytest.raises((InvalidType, InvalidValue), match=words):
         optimize(made(nets.Shared), x, more_inputs=more)
+
+
+def test_inputs_that_the_model_does_not_take_are_told_at_once(x, monkeypatch):
+    monkeypatch.setattr(sys.modules["winogen.torch.optimize"], "Drafts", None)
+    with pytest.raises(InvalidValue, match=r"more_inputs\[1\]: got .*2, 5, 5.*; allowed: what the"):
+        optimize(made(nets.Shared), x, more_inputs=[x, torch.randn(1, 2, 5, 5)])
+
+
+class Cropping(nn.Module):
+    """Pictures of up to 16 rows are as they are: a trace holds for either kind."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nets.conv(3)
+
+    def forward(self, x):
+        return self.conv(x if x.shape[2] <= 16 else x[:, :, :16])
+
+
+def test_inputs_that_segments_cannot_take_are_in_the_report(x):
+    model, larger = Cropping().eval(), torch.randn(1, 3, 20, 10)
+    ours = optimize(model, x, more_inputs=[torch.randn(1, 3, 13, 10), larger])
+    (refused,) = report(ours).refused
+    assert refused.startswith("more_inputs[1] (sizes for which the trace") and segments(ours)
+    assert refused in str(report(ours)) and "more_inputs[0], more_inputs[1]" in str(report(ours))
+    with pytest.warns(UserWarning, match="sizes for which the trace"):
+        same(ours(larger), model(larger))
 
 
 @pytest.fixture

@@ -64,6 +64,7 @@ class Report:
     budgets: tuple[Budget, ...] = ()  # what other limits of memory would give
     whole: Times | None = None  # of the whole model, on the example; None: it was not measured
     rival: str = ""  # how torch computed it
+    refused: tuple[str, ...] = ()  # which inputs could not be prepared, and why
     _columns: tuple[str, ...] = field(
         default=("layer", "computes", "runs", "predicted", "measured", "torch", "error", "why"),
         repr=False,
@@ -112,6 +113,7 @@ class Report:
             head.append(f"planned for this machine: {self.machine}")
         if self.compared:
             head.append(f"compared with the model on {self.compared}")
+        head += [f"not prepared, computed by the model itself: {one}" for one in self.refused]
         if any(row.measured for row in self.rows):
             head.append(
                 "measured, torch: the least of some calls of the layer alone, in turns. Predicted: "
