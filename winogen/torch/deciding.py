@@ -111,7 +111,7 @@ def decide(
         allowed[node.output] = tolerance or _LIKELY * (row.error or 0.0)
         if times[key].is_lost and not uncut:
             excluded.add(node.output)
-            row = replace(row, runs="torch", why="torch is faster", packed_bytes=0)
+            row = row.left_to_torch("torch is faster")
         else:
             packed[node.output] = row.packed_bytes
         rows.append(row)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -29,6 +29,12 @@ class Row:
     torch: float | None = None  # torch's seconds for the same
     error: float | None = None  # predicted max |y - y_exact| / max |y_exact|
     packed_bytes: int = 0
+
+    def left_to_torch(self, why: str) -> Row:
+        """Return the row of the same convolution, run by torch; ``why`` unless that is known."""
+        if self.runs == "torch":
+            return self
+        return replace(self, runs="torch", why=why, error=None, packed_bytes=0)
 
 
 @dataclass(frozen=True)
