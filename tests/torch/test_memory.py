@@ -23,13 +23,18 @@ from torch.nn.utils import parametrizations  # noqa: E402
 
 from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory  # noqa: E402
 from winogen.graph import Conv, compiling, segment  # noqa: E402
+from winogen.conv.candidates import GAUSSIAN  # noqa: E402
+from winogen.conv.choice import Choice  # noqa: E402
 from winogen.testing import every_layer  # noqa: E402
 from winogen.torch import (  # noqa: E402
     optimize,
     packing,
+    replacing,
     report,
     segment_op,
+    swapping,
 )
+from winogen.torch.functional import LayerOptions  # noqa: E402
 from winogen.torch.releasing import released  # noqa: E402
 from winogen.torch.segment_op import SegmentModule  # noqa: E402
 
@@ -392,7 +397,14 @@ class Counting(nn.Module):
         return self.layer(x)
 
 
-@pytest.mark.parametrize("limit, times", [(None, 3), (0, 2)])
+def plan_of(layer, x):
+    """How a layer that was exchanged computes this input, which lies as the example."""
+    layers = packing.entry(layer.weight).layers.items()
+    (conv,) = (one.conv for key, one in layers if "NCHW" in key)
+    return conv.plan(tuple(x.shape))
+
+
+@pytest.mark.parametrize("limit, times", [(None, 3), (0, 2), (1 << 40, 8)])
 def test_layers_that_are_exchanged_keep_to_the_limit(limit, times):
     x = torch.randn(1, 32, 24, 24)
     ours = optimize(Counting().eval(), x, memory_limit=limit)
@@ -400,8 +412,38 @@ def test_layers_that_are_exchanged_keep_to_the_limit(limit, times):
         ours(x)
     found = report(ours)
     (row,) = found.rows
-    layers = packing.entry(ours.layer.weight).layers.items()
-    (conv,) = (layer.conv for key, layer in layers if "NCHW" in key)  # as the example lies
-    plan = conv.plan(tuple(x.shape))
+    plan = plan_of(ours.layer, x)
     assert plan.packed_weight_bytes == row.packed_bytes <= times * found.weight_bytes
     assert row.runs.startswith(plan.algorithm) and len(found.budgets) == 3
+
+
+def test_layers_that_are_exchanged_have_the_points_that_were_chosen():
+    """Their errors are those of the report, and no larger."""
+    options = swapping._options(Choice("mcmr", (4, 6), (None, GAUSSIAN)), (3, 3))
+    assert options.moduli == (None, "x, x - 3/4, x + 3/4, x - 4/3, x + 4/3, x^2 + 1, inf")
+    layer, x = nn.Conv2d(32, 48, 3, padding=1), torch.randn(1, 32, 24, 24)
+    replacing.exchange({"layer": layer}, options)
+    with torch.no_grad():
+        layer(x)
+    plan = plan_of(layer, x)
+    assert plan.tile == (4, 6) and plan.packed_weight_bytes == 6 * 9 * layer.weight.nbytes // 9
+    assert swapping._options(Choice("mcmr", (4, 6)), (3, 3)) == ("mcmr", (4, 6)) + tuple(
+        LayerOptions()[2:]
+    )
+
+
+class TwoTypes(Counting):
+    def __init__(self):
+        super().__init__()
+        self.other = nn.Conv2d(48, 32, 3, padding=1).double()
+
+    def forward(self, x):
+        return self.other(super().forward(x).double())
+
+
+def test_layers_of_two_types_share_a_limit():
+    x, model = torch.randn(1, 32, 24, 24), TwoTypes().eval()
+    limit = 5 * sum(p.nbytes for p in model.parameters())
+    found = report(optimize(model, x, memory_limit=limit))
+    assert [row.runs == "torch" for row in found.rows] == [False] * 2
+    assert found.packed_bytes <= limit
