@@ -130,12 +130,12 @@ def _seen(model: nn.Module, calls: Calls, exclude: Collection[Any]) -> dict[str,
     handles = []
 
     def watch(name: str, module: nn.Conv2d) -> None:
-        def hook(_: nn.Module, args: tuple[Any, ...]) -> None:
-            x = args[0] if args else None
+        def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            x = args[0] if args else kwargs.get("input")
             if isinstance(x, torch.Tensor) and x.dim() == 4 and name not in seen:
                 seen[name] = _Layer(module, tuple(x.shape), x.is_contiguous())
 
-        handles.append(module.register_forward_pre_hook(hook))
+        handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
 
     for name, module in replaceable(model, exclude).items():
         if not is_changed(module):
