@@ -21,11 +21,11 @@ from graph import torch_nets as nets  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.utils import parametrizations  # noqa: E402
 
-from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory  # noqa: E402
-from winogen.graph import Conv, compiling, segment  # noqa: E402
 from winogen.conv.candidates import GAUSSIAN  # noqa: E402
 from winogen.conv.choice import Choice  # noqa: E402
-from winogen.testing import every_layer  # noqa: E402
+from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory  # noqa: E402
+from winogen.graph import Conv, compiling  # noqa: E402
+from winogen.graph.segment import _SHAPES_KEPT, plan  # noqa: E402
 from winogen.torch import (  # noqa: E402
     optimize,
     packing,
@@ -38,17 +38,7 @@ from winogen.torch.functional import LayerOptions  # noqa: E402
 from winogen.torch.releasing import released  # noqa: E402
 from winogen.torch.segment_op import SegmentModule  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def never_torch():
-    """All layers run by winogen."""
-    with every_layer():
-        yield
-
-
-@pytest.fixture
-def x():
-    return torch.randn(1, 3, 12, 10)
+pytestmark = pytest.mark.usefixtures("never_torch")
 
 
 def same(ours, theirs, tolerance=1e-5):
@@ -321,9 +311,10 @@ def test_torch_computes_a_new_size_until_its_kernels_are_compiled(x, compiler):
 
 def test_a_size_is_planned_once(x, compiler, monkeypatch):
     """However many calls come before its kernels are there."""
-    model, planned, plan = made(nets.Shared), [], segment.plan
+    model, planned = made(nets.Shared), []
     ours, other = optimize(model, x), torch.randn(2, 3, 14, 18)
-    monkeypatch.setattr(segment, "plan", lambda *args: planned.append(args) or plan(*args))
+    noted = lambda *args: planned.append(args) or plan(*args)
+    monkeypatch.setattr("winogen.graph.segment.plan", noted)
     with torch.inference_mode():
         for _ in range(3):
             ours(other)
@@ -335,15 +326,15 @@ def test_a_size_is_planned_once(x, compiler, monkeypatch):
 
 def test_prepared_sizes_stay(x):
     model = made(nets.Shared)
-    sizes = [torch.randn(1, 3, 12, 10 + place) for place in range(1 + segment._SHAPES_KEPT)]
+    sizes = [torch.randn(1, 3, 12, 10 + place) for place in range(1 + _SHAPES_KEPT)]
     ours = optimize(model, x, more_inputs=sizes[1:])
     with torch.inference_mode():
         before = [list(one.segment._bound.values()) for one in segments(ours)]
-        for width in range(40, 41 + segment._SHAPES_KEPT):
+        for width in range(40, 41 + _SHAPES_KEPT):
             ours(torch.randn(1, 3, 12, width))
     for one, prepared in zip(segments(ours), before):
         assert list(one.segment._bound.values())[: len(sizes)] == prepared
-        assert len(one.segment._bound) == len(sizes) + segment._SHAPES_KEPT
+        assert len(one.segment._bound) == len(sizes) + _SHAPES_KEPT
 
 
 def test_a_compiler_that_fails_is_told_once_and_torch_computes(x, compiler, monkeypatch):
@@ -427,9 +418,7 @@ def test_layers_that_are_exchanged_have_the_points_that_were_chosen():
         layer(x)
     plan = plan_of(layer, x)
     assert plan.tile == (4, 6) and plan.packed_weight_bytes == 6 * 9 * layer.weight.nbytes // 9
-    assert swapping._options(Choice("mcmr", (4, 6)), (3, 3)) == ("mcmr", (4, 6)) + tuple(
-        LayerOptions()[2:]
-    )
+    assert swapping._options(Choice("mcmr", (4, 6)), (3, 3)) == LayerOptions("mcmr", (4, 6))
 
 
 class TwoTypes(Counting):

@@ -19,21 +19,10 @@ from winogen.errors import InvalidType, InvalidValue, Unsupported, WinogenError 
 from winogen.graph import Conv, GlobalAverage  # noqa: E402
 from winogen.tasks import duel  # noqa: E402
 from winogen.tasks.duel import Times  # noqa: E402
-from winogen.testing import every_layer  # noqa: E402
 from winogen.torch import deciding, drafting, optimize, report, wholes  # noqa: E402
 from winogen.torch.segment_op import SegmentModule  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def never_torch():
-    """Nothing here depends on a clock: all layers run by winogen unless a test says otherwise."""
-    with every_layer():
-        yield
-
-
-@pytest.fixture
-def x():
-    return torch.randn(1, 3, 12, 10)
+pytestmark = pytest.mark.usefixtures("never_torch")
 
 
 def tensors(output):

@@ -72,8 +72,8 @@ def _options(choice: Choice, kernel: tuple[int, ...]) -> LayerOptions:
     ]
     name = "moduli" if any(one and one.moduli for one in axes) else "points"
     sets = tuple((one and ", ".join(getattr(one, name))) or None for one in axes)
-    options = LayerOptions(cast(Algorithm, choice.algorithm), choice.tile)
-    return options._replace(**{name: sets}) if any(sets) else options
+    given: dict[str, Any] = {name: sets} if any(sets) else {}
+    return LayerOptions(cast(Algorithm, choice.algorithm), choice.tile, **given)
 
 
 def _weight_bytes(layers: Collection[_Layer]) -> int:
