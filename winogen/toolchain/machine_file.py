@@ -1,6 +1,7 @@
 """The file in the cache folder that describes this kind of CPU, and what is known of its origin.
 
-Rates and constants are those of an instruction set: what WINOGEN_ISA asks for has a file of its own.
+Rates and constants are those of an instruction set: one that WINOGEN_ISA asks for has a file of its
+own.
 """
 
 from __future__ import annotations
