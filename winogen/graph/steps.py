@@ -19,7 +19,7 @@ from winogen.conv.quantized import QConv2d
 from winogen.graph import maps, runtime
 from winogen.graph.chains import Chain
 from winogen.graph.choose import Choice
-from winogen.graph.ir import Conv, QConv, Repeat
+from winogen.graph.ir import Conv, GroupNorm, LayerNorm, QConv, Repeat
 from winogen.graph.lower import Step
 from winogen.graph.places import Place
 from winogen.graph.planning import Planned, bytes_of
@@ -311,10 +311,10 @@ class Steps:
         here, function = (_address(self.ffi, pointer) for pointer in (struct, function))
         ends = zip((step.input, step.output), rows)
         pointers = [self._fixed(here), *(self._at(place, row, image) for place, row in ends)]
+        if isinstance(op, (maps.Point, GroupNorm, LayerNorm)):
+            pointers += self._parameters(step, weight=op.scale, bias=op.shift).values()
         if step.add is not None:
             pointers.append(self._at(step.add))
-        elif isinstance(op, maps.Point):
-            pointers += self._parameters(step, weight=op.scale, bias=op.shift).values()
         content, threads = _content(self.ffi, struct), planned.settings.threads
         places = tuple(pointers)
         return Row(number, content, None, 0, function, places, 0, parts, parts, threads, seconds)
