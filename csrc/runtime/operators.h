@@ -265,19 +265,20 @@ static int layer_of(const node *n, const int64_t *v, const char *activation, win
                        WITHIN(inputs, l->output, all);
     const int kinds = WITHIN(0, l->kind, MAP_KINDS) && WITHIN(0, l->padding_mode, PADDING_MODES) &&
                       l->activation >= 0 &&
-                      (!l->kind || l->activation == NONE || l->activation == RELU) &&
+                      (!l->kind || l->activation == NONE || l->activation == RELU ||
+                       (l->activation == SILU && (l->kind == GROUP_NORM || l->kind == LAYER_NORM))) &&
                       (l->activation == PRELU) == (l->slopes >= 0);
     int sizes = l->groups >= 1;
     for (int i = 0; i < 2; i++) sizes &= l->stride[i] >= 1 && l->dilation[i] >= 1;
     for (int i = 0; i < 4; i++) sizes &= l->padding[i] >= 0;
     if (l->kind) {
         const int two = l->kind == SUM || l->kind == PRODUCT;
-        sizes &= l->channels >= 1 && two == (l->add >= 0);
+        sizes &= l->channels >= 1 && (two == (l->add >= 0) || l->kind == GROUP_NORM);
         for (int i = 0; i < 2; i++) sizes &= WITHIN(1, l->kernel[i], MOST_TAPS);
         for (int i = 0; i < 2; i++) sizes &= WITHIN(1, l->dilation[i], MOST_TAPS);
         for (int i = 0; sizes && i < 4; i++)
             sizes &= l->padding[i] <= (l->kernel[i % 2] - 1) * l->dilation[i % 2];
-        if (sizes && l->kind == SHUFFLE) sizes = l->channels % l->groups == 0;
+        if (sizes && (l->kind == SHUFFLE || l->kind == GROUP_NORM)) sizes = l->channels % l->groups == 0;
         if (sizes && (l->kind == SPREAD_CHANNELS || l->kind == SPREAD_PIXELS))
             sizes = l->channels % (l->kernel[0] * l->kernel[1]) == 0;
     }

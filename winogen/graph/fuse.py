@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from winogen.graph.ir import (
     Activation,
@@ -45,8 +46,8 @@ def fuse(graph: Graph) -> Graph:
             before = nodes.get(node.inputs[0])
             if before and uses[node.inputs[0]] == 1 and _takes(before, node.op.activation):
                 del nodes[node.inputs[0]]
-                assert isinstance(before.op, (Conv, GroupNorm, LayerNorm))
-                op = replace(before.op, activation=node.op.activation)
+                op: Any = before.op
+                op = replace(op, activation=node.op.activation)
                 node = replace(before, op=op, outputs=node.outputs)
         elif isinstance(node.op, Add) and not node.op.repeated:
             node = _added(node, nodes, uses)

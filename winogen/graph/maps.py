@@ -134,7 +134,7 @@ def struct(
     """
     high, wide = window_of(op)
     activation = getattr(op, "activation", None)
-    fields = {
+    fields: dict[str, Any] = {
         "kind": kind_of(op),
         "planar": int(layout == "NCHW"),
         "channels": channels,

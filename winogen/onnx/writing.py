@@ -17,6 +17,8 @@ from winogen.graph import (
     Concat,
     Conv,
     Graph,
+    GroupNorm,
+    LayerNorm,
     MaxPool,
     Opaque,
     Shuffle,
@@ -134,9 +136,11 @@ class Writer:
             spec, numbers = None, {}
             if isinstance(op, Conv):
                 spec, numbers = op.activation, {"weight": op.weight, "bias": op.bias}
-            elif isinstance(op, maps.Point):
+            elif isinstance(op, (maps.Point, GroupNorm, LayerNorm)):
                 spec, numbers = op.activation, {"weight": op.scale, "bias": op.shift}
             name, parameters, numbers["slopes"] = _activation(spec)
+            if isinstance(op, (GroupNorm, LayerNorm)):
+                parameters = (op.epsilon, 0.0)
             arrays = {
                 what: self._tensor(array, step.key, what)
                 for what, array in numbers.items()
@@ -414,6 +418,6 @@ def _numbers(
         padding = (top, left, bottom, right)
     if isinstance(op, MaxPool):
         dilation = op.dilation
-    groups = op.groups if isinstance(op, Shuffle) else 1
+    groups = op.groups if isinstance(op, (Shuffle, GroupNorm)) else 1
     head = (maps.kind_of(op), step.input.channels, *maps.window_of(op))
     return (*head, *places, *stride, *dilation, *padding, groups, 0)

@@ -94,8 +94,8 @@ def norm_function(order: str) -> Callable[[Call], Translation]:
 
 def group_norm_module(call: Call, module: Any) -> Translation:
     """Return the normalization of groups of channels, of a module."""
-    given = [None if one is None else array(one) for one in (module.weight, module.bias)]
-    op = GroupNorm(module.num_groups, *given, module.eps)
+    scale, shift = (None if one is None else array(one) for one in (module.weight, module.bias))
+    op = GroupNorm(module.num_groups, scale, shift, module.eps)
     return Translation([op], [call.map(call.node.args[0])])
 
 
@@ -104,8 +104,8 @@ def instance_norm_module(call: Call, module: Any) -> Translation:
     x = call.map(call.node.args[0])
     if module.track_running_stats:
         raise Untranslated
-    given = [None if one is None else array(one) for one in (module.weight, module.bias)]
-    return Translation([GroupNorm(call.channels(x), *given, module.eps)], [x])
+    scale, shift = (None if one is None else array(one) for one in (module.weight, module.bias))
+    return Translation([GroupNorm(call.channels(x), scale, shift, module.eps)], [x])
 
 
 def group_norm(call: Call) -> Translation:
@@ -113,10 +113,10 @@ def group_norm(call: Call) -> Translation:
     values = call.bind(
         "input num_groups weight bias eps cudnn_enabled", weight=None, bias=None, eps=1e-5
     )
-    given = [call.constant(values[name]) for name in ("weight", "bias")]
+    scale, shift = (call.constant(values[name]) for name in ("weight", "bias"))
     if not isinstance(values["num_groups"], int):
         raise Untranslated
-    op = GroupNorm(values["num_groups"], *given, values["eps"])
+    op = GroupNorm(values["num_groups"], scale, shift, values["eps"])
     return Translation([op], [call.map(values["input"])])
 
 

@@ -238,8 +238,9 @@ class _Reader:
 
     def _through_view(self, node: fx.Node) -> bool:
         """Read a node of tensors that hold maps in one form; whether it is one."""
-        held = {one: self.views.get(self.value[one]) for one in node.all_input_nodes}
-        held = {one: view for one, view in held.items() if one.name not in self.constants}
+        tensors = [one for one in node.all_input_nodes if one.name not in self.constants]
+        tensors = [one for one in tensors if map_shape(one) is not None]
+        held = {one: self.views.get(self.value[one]) for one in tensors}
         first = next(iter(held.values()), None)
         if first is None or any(view is None or view.form != first.form for view in held.values()):
             return False
@@ -257,7 +258,9 @@ class _Reader:
             return True
         found = views.inside(node, form, views.Inside(self.modules, self.constants, shapes))
         axes = (0, views.FORMS[form].axis)
-        expected = x if not found.ops else self._shape(found, [shapes[n.name] for n in found.inputs])
+        expected = (
+            x if not found.ops else self._shape(found, [shapes[n.name] for n in found.inputs])
+        )
         if tuple(made[axis] for axis in axes) != tuple(expected[:2]):
             raise Untranslated("its output has another shape")
         self._check(node, found, shapes, expected)

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import fx, nn
-from torch.nn import functional as F
 
 from winogen.graph import Activation, Add, Affine, Conv, LayerNorm, Multiply, Softmax
 from winogen.graph.ir import Operator
@@ -40,7 +39,9 @@ FORMS = {
 }
 # Of a map of a single pixel, by their ranks.
 _PIXELS = {2: "flat", 3: "thin"}
-_RESHAPING = frozenset("flatten view reshape unsqueeze squeeze getitem _unsafe_view Flatten".split())
+_RESHAPING = frozenset(
+    "flatten view reshape unsqueeze squeeze getitem _unsafe_view Flatten".split()
+)
 
 
 class View(NamedTuple):
@@ -74,7 +75,9 @@ def opened(node: fx.Node, modules: Mapping[str, nn.Module], shape: Shape, x: Sha
     return ""
 
 
-def closed(node: fx.Node, modules: Mapping[str, nn.Module], form: str, shape: Shape, x: Shape) -> bool:
+def closed(
+    node: fx.Node, modules: Mapping[str, nn.Module], form: str, shape: Shape, x: Shape
+) -> bool:
     """Return whether a node makes the map again, of shape ``x``, that it reads in a form."""
     name = _name(node, modules)
     if form == "last":
@@ -82,7 +85,9 @@ def closed(node: fx.Node, modules: Mapping[str, nn.Module], form: str, shape: Sh
     return name in _RESHAPING and shape == x and _keeps_batch(node, name)
 
 
-def reshaped(node: fx.Node, modules: Mapping[str, nn.Module], form: str, shape: Shape, x: Shape) -> str:
+def reshaped(
+    node: fx.Node, modules: Mapping[str, nn.Module], form: str, shape: Shape, x: Shape
+) -> str:
     """Return the other form of a single pixel that a node makes of one; "" for none."""
     name = _name(node, modules)
     if form == "last" or name not in _RESHAPING or not _keeps_batch(node, name):
@@ -132,9 +137,9 @@ def inside(node: fx.Node, form: str, given: Inside) -> Translation:
     call = Call(node, given.constants, given.shapes)
     if node.op == "call_module":
         module = given.modules.get(str(node.target))
-        maker = _MODULES.get(type(module))
-        if module is not None and maker is not None and not is_changed(module):
-            op = maker(call, module, FORMS[form])
+        of_module = _MODULES.get(type(module))
+        if module is not None and of_module is not None and not is_changed(module):
+            op = of_module(call, module, FORMS[form])
             return Translation([op], [call.map(node.args[0])], str(node.target))
     else:
         maker = _FUNCTIONS.get(_name(node, {}))
@@ -208,16 +213,16 @@ def _norm(call: Call, sizes: Any, weight: Any, bias: Any, eps: float, form: Form
 
 
 def _norm_module(call: Call, module: Any, form: Form) -> LayerNorm:
-    given = [None if one is None else array(one) for one in (module.weight, module.bias)]
-    return _norm(call, module.normalized_shape, *given, module.eps, form)
+    scale, shift = (None if one is None else array(one) for one in (module.weight, module.bias))
+    return _norm(call, module.normalized_shape, scale, shift, module.eps, form)
 
 
 def _norm_function(call: Call, form: Form) -> LayerNorm:
     values = call.bind(
         "input normalized_shape weight bias eps cudnn_enable", weight=None, bias=None, eps=1e-5
     )
-    given = [call.constant(values[name]) for name in ("weight", "bias")]
-    return _norm(call, values["normalized_shape"], *given, values["eps"], form)
+    scale, shift = (call.constant(values[name]) for name in ("weight", "bias"))
+    return _norm(call, values["normalized_shape"], scale, shift, values["eps"], form)
 
 
 def _softmax(call: Call, axis: Any, form: Form) -> Softmax:
