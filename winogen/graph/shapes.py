@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from winogen.errors import InvalidValue
@@ -105,6 +105,27 @@ def _check_norm(node: Node, op: GroupNorm | LayerNorm, shape: Shape) -> None:
             raise InvalidValue(_got(node, shape, f"{len(array)} channels"))
     if isinstance(op, GroupNorm) and shape[1] % op.groups:
         raise InvalidValue(_got(node, shape, f"a multiple of {op.groups} channels"))
+
+
+def pool_padding(
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: Any,
+) -> tuple[int, int, int, int] | None:
+    """Return the padding (top, bottom, left, right) of a pooling, with `ceil_mode` as padding.
+
+    With it a window may reach beyond the padding behind an axis: as if there were more of it, by
+    the stride less one. None where a window might then lie in padding alone.
+    """
+    top, bottom, left, right = padding
+    if ceil_mode:
+        bottom, right = bottom + stride[0] - 1, right + stride[1] - 1
+    high, wide = (apart * (taps - 1) for apart, taps in zip(dilation, kernel))
+    return (
+        None if max(top, bottom) > high or max(left, right) > wide else (top, bottom, left, right)
+    )
 
 
 def _convolved(node: Node, op: Conv | QConv, shape: Shape) -> Shape:

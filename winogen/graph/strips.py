@@ -97,7 +97,6 @@ class Strips:
 
     jobs: tuple[Compute | Move, ...]
     windows: tuple[int, ...]  # behind each step but the last
-    count: int
 
 
 def strips_of(steps: Sequence[Rows], height: int) -> Strips:
@@ -110,9 +109,8 @@ def strips_of(steps: Sequence[Rows], height: int) -> Strips:
     windows = [0] * (len(steps) - 1)
     done = [0] * len(steps)  # rows of outputs
     heads = [0] * (len(steps) - 1)  # the rows that windows begin with
-    count, whole = 0, steps[-1].outputs
+    whole = steps[-1].outputs
     while done[-1] < whole:
-        count += 1
         ends = [0] * len(steps)
         end = steps[-1].rounded(done[-1] + height)
         ends[-1] = whole if whole - end <= height // 2 else end
@@ -134,4 +132,4 @@ def strips_of(steps: Sequence[Rows], height: int) -> Strips:
                 above = max(0, rows.padding - begin * rows.stride)
                 jobs.append(Compute(i, begin, end, first, last, above, source, target))
         done = ends
-    return Strips(tuple(jobs), tuple(windows), count)
+    return Strips(tuple(jobs), tuple(windows))

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winogen.graph import Activation, Add, Affine, Conv, GlobalAverage, LayerNorm, Multiply, Softmax
-from winogen.onnx.model import Model
+from winogen.onnx.matching import Match
+from winogen.onnx.patterns import Patterns
 from winogen.onnx.sizes import Sizes, number
 
 
@@ -52,8 +53,8 @@ class Forms:
     ``held``: values by what they hold. ``made``: the forms of the graph's values that are not maps.
     """
 
-    def __init__(self, model: Model, patterns: Any):
-        self.model, self.patterns = model, patterns
+    def __init__(self, patterns: Patterns):
+        self.model, self.patterns = patterns.model, patterns
         self.held: dict[str, Held] = {}
         self.made: dict[str, str] = {}
 
@@ -62,7 +63,7 @@ class Forms:
         if not node.input or len(node.output) != 1:
             return False
         source, output = self._source(node.input[0]), node.output[0]
-        if source is None or self.patterns.model.sizes.get(output) is None:
+        if source is None or self.model.sizes.get(output) is None:
             return False
         form = self._moved(node, source)
         if form is None:
@@ -72,12 +73,13 @@ class Forms:
 
     def match(self, node: Any) -> Any:
         """Return what a node means that reads values in a form; None for any other."""
-        from winogen.onnx.patterns import Match
-
         mean = self._flat_mean(node)
         if mean is not None:
             return mean
-        forms = {self.held[name].form for name in node.input if name in self.held}
+        reads = [*node.input]
+        if node.op_type == "Div" and node.input[0] in self.model.makers:  # of a norm by parts
+            reads += self.model.makers[node.input[0]].input
+        forms = {held.form for held in map(self._held, reads) if held is not None}
         forms.discard("")
         if len(forms) != 1 or len(node.output) < 1:
             return None
@@ -91,18 +93,35 @@ class Forms:
             found = self._each(node, form)
         if found is None:
             return None
-        values = [self.held[name].value for name in found.inputs]
+        values = [held.value for held in map(self._held, found.inputs) if held is not None]
         self.made[node.output[0]] = form
         self.held[node.output[0]] = Held(node.output[0], form)
         return Match(found.op, tuple(values), found.within)
 
+    def resolved(self, match: Match | None) -> Match | None:
+        """Return a match that reads the values which hold the maps that it reads."""
+        if match is None:
+            return None
+        held = [self._held(name) for name in match.inputs]
+        if any(one is not None and one.form for one in held):
+            return None
+        names = (one.value if one else name for one, name in zip(held, match.inputs))
+        return match._replace(inputs=tuple(names))
+
     # ---- values ----------------------------------------------------------------------------------
 
+    def _held(self, name: str) -> Held | None:
+        return self.held.get(self.model.aliases.get(name, name))
+
+    def _is_held(self, name: str, form: str) -> bool:
+        held = self._held(name)
+        return held is not None and held.form == form
+
     def _source(self, name: str) -> Held | None:
-        name = self.model.aliases.get(name, name)
-        if name in self.held:
-            return self.held[name]
-        return Held(name, "") if self.patterns.is_map(name) else None
+        held, name = self._held(name), self.model.aliases.get(name, name)
+        if held is not None:
+            return held
+        return Held(name, "") if self.patterns._is_map(name) else None
 
     def _moved(self, node: Any, source: Held) -> str | None:
         """The form in which a node has what it reads; None where it computes something."""
@@ -127,7 +146,7 @@ class Forms:
 
     def _vector(self, name: str, form: str, channels: int) -> np.ndarray | None:
         """A constant with a number per channel, or one for all."""
-        array = self.patterns.array(name)
+        array = self.patterns._array(name)
         rank = FORMS[form].rank
         if array is None or array.ndim > rank or array.size not in (1, channels):
             return None
@@ -139,12 +158,10 @@ class Forms:
 
     def _flat_mean(self, node: Any) -> Any:
         """The mean of every channel without the axes of pixels."""
-        from winogen.onnx.patterns import Match
-
         if node.op_type != "ReduceMean" or self.model.attributes(node).get("keepdims", 1):
             return None
         source = self._source(node.input[0])
-        if source is None or source.form or self.patterns.mean_axes(node) != {2, 3}:
+        if source is None or source.form or self.patterns._mean_axes(node) != {2, 3}:
             return None
         self.made[node.output[0]] = "flat"
         self.held[node.output[0]] = Held(node.output[0], "flat")
@@ -153,9 +170,7 @@ class Forms:
     def _each(self, node: Any, form: str) -> Any:
         """What does the same to every number, wherever axes are."""
         found = self.patterns.read(node)
-        if found is None or any(name not in self.held for name in found.inputs):
-            return None
-        if any(self.held[name].form != form for name in found.inputs):
+        if found is None or not all(self._is_held(name, form) for name in found.inputs):
             return None
         sizes = {self.model.sizes[name] for name in found.inputs}
         if isinstance(found.op, Activation):
@@ -165,9 +180,7 @@ class Forms:
         return found if alike else None
 
     def _linear(self, node: Any, form: str, weight: Any, bias: Any) -> Any:
-        from winogen.onnx.patterns import Match
-
-        if weight is None or weight.ndim != 2:
+        if weight is None or weight.ndim != 2 or not self._is_held(node.input[0], form):
             return None
         if weight.shape[1] != self._channels(node.input[0], form):
             return None
@@ -175,12 +188,12 @@ class Forms:
         return Match(Conv(filters, bias), (node.input[0],))
 
     def _MatMul(self, node: Any, form: str) -> Any:
-        weight = self.patterns.array(node.input[1])
+        weight = self.patterns._array(node.input[1])
         return None if weight is None else self._linear(node, form, weight.T, None)
 
     def _Gemm(self, node: Any, form: str) -> Any:
         values = self.model.attributes(node)
-        weight = self.patterns.array(node.input[1])
+        weight = self.patterns._array(node.input[1])
         scales = {values.get("alpha", 1.0), values.get("beta", 1.0)}
         if weight is None or scales != {1.0} or values.get("transA", 0) or weight.ndim != 2:
             return None
@@ -199,26 +212,20 @@ class Forms:
 
     def _affine(self, node: Any, form: str, pair: Any) -> Any:
         """A sum or a product with a constant of the last axis."""
-        from winogen.onnx.patterns import Match
-
         for x, other in (node.input, reversed(node.input)):
-            if x in self.held and self.held[x].form == form:
+            if self._is_held(x, form):
                 values = self._vector(other, form, self._channels(x, form))
                 if values is not None and self.model.sizes[x] == self.model.sizes[node.output[0]]:
                     return Match(Affine(*pair(values)), (x,))
         return None
 
     def _Softmax(self, node: Any, form: str) -> Any:
-        from winogen.onnx.patterns import Match
-
         axis = self.model.attributes(node).get("axis", 1 if self.model.opset < 13 else -1)
         if axis % FORMS[form].rank != FORMS[form].channels:
             return None
         return Match(Softmax(), (node.input[0],))
 
     def _LayerNormalization(self, node: Any, form: str) -> Any:
-        from winogen.onnx.patterns import Match
-
         values, channels = self.model.attributes(node), self._channels(node.input[0], form)
         if values.get("axis", -1) % FORMS[form].rank != FORMS[form].channels:
             return None
@@ -235,26 +242,30 @@ class Forms:
 
     def _Div(self, node: Any, form: str) -> Any:
         """A layer norm by parts: numbers less their mean, by the root of their mean square."""
-        from winogen.onnx.patterns import Match
-
-        makers, scalar = self.model.makers, self.patterns.scalar
+        makers, scalar = self.model.makers, self.patterns._scalar
         apart = makers.get(node.input[0])
-        root = self.patterns.alone(node.input[1], "Sqrt")
-        total = self.patterns.alone(root.input[0], "Add") if root is not None else None
+        root = self.patterns._alone(node.input[1], "Sqrt")
+        total = self.patterns._alone(root.input[0], "Add") if root is not None else None
         if apart is None or apart.op_type != "Sub" or total is None:
             return None
         epsilon = scalar(total.input[1])
-        square = self.patterns.alone(total.input[0], "ReduceMean")
-        power = self.patterns.alone(square.input[0], "Pow") if square is not None else None
-        mean = self.patterns.alone(apart.input[1], "ReduceMean")
+        square = self.patterns._alone(total.input[0], "ReduceMean")
+        power = self.patterns._alone(square.input[0], "Pow") if square is not None else None
+        mean = self.patterns._alone(apart.input[1], "ReduceMean")
         if epsilon is None or power is None or mean is None or scalar(power.input[1]) != 2:
             return None
         same = power.input[0] == node.input[0] and mean.input[0] == apart.input[0]
-        if not same or self.model.uses[node.input[0]] != 2 or apart.input[0] not in self.held:
+        if (
+            not same
+            or self.model.uses[node.input[0]] != 2
+            or not self._is_held(apart.input[0], form)
+        ):
             return None
         axis = {FORMS[form].channels}
         for one in (mean, square):
-            if self.patterns.mean_axes(one) != axis or not self.model.attributes(one).get("keepdims", 1):
+            if self.patterns._mean_axes(one) != axis or not self.model.attributes(one).get(
+                "keepdims", 1
+            ):
                 return None
         within = (apart, root, total, square, power, mean)
         return Match(LayerNorm(None, None, epsilon), (apart.input[0],), within)

@@ -13,7 +13,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import permutations
-from math import prod
 from typing import Any
 
 from winogen.errors import InvalidValue
@@ -101,11 +100,6 @@ class LoopProblem:
     def output_layout(self) -> str:
         """How the output lies in memory, outermost first."""
         return "MHW" if self.layout == "NCHW" else "HWM"
-
-    @property
-    def im2col_bytes(self) -> int:
-        """What a patch matrix of the whole map takes: float32 H W C K^2, as the thesis counts."""
-        return 4 * prod(self.output_size) * self.channels * prod(self.kernel)
 
 
 # ---- micro-kernels -------------------------------------------------------------------------------

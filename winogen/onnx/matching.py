@@ -1,0 +1,75 @@
+"""What an ONNX node is, and what is asked of values to find that out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from winogen.graph.ir import Operator
+from winogen.onnx.model import Model
+from winogen.onnx.sizes import STANDARD
+
+
+class Match(NamedTuple):
+    """An operator, what it reads, and the nodes besides its own that it stands for."""
+
+    op: Operator
+    inputs: tuple[str, ...]
+    within: tuple[Any, ...] = ()
+    label: str = ""  # what people call it, if not as its own node
+    others: tuple[Operator, ...] = ()  # what makes the outputs but the first
+
+
+class Values:
+    """The values of a model whose numbers are of type ``kind``."""
+
+    def __init__(self, model: Model, kind: int):
+        self.model = model
+        self.kind = kind
+        self.dtype = model.onnx.helper.tensor_dtype_to_np_dtype(kind)
+
+    def channels(self, name: str) -> int:
+        """Return the channels of a map."""
+        return self.model.sizes[name][1].number
+
+    def _is_map(self, name: str) -> bool:
+        """Whether a value is (N, C, H, W) of the right type with a known C."""
+        sizes = self.model.sizes.get(name)
+        kind = self.model.kind(name)
+        return sizes is not None and len(sizes) == 4 and sizes[1].known and kind in (self.kind, 0)
+
+    def _array(self, name: str) -> np.ndarray | None:
+        """A constant of the right type."""
+        array = self.model.constant(name)
+        return array if array is not None and array.dtype == self.dtype else None
+
+    def _scalar(self, name: str) -> float | None:
+        array = self.model.constant(name)
+        return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+
+    def _per_channel(self, name: str, channels: int) -> np.ndarray | None:
+        """A constant that is one number per channel of a map, or one for all."""
+        array = self._array(name)
+        if array is None or array.ndim > 4:
+            return None
+        shape = (1,) * (4 - array.ndim) + array.shape
+        if shape not in ((1, channels, 1, 1), (1, 1, 1, 1)):
+            return None
+        return np.ascontiguousarray(np.broadcast_to(array.reshape(-1), (channels,)))
+
+    def _mean_axes(self, node: Any) -> set[int] | None:
+        """The axes that a ReduceMean is over, counted from the front; None if nobody knows."""
+        axes = self.model.attributes(node).get("axes")
+        if axes is None and len(node.input) > 1 and node.input[1]:
+            array = self.model.constant(node.input[1])
+            axes = None if array is None else array.tolist()
+        sizes = self.model.sizes.get(node.input[0])
+        return None if axes is None or sizes is None else {axis % len(sizes) for axis in axes}
+
+    def _alone(self, name: str, kind: str) -> Any:
+        """The node of this kind that makes a value, if nobody else reads that."""
+        node = self.model.makers.get(name)
+        if node is None or node.op_type != kind or node.domain not in STANDARD:
+            return None
+        return node if self.model.uses[name] == 1 else None
