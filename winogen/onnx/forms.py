@@ -14,7 +14,7 @@ import numpy as np
 from winogen.graph import Activation, Add, Affine, Conv, GlobalAverage, LayerNorm, Multiply, Softmax
 from winogen.onnx.matching import Match
 from winogen.onnx.patterns import Patterns
-from winogen.onnx.sizes import Sizes, number
+from winogen.onnx.sizes import ACTIVE, Sizes, number
 
 
 class Form(NamedTuple):
@@ -29,7 +29,9 @@ class Form(NamedTuple):
 FORMS = {
     "last": Form(3, 4, ("Transpose", (0, 2, 3, 1)), ("Transpose", (0, 3, 1, 2))),
     "flat": Form(1, 2, ("Squeeze", (2, 3)), ("Unsqueeze", (2, 3))),
+    "thin": Form(1, 3, ("Squeeze", (3,)), ("Unsqueeze", (3,))),
 }
+_EACH = ACTIVE | {"Add", "Sum", "Mul", "Div", "Max", "Min"}
 _PIXEL = (number(1), number(1))
 
 
@@ -38,13 +40,6 @@ class Held(NamedTuple):
 
     value: str
     form: str
-
-
-def sizes_of(form: str, sizes: Sizes) -> Sizes:
-    """Return the sizes of the map that a value of these sizes holds."""
-    if form == "last":
-        return (sizes[0], sizes[3], *sizes[1:3])
-    return (*sizes, *_PIXEL) if form == "flat" else sizes
 
 
 class Forms:
@@ -79,19 +74,21 @@ class Forms:
         reads = [*node.input]
         if node.op_type == "Div" and node.input[0] in self.model.makers:  # of a norm by parts
             reads += self.model.makers[node.input[0]].input
+        found = self._each(node)
+        if found is not None:
+            reads = found.inputs
         forms = {held.form for held in map(self._held, reads) if held is not None}
         forms.discard("")
         if len(forms) != 1 or len(node.output) < 1:
             return None
         (form,) = forms
         sizes = self.model.sizes.get(node.output[0])
-        if sizes is None or len(sizes) != FORMS[form].rank:
+        if sizes is None or len(sizes) != FORMS[form].rank or form == "thin":
             return None
-        maker = getattr(self, f"_{node.op_type}", None)
-        found = maker(node, form) if maker is not None else None
         if found is None:
-            found = self._each(node, form)
-        if found is None:
+            maker = getattr(self, f"_{node.op_type}", None)
+            found = maker(node, form) if maker is not None else None
+        if found is None or not self._fits(found, sizes, form):
             return None
         values = [held.value for held in map(self._held, found.inputs) if held is not None]
         self.made[node.output[0]] = form
@@ -137,7 +134,7 @@ class Forms:
             return None
         if before[:2] != after[:2] or any(size != number(1) for size in after[2:]):
             return None
-        return {2: "flat", 4: ""}.get(len(after))
+        return {2: "flat", 3: "thin", 4: ""}.get(len(after))
 
     def _channels(self, name: str, form: str) -> int:
         """How many channels a value has; 0 where nobody knows."""
@@ -167,17 +164,28 @@ class Forms:
         self.held[node.output[0]] = Held(node.output[0], "flat")
         return Match(GlobalAverage(), (source.value,))
 
-    def _each(self, node: Any, form: str) -> Any:
-        """What does the same to every number, wherever axes are."""
-        found = self.patterns.read(node)
-        if found is None or not all(self._is_held(name, form) for name in found.inputs):
+    def _each(self, node: Any) -> Match | None:
+        """What does the same to every number, wherever axes are, of values in one form."""
+        if node.op_type not in _EACH or node.output[0] not in self.model.sizes:
             return None
-        sizes = {self.model.sizes[name] for name in found.inputs}
+        found = self.patterns.read(node)
+        held = [self._held(name) for name in found.inputs] if found is not None else []
+        if found is None or None in held or len({one.form for one in held if one}) != 1:
+            return None
         if isinstance(found.op, Activation):
             given = found.op.activation[1:] if isinstance(found.op.activation, tuple) else ()
             return None if any(isinstance(one, np.ndarray) for one in given) else found
-        alike = len(sizes) == 1 and isinstance(found.op, (Add, Multiply))
-        return found if alike else None
+        alike = len({self.model.sizes[name] for name in found.inputs}) == 1
+        return found if alike and isinstance(found.op, (Add, Multiply)) else None
+
+    def _fits(self, found: Match, sizes: Sizes, form: str) -> bool:
+        """Whether an output of these sizes is what follows from those of the first input."""
+        made = list(self.model.sizes[found.inputs[0]])
+        if isinstance(found.op, Conv):
+            made[FORMS[form].channels] = number(len(found.op.weight))
+        return len(made) == len(sizes) and all(
+            one == other for one, other in zip(made, sizes) if one.known and other.known
+        )
 
     def _linear(self, node: Any, form: str, weight: Any, bias: Any) -> Any:
         if weight is None or weight.ndim != 2 or not self._is_held(node.input[0], form):

@@ -37,6 +37,8 @@ _TAKING = (
     "BatchNormalization",
     "InstanceNormalization",
     "GroupNormalization",
+    "LayerNormalization",
+    "MatMul",
 )
 _MODES = {"constant": "zeros", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
 
@@ -141,8 +143,8 @@ class Patterns(Functions):
         maker = self.model.makers.get(name)
         if maker is None or depth == 0:
             return False
-        if maker.op_type == "Reshape":  # a norm by parts
-            maker = self.model.makers.get(maker.input[0], maker)
+        while maker.op_type in ("Reshape", "Transpose") and maker.input[0] in self.model.makers:
+            maker = self.model.makers[maker.input[0]]  # a norm by parts, or what `forms` reads
         if maker.op_type in _TAKING:
             return True
         return maker.op_type in ("Add", "Mul", *ACTIVE) and any(
