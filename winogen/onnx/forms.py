@@ -76,7 +76,7 @@ class Forms:
             reads += self.model.makers[node.input[0]].input
         found = self._each(node)
         if found is not None:
-            reads = found.inputs
+            reads = [*found.inputs]
         forms = {held.form for held in map(self._held, reads) if held is not None}
         forms.discard("")
         if len(forms) != 1 or len(node.output) < 1:

@@ -349,7 +349,7 @@ class Patterns(Functions):
             return None
         (first, groups, last), channels = (int(one) for one in dims), sizes[1].number
         batch = first == 0 or number(first) == sizes[0]
-        rest = all(size.known for size in sizes[1:]) and math.prod(s.number for s in sizes[1:])
+        rest = math.prod(one.number for one in sizes[1:]) if all(s.known for s in sizes[1:]) else 0
         if not batch or groups < 1 or channels % groups or last not in (-1, rest // groups):
             return None
         if scale is None or shift is None or not scale.shape == shift.shape == (groups,):

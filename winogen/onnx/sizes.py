@@ -61,8 +61,8 @@ ACTIVE = frozenset(function.names for known in ACTIVATIONS.values() for function
 # One input decides.
 _ALIKE = ACTIVE | frozenset(
     "BatchNormalization Cast Ceil Celu Dropout Elu Erf Exp Floor HardSigmoid Identity "
-    "GroupNormalization InstanceNormalization LRN LayerNormalization Log LpNormalization Mish Neg Reciprocal Selu Sigmoid Softmax "
-    "Softplus Softsign Sqrt Tanh ThresholdedRelu".split()
+    "GroupNormalization InstanceNormalization LRN LayerNormalization Log LpNormalization Mish "
+    "Neg Reciprocal Selu Sigmoid Softmax Softplus Softsign Sqrt Tanh ThresholdedRelu".split()
 )
 _BROADCAST = frozenset("Add Sub Mul Div Pow Max Min Sum Mean".split())
 
