@@ -16,7 +16,7 @@ class Scaled:
     """Filters times a factor each, multiplied in float64 and rounded once, whenever they are read.
 
     Nobody reads them often, as kernels have packed filters, so they take no memory beside the
-    filters that they are made of, which may be a framework's own.
+    filters that they are made of, perhaps a framework's own.
 
     >>> twice = Scaled(np.ones((2, 1, 3, 3), np.float32), np.float64([2, 3]))
     >>> twice.shape, twice.dtype, np.asarray(twice)[:, 0, 0, 0].tolist()

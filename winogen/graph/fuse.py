@@ -22,13 +22,12 @@ def fuse(graph: Graph) -> Graph:
 
     conv -> activation             conv's activation, unless it has one or adds behind it
     conv -> add                    conv's `add`; behind an activation, its `add_after`
-
     add of a pixel -> group norm    the norm's own addition
     group norm, layer norm -> ReLU, SiLU    the norm's activation
 
-    Of two convolutions that are added, the one without an activation takes the other, so that an
-    activation behind the sum is fused too; else the later one. The fused convolution stands where
-    the Add stood: what it adds is ready there.
+    Of two added convolutions, the one without an activation takes the other, so that an activation
+    behind the sum is fused too; else the later one. The fused convolution stands where the Add
+    stood: what it adds is ready there.
 
     >>> import numpy as np
     >>> conv = Conv(np.ones((4, 4, 1, 1), np.float32))
@@ -67,7 +66,7 @@ def _takes(node: Node, activation: ActivationSpec) -> bool:
 
 
 def _added(node: Node, nodes: dict[str, Node], uses: dict[str, int]) -> Node:
-    """The convolution that takes the Add, which replaces it; or the Add."""
+    """The convolution in place of the Add; or the Add."""
     first, second = node.inputs
     if first == second:
         return node
@@ -87,7 +86,7 @@ def _added(node: Node, nodes: dict[str, Node], uses: dict[str, int]) -> Node:
     _, _, mine, other = best
     before = nodes.pop(mine)
     assert isinstance(before.op, Conv)
-    # Before an activation that is still to come, or behind one that is there already.
+    # Before an activation still to come, or behind one that is there already.
     free = before.op.activation is None and not before.add
     seams = (other, "") if free else (before.add, other)
     return replace(before.seams(*seams), outputs=node.outputs)

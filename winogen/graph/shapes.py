@@ -50,7 +50,7 @@ def shapes(graph: Graph, inputs: Mapping[str, Shape]) -> dict[str, Shape]:
 
 
 def output_shape(node: Node, inputs: list[Shape]) -> Shape:
-    """Return the shape that a node makes of those that it reads; raises InvalidValue."""
+    """Return the shape that a node makes of its inputs'; raises InvalidValue."""
     op, (first, *others) = node.op, inputs
     if isinstance(op, Opaque):
         raise InvalidValue(f"node {node.label or op}: got Opaque; allowed: what winogen computes")

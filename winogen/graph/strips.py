@@ -1,7 +1,7 @@
-"""Strips of rows: in which order steps compute them, so that what lies between stays in a cache.
+"""Strips of rows, in an order of steps that leaves what lies between in a cache.
 
-Steps that follow each other run strip by strip: each computes the rows that the next one needs and
-no row twice. What lies between two steps is a window of rows. The rows at its end that the next
+Steps that follow each other run strip by strip: each computes the rows for the next one, and no
+row twice. What lies between two steps is a window of rows. The rows at its end that the next
 strip reads again move to its beginning.
 
 >>> pair = (Rows(3, 1, 1, 8, 8), Rows(3, 1, 1, 8, 8))  # two layers 3x3 of 8 rows
@@ -54,7 +54,7 @@ class Rows(NamedTuple):
         return min(max(behind, 0), self.inputs)
 
     def rounded(self, end: int) -> int:
-        """Return up to which row outputs are computed if those before ``end`` are needed."""
+        """Return up to which row outputs are computed if rows before ``end`` are needed."""
         return min(-(-end // self.unit) * self.unit, self.outputs)
 
 
@@ -102,8 +102,8 @@ class Strips:
 def strips_of(steps: Sequence[Rows], height: int) -> Strips:
     """Return the strips whose last step computes ``height`` rows at a time.
 
-    A rest of at most half a strip joins the last one. Rows that would overlap the place that they
-    move to stay until there is room.
+    A rest of at most half a strip joins the last one. Rows stay where they would overlap the place
+    that they move to, until there is room.
     """
     jobs: list[Compute | Move] = []
     windows = [0] * (len(steps) - 1)

@@ -16,8 +16,8 @@ from winogen.records import ACTIVATIONS
 from winogen.records.activation import Argument, Function
 from winogen.records.activations import spelled
 
-# Which activations an operator may be, first those with the fewest parameters: Clip is "relu6" or
-# "relu" with their limits.
+# The activations that an operator may be, the fewest parameters first: Clip is "relu6" or "relu"
+# with their limits.
 _MEANINGS: dict[str, list[tuple[str, Function]]] = defaultdict(list)
 for _known in sorted(ACTIVATIONS.values(), key=lambda one: len(one.parameters)):
     for _function in _known.onnx:

@@ -68,7 +68,7 @@ class Values:
         return None if axes is None or sizes is None else {axis % len(sizes) for axis in axes}
 
     def _alone(self, name: str, kind: str) -> Any:
-        """The node of this kind that makes a value, if nobody else reads that."""
+        """The node of this kind that makes a value with a single reader."""
         node = self.model.makers.get(name)
         if node is None or node.op_type != kind or node.domain not in STANDARD:
             return None

@@ -388,7 +388,7 @@ class Writer:
         return proto
 
     def _write_sizes(self, graph: Any) -> None:
-        """Say what is known of the values that are left, which onnxruntime cannot infer."""
+        """Say what is known of the remaining values, as onnxruntime cannot infer it."""
         named = {value.name for value in (*graph.input, *graph.output)}
         values = []
         for node in graph.node:

@@ -1,4 +1,4 @@
-"""Products of matrices to measure: those that 1x1 layers are, and how ways to compute them compare.
+"""Products of matrices to measure, from 1x1 layers, and how ways to compute them compare.
 
 A layer of 1x1 filters without a stride is the product of H·W x C inputs, channels last, with C x M
 weights.
@@ -52,7 +52,7 @@ class Product(NamedTuple):
 def products(name_or_file: str = SET, only: str | None = None) -> list[Product]:
     """Return the products of a layer set, or m,n,k as text, such as "1024,1024,1024".
 
-    ``only``: text in the names of those that are meant, or several with commas between them.
+    ``only``: text in the names of the chosen ones, or several with commas between them.
 
     >>> products("1024,1024,1024")
     [Product(name='1024,1024,1024', m=1024, n=1024, k=1024)]

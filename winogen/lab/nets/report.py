@@ -30,7 +30,7 @@ LEAST_RATIO, MOST_ERROR_RATIO, SMALL_ERROR = 0.97, 2.0, 2e-6
 
 
 def times(net: dict, ours: bool) -> dict[str, float]:
-    """Return name -> seconds of those of ours, or of the rivals, that ran the net."""
+    """Return name -> seconds of ours, or of the rivals, without failures."""
     return {
         name: row["median_s"]
         for name, row in net["contestants"].items()
@@ -83,7 +83,7 @@ def over_main(net: dict, place: str, name: str) -> float | None:
 
 
 def summarize(nets: list[dict]) -> dict:
-    """Return the figures over all nets, and over those that are nearly all 3x3."""
+    """Return the figures over all nets, and over nets of nearly nothing but 3x3."""
     names = dict.fromkeys(name for net in nets for name in net["contestants"])
     over = [value for net in nets if (value := error_over_torch(net)) is not None]
     return {

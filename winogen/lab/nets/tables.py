@@ -56,7 +56,7 @@ def quality(document: dict) -> Table:
 def times(document: dict) -> Table:
     """Milliseconds of everybody, images per second of ours."""
     names = _present(document)
-    found = document["summary"]["contestants"]  # without those that ran no net
+    found = document["summary"]["contestants"]  # without whoever ran no net
     return table_of(
         f"ms per call, float32, {threads_text(document['machine'])}",
         "3x3: share of the multiplications in 3x3 layers of stride 1; images/s: of the fastest of "
