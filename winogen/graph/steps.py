@@ -81,6 +81,8 @@ class Steps:
     ):
         self.planned, self.ffi, self.lib = planned, library.ffi, library.lib
         self._packed, self._threads, self._patience = packed, threads, patience
+        # Of onnxruntime's operators only those that a library carries are for this target.
+        self._maps = library if calling else runtime.library(planned.settings.target)
         environment = Environment.now()
         self._calling = calling or (
             lambda spec, work, seconds: Call(spec, work, environment, seconds)
@@ -307,7 +309,7 @@ class Steps:
         )
         self._kept.append(struct)
         real = {"float32": "float", "float64": "double"}[planned.settings.dtype]
-        function = self.ffi.addressof(self.lib, f"winogen_map_part_{real}")
+        function = self._maps.ffi.addressof(self._maps.lib, f"winogen_map_part_{real}")
         here, function = (_address(self.ffi, pointer) for pointer in (struct, function))
         ends = zip((step.input, step.output), rows)
         pointers = [self._fixed(here), *(self._at(place, row, image) for place, row in ends)]
