@@ -21,8 +21,8 @@ typedef struct winogen_map {
 /* The largest number of every window; pixels repeated; channels spread over pixels, from channels
  * (c, i, j) or (i, j, c); the mean of every window, of the numbers that are there or of padding,
  * too; the mean of each channel; relu(scale * x + shift) of every number; the sum and the product
- * of two maps; channels (g, c) as (c, g); less the mean and by the deviation of the numbers of some
- * channels, or of all channels of a pixel; exp(x) by its sum over all channels of a pixel. Models in files have these numbers: new ones come last. */
+ * of two maps; channels (g, c) as (c, g); group norm; layer norm over all channels of a pixel;
+ * softmax over them. Models in files have these numbers: new ones come last. */
 enum winogen_map_kinds {
     MAX_POOL = 1, REPEAT, SPREAD_CHANNELS, SPREAD_PIXELS, AVERAGE_POOL, AVERAGE_POOL_COUNTED,
     GLOBAL_AVERAGE, POINT, SUM, PRODUCT, SHUFFLE, GROUP_NORM, LAYER_NORM, SOFTMAX,
