@@ -125,7 +125,8 @@ class Read(nn.Module):
     def forward(self, x):
         y = self.conv(x).permute(0, 2, 3, 1)
         z = self.linear(y)
-        return self.change(y, z), z.permute(0, 3, 1, 2).relu()
+        again = z.permute(0, 3, 1, 2)  # a view, which sees what is changed
+        return self.change(y, z), again.relu()
 
 
 CHANGES = {

@@ -261,6 +261,7 @@ class _Reader:
         if made is None or dtype(node) != self.kind:
             return False
         if len(held) == 1 and views.closed(node, self.modules, form, made, x):
+            self.watched.update(self.value[one] for one in held)  # a view
             self.value[node] = first.map
             return True
         other = views.reshaped(node, self.modules, form, made, x) if len(held) == 1 else ""
