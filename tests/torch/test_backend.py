@@ -66,6 +66,20 @@ def test_weights_may_change(x, backends):
         same(compiled(x), model(x))
 
 
+def test_weights_that_always_change_are_inputs(x, backends):
+    compiled = torch.compile(F.conv2d, backend=winogen)
+    with torch.no_grad():
+        for _ in range(3):  # now and then is fine
+            weight = torch.randn(8, 3, 3, 3)
+            for _ in range(2):
+                same(compiled(x, weight), F.conv2d(x, weight))
+        assert backends[0].compiled is not None
+        for _ in range(6):
+            weight = torch.randn(8, 3, 3, 3)
+            same(compiled(x, weight), F.conv2d(x, weight))
+    assert backends[0].given_up and backends[0].compiled is None
+
+
 def test_gradients_are_those_of_torch(x):
     model = nets.normalized(nets.Shared())
     compiled = torch.compile(model, backend=winogen)
