@@ -66,6 +66,43 @@ def test_weights_may_change(x, backends):
         same(compiled(x), model(x))
 
 
+def test_weights_that_always_change_are_inputs(x, backends):
+    compiled = torch.compile(F.conv2d, backend=winogen)
+    with torch.no_grad():
+        for _ in range(3):  # now and then is fine
+            weight = torch.randn(8, 3, 3, 3)
+            for _ in range(2):
+                same(compiled(x, weight), F.conv2d(x, weight))
+        assert backends[0].compiled is not None
+        for _ in range(6):
+            weight = torch.randn(8, 3, 3, 3)
+            same(compiled(x, weight), F.conv2d(x, weight))
+    assert backends[0].given_up and backends[0].compiled is None
+
+
+class Conditioned(nn.Module):
+    """Its inputs are added and multiplied as weights could be, and change at every call."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.scale = nets.conv(3), nn.Parameter(torch.rand(1, nets.C, 1, 1))
+
+    def forward(self, x, gate):
+        return self.a(x) * self.scale * gate.view(1, -1, 1, 1) * gate + gate
+
+
+def test_inputs_are_no_weights(x, backends):
+    model = Conditioned().eval()
+    compiled = torch.compile(model, backend=winogen)
+    with torch.no_grad():
+        for _ in range(2):
+            x, gate = torch.randn_like(x), torch.rand(1, nets.C, 1, 1)
+            same(compiled(x, gate), model(x, gate))
+    (only,) = backends
+    assert only.compiled is not None and not only.wasted
+    assert sorted(len(stamp.tensor.shape) for stamp in only.stamps.values()) in ([1, 4, 4], [4, 4])
+
+
 def test_gradients_are_those_of_torch(x):
     model = nets.normalized(nets.Shared())
     compiled = torch.compile(model, backend=winogen)

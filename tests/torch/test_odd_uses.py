@@ -277,6 +277,18 @@ def test_inputs_from_inference_mode(fast, model, x):
     same(fast(frozen), model.requires_grad_(False)(frozen).detach())
 
 
+@pytest.mark.parametrize(
+    "mode", (torch.inference_mode, torch.no_grad, lambda: torch.autocast("cpu", torch.bfloat16))
+)
+def test_made_in_any_mode(mode, model, x):
+    with mode():
+        made_there = made(model, x.clone())
+    assert made_there.winogen_report.segments == 1
+    assert made_there.winogen_report.errors.ours < 1e-5
+    with torch.no_grad():
+        same(made_there(x), model(x))
+
+
 def test_other_types_and_devices(fast, x):
     for change in (fast.half, fast.double, fast.bfloat16, lambda: fast.to("meta")):
         with pytest.raises(WinogenError):

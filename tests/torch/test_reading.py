@@ -128,7 +128,8 @@ class Named(nn.Module):
         y = y.view(size=(n, 2, C // 2, h, w)).transpose(dim0=1, dim1=2)
         y = torch.reshape(input=y, shape=(n, C, h, w))
         y = torch.nn.functional.max_pool2d(input=self.last(input=y), kernel_size=2)
-        return y.view(size=(n, -1))
+        mean = y.mean(dim=(2, 3), keepdim=True).view(size=(n, -1))
+        return torch.permute(input=y, dims=(0, 2, 3, 1)), mean, y.view(size=(n, -1))
 
 
 def test_a_net_of_calls_by_name_is_one_segment():

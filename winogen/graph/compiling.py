@@ -20,14 +20,7 @@ Step = Callable[[int, int, str], None]
 
 def kernels(plans: Iterable[Planned]) -> list[KernelSpec]:
     """Return the kernels that plans need, each once."""
-    specs: dict[KernelSpec, None] = {}
-    for planned in plans:
-        for problem, choice in zip(planned.problems, planned.choices):
-            if problem is None:
-                continue
-            for work in choice.ways[0].candidate.works(problem):
-                specs[KernelSpec.of(work)] = None
-    return list(specs)
+    return list(dict.fromkeys(spec for planned in plans for spec in planned.specs))
 
 
 def compile_all(

@@ -73,6 +73,13 @@ class Planned:
         """Bytes of all of these buffers."""
         return self._layout[1]
 
+    @cached_property
+    def specs(self) -> tuple[KernelSpec, ...]:
+        """The kernels of all steps."""
+        chosen = zip(self.problems, self.choices)
+        works = [work for p, c in chosen if p for work in c.ways[0].candidate.works(p)]
+        return tuple(map(KernelSpec.of, works))
+
     def with_chains(self, chains: Iterable[Chain]) -> Planned:
         """Return the same plan with these chains and no other."""
         return replace(self, decided=tuple(chains))

@@ -20,12 +20,16 @@ from winogen.torch.segment_op import waiting
 
 Compiled = Callable[..., Any]
 
+# Compilations in a row, of one call each, after which weights count as inputs that always change.
+_PATIENCE = 4
+
 
 def winogen(module: fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
     """Return a function that computes a captured graph; the backend of `torch.compile`.
 
     Parameters arrive as inputs. Weights of convolutions and normalizations are taken as they are
-    now, and compared at every call: once one of them has changed, the graph is compiled anew.
+    now, and compared at every call: once one of them has changed, the graph is compiled anew. Where
+    they change at every call it soon runs as captured.
 
     The graph runs as captured where gradients are wanted, where sizes are symbols, and for tensors
     elsewhere than on the CPU. So does a graph with a change of an input or a buffer in place, or
@@ -44,6 +48,7 @@ class _Backend:
         self.symbolic = any(not isinstance(x, torch.Tensor) for x in inputs)
         self.compiled: fx.GraphModule | None = None
         self.stamps: dict[int, _Stamp] = {}
+        self.wasted = 0  # compilations in a row that served one call each
         self.given_up = (
             self.symbolic or not all(_plain(x) for x in inputs) or not _only_values(module)
         )
@@ -57,7 +62,12 @@ class _Backend:
         if self.compiled is not None and all(
             stamp.holds(inputs[i]) for i, stamp in self.stamps.items()
         ):
+            self.wasted = 0
             return self.compiled(*inputs)
+        self.wasted += 1
+        if self.wasted > _PATIENCE:
+            self._give_up()
+            return self.module(*inputs)
         return self._first(inputs)
 
     def _first(self, inputs: Sequence[Any]) -> Any:

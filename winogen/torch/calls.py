@@ -40,6 +40,15 @@ def others(node: fx.Node) -> tuple[Any, ...]:
     return tuple(rest[0]) if len(rest) == 1 and isinstance(rest[0], (tuple, list)) else rest
 
 
+def weight_of(node: Any, constants: Mapping[str, torch.Tensor]) -> torch.Tensor | None:
+    """Return the tensor of a node that is a weight; None for what may be an input of the model."""
+    name = getattr(node, "name", "")
+    if name not in constants:
+        return None
+    held = node.op != "placeholder" or isinstance(constants[name], torch.nn.Parameter)
+    return constants.get(name) if held else None
+
+
 class Call:
     """The arguments of one node, by name, and what is known of the tensors among them."""
 

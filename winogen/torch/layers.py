@@ -9,7 +9,7 @@ import numpy as np
 from torch import fx, nn
 
 from winogen.graph import Add, Affine, Concat, Conv, GroupNorm, Multiply, Slice, Softmax
-from winogen.torch.calls import Call, Translation, Untranslated, array, dtype, pair
+from winogen.torch.calls import Call, Translation, Untranslated, array, dtype, pair, weight_of
 
 
 def conv_of(weight: Any, bias: Any, options: Mapping[str, Any]) -> Conv:
@@ -164,7 +164,7 @@ def product(call: Call, x: fx.Node, y: fx.Node) -> Translation:
 def by_channel(call: Call, x: fx.Node, y: fx.Node, product: bool) -> Translation | None:
     """Return a product or a sum with a constant, a number per channel or one; None for another."""
     for one, other in ((x, y), (y, x)):
-        numbers = call.constants.get(other.name)
+        numbers = weight_of(other, call.constants)
         shape = call.shapes.get(one.name, ())
         if numbers is None or len(shape) != 4 or numbers.dtype != dtype(one):
             continue

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from winogen.torch.calls import first
 
 # operator.iadd, as ``y += x`` is traced, and operator.add, which returns a new tensor.
-_IN_PLACE_OPERATORS = {
+IN_PLACE_OPERATORS = {
     getattr(operator, f"i{name.rstrip('_')}"): getattr(operator, name)
     for name in "add sub mul matmul truediv floordiv mod pow and_ or_ xor".split()
 }
@@ -95,7 +95,7 @@ def changed_by(node: fx.Node, modules: Mapping[str, nn.Module]) -> fx.Node | Non
     Changes that return something else are told by `made_functional`.
     """
     kind = node.meta.get("type")
-    if node.target in _IN_PLACE_OPERATORS and kind and issubclass(kind, _UNCHANGING):
+    if node.target in IN_PLACE_OPERATORS and kind and issubclass(kind, _UNCHANGING):
         return None
     if node.op == "call_module":
         module = modules.get(str(node.target))
@@ -104,7 +104,7 @@ def changed_by(node: fx.Node, modules: Mapping[str, nn.Module]) -> fx.Node | Non
         changes = _ends_in_place(str(node.target))
     elif node.op == "call_function":
         changes = (
-            node.target in _IN_PLACE_OPERATORS
+            node.target in IN_PLACE_OPERATORS
             or node.target is operator.setitem
             or bool(_argument(node, "inplace"))
             or node.kwargs.get("out") is not None
@@ -137,8 +137,8 @@ def made_functional(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
         values = _arguments(node)
         node.args, node.kwargs = (), {**values, "inplace": False}
         return True
-    if node.op == "call_function" and node.target in _IN_PLACE_OPERATORS:
-        node.target = _IN_PLACE_OPERATORS[node.target]
+    if node.op == "call_function" and node.target in IN_PLACE_OPERATORS:
+        node.target = IN_PLACE_OPERATORS[node.target]
         return True
     return False
 

@@ -120,12 +120,14 @@ def optimize(
         "threads": threads,
         "memory_limit": memory_limit,
     }
-    copy = evaluated(model)
-    calls = Calls(copy, inputs, {})
-    more = [_alike(calls, name, one) for name, one in others.items()]
-    made = _made(model, copy, calls, inputs, more, exclude, options)
-    made.__dict__["winogen_released"] = release_weights
-    prepare(made, calls, more, options["threads"])
+    # Whatever the caller's mode: tensors of inference mode have no counters of changes.
+    with torch.inference_mode(False), torch.autocast("cpu", enabled=False):
+        copy = evaluated(model)
+        calls = Calls(copy, inputs, {})
+        more = [_alike(calls, name, one) for name, one in others.items()]
+        made = _made(model, copy, calls, inputs, more, exclude, options)
+        made.__dict__["winogen_released"] = release_weights
+        prepare(made, calls, more, options["threads"])
     return made
 
 

@@ -34,7 +34,7 @@ from winogen.graph import (
 from winogen.graph.ir import Operator, parameters
 from winogen.graph.shapes import output_shape
 from winogen.torch import mutation, views
-from winogen.torch.calls import Translation, Untranslated, dtype
+from winogen.torch.calls import Translation, Untranslated, dtype, first, weight_of
 from winogen.torch.translate import label as node_label
 from winogen.torch.translate import translate
 
@@ -204,7 +204,7 @@ class _Reader:
         """Keep what a node makes of a constant by other sizes of it."""
         if node.op != "call_method" or node.target not in ("view", "reshape", "unsqueeze"):
             return
-        tensor = self.constants.get(getattr(node.args[0], "name", ""))
+        tensor = weight_of(node.args[0], self.constants)
         if tensor is not None and len(node.all_input_nodes) == 1:
             self.constants[node.name] = getattr(tensor, node.target)(*node.args[1:], **node.kwargs)
 
@@ -296,7 +296,7 @@ class _Reader:
 
     def _open(self, node: fx.Node) -> None:
         """Enter a tensor of torch's if it holds a map."""
-        source = node.args[0] if node.args else None
+        source = first(node)
         shape = map_shape(node)
         if not isinstance(source, fx.Node) or shape is None or len(node.all_input_nodes) > 2:
             return

@@ -19,6 +19,7 @@ from torch import fx, nn
 from torch.utils import _pytree as pytree
 
 from winogen.torch.calling import Calls, CallStructure, clones
+from winogen.torch.mutation import IN_PLACE_OPERATORS
 
 # Seconds of a CPU for a trace of any sizes. What sizes a model computes from sizes may grow with
 # every layer, and torch then thinks about it for hours.
@@ -78,17 +79,15 @@ class _Proxy(fx.Proxy):
     """A proxy that a statement such as ``y += x`` changes in place, as it does a tensor."""
 
 
-def _in_place(name: str) -> Callable[[_Proxy, Any], Any]:
-    function = getattr(operator, name)
-
+def _in_place(function: Any) -> Callable[[_Proxy, Any], Any]:
     def method(self: _Proxy, other: Any) -> Any:
         return self.tracer.create_proxy("call_function", function, (self, other), {})
 
     return method
 
 
-for _name in "iadd isub imul imatmul itruediv ifloordiv imod ipow iand ior ixor".split():
-    setattr(_Proxy, f"__{_name}__", _in_place(_name))
+for _function in IN_PLACE_OPERATORS:
+    setattr(_Proxy, f"__{_function.__name__}__", _in_place(_function))
 
 
 class _Tracer(fx.Tracer):

@@ -16,7 +16,7 @@ from torch import fx, nn
 
 from winogen.graph import Activation, Add, Affine, Conv, LayerNorm, Multiply, Softmax
 from winogen.graph.ir import Operator
-from winogen.torch.calls import Call, Translation, Untranslated, array
+from winogen.torch.calls import Call, Translation, Untranslated, array, first, others, weight_of
 from winogen.torch.translate import is_changed, label, translate
 
 aten = torch.ops.aten
@@ -106,8 +106,7 @@ def _name(node: fx.Node, modules: Mapping[str, nn.Module]) -> str:
 
 def _order(node: fx.Node) -> tuple[int, ...]:
     """The order of the axes of a permutation."""
-    rest = [*node.args[1:], *node.kwargs.values()]
-    axes = rest[0] if len(rest) == 1 and isinstance(rest[0], (tuple, list)) else rest
+    axes = others(node)
     return tuple(axis % 4 for axis in axes) if all(isinstance(a, int) for a in axes) else ()
 
 
@@ -116,7 +115,7 @@ def _keeps_batch(node: fx.Node, name: str) -> bool:
     if name == "squeeze":  # without axes it may take that of the images
         return len(node.args) > 1 or bool(node.kwargs)
     if name in ("view", "reshape", "_unsafe_view"):
-        sizes = node.args[1] if isinstance(node.args[1], (tuple, list)) else node.args[1:]
+        sizes = others(node)
         return not isinstance(sizes[0], int) or sizes[0] == -1
     return True
 
@@ -140,11 +139,11 @@ def inside(node: fx.Node, form: str, given: Inside) -> Translation:
         of_module = _MODULES.get(type(module))
         if module is not None and of_module is not None and not is_changed(module):
             op = of_module(call, module, FORMS[form])
-            return Translation([op], [call.map(node.args[0])], str(node.target))
+            return Translation([op], [call.map(first(node))], str(node.target))
     else:
         maker = _FUNCTIONS.get(_name(node, {}))
         if maker is not None:
-            return Translation([maker(call, FORMS[form])], [call.map(node.args[0])], label(node))
+            return Translation([maker(call, FORMS[form])], [call.map(first(node))], label(node))
         if _name(node, {}) in ("mul", "add"):
             scaled = _scaled(call)
             if scaled is not None:
@@ -174,7 +173,7 @@ def _scaled(call: Call) -> Translation | None:
     for x, other in (("input", "other"), ("other", "input")):
         if not isinstance(values[x], fx.Node) or values[x].name not in call.shapes:
             continue
-        numbers = call.constants.get(getattr(values[other], "name", ""))
+        numbers = weight_of(values[other], call.constants)
         channels = call.channels(values[x])
         if numbers is None or values["alpha"] != 1 or tuple(numbers.shape) != (channels,):
             continue
@@ -207,7 +206,7 @@ def _linear_function(call: Call, form: Form) -> Conv:
 
 
 def _norm(call: Call, sizes: Any, weight: Any, bias: Any, eps: float, form: Form) -> LayerNorm:
-    if tuple(sizes) != (call.channels(call.map(call.node.args[0])),) or form is FORMS["thin"]:
+    if tuple(sizes) != (call.channels(call.map(first(call.node))),) or form is FORMS["thin"]:
         raise Untranslated
     return LayerNorm(weight, bias, eps)
 
