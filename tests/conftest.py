@@ -1,6 +1,7 @@
 """Settings shared by all tests: the same examples and the same plans on every run and machine."""
 
 import os
+import re
 import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -39,4 +40,29 @@ def pytest_addoption(parser):
     """Options of this project's tests."""
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite the files in tests/golden"
+    )
+    parser.addoption(
+        "--unnamed-isa",
+        action="store_true",
+        help="only tests that name no instruction set: WINOGEN_ISA changes nothing of the others",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Keep the tests that `--unnamed-isa` asks for."""
+    if config.getoption("--unnamed-isa"):
+        named = [item for item in items if names_isa(item)]
+        config.hook.pytest_deselected(items=named)
+        items[:] = [item for item in items if item not in named]
+
+
+def names_isa(item):
+    """Whether one of a test's parameters is a target, or the name of one with its extensions."""
+    from winogen.records import TARGETS, Target
+
+    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return any(
+        isinstance(value, Target)
+        or (isinstance(value, str) and re.split("[+-]", value)[0] in TARGETS)
+        for value in values
     )

@@ -3,6 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
+from winogen import progress
 from winogen.cli.app import app
 
 
@@ -21,8 +22,9 @@ def winogen():
 
 
 @pytest.fixture
-def refused(winogen):
+def refused(winogen, monkeypatch):
     """Run a command that must fail with one clear line and status 2; return the line."""
+    monkeypatch.setattr(progress, "_FIRST", 3600.0)  # a busy machine is no reason for more lines
 
     def run(*words) -> str:
         result = winogen(*words)

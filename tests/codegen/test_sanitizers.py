@@ -130,7 +130,8 @@ def check(folder, works):
         # What the user sees: a kernel may take groups of a depthwise layer as one.
         seen = spec.entry.view(replace(work, groups=48, channels=1, filters=1))
         multiplier = work.filters // work.channels
-        counts = (work.groups * work.channels, 1, multiplier) if seen.groups < 48 else (
+        groups = work.groups * work.channels // work.merged
+        counts = (groups, work.merged, work.merged * multiplier) if seen.groups < 48 else (
             work.groups, work.channels, work.filters)  # fmt: skip
         sizes.append((*counts, int(index % 3 > 0), int(index % 4 > 0)))
     known = [

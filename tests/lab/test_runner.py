@@ -19,8 +19,8 @@ from winogen.tuning.layers import BenchLayer
 
 from .conftest import FAKES
 
-# One run with all of them takes half a minute, and each process of the tests makes its own.
-pytestmark = pytest.mark.thorough
+# One run with all of them takes half a minute: one process has all these tests.
+pytestmark = [pytest.mark.thorough, pytest.mark.xdist_group("runner")]
 
 LAYERS = [
     {"name": "tiny", "net": "Net", "input": [1, 16, 9, 11], "weight": [16, 16, 3, 3], "padding": 1},

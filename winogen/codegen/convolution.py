@@ -56,6 +56,7 @@ def context(spec: KernelSpec) -> dict[str, Any]:
             "kernel": 0,
             "stride": 0,
             "together": 1,
+            "merged": 1,
             "tiles_at_once": TILES_AT_ONCE,
             # Scales bring the largest numbers between 2^this and 2^(this + 1).
             "scale_top": 14,

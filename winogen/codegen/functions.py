@@ -20,6 +20,7 @@ class Functions:
     tail: tuple[str, ...]  # of (a + 4) m(a), constant term first
     ln2: tuple[str, str]  # a part with so few bits that n times it is exact, and the remainder
     round: str  # 1.5 times 2 to the bits of the fraction: adding it rounds to an integer
+    raised: str  # more by the exponent's bias and 64: the last bits are the exponent of 2^(n + 64)
     fraction: int  # bits of the fraction
     bias: int  # of the exponent
     lowest: str  # below it exp is 0
@@ -46,6 +47,7 @@ FUNCTIONS = {
         ),
         ln2=("0.693359375", "-2.12194440e-4"),
         round="12582912.0",
+        raised="12583103.0",
         fraction=23,
         bias=127,
         lowest="-105.0",
@@ -67,6 +69,7 @@ FUNCTIONS = {
         ),
         ln2=("6.93147180369123816490e-01", "1.90821492927058770002e-10"),
         round="6755399441055744.0",
+        raised="6755399441056831.0",
         fraction=52,
         bias=1023,
         lowest="-746.0",

@@ -30,6 +30,7 @@ def environment() -> Any:
     made.globals.update(
         blended=blended,
         crossed=crossed,
+        grouped=grouped,
         instances=instances,
         numbers=numbers,
         swapped=swapped,
@@ -120,6 +121,15 @@ def zipped(lanes: int, which: int) -> list[int]:
     ([0, 4, 1, 5], [2, 6, 3, 7])
     """
     return [(j + which * lanes) // 2 + (lanes if j % 2 else 0) for j in range(lanes)]
+
+
+def grouped(lanes: int, size: int, which: int) -> list[int]:
+    """Return for every lane that of one channel of its group, ``size`` channels each.
+
+    >>> grouped(8, 4, 1)
+    [1, 1, 1, 1, 5, 5, 5, 5]
+    """
+    return [lane // size * size + which for lane in range(lanes)]
 
 
 def turned(lanes: int, rows: int) -> list[int]:

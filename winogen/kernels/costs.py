@@ -119,6 +119,18 @@ def read_again(machine: Machine, filters: Any, items: Any) -> Any:
     return machine.read_rate(np.where(items > 1, 1, machine.costs.displaced) * filters)
 
 
+def read_beside(machine: Machine, filters: Any, items: Any, kept: Any) -> Any:
+    """Cycles in which all filters are read, for an item that works in buffers of ``kept`` bytes.
+
+    The buffers pass by from one item to the next. Filters without room in L2 beside them come from
+    afar.
+    """
+    far = np.clip((filters + kept - machine.l2_room) / filters, 0, 1)
+    beyond = machine.read_rate(np.maximum(filters, machine.l2_bytes))
+    again = filters * (far / beyond + (1 - far) / machine.l2_rate)
+    return np.where(items > 1, again, filters / read_again(machine, filters, items))
+
+
 def written(work: Work, machine: Machine, size: Any, non_temporal: bool) -> Any:
     """Cycles to write ``size`` bytes of outputs; lines are read first unless non-temporal."""
     if non_temporal:

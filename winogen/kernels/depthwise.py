@@ -24,7 +24,8 @@ def is_usual(work: Work, axis: int) -> bool:
 
 def as_one_group(work: Work) -> Work:
     """Return the layer seen as one group, whose strip holds all channels side by side."""
-    return replace(work, groups=1, channels=work.groups, filters=work.groups)
+    channels, filters = work.groups * work.channels, work.groups * work.filters
+    return replace(work, groups=1, channels=channels, filters=filters, merged=work.channels)
 
 
 def around(machine: Machine, product: Product) -> Any:
@@ -42,7 +43,7 @@ def count(
     vectors: Any,
     taps: float | None = None,
 ) -> Stages:
-    """Count the stages of a block: nothing is summed but the taps.
+    """Count the stages of a block: nothing is summed but the taps, of each channel of a group.
 
     ``channels`` of the strip, if there is one among the ``buffers``; ``vectors`` of outputs.
     ``packed``: bytes of all filters. ``taps`` of one output, by default those of the kernel.
@@ -54,5 +55,5 @@ def count(
         into = pixels_family.filled(work, packed, buffers["strip"], channels)
         size = into.bytes("strip", writes=True)
         moves = (*moves, of_buffer("strip", size, buffers["strip"]))
-    products = pixels_family.multiplications(work, channels=1, taps=taps)
-    return into, Demand(products, steps=taps * vectors, moves=moves), Demand()
+    products = pixels_family.multiplications(work, channels=work.merged, taps=taps)
+    return into, Demand(products, steps=taps * work.merged * vectors, moves=moves), Demand()

@@ -65,7 +65,7 @@ class DepthwiseChannels(Variant):
         return 1, work.block[1], work.lanes
 
     def packed_numbers(self, work: Work) -> int:
-        return work.padded_channels * work.filter_taps
+        return work.padded_channels * work.merged * work.filter_taps
 
     def non_temporal(self, work: Work) -> bool:
         return lines_of_channels(work) and is_streamed(work, self.adds_early)

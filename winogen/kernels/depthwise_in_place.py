@@ -13,6 +13,9 @@ from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work
 from winogen.records import Machine
 
+# Channels of a group of which several share the lanes: a shuffle brings each to its group's lanes.
+_MERGED = (2, 4, 8)
+
 
 class DepthwiseInPlace(DepthwiseStrip):
     """Pixels are read where they lie; taps that are outside of the image are masked."""
@@ -27,7 +30,9 @@ class DepthwiseInPlace(DepthwiseStrip):
     def applies(self, work: Work) -> bool:
         # A dilated kernel is one of neighbours among the columns that lie as far apart.
         near = work if work.stride[1] > 1 else replace(work, dilation=(1, 1))
-        whole = work.groups % work.lanes == 0
+        if work.channels == work.filters in _MERGED and work.channels < work.lanes:
+            near = replace(near, groups=work.groups * work.channels, channels=1, filters=1)
+        whole = near.groups % work.lanes == 0
         return super().applies(near) and whole and work.padding_mode == "zeros"
 
     def fields(self, work: Work) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class DepthwiseStrip(DepthwiseChannels):
         return super().applies(work) and is_usual(work, axis=1)
 
     def fixed(self, work: Work) -> dict[str, int]:
-        return {"kernel": work.kernel[1], "stride": work.stride[1]}
+        return {"kernel": work.kernel[1], "stride": work.stride[1], "merged": work.merged}
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         return {"strip": super().buffers(work)["strip"]}
@@ -50,15 +50,18 @@ class DepthwiseStrip(DepthwiseChannels):
         calls = rows * runs * blocks(work.channels, work.lanes)
         pixels = cols / runs
         seen = high * ((pixels - 1) * work.stride[1] + wide) * inside * calls
-        filters = work.taps * inside * calls
+        filters = work.taps * work.merged * inside * calls
         number, channels = work.lanes * work.itemsize, work.padded_channels * work.itemsize
         row = (cols - 1) * work.stride[1] + (wide - 1) * work.dilation[1] + 1
         again = (
             Move("input again", seen * number, high * row * channels, private=True),
-            Move("U again", filters * number, work.taps * channels, private=True),
+            Move("U again", filters * number, self.packed_bytes(work), private=True),
         )
         loaded = Demand(
-            loads=seen + filters, moves=again, product=Product((Panel(pixels, 1, calls),))
+            instructions=seen * work.merged if work.merged > 1 else 0,  # channels to their groups
+            loads=seen + filters,
+            moves=again,
+            product=Product((Panel(pixels, 1, calls),)),
         )
         return into, multiply + loaded, output
 
@@ -70,6 +73,7 @@ class DepthwiseStrip(DepthwiseChannels):
             for move in multiply.moves
             if move.what.endswith(" again")
         )
-        step = np.maximum(multiply.steps / machine.vectors_per_cycle, multiply.loads / costs.loads)
+        done = multiply.steps + multiply.instructions
+        step = np.maximum(done / machine.vectors_per_cycle, multiply.loads / costs.loads)
         near = cost.roof(step, far / machine.l2_rate, costs.shows)
         return near + depthwise.around(machine, multiply.product)

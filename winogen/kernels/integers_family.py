@@ -134,13 +134,12 @@ class RegionsOfIntegers(Regions):
 
     def spilled(
         self, work: Work, machine: Machine, filters: Any, v_bytes: Any, y_bytes: Any
-    ) -> Any:
+    ) -> tuple[Any, Any]:
         """The part of tiles and sums that something else pushes out of L2 before they are read.
 
         From when a tile is written until it is read, the others are written, pixels and the strip
         pass by, and of the filters and sums those of the positions before its own: on average half.
-        So the part grows from nothing, where a whole block has room, to all. A quarter of L2 is
-        lost to addresses that fall into the same sets.
+        So the part grows from nothing, where a whole block has room, to all.
         """
         outputs = work.images * work.block[0] * work.block[1]
         for transform in work.transforms:
@@ -148,7 +147,8 @@ class RegionsOfIntegers(Regions):
         pixels = outputs * (work.channels + work.filters) * work.array_itemsize
         strip = self.buffers(work)["strip"].bytes if work.layout == "NCHW" else 0
         needed = filters + v_bytes + y_bytes + pixels + strip
-        return np.clip((needed - machine.l2_bytes * 3 / 4) / (filters + y_bytes), 0, 1)
+        part = np.clip((needed - machine.l2_room) / (filters + y_bytes), 0, 1)
+        return part, part
 
     def filled(self, work: Work) -> Any:
         """The tiles of an image over those of whole blocks: at the edges they are smaller."""

@@ -11,6 +11,7 @@ from winogen.kernels import tuning
 from winogen.kernels.count import Demand, Product, Stages
 from winogen.kernels.few_filters import fills_lanes
 from winogen.kernels.geometry import gemm_filters
+from winogen.kernels.pixels_family import NEAR_BYTES
 from winogen.kernels.tiles_family import Tiled, multiplied, positions, product_cycles
 from winogen.kernels.variant import Buffer, Cycles
 from winogen.kernels.work import Work, blocks
@@ -140,11 +141,13 @@ class Regions(Tiled):
         bands = blocks(blocks(work.filters, work.lanes), work.tuning.band)
         y_bytes = multiply.bytes("Y", writes=True) // blocks(work.filters, work.lanes) * band
         spilled = self.spilled(work, machine, filters, v_bytes, y_bytes)
-        v_read, y_read = (spilled * n / machine.l3_rate for n in (v_bytes, y_bytes))
+        v_read, y_read = (
+            part * n / machine.l3_rate for part, n in zip(spilled, (v_bytes, y_bytes))
+        )
         input_ = transforming * self.input_cycles(work, machine, into, 2 * v_read)
         product = product_cycles(
             work, machine, self.product_price(work, machine, multiply.product), filters,
-            bands * (v_read + 2 * y_read),
+            bands * (v_read + 2 * y_read) + read_from_l2(machine, multiply), v_bytes + y_bytes,
         )  # fmt: skip
         # Threads that share a block wait for each other, and read what the others have transformed.
         foreign = v_bytes * (1 - 1 / work.threads) / machine.l3_rate
@@ -154,13 +157,16 @@ class Regions(Tiled):
 
     def spilled(
         self, work: Work, machine: Machine, filters: Any, v_bytes: Any, y_bytes: Any
-    ) -> Any:
-        """The part of tiles and sums that does not stay in L2 until it is read.
+    ) -> tuple[Any, Any]:
+        """The parts of tiles and of sums that do not stay in L2 until they are read.
 
-        Filters stream past them, so that all must have room. What is written elsewhere is read
-        first.
+        Tiles of a position wait until all are written and the positions before are multiplied, and
+        sums until the positions behind are: the first tiles stay, and the last sums. What is
+        written elsewhere is read first.
         """
-        return np.where(filters + v_bytes + y_bytes > machine.l2_bytes * 3 // 4, 1, 0)
+        room, passing = machine.l2_room, filters + y_bytes
+        v_part = np.clip((v_bytes + passing - room) / passing, 0, 1)
+        return v_part, np.maximum(0, 1 - room / (v_bytes + passing))
 
     def filled(self, work: Work) -> Any:
         """The share of an image's tiles in the tiles of its blocks, where blocks are whole."""
@@ -169,13 +175,18 @@ class Regions(Tiled):
     def _busiest(self, work: Work) -> tuple[Any, Any]:
         """Blocks that the busiest thread transforms and multiplies: with split, a share of each."""
         whole, threads = blocks(work.items, work.threads), work.threads
-        units = (
-            blocks(work.channels, work.lanes),
-            blocks(work.filters, work.lanes * work.tuning.vectors),
-        )
-        shares = (work.items * blocks(count, threads) / count for count in units)
+        channels, filters = blocks(work.channels, work.lanes), blocks(work.filters, work.lanes)
+        width = work.tuning.vectors  # of a block of filters, which stays whole
+        most = np.minimum(filters, width * blocks(blocks(filters, width), threads))
+        shares = work.items * blocks(channels, threads) / channels, work.items * most / filters
         # A thread that has some of the blocks may have none of the smaller ones, at the edges.
         filled = self.filled(work)
         whole = whole * (filled if threads == 1 else 1)
         transformed, multiplied = (np.where(work.split, share * filled, whole) for share in shares)
         return transformed, multiplied
+
+
+def read_from_l2(machine: Machine, multiply: Demand) -> Any:
+    """Cycles in which panels of tiles read filters again that have no room in L1."""
+    again = next(move for move in multiply.moves if move.what == "U again")
+    return again.bytes / machine.l2_rate if again.size > NEAR_BYTES else 0

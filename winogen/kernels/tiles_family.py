@@ -212,10 +212,10 @@ def multiplied(
 
 
 def product_cycles(
-    work: Work, machine: Machine, arithmetic: Any, filters: Any, spilled: Any
+    work: Work, machine: Machine, arithmetic: Any, filters: Any, spilled: Any, kept: Any = 0
 ) -> Any:  # fmt: skip
-    """Cycles of a block's product: filters are read once per block, and what does not stay in L2 of
-    transformed tiles and sums takes ``spilled`` cycles.
+    """Cycles of a block's product: filters are read once per block, and of ``kept`` bytes of
+    transformed tiles and sums what does not stay in L2 takes ``spilled`` cycles.
     """
-    traffic = filters / cost.read_again(machine, filters, work.items) + spilled
+    traffic = cost.read_beside(machine, filters, work.items, kept) + spilled
     return cost.roof(arithmetic, traffic, machine.costs.shows)

@@ -22,11 +22,10 @@ REGIONS_NON_TEMPORAL = 3 << 18
 def rows(target: Target) -> int:
     """Rows of a register block of two vectors: as many as fit beside the operands of one step.
 
-    With 16 registers, six rows suit Haswell to Alder Lake and Zen 2 to 5 alike: such a core starts
-    two multiply-adds and two loads of 256 bits in a cycle, and a multiply-add takes at most five
-    cycles (Intel 64 and IA-32 Architectures Optimization Reference Manual; AMD's optimization
-    guides 56305, 56665, 57647 and 58455). Ten sums hide that, and the block has twelve; a step has
-    eight loads for twelve multiply-adds.
+    With 16 registers, six rows suit cores that start two multiply-adds and two loads of 256 bits in
+    a cycle, where a multiply-add takes at most five cycles: all makers' cores with AVX2, as far as
+    is known here. Ten sums hide five cycles, and the block has twelve; a step has eight loads for
+    twelve multiply-adds. Measured on Zen 3, Zen 4 and Intel Xeon only.
 
     GNU C has no multiply-add by one lane for NEON, so that broadcast numbers take registers: with
     14 rows gcc 12 keeps five of the 28 sums on the stack, with ten it keeps none.
@@ -52,11 +51,12 @@ def gemm(target: Target, **sizes: int) -> Tuning:
 # The register block of regions where an FMA can take one of its operands from memory (AVX-512), by
 # micro-architecture; "" stands for all that are not listed. A block of one vector loads more than
 # once for each multiply-add. That is free where vectors of 512 bits pass units of 256 bits in two
-# cycles, as on Zen 4 (AMD, Software Optimization Guide for the AMD Zen4 Microarchitecture, 57647):
-# loads keep up with multiply-adds, so that a second chain of additions can take the registers. It
-# saves rounding, and stores, which are many in regions. Two multiply-adds and two loads of 512 bits
-# start in a cycle of Zen 5 (its guide, 58455) and of Intel's servers (Intel 64 and IA-32
-# Architectures Optimization Reference Manual): there loads would bind.
+# cycles, as on Zen 4 (LLVM's X86ScheduleZnver4.td, after AMD's guide 57647: three operations of 256
+# bits on memory in a cycle): loads keep up with multiply-adds, so that a second chain of additions
+# can take the registers. It saves rounding, and stores, which are many in regions. Intel's servers
+# start two multiply-adds and two loads of 512 bits in a cycle (measured by Chips and Cheese,
+# "Sapphire Rapids: Golden Cove Hits Servers", 2023), and Zen 5 was measured here to gain likewise:
+# there loads would bind.
 _REGIONS = {
     "": Tuning("fewest loads for each multiply-add", rows=14, vectors=2),
     "zen4": Tuning(_ZEN4, rows=14, vectors=1, chains=2),

@@ -90,7 +90,7 @@ class Winograd2d(Tiled):
         # Tiles and filters of a chunk of channels pass by before the next chunk is added to Y. So Y
         # leaves L2 in every round, unless all have room; it is read and written from afar then.
         passing = (into.bytes("V", writes=True) + filters) / rounds
-        spills = sums / rounds + passing > machine.l2_bytes * 3 // 4
+        spills = sums / rounds + passing > machine.l2_room
         product = product_cycles(
             work,
             machine,

@@ -78,6 +78,7 @@ class Work:
     # packed, and the first row and column of taps that is left.
     whole_kernel: Pair | None = None
     first: Pair = (0, 0)
+    merged: int = 1  # channels of each group of the layer, where a kernel takes all groups as one
 
     @property
     def lanes(self) -> int:

@@ -162,7 +162,7 @@ INLINE vec gelu_tanh_of(vec y)
         function="""\
 INLINE vec sigmoid_of(vec y)
 {
-    const vec e = exp_of(-magnitude(y), (vec){0});
+    const vec e = exp_of(-magnitude(y), NOTHING);
     return choose(y < (vec){0}, e, broadcast(1)) / (1 + e);
 }""",
     ),
@@ -205,7 +205,7 @@ INLINE vec tanh_of(vec y)
         function="""\
 INLINE vec softplus_of(vec y)
 {
-    return relu_of(y) + log1p_of(exp_of(-magnitude(y), (vec){0}));
+    return relu_of(y) + log1p_of(exp_of(-magnitude(y), NOTHING));
 }""",
     ),
     Activation(
@@ -254,7 +254,7 @@ INLINE vec hard_sigmoid_of(vec y, vec alpha, vec beta)
  * e (2 + e) / (2 + e (2 + e)). There e vanishes before y e does, and h does not. */
 INLINE vec mish_of(vec y)
 {
-    const vec h = exp_of((real)-0.5 * magnitude(y), (vec){0}), e = h * h;
+    const vec h = exp_of((real)-0.5 * magnitude(y), NOTHING), e = h * h;
     const vec factor = choose(y < (vec){0}, h, broadcast(1));
     const vec above = choose(y < (vec){0}, 2 + e, 1 + 2 * e);
     const vec below = choose(y < (vec){0}, 2 + e * (2 + e), 1 + 2 * e * (1 + e));

@@ -38,6 +38,11 @@ class Machine:
     memory_rate: float = 4.0
     costs: Costs = Costs()  # what the model of the kernels counts with
 
+    @property
+    def l2_room(self) -> float:
+        """Bytes of L2 to count on: a quarter is lost to addresses that fall into the same sets."""
+        return self.l2_bytes * 3 / 4
+
     def read_rate(self, size: npt.ArrayLike) -> np.ndarray:
         """Return the bytes per cycle at which ``size`` bytes are streamed again and again."""
         beyond = np.where(np.asarray(size) <= self.l3_bytes, self.l3_rate, self.memory_rate)

@@ -20,8 +20,8 @@ from winogen.lab.reports import (
 )
 from winogen.lab.reports.catalog import shares
 
-# Some twenty thousand tiles.
-pytestmark = pytest.mark.thorough
+# Some twenty thousand tiles: one process has all these tests.
+pytestmark = [pytest.mark.thorough, pytest.mark.xdist_group("report_catalog")]
 
 NAMES = ("f2_3", "f3_3", "f4_3", "f4_3_classic", "f4_3_gaussian", "f2_5")
 OPTIONS = {"names": NAMES, "trials": 300, "channels": (1, 16)}
