@@ -57,11 +57,48 @@ def render(spec: Spec, prefix: str = "winogen", call: Mapping[str, Any] | None =
             "prefix": prefix,
             "linkage": "" if wishes is None else "static ",
             "profile": spec.profile,
+            "apart": {name: wishes is None and name in _shared(spec) for name in _SHARED},
+            "hidden": "",
             **known,
             **_asked(spec.fields, wishes, known),
         }
     )
     return str(text)
+
+
+def parts(spec: Spec) -> dict[str, str]:
+    """Return what a kernel has in common with others, by name: C that is compiled once for all.
+
+    The text of the kernel has it as well, and leaves it out where WINOGEN_APART is defined.
+    """
+    known = _CONTEXTS[type(spec)](spec)
+    return {
+        f"{name}_{known['isa']}": str(
+            template(Path(f"shared/{name}.c.j2")).render(
+                **{
+                    "generated": GENERATED,
+                    "apart": dict.fromkeys(_SHARED, False),
+                    "hidden": '__attribute__((visibility("hidden"))) ',
+                    **known,
+                    **_asked(spec.fields, None, known),
+                }
+            )
+        )
+        for name in _shared(spec)
+    }
+
+
+# What kernels can have in common: the micro-kernels of a register block, and what is done after the
+# store.
+_SHARED = ("gemm", "finish")
+
+
+def _shared(spec: Spec) -> tuple[str, ...]:
+    if not isinstance(spec, KernelSpec):
+        return ()
+    # Those without tiles store by the fields of their struct, and are few.
+    by_tiles = any(spec.transforms) and "vectors" in spec.entry.uses
+    return _SHARED if by_tiles and spec.precision.format.summing == "kept" else ("finish",)
 
 
 def _asked(
@@ -86,6 +123,7 @@ def _asked(
             "add_early": may["add"] and early,
             "add_late": may["add"] and (wishes is None or not early),
             "slopes": any(known.per_filter for known in activations),
+            "parameters": any(known.parameters for known in activations),
         },
     }
 

@@ -306,7 +306,7 @@ class Steps:
             part,
         )
         self._kept.append(struct)
-        real = {"float32": "float", "float64": "double"}[planned.settings.dtype]
+        real = runtime.REALS[planned.settings.dtype]
         function = self.ffi.addressof(self.lib, f"winogen_map_part_{real}")
         here, function = (_address(self.ffi, pointer) for pointer in (struct, function))
         ends = zip((step.input, step.output), rows)
@@ -367,7 +367,7 @@ class Bound(Steps):
 
     def __init__(self, planned: Planned, packed: Packed):
         self.threads = planned.settings.threads
-        library = runtime.library(planned.settings.target)
+        library = runtime.library(planned.settings.target, planned.settings.dtype)
         super().__init__(planned, library, packed, threads=self.threads, patience=_PATIENCE)
         self._groups: list[tuple[int, int]] = []  # steps between returns to Python
         since, spent = 0, 0.0

@@ -29,7 +29,8 @@ FLAGS = ("-pthread", *(("-Wl,-z,nodelete",) if sys.platform == "linux" else ()),
 def source() -> str:
     """Return the C of the library."""
     template = environment().get_template("runtime/onnx.c.j2")
-    return str(template.render(activations=ACTIVATIONS.values(), scalar=scalar))
+    reals = runtime.REALS.values()
+    return str(template.render(activations=ACTIVATIONS.values(), scalar=scalar, reals=reals))
 
 
 def declarations() -> str:
