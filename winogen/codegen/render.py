@@ -57,7 +57,7 @@ def render(spec: Spec, prefix: str = "winogen", call: Mapping[str, Any] | None =
             "prefix": prefix,
             "linkage": "" if wishes is None else "static ",
             "profile": spec.profile,
-            "apart": {name: wishes is None and name in _shared(spec) for name in _SHARED},
+            "apart": wishes is None and _is_apart(spec),
             "hidden": "",
             **known,
             **_asked(spec.fields, wishes, known),
@@ -71,34 +71,37 @@ def parts(spec: Spec) -> dict[str, str]:
 
     The text of the kernel has it as well, and leaves it out where WINOGEN_APART is defined.
     """
+    if not _is_apart(spec):
+        return {}
     known = _CONTEXTS[type(spec)](spec)
     return {
         f"{name}_{known['isa']}": str(
             template(Path(f"shared/{name}.c.j2")).render(
                 **{
                     "generated": GENERATED,
-                    "apart": dict.fromkeys(_SHARED, False),
+                    "apart": False,
                     "hidden": '__attribute__((visibility("hidden"))) ',
                     **known,
                     **_asked(spec.fields, None, known),
                 }
             )
         )
-        for name in _shared(spec)
+        for name in ("gemm", "finish")
     }
 
 
-# What kernels can have in common: the micro-kernels of a register block, and what is done after the
-# store.
-_SHARED = ("gemm", "finish")
+def _is_apart(spec: Spec) -> bool:
+    """Whether the micro-kernels, and what follows the store, are compiled apart.
 
-
-def _shared(spec: Spec) -> tuple[str, ...]:
-    if not isinstance(spec, KernelSpec):
-        return ()
-    # Those without tiles store by the fields of their struct, and are few.
-    by_tiles = any(spec.transforms) and "vectors" in spec.entry.uses
-    return _SHARED if by_tiles and spec.precision.format.summing == "kept" else ("finish",)
+    Kernels of many tiles and layers share them. Others are few, and those that finish a few pixels
+    at a time would lose by a call what it saves.
+    """
+    return (
+        isinstance(spec, KernelSpec)
+        and any(spec.transforms)
+        and "rows" in spec.entry.uses
+        and spec.precision.format.summing == "kept"
+    )
 
 
 def _asked(
