@@ -46,11 +46,6 @@ class Library:
     lib: Any
     path: Path  # the shared library; its source is beside it
 
-    @property
-    def source_path(self) -> Path:
-        """The C source that the library was compiled from."""
-        return self.path.with_name(SOURCE)
-
 
 # Returns the C of each part of a library that is compiled apart, by name.
 Parts = Callable[[], Mapping[str, str]]

@@ -9,7 +9,8 @@ import numpy as np
 from torch import fx
 
 from winogen.graph import AveragePool, Conv, GlobalAverage, MaxPool, Pad, Repeat, Shuffle, Spread
-from winogen.torch.calls import Call, Translation, Untranslated, array, pair
+from winogen.graph.shapes import pool_padding
+from winogen.torch.calls import Call, Translation, Untranslated, array, first, others, pair
 
 # --- padding
 
@@ -69,20 +70,14 @@ def pooled(call: Call, x: Any, values: Mapping[str, Any]) -> Translation:
 
 
 def window(values: Mapping[str, Any], dilation: tuple[int, int] = (1, 1)) -> tuple[Any, Any, Any]:
-    """Kernel, stride and padding (top, bottom, left, right) of a pooling.
-
-    With `ceil_mode` a window may reach beyond the padding behind an axis: as if there were more of
-    it, by the stride less one, as long as every window then begins before the end.
-    """
+    """Kernel, stride and padding (top, bottom, left, right) of a pooling."""
     kernel = pair(values["kernel_size"])
     stride = pair(values["stride"]) if values["stride"] else kernel
-    sides: list[int] = []
-    for taps, step, pad, apart in zip(kernel, stride, pair(values["padding"]), dilation):
-        more = step - 1 if values["ceil_mode"] else 0
-        if more and pad + more >= (taps - 1) * apart + 1:
-            raise Untranslated
-        sides += [pad, pad + more]
-    return kernel, stride, tuple(sides)
+    high, wide = pair(values["padding"])
+    padding = pool_padding(kernel, stride, (high, high, wide, wide), dilation, values["ceil_mode"])
+    if padding is None:
+        raise Untranslated
+    return kernel, stride, padding
 
 
 def avg_pool(call: Call) -> Translation:
@@ -185,18 +180,18 @@ def regrouped(call: Call, x: Any, groups: Any) -> Translation:
 
 def viewed(call: Call) -> Translation:
     """Return channels (g, c) as (c, g): a view with groups as an axis, exchanged with the next."""
-    exchanged = _source(call.node.args[0], "contiguous clone")
+    exchanged = _source(first(call.node), "contiguous clone")
     split = _source(exchanged, "transpose")
     x = None if split is None else _source(split, "view reshape")
     if exchanged is None or split is None or x is None or x is split or split is exchanged:
         raise Untranslated
-    sizes = split.args[1] if isinstance(split.args[1], (tuple, list)) else split.args[1:]
+    sizes = others(split)
     groups, shape = sizes[1] if len(sizes) == 5 else None, tuple(call.shapes[call.map(x).name])
     if not isinstance(groups, int) or groups < 1 or call.channels(x) % groups:
         raise Untranslated
     between = (shape[0], groups, shape[1] // groups, *shape[2:])
     seen = [tuple(call.shapes.get(node.name, ())) for node in (split, call.node)]
-    if set(exchanged.args[1:]) not in ({1, 2}, {-4, -3}) or seen != [between, shape]:
+    if set(others(exchanged)) not in ({1, 2}, {-4, -3}) or seen != [between, shape]:
         raise Untranslated
     return Translation([Shuffle(groups)], [x])
 
@@ -208,8 +203,8 @@ def _source(node: Any, names: str) -> fx.Node | None:
     target = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
     if str(target).partition(".")[0] not in names.split():
         return node
-    first = node.args[0] if node.args else None
-    return first if isinstance(first, fx.Node) else None
+    source = first(node)
+    return source if isinstance(source, fx.Node) else None
 
 
 def transposed_module(call: Call, module: Any) -> Translation:
