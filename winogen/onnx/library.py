@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from winogen.codegen.formulas import scalar
+from winogen.codegen.functions import FUNCTIONS
 from winogen.codegen.templates import environment
 from winogen.graph import runtime
 from winogen.records import ACTIVATIONS, TARGETS
@@ -29,8 +30,8 @@ FLAGS = ("-pthread", *(("-Wl,-z,nodelete",) if sys.platform == "linux" else ()),
 def source() -> str:
     """Return the C of the library."""
     template = environment().get_template("runtime/onnx.c.j2")
-    reals = runtime.REALS.values()
-    return str(template.render(activations=ACTIVATIONS.values(), scalar=scalar, reals=reals))
+    facts = {"scalar": scalar, "functions": FUNCTIONS, "reals": runtime.REALS.values()}
+    return str(template.render(activations=ACTIVATIONS.values(), **facts))
 
 
 def declarations() -> str:
