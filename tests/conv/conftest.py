@@ -11,8 +11,8 @@ def compiling_quickly(request, tmp_path_factory):
     """Compile with -Og, into a cache that outlives the run; yields the patch and what loaded."""
     from winogen.conv import execute
 
-    def quickly(source, cdef, target, **options):
-        return load(source, cdef, target, ("-Og",), **options)
+    def quickly(source, cdef, target, flags=(), **options):
+        return load(source, cdef, target, (*flags, "-Og"), **options)
 
     load = execute.load
     with pytest.MonkeyPatch.context() as patch:

@@ -282,8 +282,8 @@ def compile_quickly() -> None:
     from winogen.conv import execute
 
     load = execute.load
-    execute.load = lambda source, cdef, target, **options: load(
-        source, cdef, target, ("-Og",), **options
+    execute.load = lambda source, cdef, target, flags=(), **options: load(
+        source, cdef, target, (*flags, "-Og"), **options
     )
 
 

@@ -279,10 +279,10 @@ def test_a_build_that_is_swept_again_and_again_says_so(cache, fake_cc, twice):
 
 
 def test_a_disk_that_fills_up_while_publishing_leaves_no_entry(cache, twice, monkeypatch):
-    def refuse(store, folder, entry, facts):
+    def refuse(store, folder, *rest):
         if store.root == cache:
             raise OSError(28, "No space left on device", str(folder))
-        return publish(store, folder, entry, facts)
+        return publish(store, folder, *rest)
 
     publish = KernelStore.publish
     monkeypatch.setattr(KernelStore, "publish", refuse)

@@ -230,8 +230,8 @@ def prepare(quickly: bool) -> None:
     torch.set_num_threads(1)
     if quickly:
         load = execute.load
-        execute.load = lambda source, cdef, target, **options: load(
-            source, cdef, target, ("-Og",), **options
+        execute.load = lambda source, cdef, target, flags=(), **options: load(
+            source, cdef, target, (*flags, "-Og"), **options
         )
 
 

@@ -41,6 +41,8 @@ def context(spec: KernelSpec) -> dict[str, Any]:
         "planar_halves": False,
         "one_d": False,
         "nest": None,
+        # Whether one tap alone is left of a filter at each position.
+        "one_tap": all(variant.along),
         **variant.context(spec.compiled, spec.target),
         # Transforms.
         "H": height,

@@ -57,11 +57,51 @@ def render(spec: Spec, prefix: str = "winogen", call: Mapping[str, Any] | None =
             "prefix": prefix,
             "linkage": "" if wishes is None else "static ",
             "profile": spec.profile,
+            "apart": wishes is None and _is_apart(spec),
+            "hidden": "",
             **known,
             **_asked(spec.fields, wishes, known),
         }
     )
     return str(text)
+
+
+def parts(spec: Spec) -> dict[str, str]:
+    """Return what a kernel has in common with others, by name: C that is compiled once for all.
+
+    The text of the kernel has it as well, and leaves it out where WINOGEN_APART is defined.
+    """
+    if not _is_apart(spec):
+        return {}
+    known = _CONTEXTS[type(spec)](spec)
+    return {
+        f"{name}_{known['isa']}": str(
+            template(Path(f"shared/{name}.c.j2")).render(
+                **{
+                    "generated": GENERATED,
+                    "apart": False,
+                    "hidden": '__attribute__((visibility("hidden"))) ',
+                    **known,
+                    **_asked(spec.fields, None, known),
+                }
+            )
+        )
+        for name in ("gemm", "finish")
+    }
+
+
+def _is_apart(spec: Spec) -> bool:
+    """Whether the micro-kernels, and what follows the store, are compiled apart.
+
+    Kernels of many tiles and layers share them. Others are few, and those that finish a few pixels
+    at a time would lose by a call what it saves.
+    """
+    return (
+        isinstance(spec, KernelSpec)
+        and any(spec.transforms)
+        and "rows" in spec.entry.uses
+        and spec.precision.format.summing == "kept"
+    )
 
 
 def _asked(
@@ -86,6 +126,7 @@ def _asked(
             "add_early": may["add"] and early,
             "add_late": may["add"] and (wishes is None or not early),
             "slopes": any(known.per_filter for known in activations),
+            "parameters": any(known.parameters for known in activations),
         },
     }
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, MutableMapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from winogen.codegen.render import cdef, recipe, render
+from winogen.codegen.render import cdef, parts, recipe, render
 from winogen.conv import memory, planner, wisdom
 from winogen.conv.arguments import dtype_named
 from winogen.conv.choice import axes, multiplications
@@ -31,6 +31,7 @@ from winogen.toolchain.fork import team_threads
 
 # Seconds after which a call returns to Python, where Ctrl-C is heard.
 _PATIENCE = 0.2
+_APART = ("-DWINOGEN_APART",)  # what kernels have in common is compiled once
 _PACE = 1e10  # multiplications in a second, where no plan predicts it
 
 
@@ -85,7 +86,9 @@ class Kernel:
         self.spec = spec
         # Rendering is most of what loading a kernel takes that was compiled before.
         self.source = kept(recipe(spec), lambda: render(spec))
-        library: Library = load(self.source, cdef(spec), spec.target, name=spec.name)
+        library: Library = load(
+            self.source, cdef(spec), spec.target, _APART, name=spec.name, parts=partial(parts, spec)
+        )
         self.ffi = library.ffi
         self.lib = library.lib
         self.bytes = self.ffi.typeof("char[]")
@@ -121,7 +124,7 @@ def pieces_of(seconds: float) -> int:
 def at_hand(spec: Spec) -> bool:
     """Return whether a kernel was compiled before, by this process or another one."""
     source = kept(recipe(spec), lambda: render(spec))
-    return loader.at_hand(source, cdef(spec), spec.target, name=spec.name)
+    return loader.at_hand(source, cdef(spec), spec.target, _APART, name=spec.name)
 
 
 @remembered(1024)

@@ -34,10 +34,11 @@ def compile_all(
     is called after each. Raises BuildError for the first that fails.
     """
     environment = Environment.now()
+    # Other libraries are long ones, and wait for no part that kernels share.
     wanted: list[tuple[str, Callable[[], object]]] = [
-        (spec.variant, partial(kernel, spec, environment)) for spec in specs
+        *others.items(),
+        *((spec.variant, partial(kernel, spec, environment)) for spec in specs),
     ]
-    wanted += others.items()
     if step:
         step(0, len(wanted), "")
     with ThreadPoolExecutor(min(len(wanted), os.cpu_count() or 1) or 1) as pool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from winogen.graph.runtime import REALS
 from winogen.graph.shapes import Shape
 
 
@@ -29,6 +30,6 @@ def turning(library: Any, op: Relayout, shape: Shape, dtype: str) -> Any:
     batch, channels, pixels = shape[0], shape[1], prod(shape[2:])
     rows, cols = (channels, pixels) if op.origin == "NCHW" else (pixels, channels)
     made = library.ffi.new("winogen_relayout *", (batch, rows, cols))
-    real = {"float32": "float", "float64": "double"}[dtype]
-    function = library.ffi.addressof(library.lib, f"winogen_relayout_part_{real}")
+    name = f"winogen_relayout_part_{REALS[dtype]}"
+    function = library.ffi.addressof(library.lib, name)
     return made, function, library.lib.winogen_relayout_parts(made)

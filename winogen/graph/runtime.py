@@ -17,13 +17,21 @@ def declarations(*names: str) -> str:
     return "\n".join((folder / name).read_text("utf-8") for name in names)
 
 
-def library(target: Target) -> Library:
-    """Return the library that runs segments, compiled on first use; raises BuildError."""
-    return load(*_texts(), target, name="segments")
+# What numbers are called in C.
+REALS = {"float32": "float", "float64": "double"}
+
+
+def library(target: Target, dtype: str) -> Library:
+    """Return the library that runs segments of such numbers, compiled on first use.
+
+    Raises BuildError.
+    """
+    return load(*_texts(REALS[dtype]), target, name="segments")
 
 
 @cache
-def _texts() -> tuple[str, str]:
+def _texts(real: str) -> tuple[str, str]:
     """The C and its declarations, written once: segments are bound often."""
-    source = str(environment().get_template("runtime/segments.c.j2").render(functions=FUNCTIONS))
+    template = environment().get_template("runtime/segments.c.j2")
+    source = str(template.render(functions=FUNCTIONS, reals=[real]))
     return source, declarations("steps.h", "maps.h", "relayout.h", "segments.h")

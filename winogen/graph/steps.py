@@ -82,7 +82,9 @@ class Steps:
         self.planned, self.ffi, self.lib = planned, library.ffi, library.lib
         self._packed, self._threads, self._patience = packed, threads, patience
         # Of onnxruntime's operators only those that a library carries are for this target.
-        self._maps = library if calling else runtime.library(planned.settings.target)
+        self._maps = (
+            library if calling else runtime.library(planned.settings.target, planned.settings.dtype)
+        )
         environment = Environment.now()
         self._calling = calling or (
             lambda spec, work, seconds: Call(spec, work, environment, seconds)
@@ -308,7 +310,7 @@ class Steps:
             part,
         )
         self._kept.append(struct)
-        real = {"float32": "float", "float64": "double"}[planned.settings.dtype]
+        real = runtime.REALS[planned.settings.dtype]
         function = self._maps.ffi.addressof(self._maps.lib, f"winogen_map_part_{real}")
         here, function = (_address(self.ffi, pointer) for pointer in (struct, function))
         ends = zip((step.input, step.output), rows)
@@ -369,7 +371,7 @@ class Bound(Steps):
 
     def __init__(self, planned: Planned, packed: Packed):
         self.threads = planned.settings.threads
-        library = runtime.library(planned.settings.target)
+        library = runtime.library(planned.settings.target, planned.settings.dtype)
         super().__init__(planned, library, packed, threads=self.threads, patience=_PATIENCE)
         self._groups: list[tuple[int, int]] = []  # steps between returns to Python
         since, spent = 0, 0.0

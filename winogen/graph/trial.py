@@ -71,7 +71,7 @@ class _Trial:
     """A segment with all chains beside the same without any."""
 
     def __init__(self, planned: Planned, packed: Packed):
-        library = runtime.library(planned.settings.target)
+        library = runtime.library(planned.settings.target, planned.settings.dtype)
         self.run, self.threads = library.lib.winogen_run_segment, planned.settings.threads
         self.both = [
             Steps(planned.with_chains(chains), library, packed, threads=self.threads)

@@ -30,9 +30,8 @@ FLAGS = ("-pthread", *(("-Wl,-z,nodelete",) if sys.platform == "linux" else ()),
 def source() -> str:
     """Return the C of the library."""
     template = environment().get_template("runtime/onnx.c.j2")
-    return str(
-        template.render(activations=ACTIVATIONS.values(), scalar=scalar, functions=FUNCTIONS)
-    )
+    facts = {"scalar": scalar, "functions": FUNCTIONS, "reals": runtime.REALS.values()}
+    return str(template.render(activations=ACTIVATIONS.values(), **facts))
 
 
 def declarations() -> str:

@@ -3,8 +3,8 @@
 A `KernelStore` is one folder with one sub-folder per kernel::
 
     <root>/<name>-<key>/kernel.c        the source, for people
-                        kernel.so       the library
-                        manifest.json   size and SHA-256 of kernel.so, and how it was made
+                        kernel.so       the library; kernel.o for a part that kernels share
+                        manifest.json   its size and SHA-256, and how it was made
     <root>/building-<key>-<random>/     a build in progress, or what a killed one left
     <root>/failed/<name>-<key>/         kernel.c and message.txt of a compile that failed
     <root>/locks/<key>.lock             held while <key> is built
@@ -41,7 +41,8 @@ from typing import Any
 from winogen.errors import CacheUnavailable, InvalidValue
 from winogen.toolchain import trust
 
-LIBRARY, SOURCE, MANIFEST = "kernel.so", "kernel.c", "manifest.json"
+LIBRARY, OBJECT = "kernel.so", "kernel.o"
+SOURCE, MANIFEST = "kernel.c", "manifest.json"
 MESSAGE = "message.txt"
 
 # A kernel compiles in seconds, so a building folder this old belongs to nobody.
@@ -156,12 +157,12 @@ class KernelStore:
         """Return the folder where the kernel is, or would be, published."""
         return self.root / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name)}-{key}"
 
-    def find(self, entry: Path) -> Path | None:
-        """Return the library in ``entry``, or None if it is missing, truncated or altered.
+    def find(self, entry: Path, product: str = LIBRARY) -> Path | None:
+        """Return the product in ``entry``, or None if it is missing, truncated or altered.
 
         Raises Untrusted if it is somebody else's.
         """
-        library = entry / LIBRARY
+        library = entry / product
         try:
             folder, status, _ = map(trust.owned, (entry, library, entry / MANIFEST))
             manifest = json.loads((entry / MANIFEST).read_bytes())
@@ -235,9 +236,11 @@ class KernelStore:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def publish(self, folder: Path, entry: Path, facts: dict[str, Any]) -> Path:
-        """Seal the finished ``folder`` and rename it to ``entry``; return the library there."""
-        library = folder / LIBRARY
+    def publish(
+        self, folder: Path, entry: Path, facts: dict[str, Any], product: str = LIBRARY
+    ) -> Path:
+        """Seal the finished ``folder`` and rename it to ``entry``; return the product there."""
+        library = folder / product
         manifest = {"size": library.stat().st_size, "sha256": file_digest(library), **facts}
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
         try:
@@ -245,12 +248,12 @@ class KernelStore:
         except OSError as problem:
             if problem.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise
-            winner = self.find(entry)
+            winner = self.find(entry, product)
             if winner:  # built twice, without the lock; both are right
                 return winner
             self.discard(entry)
             os.rename(folder, entry)
-        return entry / LIBRARY
+        return entry / product
 
     def discard(self, entry: Path) -> None:
         """Remove an entry; a process that has its library open keeps the file."""

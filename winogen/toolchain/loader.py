@@ -8,9 +8,9 @@ import os
 import platform
 import shlex
 import time
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from winogen.toolchain import pruning
 from winogen.toolchain.cache import (
     LIBRARY,
     MESSAGE,
+    OBJECT,
     SOURCE,
     KernelStore,
     cache_dir,
@@ -46,6 +47,10 @@ class Library:
     path: Path  # the shared library; its source is beside it
 
 
+# Returns the C of each part of a library that is compiled apart, by name.
+Parts = Callable[[], Mapping[str, str]]
+
+
 @dataclass(frozen=True)
 class _Job:
     source: str
@@ -53,6 +58,8 @@ class _Job:
     target: Target
     compiler: Compiler
     flags: tuple[str, ...]
+    parts: Parts = dict
+    product: str = LIBRARY
 
     @property
     def key(self) -> str:
@@ -77,13 +84,21 @@ _guard = Lock()
 
 
 def load(
-    source: str, cdef: str, target: Target, flags: tuple[str, ...] = (), *, name: str = "kernel"
+    source: str,
+    cdef: str,
+    target: Target,
+    flags: tuple[str, ...] = (),
+    *,
+    name: str = "kernel",
+    parts: Parts = dict,
 ) -> Library:
     """Compile ``source`` for ``target`` unless the cache has it, and load it.
 
     ``cdef`` declares what the library exports, in the C subset that cffi reads; ``flags`` are added
     to the compiler's; ``name`` is what people see in the cache folder and while C compiles.
-    Loading the same source again in this process returns the same `Library`.
+    Loading the same source again in this process returns the same `Library`. ``parts`` is called
+    for a build alone, and follows from ``source``: what it returns is compiled once for all
+    libraries that have it, and linked to each.
 
     Raises CompilerNotFound, CompileFailed (with the compiler's message and the path of the kept
     source), CacheUnavailable (nowhere to write), BuildError (compiled, but cannot be loaded), and
@@ -101,7 +116,9 @@ def load(
         if request not in _loaded:
             compiler = find_compiler()
             options = (*compiler.flags(target), *flags)
-            _loaded[request] = _obtain(_Job(source, name, target, compiler, options), _ffi(cdef))
+            _loaded[request] = _obtain(
+                _Job(source, name, target, compiler, options, parts), _ffi(cdef)
+            )
         return _loaded[request]
 
 
@@ -170,7 +187,7 @@ def _open(job: _Job, store: KernelStore, ffi: Any, most: int) -> Library:
 def _build(job: _Job, store: KernelStore, entry: Path, most: int) -> Path:
     """Compile and publish, unless another process does so first; raise OSError if not writable."""
     with store.lock(job.key, lambda: _emit(job, "wait")) as locked:
-        path = store.find(entry)
+        path = store.find(entry, job.product)
         if path is not None:
             return path
         key = job.key if locked else None
@@ -196,18 +213,27 @@ def _make(job: _Job, store: KernelStore, entry: Path, key: str | None) -> Path:
     with store.workbench(key) as folder:
         try:
             (folder / SOURCE).write_text(job.source)
-            command = [*job.compiler.command, *job.flags, SOURCE, "-o", LIBRARY]
+            parts = [str(_part(job, name, text, store)) for name, text in job.parts().items()]
+            command = [*job.compiler.command, *job.flags, SOURCE, *parts, "-o", job.product]
             _compile(job, command, folder, store, entry)
             facts = {
                 "command": shlex.join(command),
                 "compiler": job.compiler.version,
                 "target": job.target.name,
             }
-            return store.publish(folder, entry, facts)
+            return store.publish(folder, entry, facts, job.product)
         except OSError as problem:
             if (folder / SOURCE).exists():
                 raise
             raise _Swept(errno.ENOENT, "was removed during a build", str(folder)) from problem
+
+
+def _part(job: _Job, name: str, text: str, store: KernelStore) -> Path:
+    """Return the object of a part of a library, compiled unless it was for another one."""
+    flags = (*job.flags, "-c")
+    part = replace(job, source=text, name=name, flags=flags, parts=dict, product=OBJECT)
+    entry = store.entry(name, part.key)
+    return store.find(entry, OBJECT) or _build(part, store, entry, pruning.limit())
 
 
 def _compile(job: _Job, command: list[str], folder: Path, store: KernelStore, entry: Path) -> None:
@@ -247,4 +273,6 @@ def _has_room(folder: Path) -> bool:
 
 
 def _emit(job: _Job, stage: str, seconds: float = 0.0) -> None:
+    if job.product == OBJECT:  # what people wait for is the library
+        return
     emit(CompileEvent(stage, job.name, job.target.name, seconds))

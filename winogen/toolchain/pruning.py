@@ -19,7 +19,15 @@ from pathlib import Path
 
 from winogen.errors import InvalidValue
 from winogen.toolchain import trust
-from winogen.toolchain.cache import LIBRARY, MANIFEST, MESSAGE, SOURCE, STALE_SECONDS, KernelStore
+from winogen.toolchain.cache import (
+    LIBRARY,
+    MANIFEST,
+    MESSAGE,
+    OBJECT,
+    SOURCE,
+    STALE_SECONDS,
+    KernelStore,
+)
 
 DEFAULT_LIMIT = 1 << 30
 # What was used so recently is in use: another process may be between finding and loading it.
@@ -93,7 +101,7 @@ def _paths(root: Path) -> Iterator[Path]:
 
 
 def _is_kernel(path: Path) -> bool:
-    return {inner.name for inner in path.iterdir()} <= {LIBRARY, SOURCE, MANIFEST, MESSAGE}
+    return {inner.name for inner in path.iterdir()} <= {LIBRARY, OBJECT, SOURCE, MANIFEST, MESSAGE}
 
 
 def _is_text(path: Path) -> bool:

@@ -94,7 +94,8 @@ def decide(
     plans = {step.key: (whole, i) for whole in planned for i, step in enumerate(whole.steps)}
     convolutions = [node for node in convolutions if _computes(*plans[node.output])]
     with counting("compiling kernels") as step:
-        compile_all(specs, step, {"segments": partial(runtime.library, settings.target)})
+        segments = partial(runtime.library, settings.target, settings.dtype)
+        compile_all(specs, step, {"segments": segments})
     packed: dict[str, int] = {}
     allowed: dict[str, float] = {}
     excluded, rows = set(), []

@@ -1,0 +1,54 @@
+"""Parts that libraries have in common: compiled once, linked to each."""
+
+import pytest
+
+from winogen.errors import CompileFailed
+from winogen.toolchain import host_target, load, on_compile
+from winogen.toolchain.loader import at_hand
+
+DOUBLED = '__attribute__((visibility("hidden"))) int doubled(int x) { return 2 * x; }\n'
+
+
+def library(number):
+    """A library that adds ``number`` to what the part makes."""
+    source = f"int doubled(int x);\nint f(int x) {{ return doubled(x) + {number}; }}\n"
+    return source, "int f(int x);", host_target()
+
+
+def parts():
+    return {"doubled": DOUBLED}
+
+
+def test_a_part_is_compiled_once_for_all_libraries(fake_cc, cache):
+    cc, events = fake_cc(), []
+    with on_compile(events.append):
+        answers = [load(*library(n), parts=parts).lib.f(10) for n in (1, 2)]
+    assert answers == [21, 22]
+    assert ["-c" in line.split() for line in cc.builds()].count(True) == 1
+    assert len(list(cache.glob("doubled-*/kernel.o"))) == 1
+    # What people wait for is the libraries.
+    assert [event.stage for event in events] == ["start", "finish"] * 2
+
+
+def test_a_library_at_hand_wants_no_parts(python):
+    assert not at_hand(*library(3))
+    load(*library(3), parts=parts)
+    source, cdef, _ = library(3)
+    code = f"""
+    from winogen.toolchain import host_target, load
+    print(load({source!r}, {cdef!r}, host_target(), parts=lambda: 1 / 0).lib.f(10))
+    """
+    assert python(code).finish().strip() == "23" and at_hand(*library(3))
+
+
+def test_a_damaged_part_is_made_anew(cache):
+    load(*library(4), parts=parts)
+    (part,) = cache.glob("doubled-*/kernel.o")
+    part.write_bytes(b"not an object")
+    assert load(*library(5), parts=parts).lib.f(10) == 25
+    assert part.read_bytes() != b"not an object"
+
+
+def test_a_part_that_does_not_compile_is_told():
+    with pytest.raises(CompileFailed, match="doubled"):
+        load(*library(6), parts=lambda: {"doubled": "int doubled(int x) { return y; }"})
