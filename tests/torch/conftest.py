@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from conv.conftest import compiling_quickly
 
+from winogen.testing import every_layer
+
 # What lies beside the tests: no package of theirs can have the name of this folder.
 sys.path.append(str(Path(__file__).parent))
 
@@ -35,3 +37,15 @@ def numbers():
     torch._dynamo.reset()
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def never_torch():
+    """Nothing depends on a clock: all layers run by winogen unless a test says otherwise."""
+    with every_layer():
+        yield
+
+
+@pytest.fixture
+def x():
+    return torch.randn(1, 3, 12, 10)

@@ -16,19 +16,9 @@ from torch.autograd import forward_ad  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from winogen.errors import CompilerNotFound, OutOfMemory  # noqa: E402
-from winogen.testing import every_layer  # noqa: E402
 from winogen.torch.backend import _Backend, winogen  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def never_torch():
-    with every_layer():
-        yield
-
-
-@pytest.fixture
-def x():
-    return torch.randn(1, 3, 12, 10)
+pytestmark = pytest.mark.usefixtures("never_torch")
 
 
 @pytest.fixture

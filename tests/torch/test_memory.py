@@ -4,8 +4,10 @@ import copy
 import gc
 import mmap
 import pickle
+import sys
 import tempfile
 import threading
+import warnings
 import weakref
 from pathlib import Path
 
@@ -19,29 +21,24 @@ from graph import torch_nets as nets  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.utils import parametrizations  # noqa: E402
 
-from winogen.errors import InvalidType, InvalidValue, OutOfMemory  # noqa: E402
+from winogen.conv.candidates import GAUSSIAN  # noqa: E402
+from winogen.conv.choice import Choice  # noqa: E402
+from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory  # noqa: E402
 from winogen.graph import Conv, compiling  # noqa: E402
-from winogen.testing import every_layer  # noqa: E402
+from winogen.graph.segment import _SHAPES_KEPT, plan  # noqa: E402
 from winogen.torch import (  # noqa: E402
     optimize,
     packing,
+    replacing,
     report,
     segment_op,
+    swapping,
 )
+from winogen.torch.functional import LayerOptions  # noqa: E402
 from winogen.torch.releasing import released  # noqa: E402
 from winogen.torch.segment_op import SegmentModule  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def never_torch():
-    """All layers run by winogen."""
-    with every_layer():
-        yield
-
-
-@pytest.fixture
-def x():
-    return torch.randn(1, 3, 12, 10)
+pytestmark = pytest.mark.usefixtures("never_torch")
 
 
 def same(ours, theirs, tolerance=1e-5):
@@ -228,8 +225,8 @@ def test_more_inputs_are_prepared(x):
     "more, words",
     (
         (torch.randn(1, 3, 8, 8), "more_inputs: got Tensor; allowed: a list"),
-        ([(1, 3, 8, 8)], "more_inputs: got 1, 3, 8, 8; allowed: arguments as in example_inputs"),
-        ([3], "more_inputs: got int"),
+        ([(1, 3, 8, 8)], "more_inputs.0.: got 1, 3, 8, 8; allowed: arguments as in example_"),
+        ([3], "more_inputs.0.: got int"),
         ([torch.randn(3, 8, 8)], "torch.float32 .1, 3, 12, 10., of other sizes"),
         ([torch.randn(1, 3, 8, 8).double()], "got torch.float64 .1, 3, 8, 8."),
     ),
@@ -237,6 +234,33 @@ def test_more_inputs_are_prepared(x):
 def test_inputs_unlike_the_example_are_refused(x, more, words):
     with pytest.raises((InvalidType, InvalidValue), match=words):
         optimize(made(nets.Shared), x, more_inputs=more)
+
+
+def test_inputs_that_the_model_does_not_take_are_told_at_once(x, monkeypatch):
+    monkeypatch.setattr(sys.modules["winogen.torch.optimize"], "Drafts", None)
+    with pytest.raises(InvalidValue, match=r"more_inputs\[1\]: got .*2, 5, 5.*; allowed: what the"):
+        optimize(made(nets.Shared), x, more_inputs=[x, torch.randn(1, 2, 5, 5)])
+
+
+class Cropping(nn.Module):
+    """Pictures of up to 16 rows are as they are: a trace holds for either kind."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nets.conv(3)
+
+    def forward(self, x):
+        return self.conv(x if x.shape[2] <= 16 else x[:, :, :16])
+
+
+def test_inputs_that_segments_cannot_take_are_in_the_report(x):
+    model, larger = Cropping().eval(), torch.randn(1, 3, 20, 10)
+    ours = optimize(model, x, more_inputs=[torch.randn(1, 3, 13, 10), larger])
+    (refused,) = report(ours).refused
+    assert refused.startswith("more_inputs[1] (sizes for which the trace") and segments(ours)
+    assert refused in str(report(ours)) and "more_inputs[0], more_inputs[1]" in str(report(ours))
+    with pytest.warns(UserWarning, match="sizes for which the trace"):
+        same(ours(larger), model(larger))
 
 
 @pytest.fixture
@@ -252,6 +276,7 @@ def compiler(monkeypatch):
     monkeypatch.setattr(compiling, "at_hand", compiled.__contains__)
     monkeypatch.setattr(compiling, "_compile", compile_one)
     monkeypatch.setattr(compiling, "_background", {})
+    monkeypatch.setattr(segment_op, "_told", set())
     go.compiled = compiled
     yield go
     go.set()
@@ -284,6 +309,60 @@ def test_torch_computes_a_new_size_until_its_kernels_are_compiled(x, compiler):
         assert len(only.segment._bound) == 2 and torch.equal(ours(x), known)
 
 
+def test_a_size_is_planned_once(x, compiler, monkeypatch):
+    """However many calls come before its kernels are there."""
+    model, planned = made(nets.Shared), []
+    ours, other = optimize(model, x), torch.randn(2, 3, 14, 18)
+    noted = lambda *args: planned.append(args) or plan(*args)
+    monkeypatch.setattr("winogen.graph.segment.plan", noted)
+    with torch.inference_mode():
+        for _ in range(3):
+            ours(other)
+        finish(compiler)
+        same(ours(other), model(other))
+    assert len(planned) == len(segments(ours))
+    assert all(len(one.segment._bound) == 2 for one in segments(ours))
+
+
+def test_prepared_sizes_stay(x):
+    model = made(nets.Shared)
+    sizes = [torch.randn(1, 3, 12, 10 + place) for place in range(1 + _SHAPES_KEPT)]
+    ours = optimize(model, x, more_inputs=sizes[1:])
+    with torch.inference_mode():
+        before = [list(one.segment._bound.values()) for one in segments(ours)]
+        for width in range(40, 41 + _SHAPES_KEPT):
+            ours(torch.randn(1, 3, 12, width))
+    for one, prepared in zip(segments(ours), before):
+        assert list(one.segment._bound.values())[: len(sizes)] == prepared
+        assert len(one.segment._bound) == len(sizes) + _SHAPES_KEPT
+
+
+def test_a_compiler_that_fails_is_told_once_and_torch_computes(x, compiler, monkeypatch):
+    def fail(spec):
+        raise BuildError("no space left")
+
+    model, other = made(nets.Shared), torch.randn(2, 3, 14, 18)
+    ours = optimize(model, x)
+    again = torch.compile(ours, backend="aot_eager")
+    monkeypatch.setattr(compiling, "_compile", fail)
+    with torch.inference_mode(), warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for call in (ours, ours, again, again, ours):
+            assert torch.equal(call(other), segments(ours)[0].plain()(other)[0])
+            finish(compiler)
+    about = [str(one.message) for one in said if "no space left" in str(one.message)]
+    assert len(about) == 1 and "docs/torch.md" in about[0]
+
+
+def test_what_is_wrong_with_a_plan_is_told(x, compiler, monkeypatch):
+    """And no size is to blame."""
+    model = made(nets.Shared)
+    ours = optimize(model, x)
+    monkeypatch.setenv("WINOGEN_COMPILE", "never")
+    with torch.no_grad(), pytest.warns(UserWarning, match="WINOGEN_COMPILE: got 'never'"):
+        same(ours(torch.cat([x, x])), model(torch.cat([x, x])))
+
+
 def test_a_call_may_wait_for_the_compiler(x, compiler, monkeypatch):
     model = made(nets.Shared)
     monkeypatch.setenv("WINOGEN_COMPILE", "missing")
@@ -309,7 +388,14 @@ class Counting(nn.Module):
         return self.layer(x)
 
 
-@pytest.mark.parametrize("limit, times", [(None, 3), (0, 2)])
+def plan_of(layer, x):
+    """How a layer that was exchanged computes this input, which lies as the example."""
+    layers = packing.entry(layer.weight).layers.items()
+    (conv,) = (one.conv for key, one in layers if "NCHW" in key)
+    return conv.plan(tuple(x.shape))
+
+
+@pytest.mark.parametrize("limit, times", [(None, 3), (0, 2), (1 << 40, 8)])
 def test_layers_that_are_exchanged_keep_to_the_limit(limit, times):
     x = torch.randn(1, 32, 24, 24)
     ours = optimize(Counting().eval(), x, memory_limit=limit)
@@ -317,8 +403,36 @@ def test_layers_that_are_exchanged_keep_to_the_limit(limit, times):
         ours(x)
     found = report(ours)
     (row,) = found.rows
-    layers = packing.entry(ours.layer.weight).layers.items()
-    (conv,) = (layer.conv for key, layer in layers if "NCHW" in key)  # as the example lies
-    plan = conv.plan(tuple(x.shape))
+    plan = plan_of(ours.layer, x)
     assert plan.packed_weight_bytes == row.packed_bytes <= times * found.weight_bytes
     assert row.runs.startswith(plan.algorithm) and len(found.budgets) == 3
+
+
+def test_layers_that_are_exchanged_have_the_points_that_were_chosen():
+    """Their errors are those of the report, and no larger."""
+    options = swapping._options(Choice("mcmr", (4, 6), (None, GAUSSIAN)), (3, 3))
+    assert options.moduli == (None, "x, x - 3/4, x + 3/4, x - 4/3, x + 4/3, x^2 + 1, inf")
+    layer, x = nn.Conv2d(32, 48, 3, padding=1), torch.randn(1, 32, 24, 24)
+    replacing.exchange({"layer": layer}, options)
+    with torch.no_grad():
+        layer(x)
+    plan = plan_of(layer, x)
+    assert plan.tile == (4, 6) and plan.packed_weight_bytes == 6 * 9 * layer.weight.nbytes // 9
+    assert swapping._options(Choice("mcmr", (4, 6)), (3, 3)) == LayerOptions("mcmr", (4, 6))
+
+
+class TwoTypes(Counting):
+    def __init__(self):
+        super().__init__()
+        self.other = nn.Conv2d(48, 32, 3, padding=1).double()
+
+    def forward(self, x):
+        return self.other(super().forward(x).double())
+
+
+def test_layers_of_two_types_share_a_limit():
+    x, model = torch.randn(1, 32, 24, 24), TwoTypes().eval()
+    most = report(optimize(model, x, memory_limit=1 << 40)).packed_bytes
+    found = report(optimize(model, x, memory_limit=most // 2))
+    assert [row.runs == "torch" for row in found.rows] == [False] * 2
+    assert found.packed_bytes <= most // 2

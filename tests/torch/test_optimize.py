@@ -19,21 +19,10 @@ from winogen.errors import InvalidType, InvalidValue, Unsupported, WinogenError 
 from winogen.graph import Conv, GlobalAverage  # noqa: E402
 from winogen.tasks import duel  # noqa: E402
 from winogen.tasks.duel import Times  # noqa: E402
-from winogen.testing import every_layer  # noqa: E402
 from winogen.torch import deciding, drafting, optimize, report, wholes  # noqa: E402
 from winogen.torch.segment_op import SegmentModule  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def never_torch():
-    """Nothing here depends on a clock: all layers run by winogen unless a test says otherwise."""
-    with every_layer():
-        yield
-
-
-@pytest.fixture
-def x():
-    return torch.randn(1, 3, 12, 10)
+pytestmark = pytest.mark.usefixtures("never_torch")
 
 
 def tensors(output):
@@ -276,7 +265,10 @@ def test_a_whole_that_is_no_faster_is_torch_s(x, clock):
     ours = optimize(model, x)
     assert ours.winogen_fast is None and report(ours).whole == (2.0, 2.0)
     assert "torch, as it is, 2e+03 ms, winogen 2e+03 ms; torch's is kept" in str(report(ours))
-    assert {row.runs for row in report(ours).rows} == {"torch"}
+    assert {(row.runs, row.error) for row in report(ours).rows} == {("torch", None)}
+    assert report(ours).layout == "the input's"
+    errors = report(ours).errors  # of what is returned
+    assert errors.ours == errors.torch and errors.ours_l2 == errors.torch_l2
     with torch.no_grad():
         assert torch.equal(ours(x), model(x))
 
@@ -289,7 +281,11 @@ def test_torch_s_best_way_is_returned(x, clock):
     assert not segments(ours) and nn.BatchNorm2d not in kinds
     weights = [m.weight for m in inside(ours).modules() if getattr(m, "kind", "") == "conv"]
     assert weights and all(w.is_contiguous(memory_format=torch.channels_last) for w in weights)
-    assert "normalizations folded" in str(report(ours))
+    assert "normalizations folded" in str(report(ours)) and report(ours).layout == "NHWC"
+    with torch.no_grad():
+        exact = copy.deepcopy(model).double()(x.double())
+        off = (ours(x) - exact).abs().max() / exact.abs().max()
+    assert report(ours).errors.ours == pytest.approx(float(off), rel=1e-6)
     for again in (ours, copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
         with torch.no_grad():
             same(again(x), model(x))

@@ -11,16 +11,11 @@ from torch import nn
 from winogen.graph import segment
 from winogen.graph.compiling import kernels
 from winogen.graph.steps import Bound
-from winogen.testing import every_layer
 from winogen.torch import optimize, report, translate
 from winogen.torch.proving import distance
 from winogen.torch.segment_op import SegmentModule
 
-
-@pytest.fixture(autouse=True)
-def without_a_clock():
-    with every_layer():
-        yield
+pytestmark = pytest.mark.usefixtures("never_torch")
 
 
 class Net(nn.Sequential):
@@ -28,11 +23,6 @@ class Net(nn.Sequential):
 
     def __init__(self):
         super().__init__(nets.conv(3), nn.LeakyReLU(0.3), nn.Softsign(), nets.conv(), nn.ReLU6())
-
-
-@pytest.fixture
-def x():
-    return torch.randn(1, 3, 12, 10)
 
 
 def kinds(model):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
@@ -77,14 +77,23 @@ class _Background:
         self._waiting: deque[_Key] = deque()
         self._unfinished: set[_Key] = set()
         self._failed: dict[_Key, Exception] = {}
+        self._told: Counter[_Key] = Counter()  # how often of each that failed
         self._threads = 0
 
     def is_done(self, wanted: Collection[_Key]) -> bool:
-        """Return whether none of these kernels is still to be compiled; raise what went wrong."""
+        """Return whether none of these kernels is still to be compiled; raise what went wrong.
+
+        What went wrong may be over later: after 1, 2, 4, 8, ... such answers it is forgotten.
+        """
         with self._lock:
             if not self._unfinished.isdisjoint(wanted):
                 return False
-            problems = [self._failed[key] for key in wanted if key in self._failed]
+            failed = [key for key in wanted if key in self._failed]
+            problems = [self._failed[key] for key in failed]
+            self._told.update(failed)
+            for key in failed:
+                if self._told[key].bit_count() == 1:
+                    del self._failed[key]
         if problems:  # without the frames of those who were told before
             raise problems[0].with_traceback(None)
         return True
@@ -125,7 +134,8 @@ def compile_soon(specs: Iterable[KernelSpec]) -> bool:
     """Return whether kernels can be loaded; if not, threads begin to compile what is missing.
 
     With WINOGEN_COMPILE=missing always true, so that who loads them compiles. Raises InvalidValue
-    for another value, and BuildError, also for a kernel that could not be compiled before.
+    for another value, and BuildError for a kernel that could not be compiled; who asks again and
+    again has it tried again, ever more rarely.
     """
     mode = os.environ.get("WINOGEN_COMPILE", "").strip() or "background"
     if mode not in ("missing", "background"):

@@ -22,8 +22,10 @@ from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current
 
-# Input shapes whose bound kernels one segment remembers.
+# Input shapes that one segment remembers, beside those that `Segment.keep` was told of.
 _SHAPES_KEPT = 16
+
+_Key = tuple[tuple[Shape, ...], int | None]  # shapes and threads
 
 
 class Segment:
@@ -82,7 +84,9 @@ class Segment:
         self._forget()
 
     def _forget(self) -> None:
-        self._bound: dict[tuple, Bound] = {}  # shapes and threads
+        self._plans: dict[_Key, Planned] = {}  # of what is not bound yet
+        self._bound: dict[_Key, Bound] = {}
+        self._kept: frozenset[_Key] = frozenset()
         self._familiar: frozenset[KernelSpec] | None = None
         # (Step, kernel) -> packed filters, as long as a bound shape needs them.
         self._packed: Any = WeakValueDictionary()
@@ -127,12 +131,21 @@ class Segment:
         )
 
     def plan(self, input_shapes: Sequence[Shape], threads: int | None = None) -> Planned:
-        """Return the plan for inputs of these shapes; compiles nothing."""
-        limit = self._options["memory_limit"]
-        return plan(self.graph, input_shapes, self.settings(threads), limit)
+        """Return the plan for inputs of these shapes, made once; compiles nothing."""
+        key = (tuple(input_shapes), threads)
+        planned = self._plans.get(key)
+        if planned is None:
+            limit = self._options["memory_limit"]
+            planned = plan(self.graph, input_shapes, self.settings(threads), limit)
+            with self._lock:
+                self._remember(self._plans, key, planned)
+        return planned
 
     def bound(self, input_shapes: Sequence[Shape], threads: int | None = None) -> Bound:
-        """Return the segment for inputs of these shapes, compiled; the last 16 are remembered."""
+        """Return the segment for inputs of these shapes, compiled.
+
+        The last 16 shapes are remembered, and all that `keep` was told of.
+        """
         key = (tuple(input_shapes), threads)
         bound = self._bound.get(key)
         if bound is None:
@@ -140,15 +153,24 @@ class Segment:
             compile_all(kernels([planned]))  # side by side, before any is needed
             with self._lock:  # filters are packed once even if several threads call at once
                 bound = Bound(tried(planned, self._packed), self._packed)
-                if len(self._bound) >= _SHAPES_KEPT:
-                    del self._bound[next(iter(self._bound))]
-                self._bound[key] = bound
+                self._remember(self._bound, key, bound)
+                self._plans.pop(key, None)
         return bound
+
+    def _remember(self, table: dict[_Key, Any], key: _Key, value: object) -> None:
+        others = [one for one in table if one not in self._kept]
+        if len(others) >= _SHAPES_KEPT:
+            del table[others[0]]
+        table[key] = value
+
+    def keep(self) -> None:
+        """Remember for good the shapes that are bound now."""
+        self._kept = frozenset(self._bound)
 
     def forget(self) -> object:
         """Forget all shapes; filters that are packed stay so while the caller holds the result."""
         with self._lock:
-            bound, self._bound = self._bound, {}
+            bound, self._bound, self._plans, self._kept = self._bound, {}, {}, frozenset()
         return bound
 
     def ready(self, input_shapes: Sequence[Shape], threads: int | None = None) -> bool:
@@ -168,11 +190,12 @@ class Segment:
 
         So it can be tried on several shapes before all their kernels are compiled.
         """
-        before, self._familiar = dict(self._bound), frozenset(familiar)
+        before = dict(self._bound)
+        self._plans, self._familiar = {}, frozenset(familiar)
         try:
             yield
         finally:
-            self._bound, self._familiar = before, None
+            self._bound, self._plans, self._familiar = before, {}, None
 
     @property
     def packed_bytes(self) -> int:

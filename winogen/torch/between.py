@@ -9,7 +9,7 @@ import numpy as np
 from torch import fx
 
 from winogen.graph import AveragePool, Conv, GlobalAverage, MaxPool, Pad, Repeat, Shuffle, Spread
-from winogen.torch.calls import Call, Translation, Untranslated, array, pair
+from winogen.torch.calls import Call, Translation, Untranslated, array, first, others, pair
 
 # --- padding
 
@@ -185,18 +185,18 @@ def regrouped(call: Call, x: Any, groups: Any) -> Translation:
 
 def viewed(call: Call) -> Translation:
     """Return channels (g, c) as (c, g): a view with groups as an axis, exchanged with the next."""
-    exchanged = _source(call.node.args[0], "contiguous clone")
+    exchanged = _source(first(call.node), "contiguous clone")
     split = _source(exchanged, "transpose")
     x = None if split is None else _source(split, "view reshape")
     if exchanged is None or split is None or x is None or x is split or split is exchanged:
         raise Untranslated
-    sizes = split.args[1] if isinstance(split.args[1], (tuple, list)) else split.args[1:]
+    sizes = others(split)
     groups, shape = sizes[1] if len(sizes) == 5 else None, tuple(call.shapes[call.map(x).name])
     if not isinstance(groups, int) or groups < 1 or call.channels(x) % groups:
         raise Untranslated
     between = (shape[0], groups, shape[1] // groups, *shape[2:])
     seen = [tuple(call.shapes.get(node.name, ())) for node in (split, call.node)]
-    if set(exchanged.args[1:]) not in ({1, 2}, {-4, -3}) or seen != [between, shape]:
+    if set(others(exchanged)) not in ({1, 2}, {-4, -3}) or seen != [between, shape]:
         raise Untranslated
     return Translation([Shuffle(groups)], [x])
 
@@ -208,8 +208,8 @@ def _source(node: Any, names: str) -> fx.Node | None:
     target = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
     if str(target).partition(".")[0] not in names.split():
         return node
-    first = node.args[0] if node.args else None
-    return first if isinstance(first, fx.Node) else None
+    source = first(node)
+    return source if isinstance(source, fx.Node) else None
 
 
 def transposed_module(call: Call, module: Any) -> Translation:

@@ -96,8 +96,8 @@ def _copied(new: fx.Graph, node: fx.Node, reads: tuple[str, ...], nodes: dict) -
     copy = new.node_copy(node, lambda old: mapping[old])
     copy.meta[VALUES] = (node.name,)
     # Maps may lie in memory with the channels last.
-    if copy.op == "call_method" and copy.target == "view":
-        copy.target = "reshape"
-    elif copy.target is torch.ops.aten.view.default:
-        copy.target = torch.ops.aten.reshape.default
+    reshapes = {"view": "reshape", torch.ops.aten.view.default: torch.ops.aten.reshape.default}
+    if copy.op != "call_module" and copy.target in reshapes:
+        copy.target = reshapes[copy.target]
+        copy.kwargs = {{"size": "shape"}.get(name, name): x for name, x in copy.kwargs.items()}
     return copy

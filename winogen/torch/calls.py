@@ -22,6 +22,24 @@ class Translation(NamedTuple):
     label: str = ""
 
 
+# What methods, operators of aten and numpy call an argument, and what it is called here.
+_NAMES = {"self": "input", "tensor": "input", "axis": "dim", "keepdims": "keepdim"}
+_NAMES |= dict.fromkeys(("chunks", "split_size", "split_sizes", "split_size_or_sections"), "count")
+
+
+def first(node: fx.Node) -> Any:
+    """Return the first argument, given by position or by name; None where there is none."""
+    by_name = (x for name, x in node.kwargs.items() if _NAMES.get(name, name) == "input")
+    return node.args[0] if node.args else next(by_name, None)
+
+
+def others(node: fx.Node) -> tuple[Any, ...]:
+    """Return the other arguments, by position and by name, out of the list where they are one."""
+    given = (*node.args, *node.kwargs.values())
+    rest = tuple(x for x in given if x is not first(node))
+    return tuple(rest[0]) if len(rest) == 1 and isinstance(rest[0], (tuple, list)) else rest
+
+
 class Call:
     """The arguments of one node, by name, and what is known of the tensors among them."""
 
@@ -35,11 +53,11 @@ class Call:
 
     def bind(self, names: str, **defaults: Any) -> dict[str, Any]:
         """The arguments by these names, in their order."""
-        order = names.split()
-        if len(self.node.args) > len(order) or not set(self.node.kwargs) <= set(order):
+        order, args = names.split(), self.node.args
+        named = {n if n in order else _NAMES.get(n, n): x for n, x in self.node.kwargs.items()}
+        if len(args) > len(order) or not named.keys() <= set(order):
             raise Untranslated
-        values = {**defaults, **dict(zip(order, self.node.args)), **self.node.kwargs}
-        return values
+        return {**defaults, **dict(zip(order, args)), **named}
 
     def map(self, value: Any) -> fx.Node:
         """``value`` as a map (N, C, H, W) of floats."""

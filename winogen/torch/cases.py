@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from winogen.errors import InvalidValue
 from winogen.torch.calling import Calls, CallStructure, clones
 from winogen.torch.copies import identical, restored
 
@@ -44,11 +45,11 @@ class Witness:
         return ", ".join(dict.fromkeys(case.name for case in self.cases))
 
 
-def witnessed(model: nn.Module, calls: Calls) -> Witness:
+def witnessed(model: nn.Module, calls: Calls, more: Sequence[list[Tensor]] = ()) -> Witness:
     """Run ``model``, a copy in evaluation mode, on the example and on what else it accepts.
 
     Its state and all random generators are as before, then. Raises what the model raises on the
-    example.
+    example, and InvalidValue where it does not take ``more`` inputs.
     """
     with torch.no_grad(), restored(model) as state:
         tensors = clones(calls.tensors)
@@ -61,10 +62,18 @@ def witnessed(model: nn.Module, calls: Calls) -> Witness:
         rewrites = bool(state.rewritten())
     if not changes and not _equals(first.leaves, cases[1].leaves):
         changes.append("what the next call returns")
-    for name, others in _others(calls.tensors, cases):
-        with torch.no_grad(), restored(model) as state, suppress(Exception):
-            # An exception means that it takes no such sizes.
-            made = run(model, calls, clones(others))
+    asked = {f"more_inputs[{place}]": given for place, given in enumerate(more)}
+    for name, others in chain(asked.items(), _others(calls.tensors, cases)):
+        with torch.no_grad(), restored(model) as state:
+            try:
+                made = run(model, calls, clones(others))
+            except Exception as problem:
+                if name in asked:
+                    raise InvalidValue(
+                        f"{name}: got {described(others)}; allowed: what the model takes, which "
+                        f"raised {type(problem).__name__}: {problem}"
+                    ) from problem
+                continue  # it takes no such sizes
             changes += [change for change in state.changes() if change not in changes]
             cases.append(Case(name, others, *made))
     with torch.no_grad(), restored(model):
@@ -96,6 +105,14 @@ def run(model: Any, calls: Calls, tensors: Sequence[Tensor] | None = None) -> tu
     # A model may go on to change what it returned.
     kept = [leaf.detach().clone() if type(leaf) is Tensor else leaf for leaf in leaves]
     return kept, structure
+
+
+def described(inputs: Sequence[Any]) -> str:
+    """Return types and shapes of tensors, and what else there is."""
+    return ", ".join(
+        f"{one.dtype} {tuple(one.shape)}" if isinstance(one, Tensor) else str(one)[:40]
+        for one in inputs
+    )
 
 
 def _others(

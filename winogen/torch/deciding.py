@@ -15,7 +15,6 @@ from winogen.graph import Conv, Graph, Node, Segment, cut, faster_layout, runtim
 from winogen.graph.choose import Way
 from winogen.graph.compiling import compile_all, kernels
 from winogen.graph.planning import Planned, Settings, least_packed_bytes, plan_all, ways_of
-from winogen.kernels.spec import KernelSpec
 from winogen.progress import counting
 from winogen.tasks.duel import Times, duel
 from winogen.tasks.turns import clock_of
@@ -41,7 +40,6 @@ class Decision:
     limit: int | None = None  # of bytes of packed filters, 0 for as little as they can
     lost: bool = False  # whether torch is faster in some layers
     weight_bytes: int = 0
-    specs: frozenset[KernelSpec] = frozenset()  # the kernels that were compiled
     allowed: dict[str, float] = field(default_factory=dict)  # errors, by the output of a node
     budgets: tuple[Budget, ...] = ()
     choices: dict[str, Choice] = field(default_factory=dict)  # by the output of a node
@@ -111,7 +109,7 @@ def decide(
         allowed[node.output] = tolerance or _LIKELY * (row.error or 0.0)
         if times[key].is_lost and not uncut:
             excluded.add(node.output)
-            row = replace(row, runs="torch", why="torch is faster", packed_bytes=0)
+            row = row.left_to_torch("torch is faster")
         else:
             packed[node.output] = row.packed_bytes
         rows.append(row)
@@ -123,7 +121,6 @@ def decide(
         memory_limit,
         any(times[key].is_lost for key in keys),
         weights,
-        frozenset(specs),
         allowed,
         budgets,
         {node.output: _choice(*plans[node.output]) for node in convolutions},

@@ -99,14 +99,15 @@ class Drafts:
         with working("measuring the whole model"), restored(self.model):
             rivals = self._rivals = self._rivals or self._challenged(proven.reading)
             whole = rivals.measured(made)
-        report = replace(made.winogen_report, whole=whole, rival=rivals.name)
+        report, fast = made.winogen_report, made.winogen_fast
         if whole.is_slower:
-            rows = [replace(row, runs="torch", why=_WHOLE, packed_bytes=0) for row in report.rows]
-            report = replace(report, rows=tuple(rows), segments=0)
             fast = rivals.best.winogen_fast if isinstance(rivals.best, Optimized) else None
-            made = Optimized(self.model, report, fast)
-        else:
-            made = Optimized(self.model, report, made.winogen_fast)
+            with restored(self.model), Optimized(self.model, report, fast).winogen_tested() as kept:
+                errors = self._reference.errors(kept)
+            rows = tuple(row.left_to_torch(_WHOLE) for row in report.rows)
+            layout = "NHWC" if fast else "the input's"
+            report = replace(report, rows=rows, segments=0, errors=errors, layout=layout)
+        made = Optimized(self.model, replace(report, whole=whole, rival=rivals.name), fast)
         return Draft(made, decision.lost, "", whole)
 
     def _proven(self, uncut: bool) -> _Proven:

@@ -16,6 +16,8 @@ import torch
 from torch import fx, nn
 from torch.nn import functional as F
 
+from winogen.torch.calls import first
+
 # operator.iadd, as ``y += x`` is traced, and operator.add, which returns a new tensor.
 _IN_PLACE_OPERATORS = {
     getattr(operator, f"i{name.rstrip('_')}"): getattr(operator, name)
@@ -113,8 +115,8 @@ def changed_by(node: fx.Node, modules: Mapping[str, nn.Module]) -> fx.Node | Non
         changes = False
     if not changes:
         return None
-    first = node.args[0] if node.args else node.kwargs.get("input")
-    return first if isinstance(first, fx.Node) else node
+    given = first(node)
+    return given if isinstance(given, fx.Node) else node
 
 
 def made_functional(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:

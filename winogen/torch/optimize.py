@@ -16,9 +16,9 @@ from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory
 from winogen.progress import working
 from winogen.tasks.duel import settled
 from winogen.testing import is_every_layer
-from winogen.toolchain.machine import described
+from winogen.toolchain import machine
 from winogen.torch.calling import Calls, CallStructure
-from winogen.torch.cases import Witness, witnessed
+from winogen.torch.cases import Witness, described, witnessed
 from winogen.torch.copies import bare, evaluated, restored
 from winogen.torch.drafting import Drafts
 from winogen.torch.optimized import Optimized
@@ -104,7 +104,8 @@ def optimize(
     """
     inputs = _inputs("example_inputs", example_inputs)
     _check(model, inputs)
-    others = [_inputs("more_inputs", one) for one in _sequence("more_inputs", more_inputs)]
+    given = enumerate(_sequence("more_inputs", more_inputs))
+    others = {(name := f"more_inputs[{i}]"): _inputs(name, one) for i, one in given}
     if tolerance is not None:
         tolerance = arguments.positive("tolerance", tolerance, "None or a positive number, as 1e-6")
     if threads is not None:
@@ -121,8 +122,8 @@ def optimize(
     }
     copy = evaluated(model)
     calls = Calls(copy, inputs, {})
-    more = [_alike(calls, one) for one in others]
-    made = _made(model, copy, calls, inputs, exclude, options)
+    more = [_alike(calls, name, one) for name, one in others.items()]
+    made = _made(model, copy, calls, inputs, more, exclude, options)
     made.__dict__["winogen_released"] = release_weights
     prepare(made, calls, more, options["threads"])
     return made
@@ -133,12 +134,13 @@ def _made(
     copy: nn.Module,
     calls: Calls,
     inputs: tuple[Any, ...],
+    more: Sequence[list[torch.Tensor]],
     exclude: Collection[Any],
     options: dict[str, Any],
 ) -> Optimized:
     """Return what becomes of ``copy``, a copy of the model."""
     with working("running the model"):
-        witness = _witnessed(copy, calls, inputs)
+        witness = _witnessed(copy, calls, inputs, more)
     if witness.rewrites:
         return _alone(evaluated(model), f"a call changes {', '.join(witness.changes[:3])}")
     reasons: list[str] = []
@@ -163,10 +165,12 @@ def _made(
     return _swapped(copy, calls, witness, "; ".join(reasons), exclude, options)
 
 
-def _witnessed(model: nn.Module, calls: Calls, inputs: tuple[Any, ...]) -> Witness:
+def _witnessed(
+    model: nn.Module, calls: Calls, inputs: tuple[Any, ...], more: Sequence[list[torch.Tensor]]
+) -> Witness:
     """Run a model; who gave sizes where tensors were meant reads that instead of torch's error."""
     try:
-        return witnessed(model, calls)
+        return witnessed(model, calls, more)
     except Exception as problem:
         if calls.tensors:
             raise
@@ -212,7 +216,7 @@ def _swapped(
         decision.weight_bytes,
         sum(row.runs != "torch" for row in decision.rows),
         str(witness),
-        described(),
+        machine.described(),
         decision.budgets,
     )
     errors = sum(decision.allowed.values())
@@ -264,22 +268,15 @@ def _sequence(name: str, given: Any) -> Sequence[Any]:
     )
 
 
-def _alike(calls: Calls, inputs: tuple[Any, ...]) -> list[torch.Tensor]:
+def _alike(calls: Calls, name: str, inputs: tuple[Any, ...]) -> list[torch.Tensor]:
     """Return the tensors of inputs that are like the example's but for their sizes."""
     tensors = calls.tensors_of(inputs, {})
     if tensors is None:
         raise InvalidValue(
-            f"more_inputs: got {_described(inputs)}; allowed: arguments as in example_inputs, "
-            f"{_described(calls.tensors)}, of other sizes"
+            f"{name}: got {described(inputs)}; allowed: arguments as in example_inputs, "
+            f"{described(calls.tensors)}, of other sizes"
         )
     return tensors
-
-
-def _described(inputs: Sequence[Any]) -> str:
-    return ", ".join(
-        f"{one.dtype} {tuple(one.shape)}" if isinstance(one, torch.Tensor) else str(one)[:40]
-        for one in inputs
-    )
 
 
 def _check(model: Any, inputs: tuple[Any, ...]) -> None:

@@ -71,16 +71,8 @@ class Optimized(nn.Module):
             return self._compiled(fast, args, kwargs)
         if transformed():
             return self.winogen_model(*args, **kwargs)
-        reason = "a call under autocast" if torch.is_autocast_enabled("cpu") else self._changed()
-        tensors = None if reason else fast.calls.tensors_of(args, kwargs)
-        if tensors is None:
-            reason = reason or (
-                "a call with arguments unlike the example's: other keywords, "
-                "containers, types, numbers of axes, or values of what is no tensor"
-            )
-        elif fast.guard is not None and not fast.guard.holds(tensors):
-            reason = "sizes for which the trace of the model does not hold"
-        else:
+        tensors, reason = self.winogen_taken(fast, args, kwargs)
+        if not reason:
             if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
                 return self.winogen_model(*args, **kwargs)  # which knows where gradients end
             if not all(tensor.numel() for tensor in tensors):
@@ -101,6 +93,19 @@ class Optimized(nn.Module):
                 stacklevel=4,
             )
         return result
+
+    def winogen_taken(self, fast: Fast, args: Any, kwargs: Any) -> tuple[list[Tensor], str]:
+        """Return the tensors of a call and "", or why segments are not right for it."""
+        reason = "a call under autocast" if torch.is_autocast_enabled("cpu") else self._changed()
+        tensors = None if reason else fast.calls.tensors_of(args, kwargs)
+        if tensors is None:
+            return [], reason or (
+                "a call with arguments unlike the example's: other keywords, "
+                "containers, types, numbers of axes, or values of what is no tensor"
+            )
+        if fast.guard is not None and not fast.guard.holds(tensors):
+            reason = "sizes for which the trace of the model does not hold"
+        return tensors, reason
 
     @contextmanager
     def winogen_tested(self) -> Iterator[Optimized]:

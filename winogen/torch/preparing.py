@@ -6,6 +6,7 @@ import ctypes
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ def prepare(
     """Plan and pack for the sizes of the example and of ``more`` inputs, and for no others.
 
     What the proof ran on other sizes is forgotten. Weights that are to be released are so before.
+    The report says which inputs segments cannot take.
     """
     kept = [segment.forget() for segment in _segments(made)]  # filters that stay are packed once
     if made.winogen_released:
@@ -49,7 +51,7 @@ def _free_products() -> None:
 def _run(
     made: Optimized, inputs: Sequence[Sequence[Any]], calls: Calls, threads: int | None
 ) -> None:
-    before = torch.get_num_threads()
+    before, fast, refused = torch.get_num_threads(), made.winogen_fast, []
     torch.set_num_threads(threads or before)
     try:
         with made.winogen_tested(), torch.inference_mode(), counting("preparing sizes") as step:
@@ -57,9 +59,15 @@ def _run(
                 step(place, len(inputs), " ".join(str(tuple(t.shape)) for t in tensors))
                 with restored(made.winogen_model):
                     args, kwargs = calls.arguments([tensor.clone() for tensor in tensors])
+                    _, reason = made.winogen_taken(fast, args, kwargs) if fast else ([], "")
                     made(*args, **kwargs)
+                if reason:
+                    refused.append(f"more_inputs[{place - 1}] ({reason})")
+                for segment in _segments(made):
+                    segment.segment.keep()
     finally:
         torch.set_num_threads(before)
+    made.__dict__["winogen_report"] = replace(made.winogen_report, refused=tuple(refused))
 
 
 def _segments(made: Optimized) -> Iterator[SegmentModule]:

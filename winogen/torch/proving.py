@@ -9,9 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from winogen.errors import WinogenError
 from winogen.graph import Conv, Graph, whole
-from winogen.graph.compiling import kernels
 from winogen.kernels.spec import KernelSpec
 from winogen.torch.building import GRAPH, VALUES
 from winogen.torch.calling import Calls
@@ -43,8 +41,7 @@ def unproven(
 
     Each segment is given what the model itself computes before it, case by case, and must return
     what the model has behind it. A layer may be off by its tolerance, else by ten times its
-    predicted error, and by ten times what torch is off. Torch stands in for kernels that are still
-    to be compiled.
+    predicted error, and by ten times what torch is off.
     """
     failures: dict[str, str] = {}
     for case in {id(case.tensors): case for case in cases}.values():
@@ -101,22 +98,6 @@ class _Checker(fx.Interpreter):
         super().__init__(body)
         self.values, self.decision = values, decision
         self.wrong: list[tuple[Graph, str]] = []
-
-    def call_module(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Call a segment; by torch where it lacks a kernel."""
-        module = self.fetch_attr(target)
-        if isinstance(module, SegmentModule) and not self._compiled(module, args):
-            outputs = module.plain()(*args)
-            return outputs[0] if module.single else outputs
-        return super().call_module(target, args, kwargs)
-
-    def _compiled(self, module: SegmentModule, inputs: tuple) -> bool:
-        try:
-            threads = module.options.get("threads") or torch.get_num_threads()
-            planned = module.segment.plan([tuple(x.shape) for x in inputs], threads)
-        except WinogenError:  # as in a call
-            return True
-        return self.decision.specs.issuperset(kernels([planned]))
 
     def run_node(self, n: fx.Node) -> Any:
         """Run a node, compare it, and go on with what the model has there."""

@@ -18,7 +18,7 @@ from torch import fx, nn
 from torch.nn.modules.conv import _ConvNd
 
 from winogen.errors import InvalidValue
-from winogen.graph import Add, Graph, Node, Opaque, Slice
+from winogen.graph import Add, Graph, Multiply, Node, Opaque, Slice
 from winogen.graph.ir import parameters
 from winogen.graph.shapes import output_shape
 from winogen.torch import mutation
@@ -194,7 +194,7 @@ class _Reader:
         if None in shapes or self.shapes.get(node.name) is None:
             raise Untranslated("its input is no map of 4 axes")
         steady = [self.value[one] in self.steady for one in translation.inputs]
-        if any(isinstance(op, Add) for op in translation.ops) and any(steady):
+        if any(isinstance(op, (Add, Multiply)) for op in translation.ops) and any(steady):
             raise Untranslated("a constant may be repeated for every image of a batch")
         if self._shape(translation, shapes) != tuple(self.shapes[node.name]):
             raise Untranslated("its output has another shape")

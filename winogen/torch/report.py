@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -29,6 +29,12 @@ class Row:
     torch: float | None = None  # torch's seconds for the same
     error: float | None = None  # predicted max |y - y_exact| / max |y_exact|
     packed_bytes: int = 0
+
+    def left_to_torch(self, why: str) -> Row:
+        """Return the row of the same convolution, run by torch; ``why`` unless that is known."""
+        if self.runs == "torch":
+            return self
+        return replace(self, runs="torch", why=why, error=None, packed_bytes=0)
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,7 @@ class Report:
     budgets: tuple[Budget, ...] = ()  # what other limits of memory would give
     whole: Times | None = None  # of the whole model, on the example; None: it was not measured
     rival: str = ""  # how torch computed it
+    refused: tuple[str, ...] = ()  # which inputs could not be prepared, and why
     _columns: tuple[str, ...] = field(
         default=("layer", "computes", "runs", "predicted", "measured", "torch", "error", "why"),
         repr=False,
@@ -112,6 +119,7 @@ class Report:
             head.append(f"planned for this machine: {self.machine}")
         if self.compared:
             head.append(f"compared with the model on {self.compared}")
+        head += [f"not prepared, computed by the model itself: {one}" for one in self.refused]
         if any(row.measured for row in self.rows):
             head.append(
                 "measured, torch: the least of some calls of the layer alone, in turns. Predicted: "

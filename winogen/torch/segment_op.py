@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -18,8 +19,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from winogen.errors import InvalidType, InvalidValue, Unsupported
+from winogen.errors import BuildError, InvalidType, InvalidValue, Unsupported
 from winogen.graph import Graph, Segment
+from winogen.graph.shapes import Shape
+from winogen.graph.steps import Bound
 from winogen.testing import is_every_layer
 from winogen.torch.functional import transformed
 from winogen.torch.plain import PlainGraph
@@ -29,6 +32,7 @@ library.define("segment(Tensor[] inputs, int number) -> Tensor[]")
 
 _waits: ContextVar[bool] = ContextVar("waits", default=False)
 _segments: WeakValueDictionary[int, SegmentModule] = WeakValueDictionary()
+_told: set[str] = set()  # why kernels could not be compiled
 _DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
 # Computed in the segment's own type and rounded, as torch does it under autocast.
 _NARROW = (torch.bfloat16, torch.float16)
@@ -143,11 +147,7 @@ def _run(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
         inputs = [x.to(dtype) for x in inputs]
     shapes = tuple([tuple(x.shape) for x in inputs])
     threads = module.options.get("threads") or torch.get_num_threads()
-    try:
-        ready = _waits.get() or is_every_layer() or module.segment.ready(shapes, threads)
-        bound = module.segment.bound(shapes, threads) if ready else None
-    except InvalidValue:  # torch may repeat what is added, or say what is wrong in its own words
-        bound = None
+    bound = _bound(module.segment, shapes, threads)
     if bound is None:
         return [y.to(given).clone() for y in module.plain()(*inputs)]
     inputs = [x.contiguous(memory_format=memory_format) for x in inputs]
@@ -159,17 +159,50 @@ def _run(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
     return [y.to(given) for y in outputs] if given != dtype else outputs
 
 
+def _bound(segment: Segment, shapes: tuple[Shape, ...], threads: int) -> Bound | None:
+    """The segment for these shapes, or None where torch computes: sizes, or no kernels yet."""
+    waits = _waits.get() or is_every_layer()
+    try:
+        if waits or segment.ready(shapes, threads):
+            return segment.bound(shapes, threads)
+    except InvalidValue:
+        if _output_shapes(segment, shapes) is not None:  # it is not the sizes
+            raise
+    except BuildError as problem:
+        if waits:
+            raise
+        if str(problem) not in _told:
+            _told.add(str(problem))
+            warnings.warn(
+                "torch computes a part of an optimized model, since a kernel for inputs of these "
+                f"sizes could not be compiled: {problem} (docs/torch.md says more of new sizes)",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+    return None
+
+
+def _output_shapes(segment: Segment, shapes: Sequence[Shape]) -> list[Shape] | None:
+    """The shapes of outputs, or None for sizes that only torch can judge.
+
+    It may repeat what is added, or say what is wrong in its own words.
+    """
+    try:
+        return segment.output_shapes(shapes)
+    except InvalidValue:
+        return None
+
+
 def _fake(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]:
     module, first = _of(number), inputs[0]
-    try:
-        module.segment.output_shapes([tuple(x.shape) for x in inputs])
-    except InvalidValue:
+    shapes = _output_shapes(module.segment, [tuple(x.shape) for x in inputs])
+    if shapes is None:
         return list(module.plain()(*inputs))
     return [
         torch.empty(
             shape, dtype=first.dtype, device=first.device, memory_format=module.memory_format
         )
-        for shape in module.segment.output_shapes([tuple(x.shape) for x in inputs])
+        for shape in shapes
     ]
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import nn
 
+from winogen.conv.choice import Choice, transform_of
 from winogen.graph import Conv, Graph, Node
 from winogen.torch.calling import Calls
 from winogen.torch.calls import Untranslated
@@ -44,13 +45,14 @@ def swap(
     total = Decision("NHWC", set(), ())
     for kind in kinds:
         layers = {name: one for name, one in seen.items() if one.module.weight.dtype == kind}
-        decision = _decided(layers, tolerance, threads, memory_limit)
+        limit = memory_limit
+        if limit is not None:  # every type has its share
+            limit = limit * _weight_bytes(layers.values()) // _weight_bytes(seen.values())
+        decision = _decided(layers, tolerance, threads, limit)
         for name in (row.name for row in decision.rows if row.runs != "torch"):
-            choice = decision.choices[name]  # left to itself, the layer would heed no limit
-            options = LayerOptions(
-                cast(Algorithm, choice.algorithm), choice.tile, tolerance=tolerance, threads=threads
-            )
-            exchange({name: layers[name].module}, options)
+            module = layers[name].module
+            options = _options(decision.choices[name], module.kernel_size)
+            exchange({name: module}, options._replace(tolerance=tolerance, threads=threads))
         rows += decision.rows
         total = replace(
             decision,
@@ -60,6 +62,22 @@ def swap(
             budgets=_joined(total.budgets, decision.budgets),
         )
     return model, total
+
+
+def _options(choice: Choice, kernel: tuple[int, ...]) -> LayerOptions:
+    """Return options of a layer that runs so; left to itself, it would heed no limit."""
+    axes = [
+        points and transform_of(m, taps, points, choice.order)
+        for m, taps, points in zip(choice.tile or kernel, kernel, choice.points)
+    ]
+    name = "moduli" if any(one and one.moduli for one in axes) else "points"
+    sets = tuple((one and ", ".join(getattr(one, name))) or None for one in axes)
+    given: dict[str, Any] = {name: sets} if any(sets) else {}
+    return LayerOptions(cast(Algorithm, choice.algorithm), choice.tile, **given)
+
+
+def _weight_bytes(layers: Collection[_Layer]) -> int:
+    return sum(layer.module.weight.nbytes for layer in layers)
 
 
 def _joined(budgets: tuple[Budget, ...], others: tuple[Budget, ...]) -> tuple[Budget, ...]:
@@ -112,12 +130,12 @@ def _seen(model: nn.Module, calls: Calls, exclude: Collection[Any]) -> dict[str,
     handles = []
 
     def watch(name: str, module: nn.Conv2d) -> None:
-        def hook(_: nn.Module, args: tuple[Any, ...]) -> None:
-            x = args[0] if args else None
+        def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            x = args[0] if args else kwargs.get("input")
             if isinstance(x, torch.Tensor) and x.dim() == 4 and name not in seen:
                 seen[name] = _Layer(module, tuple(x.shape), x.is_contiguous())
 
-        handles.append(module.register_forward_pre_hook(hook))
+        handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
 
     for name, module in replaceable(model, exclude).items():
         if not is_changed(module):

@@ -16,7 +16,7 @@ from torch import fx, nn
 from torch.nn import functional as F
 
 from winogen.torch import activating, between, layers
-from winogen.torch.calls import Call, Translation, Untranslated
+from winogen.torch.calls import Call, Translation, Untranslated, first
 
 aten = torch.ops.aten
 
@@ -34,8 +34,9 @@ def translate(
         maker = _MODULES.get(type(module))
         if module is not None and is_changed(module):
             raise Untranslated("a hook, or a forward of its own, may do anything")
-        if module is None or maker is None or len(node.args) != 1 or node.kwargs:
+        if module is None or maker is None or len((*node.args, *node.kwargs)) != 1:
             raise Untranslated
+        node.args, node.kwargs = (first(node),), {}
         result = maker(call, module)
         return result._replace(label=str(node.target))
     table: Mapping[Any, Any] = _METHODS if node.op == "call_method" else _FUNCTIONS
