@@ -11,8 +11,9 @@ from torch import fx, nn
 
 from winogen.graph import Conv, Graph, simplify
 from winogen.graph.fold import fold_affine
+from winogen.graph.measured import Measured, Memory
 from winogen.progress import working
-from winogen.tasks.duel import Times
+from winogen.tasks.duel import Times, settled
 from winogen.testing import is_every_layer
 from winogen.toolchain.machine import described
 from winogen.torch.building import build
@@ -36,6 +37,7 @@ MEMORY = 3
 USUAL = 1.5
 CEILINGS = (None, 2e-6, 6e-7, 3e-7)
 _WHOLE = "torch is faster in the whole model"
+_FOLDED = "channels last, normalizations folded"
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Draft:
     lost: bool = False  # whether torch is faster in some layers
     reason: str = ""  # why it must not be used
     whole: Times | None = None  # of winogen and of torch; None: not measured
+    uncut: bool = False
+    decision: str = ""  # digest of how its layers run
 
     @property
     def gain(self) -> float:
@@ -81,8 +85,35 @@ class Drafts:
         self._reference = Reference(model, calls)
         self._excluded = excluding(exclude, dict(model.named_modules()))
         self._refused: dict[str, str] = {}
-        self._times: dict[tuple, Times] = {}
+        self._times: dict[str, Times] = {}
         self._rivals: Rivals | None = None
+        self._known: Measured | None = None
+        self._memory = Memory(
+            torch.__version__,
+            str(model),
+            trace.module.code,
+            [(name, t.dtype, t.shape) for name, t in model.state_dict().items()],
+            [(t.dtype, t.shape, t.stride()) for t in calls.tensors],
+            sorted(map(str, exclude)),
+            sorted(options.items()),
+            torch.get_num_threads(),
+        )
+
+    def best(self) -> Draft:
+        """Return the fastest draft; where a net like this was measured before, none but that."""
+        self._known = self._memory.recall()
+        if self._known:
+            self._times |= self._known.layers
+            draft = self.made(self._known.uncut)
+            if not draft.reason:
+                return draft
+        draft = settled(self.made, lambda draft: draft.lost, lambda draft: draft.gain)
+        if draft.whole:
+            report = draft.made.winogen_report
+            self._memory.keep(
+                Measured(draft.uncut, draft.decision, draft.whole, report.rival, self._times)
+            )
+        return draft
 
     def made(self, uncut: bool) -> Draft:
         """Return a draft with torch's layers where these are faster; ``uncut``: with none of them.
@@ -96,19 +127,23 @@ class Drafts:
         reason = self._different(made, sum(decision.allowed.values()))
         if reason or is_every_layer() or not decision.rows:
             return Draft(made, reason=reason)
-        with working("measuring the whole model"), restored(self.model):
-            rivals = self._rivals = self._rivals or self._challenged(proven.reading)
-            whole = rivals.measured(made)
+        known = self._known
+        if known and known.decision == decision.digest:
+            whole, rival, day = known.whole, known.rival, known.day
+        else:
+            with working("measuring the whole model"), restored(self.model):
+                rivals = self._rivals = self._rivals or self._challenged(proven.reading)
+                whole, rival, day = rivals.measured(made), rivals.name, ""
         report, fast = made.winogen_report, made.winogen_fast
         if whole.is_slower:
-            fast = rivals.best.winogen_fast if isinstance(rivals.best, Optimized) else None
+            fast = self._torchs(rival, proven.reading)
             with restored(self.model), Optimized(self.model, report, fast).winogen_tested() as kept:
                 errors = self._reference.errors(kept)
             rows = tuple(row.left_to_torch(_WHOLE) for row in report.rows)
             layout = "NHWC" if fast else "the input's"
             report = replace(report, rows=rows, segments=0, errors=errors, layout=layout)
-        made = Optimized(self.model, replace(report, whole=whole, rival=rivals.name), fast)
-        return Draft(made, decision.lost, "", whole)
+        made = Optimized(self.model, replace(report, whole=whole, rival=rival, day=day), fast)
+        return Draft(made, decision.lost, "", whole, uncut, decision.digest)
 
     def _proven(self, uncut: bool) -> _Proven:
         """Return segments. Layers that do not compute what the model does stay torch's."""
@@ -146,10 +181,15 @@ class Drafts:
     def _challenged(self, reading: Reading) -> Rivals:
         """Return torch's ways, the fastest of them known."""
         rivals = Rivals(self.model, self.calls, self.options["threads"])
-        other = self._optimized(folded(reading), Report())
-        if not self._different(other, 0.0):
-            rivals.challenge("channels last, normalizations folded", other)
+        rivals.challenge(_FOLDED, self._optimized(folded(reading), Report()))
         return rivals
+
+    def _torchs(self, rival: str, reading: Reading) -> Fast | None:
+        """What computes a model torch's way of this name; None: the model as it is."""
+        if rival != _FOLDED:
+            return None
+        other = self._optimized(folded(reading), Report())
+        return None if self._different(other, 0.0) else other.winogen_fast
 
     def _optimized(self, body: fx.GraphModule, report: Report) -> Optimized:
         trace = self.trace
@@ -193,7 +233,7 @@ def compiled(
     threads: int | None = None,
     memory_limit: int | None = None,
     most_error: float | None = None,
-    times: dict[tuple, Times] | None = None,
+    times: dict[str, Times] | None = None,
     uncut: bool = False,
 ) -> tuple[fx.GraphModule, Decision]:
     """Return the module of a reading, its kernels compiled, and what was decided.

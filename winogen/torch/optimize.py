@@ -14,7 +14,6 @@ from torch.nn.modules.conv import _ConvNd
 from winogen.conv import arguments
 from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory
 from winogen.progress import working
-from winogen.tasks.duel import settled
 from winogen.testing import is_every_layer
 from winogen.toolchain import machine
 from winogen.torch.calling import Calls, CallStructure
@@ -151,7 +150,7 @@ def _made(
         try:
             with restored(copy):
                 drafts = Drafts(copy, trace, calls, witness, exclude, options)
-            draft = settled(drafts.made, lambda draft: draft.lost, lambda draft: draft.gain)
+            draft = drafts.best()
             reason = draft.reason
         except (BuildError, OutOfMemory):
             raise

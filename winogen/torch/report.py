@@ -70,6 +70,7 @@ class Report:
     budgets: tuple[Budget, ...] = ()  # what other limits of memory would give
     whole: Times | None = None  # of the whole model, on the example; None: it was not measured
     rival: str = ""  # how torch computed it
+    day: str = ""  # when an earlier process measured; "": this one did
     refused: tuple[str, ...] = ()  # which inputs could not be prepared, and why
     _columns: tuple[str, ...] = field(
         default=("layer", "computes", "runs", "predicted", "measured", "torch", "error", "why"),
@@ -98,7 +99,8 @@ class Report:
         ]
         if self.whole is not None:
             kept = "; torch's is kept" if self.whole.is_slower else ""
-            head.append(f"the whole model, measured: torch, {self.rival}, {self.whole}{kept}")
+            when = f" on {self.day}" if self.day else ""
+            head.append(f"the whole model, measured{when}: torch, {self.rival}, {self.whole}{kept}")
         if self.packed_bytes:
             times = self.packed_bytes / max(1, self.weight_bytes)
             head.append(f"packed filters: {self.packed_bytes:,} bytes, {times:.2f} x the weights")
