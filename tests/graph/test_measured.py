@@ -1,15 +1,13 @@
 """What was measured of a net: kept for later processes, and never taken for what it is not."""
 
-from dataclasses import replace
-
 import pytest
 
 from winogen.graph import measured
-from winogen.graph.measured import Measured, Memory
+from winogen.graph.measured import Memory
 from winogen.tasks.duel import Times
 from winogen.toolchain import cache_dir, texts
 
-FOUND = Measured(True, "as planned", Times(1.0, 2.0), "as it is", {"a layer": Times(3.0, 4.0)})
+TIMES = {"a layer": Times(3.0, 4.0)}
 
 
 @pytest.fixture(autouse=True)
@@ -20,42 +18,64 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "texts"
 
 
-def test_it_is_kept_for_the_same_facts():
-    assert Memory("a net", 1).recall() is None
-    Memory("a net", 1).keep(FOUND)
-    known = Memory("a net", 1).recall()
-    assert known.day and replace(known, day="") == FOUND
-    assert isinstance(known.whole, Times) and isinstance(known.layers["a layer"], Times)
-    assert Memory("a net", 2).recall() is None
+def settle(gains=(2.0, 3.0), times=TIMES):
+    """The gains of the drafts that are made of a net, in their order; the last one is returned."""
+    memory, made = Memory("a net", 1), []
+
+    def draft(uncut):
+        memory.times.update(times)
+        made.append(gains[uncut])
+        return gains[uncut]
+
+    best = memory.settled(draft, lambda gain: True, lambda gain: gain, lambda: "as it is")
+    assert best == max(made)
+    return made
+
+
+@pytest.mark.parametrize("gains", ((2.0, 3.0), (3.0, 2.0)))
+def test_the_draft_that_won_is_the_only_one_of_a_known_net(gains):
+    assert settle(gains) == list(gains)
+    assert settle(gains) == [3.0]
+    memory = Memory("a net", 1)
+    assert memory.times == TIMES and isinstance(memory.times["a layer"], Times)
+    assert memory.known.rival == "as it is" and memory.known.day
+    assert Memory("a net", 2).known is None and not Memory("a net", 2).times
+
+
+def test_drafts_that_must_not_be_used_any_more_are_made_anew():
+    settle((2.0, 3.0))
+    assert settle((2.0, 0.0)) == [0.0, 2.0, 0.0]
 
 
 @pytest.mark.parametrize("part", ("place", "renderer_digest", "current"))
 def test_it_holds_for_one_machine_and_version(part, monkeypatch):
-    Memory("a net").keep(FOUND)
+    settle()
     module = measured.wisdom if part == "place" else measured
     monkeypatch.setattr(module, part, lambda *target: {"another": "one"})
-    assert Memory("a net").recall() is None
+    assert Memory("a net", 1).known is None
 
 
 def test_what_others_disturbed_holds_for_a_day(monkeypatch):
     monkeypatch.setattr(measured.Watch, "signs", lambda watch: ("others computed",))
-    Memory("a net").keep(FOUND)
-    assert Memory("a net").recall()
+    settle()
+    assert Memory("a net", 1).known
     monkeypatch.setattr(measured, "_today", lambda: "2000-01-01")
-    assert Memory("a net").recall() is None
+    assert Memory("a net", 1).known is None
 
 
 @pytest.mark.parametrize(
-    "text", ("", "[]", "{}", '{"uncut": true, "decision": "", "whole": [0, 1]}')
+    "text",
+    ("", "[]", "{}", '{"uncut": true, "times": 1}', '{"uncut": true, "times": {"": [0, 1]}}'),
 )
 def test_what_says_nothing_is_not_believed(folder, text):
-    Memory("a net").keep(FOUND)
+    settle()
     (file,) = folder.iterdir()
     texts.write(file.name, text)
-    assert Memory("a net").recall() is None
+    assert Memory("a net", 1).known is None
 
 
-def test_without_wisdom_nothing_is_kept(folder, monkeypatch):
+def test_without_wisdom_or_times_nothing_is_kept(folder, monkeypatch):
+    settle(times={})
     monkeypatch.setattr(measured.wisdom, "path", lambda: None)
-    Memory("a net").keep(FOUND)
-    assert Memory("a net").recall() is None and not folder.exists()
+    settle()
+    assert not folder.exists()

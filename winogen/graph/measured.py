@@ -11,63 +11,70 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
+from typing import TypeVar
 
 from winogen.codegen.render import renderer_digest
 from winogen.conv import wisdom
 from winogen.errors import WinogenError
-from winogen.tasks.duel import Times
+from winogen.tasks.duel import Times, settled
 from winogen.testing import is_every_layer
 from winogen.toolchain import host_target, texts
 from winogen.toolchain.disturbance import Watch
 from winogen.toolchain.machine import current
 from winogen.toolchain.machine_file import now
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Measured:
-    """The fastest draft of a net, and the times that say so."""
+    """Which draft of a net is the fastest, and all times that say so."""
 
     uncut: bool  # as `winogen.tasks.duel.settled` calls it
-    decision: str  # digest of how its layers run
-    whole: Times
-    rival: str = ""  # how the framework computes it
-    layers: Mapping[str, Times] = field(default_factory=dict)  # by digest
+    times: Mapping[str, Times]  # of layers and wholes, by digest
+    rival: str = ""  # how the framework is fastest
     day: str = ""  # when that was
     signs: tuple[str, ...] = ()  # what speaks against it, in words
 
 
 class Memory:
-    """What is known of one net, and what is learned of it from now on.
+    """What is known of one net, ``known``, and all ``times`` by digest, those of this process too.
 
-    ``facts``: all that its times depend on, but for winogen, the compiler and the machine. Their
+    ``facts``: all that the times depend on, but for winogen, the compiler and the machine. Their
     texts are the same in every process.
     """
 
     def __init__(self, *facts: object) -> None:
         self._key = _key(facts)
         self._watch = Watch(False, _children)
+        self.known = _recalled(self._key)
+        self.times: dict[str, Times] = dict(self.known.times) if self.known else {}
 
-    def recall(self) -> Measured | None:
-        """Return what an earlier process has kept."""
-        text = self._key and texts.read(self._key)
-        if not text:
-            return None
-        with suppress(ValueError, KeyError, TypeError):
-            known = Measured(**json.loads(text))
-            layers = {name: _times(one) for name, one in known.layers.items()}
-            if not known.signs or known.day == _today():
-                whole, signs = _times(known.whole), tuple(known.signs)
-                return replace(known, whole=whole, layers=layers, signs=signs)
-        return None
+    def settled(
+        self,
+        draft: Callable[[bool], T],
+        has_lost: Callable[[T], bool],
+        gain: Callable[[T], float],
+        rival: Callable[[], str] = lambda: "",
+    ) -> T:
+        """Return what `winogen.tasks.duel.settled` does: of a known net, no draft but that.
 
-    def keep(self, found: Measured) -> None:
-        """Keep what was found since this object was made."""
-        if self._key:
-            found = replace(found, day=_today(), signs=self._watch.signs())
+        A draft of no gain, 0, must not be used. ``rival`` says how the framework was fastest.
+        """
+        if self.known:
+            again = draft(self.known.uncut)
+            if gain(again):
+                return again
+        made: dict[bool, T] = {}
+        best = settled(lambda uncut: made.setdefault(uncut, draft(uncut)), has_lost, gain)
+        if self._key and self.times:
+            signs = self._watch.signs()
+            found = Measured(best is made.get(True), self.times, rival(), _today(), signs)
             texts.write(self._key, json.dumps(asdict(found)))
+        return best
 
 
 def digest(*facts: object) -> str:
@@ -84,6 +91,17 @@ def _key(facts: tuple[object, ...]) -> str | None:
     except WinogenError:  # no compiler
         return None
     return f"net-{digest(place, renderer_digest(), current(), facts)}"
+
+
+def _recalled(key: str | None) -> Measured | None:
+    text = key and texts.read(key)
+    if text:
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
+            known = Measured(**json.loads(text))
+            times = {name: _times(one) for name, one in known.times.items()}
+            if not known.signs or known.day == _today():
+                return replace(known, times=times, signs=tuple(known.signs))
+    return None
 
 
 def _times(pair: tuple[float, float]) -> Times:

@@ -11,9 +11,9 @@ from torch import fx, nn
 
 from winogen.graph import Conv, Graph, simplify
 from winogen.graph.fold import fold_affine
-from winogen.graph.measured import Measured, Memory
+from winogen.graph.measured import Memory, digest
 from winogen.progress import working
-from winogen.tasks.duel import Times, settled
+from winogen.tasks.duel import Times
 from winogen.testing import is_every_layer
 from winogen.toolchain.machine import described
 from winogen.torch.building import build
@@ -48,8 +48,6 @@ class Draft:
     lost: bool = False  # whether torch is faster in some layers
     reason: str = ""  # why it must not be used
     whole: Times | None = None  # of winogen and of torch; None: not measured
-    uncut: bool = False
-    decision: str = ""  # digest of how its layers run
 
     @property
     def gain(self) -> float:
@@ -85,9 +83,7 @@ class Drafts:
         self._reference = Reference(model, calls)
         self._excluded = excluding(exclude, dict(model.named_modules()))
         self._refused: dict[str, str] = {}
-        self._times: dict[str, Times] = {}
         self._rivals: Rivals | None = None
-        self._known: Measured | None = None
         self._memory = Memory(
             torch.__version__,
             str(model),
@@ -100,20 +96,13 @@ class Drafts:
         )
 
     def best(self) -> Draft:
-        """Return the fastest draft; where a net like this was measured before, none but that."""
-        self._known = self._memory.recall()
-        if self._known:
-            self._times |= self._known.layers
-            draft = self.made(self._known.uncut)
-            if not draft.reason:
-                return draft
-        draft = settled(self.made, lambda draft: draft.lost, lambda draft: draft.gain)
-        if draft.whole:
-            report = draft.made.winogen_report
-            self._memory.keep(
-                Measured(draft.uncut, draft.decision, draft.whole, report.rival, self._times)
-            )
-        return draft
+        """Return the fastest draft."""
+        return self._memory.settled(
+            self.made,
+            lambda draft: draft.lost,
+            lambda draft: draft.gain,
+            lambda: self._rivals.name if self._rivals else "",
+        )
 
     def made(self, uncut: bool) -> Draft:
         """Return a draft with torch's layers where these are faster; ``uncut``: with none of them.
@@ -127,13 +116,13 @@ class Drafts:
         reason = self._different(made, sum(decision.allowed.values()))
         if reason or is_every_layer() or not decision.rows:
             return Draft(made, reason=reason)
-        known = self._known
-        if known and known.decision == decision.digest:
-            whole, rival, day = known.whole, known.rival, known.day
-        else:
+        times, key = self._memory.times, digest("whole", decision.digest)
+        if key not in times:
             with working("measuring the whole model"), restored(self.model):
-                rivals = self._rivals = self._rivals or self._challenged(proven.reading)
-                whole, rival, day = rivals.measured(made), rivals.name, ""
+                self._rivals = self._rivals or self._challenged(proven.reading)
+                times[key] = self._rivals.measured(made)
+        whole, known = times[key], None if self._rivals else self._memory.known
+        rival, day = (known.rival, known.day) if known else (self._rivals.name, "")
         report, fast = made.winogen_report, made.winogen_fast
         if whole.is_slower:
             fast = self._torchs(rival, proven.reading)
@@ -143,7 +132,7 @@ class Drafts:
             layout = "NHWC" if fast else "the input's"
             report = replace(report, rows=rows, segments=0, errors=errors, layout=layout)
         made = Optimized(self.model, replace(report, whole=whole, rival=rival, day=day), fast)
-        return Draft(made, decision.lost, "", whole, uncut, decision.digest)
+        return Draft(made, decision.lost, "", whole)
 
     def _proven(self, uncut: bool) -> _Proven:
         """Return segments. Layers that do not compute what the model does stay torch's."""
@@ -154,7 +143,7 @@ class Drafts:
             reading = read(self.trace.module, exclude=self._why_torch)
             for most_error in CEILINGS if options["tolerance"] is None else CEILINGS[:1]:
                 body, decision = compiled(
-                    reading, most_error=most_error, times=self._times, uncut=uncut, **options
+                    reading, most_error=most_error, times=self._memory.times, uncut=uncut, **options
                 )
                 with self._optimized(body, Report()).winogen_tested() as tested:
                     errors = self._reference.errors(tested)
