@@ -27,7 +27,7 @@ def settle(gains=(2.0, 3.0), times=TIMES):
         made.append(gains[uncut])
         return gains[uncut]
 
-    best = memory.settled(draft, lambda gain: True, lambda gain: gain, lambda: "as it is")
+    best = memory.settled(draft, lambda gain: True, lambda gain: gain, lambda: {"rival": "it"})
     assert best == max(made)
     return made
 
@@ -38,7 +38,7 @@ def test_the_draft_that_won_is_the_only_one_of_a_known_net(gains):
     assert settle(gains) == [3.0]
     memory = Memory("a net", 1)
     assert memory.times == TIMES and isinstance(memory.times["a layer"], Times)
-    assert memory.known.rival == "as it is" and memory.known.day
+    assert memory.known.facts == {"rival": "it"} and memory.known.day
     assert Memory("a net", 2).known is None and not Memory("a net", 2).times
 
 
@@ -65,7 +65,14 @@ def test_what_others_disturbed_holds_for_a_day(monkeypatch):
 
 @pytest.mark.parametrize(
     "text",
-    ("", "[]", "{}", '{"uncut": true, "times": 1}', '{"uncut": true, "times": {"": [0, 1]}}'),
+    (
+        "",
+        "[]",
+        "{}",
+        '{"uncut": true, "times": 1, "facts": {}}',
+        '{"uncut": true, "times": {}, "facts": []}',
+        '{"uncut": true, "times": {"": [0, 1]}, "facts": {}}',
+    ),
 )
 def test_what_says_nothing_is_not_believed(folder, text):
     settle()

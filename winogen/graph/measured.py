@@ -35,7 +35,7 @@ class Measured:
 
     uncut: bool  # as `winogen.tasks.duel.settled` calls it
     times: Mapping[str, Times]  # of layers and wholes, by digest
-    rival: str = ""  # how the framework is fastest
+    facts: Mapping[str, str]  # what else was found by measuring or planning
     day: str = ""  # when that was
     signs: tuple[str, ...] = ()  # what speaks against it, in words
 
@@ -58,11 +58,12 @@ class Memory:
         draft: Callable[[bool], T],
         has_lost: Callable[[T], bool],
         gain: Callable[[T], float],
-        rival: Callable[[], str] = lambda: "",
+        facts: Callable[[], Mapping[str, str]] = dict,
     ) -> T:
         """Return what `winogen.tasks.duel.settled` does: of a known net, no draft but that.
 
-        A draft of no gain, 0, must not be used. ``rival`` says how the framework was fastest.
+        A draft of no gain, 0, must not be used. ``facts`` is asked what else later processes should
+        know.
         """
         if self.known:
             again = draft(self.known.uncut)
@@ -72,7 +73,7 @@ class Memory:
         best = settled(lambda uncut: made.setdefault(uncut, draft(uncut)), has_lost, gain)
         if self._key and self.times:
             signs = self._watch.signs()
-            found = Measured(best is made.get(True), self.times, rival(), _today(), signs)
+            found = Measured(best is made.get(True), self.times, facts(), _today(), signs)
             texts.write(self._key, json.dumps(asdict(found)))
         return best
 
@@ -99,8 +100,9 @@ def _recalled(key: str | None) -> Measured | None:
         with suppress(ValueError, KeyError, TypeError, AttributeError):
             known = Measured(**json.loads(text))
             times = {name: _times(one) for name, one in known.times.items()}
+            facts = {name: str(fact) for name, fact in known.facts.items()}
             if not known.signs or known.day == _today():
-                return replace(known, times=times, signs=tuple(known.signs))
+                return replace(known, times=times, facts=facts, signs=tuple(known.signs))
     return None
 
 

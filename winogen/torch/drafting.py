@@ -80,7 +80,7 @@ class Drafts:
     ):
         self.model, self.trace, self.calls, self.witness = model, trace, calls, witness
         self.options = options
-        self._reference = Reference(model, calls)
+        self._reference = Reference(model, calls, witness.cases[0].leaves)
         self._excluded = excluding(exclude, dict(model.named_modules()))
         self._refused: dict[str, str] = {}
         self._rivals: Rivals | None = None
@@ -94,6 +94,7 @@ class Drafts:
             sorted(options.items()),
             torch.get_num_threads(),
         )
+        self._facts = dict(self._memory.known.facts) if self._memory.known else {}
 
     def best(self) -> Draft:
         """Return the fastest draft."""
@@ -101,7 +102,7 @@ class Drafts:
             self.made,
             lambda draft: draft.lost,
             lambda draft: draft.gain,
-            lambda: self._rivals.name if self._rivals else "",
+            lambda: self._facts,
         )
 
     def made(self, uncut: bool) -> Draft:
@@ -121,8 +122,9 @@ class Drafts:
             with working("measuring the whole model"), restored(self.model):
                 self._rivals = self._rivals or self._challenged(proven.reading)
                 times[key] = self._rivals.measured(made)
-        whole, known = times[key], None if self._rivals else self._memory.known
-        rival, day = (known.rival, known.day) if known else (self._rivals.name, "")
+            self._facts = {"layout": decision.layout, "rival": self._rivals.name}
+        whole, rival, known = times[key], self._facts["rival"], self._memory.known
+        day = known.day if known and not self._rivals else ""
         report, fast = made.winogen_report, made.winogen_fast
         if whole.is_slower:
             fast = self._torchs(rival, proven.reading)
@@ -139,11 +141,17 @@ class Drafts:
         guard, options = self.trace.guard, self.options
         cases = self.witness.cases[1:]
         cases = [case for case in cases if guard is None or guard.holds(case.tensors)]
+        layout = self._facts.get("layout")
         while True:
             reading = read(self.trace.module, exclude=self._why_torch)
             for most_error in CEILINGS if options["tolerance"] is None else CEILINGS[:1]:
                 body, decision = compiled(
-                    reading, most_error=most_error, times=self._memory.times, uncut=uncut, **options
+                    reading,
+                    layout=layout,
+                    most_error=most_error,
+                    times=self._memory.times,
+                    uncut=uncut,
+                    **options,
                 )
                 with self._optimized(body, Report()).winogen_tested() as tested:
                     errors = self._reference.errors(tested)
@@ -221,14 +229,15 @@ def compiled(
     tolerance: float | None = None,
     threads: int | None = None,
     memory_limit: int | None = None,
+    layout: str | None = None,
     most_error: float | None = None,
     times: dict[str, Times] | None = None,
     uncut: bool = False,
 ) -> tuple[fx.GraphModule, Decision]:
     """Return the module of a reading, its kernels compiled, and what was decided.
 
-    ``times`` keeps what was measured, for a reading of the same model; ``uncut``: winogen computes
-    slower layers as well.
+    ``layout`` None is the one that is predicted to be faster. ``times`` keeps what was measured,
+    for a reading of the same model; ``uncut``: winogen computes slower layers as well.
     """
     graph = simplify(reading.graph)
     usual = MEMORY * sum(node.op.weight.nbytes for node in graph.nodes if isinstance(node.op, Conv))
@@ -239,6 +248,7 @@ def compiled(
         threads=threads,
         memory_limit=memory_limit,
         usual_memory=usual,
+        layout=layout,
         most_error=most_error,
         times=times,
         uncut=uncut,
