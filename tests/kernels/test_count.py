@@ -74,7 +74,8 @@ def multiplications(call, skipped=(False, False)):
 
 def axes_skipped(call, work):
     """Along which axes a variant skips zeros around the image."""
-    if work.variant == "depthwise_in_place":
+    reads_in_place = work.variant == "depthwise_planes" and named(work).in_place(work)
+    if work.variant == "depthwise_in_place" or reads_in_place:
         return True, True
     skips = named(work).skips_padding
     return skips, skips and bool(named(work).fields(work).get("skips_columns"))

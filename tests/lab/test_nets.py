@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from winogen.cli.app import app
@@ -15,7 +16,7 @@ from winogen.lab import nets
 from winogen.lab.bench import team
 from winogen.lab.bench.contest import Entry
 from winogen.lab.bench.own import Own
-from winogen.lab.nets import NETS, NotInstalled, chosen_nets, files, report, runner
+from winogen.lab.nets import NETS, NotInstalled, chosen_nets, files, report, runner, tables
 from winogen.lab.nets.plot import save_plot
 from winogen.lab.nets.runner import NetSettings, run_nets
 from winogen.lab.peers import Peer
@@ -165,7 +166,7 @@ def test_a_run_goes_on_where_it_ended(monkeypatch):
     assert nothing["nets"] == [] and asked == []
     first = run_nets(two[:1], NetSettings(ours=()), keep=lambda one: kept.append(len(one["nets"])))
     both = run_nets(two, NetSettings(ours=()), earlier=first)
-    assert asked == ["1/1 tiny", "2/2 unet"] and kept == [1]
+    assert asked == ["1/1 tiny", "2/2 unet"] and kept == [0, 1]
     assert [net["name"] for net in both["nets"]] == ["tiny", "unet"]
     assert both["summary"]["nets"] == 2
     message = r"resume: got a file whose settings is {'rounds': 9.*; allowed: one of {'rounds': 3"
@@ -218,8 +219,6 @@ def test_figures_follow_from_times(nets_document):
             "framework": "torch", "nets": 2, "ratio": pytest.approx(math.sqrt(2)),
             "slower": ["thin"], "inexact": ["dense"], "failed": ["lost"],
         },
-        "winogen.onnx": {"framework": "onnxruntime", "nets": 0, "ratio": None, "slower": [],
-                         "inexact": [], "failed": ["dense", "thin", "lost"]},
     }  # fmt: skip
     assert summary["contestants"]["mnn"]["max_rel_error"] == 1e-3
     assert summary["beside"]["python=p"]["winogen.torch"] == {
@@ -237,8 +236,68 @@ def test_what_is_saved_is_shown(nets_document, tmp_path):
     assert "beside torch: 1 of 2 nets are as fast as asked, not thin" in result.output
     assert "beside torch: 1 of 2 nets are as exact as asked, not dense" in result.output
     assert "worst thin: 0.500" in result.output and "mnn: out [of] luck" in result.output
+    assert "winogen.onnx beside onnxruntime: not compared, onnxruntime did not" in result.output
     assert "1.0e-03 3 MiB" in result.output and "gone (not installed: gone)" in result.output
     assert "images per second" in picture.read_text()
+
+
+@pytest.mark.parametrize(
+    "seconds, error, fast, exact",
+    [
+        (0.97, 1.9e-6, True, True),
+        (0.969, 2.1e-6, False, False),  # twice torch's, and more than what counts as small
+        (2, 2e-6, True, True),
+    ],
+)
+def test_a_door_is_as_fast_and_as_exact_as_asked(seconds, error, fast, exact):
+    rows = {"torch": {"median_s": seconds, "max_error": 1e-6}}
+    rows["winogen.torch"] = {"median_s": 1.0, "max_error": error, "rel_error": 1.0}
+    found = report.door({"contestants": rows}, "winogen.torch")
+    assert (found["fast"], found["exact"]) == (fast, exact)
+    assert found["ratio"] == seconds and found["error_ratio"] == pytest.approx(error * 1e6)
+    rows["torch"]["max_error"] = 3e-6
+    assert report.door({"contestants": rows}, "winogen.torch")["exact"]
+    rows["torch"]["max_error"] = 1e-8
+    assert report.door({"contestants": rows}, "winogen.torch")["exact"] == exact
+
+
+def test_a_framework_that_is_absent_is_told_of(nets_document):
+    nets_document["contestants"]["winogen.onnx"] = {"absent": "not installed: onnx"}
+    nets_document["contestants"]["torch"] = {"absent": "not installed: torch"}
+    for net in nets_document["nets"]:
+        net.pop("beside", None)
+        for name in ("winogen.onnx", "torch"):
+            del net["contestants"][name]
+    nets_document["summary"] = report.summarize(nets_document["nets"])
+    assert nets_document["summary"]["doors"] == {}
+    console = Console(record=True, width=190)
+    console.print(tables.render(nets_document))
+    text = console.export_text()
+    for name, framework, lack in (
+        ("winogen.torch", "torch", "torch"), ("winogen.onnx", "onnxruntime", "onnx")
+    ):  # fmt: skip
+        left_out = framework if name == "winogen.torch" else name
+        assert (
+            f"{name} beside {framework}: not compared, {left_out} is left out (not installed: "
+            f"{lack}); allowed: pip install 'winogen[{name.split('.')[1]}]'" in text
+        )
+    assert "each of ours beside its framework" not in text
+
+
+def test_no_time_for_a_net_gives_a_report_without_nets(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "NEEDED", ())
+    monkeypatch.setattr(Peer, "missing", lambda peer: None)
+    path = tmp_path / "nets.json"
+    words = ("--nets", "tiny", "--peers", "none", "--seconds", 0, "--json", path)
+    result = winogen_bench(*words)
+    assert result.exit_code == 0, result.output
+    assert "winogen.torch beside torch: not compared, torch did not take part" in result.output
+    assert report.load(path)["nets"] == []
+    result = winogen_bench(*words, "--resume", "--repeat", 3)
+    assert "resume: got a file whose settings is" in result.stderr
+    path.write_text("{}")
+    result = winogen_bench(*words, "--resume")
+    assert result.exit_code == 2 and f"resume: got {path}; allowed: what `w" in result.stderr
 
 
 def test_a_file_that_is_something_else(tmp_path):
@@ -269,6 +328,7 @@ def test_a_plot_of_one_contestant(nets_document, tmp_path):
         (("--nets", "tiny", "--resume"), "resume: got it without --json; allowed: with the file"),
         (("--resume",), "resume: got True; allowed: none without --nets"),
         (("--seconds", 9), "seconds: got 9.0; allowed: none without --nets"),
+        (("--seconds", 0), "seconds: got 0.0; allowed: none without --nets"),
         (("vgg16",), "names: got 'vgg16'; allowed: names of nets, with --nets"),
         (("--nets", "--show", "no-such-file"), "No such file"),
         (("--nets", "tiny", "--plot", "nets.docx"), "plot: got 'nets.docx'"),

@@ -78,25 +78,9 @@ def test_a_library_without_python(session, tmp_path):
     model = winogen.onnx.optimize(net(), tmp_path / "fast.onnx")
     shapes = [{"x": (1, 8, 12, 16)}, {"x": (2, 8, 9, 7)}]
     path = winogen.onnx.build_library(model, tmp_path / "net.so", input_shapes=shapes, threads=2)
-    random = np.random.default_rng(1)
-    inputs = {
-        name: random.standard_normal(shape).astype(np.float32)
-        for name, shape in (
-            ("carried", (1, 8, 12, 16)),
-            ("also", (2, 8, 9, 7)),
-            ("unknown", (1, 8, 11, 5)),
-            ("empty", (0, 8, 12, 16)),
-        )
-    }
-    np.savez(tmp_path / "inputs.npz", **inputs)
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM), tmp_path, path],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert run.returncode == 0, run.stderr
-    outputs = np.load(tmp_path / "outputs.npz")
+    known = {"carried": (1, 8, 12, 16), "also": (2, 8, 9, 7)}
+    others = {"unknown": (1, 8, 11, 5), "empty": (0, 8, 12, 16)}
+    inputs, outputs, _ = run_by(path, tmp_path, known | others)
     planned = session(model, threads=2)
     for name, x in inputs.items():
         (wanted,) = planned.run(None, {"x": x})
@@ -211,18 +195,23 @@ def test_what_is_refused(library, tmp_path, monkeypatch):
 
 
 def run_by(library, folder, shapes):
-    """Run a model in a process of its own; what it said on onnxruntime's log."""
+    """Run a model on random numbers; returns them, the outputs and what it said."""
     random = np.random.default_rng(1)
     inputs = {
         name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()
     }
+    return (inputs, *run_on(inputs, library, folder))
+
+
+def run_on(inputs, library, folder):
+    """Run a model in a process of its own: the outputs, and what it said on onnxruntime's log."""
     np.savez(folder / "inputs.npz", **inputs)
     run = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(PROGRAM), folder, library],
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
-    return inputs, np.load(folder / "outputs.npz"), run.stderr
+    return np.load(folder / "outputs.npz"), run.stderr
 
 
 def test_sizes_without_a_plan_are_told_once(library, tmp_path):

@@ -1,8 +1,5 @@
 """Segments that run in NHWC between arrays in NCHW: planned, carried, and when."""
 
-import subprocess
-import sys
-import textwrap
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,7 +16,7 @@ from winogen.onnx import answers
 from winogen.onnx.model import Model
 from winogen.onnx.reading import read
 
-from .test_carrying import PROGRAM, quick_compiles
+from .test_carrying import quick_compiles, run_on
 
 __all__ = ["quick_compiles"]
 
@@ -90,15 +87,7 @@ def test_a_library_carries_such_plans(session, tmp_path, last):
         model, tmp_path / "net.so", input_shapes=shapes_of_x, threads=2
     )
     inputs = {str(n): images(*sizes["x"]) for n, sizes in enumerate(shapes_of_x)}
-    np.savez(tmp_path / "inputs.npz", **inputs)
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM), tmp_path, path],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert run.returncode == 0, run.stderr
-    outputs = np.load(tmp_path / "outputs.npz")
+    outputs, _ = run_on(inputs, path, tmp_path)
     for name, x in inputs.items():
         assert np.array_equal(outputs[name], theirs(net(), x)[0])
 

@@ -1,9 +1,5 @@
 """Pooling, enlarging and pixels of channels inside of segments: planned, plain and carried."""
 
-import subprocess
-import sys
-import textwrap
-
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -11,8 +7,9 @@ import pytest
 from onnx import helper, numpy_helper
 
 import winogen.onnx
+from winogen.graph import maps
 
-from .test_carrying import PROGRAM, quick_compiles
+from .test_carrying import quick_compiles, run_on
 
 __all__ = ["quick_compiles"]
 
@@ -162,14 +159,10 @@ def test_a_library_carries_them(make, shape, session, tmp_path):
     shapes = {"x": shape}
     path = winogen.onnx.build_library(fast, tmp_path / "x.so", input_shapes=shapes, threads=2)
     x = images(*shapes["x"])
-    np.savez(tmp_path / "inputs.npz", known=x)
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM), tmp_path, path],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert run.returncode == 0 and "no plan" not in run.stderr, run.stderr
+    outputs, said = run_on({"known": x}, path, tmp_path)
+    assert "no plan" not in said, said
     (wanted,) = session(fast, threads=2).run(None, {"x": x})
-    assert np.array_equal(np.load(tmp_path / "outputs.npz")["known"], wanted)
+    assert np.array_equal(outputs["known"], wanted)
 
 
 OTHERS = {
@@ -206,12 +199,84 @@ def test_other_kinds_stay_with_onnxruntime(name):
     assert [node.op_type for node in fast.graph.node] == ["Conv", OTHERS[name].op_type]
 
 
-def test_a_node_that_means_no_map_is_refused(session):
-    fast = winogen.onnx.optimize(net())
+@pytest.mark.parametrize("read_by", ["nobody", "Concat", "Relu", "the caller"])
+def test_an_empty_part_of_a_split(read_by, session):
+    kind, value = onnx.TensorProto.FLOAT, helper.make_tensor_value_info
+    other = {"nobody": [], "Concat": ["b"], "Relu": ["r"], "the caller": []}[read_by]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["h"], pads=[1] * 4),
+        helper.make_node("Split", ["h", "parts"], ["b", "a", "c"], axis=1),
+        *([helper.make_node("Relu", ["b"], ["r"])] if read_by == "Relu" else []),
+        helper.make_node("Concat", ["a", *other, "c"], ["j"], axis=1),
+        helper.make_node("Conv", ["j", "v"], ["y"]),
+    ]
+    arrays = {"w": images(8, 4, 3, 3), "v": images(4, 8, 1, 1), "parts": np.array((0, 3, 5))}
+    outputs = ["y", "b"] if read_by == "the caller" else ["y"]
+    graph = helper.make_graph(
+        nodes,
+        "empty",
+        [value("x", kind, [1, 4, 9, 9])],
+        [value(name, kind, None) for name in outputs],
+        [numpy_helper.from_array(array, key) for key, array in arrays.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x = images(1, 4, 9, 9)
+    fast, wanted = winogen.onnx.optimize(model), theirs(model, x)
+    kinds = [node.op_type for node in fast.graph.node]
+    assert (kinds == ["Segment"]) == (read_by in ("nobody", "Concat"))
+    (y, *_) = session(fast).run(None, {"x": x})
+    assert np.abs(y - wanted).max() < 1e-5 * np.abs(wanted).max()
+    assert len(winogen.onnx.report(model).rows) == 2
+
+
+FIELDS = (
+    "kind channels kernel_h kernel_w input input_channel weight bias slopes add add_channel "
+    "add_after add_after_channel output output_channel stride_h stride_w dilation_h dilation_w "
+    "top left bottom right groups padding_mode"
+).split()
+
+
+@pytest.mark.parametrize(
+    "kind, field, number",
+    [
+        ("max", "kind", 99),
+        ("max", "channels", 0),
+        ("max", "kernel_h", 0),
+        ("max", "kernel_h", 1 << 40),
+        ("max", "bottom", 9),
+        ("average", "dilation_h", 2),
+        ("average", "groups", 2),
+        ("global_average", "dilation_w", 2),
+        ("global_average", "kernel_h", 2),
+        ("product", "stride_w", 2),
+        ("product", "add", -1),
+        ("shuffle", "dilation_h", 2),
+        ("shuffle", "bias", 1),
+        ("shuffle", "groups", 3),
+        ("point", "add", 0),
+        ("point", "left", 1),
+        ("sum", "add_after", 0),
+        ("sum", "padding_mode", 1),
+    ],
+)
+def test_a_node_that_means_no_map_is_refused(kind, field, number, session):
+    fast = winogen.onnx.optimize(squeezed())
     (layers,) = (one for one in fast.graph.node[0].attribute if one.name == "layers")
-    pool = len(layers.ints) // 7  # the second of seven layers begins with its kind
-    for place, number in ((pool, 99), (pool + 1, 0), (pool + 2, 0), (pool + 2, 1 << 40)):
-        before, layers.ints[place] = layers.ints[place], number
-        with pytest.raises(Exception, match="layers, activations: got what makes no layer"):
-            session(fast)
-        layers.ints[place] = before
+    kinds = layers.ints[:: len(FIELDS)]
+    place = kinds.index(1 + maps._KINDS.index(kind)) * len(FIELDS) + FIELDS.index(field)
+    layers.ints[place] = number
+    with pytest.raises(Exception, match="layers, activations: got what makes no layer"):
+        session(fast)
+
+
+@pytest.mark.parametrize("kind", ["max", "average", "global_average", "product", "shuffle"])
+def test_a_relu_behind_a_map_without_one_is_refused(kind, session):
+    fast = winogen.onnx.optimize(squeezed())
+    of = {one.name: one for one in fast.graph.node[0].attribute}
+    names = of["activations"].s.decode().split()
+    place = list(of["layers"].ints[:: len(FIELDS)]).index(1 + maps._KINDS.index(kind))
+    assert names[place] == "none"
+    names[place] = "relu"
+    of["activations"].s = " ".join(names).encode()
+    with pytest.raises(Exception, match="layers, activations: got what makes no layer"):
+        session(fast)

@@ -61,7 +61,7 @@ def test_modes_stand_in_the_order_of_their_numbers():
     from winogen import resources
     from winogen.kernels.spec import PADDING_MODES
 
-    text = (resources.folder("csrc") / "runtime" / "operators.h").read_text("utf-8")
+    text = (resources.folder("csrc") / "runtime" / "attributes.h").read_text("utf-8")
     inside = text.partition(" MODES[] = {")[2].partition("NULL")[0]
     assert [name.strip('", \n') for name in inside.split(",")][:-1] == list(PADDING_MODES)
 

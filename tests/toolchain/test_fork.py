@@ -118,9 +118,12 @@ print(child(use), use())
 @pytest.mark.skipif(not find_compiler().openmp, reason="needs OpenMP")
 def test_limits_can_be_measured_in_a_child(python):
     code = f"""{FORK}
-from winogen.toolchain.limits import fma_peak, measure_limits, read_speed
+from winogen.toolchain import host_target
+from winogen.toolchain.limits import fma_peak, team_threads
+from winogen.toolchain.meters import Memory, Reading
 def use():
-    fma_peak(2, seconds=0.001), read_speed(1 << 14, 2, seconds=0.001)
+    fma_peak(2, seconds=0.001)
+    Reading(Memory(1 << 14, team_threads(2), host_target()), 1 << 14).go_on(0.001)
     return "measured"
 print(use(), child(use))
 """

@@ -30,22 +30,27 @@ def test_steps_left_out_are_noticed(monkeypatch):
         limits.fma_peak(1, seconds=0.001)
 
 
+def memory(size, threads=1, target=None):
+    return meters.Memory(size, limits.team_threads(threads), target or host_target())
+
+
+@pytest.mark.parametrize("past", [False, True])
 @pytest.mark.parametrize("target", host_targets(), ids=lambda target: target.name)
 @pytest.mark.parametrize("size, threads", [(1 << 14, 1), (1000, 3)])
-def test_writing_checks_what_was_written(target, size, threads):
-    assert limits.write_speed(size, threads, target, seconds=0.001) > 0
+def test_writing_checks_what_was_written(target, size, threads, past):
+    assert meters.Writing(memory(size, threads, target), size, past).go_on(0.001) > 0
 
 
 def test_writing_less_is_noticed(monkeypatch):
     monkeypatch.setattr(meters, "_library", _tampered(meters._library, "limits_write"))
     with pytest.raises(WorkSkipped):
-        limits.write_speed(1 << 14, seconds=0.001)
+        meters.Writing(memory(1 << 14), 1 << 14, False).go_on(0.001)
 
 
 def test_reading_less_is_noticed(monkeypatch):
     monkeypatch.setattr(meters, "_library", _tampered(meters._library, "limits_read"))
     with pytest.raises(WorkSkipped):
-        limits.read_speed(1 << 14, seconds=0.001)
+        meters.Reading(memory(1 << 14), 1 << 14).go_on(0.001)
 
 
 def _tampered(library, name):
@@ -65,7 +70,7 @@ def _tampered(library, name):
 
 @pytest.mark.parametrize("size, threads", [(1 << 14, 1), (1 << 16, 2), (1000, 3)])
 def test_reading_checks_its_sum(size, threads):
-    assert limits.read_speed(size, threads, seconds=0.001) > 0
+    assert meters.Reading(memory(size, threads), size).go_on(0.001) > 0
 
 
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="needs objdump")
@@ -106,7 +111,7 @@ def test_no_sample_is_larger_than_allowed(monkeypatch, most):
 
 def test_memory_that_is_not_there_is_an_error_of_ours():
     with pytest.raises(OutOfMemory, match="sample of memory"):
-        limits.read_speed(1 << 60, seconds=0.001)
+        memory(1 << 60)
 
 
 def test_caches_are_guessed_where_the_system_is_silent(monkeypatch, tmp_path):

@@ -19,7 +19,9 @@ MINE = Machine(l3_rate=7.5)
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path))
-    monkeypatch.setattr(machine_file, "costs_of", lambda core: Costs())  # whatever CPU this is
+    # Whatever CPU this is, and however large its caches are.
+    monkeypatch.setattr(machine_file, "costs_of", lambda core: Costs())
+    monkeypatch.setattr(machine, "levels", lambda threads, most: {"memory": min(most, 64 << 20)})
     machine._known.cache_clear()
     yield tmp_path
     machine._known.cache_clear()
@@ -113,6 +115,22 @@ def test_constants_are_kept_where_they_were_fitted(folder):
     fitted = replace(Machine(), costs=Costs(provenance="here", residual=0.03, store=1.25))
     machine.save(fitted, folder)
     assert machine.stored(folder) == fitted
+
+
+def test_each_instruction_set_has_a_record(folder, monkeypatch):
+    """Rates and constants hold for vectors of one width: no record takes another's place."""
+    monkeypatch.delenv("WINOGEN_ISA", raising=False)
+    plain = Machine(l3_rate=8.5)
+    own = machine.save(MINE, folder)
+    monkeypatch.setenv("WINOGEN_ISA", "generic")
+    assert machine.stored(folder) is None
+    other = machine.save(plain, folder)
+    assert machine.current() == plain and other.name.endswith("-generic.json")
+    monkeypatch.delenv("WINOGEN_ISA")
+    machine._known.cache_clear()
+    assert machine.current() == MINE and own.exists() and own.name.count("-") == 1
+    machine.forget(folder)
+    assert other.exists()
 
 
 def test_the_first_plan_measures_the_machine_and_keeps_it(folder, monkeypatch):

@@ -108,8 +108,8 @@ def bench(
         return
     if names:
         _refuse("names", repr(" ".join(names)), "names of nets, with --nets")
-    for option, given in (("seconds", seconds), ("resume", resume)):
-        if given:
+    for option, given in (("seconds", seconds), ("resume", resume or None)):
+        if given is not None:
             _refuse(option, str(given), "none without --nets")
     if show is not None:
         document = report.load(show)

@@ -28,9 +28,9 @@ def bench_nets(
 ) -> None:
     """Measure the nets of these names, all if there are none; print, write and draw the result.
 
-    The file ``json`` is written after each net; with ``resume``, nets that it has already are not
-    measured again. After ``seconds`` no further net begins. Raises InvalidValue for unknown names,
-    NotInstalled for what a net needs.
+    The file ``json`` is written at once and after each net; with ``resume``, nets that it has
+    already are not measured again. After ``seconds`` no further net begins. Raises InvalidValue for
+    unknown names, NotInstalled for what a net needs.
     """
     from winogen.cli.bench import print_wide
     from winogen.lab.nets import report, tables
@@ -42,7 +42,7 @@ def bench_nets(
         if resume:
             if json is None:
                 raise InvalidValue("resume: got it without --json; allowed: with the file to go on")
-            earlier = report.load(json) if json.exists() else None
+            earlier = report.load(json, "resume") if json.exists() else None
         settings = {
             "threads": threads, "rounds": rounds, "min_time": min_time,
             "seconds": inf if seconds is None else seconds,

@@ -31,7 +31,7 @@ def contestants(
     """
     main = ours(layers, dtype, **options)
     others = {text: _beside(main, text, layers) for text in beside}
-    # Those that apply to none of the layers show so in the report.
+    # One that applies to no layer shows so in the report.
     for name in _algorithms(algorithms, _allowed(dtype)):
         text = f"algorithm={name}"
         others.setdefault(text, main.but(text, algorithm=name))

@@ -104,7 +104,7 @@ def quantize(
 ) -> None:
     """Write a model that computes its convolutions in 8 bits, and say how far it is off.
 
-    Ranges and errors are those that onnxruntime computes for the samples.
+    onnxruntime computes ranges and errors for the samples.
     """
     from winogen.onnx.comparison import differences
     from winogen.onnx.loading import load

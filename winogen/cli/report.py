@@ -199,7 +199,7 @@ def _numbers_table(page: Path) -> Table:
 
 
 def _described(text: str, options: dict[str, Any]) -> BenchLayer:
-    """The layer that --layer names: shapes with further options, or a JSON file that has all."""
+    """The layer of --layer: shapes with further options, or a JSON file that has all."""
     from winogen.errors import InvalidValue
     from winogen.files import check_regular, read_json
     from winogen.tuning.layers import BenchLayer

@@ -202,7 +202,7 @@ def _toml(question: Search, entry: Found) -> str:
 
 
 def _origin(candidate: Candidate) -> tuple[str, tuple[str, ...]]:
-    """By which option `winogen derive` makes a candidate, and with which values."""
+    """The option by which `winogen derive` makes a candidate, and its values."""
     if candidate.moduli:
         return "moduli", candidate.moduli
     return "points", candidate.points or ()

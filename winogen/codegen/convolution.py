@@ -33,6 +33,7 @@ def context(spec: KernelSpec) -> dict[str, Any]:
         # Sums of tiles, and of pixels that are transposed later, lie one behind the other.
         "packed_sums": bool(height) or spec.layout == "NCHW",
         "patches": False,
+        "dense": False,
         "skips_padding": variant.skips_padding,
         "filter_taps": (
             "p->filter_taps" if variant.skips_padding else "p->kernel_height * p->kernel_width"

@@ -116,6 +116,8 @@ def rectangles(problem: Problem, choice: Choice) -> tuple[Rectangle, ...]:
 def calls(problem: Problem, choice: Choice) -> list[tuple[Rectangle, Choice]]:
     """Return the kernel calls: what each computes, and how; the rim of Winograd tiles is direct."""
     inner, *rim = rectangles(problem, choice)
+    if not rim:
+        return [(inner, choice)] if inner.size else []
     # The rim is computed with the arrays' own type: that is less work to prepare, and exact.
     direct = Choice("direct", threads=choice.threads)
     return [

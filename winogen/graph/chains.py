@@ -26,8 +26,7 @@ from winogen.kernels import Work, named
 from winogen.kernels.spec import KernelSpec
 from winogen.records import Strides
 
-# How often a number passes by that one step writes and the next one reads: to the line that is
-# written it comes, too.
+# How often a number between two steps moves: its line is read to be written, and read again.
 PASSAGES = 3
 # Rows of the last output that a strip may have.
 _HEIGHTS = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128)
@@ -163,7 +162,7 @@ class _Search:
         return found[::-1]
 
     def _gain(self, begin: int, end: int) -> tuple[float, int]:
-        """The cycles that strips save, and the rows of a strip that saves most."""
+        """The cycles that strips save, and the rows of the best strip."""
         between = [self.buffers[step.output.buffer] for step in self.steps[begin : end - 1]]
         first, *readers = [rows for rows in self.rows[begin:end] if rows is not None]
         threads, itemsize = self.settings.threads, np.dtype(self.settings.dtype).itemsize

@@ -50,12 +50,12 @@ def ways(
     machine: Machine,
     most_error: float | None = None,
 ) -> tuple[Way, ...]:
-    """Return the ways that the planner considers, the one that it would take first.
+    """Return the ways that the planner considers, its own choice first.
 
-    Behind the fastest come all that have smaller filters than every faster one, so that a limit of
-    memory finds smaller tiles before it gives up tiles. Among them is one without tiles, whose
-    packed filters are about as large as the filters. Predicted errors are at most ``most_error``,
-    as far as anything's are.
+    Behind the fastest come all with smaller filters than every faster one: a limit of memory finds
+    smaller tiles before it gives up tiles. Among them is one without tiles, whose packed filters
+    are about as large as the filters. Predicted errors are at most ``most_error``, as far as
+    anything's are.
     """
     return _ways(problem, request, target, machine, most_error, wisdom.current(target))
 

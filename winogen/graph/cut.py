@@ -48,7 +48,7 @@ def _levels(graph: Graph, theirs: set[int]) -> list[int]:
     """How many segments, at most, precede each node: those of one level are one segment.
 
     A node of the framework has the level of the last segment that it waits for, and a node of ours
-    that reads from it a higher one. So no way leads from a level back to a lower one.
+    reading from it a higher one. So no way leads from a level back to a lower one.
     """
     of_value: dict[str, tuple[int, bool]] = dict.fromkeys(graph.inputs, (0, True))
     levels = []

@@ -59,8 +59,8 @@ def depthwise_affine(graph: Graph) -> Graph:
 def fold_pad(graph: Graph) -> Graph:
     """Fold every Pad into the padding of all convolutions that read it.
 
-    Zeros go with zeros; other modes only into a convolution that pads nothing itself. A Pad that
-    something else reads stays for that.
+    Zeros go with zeros; other modes only into a convolution that pads nothing itself. A Pad with
+    another reader stays for it.
     """
     makers = graph.makers
     nodes = []

@@ -13,9 +13,9 @@ def fuse(graph: Graph) -> Graph:
     conv -> activation             conv's activation, unless it has one or adds behind it
     conv -> add                    conv's `add`; behind an activation, its `add_after`
 
-    Of two convolutions that are added, the one without an activation takes the other, so that an
-    activation behind the sum is fused too; else the later one. The fused convolution stands where
-    the Add stood: what it adds is ready there.
+    Of two added convolutions, the one without an activation takes the other, so that an activation
+    behind the sum is fused too; else the later one. The fused convolution stands where the Add
+    stood: what it adds is ready there.
 
     >>> import numpy as np
     >>> conv = Conv(np.ones((4, 4, 1, 1), np.float32))
@@ -47,7 +47,7 @@ def _takes_activation(node: Node) -> bool:
 
 
 def _added(node: Node, nodes: dict[str, Node], uses: dict[str, int]) -> Node:
-    """The convolution that takes the Add, which replaces it; or the Add."""
+    """The convolution in place of the Add; or the Add."""
     first, second = node.inputs
     if first == second:
         return node
@@ -67,7 +67,7 @@ def _added(node: Node, nodes: dict[str, Node], uses: dict[str, int]) -> Node:
     _, _, mine, other = best
     before = nodes.pop(mine)
     assert isinstance(before.op, Conv)
-    # Before an activation that is still to come, or behind one that is there already.
+    # Before an activation still to come, or behind one that is there already.
     free = before.op.activation is None and not before.add
     seams = (other, "") if free else (before.add, other)
     return replace(before.seams(*seams), outputs=node.outputs)

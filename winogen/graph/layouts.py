@@ -1,4 +1,4 @@
-"""Steps between arrays of the caller in NCHW that run in NHWC, where that is faster."""
+"""Steps that run in NHWC between arrays of the caller in NCHW, where this is faster."""
 
 from __future__ import annotations
 

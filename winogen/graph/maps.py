@@ -111,9 +111,8 @@ def struct(
 ) -> Any:
     """Return the struct of a call, a `winogen_map`, and how many parts there are.
 
-    ``channels`` are those that it reads; ``around``, ``other`` and ``out`` the shapes of the
-    buffers that the input, the second operand and the output are channels of. ``part``: None for
-    all of it.
+    ``channels`` are what it reads; ``around``, ``other`` and ``out`` the shapes of the buffers that
+    the input, the second operand and the output are channels of. ``part``: None for all of it.
     """
     high, wide = window_of(op)
     fields = {

@@ -1,4 +1,4 @@
-"""One block of memory for all intermediate arrays: those that live at different times share it."""
+"""One block of memory for all intermediate arrays, shared by arrays of different times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def offsets(lives: Sequence[Life]) -> tuple[list[int], int]:
     """Return where each array begins, in bytes, and the bytes of the whole.
 
     Two arrays overlap in memory only if one's last step comes before the other's first. The largest
-    are placed first, each in the tightest gap between those that live at its time.
+    are placed first, each in the tightest gap between others of its time.
 
     >>> offsets([Life(128, 0, 1), Life(128, 1, 2), Life(100, 2, 3)])
     ([0, 128, 0], 256)

@@ -99,8 +99,8 @@ def plan(
 ) -> Planned:
     """Return the plan of a segment for inputs of these shapes (N, C, H, W); compiles nothing.
 
-    Raises InvalidValue for shapes that do not fit, for a tolerance that nothing keeps to, and for a
-    memory limit that is too low.
+    Raises InvalidValue for shapes that do not fit, for a tolerance below all errors, and for too
+    low a memory limit.
     """
     return plan_all([(graph, input_shapes)], settings, memory_limit)[0]
 
@@ -114,8 +114,8 @@ def plan_all(
 
     With 0 they take as little as they can.
 
-    A segment that is planned alone, with the bytes that it has here for its limit, has the same
-    plan: a filter becomes smaller in the same order, whatever others do.
+    A segment that is planned alone, with its bytes here as its limit, has the same plan: a filter
+    becomes smaller in the same order, whatever others do.
     """
     outlines = [_Outline.of(graph, shapes, settings) for graph, shapes in parts]
     if memory_limit == 0:
@@ -138,7 +138,7 @@ def plan_steps(
     outputs: Sequence[Shape],
     settings: Settings,
 ) -> Planned:
-    """Return the plan of steps that were lowered before, each by the way that is fastest."""
+    """Return the plan of steps that were lowered before, each by its fastest way."""
     return _Outline(steps, buffers, outputs, settings).planned()
 
 

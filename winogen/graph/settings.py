@@ -20,6 +20,6 @@ class Settings:
     target: Target
     machine: Machine
     most_error: float | None = None  # predicted, of any step, where there is a way
-    # Kernels that are preferred to faster ones, which might have to be compiled; None for no such.
+    # Kernels preferred to faster ones that might have to be compiled; None for no such.
     familiar: frozenset[KernelSpec] | None = None
     strips: bool = True  # whether steps may run strip by strip, see `winogen.graph.chains`

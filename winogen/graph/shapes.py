@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from winogen.errors import InvalidValue
@@ -47,7 +47,7 @@ def shapes(graph: Graph, inputs: Mapping[str, Shape]) -> dict[str, Shape]:
 
 
 def output_shape(node: Node, inputs: list[Shape]) -> Shape:
-    """Return the shape that a node makes of those that it reads; raises InvalidValue."""
+    """Return the shape that a node makes of its inputs'; raises InvalidValue."""
     op, (first, *others) = node.op, inputs
     if isinstance(op, Opaque):
         raise InvalidValue(f"node {node.label or op}: got Opaque; allowed: what winogen computes")
@@ -88,6 +88,27 @@ def output_shape(node: Node, inputs: list[Shape]) -> Shape:
         if tuple(other) != tuple(shape):
             raise InvalidValue(_got(node, other, f"{shape}, since it is added to that"))
     return shape
+
+
+def pool_padding(
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: Any,
+) -> tuple[int, int, int, int] | None:
+    """Return the padding (top, bottom, left, right) of a pooling, with `ceil_mode` as padding.
+
+    With it a window may reach beyond the padding behind an axis: as if there were more of it, by
+    the stride less one. None where a window might then lie in padding alone.
+    """
+    top, bottom, left, right = padding
+    if ceil_mode:
+        bottom, right = bottom + stride[0] - 1, right + stride[1] - 1
+    high, wide = (apart * (taps - 1) for apart, taps in zip(dilation, kernel))
+    return (
+        None if max(top, bottom) > high or max(left, right) > wide else (top, bottom, left, right)
+    )
 
 
 def _convolved(node: Node, op: Conv | QConv, shape: Shape) -> Shape:

@@ -248,7 +248,7 @@ class Steps:
         return self._fixed(filters.ctypes.data)
 
     def _packing(self, number: int, step: Step, call: Call) -> Row:
-        """The step that packs weights which come with the call, into memory of their own."""
+        """The step that packs weights of the call, into memory of their own."""
         packed = self._scratch, self.scratch_bytes
         self.scratch_bytes += int(round_up(call.struct.packed_bytes, LINE))
         pack = self._fixed(_function(call, "winogen_pack"))

@@ -1,7 +1,7 @@
-"""Strips of rows: in which order steps compute them, so that what lies between stays in a cache.
+"""Strips of rows, in an order of steps that leaves what lies between in a cache.
 
-Steps that follow each other run strip by strip: each computes the rows that the next one needs and
-no row twice. What lies between two steps is a window of rows. The rows at its end that the next
+Steps that follow each other run strip by strip: each computes the rows for the next one, and no
+row twice. What lies between two steps is a window of rows. The rows at its end that the next
 strip reads again move to its beginning.
 
 >>> pair = (Rows(3, 1, 1, 8, 8), Rows(3, 1, 1, 8, 8))  # two layers 3x3 of 8 rows
@@ -54,7 +54,7 @@ class Rows(NamedTuple):
         return min(max(behind, 0), self.inputs)
 
     def rounded(self, end: int) -> int:
-        """Return up to which row outputs are computed if those before ``end`` are needed."""
+        """Return up to which row outputs are computed if rows before ``end`` are needed."""
         return min(-(-end // self.unit) * self.unit, self.outputs)
 
 
@@ -97,22 +97,20 @@ class Strips:
 
     jobs: tuple[Compute | Move, ...]
     windows: tuple[int, ...]  # behind each step but the last
-    count: int
 
 
 def strips_of(steps: Sequence[Rows], height: int) -> Strips:
     """Return the strips whose last step computes ``height`` rows at a time.
 
-    A rest of at most half a strip joins the last one. Rows that would overlap the place that they
-    move to stay until there is room.
+    A rest of at most half a strip joins the last one. Rows stay where they would overlap the place
+    that they move to, until there is room.
     """
     jobs: list[Compute | Move] = []
     windows = [0] * (len(steps) - 1)
     done = [0] * len(steps)  # rows of outputs
     heads = [0] * (len(steps) - 1)  # the rows that windows begin with
-    count, whole = 0, steps[-1].outputs
+    whole = steps[-1].outputs
     while done[-1] < whole:
-        count += 1
         ends = [0] * len(steps)
         end = steps[-1].rounded(done[-1] + height)
         ends[-1] = whole if whole - end <= height // 2 else end
@@ -134,4 +132,4 @@ def strips_of(steps: Sequence[Rows], height: int) -> Strips:
                 above = max(0, rows.padding - begin * rows.stride)
                 jobs.append(Compute(i, begin, end, first, last, above, source, target))
         done = ends
-    return Strips(tuple(jobs), tuple(windows), count)
+    return Strips(tuple(jobs), tuple(windows))

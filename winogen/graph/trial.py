@@ -32,7 +32,7 @@ _known: dict[tuple, bool] = {}
 
 
 def tried(planned: Planned, packed: Packed) -> Planned:
-    """Return the plan with those chains that are faster than their steps one after the other.
+    """Return the plan with all chains that are faster than their steps one after the other.
 
     Chains that take too long to be measured are taken where the prediction is certain, and so are
     all where nothing may be measured.

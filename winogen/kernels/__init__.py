@@ -11,6 +11,7 @@ from winogen.kernels.depthwise_rows import DepthwiseRows
 from winogen.kernels.depthwise_strip import DepthwiseStrip
 from winogen.kernels.direct import Direct
 from winogen.kernels.direct_float16 import DirectFloat16
+from winogen.kernels.few_channels import FewChannels
 from winogen.kernels.few_filters import FewFilters
 from winogen.kernels.im2col import Im2col
 from winogen.kernels.mcmr import Mcmr
@@ -51,6 +52,7 @@ for _variant in (
     Planes(),
     Pixels(),
     FewFilters(),
+    FewChannels(),
     PixelsFloat16(),
     DirectFloat16(),
     Direct(),

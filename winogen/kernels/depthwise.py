@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from winogen.kernels import pixels_family
-from winogen.kernels.count import Demand, Stages, of_buffer
+from winogen.kernels.count import Demand, Product, Stages, of_buffer
 from winogen.kernels.variant import Buffer
 from winogen.kernels.work import Work
+from winogen.records import Machine
 
-# Sizes of square kernels that have micro-kernels of their own: of pixels; of planes, where all taps
-# are unrolled.
+# Sizes of kernels that have micro-kernels of their own.
 USUAL = (3, 5, 7)
-USUAL_PLANES = (3, 5)
 
 
 def is_usual(work: Work, axis: int) -> bool:
@@ -26,6 +25,12 @@ def is_usual(work: Work, axis: int) -> bool:
 def as_one_group(work: Work) -> Work:
     """Return the layer seen as one group, whose strip holds all channels side by side."""
     return replace(work, groups=1, channels=work.groups, filters=work.groups)
+
+
+def around(machine: Machine, product: Product) -> Any:
+    """Cycles to enter and leave a micro-kernel, and to begin and store its sums."""
+    calls = product.times * sum(panel.times for panel in product.panels)
+    return calls * machine.costs.call_of_one + product.rows * machine.costs.sum_of_one
 
 
 def count(

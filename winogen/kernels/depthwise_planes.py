@@ -1,17 +1,21 @@
-"""Depthwise convolution in NCHW by kernels of a usual size."""
+"""Depthwise convolution in NCHW: rows of planes in the lanes."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from winogen.kernels import costs as cost
 from winogen.kernels import depthwise, pixels_family
-from winogen.kernels.count import Stages
-from winogen.kernels.depthwise import USUAL_PLANES, is_usual
-from winogen.kernels.geometry import STRIP_FIELDS, strip_pitches, strip_size
+from winogen.kernels.count import Demand, Panel, Product, Stages
+from winogen.kernels.depthwise import USUAL
+from winogen.kernels.geometry import extent, taps_inside
 from winogen.kernels.variant import Buffer, Cycles, Variant
-from winogen.kernels.work import Work, blocks
+from winogen.kernels.work import Work, blocks, round_up
 from winogen.records import Machine, Precision, Target, Tuning
+from winogen.records.machine import L1_BYTES
 
 
 class DepthwisePlanes(Variant):
@@ -23,52 +27,112 @@ class DepthwisePlanes(Variant):
     title = "Depthwise convolution of planes, pixels in the lanes"
     uses = ("rows", "vectors")
     tunable = uses
-    buffers_used = {"strip": "padded input below a block", "tap": "where the taps begin"}
-    fields_used = STRIP_FIELDS
+    buffers_used = {
+        "strip": "padded input below a block",
+        "mask": "lanes of the image that the taps read",
+    }
+    fields_used = {
+        "strip_row": "of the strip: from one row",
+        "strip_plane": "... and plane to the next",
+    }
 
     def applies(self, work: Work) -> bool:
-        usual = is_usual(work, axis=0) and work.kernel[0] in USUAL_PLANES
-        return work.layout == "NCHW" and work.depthwise and usual
+        (high, wide), (down, right) = work.stride, work.dilation
+        strides = high == wide and (high == 1 or (high == 2 and down == right == 1))
+        return work.layout == "NCHW" and work.depthwise and strides and work.kernel[0] in USUAL
+
+    def view(self, work: Work) -> Work:
+        """Return the work with several channels to a group, for small planes are soon done."""
+        rows, cols = work.output_size
+        most = max(1, L1_BYTES // (rows * cols * work.itemsize))
+        most = min(most, blocks(work.groups, 4 * work.threads))
+        count = max(size for size in range(1, most + 1) if work.groups % size == 0)
+        return replace(work, groups=work.groups // count, channels=count, filters=count)
 
     def fixed(self, work: Work) -> dict[str, int]:
-        return {"kernel": work.kernel[0], "stride": work.stride[0]}
-
-    def sizes_fit(self, work: Work, tuning: Tuning) -> bool:
-        return tuning.rows > 1  # rows that are left over come one by one
+        return {
+            "kernel": work.kernel[0],
+            "stride": work.stride[0],
+            "in_place": int(self.in_place(work)),
+        }
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
-        vectors = 4 if target.registers >= 32 else 2
-        return Tuning("measured on AMD EPYC (Zen 4), 2026-11", rows=4, vectors=vectors)
+        rows = 7 if target.registers >= 32 else 4
+        return Tuning("measured on Intel Xeon (Granite Rapids), 2026-11", rows=rows, vectors=2)
 
     def fields(self, work: Work) -> dict[str, Any]:
-        return strip_pitches(*strip_size(work), work.stride[1], work.lanes, planar=True)
+        # Of a row of less than a vector, too, a vector is read for each tap.
+        cols = np.maximum(work.block[1], work.lanes) * work.stride[1]
+        row = round_up(cols + (work.kernel[1] - 1) * work.dilation[1], work.lanes)
+        return {"strip_row": row, "strip_plane": extent(work)[0] * row | work.lanes}
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
-        # Whole vectors are read, up to two beyond what is needed.
-        strip = self.fields(work)["strip_plane"] + 2 * work.lanes
-        return {"strip": Buffer(strip * work.itemsize), "tap": Buffer(work.taps * 8)}
+        if self.in_place(work):
+            vectors = blocks(work.block[1], work.lanes) * work.stride[1]
+            return {"strip": Buffer(0), "mask": Buffer(vectors * work.kernel[1] * 2)}
+        # The zeros behind the last row may end a vector behind it.
+        numbers = work.channels * self.fields(work)["strip_plane"] + work.lanes
+        return {"strip": Buffer(numbers * work.itemsize), "mask": Buffer(0)}
 
     def unit(self, work: Work) -> tuple[Any, Any, Any]:
-        return work.tuning.rows, work.block[1], 1
+        return work.tuning.rows, work.block[1], work.channels
 
     def packed_numbers(self, work: Work) -> int:
-        return work.groups * work.taps
+        return work.groups * work.filters * work.taps
+
+    def taps_read(self, work: Work) -> float:
+        if not self.in_place(work):
+            return work.taps
+        return taps_inside(work, 0) * taps_inside(work, 1)
 
     def count(self, work: Work) -> Stages:
-        (rows, cols), buffers = work.block, self.buffers(work)
-        return depthwise.count(
+        """Count what a register block loads besides: of input, and the filter."""
+        (rows, cols), (high, wide), step = work.block, work.kernel, work.stride[0]
+        buffers = {} if self.in_place(work) else {"strip": self.buffers(work)["strip"]}
+        # Taps beside the image keep their lanes, those above and below it take no time.
+        inside = taps_inside(work, 0) / high if self.in_place(work) else 1.0
+        vectors, taps = blocks(cols, work.lanes), inside * work.taps
+        apart = np.minimum(work.dilation[0], rows)
+        runs = apart * blocks(blocks(rows, apart), work.tuning.rows)  # of rows
+        calls = work.channels * runs * blocks(vectors, work.tuning.vectors)
+        sums = work.channels * rows * vectors
+        into, multiply, output = depthwise.count(
             work,
             self.packed_bytes(work),
             buffers,
-            channels=1,
-            vectors=rows * blocks(cols, work.lanes),
+            channels=work.channels,
+            vectors=sums,
+            taps=self.taps_read(work),
         )
+        seen = work.channels * vectors * ((rows - runs) * step + runs * high)  # of each column
+        columns = step * blocks(wide, step)  # of taps, of whole pairs of vectors
+        loaded, split = seen * columns * inside, seen * wide * inside if step > 1 else 0
+        masked = loaded if self.in_place(work) else 0
+        besides = Demand(
+            steps=(taps - self.taps_read(work)) * sums,
+            instructions=masked + split,
+            loads=loaded + calls * taps,
+            product=Product((Panel(sums / calls, 1, calls),)),
+        )
+        return into, multiply + besides, output
 
     def cycles(self, work: Work, machine: Machine) -> Cycles:
-        share, _ = cost.busiest(work)
+        costs, (share, _) = machine.costs, cost.busiest(work)
         into, multiply, _ = self.count(work)
-        arithmetic = machine.costs.depthwise * multiply.steps
+        step = np.maximum(
+            (multiply.steps + multiply.instructions) / machine.vectors_per_cycle,
+            multiply.loads / costs.loads,
+        )
+        arithmetic = step + depthwise.around(machine, multiply.product)
         product = share * pixels_family.multiply(work, machine, multiply, arithmetic)
         stores = share * pixels_family.block_written(work, machine, multiply, False)
-        input_ = share * pixels_family.fill(work, machine, into)
-        return pixels_family.stored_meanwhile(machine, input_, product, stores)
+        if self.in_place(work):
+            input_ = pixels_family.fetched(work, machine, multiply)
+        else:
+            input_ = pixels_family.fill(work, machine, into)
+        return pixels_family.stored_meanwhile(machine, share * input_, product, stores)
+
+    def in_place(self, work: Work) -> bool:
+        """Whether the image is read where it lies: zeros around it are masked."""
+        plain = work.padding_mode == "zeros" and not work.precision.narrow
+        return work.target.masks and plain

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from winogen.kernels import costs as cost
-from winogen.kernels import pixels_family
+from winogen.kernels import depthwise, pixels_family
 from winogen.kernels.count import Demand, Move, Panel, Product, Stages
 from winogen.kernels.depthwise import is_usual
 from winogen.kernels.depthwise_channels import DepthwiseChannels
@@ -64,13 +64,12 @@ class DepthwiseStrip(DepthwiseChannels):
 
     def product_cycles(self, work: Work, machine: Machine, multiply: Demand) -> Any:
         """Cycles of the micro-kernel; what does not stay in L1 comes from L2."""
-        costs, product = machine.costs, multiply.product
+        costs = machine.costs
         far = sum(
             np.where(move.size > pixels_family.NEAR_BYTES, move.bytes, 0)
             for move in multiply.moves
             if move.what.endswith(" again")
         )
         step = np.maximum(multiply.steps / machine.vectors_per_cycle, multiply.loads / costs.loads)
-        calls = product.times * sum(panel.times for panel in product.panels)
-        left = calls * costs.call_of_one + product.rows * costs.sum_of_one
-        return cost.roof(step, far / machine.l2_rate, costs.shows) + left
+        near = cost.roof(step, far / machine.l2_rate, costs.shows)
+        return near + depthwise.around(machine, multiply.product)

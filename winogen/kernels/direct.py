@@ -69,9 +69,12 @@ class Direct(Variant):
         return tuning.gemm(target, prefetch_streams=tuning.NEXT_BLOCK)
 
     def fields(self, work: Work) -> dict[str, Any]:
+        skips = {"skips_columns": skips_columns(work)} if self.skips_padding else {}
+        return self._pitches(work) | skips
+
+    def _pitches(self, work: Work) -> dict[str, Any]:
         planar = work.layout == "NCHW" and not in_words(work.precision)
-        pitches = strip_pitches(*strip_size(work), work.stride[1], work.lanes, planar)
-        return pitches | ({"skips_columns": skips_columns(work)} if self.skips_padding else {})
+        return strip_pitches(*strip_size(work), work.stride[1], work.lanes, planar)
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         lanes, size = work.lanes, work.itemsize
@@ -83,7 +86,7 @@ class Direct(Variant):
         return {
             **({"rows": Buffer(rows * size)} if words else {}),
             # Whole vectors are read, up to two beyond what is needed.
-            "strip": Buffer((planes * self.fields(work)["strip_plane"] + 2 * lanes) * size),
+            "strip": Buffer((planes * self._pitches(work)["strip_plane"] + 2 * lanes) * size),
             "sum": Buffer(pixels * work.tuning.vectors * lanes * size),
             "tap": Buffer(4 * work.taps * 8),
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -67,7 +68,7 @@ def taps_inside(work: Work, axis: int) -> float:
     """Rows or columns of taps with which an output reads the image, on average."""
     if work.padding_mode != "zeros":
         return work.kernel[axis]
-    return float(_inside(work, axis).sum(axis=1).mean())
+    return float(_inside(*_along(work, axis)).sum(axis=1).mean())
 
 
 def skips_columns(work: Work) -> bool:
@@ -80,11 +81,16 @@ def skips_columns(work: Work) -> bool:
 
 def steps_of_columns(work: Work) -> float:
     """Return the steps of the panels of a row that are cut where taps change, as a part of all."""
-    inside = _inside(work, 1)
+    return _part_of_steps(work.tuning.rows, *_along(work, 1))
+
+
+@lru_cache(maxsize=256)
+def _part_of_steps(rows: int, *axis: int) -> float:
+    inside = _inside(*axis)
     changes = np.flatnonzero((inside[1:] != inside[:-1]).any(axis=1)) + 1
     runs = np.split(inside, changes)
-    cut = sum(_steps(len(run), work.tuning.rows) * int(run[0].sum()) for run in runs)
-    return cut / (_steps(len(inside), work.tuning.rows) * work.kernel[1])
+    cut = sum(_steps(len(run), rows) * int(run[0].sum()) for run in runs)
+    return cut / (_steps(len(inside), rows) * inside.shape[1])
 
 
 def _steps(pixels: int, rows: int) -> int:
@@ -94,12 +100,19 @@ def _steps(pixels: int, rows: int) -> int:
     return whole * max(high, _FEW_PIXELS) + (max(rest, _FEW_PIXELS) if rest else 0)
 
 
-def _inside(work: Work, axis: int) -> np.ndarray:
-    """Whether each output along an axis reads the image with each tap, as (outputs, taps)."""
+def _along(work: Work, axis: int) -> tuple[int, ...]:
+    """What says which taps read the image along an axis: equal for all ways to cut a layer."""
     begin, end = work.part[2 * axis : 2 * axis + 2]
-    outputs = np.arange(begin, max(end, begin + 1))[:, None] * work.stride[axis]
-    at = outputs + np.arange(work.kernel[axis]) * work.dilation[axis] - work.padding[axis]
-    return (at >= 0) & (at < work.size[axis])
+    axes = work.stride, work.kernel, work.dilation, work.padding, work.size
+    return begin, max(end, begin + 1), *(pair[axis] for pair in axes)
+
+
+def _inside(
+    begin: int, end: int, stride: int, taps: int, dilation: int, padding: int, size: int
+) -> np.ndarray:
+    """Whether each output along an axis reads the image with each tap, as (outputs, taps)."""
+    at = np.arange(begin, end)[:, None] * stride + np.arange(taps) * dilation - padding
+    return (at >= 0) & (at < size)
 
 
 def extent(work: Work) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""Which layers are tuned: those of a set, of a JSON or ONNX file, of a net of the benchmark."""
+"""The layers to tune: of a set, of a JSON or ONNX file, of a net of the benchmark."""
 
 from __future__ import annotations
 

@@ -61,8 +61,8 @@ class Question:
     def plan(self, settings: Settings) -> tuple[Planned, int]:
         """Return the plan of its layers, and how many steps come before those of layers.
 
-        Several layers run in NHWC where that is predicted to be faster, although arrays of the
-        caller are brought into it and out of it again, and needs no kernels that are not familiar.
+        Several layers run in NHWC where it is predicted to be faster, although arrays of the caller
+        are brought into it and out of it again, and where all kernels are familiar.
         """
         buffers = {self._buffer(i): shape for i, shape in enumerate(self.shapes)}
         outputs = self.shapes[self.inputs : self.inputs + self.outputs]
@@ -249,7 +249,7 @@ class Answer:
 
     @property
     def errors(self) -> list[Error]:
-        """The errors that are expected of each layer, but for those of bytes."""
+        """The expected errors of each layer, but for layers of bytes."""
         planned = self.steps.planned
         errors = []
         for problem, choice in zip(planned.problems, planned.choices):

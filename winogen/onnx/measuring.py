@@ -1,4 +1,4 @@
-"""What winogen's nodes take here beside those of onnxruntime that they stand for.
+"""The times of winogen's nodes here, beside the nodes of onnxruntime that they stand for.
 
 A part of a model runs in two sessions that take turns: winogen's nodes, and the original's with all
 of onnxruntime's optimizations, on the same threads and on random numbers of the real sizes.
@@ -38,8 +38,8 @@ class Unmeasured(Exception):
 class Measuring:
     """Measures what becomes of one model, in several ways perhaps; what was measured is kept.
 
-    Sizes are those that the model and its `fixed` sizes have, with a batch of 1 where that is open.
-    ``memory`` is what earlier processes found. Raises Unmeasured.
+    Sizes are the model's and its `fixed` sizes, with a batch of 1 where it is open. ``memory`` is
+    what earlier processes found. Raises Unmeasured.
     """
 
     def __init__(self, model: Model, threads: int | None, tolerance: float | None = None):
@@ -82,7 +82,7 @@ class Measuring:
     def parts(
         self, parts: Sequence[Part], constants: Mapping[str, Any], opsets: Iterable[Any]
     ) -> dict[str, Times]:
-        """Return the times of parts by their first outputs, but of those that cannot be measured.
+        """Return the times of parts by their first outputs, of all that can be measured.
 
         ``constants``: the TensorProtos that they read, by name. ``opsets``: what their nodes mean.
         """

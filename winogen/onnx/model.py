@@ -42,7 +42,7 @@ class Model:
         self._attributes: dict[tuple[str, ...], dict[str, Any]] = {}
 
     def _check_reads(self) -> None:
-        """Raise ValueError where a value is read that no node before makes: that is no model."""
+        """Raise ValueError where a value is read before a node makes it: that is no model."""
         made = {value.name for value in self.graph.input}
         made |= {tensor.name for tensor in self.graph.initializer}
         made |= {tensor.values.name for tensor in self.graph.sparse_initializer}
@@ -310,9 +310,9 @@ class Model:
     def interface(self, read: Container[str]) -> tuple[list[Any], list[Any]]:
         """Return copies of the inputs and of the initializers of a model that reads these names.
 
-        An initializer that a caller may replace stays, and so does the input that it is the default
-        of, read or not: without the one, the other would be required. All other initializers are
-        no inputs any more, as IR 4 allows.
+        An initializer that a caller may replace stays, and so does its input, read or not: without
+        this default, the input would be required. All other initializers are no inputs any more, as
+        IR 4 allows.
         """
         mine = {tensor.name for tensor in self.graph.initializer} - self.replaceable
         inputs = [copied(value) for value in self.graph.input if value.name not in mine]
@@ -325,7 +325,7 @@ class Model:
 
 
 def fresh(name: str, taken: set[str]) -> str:
-    """Return a name that is not taken, like ``name``, which then is."""
+    """Return a new name like ``name``; it is taken from then on."""
     while name in taken:
         name += "_"
     taken.add(name)

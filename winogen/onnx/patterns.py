@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
 from collections.abc import Callable
-from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from winogen.graph import (
-    Activation,
     Add,
     Affine,
     AveragePool,
@@ -27,32 +23,12 @@ from winogen.graph import (
     Slice,
     Spread,
 )
-from winogen.graph.ir import Operator
-from winogen.onnx.model import Model
+from winogen.graph.shapes import pool_padding
+from winogen.onnx.functions import Functions
+from winogen.onnx.matching import Match
 from winogen.onnx.sizes import ACTIVE, STANDARD, number
-from winogen.records import ACTIVATIONS
-from winogen.records.activation import Argument, Function
-from winogen.records.activations import spelled
 
 _MODES = {"constant": "zeros", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
-
-
-# Which activations an operator may be, first those with the fewest parameters: Clip is "relu6" or
-# "relu" with their limits.
-_MEANINGS: dict[str, list[tuple[str, Function]]] = defaultdict(list)
-for _known in sorted(ACTIVATIONS.values(), key=lambda one: len(one.parameters)):
-    for _function in _known.onnx:
-        _MEANINGS[_function.names].append((_known.name, _function))
-
-
-class Match(NamedTuple):
-    """An operator, what it reads, and the nodes besides its own that it stands for."""
-
-    op: Operator
-    inputs: tuple[str, ...]
-    within: tuple[Any, ...] = ()
-    label: str = ""  # what people call it, if not as its own node
-    others: tuple[Operator, ...] = ()  # what makes the outputs but the first
 
 
 def same(auto: str, size: int, stride: int, reach: int) -> tuple[int, int]:
@@ -69,16 +45,11 @@ def same(auto: str, size: int, stride: int, reach: int) -> tuple[int, int]:
     return (less, more) if auto == "SAME_UPPER" else (more, less)
 
 
-class Patterns:
+class Patterns(Functions):
     """Recognizes the nodes of a model whose numbers are of type ``kind``.
 
     What is not recognized stays as it is, so every doubt is a None.
     """
-
-    def __init__(self, model: Model, kind: int):
-        self.model = model
-        self.kind = kind
-        self.dtype = model.onnx.helper.tensor_dtype_to_np_dtype(kind)
 
     def match(self, node: Any) -> Match | None:
         """Return what a node is, None for one of the framework's."""
@@ -89,47 +60,9 @@ class Patterns:
         if read is None or not self._is_map(node.output[0]):
             return None
         found = read(node)
-        if found is None or not all(map(self._is_map, found.inputs)):
+        if found is None or not all(self._is_map(x) and self.channels(x) for x in found.inputs):
             return None
         return found
-
-    def channels(self, name: str) -> int:
-        """Return the channels of a map."""
-        return self.model.sizes[name][1].number
-
-    # ---- what is asked of values -----------------------------------------------------------------
-
-    def _is_map(self, name: str) -> bool:
-        """Whether a value is (N, C, H, W) of the right type with a known C."""
-        sizes = self.model.sizes.get(name)
-        kind = self.model.kind(name)
-        return sizes is not None and len(sizes) == 4 and sizes[1].known and kind in (self.kind, 0)
-
-    def _array(self, name: str) -> np.ndarray | None:
-        """A constant of the right type."""
-        array = self.model.constant(name)
-        return array if array is not None and array.dtype == self.dtype else None
-
-    def _scalar(self, name: str) -> float | None:
-        array = self.model.constant(name)
-        return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
-
-    def _per_channel(self, name: str, channels: int) -> np.ndarray | None:
-        """A constant that is one number per channel of a map, or one for all."""
-        array = self._array(name)
-        if array is None or array.ndim > 4:
-            return None
-        shape = (1,) * (4 - array.ndim) + array.shape
-        if shape not in ((1, channels, 1, 1), (1, 1, 1, 1)):
-            return None
-        return np.ascontiguousarray(np.broadcast_to(array.reshape(-1), (channels,)))
-
-    def _alone(self, name: str, kind: str) -> Any:
-        """The node of this kind that makes a value, if nobody else reads that."""
-        node = self.model.makers.get(name)
-        if node is None or node.op_type != kind or node.domain not in STANDARD:
-            return None
-        return node if self.model.uses[name] == 1 else None
 
     # ---- convolutions and what is linear ---------------------------------------------------------
 
@@ -222,6 +155,28 @@ class Patterns:
             return None
         return Match(Affine(shift * 0 + 1, -shift), (node.input[0],))
 
+    def _Mul(self, node: Any) -> Match | None:
+        return (
+            self._gated(node)
+            or self._gelu(node)
+            or self._affine(node, factor=True)
+            or self._product(node)
+        )
+
+    def _product(self, node: Any) -> Match | None:
+        """A product of maps, or of a map and one of a single pixel."""
+        if not all(map(self._is_map, node.input)):
+            return None
+        one, other = node.input
+        sizes, pixel = self.model.sizes, (number(1), number(1))
+        if sizes[one][2:] == pixel:
+            one, other = other, one
+        if sizes[other] not in (sizes[one], (*sizes[one][:2], *pixel)):
+            return None
+        if any(self.model.constant(name) is not None for name in node.input):
+            return None
+        return Match(Multiply(), (one, other))
+
     def _Add(self, node: Any) -> Match | None:
         one, other = node.input
         sizes = self.model.sizes
@@ -238,7 +193,10 @@ class Patterns:
             return None
         if any(self.model.constant(name) is not None for name in node.input):
             return None
-        return Match(Concat(), tuple(node.input))
+        if not all(map(self._is_map, node.input)):
+            return None
+        parts = tuple(name for name in node.input if self.channels(name))
+        return Match(Concat(), parts) if parts else None
 
     # ---- what moves numbers ----------------------------------------------------------------------
 
@@ -251,24 +209,15 @@ class Patterns:
         return Match(MaxPool(kernel, stride, padding, dilation), (node.input[0],))
 
     def _window(self, node: Any, dilation: Any) -> tuple[Any, Any, Any] | None:
-        """Kernel, stride and padding of a pooling, with ceil_mode as padding: see `torch.between`.
-
-        None where a window may lie in padding alone.
-        """
+        """Kernel, stride and padding of a pooling; None where a window may lie in padding alone."""
         values = self.model.attributes(node)
         kernel, stride = tuple(values.get("kernel_shape", ())), values.get("strides", (1, 1))
         if len(kernel) != 2 or len(stride) != 2 or len(dilation) != 2:
             return None
         padding = self._padding(node, values, kernel, stride, dilation)
-        if padding is None:
-            return None
-        sides = list(padding)
-        for axis in (0, 1):
-            if values.get("ceil_mode", 0):
-                sides[2 * axis + 1] += stride[axis] - 1
-            if max(sides[2 * axis : 2 * axis + 2]) > dilation[axis] * (kernel[axis] - 1):
-                return None
-        return kernel, tuple(stride), tuple(sides)
+        if padding is not None:
+            padding = pool_padding(kernel, stride, padding, dilation, values.get("ceil_mode", 0))
+        return None if padding is None else (kernel, tuple(stride), padding)
 
     def _AveragePool(self, node: Any) -> Match | None:
         values = self.model.attributes(node)
@@ -306,8 +255,16 @@ class Patterns:
             ends.append(ends[-1] + self.channels(name))
         if not self._is_map(node.input[0]) or ends[-1] != self.channels(node.input[0]):
             return None
+        if not all(self.channels(name) or self._only_joined(name) for name in node.output):
+            return None
         first, *others = (Slice(start, stop) for start, stop in pairwise(ends))
         return Match(first, (node.input[0],), others=tuple(others))
+
+    def _only_joined(self, empty: str) -> bool:
+        """Whether nothing reads a map without channels but concatenations, which leave it out."""
+        readers = self.model.readers.get(empty, [])
+        joined = all(node.op_type == "Concat" and self.match(node) for node in readers)
+        return joined and self.model.uses[empty] == len(readers)  # no output of the model
 
     def _Slice(self, node: Any) -> Match | None:
         if len(node.input) < 4 or not self._is_map(node.input[0]):
@@ -385,132 +342,3 @@ class Patterns:
         if (mode == "zeros" and fill != 0) or any(pads[i] for i in (0, 1, 4, 5)):
             return None
         return Match(Pad((pads[2], pads[6], pads[3], pads[7]), mode), (node.input[0],))
-
-    # ---- activations -----------------------------------------------------------------------------
-
-    def _activation(self, node: Any) -> Match | None:
-        return self._active(node.op_type, partial(self._argument, node), node.input[0])
-
-    def _active(
-        self, operator: str, argument: Callable[..., Any], x: str, within: tuple[Any, ...] = ()
-    ) -> Match | None:
-        """The activation that an operator is; ``argument`` gives what it gets, or None."""
-        for name, function in _MEANINGS[operator]:
-            known = ACTIVATIONS[name]
-            values = {
-                one.name: argument(place, one, known.per_filter)
-                for place, one in enumerate(function.arguments, 1)
-            }
-            parameters = known.taken(function, values)
-            if parameters is None or any(one is None for one in parameters):
-                continue
-            if known.per_filter or known.allows(*parameters):
-                return Match(Activation(spelled(name, parameters)), (x,), within)
-        return None
-
-    def _argument(self, node: Any, place: int, argument: Argument, per_filter: bool) -> Any:
-        """An attribute, or the constant that is this input; None for another number."""
-        given = place < len(node.input) and node.input[place]
-        if given and per_filter:
-            return self._per_channel(node.input[place], self.channels(node.output[0]))
-        if given:
-            number = self._scalar(node.input[place])
-            return number if number is not None and number == np.float32(number) else None
-        value = self.model.attributes(node).get(argument.name, argument.default)
-        return float(np.float32(value)) if isinstance(value, (int, float)) else value
-
-    def _Max(self, node: Any) -> Match | None:
-        """The larger of a map and a number, or the smaller; one behind the other, they are Clip."""
-        limit = self._limit(node)
-        if limit is None:
-            return None
-        x, values = limit
-        inner = self._alone(x, "Min" if node.op_type == "Max" else "Max")
-        more = self._limit(inner) if inner is not None else None
-        if more is not None:
-            x, values = more[0], values | more[1]
-        return self._active(
-            "Clip",
-            lambda _, one, __: values.get(one.name, one.default),
-            x,
-            (inner,) if more is not None else (),
-        )
-
-    _Min = _Max
-
-    def _limit(self, node: Any) -> tuple[str, dict[str, float]] | None:
-        """What a node limits, and by what: as the argument of Clip."""
-        if len(node.input) == 2:
-            for x, other in (node.input, reversed(node.input)):
-                number = self._scalar(other)
-                if number is not None and number == np.float32(number):
-                    return x, {"min" if node.op_type == "Max" else "max": number}
-        return None
-
-    def _Mul(self, node: Any) -> Match | None:
-        for x, gate in (node.input, reversed(node.input)):
-            sigmoid = self._alone(gate, "Sigmoid")
-            if sigmoid is not None and sigmoid.input[0] == x:
-                return Match(Activation("silu"), (x,), (sigmoid,))
-            hard = self._alone(gate, "HardSigmoid")
-            if hard is not None and hard.input[0] == x:
-                values = self.model.attributes(hard)
-                alpha, beta = values.get("alpha", 0.2), values.get("beta", 0.5)
-                if abs(alpha - 1 / 6) < 1e-6 and beta == 0.5:
-                    return Match(Activation("hardswish"), (x,), (hard,))
-        return self._gelu(node) or self._affine(node, factor=True) or self._product(node)
-
-    def _product(self, node: Any) -> Match | None:
-        """A product of maps, or of a map and one of a single pixel."""
-        if not all(map(self._is_map, node.input)):
-            return None
-        one, other = node.input
-        sizes, pixel = self.model.sizes, (number(1), number(1))
-        if sizes[one][2:] == pixel:
-            one, other = other, one
-        if sizes[other] not in (sizes[one], (*sizes[one][:2], *pixel)):
-            return None
-        if any(self.model.constant(name) is not None for name in node.input):
-            return None
-        return Match(Multiply(), (one, other))
-
-    def _gelu(self, node: Any) -> Match | None:
-        """x * 0.5 * (1 + erf(x / sqrt 2)), its factors in any order."""
-        factor, factors, within = self._factors(node)
-        if len(factors) != 2 or abs(factor - 0.5) > 1e-6:
-            return None
-        for x, gate in (factors, factors[::-1]):
-            total = self._alone(gate, "Add")
-            if total is None:
-                continue
-            erf = None
-            for name, other in (total.input, reversed(total.input)):
-                if self._scalar(other) == 1:
-                    erf = self._alone(name, "Erf")
-            if erf is None:
-                continue
-            scaled = self._alone(erf.input[0], "Div") or self._alone(erf.input[0], "Mul")
-            if scaled is None:
-                continue
-            scale, inner, _ = self._factors(scaled)
-            if inner == [x] and abs(scale - math.sqrt(0.5)) < 1e-6:
-                return Match(Activation("gelu"), (x,), (*within, total, erf, scaled))
-        return None
-
-    def _factors(self, node: Any) -> tuple[float, list[str], tuple[Any, ...]]:
-        """The constant and the values that a tree of products multiplies, and its other nodes."""
-        constant, values, within = 1.0, [], []
-        for place, name in enumerate(node.input):
-            divided = node.op_type == "Div" and place == 1
-            scalar = self._scalar(name)
-            below = self._alone(name, "Mul") or self._alone(name, "Div")
-            if scalar:
-                constant = constant / scalar if divided else constant * scalar
-            elif below is not None and not divided:
-                factor, inner, nodes = self._factors(below)
-                constant *= factor
-                values += inner
-                within += [below, *nodes]
-            else:
-                values.append(name if not divided else "")
-        return constant, values, tuple(within)

@@ -60,7 +60,7 @@ class Planner:
     ) -> Iterator[list[Answer]]:
         """Give a list of all answers from now on.
 
-        Kernels that are ``familiar`` are preferred to faster ones, which might have to be compiled.
+        Kernels that are ``familiar`` are preferred to faster ones: these might have to be compiled.
         With a ``target``, answers are for that, and nodes compute the plain way.
         """
         self._recorded, self.failure = [], None

@@ -1,4 +1,4 @@
-"""Inputs on which two models are compared: sizes that a model accepts, numbers of its types."""
+"""Inputs on which two models are compared: sizes accepted by a model, numbers of its types."""
 
 from __future__ import annotations
 

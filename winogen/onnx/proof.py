@@ -2,7 +2,7 @@
 
 Each part of new nodes is compared by itself, on the original's own values, so that what is allowed
 does not depend on how a network amplifies errors. The first comparison is with onnxruntime in
-float32. Where that differs more than expected, numbers of float64 decide which of the two is off.
+float32. Where it differs more than expected, numbers of float64 decide which of the two is off.
 """
 
 from __future__ import annotations

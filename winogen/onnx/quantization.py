@@ -73,17 +73,17 @@ def quantize(
     """Return a model that computes convolutions in 8 bits; write it if asked to.
 
     Weights are int8, symmetric, with a scale for each filter; biases int32; activations have a
-    scale and a zero point. Ranges are those of the values that onnxruntime computes for samples.
+    scale and a zero point. Ranges are measured on the values that onnxruntime computes for samples.
     Normalizations behind convolutions are folded into them first. All else stays float.
 
     Parameters
     ----------
     model_or_path
-        A float32 onnx.ModelProto, which is left alone, or a path.
+        A float32 onnx.ModelProto, left as it is, or a path.
     samples
-        Inputs like those that the model is for; tens of them do. An iterable of mappings from
-        input to array, or of arrays for a model of one input; or the path of a .npy, whose first
-        axis counts samples, or of a .npz with such an array for each input.
+        Inputs as the model will get them; tens of them do. An iterable of mappings from input to
+        array, or of arrays for a model of one input; or the path of a .npy, whose first axis counts
+        samples, or of a .npz with such an array for each input.
     output
         Where to write the result.
     method
@@ -94,7 +94,7 @@ def quantize(
     activations
         "uint8" or "int8".
     per_channel
-        False for one scale for all filters of a convolution, which is less accurate.
+        False for one scale for all filters of a convolution: less accurate.
     exclude
         Names of convolutions, or of their outputs, that stay float.
 

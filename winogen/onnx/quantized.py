@@ -22,8 +22,8 @@ from winogen.errors import WinogenError
 from winogen.graph import Opaque, QConv
 from winogen.graph.ir import Operator
 from winogen.onnx.between import between
+from winogen.onnx.matching import Match
 from winogen.onnx.model import Model
-from winogen.onnx.patterns import Match
 from winogen.onnx.sizes import STANDARD
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from winogen.graph import Graph, Node, Opaque
+from winogen.onnx.matching import Match
 from winogen.onnx.model import Model
-from winogen.onnx.patterns import Match, Patterns
+from winogen.onnx.patterns import Patterns
 from winogen.onnx.quantized import quantized
 from winogen.onnx.sizes import STANDARD
 

@@ -61,7 +61,7 @@ class Report:
     winogen_s: float | None = None  # ... with all nodes of winogen's that are faster
     unmeasured: str = ""  # why there is no measurement
     quantized: int = 0  # convolutions of 8 bits that winogen would compute
-    quantized_times: Times | None = None  # of all that were measured, those that stay included
+    quantized_times: Times | None = None  # of all measured ones, including what stays
 
     @property
     def predicted_s(self) -> float:
@@ -148,7 +148,7 @@ def report(
     """Return what `optimize` gains, with the same arguments.
 
     Where onnxruntime and a compiler are there, layers are measured as `optimize` does, and so is
-    the whole model with those that are faster. Else there are only times that the planner predicts.
+    the whole model with all faster ones. Else there are only times that the planner predicts.
     Inputs whose sizes are open need ``input_shapes``, but for the batch, which is 1 then. Raises as
     `optimize` does.
     """

@@ -38,7 +38,7 @@ class Rewritten:
     model: Any  # ModelProto
     nodes_before: int
     nodes: int
-    convolutions: int = 0  # that winogen computes, besides those of 8 bits
+    convolutions: int = 0  # that winogen computes, besides 8-bit ones
     segments: int = 0  # ... in so many nodes
     quantized: int = 0  # convolutions of 8 bits that winogen computes, each a node
     refusals: tuple[str, ...] = ()  # convolutions that stay, and why
@@ -99,11 +99,10 @@ def optimize(
 
     Every convolution, and every node of several, is measured beside the nodes of onnxruntime that
     it stands for, and stays onnxruntime's where these are faster, unless the whole model is faster
-    without the cuts that this makes. A model that does not become faster is returned as it was,
-    with a warning. This takes sizes: where those
-    of an input are open, but for the batch, and ``input_shapes`` has none, nothing is measured and
-    winogen computes all that it can, with a warning. Within `winogen.testing.every_layer` it does
-    so without one.
+    without such cuts. A model that does not become faster is returned as it was, with a warning.
+    This takes sizes: where an input's are open, but for the batch, and ``input_shapes`` has none,
+    nothing is measured and winogen computes all that it can, with a warning. Within
+    `winogen.testing.every_layer` it does so without one.
 
     Before it is returned or written, it runs beside the original, on numbers made for that. A part
     whose values differ by more than ``tolerance`` and rounding explain stays with onnxruntime, with

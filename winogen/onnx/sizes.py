@@ -54,7 +54,7 @@ Sizes = tuple[Size, ...]
 
 STANDARD = ("", "ai.onnx")  # two names of ONNX's own operators
 
-# Those that are activations of winogen's.
+# Activations of winogen's.
 ACTIVE = frozenset(function.names for known in ACTIVATIONS.values() for function in known.onnx)
 
 # One input decides.
@@ -97,7 +97,7 @@ def propagate(
     attributes: Callable[[Any], dict[str, Any]],
     constant: Callable[[str], Any],
 ) -> dict[str, Sizes]:
-    """Return the sizes of all values that follow from ``known``, which are those of some.
+    """Return the sizes of all values that follow from ``known``, the sizes of some.
 
     ``nodes``: NodeProtos in an order in which they can be computed. What is in ``known`` and has
     symbols is replaced by what its node makes of its inputs, which says more.

@@ -1,4 +1,4 @@
-"""Whether a rewritten model is one, and which nodes of it are new: nothing is run for that."""
+"""Whether a rewritten model is one, and which of its nodes are new, without a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Part:
     outputs: list[str]
 
     def originals(self, model: Model) -> tuple[list[Any], dict[str, Any]] | None:
-        """Return the nodes that it stands for and the constants that they read, as arrays.
+        """Return the nodes that it stands for and their constants, as arrays.
 
         None where one of those is no constant.
         """
@@ -102,7 +102,7 @@ def _checked(proto: Any) -> str | None:
 
 
 def parts_of(model: Model, proto: Any) -> list[Part]:
-    """Return the new nodes of ``proto``, those together that have values of their own between them.
+    """Return the new nodes of ``proto``, together where they have values of their own between them.
 
     All other nodes are those of ``model``, to the byte, reading the same values: so each part alone
     decides whether the two models compute the same.

@@ -341,7 +341,7 @@ class Writer:
         return proto
 
     def _write_sizes(self, graph: Any) -> None:
-        """Say what is known of the values that are left, which onnxruntime cannot infer."""
+        """Say what is known of the remaining values, as onnxruntime cannot infer it."""
         named = {value.name for value in (*graph.input, *graph.output)}
         values = []
         for node in graph.node:
@@ -385,7 +385,7 @@ def _activation(spec: Any) -> tuple[str, tuple[float, ...], np.ndarray | None]:
 def _numbers(
     layer: dict[str, Any], inputs: list[str], number: Mapping[Buffer, int]
 ) -> tuple[int, ...]:
-    """Return a layer as it stands in the attribute `layers`: see csrc/runtime/operators.h."""
+    """Return a layer as it stands in the attribute `layers`: see csrc/runtime/segment_nodes.h."""
     step: Step = layer["step"]
 
     def array(name: str) -> int:

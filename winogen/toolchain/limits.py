@@ -166,29 +166,6 @@ def fma_peak(threads: int = 1, target: Target | None = None, seconds: float = 0.
     return Peak(team_threads(threads), target or host_target()).go_on(seconds) / 1e9
 
 
-def read_speed(
-    size: int, threads: int = 1, target: Target | None = None, seconds: float = 0.1
-) -> float:
-    """Return the GB/s of reading ``size`` bytes again and again, each thread its own part.
-
-    Raises WorkSkipped and OutOfMemory.
-    """
-    memory = Memory(size, team_threads(threads), target or host_target())
-    return Reading(memory, size).go_on(seconds) / 1e9
-
-
-def write_speed(
-    size: int, threads: int = 1, target: Target | None = None, seconds: float = 0.1
-) -> float:
-    """Return the GB/s of writing ``size`` bytes again and again, each thread its own part.
-
-    The faster of ordinary stores, which read a line before they change it, and non-temporal ones.
-    Raises WorkSkipped and OutOfMemory.
-    """
-    memory = Memory(size, team_threads(threads), target or host_target())
-    return max(Writing(memory, size, past).go_on(seconds / 2) for past in (False, True)) / 1e9
-
-
 def levels(threads: int = 1, most_bytes: int = MEMORY_SAMPLE) -> dict[str, int]:
     """Return level -> bytes to read of all threads together: half a cache, or far beyond all.
 

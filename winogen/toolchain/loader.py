@@ -45,11 +45,6 @@ class Library:
     lib: Any
     path: Path  # the shared library; its source is beside it
 
-    @property
-    def source_path(self) -> Path:
-        """The C source that the library was compiled from."""
-        return self.path.with_name(SOURCE)
-
 
 @dataclass(frozen=True)
 class _Job:

@@ -1,9 +1,14 @@
-"""The file in the cache folder that describes this kind of CPU, and what is known of its origin."""
+"""The file in the cache folder that describes this kind of CPU, and what is known of its origin.
+
+Rates and constants are those of an instruction set: one that WINOGEN_ISA asks for has a file of its
+own.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 from dataclasses import asdict
 from datetime import datetime, timezone
@@ -13,7 +18,7 @@ from typing import Any, NamedTuple
 from winogen.records import Costs, Machine, costs_of
 from winogen.toolchain import trust
 from winogen.toolchain.cache import write_whole
-from winogen.toolchain.host import host_target
+from winogen.toolchain.host import host_target, host_targets
 from winogen.toolchain.limits import MEMORY_SAMPLE
 
 FORMAT = 2  # of the file; the first one measured what others left of the machine
@@ -139,6 +144,11 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _file(folder: Path) -> Path:
-    """Where this kind of CPU is described: machines may share a cache folder."""
+    """Where this kind of CPU is described: machines may share a cache folder.
+
+    The name of the file says which instruction set it is for, unless that is the CPU's own.
+    """
     cpu = platform.machine() + platform.processor() + cpu_name()
-    return folder / f"machine-{hashlib.sha256(cpu.encode()).hexdigest()[:12]}.json"
+    target, usual = host_target().name, host_targets()[0].name
+    suffix = f"-{target}" if target != usual or os.environ.get("WINOGEN_CPU") else ""
+    return folder / f"machine-{hashlib.sha256(cpu.encode()).hexdigest()[:12]}{suffix}.json"

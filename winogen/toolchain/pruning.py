@@ -36,7 +36,7 @@ _FORMS = {
     "locks": re.compile(r"locks/[0-9a-z]+\.lock"),
     "drafts": re.compile(
         rf"building-(unlocked|rubbish|{_KEY})-[0-9a-f]{{12}}"
-        rf"|(machine-[0-9a-f]+\.json|wisdom\.jsonl|texts/[A-Za-z0-9_-]+|compilers/{_KEY}\.json){_DRAFT}"
+        rf"|(machine-[0-9a-z.-]+\.json|wisdom\.jsonl|texts/[A-Za-z0-9_-]+|compilers/{_KEY}\.json){_DRAFT}"
     ),
 }
 

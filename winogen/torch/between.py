@@ -9,6 +9,7 @@ import numpy as np
 from torch import fx
 
 from winogen.graph import AveragePool, Conv, GlobalAverage, MaxPool, Pad, Repeat, Shuffle, Spread
+from winogen.graph.shapes import pool_padding
 from winogen.torch.calls import Call, Translation, Untranslated, array, first, others, pair
 
 # --- padding
@@ -69,20 +70,14 @@ def pooled(call: Call, x: Any, values: Mapping[str, Any]) -> Translation:
 
 
 def window(values: Mapping[str, Any], dilation: tuple[int, int] = (1, 1)) -> tuple[Any, Any, Any]:
-    """Kernel, stride and padding (top, bottom, left, right) of a pooling.
-
-    With `ceil_mode` a window may reach beyond the padding behind an axis: as if there were more of
-    it, by the stride less one, as long as every window then begins before the end.
-    """
+    """Kernel, stride and padding (top, bottom, left, right) of a pooling."""
     kernel = pair(values["kernel_size"])
     stride = pair(values["stride"]) if values["stride"] else kernel
-    sides: list[int] = []
-    for taps, step, pad, apart in zip(kernel, stride, pair(values["padding"]), dilation):
-        more = step - 1 if values["ceil_mode"] else 0
-        if more and pad + more >= (taps - 1) * apart + 1:
-            raise Untranslated
-        sides += [pad, pad + more]
-    return kernel, stride, tuple(sides)
+    high, wide = pair(values["padding"])
+    padding = pool_padding(kernel, stride, (high, high, wide, wide), dilation, values["ceil_mode"])
+    if padding is None:
+        raise Untranslated
+    return kernel, stride, padding
 
 
 def avg_pool(call: Call) -> Translation:

@@ -1,4 +1,4 @@
-"""Timing that is fair on a machine that drifts: processes take turns, again and again."""
+"""Fair timing on a machine that drifts: processes take turns, again and again."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from winogen.typing import Layout
 
 _PEAK_SAMPLE = 0.02  # seconds, before and after each layer: the clock moves
 _FILLED = 0.97  # of the lanes; where less is, the verdict says so
-# A stage that reaches less than this of its limits is slow for a reason that they do not know.
+# A stage below this share of its limits is slow for a reason unknown to them.
 _EXPLAINED = 0.6
 
 

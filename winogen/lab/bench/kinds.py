@@ -1,7 +1,7 @@
 """Kinds of arrays: the data of a layer in them, the exact result, and who computes it.
 
-Whatever is rounded to have them is rounded before the exact result is computed, so that an error is
-that of the convolution alone.
+Arrays are rounded to them before the exact result is computed, so an error is the convolution's
+alone.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ QUANTIZED_OPTIONS = ("layout", "algorithm", "tile")  # of `QConv2d`
 # Where a contestant runs: in a process with this WINOGEN_ISA, or of this interpreter.
 PLACES = ("isa", "python")
 _TILES = ("tile", "points", "moduli", "order")
-# An option that is named takes the place of these, which say the same or do not go with it.
+# A named option takes the place of these: they say the same or do not go with it.
 _REPLACES = {
     "tile": ("points", "moduli"),
     "points": ("tile", "moduli"),

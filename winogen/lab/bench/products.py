@@ -1,4 +1,4 @@
-"""Products of matrices to measure: those that 1x1 layers are, and how ways to compute them compare.
+"""Products of matrices to measure, from 1x1 layers, and how ways to compute them compare.
 
 A layer of 1x1 filters without a stride is the product of H·W x C inputs, channels last, with C x M
 weights.
@@ -17,12 +17,9 @@ import numpy as np
 
 from winogen.errors import InvalidValue
 from winogen.tasks.turns import clock_of, in_turns
-from winogen.tuning.layers import BenchLayer, layer_sets, load_layers
+from winogen.tuning.layers import BenchLayer, load_layers
 
 SET = "gemm1x1"
-# The layers for which a generator of products with prefetching gained most and least (Keane's
-# thesis on Winogen, chapter 7).
-_EXTREMES = ((56, 64, 16), (14, 512, 64))
 _CALLS = (3, 3)  # of a turn; the fastest counts
 
 
@@ -55,7 +52,7 @@ class Product(NamedTuple):
 def products(name_or_file: str = SET, only: str | None = None) -> list[Product]:
     """Return the products of a layer set, or m,n,k as text, such as "1024,1024,1024".
 
-    ``only``: text in the names of those that are meant, or several with commas between them.
+    ``only``: text in the names of the chosen ones, or several with commas between them.
 
     >>> products("1024,1024,1024")
     [Product(name='1024,1024,1024', m=1024, n=1024, k=1024)]
@@ -71,25 +68,6 @@ def products(name_or_file: str = SET, only: str | None = None) -> list[Product]:
     if not chosen:
         raise InvalidValue(f"only: got {only!r}; allowed: text in the name of a layer")
     return list(map(Product.of, chosen))
-
-
-# DenseNet-121 has dozens that differ in the number of channels only.
-_LEFT_OUT = ("densenet121",)
-
-
-def in_other_sets() -> list[tuple[int, int, int, int]]:
-    """Return (H, W, C, M) of all 1x1 layers that are products, of most other sets: each once."""
-    found = {(size, size, channels, filters) for size, channels, filters in _EXTREMES}
-    for name in layer_sets():
-        if name in _LEFT_OUT:
-            continue
-        for layer in load_layers(name):
-            try:
-                Product.of(layer)
-            except InvalidValue:
-                continue
-            found.add((*layer.input[2:], layer.input[1], layer.weight[0]))
-    return sorted(found)
 
 
 def operands(product: Product, dtype: str = "float32") -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,7 +1,7 @@
 """Where the time of one call goes: input transform, multiplication, output transform.
 
-The kernel is rendered once more with ``profile`` set, which lets it count the seconds that its
-threads spend in each stage. `rates` puts each stage's rate beside the limit that binds it: see
+The kernel is rendered once more with ``profile`` set, and then counts the seconds of its threads in
+each stage. `rates` puts each stage's rate beside the limit that binds it: see
 `winogen.lab.bench.roofline`.
 """
 

@@ -64,7 +64,7 @@ def output_at(
     per_group = layer.weight[1]
     first = filter // (layer.weight[0] // layer.groups) * per_group
     taps, pixels = [], []
-    # Along each axis: which taps fall on the input, and on which of its pixels.
+    # Along each axis: the taps that fall on the input, and their pixels.
     for at, step, pad, spread, taps_there, size in zip(
         (row, col), layer.stride, layer.padding, layer.dilation, layer.weight[2:], layer.input[2:]
     ):

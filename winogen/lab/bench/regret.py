@@ -1,20 +1,19 @@
 """How good the planner's choices are: its candidates measured, the chosen one against the best.
 
-The planner's rule is: the fastest candidate that is as accurate as direct convolution usually is,
-unless that takes over 18 % longer than the fastest one that is tolerable; then that one, and always
-if a tolerance is given. The *best* is what the same rule gives with measured instead of predicted
-times, and regret is the time of the choice over that of the best. So accuracy that the rule asks
-for is no regret, accuracy that costs more than it allows is. A choice that is faster than the best
-has a regret of 1.
+The planner's rule is: the fastest candidate as accurate as direct convolution usually is, unless it
+takes over 18 % longer than the fastest tolerable one; then the latter, and always if a tolerance is
+given. The *best* is what the same rule gives with measured instead of predicted times, and regret
+is the time of the choice over that of the best. So accuracy within the rule is no regret, accuracy
+at a higher price is. A choice that is faster than the best has a regret of 1.
 
 Measured are the candidates that come close by prediction. A wrong model must not hide what it
 misjudges: so the two best of every algorithm are measured whatever is predicted, and some of the
 others, drawn by a fixed seed.
 
-Candidates are measured in heats. In the first all take part, in each of the others those that came
-close to the fastest of the heat before, and the choice in all. Whoever is left takes turns with the
-others, so that a slow moment of the machine hits all; of the last heat that a candidate took part
-in the least time counts, which is what the model predicts.
+Candidates are measured in heats. In the first all take part; in each later one, whoever came close
+to the fastest of the heat before, and the choice in all. Whoever is left takes turns with the
+others, so that a slow moment of the machine hits all; of a candidate's last heat the least time
+counts: the model predicts it.
 """
 
 from __future__ import annotations
@@ -223,7 +222,7 @@ def contestants(
 def heats(
     prepared: list[Prepared], say: Callable[[str], None], choices: Collection[int] = (0,)
 ) -> list[float]:
-    """Return the seconds of every candidate; ``choices`` are those that take part in all heats."""
+    """Return the seconds of every candidate; ``choices`` take part in all heats."""
     problem = prepared[0].problem
     generator = np.random.default_rng(0)
     x = generator.standard_normal(problem.input_shape, np.float32)

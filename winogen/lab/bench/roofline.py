@@ -4,17 +4,17 @@
     traffic    = sum over everything moved of bytes / (measured rate of its level)
     roofline   = max(arithmetic, traffic)
 
-For a whole layer the multiply-adds are all products of the algorithm that ran, waste of tiles
-included, and what is moved is compulsory: packed weights and the inputs that some output sees are
-read once, outputs are written once (`of_layer`). For a stage of a kernel both are what that stage
-does given its blocks (`of_stage`): its vector instructions, idle lanes included, run at the rate of
-multiply-adds, and so do its loads, which may outnumber them; bytes are those that it really moves.
+For a whole layer the multiply-adds are all products of its algorithm, waste of tiles included, and
+what is moved is compulsory: packed weights and the inputs that some output sees are read once,
+outputs are written once (`of_layer`). For a stage of a kernel both are what that stage does given
+its blocks (`of_stage`): its vector instructions, idle lanes included, run at the rate of
+multiply-adds, and so do its loads, as they may outnumber them; bytes are all that it really moves.
 
-The level of an array is the smallest of which half holds it on its own, since others stream past
-it: the layer's roofline is what a machine could do that knows what to keep. Stages say themselves
-what passes by (`winogen.kernels.count.Move.size`). Levels do not help each other: their times add
-up, as in the execution-cache-memory model (Treibig and Hager 2010; Stengel et al. 2015); only in L1
-loads and stores go side by side. Arithmetic hides behind traffic or the other way round, as in the
+The level of an array is the smallest whose half holds it on its own, since others stream past it:
+the layer's roofline is the best of a machine that knows what to keep. Stages say themselves what
+passes by (`winogen.kernels.count.Move.size`). Levels do not help each other: their times add up, as
+in the execution-cache-memory model (Treibig and Hager 2010; Stengel et al. 2015); only in L1 loads
+and stores go side by side. Arithmetic hides behind traffic or the other way round, as in the
 roofline model (Williams, Waterman and Patterson 2009). Peak and rates are those of as many threads
 as compute, together.
 """

@@ -78,8 +78,8 @@ def table_of(
 ) -> Table:
     """Return a table of what each of ``columns`` says of each row, in rich's markup.
 
-    Columns that say nothing are left out, but for the first, ``left`` of which are flush left.
-    ``footer``: rows below a line, each with the words of some columns. ``bold``: of which rows.
+    Empty columns are left out, but for the first, ``left`` of which are flush left. ``footer``:
+    rows below a line, each with the words of some columns. ``bold``: of which rows.
     """
     rows = list(rows)
     cells = {head: [cell(row) for row in rows] for head, cell in columns.items()}

@@ -182,8 +182,8 @@ class Let:
 class Load:
     """A vector from `address` on, or one number for all lanes ("broadcast") or alone ("scalar").
 
-    Vectors are runs of `run` neighbours, `stride` numbers apart; 0: one run. Lanes that are not
-    `inside`, and those from `some` on (of each run), are zero and not read.
+    Vectors are runs of `run` neighbours, `stride` numbers apart; 0: one run. Lanes outside
+    `inside`, and lanes from `some` on (of each run), are zero and not read.
     """
 
     to: Reg
@@ -284,7 +284,7 @@ class Begin:
 
 @dataclass(frozen=True)
 class Finish:
-    """Sums of a region are complete: those that wait go to the outputs, then comes the epilogue."""
+    """Sums of a region are complete: waiting ones go to the outputs, then comes the epilogue."""
 
     region: Region
     waits: bool

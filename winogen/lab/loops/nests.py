@@ -1,9 +1,9 @@
 """The space of loop nests of a problem: one level per choice, by the rules of `parameters`.
 
 What later levels look at decides the order of the levels: the register block comes before the
-blocks, which are whole steps of it, and how often a loop is unrolled right behind the block that
-bounds it. So little of a path lives on, and 10^15 nests are counted in milliseconds. (Thesis,
-sections 4.4 and 4.5; register blocks, strides and groups are ours.)
+blocks, whole steps of it, and the unrolling of a loop right behind the block that bounds it. So
+little of a path lives on, and 10^15 nests are counted in milliseconds. (Thesis, sections 4.4 and
+4.5; register blocks, strides and groups are ours.)
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from winogen.records import Target
 from winogen.tasks.space import Fact, Level, Path, Space
 
 DISTANCES = (64, 256, 1024, 4096, 16384)  # bytes
-# The dims in the order in which their blocks are decided: those first whose steps differ most.
+# The dims in the order in which their blocks are decided: largest differences of steps first.
 _BLOCKS = ("M", "W", "C", "H", "Y", "X")
 _UNBLOCKED = 2.0  # how much more often a dim is drawn without blocks than with
-# Products that the code of a nest may have: the register block, and twice that for every time that
-# a loop is unrolled, for each unrolled loop has one behind it for the rest. More take the compiler
+# Products that the code of a nest may have: the register block, and twice as many for every time a
+# loop is unrolled, for each unrolled loop has one behind it for the rest. More take the compiler
 # minutes.
 _MOST_PRODUCTS = 256
 _AGREEMENT = 4.0  # how much more often a loop is drawn where the image's layout has it
@@ -61,10 +61,10 @@ def free(loops: tuple[str, ...] = DIMS) -> Space:
 def nests(problem: LoopProblem, target: Target, *, in_place: bool = False) -> Space:
     """Return the space of all nests of a problem on a target; `nest` makes `Parameters` of a path.
 
-    ``in_place``: only those whose sums and inputs lie as the arrays do, so that no layout is
-    converted. The parameters, in the order of the tree, are those of `Parameters`; "block_H" is
-    the size of H's blocks or None, "unroll_H" how often the innermost loop over H is unrolled, and
-    "prefetch" the streams of which "level" gets what lies "distance" bytes ahead.
+    ``in_place``: only nests whose sums and inputs lie as the arrays do: no layout is converted. The
+    parameters, in the order of the tree, are those of `Parameters`; "block_H" is the size of H's
+    blocks or None, "unroll_H" how often the innermost loop over H is unrolled, and "prefetch" the
+    streams of which "level" gets what lies "distance" bytes ahead.
 
     >>> from winogen.records import TARGETS
     >>> vgg = LoopProblem.of("NCHW", 128, 256, (56, 56), (3, 3), padding=(1, 1, 1, 1))
@@ -182,8 +182,8 @@ def block_sizes(problem: LoopProblem, step: int, dim: str) -> tuple[int, ...]:
 def _block_and_unroll(problem: LoopProblem, dim: str, before: str) -> list[Step]:
     """The size of a dim's blocks, and how often the loop inside of them is unrolled.
 
-    ``before``: the dim that was decided last. Three facts go on from it: which dims are blocked,
-    which loops cannot be outermost any more, and how many products the code has.
+    ``before``: the dim that was decided last. Three facts go on from it: the blocked dims, the
+    loops that cannot be outermost any more, and the products of the code.
     """
     step, block, unroll, trips = (f"{what}_{dim}" for what in ("step", "block", "unroll", "trips"))
     blocked, products, unrolled = (
@@ -269,7 +269,7 @@ def _order(most: int) -> list[Step]:
 
 @cache
 def _next(left: frozenset[str]) -> tuple[str, ...]:
-    """The loops that may come next, given those that are left."""
+    """The loops that may come next, of the remaining ones."""
     placed = [f"{loop[0]}.o" for loop in left if loop.endswith(".i")]
     placed = [outer for outer in placed if outer not in left]
     names = sorted(left)

@@ -1,4 +1,4 @@
-"""The choices that make a loop nest of direct convolution, and which of them go together.
+"""The choices that make a loop nest of direct convolution, and how they go together.
 
 A nest computes out[m, h, w] = sum over c, y, x of in[c, h s_h + y d_h - top, w s_w + x d_w - left]
 ker[m, c, y, x] by six loops around (or, in part, inside of) a micro-kernel. `LoopProblem` says what
@@ -13,7 +13,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import permutations
-from math import prod
 from typing import Any
 
 from winogen.errors import InvalidValue
@@ -23,7 +22,7 @@ Pair = tuple[int, int]  # height, width
 
 DIMS = ("M", "H", "W", "C", "Y", "X")  # filters, output rows and columns, channels, taps
 SUMMED = ("C", "Y", "X")  # the dims that outputs are sums over
-IMAGE_DIMS = ("H", "W", "C", "Y", "X")  # those that say which input is read
+IMAGE_DIMS = ("H", "W", "C", "Y", "X")  # they say which input is read
 COPIES = ("implicit", "explicit")  # inputs are read where they lie, or from a padded copy
 STREAMS = ("image", "kernel", "output")  # what may be prefetched
 UNROLLS = (1, 2, 4, 8)
@@ -102,11 +101,6 @@ class LoopProblem:
         """How the output lies in memory, outermost first."""
         return "MHW" if self.layout == "NCHW" else "HWM"
 
-    @property
-    def im2col_bytes(self) -> int:
-        """What a patch matrix of the whole map takes: float32 H W C K^2, as the thesis counts."""
-        return 4 * prod(self.output_size) * self.channels * prod(self.kernel)
-
 
 # ---- micro-kernels -------------------------------------------------------------------------------
 
@@ -147,7 +141,7 @@ class Strategy:
         return pixels * filters * (lanes if many else 1)
 
     def registers(self, pixels: int, filters: int, lanes: int) -> int:
-        """Vector registers that it holds: sums, the operand that is kept, one of the other.
+        """Vector registers in use: sums, the kept operand, one of the other.
 
         >>> STRATEGIES["filters-c"].registers(14, 2, 16)
         31
@@ -380,7 +374,7 @@ def block_sizes(problem: LoopProblem, step: int, dim: str) -> tuple[int, ...]:
 
 
 def loops(strategy: str, blocked: Sequence[str]) -> tuple[str, ...]:
-    """Return the loops around a micro-kernel: those that it has itself are left out.
+    """Return the loops around a micro-kernel, without its own.
 
     >>> loops("filters-yxc", ("H", "C"))
     ('M', 'H.o', 'H.i', 'W', 'C.o')
@@ -435,7 +429,7 @@ def orders(names: Sequence[str]) -> list[tuple[str, ...]]:
 
 def unrollable(strategy: str, order: Sequence[str]) -> tuple[str, ...]:
     """Return the loops that may be unrolled: not the outer ones of blocks, nor an outermost one
-    over outputs, whose steps are the parts that threads share.
+    over outputs, whose steps are the threads' parts.
 
     >>> unrollable("filters-c", ("H", "M", "W", "Y", "X"))
     ('M', 'W', 'Y', 'X', 'C')

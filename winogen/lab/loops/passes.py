@@ -2,8 +2,8 @@
 
 - A copy of inputs moves out of every loop whose index it does not need, but not out of the parallel
   one, because every part of the work has a tile of its own.
-- A guard that is all that a loop does moves out of it, if it does not need the loop's index.
-- Guards that always hold disappear, as do the branches of those that never do.
+- A guard moves out of a loop that does nothing else, if it does not need the loop's index.
+- Guards that always hold disappear, as do the branches of guards that never hold.
 - Unrolled loops do several steps with registers of their own; sums are shared.
 - Accesses that a predicate accepts are followed by a prefetch.
 """

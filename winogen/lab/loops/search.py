@@ -122,7 +122,7 @@ def _of(
     compilers: Executor,
     measurers: Executor,
 ) -> Iterator[Measured]:
-    """Compile and measure nests; those that cannot be compiled are not measured."""
+    """Compile and measure nests; what cannot be compiled is not measured."""
     of = wanted.layer, wanted.layout, wanted.target
     compiled = compilers("compile", [tasks.compile_task(*of, one) for one in chosen])
     able = [one for one, result in zip(chosen, compiled) if "error" not in result]
@@ -163,7 +163,7 @@ def workers(
 
 
 def _at_once(executor: Executor) -> int:
-    """So many that nobody who compiles waits long, and that a search ends when its time is over."""
+    """So many that nobody waits long for compilers, and a search ends when its time is over."""
     return 8 if executor.jobs == -1 else 2 * executor.jobs
 
 

@@ -129,8 +129,8 @@ def _loop(node: For, begin: str, before: str = "") -> Lines:
 def _headed(head: str, body: Body) -> Lines:
     """A body behind what repeats it or asks for it: in braces if it is more than one statement.
 
-    So is one with an "else", which a reader, and a compiler that warns, could take for that of
-    another "if".
+    So is one with an "else": readers, and compilers with warnings, could take it for another
+    "if"'s.
     """
     inner = _lines(body)
     ambiguous = any(text == "} else {" for _, text in inner)

@@ -217,7 +217,7 @@ def _inputs(layer: Convolution, tile: Tile, cache: int) -> int:
         # What the next block shares was used by the last filters just now; what the next row
         # shares is gone.
         return layer.images * sweeps * height * layer.kernel[0] * layer.row_bytes
-    # Until the tile's inputs meet the next filters, those pass, and those of now.
+    # Until the tile's inputs meet the next filters, those and the present ones pass.
     first = layer.images * layer.rows_below(height) * layer.row_bytes
     waiting = layer.rows_below(min(tile.rows, height)) * layer.row_bytes
     if waiting + 2 * tile_bytes <= cache or sweeps == 1:

@@ -19,7 +19,7 @@ from winogen.errors import InvalidValue, WinogenError
 from winogen.lab.nets.packages import NAMES
 
 HERE = Path(__file__).parent
-# Names that stand for several nets: the first for those that are measured if none is named.
+# Names for several nets: the first for what is measured if none is named.
 SETS = USUAL, ZOO = "usual", "zoo"
 
 

@@ -32,7 +32,7 @@ NAMES = {
 
 
 def module(package: str, name: str) -> Any:
-    """Return a net as a torch module with one output; weights are those that the package draws."""
+    """Return a net as a torch module with one output, with weights as the package draws them."""
     import_torchvision()
     if package == "timm":
         import timm
@@ -59,7 +59,7 @@ def _apart(model: Any) -> Any:
 
 
 def _first_output(model: Any) -> Any:
-    """A net that returns a dict, as one that returns what stands under "out" there."""
+    """A net that returns a dict, as one with its entry "out" alone."""
     from torch import nn
 
     class FirstOutput(nn.Module):
@@ -76,7 +76,7 @@ def _first_output(model: Any) -> Any:
 def import_torchvision() -> None:
     """Import torchvision although its compiled operators may be made for another torch.
 
-    They are detection's, which no net here has; their names are declared, so that it loads.
+    They are for detection, and no net here has any; it loads once their names are declared.
     """
     import torch
 

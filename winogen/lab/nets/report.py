@@ -9,7 +9,7 @@ one of them has no time. ``rel_error`` is the L2 norm of y - y64 over that of y6
 max |y - y64| / max |y64|. With ours run once more in other places, by another winogen, say, a net
 has ``beside``: place -> name -> such a row of ours, whose ``difference`` is that of the outputs,
 max |y - y of the main one| / max |y64|. ``summary["doors"]`` has each of ours beside the framework
-that it starts from, see `door`.
+that it starts from, see `door`, where both were measured.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LEAST_RATIO, MOST_ERROR_RATIO, SMALL_ERROR = 0.97, 2.0, 2e-6
 
 
 def times(net: dict, ours: bool) -> dict[str, float]:
-    """Return name -> seconds of those of ours, or of the rivals, that ran the net."""
+    """Return name -> seconds of ours, or of the rivals, without failures."""
     return {
         name: row["median_s"]
         for name, row in net["contestants"].items()
@@ -83,7 +83,7 @@ def over_main(net: dict, place: str, name: str) -> float | None:
 
 
 def summarize(nets: list[dict]) -> dict:
-    """Return the figures over all nets, and over those that are nearly all 3x3."""
+    """Return the figures over all nets, and over nets of nearly nothing but 3x3."""
     names = dict.fromkeys(name for net in nets for name in net["contestants"])
     over = [value for net in nets if (value := error_over_torch(net)) is not None]
     return {
@@ -91,7 +91,11 @@ def summarize(nets: list[dict]) -> dict:
         "dense": _ratios([net for net in nets if net["share_3x3"] >= DENSE]),
         "max_error_over_torch": max(over, default=None),
         "contestants": {name: _contestant(nets, name) for name in names},
-        "doors": {name: _door(nets, name) for name in names if name in FRAMEWORKS},
+        "doors": {
+            name: _door(nets, name)
+            for name, framework in FRAMEWORKS.items()
+            if {name, framework} <= set(names)
+        },
         "beside": {
             place: {
                 name: _beside(nets, place, name)
@@ -167,10 +171,13 @@ def save(document: dict, path: str | Path) -> None:
     save_rows(document, path, "nets")
 
 
-def load(path: str | Path) -> dict:
-    """Read what `save` wrote; raises InvalidValue for a file that is something else."""
+def load(path: str | Path, option: str = "show") -> dict:
+    """Read what `save` wrote, for an option of this name.
+
+    Raises InvalidValue for a file that is something else.
+    """
     what = "what `winogen bench --nets --json` wrote"
-    document = read_json("show", path, what)
+    document = read_json(option, path, what)
     if not isinstance(document, dict) or not {"machine", "contestants", "nets"} <= set(document):
-        raise InvalidValue(f"show: got {path}; allowed: {what}")
+        raise InvalidValue(f"{option}: got {path}; allowed: {what}")
     return {**document, "summary": summarize(document["nets"])}

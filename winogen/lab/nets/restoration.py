@@ -41,7 +41,7 @@ class UNet(nn.Module):
 
 
 class DnCNN(nn.Module):
-    """Seventeen layers that find the noise of a grey picture, which is then taken away."""
+    """Seventeen layers that find the noise of a grey picture, to take it away."""
 
     def __init__(self, depth: int = 17, width: int = 64):
         super().__init__()

@@ -58,9 +58,9 @@ def run_nets(
     """Measure and return the document described in `winogen.lab.nets.report`.
 
     ``say`` is told what is going on. What ``earlier`` holds, a document of another run, is not
-    measured again; ``keep`` gets the document after each net. Raises InvalidValue for an earlier
-    run that was not like this one, NotInstalled where torch or onnx are not there, of
-    which all nets are made, InvalidValue for a place beside in which none of ours can run, and what
+    measured again; ``keep`` gets the document before the first net and after each. Raises
+    InvalidValue for an earlier run that was not like this one, NotInstalled without torch and onnx,
+    by which nets are built, InvalidValue for a place beside in which none of ours can run, and what
     building a net raises. Whatever goes wrong with a contestant is in the document.
     """
     missing = Peer("", "", NEEDED, "").missing()
@@ -82,6 +82,7 @@ def run_nets(
         }
         if earlier is not None:
             document = _continued(document, earlier)
+        keep(document)
         there = {net["name"] for net in document["nets"]}
         for number, net in enumerate(nets, 1):
             if net.name in there:

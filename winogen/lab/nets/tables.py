@@ -28,8 +28,9 @@ def render(document: dict) -> Group:
         _contestants_line(document),
         times(document),
         accuracy(document),
-        doors(document),
     ]
+    if document["summary"]["doors"]:
+        parts.append(doors(document))
     if document["summary"]["beside"]:
         parts.append(beside(document))
     return Group(*parts, *_closing_lines(document))
@@ -55,7 +56,7 @@ def quality(document: dict) -> Table:
 def times(document: dict) -> Table:
     """Milliseconds of everybody, images per second of ours."""
     names = _present(document)
-    found = document["summary"]["contestants"]
+    found = document["summary"]["contestants"]  # without whoever ran no net
     return table_of(
         f"ms per call, float32, {threads_text(document['machine'])}",
         "3x3: share of the multiplications in 3x3 layers of stride 1; images/s: of the fastest of "
@@ -73,7 +74,7 @@ def times(document: dict) -> Table:
         footer=[
             {
                 "net": "time / ours, mean",
-                **{name: number(found[name]["ratio"], ".2f") for name in names},
+                **{name: number(one["ratio"], ".2f") for name, one in found.items()},
                 "ratio": number(document["summary"]["ratio"], ".2f"),
             }
         ],
@@ -115,7 +116,7 @@ def accuracy(document: dict) -> Table:
 
 def doors(document: dict) -> Table:
     """Each of ours beside the framework that it starts from."""
-    names = [name for name in FRAMEWORKS if name in document["summary"]["doors"]]
+    names = list(document["summary"]["doors"])
 
     def cell(name: str, figure: str, verdict: str, digits: str) -> Callable[[dict], str]:
         def text(net: dict) -> str:
@@ -218,6 +219,23 @@ def _contestants_line(document: dict) -> str:
     return escape(f"rivals: {', '.join(texts) or 'none'}")
 
 
+def _missing_doors(contestants: dict[str, dict]) -> Iterator[str]:
+    """Which of ours have nothing to be compared with, why, and what to do about it."""
+    for name, framework in FRAMEWORKS.items():
+        extra = name.split(".")[1]
+        for one in (name, framework):
+            absent = contestants.get(one, {}).get("absent")
+            if absent:
+                yield escape(
+                    f"{name} beside {framework}: not compared, {one} is left out ({absent}); "
+                    f"allowed: pip install 'winogen[{extra}]'"
+                )
+                break
+            if one not in contestants:
+                yield f"{name} beside {framework}: not compared, {one} did not take part"
+                break
+
+
 def _closing_lines(document: dict) -> Iterator[str]:
     summary = document["summary"]
     for what, part in (("", summary), (" (nine tenths 3x3 or more)", summary["dense"])):
@@ -233,6 +251,7 @@ def _closing_lines(document: dict) -> Iterator[str]:
             count = f"{one['nets'] - len(nets)} of {one['nets']} nets are as {what} as asked"
             but = f", not {escape(', '.join(nets))}" if nets else ""
             yield f"{name} beside {one['framework']}: {count}{but}"
+    yield from _missing_doors(document["contestants"])
     yield from doubts(document["nets"])
     for place, facts in document.get("beside", {}).items():
         for name, why in facts["absent"].items():

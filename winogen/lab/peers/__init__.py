@@ -11,10 +11,10 @@ arrays. For ``int8`` they are int8, `winogen.lab.bench.quantized` has their scal
 returns integers less their zero point, as float32. ``net`` is a `winogen.lab.nets.Net`, and
 ``folder`` has what `winogen.lab.nets.files` wrote.
 
-A function returns the ways in which the rival may be used, under names for the report, each as a
-function that does everything that happens once: building the model, packing weights, bringing the
-input into the native layout. The benchmark measures the fastest of them. Modules import their
-library inside, in a process of their own.
+A function returns the ways to use the rival, under names for the report, each as a function that
+does everything needed once: building the model, packing weights, bringing the input into the native
+layout. The benchmark measures the fastest of them. Modules import their library inside, in a
+process of their own.
 """
 
 from __future__ import annotations

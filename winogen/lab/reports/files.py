@@ -24,8 +24,8 @@ def folder(output: str | Path) -> Iterator[Path]:
     """Yield an empty folder whose files are moved to ``output`` if the block succeeds.
 
     Made first, so that a place where nothing can be written is noticed before any work. If the
-    block fails, everything that was made is removed; files that were in ``output`` are then as
-    before. Raises InvalidValue for such a place, and MissingPackage where nothing can be drawn.
+    block fails, everything made is removed; files that were in ``output`` are then as before.
+    Raises InvalidValue for such a place, and MissingPackage where nothing can be drawn.
     """
     require("matplotlib", "lab")
     output = Path(output)

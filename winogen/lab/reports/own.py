@@ -72,7 +72,8 @@ def measure_own(
 ) -> dict:
     """Return the report of one layer as plain data; see `layer_report`.
 
-    Raises InvalidValue for data that do not fit the layer, or a tolerance that is not positive.
+    Raises InvalidValue for data of other shapes than the layer's, or a tolerance that is not
+    positive.
     """
     if not 0 < tolerance < np.inf:
         raise InvalidValue(f"tolerance: got {tolerance}; allowed: a positive number")

@@ -46,7 +46,7 @@ class Section:
 def render(document: dict, files: Sequence[str] = ()) -> str:
     """Return the HTML text of a document of `catalog_report`, `layer_report` or of a net.
 
-    ``files``: names of those beside it that the page mentions.
+    ``files``: names of the files beside it that the page mentions.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 

@@ -1,4 +1,4 @@
-"""Which of several algorithms are worth having: those that no other one beats in both respects."""
+"""The algorithms worth having: no other one beats them in both respects."""
 
 from __future__ import annotations
 

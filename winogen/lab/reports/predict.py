@@ -40,9 +40,9 @@ class Moments:
 def predicted(plan: Plan, moments: Moments) -> float:
     """Return the expected ||error|| / ||output|| of a plan of `conv2d`.
 
-    The squares of error and output are linear in variance and mean square of the inputs, so those
-    of two known distributions give those of any. Real inputs have neighbours that resemble each
-    other, which the estimate knows nothing of; and padding is taken for data.
+    The squares of error and output are linear in variance and mean square of the inputs, so two
+    known distributions give them for any. Neighbours of real inputs resemble each other, unknown to
+    the estimate; and padding is taken for data.
     """
     algorithm, options = _as_tile(plan)
     share = {}

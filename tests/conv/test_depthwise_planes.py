@@ -1,0 +1,70 @@
+"""Depthwise layers in NCHW: rows of planes of any length, whatever surrounds them."""
+
+import numpy as np
+import pytest
+from conv import exact
+from kernels.samples import work_for
+from kernels.turns import turns
+
+from winogen.records import TARGETS
+from winogen.toolchain import host_targets
+
+ISAS = [target.name for target in host_targets()]
+# Height and width of a kernel, stride, dilation.
+LAYERS = [
+    ((3, 3), 1, (1, 1)),
+    ((3, 3), 2, (1, 1)),
+    ((5, 5), 1, (2, 1)),
+    ((5, 4), 2, (1, 1)),
+    ((7, 7), 1, (1, 3)),
+    ((7, 2), 2, (1, 1)),
+    ((3, 11), 1, (3, 2)),
+    ((3, 3), 1, (12, 12)),
+]
+# Fewer columns than the least vector has lanes, than others have, and more than two vectors.
+SIZES = [(3, 2), (7, 7), (14, 13), (9, 16), (17, 35), (6, 70)]
+
+
+@pytest.mark.parametrize("isa, layer", turns(ISAS, range(len(LAYERS))))
+def test_planes_of_every_size(isa, layer, monkeypatch):
+    monkeypatch.setenv("WINOGEN_ISA", isa)
+    (high, wide), stride, dilation = LAYERS[layer]
+    rng = np.random.default_rng(layer)
+    for index, size in enumerate(SIZES):
+        groups = (1, 6, 13)[index % 3]
+        mode = exact.MODES[index % 4] if min(size) > 6 and max(dilation) < 4 else "zeros"
+        ends = ((high - 1) * dilation[0], (wide - 1) * dilation[1])
+        padding = [
+            (rest // 2, rest - rest // 2) if mode == "zeros" else (min(2, rest), min(3, rest))
+            for rest in ends
+        ]
+        if any(n + sum(at) <= rest for n, at, rest in zip(size, padding, ends)):
+            continue
+        dtype = ("float32", "float64", "float16")[(index + layer) % 3]
+        exact.check(
+            exact.integers(rng, (2, groups, *size), 2),
+            exact.integers(rng, (groups, 1, high, wide), 2),
+            exact.integers(rng, groups, 9) if index % 2 else None,
+            dtype=dtype,
+            algorithm={"algorithm": "direct", "threads": 1 + index % 2},
+            activation=(None, "relu", ("leaky_relu", 0.5))[(index + layer) % 3],
+            seams=rng if index % 2 else None,
+            groups=groups,
+            stride=(stride, stride),
+            dilation=dilation,
+            padding=tuple(padding),
+            padding_mode=mode,
+        )
+
+
+def test_which_layers_are_planes():
+    def variant(kernel, **options):
+        return work_for((8, 1, *kernel), (1, 60, 60), "direct", TARGETS["avx512"], groups=8,
+                        **options).variant  # fmt: skip
+
+    assert variant((7, 9), dilation=(3, 5)) == variant((3, 3), stride=(2, 2)) == "depthwise_planes"
+    assert variant((4, 4)) == variant((3, 3), stride=(1, 2)) == "pixels"
+    assert variant((3, 3), stride=(2, 2), dilation=(2, 2)) == "pixels"
+    # Planes that are soon done share a part of the work.
+    small = work_for((96, 1, 3, 3), (1, 9, 9), "direct", TARGETS["avx512"], groups=96)
+    assert small.variant == "depthwise_planes" and small.groups < 96

@@ -1,0 +1,147 @@
+"""Convolutions as operators of a graph, and their filters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from winogen.graph.ir import ActivationSpec
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """Filters times a factor each, multiplied in float64 and rounded once, whenever they are read.
+
+    Nobody reads them often, as kernels have packed filters, so they take no memory beside the
+    filters that they are made of, perhaps a framework's own.
+
+    >>> twice = Scaled(np.ones((2, 1, 3, 3), np.float32), np.float64([2, 3]))
+    >>> twice.shape, twice.dtype, np.asarray(twice)[:, 0, 0, 0].tolist()
+    ((2, 1, 3, 3), dtype('float32'), [2.0, 3.0])
+    """
+
+    filters: np.ndarray  # (M, C/groups, KH, KW)
+    factors: np.ndarray  # (M,), float64
+
+    shape = property(lambda self: self.filters.shape)
+    dtype = property(lambda self: self.filters.dtype)
+    nbytes = property(lambda self: self.filters.nbytes)
+
+    def __len__(self) -> int:
+        return len(self.filters)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        numbers = (self.filters * self.factors[:, None, None, None]).astype(self.dtype)
+        return numbers if dtype is None else numbers.astype(dtype, copy=False)
+
+    def times(self, factors: np.ndarray) -> Scaled:
+        """Return the filters times more factors."""
+        return Scaled(self.filters, self.factors * factors)
+
+
+@dataclass(frozen=True, eq=False)
+class Conv:
+    """A convolution with its seams: activation(conv(x) + bias + add) + add_after.
+
+    Its inputs are x, add and add_after, "" for one that is missing. The fields mean what they mean
+    in `winogen.conv2d`; padding is top, bottom, left, right.
+    """
+
+    weight: np.ndarray | Scaled  # (M, C/groups, KH, KW)
+    bias: np.ndarray | None = None  # (M,)
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+    padding_mode: str = "zeros"
+    activation: ActivationSpec = None
+
+    def __str__(self) -> str:
+        filters, per_group, high, wide = self.weight.shape
+        text = f"conv {high}x{wide} {per_group * self.groups}->{filters}"
+        if self.stride != (1, 1):
+            text += f" stride {self.stride[0]},{self.stride[1]}"
+        if any(self.padding):
+            text += f" pad {','.join(map(str, self.padding))}"
+            text += "" if self.padding_mode == "zeros" else f" {self.padding_mode}"
+        if self.dilation != (1, 1):
+            text += f" dilation {self.dilation[0]},{self.dilation[1]}"
+        if self.groups > 1:
+            text += f" groups {self.groups}"
+        return text + (f" + {name_of(self.activation)}" if self.activation else "")
+
+    @property
+    def is_factor(self) -> bool:
+        """Whether it multiplies channels by numbers, and does no more but for its epilogue."""
+        alone = self.weight.shape[1:] == (1, 1, 1) and self.groups == len(self.weight)
+        return alone and self.stride == (1, 1) and not any(self.padding)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of `winogen.Conv2d`, but for the layout."""
+        top, bottom, left, right = self.padding
+        return {
+            "stride": self.stride,
+            "padding": ((top, bottom), (left, right)),
+            "dilation": self.dilation,
+            "groups": self.groups,
+            "padding_mode": self.padding_mode,
+            "activation": self.activation,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class QConv:
+    """A convolution of 8-bit integers as `winogen.QConv2d` computes it, exact and rounded once.
+
+    The fields mean what they mean there; padding is top, bottom, left, right, or "SAME_UPPER" or
+    "SAME_LOWER": as much as makes an output of every ``stride``th number. ``y_scale`` None: the
+    output are the sums, in int32.
+    """
+
+    weight: np.ndarray  # (M, C/groups, KH, KW), int8 or uint8
+    bias: np.ndarray | None  # (M,), int32
+    x_dtype: str  # "uint8" or "int8"
+    x_zero: int
+    w_zero: np.ndarray | int  # (M,), or one for all
+    x_scale: np.ndarray | None = None
+    w_scale: np.ndarray | None = None  # (M,), or one for all
+    y_scale: np.ndarray | None = None
+    y_zero: int = 0
+    y_dtype: str | None = None
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] | str = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+    activation: str | None = None
+
+    def __str__(self) -> str:
+        filters, per_group, high, wide = self.weight.shape
+        return f"quantized conv {high}x{wide} {per_group * self.groups}->{filters}"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of `winogen.QConv2d`, but for the layout; padding must be numbers."""
+        names = ["x_zero", "w_zero", "stride", "dilation", "groups", "activation"]
+        if self.y_scale is not None:
+            names += ["x_scale", "w_scale", "y_scale", "y_zero", "y_dtype"]
+        assert not isinstance(self.padding, str)
+        top, bottom, left, right = self.padding
+        options = {name: getattr(self, name) for name in names}
+        return options | {"padding": ((top, bottom), (left, right))}
+
+
+def name_of(activation: ActivationSpec) -> str:
+    """Return an activation in words.
+
+    >>> name_of(("leaky_relu", 0.1)), name_of(None)
+    ('leaky_relu 0.1', 'identity')
+    """
+    if activation is None or isinstance(activation, str):
+        return activation or "identity"
+    values = (f" {v:g}" if np.ndim(v) == 0 and not isinstance(v, str) else f" {v}"
+              if isinstance(v, str) else "" for v in activation[1:])  # fmt: skip
+    return activation[0] + "".join(values)

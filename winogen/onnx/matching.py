@@ -1,0 +1,66 @@
+"""What an ONNX node is, and what is asked of values to find that out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from winogen.graph.ir import Operator
+from winogen.onnx.model import Model
+from winogen.onnx.sizes import STANDARD
+
+
+class Match(NamedTuple):
+    """An operator, what it reads, and the nodes besides its own that it stands for."""
+
+    op: Operator
+    inputs: tuple[str, ...]
+    within: tuple[Any, ...] = ()
+    label: str = ""  # what people call it, if not as its own node
+    others: tuple[Operator, ...] = ()  # what makes the outputs but the first
+
+
+class Values:
+    """The values of a model whose numbers are of type ``kind``."""
+
+    def __init__(self, model: Model, kind: int):
+        self.model = model
+        self.kind = kind
+        self.dtype = model.onnx.helper.tensor_dtype_to_np_dtype(kind)
+
+    def channels(self, name: str) -> int:
+        """Return the channels of a map."""
+        return self.model.sizes[name][1].number
+
+    def _is_map(self, name: str) -> bool:
+        """Whether a value is (N, C, H, W) of the right type with a known C."""
+        sizes = self.model.sizes.get(name)
+        kind = self.model.kind(name)
+        return sizes is not None and len(sizes) == 4 and sizes[1].known and kind in (self.kind, 0)
+
+    def _array(self, name: str) -> np.ndarray | None:
+        """A constant of the right type."""
+        array = self.model.constant(name)
+        return array if array is not None and array.dtype == self.dtype else None
+
+    def _scalar(self, name: str) -> float | None:
+        array = self.model.constant(name)
+        return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+
+    def _per_channel(self, name: str, channels: int) -> np.ndarray | None:
+        """A constant that is one number per channel of a map, or one for all."""
+        array = self._array(name)
+        if array is None or array.ndim > 4:
+            return None
+        shape = (1,) * (4 - array.ndim) + array.shape
+        if shape not in ((1, channels, 1, 1), (1, 1, 1, 1)):
+            return None
+        return np.ascontiguousarray(np.broadcast_to(array.reshape(-1), (channels,)))
+
+    def _alone(self, name: str, kind: str) -> Any:
+        """The node of this kind that makes a value with a single reader."""
+        node = self.model.makers.get(name)
+        if node is None or node.op_type != kind or node.domain not in STANDARD:
+            return None
+        return node if self.model.uses[name] == 1 else None
