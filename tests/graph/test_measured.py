@@ -27,7 +27,9 @@ def settle(gains=(2.0, 3.0), times=TIMES):
         made.append(gains[uncut])
         return gains[uncut]
 
-    best = memory.settled(draft, lambda gain: True, lambda gain: gain, lambda: {"rival": "it"})
+    best = memory.settled(
+        draft, lambda gain: True, lambda gain: gain, lambda gain: {"gain": str(gain)}
+    )
     assert best == max(made)
     return made
 
@@ -38,7 +40,7 @@ def test_the_draft_that_won_is_the_only_one_of_a_known_net(gains):
     assert settle(gains) == [3.0]
     memory = Memory("a net", 1)
     assert memory.times == TIMES and isinstance(memory.times["a layer"], Times)
-    assert memory.known.facts == {"rival": "it"} and memory.known.day
+    assert memory.known.facts == {"gain": "3.0"} and memory.known.day
     assert Memory("a net", 2).known is None and not Memory("a net", 2).times
 
 

@@ -28,6 +28,8 @@ from winogen.toolchain.machine_file import now
 
 T = TypeVar("T")
 
+_FORMAT = 1  # of what is kept
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -35,7 +37,7 @@ class Measured:
 
     uncut: bool  # as `winogen.tasks.duel.settled` calls it
     times: Mapping[str, Times]  # of layers and wholes, by digest
-    facts: Mapping[str, str]  # what else was found by measuring or planning
+    facts: Mapping[str, str]  # by what else to make it again
     day: str = ""  # when that was
     signs: tuple[str, ...] = ()  # what speaks against it, in words
 
@@ -58,12 +60,11 @@ class Memory:
         draft: Callable[[bool], T],
         has_lost: Callable[[T], bool],
         gain: Callable[[T], float],
-        facts: Callable[[], Mapping[str, str]] = dict,
+        facts: Callable[[T], Mapping[str, str]] = lambda best: {},
     ) -> T:
         """Return what `winogen.tasks.duel.settled` does: of a known net, no draft but that.
 
-        A draft of no gain, 0, must not be used. ``facts`` is asked what else later processes should
-        know.
+        A draft of no gain, 0, must not be used. ``facts`` says by what else to make the best again.
         """
         if self.known:
             again = draft(self.known.uncut)
@@ -73,7 +74,7 @@ class Memory:
         best = settled(lambda uncut: made.setdefault(uncut, draft(uncut)), has_lost, gain)
         if self._key and self.times:
             signs = self._watch.signs()
-            found = Measured(best is made.get(True), self.times, facts(), _today(), signs)
+            found = Measured(best is made.get(True), self.times, facts(best), _today(), signs)
             texts.write(self._key, json.dumps(asdict(found)))
         return best
 
@@ -91,7 +92,7 @@ def _key(facts: tuple[object, ...]) -> str | None:
         place = sorted(wisdom.place(target).items())
     except WinogenError:  # no compiler
         return None
-    return f"net-{digest(place, renderer_digest(), current(), facts)}"
+    return f"net-{digest(_FORMAT, place, renderer_digest(), current(), facts)}"
 
 
 def _recalled(key: str | None) -> Measured | None:

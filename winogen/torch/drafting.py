@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -48,6 +48,7 @@ class Draft:
     lost: bool = False  # whether torch is faster in some layers
     reason: str = ""  # why it must not be used
     whole: Times | None = None  # of winogen and of torch; None: not measured
+    facts: Mapping[str, str] = field(default_factory=dict)  # by which to make it again
 
     @property
     def gain(self) -> float:
@@ -64,6 +65,7 @@ class _Proven(NamedTuple):
     body: fx.GraphModule
     decision: Decision
     errors: Errors | None  # at the output
+    ceiling: int  # which of `CEILINGS` that takes
 
 
 class Drafts:
@@ -94,7 +96,7 @@ class Drafts:
             sorted(options.items()),
             torch.get_num_threads(),
         )
-        self._facts = dict(self._memory.known.facts) if self._memory.known else {}
+        self._facts = self._memory.known.facts if self._memory.known else {}
 
     def best(self) -> Draft:
         """Return the fastest draft."""
@@ -102,7 +104,7 @@ class Drafts:
             self.made,
             lambda draft: draft.lost,
             lambda draft: draft.gain,
-            lambda: self._facts,
+            lambda draft: draft.facts,
         )
 
     def made(self, uncut: bool) -> Draft:
@@ -122,9 +124,9 @@ class Drafts:
             with working("measuring the whole model"), restored(self.model):
                 self._rivals = self._rivals or self._challenged(proven.reading)
                 times[key] = self._rivals.measured(made)
-            self._facts = {"layout": decision.layout, "rival": self._rivals.name}
-        whole, rival, known = times[key], self._facts["rival"], self._memory.known
-        day = known.day if known and not self._rivals else ""
+        whole, known = times[key], None if self._rivals else self._memory.known
+        rival = self._rivals.name if self._rivals else self._facts["rival"]
+        day = known.day if known else ""
         report, fast = made.winogen_report, made.winogen_fast
         if whole.is_slower:
             fast = self._torchs(rival, proven.reading)
@@ -134,21 +136,22 @@ class Drafts:
             layout = "NHWC" if fast else "the input's"
             report = replace(report, rows=rows, segments=0, errors=errors, layout=layout)
         made = Optimized(self.model, replace(report, whole=whole, rival=rival, day=day), fast)
-        return Draft(made, decision.lost, "", whole)
+        facts = {"layout": decision.layout, "ceiling": str(proven.ceiling), "rival": rival}
+        return Draft(made, decision.lost, "", whole, facts)
 
     def _proven(self, uncut: bool) -> _Proven:
         """Return segments. Layers that do not compute what the model does stay torch's."""
         guard, options = self.trace.guard, self.options
         cases = self.witness.cases[1:]
         cases = [case for case in cases if guard is None or guard.holds(case.tensors)]
-        layout = self._facts.get("layout")
+        layout, first = self._facts.get("layout"), int(self._facts.get("ceiling", 0))
         while True:
             reading = read(self.trace.module, exclude=self._why_torch)
-            for most_error in CEILINGS if options["tolerance"] is None else CEILINGS[:1]:
+            for ceiling in range(first, len(CEILINGS) if options["tolerance"] is None else 1):
                 body, decision = compiled(
                     reading,
                     layout=layout,
-                    most_error=most_error,
+                    most_error=CEILINGS[ceiling],
                     times=self._memory.times,
                     uncut=uncut,
                     **options,
@@ -162,7 +165,7 @@ class Drafts:
             with working("checking layers"), confined(body):
                 failures = unproven(self.trace.module, reading, body, decision, cases)
             if not failures:
-                return _Proven(reading, body, decision, errors)
+                return _Proven(reading, body, decision, errors, ceiling)
             if failures.keys() <= self._refused.keys():
                 raise Untraceable(next(iter(failures.values())))
             self._refused |= failures
