@@ -7,8 +7,9 @@ typedef struct winogen_map {
     int64_t kernel_h, kernel_w;                         /* of windows; else factors */
     int64_t stride_h, stride_w, pad_top, pad_left;      /* of windows */
     int64_t dilation_h, dilation_w;
-    int64_t groups;                                     /* of channels that are shuffled */
-    int64_t relu;                                       /* whether ReLU follows, of POINT */
+    int64_t groups;                                     /* of channels */
+    int64_t relu, silu;                                 /* what follows, of POINT and of norms */
+    double epsilon;                                     /* of norms: added to the variance */
     /* What winogen_lay_map fills in. */
     int64_t batch, height, width, out_channels, out_height, out_width;
     int64_t step_channel, step_row, step_col;           /* of the input's channels, when spread */
@@ -20,10 +21,12 @@ typedef struct winogen_map {
 /* The largest number of every window; pixels repeated; channels spread over pixels, from channels
  * (c, i, j) or (i, j, c); the mean of every window, of the numbers that are there or of padding,
  * too; the mean of each channel; relu(scale * x + shift) of every number; the sum and the product
- * of two maps; channels (g, c) as (c, g). Models in files have these numbers: new ones come last. */
+ * of two maps; channels (g, c) as (c, g); group norm; layer norm over all channels of a pixel;
+ * softmax over them. Models in files have these numbers: new ones come last. */
 enum winogen_map_kinds {
     MAX_POOL = 1, REPEAT, SPREAD_CHANNELS, SPREAD_PIXELS, AVERAGE_POOL, AVERAGE_POOL_COUNTED,
-    GLOBAL_AVERAGE, POINT, SUM, PRODUCT, SHUFFLE, MAP_KINDS
+    GLOBAL_AVERAGE, POINT, SUM, PRODUCT, SHUFFLE, GROUP_NORM, LAYER_NORM, SOFTMAX,
+    MAP_KINDS
 };
 
 /* Fills in a map between channels of arrays of these shapes, (N, C, H, W); returns its parts.
@@ -32,6 +35,7 @@ int64_t winogen_lay_map(winogen_map *map, const int64_t *in, const int64_t *othe
                         const int64_t *out);
 
 /* One part: the pointers are a map, the input, the output, then the other operand, or the scale and
- * the shift of each channel, NULL for 1 and 0. */
+ * the shift of each channel, NULL for 1 and 0. Of GROUP_NORM a map follows that is added first, of
+ * one pixel, or NULL. */
 void winogen_map_part_float(const void *call, int64_t phase, int64_t part, int64_t member);
 void winogen_map_part_double(const void *call, int64_t phase, int64_t part, int64_t member);

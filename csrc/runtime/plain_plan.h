@@ -73,6 +73,7 @@ static winogen_map map_of(const winogen_layer *l)
         .kernel_w = l->kernel[1], .stride_h = l->stride[0], .stride_w = l->stride[1],
         .pad_top = l->padding[0], .pad_left = l->padding[1], .dilation_h = l->dilation[0],
         .dilation_w = l->dilation[1], .groups = l->groups, .relu = l->activation == RELU,
+        .silu = l->activation == SILU, .epsilon = l->parameters[0],
     };
 }
 
@@ -105,8 +106,10 @@ static int plan_plainly(const node *n, entry *e)
                                 e->arrays[l->output].shape);
             s->part = n->itemsize == 4 ? winogen_map_part_float : winogen_map_part_double;
             s->pointers[2] = PLACE(output);
-            s->pointers[3] = l->add < 0 ? WHOLE(weight) : PLACE(add);
+            const int joins = l->kind == SUM || l->kind == PRODUCT;
+            s->pointers[3] = joins ? PLACE(add) : WHOLE(weight);
             s->pointers[4] = WHOLE(bias);
+            if (!joins) s->pointers[5] = PLACE(add);
             continue;
         }
         s->parts = s->last = e->arrays[l->input].shape[0] * e->arrays[l->weight].shape[0];

@@ -16,10 +16,12 @@ static int fits_kind(const winogen_layer *l)
     const int sized = pool || l->kind == REPEAT || l->kind == SPREAD_CHANNELS ||
                       l->kind == SPREAD_PIXELS;
     const int point = l->kind == POINT, two = l->kind == SUM || l->kind == PRODUCT;
-    int fits = l->activation == NONE || (point && l->activation == RELU);
-    fits &= point || (l->weight < 0 && l->bias < 0);
-    fits &= two == (l->add >= 0) && l->add_after < 0 && l->padding_mode == ZEROS;
-    fits &= l->kind == SHUFFLE || l->groups == 1;
+    const int groups = l->kind == GROUP_NORM, norm = groups || l->kind == LAYER_NORM;
+    int fits = l->activation == NONE || ((point || norm) && l->activation == RELU) ||
+               (norm && l->activation == SILU);
+    fits &= point || norm || (l->weight < 0 && l->bias < 0);
+    fits &= (groups || two == (l->add >= 0)) && l->add_after < 0 && l->padding_mode == ZEROS;
+    fits &= l->kind == SHUFFLE || groups || l->groups == 1;
     for (int i = 0; i < 2; i++)
         fits &= (sized || l->kernel[i] == 1) && (pool || l->stride[i] == 1) &&
                 (l->kind == MAX_POOL || l->dilation[i] == 1);
@@ -61,7 +63,8 @@ static int layer_of(const node *n, const int64_t *v, const char *activation, win
         for (int i = 0; i < 2; i++) sizes &= WITHIN(1, l->dilation[i], MOST_TAPS);
         for (int i = 0; sizes && i < 4; i++)
             sizes &= l->padding[i] <= (l->kernel[i % 2] - 1) * l->dilation[i % 2];
-        if (sizes && l->kind == SHUFFLE) sizes = l->channels % l->groups == 0;
+        if (sizes && (l->kind == SHUFFLE || l->kind == GROUP_NORM))
+            sizes = l->channels % l->groups == 0;
         if (sizes && (l->kind == SPREAD_CHANNELS || l->kind == SPREAD_PIXELS))
             sizes = l->channels % (l->kernel[0] * l->kernel[1]) == 0;
     }

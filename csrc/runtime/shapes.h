@@ -109,12 +109,12 @@ static int map_shapes(winogen_layer *l, winogen_array *arrays, int64_t channels,
             return refuse(message, "X: got %s %lld; allowed: with its padding at least as long as "
                           "the window", axis ? "width" : "height", (long long)size);
     }
-    if (l->kind == SUM || l->kind == PRODUCT) {
+    if (l->add >= 0) {
         const winogen_array *other = &arrays[l->add];
         const int64_t pixel[4] = { shape[0], channels, 1, 1 };
-        const int repeated = l->kind == PRODUCT && other->shape[2] == 1 && other->shape[3] == 1;
+        const int repeated = other->shape[2] == 1 && other->shape[3] == 1;
         if (!adds("the other operand", other, l->add_channel, l->channels,
-                  repeated ? pixel : shape, message))
+                  repeated || l->kind == GROUP_NORM ? pixel : shape, message))
             return 0;
     }
     const int numbers[2] = { (int)l->weight, (int)l->bias };

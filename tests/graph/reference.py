@@ -12,12 +12,15 @@ from winogen.graph import (
     Concat,
     Conv,
     GlobalAverage,
+    GroupNorm,
+    LayerNorm,
     MaxPool,
     Multiply,
     Pad,
     Repeat,
     Shuffle,
     Slice,
+    Softmax,
     Spread,
 )
 
@@ -70,6 +73,11 @@ def compute(graph, inputs):
             y = x[0].mean(axis=(2, 3), keepdims=True)
         elif isinstance(op, Multiply):
             y = x[0] * x[1]
+        elif isinstance(op, (GroupNorm, LayerNorm)):
+            y = normalized(sum(x), op)
+        elif isinstance(op, Softmax):
+            powers = np.exp(x[0] - x[0].max(axis=1, keepdims=True))
+            y = powers / powers.sum(axis=1, keepdims=True)
         elif isinstance(op, Shuffle):
             y = shuffled(x[0], op.groups)
         elif isinstance(op, Repeat):
@@ -103,6 +111,17 @@ def mean(x, op):
         return windows[:, :, :: op.stride[0], :: op.stride[1]].sum(axis=(4, 5))
 
     return sums(x) / (np.prod(op.kernel) if op.counted else sums(np.ones_like(x)))
+
+
+def normalized(x, op):
+    """Numbers less their mean, by their deviation: of groups of channels, or of each pixel."""
+    groups, axes = (op.groups, (2, 3, 4)) if isinstance(op, GroupNorm) else (1, (1, 2))
+    parts = x.astype(np.float64).reshape(len(x), groups, -1, *x.shape[2:])
+    apart = parts - parts.mean(axis=axes, keepdims=True)
+    y = (apart / np.sqrt((apart**2).mean(axis=axes, keepdims=True) + op.epsilon)).reshape(x.shape)
+    for array, meet in ((op.scale, np.multiply), (op.shift, np.add)):
+        y = y if array is None else meet(y, array[:, None, None])
+    return activate(y, op.activation)
 
 
 def shuffled(x, groups):

@@ -14,6 +14,8 @@ from winogen.graph.ir import (
     Conv,
     GlobalAverage,
     Graph,
+    GroupNorm,
+    LayerNorm,
     MaxPool,
     Multiply,
     Node,
@@ -23,6 +25,7 @@ from winogen.graph.ir import (
     Repeat,
     Shuffle,
     Slice,
+    Softmax,
     Spread,
 )
 from winogen.graph.planning import faster_layout
@@ -39,6 +42,8 @@ __all__ = [
     "Conv",
     "GlobalAverage",
     "Graph",
+    "GroupNorm",
+    "LayerNorm",
     "MaxPool",
     "Multiply",
     "Node",
@@ -50,6 +55,7 @@ __all__ = [
     "Segment",
     "Shuffle",
     "Slice",
+    "Softmax",
     "Spread",
     "cut",
     "faster_layout",

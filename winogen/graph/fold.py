@@ -10,13 +10,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from winogen.graph.ir import Affine, Conv, Graph, Node, Pad, Scaled
+from winogen.graph.ir import Affine, Conv, Graph, GroupNorm, LayerNorm, Node, Pad, Scaled
 
 
 def fold_affine(graph: Graph) -> Graph:
     """Fold every Affine into the convolution or the Affine before it, where it alone reads that.
 
     conv -> affine                 conv with scaled filters and bias
+    norm -> affine                 norm with another scale and shift
     affine -> affine               one affine
     otherwise                      a depthwise convolution 1x1, which takes on what follows
 
@@ -83,14 +84,22 @@ def fold_pad(graph: Graph) -> Graph:
 def _takes_affine(node: Node) -> bool:
     if isinstance(node.op, Affine):
         return True
+    if isinstance(node.op, (GroupNorm, LayerNorm)):
+        return node.op.activation is None
     return isinstance(node.op, Conv) and node.op.activation is None and len(node.inputs) == 1
 
 
-def _scaled(op: object, affine: Affine) -> Conv | Affine:
+def _scaled(op: object, affine: Affine) -> Conv | Affine | GroupNorm | LayerNorm:
     scale, shift = affine.scale.astype(np.float64), affine.shift.astype(np.float64)
     kind = affine.scale.dtype
     if isinstance(op, Affine):
         return Affine((op.scale * scale).astype(kind), (op.shift * scale + shift).astype(kind))
+    if isinstance(op, (GroupNorm, LayerNorm)):
+        if op.shift is not None:
+            shift = op.shift * scale + shift
+        if op.scale is not None:
+            scale = op.scale * scale
+        return replace(op, scale=scale.astype(kind), shift=shift.astype(kind))
     assert isinstance(op, Conv)
     kind = op.weight.dtype
     bias = shift if op.bias is None else op.bias * scale + shift

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from winogen.graph.ir import Activation, Add, Conv, Graph, Node
+from winogen.graph.ir import (
+    Activation,
+    ActivationSpec,
+    Add,
+    Conv,
+    Graph,
+    GroupNorm,
+    LayerNorm,
+    Node,
+)
 
 
 def fuse(graph: Graph) -> Graph:
@@ -12,6 +22,8 @@ def fuse(graph: Graph) -> Graph:
 
     conv -> activation             conv's activation, unless it has one or adds behind it
     conv -> add                    conv's `add`; behind an activation, its `add_after`
+    add of a pixel -> group norm    the norm's own addition
+    group norm, layer norm -> ReLU, SiLU    the norm's activation
 
     Of two added convolutions, the one without an activation takes the other, so that an activation
     behind the sum is fused too; else the later one. The fused convolution stands where the Add
@@ -31,18 +43,25 @@ def fuse(graph: Graph) -> Graph:
     for place, node in enumerate(graph.nodes):
         if isinstance(node.op, Activation):
             before = nodes.get(node.inputs[0])
-            if before and uses[node.inputs[0]] == 1 and _takes_activation(before):
+            if before and uses[node.inputs[0]] == 1 and _takes(before, node.op.activation):
                 del nodes[node.inputs[0]]
-                assert isinstance(before.op, Conv)
-                op = replace(before.op, activation=node.op.activation)
+                op: Any = before.op
+                op = replace(op, activation=node.op.activation)
                 node = replace(before, op=op, outputs=node.outputs)
-        elif isinstance(node.op, Add):
+        elif isinstance(node.op, Add) and not node.op.repeated:
             node = _added(node, nodes, uses)
+        elif isinstance(node.op, GroupNorm) and not node.add:
+            before = nodes.get(node.inputs[0])
+            if before and uses[node.inputs[0]] == 1 and before.op == Add(repeated=True):
+                del nodes[node.inputs[0]]
+                node = replace(node, inputs=before.inputs)
         nodes[node.outputs[0] if node.outputs else f" {place}"] = node
     return graph.with_nodes(list(nodes.values()))
 
 
-def _takes_activation(node: Node) -> bool:
+def _takes(node: Node, activation: ActivationSpec) -> bool:
+    if isinstance(node.op, (GroupNorm, LayerNorm)):
+        return node.op.activation is None and activation in ("relu", "silu")
     return isinstance(node.op, Conv) and node.op.activation is None and not node.add_after
 
 

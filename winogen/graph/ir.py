@@ -28,7 +28,7 @@ from winogen.errors import InvalidType, InvalidValue
 from winogen.graph.convolutions import Conv, QConv, Scaled, name_of
 
 # Of pickled graphs: raised when an operator changes its fields or what they mean.
-FORMAT = 3
+FORMAT = 4
 # What `conv2d` takes as `activation=`: None, a name, or (name, parameters...).
 ActivationSpec = str | tuple | None
 
@@ -68,10 +68,12 @@ class Activation:
 
 @dataclass(frozen=True)
 class Add:
-    """The sum of two maps of one shape."""
+    """The sum of two maps of one shape; ``repeated``: of a map and one of a single pixel."""
+
+    repeated: bool = False
 
     def __str__(self) -> str:
-        return "add"
+        return "add pixel" if self.repeated else "add"
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,50 @@ class GlobalAverage:
         return "global average"
 
 
+@dataclass(frozen=True, eq=False)
+class GroupNorm:
+    """The channels of each group less their mean over all pixels, by their deviation.
+
+    y = scale * (x - mean) / sqrt(variance + epsilon) + shift, None for 1 and 0.
+
+    It may read a map of a single pixel besides, (N, C, 1, 1), which is added first.
+    """
+
+    groups: int
+    scale: np.ndarray | None = None  # (C,)
+    shift: np.ndarray | None = None  # (C,)
+    epsilon: float = 1e-5
+    activation: str | None = None  # or "relu" or "silu"
+
+    def __str__(self) -> str:
+        text = f"group norm {self.groups}"
+        return text + (f" + {self.activation}" if self.activation else "")
+
+
+@dataclass(frozen=True, eq=False)
+class LayerNorm:
+    """Each pixel's channels less their mean, by their deviation.
+
+    y = scale * (x - mean) / sqrt(variance + epsilon) + shift, None for 1 and 0.
+    """
+
+    scale: np.ndarray | None = None  # (C,)
+    shift: np.ndarray | None = None  # (C,)
+    epsilon: float = 1e-5
+    activation: str | None = None  # or "relu" or "silu"
+
+    def __str__(self) -> str:
+        return "layer norm" + (f" + {self.activation}" if self.activation else "")
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """exp(x) by its sum over all channels of a pixel."""
+
+    def __str__(self) -> str:
+        return "softmax"
+
+
 @dataclass(frozen=True)
 class Shuffle:
     """Channels in another order: (g, c), by ``groups``, as (c, g)."""
@@ -196,7 +242,9 @@ class Opaque:
 
 
 # What is a step of its own as it is: see `winogen.graph.maps`.
-Moving = MaxPool | AveragePool | GlobalAverage | Multiply | Shuffle | Repeat | Spread
+Norm = GroupNorm | LayerNorm
+Pooling = MaxPool | AveragePool | GlobalAverage
+Moving = Pooling | Norm | Softmax | Multiply | Shuffle | Repeat | Spread
 Operator = Conv | QConv | Affine | Activation | Add | Concat | Slice | Pad | Moving | Opaque
 # The numbers of inputs that an operator may have.
 _INPUTS: dict[type, range] = {
@@ -212,6 +260,9 @@ _INPUTS: dict[type, range] = {
     MaxPool: range(1, 2),
     AveragePool: range(1, 2),
     GlobalAverage: range(1, 2),
+    GroupNorm: range(1, 3),
+    LayerNorm: range(1, 2),
+    Softmax: range(1, 2),
     Shuffle: range(1, 2),
     Repeat: range(1, 2),
     Spread: range(1, 2),
@@ -356,6 +407,8 @@ def parameters(op: Operator) -> list[np.ndarray | Scaled]:
         arrays: list[np.ndarray | Scaled] = [op.weight, *([] if op.bias is None else [op.bias])]
     elif isinstance(op, Affine):
         return [op.scale, op.shift]
+    elif isinstance(op, (GroupNorm, LayerNorm)):
+        return [array for array in (op.scale, op.shift) if array is not None]
     elif isinstance(op, Activation):
         arrays = []
     else:

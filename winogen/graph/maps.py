@@ -14,11 +14,14 @@ from winogen.graph.ir import (
     Add,
     AveragePool,
     GlobalAverage,
+    GroupNorm,
+    LayerNorm,
     MaxPool,
     Moving,
     Multiply,
     Repeat,
     Shuffle,
+    Softmax,
     Spread,
 )
 from winogen.graph.shapes import Shape
@@ -40,7 +43,7 @@ Map = Moving | Point | Add
 # In the order of `winogen_map_kinds` in csrc/runtime/maps.h, from 1 on.
 _KINDS = (
     "max repeat spread_channels spread_pixels average average_counted global_average point sum "
-    "product shuffle".split()
+    "product shuffle group_norm layer_norm softmax".split()
 )
 _OF_TYPE: dict[type, str] = {
     MaxPool: "max",
@@ -49,6 +52,9 @@ _OF_TYPE: dict[type, str] = {
     Add: "sum",
     Multiply: "product",
     Shuffle: "shuffle",
+    GroupNorm: "group_norm",
+    LayerNorm: "layer_norm",
+    Softmax: "softmax",
     Repeat: "repeat",
 }
 
@@ -71,8 +77,13 @@ def window_of(op: Map) -> tuple[int, int]:
     return op.factor if isinstance(op, (Repeat, Spread)) else (1, 1)
 
 
-def operator_of(layer: Any, padding: tuple[int, int, int, int], activation: Any) -> Map:
-    """Return the operator of a `winogen_layer`, without arrays of its own."""
+def operator_of(
+    layer: Any, padding: tuple[int, int, int, int], activation: Any, repeated: bool
+) -> Map:
+    """Return the operator of a `winogen_layer`, without arrays of its own.
+
+    ``repeated``: whether what it adds has a single pixel.
+    """
     name, window, stride = _KINDS[layer.kind - 1], tuple(layer.kernel), tuple(layer.stride)
     if name == "max":
         return MaxPool(window, stride, padding, tuple(layer.dilation))
@@ -84,11 +95,17 @@ def operator_of(layer: Any, padding: tuple[int, int, int, int], activation: Any)
         return Repeat(window)
     if name == "shuffle":
         return Shuffle(int(layer.groups))
+    if name == "group_norm":
+        return GroupNorm(int(layer.groups), epsilon=layer.parameters[0], activation=activation)
+    if name == "layer_norm":
+        return LayerNorm(epsilon=layer.parameters[0], activation=activation)
+    if name == "softmax":
+        return Softmax()
     if name == "point":
         return Point(activation=activation)  # what it multiplies by comes with the call
     if name == "global_average":
         return GlobalAverage()
-    return Add() if name == "sum" else Multiply()
+    return Add(repeated) if name == "sum" else Multiply()
 
 
 class Part(NamedTuple):
@@ -115,7 +132,8 @@ def struct(
     the input, the second operand and the output are channels of. ``part``: None for all of it.
     """
     high, wide = window_of(op)
-    fields = {
+    activation = getattr(op, "activation", None)
+    fields: dict[str, Any] = {
         "kind": kind_of(op),
         "planar": int(layout == "NCHW"),
         "channels": channels,
@@ -123,9 +141,12 @@ def struct(
         "kernel_w": wide,
         "dilation_h": 1,
         "dilation_w": 1,
-        "groups": op.groups if isinstance(op, Shuffle) else 1,
-        "relu": int(isinstance(op, Point) and op.activation == "relu"),
+        "groups": op.groups if isinstance(op, (Shuffle, GroupNorm)) else 1,
+        "relu": int(activation == "relu"),
+        "silu": int(activation == "silu"),
     }
+    if isinstance(op, (GroupNorm, LayerNorm)):
+        fields["epsilon"] = op.epsilon
     if isinstance(op, (MaxPool, AveragePool)):
         fields |= {"stride_h": op.stride[0], "stride_w": op.stride[1]}
         fields |= {"pad_top": op.padding[0], "pad_left": op.padding[2]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from winogen import resources
+from winogen.codegen.functions import FUNCTIONS
 from winogen.codegen.templates import environment
 from winogen.records import Target
 from winogen.toolchain import Library, load
@@ -24,5 +25,5 @@ def library(target: Target) -> Library:
 @cache
 def _texts() -> tuple[str, str]:
     """The C and its declarations, written once: segments are bound often."""
-    source = str(environment().get_template("runtime/segments.c.j2").render())
+    source = str(environment().get_template("runtime/segments.c.j2").render(functions=FUNCTIONS))
     return source, declarations("steps.h", "maps.h", "relayout.h", "segments.h")

@@ -7,12 +7,15 @@ from typing import Any
 
 from winogen.errors import InvalidValue
 from winogen.graph.ir import (
+    Add,
     Affine,
     AveragePool,
     Concat,
     Conv,
     GlobalAverage,
     Graph,
+    GroupNorm,
+    LayerNorm,
     MaxPool,
     Multiply,
     Node,
@@ -82,12 +85,26 @@ def output_shape(node: Node, inputs: list[Shape]) -> Shape:
         shape = (batch, channels, height * high, width * wide)
     elif isinstance(op, Affine) and op.scale.shape != (first[1],):
         raise InvalidValue(_got(node, first, f"{len(op.scale)} channels"))
-    if isinstance(op, Multiply) and tuple(others[0]) == (*shape[:2], 1, 1):
+    elif isinstance(op, (GroupNorm, LayerNorm)):
+        _check_norm(node, op, first)
+    pixel = (*shape[:2], 1, 1)
+    if isinstance(op, Multiply) and tuple(others[0]) == pixel:
         return shape
+    added = shape
+    if isinstance(op, GroupNorm) or (isinstance(op, Add) and op.repeated):
+        added = pixel
     for other in others:  # what is added
-        if tuple(other) != tuple(shape):
-            raise InvalidValue(_got(node, other, f"{shape}, since it is added to that"))
+        if tuple(other) != tuple(added):
+            raise InvalidValue(_got(node, other, f"{added}, since it is added to that"))
     return shape
+
+
+def _check_norm(node: Node, op: GroupNorm | LayerNorm, shape: Shape) -> None:
+    for array in (op.scale, op.shift):
+        if array is not None and array.shape != (shape[1],):
+            raise InvalidValue(_got(node, shape, f"{len(array)} channels"))
+    if isinstance(op, GroupNorm) and shape[1] % op.groups:
+        raise InvalidValue(_got(node, shape, f"a multiple of {op.groups} channels"))
 
 
 def pool_padding(

@@ -19,7 +19,7 @@ from winogen.conv.quantized import QConv2d
 from winogen.graph import maps, runtime
 from winogen.graph.chains import Chain
 from winogen.graph.choose import Choice
-from winogen.graph.ir import Conv, QConv, Repeat
+from winogen.graph.ir import Conv, GroupNorm, LayerNorm, QConv, Repeat
 from winogen.graph.lower import Step
 from winogen.graph.places import Place
 from winogen.graph.planning import Planned, bytes_of
@@ -81,6 +81,8 @@ class Steps:
     ):
         self.planned, self.ffi, self.lib = planned, library.ffi, library.lib
         self._packed, self._threads, self._patience = packed, threads, patience
+        # Of onnxruntime's operators only those that a library carries are for this target.
+        self._maps = library if calling else runtime.library(planned.settings.target)
         environment = Environment.now()
         self._calling = calling or (
             lambda spec, work, seconds: Call(spec, work, environment, seconds)
@@ -307,14 +309,14 @@ class Steps:
         )
         self._kept.append(struct)
         real = {"float32": "float", "float64": "double"}[planned.settings.dtype]
-        function = self.ffi.addressof(self.lib, f"winogen_map_part_{real}")
+        function = self._maps.ffi.addressof(self._maps.lib, f"winogen_map_part_{real}")
         here, function = (_address(self.ffi, pointer) for pointer in (struct, function))
         ends = zip((step.input, step.output), rows)
         pointers = [self._fixed(here), *(self._at(place, row, image) for place, row in ends)]
+        if isinstance(op, (maps.Point, GroupNorm, LayerNorm)):
+            pointers += self._parameters(step, weight=op.scale, bias=op.shift).values()
         if step.add is not None:
             pointers.append(self._at(step.add))
-        elif isinstance(op, maps.Point):
-            pointers += self._parameters(step, weight=op.scale, bias=op.shift).values()
         content, threads = _content(self.ffi, struct), planned.settings.threads
         places = tuple(pointers)
         return Row(number, content, None, 0, function, places, 0, parts, parts, threads, seconds)

@@ -74,8 +74,9 @@ class Question:
         return fastest(ways, settings.familiar)
 
     def _map(self, layer: Any) -> Step:
-        op = maps.operator_of(layer, _padding(layer), _activation(layer))
         batch, _, *size = self.shapes[layer.input]
+        repeated = layer.add >= 0 and tuple(self.shapes[layer.add][2:]) != tuple(size)
+        op = maps.operator_of(layer, _padding(layer), _activation(layer), repeated)
         channels = layer.channels
         after = channels // math.prod(op.factor) if isinstance(op, Spread) else channels
         named = {"weight": layer.weight, "bias": layer.bias}

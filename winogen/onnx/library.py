@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from winogen.codegen.formulas import scalar
+from winogen.codegen.functions import FUNCTIONS
 from winogen.codegen.templates import environment
 from winogen.graph import runtime
 from winogen.records import ACTIVATIONS, TARGETS
@@ -29,7 +30,9 @@ FLAGS = ("-pthread", *(("-Wl,-z,nodelete",) if sys.platform == "linux" else ()),
 def source() -> str:
     """Return the C of the library."""
     template = environment().get_template("runtime/onnx.c.j2")
-    return str(template.render(activations=ACTIVATIONS.values(), scalar=scalar))
+    return str(
+        template.render(activations=ACTIVATIONS.values(), scalar=scalar, functions=FUNCTIONS)
+    )
 
 
 def declarations() -> str:

@@ -58,6 +58,15 @@ class Values:
             return None
         return np.ascontiguousarray(np.broadcast_to(array.reshape(-1), (channels,)))
 
+    def _mean_axes(self, node: Any) -> set[int] | None:
+        """The axes that a ReduceMean is over, counted from the front; None if nobody knows."""
+        axes = self.model.attributes(node).get("axes")
+        if axes is None and len(node.input) > 1 and node.input[1]:
+            array = self.model.constant(node.input[1])
+            axes = None if array is None else array.tolist()
+        sizes = self.model.sizes.get(node.input[0])
+        return None if axes is None or sizes is None else {axis % len(sizes) for axis in axes}
+
     def _alone(self, name: str, kind: str) -> Any:
         """The node of this kind that makes a value with a single reader."""
         node = self.model.makers.get(name)

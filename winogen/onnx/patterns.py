@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -15,12 +16,14 @@ from winogen.graph import (
     Concat,
     Conv,
     GlobalAverage,
+    GroupNorm,
     MaxPool,
     Multiply,
     Pad,
     Repeat,
     Shuffle,
     Slice,
+    Softmax,
     Spread,
 )
 from winogen.graph.shapes import pool_padding
@@ -28,6 +31,15 @@ from winogen.onnx.functions import Functions
 from winogen.onnx.matching import Match
 from winogen.onnx.sizes import ACTIVE, STANDARD, number
 
+# What may take a factor or a sum on that follows.
+_TAKING = (
+    "Conv",
+    "BatchNormalization",
+    "InstanceNormalization",
+    "GroupNormalization",
+    "LayerNormalization",
+    "MatMul",
+)
 _MODES = {"constant": "zeros", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
 
 
@@ -55,14 +67,18 @@ class Patterns(Functions):
         """Return what a node is, None for one of the framework's."""
         if node.domain not in STANDARD:
             return None
-        known = self._activation if node.op_type in ACTIVE else None
-        read: Callable[[Any], Match | None] | None = getattr(self, f"_{node.op_type}", known)
-        if read is None or not self._is_map(node.output[0]):
+        if not self._is_map(node.output[0]):
             return None
-        found = read(node)
+        found = self.read(node)
         if found is None or not all(self._is_map(x) and self.channels(x) for x in found.inputs):
             return None
         return found
+
+    def read(self, node: Any) -> Match | None:
+        """Return what a node is if it makes a map of maps."""
+        known = self._activation if node.op_type in ACTIVE else None
+        read: Callable[[Any], Match | None] | None = getattr(self, f"_{node.op_type}", known)
+        return None if read is None else read(node)
 
     # ---- convolutions and what is linear ---------------------------------------------------------
 
@@ -127,7 +143,9 @@ class Patterns(Functions):
         maker = self.model.makers.get(name)
         if maker is None or depth == 0:
             return False
-        if maker.op_type in ("Conv", "BatchNormalization"):
+        while maker.op_type in ("Reshape", "Transpose") and maker.input[0] in self.model.makers:
+            maker = self.model.makers[maker.input[0]]  # a norm by parts, or what `forms` reads
+        if maker.op_type in _TAKING:
             return True
         return maker.op_type in ("Add", "Mul", *ACTIVE) and any(
             self._convolved(one, depth - 1) for one in maker.input if one
@@ -183,7 +201,20 @@ class Patterns(Functions):
         if self._is_map(one) and self._is_map(other) and sizes[one] == sizes[other]:
             constants = [name for name in (one, other) if self.model.constant(name) is not None]
             return None if constants else Match(Add(), (one, other))
-        return self._affine(node, factor=False)
+        return self._affine(node, factor=False) or self._pixel_added(node)
+
+    def _pixel_added(self, node: Any) -> Match | None:
+        """The sum of a map and one of a single pixel."""
+        for one, other in (node.input, reversed(node.input)):
+            if not self._is_map(one) or not self._is_map(other):
+                continue
+            sizes = self.model.sizes
+            if sizes[other] == (*sizes[one][:2], number(1), number(1)):
+                constant = self.model.constant(one) is not None
+                return None if constant or self.model.constant(other) is not None else (
+                    Match(Add(repeated=True), (one, other))
+                )  # fmt: skip
+        return None
 
     def _Sum(self, node: Any) -> Match | None:
         return self._Add(node) if len(node.input) == 2 else None
@@ -237,12 +268,8 @@ class Patterns(Functions):
         return Match(GlobalAverage(), (node.input[0],))
 
     def _ReduceMean(self, node: Any) -> Match | None:
-        values = self.model.attributes(node)
-        axes = values.get("axes")
-        if axes is None and len(node.input) > 1 and node.input[1]:
-            array = self.model.constant(node.input[1])
-            axes = None if array is None else array.tolist()
-        if axes is None or not values.get("keepdims", 1) or {a % 4 for a in axes} != {2, 3}:
+        kept = self.model.attributes(node).get("keepdims", 1)
+        if not kept or self._mean_axes(node) != {2, 3}:
             return None
         return self._GlobalAveragePool(node)
 
@@ -276,7 +303,62 @@ class Patterns(Functions):
         start, stop, _ = slice(int(first), int(last)).indices(self.channels(node.input[0]))
         return Match(Slice(start, stop), (node.input[0],)) if start < stop else None
 
+    def _InstanceNormalization(self, node: Any) -> Match | None:
+        scale, shift = (self._array(name) for name in node.input[1:3])
+        channels = self.channels(node.output[0])
+        if scale is None or shift is None or scale.shape != (channels,):
+            return None
+        op = GroupNorm(channels, scale, shift, self._epsilon(node))
+        return Match(op, (node.input[0],))
+
+    def _GroupNormalization(self, node: Any) -> Match | None:
+        values, channels = self.model.attributes(node), self.channels(node.output[0])
+        scale, shift = (self._array(name) for name in node.input[1:3])
+        groups = values.get("num_groups", 0)
+        if scale is None or shift is None or groups < 1 or channels % groups:
+            return None
+        if len(scale) == groups and self.model.opset < 21:  # numbers of groups, at first
+            scale, shift = (np.repeat(one, channels // groups) for one in (scale, shift))
+        if scale.shape != (channels,) or shift.shape != (channels,):
+            return None
+        if values.get("stash_type", 1) != 1:
+            return None
+        return Match(GroupNorm(groups, scale, shift, self._epsilon(node)), (node.input[0],))
+
+    def _epsilon(self, node: Any) -> float:
+        return float(np.float32(self.model.attributes(node).get("epsilon", 1e-5)))
+
+    def _Softmax(self, node: Any) -> Match | None:
+        axis = self.model.attributes(node).get("axis", -1)
+        if axis not in (1, -3) or self.model.opset < 13:
+            return None
+        return Match(Softmax(), (node.input[0],))
+
     def _Reshape(self, node: Any) -> Match | None:
+        return self._group_norm(node) or self._shuffle(node)
+
+    def _group_norm(self, node: Any) -> Match | None:
+        """Groups as channels, normalized each, and reshaped as before."""
+        norm = self._alone(node.input[0], "InstanceNormalization")
+        split = self._alone(norm.input[0], "Reshape") if norm is not None else None
+        if split is None or not self._is_map(split.input[0]):
+            return None
+        sizes, dims = self.model.sizes[split.input[0]], self.model.constant(split.input[1])
+        scale, shift = (self._array(name) for name in norm.input[1:3])
+        if dims is None or dims.size != 3 or self.model.sizes.get(node.output[0]) != sizes:
+            return None
+        (first, groups, last), channels = (int(one) for one in dims), sizes[1].number
+        batch = first == 0 or number(first) == sizes[0]
+        rest = math.prod(one.number for one in sizes[1:]) if all(s.known for s in sizes[1:]) else 0
+        if not batch or groups < 1 or channels % groups or last not in (-1, rest // groups):
+            return None
+        if scale is None or shift is None or not scale.shape == shift.shape == (groups,):
+            return None
+        scale, shift = (np.repeat(one, channels // groups) for one in (scale, shift))
+        op = GroupNorm(groups, scale, shift, self._epsilon(norm))
+        return Match(op, (split.input[0],), (norm, split))
+
+    def _shuffle(self, node: Any) -> Match | None:
         """Channels (g, c) as (c, g): a reshape, the axes exchanged, and reshaped as before."""
         exchange = self._alone(node.input[0], "Transpose")
         split = self._alone(exchange.input[0], "Reshape") if exchange is not None else None

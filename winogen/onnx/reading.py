@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from winogen.graph import Graph, Node, Opaque
+from winogen.onnx.forms import Forms
 from winogen.onnx.matching import Match
 from winogen.onnx.model import Model
 from winogen.onnx.patterns import Patterns
@@ -24,6 +25,7 @@ class Reading:
     graph: Graph
     kind: int  # of the numbers, as TensorProto counts them; 0 without a convolution
     refusals: list[str] = field(default_factory=list)  # convolutions that stay, and why
+    forms: dict[str, str] = field(default_factory=dict)  # of values that are no maps in the model
 
 
 def read(model: Model, excluded: Mapping[str, str] | None = None) -> Reading:
@@ -34,6 +36,7 @@ def read(model: Model, excluded: Mapping[str, str] | None = None) -> Reading:
     narrow = quantized(model, excluded)
     kind = _kind(model, narrow.taken)
     patterns = Patterns(model, kind) if kind else None
+    forms = Forms(patterns) if patterns else None
     matches: dict[int, Match] = {}
     swallowed: set[tuple[str, ...]] = set()
     refusals = []
@@ -42,8 +45,10 @@ def read(model: Model, excluded: Mapping[str, str] | None = None) -> Reading:
         match = narrow.matches.get(node.output[0]) if node.output else None
         if match is None and id(node) in narrow.taken:
             continue
-        if match is None and patterns:
-            match = patterns.match(node)
+        if match is None and patterns and forms:
+            if forms.enter(node):  # for who reads a tensor of that form
+                continue
+            match = forms.resolved(patterns.match(node)) or forms.match(node)
         if match is not None:
             matches[place] = match
             swallowed |= {tuple(inner.output) for inner in match.within}
@@ -80,7 +85,7 @@ def read(model: Model, excluded: Mapping[str, str] | None = None) -> Reading:
     produced |= outside.keys()
     wanted = [aliases.get(value.name, value.name) for value in model.graph.output]
     outputs = tuple(dict.fromkeys(name for name in wanted if name in produced))
-    return Reading(Graph(outside, made, outputs), kind, refusals)
+    return Reading(Graph(outside, made, outputs), kind, refusals, forms.made if forms else {})
 
 
 def _kind(model: Model, taken: Container[int]) -> int:

@@ -6,6 +6,7 @@ there, and then nobody knows whether a residual addition broadcasts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -60,8 +61,8 @@ ACTIVE = frozenset(function.names for known in ACTIVATIONS.values() for function
 # One input decides.
 _ALIKE = ACTIVE | frozenset(
     "BatchNormalization Cast Ceil Celu Dropout Elu Erf Exp Floor HardSigmoid Identity "
-    "InstanceNormalization LRN Log LpNormalization Mish Neg Reciprocal Selu Sigmoid Softmax "
-    "Softplus Softsign Sqrt Tanh ThresholdedRelu".split()
+    "GroupNormalization InstanceNormalization LRN LayerNormalization Log LpNormalization Mish "
+    "Neg Reciprocal Selu Sigmoid Softmax Softplus Softsign Sqrt Tanh ThresholdedRelu".split()
 )
 _BROADCAST = frozenset("Add Sub Mul Div Pow Max Min Sum Mean".split())
 
@@ -103,9 +104,15 @@ def propagate(
     symbols is replaced by what its node makes of its inputs, which says more.
     """
     sizes = dict(known)
+    contents: dict[str, Sizes] = {}  # of lists of sizes
     for node in nodes:
+        listed = _listed(node, sizes, contents, attributes(node), constant)
+        if listed is not None:
+            contents[node.output[0]] = listed
         inputs = [sizes.get(name) for name in node.input]
         made = _outputs(node, inputs, attributes(node), constant)
+        if node.op_type == "Reshape" and node.domain in STANDARD and inputs[0] is not None:
+            made = _reshaped(inputs[0], _list_of(node.input[1], contents, constant))
         if made is None or not node.output:
             continue
         before = sizes.get(node.output[0])
@@ -126,6 +133,10 @@ def _outputs(node: Any, inputs: list, attributes: dict[str, Any], constant: Any)
         return _broadcast(inputs)
     if kind == "Concat":
         return _joined(inputs, attributes.get("axis", 1))
+    if kind in ("Gemm", "MatMul") and inputs[1] is not None and len(inputs[1]) == 2:
+        if attributes.get("transA", 0) or (kind == "Gemm" and len(inputs[0]) != 2):
+            return None
+        return (*inputs[0][:-1], inputs[1][0 if attributes.get("transB", 0) else 1])
     if len(inputs[0]) != 4:
         return None
     if kind == "Conv":
@@ -142,6 +153,58 @@ def _outputs(node: Any, inputs: list, attributes: dict[str, Any], constant: Any)
             return None
         return tuple(s + int(pads[i]) + int(pads[i + 4]) for i, s in enumerate(inputs[0]))
     return None
+
+
+def _list_of(name: str, contents: dict[str, Sizes], constant: Any) -> Sizes | None:
+    """The sizes that a value lists; 0 and -1 are as they stand there."""
+    numbers = constant(name)
+    if numbers is None or numbers.ndim > 1 or numbers.dtype.kind != "i":
+        return contents.get(name)
+    return tuple(number(int(one)) for one in numbers.reshape(-1))
+
+
+def _listed(
+    node: Any, sizes: dict[str, Sizes], contents: dict[str, Sizes], values: Any, constant: Any
+) -> Sizes | None:
+    """The sizes that the output of a node lists: those of a value, some of them, put together."""
+    kind = node.op_type
+    if node.domain not in STANDARD or not node.input:
+        return None
+    if kind == "Shape" and not values.get("start") and values.get("end") is None:
+        return sizes.get(node.input[0])
+    lists = [_list_of(name, contents, constant) for name in node.input if name]
+    if kind in ("Unsqueeze", "Squeeze", "Cast", "Identity"):
+        return lists[0]
+    if kind == "Concat" and None not in lists:
+        return tuple(size for one in lists if one is not None for size in one)
+    place = constant(node.input[1]) if kind == "Gather" else None
+    if lists[0] is None or place is None or place.size != 1:
+        return None
+    index = int(place.reshape(-1)[0])
+    return lists[0][index : index + 1 or None] if -len(lists[0]) <= index < len(lists[0]) else None
+
+
+def _reshaped(x: Sizes, target: Sizes | None) -> Sizes | None:
+    """The sizes of a Reshape; the one that is left open, -1, is what the others leave."""
+    if target is None:
+        return None
+    open_size, copied = number(-1), number(0)
+    if any(one == copied and place >= len(x) for place, one in enumerate(target)):
+        return None
+    made = [x[place] if one == copied else one for place, one in enumerate(target)]
+    if open_size not in made:
+        return tuple(made)
+    left, whole = [*x], [one for one in made if one != open_size]
+    for one in list(whole):  # symbols must go with symbols
+        if one in left and not one.known:
+            left.remove(one)
+            whole.remove(one)
+    if not all(one.known for one in (*left, *whole)):
+        return None
+    rest, of = math.prod(one.number for one in left), math.prod(one.number for one in whole)
+    if not of or rest % of:
+        return None
+    return tuple(number(rest // of) if one == open_size else one for one in made)
 
 
 def _broadcast(inputs: list[Sizes | None]) -> Sizes | None:

@@ -17,6 +17,8 @@ from winogen.graph import (
     Concat,
     Conv,
     Graph,
+    GroupNorm,
+    LayerNorm,
     MaxPool,
     Opaque,
     Shuffle,
@@ -31,6 +33,7 @@ from winogen.graph.places import Buffer, Place
 from winogen.graph.relayout import Relayout
 from winogen.kernels.spec import PADDING_MODES
 from winogen.onnx.between import Lookup, Pool
+from winogen.onnx.forms import FORMS
 from winogen.onnx.model import Model, fresh, named_apart
 from winogen.onnx.operators import NOWHERE, OWN_DOMAIN
 from winogen.onnx.reading import Reading
@@ -70,6 +73,7 @@ class Writer:
         self.convolutions = 0
         self.segments = 0
         self.quantized = 0
+        self.turned: dict[str, str] = {}  # maps that nodes made of values in other forms
 
     def write(self, graph: Graph) -> Any:
         """Return the ModelProto of ``graph``, a simplified form of the one that was read."""
@@ -89,9 +93,10 @@ class Writer:
         channels = self._channels(graph)
         for node in graph.nodes:
             if isinstance(node.op, Conv) and node.output not in self.excluded:
-                inputs = list(dict.fromkeys(node.reads))
+                inputs, first = list(dict.fromkeys(node.reads)), len(self.nodes)
+                self.turned.clear()
                 self._segment(Graph(inputs, [node], node.outputs), channels)
-                yield Part([self.nodes[-1]], inputs, list(node.outputs))
+                yield Part(self.nodes[first:], inputs, list(node.outputs))
 
     # ---- nodes -----------------------------------------------------------------------------------
 
@@ -123,10 +128,50 @@ class Writer:
         self.within.update(dict.fromkeys(graph.outputs, values))
         counts = {buffer: shape[1] for buffer, shape in buffers.items()}
         alone = len(steps) == 1 and isinstance(steps[0].op, Conv)
+        maps = [self._as_map(name) for name in graph.inputs]
+        results = [
+            fresh(f"{name}.map", self.taken) if name in self.reading.forms else name
+            for name in graph.outputs
+        ]
         if alone and _whole(steps[0], counts) and not self._taken_for_onnx(graph):
-            self._conv(graph, steps[0])
-            return
-        inputs = list(graph.inputs)
+            self._conv(steps[0], maps, results)
+        else:
+            self._layers(steps, counts, maps, results)
+        for name, result in zip(graph.outputs, results):
+            if name != result:
+                self._turn(FORMS[self.reading.forms[name]].into, result, name)
+
+    def _as_map(self, name: str) -> str:
+        """The name of a value as a map, which a node makes of it if it has another form."""
+        if name not in self.reading.forms:
+            return name
+        if name not in self.turned:
+            self.turned[name] = fresh(f"{name}.map", self.taken)
+            self._turn(FORMS[self.reading.forms[name]].back, name, self.turned[name])
+        return self.turned[name]
+
+    def _turn(self, way: tuple[str, tuple[int, ...]], source: str, target: str) -> None:
+        """Write the node that brings a value into another form."""
+        kind, axes = way
+        if kind == "Transpose":
+            node = self.helper.make_node(kind, [source], [target], name=target, perm=axes)
+        elif self.model.opset < 13:
+            node = self.helper.make_node(kind, [source], [target], name=target, axes=axes)
+        else:
+            constant = self._constant(np.array(axes, np.int64), "pixel", "axes")
+            node = self.helper.make_node(kind, [source, constant], [target], name=target)
+        self.nodes.append(node)
+        self.made.add(target)
+
+    def _layers(
+        self,
+        steps: Sequence[Step],
+        counts: Mapping[Buffer, int],
+        maps_read: Sequence[str],
+        results: Sequence[str],
+    ) -> None:
+        """A node of many layers that reads and makes these maps."""
+        inputs = list(maps_read)
         layers: list[dict[str, Any]] = []
         for step in steps:
             op = step.op
@@ -134,9 +179,11 @@ class Writer:
             spec, numbers = None, {}
             if isinstance(op, Conv):
                 spec, numbers = op.activation, {"weight": op.weight, "bias": op.bias}
-            elif isinstance(op, maps.Point):
+            elif isinstance(op, (maps.Point, GroupNorm, LayerNorm)):
                 spec, numbers = op.activation, {"weight": op.scale, "bias": op.shift}
             name, parameters, numbers["slopes"] = _activation(spec)
+            if isinstance(op, (GroupNorm, LayerNorm)):
+                parameters = (op.epsilon, 0.0)
             arrays = {
                 what: self._tensor(array, step.key, what)
                 for what, array in numbers.items()
@@ -147,14 +194,14 @@ class Writer:
                     inputs.append(tensor)
             layers.append({"step": step, "activation": name, "parameters": parameters, **arrays})
         between = sorted(buffer for buffer in counts if buffer[0] == "arena")
-        made = [("output", i) for i in range(len(graph.outputs))] + between
-        number: dict[Buffer, int] = {("input", i): i for i in range(len(graph.inputs))}
+        made = [("output", i) for i in range(len(results))] + between
+        number: dict[Buffer, int] = {("input", i): i for i in range(len(maps_read))}
         number |= {buffer: len(inputs) + i for i, buffer in enumerate(made)}
         self._add(
             "Segment",
             inputs,
-            graph.outputs,
-            graph.outputs[0],
+            results,
+            results[0],
             layers=[n for layer in layers for n in _numbers(layer, inputs, number)],
             channels=[counts[buffer] for buffer in made],
             activations=" ".join(layer["activation"] for layer in layers),
@@ -169,8 +216,8 @@ class Writer:
         makers = [self.model.makers.get(name) for name in graph.inputs]
         return any(node is not None and node.op_type == "DequantizeLinear" for node in makers)
 
-    def _conv(self, graph: Graph, step: Step) -> None:
-        op, values = step.op, {("input", i): name for i, name in enumerate(graph.inputs)}
+    def _conv(self, step: Step, maps: Sequence[str], results: Sequence[str]) -> None:
+        op, values = step.op, {("input", i): name for i, name in enumerate(maps)}
         assert isinstance(op, Conv)
         name, parameters, slopes = _activation(op.activation)
         inputs = [values[step.input.buffer], self._tensor(op.weight, step.key, "weight")]
@@ -193,7 +240,7 @@ class Writer:
             attributes["activation"] = name
         if any(parameters):
             attributes["activation_parameters"] = parameters
-        self._add("Conv", inputs, graph.outputs, step.label, **attributes)
+        self._add("Conv", inputs, results, step.label, **attributes)
 
     @property
     def _threads(self) -> dict[str, Any]:
@@ -414,6 +461,6 @@ def _numbers(
         padding = (top, left, bottom, right)
     if isinstance(op, MaxPool):
         dilation = op.dilation
-    groups = op.groups if isinstance(op, Shuffle) else 1
+    groups = op.groups if isinstance(op, (Shuffle, GroupNorm)) else 1
     head = (maps.kind_of(op), step.input.channels, *maps.window_of(op))
     return (*head, *places, *stride, *dilation, *padding, groups, 0)

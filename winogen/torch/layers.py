@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import fx, nn
 
-from winogen.graph import Add, Affine, Concat, Conv, Multiply, Slice
+from winogen.graph import Add, Affine, Concat, Conv, GroupNorm, Multiply, Slice, Softmax
 from winogen.torch.calls import Call, Translation, Untranslated, array, dtype, pair
 
 
@@ -92,6 +92,50 @@ def norm_function(order: str) -> Callable[[Call], Translation]:
     return maker
 
 
+def group_norm_module(call: Call, module: Any) -> Translation:
+    """Return the normalization of groups of channels, of a module."""
+    scale, shift = (None if one is None else array(one) for one in (module.weight, module.bias))
+    op = GroupNorm(module.num_groups, scale, shift, module.eps)
+    return Translation([op], [call.map(call.node.args[0])])
+
+
+def instance_norm_module(call: Call, module: Any) -> Translation:
+    """Return the normalization of every channel, of a module that keeps no statistics."""
+    x = call.map(call.node.args[0])
+    if module.track_running_stats:
+        raise Untranslated
+    scale, shift = (None if one is None else array(one) for one in (module.weight, module.bias))
+    return Translation([GroupNorm(call.channels(x), scale, shift, module.eps)], [x])
+
+
+def group_norm(call: Call) -> Translation:
+    """Return the normalization of groups of channels, of a function."""
+    values = call.bind(
+        "input num_groups weight bias eps cudnn_enabled", weight=None, bias=None, eps=1e-5
+    )
+    scale, shift = (call.constant(values[name]) for name in ("weight", "bias"))
+    if not isinstance(values["num_groups"], int):
+        raise Untranslated
+    op = GroupNorm(values["num_groups"], scale, shift, values["eps"])
+    return Translation([op], [call.map(values["input"])])
+
+
+def softmax(call: Call) -> Translation:
+    """Return exp(x) by its sum over channels, of a function."""
+    values = call.bind("input dim _stacklevel dtype", dim=None, dtype=None)
+    # aten has the type where functions have a number of their own.
+    if values["dtype"] is not None or values.get("_stacklevel", 3) not in (3, None):
+        raise Untranslated
+    return softmax_of(call, values["input"], values["dim"])
+
+
+def softmax_of(call: Call, x: Any, axis: Any) -> Translation:
+    """Return exp(x) by its sum over an axis, which must be that of the channels."""
+    if axis not in (1, -3):
+        raise Untranslated
+    return Translation([Softmax()], [call.map(x)])
+
+
 def factor(turn: Callable[[float], tuple[float, float]]) -> Callable[[Call], Translation]:
     """Return the maker of y = scale * x + shift, of one number."""
 
@@ -99,7 +143,7 @@ def factor(turn: Callable[[float], tuple[float, float]]) -> Callable[[Call], Tra
         values = call.bind("input other")
         x, number = values["input"], values["other"]
         if turn is times and isinstance(x, fx.Node) and isinstance(number, fx.Node):
-            return product(call, x, number)
+            return by_channel(call, x, number, product=True) or product(call, x, number)
         if isinstance(x, (int, float)) and turn is not divided:
             x, number = number, x
         return scaled(call, x, number, turn)
@@ -115,6 +159,23 @@ def product(call: Call, x: fx.Node, y: fx.Node) -> Translation:
     if other not in (one, (*one[:2], 1, 1)) or dtype(x) != dtype(y):
         raise Untranslated
     return Translation([Multiply()], [x, y])
+
+
+def by_channel(call: Call, x: fx.Node, y: fx.Node, product: bool) -> Translation | None:
+    """Return a product or a sum with a constant, a number per channel or one; None for another."""
+    for one, other in ((x, y), (y, x)):
+        numbers = call.constants.get(other.name)
+        shape = call.shapes.get(one.name, ())
+        if numbers is None or len(shape) != 4 or numbers.dtype != dtype(one):
+            continue
+        channels = call.channels(one)
+        sizes = (1,) * (4 - numbers.dim()) + tuple(numbers.shape)
+        if len(sizes) > 4 or sizes not in ((1, channels, 1, 1), (1, 1, 1, 1)):
+            continue
+        given = np.ascontiguousarray(np.broadcast_to(array(numbers).reshape(-1), (channels,)))
+        pair = (given, np.zeros_like(given)) if product else (np.ones_like(given), given)
+        return Translation([Affine(*pair)], [one])
+    return None
 
 
 def scaled(call: Call, x: Any, number: Any, turn: Any) -> Translation:
@@ -158,10 +219,17 @@ def add(call: Call) -> Translation:
         x, y = y, x
     if isinstance(y, (int, float)) and isinstance(alpha, (int, float)):
         return scaled(call, x, y * alpha, plus)
+    if isinstance(x, fx.Node) and isinstance(y, fx.Node) and alpha == 1:
+        found = by_channel(call, x, y, product=False)
+        if found is not None:
+            return found
     x, y = call.map(x), call.map(y)
-    if call.shapes[x.name] != call.shapes[y.name] or dtype(x) != dtype(y) or alpha != 1:
+    one, other = tuple(call.shapes[x.name]), tuple(call.shapes[y.name])
+    if one[2:] == (1, 1) and one != other:
+        x, y, one, other = y, x, other, one
+    if other not in (one, (*one[:2], 1, 1)) or dtype(x) != dtype(y) or alpha != 1:
         raise Untranslated
-    return Translation([Add()], [x, y])
+    return Translation([Add(repeated=other != one)], [x, y])
 
 
 def getitem(call: Call) -> Translation:

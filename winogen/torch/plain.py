@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from winogen.graph import (
     Conv,
     GlobalAverage,
     Graph,
+    GroupNorm,
+    LayerNorm,
     MaxPool,
     Multiply,
     Node,
@@ -27,6 +30,7 @@ from winogen.graph import (
     Repeat,
     Shuffle,
     Slice,
+    Softmax,
 )
 from winogen.graph.ir import Moving
 from winogen.torch.activations import apply
@@ -74,6 +78,8 @@ def moved(x: torch.Tensor, op: Any) -> torch.Tensor:
         return averaged(x, op)
     if isinstance(op, GlobalAverage):
         return x.mean((2, 3), keepdim=True)
+    if isinstance(op, Softmax):
+        return x.softmax(1)
     if isinstance(op, Shuffle):
         return x.unflatten(1, (op.groups, -1)).transpose(1, 2).flatten(1, 2)
     high, wide = op.factor
@@ -111,6 +117,10 @@ class Plain(nn.Module):
             self.kind, self.op = "pad", (op.padding, op.mode)
         elif isinstance(op, Slice):
             self.kind, self.op = "slice", op
+        elif isinstance(op, (GroupNorm, LayerNorm)):
+            self.kind, self.op = "norm", replace(op, scale=None, shift=None)
+            for name, array in (("weight", op.scale), ("bias", op.shift)):
+                setattr(self, name, None if array is None else torch.from_numpy(array.copy()))
         elif isinstance(op, Moving) and not isinstance(op, Multiply):
             self.kind, self.op = "moving", op
         else:
@@ -125,6 +135,8 @@ class Plain(nn.Module):
         x = inputs[0]
         if self.kind == "conv":
             return self._conv(x, inputs[1:])
+        if self.kind == "norm":
+            return self._norm(x if len(inputs) == 1 else x + inputs[1])
         if self.kind == "affine":
             return x * self.weight + self.bias
         if self.kind == "activation":
@@ -139,13 +151,39 @@ class Plain(nn.Module):
             return x * inputs[1]
         return x + inputs[1] if self.kind == "add" else torch.cat(inputs, 1)
 
+    def _norm(self, x: torch.Tensor) -> torch.Tensor:
+        op = self.op
+        if isinstance(op, GroupNorm):
+            y = F.group_norm(x, op.groups, self.weight, self.bias, op.epsilon)
+        else:
+            last, sizes = x.permute(0, 2, 3, 1), (x.shape[1],)
+            y = F.layer_norm(last, sizes, self.weight, self.bias, op.epsilon).permute(0, 3, 1, 2)
+        return activate(y, op.activation)
+
     def _conv(self, x: torch.Tensor, seams: tuple[torch.Tensor, ...]) -> torch.Tensor:
         options = self.op
         (top, bottom), (left, right) = options["padding"]
         mode, padding = options["padding_mode"], (top, left)
         if mode != "zeros" or (top, left) != (bottom, right):
             x, padding = pad(x, (top, bottom, left, right), mode), (0, 0)
-        y = F.conv2d(
+        if not any((top, bottom, left, right)) and self._is_linear(x):
+            filters = self.weight.flatten(1)
+            y = F.linear(x.permute(0, 2, 3, 1), filters, self.bias).permute(0, 3, 1, 2)
+        else:
+            y = self._convolved(x, padding)
+        if self.has_add:
+            y = y + seams[0]
+        y = activate(y, options["activation"])
+        return y + seams[-1] if len(seams) > self.has_add else y
+
+    def _is_linear(self, x: torch.Tensor) -> bool:
+        """Whether it is one product with a matrix, of a single pixel."""
+        alone = x.shape[2:] == (1, 1) and self.weight.shape[2:] == (1, 1)
+        return alone and self.op["groups"] == 1
+
+    def _convolved(self, x: torch.Tensor, padding: tuple[int, int]) -> torch.Tensor:
+        options = self.op
+        return F.conv2d(
             x,
             self.weight,
             self.bias,
@@ -154,10 +192,6 @@ class Plain(nn.Module):
             options["dilation"],
             options["groups"],
         )
-        if self.has_add:
-            y = y + seams[0]
-        y = activate(y, options["activation"])
-        return y + seams[-1] if len(seams) > self.has_add else y
 
     def extra_repr(self) -> str:
         """What it computes, and the layer it comes from."""

@@ -11,6 +11,7 @@ from torch import Tensor, fx, nn
 
 from winogen.graph import Conv, Graph, whole
 from winogen.kernels.spec import KernelSpec
+from winogen.torch import views
 from winogen.torch.building import GRAPH, VALUES
 from winogen.torch.calling import Calls
 from winogen.torch.cases import PERTURBED, Case, Witness, run
@@ -81,13 +82,20 @@ class _Recorder(fx.Interpreter):
     def __init__(self, module: fx.GraphModule, names: set[str]):
         super().__init__(module)
         self.names = names
+        self.held: dict[str, list[str]] = {}  # names of maps by the tensor that holds them
+        for name in names:
+            self.held.setdefault(name.rpartition(".")[0], []).append(name)
         self.values: dict[str, Tensor] = {}
 
     def run_node(self, n: fx.Node) -> Any:
         """Run a node."""
         result = super().run_node(n)
-        if n.name in self.names and isinstance(result, Tensor):
+        if isinstance(result, Tensor) and (n.name in self.names or n.name in self.held):
             self.values[n.name] = result.detach().clone()
+            for name in self.held.get(n.name, ()):  # maps that the tensor holds
+                held = views.back(self.values, name)
+                if held is not None:
+                    self.values[name] = held
         return result
 
 

@@ -18,10 +18,22 @@ from torch import fx, nn
 from torch.nn.modules.conv import _ConvNd
 
 from winogen.errors import InvalidValue
-from winogen.graph import Add, Graph, Multiply, Node, Opaque, Slice
-from winogen.graph.ir import parameters
+from winogen.graph import (
+    Add,
+    Conv,
+    GlobalAverage,
+    Graph,
+    Multiply,
+    Node,
+    Opaque,
+    Pad,
+    Repeat,
+    Slice,
+    Spread,
+)
+from winogen.graph.ir import Operator, parameters
 from winogen.graph.shapes import output_shape
-from winogen.torch import mutation
+from winogen.torch import mutation, views
 from winogen.torch.calls import Translation, Untranslated, dtype
 from winogen.torch.translate import label as node_label
 from winogen.torch.translate import translate
@@ -124,6 +136,8 @@ class _Reader:
         self.inputs: list[str] = []
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.stays: list[Stays] = []
+        self.views: dict[str, views.View] = {}  # values that hold a map with its axes elsewhere
+        self.pixels: set[str] = set()  # maps of a single pixel, whatever the sizes of the inputs
 
     def read(self) -> Reading:
         results: Any = None
@@ -161,6 +175,7 @@ class _Reader:
             tensor = _attribute(self.module, str(node.target))
             if isinstance(tensor, torch.Tensor):
                 self.constants[node.name] = tensor
+        self._fold(node)
         if all(self.value[before] in self.steady for before in node.all_input_nodes):
             self.steady.add(node.name)
         changed = mutation.changed_by(node, self.modules)
@@ -172,9 +187,11 @@ class _Reader:
         try:
             if node.op == "get_attr" or reason:
                 raise Untranslated(reason)
-            self._translated(node, self._translation(node))
+            if not self._through_view(node):
+                self._translated(node, self._translation(node))
         except Untranslated as problem:
             self._opaque(node, changed)
+            self._open(node)
             what = convolution_of(node, self.module)
             if what is not None:
                 label = str(node.target) if node.op == "call_module" else node_label(node)
@@ -183,22 +200,40 @@ class _Reader:
         if changed is not None:
             self._rename(node, changed)
 
+    def _fold(self, node: fx.Node) -> None:
+        """Keep what a node makes of a constant by other sizes of it."""
+        if node.op != "call_method" or node.target not in ("view", "reshape", "unsqueeze"):
+            return
+        tensor = self.constants.get(getattr(node.args[0], "name", ""))
+        if tensor is not None and len(node.all_input_nodes) == 1:
+            self.constants[node.name] = getattr(tensor, node.target)(*node.args[1:], **node.kwargs)
+
     def _translation(self, node: fx.Node) -> Translation:
         """What becomes of a node, if its types and its shape are what the trace has seen."""
         translation = translate(node, self.modules, self.constants, self.shapes)
+        self._check(node, translation, self.shapes, self.shapes.get(node.name))
+        return translation
+
+    def _check(
+        self,
+        node: fx.Node,
+        translation: Translation,
+        known: Mapping[str, tuple[int, ...]],
+        made: tuple[int, ...] | None,
+    ) -> None:
+        """Raise Untranslated if types or shapes, ``known`` and ``made``, are not as was seen."""
         model_dtype = np.dtype(str(self.kind).removeprefix("torch."))
         for op in translation.ops:
             if any(array.dtype != model_dtype for array in parameters(op)):
                 raise Untranslated(f"its weights are not of {model_dtype}, as most others are")
-        shapes = [self.shapes.get(one.name) for one in translation.inputs]
-        if None in shapes or self.shapes.get(node.name) is None:
+        shapes = [known.get(one.name) for one in translation.inputs]
+        if None in shapes or made is None:
             raise Untranslated("its input is no map of 4 axes")
         steady = [self.value[one] in self.steady for one in translation.inputs]
         if any(isinstance(op, (Add, Multiply)) for op in translation.ops) and any(steady):
             raise Untranslated("a constant may be repeated for every image of a batch")
-        if self._shape(translation, shapes) != tuple(self.shapes[node.name]):
+        if self._shape(translation, shapes) != tuple(made):
             raise Untranslated("its output has another shape")
-        return translation
 
     def _shape(self, translation: Translation, known: Sequence[Any]) -> tuple[int, ...]:
         shape = tuple(known[0])
@@ -211,19 +246,99 @@ class _Reader:
                 raise Untranslated("its shapes do not fit") from None
         return shape
 
+    # ---- maps with their axes elsewhere ----------------------------------------------------------
+
+    def _through_view(self, node: fx.Node) -> bool:
+        """Read a node of tensors that hold maps in one form; whether it is one."""
+        tensors = [one for one in node.all_input_nodes if one.name not in self.constants]
+        tensors = [one for one in tensors if map_shape(one) is not None]
+        held = {one: self.views.get(self.value[one]) for one in tensors}
+        first = next(iter(held.values()), None)
+        if first is None or any(view is None or view.form != first.form for view in held.values()):
+            return False
+        shapes = {one.name: self.shapes[view.map] for one, view in held.items() if view}
+        made, x, form = map_shape(node), self.shapes[first.map], first.form
+        if made is None or dtype(node) != self.kind:
+            return False
+        if len(held) == 1 and views.closed(node, self.modules, form, made, x):
+            self.value[node] = first.map
+            return True
+        other = views.reshaped(node, self.modules, form, made, x) if len(held) == 1 else ""
+        if other:
+            self._opaque(node, None)
+            self.views[node.name] = views.View(first.map, other)
+            return True
+        found = views.inside(node, form, views.Inside(self.modules, self.constants, shapes))
+        axes = (0, views.FORMS[form].axis)
+        expected = (
+            x if not found.ops else self._shape(found, [shapes[n.name] for n in found.inputs])
+        )
+        if tuple(made[axis] for axis in axes) != tuple(expected[:2]):
+            raise Untranslated("its output has another shape")
+        self._check(node, found, shapes, expected)
+        if not found.ops:
+            self.value[node] = self.value[found.inputs[0]]
+            return True
+        names = [held[one].map for one in found.inputs]  # type: ignore[union-attr]
+        self._made(node, found, names, f"{node.name}.{form}")
+        self._held(node, form)
+        return True
+
+    def _held(self, node: fx.Node, form: str) -> None:
+        """Enter the tensor of a node, which holds the map that was made last."""
+        last = self.nodes[-1].output
+        op = Opaque(node.name, views.payload(node.name, form))
+        self.nodes.append(Node(op, (last,), (node.name,), node.name))
+        self.value[node] = node.name
+        self.fresh.add(node.name)
+        self.views[node.name] = views.View(last, form)
+
+    def _open(self, node: fx.Node) -> None:
+        """Enter a tensor of torch's if it holds a map."""
+        source = node.args[0] if node.args else None
+        shape = map_shape(node)
+        if not isinstance(source, fx.Node) or shape is None or len(node.all_input_nodes) > 2:
+            return
+        name = self.value[source]
+        x = self.shapes.get(name)
+        if x is None or name in self.views or dtype(source) != self.kind:
+            return
+        form = views.opened(node, self.modules, shape, x)
+        if form == "last" or (form and name in self.pixels):
+            self.views[node.name] = views.View(name, form)
+
+    def _made(
+        self, node: fx.Node, translation: Translation, names: Sequence[str], output: str
+    ) -> None:
+        """Enter the operators that make a map of others."""
+        for place, op in enumerate(translation.ops):
+            last = place == len(translation.ops) - 1
+            name = output if last else f"{output}.{place}"
+            # Operators follow each other; the last takes all other inputs, too.
+            reads = (names[:1] if not last else names) if not place else [
+                self.nodes[-1].output, *(names[1:] if last else [])
+            ]  # fmt: skip
+            if self._is_pixel(op, reads):
+                self.pixels.add(name)
+            shapes = [self.shapes[one] for one in reads]
+            made = Node(op, tuple(reads), (name,), translation.label)
+            self.shapes[name] = output_shape(made, shapes)
+            self.nodes.append(made)
+
+    def _is_pixel(self, op: Operator, reads: Sequence[str]) -> bool:
+        if isinstance(op, GlobalAverage):
+            return True
+        grows = isinstance(op, Pad) or (
+            isinstance(op, Conv) and (op.weight.shape[2:] != (1, 1) or any(op.padding))
+        )
+        return not grows and not isinstance(op, (Repeat, Spread)) and self.pixels.issuperset(reads)
+
     def _translated(self, node: fx.Node, translation: Translation) -> None:
         names = [self.value[n] for n in translation.inputs]
         if not translation.ops:  # the tensor itself
             self.value[node] = names[0]
             return
-        for place, op in enumerate(translation.ops):
-            last = place == len(translation.ops) - 1
-            output = node.name if last else f"{node.name}.{place}"
-            # Operators follow each other; the last takes all other inputs, too.
-            reads = (names[:1] if not last else names) if not place else [
-                self.nodes[-1].output, *(names[1:] if last else [])
-            ]  # fmt: skip
-            self.nodes.append(Node(op, tuple(reads), (output,), translation.label))
+        self._made(node, translation, names, node.name)
         self.value[node] = node.name
         if isinstance(translation.ops[-1], Slice):  # a view
             self.watched.update(names)

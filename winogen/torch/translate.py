@@ -66,6 +66,10 @@ def is_changed(module: nn.Module) -> bool:
 _MODULES: dict[type, Callable[[Call, Any], Translation]] = {
     nn.Conv2d: layers.conv_module,
     nn.BatchNorm2d: layers.norm_module,
+    nn.GroupNorm: layers.group_norm_module,
+    nn.InstanceNorm2d: layers.instance_norm_module,
+    nn.Softmax: lambda call, m: layers.softmax_of(call, call.node.args[0], m.dim),
+    nn.Softmax2d: lambda call, m: layers.softmax_of(call, call.node.args[0], 1),
     **activating.MODULES,
     nn.Identity: lambda call, m: between.same(call),
     nn.Dropout: between.dropout_module,
@@ -96,6 +100,8 @@ _FUNCTIONS: dict[Any, Callable[[Call], Translation]] = {
     **dict.fromkeys((F.conv2d, torch.conv2d), layers.conv_function),
     F.batch_norm: layers.norm_function(_NORM),
     torch.batch_norm: layers.norm_function(_ATEN_NORM),
+    **dict.fromkeys((F.group_norm, torch.group_norm), layers.group_norm),
+    **dict.fromkeys((F.softmax, torch.softmax), layers.softmax),
     **activating.FUNCTIONS,
     **dict.fromkeys((torch.add, operator.add, operator.iadd), layers.add),
     **dict.fromkeys((torch.mul, operator.mul, operator.imul), layers.factor(layers.times)),
@@ -115,6 +121,8 @@ _FUNCTIONS: dict[Any, Callable[[Call], Translation]] = {
     # aten, as `torch.export` writes it.
     aten.conv2d.default: layers.conv_function,
     aten.batch_norm.default: layers.norm_function(_ATEN_NORM),
+    aten.group_norm.default: layers.group_norm,
+    aten.softmax.int: layers.softmax,
     **dict.fromkeys((aten.add.Tensor, aten.add_.Tensor), layers.add),
     **dict.fromkeys((aten.mul.Tensor, aten.mul_.Tensor), layers.factor(layers.times)),
     **dict.fromkeys((aten.div.Tensor, aten.div_.Tensor), layers.factor(layers.divided)),
@@ -137,5 +145,6 @@ _METHODS: dict[str, Callable[[Call], Translation]] = {
     **dict.fromkeys(("mul", "mul_", "__mul__", "__imul__"), layers.factor(layers.times)),
     **dict.fromkeys(("div", "div_"), layers.factor(layers.divided)),
     "mean": between.mean,
+    "softmax": layers.softmax,
     **dict.fromkeys(("view", "reshape"), between.viewed),
 }
