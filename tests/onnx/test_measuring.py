@@ -9,6 +9,7 @@ import onnxruntime as ort
 import pytest
 
 import winogen.onnx
+from winogen.graph import measured
 from winogen.onnx import answers, measuring
 from winogen.onnx.measuring import Measuring, Unmeasured
 from winogen.onnx.model import Model
@@ -16,6 +17,7 @@ from winogen.onnx.rewrite import rewrite
 from winogen.tasks import duel
 from winogen.tasks.duel import Times
 from winogen.testing import every_layer
+from winogen.toolchain import cache_dir
 
 from .test_optimize import Net, data, kinds
 from .test_quantized import linear
@@ -131,6 +133,24 @@ def test_layers_alike_are_measured_once(clock, library, monkeypatch):
     monkeypatch.setattr(measuring, "duel", lambda *given: names.append(given) or measured(*given))
     assert len(rewrite(model).layers) == 5
     assert len(names) == 2  # a layer and the segment
+
+
+@pytest.mark.parametrize("whole", ((1.0, 2.0), (2.0, 1.0)))
+def test_a_model_is_measured_once(whole, clock, library, monkeypatch, tmp_path):
+    monkeypatch.setattr(measured, "is_every_layer", lambda: False)
+    monkeypatch.setattr(measured.wisdom, "path", lambda: cache_dir() / "wisdom.jsonl")
+    monkeypatch.setattr(measured.texts, "cache_root", lambda: tmp_path)
+    _, model = chain()
+    clock({"v3": SLOWER}, whole)
+    first = rewrite(model)
+    monkeypatch.setattr(measuring, "duel", None)
+    monkeypatch.setattr(measuring, "duel_of_wholes", None)
+    again = rewrite(model)
+    assert again.model == first.model and again.refusals == first.refusals
+    assert again.layers.items() <= first.layers.items() and again.whole == first.whole == whole
+    for options in ({"threads": 2}, {"tolerance": 1e-3}, {"input_shapes": {"x": (2, 4, 12, 14)}}):
+        with pytest.raises(TypeError):
+            rewrite(model, **options)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What an optimized model keeps: weights in a file, sizes that were prepared, and nothing else."""
 
 import copy
+import ctypes
 import gc
 import mmap
 import pickle
@@ -436,3 +437,18 @@ def test_layers_of_two_types_share_a_limit():
     found = report(optimize(model, x, memory_limit=most // 2))
     assert [row.runs == "torch" for row in found.rows] == [False] * 2
     assert found.packed_bytes <= most // 2
+
+
+def test_mkl_keeps_nothing_of_the_comparison_in_float64(x):
+    library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+    if not hasattr(library, "mkl_serv_mem_stat"):
+        pytest.skip("torch has no MKL here")
+    library.mkl_serv_mem_stat.restype = ctypes.c_int64
+
+    def held():
+        return library.mkl_serv_mem_stat(ctypes.byref(ctypes.c_int(0)))
+
+    torch.randn(256, 2048).double() @ torch.randn(2048, 512).double()
+    assert held()
+    optimize(nn.Sequential(nn.Conv2d(3, 64, 3)).eval(), x)
+    assert not held()

@@ -16,9 +16,10 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from winogen.errors import InvalidType, InvalidValue, Unsupported, WinogenError  # noqa: E402
-from winogen.graph import Conv, GlobalAverage  # noqa: E402
+from winogen.graph import Conv, GlobalAverage, measured  # noqa: E402
 from winogen.tasks import duel  # noqa: E402
 from winogen.tasks.duel import Times  # noqa: E402
+from winogen.toolchain import cache_dir  # noqa: E402
 from winogen.torch import deciding, drafting, optimize, report, wholes  # noqa: E402
 from winogen.torch.segment_op import SegmentModule  # noqa: E402
 
@@ -301,6 +302,59 @@ def test_a_slower_layer_is_kept_where_the_whole_is_faster(x, clock, uncut, count
     assert report(ours).whole == (min(uncut, 2.0), 4.0)
     with torch.no_grad():
         same(ours(x), model(x))
+
+
+@pytest.fixture
+def remembering(monkeypatch, tmp_path):
+    """What is measured is kept in a folder of this test."""
+    monkeypatch.setattr(measured, "is_every_layer", lambda: False)
+    monkeypatch.setattr(measured.wisdom, "path", lambda: cache_dir() / "wisdom.jsonl")
+    monkeypatch.setattr(measured.texts, "cache_root", lambda: tmp_path)
+
+
+@pytest.mark.parametrize(
+    "lost, original, folded, cut, uncut",
+    (
+        (0, 4.0, 5.0, 2.0, None),
+        (1, 4.0, 5.0, 2.0, 1.0),
+        (1, 4.0, 5.0, 1.0, 2.0),
+        (0, 4.0, 2.0, 3.0, 0),
+    ),
+    ids=("winogen", "uncut", "cut", "folded"),
+)
+def test_a_net_is_measured_once(
+    x, clock, remembering, monkeypatch, lost, original, folded, cut, uncut
+):
+    model = made(nets.Residual)
+    clock(lost, original, folded, cut, uncut)
+    first = optimize(model, x)
+    drafts, make = [], drafting.Drafts.made
+    monkeypatch.setattr(
+        drafting.Drafts, "made", lambda self, uncut: drafts.append(uncut) or make(self, uncut)
+    )
+    for module, name in ((deciding, "_timed"), (wholes, "duel"), (wholes, "duel_of_wholes")):
+        monkeypatch.setattr(module, name, None)
+    again = optimize(model, x)
+    assert drafts == [uncut == 1.0]
+    assert report(again).rows == report(first).rows
+    assert report(again).whole == report(first).whole and report(again).day
+    assert f"measured on {report(again).day}: torch" in str(report(again))
+    with torch.no_grad():
+        assert torch.equal(again(x), first(x))
+    for other in (torch.randn(1, 3, 14, 10), x.contiguous(memory_format=torch.channels_last)):
+        with pytest.raises(TypeError):
+            optimize(model, other)
+    with pytest.raises(TypeError):
+        optimize(model, x, tolerance=1e-3)
+
+
+def test_what_runs_otherwise_is_measured_again(x, clock, remembering, monkeypatch):
+    model = made(nets.Residual)
+    clock(0, original=4.0, folded=5.0, cut=2.0)
+    optimize(model, x)
+    clock(0, original=4.0, folded=5.0, cut=3.0)
+    monkeypatch.setattr(deciding, "digest", lambda *facts: measured.digest("otherwise", *facts))
+    assert report(optimize(model, x)).whole == (3.0, 4.0)
 
 
 def test_memory_limit(x):

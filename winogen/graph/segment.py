@@ -152,7 +152,9 @@ class Segment:
             planned = self.plan(input_shapes, threads)
             compile_all(kernels([planned]))  # side by side, before any is needed
             with self._lock:  # filters are packed once even if several threads call at once
-                bound = Bound(tried(planned, self._packed), self._packed)
+                if self._familiar is None:  # else it is only tried out
+                    planned = tried(planned, self._packed)
+                bound = Bound(planned, self._packed)
                 self._remember(self._bound, key, bound)
                 self._plans.pop(key, None)
         return bound

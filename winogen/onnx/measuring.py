@@ -16,6 +16,7 @@ import numpy as np
 
 from winogen.errors import BuildError, InvalidValue
 from winogen.extras import MissingPackage
+from winogen.graph.measured import Memory, digest
 from winogen.onnx.library import get_library_path
 from winogen.onnx.loading import first_line, new_session, require
 from winogen.onnx.model import Model
@@ -37,22 +38,29 @@ class Unmeasured(Exception):
 class Measuring:
     """Measures what becomes of one model, in several ways perhaps; what was measured is kept.
 
-    Sizes are the model's and its `fixed` sizes, with a batch of 1 where it is open. Raises
-    Unmeasured.
+    Sizes are the model's and its `fixed` sizes, with a batch of 1 where it is open. ``memory`` is
+    what earlier processes found. Raises Unmeasured.
     """
 
-    def __init__(self, model: Model, threads: int | None):
+    def __init__(self, model: Model, threads: int | None, tolerance: float | None = None):
         if is_every_layer():
             raise Unmeasured("winogen computes every layer that it can")
         try:
             self.model = sized(model)
             self.library = get_library_path()
-            require("onnxruntime")
+            runtime = require("onnxruntime")
             self.feed = feed_of(model, usual_sizes(model), 1)
         except (InvalidValue, BuildError, MissingPackage, TypeError) as problem:
             raise Unmeasured(first_line(problem)) from problem
         self.threads = threads
-        self._kept: dict[Any, Times | None] = {}
+        self.memory = Memory(
+            runtime.__version__,
+            _texts(model.proto),
+            [(tensor.name, tensor.data_type, *tensor.dims) for tensor in model.graph.initializer],
+            [(name, x.dtype, x.shape) for name, x in self.feed.items()],
+            (threads, tolerance),
+        )
+        self._kept: dict[str, Times | None] = {}
         self._left = _MOST
 
     def prepare(self, proto: Any) -> None:
@@ -66,7 +74,10 @@ class Measuring:
 
     def whole(self, proto: Any) -> Times | None:
         """Return the times of a rewritten model and of the original; None if one does not run."""
-        return self._duel(proto, self.model.proto, self.feed, duel_of_wholes)
+        key = digest("whole", _texts(proto))
+        return self._once(
+            key, lambda: self._duel(proto, self.model.proto, self.feed, duel_of_wholes)
+        )
 
     def parts(
         self, parts: Sequence[Part], constants: Mapping[str, Any], opsets: Iterable[Any]
@@ -94,14 +105,25 @@ class Measuring:
         tensors = [tensor for name, tensor in constants.items() if name in read]
         shapes = {name: x.shape for name, x in (feed | arrays).items()}
         shapes |= {tensor.name: tuple(tensor.dims) for tensor in tensors}
-        key = _kind(part.nodes, shapes), _kind(nodes, shapes)
-        if key not in self._kept:
+        key = digest(_kind(part.nodes, shapes), _kind(nodes, shapes))
+
+        def measured() -> Times | None:
             to_tensor = self.model.onnx.numpy_helper.from_array
             theirs = [to_tensor(array, name) for name, array in arrays.items()]
             rest = part.outputs, opsets, self.model.proto.ir_version, True
             ours = alone(part.nodes, tensors, feed, *rest)
-            self._kept[key] = self._duel(ours, alone(nodes, theirs, feed, *rest), feed, duel)
-        return self._kept[key]
+            return self._duel(ours, alone(nodes, theirs, feed, *rest), feed, duel)
+
+        return self._once(key, measured)
+
+    def _once(self, key: str, measure: Callable[[], Times | None]) -> Times | None:
+        """Return what ``measure`` returns, or returned under this key."""
+        if key not in self._kept:
+            self._kept[key] = self.memory.times.get(key) or measure()
+        times = self._kept[key]
+        if times:
+            self.memory.times[key] = times
+        return times
 
     def _feed(self, part: Part) -> Feed | None:
         """Numbers for what a part reads; None where their types or sizes are not known."""
@@ -137,6 +159,11 @@ class Measuring:
         times = measure(mine, other, clock)
         self._left -= time.monotonic() - begin
         return times
+
+
+def _texts(proto: Any) -> list[bytes]:
+    """What the nodes of a model are, without their weights."""
+    return [node.SerializeToString(deterministic=True) for node in proto.graph.node]
 
 
 def _kind(nodes: Sequence[Any], shapes: Mapping[str, tuple[int, ...]]) -> Any:

@@ -23,7 +23,7 @@ from winogen.onnx.reading import read
 from winogen.onnx.soundness import MOST_BYTES, parts_of
 from winogen.onnx.writing import Writer
 from winogen.progress import working
-from winogen.tasks.duel import Times, settled
+from winogen.tasks.duel import Times
 from winogen.testing import is_every_layer
 from winogen.typing import FilePath, Real
 
@@ -167,17 +167,19 @@ def rewrite(
     settings = {"tolerance": tolerance, "threads": threads}
     measuring, unmeasured = None, ""
     try:
-        measuring = Measuring(model, threads)
+        measuring = Measuring(model, threads, tolerance)
     except Unmeasured as reason:
         unmeasured = str(reason)
     layers: dict[str, Times] = {}
 
     def has_lost(result: Rewritten) -> bool:
         lost = any(times.is_lost for times in result.layers.values())
-        return bool(measuring and lost and (result.segments or result.whole))
+        return bool(lost and (result.segments or result.whole))
 
     draft = partial(_proven, model, settings, measuring, unmeasured, layers)
-    return settled(draft, has_lost, lambda result: result.gain)
+    if measuring is None:
+        return draft(False)
+    return measuring.memory.settled(draft, has_lost, lambda result: result.gain)
 
 
 def _proven(
@@ -191,7 +193,7 @@ def _proven(
     """Return a model whose nodes are proven, the original where that is as fast.
 
     ``unmeasured``: why there are no times. ``layers`` takes the times of each layer, by what it
-    makes; ``uncut``: winogen computes slower layers as well, and none is measured.
+    makes; ``uncut``: winogen computes slower layers as well.
     """
     excluded: dict[str, str] = {}  # values that onnxruntime goes on to compute -> why
     stays: list[str] = []
@@ -210,8 +212,9 @@ def _proven(
         if measuring and not layers:
             with working("compiling kernels"):
                 measuring.prepare(result.model)
-        slower = draft.slower(measuring, layers) if measuring and not uncut else []
-        if slower:
+        known = uncut and layers
+        slower = draft.slower(measuring, layers) if measuring and not known else []
+        if slower and not uncut:
             for lost in slower:
                 excluded |= dict.fromkeys(lost.values, lost.why)
                 stays += [f"{lost.label}: {lost.why}"] if lost.label else []

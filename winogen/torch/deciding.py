@@ -14,6 +14,7 @@ from winogen.conv.choice import Choice
 from winogen.graph import Conv, Graph, Node, Segment, cut, faster_layout, runtime
 from winogen.graph.choose import Way
 from winogen.graph.compiling import compile_all, kernels
+from winogen.graph.measured import digest
 from winogen.graph.planning import Planned, Settings, least_packed_bytes, plan_all, ways_of
 from winogen.progress import counting
 from winogen.tasks.duel import Times, duel
@@ -43,6 +44,7 @@ class Decision:
     allowed: dict[str, float] = field(default_factory=dict)  # errors, by the output of a node
     budgets: tuple[Budget, ...] = ()
     choices: dict[str, Choice] = field(default_factory=dict)  # by the output of a node
+    digest: str = ""  # of how every layer runs
 
     def share(self, part: Graph) -> int | None:
         """The bytes of packed filters that a segment may have."""
@@ -61,14 +63,15 @@ def decide(
     usual_memory: int | None = None,
     layout: str | None = None,
     most_error: float | None = None,
-    times: dict[tuple, Times] | None = None,
+    times: dict[str, Times] | None = None,
     uncut: bool = False,
 ) -> Decision:
     """Return how the convolutions of a simplified graph run, for values of these shapes.
 
     ``layout`` None is the one that is predicted to be faster. Packed filters take at most
     ``memory_limit`` bytes, with 0 as little as they can; without a limit ``usual_memory``, or as
-    little as they can. ``times`` keeps what was measured, for a graph that is decided on again.
+    little as they can. ``times`` keeps what was measured, for a graph that is decided on again, by
+    the digest of a layer and how it runs.
     ``uncut``: winogen computes slower layers as well. Compiles the kernels that may be needed, with
     a progress bar.
     """
@@ -99,7 +102,7 @@ def decide(
     packed: dict[str, int] = {}
     allowed: dict[str, float] = {}
     excluded, rows = set(), []
-    keys = [(*_kind(node, shapes), *_chosen(*plans[node.output])) for node in convolutions]
+    keys = [digest(*_kind(node, shapes), *_chosen(*plans[node.output])) for node in convolutions]
     with counting("measuring layers") as step:
         for place, (node, key) in enumerate(zip(convolutions, keys)):
             step(place, len(convolutions), node.label or node.output)
@@ -125,6 +128,7 @@ def decide(
         allowed,
         budgets,
         {node.output: _choice(*plans[node.output]) for node in convolutions},
+        digest(layout, keys, sorted(excluded)),
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -11,6 +11,7 @@ from torch import fx, nn
 
 from winogen.graph import Conv, Graph, simplify
 from winogen.graph.fold import fold_affine
+from winogen.graph.measured import Memory, digest
 from winogen.progress import working
 from winogen.tasks.duel import Times
 from winogen.testing import is_every_layer
@@ -36,6 +37,7 @@ MEMORY = 3
 USUAL = 1.5
 CEILINGS = (None, 2e-6, 6e-7, 3e-7)
 _WHOLE = "torch is faster in the whole model"
+_FOLDED = "channels last, normalizations folded"
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Draft:
     lost: bool = False  # whether torch is faster in some layers
     reason: str = ""  # why it must not be used
     whole: Times | None = None  # of winogen and of torch; None: not measured
+    facts: Mapping[str, str] = field(default_factory=dict)  # by which to make it again
 
     @property
     def gain(self) -> float:
@@ -62,6 +65,7 @@ class _Proven(NamedTuple):
     body: fx.GraphModule
     decision: Decision
     errors: Errors | None  # at the output
+    ceiling: int  # which of `CEILINGS` that takes
 
 
 class Drafts:
@@ -78,11 +82,30 @@ class Drafts:
     ):
         self.model, self.trace, self.calls, self.witness = model, trace, calls, witness
         self.options = options
-        self._reference = Reference(model, calls)
+        self._reference = Reference(model, calls, witness.cases[0].leaves)
         self._excluded = excluding(exclude, dict(model.named_modules()))
         self._refused: dict[str, str] = {}
-        self._times: dict[tuple, Times] = {}
         self._rivals: Rivals | None = None
+        self._memory = Memory(
+            torch.__version__,
+            str(model),
+            trace.module.code,
+            [(name, t.dtype, t.shape) for name, t in model.state_dict().items()],
+            [(t.dtype, t.shape, t.stride()) for t in calls.tensors],
+            sorted(map(str, exclude)),
+            sorted(options.items()),
+            torch.get_num_threads(),
+        )
+        self._facts = self._memory.known.facts if self._memory.known else {}
+
+    def best(self) -> Draft:
+        """Return the fastest draft."""
+        return self._memory.settled(
+            self.made,
+            lambda draft: draft.lost,
+            lambda draft: draft.gain,
+            lambda draft: draft.facts,
+        )
 
     def made(self, uncut: bool) -> Draft:
         """Return a draft with torch's layers where these are faster; ``uncut``: with none of them.
@@ -96,30 +119,42 @@ class Drafts:
         reason = self._different(made, sum(decision.allowed.values()))
         if reason or is_every_layer() or not decision.rows:
             return Draft(made, reason=reason)
-        with working("measuring the whole model"), restored(self.model):
-            rivals = self._rivals = self._rivals or self._challenged(proven.reading)
-            whole = rivals.measured(made)
+        times, key = self._memory.times, digest("whole", decision.digest)
+        if key not in times:
+            with working("measuring the whole model"), restored(self.model):
+                self._rivals = self._rivals or self._challenged(proven.reading)
+                times[key] = self._rivals.measured(made)
+        whole, known = times[key], None if self._rivals else self._memory.known
+        rival = self._rivals.name if self._rivals else self._facts["rival"]
+        day = known.day if known else ""
         report, fast = made.winogen_report, made.winogen_fast
         if whole.is_slower:
-            fast = rivals.best.winogen_fast if isinstance(rivals.best, Optimized) else None
+            fast = self._torchs(rival, proven.reading)
             with restored(self.model), Optimized(self.model, report, fast).winogen_tested() as kept:
                 errors = self._reference.errors(kept)
             rows = tuple(row.left_to_torch(_WHOLE) for row in report.rows)
             layout = "NHWC" if fast else "the input's"
             report = replace(report, rows=rows, segments=0, errors=errors, layout=layout)
-        made = Optimized(self.model, replace(report, whole=whole, rival=rivals.name), fast)
-        return Draft(made, decision.lost, "", whole)
+        made = Optimized(self.model, replace(report, whole=whole, rival=rival, day=day), fast)
+        facts = {"layout": decision.layout, "ceiling": str(proven.ceiling), "rival": rival}
+        return Draft(made, decision.lost, "", whole, facts)
 
     def _proven(self, uncut: bool) -> _Proven:
         """Return segments. Layers that do not compute what the model does stay torch's."""
         guard, options = self.trace.guard, self.options
         cases = self.witness.cases[1:]
         cases = [case for case in cases if guard is None or guard.holds(case.tensors)]
+        layout, first = self._facts.get("layout"), int(self._facts.get("ceiling", 0))
         while True:
             reading = read(self.trace.module, exclude=self._why_torch)
-            for most_error in CEILINGS if options["tolerance"] is None else CEILINGS[:1]:
+            for ceiling in range(first, len(CEILINGS) if options["tolerance"] is None else 1):
                 body, decision = compiled(
-                    reading, most_error=most_error, times=self._times, uncut=uncut, **options
+                    reading,
+                    layout=layout,
+                    most_error=CEILINGS[ceiling],
+                    times=self._memory.times,
+                    uncut=uncut,
+                    **options,
                 )
                 with self._optimized(body, Report()).winogen_tested() as tested:
                     errors = self._reference.errors(tested)
@@ -130,7 +165,7 @@ class Drafts:
             with working("checking layers"), confined(body):
                 failures = unproven(self.trace.module, reading, body, decision, cases)
             if not failures:
-                return _Proven(reading, body, decision, errors)
+                return _Proven(reading, body, decision, errors, ceiling)
             if failures.keys() <= self._refused.keys():
                 raise Untraceable(next(iter(failures.values())))
             self._refused |= failures
@@ -146,10 +181,15 @@ class Drafts:
     def _challenged(self, reading: Reading) -> Rivals:
         """Return torch's ways, the fastest of them known."""
         rivals = Rivals(self.model, self.calls, self.options["threads"])
-        other = self._optimized(folded(reading), Report())
-        if not self._different(other, 0.0):
-            rivals.challenge("channels last, normalizations folded", other)
+        rivals.challenge(_FOLDED, self._optimized(folded(reading), Report()))
         return rivals
+
+    def _torchs(self, rival: str, reading: Reading) -> Fast | None:
+        """What computes a model torch's way of this name; None: the model as it is."""
+        if rival != _FOLDED:
+            return None
+        other = self._optimized(folded(reading), Report())
+        return None if self._different(other, 0.0) else other.winogen_fast
 
     def _optimized(self, body: fx.GraphModule, report: Report) -> Optimized:
         trace = self.trace
@@ -192,14 +232,15 @@ def compiled(
     tolerance: float | None = None,
     threads: int | None = None,
     memory_limit: int | None = None,
+    layout: str | None = None,
     most_error: float | None = None,
-    times: dict[tuple, Times] | None = None,
+    times: dict[str, Times] | None = None,
     uncut: bool = False,
 ) -> tuple[fx.GraphModule, Decision]:
     """Return the module of a reading, its kernels compiled, and what was decided.
 
-    ``times`` keeps what was measured, for a reading of the same model; ``uncut``: winogen computes
-    slower layers as well.
+    ``layout`` None is the one that is predicted to be faster. ``times`` keeps what was measured,
+    for a reading of the same model; ``uncut``: winogen computes slower layers as well.
     """
     graph = simplify(reading.graph)
     usual = MEMORY * sum(node.op.weight.nbytes for node in graph.nodes if isinstance(node.op, Conv))
@@ -210,6 +251,7 @@ def compiled(
         threads=threads,
         memory_limit=memory_limit,
         usual_memory=usual,
+        layout=layout,
         most_error=most_error,
         times=times,
         uncut=uncut,

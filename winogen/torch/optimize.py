@@ -14,7 +14,6 @@ from torch.nn.modules.conv import _ConvNd
 from winogen.conv import arguments
 from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory
 from winogen.progress import working
-from winogen.tasks.duel import settled
 from winogen.testing import is_every_layer
 from winogen.toolchain import machine
 from winogen.torch.calling import Calls, CallStructure
@@ -153,7 +152,7 @@ def _made(
         try:
             with restored(copy):
                 drafts = Drafts(copy, trace, calls, witness, exclude, options)
-            draft = settled(drafts.made, lambda draft: draft.lost, lambda draft: draft.gain)
+            draft = drafts.best()
             reason = draft.reason
         except (BuildError, OutOfMemory):
             raise
@@ -208,7 +207,7 @@ def _swapped(
     with restored(own):
         other, decision = swap(evaluated(own), calls, exclude, **options)
     with restored(other):
-        measured = Reference(own, calls).errors(other)
+        measured = Reference(own, calls, witness.cases[0].leaves).errors(other)
     named = {row.name for row in decision.rows}
     report = Report(
         (*decision.rows, *_kept(own, "it is left as it is", named)),

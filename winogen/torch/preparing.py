@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -34,7 +37,15 @@ def prepare(
         _run(made, (calls.tensors, *more), calls, threads)
     del kept
     gc.collect()  # traces are full of cycles
+    _free_products()
     memory.release()
+
+
+def _free_products() -> None:
+    """Free what MKL keeps of this thread's products in float64: copies of whole filters."""
+    library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    with suppress(OSError, AttributeError):  # of another system, or without MKL
+        ctypes.CDLL(str(library)).mkl_serv_thread_free_buffers()
 
 
 def _run(

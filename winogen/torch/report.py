@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -70,6 +70,7 @@ class Report:
     budgets: tuple[Budget, ...] = ()  # what other limits of memory would give
     whole: Times | None = None  # of the whole model, on the example; None: it was not measured
     rival: str = ""  # how torch computed it
+    day: str = ""  # when an earlier process measured; "": this one did
     refused: tuple[str, ...] = ()  # which inputs could not be prepared, and why
     _columns: tuple[str, ...] = field(
         default=("layer", "computes", "runs", "predicted", "measured", "torch", "error", "why"),
@@ -98,7 +99,8 @@ class Report:
         ]
         if self.whole is not None:
             kept = "; torch's is kept" if self.whole.is_slower else ""
-            head.append(f"the whole model, measured: torch, {self.rival}, {self.whole}{kept}")
+            when = f" on {self.day}" if self.day else ""
+            head.append(f"the whole model, measured{when}: torch, {self.rival}, {self.whole}{kept}")
         if self.packed_bytes:
             times = self.packed_bytes / max(1, self.weight_bytes)
             head.append(f"packed filters: {self.packed_bytes:,} bytes, {times:.2f} x the weights")
@@ -151,11 +153,11 @@ def report(model: nn.Module) -> Report:
 
 
 class Reference:
-    """A model's outputs on its example inputs: in float64, and as torch computes them."""
+    """A model's outputs on its example inputs, ``leaves``, beside what they are in float64."""
 
-    def __init__(self, model: nn.Module, calls: Calls):
+    def __init__(self, model: nn.Module, calls: Calls, leaves: Sequence[Any]):
         self.calls = calls
-        self.theirs = _numbers(self._leaves(evaluated(model)))
+        self.theirs = _numbers(leaves)
         try:
             self.exact = _numbers(self._leaves(evaluated(model).double(), torch.float64))
         except Exception:  # a model that is made for one type
@@ -194,7 +196,7 @@ class Reference:
         return leaves
 
 
-def _numbers(leaves: list[Any]) -> torch.Tensor | None:
+def _numbers(leaves: Sequence[Any]) -> torch.Tensor | None:
     """All tensors of floats in an output, one behind the other."""
     parts = [
         leaf.double().reshape(-1)

@@ -1,0 +1,90 @@
+"""What was measured of a net: kept for later processes, and never taken for what it is not."""
+
+import pytest
+
+from winogen.graph import measured
+from winogen.graph.measured import Memory
+from winogen.tasks.duel import Times
+from winogen.toolchain import cache_dir, texts
+
+TIMES = {"a layer": Times(3.0, 4.0)}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(measured.wisdom, "path", lambda: cache_dir() / "wisdom.jsonl")
+    monkeypatch.setattr(texts, "cache_root", lambda: tmp_path)
+    monkeypatch.setattr(measured.Watch, "signs", lambda watch: ())
+    return tmp_path / "texts"
+
+
+def settle(gains=(2.0, 3.0), times=TIMES):
+    """The gains of the drafts that are made of a net, in their order; the last one is returned."""
+    memory, made = Memory("a net", 1), []
+
+    def draft(uncut):
+        memory.times.update(times)
+        made.append(gains[uncut])
+        return gains[uncut]
+
+    best = memory.settled(
+        draft, lambda gain: True, lambda gain: gain, lambda gain: {"gain": str(gain)}
+    )
+    assert best == max(made)
+    return made
+
+
+@pytest.mark.parametrize("gains", ((2.0, 3.0), (3.0, 2.0)))
+def test_the_draft_that_won_is_the_only_one_of_a_known_net(gains):
+    assert settle(gains) == list(gains)
+    assert settle(gains) == [3.0]
+    memory = Memory("a net", 1)
+    assert memory.times == TIMES and isinstance(memory.times["a layer"], Times)
+    assert memory.known.facts == {"gain": "3.0"} and memory.known.day
+    assert Memory("a net", 2).known is None and not Memory("a net", 2).times
+
+
+def test_drafts_that_must_not_be_used_any_more_are_made_anew():
+    settle((2.0, 3.0))
+    assert settle((2.0, 0.0)) == [0.0, 2.0, 0.0]
+
+
+@pytest.mark.parametrize("part", ("place", "renderer_digest", "current"))
+def test_it_holds_for_one_machine_and_version(part, monkeypatch):
+    settle()
+    module = measured.wisdom if part == "place" else measured
+    monkeypatch.setattr(module, part, lambda *target: {"another": "one"})
+    assert Memory("a net", 1).known is None
+
+
+def test_what_others_disturbed_holds_for_a_day(monkeypatch):
+    monkeypatch.setattr(measured.Watch, "signs", lambda watch: ("others computed",))
+    settle()
+    assert Memory("a net", 1).known
+    monkeypatch.setattr(measured, "_today", lambda: "2000-01-01")
+    assert Memory("a net", 1).known is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "",
+        "[]",
+        "{}",
+        '{"uncut": true, "times": 1, "facts": {}}',
+        '{"uncut": true, "times": {}, "facts": []}',
+        '{"uncut": true, "times": {"": [0, 1]}, "facts": {}}',
+    ),
+)
+def test_what_says_nothing_is_not_believed(folder, text):
+    settle()
+    (file,) = folder.iterdir()
+    texts.write(file.name, text)
+    assert Memory("a net", 1).known is None
+
+
+def test_without_wisdom_or_times_nothing_is_kept(folder, monkeypatch):
+    settle(times={})
+    monkeypatch.setattr(measured.wisdom, "path", lambda: None)
+    settle()
+    assert not folder.exists()

@@ -1,0 +1,124 @@
+"""What was measured of a net, kept in the cache folder for later processes that want the same.
+
+Measuring takes seconds, and its answer is the same tomorrow: which draft of the net is the fastest.
+It holds for one version of everything and for one machine. What others disturbed holds for a day.
+WINOGEN_WISDOM=0 measures every time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import TypeVar
+
+from winogen.codegen.render import renderer_digest
+from winogen.conv import wisdom
+from winogen.errors import WinogenError
+from winogen.tasks.duel import Times, settled
+from winogen.testing import is_every_layer
+from winogen.toolchain import host_target, texts
+from winogen.toolchain.disturbance import Watch
+from winogen.toolchain.machine import current
+from winogen.toolchain.machine_file import now
+
+T = TypeVar("T")
+
+_FORMAT = 1  # of what is kept
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Which draft of a net is the fastest, and all times that say so."""
+
+    uncut: bool  # as `winogen.tasks.duel.settled` calls it
+    times: Mapping[str, Times]  # of layers and wholes, by digest
+    facts: Mapping[str, str]  # by what else to make it again
+    day: str = ""  # when that was
+    signs: tuple[str, ...] = ()  # what speaks against it, in words
+
+
+class Memory:
+    """What is known of one net, ``known``, and all ``times`` by digest, those of this process too.
+
+    ``facts``: all that the times depend on, but for winogen, the compiler and the machine. Their
+    texts are the same in every process.
+    """
+
+    def __init__(self, *facts: object) -> None:
+        self._key = _key(facts)
+        self._watch = Watch(False, _children)
+        self.known = _recalled(self._key)
+        self.times: dict[str, Times] = dict(self.known.times) if self.known else {}
+
+    def settled(
+        self,
+        draft: Callable[[bool], T],
+        has_lost: Callable[[T], bool],
+        gain: Callable[[T], float],
+        facts: Callable[[T], Mapping[str, str]] = lambda best: {},
+    ) -> T:
+        """Return what `winogen.tasks.duel.settled` does: of a known net, no draft but that.
+
+        A draft of no gain, 0, must not be used. ``facts`` says by what else to make the best again.
+        """
+        if self.known:
+            again = draft(self.known.uncut)
+            if gain(again):
+                return again
+        made: dict[bool, T] = {}
+        best = settled(lambda uncut: made.setdefault(uncut, draft(uncut)), has_lost, gain)
+        if self._key and self.times:
+            signs = self._watch.signs()
+            found = Measured(best is made.get(True), self.times, facts(best), _today(), signs)
+            texts.write(self._key, json.dumps(asdict(found)))
+        return best
+
+
+def digest(*facts: object) -> str:
+    """Return a short name of what these texts say."""
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
+
+
+def _key(facts: tuple[object, ...]) -> str | None:
+    if wisdom.path() is None or is_every_layer():
+        return None
+    target = host_target()
+    try:
+        place = sorted(wisdom.place(target).items())
+    except WinogenError:  # no compiler
+        return None
+    return f"net-{digest(_FORMAT, place, renderer_digest(), current(), facts)}"
+
+
+def _recalled(key: str | None) -> Measured | None:
+    text = key and texts.read(key)
+    if text:
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
+            known = Measured(**json.loads(text))
+            times = {name: _times(one) for name, one in known.times.items()}
+            facts = {name: str(fact) for name, fact in known.facts.items()}
+            if not known.signs or known.day == _today():
+                return replace(known, times=times, facts=facts, signs=tuple(known.signs))
+    return None
+
+
+def _times(pair: tuple[float, float]) -> Times:
+    times = Times(*map(float, pair))
+    if not all(0 < seconds < math.inf for seconds in times):
+        raise ValueError("times")
+    return times
+
+
+def _today() -> str:
+    return now().date().isoformat()
+
+
+def _children() -> float:
+    """CPU seconds of compilers that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
