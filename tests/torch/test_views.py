@@ -164,3 +164,14 @@ def test_a_single_pixel_of_the_example_is_none_at_other_sizes():
         x = torch.randn(1, 3, 5, 5)
         with torch.no_grad():
             assert fast(x).shape == model(x).shape == (1, 72)
+
+
+@pytest.mark.parametrize("index", ((slice(4),), (slice(-4, None), slice(None))))
+def test_a_slice_of_the_images_is_not_all_of_them(index):
+    """Of a batch as large as the example's, or one larger, it is."""
+    model = Ending(lambda y: torch.flatten(y, 1)[index]).eval()
+    with winogen.testing.every_layer():
+        fast = winogen.torch.optimize(model, torch.randn(1, 16, 12, 12))
+        x = torch.randn(6, 16, 12, 12)
+        with torch.no_grad():
+            assert fast(x).shape == model(x).shape == (4, 10)

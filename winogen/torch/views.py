@@ -114,6 +114,9 @@ def _keeps_batch(node: fx.Node, name: str) -> bool:
     """Whether a node reshapes every image alike, whatever their number."""
     if name == "squeeze":  # without axes it may take that of the images
         return len(node.args) > 1 or bool(node.kwargs)
+    if name == "getitem":  # a slice of the images may be all of those that were seen
+        index = node.args[1] if isinstance(node.args[1], tuple) else node.args[1:]
+        return index[0] is Ellipsis or index[0] == slice(None)
     if name in ("view", "reshape", "_unsafe_view"):
         sizes = others(node)
         return not isinstance(sizes[0], int) or sizes[0] == -1
