@@ -147,7 +147,7 @@ def inside(node: fx.Node, form: str, given: Inside) -> Translation:
         maker = _FUNCTIONS.get(_name(node, {}))
         if maker is not None:
             return Translation([maker(call, FORMS[form])], [call.map(first(node))], label(node))
-        if _name(node, {}) in ("mul", "add"):
+        if _name(node, {}) in ("mul", "add") and form != "thin":
             scaled = _scaled(call)
             if scaled is not None:
                 return scaled
