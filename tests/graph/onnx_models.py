@@ -231,6 +231,87 @@ class Maker:
         gate = self.node("Sigmoid", self.node("Conv", gate, weight))
         return x._replace(name=self.node("Mul", x.name, gate))
 
+    def excite(self, x: Value) -> Value:
+        """What follows from the mean of every channel, flattened, by a matrix."""
+        mean, many = self.node("GlobalAveragePool", x.name), x.channels
+        flat = self.rng.choice(("Flatten", "Reshape", "ReduceMean"))
+        if flat == "Reshape":
+            y = self.node("Reshape", mean, self.constant(np.array([0, -1]), replaceable=False))
+        elif flat == "ReduceMean" and self.opset < 18:
+            y = self.node("ReduceMean", x.name, axes=[2, -1], keepdims=0)
+        else:
+            y = self.node("Flatten", mean)
+        weight = self.constant(self.weights(many, many))
+        if self.rng.random() < 0.5:
+            bias = self.constant(self.weights(*self.rng.choice(((many,), (1, many), (1,)))))
+            turned = self.rng.randint(0, 1)
+            y = self.node("Gemm", y, weight, bias, transB=turned)
+        else:
+            y = self.node("MatMul", y, weight)
+        if self.rng.random() < 0.4:
+            y = self.node("Softmax", y, axis=self.rng.choice((0, 1, 1)))
+        else:
+            y = self.node(self.rng.choice(("Sigmoid", "Relu")), y)
+        last = self.constant(np.array([0, many, 1, 1]), replaceable=False)
+        gate = self.node("Reshape", y, last)
+        return x._replace(name=self.node(self.rng.choice(("Mul", "Add")), x.name, gate))
+
+    def last(self, x: Value) -> Value:
+        """Between a permutation and the one back: norms, matrices, factors, softmax."""
+        rng, many = self.rng, x.channels
+        y = start = self.node("Transpose", x.name, perm=[0, 2, 3, 1])
+        for _ in range(rng.randint(1, 4)):
+            kind = rng.choice(("norm", "norm", "MatMul", "MatMul", "Mul", "Add", "Softmax", "Relu"))
+            if kind == "norm":
+                y = self.layer_norm(y, many)
+            elif kind == "MatMul":
+                wide = rng.choice((4, 16))
+                y = self.node("MatMul", y, self.constant(self.weights(many, wide)))
+                many = wide
+                if rng.random() < 0.5:
+                    y = self.node("Add", self.constant(self.weights(many)), y)
+            elif kind == "Softmax":
+                y = self.node(kind, y, axis=rng.choice((3, 3, -1, 2) if self.opset > 10 else (3, 2)))
+            elif kind == "Relu":
+                y = self.node(kind, y)
+            else:
+                shape = rng.choice(((many,), (1, 1, 1, many), (1,), ()))
+                y = self.node(kind, y, self.constant(self.weights(*shape)))
+        if many == x.channels and rng.random() < 0.4:
+            y = self.node("Add", y, start)
+        return Value(self.node("Transpose", y, perm=[0, 3, 1, 2]), many, x.size)
+
+    def layer_norm(self, y: str, many: int) -> str:
+        """In one node, or by parts as before opset 17."""
+        scale, shift = (self.constant(self.weights(many)) for _ in range(2))
+        epsilon = self.rng.choice((1e-5, 1e-2))
+        if self.opset > 16 and self.rng.random() < 0.7:
+            given = [scale, shift][: self.rng.randint(1, 2)]
+            return self.node("LayerNormalization", y, *given, epsilon=epsilon)
+
+        def mean(name: str) -> str:
+            if self.opset < 18:
+                return self.node("ReduceMean", name, axes=[-1 if self.opset > 10 else 3])
+            return self.node("ReduceMean", name, self.constant(np.array([-1]), replaceable=False))
+
+        apart = self.node("Sub", y, mean(y))
+        square = mean(self.node("Pow", apart, self.scalar(2)))
+        root = self.node("Sqrt", self.node("Add", square, self.scalar(epsilon)))
+        return self.node("Add", self.node("Mul", self.node("Div", apart, root), scale), shift)
+
+    def instance_norm(self, x: Value) -> Value:
+        """Of every channel, or of groups; softmax over channels now and then."""
+        if self.opset > 12 and self.rng.random() < 0.3:
+            return x._replace(name=self.node("Softmax", x.name, axis=self.rng.choice((1, -3, 3))))
+        groups = self.rng.choice([g for g in (1, 2, 4, x.channels) if x.channels % g == 0])
+        scale, shift = (self.constant(self.weights(groups)) for _ in range(2))
+        if groups == x.channels:
+            return x._replace(name=self.node("InstanceNormalization", x.name, scale, shift))
+        split = self.constant(np.array([0, groups, -1]), replaceable=False)
+        y = self.node("Reshape", x.name, split)
+        y = self.node("InstanceNormalization", y, scale, shift)
+        return x._replace(name=self.node("Reshape", y, self.node("Shape", x.name)))
+
     def narrow_channels(self, x: Value) -> Value:
         """Half of the channels, or blocks of pixels from them."""
         if x.channels % 4 == 0 and self.rng.random() < 0.4:
@@ -328,6 +409,7 @@ class Maker:
             self.conv: 10, self.norm: 4, self.activation: 6, self.pad: 1.5, self.pool: 1.5,
             self.factor: 2, self.squeeze: 0.7, self.narrow_channels: 0.8, self.enlarge: 0.4,
             self.cast: 0.5, self.branch: 0.5, self.copy: 0.7, self.pair: 0.5,
+            self.excite: 1, self.last: 2, self.instance_norm: 1,
         }  # fmt: skip
         halved = 0
         for _ in range(rng.randint(4, 14)):

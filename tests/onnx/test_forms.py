@@ -124,3 +124,14 @@ def test_all_is_one_node_at_every_batch(name, opset, session, planner):
             (y,), (wanted,) = mine.run(None, {"x": x}), started.run(None, {"x": x})
             assert y.shape == wanted.shape
             assert np.abs(y - wanted).max() <= 2e-5 * np.abs(wanted).max()
+
+
+def test_a_node_may_be_called_as_a_value_in_another_form(session):
+    model = exported(MODELS["flatten"][0], 17)
+    model.graph.node.append(onnx.helper.make_node("Cos", ["x"], ["z"], name="y"))
+    model.graph.output.append(onnx.helper.make_tensor_value_info("z", 1, None))
+    with winogen.testing.every_layer():
+        fast = winogen.onnx.optimize(model)
+    x = np.ones((2, 8, 9, 10), np.float32)
+    assert any(node.domain == "com.winogen" for node in fast.graph.node)
+    assert session(fast).run(None, {"x": x})[0].shape == (2, 10)

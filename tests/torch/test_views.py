@@ -164,3 +164,32 @@ def test_a_single_pixel_of_the_example_is_none_at_other_sizes():
         x = torch.randn(1, 3, 5, 5)
         with torch.no_grad():
             assert fast(x).shape == model(x).shape == (1, 72)
+
+
+@pytest.mark.parametrize("index", ((slice(4),), (slice(-4, None), slice(None))))
+def test_a_slice_of_the_images_is_not_all_of_them(index):
+    """Of a batch as large as the example's, or one larger, it is."""
+    model = Ending(lambda y: torch.flatten(y, 1)[index]).eval()
+    with winogen.testing.every_layer():
+        fast = winogen.torch.optimize(model, torch.randn(1, 16, 12, 12))
+        x = torch.randn(6, 16, 12, 12)
+        with torch.no_grad():
+            assert fast(x).shape == model(x).shape == (4, 10)
+
+
+def test_numbers_along_the_last_axis_are_no_channels_of_three_axes():
+    """The convolutions stay winogen's, beside a product that torch repeats along both axes."""
+
+    class Product(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.numbers = nn.Conv2d(16, 8, 3), nn.Parameter(torch.rand(8))
+
+        def forward(self, x):
+            return self.conv(x).mean((2, 3), keepdim=True).flatten(2) * self.numbers
+
+    model, x = Product().eval(), torch.randn(2, 16, 6, 6)
+    with winogen.testing.every_layer(), torch.no_grad():
+        fast = winogen.torch.optimize(model, x)
+        assert len(segments(fast)) == 1
+        assert fast(x).shape == (2, 8, 8)

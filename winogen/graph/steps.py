@@ -81,14 +81,11 @@ class Steps:
     ):
         self.planned, self.ffi, self.lib = planned, library.ffi, library.lib
         self._packed, self._threads, self._patience = packed, threads, patience
-        # Of onnxruntime's operators only those that a library carries are for this target.
-        self._maps = (
-            library if calling else runtime.library(planned.settings.target, planned.settings.dtype)
-        )
         environment = Environment.now()
         self._calling = calling or (
             lambda spec, work, seconds: Call(spec, work, environment, seconds)
         )
+        self._carried = library if calling else None
         self._kept: list[Any] = [library]  # what C points to
         fields = dict(self.ffi.typeof("winogen_step").fields)
         self._functions = [fields[name].type for name in ("run", "part")]
@@ -309,9 +306,11 @@ class Steps:
             planned.rooms[step.output.buffer],
             part,
         )
-        self._kept.append(struct)
-        real = runtime.REALS[planned.settings.dtype]
-        function = self._maps.ffi.addressof(self._maps.lib, f"winogen_map_part_{real}")
+        # Of onnxruntime's operators only those that a library carries are for this target.
+        target, dtype = planned.settings.target, planned.settings.dtype
+        library = self._carried or runtime.library(target, dtype)
+        self._kept += [struct, library]
+        function = library.ffi.addressof(library.lib, f"winogen_map_part_{runtime.REALS[dtype]}")
         here, function = (_address(self.ffi, pointer) for pointer in (struct, function))
         ends = zip((step.input, step.output), rows)
         pointers = [self._fixed(here), *(self._at(place, row, image) for place, row in ends)]

@@ -151,15 +151,18 @@ class Writer:
         return self.turned[name]
 
     def _turn(self, way: tuple[str, tuple[int, ...]], source: str, target: str) -> None:
-        """Write the node that brings a value into another form."""
+        """Write the node that brings a value into another form.
+
+        It has no name, since one of the original's nodes may be called as the value is.
+        """
         kind, axes = way
         if kind == "Transpose":
-            node = self.helper.make_node(kind, [source], [target], name=target, perm=axes)
+            node = self.helper.make_node(kind, [source], [target], perm=axes)
         elif self.model.opset < 13:
-            node = self.helper.make_node(kind, [source], [target], name=target, axes=axes)
+            node = self.helper.make_node(kind, [source], [target], axes=axes)
         else:
             constant = self._constant(np.array(axes, np.int64), "pixel", "axes")
-            node = self.helper.make_node(kind, [source, constant], [target], name=target)
+            node = self.helper.make_node(kind, [source, constant], [target])
         self.nodes.append(node)
         self.made.add(target)
 

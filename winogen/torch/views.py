@@ -114,6 +114,9 @@ def _keeps_batch(node: fx.Node, name: str) -> bool:
     """Whether a node reshapes every image alike, whatever their number."""
     if name == "squeeze":  # without axes it may take that of the images
         return len(node.args) > 1 or bool(node.kwargs)
+    if name == "getitem":  # a slice of the images may be all of those that were seen
+        index = node.args[1] if isinstance(node.args[1], tuple) else node.args[1:]
+        return index[0] is Ellipsis or index[0] == slice(None)
     if name in ("view", "reshape", "_unsafe_view"):
         sizes = others(node)
         return not isinstance(sizes[0], int) or sizes[0] == -1
@@ -144,7 +147,7 @@ def inside(node: fx.Node, form: str, given: Inside) -> Translation:
         maker = _FUNCTIONS.get(_name(node, {}))
         if maker is not None:
             return Translation([maker(call, FORMS[form])], [call.map(first(node))], label(node))
-        if _name(node, {}) in ("mul", "add"):
+        if _name(node, {}) in ("mul", "add") and form != "thin":
             scaled = _scaled(call)
             if scaled is not None:
                 return scaled
