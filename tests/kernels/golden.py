@@ -79,7 +79,7 @@ def _entry(number: int, text: str, earlier: Mapping[str, int]) -> list[str]:
 
 
 def _changes(old: str, new: str) -> tuple[list[str], list[str]]:
-    """Which lines a text is without, and its new ones, behind those that they replace or, +, follow.
+    """Lines that a text is without; its new ones, behind those that they replace or, +, follow.
 
     >>> _changes("a\\nb\\nc\\nd", "A\\nb\\nd\\ne")
     (['without', '3'], ['    1| A', '   4+| e'])

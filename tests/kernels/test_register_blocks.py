@@ -149,7 +149,7 @@ def test_the_emitted_loop_has_the_loads_of_the_formula(target, layout, rows, vec
     loop = innermost_loop(target, layout, block, tmp_path)
     fmas = [text for text in loop if text.startswith("vfmadd")]
     memory = [text for text in loop if re.match(r"v\w+\s.*\(%r", text)]
-    # As often as the loop is unrolled: by four steps, where pixels lie in the lanes by half a chunk.
+    # The loop is unrolled by four steps, where pixels lie in the lanes by half a chunk.
     steps = max(4, TARGETS[target].lanes("float32") // 2) if layout == "NCHW" else 4
     assert len(fmas) == steps * rows * vectors
     assert len(memory) == steps * (rows + vectors)
