@@ -1,9 +1,9 @@
 """Generated C by part: each different text once, and which file has which texts.
 
 A part begins at a comment of the form ``/* ---- title`` and is named after it; its texts are what
-blank lines separate. Files of C share most of their texts, so that a change of a template shows as
-one difference in one golden file. A text that is nearly an earlier one is written as the numbers or
-lines that a setting changes in it.
+blank lines separate. A function that every kernel has is a part of its own. Files of C share most
+of their texts, so that a change of a template shows as one difference in one golden file. A text
+that is nearly an earlier one is written as the numbers or lines that a setting changes in it.
 """
 
 import fnmatch
@@ -16,30 +16,33 @@ HEAD = "head"  # of a file, before its first part
 _BEGIN = re.compile(r"^(?=/\* ---- )", re.MULTILINE)
 _TITLE = re.compile(r"/\* ---- ([^\n]*?)(?: -+)?(?: \*/)?\n")
 _SETTING = re.compile(r"(.*)_(|nchw|nhwc)_(|[a-z]+\d*)")
+_ENTRY = re.compile(r"^\S.*\b(winogen_pack|run_part)\(", re.MULTILINE)
 _DIGITS = re.compile(r"\d+")
 _COLUMNS = 100
 
 
-def split(text: str) -> Iterable[tuple[str, list[str]]]:
-    """Yield the parts of a C file: name, texts. A name may come twice.
+def split(text: str) -> Iterable[tuple[str, str]]:
+    """Yield the texts of a C file, each behind the name of its part.
 
     >>> list(split("a\\n\\nb\\n/* ---- load: 16 x float ----- */\\n\\nc\\n"))
-    [('head', ['a', 'b']), ('load', ['/* ---- load: 16 x float ----- */', 'c'])]
+    [('head', 'a'), ('head', 'b'), ('load', '/* ---- load: 16 x float ----- */'), ('load', 'c')]
     """
     for piece in filter(None, _BEGIN.split(text)):
         title = _TITLE.match(piece)
         name = title[1].partition(":")[0] if title else HEAD
         # Sizes are settings of a part, and so are points.
         words = re.sub(r"\bF\([^)]*\)|[^A-Za-z]+", " ", name).lower().split()
-        yield "_".join(words), [text for text in piece.strip("\n").split("\n\n") if text]
+        for text in filter(None, piece.strip("\n").split("\n\n")):
+            entry = _ENTRY.search(text)
+            yield entry[1] if entry else "_".join(words), text
 
 
 def documents(files: Mapping[str, str]) -> dict[str, str]:
     """Return the golden text of every part of all files, by name."""
     parts: dict[str, dict[str, list[str]]] = {}
     for file, text in files.items():
-        for name, texts in split(text):
-            parts.setdefault(name, {}).setdefault(file, []).extend(texts)
+        for name, piece in split(text):
+            parts.setdefault(name, {}).setdefault(file, []).append(piece)
     return {name: _document(name, uses) for name, uses in parts.items()}
 
 
@@ -60,33 +63,37 @@ def _document(name: str, uses: Mapping[str, list[str]]) -> str:
 
 
 def _entry(number: int, text: str, earlier: Mapping[str, int]) -> list[str]:
-    """A text, or what it has otherwise than an earlier one, if that saves a sixth."""
+    """A text, or what it has otherwise than an earlier one, if that saves an eighth."""
     entry = [f"==== {number}", *text.split("\n")]
-    most = len(entry) * 5 / 6
+    most = len(entry) * 7 / 8
     for other, place in earlier.items():
         if changed := _numbers(other, text):
             lines = _wrapped([f"==== {number} is {place} with", *changed])
         else:
-            lines = [f"==== {number} is {place} but for", *_changes(other, text)]
+            gone, lines = _changes(other, text)
+            words = [f"==== {number} is {place}", *gone, *(["but for"] if lines else [])]
+            lines = [*_wrapped(words), *lines]
         if len(lines) < most:
             entry, most = lines, len(lines)
     return entry
 
 
-def _changes(old: str, new: str) -> list[str]:
-    """The new lines of a text, behind the numbers of those that they replace or, +, follow.
+def _changes(old: str, new: str) -> tuple[list[str], list[str]]:
+    """Lines that a text is without; its new ones, behind those that they replace or, +, follow.
 
-    >>> _changes("a\\nb\\nc", "A\\nc\\nd")
-    ['  1-2| A', '   3+| d']
+    >>> _changes("a\\nb\\nc\\nd", "A\\nb\\nd\\ne")
+    (['without', '3'], ['    1| A', '   4+| e'])
     """
     were, are = old.split("\n"), new.split("\n")
-    lines = []
+    gone, lines = [], []
     for tag, begin, end, first, last in SequenceMatcher(None, were, are, False).get_opcodes():
-        if tag != "equal":
-            (place,) = _ranges(range(begin + 1, end + 1)) or (f"{begin}+",)
+        (place,) = _ranges(range(begin + 1, end + 1)) or (f"{begin}+",)
+        if tag == "delete":
+            gone += [place] if gone else ["without", place]
+        elif tag != "equal":
             more = [f"     | {line}" for line in are[first + 1 : last]]
-            lines += [f"{place:>5}| {(are[first:last] or [''])[0]}".rstrip(), *more]
-    return lines
+            lines += [f"{place:>5}| {are[first]}", *more]
+    return gone, lines
 
 
 def _numbers(old: str, new: str) -> list[str]:

@@ -3,8 +3,9 @@
 import pytest
 
 from winogen.errors import CompileFailed
-from winogen.toolchain import host_target, load, on_compile
+from winogen.toolchain import host_target, load, loader, on_compile
 from winogen.toolchain.loader import at_hand
+from winogen.toolchain.pruning import prune
 
 DOUBLED = '__attribute__((visibility("hidden"))) int doubled(int x) { return 2 * x; }\n'
 
@@ -52,3 +53,19 @@ def test_a_damaged_part_is_made_anew(cache):
 def test_a_part_that_does_not_compile_is_told():
     with pytest.raises(CompileFailed, match="doubled"):
         load(*library(6), parts=lambda: {"doubled": "int doubled(int x) { return y; }"})
+
+
+def test_a_cache_that_is_emptied_during_a_build_makes_the_part_anew(cache, monkeypatch):
+    """As by `winogen cache --clear`, between the compile of a part and the one that links it."""
+
+    def emptied(*job):
+        path = part(*job)
+        if not left:
+            prune(cache, -1, recent=0)
+            left.append(path.exists())
+        return path
+
+    part, left = loader._part, []
+    monkeypatch.setattr(loader, "_part", emptied)
+    assert load(*library(7), parts=parts).lib.f(10) == 27
+    assert left == [False] and not list(cache.glob("failed/*"))

@@ -38,7 +38,7 @@ class Costs:
     latency: float = 4
     # A step's loads, two a cycle, besides the FMAs.
     loads: float = 2.8
-    # Per tap and vector of a depthwise layer without a micro-kernel for its size.
+    # Per tap and vector of a depthwise layer without a micro-kernel of its own.
     depthwise: float = 1.05
     # How much longer columns of few products take than their multiply-adds: each ends in a
     # transform.

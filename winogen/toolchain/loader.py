@@ -206,16 +206,20 @@ def _in_use() -> tuple[Library, ...]:
 
 
 class _Swept(FileNotFoundError):
-    """The folder of a build went away meanwhile: to others, whose clock is ahead, it looked old."""
+    """What a build needs went away meanwhile: its folder, which looked old to others whose clock is
+    ahead, or a part, when somebody emptied the cache.
+    """
 
 
 def _make(job: _Job, store: KernelStore, entry: Path, key: str | None) -> Path:
     with store.workbench(key) as folder:
+        needed = [folder / SOURCE]
         try:
-            (folder / SOURCE).write_text(job.source)
-            parts = [str(_part(job, name, text, store)) for name, text in job.parts().items()]
+            needed[0].write_text(job.source)
+            needed += [_part(job, name, text, store) for name, text in job.parts().items()]
+            parts = map(str, needed[1:])
             command = [*job.compiler.command, *job.flags, SOURCE, *parts, "-o", job.product]
-            _compile(job, command, folder, store, entry)
+            _compile(job, command, needed, store, entry)
             facts = {
                 "command": shlex.join(command),
                 "compiler": job.compiler.version,
@@ -223,7 +227,7 @@ def _make(job: _Job, store: KernelStore, entry: Path, key: str | None) -> Path:
             }
             return store.publish(folder, entry, facts, job.product)
         except OSError as problem:
-            if (folder / SOURCE).exists():
+            if all(path.exists() for path in needed):
                 raise
             raise _Swept(errno.ENOENT, "was removed during a build", str(folder)) from problem
 
@@ -236,7 +240,11 @@ def _part(job: _Job, name: str, text: str, store: KernelStore) -> Path:
     return store.find(entry, OBJECT) or _build(part, store, entry, pruning.limit())
 
 
-def _compile(job: _Job, command: list[str], folder: Path, store: KernelStore, entry: Path) -> None:
+def _compile(
+    job: _Job, command: list[str], needed: list[Path], store: KernelStore, entry: Path
+) -> None:
+    """Run a command in the folder of its source, the first of the files that it needs."""
+    folder = needed[0].parent
     _emit(job, "start")
     begin = time.perf_counter()
     # The compiler's own temporary files go into the folder too: what a killed build leaves is then
@@ -248,8 +256,9 @@ def _compile(job: _Job, command: list[str], folder: Path, store: KernelStore, en
         _emit(job, "finish", seconds)
         return
     _emit(job, "fail", seconds)
-    if not (folder / SOURCE).exists():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder / SOURCE))
+    for path in needed:
+        if not path.exists():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     message = (run.stderr or run.stdout).strip()
     if any(text in message for text in _FULL) or not _has_room(folder):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(store.root))

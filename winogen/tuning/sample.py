@@ -38,10 +38,12 @@ _CALLS: tuple[tuple[_Sizes, _Sizes, _Options, tuple[str, ...]], ...] = (
     ((320, 24, 24), (160, 320, 1, 1), {}, ("direct",)),
     ((640, 8, 8), (320, 640, 1, 1), {}, ("direct",)),
     ((64, 40, 40), (6, 64, 3, 3), _3X3, ("direct",)),
-    # Depthwise layers, one of a size without a micro-kernel.
+    # Depthwise layers.
     ((96, 64, 64), (96, 1, 3, 3), {"padding": 1, "groups": 96}, ("direct",)),
-    ((288, 16, 16), (288, 1, 9, 9), {"padding": 4, "groups": 288}, ("direct",)),
+    ((320, 16, 16), (320, 1, 3, 3), {"padding": 1, "groups": 320}, ("direct",)),
     ((192, 40, 40), (192, 1, 3, 3), {"padding": 1, "groups": 192, "stride": 2}, ("direct",)),
+    # A depthwise layer of no usual size: no micro-kernel is for it alone.
+    ((128, 48, 48), (128, 1, 4, 4), {"padding": 2, "groups": 128}, ("direct",)),
     # Few filters, whose vectors of sums are added up.
     ((48, 64, 64), (2, 48, 3, 3), _3X3, ("direct",)),
 )
