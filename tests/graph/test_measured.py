@@ -49,6 +49,13 @@ def test_drafts_that_must_not_be_used_any_more_are_made_anew():
     assert settle((2.0, 0.0)) == [0.0, 2.0, 0.0]
 
 
+def test_what_may_not_be_used_does_not_replace_what_is_known():
+    """Of a net with other weights, whose errors are too large for all drafts."""
+    settle((2.0, 3.0))
+    Memory("a net", 1).settled(lambda uncut: 0.0, bool, float, lambda gain: None)
+    assert Memory("a net", 1).known.facts == {"gain": "3.0"}
+
+
 @pytest.mark.parametrize("part", ("place", "renderer_digest", "current"))
 def test_it_holds_for_one_machine_and_version(part, monkeypatch):
     settle()

@@ -60,11 +60,12 @@ class Memory:
         draft: Callable[[bool], T],
         has_lost: Callable[[T], bool],
         gain: Callable[[T], float],
-        facts: Callable[[T], Mapping[str, str]] = lambda best: {},
+        facts: Callable[[T], Mapping[str, str] | None] = lambda best: {},
     ) -> T:
         """Return what `winogen.tasks.duel.settled` does: of a known net, no draft but that.
 
-        A draft of no gain, 0, must not be used. ``facts`` says by what else to make the best again.
+        A draft of no gain, 0, must not be used. ``facts`` says by what else to make the best again;
+        None: nothing is kept, as another net of the same kind may do better.
         """
         if self.known:
             again = draft(self.known.uncut)
@@ -72,9 +73,10 @@ class Memory:
                 return again
         made: dict[bool, T] = {}
         best = settled(lambda uncut: made.setdefault(uncut, draft(uncut)), has_lost, gain)
-        if self._key and self.times:
+        by = facts(best)
+        if self._key and self.times and by is not None:
             signs = self._watch.signs()
-            found = Measured(best is made.get(True), self.times, facts(best), _today(), signs)
+            found = Measured(best is made.get(True), self.times, by, _today(), signs)
             texts.write(self._key, json.dumps(asdict(found)))
         return best
 

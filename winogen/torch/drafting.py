@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -48,7 +48,7 @@ class Draft:
     lost: bool = False  # whether torch is faster in some layers
     reason: str = ""  # why it must not be used
     whole: Times | None = None  # of winogen and of torch; None: not measured
-    facts: Mapping[str, str] = field(default_factory=dict)  # by which to make it again
+    facts: Mapping[str, str] | None = None  # by which to make it again; None: not measured
 
     @property
     def gain(self) -> float:
