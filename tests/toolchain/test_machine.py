@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from winogen.errors import OutOfMemory
-from winogen.records import Costs, Machine
+from winogen.records import TARGETS, Costs, Machine
 from winogen.toolchain import cache_dir, machine, machine_file, meters
 from winogen.toolchain.calibrate import MeasuredMachine
 
@@ -131,6 +131,18 @@ def test_each_instruction_set_has_a_record(folder, monkeypatch):
     assert machine.current() == MINE and own.exists() and own.name.count("-") == 1
     machine.forget(folder)
     assert other.exists()
+
+
+def test_what_computes_without_an_extension_has_a_record(folder, monkeypatch):
+    """What bytes take is fitted to the instructions that multiply them."""
+    monkeypatch.delenv("WINOGEN_ISA", raising=False)
+    usual = replace(TARGETS["avx512"], extensions=frozenset({"vnni", "fp16"}))
+    monkeypatch.setattr(machine_file, "host_targets", lambda: (usual, TARGETS["generic"]))
+    names = []
+    for target in (usual, usual.adjusted("-vnni"), TARGETS["generic"]):
+        monkeypatch.setattr(machine_file, "host_target", lambda target=target: target)
+        names.append(machine.save(MINE, folder).stem.split("-")[2:])
+    assert names == [[], ["avx512", "vnni"], ["generic"]]
 
 
 def test_the_first_plan_measures_the_machine_and_keeps_it(folder, monkeypatch):

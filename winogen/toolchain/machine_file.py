@@ -146,9 +146,13 @@ def _moment(text: str | None) -> datetime | None:
 def _file(folder: Path) -> Path:
     """Where this kind of CPU is described: machines may share a cache folder.
 
-    The name of the file says which instruction set it is for, unless that is the CPU's own.
+    The name of the file says which instruction set it is for, and which extensions are left out,
+    unless it is the CPU's own.
     """
     cpu = platform.machine() + platform.processor() + cpu_name()
-    target, usual = host_target().name, host_targets()[0].name
-    suffix = f"-{target}" if target != usual or os.environ.get("WINOGEN_CPU") else ""
+    target, known = host_target(), host_targets()
+    whole = next(one for one in known if one.name == target.name)
+    words = [target.name, *sorted(whole.extensions - target.extensions)]
+    is_own = words == [known[0].name] and not os.environ.get("WINOGEN_CPU")
+    suffix = "" if is_own else "-".join(["", *words])
     return folder / f"machine-{hashlib.sha256(cpu.encode()).hexdigest()[:12]}{suffix}.json"
