@@ -271,7 +271,8 @@ class Maker:
                 if rng.random() < 0.5:
                     y = self.node("Add", self.constant(self.weights(many)), y)
             elif kind == "Softmax":
-                y = self.node(kind, y, axis=rng.choice((3, 3, -1, 2) if self.opset > 10 else (3, 2)))
+                axes = (3, 3, -1, 2) if self.opset > 10 else (3, 2)
+                y = self.node(kind, y, axis=rng.choice(axes))
             elif kind == "Relu":
                 y = self.node(kind, y)
             else:
