@@ -205,7 +205,7 @@ def test_named_and_typed_layers_stay_with_torch(x):
     inner = dict(inside(by_name).named_modules())
     assert type(inner["conv1"]) is nn.Conv2d and type(inner["down.0"]) is nn.Conv2d
     assert "conv2" not in inner
-    by_type = optimize(model, x, exclude=[nn.Conv2d])
+    by_type = optimize(model, x, exclude=[nn.Conv2d, nn.Linear])
     assert segments(by_type) == []
     assert {row.why for row in report(by_type).rows} == {"excluded"}
     assert {row.name for row in report(by_name).rows if row.why == "excluded"} == {
