@@ -274,10 +274,17 @@ def test_a_residual_block_of_unknown_sizes_is_one_segment(session):
     assert kinds(result) == ["Segment"]
 
 
-def test_an_addition_that_may_broadcast_stays(session):
+def test_an_addition_of_one_pixel_is_part_of_the_segment(session):
     net = Net()
     pooled = net.node("GlobalAveragePool", "x")
     y = net.node("Add", net.conv("x", 4, 4), net.conv(pooled, 4, 4, taps=1))
+    result = check_same(net.model(y), session, data(net, 2, 4, 7, 8))
+    assert kinds(result) == ["Segment"]
+
+
+def test_an_addition_of_one_channel_stays(session):
+    net = Net()
+    y = net.node("Add", net.conv("x", 4, 4), net.conv("x", 4, 1))
     result = check_same(net.model(y), session, data(net, 2, 4, 7, 8))
     assert kinds(result).count("Add") == 1
 
