@@ -23,7 +23,7 @@ from winogen.conv.problem import Layer
 from winogen.conv.quantization import RANGES, Filters, Scales
 from winogen.errors import InvalidValue
 from winogen.toolchain import Library, host_target, load
-from winogen.toolchain.fork import team_threads
+from winogen.toolchain.threads import with_team
 
 TILES = (2, 4)
 _CDEF = """
@@ -88,7 +88,7 @@ class QuantizedTiles:
 
     def __call__(self, x: np.ndarray, y: np.ndarray) -> None:
         """Compute ``y``, bytes of the type that it has; nothing is checked."""
-        x, threads = np.ascontiguousarray(x), team_threads(self._threads)
+        x, threads = np.ascontiguousarray(x), self._threads
         library = _library(host_target())
         pointer = library.ffi.from_buffer
         real = memory.empty(x.shape, np.dtype(np.float32), "input as float32")
@@ -109,5 +109,5 @@ class QuantizedTiles:
 
 @lru_cache(maxsize=8)
 def _library(target: Any) -> Library:
-    source = (resources.folder("csrc") / "bytes.c").read_text("utf-8")
+    source = with_team((resources.folder("csrc") / "bytes.c").read_text("utf-8"))
     return load(source, _CDEF, target, name="bytes")

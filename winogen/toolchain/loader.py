@@ -31,6 +31,7 @@ from winogen.toolchain.cache import (
 from winogen.toolchain.compiler import Compiler, find_compiler
 from winogen.toolchain.fork import Lock, finished
 from winogen.toolchain.progress import CompileEvent, emit
+from winogen.toolchain.threads import bind
 
 # Raised by hand whenever the way a library is built changes in a way that no flag shows.
 _FORMAT = "1"
@@ -116,9 +117,9 @@ def load(
         if request not in _loaded:
             compiler = find_compiler()
             options = (*compiler.flags(target), *flags)
-            _loaded[request] = _obtain(
-                _Job(source, name, target, compiler, options, parts), _ffi(cdef)
-            )
+            library = _obtain(_Job(source, name, target, compiler, options, parts), _ffi(cdef))
+            bind(library)
+            _loaded[request] = library
         return _loaded[request]
 
 
