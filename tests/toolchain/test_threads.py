@@ -1,8 +1,10 @@
 """The threads of kernels: a pool of our own, or those of an OpenMP library in the process."""
 
 import ctypes.util
+import importlib.util
 import re
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -238,3 +240,24 @@ def test_the_pool_has_no_races(sanitizer, tmp_path):
     if "unexpected memory mapping" in run.stderr:
         pytest.skip("ThreadSanitizer does not run on this kernel")
     assert run.stdout == "0 wrong\n" and not run.stderr, run.stdout + run.stderr[-4000:]
+
+
+INTERPRETERS = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
+
+
+@pytest.mark.skipif(not importlib.util.find_spec(INTERPRETERS), reason="another Python")
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="cffi is for the main interpreter there")
+def test_a_subinterpreter_is_told_that_it_cannot_compile(python):
+    """numpy can be imported by one interpreter of a process, which need not be the main one."""
+    code = f"""
+import {INTERPRETERS} as interpreters
+import sys
+code = f"import sys; sys.path = {{sys.path!r}}\\n" + {USED!r} + "print(used(3, 3, 300))"
+try:
+    interpreters.run_string(interpreters.create(), code)
+except interpreters.RunFailedError as error:
+    print("CompilerNotFound" in str(error) and "main interpreter" in str(error))
+"""
+    assert python(code).finish() == "True"
+    assert python(USED + "print(used(3, 3, 300))").finish() == "3"
+    assert python(code).finish() == "3"
