@@ -12,6 +12,7 @@ import subprocess
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from winogen.errors import CompilerNotFound
@@ -27,8 +28,13 @@ OLDEST = {"gcc": 9, "clang": 10}
 
 _INSTALL = (
     "install gcc >= 9 or clang >= 10 (Debian, Ubuntu: apt install gcc; Fedora: dnf install gcc; "
-    "macOS: xcode-select --install), or set CC to one"
+    "macOS: xcode-select --install; anywhere: pip install 'winogen[compiler]'), or set CC to one"
 )
+# zig compiles for this very CPU unless told otherwise. It builds a C runtime for each instruction
+# set, in ten seconds and more; kernels call nothing that a process of Python does not have.
+_ZIG_CPU = "-mcpu=baseline"
+_ZIG_FLAGS = (_ZIG_CPU, "-nostdlib")
+_ZIG_FOLDERS = ("ZIG_LOCAL_CACHE_DIR", "ZIG_GLOBAL_CACHE_DIR")
 # Without OpenMP one thread works. Whether it is there is asked again after this time, since the
 # runtime may be installed later without any change to the compiler.
 _RECHECK_SECONDS = 24 * 3600
@@ -44,10 +50,28 @@ class Compiler:
     major: int  # version
     version: str  # first line of `--version`
     openmp: bool  # -fopenmp compiles, links and loads
+    zig: bool  # clang as the package ziglang and zig itself have it
 
     def flags(self, target: Target) -> tuple[str, ...]:
         """Return the flags that every kernel for ``target`` is compiled with."""
-        return (*BASE_FLAGS, *target.flags, *(("-fopenmp",) if self.openmp else ()))
+        own = tuple(map(_in_zig, target.flags)) if self.zig else target.flags
+        openmp = ("-fopenmp",) if self.openmp else ()
+        return (*BASE_FLAGS, *(_ZIG_FLAGS if self.zig else ()), *own, *openmp)
+
+    def environment(self, folder: Path) -> dict[str, str]:
+        """Return the environment to compile in; the compiler's own files go into ``folder``.
+
+        What a killed build leaves is swept with it. Messages are in English, since winogen searches
+        them for the names of errors.
+        """
+        places = {name: str(folder) for name in ("TMPDIR", *(_ZIG_FOLDERS if self.zig else ()))}
+        return {**os.environ, "LC_ALL": "C", **places}
+
+
+def _in_zig(flag: str) -> str:
+    """A flag of gcc and clang for zig, which has other names for CPUs: dotprod of armv8.2-a."""
+    name, _, features = flag.partition("+")
+    return f"{_ZIG_CPU}+{features}" if name.startswith("-march=") else flag
 
 
 _compilers: dict[tuple[object, ...], Compiler] = {}
@@ -55,6 +79,8 @@ _compilers: dict[tuple[object, ...], Compiler] = {}
 
 def find_compiler() -> Compiler:
     """Return the C compiler: CC if set, else the first of cc, gcc, clang that is new enough.
+
+    Without any of them it is the one that the extra ``compiler`` installs, the package ziglang.
 
     Raises CompilerNotFound when CC does not name a usable compiler, or none is on the path.
 
@@ -81,6 +107,9 @@ def find_compiler() -> Compiler:
             return _examine((program,))
         except CompilerNotFound as refusal:
             refusals.append(str(refusal))
+    zig = _packaged()
+    if zig is not None:
+        return _examine(zig)
     if refusals:
         raise CompilerNotFound(refusals[0])
     raise CompilerNotFound(f"no C compiler: cc, gcc and clang are not on the path; {_INSTALL}")
@@ -90,6 +119,16 @@ def _program(name: str) -> str | None:
     # Absolute, since it is run in other folders. Links are left: ccache goes by its name.
     path = shutil.which(name)
     return None if path is None else os.path.abspath(path)
+
+
+def _packaged() -> tuple[str, ...] | None:
+    """The program of the package ziglang, which `python -m ziglang cc` would start."""
+    found = find_spec("ziglang")
+    for folder in (found and found.submodule_search_locations) or ():
+        program = shutil.which("zig", path=folder)
+        if program is not None:
+            return os.path.abspath(program), "cc"
+    return None
 
 
 def _examine(command: tuple[str, ...]) -> Compiler:
@@ -135,7 +174,13 @@ def _interrogate(command: tuple[str, ...]) -> Compiler:
     family, major = ("clang", int(clang[1])) if clang else ("gcc", int(gnu[1]))
     if major < OLDEST[family]:
         raise CompilerNotFound(f"{shlex.join(command)} is {family} {major}, too old; {_INSTALL}")
-    return Compiler(command, family, major, version, _has_openmp(command))
+    zig = bool(clang) and _takes(command, _ZIG_CPU)
+    return Compiler(command, family, major, version, not zig and _has_openmp(command), zig)
+
+
+def _takes(command: tuple[str, ...], flag: str) -> bool:
+    words = [*command, flag, "-E", "-x", "c", os.devnull]
+    return finished(words).returncode == 0
 
 
 def _ask(command: tuple[str, ...], *words: str) -> str:

@@ -247,10 +247,7 @@ def _compile(
     folder = needed[0].parent
     _emit(job, "start")
     begin = time.perf_counter()
-    # The compiler's own temporary files go into the folder too: what a killed build leaves is then
-    # swept with it. LC_ALL, because the message is searched for the names of errors below.
-    environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
-    run = finished(command, cwd=folder, env=environment)
+    run = finished(command, cwd=folder, env=job.compiler.environment(folder))
     seconds = time.perf_counter() - begin
     if run.returncode == 0:
         _emit(job, "finish", seconds)
