@@ -211,6 +211,7 @@ def write(
     }
     head = _packed(json.dumps(index, separators=(",", ":")).encode())
     write_whole(path, b"".join((_MAGIC, len(head).to_bytes(8, "little"), head, *packed)))
+    path.chmod(0o644)  # for whoever installs it
 
 
 def _packed(data: bytes) -> bytes:
