@@ -26,9 +26,9 @@ from winogen.kernels import named
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
 from winogen.records import Machine, Target
-from winogen.toolchain.fork import team_threads
 from winogen.toolchain.loader import Build
 from winogen.toolchain.texts import Text
+from winogen.toolchain.threads import follow
 
 # Seconds after which a call returns to Python, where Ctrl-C is heard.
 _PATIENCE = 0.2
@@ -115,7 +115,7 @@ class Kernel:
         """Return arrays of the spec's ``packs`` as this kernel reads them; raises OutOfMemory."""
         packed = memory.aligned(struct.packed_bytes, f"packed {self.spec.packs[0]}")
         pointers = map(self.pointer, (*arrays, packed))
-        self.lib.winogen_pack(struct, *pointers, team_threads(threads))
+        self.lib.winogen_pack(struct, *pointers, threads)
         return packed
 
 
@@ -174,12 +174,12 @@ class Call:
         code = self.kernel
         scratch = code.ffi.from_buffer(memory.workspace(self.workspace_bytes))
         call = code.ffi.new(code.call, (self.struct, *pointers, scratch))
-        threads = team_threads(self.threads)
+        follow()
         if self._pieces == 1:
-            code.lib.winogen_run(call, threads)
+            code.lib.winogen_run(call, self.threads)
             return
-        for first, last in self.ranges(self._pieces, threads):
-            code.lib.winogen_run_some(call, first, last, threads)
+        for first, last in self.ranges(self._pieces, self.threads):
+            code.lib.winogen_run_some(call, first, last, self.threads)
 
     def ranges(self, pieces: int, threads: int) -> list[tuple[int, int]]:
         """Return the parts of about so many pieces, counted through all phases: from, to."""

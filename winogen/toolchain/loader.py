@@ -37,6 +37,7 @@ from winogen.toolchain.compiler import Compiler, find_compiler, flags_for, mode
 from winogen.toolchain.fork import Lock, finished
 from winogen.toolchain.progress import CompileEvent, emit
 from winogen.toolchain.texts import Text
+from winogen.toolchain.threads import bind
 
 # Raised by hand whenever the way a library is built changes in a way that no flag shows.
 _FORMAT = "2"
@@ -87,7 +88,9 @@ class Build:
             lock = _locks.setdefault(request, Lock())
         with lock:  # threads that want different kernels build side by side
             if request not in _loaded:
-                _loaded[request] = _obtain(self._job(), _ffi(self.cdef))
+                library = _obtain(self._job(), _ffi(self.cdef))
+                bind(library)
+                _loaded[request] = library
             return _loaded[request]
 
     def at_hand(self) -> bool:
@@ -289,8 +292,7 @@ def _make(job: _Job, compiler: Compiler, store: KernelStore, entry: Path, key: s
             needed[0].write_text(str(job.source))
             needed += [_part(job, name, text, store) for name, text in job.parts().items()]
             parts = map(str, needed[1:])
-            flags = *job.flags, *compiler.flags
-            command = [*compiler.command, *flags, SOURCE, *parts, "-o", job.product]
+            command = [*compiler.command, *job.flags, SOURCE, *parts, "-o", job.product]
             _compile(job, command, needed, store, entry)
             facts = {
                 "command": shlex.join(command),
