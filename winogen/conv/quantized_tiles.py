@@ -21,6 +21,7 @@ from winogen.conv.api import Conv2d
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer
 from winogen.conv.quantization import RANGES, Filters, Scales
+from winogen.conv.stock import first_at_hand
 from winogen.errors import InvalidValue
 from winogen.records import Target
 from winogen.toolchain import Library, host_target
@@ -117,4 +118,4 @@ def build_of(target: Target) -> Build:
 
 @lru_cache(maxsize=8)
 def _library(target: Target) -> Library:
-    return build_of(target).load()
+    return first_at_hand(target, build_of).load()
