@@ -115,7 +115,11 @@ def _instructions() -> Iterator[Finding]:
 
 def _compiler() -> Iterator[Finding]:
     from winogen.toolchain import find_compiler, host, host_target
+    from winogen.toolchain.compiler import mode
 
+    if mode() == "off":
+        yield Finding("compiler", "not asked: WINOGEN_COMPILE=off")
+        return
     try:
         found = find_compiler()
     except CompilerNotFound as refusal:
@@ -124,15 +128,23 @@ def _compiler() -> Iterator[Finding]:
         return
     text = f"{found.family} {found.major}: {shlex.join(found.command)} ({found.version})"
     yield Finding("compiler", text)
-    if not found.openmp:
-        reason = "-fopenmp does not work: kernels have one thread"
-        cure = "install the OpenMP runtime of that compiler (libgomp, libomp-dev)"
-        yield Finding("compiler", reason, "lacks", cure)
     unknown = host.not_emitted(host_target())
     if unknown:
         names = [f"{one.name} (needs gcc {one.gcc} or clang {one.clang})" for one in unknown]
         reason = f"it does not know all instructions of this CPU: {', '.join(names)}"
         yield Finding("compiler", reason, "lacks", "install a newer one, or set CC to one")
+
+
+def _prebuilt() -> Iterator[Finding]:
+    from winogen.toolchain import host_targets, prebuilt
+
+    found = [archive for one in host_targets() for archive in prebuilt.archives(one.name)]
+    for archive in found:
+        count, size = len(archive.entries), archive.path.stat().st_size >> 10
+        yield Finding("prebuilt", f"{count:,} in {archive.path}, {size:,} kB, {archive.compiler}")
+    if not found:
+        cure = "pip install --force-reinstall winogen takes the wheel, which has them"
+        yield Finding("prebuilt", "no kernels: all that is used is compiled here", "absent", cure)
 
 
 def _cache() -> Iterator[Finding]:
@@ -236,6 +248,7 @@ _LOOKS: dict[str, Callable[[], Iterable[Finding]]] = {
     "CPU": _cpu,
     "instructions": _instructions,
     "compiler": _compiler,
+    "prebuilt": _prebuilt,
     "cache": _cache,
     "machine": _machine,
     "wisdom": _wisdom,

@@ -13,15 +13,12 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 _SECONDS = 300  # a compiler may be slow, and so may be importing torch
-_MAPS = Path("/proc/self/maps")
-_RUNTIME = re.compile(r"/lib(gomp|omp|iomp5|mkl_intel_thread)\b[^/]*$")
 # Packages that bring a runtime with them, or threads of their own.
 _PACKAGES = ("torch", "onnxruntime")
 
@@ -121,24 +118,15 @@ def _imported(package: str) -> dict[str, str] | None:
 
 
 def _runtimes() -> dict[str, str]:
-    """The OpenMP runtimes of this process, by the files that it has mapped."""
-    if not _MAPS.is_file():
-        return {"text": f"{sys.platform} does not tell which libraries are loaded", "state": "ok"}
-    found = sorted(set(runtimes(_MAPS.read_text())))
-    text = ", ".join(map(_short, found)) or "none"
-    return {"text": text, "state": "ok" if len(found) < 2 else "lacks"}
+    """The OpenMP libraries of this process, and whose threads kernels run on."""
+    from winogen.toolchain import threads
 
-
-def runtimes(maps: str) -> Iterator[str]:
-    """Yield the paths of OpenMP runtimes in the text of /proc/<process>/maps.
-
-    >>> list(runtimes("7f00-7f01 r-xp 00000000 fe:00 42   /lib/libgomp.so.1.0.0"))
-    ['/lib/libgomp.so.1.0.0']
-    """
-    for line in maps.splitlines():
-        path = line.split(maxsplit=5)[-1]
-        if _RUNTIME.search(path):
-            yield path
+    first, *others = (*map(_short, threads.runtimes()), "")
+    if not first:
+        return {"text": "none: kernels run on threads of winogen's own", "state": "ok"}
+    text = f"kernels run on the threads of {first}"
+    also = ", ".join(filter(None, others))
+    return {"text": f"{text}; also {also}" if also else text, "state": "lacks" if also else "ok"}
 
 
 def _short(path: str) -> str:

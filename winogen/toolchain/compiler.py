@@ -9,16 +9,15 @@ import re
 import shlex
 import shutil
 import subprocess
-import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from winogen.errors import CompilerNotFound
+from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.records import Target
 from winogen.toolchain import trust
-from winogen.toolchain.cache import KernelStore, cache_root, stores, write_whole
+from winogen.toolchain.cache import cache_root, write_whole
 from winogen.toolchain.fork import finished
 
 # Contraction (fused multiply-add) is wanted; -ffast-math is not: it would let the compiler
@@ -35,10 +34,9 @@ _INSTALL = (
 _ZIG_CPU = "-mcpu=baseline"
 _ZIG_FLAGS = (_ZIG_CPU, "-nostdlib")
 _ZIG_FOLDERS = ("ZIG_LOCAL_CACHE_DIR", "ZIG_GLOBAL_CACHE_DIR")
-# Without OpenMP one thread works. Whether it is there is asked again after this time, since the
-# runtime may be installed later without any change to the compiler.
-_RECHECK_SECONDS = 24 * 3600
-_OPENMP_PROBE = "#include <omp.h>\nint probe(void) { return omp_get_max_threads(); }\n"
+# What WINOGEN_COMPILE may be: never compile; compile what is missing; compute with what is at hand,
+# and compile what would be better meanwhile.
+MODES = ("off", "missing", "background")
 
 
 @dataclass(frozen=True)
@@ -49,14 +47,11 @@ class Compiler:
     family: str  # "gcc" or "clang"
     major: int  # version
     version: str  # first line of `--version`
-    openmp: bool  # -fopenmp compiles, links and loads
-    zig: bool  # clang as the package ziglang and zig itself have it
+    zig: bool  # clang as zig and the package ziglang have it
 
-    def flags(self, target: Target) -> tuple[str, ...]:
-        """Return the flags that every kernel for ``target`` is compiled with."""
-        own = tuple(map(_in_zig, target.flags)) if self.zig else target.flags
-        openmp = ("-fopenmp",) if self.openmp else ()
-        return (*BASE_FLAGS, *(_ZIG_FLAGS if self.zig else ()), *own, *openmp)
+    def spelled(self, flags: tuple[str, ...]) -> tuple[str, ...]:
+        """Return flags of `flags_for` as this compiler takes them."""
+        return (*_ZIG_FLAGS, *map(_in_zig, flags)) if self.zig else flags
 
     def environment(self, folder: Path) -> dict[str, str]:
         """Return the environment to compile in; the compiler's own files go into ``folder``.
@@ -72,6 +67,23 @@ def _in_zig(flag: str) -> str:
     """A flag of gcc and clang for zig, which has other names for CPUs: dotprod of armv8.2-a."""
     name, _, features = flag.partition("+")
     return f"{_ZIG_CPU}+{features}" if name.startswith("-march=") else flag
+
+
+def flags_for(target: Target) -> tuple[str, ...]:
+    """Return the flags that every library for ``target`` is compiled with."""
+    return (*BASE_FLAGS, *target.flags)
+
+
+def mode(usual: str = "missing") -> str:
+    """Return WINOGEN_COMPILE, ``usual`` where it is not set; raises InvalidValue.
+
+    >>> mode("background") in MODES
+    True
+    """
+    chosen = os.environ.get("WINOGEN_COMPILE", "").strip() or usual
+    if chosen not in MODES:
+        raise InvalidValue(f"WINOGEN_COMPILE: got {chosen!r}; allowed: {', '.join(MODES)}")
+    return chosen
 
 
 _compilers: dict[tuple[object, ...], Compiler] = {}
@@ -150,8 +162,6 @@ def _examine(command: tuple[str, ...]) -> Compiler:
 def _recall(memo: Path, command: tuple[str, ...]) -> Compiler | None:
     try:
         facts = json.loads(trust.read(memo))
-        if time.time() > facts.pop("expires"):
-            return None
         compiler = Compiler(**{**facts, "command": tuple(facts["command"])})
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
@@ -159,9 +169,8 @@ def _recall(memo: Path, command: tuple[str, ...]) -> Compiler | None:
 
 
 def _remember(memo: Path, compiler: Compiler) -> None:
-    expires = time.time() + (10 * 365 if compiler.openmp else 1) * _RECHECK_SECONDS
     with suppress(OSError):  # a cache that cannot be written only costs asking again
-        write_whole(memo, json.dumps({**asdict(compiler), "expires": expires}).encode())
+        write_whole(memo, json.dumps(asdict(compiler)).encode())
 
 
 def _interrogate(command: tuple[str, ...]) -> Compiler:
@@ -175,7 +184,7 @@ def _interrogate(command: tuple[str, ...]) -> Compiler:
     if major < OLDEST[family]:
         raise CompilerNotFound(f"{shlex.join(command)} is {family} {major}, too old; {_INSTALL}")
     zig = bool(clang) and _takes(command, _ZIG_CPU)
-    return Compiler(command, family, major, version, not zig and _has_openmp(command), zig)
+    return Compiler(command, family, major, version, zig)
 
 
 def _takes(command: tuple[str, ...], flag: str) -> bool:
@@ -197,28 +206,3 @@ def _ask(command: tuple[str, ...], *words: str) -> str:
             "interpreter, or in one that may start processes"
         ) from problem
     return answer.stdout
-
-
-def _has_openmp(command: tuple[str, ...]) -> bool:
-    for store in stores():
-        try:
-            return _try_openmp(command, store)
-        except OSError:
-            continue
-    return False
-
-
-def _try_openmp(command: tuple[str, ...], store: KernelStore) -> bool:
-    import cffi
-
-    with store.workbench(None) as folder:
-        source, library = folder / "probe.c", folder / "probe.so"
-        source.write_text(_OPENMP_PROBE)
-        words = ("-shared", "-fPIC", "-fopenmp", str(source), "-o", str(library))
-        if finished([*command, *words]).returncode:
-            return False
-        try:
-            cffi.FFI().dlopen(str(library))  # the runtime may be missing only here
-        except OSError:
-            return False
-        return True
