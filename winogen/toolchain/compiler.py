@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -29,10 +30,11 @@ _INSTALL = (
     "install gcc >= 9 or clang >= 10 (Debian, Ubuntu: apt install gcc; Fedora: dnf install gcc; "
     "macOS: xcode-select --install; anywhere: pip install 'winogen[compiler]'), or set CC to one"
 )
-# zig compiles for this very CPU unless told otherwise. It builds a C runtime for each instruction
-# set, in ten seconds and more; kernels call nothing that a process of Python does not have.
+# zig compiles for this very CPU unless told otherwise.
 _ZIG_CPU = "-mcpu=baseline"
-_ZIG_FLAGS = (_ZIG_CPU, "-nostdlib")
+# It builds a C runtime for each instruction set, in ten seconds and more. Kernels call nothing that
+# a process of Python does not have; on Linux they find it there.
+_NO_RUNTIME = ("-nostdlib",)
 _ZIG_FOLDERS = ("ZIG_LOCAL_CACHE_DIR", "ZIG_GLOBAL_CACHE_DIR")
 # What WINOGEN_COMPILE may be: never compile; compile what is missing; compute with what is at hand,
 # and compile what would be better meanwhile.
@@ -51,7 +53,9 @@ class Compiler:
 
     def spelled(self, flags: tuple[str, ...]) -> tuple[str, ...]:
         """Return flags of `flags_for` as this compiler takes them."""
-        return (*_ZIG_FLAGS, *map(_in_zig, flags)) if self.zig else flags
+        if not self.zig:
+            return flags
+        return (_ZIG_CPU, *(() if self._has_runtime else _NO_RUNTIME), *map(_in_zig, flags))
 
     def environment(self, folder: Path) -> dict[str, str]:
         """Return the environment to compile in; the compiler's own files go into ``folder``.
@@ -59,8 +63,14 @@ class Compiler:
         What a killed build leaves is swept with it. Messages are in English, since winogen searches
         them for the names of errors.
         """
-        places = {name: str(folder) for name in ("TMPDIR", *(_ZIG_FOLDERS if self.zig else ()))}
-        return {**os.environ, "LC_ALL": "C", **places}
+        names = ("TMPDIR", *(_ZIG_FOLDERS if self.zig and not self._has_runtime else ()))
+        return {**os.environ, "LC_ALL": "C", **dict.fromkeys(names, str(folder))}
+
+    @property
+    def _has_runtime(self) -> bool:
+        """Whether zig builds a C runtime and keeps it: for other systems than Linux."""
+        crosses = any(word.lstrip("-").startswith("target") for word in self.command[1:])
+        return crosses or sys.platform != "linux"
 
 
 def _in_zig(flag: str) -> str:
