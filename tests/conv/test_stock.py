@@ -106,7 +106,7 @@ def test_a_lesser_target_serves_where_there_is_nothing_for_this_one(bare):
         (dict(dtype=np.float64), "float64"),
         (dict(algorithm="im2col"), '"im2col"'),
         (dict(tile=4), r"tile \(4, 4\)"),
-        (dict(tile=2, points="0,1,-1,inf"), "points"),
+        (dict(tile=2, points="0,1,-2,inf"), "points"),
         (dict(filter_dtype="float16"), "filter_dtype float16"),
     ],
 )

@@ -26,7 +26,7 @@ OLDEST = {"gcc": 9, "clang": 10}
 
 _INSTALL = (
     "install gcc >= 9 or clang >= 10 (Debian, Ubuntu: apt install gcc; Fedora: dnf install gcc; "
-    "macOS: xcode-select --install), or set CC to one"
+    "macOS: xcode-select --install; anywhere: pip install 'winogen[compiler]'), or set CC to one"
 )
 # What WINOGEN_COMPILE may be: never compile; compile what is missing; compute with what is at hand,
 # and compile what would be better meanwhile.
