@@ -6,7 +6,6 @@ Nothing here touches data or compiles.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import replace
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
@@ -86,28 +85,42 @@ def ranked(
     ``workspace_limit`` or the ``tolerance``, CompilerNotFound if the stock has nothing.
     """
     machine = machine or Machine()
-    ways = _ranked(problem, request, target, machine, most, wisdom)
     if stock is None:
-        return ways
-    wanted = ways[0].specs(problem)
-    if stock.has(wanted):
-        return [way for way in ways if stock.has(way.specs(problem))]
-    stock.wants(wanted)
+        return _ranked(problem, request, target, machine, most, wisdom)
+    ways: list[Candidate] = []
+    refusal: InvalidValue | None = None
+    try:
+        ways = _ranked(problem, request, target, machine, most, wisdom)
+    except Unsupported:
+        raise
+    except InvalidValue as too_much:  # another variant may keep to the limits
+        refusal = too_much
+    if ways:
+        wanted = ways[0].specs(problem)
+        if stock.has(wanted):
+            return [way for way in ways if stock.has(way.specs(problem))]
+        stock.wants(wanted)
     for one in stock.targets(target):
-        with suppress(InvalidValue, Unsupported):  # as some way that is not in the stock can do
-            usual = wisdom if one.name == target.name else None
+        usual = wisdom if one.name == target.name else None
+        try:
             some = _ranked(problem, request, one, machine, most, usual, stock)
-            if some:
-                return [replace(some[0], missed=_missed(ways[0], some[0])), *some[1:]]
-    if stock.reason:
-        raise stock.missing(_described(problem, request))
-    return ways  # the first is compiled
+        except Unsupported:
+            continue
+        except InvalidValue as too_much:
+            refusal = too_much  # the last target has the least demands
+            continue
+        if some:
+            return [replace(some[0], missed=_missed(ways, some[0])), *some[1:]]
+    if ways and not stock.reason:
+        return ways  # the first is compiled
+    raise refusal or stock.missing(_described(problem, request))
 
 
-def _missed(better: Candidate, taken: Candidate) -> Missed:
-    choice = better.choice
-    gain = taken.seconds / better.seconds if better.seconds else 1.0
-    return Missed(better.seconds, choice.algorithm, choice.tile, gain)
+def _missed(ways: list[Candidate], taken: Candidate) -> Missed | None:
+    if not ways or not ways[0].seconds:
+        return None
+    seconds, choice = ways[0].seconds, ways[0].choice
+    return Missed(seconds, choice.algorithm, choice.tile, taken.seconds / seconds)
 
 
 def _described(problem: Problem, request: Request) -> str:

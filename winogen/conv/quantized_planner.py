@@ -78,7 +78,7 @@ def ranked(
     wisdom: Wisdom | None = None,
     stock: Stock | None = None,
 ) -> list[QuantizedCandidate]:
-    """Return the ways to compute a problem, that which runs first, and others by predicted time.
+    """Return the ways to compute a problem: first the one to run, then others by predicted time.
 
     What was measured comes first, if the ``wisdom`` has an entry. ``request``: algorithm and
     threads. ``stock``: what all ways must be in, as for `winogen.conv.planner.ranked`.
@@ -132,7 +132,7 @@ def _missed(better: QuantizedCandidate, taken: QuantizedCandidate) -> Missed:
 
 
 def choices(layer: Layer, request: Request, target: Target) -> Iterator[Choice]:
-    """Yield every algorithm that is asked for with every instruction that the target has."""
+    """Yield every algorithm of the request with every instruction of the target."""
     algorithm = request.algorithm
     if is_depthwise(layer) and algorithm in ("auto", "direct"):
         for dot in dots_of(target, SINGLE_DOTS):

@@ -9,24 +9,31 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
+from itertools import product
+from typing import get_args
 
 from winogen.codegen.render import cdef, parts, recipe, render
 from winogen.errors import CompilerNotFound
+from winogen.kernels import gemm, named
+from winogen.kernels.gemm import GemmSpec
 from winogen.kernels.kind import Spec
-from winogen.records import Target
-from winogen.toolchain import background, find_compiler, host_targets
+from winogen.kernels.quantized import QuantizedSpec, RealsSpec
+from winogen.kernels.spec import KernelSpec
+from winogen.records import TARGETS, Precision, Target
+from winogen.toolchain import background, find_compiler, host_targets, threads
 from winogen.toolchain.compiler import mode
 from winogen.toolchain.loader import Build
 from winogen.toolchain.texts import Text
+from winogen.typing import Layout
 
-_APART = ("-DWINOGEN_APART",)  # what kernels have in common is compiled once
+FLAGS = ("-DWINOGEN_APART",)  # what kernels have in common is compiled once
 
 
 def build_of(spec: Spec) -> Build:
     """Return what the library of a kernel is built from."""
     # Rendering is most of what loading a kernel takes that was compiled before.
     source = Text(recipe(spec), partial(render, spec))
-    return Build(source, cdef(spec), spec.target, _APART, spec.name, partial(parts, spec))
+    return Build(source, cdef(spec), spec.target, FLAGS, spec.name, partial(parts, spec))
 
 
 def at_hand(spec: Spec) -> bool:
@@ -95,6 +102,20 @@ def _stock(reason: str, *_: str | None) -> Stock:
 def forget() -> None:
     """Look again at what is at hand."""
     _stock.cache_clear()
+
+
+def floor() -> list[Build]:
+    """Return what computes all problems of float32 and bytes, slowly, on any CPU of this kind."""
+    target, real, layouts = TARGETS["generic"], Precision.of("float32"), get_args(Layout)
+    usual, plain = named("direct").tuning(target, real).compiled, ("direct", "depthwise")
+    bytes_ = [
+        kind.of(algorithm, layout, sums, target)
+        for kind, sums in ((QuantizedSpec, True), (QuantizedSpec, False), (RealsSpec, False))
+        for algorithm, layout in product(plain, layouts)
+    ]
+    reals = [KernelSpec("direct", layout, real, target, usual) for layout in layouts]
+    products = GemmSpec(real, target, gemm.tuning(target, target.lanes("float32")))
+    return [threads.build_of(), *map(build_of, (*reals, *bytes_, products))]
 
 
 def first_at_hand(target: Target, build: Callable[[Target], Build]) -> Build:

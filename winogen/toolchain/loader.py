@@ -123,8 +123,7 @@ class Build:
             except OSError as refusal:
                 problem = refusal
                 continue
-            recipes = (self.source.key,) if isinstance(self.source, Text) else ()
-            return prebuilt.Item(replace(job, words="").key, job.name, data, recipes)
+            return prebuilt.Item(replace(job, words="").key, job.name, data, job.recipe)
         raise CacheUnavailable(f"{cache_dir()} cannot be used: {problem}")
 
     def _request(self) -> Hashable:
@@ -152,11 +151,19 @@ class _Job:
     machine: str
     system: str
 
+    @property
+    def recipe(self) -> str | None:
+        """What it is known by as long as there is no text."""
+        if not isinstance(self.source, Text):
+            return None
+        facts = repr((_FORMAT, self.source.key, self.flags, self.target.name))
+        return hashlib.sha256(facts.encode()).hexdigest()[:32]
+
     @cached_property
     def key(self) -> str:
         is_for_here = (self.machine, self.system) == (platform.machine(), platform.system())
-        if isinstance(self.source, Text) and is_for_here and not self.words:
-            key = prebuilt.key_of(self.source.key, self.target.name)
+        if self.recipe and is_for_here and not self.words:
+            key = prebuilt.key_of(self.recipe, self.target.name)
             if key is not None:  # without the text, which may have to be made
                 return key
         parts = (
