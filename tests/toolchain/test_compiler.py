@@ -1,7 +1,6 @@
 """find_compiler: CC, the path, what is refused and why."""
 
 import os
-import time
 
 import pytest
 
