@@ -21,8 +21,11 @@ from winogen.conv.api import Conv2d
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer
 from winogen.conv.quantization import RANGES, Filters, Scales
+from winogen.conv.stock import first_at_hand
 from winogen.errors import InvalidValue
-from winogen.toolchain import Library, host_target, load
+from winogen.records import Target
+from winogen.toolchain import Library, host_target
+from winogen.toolchain.loader import Build
 from winogen.toolchain.threads import with_team
 
 TILES = (2, 4)
@@ -107,7 +110,12 @@ class QuantizedTiles:
             y[...] = whole
 
 
-@lru_cache(maxsize=8)
-def _library(target: Any) -> Library:
+def build_of(target: Target) -> Build:
+    """Return what the library is built from that turns bytes to real numbers and back."""
     source = with_team((resources.folder("csrc") / "bytes.c").read_text("utf-8"))
-    return load(source, _CDEF, target, name="bytes")
+    return Build(source, _CDEF, target, name="bytes")
+
+
+@lru_cache(maxsize=8)
+def _library(target: Target) -> Library:
+    return first_at_hand(target, build_of).load()

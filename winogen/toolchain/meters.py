@@ -21,7 +21,7 @@ from winogen import resources
 from winogen.errors import OutOfMemory, WinogenError
 from winogen.records import Target
 from winogen.records.machine import LINE
-from winogen.toolchain.loader import Library, load
+from winogen.toolchain.loader import Build, Library
 from winogen.toolchain.threads import with_team
 
 _CDEF = """
@@ -225,10 +225,15 @@ def _sample(size: int) -> np.ndarray:
     return raw[skip : skip + size]
 
 
+def build_of(target: Target) -> Build:
+    """Return what the library is built from that does the work."""
+    source = with_team((resources.folder("csrc") / "limits.c").read_text("utf-8"))
+    return Build(source, _CDEF, target, (f"-DVECTOR_BYTES={target.vector_bytes}",), name="limits")
+
+
 @cache
 def _library(target: Target) -> Library:
-    source = with_team((resources.folder("csrc") / "limits.c").read_text("utf-8"))
-    return load(source, _CDEF, target, (f"-DVECTOR_BYTES={target.vector_bytes}",), name="limits")
+    return build_of(target).load()
 
 
 def _floats(library: Library, array: np.ndarray) -> Any:

@@ -19,7 +19,7 @@ from winogen import resources
 from winogen.records import TARGETS
 
 if TYPE_CHECKING:
-    from winogen.toolchain.loader import Library
+    from winogen.toolchain.loader import Build, Library
 
 _POOL = """
 void winogen_on_threads(void (*one)(void *, int64_t), void *context, int64_t count, int threads);
@@ -93,13 +93,18 @@ def runtimes() -> list[str]:
     return sorted(found, key=lambda path: found[path])
 
 
-@cache
-def _pool() -> Any:
-    from winogen.toolchain.loader import load
+def build_of() -> Build:
+    """Return what the library of the pool is built from."""
+    from winogen.toolchain.loader import Build
 
     source = (resources.folder("csrc") / "threads.c").read_text("utf-8")
     # For any CPU of this kind: none of its own instructions would help.
-    lib = load(source, _POOL, TARGETS["generic"], _FLAGS, name="threads").lib
+    return Build(source, _POOL, TARGETS["generic"], _FLAGS, name="threads")
+
+
+@cache
+def _pool() -> Any:
+    lib = build_of().load().lib
     ffi = _ffi(_PTHREADS)
     lib.winogen_threads_begin(ffi.cast("void *", ffi.dlopen(None).pthread_create))
     return lib
