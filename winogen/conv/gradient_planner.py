@@ -37,7 +37,7 @@ def choose(
     Raises InvalidValue if none keeps to the ``tolerance``.
     """
     layer = problem.layer
-    tiles = [tile] if tile else _tiles(layer.kernel)
+    tiles = [tile] if tile else tiles_of(layer.kernel)
     works = [_work(problem, one, 1, target) for one in tiles]
     ways = sorted((_Way(work.cycles(machine), work) for work in works), key=lambda w: w.seconds)
 
@@ -63,7 +63,7 @@ def choose(
     return _work(problem, chosen.tile, threads, target)
 
 
-def _tiles(kernel: Pair) -> list[Pair]:
+def tiles_of(kernel: Pair) -> list[Pair]:
     """The tiles to consider: all with transforms at hand, square for square kernels.
 
     Every tile takes a kernel of its own, which takes seconds to compile.
