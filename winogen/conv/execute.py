@@ -26,8 +26,9 @@ from winogen.kernels import named
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
 from winogen.records import Machine, Target
-from winogen.toolchain import Library, kept, load, loader
 from winogen.toolchain.fork import team_threads
+from winogen.toolchain.loader import Build
+from winogen.toolchain.texts import Text
 
 # Seconds after which a call returns to Python, where Ctrl-C is heard.
 _PATIENCE = 0.2
@@ -84,16 +85,18 @@ class Kernel:
 
     def __init__(self, spec: Spec):
         self.spec = spec
-        # Rendering is most of what loading a kernel takes that was compiled before.
-        self.source = kept(recipe(spec), lambda: render(spec))
-        library: Library = load(
-            self.source, cdef(spec), spec.target, _APART, name=spec.name, parts=partial(parts, spec)
-        )
+        self.build = build_of(spec)
+        library = self.build.load()
         self.ffi = library.ffi
         self.lib = library.lib
         self.bytes = self.ffi.typeof("char[]")
         self.address = self.ffi.typeof("void *")
         self.call = self.ffi.typeof("winogen_call *")
+
+    @property
+    def source(self) -> str:
+        """Its C."""
+        return str(self.build.source)
 
     def pointer(self, array: np.ndarray | None) -> Any:
         """Return a C pointer to the numbers of an array; NULL for None.
@@ -121,10 +124,16 @@ def pieces_of(seconds: float) -> int:
     return max(1, int(seconds / _PATIENCE))
 
 
+def build_of(spec: Spec) -> Build:
+    """Return what the library of a kernel is built from."""
+    # Rendering is most of what loading a kernel takes that was compiled before.
+    source = Text(recipe(spec), partial(render, spec))
+    return Build(source, cdef(spec), spec.target, _APART, spec.name, partial(parts, spec))
+
+
 def at_hand(spec: Spec) -> bool:
-    """Return whether a kernel was compiled before, by this process or another one."""
-    source = kept(recipe(spec), lambda: render(spec))
-    return loader.at_hand(source, cdef(spec), spec.target, _APART, name=spec.name)
+    """Return whether a kernel needs no compiler."""
+    return build_of(spec).at_hand()
 
 
 @remembered(1024)

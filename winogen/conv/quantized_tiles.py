@@ -22,8 +22,10 @@ from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer
 from winogen.conv.quantization import RANGES, Filters, Scales
 from winogen.errors import InvalidValue
-from winogen.toolchain import Library, host_target, load
+from winogen.records import Target
+from winogen.toolchain import Library, host_target
 from winogen.toolchain.fork import team_threads
+from winogen.toolchain.loader import Build
 
 TILES = (2, 4)
 _CDEF = """
@@ -107,7 +109,12 @@ class QuantizedTiles:
             y[...] = whole
 
 
-@lru_cache(maxsize=8)
-def _library(target: Any) -> Library:
+def build_of(target: Target) -> Build:
+    """Return what the library is built from that turns bytes to real numbers and back."""
     source = (resources.folder("csrc") / "bytes.c").read_text("utf-8")
-    return load(source, _CDEF, target, name="bytes")
+    return Build(source, _CDEF, target, name="bytes")
+
+
+@lru_cache(maxsize=8)
+def _library(target: Target) -> Library:
+    return build_of(target).load()

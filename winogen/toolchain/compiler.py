@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from winogen.errors import CompilerNotFound
+from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.records import Target
 from winogen.toolchain import trust
 from winogen.toolchain.cache import KernelStore, cache_root, stores, write_whole
@@ -29,6 +29,9 @@ _INSTALL = (
     "install gcc >= 9 or clang >= 10 (Debian, Ubuntu: apt install gcc; Fedora: dnf install gcc; "
     "macOS: xcode-select --install), or set CC to one"
 )
+# What WINOGEN_COMPILE may be: never compile; compile what is missing; compute with what is at hand,
+# and compile what would be better meanwhile.
+MODES = ("off", "missing", "background")
 # Without OpenMP one thread works. Whether it is there is asked again after this time, since the
 # runtime may be installed later without any change to the compiler.
 _RECHECK_SECONDS = 24 * 3600
@@ -45,9 +48,27 @@ class Compiler:
     version: str  # first line of `--version`
     openmp: bool  # -fopenmp compiles, links and loads
 
-    def flags(self, target: Target) -> tuple[str, ...]:
-        """Return the flags that every kernel for ``target`` is compiled with."""
-        return (*BASE_FLAGS, *target.flags, *(("-fopenmp",) if self.openmp else ()))
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What it takes besides the flags that say what code is wanted."""
+        return ("-fopenmp",) if self.openmp else ()
+
+
+def flags_for(target: Target) -> tuple[str, ...]:
+    """Return the flags that say what code every library for ``target`` has."""
+    return (*BASE_FLAGS, *target.flags)
+
+
+def mode(usual: str = "missing") -> str:
+    """Return WINOGEN_COMPILE, ``usual`` where it is not set; raises InvalidValue.
+
+    >>> mode("background") in MODES
+    True
+    """
+    chosen = os.environ.get("WINOGEN_COMPILE", "").strip() or usual
+    if chosen not in MODES:
+        raise InvalidValue(f"WINOGEN_COMPILE: got {chosen!r}; allowed: {', '.join(MODES)}")
+    return chosen
 
 
 _compilers: dict[tuple[object, ...], Compiler] = {}

@@ -21,7 +21,7 @@ from winogen import resources
 from winogen.errors import OutOfMemory, WinogenError
 from winogen.records import Target
 from winogen.records.machine import LINE
-from winogen.toolchain.loader import Library, load
+from winogen.toolchain.loader import Build, Library
 
 _CDEF = """
 uint64_t limits_cycles(uint64_t step, int64_t steps);
@@ -224,10 +224,15 @@ def _sample(size: int) -> np.ndarray:
     return raw[skip : skip + size]
 
 
+def build_of(target: Target) -> Build:
+    """Return what the library is built from that does the work."""
+    source = (resources.folder("csrc") / "limits.c").read_text()
+    return Build(source, _CDEF, target, (f"-DVECTOR_BYTES={target.vector_bytes}",), name="limits")
+
+
 @cache
 def _library(target: Target) -> Library:
-    source = (resources.folder("csrc") / "limits.c").read_text()
-    return load(source, _CDEF, target, (f"-DVECTOR_BYTES={target.vector_bytes}",), name="limits")
+    return build_of(target).load()
 
 
 def _floats(library: Library, array: np.ndarray) -> Any:
