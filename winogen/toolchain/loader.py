@@ -290,7 +290,8 @@ def _make(job: _Job, compiler: Compiler, store: KernelStore, entry: Path, key: s
             needed += [_part(job, name, text, store) for name, text in job.parts().items()]
             parts = map(str, needed[1:])
             flags = *job.flags, *compiler.flags
-            command = [*compiler.command, *flags, SOURCE, *parts, "-o", job.product]
+            # Sources come first: what no source before a library needs, some linkers leave out.
+            command = [*compiler.command, SOURCE, *parts, *flags, "-o", job.product]
             _compile(job, command, needed, store, entry)
             facts = {
                 "command": shlex.join(command),
