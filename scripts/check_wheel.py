@@ -28,7 +28,8 @@ from winogen.toolchain.prebuilt import SUFFIX, Archive  # noqa: E402
 MOST_BYTES = 12_000_000
 OLDEST_PYTHON = 3, 10
 # What every system has that the tag stands for (PEP 600), of what C needs.
-_SYSTEM = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-aarch64.so.1"}
+_SYSTEM = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2"}
+_SYSTEM |= {"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 
 
 def problems(wheel: Path) -> Iterator[str]:
@@ -111,7 +112,7 @@ def _libraries(folder: Path, glibc: tuple[int, int], machine: str) -> Iterator[s
             yield f"a library needs {name}"
         if re.search(r"\((RPATH|RUNPATH)\)", text):
             yield "a library names folders of the machine that it was built on"
-        for one in set(re.findall(r"Name: (\w+)", text)):
+        for one in set(re.findall(r"Name: ([\w.]+)  Flags", text)):
             version = re.fullmatch(r"GLIBC_(\d+)\.(\d+)(?:\.\d+)?", one)
             if version is None:
                 yield f"a library asks for {one}"
@@ -134,7 +135,7 @@ def _audited(wheel: Path, folder: Path) -> Iterator[str]:
             for library in sorted(folder.rglob("*.so")):
                 opened.write(library, f"winogen/prebuilt/{library.name}")
             record = next(name for name in whole.namelist() if name.endswith("RECORD"))
-            opened.writestr(record, "")
+            opened.writestr(record, "".join(f"{name},,\n" for name in opened.namelist()))
         command = [sys.executable, "-m", "auditwheel", "show", str(copy)]
         report = subprocess.run(command, capture_output=True, text=True)
         text = " ".join((report.stdout + report.stderr).split())
