@@ -149,7 +149,7 @@ def test_a_cache_that_cannot_be_written_costs_a_private_folder(shelf, cache, no_
 
 def test_a_library_for_elsewhere_is_packed_by_its_own_key(shelf):
     here, there = build(1).compiled(), build(1).compiled(machine="pdp11")
-    assert here.key != there.key and here.recipes == there.recipes == ("recipe-1",)
+    assert here.key != there.key and here.recipe == there.recipe
     os.environ["CC"] = find_compiler().command[0]  # whose words are in no key of an archive
     try:
         assert build(1).compiled().key == here.key

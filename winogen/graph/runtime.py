@@ -8,6 +8,7 @@ from winogen import resources
 from winogen.codegen.functions import FUNCTIONS
 from winogen.codegen.render import renderer_digest
 from winogen.codegen.templates import environment
+from winogen.conv.stock import first_at_hand
 from winogen.records import Target
 from winogen.toolchain import Library
 from winogen.toolchain.loader import Build
@@ -29,7 +30,7 @@ def library(target: Target, dtype: str) -> Library:
 
     Raises BuildError.
     """
-    return build_of(target, dtype).load()
+    return first_at_hand(target, partial(build_of, dtype=dtype)).load()
 
 
 def build_of(target: Target, dtype: str) -> Build:

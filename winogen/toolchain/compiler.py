@@ -9,7 +9,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.records import Target
 from winogen.toolchain import trust
-from winogen.toolchain.cache import KernelStore, cache_root, stores, write_whole
+from winogen.toolchain.cache import cache_root, write_whole
 from winogen.toolchain.fork import finished
 
 # Contraction (fused multiply-add) is wanted; -ffast-math is not: it would let the compiler
@@ -27,15 +26,11 @@ OLDEST = {"gcc": 9, "clang": 10}
 
 _INSTALL = (
     "install gcc >= 9 or clang >= 10 (Debian, Ubuntu: apt install gcc; Fedora: dnf install gcc; "
-    "macOS: xcode-select --install), or set CC to one"
+    "macOS: xcode-select --install; anywhere: pip install 'winogen[compiler]'), or set CC to one"
 )
 # What WINOGEN_COMPILE may be: never compile; compile what is missing; compute with what is at hand,
 # and compile what would be better meanwhile.
 MODES = ("off", "missing", "background")
-# Without OpenMP one thread works. Whether it is there is asked again after this time, since the
-# runtime may be installed later without any change to the compiler.
-_RECHECK_SECONDS = 24 * 3600
-_OPENMP_PROBE = "#include <omp.h>\nint probe(void) { return omp_get_max_threads(); }\n"
 
 
 @dataclass(frozen=True)
@@ -46,16 +41,10 @@ class Compiler:
     family: str  # "gcc" or "clang"
     major: int  # version
     version: str  # first line of `--version`
-    openmp: bool  # -fopenmp compiles, links and loads
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """What it takes besides the flags that say what code is wanted."""
-        return ("-fopenmp",) if self.openmp else ()
 
 
 def flags_for(target: Target) -> tuple[str, ...]:
-    """Return the flags that say what code every library for ``target`` has."""
+    """Return the flags that every library for ``target`` is compiled with."""
     return (*BASE_FLAGS, *target.flags)
 
 
@@ -132,8 +121,6 @@ def _examine(command: tuple[str, ...]) -> Compiler:
 def _recall(memo: Path, command: tuple[str, ...]) -> Compiler | None:
     try:
         facts = json.loads(trust.read(memo))
-        if time.time() > facts.pop("expires"):
-            return None
         compiler = Compiler(**{**facts, "command": tuple(facts["command"])})
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
@@ -141,9 +128,8 @@ def _recall(memo: Path, command: tuple[str, ...]) -> Compiler | None:
 
 
 def _remember(memo: Path, compiler: Compiler) -> None:
-    expires = time.time() + (10 * 365 if compiler.openmp else 1) * _RECHECK_SECONDS
     with suppress(OSError):  # a cache that cannot be written only costs asking again
-        write_whole(memo, json.dumps({**asdict(compiler), "expires": expires}).encode())
+        write_whole(memo, json.dumps(asdict(compiler)).encode())
 
 
 def _interrogate(command: tuple[str, ...]) -> Compiler:
@@ -156,7 +142,7 @@ def _interrogate(command: tuple[str, ...]) -> Compiler:
     family, major = ("clang", int(clang[1])) if clang else ("gcc", int(gnu[1]))
     if major < OLDEST[family]:
         raise CompilerNotFound(f"{shlex.join(command)} is {family} {major}, too old; {_INSTALL}")
-    return Compiler(command, family, major, version, _has_openmp(command))
+    return Compiler(command, family, major, version)
 
 
 def _ask(command: tuple[str, ...], *words: str) -> str:
@@ -173,28 +159,3 @@ def _ask(command: tuple[str, ...], *words: str) -> str:
             "interpreter, or in one that may start processes"
         ) from problem
     return answer.stdout
-
-
-def _has_openmp(command: tuple[str, ...]) -> bool:
-    for store in stores():
-        try:
-            return _try_openmp(command, store)
-        except OSError:
-            continue
-    return False
-
-
-def _try_openmp(command: tuple[str, ...], store: KernelStore) -> bool:
-    import cffi
-
-    with store.workbench(None) as folder:
-        source, library = folder / "probe.c", folder / "probe.so"
-        source.write_text(_OPENMP_PROBE)
-        words = ("-shared", "-fPIC", "-fopenmp", str(source), "-o", str(library))
-        if finished([*command, *words]).returncode:
-            return False
-        try:
-            cffi.FFI().dlopen(str(library))  # the runtime may be missing only here
-        except OSError:
-            return False
-        return True

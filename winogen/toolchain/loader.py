@@ -37,6 +37,7 @@ from winogen.toolchain.compiler import Compiler, find_compiler, flags_for, mode
 from winogen.toolchain.fork import Lock, finished
 from winogen.toolchain.progress import CompileEvent, emit
 from winogen.toolchain.texts import Text
+from winogen.toolchain.threads import bind
 
 # Raised by hand whenever the way a library is built changes in a way that no flag shows.
 _FORMAT = "2"
@@ -87,7 +88,9 @@ class Build:
             lock = _locks.setdefault(request, Lock())
         with lock:  # threads that want different kernels build side by side
             if request not in _loaded:
-                _loaded[request] = _obtain(self._job(), _ffi(self.cdef))
+                library = _obtain(self._job(), _ffi(self.cdef))
+                bind(library)
+                _loaded[request] = library
             return _loaded[request]
 
     def at_hand(self) -> bool:
@@ -120,8 +123,7 @@ class Build:
             except OSError as refusal:
                 problem = refusal
                 continue
-            recipes = (self.source.key,) if isinstance(self.source, Text) else ()
-            return prebuilt.Item(replace(job, words="").key, job.name, data, recipes)
+            return prebuilt.Item(replace(job, words="").key, job.name, data, job.recipe)
         raise CacheUnavailable(f"{cache_dir()} cannot be used: {problem}")
 
     def _request(self) -> Hashable:
@@ -149,11 +151,19 @@ class _Job:
     machine: str
     system: str
 
+    @property
+    def recipe(self) -> str | None:
+        """What it is known by as long as there is no text."""
+        if not isinstance(self.source, Text):
+            return None
+        facts = repr((_FORMAT, self.source.key, self.flags, self.target.name))
+        return hashlib.sha256(facts.encode()).hexdigest()[:32]
+
     @cached_property
     def key(self) -> str:
         is_for_here = (self.machine, self.system) == (platform.machine(), platform.system())
-        if isinstance(self.source, Text) and is_for_here and not self.words:
-            key = prebuilt.key_of(self.source.key, self.target.name)
+        if self.recipe and is_for_here and not self.words:
+            key = prebuilt.key_of(self.recipe, self.target.name)
             if key is not None:  # without the text, which may have to be made
                 return key
         parts = (
@@ -289,9 +299,8 @@ def _make(job: _Job, compiler: Compiler, store: KernelStore, entry: Path, key: s
             needed[0].write_text(str(job.source))
             needed += [_part(job, name, text, store) for name, text in job.parts().items()]
             parts = map(str, needed[1:])
-            flags = *job.flags, *compiler.flags
             # Sources come first: what no source before a library needs, some linkers leave out.
-            command = [*compiler.command, SOURCE, *parts, *flags, "-o", job.product]
+            command = [*compiler.command, SOURCE, *parts, *job.flags, "-o", job.product]
             _compile(job, command, needed, store, entry)
             facts = {
                 "command": shlex.join(command),

@@ -12,8 +12,8 @@ Kernels have so much in common that a block of ten is a third as large as each p
 small enough to be unpacked within 20 ms, and waits for the next kernel of the same net.
 
 The index says for which kind of machine and system the libraries are. It has each library's key,
-block, place in it, size and SHA-256. Who has no text of a kernel at hand finds it by the text's
-recipe, a digest, so that templates need not be filled in to know what is there.
+block, place in it, size and SHA-256. Who has no text of a kernel at hand finds it by its recipe, a
+digest of what the text is made from, so that no template need be filled in to know what is there.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Item(NamedTuple):
     key: str  # the loader's, of a library that CC has no say in
     name: str  # what people see; libraries of like names share blocks
     data: bytes
-    recipes: tuple[str, ...] = ()  # the keys of the texts that it is known by, if any
+    recipe: str | None = None  # what it is known by as long as there is no text, if anything
 
 
 class Entry(NamedTuple):
@@ -140,7 +140,7 @@ def _archives(target: str, chosen: str) -> tuple[Archive, ...]:
 
 
 def key_of(recipe: str, target: str) -> str | None:
-    """Return the key of the library whose text has this recipe; None if no archive has it."""
+    """Return the key of the library of this recipe; None if no archive has it."""
     return next((a.recipes[recipe] for a in archives(target) if recipe in a.recipes), None)
 
 
@@ -191,7 +191,8 @@ def write(
     libraries: dict[str, Entry] = {}
     recipes: dict[str, str] = {}
     for item in sorted(items, key=lambda item: (item.name, item.key)):
-        recipes.update(dict.fromkeys(item.recipes, item.key))
+        if item.recipe:
+            recipes[item.recipe] = item.key
         if item.key in libraries:
             continue
         if not blocks or len(blocks[-1]) + len(item.data) > block:
