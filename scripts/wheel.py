@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -25,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from winogen.conv import quantized_tiles  # noqa: E402
-from winogen.conv.execute import build_of  # noqa: E402
+from winogen.conv.stock import build_of, floor  # noqa: E402
 from winogen.graph import runtime  # noqa: E402
 from winogen.kernels.gemm import GemmSpec, tuning  # noqa: E402
 from winogen.kernels.kind import Spec  # noqa: E402
@@ -61,7 +60,7 @@ def builds(kernels: Iterable[Spec], machine: str) -> dict[str, list[Build]]:
             quantized_tiles.build_of(target),
             *map(build_of, products(target)),
         ]
-    found["generic"].append(onnx_library.build_of())
+    found["generic"] += [onnx_library.build_of(), *floor()]
     return dict(found)
 
 
@@ -98,7 +97,7 @@ def compiled(found: dict[str, list[Build]], machine: str, folder: Path) -> None:
 def package(folder: Path, tag: str, output: Path) -> None:
     """Write the sdist and the wheel."""
     date = subprocess.run(
-        ["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True
+        ["git", "log", "-1", "--format=%ct"], check=False, cwd=ROOT, capture_output=True, text=True
     ).stdout.strip()
     environment = {
         "SOURCE_DATE_EPOCH": date or "315532800",
@@ -106,7 +105,7 @@ def package(folder: Path, tag: str, output: Path) -> None:
         "WINOGEN_WHEEL_KERNELS": str(folder),
         "WINOGEN_WHEEL_TAG": tag,
     }
-    command = [sys.executable, "-m", "build", "--outdir", str(output), str(ROOT)]
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(output), str(ROOT)]
     subprocess.run([*command, "--wheel"], env=environment, check=True)
     subprocess.run([*command, "--sdist"], env=environment, check=True)
 

@@ -52,7 +52,7 @@ def cover(
         for place in places:
             step = curve[place - 1]
             losses = [
-                f"{100 * (one - 1):.1f} %" if one < 1e3 else "-"
+                f"{100 * (one - 1):.1f} %" if one < 1e3 else "none"
                 for one in (step.mean, step.tenth, step.worst)
             ]
             console.print(_ROW.format(group, place, f"{step.bytes / 1e3:.0f}", *losses))

@@ -23,9 +23,7 @@ class Known:
 KNOWN: dict[str, Known] = {
     # Measured on an EPYC of two cores, 2026-11: 103 GFLOP/s by AVX2, L3 36 GB/s, memory 22 GB/s;
     # L2 reads of 32 bytes in a cycle are AMD's (Software Optimization Guide 56665, 2.6).
-    "zen3": Known(
-        Machine(3.2, 2.0, 512 << 10, 16 << 20, 32.0, 11.3, 6.9), {16: 2.0, 32: 2.0}
-    ),
+    "zen3": Known(Machine(3.2, 2.0, 512 << 10, 16 << 20, 32.0, 11.3, 6.9), {16: 2.0, 32: 2.0}),
     # Measured on an EPYC of two cores, 2026-11: 118 GFLOP/s by AVX-512, memory 28 GB/s. A core
     # reads 32 bytes in a cycle from L2 and about 20 from L3 (Chips and Cheese, "AMD's Zen 4,
     # Part 2: Memory Subsystem", 2022).
@@ -40,9 +38,7 @@ KNOWN: dict[str, Known] = {
     # A laptop of four cores, i5-8250U at 3.4 GHz: L2 of 256 KiB, L3 of 6 MiB, at most 64 and 32
     # bytes in a cycle (WikiChip, "Skylake (client)"), of which loops get about half; DDR4-2400 on
     # two channels, 38 GB/s, half of it for one core.
-    "skylake": Known(
-        Machine(3.4, 2.0, 256 << 10, 6 << 20, 32.0, 14.0, 5.6), {16: 2.0, 32: 2.0}
-    ),
+    "skylake": Known(Machine(3.4, 2.0, 256 << 10, 6 << 20, 32.0, 14.0, 5.6), {16: 2.0, 32: 2.0}),
 }
 
 
@@ -59,6 +55,4 @@ def known_machine(name: str, vector_bytes: int, core: str = "") -> Machine | Non
     known = KNOWN.get(name)
     if known is None or vector_bytes not in known.fmas:
         return None
-    return replace(
-        known.machine, vectors_per_cycle=known.fmas[vector_bytes], costs=costs_of(core)
-    )
+    return replace(known.machine, vectors_per_cycle=known.fmas[vector_bytes], costs=costs_of(core))

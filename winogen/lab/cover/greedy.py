@@ -20,6 +20,7 @@ from winogen.lab.cover.problems import Instance
 # Bytes that a kernel adds to an archive, in the mean: of 8-bit integers or gradients, else. Kernels
 # of a target have so much in common that their transforms hardly count.
 _PACKED = 8_000, 12_000
+NOT_AT_ALL = 1e9  # the loss of a problem that no chosen kernel computes
 MOST_BLOCKS = 2  # register blocks of a variant on a target, besides those that one layer alone has
 
 
@@ -88,7 +89,7 @@ def _cover(group: str, instances: list[Instance], loss: float, most: int) -> lis
         nearer = log[:, best] < now
         now = np.where(nearer, log[:, best], now)
         time = np.where(nearer, seconds[:, best], time)
-        losses = np.maximum(time / ideal, 1)
+        losses = np.clip(time / ideal, 1, NOT_AT_ALL)
         total = int(sizes[best]) + (steps[-1].bytes if steps else 0)
         mean = float(np.exp(np.log(losses).mean()))
         steps.append(

@@ -18,7 +18,7 @@ from winogen.kernels.quantized import Reals
 from winogen.kernels.spec import KernelSpec
 from winogen.records import EXTENSIONS, TARGETS, Machine, Target
 from winogen.records.machines import known_machine
-from winogen.tuning.layers import BenchLayer, layer_sets, load_layers
+from winogen.tuning.layers import BenchLayer, load_layers
 
 LAYOUTS = "NCHW", "NHWC"
 BATCHES = 1, 32
@@ -134,9 +134,7 @@ def _ways(problem: Any, tolerance: float | None, place: Place) -> list[Way]:
     layer, request = problem.layer, Request(tolerance=tolerance)
     choices = list(candidates(problem, request, target))
     choices += [Choice("direct", variant="direct")]
-    found = sorted(
-        evaluate(problem, choices, target, machine, None), key=lambda one: one.seconds
-    )
+    found = sorted(evaluate(problem, choices, target, machine, None), key=lambda one: one.seconds)
     most = planner.tolerance_of(layer, tolerance) / planner.MARGIN
     usual = min(planner.usual_error(layer), most) if tolerance is None else 0.0
     ways: list[Way] = []
@@ -165,7 +163,5 @@ def _gradients(problem: Any, place: Place) -> Iterator[Way]:
 def _byte_ways(problem: Any, numbers: Numbers, place: Place) -> list[Way]:
     target, machine = place
     choices = quantized_planner.choices(problem.layer, Request(), target)
-    found = [
-        quantized_planner.evaluated(problem, one, numbers, target, machine) for one in choices
-    ]
+    found = [quantized_planner.evaluated(problem, one, numbers, target, machine) for one in choices]
     return [Way(one.seconds, _kernel(one.work.spec)) for one in found]
