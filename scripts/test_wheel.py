@@ -87,8 +87,8 @@ def main() -> None:
     """Test the files of the command line."""
     wheel, *sdists = (str(Path(one).resolve()) for one in sys.argv[1:])
     if platform.machine() not in wheel:
-        print(f"{Path(wheel).name} is for another machine: not run")
-        return
+        command = [sys.executable, str(ROOT / "scripts" / "emulate_wheel.py"), wheel]
+        raise SystemExit(subprocess.run(command, check=False).returncode)
     found = pythons()
     versions = [Path(one).name.removeprefix("python") for one in found]
     rest = [f"3.{m}" for m in range(10, _NEWEST) if f"3.{m}" not in versions]

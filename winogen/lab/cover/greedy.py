@@ -20,6 +20,7 @@ from winogen.lab.cover.problems import Instance
 # Bytes that a kernel adds to an archive, in the mean: of 8-bit integers or gradients, else. Kernels
 # of a target have so much in common that their transforms hardly count.
 _PACKED = 8_000, 12_000
+WORST = 3.0  # the loss of any problem, where kernels can be had
 NOT_AT_ALL = 1e9  # the loss of a problem that no chosen kernel computes
 MOST_BLOCKS = 2  # register blocks of a variant on a target, besides those that one layer alone has
 
@@ -39,7 +40,7 @@ class Step:
 def cover(instances: Iterable[Instance], loss: float, most: int = 1000) -> list[Step]:
     """Return what is chosen, group by group, until the mean loss is at most ``1 + loss``.
 
-    ``most``: kernels of a group.
+    No problem may then take more than `WORST` times its best. ``most``: kernels of a group.
     """
     groups: dict[str, list[Instance]] = defaultdict(list)
     for one in instances:
@@ -95,7 +96,7 @@ def _cover(group: str, instances: list[Instance], loss: float, most: int) -> lis
         steps.append(
             Step(group, kernel, total, mean, float(np.quantile(losses, 0.9)), float(losses.max()))
         )
-        if mean <= 1 + loss:
+        if mean <= 1 + loss and steps[-1].worst <= WORST:
             break
     return steps
 
