@@ -3,15 +3,19 @@
  *
  * Ours belong to nobody. A call takes as many as it wants from those that are idle, makes what is
  * missing, and they are idle again when it ends: calls may be made from many threads at once. An
- * idle thread looks out for work for a moment, then it sleeps. */
+ * idle thread looks out for work for a moment, then it sleeps. A call waits for no thread that has
+ * not woken up by the time when the caller's own share is done: the caller does that share, too. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
 
-/* About what it takes to wake a thread: by then waiting awake has cost as much as sleeping. */
-enum { AWAKE_NANOSECONDS = 100000, LOOKS = 64 };
+/* Longer than what lies between the layers of a net, as waking a thread would take longer than a
+ * small layer. Whoever else has work for the core gets it between looks. */
+enum { AWAKE_NANOSECONDS = 1000000, LOOKS = 64 };
+
+enum { MOST = 1024 };    /* threads of a call */
 
 /* What one thread rings and one other waits for. */
 typedef struct {
@@ -30,7 +34,7 @@ static const bell new_bell = {
 /* Unless its owner sleeps, the bell may be gone right after the exchange. */
 static void ring(bell *b)
 {
-    if (__atomic_exchange_n(&b->state, RUNG, __ATOMIC_ACQ_REL) != ASLEEP) return;
+    if (__atomic_exchange_n(&b->state, RUNG, __ATOMIC_SEQ_CST) != ASLEEP) return;
     pthread_mutex_lock(&b->mutex);
     b->rung = 1;
     pthread_cond_signal(&b->changed);
@@ -76,7 +80,8 @@ static void wait_for(bell *b)
         b->rung = 0;
         pthread_mutex_unlock(&b->mutex);
     }
-    __atomic_store_n(&b->state, SILENT, __ATOMIC_RELAXED);
+    /* Who rings from here on is heard the next time, and what it left before is seen now. */
+    __atomic_exchange_n(&b->state, SILENT, __ATOMIC_SEQ_CST);
 }
 
 /* A call: `members` threads, each with its share of [0, count). */
@@ -90,13 +95,21 @@ typedef struct {
 
 typedef struct worker {
     bell called;
-    job *job;
+    job *job;        /* that it is to join: who takes it from here, worker or caller, does its share */
     int64_t member;
     struct worker *next;    /* in the list of those that are idle */
 } worker;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static worker *idle;    /* guarded by the mutex */
+
+static void release(worker *w)
+{
+    pthread_mutex_lock(&mutex);
+    w->next = idle;
+    idle = w;
+    pthread_mutex_unlock(&mutex);
+}
 
 /* From whoever loads this library. A reference to pthread_create would be to that of the C library
  * it was linked with, and older systems have no such version. */
@@ -120,34 +133,31 @@ static void do_share(const job *j, int64_t member)
 static void *work(void *self)
 {
     worker *w = self;
-    for (;;) {
-        job *j = w->job;
+    for (;; wait_for(&w->called)) {
+        job *j = __atomic_exchange_n(&w->job, NULL, __ATOMIC_SEQ_CST);
+        if (!j) continue;
         do_share(j, w->member);
-        /* Idle before the call ends, so that the next one need not make a thread. */
-        pthread_mutex_lock(&mutex);
-        w->next = idle;
-        idle = w;
-        pthread_mutex_unlock(&mutex);
+        release(w);    /* before the call ends, so that the next one need not make a thread */
         if (__atomic_sub_fetch(&j->left, 1, __ATOMIC_ACQ_REL) == 0) ring(&j->over);
-        wait_for(&w->called);
     }
     return NULL;
 }
 
-/* Returns whether there is a new thread, which begins with this member of a call. */
-static int made(job *j, int64_t member)
+/* Returns a new worker, which begins with this member of a call; NULL if that cannot be. */
+static worker *made(job *j, int64_t member)
 {
     worker *w = create ? malloc(sizeof *w) : NULL;
     pthread_attr_t detached;
     pthread_t thread;
-    if (!w) return 0;
+    if (!w) return NULL;
     *w = (worker){ .called = new_bell, .job = j, .member = member };
     pthread_attr_init(&detached);
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
     const int failed = create(&thread, &detached, work, w);
     pthread_attr_destroy(&detached);
-    if (failed) free(w);
-    return !failed;
+    if (!failed) return w;
+    free(w);
+    return NULL;
 }
 
 /* Returns up to `wanted` idle workers, which are no longer idle. */
@@ -173,7 +183,8 @@ static void on_openmp(void *context)
 /* A winogen_team, as kernels declare it. */
 void winogen_on_threads(void (*one)(void *, int64_t), void *context, int64_t count, int threads)
 {
-    const int64_t members = count < threads ? count : threads;
+    const int64_t wanted = threads < MOST ? threads : MOST, members = count < wanted ? count : wanted;
+    worker *joined[MOST];
     job j = {
         .one = one, .context = context, .count = count, .members = members, .left = members,
         .over = new_bell,
@@ -186,17 +197,26 @@ void winogen_on_threads(void (*one)(void *, int64_t), void *context, int64_t cou
         openmp.parallel(on_openmp, &j, (unsigned)members, 0);
         return;
     }
-    int64_t begun = 1;    /* the caller is member 0 */
+    int64_t all = 1, done = 1;    /* the caller is member 0 */
     for (worker *w = take(members - 1), *next; w; w = next) {
         next = w->next;
-        w->job = &j;
-        w->member = begun++;
+        joined[all] = w;
+        w->member = all++;
+        __atomic_store_n(&w->job, &j, __ATOMIC_SEQ_CST);
         ring(&w->called);
     }
-    while (begun < members && made(&j, begun)) begun++;
+    while (all < members && (joined[all] = made(&j, all))) all++;
     do_share(&j, 0);
-    for (int64_t m = begun; m < members; m++) do_share(&j, m);    /* no memory for more threads */
-    if (__atomic_sub_fetch(&j.left, 1 + members - begun, __ATOMIC_ACQ_REL)) wait_for(&j.over);
+    for (int64_t m = 1; m < members; m++) {
+        job *here = &j;
+        if (m < all && !__atomic_compare_exchange_n(&joined[m]->job, &here, NULL, 0,
+                                                    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+            continue;
+        if (m < all) release(joined[m]);
+        do_share(&j, m);    /* late, or there was no memory for the thread */
+        done++;
+    }
+    if (__atomic_sub_fetch(&j.left, done, __ATOMIC_ACQ_REL)) wait_for(&j.over);
 }
 
 /* Only the thread that forks is in the child: neither workers nor those of OpenMP, whose library

@@ -153,9 +153,4 @@ def _ask(command: tuple[str, ...], *words: str) -> str:
         raise CompilerNotFound(
             f"{shlex.join(command)} does not run ({problem}); {_INSTALL}"
         ) from problem
-    except RuntimeError as problem:  # in an isolated subinterpreter
-        raise CompilerNotFound(
-            f"{shlex.join(command)} cannot be run ({problem}); import winogen in the main "
-            "interpreter, or in one that may start processes"
-        ) from problem
     return answer.stdout

@@ -12,11 +12,14 @@ program would wait for the child, too. So nobody forks while `finished` starts o
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+
+from winogen.errors import CompilerNotFound
 
 _generation = 0  # how many forks this process is away from the one that was started afresh
 _starting = threading.Lock()  # held while a program is started, and while this process forks
@@ -27,13 +30,19 @@ def finished(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end and return what it printed, as `subprocess.run` does.
 
-    Raises OSError if it cannot be started.
+    Raises OSError if it cannot be started, and CompilerNotFound in an isolated subinterpreter.
     """
     pipe = subprocess.PIPE
     with _starting:
-        process = subprocess.Popen(
-            command, cwd=cwd, env=env, stdout=pipe, stderr=pipe, text=True, errors="replace"
-        )
+        try:
+            process = subprocess.Popen(
+                command, cwd=cwd, env=env, stdout=pipe, stderr=pipe, text=True, errors="replace"
+            )
+        except RuntimeError as problem:
+            raise CompilerNotFound(
+                f"{shlex.join(command[:1])} cannot be run ({problem}); import winogen in the main "
+                "interpreter, or in one that may start processes"
+            ) from problem
     with process:
         try:
             printed, errors = process.communicate()

@@ -36,6 +36,9 @@ _PTHREADS = "void pthread_create(void);"
 _NAMES = ("libgomp", "libomp", "libiomp5")
 _MAPPED = re.compile(rf"/.*/({'|'.join(_NAMES)})(-[0-9a-f]+)?\.so[.\d]*$", re.MULTILINE)
 
+# Python unloads libraries as it ends; threads that wait in this one go on until the process does.
+_FLAGS = ("-pthread", *(("-Wl,-z,nodelete",) if sys.platform == "linux" else ()))
+
 _modules = 0  # imported when somebody last looked for an OpenMP library
 _followed: list[Any] = []  # the library that the pool calls
 
@@ -96,7 +99,7 @@ def build_of() -> Build:
 
     source = (resources.folder("csrc") / "threads.c").read_text("utf-8")
     # For any CPU of this kind: none of its own instructions would help.
-    return Build(source, _POOL, TARGETS["generic"], ("-pthread",), name="threads")
+    return Build(source, _POOL, TARGETS["generic"], _FLAGS, name="threads")
 
 
 @cache

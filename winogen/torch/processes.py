@@ -1,4 +1,4 @@
-"""Children of a process that has imported `winogen.torch`: one thread each for torch, and so for us.
+"""Children of a process that has imported `winogen.torch`: torch has one thread, and so have we.
 
 torch keeps a team of OpenMP threads. A forked child has none of them, and gcc's OpenMP library
 would wait for them for ever, in torch's own functions. Nobody can tell whether there is a team yet,
