@@ -13,9 +13,12 @@ from winogen.conv.choice import Choice
 from winogen.conv.cuts import evaluate
 from winogen.conv.quantized_planner import Numbers
 from winogen.conv.request import Request
+from winogen.extras import require
 from winogen.kernels.kind import Spec
 from winogen.kernels.quantized import Reals
 from winogen.kernels.spec import KernelSpec
+from winogen.lab.layers import tuned_layers
+from winogen.lab.nets import NETS
 from winogen.records import EXTENSIONS, TARGETS, Machine, Target
 from winogen.records.machines import known_machine
 from winogen.tuning.layers import BenchLayer, load_layers
@@ -82,12 +85,19 @@ def places(names: Iterable[tuple[str, str, str]]) -> Iterator[Place]:
 
 
 def layers_of(sets: Iterable[str], nets: bool) -> list[BenchLayer]:
-    """Return the different layers of sets and, with torch, of all nets that can be built."""
+    """Return the different layers of sets, and of all nets that can be built here.
+
+    Raises MissingPackage for nets without torch.
+    """
     found = [layer for name in sets for layer in load_layers(name)]
     if nets:
-        from winogen.lab.cover.nets import layers_of_nets
-
-        found += layers_of_nets()
+        require("torch", "torch")
+        found += [
+            layer
+            for name, net in NETS.items()
+            if net.missing() is None and not net.is_onnx
+            for layer in tuned_layers(name)
+        ]
     unlike = {replace(layer, name="", net="").with_batch(1): layer for layer in found}
     return [layer.with_batch(1) for layer in unlike.values()]
 
