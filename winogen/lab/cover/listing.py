@@ -42,16 +42,16 @@ def to_dict(kernel: Any) -> dict[str, Any]:
     words = [target.name, *sorted(_extensions(target))]
     if isinstance(kernel, QuantizedSpec):
         kind = "reals" if kernel.in_reals else "bytes"
-        entry = {"kind": kind, "target": "+".join(words), "algorithm": kernel.algorithm}
+        place = {"target": "+".join(words), "algorithm": kernel.algorithm, "layout": kernel.layout}
         more = {"sums": kernel.sums, "dot": kernel.dot.name, "rows": kernel.rows}
-        return {**entry, "layout": kernel.layout, **more}
+        return {"kind": kind, **place, **more}
     tiles = [one.name for one in kernel.transforms if one]
     if isinstance(kernel, GradientSpec):
         place = {"target": "+".join(words), "layout": kernel.layout}
         return {"kind": "gradient", **place, "tiles": tiles}
     core, sizes = _tuned(kernel)
     precision = kernel.precision
-    entry = {
+    entry: dict[str, Any] = {
         "kind": "convolution",
         "target": "+".join(words),
         "variant": kernel.variant,
@@ -77,10 +77,11 @@ def from_dict(entry: dict[str, Any]) -> Spec:
         dot = next(one for one in dots if one.name == entry["dot"])
         of = entry["algorithm"], entry["layout"], entry["sums"], target, dot
         return replace(_BYTES[kind].of(*of), rows=entry["rows"])
-    tiles = [_transform(one) for one in entry.get("tiles", ())]
+    height, width = map(_transform, entry["tiles"]) if "tiles" in entry else (None, None)
     if kind == "gradient":
+        usual = gradient_tuning(target)
         precision = Precision.of("float32")
-        return GradientSpec(entry["layout"], precision, target, gradient_tuning(target), *tiles)
+        return GradientSpec(entry["layout"], precision, target, usual, height, width)
     precision = Precision.of("float32", entry.get("filters"), entry.get("products"))
     return KernelSpec(
         entry["variant"],
@@ -90,7 +91,8 @@ def from_dict(entry: dict[str, Any]) -> Spec:
         _usual(entry["variant"], target, entry.get("core", ""), precision)
         .with_sizes(tuple(sorted(entry.get("sizes", {}).items())))
         .compiled,
-        *tiles,
+        height,
+        width,
         border=entry.get("border", "unswitch"),
         fixed=tuple(sorted(entry.get("fixed", {}).items())),
     )
