@@ -54,6 +54,7 @@ class DepthwisePlanes(Variant):
             "kernel": work.kernel[0],
             "stride": work.stride[0],
             "in_place": int(self.in_place(work)),
+            "picks_late": int(self.picks_late(work)),
         }
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
@@ -69,7 +70,7 @@ class DepthwisePlanes(Variant):
     def buffers(self, work: Work) -> dict[str, Buffer]:
         if self.in_place(work):
             vectors = blocks(work.block[1], work.lanes) * work.stride[1]
-            return {"strip": Buffer(0), "mask": Buffer(vectors * work.kernel[1] * 2)}
+            return {"strip": Buffer(0), "mask": Buffer(vectors * work.kernel[1] * work.target.load_mask)}
         # The zeros behind the last row may end a vector behind it.
         numbers = work.channels * self.fields(work)["strip_plane"] + work.lanes
         return {"strip": Buffer(numbers * work.itemsize), "mask": Buffer(0)}
@@ -135,4 +136,13 @@ class DepthwisePlanes(Variant):
     def in_place(self, work: Work) -> bool:
         """Whether the image is read where it lies: zeros around it are masked."""
         plain = work.padding_mode == "zeros" and not work.precision.narrow
-        return work.target.masks and plain
+        return bool(work.target.load_mask) and plain
+
+    def picks_late(self, work: Work) -> bool:
+        """Whether every lane is computed, and those of outputs are picked at last.
+
+        So they are where a pair of vectors has no more columns than one, and where it takes four
+        instructions to part even and odd columns: vectors of 256 bits shuffle within their halves.
+        """
+        few = work.out[1] <= work.lanes // 2
+        return work.stride[0] == 2 and (few or work.target.vector_bytes == 32)
