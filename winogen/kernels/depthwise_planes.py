@@ -92,10 +92,14 @@ class DepthwisePlanes(Variant):
         buffers = {} if self.in_place(work) else {"strip": self.buffers(work)["strip"]}
         # Taps beside the image keep their lanes, those above and below it take no time.
         inside = taps_inside(work, 0) / high if self.in_place(work) else 1.0
-        vectors, taps = blocks(cols, work.lanes), inside * work.taps
+        late, taps = self.picks_late(work), inside * work.taps
+        vectors, together = blocks(cols, work.lanes), work.tuning.vectors  # in a register block
+        if late:  # twice as many columns are computed
+            together = np.where(2 * cols <= work.lanes, 1, 2)
+            vectors = vectors * together
         apart = np.minimum(work.dilation[0], rows)
         runs = apart * blocks(blocks(rows, apart), work.tuning.rows)  # of rows
-        calls = work.channels * runs * blocks(vectors, work.tuning.vectors)
+        calls = work.channels * runs * blocks(vectors, together)
         sums = work.channels * rows * vectors
         into, multiply, output = depthwise.count(
             work,
@@ -106,8 +110,9 @@ class DepthwisePlanes(Variant):
             taps=self.taps_read(work),
         )
         seen = work.channels * vectors * ((rows - runs) * step + runs * high)  # of each column
-        columns = step * blocks(wide, step)  # of taps, of whole pairs of vectors
-        loaded, split = seen * columns * inside, seen * wide * inside if step > 1 else 0
+        columns = wide if late else step * blocks(wide, step)  # of taps, of whole pairs of vectors
+        loaded = seen * columns * inside
+        split = 0 if step == 1 else sums if late else seen * wide * inside
         masked = loaded if self.in_place(work) else 0
         besides = Demand(
             steps=(taps - self.taps_read(work)) * sums,
