@@ -69,8 +69,11 @@ class DepthwisePlanes(Variant):
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         if self.in_place(work):
-            vectors = blocks(work.block[1], work.lanes) * work.stride[1]
-            return {"strip": Buffer(0), "mask": Buffer(vectors * work.kernel[1] * work.target.load_mask)}
+            masks = blocks(work.block[1], work.lanes) * work.stride[1] * work.kernel[1]
+            return {
+                "strip": Buffer(0),
+                "mask": Buffer(masks * work.target.load_mask),
+            }
         # The zeros behind the last row may end a vector behind it.
         numbers = work.channels * self.fields(work)["strip_plane"] + work.lanes
         return {"strip": Buffer(numbers * work.itemsize), "mask": Buffer(0)}
