@@ -75,7 +75,7 @@ def ranked(
     machine: Machine | None = None,
     wisdom: Wisdom | None = None,
 ) -> list[QuantizedCandidate]:
-    """Return the ways to compute a problem, that which runs first, and others by predicted time.
+    """Return the ways to compute a problem: first the one to run, then others by predicted time.
 
     What was measured comes first, if the ``wisdom`` has an entry. ``request``: algorithm and
     threads.
@@ -104,7 +104,7 @@ def ranked(
 
 
 def choices(layer: Layer, request: Request, target: Target) -> Iterator[Choice]:
-    """Yield every algorithm that is asked for with every instruction that the target has."""
+    """Yield every algorithm of the request with every instruction of the target."""
     algorithm = request.algorithm
     if is_depthwise(layer) and algorithm in ("auto", "direct"):
         for dot in dots_of(target, SINGLE_DOTS):

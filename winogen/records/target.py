@@ -75,7 +75,7 @@ class Target:
     family: str = field(default="", repr=False)  # "x86" or "arm"; "" for any CPU
     # What a CPU must report before code for the target may run on it: archspec's feature names.
     reported: frozenset[str] = field(default=frozenset(), repr=False)
-    # A target all of whose instructions it has: it takes those that it has no better ones for.
+    # A target all of whose instructions it has, and uses where it has no better ones.
     includes: str = ""
     core: str = (
         ""  # the micro-architecture whose measured sizes of blocks it takes, if one is known
