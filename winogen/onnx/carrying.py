@@ -179,8 +179,8 @@ def _compile(files: Mapping[str, File], output: Path) -> None:
 
         def compile(file: str) -> str:
             (folder / file).write_text(files[file].text)
-            flags = [flag for flag in flags_for(files[file].target) if flag != "-shared"]
-            run(*flags, "-c", file, "-o", f"{file}.o")
+            flags = tuple(flag for flag in flags_for(files[file].target) if flag != "-shared")
+            run(*compiler.spelled(flags), "-c", file, "-o", f"{file}.o")
             return f"{file}.o"
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -9,9 +9,11 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from winogen.errors import CompilerNotFound, InvalidValue
@@ -29,6 +31,12 @@ _INSTALL = (
     "install gcc >= 9 or clang >= 10 (Debian, Ubuntu: apt install gcc; Fedora: dnf install gcc; "
     "macOS: xcode-select --install; anywhere: pip install 'winogen[compiler]'), or set CC to one"
 )
+# zig compiles for this very CPU unless told otherwise.
+_ZIG_CPU = "-mcpu=baseline"
+# It builds a C runtime for each instruction set, in ten seconds and more. Kernels call nothing that
+# a process of Python does not have; on Linux they find it there.
+_NO_RUNTIME = ("-nostdlib",)
+_ZIG_FOLDERS = ("ZIG_LOCAL_CACHE_DIR", "ZIG_GLOBAL_CACHE_DIR")
 # What WINOGEN_COMPILE may be: never compile; compile what is missing; compute with what is at hand,
 # and compile what would be better meanwhile.
 MODES = ("off", "missing", "background")
@@ -42,6 +50,34 @@ class Compiler:
     family: str  # "gcc" or "clang"
     major: int  # version
     version: str  # first line of `--version`
+    zig: bool  # clang as zig and the package ziglang have it
+
+    def spelled(self, flags: tuple[str, ...]) -> tuple[str, ...]:
+        """Return flags of `flags_for` as this compiler takes them."""
+        if not self.zig:
+            return flags
+        return (_ZIG_CPU, *(() if self._has_runtime else _NO_RUNTIME), *map(_in_zig, flags))
+
+    def environment(self, folder: Path) -> dict[str, str]:
+        """Return the environment to compile in; the compiler's own files go into ``folder``.
+
+        What a killed build leaves is swept with it. Messages are in English, since winogen searches
+        them for the names of errors.
+        """
+        names = ("TMPDIR", *(_ZIG_FOLDERS if self.zig and not self._has_runtime else ()))
+        return {**os.environ, "LC_ALL": "C", **dict.fromkeys(names, str(folder))}
+
+    @property
+    def _has_runtime(self) -> bool:
+        """Whether zig builds a C runtime and keeps it: for other systems than Linux."""
+        crosses = any(word.lstrip("-").startswith("target") for word in self.command[1:])
+        return crosses or sys.platform != "linux"
+
+
+def _in_zig(flag: str) -> str:
+    """A flag of gcc and clang for zig, which has other names for CPUs: dotprod of armv8.2-a."""
+    name, _, features = flag.partition("+")
+    return f"{_ZIG_CPU}+{features}" if name.startswith("-march=") else flag
 
 
 def flags_for(target: Target) -> tuple[str, ...]:
@@ -66,6 +102,8 @@ _compilers: dict[tuple[object, ...], Compiler] = {}
 
 def find_compiler() -> Compiler:
     """Return the C compiler: CC if set, else the first of cc, gcc, clang that is new enough.
+
+    Without any of them it is the one that the extra ``compiler`` installs, the package ziglang.
 
     Raises CompilerNotFound when CC does not name a usable compiler, or none is on the path.
 
@@ -92,6 +130,9 @@ def find_compiler() -> Compiler:
             return _examine((program,))
         except CompilerNotFound as refusal:
             refusals.append(str(refusal))
+    zig = _packaged()
+    if zig is not None:
+        return _examine(zig)
     if refusals:
         raise CompilerNotFound(refusals[0])
     raise CompilerNotFound(f"no C compiler: cc, gcc and clang are not on the path; {_INSTALL}")
@@ -110,6 +151,16 @@ def _program(name: str) -> str | None:
     # Absolute, since it is run in other folders. Links are left: ccache goes by its name.
     path = shutil.which(name)
     return None if path is None else os.path.abspath(path)
+
+
+def _packaged() -> tuple[str, ...] | None:
+    """The program of the package ziglang, which `python -m ziglang cc` would start."""
+    found = find_spec("ziglang")
+    for folder in (found and found.submodule_search_locations) or ():
+        program = shutil.which("zig", path=folder)
+        if program is not None:
+            return os.path.abspath(program), "cc"
+    return None
 
 
 def _examine(command: tuple[str, ...]) -> Compiler:
@@ -152,7 +203,13 @@ def _interrogate(command: tuple[str, ...]) -> Compiler:
     family, major = ("clang", int(clang[1])) if clang else ("gcc", int(gnu[1]))
     if major < OLDEST[family]:
         raise CompilerNotFound(f"{shlex.join(command)} is {family} {major}, too old; {_INSTALL}")
-    return Compiler(command, family, major, version)
+    zig = bool(clang) and _takes(command, _ZIG_CPU)
+    return Compiler(command, family, major, version, zig)
+
+
+def _takes(command: tuple[str, ...], flag: str) -> bool:
+    words = [*command, flag, "-E", "-x", "c", os.devnull]
+    return finished(words).returncode == 0
 
 
 def _ask(command: tuple[str, ...], *words: str) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.kernels.tuning import CORES
 from winogen.records import EXTENSIONS, TARGETS, Target, spelled
+from winogen.records.target import Extension
 from winogen.toolchain.compiler import find_compiler, mode
 
 # What every CPU of a family has, archspec's plain "x86_64" and "aarch64" do not list.
@@ -113,6 +114,21 @@ def _emitted(cc: str | None, mode: str) -> frozenset[str]:
         name
         for name, extension in EXTENSIONS.items()
         if compiler.major >= getattr(extension, compiler.family)
+    )
+
+
+def micro_architecture() -> str:
+    """Return archspec's name of this CPU, or of the one that WINOGEN_CPU takes it for."""
+    return str(_cpu())
+
+
+def not_emitted(target: Target) -> tuple[Extension, ...]:
+    """Return the extensions of a target that the CPU has, and the compiler does not know."""
+    known = _emitted(os.environ.get("CC"), mode())
+    return tuple(
+        one
+        for one in EXTENSIONS.values()
+        if target.name in one.targets and one.reported in _reported() and one.name not in known
     )
 
 

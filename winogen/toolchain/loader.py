@@ -302,8 +302,10 @@ def _make(job: _Job, compiler: Compiler, store: KernelStore, entry: Path, key: s
             needed[0].write_text(str(job.source))
             needed += [_part(job, name, text, store) for name, text in job.parts().items()]
             parts = map(str, needed[1:])
-            command = [*compiler.command, *job.flags, SOURCE, *parts, "-o", job.product]
-            _compile(job, command, needed, store, entry)
+            flags = compiler.spelled(job.flags)
+            command = [*compiler.command, *flags, SOURCE, *parts, "-o", job.product]
+            environment = compiler.environment(folder)
+            _compile(job, command, environment, needed, store, entry)
             facts = {
                 "command": shlex.join(command),
                 "compiler": compiler.version,
@@ -325,15 +327,17 @@ def _part(job: _Job, name: str, text: str, store: KernelStore) -> Path:
 
 
 def _compile(
-    job: _Job, command: list[str], needed: list[Path], store: KernelStore, entry: Path
+    job: _Job,
+    command: list[str],
+    environment: dict[str, str],
+    needed: list[Path],
+    store: KernelStore,
+    entry: Path,
 ) -> None:
     """Run a command in the folder of its source, the first of the files that it needs."""
     folder = needed[0].parent
     _emit(job, "start")
     begin = time.perf_counter()
-    # The compiler's own temporary files go into the folder too: what a killed build leaves is then
-    # swept with it. LC_ALL, because the message is searched for the names of errors below.
-    environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
     run = finished(command, cwd=folder, env=environment)
     seconds = time.perf_counter() - begin
     if run.returncode == 0:
