@@ -27,6 +27,7 @@ LAYERS = {
     "im2col": ((40, 35, 3, 3), (1, 35, 9, 20), dict(padding=1), "im2col"),
     "pixels": ((2, 40, 3, 3), (1, 40, 9, 20), dict(padding=1), "direct"),
     "planes": ((40, 70, 1, 1), (1, 70, 8, 20), {}, "direct"),
+    "patches": ((40, 18, 2, 2), (1, 18, 16, 40), dict(stride=2), "direct"),
     "mcmr": ((40, 70, 3, 3), (2, 70, 7, 9), dict(padding=1), "mcmr"),
     "winograd1d": ((40, 70, 3, 3), (2, 70, 7, 9), dict(padding=1), "winograd1d"),
     "winograd2d": ((40, 35, 3, 3), (2, 35, 7, 9), dict(padding=1), "winograd2d"),
