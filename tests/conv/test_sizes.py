@@ -94,6 +94,7 @@ def test_every_variant_is_exact_with_other_sizes(name):
     expected = convolve(
         x.astype(np.int64), weight.astype(np.int64), groups=layer.groups, layout=layer.layout,
         padding=tuple((axis.before, axis.after) for axis in layer.axes),
+        stride=tuple(axis.stride for axis in layer.axes),
     )  # fmt: skip
     several = list(steps(work))
     # Kernels take long to compile: any one, and the one that differs in what is not compiled in.

@@ -22,7 +22,7 @@ class Patches(Planes):
     template = "patches.c.j2"
     title = "Convolution of patches that do not overlap, pixels in the lanes"
     buffers_used = {"strip": "what each tap reads", "sum": "sums that wait"}
-    fields_used = {"strip_plane": "of the strip: from what one tap reads to the next"}
+    fields_used = {"strip_plane": "of the strip: from one term to the next"}
 
     def applies(self, work: Work) -> bool:
         apart = all(taps <= step for taps, step in zip(work.kernel, work.stride))
