@@ -11,8 +11,10 @@ from winogen.cli import (
     bench,
     cache,
     calibrate,
+    cover,
     demo,
     derive,
+    doctor,
     explain,
     generate,
     loops,
@@ -88,6 +90,7 @@ app.command(epilog=plan.EXAMPLE, rich_help_panel=_MACHINE)(plan.plan)
 app.command(epilog=tune.EXAMPLE, rich_help_panel=_MACHINE)(tune.tune)
 app.command(epilog=calibrate.EXAMPLE, rich_help_panel=_MACHINE)(calibrate.calibrate)
 app.command(epilog=cache.EXAMPLE, rich_help_panel=_MACHINE)(cache.cache)
+app.command(epilog=doctor.EXAMPLE, rich_help_panel=_MACHINE)(doctor.doctor)
 app.add_typer(onnx.app, name="onnx", rich_help_panel=_MODELS)
 app.command(epilog=demo.EXAMPLE, rich_help_panel=_LABORATORY)(demo.demo)
 app.command(epilog=bench.EXAMPLE, rich_help_panel=_LABORATORY)(bench.bench)
@@ -99,6 +102,7 @@ laboratory = App(
 laboratory.command(epilog=explain.EXAMPLE)(explain.explain)
 laboratory.command(epilog=stack.EXAMPLE)(stack.stack)
 laboratory.command(epilog=regret.EXAMPLE)(regret.regret)
+laboratory.command(epilog=cover.EXAMPLE)(cover.cover)
 laboratory.command(epilog=loops.EXAMPLE)(loops.loops)
 laboratory.command(epilog=search_loops.EXAMPLE)(search_loops.search_loops)
 app.add_typer(laboratory, name="lab", rich_help_panel=_LABORATORY)

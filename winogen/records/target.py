@@ -77,11 +77,10 @@ class Target:
     reported: frozenset[str] = field(default=frozenset(), repr=False)
     # A target all of whose instructions it has, and uses where it has no better ones.
     includes: str = ""
-    core: str = (
-        ""  # the micro-architecture whose measured sizes of blocks it takes, if one is known
-    )
-    # What the CPU has besides, names of EXTENSIONS. Not in the text by which caches know kernels:
-    # the flags show what kernels use.
+    # The micro-architecture whose measured sizes of blocks it takes, "" if none is known, and what
+    # the CPU has besides, names of EXTENSIONS. Neither is in the text by which caches know kernels:
+    # its tuning shows the sizes that a kernel has, the flags what it uses.
+    core: str = field(default="", repr=False)
     extensions: frozenset[str] = field(default=frozenset(), repr=False)
 
     def lanes(self, dtype: str) -> int:
