@@ -93,7 +93,7 @@ def test_the_wheel_keeps_to_its_tag(twice):
 
 
 def test_the_wheel_is_used_without_a_compiler(twice):
-    said = run(SCRIPTS / "test_wheel.py", *twice[0])
+    said = run(SCRIPTS / "test_wheel.py", twice[0][0])
     assert "avx2: " in said and "s to the first result" in said
 
 
