@@ -71,7 +71,7 @@ def products(target: Target) -> list[GemmSpec]:
     return [GemmSpec(precision, target, one) for one in tunings]
 
 
-def compiled(found: dict[str, list[Build]], machine: str, folder: Path) -> None:
+def compiled(found: dict[str, list[Build]], machine: str, folder: Path, jobs: int) -> None:
     """Compile everything, and write an archive for each target to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(f"*{prebuilt.SUFFIX}"):
@@ -86,7 +86,7 @@ def compiled(found: dict[str, list[Build]], machine: str, folder: Path) -> None:
         print(f"{done}/{count} {build.target.name} {build.name}", flush=True)
         return made
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(jobs) as pool:
         for name, some in found.items():
             items = list(pool.map(item, some))
             path = folder / f"{name}{prebuilt.SUFFIX}"
@@ -125,6 +125,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--machine", choices=MACHINES, default="x86_64")
     parser.add_argument("--kernels", type=Path, default=listing.FILE, help="the list")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="compilers at once")
     parser.add_argument("--output", type=Path, default=ROOT / "dist")
     asked = parser.parse_args()
     compiler, glibc = MACHINES[asked.machine]
@@ -132,7 +133,7 @@ def main() -> None:
     # Stripped, and calling no function of a younger glibc than the wheel's tag says.
     os.environ["CC"] = f"{os.environ.get('CC', compiler)} -s -include {include}"
     folder = ROOT / "build" / "prebuilt" / asked.machine
-    compiled(builds(listing.read(asked.kernels), asked.machine), asked.machine, folder)
+    compiled(builds(listing.read(asked.kernels), asked.machine), asked.machine, folder, asked.jobs)
     asked.output.mkdir(parents=True, exist_ok=True)
     package(folder, f"py3-none-manylinux_{glibc}_{asked.machine}", asked.output)
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from winogen.codegen.render import recipe
+from winogen.codegen.render import recipe, render
 from winogen.kernels import named
 from winogen.kernels.spec import KernelSpec
 from winogen.lab.cover import listing
@@ -89,6 +89,17 @@ def test_the_list_has_what_computes_every_layer():
             ]
             usual = named("direct").tuning(TARGETS[name], Precision.of("float32")).compiled
             assert usual in [one.tuning for one in direct]
+
+
+def test_the_list_fits_the_variants_as_they_are():
+    """Each has what its template asks for; `winogen lab cover --write` makes the list anew."""
+    kinds = {(one.target.name, one.name, getattr(one, "fixed", ())): one for one in listing.read()}
+    chosen = {}
+    for (target, _, fixed), one in kinds.items():
+        chosen[target, getattr(one, "variant", type(one)), tuple(dict(fixed))] = one
+    assert len(chosen) > 30
+    for one in chosen.values():
+        assert "winogen_run" in render(one)
 
 
 def test_a_core_s_blocks_are_listed_by_its_name():

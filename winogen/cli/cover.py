@@ -18,7 +18,7 @@ def cover(
         True, help="Layers of the benchmark's nets, too, all that can be built; needs torch."
     ),
     loss: float = typer.Option(
-        0.01, min=0.0, help="Choose until the mean loss of a target is no more than this."
+        0.03, min=0.0, help="Choose until the mean loss of a target is no more than this."
     ),
     most: int = typer.Option(200, min=1, help="Kernels of a target, at most."),
     write: Path = typer.Option(None, help="Write the list of kernels here, for a wheel."),
