@@ -71,7 +71,8 @@ def test_kernels_of_a_layer_set_compile_for_other_systems(system, isa, tmp_path,
 # What Windows lacks of what is used here, as `winogen.toolchain.system` lists it.
 WINDOWS = """
 import os, sys
-import concurrent.futures.process, numpy, sympy, sysconfig, typer  # which have code of their own for other systems
+# These have code of their own for other systems.
+import concurrent.futures.process, numpy, sympy, sysconfig, typer
 sysconfig.get_config_vars()
 sys.platform = "win32"
 for name in ("resource", "fcntl", "pwd"):
