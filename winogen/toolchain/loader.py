@@ -33,7 +33,7 @@ from winogen.toolchain.cache import (
     stores,
     warn_once,
 )
-from winogen.toolchain.compiler import Compiler, find_compiler, flags_for, mode
+from winogen.toolchain.compiler import Compiler, find_compiler, flags_for, is_program, mode
 from winogen.toolchain.fork import Lock, finished
 from winogen.toolchain.progress import CompileEvent, emit
 from winogen.toolchain.texts import Text
@@ -212,8 +212,11 @@ def used() -> tuple[Build, ...]:
 
 
 def _words() -> str:
-    """CC, where its code is wanted."""
-    return "" if mode() == "off" else os.environ.get("CC", "").strip()
+    """CC, where its code is wanted and can be had."""
+    chosen = os.environ.get("CC", "").strip()
+    if not chosen or mode() == "off":
+        return ""
+    return chosen if is_program(chosen, os.environ.get("PATH")) else ""
 
 
 @cache
