@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 
 import winogen.onnx
 from winogen.errors import InvalidValue, VerificationError, WinogenError
-from winogen.onnx import bundle as bundling
+from winogen.onnx import bundling
 
 
 def net():

@@ -28,12 +28,13 @@ def bundle(
     was tried so before it is there.
     """
     from winogen.cli.onnx import shapes_of
-    from winogen.onnx.bundle import MODEL, bundle
+    from winogen.onnx.bundling import MODEL
+    from winogen.onnx.bundling import bundle as bundled
     from winogen.progress import working
 
     shapes = shapes_of(input)
     with working("bundling"):
-        folder = bundle(model, output, input_shapes=shapes, tolerance=tolerance, threads=threads)
+        folder = bundled(model, output, input_shapes=shapes, tolerance=tolerance, threads=threads)
     size = sum(path.stat().st_size for path in folder.iterdir())
     typer.echo(f"{folder}: {size >> 10:,} kB, without a compiler the same result")
     typer.echo(f"run it by WINOGEN_PREBUILT={folder} and {MODEL} there")

@@ -5,7 +5,7 @@
 True
 """
 
-from winogen.onnx.bundle import bundle
+from winogen.onnx.bundling import bundle
 from winogen.onnx.carrying import build_library
 from winogen.onnx.comparison import Difference, differences
 from winogen.onnx.library import get_library_path

@@ -96,7 +96,7 @@ def _new_folder(output: Any) -> Path:
 def _run(draft: Path, aside: Path, what: str, told: Mapping[str, Any], more: dict) -> None:
     """Run the model in a process of its own; raises WinogenError with its last words."""
     code = "import json, sys; sys.path[:] = json.loads(sys.argv[1])\n"
-    code += "from winogen.onnx.bundle import work; work(*sys.argv[2:])"
+    code += "from winogen.onnx.bundling import work; work(*sys.argv[2:])"
     words = (json.dumps(sys.path), str(draft), str(aside), what, json.dumps(told))
     run = subprocess.run(
         [sys.executable, "-c", code, *words],
