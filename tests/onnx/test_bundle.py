@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 import winogen.onnx
 from winogen.errors import InvalidValue, VerificationError, WinogenError
 from winogen.onnx import bundling
+from winogen.testing import every_layer
 
 
 def net():
@@ -48,7 +49,7 @@ def made(tmp_path_factory):
     """The original's file, and the bundle of it."""
     folder = tmp_path_factory.mktemp("models")
     onnx.save(net(), folder / "model.onnx")
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, every_layer():
         patch.setenv("WINOGEN_CALIBRATE", "0")
         path = winogen.onnx.bundle(folder / "model.onnx", folder / "served", threads=2)
     assert sorted(one.name for one in folder.iterdir()) == ["model.onnx", "served"]
