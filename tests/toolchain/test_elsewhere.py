@@ -18,7 +18,11 @@ from winogen.toolchain import compiler, find_compiler, meters, threads
 from winogen.toolchain.compiler import flags_for
 from winogen.tuning.layers import load_layers
 
-SYSTEMS = [("aarch64-macos", "neon"), ("x86_64-windows-gnu", "avx2")]
+# And what its C library lacks something for, which docs/deploy.md lists.
+SYSTEMS = [
+    ("aarch64-macos", "neon", ()),
+    ("x86_64-windows-gnu", "avx2", ("onnx_operators.c",)),
+]
 # With code that is gone right away there is nothing to see; optimising all of it takes long.
 QUICK = {"-O3": "-O1"}
 
@@ -45,8 +49,10 @@ def texts(target):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("system, isa", SYSTEMS)
-def test_kernels_of_a_layer_set_compile_for_other_systems(system, isa, tmp_path, monkeypatch):
+@pytest.mark.parametrize("system, isa, left_out", SYSTEMS)
+def test_kernels_of_a_layer_set_compile_for_other_systems(
+    system, isa, left_out, tmp_path, monkeypatch
+):
     """They are neither linked nor run: linking builds a C runtime, in minutes."""
     packaged = compiler._packaged()
     if packaged is None:
@@ -63,7 +69,8 @@ def test_kernels_of_a_layer_set_compile_for_other_systems(system, isa, tmp_path,
         assert (tmp_path / f"{name}.o").stat().st_size
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = [pool.submit(compile, name, *one) for name, one in texts(TARGETS[isa]).items()]
+        kept = {k: one for k, one in texts(TARGETS[isa]).items() if k not in left_out}
+        jobs = [pool.submit(compile, name, *one) for name, one in kept.items()]
         for job in jobs:
             job.result()
 
