@@ -78,7 +78,7 @@ def test_a_service_without_a_compiler_computes_the_same(made, tmp_path):
 
 
 @pytest.mark.thorough
-def test_a_bundle_that_differs_or_fails_is_not_there(made, tmp_path, monkeypatch):
+def test_a_bundle_that_differs_or_fails_is_not_there(made, tmp_path, tmp_path_factory, monkeypatch):
     _, folder = made
 
     def differs(aside):
@@ -89,6 +89,7 @@ def test_a_bundle_that_differs_or_fails_is_not_there(made, tmp_path, monkeypatch
         winogen.onnx.bundle(folder / "model.onnx", tmp_path / "served")
     monkeypatch.setattr(bundling, "_pack", lambda folder: None)
     monkeypatch.setenv("CC", "no-such-compiler")
+    monkeypatch.setenv("WINOGEN_CACHE", str(tmp_path_factory.mktemp("empty")))
     with pytest.raises(WinogenError, match="the compiled model did not run: .*no-such-compiler"):
         winogen.onnx.bundle(folder / "model.onnx", tmp_path / "served")
     assert not list(tmp_path.iterdir())
