@@ -91,6 +91,7 @@ class Build:
                 library = _obtain(self._job(), _ffi(self.cdef))
                 bind(library)
                 _loaded[request] = library
+                _used.append(self)
             return _loaded[request]
 
     def at_hand(self) -> bool:
@@ -195,6 +196,7 @@ class _Job:
 
 
 _loaded: dict[Hashable, Library] = {}
+_used: list[Build] = []  # what these were built from
 _locks: dict[Hashable, Lock] = {}
 _guard = Lock()
 
@@ -216,6 +218,11 @@ def load(
     42
     """
     return Build(source, cdef, target, tuple(flags), name, parts).load()
+
+
+def used() -> tuple[Build, ...]:
+    """Return what the libraries were built from that this process has loaded."""
+    return tuple(_used)
 
 
 def _words() -> str:
