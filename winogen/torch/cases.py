@@ -77,20 +77,19 @@ def witnessed(model: nn.Module, calls: Calls, more: Sequence[list[Tensor]] = ())
             changes += [change for change in state.changes() if change not in changes]
             cases.append(Case(name, others, *made))
     with torch.no_grad(), restored(model):
-        again, _ = run(model, calls)
-    with torch.no_grad(), restored(model):
         generator = torch.Generator().manual_seed(_SEED)
         near = [_near(tensor, generator) for tensor in calls.tensors]
         try:
             perturbed, _ = run(model, calls, near)
         except Exception:  # checks its arguments to the digit
-            perturbed = again
+            perturbed = first.leaves
+    repeats = True
     for mode in (torch.enable_grad, torch.inference_mode):
         with restored(model), mode():
             leaves, _ = run(model, calls)
-        if not changes and not _equals(leaves, first.leaves):
+        repeats = repeats and _equals(leaves, first.leaves)
+        if not changes and not repeats:
             changes.append("its results with the mode of gradients")
-    repeats = _equals(again, cases[0].leaves)
     return Witness(cases, repeats, changes, perturbed, rewrites)
 
 
