@@ -1,8 +1,8 @@
 """What was measured of a net, kept in the cache folder for later processes that want the same.
 
 Measuring takes seconds, and its answer is the same tomorrow: which draft of the net is the fastest,
-and which of its chains. It holds for one version of everything and for one machine. What others disturbed holds for a day.
-WINOGEN_WISDOM=0 measures every time.
+and which of its chains. It holds for one version of everything and for one machine. What others
+disturbed holds for a day. WINOGEN_WISDOM=0 measures every time.
 """
 
 from __future__ import annotations
