@@ -152,8 +152,8 @@ def _tiled(
 ) -> tuple[Choice, ...]:
     """The choice with every tile, at most the largest, and points that are left open."""
     along = [
-        _ways(*given, taps) if transformed else [(1, None)]
-        for taps, transformed, *given in zip(kernel, general(choice.algorithm).along, tile, points)
+        _ways(m, one, taps) if transformed else [(1, None)]
+        for m, one, taps, transformed in zip(tile, points, kernel, general(choice.algorithm).along)
     ]
     pairs = (tuple(zip(*pair)) for pair in product(*along))
     return tuple(
