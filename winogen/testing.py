@@ -11,13 +11,13 @@ _every_layer: ContextVar[bool] = ContextVar("every_layer", default=False)
 
 @contextmanager
 def every_layer() -> Iterator[None]:
-    """Within it, `optimize` gives winogen every convolution that it can, however slow that is here.
+    """Within it, `optimize` gives winogen every convolution it can, however slow that is here.
 
     This holds for `winogen.torch` and `winogen.onnx`. What a test sees then follows from no clock,
     and an ONNX model that is made on one machine for another one gets all nodes of winogen's.
     Excluded layers, and layers without a kernel of winogen's, stay with the framework as always.
-    The context holds in the thread that enters it, for `torch.compile(model, backend="winogen")` at
-    the calls that compile.
+    The context holds in the thread that enters it. `torch.compile(model, backend="winogen")` asks
+    for it at the calls that compile.
 
     >>> import torch, winogen.torch
     >>> from winogen.testing import every_layer

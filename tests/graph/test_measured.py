@@ -68,7 +68,8 @@ def test_what_else_is_known_follows_the_newest_numbers(folder, monkeypatch):
     memory.settled(lambda uncut: 3.0, bool, float, lambda gain: {"proof": "of other numbers"})
     (file,) = folder.iterdir()
     kept = json.loads(texts.read(file.name))
-    assert kept["facts"] == {"proof": "of other numbers"} and kept["times"].keys() == memory.times.keys()
+    assert kept["facts"] == {"proof": "of other numbers"}
+    assert kept["times"].keys() == memory.times.keys()
     assert kept["signs"] == ["others computed"] and kept["day"] == memory.known.day != "2000-01-01"
 
 

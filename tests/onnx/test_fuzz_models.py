@@ -18,9 +18,7 @@ def judged(indices, seed=20261122):
 def test_random_models_compute_the_same(begin, end, library):
     found = judged(range(begin, end))
     wrong = {index: one.wrong for index, one in found.items() if one.wrong}
-    # A model whose comparison fails is given back as it was: right, but seldom.
-    assert all(why.startswith("given back") for why in wrong.values()), wrong
-    assert len(wrong) <= 0.05 * len(found), wrong
+    assert not wrong
     assert sum(one.feeds > 0 for one in found.values()) > 0.8 * len(found)
     run, eligible = (sum(getattr(o, n) for o in found.values()) for n in ("run", "eligible"))
     assert run >= 0.9 * eligible > 0

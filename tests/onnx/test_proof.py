@@ -11,6 +11,7 @@ import winogen.onnx
 from winogen.errors import CompileFailed, InvalidType, InvalidValue
 from winogen.graph.whole import limit
 from winogen.onnx import proof, whole
+from winogen.onnx.loading import evaluator, new_session
 from winogen.onnx.model import Model
 from winogen.onnx.patterns import Patterns
 from winogen.onnx.rewrite import rewrite, save
@@ -130,6 +131,16 @@ def test_ill_conditioned_layers_are_no_fault(library):
     y = net.node("Add", one, net.node("Conv", "x", other, pads=[1] * 4))
     result = rewrite(net.model(y))
     assert result.given_back == () and result.segments == 1
+
+
+@pytest.mark.parametrize("opset", (7, 13, 19))
+def test_both_round_float64_to_float16_by_way_of_float32(opset):
+    net = Net(dtype=np.float64)
+    model = net.model(net.node("Cast", "x", to=TensorProto.FLOAT16), shape=["n"], opset=opset)
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+    feed = {"x": np.array([1 + 2.0**-11 + 2.0**-30, 1e-8, 3.3])}  # the first is a tie in float32
+    (exact,), (found,) = (make(model).run(None, feed) for make in (evaluator, new_session))
+    assert np.array_equal(exact, found) and found[0] == 1
 
 
 def test_a_tolerance_bounds_what_is_allowed(monkeypatch, library):

@@ -37,9 +37,9 @@ def standalone(
     ``threads`` is how many the work is cut for, 1 unless given, and any number may run it; ``edge``
     must be "discard". ``isa``: an instruction set of `TARGETS` with its extensions, as
     "avx512+vnni", by default this CPU's.
-    ``command``: what the files say regenerates them. The plan is that for the default machine, so
-    that the files are the same wherever they are made. Raises InvalidType,
-    InvalidValue and Unsupported as `conv2d` does.
+    ``command``: what the files say regenerates them. The plan is made for the default
+    machine: files are the same wherever they are made. Raises InvalidType, InvalidValue and
+    Unsupported as `conv2d` does.
 
     >>> sorted(standalone((1, 64, 56, 56), (64, 64, 3, 3), padding=1, isa="avx2"))
     ['conv_56x56_64_64_3x3.c', 'conv_56x56_64_64_3x3.h']

@@ -22,7 +22,7 @@ from winogen.toolchain import host_target
 from winogen.toolchain.fork import Lock
 from winogen.toolchain.machine import current
 
-# Input shapes that one segment remembers, beside those that `Segment.keep` was told of.
+# Input shapes that one segment remembers besides the ones kept by `Segment.keep`.
 _SHAPES_KEPT = 16
 
 _Key = tuple[tuple[Shape, ...], int | None]  # shapes and threads

@@ -27,7 +27,7 @@ EPILOGUE: Fields = (
     ("its parameters", "double", ("activation_a", "activation_b")),
 )
 # Fields that say what a call wants. A kernel that is made for one call does that and nothing else:
-# it needs none of these, and further ones only if that call wants what their key says.
+# it needs none of these, and further ones only if the call wants what their key says.
 WISHES: Mapping[str, tuple[str, ...]] = {
     "padding_mode": (),
     "add": ("add",),
@@ -176,7 +176,7 @@ def wishes_of(values: Mapping[str, Any]) -> dict[str, int]:
 
 
 def fields_for(fields: Fields, wishes: Mapping[str, int]) -> Fields:
-    """Return those fields of a struct that a kernel needs whose only call wants ``wishes``."""
+    """Return the fields of the struct of a kernel whose only call wants ``wishes``."""
     unread = set(WISHES) | {name for names in WISHES.values() for name in names}
     unread -= {name for wish, names in WISHES.items() if wishes[wish] for name in names}
     kept = (

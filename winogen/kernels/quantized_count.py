@@ -131,7 +131,7 @@ def count_depthwise(work: QuantizedWork) -> Stages:
 
 
 def _rows(work: QuantizedWork) -> int:
-    """Rows of all channels that a block fills, and those that it computes: each is a call."""
+    """Rows of all channels that a block fills, and rows of its outputs: each is a call."""
     lanes = work.spec.lanes if work.spec.layout == "NHWC" else 1
     return int((work.strip_size[0] + work.block[0]) * blocks(work.filters, lanes))
 

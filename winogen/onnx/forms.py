@@ -96,7 +96,7 @@ class Forms:
         return Match(found.op, tuple(values), found.within)
 
     def resolved(self, match: Match | None) -> Match | None:
-        """Return a match that reads the values which hold the maps that it reads."""
+        """Return a match whose inputs are the values that hold its maps."""
         if match is None:
             return None
         held = [self._held(name) for name in match.inputs]

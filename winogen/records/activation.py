@@ -53,7 +53,7 @@ class Activation:
     per_filter: bool = False  # whether its parameter a is an array, a number for each filter
     # Whether `backward` may see the output instead of what the activation saw.
     by_output: Callable[..., bool] = lambda *parameters: False
-    needs: tuple[str, ...] = ()  # what csrc/parts/activation.h.j2 has, and its C calls
+    needs: tuple[str, ...] = ()  # parts of csrc/parts/activation.h.j2 called by its C
     function: str = ""  # a function that its C calls
     spelling: tuple[str, ...] = ()  # how a user asks for it, where that is not by its name
     code: int = 0  # its number in C: its place in the table, from 1 on

@@ -74,13 +74,12 @@ class Target:
     family: str = field(default="", repr=False)  # "x86" or "arm"; "" for any CPU
     # What a CPU must report before code for the target may run on it: archspec's feature names.
     reported: frozenset[str] = field(default=frozenset(), repr=False)
-    # A target all of whose instructions it has: it takes those that it has no better ones for.
+    # A target all of whose instructions it has, and uses where it has no better ones.
     includes: str = ""
-    core: str = (
-        ""  # the micro-architecture whose measured sizes of blocks it takes, if one is known
-    )
-    # What the CPU has besides, names of EXTENSIONS. Not in the text by which caches know kernels:
-    # the flags show what kernels use.
+    # The micro-architecture whose measured sizes of blocks it takes, "" if none is known, and what
+    # the CPU has besides, names of EXTENSIONS. Neither is in the text by which caches know kernels:
+    # its tuning shows the sizes that a kernel has, the flags what it uses.
+    core: str = field(default="", repr=False)
     extensions: frozenset[str] = field(default=frozenset(), repr=False)
 
     def lanes(self, dtype: str) -> int:

@@ -20,7 +20,7 @@ from winogen.torch.segment_op import waiting
 
 Compiled = Callable[..., Any]
 
-# Compilations in a row, of one call each, after which weights count as inputs that always change.
+# After so many compilations in a row, of one call each, weights count as changing inputs.
 _PATIENCE = 4
 
 

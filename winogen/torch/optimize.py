@@ -52,10 +52,10 @@ def optimize(
     activations, residual additions, paddings and concatenations are fused into the convolutions.
     What lies between two operations that stay torch's is one call. Every convolution is measured
     against torch's on inputs of the shapes of ``example_inputs``, and stays torch's where that is
-    faster, unless the whole is faster without the cuts that this makes. The whole is measured, too,
+    faster, unless the cuts around it make the whole slower. The whole is measured, too,
     beside the model as it is and beside torch with the channels last and folded normalizations; the
     fastest is returned. Other shapes work, too: their kernels are planned at the first call, and
-    torch computes such calls until those that are missing have been compiled.
+    torch computes such calls until the missing kernels have been compiled.
 
     Before it returns, every part is compared with the part of the model that it replaces, on the
     example, other numbers, another batch and another size. A part that is off by more than the

@@ -158,7 +158,7 @@ class _Reader:
         return Reading(graph, self.module, self.shapes, results, tuple(self.stays))
 
     def _read_by_any(self, outputs: Collection[str]) -> list[Node]:
-        """The nodes without those of torch's that nobody reads and that do nothing else.
+        """The nodes without torch's unread ones, if being read is all that they are for.
 
         What a graph reads in one operator was several of torch's, the first of which are left.
         """
@@ -286,7 +286,7 @@ class _Reader:
         return True
 
     def _held(self, node: fx.Node, form: str) -> None:
-        """Enter the tensor of a node, which holds the map that was made last."""
+        """Enter the tensor of a node: it holds the newest map."""
         last = self.nodes[-1].output
         op = Opaque(node.name, views.payload(node.name, form))
         self.nodes.append(Node(op, (last,), (node.name,), node.name))

@@ -26,7 +26,7 @@ from winogen.torch.segment_op import SegmentModule
 
 
 def release(model: nn.Module, body: nn.Module | None) -> None:
-    """Move into a file the weights that kernels have in packed form, and that torch never reads.
+    """Move into a file the weights that kernels have in packed form and torch never reads.
 
     ``body`` computes what ``model`` does by segments; None where modules of ``model`` do it. Raises
     OutOfMemory.

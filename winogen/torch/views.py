@@ -66,7 +66,7 @@ def payload(name: str, form: str) -> fx.Node:
 
 
 def opened(node: fx.Node, modules: Mapping[str, nn.Module], shape: Shape, x: Shape) -> str:
-    """Return the form in which a node holds the map that it reads, of shape ``x``; "" for none."""
+    """Return the form in which a node holds its input map, of shape ``x``; "" for none."""
     name = _name(node, modules)
     if name == "permute":
         return "last" if _order(node) == (0, 2, 3, 1) else ""
@@ -114,7 +114,7 @@ def _keeps_batch(node: fx.Node, name: str) -> bool:
     """Whether a node reshapes every image alike, whatever their number."""
     if name == "squeeze":  # without axes it may take that of the images
         return len(node.args) > 1 or bool(node.kwargs)
-    if name == "getitem":  # a slice of the images may be all of those that were seen
+    if name == "getitem":  # a slice of the images may be all of the images seen
         index = node.args[1] if isinstance(node.args[1], tuple) else node.args[1:]
         return index[0] is Ellipsis or index[0] == slice(None)
     if name in ("view", "reshape", "_unsafe_view"):

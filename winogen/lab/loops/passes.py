@@ -3,7 +3,7 @@
 - A copy of inputs moves out of every loop whose index it does not need, but not out of the parallel
   one, because every part of the work has a tile of its own.
 - A guard moves out of a loop that does nothing else, if it does not need the loop's index.
-- Guards that always hold disappear, as do the branches of guards that never hold.
+- Guards that always hold disappear, and so do branches whose guards never hold.
 - Unrolled loops do several steps with registers of their own; sums are shared.
 - Accesses that a predicate accepts are followed by a prefetch.
 """
