@@ -138,8 +138,9 @@ def everything():
                 files[f"bytes_{algorithm}_{suffix}"] = bytes_of(target, algorithm, layout)
             files[f"bytes_reals_{suffix}"] = bytes_of(target, "direct", layout, RealsSpec)
         files[f"gemm_{target}"] = product_of(target)
-        shared = parts(spec_of(kernels.named("mcmr"), "NHWC", target))
-        files |= {f"shared_{name}": text for name, text in shared.items()}
+    # All but what stands at the top: functions that are parts of kernels.
+    for name, text in parts(spec_of(kernels.named("mcmr"), "NHWC", SHOWN[0])).items():
+        files[f"shared_{name}"] = text[text.index("/* ---- ") :]
     for name, layout, target, filters in NARROW:
         text = kernel_of(kernels.named(name), layout, target, filters)
         files[f"{name}_{layout.lower()}_{target}_{filters}"] = text
@@ -147,7 +148,11 @@ def everything():
         files[f"{name}_{layout.lower()}_{isa}_words"] = words_of(kernels.named(name), layout, isa)
     files |= standalone_files()
     # What stands at the top differs from file to file, and says what the name does.
-    return {name: text.partition(" */\n")[2] for name, text in files.items() if text}
+    return {
+        name: text if text.startswith("/* ----") else text.partition(" */\n")[2]
+        for name, text in files.items()
+        if text
+    }
 
 
 def difference(old, new):
