@@ -139,8 +139,8 @@ def everything():
             files[f"bytes_reals_{suffix}"] = bytes_of(target, "direct", layout, RealsSpec)
         files[f"gemm_{target}"] = product_of(target)
     # All but what stands at the top: functions that are parts of kernels.
-    for name, text in parts(spec_of(kernels.named("mcmr"), "NHWC", SHOWN[0])).items():
-        files[f"shared_{name}"] = text[text.index("/* ---- ") :]
+    shared = parts(spec_of(kernels.named("mcmr"), "NHWC", SHOWN[0]))[f"gemm_{SHOWN[0]}"]
+    files["shared_gemm"] = shared[shared.index("/* ---- ") :]
     for name, layout, target, filters in NARROW:
         text = kernel_of(kernels.named(name), layout, target, filters)
         files[f"{name}_{layout.lower()}_{target}_{filters}"] = text
