@@ -141,7 +141,7 @@ def test_a_cpu_taken_for_another_has_a_record(folder, monkeypatch):
     files = set()
     for name in ("", "nocona", "core2"):
         monkeypatch.setenv("WINOGEN_CPU", name)
-        files.add(machine_file._file(folder).name)
+        files.add(machine_file.file_in(folder).name)
     assert len(files) == 3
 
 
