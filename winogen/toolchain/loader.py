@@ -300,7 +300,8 @@ def _make(job: _Job, compiler: Compiler, store: KernelStore, entry: Path, key: s
             needed += [_part(job, name, text, store) for name, text in job.parts().items()]
             parts = map(str, needed[1:])
             flags = compiler.spelled(job.flags)
-            command = [*compiler.command, *flags, SOURCE, *parts, "-o", job.product]
+            # Sources come first: what no source before a library needs, some linkers leave out.
+            command = [*compiler.command, SOURCE, *parts, *flags, "-o", job.product]
             environment = compiler.environment(folder)
             _compile(job, command, environment, needed, store, entry)
             facts = {
