@@ -5,6 +5,7 @@ import io
 import itertools
 import pickle
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -389,17 +390,34 @@ def test_tolerance(x):
     )
 
 
-def test_layers_are_computed_more_carefully_until_the_output_is_accurate(x, monkeypatch):
-    """As long as the error is too large, by a factor that nothing reaches."""
+@pytest.mark.parametrize("errors", ([2.0, 1.0], [1.0, 2.0]), ids=("closer", "farther"))
+def test_layers_are_computed_more_carefully_until_the_output_is_accurate(x, errors, monkeypatch):
+    """As long as the error is too large, by a factor that nothing reaches; the closest is taken."""
     module = sys.modules["winogen.torch.drafting"]
     model = made(nets.Residual)
-    usual = max(row.error for row in report(optimize(model, x)).rows)
+    usual = report(optimize(model, x))
+    largest = max(row.error for row in usual.rows)
+    measured = iter(errors)
+    monkeypatch.setattr(
+        module.Reference, "errors", lambda *_: replace(usual.errors, ours_l2=next(measured))
+    )
     monkeypatch.setattr(module, "USUAL", 0.0)
-    monkeypatch.setattr(module, "CEILINGS", (None, usual * 0.99))
+    monkeypatch.setattr(module, "CEILINGS", (None, largest * 0.99))
     careful = optimize(model, x)
-    assert max(row.error for row in report(careful).rows) < usual
+    assert next(measured, None) is None  # both were tried
+    assert (max(row.error for row in report(careful).rows) < largest) == (errors[0] > errors[1])
     with torch.no_grad():
         same(careful(x), model(x))
+
+
+def test_filters_that_are_to_be_small_are_no_larger_for_accuracy(x, monkeypatch):
+    module = sys.modules["winogen.torch.drafting"]
+    model = made(nets.Residual)
+    least = report(optimize(model, x, memory_limit=0))
+    monkeypatch.setattr(module, "USUAL", 0.0)
+    ceiling = min(row.error for row in least.rows) * 0.99
+    monkeypatch.setattr(module, "CEILINGS", (None, ceiling))
+    assert report(optimize(model, x, memory_limit=0)).packed_bytes == least.packed_bytes
 
 
 class InPlace(nn.Module):

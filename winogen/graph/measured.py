@@ -28,7 +28,7 @@ from winogen.toolchain.machine_file import now
 
 T = TypeVar("T")
 
-_FORMAT = 1  # of what is kept
+_FORMAT = 2  # of what is kept
 
 
 @dataclass(frozen=True)
