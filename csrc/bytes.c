@@ -1,16 +1,46 @@
 /* Bytes to float32 and back, for quantized layers whose tiles are computed in real numbers. */
-#include <stdint.h>
+static winogen_team *on_team = on_openmp;
+void winogen_use_team(winogen_team *team) { on_team = team; }
 
 enum { PIECE = 1 << 14 };    /* numbers that a thread takes at a time */
+
+typedef struct {
+    const void *from;
+    void *to;
+    int64_t count;
+    int flip, zero;
+    float shift, lowest, highest;
+} conversion;
+
+static void widen_piece(void *context, int64_t piece)
+{
+    const conversion *c = context;
+    const int64_t begin = piece * PIECE, end = begin + PIECE < c->count ? begin + PIECE : c->count;
+    const uint8_t *from = c->from;
+    float *to = c->to;
+    const int flip = c->flip, zero = c->zero;
+    for (int64_t i = begin; i < end; i++) to[i] = (float)((from[i] ^ flip) - zero);
+}
 
 /* to = from - zero; `flip` is 128 where the bytes are int8, which makes them uint8. */
 void winogen_widen(const uint8_t *from, int64_t count, int flip, int zero, float *to, int threads)
 {
-    (void)threads;
-#pragma omp parallel for num_threads(threads)
-    for (int64_t begin = 0; begin < count; begin += PIECE) {
-        const int64_t end = count - begin < PIECE ? count : begin + PIECE;
-        for (int64_t i = begin; i < end; i++) to[i] = (float)((from[i] ^ flip) - zero);
+    conversion c = { .from = from, .to = to, .count = count, .flip = flip, .zero = zero };
+    on_team(widen_piece, &c, (count + PIECE - 1) / PIECE, threads);
+}
+
+static void narrow_piece(void *context, int64_t piece)
+{
+    const conversion *c = context;
+    const int64_t begin = piece * PIECE, end = begin + PIECE < c->count ? begin + PIECE : c->count;
+    const float *from = c->from, zero = c->shift, lowest = c->lowest, highest = c->highest;
+    const float magic = 12582912;    /* 1.5 * 2^23: no room for halves above it */
+    uint8_t *to = c->to;
+    for (int64_t i = begin; i < end; i++) {
+        float y = from[i] + zero;
+        y = y < lowest ? lowest : y;
+        y = y > highest ? highest : y;
+        to[i] = (uint8_t)(int32_t)(y + magic - magic);
     }
 }
 
@@ -18,16 +48,7 @@ void winogen_widen(const uint8_t *from, int64_t count, int flip, int zero, float
 void winogen_narrow(const float *from, int64_t count, float zero, float lowest, float highest,
                     uint8_t *to, int threads)
 {
-    const float magic = 12582912;    /* 1.5 * 2^23: no room for halves above it */
-    (void)threads;
-#pragma omp parallel for num_threads(threads)
-    for (int64_t begin = 0; begin < count; begin += PIECE) {
-        const int64_t end = count - begin < PIECE ? count : begin + PIECE;
-        for (int64_t i = begin; i < end; i++) {
-            float y = from[i] + zero;
-            y = y < lowest ? lowest : y;
-            y = y > highest ? highest : y;
-            to[i] = (uint8_t)(int32_t)(y + magic - magic);
-        }
-    }
+    conversion c = { .from = from, .to = to, .count = count,
+                     .shift = zero, .lowest = lowest, .highest = highest };
+    on_team(narrow_piece, &c, (count + PIECE - 1) / PIECE, threads);
 }

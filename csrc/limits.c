@@ -1,10 +1,12 @@
 /* What the machine can do at most: cycles, fused multiply-adds from registers, reading from each
  * level of memory and writing to it. Compiled with -DVECTOR_BYTES=..., one thread or many. */
 #include <stddef.h>
-#include <stdint.h>
 #ifdef __SSE2__
 #include <immintrin.h>
 #endif
+
+static winogen_team *on_team = on_openmp;
+void winogen_use_team(winogen_team *team) { on_team = team; }
 
 typedef float vector __attribute__((vector_size(VECTOR_BYTES)));
 
@@ -16,6 +18,24 @@ enum {
     STREAMS = 8,
 };
 
+typedef struct {
+    const float *start;
+    float factor, addend, *result;
+    int64_t steps;
+} multiply_adds;
+
+static void multiply_add(void *context, int64_t thread)
+{
+    const multiply_adds *m = context;
+    vector acc[CHAINS], f = m->factor - (vector){0}, a = m->addend - (vector){0};
+    __builtin_memcpy(acc, m->start, sizeof acc);
+    for (int64_t i = 0; i < m->steps; i++) {
+#pragma GCC unroll 16
+        for (int k = 0; k < CHAINS; k++) acc[k] = acc[k] * f + a;
+    }
+    __builtin_memcpy(m->result + thread * CHAINS * LANES, acc, sizeof acc);
+}
+
 /* Adds `factor` * 1 to every number of `start`, `steps` times over: acc = acc * factor + addend.
  * The chains begin with numbers that the compiler cannot know, and that the caller makes all
  * different: equal accumulators are one to the optimiser, and the peak would come out too high.
@@ -23,17 +43,8 @@ enum {
 void limits_fma(const float *start, float factor, float addend, int64_t steps, int threads,
                 float *result)
 {
-    (void)threads;
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-    for (int t = 0; t < threads; t++) {
-        vector acc[CHAINS], f = factor - (vector){0}, a = addend - (vector){0};
-        __builtin_memcpy(acc, start, sizeof acc);
-        for (int64_t i = 0; i < steps; i++) {
-#pragma GCC unroll 16
-            for (int k = 0; k < CHAINS; k++) acc[k] = acc[k] * f + a;
-        }
-        __builtin_memcpy(result + (size_t)t * CHAINS * LANES, acc, sizeof acc);
-    }
+    multiply_adds all = { start, factor, addend, result, steps };
+    on_team(multiply_add, &all, threads, threads);
 }
 
 /* Adds `step` `steps` times over, each time to the sum before: a cycle each, whatever the core. */
@@ -51,39 +62,58 @@ uint64_t limits_cycles(uint64_t step, int64_t steps)
 
 typedef uint32_t words __attribute__((vector_size(VECTOR_BYTES)));
 
+/* Vectors per thread, and what is done with them. */
+typedef struct {
+    uint32_t *data, value;
+    int64_t vectors, passes;
+    int past_caches;
+    uint32_t total;
+} traffic;
+
+static void fill_part(void *context, int64_t thread)
+{
+    const traffic *t = context;
+    const int64_t count = t->vectors * LANES;
+    uint32_t *data = t->data + thread * count, value = t->value;
+    for (int64_t i = 0; i < count; i++) data[i] = value;
+}
+
 /* Fills each thread's part from that thread, so that its pages lie near it. */
 void limits_fill(uint32_t *data, int64_t vectors, uint32_t value, int threads)
 {
-    (void)threads;
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-    for (int t = 0; t < threads; t++)
-        for (int64_t i = 0; i < vectors * LANES; i++) data[t * vectors * LANES + i] = value;
+    traffic all = { .data = data, .value = value, .vectors = vectors };
+    on_team(fill_part, &all, threads, threads);
+}
+
+static void read_part(void *context, int64_t thread)
+{
+    traffic *t = context;
+    const int64_t vectors = t->vectors, passes = t->passes;
+    const words *v = (const words *)t->data + thread * vectors;
+    words sum[STREAMS] = {{0}};
+    uint32_t total = 0;
+    for (int64_t pass = 0; pass < passes; pass++) {
+        /* Otherwise the passes could be made one. */
+        __asm__ volatile("" : "+r"(v) : : "memory");
+        int64_t i = 0;
+        for (; i + STREAMS <= vectors; i += STREAMS) {
+#pragma GCC unroll 8
+            for (int k = 0; k < STREAMS; k++) sum[k] += v[i + k];
+        }
+        for (; i < vectors; i++) sum[0] += v[i];
+    }
+    for (int k = 0; k < STREAMS; k++)
+        for (size_t l = 0; l < LANES; l++) total += sum[k][l];
+    __atomic_fetch_add(&t->total, total, __ATOMIC_RELAXED);
 }
 
 /* Reads `vectors` vectors per thread `passes` times and returns the sum of all words (modulo 2^32),
  * which proves that nothing was left out. */
-uint32_t limits_read(const uint32_t *data, int64_t vectors, int64_t passes, int threads)
+uint32_t limits_read(uint32_t *data, int64_t vectors, int64_t passes, int threads)
 {
-    uint32_t total = 0;
-    (void)threads;
-#pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(+ : total)
-    for (int t = 0; t < threads; t++) {
-        const words *v = (const words *)data + t * vectors;
-        words sum[STREAMS] = {{0}};
-        for (int64_t pass = 0; pass < passes; pass++) {
-            /* Otherwise the passes could be made one. */
-            __asm__ volatile("" : "+r"(v) : : "memory");
-            int64_t i = 0;
-            for (; i + STREAMS <= vectors; i += STREAMS) {
-#pragma GCC unroll 8
-                for (int k = 0; k < STREAMS; k++) sum[k] += v[i + k];
-            }
-            for (; i < vectors; i++) sum[0] += v[i];
-        }
-        for (int k = 0; k < STREAMS; k++)
-            for (size_t l = 0; l < LANES; l++) total += sum[k][l];
-    }
-    return total;
+    traffic all = { .data = data, .vectors = vectors, .passes = passes };
+    on_team(read_part, &all, threads, threads);
+    return all.total;
 }
 
 /* One vector past the caches, where the instruction set can do that; else as any other. */
@@ -100,26 +130,32 @@ static inline void stream(words *to, words value)
 #endif
 }
 
+static void write_part(void *context, int64_t thread)
+{
+    const traffic *t = context;
+    const int64_t vectors = t->vectors, last = t->passes - 1;
+    const uint32_t value = t->value;
+    const int past_caches = t->past_caches;
+    words *v = (words *)t->data + thread * vectors;
+    for (int64_t pass = 0; pass <= last; pass++) {
+        const words all = (value + (pass == last)) - (words){0};
+        /* Otherwise the passes could be made one. */
+        __asm__ volatile("" : "+r"(v) : : "memory");
+        if (past_caches)
+            for (int64_t i = 0; i < vectors; i++) stream(v + i, all);
+        else
+            for (int64_t i = 0; i < vectors; i++) v[i] = all;
+    }
+#ifdef __SSE2__
+    _mm_sfence();
+#endif
+}
+
 /* Writes `value` to `vectors` vectors per thread, `passes` times, the last time `value` + 1: which
  * is what all hold afterwards. With `past_caches` by non-temporal stores. */
 void limits_write(uint32_t *data, int64_t vectors, uint32_t value, int64_t passes, int past_caches,
                   int threads)
 {
-    (void)threads;
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-    for (int t = 0; t < threads; t++) {
-        words *v = (words *)data + t * vectors;
-        for (int64_t pass = 0; pass < passes; pass++) {
-            const words all = (value + (pass == passes - 1)) - (words){0};
-            /* Otherwise the passes could be made one. */
-            __asm__ volatile("" : "+r"(v) : : "memory");
-            if (past_caches)
-                for (int64_t i = 0; i < vectors; i++) stream(v + i, all);
-            else
-                for (int64_t i = 0; i < vectors; i++) v[i] = all;
-        }
-#ifdef __SSE2__
-        _mm_sfence();
-#endif
-    }
+    traffic all = { data, value, vectors, passes, past_caches, 0 };
+    on_team(write_part, &all, threads, threads);
 }

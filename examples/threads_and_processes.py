@@ -25,9 +25,8 @@ def main() -> None:
     with ThreadPoolExecutor(4) as pool:
         print("threads:  ", list(pool.map(total, [conv] * 8, images)) == alone)
 
-    # A pickled Conv2d carries its weights; kernels come from the cache on disk. Children that are
-    # spawned may use threads of their own. Forked ones compute with one after the parent has used
-    # several, because OpenMP's threads do not survive a fork.
+    # A pickled Conv2d carries its weights; kernels come from the cache on disk. Children may use
+    # threads of their own, forked ones too.
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, mp_context=spawn) as pool:
         print("processes:", list(pool.map(total, [conv] * 8, images)) == alone)

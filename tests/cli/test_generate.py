@@ -99,8 +99,6 @@ def data(x_shape, w_shape, dtype=np.float32):
     ),
 )
 def test_the_files_compute_the_layer(winogen, tmp_path, algorithm, isa, flags):
-    if flags and not find_compiler().openmp:
-        flags = ()
     name = generate(
         *(winogen, tmp_path, "--input", "2,5,11,9", "--weight", "7,5,3,3", "--padding", 1),
         *("--algorithm", algorithm, "--isa", isa),

@@ -4,7 +4,13 @@
  * with loops over single numbers. */
 
 #include <math.h>
+#include <pthread.h>
+#ifdef NO_GUARDS
+#define __asan_poison_memory_region(from, bytes) ((void)(from), (void)(bytes))
+#define __asan_unpoison_memory_region __asan_poison_memory_region
+#else
 #include <sanitizer/asan_interface.h>
+#endif
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -79,8 +85,15 @@ static void run(int i, winogen_call *c)
 
 #include "definition.h"
 
+typedef void team(void (*)(void *, int64_t), void *, int64_t, int);
+team winogen_on_threads;
+void winogen_use_team(team *);
+void winogen_threads_begin(void *);
+
 int main(void)
 {
+    winogen_threads_begin((void *)pthread_create);
+    winogen_use_team(winogen_on_threads);
     const int count = (int)(sizeof calls / sizeof calls[0]);
     for (int i = 0; i < count; i++) {
         const int wrong = failed(i, (unsigned)i);

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from winogen import resources
 from winogen.codegen.render import cdef, render
 from winogen.records import TARGETS
 from winogen.toolchain import find_compiler, host_targets
@@ -24,9 +25,9 @@ EMITTABLE = [
     if target.family in {host.family for host in host_targets()}
 ]
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
-# clang may come without the runtime; then pragmas mean nothing.
-OPENMP = ("-fopenmp",) if find_compiler().openmp else ("-Wno-unknown-pragmas",)
-SANITIZERS = (*OPENMP, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+OPENMP = ("-fopenmp",)  # as users of single files may compile; kernels are given our own threads
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+RACES = ("-fsanitize=thread",)
 # Vectors that this machine has, by how many numbers they hold: types of numbers and targets.
 VECTORS = {}
 for _target in host_targets():
@@ -94,9 +95,9 @@ def apart(struct, buffers):
 
 
 @cache
-def has_sanitizers():
-    """Whether the compiler has AddressSanitizer and UBSan."""
-    words = (*find_compiler().command, "-fsanitize=address,undefined", "probe.c", "-o", "probe")
+def has(*sanitizers):
+    """Whether the compiler has these sanitizers, and the machine runs them."""
+    words = (*find_compiler().command, *sanitizers, "probe.c", "-o", "probe")
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "probe.c").write_text("int main(void) { return 0; }\n")
         runs = (subprocess.run(command, cwd=folder, capture_output=True)
@@ -104,14 +105,14 @@ def has_sanitizers():
         return all(run.returncode == 0 for run in runs)
 
 
-def check(folder, kind, spec, calls, known, fill=0xFF):
+def check(folder, kind, spec, calls, known, fill=0xFF, sanitizers=SANITIZERS):
     """Run the calls, each in allocations of just the right size.
 
     ``kind``: whose definition in `sanitized_<kind>.h` the results are compared with. ``known``:
     lines of C with what the definition knows besides. ``fill``: a byte of which no result is made.
     """
-    if not has_sanitizers():
-        pytest.skip("this compiler has no AddressSanitizer or UBSan")
+    if not has(*sanitizers):
+        pytest.skip("this compiler or machine has no such sanitizers")
     lines = [
         cdef(spec),
         f"enum {{ FILL = {fill}, BUFFERS = {len(calls[0].gaps)} }};",
@@ -129,11 +130,17 @@ def check(folder, kind, spec, calls, known, fill=0xFF):
     (folder / "kernel.c").write_text(render(spec))
     (folder / "driver.c").write_text((FOLDER / "sanitized.c").read_text())
     (folder / "definition.h").write_text((FOLDER / f"sanitized_{kind}.h").read_text())
-    compile_c(folder, "-O0", "-g1", *SANITIZERS, *WARNINGS, *spec.target.flags, "-c", "kernel.c")
-    compile_c(folder, "-O1", *WARNINGS, "-c", "driver.c")
-    compile_c(folder, *SANITIZERS, "kernel.o", "driver.o", "-o", "driver", "-lm")
-    # The OpenMP runtime keeps what it allocates for its threads, which is no leak of ours.
-    environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0", "OMP_WAIT_POLICY": "passive"}
+    threads = str(resources.folder("csrc") / "threads.c")
+    unknown = "-Wno-unknown-pragmas"
+    compile_c(
+        folder, "-O0", "-g1", *sanitizers, *WARNINGS, unknown, *spec.target.flags, "-c", "kernel.c",
+        threads,
+    )  # fmt: skip
+    words = () if "address" in sanitizers[0] else ("-DNO_GUARDS",)
+    compile_c(folder, "-O1", *words, *WARNINGS, "-c", "driver.c")
+    compile_c(folder, *sanitizers, "kernel.o", "threads.o", "driver.o", "-o", "driver", "-lm")
+    # Threads that wait keep what they have, which is no leak.
+    environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
     run = subprocess.run(
         ["./driver"], cwd=folder, capture_output=True, text=True, env=environment, timeout=300
     )

@@ -123,7 +123,7 @@ def works_of(variant, layouts, kind, border, turn):
     return cut[::step]
 
 
-def check(folder, works):
+def check(folder, works, **options):
     """Compile the kernel of the layers with the driver, and run it."""
     spec, sizes = KernelSpec.of(works[0]), []
     for index, work in enumerate(works):
@@ -150,7 +150,7 @@ def check(folder, works):
         *(f"    {initialiser(one)}," for one in sizes),
         "};",
     ]
-    sanitized.check(folder, "convolution", spec, calls_of(spec, works), known)
+    sanitized.check(folder, "convolution", spec, calls_of(spec, works), known, **options)
 
 
 @pytest.mark.parametrize(
@@ -176,6 +176,12 @@ def test_no_kernel_leaves_its_arrays_or_the_language(name, lanes, tmp_path):
     works = works_of(VARIANTS[name], layouts, kind, "unswitch", turn)
     assert len(works) >= (1 if VARIANTS[name].one_layer else 10)
     check(tmp_path, works)
+
+
+@pytest.mark.parametrize("name", ("mcmr", "direct"))  # with phases that follow each other, and not
+def test_threads_do_not_race(name, tmp_path):
+    works = works_of(VARIANTS[name], LAYOUTS, ("float32", host_targets()[0]), "unswitch", 0)
+    check(tmp_path, [replace(work, threads=3) for work in works], sanitizers=sanitized.RACES)
 
 
 # Both hold the weights of these layers, which are small integers; flyte24 their transforms, nearly.

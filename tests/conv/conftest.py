@@ -8,20 +8,17 @@ import pytest
 
 @contextmanager
 def compiling_quickly(request, tmp_path_factory):
-    """Compile with -Og, into a cache that outlives the run; yields the patch and what loaded."""
-    from winogen.conv import execute
+    """Compile with -Og, into a cache that outlives the run; yields the patch and usual flags."""
+    from winogen.conv import stock
 
-    def quickly(source, cdef, target, flags=(), **options):
-        return load(source, cdef, target, (*flags, "-Og"), **options)
-
-    load = execute.load
+    flags = stock.FLAGS
     with pytest.MonkeyPatch.context() as patch:
         if "WINOGEN_CACHE" not in os.environ:
             kept = getattr(request.config, "cache", None)  # pytest's own, which may be off
             folder = kept.mkdir("winogen-kernels") if kept else tmp_path_factory.mktemp("kernels")
             patch.setenv("WINOGEN_CACHE", str(folder))
-        patch.setattr(execute, "load", quickly)
-        yield patch, load
+        patch.setattr(stock, "FLAGS", (*flags, "-Og"))
+        yield patch, flags
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -32,19 +29,19 @@ def quick_kernels(request, tmp_path_factory):
     """
     from winogen.conv import execute
 
-    with compiling_quickly(request, tmp_path_factory) as (patch, load):
+    with compiling_quickly(request, tmp_path_factory) as (patch, flags):
         # Threads that wait in a spin loop for a busy machine are slow; those tests ask for them.
         patch.setenv("OMP_NUM_THREADS", "1")
-        yield load
+        yield flags
     execute.forget()
 
 
 @pytest.fixture
 def shipped_kernels(monkeypatch, quick_kernels):
     """Compile with the flags that users get."""
-    from winogen.conv import execute
+    from winogen.conv import execute, stock
 
-    monkeypatch.setattr(execute, "load", quick_kernels)
+    monkeypatch.setattr(stock, "FLAGS", quick_kernels)
     execute.forget()
     yield
     execute.forget()

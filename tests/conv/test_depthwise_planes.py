@@ -6,6 +6,7 @@ from conv import exact
 from kernels.samples import work_for
 from kernels.turns import turns
 
+from winogen.kernels import named
 from winogen.records import TARGETS
 from winogen.toolchain import host_targets
 
@@ -68,3 +69,14 @@ def test_which_layers_are_planes():
     # Planes that are soon done share a part of the work.
     small = work_for((96, 1, 3, 3), (1, 9, 9), "direct", TARGETS["avx512"], groups=96)
     assert small.variant == "depthwise_planes" and small.groups < 96
+
+
+def test_outputs_of_stride_2_are_picked_late_where_that_takes_less():
+    def is_late(target, width, stride=2):
+        work = work_for((8, 1, 3, 3), (1, 60, width), "direct", TARGETS[target], groups=8,
+                        stride=(stride, stride))  # fmt: skip
+        return named(work.variant).picks_late(work)
+
+    # Few columns fill one vector instead of two; AVX2 takes long to part even and odd columns.
+    assert is_late("avx512", 17) and not is_late("avx512", 19) and not is_late("sse2", 19)
+    assert is_late("avx2", 60) and not is_late("avx2", 60, stride=1)

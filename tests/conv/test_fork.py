@@ -7,8 +7,6 @@ import sys
 import pytest
 from kernels.turns import first
 
-from winogen.toolchain import find_compiler
-
 CODE = """
 import multiprocessing, os, signal, sys, threading, time, warnings
 import numpy as np
@@ -38,7 +36,6 @@ def run(code: str, algorithm: str) -> str:
     return process.stdout.strip()
 
 
-@pytest.mark.skipif(not find_compiler().openmp, reason="needs OpenMP")
 @pytest.mark.parametrize("algorithm", first(1, [["mcmr"], ["direct"]]))
 def test_a_child_of_a_process_with_a_team_computes_the_same_bits(algorithm):
     code = """

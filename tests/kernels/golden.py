@@ -16,7 +16,7 @@ HEAD = "head"  # of a file, before its first part
 _BEGIN = re.compile(r"^(?=/\* ---- )", re.MULTILINE)
 _TITLE = re.compile(r"/\* ---- ([^\n]*?)(?: -+)?(?: \*/)?\n")
 _SETTING = re.compile(r"(.*)_(|nchw|nhwc)_(|[a-z]+\d*)")
-_ENTRY = re.compile(r"^\S.*\b(winogen_pack|run_part)\(", re.MULTILINE)
+_ENTRY = re.compile(r"^\S.*\b(winogen_pack|pack_block|run_part)\(", re.MULTILINE)
 _DIGITS = re.compile(r"\d+")
 _COLUMNS = 100
 

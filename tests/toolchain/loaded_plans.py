@@ -39,7 +39,7 @@ from winogen.tuning.layers import chosen_layers
 FIRST_PLAN = """
 from winogen.toolchain import cache_dir, machine, machine_file
 machine.current()
-print(machine_file._file(cache_dir()))
+print(machine_file.file_in(cache_dir()))
 """
 RATES = ("clock_ghz", "l2_bytes", "l3_bytes", "l2_rate", "l3_rate", "memory_rate")
 

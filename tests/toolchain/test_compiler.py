@@ -1,7 +1,6 @@
 """find_compiler: CC, the path, what is refused and why."""
 
 import os
-import time
 
 import pytest
 
@@ -90,18 +89,6 @@ def test_answers_are_kept_on_disk_until_the_compiler_changes(cache, fake_cc):
     os.utime(cc.path, (1, 1))
     assert find_compiler() == first
     assert len(cc.runs()) > asked
-
-
-def test_whether_openmp_is_missing_is_asked_again_after_a_day(cache, fake_cc, monkeypatch):
-    cc = fake_cc('case "$*" in *-fopenmp*) [ -e "$0.libomp" ] || exit 1;; esac')
-    assert not find_compiler().openmp
-    cc.path.with_suffix(".libomp").touch()
-    _compilers.clear()
-    assert not find_compiler().openmp
-    _compilers.clear()
-    tomorrow = time.time() + 25 * 3600
-    monkeypatch.setattr("winogen.toolchain.compiler.time.time", lambda: tomorrow)
-    assert find_compiler().openmp
 
 
 def test_a_spoilt_memo_is_asked_again(cache, fake_cc):

@@ -2,10 +2,6 @@
 
 import threading
 
-import pytest
-
-from winogen.toolchain import find_compiler
-
 # Defines child(work): runs work() in a forked child and returns what it gives, or "hangs".
 FORK = """
 import os, signal, sys, threading, time, warnings
@@ -26,24 +22,6 @@ def child(work, patience=60):
     _, status = os.waitpid(pid, 0)
     return answer if not status else "hangs"
 """
-
-
-def test_a_child_has_no_team_if_its_parent_had_one(python):
-    code = f"""{FORK}
-from winogen.toolchain.fork import team_threads
-print(child(lambda: team_threads(4)), team_threads(1), child(lambda: team_threads(4)))
-print(team_threads(4), child(lambda: team_threads(4)), team_threads(4))
-print(child(lambda: child(lambda: team_threads(4))), child(lambda: team_threads(1)))
-"""
-    assert python(code).finish().splitlines() == ["4 1 4", "4 1 4", "1 1"]
-
-
-def test_a_child_of_a_child_that_had_a_team_has_none(python):
-    code = f"""{FORK}
-from winogen.toolchain.fork import team_threads
-print(child(lambda: [team_threads(4), child(lambda: team_threads(4))]))
-"""
-    assert python(code).finish() == "[4, '1']"
 
 
 def test_a_lock_held_by_another_thread_is_free_in_the_child(python):
@@ -115,15 +93,14 @@ print(child(use), use())
     assert python(code).finish() == "42 42"
 
 
-@pytest.mark.skipif(not find_compiler().openmp, reason="needs OpenMP")
 def test_limits_can_be_measured_in_a_child(python):
     code = f"""{FORK}
 from winogen.toolchain import host_target
-from winogen.toolchain.limits import fma_peak, team_threads
+from winogen.toolchain.limits import fma_peak
 from winogen.toolchain.meters import Memory, Reading
 def use():
     fma_peak(2, seconds=0.001)
-    Reading(Memory(1 << 14, team_threads(2), host_target()), 1 << 14).go_on(0.001)
+    Reading(Memory(1 << 14, 2, host_target()), 1 << 14).go_on(0.001)
     return "measured"
 print(use(), child(use))
 """

@@ -17,7 +17,7 @@ def cpu(monkeypatch):
     def pretend(name: str) -> None:
         monkeypatch.setattr(host, "_cpu", lambda: archspec.cpu.TARGETS[name])
         monkeypatch.setattr(host, "_reported", frozenset)
-        monkeypatch.setattr(host, "_emitted", lambda cc: frozenset(EXTENSIONS))
+        monkeypatch.setattr(host, "_emitted", lambda cc, mode: frozenset(EXTENSIONS))
         monkeypatch.setattr(host, "_permitted", lambda: True)
 
     return pretend
@@ -79,7 +79,7 @@ def test_the_extensions_that_the_cpu_has(cpu, name, target, extensions):
 
 def test_a_compiler_that_is_too_old_leaves_an_extension_out(cpu, monkeypatch):
     cpu("zen4")
-    monkeypatch.setattr(host, "_emitted", lambda cc: frozenset({"f16c"}))
+    monkeypatch.setattr(host, "_emitted", lambda cc, mode: frozenset({"f16c"}))
     assert host_target().extensions == {"f16c"}
 
 
@@ -131,7 +131,7 @@ def zen4(monkeypatch):
     known = archspec.cpu.TARGETS["zen4"]
     monkeypatch.setattr(archspec.cpu, "host", lambda: known)
     monkeypatch.setattr(host, "_reported", lambda: frozenset(known.features))
-    monkeypatch.setattr(host, "_emitted", lambda cc: frozenset(EXTENSIONS))
+    monkeypatch.setattr(host, "_emitted", lambda cc, mode: frozenset(EXTENSIONS))
     host._named.cache_clear()
     yield
     host._named.cache_clear()

@@ -31,7 +31,7 @@ def test_steps_left_out_are_noticed(monkeypatch):
 
 
 def memory(size, threads=1, target=None):
-    return meters.Memory(size, limits.team_threads(threads), target or host_target())
+    return meters.Memory(size, threads, target or host_target())
 
 
 @pytest.mark.parametrize("past", [False, True])

@@ -80,26 +80,6 @@ def test_each_of_source_flags_target_and_compiler_has_its_own_entry(twice, fake_
     assert len(set(paths)) == len(paths)
 
 
-def test_openmp_is_used_when_it_works():
-    if not find_compiler().openmp:
-        pytest.skip("this compiler has no OpenMP")
-    source = """
-    #include <omp.h>
-    int threads(int wanted) {
-        int count = 0;
-        #pragma omp parallel num_threads(wanted) reduction(+ : count)
-        count += 1;
-        return count;
-    }"""
-    assert load(source, "int threads(int wanted);", host_target()).lib.threads(3) == 3
-
-
-def test_without_openmp_a_kernel_still_builds(twice, fake_cc):
-    fake_cc('case "$*" in *-fopenmp*) echo "no libomp" >&2; exit 1;; esac')
-    assert not find_compiler().openmp
-    assert load(twice.source, twice.cdef, host_target()).lib.twice(2) == 4
-
-
 def test_a_failing_compile_shows_the_compilers_words_and_the_kept_source(cache):
     source = "int broken(void) { return missing_name; }\n"
     with pytest.raises(CompileFailed, match="missing_name.*undeclared") as caught:

@@ -4,7 +4,7 @@ import pytest
 
 from winogen.errors import CompileFailed
 from winogen.toolchain import host_target, load, loader, on_compile
-from winogen.toolchain.loader import at_hand
+from winogen.toolchain.loader import Build
 from winogen.toolchain.pruning import prune
 
 DOUBLED = '__attribute__((visibility("hidden"))) int doubled(int x) { return 2 * x; }\n'
@@ -32,14 +32,14 @@ def test_a_part_is_compiled_once_for_all_libraries(fake_cc, cache):
 
 
 def test_a_library_at_hand_wants_no_parts(python):
-    assert not at_hand(*library(3))
+    assert not Build(*library(3)).at_hand()
     load(*library(3), parts=parts)
     source, cdef, _ = library(3)
     code = f"""
     from winogen.toolchain import host_target, load
     print(load({source!r}, {cdef!r}, host_target(), parts=lambda: 1 / 0).lib.f(10))
     """
-    assert python(code).finish().strip() == "23" and at_hand(*library(3))
+    assert python(code).finish().strip() == "23" and Build(*library(3)).at_hand()
 
 
 def test_a_damaged_part_is_made_anew(cache):

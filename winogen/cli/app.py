@@ -13,6 +13,7 @@ from winogen.cli import (
     calibrate,
     demo,
     derive,
+    doctor,
     explain,
     generate,
     loops,
@@ -88,6 +89,7 @@ app.command(epilog=plan.EXAMPLE, rich_help_panel=_MACHINE)(plan.plan)
 app.command(epilog=tune.EXAMPLE, rich_help_panel=_MACHINE)(tune.tune)
 app.command(epilog=calibrate.EXAMPLE, rich_help_panel=_MACHINE)(calibrate.calibrate)
 app.command(epilog=cache.EXAMPLE, rich_help_panel=_MACHINE)(cache.cache)
+app.command(epilog=doctor.EXAMPLE, rich_help_panel=_MACHINE)(doctor.doctor)
 app.add_typer(onnx.app, name="onnx", rich_help_panel=_MODELS)
 app.command(epilog=demo.EXAMPLE, rich_help_panel=_LABORATORY)(demo.demo)
 app.command(epilog=bench.EXAMPLE, rich_help_panel=_LABORATORY)(bench.bench)

@@ -174,6 +174,7 @@ def renderer_digest() -> str:
 def _digest(*folders: Path) -> str:
     digest = hashlib.sha256()
     for folder in folders:
-        for path in sorted(folder.rglob("*.j2")) + sorted(folder.glob("*.py")):
+        templates = (path for path in folder.rglob("*.*") if path.suffix in (".j2", ".h", ".c"))
+        for path in sorted(templates) + sorted(folder.glob("*.py")):
             digest.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
     return digest.hexdigest()

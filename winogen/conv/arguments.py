@@ -215,8 +215,7 @@ def threads(value: Any) -> int:
     """Return the number of threads: ``value``, or what this process may use when it is None.
 
     None stands for the CPUs that the process is allowed on, or OMP_NUM_THREADS (its first number)
-    of them. More than there are CPUs must be asked for: they gain nothing, and where memory is
-    short, OpenMP ends the process over them.
+    of them. More than there are CPUs must be asked for: they gain nothing.
     """
     if value is not None:
         return whole("threads", value, 1, "None or a positive int", MOST_THREADS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 
 from winogen.codegen import transforms
 from winogen.conv.choice import Choice
@@ -16,6 +16,7 @@ from winogen.kernels import (
     Variant,
     algorithms,
     assign,
+    family,
     first_that_applies,
     general,
     is_tiled,
@@ -29,10 +30,27 @@ _POINTS = 9
 GAUSSIAN = Points("catalog", ("gaussian",))  # with the modulus x^2 + 1
 
 
-def candidates(problem: Problem, request: Request, target: Target) -> Iterator[Choice]:
-    """Yield every way to compute the problem that the request leaves open."""
+def candidates(
+    problem: Problem, request: Request, target: Target, all_variants: bool = False
+) -> Iterator[Choice]:
+    """Yield every way to compute the problem that the request leaves open.
+
+    ``all_variants``: of direct convolution all that apply, not only the first of them, for there
+    may be no kernel of that one at hand.
+    """
     for precision in precisions(problem.layer, request, target):
         yield from _with_numbers(problem, request, target, precision)
+        if all_variants and request.algorithm in ("auto", "direct"):
+            yield from _other_variants(problem, request, target, precision)
+
+
+def _other_variants(
+    problem: Problem, request: Request, target: Target, precision: Precision | None
+) -> Iterator[Choice]:
+    plain = Choice("direct", threads=request.threads, precision=precision)
+    work = work_of(problem, plain, target)
+    able = (one for one in family("direct") if one.computes(work.precision) and one.applies(work))
+    yield from (replace(plain, variant=variant.name) for variant in islice(able, 1, None))
 
 
 # What a tolerance may choose: packed filters and products. If several formats of filters have the

@@ -15,6 +15,7 @@ import numpy as np
 from winogen.conv.choice import Choice, Cut, Rectangle, axes, calls, rectangles
 from winogen.conv.problem import Problem
 from winogen.kernels import Stack, Work, assign, blocks, named
+from winogen.kernels.spec import KernelSpec
 from winogen.records import Machine, Precision, Strides, Target
 
 # The most workspace of one thread, without a `workspace_limit`.
@@ -40,6 +41,16 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class Missed:
+    """What a compiler would allow: another way, with its predicted time."""
+
+    seconds: float
+    algorithm: str
+    tile: tuple[int, int] | None
+    gain: float  # how many times as fast as what runs instead
+
+
+@dataclass(frozen=True)
 class Candidate:
     """A choice with its predicted time and workspace, and how each of its kernel calls is cut."""
 
@@ -48,6 +59,16 @@ class Candidate:
     workspace_bytes: int
     cut: tuple[tuple[Work, int, int], ...]  # many works, and which of them: (row, column)
     measured: Measured | None = None  # where it is known from a measurement
+    missed: Missed | None = None  # what would be faster and is not at hand
+
+    @property
+    def target(self) -> Target | None:
+        """Whose code it runs; None where nothing is to be computed."""
+        return self.cut[0][0].target if self.cut else None
+
+    def specs(self, problem: Problem) -> list[KernelSpec]:
+        """Return the kernels of its calls."""
+        return list(map(KernelSpec.of, self.works(problem)))
 
     def works(self, problem: Problem) -> list[Work]:
         """Return its kernel calls, ready to run."""

@@ -8,30 +8,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, MutableMapping
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from winogen.codegen.render import cdef, parts, recipe, render
-from winogen.conv import memory, planner, wisdom
+from winogen.conv import memory, planner, stock, wisdom
 from winogen.conv.arguments import dtype_named
 from winogen.conv.choice import axes, multiplications
 from winogen.conv.cuts import Candidate
 from winogen.conv.plan import Plan, Prediction
 from winogen.conv.problem import Problem
 from winogen.conv.request import Request
+from winogen.conv.stock import build_of, stock_of
 from winogen.kernels import named
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
 from winogen.records import Machine, Target
-from winogen.toolchain import Library, kept, load, loader
-from winogen.toolchain.fork import team_threads
+from winogen.toolchain.threads import follow
 
 # Seconds after which a call returns to Python, where Ctrl-C is heard.
 _PATIENCE = 0.2
-_APART = ("-DWINOGEN_APART",)  # what kernels have in common is compiled once
 _PACE = 1e10  # multiplications in a second, where no plan predicts it
 
 
@@ -58,6 +56,7 @@ def forget() -> None:
     for clear in _forgetting:
         clear()
     wisdom.forget()
+    stock.forget()
 
 
 class Environment(NamedTuple):
@@ -67,13 +66,22 @@ class Environment(NamedTuple):
     cache: str | None
     flush_denormals: bool
     wisdom: str | None = None
+    compile: str | None = None
+    prebuilt: str | None = None
 
     @classmethod
     def now(cls) -> Environment:
         """Return the environment of this process as it is."""
         get = os.environ.get
         flush = get("WINOGEN_FLUSH_DENORMALS") == "1"
-        return cls(get("CC"), get("WINOGEN_CACHE"), flush, get("WINOGEN_WISDOM"))
+        return cls(
+            get("CC"),
+            get("WINOGEN_CACHE"),
+            flush,
+            get("WINOGEN_WISDOM"),
+            get("WINOGEN_COMPILE"),
+            get("WINOGEN_PREBUILT"),
+        )
 
 
 class Kernel:
@@ -84,16 +92,18 @@ class Kernel:
 
     def __init__(self, spec: Spec):
         self.spec = spec
-        # Rendering is most of what loading a kernel takes that was compiled before.
-        self.source = kept(recipe(spec), lambda: render(spec))
-        library: Library = load(
-            self.source, cdef(spec), spec.target, _APART, name=spec.name, parts=partial(parts, spec)
-        )
+        self.build = build_of(spec)
+        library = self.build.load()
         self.ffi = library.ffi
         self.lib = library.lib
         self.bytes = self.ffi.typeof("char[]")
         self.address = self.ffi.typeof("void *")
         self.call = self.ffi.typeof("winogen_call *")
+
+    @property
+    def source(self) -> str:
+        """Its C."""
+        return str(self.build.source)
 
     def pointer(self, array: np.ndarray | None) -> Any:
         """Return a C pointer to the numbers of an array; NULL for None.
@@ -112,19 +122,13 @@ class Kernel:
         """Return arrays of the spec's ``packs`` as this kernel reads them; raises OutOfMemory."""
         packed = memory.aligned(struct.packed_bytes, f"packed {self.spec.packs[0]}")
         pointers = map(self.pointer, (*arrays, packed))
-        self.lib.winogen_pack(struct, *pointers, team_threads(threads))
+        self.lib.winogen_pack(struct, *pointers, threads)
         return packed
 
 
 def pieces_of(seconds: float) -> int:
     """Return in how many pieces a call of about so many seconds is made."""
     return max(1, int(seconds / _PATIENCE))
-
-
-def at_hand(spec: Spec) -> bool:
-    """Return whether a kernel was compiled before, by this process or another one."""
-    source = kept(recipe(spec), lambda: render(spec))
-    return loader.at_hand(source, cdef(spec), spec.target, _APART, name=spec.name)
 
 
 @remembered(1024)
@@ -165,12 +169,12 @@ class Call:
         code = self.kernel
         scratch = code.ffi.from_buffer(memory.workspace(self.workspace_bytes))
         call = code.ffi.new(code.call, (self.struct, *pointers, scratch))
-        threads = team_threads(self.threads)
+        follow()
         if self._pieces == 1:
-            code.lib.winogen_run(call, threads)
+            code.lib.winogen_run(call, self.threads)
             return
-        for first, last in self.ranges(self._pieces, threads):
-            code.lib.winogen_run_some(call, first, last, threads)
+        for first, last in self.ranges(self._pieces, self.threads):
+            code.lib.winogen_run_some(call, first, last, self.threads)
 
     def ranges(self, pieces: int, threads: int) -> list[tuple[int, int]]:
         """Return the parts of about so many pieces, counted through all phases: from, to."""
@@ -272,7 +276,9 @@ class Prepared:
             both = axes(layer, choice)
             sets = {name: tuple(getattr(t, name) or None for t in both) for name in sets}
         main, *rim = self.calls
-        errors = [planner.predicted_error(layer, c.choice, self.target) for c in self.ranked]
+        errors = [
+            planner.predicted_error(layer, c.choice, c.target or self.target) for c in self.ranked
+        ]
         packed = {c.kernel: named(c.work.variant).packed_bytes(c.work) for c in self.calls}
         return Plan(
             input_shape=problem.input_shape,
@@ -297,6 +303,7 @@ class Prepared:
             predicted_error=errors[0],
             sizes=choice.sizes,
             measured=self.ranked[0].measured,
+            with_compiler=self.ranked[0].missed,
             predictions=tuple(
                 Prediction(c.seconds, error, c.choice.algorithm, c.choice.tile, c.choice.tag)
                 for c, error in zip(self.ranked, errors)
@@ -315,6 +322,8 @@ def prepare(
     environment: Environment,
 ) -> Prepared:
     """Return the problem planned and bound to compiled kernels; the last 256 are remembered."""
-    measured = wisdom.current(target)
-    ranked = planner.ranked(problem, request, target, machine, planner.ALTERNATIVES, measured)
-    return Prepared(problem, ranked, target, environment)
+    measured, kept_to = wisdom.current(target), stock_of(target)
+    ranked = planner.ranked(
+        problem, request, target, machine, planner.ALTERNATIVES, measured, kept_to
+    )
+    return Prepared(problem, ranked, ranked[0].target or target, environment)

@@ -13,15 +13,17 @@ import numpy as np
 
 from winogen.conv import arguments, memory, seams
 from winogen.conv.execute import Call, Environment, remembered
+from winogen.conv.stock import stock_of
 from winogen.errors import InvalidValue
 from winogen.kernels.gemm import GemmSpec, GemmWork, tuning
-from winogen.records import Epilogue, Machine, Precision, Tuning
+from winogen.records import Epilogue, Machine, Precision, Target, Tuning
 from winogen.toolchain import host_target
 from winogen.toolchain.machine import current
 from winogen.typing import Activation, Array, NDArray
 
 # Multiply-adds that are worth a thread: it takes microseconds to start.
 _WORTHWHILE = 1 << 19
+_VECTORS = (1, 2, 3, 4)  # of columns: each asks for a register block of its own
 _CALLS_KEPT = 256  # shapes and strides of `a` whose calls one `Gemm` remembers
 
 _Place = tuple[int, int]  # from one row and from one column of a matrix to the next, in numbers
@@ -316,6 +318,26 @@ def _environment() -> _Surroundings:
     return (get("WINOGEN_CPU"), get("WINOGEN_ISA")), current(), Environment.now()
 
 
+def _spec(target: Target, columns: int, dtype: str, sizes: Tuning | None) -> GemmSpec:
+    """The kernel of a product: the usual one for so many columns, or else one that is at hand."""
+
+    def of(target: Target, columns: int) -> GemmSpec:
+        return GemmSpec(Precision.of(dtype), target, sizes or tuning(target, columns, dtype))
+
+    usual, stock = of(target, columns), stock_of(target)
+    if stock is None or stock.has([usual]):
+        return usual
+    stock.wants([usual])
+    for one in stock.targets(target):
+        lanes = one.lanes(dtype)
+        for spec in (of(one, columns), *(of(one, lanes * vectors) for vectors in _VECTORS)):
+            if stock.has([spec]):
+                return spec
+    if stock.reason:
+        raise stock.missing(f"a product of matrices in {dtype}")
+    return usual
+
+
 @remembered(1024)
 def _prepare(
     m: int,
@@ -337,8 +359,7 @@ def _prepare(
 
     ``chosen``: WINOGEN_CPU and WINOGEN_ISA.
     """
-    target = host_target()
-    spec = GemmSpec(Precision.of(dtype), target, sizes or tuning(target, n, dtype))
+    spec = _spec(host_target(), n, dtype, sizes)
     threads = max(1, min(threads, m * n * k // _WORTHWHILE))
     work = GemmWork(spec, m, n, k, a, b, c_row, epilogue, packed, machine, threads)
     return _Product(spec, work, environment)

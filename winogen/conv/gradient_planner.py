@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from winogen.codegen.transforms import load, shipped_tiles
 from winogen.conv.accuracy import direct_error
@@ -13,6 +14,9 @@ from winogen.conv.problem import Pair, Problem
 from winogen.errors import InvalidValue
 from winogen.kernels.weight_gradient import GradientSpec, GradientWork, tuning
 from winogen.records import Machine, Precision, Target
+
+if TYPE_CHECKING:
+    from winogen.conv.stock import Stock
 
 _LARGEST_TILE = 6  # that is considered without being asked for
 # Terms of a chain of additions whose error frameworks have: between 8e-7 and 9e-6 where measured.
@@ -31,14 +35,46 @@ def choose(
     tolerance: float | None,
     target: Target,
     machine: Machine,
+    stock: Stock | None = None,
 ) -> GradientWork:
     """Return the work of the chosen tile: the fastest on one thread among the accurate ones.
 
-    Raises InvalidValue if none keeps to the ``tolerance``.
+    ``stock``: what it must be in, as for `winogen.conv.planner.ranked`. Raises InvalidValue if none
+    keeps to the ``tolerance``, CompilerNotFound if the stock has none.
     """
+    wanted = _chosen(problem, tile, threads, tolerance, target, machine)
+    assert wanted is not None
+    if stock is None or stock.has([wanted.spec]):
+        return wanted
+    stock.wants([wanted.spec])
+    for one in stock.targets(target):
+        with suppress(InvalidValue):  # as some tile that is not in the stock can do
+            work = _chosen(problem, tile, threads, tolerance, one, machine, stock)
+            if work is not None:
+                return work
+    if stock.reason:
+        layer = problem.layer
+        what = "" if tile is None else f"tile {tile}, "
+        raise stock.missing(f"gradient of weights, {what}in {layer.dtype}, {layer.layout}")
+    return wanted
+
+
+def _chosen(
+    problem: Problem,
+    tile: Pair | None,
+    threads: int,
+    tolerance: float | None,
+    target: Target,
+    machine: Machine,
+    stock: Stock | None = None,
+) -> GradientWork | None:
+    """The work of the chosen tile; None where the stock has none."""
     layer = problem.layer
     tiles = [tile] if tile else _tiles(layer.kernel)
     works = [_work(problem, one, 1, target) for one in tiles]
+    works = [work for work in works if stock is None or stock.has([work.spec])]
+    if not works:
+        return None
     ways = sorted((_Way(work.cycles(machine), work) for work in works), key=lambda w: w.seconds)
 
     def error(way: _Way) -> float:

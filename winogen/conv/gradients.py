@@ -15,6 +15,7 @@ from winogen.conv.execute import Call, Environment, remembered
 from winogen.conv.gradient_planner import choose
 from winogen.conv.problem import Layer, Pair, Problem, Seams
 from winogen.conv.request import MOST_POINTS
+from winogen.conv.stock import stock_of
 from winogen.errors import InvalidValue, Unsupported
 from winogen.kernels.weight_gradient import GradientWork
 from winogen.records import Machine, Target
@@ -216,5 +217,6 @@ def prepare(
     """Return the gradient of a convolution planned and bound to its compiled kernel."""
     if problem.batch == 0:
         return _Zero(problem)
-    work = choose(problem, request.tile, request.threads, request.tolerance, target, machine)
+    stock, asked = stock_of(target), (request.tile, request.threads, request.tolerance)
+    work = choose(problem, *asked, target, machine, stock)
     return WeightGradient(problem, work, environment)

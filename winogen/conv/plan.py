@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from winogen.conv.cuts import Measured
+from winogen.conv.cuts import Measured, Missed
 from winogen.program.summation import PROGRAM
 from winogen.records import Precision, Sizes
 
@@ -58,6 +58,7 @@ class Plan:
     predictions: tuple[Prediction, ...] = field(repr=False)  # the first is what runs
     source: str = field(repr=False)  # the C text of the algorithm's kernel
     rim_source: str | None = field(default=None, repr=False)  # of the direct kernel at the rim
+    with_compiler: Missed | None = None  # what would be faster, where kernels are not at hand
     machine: str = field(default="", compare=False)  # whose record it was planned by; "": not said
 
     def __str__(self) -> str:
@@ -80,6 +81,8 @@ class Plan:
             rows.append(("measured", _said(self.measured)))
         elif self._for_its_error():
             rows.append(("chosen", "the fastest as accurate as direct convolution usually is"))
+        if self.with_compiler:
+            rows.append(("with a compiler", self._missed(self.with_compiler)))
         if self.machine:
             rows.append(("machine", self.machine))
         shapes = (self.input_shape, self.weight_shape, self.output_shape)
@@ -108,6 +111,10 @@ class Plan:
         (m_h, m_w), (r_h, r_w) = tile, self.weight_shape[2:]
         name = f"F({m_w},{r_w})" if algorithm == "winograd1d" else f"F({m_h}x{m_w},{r_h}x{r_w})"
         return f"{algorithm} {name}"
+
+    def _missed(self, way: Missed) -> str:
+        name = self._named(way.algorithm, way.tile)
+        return f"{way.gain:.2f} times as fast: {name}, {1e3 * way.seconds:.3g} ms"
 
     def _for_its_error(self) -> bool:
         """Whether a faster way was left for its error."""

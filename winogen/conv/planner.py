@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from winogen.conv import accuracy
 from winogen.conv.candidates import candidates
 from winogen.conv.choice import Choice, axes
-from winogen.conv.cuts import Candidate, evaluate
+from winogen.conv.cuts import Candidate, Missed, evaluate
 from winogen.conv.problem import Layer, Problem
 from winogen.conv.request import Request
 from winogen.errors import InvalidValue, Unsupported
@@ -21,6 +21,7 @@ from winogen.kernels import algorithms
 from winogen.records import NARROW_TYPES, NUMBERS, Machine, Precision, Target
 
 if TYPE_CHECKING:
+    from winogen.conv.stock import Stock
     from winogen.conv.wisdom import Wisdom
 
 # The default tolerance: the largest error of a layer's output, as measured. Arrays of 16 bits
@@ -61,10 +62,13 @@ def ranked(
     machine: Machine | None = None,
     most: int | None = None,
     wisdom: Wisdom | None = None,
+    stock: Stock | None = None,
 ) -> list[Candidate]:
     """Return the ``most`` fastest candidates that keep to the request, for a machine.
 
-    Measured choices, the ``wisdom``, come first; the rest is prediction.
+    Measured choices, the ``wisdom``, come first; the rest is prediction. With a ``stock`` all that
+    is returned is in it. Where a compiler would allow something faster, the first says what; it is
+    for a lesser target where there is nothing for this one.
 
     The chosen one is first, the others follow by time. It is the fastest within the ``tolerance``
     of the request. Without a tolerance, a candidate that is as accurate as direct convolution
@@ -78,11 +82,74 @@ def ranked(
     threads need more memory.
 
     ``machine``: None for the default one. Raises InvalidValue if nothing keeps to the
-    ``workspace_limit`` or the ``tolerance``.
+    ``workspace_limit`` or the ``tolerance``, CompilerNotFound if the stock has nothing.
     """
     machine = machine or Machine()
+    if stock is None:
+        return _ranked(problem, request, target, machine, most, wisdom)
+    ways: list[Candidate] = []
+    refusal: InvalidValue | None = None
+    try:
+        ways = _ranked(problem, request, target, machine, most, wisdom)
+    except Unsupported:
+        raise
+    except InvalidValue as too_much:  # another variant may keep to the limits
+        refusal = too_much
+    if ways:
+        wanted = ways[0].specs(problem)
+        if stock.has(wanted):
+            return [way for way in ways if stock.has(way.specs(problem))]
+        stock.wants(wanted)
+    for one in stock.targets(target):
+        usual = wisdom if one.name == target.name else None
+        try:
+            some = _ranked(problem, request, one, machine, most, usual, stock)
+        except Unsupported:
+            continue
+        except InvalidValue as too_much:
+            refusal = too_much  # the last target has the least demands
+            continue
+        if some:
+            return [replace(some[0], missed=_missed(ways, some[0])), *some[1:]]
+    if ways and not stock.reason:
+        return ways  # the first is compiled
+    raise refusal or stock.missing(_described(problem, request))
+
+
+def _missed(ways: list[Candidate], taken: Candidate) -> Missed | None:
+    if not ways or not ways[0].seconds:
+        return None
+    seconds, choice = ways[0].seconds, ways[0].choice
+    return Missed(seconds, choice.algorithm, choice.tile, taken.seconds / seconds)
+
+
+def _described(problem: Problem, request: Request) -> str:
+    """What was asked for, as far as a stock may lack it."""
     layer = problem.layer
-    fitting = _fitting(problem, request, target, machine)
+    named = {
+        "tile": None if request.tile == (None, None) else request.tile,
+        "points": request.points if any(request.points) else None,
+        "filter_dtype": request.filter_dtype,
+        "product_dtype": request.product_dtype,
+    }
+    words = [f'algorithm "{request.algorithm}" in {layer.dtype}, {layer.layout}']
+    return ", ".join([*words, *(f"{name} {value}" for name, value in named.items() if value)])
+
+
+def _ranked(
+    problem: Problem,
+    request: Request,
+    target: Target,
+    machine: Machine,
+    most: int | None,
+    wisdom: Wisdom | None,
+    stock: Stock | None = None,
+) -> list[Candidate]:
+    """What `ranked` returns; nothing where the stock has nothing."""
+    layer = problem.layer
+    fitting = _fitting(problem, request, target, machine, stock)
+    if not fitting:
+        return []
     fitting.sort(key=lambda candidate: candidate.seconds)
 
     def error(candidate: Candidate) -> float:
@@ -111,7 +178,7 @@ def ranked(
     others = [candidate for candidate in accurate if candidate is not chosen]
     ways = _on_threads(problem, [chosen, *others][:most], request, target, machine)
     best = _measured(problem, request, target, machine, wisdom, ways[0])
-    if best is None:
+    if best is None or not (stock is None or stock.has(best.specs(problem))):
         return ways
     return [best, *(way for way in ways if way.choice != best.choice)][:most]
 
@@ -215,14 +282,27 @@ def _unable(layer: Layer, request: Request) -> Unsupported:
 
 
 def _fitting(
-    problem: Problem, request: Request, target: Target, machine: Machine
+    problem: Problem,
+    request: Request,
+    target: Target,
+    machine: Machine,
+    stock: Stock | None,
 ) -> list[Candidate]:
-    """The candidates whose workspace keeps to the limit, as they run on one thread."""
+    """The candidates whose workspace keeps to the limit, as they run on one thread.
+
+    None where the stock has nothing.
+    """
     limit = request.workspace_limit
-    choices = list(candidates(problem, request, target))
+    choices = list(candidates(problem, request, target, all_variants=stock is not None))
     if not choices:
         raise _unable(problem.layer, request)
     evaluated = evaluate(problem, choices, target, machine, limit)
+    if stock is not None:
+        known = [stock.has(candidate.specs(problem)) for candidate in evaluated]
+        choices = [choice for choice, has in zip(choices, known) if has]
+        evaluated = [candidate for candidate, has in zip(evaluated, known) if has]
+        if not evaluated:
+            return []
     least = min(candidate.workspace_bytes for candidate in evaluated)
     if limit is not None and least > limit:
         raise InvalidValue(

@@ -28,6 +28,7 @@ from winogen.conv.quantization import scale as real_scale
 from winogen.conv.quantized_planner import Numbers, QuantizedCandidate, plan_of, ranked
 from winogen.conv.quantized_tiles import QuantizedTiles
 from winogen.conv.request import Request
+from winogen.conv.stock import stock_of
 from winogen.errors import InvalidValue
 from winogen.kernels.quantized import ALGORITHMS, Reals
 from winogen.records import Machine, Target
@@ -270,7 +271,8 @@ class QConv2d:
         problem = self._whole(input_shape)
         numbers = self._numbers(dtype, y_dtype, self._reals)
         measured = wisdom.current(target)
-        return ranked(problem, self._request, numbers, target, machine, measured)
+        kept_to = stock_of(target)
+        return ranked(problem, self._request, numbers, target, machine, measured, kept_to)
 
     @property
     def packs(self) -> tuple[np.ndarray | None, ...]:
@@ -363,7 +365,8 @@ class QConv2d:
             return known
         target = host_target()
         numbers, measured = self._numbers(x_dtype, y_dtype, reals), wisdom.current(target)
-        ways = ranked(problem, self._request, numbers, target, current(), measured)
+        kept_to = stock_of(target)
+        ways = ranked(problem, self._request, numbers, target, current(), measured, kept_to)
         bound = QuantizedCall(ways, Environment.now())
         work = bound.work
         with self._lock:  # filters are packed once even if several threads call at once

@@ -11,7 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from winogen.conv.choice import Choice, Cut
-from winogen.conv.cuts import Measured
+from winogen.conv.cuts import Measured, Missed
 from winogen.conv.plan import Plan, Prediction
 from winogen.conv.planner import ALTERNATIVES
 from winogen.conv.problem import Layer, Problem
@@ -29,6 +29,7 @@ from winogen.program.summation import PROGRAM
 from winogen.records import Machine, Precision, Target
 
 if TYPE_CHECKING:
+    from winogen.conv.stock import Stock
     from winogen.conv.wisdom import Wisdom
 
 _DEPTHWISE = "depthwise"  # as variants begin whose kernels are of that kind
@@ -56,6 +57,7 @@ class QuantizedCandidate:
     work: QuantizedWork
     seconds: float
     measured: Measured | None = None  # where it is known from a measurement
+    missed: Missed | None = None  # what would be faster and is not at hand
 
     @property
     def workspace_bytes(self) -> int:
@@ -74,11 +76,12 @@ def ranked(
     target: Target,
     machine: Machine | None = None,
     wisdom: Wisdom | None = None,
+    stock: Stock | None = None,
 ) -> list[QuantizedCandidate]:
     """Return the ways to compute a problem: first the one to run, then others by predicted time.
 
     What was measured comes first, if the ``wisdom`` has an entry. ``request``: algorithm and
-    threads.
+    threads. ``stock``: what all ways must be in, as for `winogen.conv.planner.ranked`.
 
     >>> from winogen.records import TARGETS
     >>> problem = Layer.of((64, 3, 3, 3), "uint8", padding=1).problem((1, 3, 56, 56))
@@ -100,7 +103,32 @@ def ranked(
         seconds = ways[0].seconds / entry.measured.gain
         best = replace(best, seconds=seconds, measured=entry.measured)
         ways = [best, *(way for way in ways if way.choice != best.choice)]
+    if stock is None:
+        return ways[:ALTERNATIVES]
+    some = [way for way in ways if stock.has([way.work.spec])]
+    if some[:1] == ways[:1]:
+        return some[:ALTERNATIVES]
+    stock.wants([ways[0].work.spec])
+    for other in stock.targets(target)[1:]:
+        if some:
+            break
+        some = [
+            way
+            for way in ranked(problem, request, numbers, other, machine)
+            if stock.has([way.work.spec])
+        ]
+    if some:
+        return [replace(some[0], missed=_missed(ways[0], some[0])), *some[1:]][:ALTERNATIVES]
+    if stock.reason:
+        outputs = "sums" if numbers.sums else "bytes"
+        layout = problem.layer.layout
+        raise stock.missing(f'algorithm "{request.algorithm}" from bytes to {outputs}, {layout}')
     return ways[:ALTERNATIVES]
+
+
+def _missed(better: QuantizedCandidate, taken: QuantizedCandidate) -> Missed:
+    gain = taken.seconds / better.seconds if better.seconds else 1.0
+    return Missed(better.seconds, better.choice.algorithm, None, gain)
 
 
 def choices(layer: Layer, request: Request, target: Target) -> Iterator[Choice]:
@@ -235,6 +263,7 @@ def plan_of(
         predicted_error=0.0,
         sizes=choice.sizes,
         measured=best.measured,
+        with_compiler=best.missed,
         predictions=tuple(
             Prediction(way.seconds, 0.0, way.choice.algorithm, None, way.work.spec.dot.name)
             for way in ways

@@ -21,9 +21,12 @@ from winogen.conv.api import Conv2d
 from winogen.conv.plan import Plan
 from winogen.conv.problem import Layer
 from winogen.conv.quantization import RANGES, Filters, Scales
+from winogen.conv.stock import first_at_hand
 from winogen.errors import InvalidValue
-from winogen.toolchain import Library, host_target, load
-from winogen.toolchain.fork import team_threads
+from winogen.records import Target
+from winogen.toolchain import Library, host_target
+from winogen.toolchain.loader import Build
+from winogen.toolchain.threads import with_team
 
 TILES = (2, 4)
 _CDEF = """
@@ -88,7 +91,7 @@ class QuantizedTiles:
 
     def __call__(self, x: np.ndarray, y: np.ndarray) -> None:
         """Compute ``y``, bytes of the type that it has; nothing is checked."""
-        x, threads = np.ascontiguousarray(x), team_threads(self._threads)
+        x, threads = np.ascontiguousarray(x), self._threads
         library = _library(host_target())
         pointer = library.ffi.from_buffer
         real = memory.empty(x.shape, np.dtype(np.float32), "input as float32")
@@ -107,7 +110,12 @@ class QuantizedTiles:
             y[...] = whole
 
 
+def build_of(target: Target) -> Build:
+    """Return what the library is built from that turns bytes to real numbers and back."""
+    source = with_team((resources.folder("csrc") / "bytes.c").read_text("utf-8"))
+    return Build(source, _CDEF, target, name="bytes")
+
+
 @lru_cache(maxsize=8)
-def _library(target: Any) -> Library:
-    source = (resources.folder("csrc") / "bytes.c").read_text("utf-8")
-    return load(source, _CDEF, target, name="bytes")
+def _library(target: Target) -> Library:
+    return first_at_hand(target, build_of).load()

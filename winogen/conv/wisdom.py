@@ -4,10 +4,11 @@
 The file is ``wisdom.jsonl`` in the cache folder, or what WINOGEN_WISDOM names; WINOGEN_WISDOM=0
 does without. A line is a JSON object::
 
-    {"place": {"winogen", "cpu", "isa", "compiler"}, "layer": {...}, "choice": {...},
+    {"place": {"winogen", "cpu", "isa"}, "layer": {...}, "choice": {...},
      "measured": {"seconds", "planner_seconds", "threads", "date"}}
 
-An entry holds where all of ``place`` and of ``layer`` are equal. ``layer`` has the sizes, layout
+An entry holds where all of ``place`` and of ``layer`` are equal. Which compiler made the kernels is
+left out, as it is where kernels are found. ``layer`` has the sizes, layout
 and type of a problem, and the tolerance of the request. Left out is what hardly changes the fastest
 way: activation, additions, and slices of arrays. Threads are left out because every bit of a result
 is the same for any number of them: one choice serves all, and only its blocks suit the number while
@@ -41,10 +42,11 @@ from winogen.kernels import algorithms, family, first_that_applies, general, is_
 from winogen.kernels.sizes import allowed
 from winogen.kernels.spec import BORDERS
 from winogen.records import NUMBERS, Points, Precision, Target
-from winogen.toolchain import cache_dir, find_compiler, lines
+from winogen.toolchain import cache_dir, lines
 from winogen.toolchain.machine_file import cpu_name
 
 FILE = "wisdom.jsonl"
+_PLACE = ("winogen", "cpu", "isa")
 Record = dict[str, Any]  # a line
 
 
@@ -111,11 +113,7 @@ def of_file(where: Path, target: Target) -> Wisdom:
     """Return the entries of a file that hold here."""
     if not _records(where):
         return NOTHING
-    try:
-        here = place(target)
-    except WinogenError:  # no compiler: there is nothing to run either
-        return NOTHING
-    return _of_place(where, _text(here))
+    return _of_place(where, _text(place(target)))
 
 
 def forget() -> None:
@@ -126,13 +124,8 @@ def forget() -> None:
 
 
 def place(target: Target) -> dict[str, str]:
-    """Return what times depend on besides the layer. Raises CompilerNotFound."""
-    return {
-        "winogen": winogen.__version__,
-        "cpu": cpu_name(),
-        "isa": target.name,
-        "compiler": find_compiler().version,
-    }
+    """Return what times depend on besides the layer."""
+    return {"winogen": winogen.__version__, "cpu": cpu_name(), "isa": target.name}
 
 
 @lru_cache(maxsize=8)
@@ -158,7 +151,7 @@ def _records(where: Path) -> tuple[Record, ...]:
 def _of_place(where: Path, here: str) -> Wisdom:
     entries, this_place, stale = {}, json.loads(here), 0
     for record in _records(where):
-        if record["place"] == this_place:
+        if _here(record) == this_place:
             entries[_text(record["layer"])] = _entry(record)
         else:  # of other CPUs and instruction sets a shared file has entries, too
             stale += all(record["place"].get(key) == this_place[key] for key in ("cpu", "isa"))
@@ -166,7 +159,7 @@ def _of_place(where: Path, here: str) -> Wisdom:
         count = f"{stale} entry" if stale == 1 else f"{stale} entries"
         _warn(
             where,
-            f"has {count} of another compiler or version of winogen, which are skipped; "
+            f"has {count} of another version of winogen, which are skipped; "
             "`winogen tune` measures again",
         )
     return Wisdom(entries)
@@ -272,13 +265,18 @@ def _text(value: Any) -> str:
 
 
 def _key(record: Record) -> str:
-    return _text([record["place"], record["layer"]])
+    return _text([_here(record), record["layer"]])
+
+
+def _here(record: Record) -> dict[str, str]:
+    """Where an entry holds; earlier versions wrote more."""
+    return {name: record["place"][name] for name in _PLACE}
 
 
 def _check(record: Record) -> None:
     """Raise one of the errors of `lines` for what is no entry."""
     _entry(record)
-    if not all(isinstance(record["place"][key], str) for key in ("winogen", "cpu", "isa")):
+    if not all(isinstance(value, str) for value in _here(record).values()):
         raise ValueError("place")
     if not isinstance(record["layer"]["input"], list):
         raise ValueError("layer")

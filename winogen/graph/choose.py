@@ -12,8 +12,9 @@ from winogen.conv import planner, wisdom
 from winogen.conv.cuts import Candidate
 from winogen.conv.problem import Problem
 from winogen.conv.request import Request
+from winogen.conv.stock import Stock, stock_of
 from winogen.conv.wisdom import Wisdom
-from winogen.errors import InvalidValue
+from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.kernels import named
 from winogen.records import Machine, Target
 
@@ -57,7 +58,8 @@ def ways(
     are about as large as the filters. Predicted errors are at most ``most_error``, as far as
     anything's are.
     """
-    return _ways(problem, request, target, machine, most_error, wisdom.current(target))
+    known = wisdom.current(target), stock_of(target)
+    return _ways(problem, request, target, machine, most_error, *known)
 
 
 @lru_cache(maxsize=4096)
@@ -68,23 +70,25 @@ def _ways(
     machine: Machine,
     most_error: float | None,
     known: Wisdom,
+    stock: Stock | None,
 ) -> tuple[Way, ...]:
-    ranked = planner.ranked(problem, request, target, machine, wisdom=known)
+    ranked = planner.ranked(problem, request, target, machine, wisdom=known, stock=stock)
 
     def error(candidate: Candidate) -> float:
-        return planner.predicted_error(problem.layer, candidate.choice, target)
+        return planner.predicted_error(problem.layer, candidate.choice, candidate.target or target)
 
     if most_error is not None and error(ranked[0]) > most_error:
         careful = replace(request, tolerance=most_error * planner.MARGIN)
-        with suppress(InvalidValue):  # nothing is so accurate
-            ranked = planner.ranked(problem, careful, target, machine, wisdom=known)
+        with suppress(InvalidValue, CompilerNotFound):  # nothing is so accurate
+            ranked = planner.ranked(problem, careful, target, machine, wisdom=known, stock=stock)
     if request.algorithm == "auto" and all(c.choice.tile is not None for c in ranked):
         plain = Request(
             algorithm="direct",
             threads=request.threads,
             workspace_limit=request.workspace_limit,
         )
-        ranked = [*ranked, *planner.ranked(problem, plain, target, machine, 1)]
+        with suppress(CompilerNotFound):
+            ranked = [*ranked, *planner.ranked(problem, plain, target, machine, 1, stock=stock)]
     kept: list[Way] = []
     for candidate in ranked:
         way = Way(candidate, packed_bytes(problem, candidate))

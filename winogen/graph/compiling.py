@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from types import MappingProxyType
 
-from winogen.conv.execute import Environment, at_hand, kernel
-from winogen.errors import InvalidValue
+from winogen.conv.execute import Environment, kernel
+from winogen.conv.stock import at_hand
 from winogen.graph.planning import Planned
 from winogen.kernels.spec import KernelSpec
+from winogen.toolchain.compiler import mode
 
 Step = Callable[[int, int, str], None]
 
@@ -127,14 +128,12 @@ _background: dict[int, _Background] = {}  # by process, since a forked one has n
 def compile_soon(specs: Iterable[KernelSpec]) -> bool:
     """Return whether kernels can be loaded; if not, threads begin to compile what is missing.
 
-    With WINOGEN_COMPILE=missing always true, so that who loads them compiles. Raises InvalidValue
-    for another value, and BuildError for a kernel that could not be compiled; who asks again and
-    again has it tried again, ever more rarely.
+    With WINOGEN_COMPILE=missing always true, so that who loads them compiles; with off, too, for
+    plans are made of what is at hand then. Raises InvalidValue for another value, and BuildError
+    for a kernel that could not be compiled; who asks again and again has it tried again, ever more
+    rarely.
     """
-    mode = os.environ.get("WINOGEN_COMPILE", "").strip() or "background"
-    if mode not in ("missing", "background"):
-        raise InvalidValue(f"WINOGEN_COMPILE: got {mode!r}; allowed: missing or background")
-    if mode == "missing":
+    if mode("background") != "background":
         return True
     environment = Environment.now()
     wanted = {(environment, spec): None for spec in specs}

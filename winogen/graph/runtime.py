@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 from winogen import resources
 from winogen.codegen.functions import FUNCTIONS
+from winogen.codegen.render import renderer_digest
 from winogen.codegen.templates import environment
+from winogen.conv.stock import first_at_hand
 from winogen.records import Target
-from winogen.toolchain import Library, load
+from winogen.toolchain import Library
+from winogen.toolchain.loader import Build
+from winogen.toolchain.texts import Text
 
 
 def declarations(*names: str) -> str:
@@ -26,12 +30,22 @@ def library(target: Target, dtype: str) -> Library:
 
     Raises BuildError.
     """
-    return load(*_texts(REALS[dtype]), target, name="segments")
+    return first_at_hand(target, partial(build_of, dtype=dtype)).load()
+
+
+def build_of(target: Target, dtype: str) -> Build:
+    """Return what that library is built from."""
+    real = REALS[dtype]
+    source = Text(f"segments-{real}-{renderer_digest()[:32]}", partial(_source, real))
+    return Build(source, _declarations(), target, name="segments")
+
+
+def _source(real: str) -> str:
+    template = environment().get_template("runtime/segments.c.j2")
+    return str(template.render(functions=FUNCTIONS, reals=[real]))
 
 
 @cache
-def _texts(real: str) -> tuple[str, str]:
-    """The C and its declarations, written once: segments are bound often."""
-    template = environment().get_template("runtime/segments.c.j2")
-    source = str(template.render(functions=FUNCTIONS, reals=[real]))
-    return source, declarations("steps.h", "maps.h", "relayout.h", "segments.h")
+def _declarations() -> str:
+    """What it exports, read once: segments are bound often."""
+    return declarations("steps.h", "maps.h", "relayout.h", "segments.h")

@@ -31,7 +31,7 @@ from winogen.kernels.work import round_up
 from winogen.records import Strides
 from winogen.records.machine import LINE
 from winogen.toolchain import Library
-from winogen.toolchain.fork import team_threads
+from winogen.toolchain.threads import follow
 
 # Seconds after which a call returns to Python, where Ctrl-C is heard.
 _PATIENCE = 0.2
@@ -394,9 +394,9 @@ class Bound(Steps):
             return
         scratch = memory.workspace(self.scratch_bytes)
         slots = self.ffi.new("int64_t[]", (0, *addresses, scratch.ctypes.data))
-        threads, run = team_threads(self.threads), self.lib.winogen_run_segment
+        follow()
         for first, count in self._groups:
-            run(self.table + first, count, slots, threads)
+            self.lib.winogen_run_segment(self.table + first, count, slots, self.threads)
 
 
 def _content(ffi: Any, struct: Any) -> bytes:

@@ -20,7 +20,6 @@ from winogen.graph.planning import Planned
 from winogen.graph.steps import Packed, Steps
 from winogen.tasks.duel import duel
 from winogen.tasks.turns import clock_of
-from winogen.toolchain.fork import team_threads
 from winogen.toolchain.machine import may_measure
 
 # Seconds for the measuring of a chain, and for that of all chains of a segment, about.
@@ -104,4 +103,4 @@ class _Trial:
         return steps.table + places[0], len(places)
 
     def _call(self, table: Any, count: int) -> None:
-        self.run(table, count, self.slots, team_threads(self.threads))
+        self.run(table, count, self.slots, self.threads)

@@ -54,6 +54,7 @@ class DepthwisePlanes(Variant):
             "kernel": work.kernel[0],
             "stride": work.stride[0],
             "in_place": int(self.in_place(work)),
+            "picks_late": int(self.picks_late(work)),
         }
 
     def tuning(self, target: Target, precision: Precision) -> Tuning:
@@ -68,8 +69,11 @@ class DepthwisePlanes(Variant):
 
     def buffers(self, work: Work) -> dict[str, Buffer]:
         if self.in_place(work):
-            vectors = blocks(work.block[1], work.lanes) * work.stride[1]
-            return {"strip": Buffer(0), "mask": Buffer(vectors * work.kernel[1] * 2)}
+            masks = blocks(work.block[1], work.lanes) * work.stride[1] * work.kernel[1]
+            return {
+                "strip": Buffer(0),
+                "mask": Buffer(masks * work.target.load_mask),
+            }
         # The zeros behind the last row may end a vector behind it.
         numbers = work.channels * self.fields(work)["strip_plane"] + work.lanes
         return {"strip": Buffer(numbers * work.itemsize), "mask": Buffer(0)}
@@ -91,10 +95,14 @@ class DepthwisePlanes(Variant):
         buffers = {} if self.in_place(work) else {"strip": self.buffers(work)["strip"]}
         # Taps beside the image keep their lanes, those above and below it take no time.
         inside = taps_inside(work, 0) / high if self.in_place(work) else 1.0
-        vectors, taps = blocks(cols, work.lanes), inside * work.taps
+        late, taps = self.picks_late(work), inside * work.taps
+        vectors, together = blocks(cols, work.lanes), work.tuning.vectors  # in a register block
+        if late:  # twice as many columns are computed
+            together = np.where(2 * cols <= work.lanes, 1, 2)
+            vectors = vectors * together
         apart = np.minimum(work.dilation[0], rows)
         runs = apart * blocks(blocks(rows, apart), work.tuning.rows)  # of rows
-        calls = work.channels * runs * blocks(vectors, work.tuning.vectors)
+        calls = work.channels * runs * blocks(vectors, together)
         sums = work.channels * rows * vectors
         into, multiply, output = depthwise.count(
             work,
@@ -105,8 +113,9 @@ class DepthwisePlanes(Variant):
             taps=self.taps_read(work),
         )
         seen = work.channels * vectors * ((rows - runs) * step + runs * high)  # of each column
-        columns = step * blocks(wide, step)  # of taps, of whole pairs of vectors
-        loaded, split = seen * columns * inside, seen * wide * inside if step > 1 else 0
+        columns = wide if late else step * blocks(wide, step)  # of taps, of whole pairs of vectors
+        loaded = seen * columns * inside
+        split = 0 if step == 1 else sums if late else seen * wide * inside
         masked = loaded if self.in_place(work) else 0
         besides = Demand(
             steps=(taps - self.taps_read(work)) * sums,
@@ -135,4 +144,13 @@ class DepthwisePlanes(Variant):
     def in_place(self, work: Work) -> bool:
         """Whether the image is read where it lies: zeros around it are masked."""
         plain = work.padding_mode == "zeros" and not work.precision.narrow
-        return work.target.masks and plain
+        return bool(work.target.load_mask) and plain
+
+    def picks_late(self, work: Work) -> bool:
+        """Whether every lane is computed, and those of outputs are picked at last.
+
+        So they are where a pair of vectors has no more columns than one, and where it takes four
+        instructions to part even and odd columns: vectors of 256 bits shuffle within their halves.
+        """
+        few = work.out[1] <= work.lanes // 2
+        return work.stride[0] == 2 and (few or work.target.vector_bytes == 32)

@@ -25,6 +25,7 @@ from winogen.onnx.operators import OWN_DOMAIN
 from winogen.onnx.probes import feed_of, usual_sizes
 from winogen.records import Target
 from winogen.toolchain import find_compiler, host_target
+from winogen.toolchain.compiler import flags_for
 from winogen.toolchain.fork import finished
 from winogen.toolchain.host import buildable
 from winogen.typing import FilePath
@@ -167,7 +168,6 @@ def _step(
 def _compile(files: Mapping[str, File], output: Path) -> None:
     """Compile all files and link them; raises CompileFailed with the compiler's words."""
     compiler = find_compiler()
-    left_out = ("-fopenmp", "-shared")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
 
@@ -179,8 +179,8 @@ def _compile(files: Mapping[str, File], output: Path) -> None:
 
         def compile(file: str) -> str:
             (folder / file).write_text(files[file].text)
-            flags = [flag for flag in compiler.flags(files[file].target) if flag not in left_out]
-            run(*flags, "-c", file, "-o", f"{file}.o")
+            flags = tuple(flag for flag in flags_for(files[file].target) if flag != "-shared")
+            run(*compiler.spelled(flags), "-c", file, "-o", f"{file}.o")
             return f"{file}.o"
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING
 
 from winogen.codegen.formulas import scalar
 from winogen.codegen.functions import FUNCTIONS
+from winogen.codegen.render import renderer_digest
 from winogen.codegen.templates import environment
 from winogen.graph import runtime
 from winogen.records import ACTIVATIONS, TARGETS
-from winogen.toolchain import Library, load
+from winogen.toolchain import Library
+from winogen.toolchain.loader import Build
+from winogen.toolchain.texts import Text
 
 if TYPE_CHECKING:
     from winogen.onnx.planning import Planner
@@ -42,7 +45,13 @@ def declarations() -> str:
 
 def library() -> Library:
     """Return the loaded library, compiled on first use; raises BuildError."""
-    return load(source(), declarations(), _TARGET, FLAGS, name="onnx_operators")
+    return build_of().load()
+
+
+def build_of() -> Build:
+    """Return what the library is built from."""
+    text = Text(f"onnx_operators-{renderer_digest()[:32]}", source)
+    return Build(text, declarations(), _TARGET, FLAGS, name="onnx_operators")
 
 
 def get_library_path() -> str:

@@ -68,6 +68,7 @@ class Target:
     by_lane: bool = False  # arithmetic takes one lane of a register for all lanes
     dots: str = ""  # sums of two products of 16 bits: "madd", "smlal", "" for none
     masks: bool = False  # loads and stores of some lanes, non-temporal stores of a whole line
+    load_mask: int = 0  # bytes of what says which lanes a load reads; 0: it reads all
     flushes: bool = True  # can be told to take denormals for zeros
     halves: bool = False  # instructions make float32 of float16 and back
     shuffles: bool = False  # an instruction shuffles bytes
@@ -76,11 +77,10 @@ class Target:
     reported: frozenset[str] = field(default=frozenset(), repr=False)
     # A target all of whose instructions it has, and uses where it has no better ones.
     includes: str = ""
-    core: str = (
-        ""  # the micro-architecture whose measured sizes of blocks it takes, if one is known
-    )
-    # What the CPU has besides, names of EXTENSIONS. Not in the text by which caches know kernels:
-    # the flags show what kernels use.
+    # The micro-architecture whose measured sizes of blocks it takes, "" if none is known, and what
+    # the CPU has besides, names of EXTENSIONS. Neither is in the text by which caches know kernels:
+    # its tuning shows the sizes that a kernel has, the flags what it uses.
+    core: str = field(default="", repr=False)
     extensions: frozenset[str] = field(default=frozenset(), repr=False)
 
     def lanes(self, dtype: str) -> int:
@@ -181,6 +181,7 @@ TARGETS: dict[str, Target] = {
             broadcasts=True,
             dots="madd",
             masks=True,
+            load_mask=2,
             halves=True,
             shuffles=True,
             family="x86",
@@ -188,6 +189,7 @@ TARGETS: dict[str, Target] = {
         ),
         Target(
             *("avx2", 32, 16, ("-mavx2", "-mfma")),
+            load_mask=32,
             dots="madd",
             shuffles=True,
             family="x86",

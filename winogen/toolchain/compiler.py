@@ -9,15 +9,16 @@ import re
 import shlex
 import shutil
 import subprocess
-import time
+import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
-from winogen.errors import CompilerNotFound
+from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.records import Target
 from winogen.toolchain import trust
-from winogen.toolchain.cache import KernelStore, cache_root, stores, write_whole
+from winogen.toolchain.cache import cache_root, write_whole
 from winogen.toolchain.fork import finished
 
 # Contraction (fused multiply-add) is wanted; -ffast-math is not: it would let the compiler
@@ -27,12 +28,17 @@ OLDEST = {"gcc": 9, "clang": 10}
 
 _INSTALL = (
     "install gcc >= 9 or clang >= 10 (Debian, Ubuntu: apt install gcc; Fedora: dnf install gcc; "
-    "macOS: xcode-select --install), or set CC to one"
+    "macOS: xcode-select --install; anywhere: pip install 'winogen[compiler]'), or set CC to one"
 )
-# Without OpenMP one thread works. Whether it is there is asked again after this time, since the
-# runtime may be installed later without any change to the compiler.
-_RECHECK_SECONDS = 24 * 3600
-_OPENMP_PROBE = "#include <omp.h>\nint probe(void) { return omp_get_max_threads(); }\n"
+# zig compiles for this very CPU unless told otherwise.
+_ZIG_CPU = "-mcpu=baseline"
+# It builds a C runtime for each instruction set, in ten seconds and more. Kernels call nothing that
+# a process of Python does not have; on Linux they find it there.
+_NO_RUNTIME = ("-nostdlib",)
+_ZIG_FOLDERS = ("ZIG_LOCAL_CACHE_DIR", "ZIG_GLOBAL_CACHE_DIR")
+# What WINOGEN_COMPILE may be: never compile; compile what is missing; compute with what is at hand,
+# and compile what would be better meanwhile.
+MODES = ("off", "missing", "background")
 
 
 @dataclass(frozen=True)
@@ -43,11 +49,51 @@ class Compiler:
     family: str  # "gcc" or "clang"
     major: int  # version
     version: str  # first line of `--version`
-    openmp: bool  # -fopenmp compiles, links and loads
+    zig: bool  # clang as zig and the package ziglang have it
 
-    def flags(self, target: Target) -> tuple[str, ...]:
-        """Return the flags that every kernel for ``target`` is compiled with."""
-        return (*BASE_FLAGS, *target.flags, *(("-fopenmp",) if self.openmp else ()))
+    def spelled(self, flags: tuple[str, ...]) -> tuple[str, ...]:
+        """Return flags of `flags_for` as this compiler takes them."""
+        if not self.zig:
+            return flags
+        return (_ZIG_CPU, *(() if self._has_runtime else _NO_RUNTIME), *map(_in_zig, flags))
+
+    def environment(self, folder: Path) -> dict[str, str]:
+        """Return the environment to compile in; the compiler's own files go into ``folder``.
+
+        What a killed build leaves is swept with it. Messages are in English, since winogen searches
+        them for the names of errors.
+        """
+        names = ("TMPDIR", *(_ZIG_FOLDERS if self.zig and not self._has_runtime else ()))
+        return {**os.environ, "LC_ALL": "C", **dict.fromkeys(names, str(folder))}
+
+    @property
+    def _has_runtime(self) -> bool:
+        """Whether zig builds a C runtime and keeps it: for other systems than Linux."""
+        crosses = any(word.lstrip("-").startswith("target") for word in self.command[1:])
+        return crosses or sys.platform != "linux"
+
+
+def _in_zig(flag: str) -> str:
+    """A flag of gcc and clang for zig, which has other names for CPUs: dotprod of armv8.2-a."""
+    name, _, features = flag.partition("+")
+    return f"{_ZIG_CPU}+{features}" if name.startswith("-march=") else flag
+
+
+def flags_for(target: Target) -> tuple[str, ...]:
+    """Return the flags that every library for ``target`` is compiled with."""
+    return (*BASE_FLAGS, *target.flags)
+
+
+def mode(usual: str = "missing") -> str:
+    """Return WINOGEN_COMPILE, ``usual`` where it is not set; raises InvalidValue.
+
+    >>> mode("background") in MODES
+    True
+    """
+    chosen = os.environ.get("WINOGEN_COMPILE", "").strip() or usual
+    if chosen not in MODES:
+        raise InvalidValue(f"WINOGEN_COMPILE: got {chosen!r}; allowed: {', '.join(MODES)}")
+    return chosen
 
 
 _compilers: dict[tuple[object, ...], Compiler] = {}
@@ -55,6 +101,8 @@ _compilers: dict[tuple[object, ...], Compiler] = {}
 
 def find_compiler() -> Compiler:
     """Return the C compiler: CC if set, else the first of cc, gcc, clang that is new enough.
+
+    Without any of them it is the one that the extra ``compiler`` installs, the package ziglang.
 
     Raises CompilerNotFound when CC does not name a usable compiler, or none is on the path.
 
@@ -81,6 +129,9 @@ def find_compiler() -> Compiler:
             return _examine((program,))
         except CompilerNotFound as refusal:
             refusals.append(str(refusal))
+    zig = _packaged()
+    if zig is not None:
+        return _examine(zig)
     if refusals:
         raise CompilerNotFound(refusals[0])
     raise CompilerNotFound(f"no C compiler: cc, gcc and clang are not on the path; {_INSTALL}")
@@ -90,6 +141,16 @@ def _program(name: str) -> str | None:
     # Absolute, since it is run in other folders. Links are left: ccache goes by its name.
     path = shutil.which(name)
     return None if path is None else os.path.abspath(path)
+
+
+def _packaged() -> tuple[str, ...] | None:
+    """The program of the package ziglang, which `python -m ziglang cc` would start."""
+    found = find_spec("ziglang")
+    for folder in (found and found.submodule_search_locations) or ():
+        program = shutil.which("zig", path=folder)
+        if program is not None:
+            return os.path.abspath(program), "cc"
+    return None
 
 
 def _examine(command: tuple[str, ...]) -> Compiler:
@@ -111,8 +172,6 @@ def _examine(command: tuple[str, ...]) -> Compiler:
 def _recall(memo: Path, command: tuple[str, ...]) -> Compiler | None:
     try:
         facts = json.loads(trust.read(memo))
-        if time.time() > facts.pop("expires"):
-            return None
         compiler = Compiler(**{**facts, "command": tuple(facts["command"])})
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
@@ -120,9 +179,8 @@ def _recall(memo: Path, command: tuple[str, ...]) -> Compiler | None:
 
 
 def _remember(memo: Path, compiler: Compiler) -> None:
-    expires = time.time() + (10 * 365 if compiler.openmp else 1) * _RECHECK_SECONDS
     with suppress(OSError):  # a cache that cannot be written only costs asking again
-        write_whole(memo, json.dumps({**asdict(compiler), "expires": expires}).encode())
+        write_whole(memo, json.dumps(asdict(compiler)).encode())
 
 
 def _interrogate(command: tuple[str, ...]) -> Compiler:
@@ -135,7 +193,13 @@ def _interrogate(command: tuple[str, ...]) -> Compiler:
     family, major = ("clang", int(clang[1])) if clang else ("gcc", int(gnu[1]))
     if major < OLDEST[family]:
         raise CompilerNotFound(f"{shlex.join(command)} is {family} {major}, too old; {_INSTALL}")
-    return Compiler(command, family, major, version, _has_openmp(command))
+    zig = bool(clang) and _takes(command, _ZIG_CPU)
+    return Compiler(command, family, major, version, zig)
+
+
+def _takes(command: tuple[str, ...], flag: str) -> bool:
+    words = [*command, flag, "-E", "-x", "c", os.devnull]
+    return finished(words).returncode == 0
 
 
 def _ask(command: tuple[str, ...], *words: str) -> str:
@@ -146,34 +210,4 @@ def _ask(command: tuple[str, ...], *words: str) -> str:
         raise CompilerNotFound(
             f"{shlex.join(command)} does not run ({problem}); {_INSTALL}"
         ) from problem
-    except RuntimeError as problem:  # in an isolated subinterpreter
-        raise CompilerNotFound(
-            f"{shlex.join(command)} cannot be run ({problem}); import winogen in the main "
-            "interpreter, or in one that may start processes"
-        ) from problem
     return answer.stdout
-
-
-def _has_openmp(command: tuple[str, ...]) -> bool:
-    for store in stores():
-        try:
-            return _try_openmp(command, store)
-        except OSError:
-            continue
-    return False
-
-
-def _try_openmp(command: tuple[str, ...], store: KernelStore) -> bool:
-    import cffi
-
-    with store.workbench(None) as folder:
-        source, library = folder / "probe.c", folder / "probe.so"
-        source.write_text(_OPENMP_PROBE)
-        words = ("-shared", "-fPIC", "-fopenmp", str(source), "-o", str(library))
-        if finished([*command, *words]).returncode:
-            return False
-        try:
-            cffi.FFI().dlopen(str(library))  # the runtime may be missing only here
-        except OSError:
-            return False
-        return True

@@ -1,9 +1,7 @@
-"""What a forked child may not take over from its parent: locks that are held, teams of threads.
+"""What a forked child may not take over from its parent: locks that are held, ends of pipes.
 
 Only the thread that forks lives on in the child. A lock that another thread held stays locked for
-ever, so the locks here are new in every child. The threads that OpenMP keeps for the next parallel
-region are gone too, but gcc's OpenMP library does not notice and waits for them. So the child of a
-process with several threads computes with one. Results are the same for any number.
+ever, so the locks here are new in every child. (``csrc/threads.c`` does the same for its threads.)
 
 Processes that start afresh (``spawn`` and ``forkserver`` of multiprocessing) are not concerned.
 
@@ -14,34 +12,17 @@ program would wait for the child, too. So nobody forks while `finished` starts o
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from winogen.errors import CompilerNotFound
+
 _generation = 0  # how many forks this process is away from the one that was started afresh
-_had_team = False  # this process, or one that it was forked from, has run a team of threads
-_orphan = False  # ... and it was one that this process was forked from
 _starting = threading.Lock()  # held while a program is started, and while this process forks
-
-
-def team_threads(threads: int) -> int:
-    """Return how many of ``threads`` threads a parallel region may have here: all, or one.
-
-    To be asked right before compiled code runs: more than one are remembered, for children.
-    """
-    if _orphan:
-        return 1
-    if threads > 1:
-        ran_team()
-    return threads
-
-
-def ran_team() -> None:
-    """Note down a team of threads in this process: a forked child will not have it."""
-    global _had_team
-    _had_team = True
 
 
 def finished(
@@ -49,13 +30,19 @@ def finished(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end and return what it printed, as `subprocess.run` does.
 
-    Raises OSError if it cannot be started.
+    Raises OSError if it cannot be started, and CompilerNotFound in an isolated subinterpreter.
     """
     pipe = subprocess.PIPE
     with _starting:
-        process = subprocess.Popen(
-            command, cwd=cwd, env=env, stdout=pipe, stderr=pipe, text=True, errors="replace"
-        )
+        try:
+            process = subprocess.Popen(
+                command, cwd=cwd, env=env, stdout=pipe, stderr=pipe, text=True, errors="replace"
+            )
+        except RuntimeError as problem:
+            raise CompilerNotFound(
+                f"{shlex.join(command[:1])} cannot be run ({problem}); import winogen in the main "
+                "interpreter, or in one that may start processes"
+            ) from problem
     with process:
         try:
             printed, errors = process.communicate()
@@ -90,9 +77,8 @@ class Lock:
 
 
 def _after_in_child() -> None:
-    global _generation, _orphan, _starting
+    global _generation, _starting
     _generation += 1
-    _orphan = _had_team
     _starting = threading.Lock()
 
 

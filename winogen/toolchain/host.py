@@ -18,7 +18,8 @@ from typing import Any
 from winogen.errors import CompilerNotFound, InvalidValue
 from winogen.kernels.tuning import CORES
 from winogen.records import EXTENSIONS, TARGETS, Target, spelled
-from winogen.toolchain.compiler import find_compiler
+from winogen.records.target import Extension
+from winogen.toolchain.compiler import find_compiler, mode
 
 # What every CPU of a family has, archspec's plain "x86_64" and "aarch64" do not list.
 _IMPLIED = {"x86_64": {"sse2"}, "aarch64": {"asimd"}}
@@ -94,12 +95,17 @@ def _permitted() -> bool:
 
 
 @lru_cache(maxsize=8)
-def _emitted(cc: str | None) -> frozenset[str]:
-    """The extensions that the compiler knows. ``cc``: the variable that chooses it."""
+def _emitted(cc: str | None, mode: str) -> frozenset[str]:
+    """The extensions that the compiler knows; all where only finished kernels can be used.
+
+    ``cc``: the variable that chooses the compiler. ``mode``: whether there is need of one.
+    """
     try:
+        if mode == "off":
+            return frozenset(EXTENSIONS)
         compiler = find_compiler()
     except CompilerNotFound:
-        return frozenset()
+        return frozenset(EXTENSIONS)
     return frozenset(
         name
         for name, extension in EXTENSIONS.items()
@@ -107,11 +113,27 @@ def _emitted(cc: str | None) -> frozenset[str]:
     )
 
 
+def micro_architecture() -> str:
+    """Return archspec's name of this CPU, or of the one that WINOGEN_CPU takes it for."""
+    return str(_cpu())
+
+
+def not_emitted(target: Target) -> tuple[Extension, ...]:
+    """Return the extensions of a target that the CPU has, and the compiler does not know."""
+    known = _emitted(os.environ.get("CC"), mode())
+    return tuple(
+        one
+        for one in EXTENSIONS.values()
+        if target.name in one.targets and one.reported in _reported() and one.name not in known
+    )
+
+
 def host_targets() -> tuple[Target, ...]:
     """Return every target whose code this CPU can run, widest first.
 
     They take the sizes of blocks as measured on its micro-architecture, or on the nearest of its
-    ancestors, as archspec names them, and the extensions of CPU and compiler.
+    ancestors, as archspec names them, and the extensions of CPU and compiler; without a compiler
+    those of the CPU, since kernels that use them may be at hand.
 
     >>> from winogen.toolchain import host_targets
     >>> host_targets()[-1].name
@@ -127,7 +149,7 @@ def host_targets() -> tuple[Target, ...]:
         also = set(features)
     if "amx_int8" in also and not _permitted():
         also -= {"amx_int8"}
-    extensions = [EXTENSIONS[name] for name in _emitted(os.environ.get("CC"))]
+    extensions = [EXTENSIONS[name] for name in _emitted(os.environ.get("CC"), mode())]
     return tuple(
         replace(
             target,

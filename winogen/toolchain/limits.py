@@ -12,7 +12,6 @@ from typing import Any
 
 from winogen.records import Target
 from winogen.toolchain.disturbance import Watch
-from winogen.toolchain.fork import team_threads
 from winogen.toolchain.host import host_target
 from winogen.toolchain.meters import Clock, Memory, Meter, Peak, Reading, Writing
 
@@ -99,7 +98,6 @@ def measure_limits(
     when a result shows that not all was computed, OutOfMemory, and BuildError.
     """
     target = target or host_target()
-    threads = team_threads(threads)
     counts = sorted({1, threads} | {2**k for k in range(10) if 2**k < threads})
     samples = levels(threads, most_bytes)
     sizes = [*samples.values(), *_reachable(samples)]
@@ -163,7 +161,7 @@ def _reach(samples: dict[str, int], speed: dict[int, float]) -> int:
 
 def fma_peak(threads: int = 1, target: Target | None = None, seconds: float = 0.1) -> float:
     """Return the GFLOP/s of multiply-adds that never leave the registers; fastest burst."""
-    return Peak(team_threads(threads), target or host_target()).go_on(seconds) / 1e9
+    return Peak(threads, target or host_target()).go_on(seconds) / 1e9
 
 
 def levels(threads: int = 1, most_bytes: int = MEMORY_SAMPLE) -> dict[str, int]:

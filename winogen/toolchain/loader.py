@@ -1,4 +1,9 @@
-"""From C source to loaded library: look in the cache, else compile and publish."""
+"""From C source to loaded library: look in the cache and in archives, else compile and publish.
+
+A library is known by what it is built from: source, flags, target. Which compiler built it is noted
+beside it, and one is looked for only to compile. The exception is a compiler that the user names by
+CC: that one's code is wanted, so its libraries are apart from others.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +16,13 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from winogen.errors import BuildError, CacheUnavailable, CompileFailed
+from winogen.errors import BuildError, CacheUnavailable, CompileFailed, CompilerNotFound
 from winogen.records import Target
-from winogen.toolchain import pruning
+from winogen.toolchain import prebuilt, pruning
 from winogen.toolchain.cache import (
     LIBRARY,
     MESSAGE,
@@ -28,12 +33,14 @@ from winogen.toolchain.cache import (
     stores,
     warn_once,
 )
-from winogen.toolchain.compiler import Compiler, find_compiler
+from winogen.toolchain.compiler import Compiler, find_compiler, flags_for, mode
 from winogen.toolchain.fork import Lock, finished
 from winogen.toolchain.progress import CompileEvent, emit
+from winogen.toolchain.texts import Text
+from winogen.toolchain.threads import bind
 
 # Raised by hand whenever the way a library is built changes in a way that no flag shows.
-_FORMAT = "1"
+_FORMAT = "2"
 _MESSAGE_LINES = 30
 _FULL = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
@@ -44,7 +51,7 @@ class Library:
 
     ffi: Any  # cffi.FFI, shared by all libraries with the same cdef
     lib: Any
-    path: Path  # the shared library; its source is beside it
+    path: Path  # the shared library; its source is beside it, if it was compiled here
 
 
 # Returns the C of each part of a library that is compiled apart, by name.
@@ -52,26 +59,121 @@ Parts = Callable[[], Mapping[str, str]]
 
 
 @dataclass(frozen=True)
+class Build:
+    """What a library is built from.
+
+    ``cdef`` declares what it exports, in the C subset that cffi reads; ``flags`` are added to the
+    target's; ``name`` is what people see in the cache folder and while C compiles. ``parts`` is
+    called for a compile alone, and follows from ``source``: what it returns is compiled once for
+    all libraries that have it, and linked to each.
+    """
+
+    source: str | Text
+    cdef: str
+    target: Target
+    flags: tuple[str, ...] = ()
+    name: str = "kernel"
+    parts: Parts = dict
+
+    def load(self) -> Library:
+        """Return the library, compiled only where neither the cache nor an archive has it.
+
+        The same build in this process gives the same `Library`. Raises CompilerNotFound,
+        CompileFailed (with the compiler's message and the path of the kept source),
+        CacheUnavailable (nowhere to write), BuildError (compiled, but cannot be loaded), and
+        InvalidValue for WINOGEN_CACHE, WINOGEN_CACHE_LIMIT or WINOGEN_COMPILE.
+        """
+        request = self._request()
+        with _guard:
+            lock = _locks.setdefault(request, Lock())
+        with lock:  # threads that want different kernels build side by side
+            if request not in _loaded:
+                library = _obtain(self._job(), _ffi(self.cdef))
+                bind(library)
+                _loaded[request] = library
+            return _loaded[request]
+
+    def at_hand(self) -> bool:
+        """Return whether `load` needs no compiler; raises as it does."""
+        if self._request() in _loaded:
+            return True
+        job = self._job()
+        if prebuilt.has(job.key, job.target.name):
+            return True
+        store = next(stores(), None)
+        try:
+            return store is not None and store.find(store.entry(job.name, job.key)) is not None
+        except OSError:  # as for a folder of somebody else
+            return False
+
+    def compiled(
+        self, machine: str = platform.machine(), system: str = platform.system()
+    ) -> prebuilt.Item:
+        """Return the library for an archive, compiled but not loaded: it may be for elsewhere.
+
+        Raises as `load` does.
+        """
+        job = self._job(machine, system)
+        most, problem = pruning.limit(), None
+        for store in stores():
+            entry = store.entry(job.name, job.key)
+            try:
+                path = store.find(entry) or _build(job, store, entry, most)
+                data = path.read_bytes()
+            except OSError as refusal:
+                problem = refusal
+                continue
+            return prebuilt.Item(replace(job, words="").key, job.name, data, job.recipe)
+        raise CacheUnavailable(f"{cache_dir()} cannot be used: {problem}")
+
+    def _request(self) -> Hashable:
+        source = self.source.key if isinstance(self.source, Text) else self.source
+        build = source, self.cdef, self.target, self.flags, self.name
+        return *build, _words(), cache_dir()
+
+    def _job(self, machine: str = platform.machine(), system: str = platform.system()) -> _Job:
+        flags = (*flags_for(self.target), *self.flags)
+        kind = self.target, flags, self.parts, LIBRARY, _words(), machine, system
+        return _Job(self.source, self.name, *kind)
+
+
+@dataclass(frozen=True)
 class _Job:
-    source: str
+    """A library, or a part of one, as it is known and made."""
+
+    source: str | Text
     name: str
     target: Target
-    compiler: Compiler
     flags: tuple[str, ...]
-    parts: Parts = dict
-    product: str = LIBRARY
+    parts: Parts
+    product: str
+    words: str  # of CC
+    machine: str
+    system: str
 
     @property
+    def recipe(self) -> str | None:
+        """What it is known by as long as there is no text."""
+        if not isinstance(self.source, Text):
+            return None
+        facts = repr((_FORMAT, self.source.key, self.flags, self.target.name))
+        return hashlib.sha256(facts.encode()).hexdigest()[:32]
+
+    @cached_property
     def key(self) -> str:
+        is_for_here = (self.machine, self.system) == (platform.machine(), platform.system())
+        if self.recipe and is_for_here and not self.words:
+            key = prebuilt.key_of(self.recipe, self.target.name)
+            if key is not None:  # without the text, which may have to be made
+                return key
         parts = (
             _FORMAT,
-            self.source,
+            str(self.source),
             *self.flags,
-            *self.compiler.command[1:],
-            self.compiler.version,
+            self.words,
             self.target.name,
-            platform.machine(),
-            platform.system(),
+            self.machine,
+            self.system,
         )
         # Each part with its length, so that no two lists of parts read the same.
         text = "".join(f"{len(part)}:{part}" for part in parts)
@@ -92,55 +194,19 @@ def load(
     name: str = "kernel",
     parts: Parts = dict,
 ) -> Library:
-    """Compile ``source`` for ``target`` unless the cache has it, and load it.
-
-    ``cdef`` declares what the library exports, in the C subset that cffi reads; ``flags`` are added
-    to the compiler's; ``name`` is what people see in the cache folder and while C compiles.
-    Loading the same source again in this process returns the same `Library`. ``parts`` is called
-    for a build alone, and follows from ``source``: what it returns is compiled once for all
-    libraries that have it, and linked to each.
-
-    Raises CompilerNotFound, CompileFailed (with the compiler's message and the path of the kept
-    source), CacheUnavailable (nowhere to write), BuildError (compiled, but cannot be loaded), and
-    InvalidValue for WINOGEN_CACHE or WINOGEN_CACHE_LIMIT.
+    """Return the library that a `Build` of these describes.
 
     >>> from winogen.toolchain import host_target, load
     >>> twice = load("int twice(int x) { return 2 * x; }", "int twice(int);", host_target())
     >>> twice.lib.twice(21)
     42
     """
-    request = _request(source, cdef, target, flags, name)
-    with _guard:
-        lock = _locks.setdefault(request, Lock())
-    with lock:  # threads that want different kernels build side by side
-        if request not in _loaded:
-            compiler = find_compiler()
-            options = (*compiler.flags(target), *flags)
-            _loaded[request] = _obtain(
-                _Job(source, name, target, compiler, options, parts), _ffi(cdef)
-            )
-        return _loaded[request]
+    return Build(source, cdef, target, tuple(flags), name, parts).load()
 
 
-def at_hand(
-    source: str, cdef: str, target: Target, flags: tuple[str, ...] = (), *, name: str = "kernel"
-) -> bool:
-    """Return whether `load` with these arguments needs no compiler; raises as it does."""
-    if _request(source, cdef, target, flags, name) in _loaded:
-        return True
-    compiler = find_compiler()
-    job = _Job(source, name, target, compiler, (*compiler.flags(target), *flags))
-    store = next(stores(), None)
-    try:
-        return store is not None and store.find(store.entry(name, job.key)) is not None
-    except OSError:  # as for a folder of somebody else
-        return False
-
-
-def _request(
-    source: str, cdef: str, target: Target, flags: tuple[str, ...], name: str
-) -> tuple[Hashable, ...]:
-    return source, cdef, target, tuple(flags), name, os.environ.get("CC"), cache_dir()
+def _words() -> str:
+    """CC, where its code is wanted."""
+    return "" if mode() == "off" else os.environ.get("CC", "").strip()
 
 
 @cache
@@ -175,7 +241,11 @@ def _open(job: _Job, store: KernelStore, ffi: Any, most: int) -> Library:
     """Return the library from ``store``, built if need be; raise OSError if it cannot be there."""
     entry = store.entry(job.name, job.key)
     for attempt in (1, 2):
-        path = store.find(entry) or _build(job, store, entry, most)
+        path = (
+            store.find(entry)
+            or prebuilt.unpack(job.key, job.target.name, store, entry)
+            or _build(job, store, entry, most)
+        )
         try:
             return Library(ffi, ffi.dlopen(str(path)), path)
         except (OSError, UnicodeError) as refusal:  # mounted noexec, or built on another system
@@ -186,6 +256,7 @@ def _open(job: _Job, store: KernelStore, ffi: Any, most: int) -> Library:
 
 def _build(job: _Job, store: KernelStore, entry: Path, most: int) -> Path:
     """Compile and publish, unless another process does so first; raise OSError if not writable."""
+    compiler = _compiler_for(job)
     with store.lock(job.key, lambda: _emit(job, "wait")) as locked:
         path = store.find(entry, job.product)
         if path is not None:
@@ -193,9 +264,9 @@ def _build(job: _Job, store: KernelStore, entry: Path, most: int) -> Path:
         key = job.key if locked else None
         store.sweep(key)
         try:
-            path = _make(job, store, entry, key)
+            path = _make(job, compiler, store, entry, key)
         except _Swept:
-            path = _make(job, store, entry, key)
+            path = _make(job, compiler, store, entry, key)
     with suppress(OSError):
         pruning.prune(store.root, most, spare={entry, *(one.path.parent for one in _in_use())})
     return path
@@ -211,18 +282,30 @@ class _Swept(FileNotFoundError):
     """
 
 
-def _make(job: _Job, store: KernelStore, entry: Path, key: str | None) -> Path:
+def _compiler_for(job: _Job) -> Compiler:
+    what = f"{job.name} for {job.target.name} was neither compiled before nor is it prebuilt"
+    if mode() == "off":
+        raise CompilerNotFound(f"{what}, and WINOGEN_COMPILE=off; allowed: missing or background")
+    try:
+        return find_compiler()
+    except CompilerNotFound as reason:
+        raise CompilerNotFound(f"{what}: {reason}") from None
+
+
+def _make(job: _Job, compiler: Compiler, store: KernelStore, entry: Path, key: str | None) -> Path:
     with store.workbench(key) as folder:
         needed = [folder / SOURCE]
         try:
-            needed[0].write_text(job.source)
+            needed[0].write_text(str(job.source))
             needed += [_part(job, name, text, store) for name, text in job.parts().items()]
             parts = map(str, needed[1:])
-            command = [*job.compiler.command, *job.flags, SOURCE, *parts, "-o", job.product]
-            _compile(job, command, needed, store, entry)
+            flags = compiler.spelled(job.flags)
+            command = [*compiler.command, *flags, SOURCE, *parts, "-o", job.product]
+            environment = compiler.environment(folder)
+            _compile(job, command, environment, needed, store, entry)
             facts = {
                 "command": shlex.join(command),
-                "compiler": job.compiler.version,
+                "compiler": compiler.version,
                 "target": job.target.name,
             }
             return store.publish(folder, entry, facts, job.product)
@@ -241,15 +324,17 @@ def _part(job: _Job, name: str, text: str, store: KernelStore) -> Path:
 
 
 def _compile(
-    job: _Job, command: list[str], needed: list[Path], store: KernelStore, entry: Path
+    job: _Job,
+    command: list[str],
+    environment: dict[str, str],
+    needed: list[Path],
+    store: KernelStore,
+    entry: Path,
 ) -> None:
     """Run a command in the folder of its source, the first of the files that it needs."""
     folder = needed[0].parent
     _emit(job, "start")
     begin = time.perf_counter()
-    # The compiler's own temporary files go into the folder too: what a killed build leaves is then
-    # swept with it. LC_ALL, because the message is searched for the names of errors below.
-    environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
     run = finished(command, cwd=folder, env=environment)
     seconds = time.perf_counter() - begin
     if run.returncode == 0:

@@ -90,6 +90,16 @@ def current() -> Machine:
     return _known().machine
 
 
+def changes(folder: Path) -> dict[str, float] | None:
+    """Return how many times as fast or large as recorded this machine is found to be, by name.
+
+    Only what differs by a factor is returned, by a measurement of milliseconds. None where
+    ``folder`` has no record, or where memory is short. Raises BuildError and OutOfMemory.
+    """
+    record, samples = machine_file.read(folder), _samples()
+    return _look(record, min(samples[0], record.sample)) if record and samples else None
+
+
 def described(folder: Path | None = None) -> str:
     """Return in one line which machine this process plans for, how old its record is, and a cure.
 
@@ -211,8 +221,12 @@ def _better(kept: Record, found: Record) -> Record:
 
 def _fits(record: Record, sample: int) -> bool:
     """Whether the machine is about what the record says, by a quick measurement."""
+    return not _look(record, sample)
+
+
+def _look(record: Record, sample: int) -> dict[str, float]:
     measurement = calibrate.calibrated(seconds=_COMPARING, most_bytes=sample, rounds=1)
-    return not _changes(measurement.machine, sample, record)
+    return _changes(measurement.machine, sample, record)
 
 
 def _changes(machine: Machine, sample: int, record: Record) -> dict[str, float]:

@@ -61,7 +61,7 @@ def write(record: Record, folder: Path) -> Path:
     Raises OSError if it cannot be written, Untrusted if others could change it.
     """
     trust.check_folder(folder)
-    path = _file(folder)
+    path = file_in(folder)
     values: dict[str, Any] = {**asdict(record.machine), "sample_bytes": record.sample}
     if not record.is_fitted:  # later versions may know better
         del values["costs"]
@@ -80,7 +80,7 @@ def write(record: Record, folder: Path) -> Path:
 def read(folder: Path) -> Record | None:
     """Return the record kept in ``folder``; None if there is none that could be true."""
     try:
-        values = json.loads(trust.read(_file(folder)))
+        values = json.loads(trust.read(file_in(folder)))
         costs = _costs(values["costs"]) if "costs" in values else unfitted()
         rates = _machine(values["rates"], unfitted()) if "rates" in values else None
         return Record(
@@ -99,7 +99,7 @@ def read(folder: Path) -> Record | None:
 
 def remove(folder: Path) -> None:
     """Remove the record kept in ``folder``, if there is one."""
-    _file(folder).unlink(missing_ok=True)
+    file_in(folder).unlink(missing_ok=True)
 
 
 def unfitted() -> Costs:
@@ -143,8 +143,8 @@ def _moment(text: str | None) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
 
 
-def _file(folder: Path) -> Path:
-    """Where this kind of CPU is described: machines may share a cache folder.
+def file_in(folder: Path) -> Path:
+    """Return where this kind of CPU is described: machines may share a cache folder.
 
     The name of the file says which instruction set it is for, and which extensions are left out,
     unless it is the CPU's own.

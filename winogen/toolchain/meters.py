@@ -21,14 +21,15 @@ from winogen import resources
 from winogen.errors import OutOfMemory, WinogenError
 from winogen.records import Target
 from winogen.records.machine import LINE
-from winogen.toolchain.loader import Library, load
+from winogen.toolchain.loader import Build, Library
+from winogen.toolchain.threads import with_team
 
 _CDEF = """
 uint64_t limits_cycles(uint64_t step, int64_t steps);
 void limits_fma(const float *start, float factor, float addend, int64_t steps, int threads,
                 float *result);
 void limits_fill(uint32_t *data, int64_t vectors, uint32_t value, int threads);
-uint32_t limits_read(const uint32_t *data, int64_t vectors, int64_t passes, int threads);
+uint32_t limits_read(uint32_t *data, int64_t vectors, int64_t passes, int threads);
 void limits_write(uint32_t *data, int64_t vectors, uint32_t value, int64_t passes, int past_caches,
                   int threads);
 """
@@ -224,10 +225,15 @@ def _sample(size: int) -> np.ndarray:
     return raw[skip : skip + size]
 
 
+def build_of(target: Target) -> Build:
+    """Return what the library is built from that does the work."""
+    source = with_team((resources.folder("csrc") / "limits.c").read_text("utf-8"))
+    return Build(source, _CDEF, target, (f"-DVECTOR_BYTES={target.vector_bytes}",), name="limits")
+
+
 @cache
 def _library(target: Target) -> Library:
-    source = (resources.folder("csrc") / "limits.c").read_text()
-    return load(source, _CDEF, target, (f"-DVECTOR_BYTES={target.vector_bytes}",), name="limits")
+    return build_of(target).load()
 
 
 def _floats(library: Library, array: np.ndarray) -> Any:

@@ -6,10 +6,24 @@ import hashlib
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from typing import NamedTuple
 
 from winogen.errors import CacheUnavailable
 from winogen.toolchain import trust
 from winogen.toolchain.cache import cache_root, write_whole
+
+
+class Text(NamedTuple):
+    """A text that is made when somebody wants it, and known by its key until then.
+
+    ``key`` is a digest of all that the text depends on, fit for a file name.
+    """
+
+    key: str
+    make: Callable[[], str]
+
+    def __str__(self) -> str:
+        return kept(self.key, self.make)
 
 
 def kept(key: str, make: Callable[[], str]) -> str:

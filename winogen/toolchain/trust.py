@@ -11,8 +11,10 @@ import errno
 import os
 import stat
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 PARTS = ("texts", "locks", "compilers", "failed")  # folders in a cache
 _ADVICE = "set WINOGEN_CACHE to a folder of your own"
@@ -108,6 +110,13 @@ def read(path: Path) -> bytes:
 
     Of all folders above, only the one that it lies in is looked at.
     """
+    with opened(path) as file:
+        return file.read()
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file of ours for reading, as `read` does."""
     check_folder(path.parent)
     # Not blocking: what lies there might be a pipe.
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -116,7 +125,7 @@ def read(path: Path) -> bytes:
         _check_owner(path, status)
         if is_open(status) or not stat.S_ISREG(status.st_mode):
             raise Untrusted(path, "is not a file that only you can write")
-        return file.read()
+        yield file
 
 
 def _name(user: int) -> str:

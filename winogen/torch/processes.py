@@ -1,8 +1,8 @@
-"""Children of a process that has imported `winogen.torch`: one thread each, for torch as for us.
+"""Children of a process that has imported `winogen.torch`: torch has one thread, and so have we.
 
-torch keeps a team of OpenMP threads, which kernels use, too. A forked child has none of them, and
-gcc's OpenMP library would wait for them for ever, in torch's own functions as well as in kernels.
-Nobody can tell whether there is a team yet, so every child is taken for one of a process with one.
+torch keeps a team of OpenMP threads. A forked child has none of them, and gcc's OpenMP library
+would wait for them for ever, in torch's own functions. Nobody can tell whether there is a team yet,
+so every child is taken for one of a process with one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,4 @@ import os
 
 import torch
 
-from winogen.toolchain.fork import ran_team
-
-ran_team()
 os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))

@@ -1,0 +1,125 @@
+"""Which kernels can be used: all where a compiler may make them, else those at hand.
+
+At hand is what was compiled before or lies in an archive. Planners keep to a `Stock`, so that what
+they choose can run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
+from itertools import product
+from typing import get_args
+
+from winogen.codegen.render import cdef, parts, recipe, render
+from winogen.errors import CompilerNotFound
+from winogen.kernels import gemm, named
+from winogen.kernels.gemm import GemmSpec
+from winogen.kernels.kind import Spec
+from winogen.kernels.quantized import QuantizedSpec, RealsSpec
+from winogen.kernels.spec import KernelSpec
+from winogen.records import TARGETS, Precision, Target
+from winogen.toolchain import background, find_compiler, host_targets, threads
+from winogen.toolchain.compiler import mode
+from winogen.toolchain.loader import Build
+from winogen.toolchain.texts import Text
+from winogen.typing import Layout
+
+FLAGS = ("-DWINOGEN_APART",)  # what kernels have in common is compiled once
+
+
+def build_of(spec: Spec) -> Build:
+    """Return what the library of a kernel is built from."""
+    # Rendering is most of what loading a kernel takes that was compiled before.
+    source = Text(recipe(spec), partial(render, spec))
+    return Build(source, cdef(spec), spec.target, FLAGS, spec.name, partial(parts, spec))
+
+
+def at_hand(spec: Spec) -> bool:
+    """Return whether a kernel needs no compiler."""
+    return build_of(spec).at_hand()
+
+
+class Stock:
+    """The kernels at hand when they were first asked for: plans stay the same all process long."""
+
+    def __init__(self, reason: str = "") -> None:
+        self.reason = reason  # why nothing is compiled now; "": it may be, if nothing else helps
+        self._known: dict[Spec, bool] = {}
+
+    def has(self, specs: Iterable[Spec]) -> bool:
+        """Return whether all of these kernels are at hand."""
+        return all(map(self._has, specs))
+
+    def _has(self, spec: Spec) -> bool:
+        known = self._known.get(spec)
+        if known is None:
+            known = self._known[spec] = at_hand(spec)
+        return known
+
+    def targets(self, target: Target) -> tuple[Target, ...]:
+        """Return a target and those behind it that this CPU runs, too: the last is for any CPU."""
+        runs = host_targets()
+        place = [one.name for one in runs].index(target.name)
+        return (target, *runs[place + 1 :])
+
+    def wants(self, specs: Iterable[Spec]) -> None:
+        """Have kernels compiled in the background, where that is allowed, for later processes."""
+        if not self.reason:
+            background.compile([build_of(spec) for spec in specs if not self._has(spec)])
+
+    def missing(self, what: str) -> CompilerNotFound:
+        """Return the error of whoever finds nothing at hand."""
+        return CompilerNotFound(
+            f"{what}: no kernel for it was compiled before or is prebuilt, and {self.reason}"
+        )
+
+
+def stock_of(target: Target) -> Stock | None:
+    """Return the kernels that plans for a target must keep to; None if there is no need."""
+    if all(one.name != target.name for one in host_targets()):
+        return None  # C for another machine is wanted
+    mode_, reason = mode(), ""
+    if mode_ == "off":
+        reason = "WINOGEN_COMPILE=off; allowed: missing or background"
+    else:
+        try:
+            find_compiler()
+        except CompilerNotFound as problem:
+            reason = str(problem)
+    if mode_ == "missing" and not reason:
+        return None
+    get = os.environ.get
+    return _stock(reason, *map(get, ("WINOGEN_CACHE", "WINOGEN_PREBUILT", "CC")))
+
+
+@lru_cache(maxsize=32)
+def _stock(reason: str, *_: str | None) -> Stock:
+    return Stock(reason)
+
+
+def forget() -> None:
+    """Look again at what is at hand."""
+    _stock.cache_clear()
+
+
+def floor() -> list[Build]:
+    """Return what computes all problems of float32 and bytes, slowly, on any CPU of this kind."""
+    target, real, layouts = TARGETS["generic"], Precision.of("float32"), get_args(Layout)
+    usual, plain = named("direct").tuning(target, real).compiled, ("direct", "depthwise")
+    bytes_ = [
+        kind.of(algorithm, layout, sums, target)
+        for kind, sums in ((QuantizedSpec, True), (QuantizedSpec, False), (RealsSpec, False))
+        for algorithm, layout in product(plain, layouts)
+    ]
+    reals = [KernelSpec("direct", layout, real, target, usual) for layout in layouts]
+    products = GemmSpec(real, target, gemm.tuning(target, target.lanes("float32")))
+    return [threads.build_of(), *map(build_of, (*reals, *bytes_, products))]
+
+
+def first_at_hand(target: Target, build: Callable[[Target], Build]) -> Build:
+    """Return the build for a target, or for one behind it if nothing else is at hand."""
+    stock = stock_of(target)
+    builds = map(build, stock.targets(target) if stock else (target,))
+    return next((one for one in builds if stock is None or one.at_hand()), build(target))
