@@ -349,6 +349,20 @@ def test_a_net_is_measured_once(
         optimize(model, x, tolerance=1e-3)
 
 
+def test_a_known_net_is_made_once_where_nothing_is_accurate(x, clock, remembering, monkeypatch):
+    model = made(nets.Residual)
+    clock(0, original=4.0, folded=5.0, cut=2.0)
+    monkeypatch.setattr(drafting, "USUAL", 0.0)
+    monkeypatch.setattr(drafting, "CEILINGS", (None, 2e-6))
+    tried, make = [], drafting.compiled
+    monkeypatch.setattr(
+        drafting, "compiled", lambda *a, **options: tried.append(options) or make(*a, **options)
+    )
+    for _ in range(2):
+        optimize(model, x)
+    assert [options["most_error"] for options in tried[:2]] == [None, 2e-6] and len(tried) == 3
+
+
 def test_what_runs_otherwise_is_measured_again(x, clock, remembering, monkeypatch):
     model = made(nets.Residual)
     clock(0, original=4.0, folded=5.0, cut=2.0)

@@ -67,6 +67,13 @@ class _Proven(NamedTuple):
     errors: Errors | None  # at the output
     ceiling: int  # which of `CEILINGS` that takes
 
+    @property
+    def is_close(self) -> bool:
+        """Whether its error at the output is no larger than usual."""
+        if self.errors is None or not self.errors.torch_l2:  # a model in float64
+            return True
+        return self.errors.ours_l2 <= USUAL * self.errors.torch_l2
+
     def is_closer(self, than: _Proven) -> bool:
         """Whether its error at the output is smaller."""
         return bool(self.errors and than.errors and self.errors.ours_l2 < than.errors.ours_l2)
@@ -141,6 +148,7 @@ class Drafts:
             report = replace(report, rows=rows, segments=0, errors=errors, layout=layout)
         made = Optimized(self.model, replace(report, whole=whole, rival=rival, day=day), fast)
         facts = {"layout": decision.layout, "ceiling": str(proven.ceiling), "rival": rival}
+        facts |= {} if proven.is_close else {"farther": "all other ceilings"}
         return Draft(made, decision.lost, "", whole, facts)
 
     def _proven(self, uncut: bool) -> _Proven:
@@ -152,10 +160,11 @@ class Drafts:
         # Where filters are to be as small as they can be, there is no choice.
         careful = options["tolerance"] is None and options["memory_limit"] != 0
         ceilings = CEILINGS if careful else CEILINGS[:1]
+        last = first + 1 if "farther" in self._facts else len(ceilings)
         while True:
             reading = read(self.trace.module, exclude=self._why_torch)
             best: _Proven | None = None
-            for ceiling in range(first, len(ceilings)):
+            for ceiling in range(first, last):
                 body, decision = compiled(
                     reading,
                     layout=layout,
@@ -169,9 +178,7 @@ class Drafts:
                 found = _Proven(reading, body, decision, errors, ceiling)
                 if best is None or found.is_closer(best):
                     best = found
-                if errors is None or not errors.torch_l2:  # a model in float64
-                    break
-                if errors.ours_l2 <= USUAL * errors.torch_l2:
+                if found.is_close:
                     break
             assert best is not None
             with working("checking layers"), confined(best.body):
