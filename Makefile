@@ -1,12 +1,14 @@
 # make demo    set up .venv and run `winogen demo`: a layer and a photograph by five algorithms
 # make test    set up .venv and run the tests
 # make lint    set up .venv and check style, format and types
+# make wheel   build, check and test the sdist and the wheel with prebuilt kernels, in dist/; with
+#              MACHINE=aarch64 a wheel for that, by a cross compiler
 #
 # PYTHON=... chooses the Python that .venv is made from, CC=... the C compiler.
 
 export PYTHON
 
-.PHONY: demo test lint venv lint-tools clean
+.PHONY: demo test lint wheel venv lint-tools clean
 
 demo: venv
 	@.venv/bin/winogen demo
@@ -19,6 +21,10 @@ lint: lint-tools
 	@.venv/bin/ruff format --check
 	@.venv/bin/mypy
 
+MACHINE ?= x86_64
+wheel: venv
+	@sh scripts/wheel.sh $(MACHINE)
+
 venv:
 	@sh scripts/setup.sh
 
@@ -29,4 +35,4 @@ lint-tools: venv
 		&& cp pyproject.toml .venv/lint.toml; }
 
 clean:
-	rm -rf .venv demo .pytest_cache .hypothesis .ruff_cache .mypy_cache
+	rm -rf .venv .venv-wheel build dist demo .pytest_cache .hypothesis .ruff_cache .mypy_cache

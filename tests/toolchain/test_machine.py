@@ -10,6 +10,7 @@ import pytest
 
 from winogen.errors import OutOfMemory
 from winogen.records import TARGETS, Costs, Machine
+from winogen.records.machines import KNOWN
 from winogen.toolchain import cache_dir, machine, machine_file, meters
 from winogen.toolchain.calibrate import MeasuredMachine
 
@@ -175,6 +176,43 @@ def test_a_machine_that_cannot_be_measured_is_the_default(folder, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # it has been said
         assert machine.current() == Machine()
+
+
+@pytest.fixture
+def prebuilt_kernels(monkeypatch):
+    """There are some: a first call need not compile."""
+    monkeypatch.setattr("winogen.toolchain.prebuilt.archives", lambda target: ("an archive",))
+
+
+def test_with_prebuilt_kernels_measuring_waits_for_a_call_that_is_slow(
+    folder, monkeypatch, prebuilt_kernels
+):
+    seconds = measures(monkeypatch, MINE)
+    monkeypatch.setattr(machine, "lineage", lambda: ("unheard-of", "unknown"))
+    assert machine.current() == Machine() and machine.is_new() and not seconds
+    assert "default, a middling server (this one waits for its measurement)" in machine.described()
+    machine.settle()
+    assert machine.current() == Machine() and len(seconds) == 1  # never another in a process
+    machine._known.cache_clear()
+    assert machine.current() == MINE and not machine.is_new()
+    machine.settle()
+    assert len(seconds) == 1
+
+
+def test_what_is_slow_first_measures_first(folder, monkeypatch, prebuilt_kernels):
+    measures(monkeypatch, MINE)
+    machine.settle()
+    assert machine.current() == MINE
+
+
+def test_until_it_is_measured_a_known_kind_of_machine_is_planned_for(
+    folder, monkeypatch, prebuilt_kernels
+):
+    measures(monkeypatch)
+    monkeypatch.setattr(machine, "host_target", lambda: TARGETS["avx2"])
+    monkeypatch.setattr(machine, "lineage", lambda: ("zen99", "zen3", "zen2"))
+    assert machine.current() == KNOWN["zen3"].machine
+    assert machine.described().startswith("as known of this kind of CPU (this one waits")
 
 
 def measuring(monkeypatch, available):

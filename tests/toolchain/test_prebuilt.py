@@ -88,6 +88,13 @@ def test_the_code_of_a_compiler_that_is_named_comes_from_no_archive(shelf, fake_
     assert build(3).load().lib.f(10) == 13 and len(cc.builds()) == 1
 
 
+def test_a_compiler_that_does_not_exist_has_no_say(shelf, monkeypatch):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert unmade(3).load().lib.f(10) == 13
+    with pytest.raises(CompilerNotFound, match="adds-7 .*CC: got 'no-such-compiler'"):
+        build(7).load()
+
+
 def test_the_same_items_make_the_same_archive(shelf, tmp_path):
     items = [build(number).compiled() for number in (3, 1, 2, 1)]
     prebuilt.write(tmp_path / "again", items, "cc of somebody 1.0")

@@ -11,6 +11,7 @@ from winogen.cli import (
     bench,
     cache,
     calibrate,
+    cover,
     demo,
     derive,
     doctor,
@@ -101,6 +102,7 @@ laboratory = App(
 laboratory.command(epilog=explain.EXAMPLE)(explain.explain)
 laboratory.command(epilog=stack.EXAMPLE)(stack.stack)
 laboratory.command(epilog=regret.EXAMPLE)(regret.regret)
+laboratory.command(epilog=cover.EXAMPLE)(cover.cover)
 laboratory.command(epilog=loops.EXAMPLE)(loops.loops)
 laboratory.command(epilog=search_loops.EXAMPLE)(search_loops.search_loops)
 app.add_typer(laboratory, name="lab", rich_help_panel=_LABORATORY)

@@ -86,7 +86,7 @@ def _tune(
     from winogen.lab.bench.report import save
     from winogen.lab.layers import tuned_layers
     from winogen.progress import counting
-    from winogen.toolchain.machine import current
+    from winogen.toolchain.machine import current, settle
     from winogen.tuning import tune
     from winogen.tuning.budget import SECONDS
 
@@ -94,6 +94,7 @@ def _tune(
     limit = SECONDS * len(chosen) * len(layouts) if seconds is None else finite("seconds", seconds)
     if tolerance is not None:
         arguments.positive("tolerance", tolerance, "a positive number, as 1e-6")
+    settle()
     with counting("tuning") as step:
         outcomes = list(
             tune(

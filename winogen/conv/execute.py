@@ -21,11 +21,12 @@ from winogen.conv.cuts import Candidate
 from winogen.conv.plan import Plan, Prediction
 from winogen.conv.problem import Problem
 from winogen.conv.request import Request
-from winogen.conv.stock import build_of, stock_of
+from winogen.conv.stock import at_hand, build_of, stock_of
 from winogen.kernels import named
 from winogen.kernels.kind import Spec
 from winogen.kernels.spec import KernelSpec
 from winogen.records import Machine, Target
+from winogen.toolchain.machine import is_new, settle
 from winogen.toolchain.threads import follow
 
 # Seconds after which a call returns to Python, where Ctrl-C is heard.
@@ -326,4 +327,6 @@ def prepare(
     ranked = planner.ranked(
         problem, request, target, machine, planner.ALTERNATIVES, measured, kept_to
     )
+    if is_new() and not all(map(at_hand, ranked[0].specs(problem))):
+        settle()  # for later processes, as this call compiles anyway
     return Prepared(problem, ranked, ranked[0].target or target, environment)

@@ -70,7 +70,7 @@ def _chosen(
 ) -> GradientWork | None:
     """The work of the chosen tile; None where the stock has none."""
     layer = problem.layer
-    tiles = [tile] if tile else _tiles(layer.kernel)
+    tiles = [tile] if tile else tiles_of(layer.kernel)
     works = [_work(problem, one, 1, target) for one in tiles]
     works = [work for work in works if stock is None or stock.has([work.spec])]
     if not works:
@@ -99,7 +99,7 @@ def _chosen(
     return _work(problem, chosen.tile, threads, target)
 
 
-def _tiles(kernel: Pair) -> list[Pair]:
+def tiles_of(kernel: Pair) -> list[Pair]:
     """The tiles to consider: all with transforms at hand, square for square kernels.
 
     Every tile takes a kernel of its own, which takes seconds to compile.

@@ -11,7 +11,6 @@ from winogen.records import Precision, Target, Tuning
 from winogen.records.tuning import STREAMS
 
 _ZEN4 = "measured on AMD EPYC (Zen 4), 2026-11"
-_ZEN5 = "measured on AMD EPYC (Zen 5), 2026-11"
 _XEON = "measured on Intel Xeon (Emerald Rapids), 2026-11"
 
 # Regions use non-temporal stores from a smaller size of outputs on: transformed tiles displace the
@@ -56,12 +55,13 @@ def gemm(target: Target, **sizes: int) -> Tuning:
 # can take the registers. It saves rounding, and stores, which are many in regions. Intel's servers
 # start two multiply-adds and two loads of 512 bits in a cycle (measured by Chips and Cheese,
 # "Sapphire Rapids: Golden Cove Hits Servers", 2023), and Zen 5 was measured here to gain likewise:
-# there loads would bind.
+# there loads would bind. Cores with the same block share all kernels: their C is the same, too.
+_FEWEST = Tuning("fewest loads for each multiply-add; Zen 5, Xeon: 2026-11", rows=14, vectors=2)
 _REGIONS = {
-    "": Tuning("fewest loads for each multiply-add", rows=14, vectors=2),
+    "": _FEWEST,
     "zen4": Tuning(_ZEN4, rows=14, vectors=1, chains=2),
-    "zen5": Tuning(_ZEN5, rows=14, vectors=2),
-    "skylake_avx512": Tuning(_XEON, rows=14, vectors=2),
+    "zen5": _FEWEST,
+    "skylake_avx512": _FEWEST,
 }
 # Cores that compute vectors of 512 bits in two halves: half a vector is worth a kernel of its own.
 HALVED_VECTORS = frozenset({"zen4"})

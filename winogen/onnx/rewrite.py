@@ -25,6 +25,7 @@ from winogen.onnx.writing import Writer
 from winogen.progress import working
 from winogen.tasks.duel import Times
 from winogen.testing import is_every_layer
+from winogen.toolchain.machine import settle
 from winogen.typing import FilePath, Real
 
 if TYPE_CHECKING:
@@ -164,6 +165,7 @@ def rewrite(
     if threads is not None:
         threads = arguments.threads(threads)
     model = Model(original(model_or_path), input_shapes)
+    settle()
     settings = {"tolerance": tolerance, "threads": threads}
     measuring, unmeasured = None, ""
     try:

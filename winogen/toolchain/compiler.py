@@ -12,6 +12,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -135,6 +136,15 @@ def find_compiler() -> Compiler:
     if refusals:
         raise CompilerNotFound(refusals[0])
     raise CompilerNotFound(f"no C compiler: cc, gcc and clang are not on the path; {_INSTALL}")
+
+
+@lru_cache(maxsize=32)
+def is_program(words: str, path: str | None) -> bool:
+    """Whether the first of these words is a program on this path."""
+    try:
+        return shutil.which((shlex.split(words) or [""])[0], path=path) is not None
+    except ValueError:
+        return False
 
 
 def _program(name: str) -> str | None:

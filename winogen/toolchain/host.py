@@ -61,12 +61,12 @@ def _reported() -> frozenset[str]:
     return frozenset(_detected().features)
 
 
-def _core() -> str:
-    """Return the micro-architecture that blocks were measured on, "" for none.
+def lineage() -> tuple[str, ...]:
+    """Return archspec's names of the CPU's micro-architecture and its ancestors, nearest first.
 
-    It is the CPU's own, or the nearest of its ancestors, by archspec's names. Hypervisors hide
-    features that no arithmetic needs, such as rdseed, and archspec then falls back on an older or
-    a generic name. So the newest of the same maker counts whose vector instructions are all there.
+    Hypervisors hide features that no arithmetic needs, such as rdseed, and archspec then falls back
+    on an older or a generic name. So the newest of the same maker counts whose vector instructions
+    are all there.
     """
     import archspec.cpu
 
@@ -79,8 +79,12 @@ def _core() -> str:
             if one.vendor == maker and needed and needed <= reported:
                 alike.append(one)
         cpu = max(alike, key=lambda one: (len(one.ancestors), len(one.features)))
-    lineage = (cpu, *cpu.ancestors)
-    return next((str(one.name) for one in lineage if one.name in CORES), "")
+    return tuple(str(one.name) for one in (cpu, *cpu.ancestors))
+
+
+def _core() -> str:
+    """Return the micro-architecture that blocks were measured on, "" for none."""
+    return next((name for name in lineage() if name in CORES), "")
 
 
 @lru_cache(maxsize=1)

@@ -33,7 +33,7 @@ from winogen.toolchain.cache import (
     stores,
     warn_once,
 )
-from winogen.toolchain.compiler import Compiler, find_compiler, flags_for, mode
+from winogen.toolchain.compiler import Compiler, find_compiler, flags_for, is_program, mode
 from winogen.toolchain.fork import Lock, finished
 from winogen.toolchain.progress import CompileEvent, emit
 from winogen.toolchain.texts import Text
@@ -205,8 +205,11 @@ def load(
 
 
 def _words() -> str:
-    """CC, where its code is wanted."""
-    return "" if mode() == "off" else os.environ.get("CC", "").strip()
+    """CC, where its code is wanted and can be had."""
+    chosen = os.environ.get("CC", "").strip()
+    if not chosen or mode() == "off":
+        return ""
+    return chosen if is_program(chosen, os.environ.get("PATH")) else ""
 
 
 @cache
@@ -300,7 +303,8 @@ def _make(job: _Job, compiler: Compiler, store: KernelStore, entry: Path, key: s
             needed += [_part(job, name, text, store) for name, text in job.parts().items()]
             parts = map(str, needed[1:])
             flags = compiler.spelled(job.flags)
-            command = [*compiler.command, *flags, SOURCE, *parts, "-o", job.product]
+            # Sources come first: what no source before a library needs, some linkers leave out.
+            command = [*compiler.command, SOURCE, *parts, *flags, "-o", job.product]
             environment = compiler.environment(folder)
             _compile(job, command, environment, needed, store, entry)
             facts = {

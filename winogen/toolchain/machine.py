@@ -2,9 +2,11 @@
 
 The first plan on a machine measures it, in half a second, and keeps the result in the cache folder,
 from where later processes take it, so that their plans are the same. ``winogen calibrate`` measures
-anew. The default machine, a middling server core, is used where measuring fails (no compiler, no
-folder to write to, no memory), where ``WINOGEN_CALIBRATE=0`` forbids it, and in code for another
-machine.
+anew. Where prebuilt kernels make the first call quick, measuring waits for one that is slow anyway,
+as it compiles or optimizes; until then plans are for the machine that is known of this kind of CPU.
+The default machine, a middling server core, is used where none is known, where measuring fails (no
+compiler, no folder to write to, no memory), where ``WINOGEN_CALIBRATE=0`` forbids it, and in code
+for another machine.
 
 A first measurement may have been disturbed, and a virtual machine may move to another host. So a
 record is looked at again, by the first plan of a process and at most once a day:
@@ -31,8 +33,10 @@ from typing import NamedTuple
 
 from winogen.errors import OutOfMemory, WinogenError
 from winogen.records import Machine
-from winogen.toolchain import calibrate, machine_file
+from winogen.records.machines import KNOWN, known_machine
+from winogen.toolchain import calibrate, machine_file, prebuilt
 from winogen.toolchain.cache import KernelStore, cache_root
+from winogen.toolchain.host import host_target, lineage
 from winogen.toolchain.limits import MEMORY_SAMPLE, levels
 from winogen.toolchain.machine_file import FORMAT, Record, now, unfitted
 from winogen.toolchain.room import memory_left
@@ -54,6 +58,7 @@ class _Known(NamedTuple):
     machine: Machine
     record: Record | None
     reason: str = ""
+    waits: bool = False  # for its measurement
 
 
 def save(
@@ -114,7 +119,9 @@ def described(folder: Path | None = None) -> str:
     state = _known()
     if state.record:
         return _text(state.record)
-    return f"default, a middling server ({state.reason}); `winogen calibrate` measures this one"
+    default = state.machine == Machine(costs=unfitted())
+    what = "default, a middling server" if default else "as known of this kind of CPU"
+    return f"{what} ({state.reason}); `winogen calibrate` measures this one"
 
 
 def _text(record: Record) -> str:
@@ -127,6 +134,20 @@ def _text(record: Record) -> str:
     if record.is_provisional:
         return f"provisional, measured {when}{signs}; `winogen calibrate` settles it"
     return f"{'calibrated' if record.is_fitted else 'measured'} {when}{signs}"
+
+
+def settle() -> None:
+    """Measure the machine if that has waited so far, for callers that take their time anyway.
+
+    This process plans by the result if nobody has asked for the machine before.
+    """
+    if may_measure() and machine_file.read(cache_root()) is None:
+        _looked(None)
+
+
+def is_new() -> bool:
+    """Whether this machine waits for its measurement."""
+    return _known().waits
 
 
 def may_measure() -> bool:
@@ -142,7 +163,17 @@ def _known() -> _Known:
     if not may_measure():
         default = Machine(costs=unfitted())
         return _Known(kept.machine, kept) if kept else _Known(default, None, "WINOGEN_CALIBRATE=0")
-    samples = _samples()
+    if not kept and prebuilt.archives(host_target().name):
+        name = next((name for name in lineage() if name in KNOWN), "")
+        wide, core = host_target().vector_bytes, host_target().core
+        shipped = known_machine(name, wide, core) or Machine(costs=unfitted())
+        return _Known(shipped, None, "this one waits for its measurement", True)
+    return _looked(kept)
+
+
+def _looked(kept: Record | None) -> _Known:
+    """This machine after a look at it, unless that is not due."""
+    folder, samples = cache_root(), _samples()
     if kept and not _is_due(kept, samples):
         return _Known(kept.machine, kept)
     try:

@@ -119,6 +119,7 @@ def optimize(
         "threads": threads,
         "memory_limit": memory_limit,
     }
+    machine.settle()
     # Whatever the caller's mode: tensors of inference mode have no counters of changes.
     with torch.inference_mode(False), torch.autocast("cpu", enabled=False):
         copy = evaluated(model)
