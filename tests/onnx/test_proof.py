@@ -133,6 +133,15 @@ def test_ill_conditioned_layers_are_no_fault(library):
     assert result.given_back == () and result.segments == 1
 
 
+def test_sums_of_sizes_are_no_maps(library):
+    net = Net()
+    y = net.conv("x", 4, 4)
+    size = net.node("Gather", net.node("Shape", y), net.constant(np.array([1])))
+    ends = net.node("Add", size, net.constant(np.array([-2])))
+    begins, axes = (net.constant(np.array([number])) for number in (0, 1))
+    assert rewrite(net.model(net.node("Slice", y, begins, ends, axes))).segments == 1
+
+
 @pytest.mark.parametrize("opset", (7, 13, 19))
 def test_both_round_float64_to_float16_by_way_of_float32(opset):
     net = Net(dtype=np.float64)

@@ -22,6 +22,7 @@ from graph import torch_nets as nets  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.utils import parametrizations  # noqa: E402
 
+from winogen.conv import memory  # noqa: E402
 from winogen.conv.candidates import GAUSSIAN  # noqa: E402
 from winogen.conv.choice import Choice  # noqa: E402
 from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory  # noqa: E402
@@ -439,6 +440,11 @@ class TwoTypes(Counting):
 
     def forward(self, x):
         return self.other(super().forward(x).double())
+
+
+def test_what_measuring_took_is_given_back():
+    optimize(nn.Conv2d(32, 48, 3, padding=1).eval(), torch.randn(1, 32, 24, 24))
+    assert memory.workspace(1).size < 1 << 10
 
 
 def test_layers_of_two_types_share_a_limit():

@@ -166,7 +166,7 @@ class Forms:
 
     def _each(self, node: Any) -> Match | None:
         """What does the same to every number, wherever axes are, of values in one form."""
-        if node.op_type not in _EACH or node.output[0] not in self.model.sizes:
+        if node.op_type not in _EACH or len(self.model.sizes.get(node.output[0], ())) < 2:
             return None
         found = self.patterns.read(node)
         held = [self._held(name) for name in found.inputs] if found is not None else []

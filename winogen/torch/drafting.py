@@ -200,7 +200,9 @@ class Drafts:
         """Return segments whose error at the output is small enough, if any is."""
         reading, best = self._read(), None
         tried: set[str] = set()
-        for ceiling in range(len(CEILINGS) if self.options["tolerance"] is None else 1):
+        # With memory_limit=0 there is no choice: filters are as small as they can be.
+        careful = self.options["tolerance"] is None and self.options["memory_limit"] != 0
+        for ceiling in range(len(CEILINGS) if careful else 1):
             body, decision = self._compiled(reading, uncut, ceiling)
             if decision.digest in tried:  # no layer was above this ceiling
                 continue

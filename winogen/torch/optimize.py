@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.modules import module as _modules
 from torch.nn.modules.conv import _ConvNd
 
-from winogen.conv import arguments
+from winogen.conv import arguments, memory
 from winogen.errors import BuildError, InvalidType, InvalidValue, OutOfMemory
 from winogen.progress import working
 from winogen.testing import is_every_layer
@@ -128,6 +128,7 @@ def optimize(
         made = _made(model, copy, calls, inputs, more, exclude, options)
         made.__dict__["winogen_released"] = release_weights
         prepare(made, calls, more, options["threads"])
+    memory.release()  # that measuring needed
     return made
 
 
