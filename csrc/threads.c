@@ -95,7 +95,7 @@ typedef struct {
 
 typedef struct worker {
     bell called;
-    job *job;        /* that it is to join: who takes it from here, worker or caller, does its share */
+    job *job;    /* that it is to join: who takes it from here, worker or caller, does its share */
     int64_t member;
     struct worker *next;    /* in the list of those that are idle */
 } worker;
@@ -183,7 +183,7 @@ static void on_openmp(void *context)
 /* A winogen_team, as kernels declare it. */
 void winogen_on_threads(void (*one)(void *, int64_t), void *context, int64_t count, int threads)
 {
-    const int64_t wanted = threads < MOST ? threads : MOST, members = count < wanted ? count : wanted;
+    const int64_t most = threads < MOST ? threads : MOST, members = count < most ? count : most;
     worker *joined[MOST];
     job j = {
         .one = one, .context = context, .count = count, .members = members, .left = members,

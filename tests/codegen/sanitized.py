@@ -131,11 +131,8 @@ def check(folder, kind, spec, calls, known, fill=0xFF, sanitizers=SANITIZERS):
     (folder / "driver.c").write_text((FOLDER / "sanitized.c").read_text())
     (folder / "definition.h").write_text((FOLDER / f"sanitized_{kind}.h").read_text())
     threads = str(resources.folder("csrc") / "threads.c")
-    unknown = "-Wno-unknown-pragmas"
-    compile_c(
-        folder, "-O0", "-g1", *sanitizers, *WARNINGS, unknown, *spec.target.flags, "-c", "kernel.c",
-        threads,
-    )  # fmt: skip
+    flags = (*sanitizers, *WARNINGS, *spec.target.flags)
+    compile_c(folder, "-O0", "-g1", *flags, "-c", "kernel.c", threads)
     words = () if "address" in sanitizers[0] else ("-DNO_GUARDS",)
     compile_c(folder, "-O1", *words, *WARNINGS, "-c", "driver.c")
     compile_c(folder, *sanitizers, "kernel.o", "threads.o", "driver.o", "-o", "driver", "-lm")

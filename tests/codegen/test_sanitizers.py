@@ -95,7 +95,7 @@ def test_no_warning_when_optimised_and_without_openmp(name, tmp_path):
              if (layout == "NCHW") == (border != "buffer")}  # fmt: skip
     for border, spec in kept.items():
         (tmp_path / f"{border}.c").write_text(render(replace(spec, tuning=small(spec.tuning))))
-    words = (*WARNINGS, "-Wno-unknown-pragmas", "-O2", "-fPIC", "-c")
+    words = (*WARNINGS, "-O2", "-fPIC", "-c")
     flags = next(iter(kept.values())).target.flags  # with those of extensions that the kernel uses
     compile_c(tmp_path, *words, *flags, *(f"{border}.c" for border in kept))
 

@@ -80,7 +80,7 @@ PREFETCH = re.compile(r"\t(?:prefetch\w+|prfm)\b")
 def prefetches_in(spec, folder):
     """How many prefetch instructions the compiler makes of a kernel."""
     (folder / "kernel.c").write_text(render(spec))
-    words = ("-Wno-unknown-pragmas", "-O2", "-c", "kernel.c")
+    words = ("-O2", "-c", "kernel.c")
     compile_c(folder, *words, *spec.target.flags)
     run = subprocess.run(
         ["objdump", "-d", "kernel.o"], cwd=folder, capture_output=True, text=True, check=True

@@ -35,7 +35,7 @@ def test_no_gradient_makes_a_warning(target, tmp_path):
 def test_no_warning_when_optimised_and_without_openmp(layout, tmp_path):
     target = host_targets()[0]
     (tmp_path / "kernel.c").write_text(render(spec_of(layout, "float32", target)))
-    words = (*WARNINGS, "-Wno-unknown-pragmas", "-O2", "-fPIC", "-c")
+    words = (*WARNINGS, "-O2", "-fPIC", "-c")
     compile_c(tmp_path, *words, *target.flags, "kernel.c")
 
 

@@ -17,6 +17,7 @@ from winogen.kernels.registers import RegisterBlock, registers_needed
 from winogen.kernels.spec import KernelSpec
 from winogen.records import TARGETS, Precision
 from winogen.toolchain import find_compiler
+from winogen.toolchain.compiler import flags_for
 from winogen.tuning.layers import load_layers
 
 LAYERS = {layer.name: layer for name in ("thesis27", "resnet50") for layer in load_layers(name)}
@@ -105,7 +106,7 @@ def innermost_loop(target, layout, block, folder):
     source = re.sub(r"^GEMM\(\d.*\)$", "", source, flags=re.MULTILINE)
     source += f"GEMM({block.vectors}, {block.rows}, )\ngemm_function *const used = {function};\n"
     (folder / "kernel.c").write_text(source)
-    flags = [flag for flag in compiler.flags(TARGETS[target]) if flag != "-shared"]
+    flags = [flag for flag in flags_for(TARGETS[target]) if flag != "-shared"]
     subprocess.run(
         [*compiler.command, *flags, "-c", "kernel.c", "-o", "kernel.o"], cwd=folder, check=True
     )

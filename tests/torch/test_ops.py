@@ -5,6 +5,7 @@ import torch
 from torch.nn import functional as F
 
 import winogen.torch
+from winogen.errors import CompilerNotFound
 
 FORMATS = (torch.contiguous_format, torch.channels_last)
 DTYPES = (torch.float32, torch.float64)
@@ -131,6 +132,16 @@ def test_gradients_in_mixed_memory_formats():
     expanded = torch.ones((), dtype=torch.float64).expand(g.shape)
     ours = torch.ops.winogen.conv2d_weight_gradient(x, expanded, [3, 3], *arguments)
     assert close(ours, torch.nn.grad.conv2d_weight(x, w.shape, expanded.contiguous()))
+
+
+def test_torch_computes_a_gradient_of_weights_that_no_kernel_at_hand_does(monkeypatch):
+    def missing(*arguments, **options):
+        raise CompilerNotFound("no kernel, and no compiler")
+
+    x, y = torch.randn(1, 16, 8, 8), torch.randn(1, 16, 6, 6)
+    monkeypatch.setattr("winogen.conv.gradients.weight_gradient", missing)
+    ours = torch.ops.winogen.conv2d_weight_gradient(x, y, [3, 3], [1, 1], [0, 0, 0, 0], [1, 1], 1)
+    assert close(ours, torch.nn.grad.conv2d_weight(x, (16, 16, 3, 3), y))
 
 
 @pytest.mark.parametrize("name", ("conv2d_input_gradient", "conv2d_weight_gradient"))

@@ -24,13 +24,14 @@ def demo(
 
     from winogen.lab import demo
     from winogen.progress import compiling
-    from winogen.toolchain import find_compiler, host_target
+    from winogen.toolchain import host_target
+    from winogen.toolchain.compiler import compiler_name
 
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 160  # a log has no width; nothing is gained by folding the table
     narrow = console.width < _NARROW
-    console.print(f"kernels for {host_target().name}, by {find_compiler().version}")
+    console.print(f"kernels for {host_target().name}, by {compiler_name()}")
     photo = demo.photograph()
     console.print(f"\n{_INTRODUCTION}\n")
     banks, by_size, compared = demo.banks(), {}, {}

@@ -133,7 +133,7 @@ def _asked(
 
 def cdef(spec: Spec, prefix: str = "winogen") -> str:
     """Return the C declarations of a kernel library for cffi."""
-    profile = f"extern double {prefix}_profile[4];" if spec.profile else ""
+    profile = f"extern int64_t {prefix}_profile[4];" if spec.profile else ""
     packed = ""
     if spec.packs:
         arrays = ", ".join(f"const void *{name}" for name in spec.packs)

@@ -83,7 +83,7 @@ class Spec(ABC):
     # The arrays that are packed before; none where kernels read all of them as they are.
     packs: ClassVar[tuple[str, ...]] = ()
     target: Target
-    profile: bool = False  # whether it exports `<prefix>_profile`, seconds per stage
+    profile: bool = False  # whether it exports `<prefix>_profile`, nanoseconds per stage
 
     @property
     @abstractmethod

@@ -67,7 +67,7 @@ class KernelSpec(Spec):
     border: str = "unswitch"
     fixed: tuple[tuple[str, int], ...] = ()
     compiled: Any = None
-    profile: bool = False  # export `<prefix>_profile`, seconds per stage (one thread)
+    profile: bool = False  # export `<prefix>_profile`, nanoseconds per stage (one thread)
 
     @classmethod
     def of(cls, work: Work) -> KernelSpec:

@@ -138,6 +138,14 @@ def find_compiler() -> Compiler:
     raise CompilerNotFound(f"no C compiler: cc, gcc and clang are not on the path; {_INSTALL}")
 
 
+def compiler_name() -> str:
+    """Return the version of the compiler; what there is instead, where there is none."""
+    try:
+        return find_compiler().version
+    except CompilerNotFound:
+        return "no compiler: kernels at hand"
+
+
 @lru_cache(maxsize=32)
 def is_program(words: str, path: str | None) -> bool:
     """Whether the first of these words is a program on this path."""

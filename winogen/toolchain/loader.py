@@ -22,7 +22,7 @@ from typing import Any
 
 from winogen.errors import BuildError, CacheUnavailable, CompileFailed, CompilerNotFound
 from winogen.records import Target
-from winogen.toolchain import prebuilt, pruning
+from winogen.toolchain import prebuilt, pruning, texts
 from winogen.toolchain.cache import (
     LIBRARY,
     MESSAGE,
@@ -98,6 +98,8 @@ class Build:
         if self._request() in _loaded:
             return True
         job = self._job()
+        if not job.is_named:
+            return False  # whoever compiled it would have kept its text
         if prebuilt.has(job.key, job.target.name):
             return True
         store = next(stores(), None)
@@ -159,13 +161,25 @@ class _Job:
         facts = repr((_FORMAT, self.source.key, self.flags, self.target.name))
         return hashlib.sha256(facts.encode()).hexdigest()[:32]
 
+    @property
+    def is_named(self) -> bool:
+        """Whether its key is known without making a text."""
+        if not isinstance(self.source, Text) or self._prebuilt is not None:
+            return True
+        return texts.read(self.source.key) is not None
+
+    @cached_property
+    def _prebuilt(self) -> str | None:
+        """Its key in an archive, if one has it."""
+        is_for_here = (self.machine, self.system) == (platform.machine(), platform.system())
+        if not (self.recipe and is_for_here) or self.words:
+            return None
+        return prebuilt.key_of(self.recipe, self.target.name)
+
     @cached_property
     def key(self) -> str:
-        is_for_here = (self.machine, self.system) == (platform.machine(), platform.system())
-        if self.recipe and is_for_here and not self.words:
-            key = prebuilt.key_of(self.recipe, self.target.name)
-            if key is not None:  # without the text, which may have to be made
-                return key
+        if self._prebuilt is not None:
+            return self._prebuilt
         parts = (
             _FORMAT,
             str(self.source),

@@ -11,12 +11,14 @@ Both operators know only padding with zeros. Other paddings are made here by ind
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from winogen.conv import gradients
+from winogen.errors import CompilerNotFound
 from winogen.torch import activations, packing
 from winogen.torch.arrays import array, layout, memory_format, tensor
 from winogen.torch.ops import _empty, collected, library, trained
@@ -100,9 +102,10 @@ def _fake_input_gradient(
 def _weight_gradient(input: Tensor, gradient: Tensor, kernel: Sequence[int], *rest: Any) -> Tensor:
     asked = _settings(*rest)
     shape = (gradient.shape[1], input.shape[1] // asked.groups, *kernel)
-    by_kernel = _by_kernel(input, gradient, shape, asked)
-    if by_kernel is not None:
-        return by_kernel
+    with suppress(CompilerNotFound):  # no kernel is at hand; torch has one
+        by_kernel = _by_kernel(input, gradient, shape, asked)
+        if by_kernel is not None:
+            return by_kernel
     weight = input.new_empty(1).expand(shape)  # only its shape is read
     return _by_torch(gradient, input, weight, input.shape[2:], asked, "NCHW")
 

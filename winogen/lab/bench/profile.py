@@ -186,11 +186,11 @@ class _Profiled(Call):
     @property
     def seconds(self) -> list[float]:
         """Seconds of each stage since `reset`, of all threads together."""
-        return list(self.kernel.lib.winogen_profile)
+        return [1e-9 * spent for spent in self.kernel.lib.winogen_profile]
 
     def reset(self) -> None:
         for stage in range(len(STAGES)):
-            self.kernel.lib.winogen_profile[stage] = 0.0
+            self.kernel.lib.winogen_profile[stage] = 0
 
     def __call__(self, x: np.ndarray, output: np.ndarray) -> None:
         pointer = self.kernel.pointer

@@ -206,9 +206,10 @@ def _made_by(compiled: bool) -> dict:
     import numpy
 
     import winogen
-    from winogen.toolchain import find_compiler, host_target
+    from winogen.toolchain import host_target
+    from winogen.toolchain.compiler import compiler_name
 
     versions = {"winogen": winogen.__version__, "numpy": numpy.__version__}
     if compiled:
-        versions |= {"instruction set": host_target().name, "compiler": find_compiler().version}
+        versions |= {"instruction set": host_target().name, "compiler": compiler_name()}
     return versions
